@@ -24,7 +24,7 @@ const rowSymbol = "N"
 // rowCount is a number of rows that the caller requests instead of the number in the file: see [Loader.Sizes]. A row is
 // a slice of an input along one dimension, usually the batch dimension.
 type rowCount struct {
-	name  string         // the first key of Loader.Sizes with this number
+	key   string         // the first key of Loader.Sizes that sets this number, such as N or x.0
 	count int            // the number of rows
 	dims  map[string]int // indexed by input: the dimension of its rows
 }
@@ -32,51 +32,54 @@ type rowCount struct {
 // extractRowCount removes from Loader.Sizes the keys that change a number of rows, and sets f.rows.
 func (f *File) extractRowCount() error {
 	symbols, sizes := f.signature.Symbols, maps.Clone(f.Loader.Sizes)
-	for _, name := range sorted.Keys(f.Loader.Sizes) {
-		if _, isSymbol := symbols[name]; isSymbol {
+	for _, key := range sorted.Keys(f.Loader.Sizes) {
+		if _, isSymbol := symbols[key]; isSymbol {
 			continue
 		}
-		dims := f.rowDims(name)
+		dims := f.rowDims(key)
 		if dims == nil {
-			continue // neither a symbol nor rows: reported later as an unknown symbol
+			continue // a later check reports the key as an unknown symbol
 		}
-		count := sizes[name]
+		count := sizes[key]
 		switch {
-		case count < 1:
+		case count < 1 && key == rowSymbol:
 			return fmt.Errorf("%s=%d: the number of rows must be at least 1 (the file has no symbol %s, so %s sets a number "+
-				"of rows)", name, count, name, name)
+				"of rows)", key, count, key, key)
+		case count < 1:
+			return fmt.Errorf("%s=%d: the number of rows must be at least 1", key, count)
 		case f.rows == nil:
-			f.rows = &rowCount{name, count, map[string]int{}}
+			f.rows = &rowCount{key, count, map[string]int{}}
 		case f.rows.count != count:
-			return fmt.Errorf("%s=%d and %s=%d: all inputs with rows must have the same number of rows", f.rows.name,
-				f.rows.count, name, count)
+			return fmt.Errorf("%s=%d and %s=%d: all inputs with rows must have the same number of rows", f.rows.key,
+				f.rows.count, key, count)
 		}
 		for input, dim := range dims {
 			if other, exists := f.rows.dims[input]; exists && other != dim {
-				return fmt.Errorf("the rows of input %q are in two dimensions, %d and %d", input, other, dim)
+				return fmt.Errorf("%s=%d: the rows of input %q are along dimension %d, but another key sets dimension %d", key,
+					count, input, dim, other)
 			}
 		}
 		maps.Copy(f.rows.dims, dims)
-		delete(sizes, name)
+		delete(sizes, key)
 	}
 	f.Loader.Sizes = sizes
 	return nil
 }
 
-// rowDims returns the dimensions of the rows that a name in Loader.Sizes specifies, by input. The name is INPUT.DIM,
-// or N for dimension 0 of every input of a file without symbols. rowDims returns nil for any other name.
-func (f *File) rowDims(name string) map[string]int {
+// rowDims returns, by input, the dimension of the rows that a key of Loader.Sizes specifies. The key is INPUT.DIM, or N
+// for dimension 0 of every input of a file without symbols. rowDims returns nil for any other key.
+func (f *File) rowDims(key string) map[string]int {
 	dims := map[string]int{}
-	if name == rowSymbol && len(f.signature.Symbols) == 0 {
+	if key == rowSymbol && len(f.signature.Symbols) == 0 {
 		for _, v := range f.signature.Inputs {
 			if v.Meta.Rank() > 0 {
 				dims[v.Name] = 0
 			}
 		}
 	}
-	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
-		dim, err := strconv.Atoi(name[dot+1:])
-		v := f.signature.Value(name[:dot])
+	if dot := strings.LastIndexByte(key, '.'); dot >= 0 {
+		dim, err := strconv.Atoi(key[dot+1:])
+		v := f.signature.Value(key[:dot])
 		if err == nil && slices.Contains(f.signature.Inputs, v) && dim >= 0 && dim < v.Meta.Rank() &&
 			(v.Dims == nil || v.Dims[dim].Symbol == "" && v.Dims[dim].Expr == "") {
 			dims[v.Name] = dim
@@ -88,9 +91,9 @@ func (f *File) rowDims(name string) map[string]int {
 	return dims
 }
 
-// withRows returns copies of the inputs with the changed number of rows in their shapes. The strides of a changed shape
-// follow from the order of its dimensions. An input that is not dense has no such order, and keeps its shape and
-// strides.
+// withRows returns copies of the inputs with the changed number of rows in their shapes. The order of the dimensions
+// determines the strides of a changed shape. An input that is not dense keeps its shape, because its order does not
+// determine strides.
 func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 	inputs = slices.Clone(inputs)
 	for i, v := range inputs {
@@ -130,9 +133,9 @@ func (r *rowCount) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, er
 	}
 	if located := (*graph.Error)(nil); errors.As(err, &located) {
 		e := *located
-		e.Err = fmt.Errorf("%s=%d: the rows are not independent: %w", r.name, r.count, located.Err)
+		e.Err = fmt.Errorf("%s=%d: the rows are not independent: %w", r.key, r.count, located.Err)
 		return nil, &e
 	}
-	return nil, fmt.Errorf("%s=%d: %w; give the input and the dimension of the rows, as in x.0=%d", r.name, r.count, err,
+	return nil, fmt.Errorf("%s=%d: %w; give the input and the dimension of the rows, as in x.0=%d", r.key, r.count, err,
 		r.count)
 }

@@ -115,5 +115,5 @@ func TestRowsThatDepend(t *testing.T) {
 	_, err = fixedGraph(t, fixed, map[string]int{"N": 2, "x.0": 3})
 	assert.ErrorContains(t, err, "all inputs with rows must have the same number of rows")
 	_, err = fixedGraph(t, fixed, map[string]int{"N": 2, "x.1": 2})
-	assert.ErrorContains(t, err, "in two dimensions")
+	assert.ErrorContains(t, err, `the rows of input "x" are along dimension 1, but another key sets dimension 0`)
 }

@@ -120,17 +120,22 @@ func (d outputDir) outputExists(r *record, records []record) bool {
 	}
 	for i := range records {
 		if records[i].Output != "" && records[i].Output != r.Output {
-			f, err := os.Open(path)
-			if err != nil {
-				return false
-			}
-			defer f.Close()
-			hash := sha256.New()
-			_, err = io.Copy(hash, f)
-			return err == nil && hex.EncodeToString(hash.Sum(nil)) == r.Output
+			return fileHasDigest(path, r.Output)
 		}
 	}
 	return true
+}
+
+// fileHasDigest reports whether a file can be read and its contents have the given sha256.
+func fileHasDigest(path, digest string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	hash := sha256.New()
+	_, err = io.Copy(hash, f)
+	return err == nil && hex.EncodeToString(hash.Sum(nil)) == digest
 }
 
 // openManifest opens the manifest of a shard. If the file ends with an incomplete line, a line break is added.

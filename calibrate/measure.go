@@ -142,7 +142,7 @@ const (
 
 // evictCaches adds a step that accesses the given number of bytes.
 func (b *builder) evictCaches(op string, bytes float64) {
-	operand := tensor.New(tensor.Float32, max(1, int(bytes)/8))
+	operand := tensor.New(tensor.Float32, max(1, int(bytes)/8)) // the op reads and writes 4 bytes per element
 	b.graph.Output("evicting", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(operand, 1))))
 }
 

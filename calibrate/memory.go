@@ -6,30 +6,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// footprints has the sizes in bytes at which memory curves are measured: within each cache, near its capacity, and
-// above its capacity.
-var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
-	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
-
-// tiledChannels is a typical channel count of transposed images.
-const tiledChannels = 128
-
-// maxLayerBytes is the maximum size of the constants of a probe without panels: the typical size of the constants of
-// one network step. Probes of larger footprints have the same constants.
-const maxLayerBytes = 1 << 20
-
-// maxPanelsBytes is the maximum size of the constants that a probe reads in panels: the size for a large layer.
-const maxPanelsBytes = 4 << 20
-
-// panelRows is the number of rows of the matrix products that measure reads of panels (packed constants). It is so
-// small that the reads determine the time of the product.
-const panelRows = 48
-
-// denseChainedCalls is the number of calls that follow the first call of a probe of dense accesses. Each reads the
-// result of the call before it, as the steps of a network do. With 7 of 8 calls chained, the operands are mostly in the
-// caches.
-const denseChainedCalls = 7
-
 // memoryProbes returns the probes of memory curves, for sizes of up to `maxBytes` bytes.
 func memoryProbes(maxBytes float64) []*probe {
 	var list []*probe
@@ -48,6 +24,16 @@ func memoryProbes(maxBytes float64) []*probe {
 	return list
 }
 
+// footprints has the sizes in bytes at which memory curves are measured: within each cache, near its capacity, and
+// above its capacity.
+var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
+	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
+
+// denseChainedCalls is the number of calls that follow the first call of a probe of dense accesses. Each reads the
+// result of the call before it, as the steps of a network do. With 7 of 8 calls chained, the operands are mostly in the
+// caches.
+const denseChainedCalls = 7
+
 // accessCalls has a function for each kind of access. Each function returns a call that accesses about the given
 // number of bytes in this way. It computes the number of elements from the number of bytes: an element takes 4 bytes
 // in each float32 operand and result.
@@ -63,20 +49,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/16),
 			tensor.New(tensor.Float32, bytes/16)}}
 	},
-	graph.Tiled: func(bytes int) graph.RateCall {
-		imageSide := 7 // images in networks have sides of 7, 14, 28, 56 and 112
-		for imageSide < 112 && imageSide*imageSide*tiledChannels*8 < bytes {
-			imageSide *= 2
-		}
-		// An element of the operand and one of the result take 8 bytes together.
-		channels := max(8, bytes/8/(imageSide*imageSide))
-		return graph.RateCall{Op: "clone", In: []tensor.Meta{channelsLast(1, channels, imageSide, imageSide),
-			tensor.New(tensor.Float32, 1, channels, imageSide, imageSide)},
-			Make: func(g *graph.Graph, in []any) []*graph.Value {
-				return append(g.Apply("clone", graph.Attrs{"memory_format": "contiguous"}, in[0]),
-					g.Apply("clone", graph.Attrs{"memory_format": "channels_last"}, in[1])...)
-			}}
-	},
+	graph.Tiled: tiledCall,
 	graph.Strided: func(bytes int) graph.RateCall {
 		elements := bytes / 8 // each element of the operand is 16 bytes after the one before; the gaps are not counted
 		operand := tensor.Meta{DType: tensor.Float32, Shape: []int{elements}, Strides: []int{4}}
@@ -90,13 +63,24 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	},
 }
 
-// linearCall returns a call that multiplies a matrix of the given number of rows by constants of about the given number
-// of bytes. The matrix of the constants has up to 1024 columns, as in networks, and at least 16 rows.
-func linearCall(impl string, rows, bytes int) graph.RateCall {
-	columns := min(1024, bytes/(4*16))
-	return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: impl,
-		In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Float32, bytes/4/columns, columns)}}
+// tiledCall returns a call that copies an image from channels-last to row-major and an image of the same size back.
+func tiledCall(bytes int) graph.RateCall {
+	imageSide := 7 // images in networks have sides of 7, 14, 28, 56 and 112
+	for imageSide < 112 && imageSide*imageSide*tiledChannels*8 < bytes {
+		imageSide *= 2
+	}
+	// An element of the operand and one of the result take 8 bytes together.
+	channels := max(8, bytes/8/(imageSide*imageSide))
+	return graph.RateCall{Op: "clone", In: []tensor.Meta{channelsLast(1, channels, imageSide, imageSide),
+		tensor.New(tensor.Float32, 1, channels, imageSide, imageSide)},
+		Make: func(g *graph.Graph, in []any) []*graph.Value {
+			return append(g.Apply("clone", graph.Attrs{"memory_format": "contiguous"}, in[0]),
+				g.Apply("clone", graph.Attrs{"memory_format": "channels_last"}, in[1])...)
+		}}
 }
+
+// tiledChannels is a typical channel count of transposed images.
+const tiledChannels = 128
 
 // channelsLast returns the meta of a channels-last image.
 func channelsLast(shape ...int) tensor.Meta {
@@ -106,6 +90,25 @@ func channelsLast(shape ...int) tensor.Meta {
 	}
 	return meta
 }
+
+// linearCall returns a call that multiplies a matrix of the given number of rows by constants of about the given number
+// of bytes. The matrix of the constants has up to 1024 columns, as in networks, and at least 16 rows.
+func linearCall(impl string, rows, bytes int) graph.RateCall {
+	columns := min(1024, bytes/(4*16))
+	return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: impl,
+		In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Float32, bytes/4/columns, columns)}}
+}
+
+// maxLayerBytes is the maximum size of the constants of a probe without panels: the typical size of the constants of
+// one network step. Probes of larger footprints have the same constants.
+const maxLayerBytes = 1 << 20
+
+// maxPanelsBytes is the maximum size of the constants that a probe reads in panels: the size for a large layer.
+const maxPanelsBytes = 4 << 20
+
+// panelRows is the number of rows of the matrix products that measure reads of panels (packed constants). It is so
+// small that the reads determine the time of the product.
+const panelRows = 48
 
 // kernelProbes returns the probes of the inner kernels that run on this machine. The prices of other inner kernels keep
 // their defaults.

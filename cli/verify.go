@@ -56,14 +56,9 @@ Exit code 0: the certificate holds; 1: it does not, with the reason; 2: the file
 
 // verify checks the file certificate for the graph at path.
 func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate string, asJSON bool) error {
-	f, _, err := files.OpenRegular(certificate)
+	parsed, err := readCertificate(certificate)
 	if err != nil {
-		return exit.UsageError(err)
-	}
-	parsed, err := experiment.ReadCertificate(bufio.NewReader(f))
-	f.Close()
-	if err != nil {
-		return exit.UsageErrorf("%s: %w", certificate, err)
+		return err
 	}
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
@@ -105,6 +100,20 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	})
 }
 
+// readCertificate reads the certificate at path.
+func readCertificate(path string) (*experiment.Certificate, error) {
+	f, _, err := files.OpenRegular(path)
+	if err != nil {
+		return nil, exit.UsageError(err)
+	}
+	defer f.Close()
+	certificate, err := experiment.ReadCertificate(bufio.NewReader(f))
+	if err != nil {
+		return nil, exit.UsageErrorf("%s: %w", path, err)
+	}
+	return certificate, nil
+}
+
 // loadCertified reads and infers the graph at path, with the sizes of symbols that the certificate records.
 func loadCertified(ctx context.Context, ext *command.Extensions, path string, c *experiment.Certificate) (*graph.Graph,
 	error) {
@@ -113,23 +122,6 @@ func loadCertified(ctx context.Context, ext *command.Extensions, path string, c 
 		dims = append(dims, fmt.Sprintf("%s=%d", name, c.Graph.Sizes[name]))
 	}
 	return ext.LoadWithPins(ctx, path, dims, nil)
-}
-
-// writeCopiesVerdict prints the bounds on the number of copies that the certificate proves.
-func writeCopiesVerdict(w io.Writer, c *experiment.CopiesVerdict) {
-	plans := "of the plans of least cost"
-	if c.Slack > 0 {
-		plans = fmt.Sprintf("of the plans that cost at most %.3g%% more than the bound", 100*c.Slack)
-	}
-	if !c.Fewest {
-		fmt.Fprintf(w, "%s: %s, each has at least %d\n", format.CountIrregular(c.Copies, "copy", "copies"), plans, c.AtLeast)
-		return
-	}
-	fmt.Fprintf(w, "%s: %s, none has fewer", format.CountIrregular(c.Copies, "copy", "copies"), plans)
-	if c.LeastMemory && c.Copies > 0 {
-		fmt.Fprintf(w, "; of these, none copies fewer bytes (in units of %s)", format.Bytes(int(c.UnitBytes)))
-	}
-	fmt.Fprintln(w)
 }
 
 // writeVerdict prints what the certificate proves.
@@ -156,4 +148,21 @@ func writeVerdict(w io.Writer, v *experiment.Verdict) {
 		"holds for graph %.12s%s, strategy %s: %s and %s of costs match the certificate, the sum of costs is right, "+
 			"and the proof is right\n", v.Digest, withSizes, v.Strategy, format.Count(v.Variables, "variable"),
 		format.Count(v.Factors, "table"))
+}
+
+// writeCopiesVerdict prints the bounds on the number of copies that the certificate proves.
+func writeCopiesVerdict(w io.Writer, c *experiment.CopiesVerdict) {
+	plans := "of the plans of least cost"
+	if c.Slack > 0 {
+		plans = fmt.Sprintf("of the plans that cost at most %.3g%% more than the bound", 100*c.Slack)
+	}
+	if !c.Fewest {
+		fmt.Fprintf(w, "%s: %s, each has at least %d\n", format.CountIrregular(c.Copies, "copy", "copies"), plans, c.AtLeast)
+		return
+	}
+	fmt.Fprintf(w, "%s: %s, none has fewer", format.CountIrregular(c.Copies, "copy", "copies"), plans)
+	if c.LeastMemory && c.Copies > 0 {
+		fmt.Fprintf(w, "; of these, none copies fewer bytes (in units of %s)", format.Bytes(int(c.UnitBytes)))
+	}
+	fmt.Fprintln(w)
 }

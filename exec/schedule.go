@@ -53,16 +53,15 @@ func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 	worker.mem.Scratch = nil
 	for ; i < section.end; i++ {
 		call := &s.program.calls[i]
-		if groupEnd := s.program.steps[i].pipelineEnd; call.run == nil && groupEnd > 0 {
-			if err := s.runPipelined(ctx, worker, i, groupEnd); err != nil {
-				return err
+		if call.run == nil {
+			groupEnd := s.program.steps[i].pipelineEnd
+			if groupEnd > 0 {
+				err = s.runPipelined(ctx, worker, i, groupEnd)
+				i = groupEnd - 1 // the loop continues with the step after the group
+			} else { // several chunks, or scratch memory
+				err = s.runStepSerially(ctx, worker, i)
 			}
-			worker.mem.Scratch = nil
-			i = groupEnd - 1 // the loop continues with the step after the group
-			continue
-		}
-		if call.run == nil { // several chunks, or scratch memory
-			if err := s.runStepSerially(ctx, worker, i); err != nil {
+			if err != nil {
 				return err
 			}
 			worker.mem.Scratch = nil

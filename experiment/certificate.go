@@ -84,24 +84,12 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		return nil, err
 	}
 	binding, options := internal.FirstBinding(), internal.Options()
-	solution := binding.Plan.Solution
-	switch {
-	case solution == nil:
-		return nil, fmt.Errorf("strategy %s does not solve the problem of layouts, so its plan cannot be certified; "+
-			"use strategy optimal", options.Strategy.Name())
-	case internal.HasOwnPasses():
-		return nil, errors.New("a program with a user-defined list of passes cannot be certified")
-	case options.KeepGoing:
-		return nil, errors.New("a program with Options.KeepGoing cannot be certified")
+	if err := checkCertifiable(internal); err != nil {
+		return nil, err
 	}
-	// The problem was rebuilt from the program: the labels of the plan must have the same cost in it.
-	cost, err := model.WCSP.Cost(solution.Labels)
+	cost, err := costInRebuilt(model, binding.Plan)
 	if err != nil {
-		return nil, fmt.Errorf("the problem differs from the problem that was solved: %w", err)
-	}
-	if binding.Plan.Preference == nil && cost != solution.Cost {
-		return nil, fmt.Errorf("the problem differs from the problem that was solved: the labels cost %d picoseconds, not %d",
-			cost, solution.Cost)
+		return nil, err
 	}
 	// Solve the problem again, with a proof of the bound.
 	withProof := wcsp.Options{Proof: true, TimeLimit: model.Problem.SearchTimeLimit()}
@@ -114,11 +102,17 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		return nil, err
 	}
 	g := binding.Graph
-	certificate := &Certificate{Version: CertificateVersion, Graph: CertifiedGraph{Name: g.Name}, Profile: options.Costs,
+	certificate := &Certificate{
+		Version: CertificateVersion,
+		Graph:   CertifiedGraph{Name: g.Name},
 		Options: CertifiedOptions{Strategy: options.Strategy.Name(), Sizes: g.BoundSizes(), Pins: pinsOf(g),
 			NoFusion: options.NoFusion, Exact: options.Exact, MemoryLimit: options.MemoryLimit},
-		Problem: model.WCSP, Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(solution.Labels),
-			Cost: cost, Bound: proved.Bound, Proof: proved.Proof}, Copies: copies}
+		Profile: options.Costs,
+		Problem: model.WCSP,
+		Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(binding.Plan.Solution.Labels),
+			Cost: cost, Bound: proved.Bound, Proof: proved.Proof},
+		Copies: copies,
+	}
 	if certificate.Options.Sizes == nil {
 		certificate.Options.Sizes = map[string]int{}
 	}
@@ -135,6 +129,35 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	certificate.OptionsDigest = machine.DigestOfJSON(certificate.Options)
 	certificate.ProfileDigest = machine.DigestOfJSON(certificate.Profile)
 	return certificate, nil
+}
+
+// checkCertifiable returns an error if the plan of a program cannot be certified.
+func checkCertifiable(internal *program.Program) error {
+	options := internal.Options()
+	switch {
+	case internal.FirstBinding().Plan.Solution == nil:
+		return fmt.Errorf("strategy %s does not solve the problem of layouts, so its plan cannot be certified; "+
+			"use strategy optimal", options.Strategy.Name())
+	case internal.HasOwnPasses():
+		return errors.New("a program with a user-defined list of passes cannot be certified")
+	case options.KeepGoing:
+		return errors.New("a program with Options.KeepGoing cannot be certified")
+	}
+	return nil
+}
+
+// costInRebuilt returns the cost of a plan's labels in the problem that was rebuilt from the program. It must be the
+// cost in the problem that was solved.
+func costInRebuilt(model *layout.Model, plan *passes.Plan) (int64, error) {
+	cost, err := model.WCSP.Cost(plan.Solution.Labels)
+	if err != nil {
+		return 0, fmt.Errorf("the problem differs from the problem that was solved: %w", err)
+	}
+	if plan.Preference == nil && cost != plan.Solution.Cost {
+		return 0, fmt.Errorf("the problem differs from the problem that was solved: the labels cost %d picoseconds, not %d",
+			cost, plan.Solution.Cost)
+	}
+	return cost, nil
 }
 
 // certifyCopies proves a bound on the weighted cost. The plan's preference has two sets of weights: the copies were

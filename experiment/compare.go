@@ -146,14 +146,16 @@ type contender struct {
 	exact           bool
 	measuredInstead *contender // an earlier contender with an equal plan; nil if this contender is measured
 	identity
-	// run runs the program once.
-	run func(ctx context.Context, in map[string]*tensor.Tensor) (out map[string]*tensor.Tensor, took time.Duration,
-		err error)
+	run timedRun
 
 	times       []float64                 // by measured run: its time in nanoseconds
 	turnMedians []float64                 // by turn: the median time of its measured runs, in nanoseconds
 	out         map[string]*tensor.Tensor // outputs of the last run, by name
 }
+
+// timedRun runs a program once and returns its outputs and the time of the run.
+type timedRun func(ctx context.Context, in map[string]*tensor.Tensor) (out map[string]*tensor.Tensor,
+	took time.Duration, err error)
 
 // contenders returns the candidates as contenders. It checks that memory suffices for all of them together. Each
 // program keeps its arena and the outputs of its last run while another run allocates new outputs.
@@ -175,7 +177,7 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 		}
 		names[candidate.Name] = true
 		allContenders = append(allContenders, &contender{name: candidate.Name, report: plan, exact: plan.Exact,
-			run: timedRun(candidate.Program), identity: identityOf((*program.Program)(candidate.Program), plan)})
+			run: timedRunOf(candidate.Program), identity: identityOf((*program.Program)(candidate.Program), plan)})
 		programs = append(programs, candidate.Program)
 		maxOutputs = max(maxOutputs, candidate.Program.Need().Outputs)
 	}
@@ -187,9 +189,8 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	return allContenders, nil
 }
 
-// timedRun returns a function that runs a program and measures the time.
-func timedRun(compiled *graphrun.Program) func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor,
-	time.Duration, error) {
+// timedRunOf returns the timedRun of a program.
+func timedRunOf(compiled *graphrun.Program) timedRun {
 	return func(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, time.Duration, error) {
 		start := time.Now()
 		out, err := compiled.Run(ctx, in)
@@ -237,13 +238,7 @@ func (c *Comparison) addRows(allContenders []*contender, bounds []*float64) {
 	c.HasOutputs = true
 	for i, contender := range allContenders {
 		row := Measurement{Name: contender.name, Costs: contender.report.Costs()}
-		if bound := bounds[i]; bound != nil && *bound > 0 && !math.IsInf(*bound, 0) {
-			gap := row.CostNS / *bound - 1
-			if math.Abs(gap) < 1e-12 { // rounding of sums can make a gap of 0 appear as a tiny gap
-				gap = 0
-			}
-			row.BoundNS, row.Gap = bound, &gap
-		}
+		row.setBound(bounds[i])
 		if contender.measuredInstead != nil {
 			row.MeasuredAs = contender.measuredInstead.name
 			contender = contender.measuredInstead
@@ -258,4 +253,16 @@ func (c *Comparison) addRows(allContenders []*contender, bounds []*float64) {
 		c.HasOutputs = c.HasOutputs && contender.out != nil
 		c.Rows = append(c.Rows, row)
 	}
+}
+
+// setBound sets the lower bound, which may be nil, and the gap.
+func (row *Measurement) setBound(bound *float64) {
+	if bound == nil || *bound <= 0 || math.IsInf(*bound, 0) {
+		return
+	}
+	gap := row.CostNS / *bound - 1
+	if math.Abs(gap) < 1e-12 { // rounding of sums can make a gap of 0 appear as a tiny gap
+		gap = 0
+	}
+	row.BoundNS, row.Gap = bound, &gap
 }

@@ -433,3 +433,20 @@ func shareBound(first, second *Totals, a, b *graphrun.Program) {
 		second.BoundNS = first.BoundNS
 	}
 }
+
+// longDims lists the dimensions whose size exceeds 1 in both the layout meta and the shape other, which have the same
+// rank. The dimensions are in the order of meta, the slowest first. For a layout that is not dense, the list ends
+// with -1.
+func longDims(meta tensor.Meta, other []int) []int {
+	dims := []int{}
+	for dim, size := range meta.Shape {
+		if size > 1 && dim < len(other) && other[dim] > 1 {
+			dims = append(dims, dim)
+		}
+	}
+	sorted.Func(dims, func(a, b int) int { return cmp.Compare(meta.Strides[b], meta.Strides[a]) })
+	if !meta.IsNonOverlappingAndDense() {
+		dims = append(dims, -1)
+	}
+	return dims
+}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 
+	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/program"
@@ -53,47 +54,53 @@ func passNames(plan *report.Plan) []string {
 	return names
 }
 
-// hashSteps hashes the steps of a program in order: computed nodes, implementation, operands, layouts, buffers and
-// loops.
+// hashSteps hashes the constants, the steps in order, and the outputs of a program.
 func hashSteps(digest hash.Hash, binding *program.Binding) {
-	quotedName := func(v *graph.Value) string {
-		if v == nil {
-			return "-"
-		}
-		return strconv.Quote(v.Name)
-	}
 	for _, v := range binding.Plan.Graph.Constants {
 		fmt.Fprintf(digest, "\nconstant %s", quotedName(v))
 		hashLayout(digest, v)
 	}
 	for _, step := range binding.Program.Steps() {
-		node := step.Node
-		fmt.Fprintf(digest, "\nstep %q %q %d %s", step.Name, step.Ops, step.Buffer, callText(node, quotedName))
-		if node.Impl != nil {
-			fmt.Fprintf(digest, " by %q", node.Impl.Name)
-		}
-		if step.Loop == nil {
-			fmt.Fprintf(digest, " order %v", node.Walk.LoopOrder) // layouts of results are hashed below
-		} else { // the order of coalesced dimensions, and of dimensions of size 1, does not matter
-			fmt.Fprintf(digest, " loop %v", step.Loop.WalkShape())
-			for i := range step.Loop.Len() {
-				fmt.Fprintf(digest, " %v", step.Loop.WalkStrides(i))
-			}
-		}
-		for _, arg := range node.In {
-			fmt.Fprintf(digest, "\n in %v %s", arg.Kind, quotedName(arg.Value))
-			if arg.Kind == graph.NumberArg {
-				fmt.Fprintf(digest, " %v:%v", arg.Number.DType(), arg.Number)
-			}
-		}
-		for _, v := range node.Out {
-			fmt.Fprintf(digest, "\n out %s of %s in %s", quotedName(v), quotedName(v.Alias), quotedName(v.ContainedIn))
-			hashLayout(digest, v)
-		}
+		hashStep(digest, step)
 	}
 	for _, output := range binding.Plan.Graph.Outputs {
 		fmt.Fprintf(digest, "\noutput %q %s", output.Name, quotedName(output.Value))
 	}
+}
+
+// hashStep hashes a step: computed nodes, implementation, loop, operands and results.
+func hashStep(digest hash.Hash, step exec.Step) {
+	node := step.Node
+	fmt.Fprintf(digest, "\nstep %q %q %d %s", step.Name, step.Ops, step.Buffer, callText(node, quotedName))
+	if node.Impl != nil {
+		fmt.Fprintf(digest, " by %q", node.Impl.Name)
+	}
+	if step.Loop == nil {
+		fmt.Fprintf(digest, " order %v", node.Walk.LoopOrder) // layouts of results are hashed below
+	} else { // the order of coalesced dimensions, and of dimensions of size 1, does not matter
+		fmt.Fprintf(digest, " loop %v", step.Loop.WalkShape())
+		for i := range step.Loop.Len() {
+			fmt.Fprintf(digest, " %v", step.Loop.WalkStrides(i))
+		}
+	}
+	for _, arg := range node.In {
+		fmt.Fprintf(digest, "\n in %v %s", arg.Kind, quotedName(arg.Value))
+		if arg.Kind == graph.NumberArg {
+			fmt.Fprintf(digest, " %v:%v", arg.Number.DType(), arg.Number)
+		}
+	}
+	for _, v := range node.Out {
+		fmt.Fprintf(digest, "\n out %s of %s in %s", quotedName(v), quotedName(v.Alias), quotedName(v.ContainedIn))
+		hashLayout(digest, v)
+	}
+}
+
+// quotedName returns the name of a value in quotes, or "-" for nil.
+func quotedName(v *graph.Value) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.Quote(v.Name)
 }
 
 // hashLayout hashes the dtype, the layout and the packed form of a value.

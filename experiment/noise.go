@@ -43,6 +43,12 @@ func disturbancesOf(allContenders []*contender, load *loadMeter) Disturbances {
 	rounds := roundTimes(allContenders)
 	result.DriftP = mannKendall(rounds)
 	result.Drift = math.Expm1(theilSen(rounds) * float64(len(rounds)-1)) // rounds has logarithms
+	result.Noise = strings.Join(result.warnings(widest), "; ")
+	return result
+}
+
+// warnings returns the warnings of disturbances. widest is the name of the candidate with the greatest spread.
+func (result *Disturbances) warnings(widest string) []string {
 	var warnings []string
 	if result.Spread > maxSpread {
 		warnings = append(warnings, fmt.Sprintf("the times of %s vary: their interquartile range is %.0f%% of the median",
@@ -50,13 +56,12 @@ func disturbancesOf(allContenders []*contender, load *loadMeter) Disturbances {
 	}
 	if result.DriftP < driftLevel && math.Abs(result.Drift) > maxDrift {
 		warnings = append(warnings, fmt.Sprintf("times changed by %+.0f%% from the first to the last round "+
-			"(Mann-Kendall test, p %s)", 100*result.Drift, pValueBound(result.DriftP)))
+			"(Mann-Kendall test, p %s)", 100*result.Drift, pValueText(result.DriftP)))
 	}
 	if result.Load != nil && *result.Load > maxLoad {
 		warnings = append(warnings, fmt.Sprintf("%.1f threads of other processes were runnable on average", *result.Load))
 	}
-	result.Noise = strings.Join(warnings, "; ")
-	return result
+	return warnings
 }
 
 // maxPeriods is the maximum number of samples of the test for a trend, because the time of the test is quadratic.

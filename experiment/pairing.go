@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -194,4 +195,13 @@ func callText(n *graph.Node, describeValue func(*graph.Value) string) string {
 		}
 	}
 	return b.String()
+}
+
+// shapes returns two maps, one for each graph: by name of a value, the shape of its match in the other graph.
+func (p *pairing) shapes() (first, second map[string][]int) {
+	first, second = map[string][]int{}, map[string][]int{}
+	for v, match := range p.matchInSecond {
+		first[v.Name], second[match.Name] = program.NotNil(match.Meta.Shape), program.NotNil(v.Meta.Shape)
+	}
+	return first, second
 }

@@ -65,6 +65,70 @@ func (c *Comparison) setVerdict(allContenders []*contender, session *session) {
 	ranking.Text = c.verdictText()
 }
 
+// pairsOf tests all pairs.
+func pairsOf(allContenders []*contender) []Pair {
+	pairs := []Pair{}
+	for i, first := range allContenders {
+		for _, second := range allContenders[i+1:] {
+			spreadA, spreadB := SpreadOf(first.times), SpreadOf(second.times)
+			pairs = append(pairs, Pair{A: first.name, B: second.name, Ratio: spreadA.ratio(&spreadB),
+				P: mannWhitney(first.turnMedians, second.turnMedians)})
+		}
+	}
+	pValues := make([]float64, len(pairs))
+	for i, pair := range pairs {
+		pValues[i] = pair.P
+	}
+	for i, corrected := range holm(pValues) {
+		pairs[i].PHolm, pairs[i].Significant = corrected, corrected < Significance
+	}
+	return pairs
+}
+
+// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. If a result is
+// below the result for the next smaller p-value, it is raised to that result.
+func holm(pValues []float64) []float64 {
+	order := make([]int, len(pValues))
+	for i := range order {
+		order[i] = i
+	}
+	sort.SliceStable(order, func(i, j int) bool { return pValues[order[i]] < pValues[order[j]] })
+	corrected, last := make([]float64, len(pValues)), 0.0 // last: the result for the next smaller p-value
+	for k, i := range order {
+		last = max(last, min(1, pValues[i]*float64(len(pValues)-k)))
+		corrected[i] = last
+	}
+	return corrected
+}
+
+// samePlans returns the groups of at least two candidates with equal plans, by name.
+func samePlans(allContenders []*contender) [][]string {
+	groups := [][]string{}
+	for _, contender := range measuredContenders(allContenders) {
+		group := []string{contender.name}
+		for _, other := range allContenders {
+			if other.measuredInstead == contender {
+				group = append(group, other.name)
+			}
+		}
+		if len(group) > 1 {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+// pair returns the test of the measured candidates with the names a and b. It returns nil if they are the same
+// candidate.
+func (r *Ranking) pair(a, b string) *Pair {
+	for i, tested := range r.Pairs {
+		if tested.A == a && tested.B == b || tested.A == b && tested.B == a {
+			return &r.Pairs[i]
+		}
+	}
+	return nil
+}
+
 // fastest returns the names of the fastest contenders, sorted by median. These are the contenders that no other
 // contender beats significantly.
 func (r *Ranking) fastest(allContenders []*contender) []string {
@@ -90,68 +154,22 @@ func (contender *contender) measuredAs() *contender {
 // median returns the median time of a run, in nanoseconds.
 func (contender *contender) median() float64 { return *SpreadOf(contender.measuredAs().times).Median }
 
-// samePlans returns the groups of at least two candidates with equal plans, by name.
-func samePlans(allContenders []*contender) [][]string {
-	groups := [][]string{}
-	for _, contender := range measuredContenders(allContenders) {
-		group := []string{contender.name}
-		for _, other := range allContenders {
-			if other.measuredInstead == contender {
-				group = append(group, other.name)
-			}
-		}
-		if len(group) > 1 {
-			groups = append(groups, group)
-		}
+// runsToDiffer returns the least number of runs of each candidate with which any pair could differ significantly. It
+// returns nil if at least this many runs were measured, or if there are no pairs.
+func runsToDiffer(pairs []Pair, session *session) *int {
+	if len(pairs) == 0 {
+		return nil
 	}
-	return groups
-}
-
-// pairsOf tests all pairs.
-func pairsOf(allContenders []*contender) []Pair {
-	pairs := []Pair{}
-	for i, first := range allContenders {
-		for _, second := range allContenders[i+1:] {
-			spreadA, spreadB := SpreadOf(first.times), SpreadOf(second.times)
-			pairs = append(pairs, Pair{A: first.name, B: second.name, Ratio: spreadA.ratio(&spreadB),
-				P: mannWhitney(first.turnMedians, second.turnMedians)})
-		}
+	level := Significance / float64(len(pairs)) // Holm's correction of the least p-value
+	var turns []int                             // number of turns of each contender
+	for _, contender := range session.contenders {
+		turns = append(turns, len(contender.turnMedians))
 	}
-	pValues := make([]float64, len(pairs))
-	for i, pair := range pairs {
-		pValues[i] = pair.P
+	sorted.Ints(turns)
+	if count := len(turns); leastP(turns[count-1], turns[count-2]) < level { // the two with the most turns
+		return nil
 	}
-	for i, corrected := range holm(pValues) {
-		pairs[i].PHolm, pairs[i].Significant = corrected, corrected < Significance
-	}
-	return pairs
-}
-
-// pair returns the test of the measured candidates with the names a and b. It returns nil if they are the same
-// candidate.
-func (r *Ranking) pair(a, b string) *Pair {
-	for i, tested := range r.Pairs {
-		if tested.A == a && tested.B == b || tested.A == b && tested.B == a {
-			return &r.Pairs[i]
-		}
-	}
-	return nil
-}
-
-// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. If a result is
-// below the result for the next smaller p-value, it is raised to that result.
-func holm(pValues []float64) []float64 {
-	order := make([]int, len(pValues))
-	for i := range order {
-		order[i] = i
-	}
-	sort.SliceStable(order, func(i, j int) bool { return pValues[order[i]] < pValues[order[j]] })
-	corrected, last := make([]float64, len(pValues)), 0.0 // last: the result for the next smaller p-value
-	for k, i := range order {
-		last = max(last, min(1, pValues[i]*float64(len(pValues)-k)))
-		corrected[i] = last
-	}
-	return corrected
+	return new((fewestSamples(level)-1)*session.runsPerTurn() + 1) // the last turn needs a single run
 }
 
 // runsFor2Percent returns the number of runs that would detect a difference of 2% in the pairs without a significant
@@ -170,24 +188,6 @@ func runsFor2Percent(pairs []Pair, session *session) *int {
 		}
 	}
 	return largest
-}
-
-// runsToDiffer returns the least number of runs of each candidate with which any pair could differ significantly. It
-// returns nil if at least this many runs were measured, or if there are no pairs.
-func runsToDiffer(pairs []Pair, session *session) *int {
-	if len(pairs) == 0 {
-		return nil
-	}
-	level := Significance / float64(len(pairs)) // Holm's correction of the least p-value
-	var turns []int                             // number of turns of each contender
-	for _, contender := range session.contenders {
-		turns = append(turns, len(contender.turnMedians))
-	}
-	sorted.Ints(turns)
-	if count := len(turns); leastP(turns[count-1], turns[count-2]) < level { // the two with the most turns
-		return nil
-	}
-	return new((fewestSamples(level)-1)*session.runsPerTurn() + 1) // the last turn needs a single run
 }
 
 // testPower is the power of the test in turnsToDetect: the probability that the test finds the difference.

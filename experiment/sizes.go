@@ -10,7 +10,6 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/internal/program"
-	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -252,30 +251,4 @@ func stepsText(steps []StepSummary) string {
 		return steps[0].Impl
 	}
 	return nodesOf(steps)
-}
-
-// shapes returns two maps, one for each graph: by name of a value, the shape of its match in the other graph.
-func (p *pairing) shapes() (first, second map[string][]int) {
-	first, second = map[string][]int{}, map[string][]int{}
-	for v, match := range p.matchInSecond {
-		first[v.Name], second[match.Name] = program.NotNil(match.Meta.Shape), program.NotNil(v.Meta.Shape)
-	}
-	return first, second
-}
-
-// longDims lists the dimensions whose size exceeds 1 in both the layout meta and the shape other, which have the same
-// rank. The dimensions are in the order of meta, the slowest first. For a layout that is not dense, the list ends
-// with -1.
-func longDims(meta tensor.Meta, other []int) []int {
-	dims := []int{}
-	for dim, size := range meta.Shape {
-		if size > 1 && dim < len(other) && other[dim] > 1 {
-			dims = append(dims, dim)
-		}
-	}
-	sorted.Func(dims, func(a, b int) int { return cmp.Compare(meta.Strides[b], meta.Strides[a]) })
-	if !meta.IsNonOverlappingAndDense() {
-		dims = append(dims, -1)
-	}
-	return dims
 }

@@ -9,7 +9,12 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// verdictText returns the verdict of a comparison as text.
+// verdictText returns the verdict of a comparison as text: sentences, separated by semicolons. For example:
+//
+//	a is fastest: 14.2 ms; b is 3% slower (p < 0.001); c is 4% slower (p < 0.01);
+//	d takes 2.6 times as long (p < 0.001); no significant difference between b and c;
+//	140 runs of each would find a difference of 2%;
+//	the confidence interval of c is wider than demanded
 func (c *Comparison) verdictText() string {
 	list := c.differencesText(c.plans())
 	if unreached := c.Verdict.Unreached; len(unreached) > 0 {
@@ -18,38 +23,43 @@ func (c *Comparison) verdictText() string {
 	return strings.Join(list, "; ")
 }
 
-// differencesText returns sentences with the fastest plans, and how much slower the other plans are. If there are too
-// few runs to find a difference, a sentence says so.
+// differencesText returns sentences that name the fastest plans, state how much slower the other plans are, and list
+// pairs without a significant difference. With too few runs to find any difference, it returns only tooFewText.
 func (c *Comparison) differencesText(plans []planTime) []string {
 	if n := c.Verdict.FewestRuns; n != nil {
 		return []string{tooFewText(plans, c.Rows[0].Runs, *n)}
 	}
-	isFastest := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
-	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !isFastest(p) })
+	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !c.isFastest(p) })
 	list := []string{fastestText(fastest, len(plans), len(c.Rows))}
 	for _, p := range plans {
-		if isFastest(p) {
-			continue
-		}
-		// A noisy plan may have the least median without a significant difference from p.
+		// p is compared to the first plan with a significant difference. That need not be plans[0], which may be noisy.
 		fasterIndex := slices.IndexFunc(plans, func(f planTime) bool {
 			pair := c.Verdict.pair(f.name, p.name)
 			return pair != nil && pair.Significant
 		})
-		if fasterIndex < 0 {
-			continue
+		if !c.isFastest(p) && fasterIndex >= 0 {
+			list = append(list, c.slowerText(plans, p, fasterIndex))
 		}
-		comparedTo := ""
-		if fasterIndex > 0 {
-			comparedTo = " than " + plans[fasterIndex].name
-			if p.ns >= 1.995*plans[fasterIndex].ns { // "takes 2.0 times as long as": see slowdownText
-				comparedTo = " as " + plans[fasterIndex].name
-			}
-		}
-		list = append(list, fmt.Sprintf("%s %s%s (p %s)", p.title, p.slowdownText(plans[fasterIndex].ns), comparedTo,
-			pValueBound(c.Verdict.pair(plans[fasterIndex].name, p.name).PHolm)))
 	}
 	return append(list, c.unresolved(plans)...)
+}
+
+// isFastest reports whether a plan is one of the fastest.
+func (c *Comparison) isFastest(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
+
+// slowerText returns the sentence that p is slower than plans[fasterIndex]: "c is 20% slower than b (p < 0.001)". The
+// sentence omits the name of plans[0]: "c is 20% slower (p < 0.001)".
+func (c *Comparison) slowerText(plans []planTime, p planTime, fasterIndex int) string {
+	faster := plans[fasterIndex]
+	comparedTo := ""
+	switch {
+	case fasterIndex > 0 && p.ns/faster.ns >= factorRatio:
+		comparedTo = " as " + faster.name
+	case fasterIndex > 0:
+		comparedTo = " than " + faster.name
+	}
+	return fmt.Sprintf("%s %s%s (p %s)", p.title, p.slowdownText(faster.ns), comparedTo,
+		pValueText(c.Verdict.pair(faster.name, p.name).PHolm))
 }
 
 // planTime is a measured plan.
@@ -79,14 +89,14 @@ func (c *Comparison) plans() []planTime {
 	return list
 }
 
-// fastestText returns a text with the fastest plans. plans and candidates are the numbers of all measured plans and of
-// all candidates.
-func fastestText(fastest []planTime, plans, candidates int) string {
+// fastestText returns the sentence that names the fastest plans, with their median times. planCount is the number of
+// measured plans, candidateCount the number of candidates.
+func fastestText(fastest []planTime, planCount, candidateCount int) string {
 	first := fastest[0]
 	switch {
-	case candidates == 1:
+	case candidateCount == 1:
 		return first.name + " takes " + timeText(first.ns)
-	case plans == 1:
+	case planCount == 1:
 		return "all candidates have the same plan: " + timeText(first.ns)
 	case len(fastest) == 1 && first.hasOneCandidate:
 		return first.title + " is fastest: " + timeText(first.ns)
@@ -105,8 +115,8 @@ func mediansText(plans []planTime) string {
 	return strings.Join(list, ", ")
 }
 
-// tooFewText returns the text for a number of runs with which no difference between plans can be significant. fewest
-// is the least sufficient number.
+// tooFewText returns the sentence that no difference between plans can be significant after the given number of runs.
+// fewest is the least number of runs with which a difference can be significant.
 func tooFewText(plans []planTime, runs, fewest int) string {
 	verb := "runs are"
 	if runs == 1 {
@@ -116,14 +126,18 @@ func tooFewText(plans []planTime, runs, fewest int) string {
 		"lowest medians: %s", runs, verb, fewest, mediansText(plans[:min(len(plans), maxListedPlans)]))
 }
 
-// slowdownText returns a text with the slowdown of a plan relative to a faster plan, whose time is fasterNS.
+// factorRatio is the least ratio of times that is given as a factor ("takes 2.0 times as long") and not in percent. It
+// rounds to 2.0, and 99.5% rounds to 100%.
+const factorRatio = 1.995
+
+// slowdownText returns the slowdown of a plan relative to a faster plan, whose time is fasterNS: "is 20% slower".
 func (p *planTime) slowdownText(fasterNS float64) string {
 	verb, takes := "are", "take"
 	if p.hasOneCandidate {
 		verb, takes = "is", "takes"
 	}
 	switch ratio := p.ns / fasterNS; {
-	case ratio >= 1.995: // at least 2.0 after rounding
+	case ratio >= factorRatio:
 		return fmt.Sprintf("%s %.1f times as long", takes, ratio)
 	case ratio < 1.0095: // less than 1% after rounding to 0.1%
 		return fmt.Sprintf("%s %.1f%% slower", verb, 100*(ratio-1))
@@ -138,14 +152,13 @@ const (
 	maxListedPlans = 4 // plans with the lowest medians
 )
 
-// unresolved returns sentences about the pairs without a significant difference, except pairs of two fastest plans.
-// They also give the number of runs that would find a difference of 2%.
+// unresolved returns a sentence that lists the pairs without a significant difference, except pairs of two fastest
+// plans, and a sentence with the number of runs that would find a difference of 2%.
 func (c *Comparison) unresolved(plans []planTime) []string {
 	var list, pairs []string
-	isFastest := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
 	for i, a := range plans {
 		for _, b := range plans[i+1:] {
-			if p := c.Verdict.pair(a.name, b.name); !p.Significant && !(isFastest(a) && isFastest(b)) {
+			if p := c.Verdict.pair(a.name, b.name); !p.Significant && !(c.isFastest(a) && c.isFastest(b)) {
 				pairs = append(pairs, a.name+" and "+b.name)
 			}
 		}
@@ -172,8 +185,8 @@ func timeText(ns float64) string {
 	return cells[0] + " " + unit
 }
 
-// pValueBound prints a p-value: as a bound if it is below 0.001 or significant, otherwise as a number.
-func pValueBound(p float64) string {
+// pValueText prints a p-value, with its relation: "< 0.001", "< 0.01" if it is significant, or "= 0.25".
+func pValueText(p float64) string {
 	for _, bound := range []float64{0.001, Significance} {
 		if p < bound {
 			return fmt.Sprintf("< %v", bound)

@@ -10,54 +10,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Error is a mistake in the text of a [Formula].
-type Error struct {
-	Line   int // from 1
-	Column int // character in the line, from 1
-	Msg    string
-}
-
-// Error returns the position and the message. The position omits line 1, because most texts have one line.
-func (e *Error) Error() string { return positionText(e.Line, e.Column) + ": " + e.Msg }
-
-// recoverError is deferred. It stores an [*Error] with which the parser or the typer panicked. Other panics continue.
-func recoverError(err *error) {
-	switch recovered := recover().(type) {
-	case nil:
-	case *Error:
-		*err = recovered
-	default:
-		panic(recovered)
-	}
-}
-
-func positionText(line, column int) string {
-	if line == 1 {
-		return fmt.Sprintf("column %d", column)
-	}
-	return fmt.Sprintf("line %d, column %d", line, column)
-}
-
-// lineAndColumn returns the line and the column of the character at a position. Line, column and position count from 1.
-func lineAndColumn(text string, position int) (line, column int) {
-	line, column = 1, 1
-	for _, char := range text {
-		if position--; position == 0 {
-			break
-		}
-		if column++; char == '\n' {
-			line, column = line+1, 1
-		}
-	}
-	return line, column
-}
-
-// errorAt returns the error for the character at a position, counted from 1.
-func errorAt(text string, position int, msg string) *Error {
-	line, column := lineAndColumn(text, position)
-	return &Error{line, column, msg}
-}
-
 // Formula is the syntax tree of an expression. It has no dtypes. [Formula.Code] derives a [Code] from it for given
 // dtypes of the operands. A Formula is immutable.
 type Formula struct {
@@ -260,4 +212,52 @@ func literal(number tensor.Scalar) string {
 		return text
 	}
 	return strconv.FormatInt(number.Int(), 10)
+}
+
+// Error is a mistake in the text of a [Formula].
+type Error struct {
+	Line   int // from 1
+	Column int // character in the line, from 1
+	Msg    string
+}
+
+// Error returns the position and the message. The position omits line 1, because most texts have one line.
+func (e *Error) Error() string { return positionText(e.Line, e.Column) + ": " + e.Msg }
+
+// errorAt returns the error for the character at a position, counted from 1.
+func errorAt(text string, position int, msg string) *Error {
+	line, column := lineAndColumn(text, position)
+	return &Error{line, column, msg}
+}
+
+// lineAndColumn returns the line and the column of the character at a position. Line, column and position count from 1.
+func lineAndColumn(text string, position int) (line, column int) {
+	line, column = 1, 1
+	for _, char := range text {
+		if position--; position == 0 {
+			break
+		}
+		if column++; char == '\n' {
+			line, column = line+1, 1
+		}
+	}
+	return line, column
+}
+
+func positionText(line, column int) string {
+	if line == 1 {
+		return fmt.Sprintf("column %d", column)
+	}
+	return fmt.Sprintf("line %d, column %d", line, column)
+}
+
+// recoverError is deferred. It stores an [*Error] with which the parser or the typer panicked. Other panics continue.
+func recoverError(err *error) {
+	switch recovered := recover().(type) {
+	case nil:
+	case *Error:
+		*err = recovered
+	default:
+		panic(recovered)
+	}
 }

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
@@ -33,12 +34,7 @@ func Functions() []Function {
 		})
 		list = append(list, Function{Name: name, Params: longest.operandNames(), Text: longest.text})
 	}
-	sorted.Func(list, func(a, b Function) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	sorted.Func(list, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 

@@ -29,31 +29,12 @@ func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool
 		return nil, nil, nil, nil, fmt.Errorf("expr: a pipeline with groups of %d rows: want at least 1 row, and isConstant",
 			group)
 	}
-	loopsHave64Bits := false // the loops of the passes then have the smaller vector width already
-	for k := range program.Passes {
-		loopsHave64Bits = loopsHave64Bits || program.Passes[k].Code != nil && program.Passes[k].Code.has64Bits()
-	}
-	for k := range program.Passes {
-		pass := &program.Passes[k]
-		storesResult := slices.ContainsFunc(pass.PerRowOut, func(p Place) bool { return p.Kind != AtNumber })
-		if storesResult || pass.PerRow != nil &&
-			(pass.PerRow.has64Bits() && !loopsHave64Bits || !pass.PerRow.isPrimitive()) {
-			return nil, nil, nil, nil, nil
-		}
+	if !program.canPipeline() {
+		return nil, nil, nil, nil, nil
 	}
 	joiner := passJoiner{program: program, builder: NewBuilder(), group: group, isConstant: isConstant,
 		numbers: map[Place][]Output{}}
 	return joiner.build(joiner.loadOrCompute)
-}
-
-// isPrimitive reports whether all operations are primitive ([Op.Primitive]).
-func (c *Code) isPrimitive() bool {
-	return !slices.ContainsFunc(c.Insts, func(inst Inst) bool { return !inst.Op.Primitive() })
-}
-
-// has64Bits reports whether some value has 64 bits.
-func (c *Code) has64Bits() bool {
-	return slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.DType.Size() > 4 })
 }
 
 // passJoiner builds one code for all passes.
@@ -145,4 +126,31 @@ func (joiner *passJoiner) computedAfter(place Place) (passIndex, resultIndex int
 		}
 	}
 	return -1, -1
+}
+
+// canPipeline reports whether the computations that run once per row can be part of a loop: see [RowProgram.Pipeline].
+func (program *RowProgram) canPipeline() bool {
+	loopsHave64Bits := false // the loops of the passes then have the smaller vector width already
+	for k := range program.Passes {
+		loopsHave64Bits = loopsHave64Bits || program.Passes[k].Code != nil && program.Passes[k].Code.has64Bits()
+	}
+	for k := range program.Passes {
+		pass := &program.Passes[k]
+		storesResult := slices.ContainsFunc(pass.PerRowOut, func(p Place) bool { return p.Kind != AtNumber })
+		halvesWidth := pass.PerRow != nil && pass.PerRow.has64Bits() && !loopsHave64Bits
+		if storesResult || halvesWidth || pass.PerRow != nil && !pass.PerRow.isPrimitive() {
+			return false
+		}
+	}
+	return true
+}
+
+// isPrimitive reports whether all operations are primitive ([Op.Primitive]).
+func (c *Code) isPrimitive() bool {
+	return !slices.ContainsFunc(c.Insts, func(inst Inst) bool { return !inst.Op.Primitive() })
+}
+
+// has64Bits reports whether some value has 64 bits.
+func (c *Code) has64Bits() bool {
+	return slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.DType.Size() > 4 })
 }

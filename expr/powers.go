@@ -1,10 +1,6 @@
 package expr
 
-import (
-	"math/bits"
-
-	"github.com/graphrun/graphrun/tensor"
-)
+import "github.com/graphrun/graphrun/tensor"
 
 // This file has the builtin ** (pow).
 
@@ -69,9 +65,13 @@ func (t *typer) powConst(base Value, exponent int64) Value {
 func (t *typer) powInt(base, exponent Value) Value {
 	dtype := t.b.DType(base)
 	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)
-	exponentBits := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent, which is the neutral element of Min
+	exponentBits := 8 * dtype.Size()
+	if dtype.IsSigned() {
+		exponentBits-- // a negative exponent is handled below
+	}
 	isOdd := t.b.Emit(Ne, t.b.Emit(And, exponent, one), zero)
-	result, power := t.b.Emit(Select, isOdd, base, one), base // the power for the bits below k, and base^(2^k)
+	// At the start of an iteration, result is the power for the lowest k bits of exponent, and power is base^(2^(k-1)).
+	result, power := t.b.Emit(Select, isOdd, base, one), base
 	for k := 1; k < exponentBits; k++ {
 		power = t.b.Emit(Mul, power, power)
 		isBitSet := t.b.Emit(Ne, t.b.Emit(And, exponent, t.b.Int(dtype, 1<<k)), zero)
@@ -82,6 +82,6 @@ func (t *typer) powInt(base, exponent Value) Value {
 	}
 	minusOne := t.b.Int(dtype, -1)
 	powerOfMinusOne := t.b.Emit(Select, t.b.Emit(Eq, base, minusOne), t.b.Emit(Select, isOdd, minusOne, one), zero)
-	inverse := t.b.Emit(Select, t.b.Emit(Eq, base, one), one, powerOfMinusOne)
-	return t.b.Emit(Select, t.b.Emit(Lt, exponent, zero), inverse, result)
+	negativePower := t.b.Emit(Select, t.b.Emit(Eq, base, one), one, powerOfMinusOne)
+	return t.b.Emit(Select, t.b.Emit(Lt, exponent, zero), negativePower, result)
 }

@@ -45,7 +45,7 @@ func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok b
 	call.AddStreamed(&work)
 	if counts.Folds > 0 {
 		fold := foldingOf(call)
-		fold.work(&work, counts, call, walk)
+		fold.addWork(&work, counts, call, walk)
 		return work, true
 	}
 	const rows = 0 // AddRunStartWork adds the work of starting runs

@@ -12,37 +12,14 @@ import (
 // This file estimates the work of loops that fold (reduce) dimensions of an operand. A row is a run along the folded
 // dimensions. A loop runs along rows if the fastest dimension is folded. Otherwise the loop runs along columns and
 // folds many adjacent columns at the same time. There is work for each element, and for each row or contiguous run of
-// columns.
+// columns. With a row-major operand [64, 100], for example, a sum along dimension 1 starts 64 rows, and a sum along
+// dimension 0 starts 64 runs of 100 columns.
 
 // folding describes the folded dimensions of an operand.
 type folding struct {
 	operandShape []int  // shape of the operand
 	mask         []bool // marks the folded dimensions of splitShape
 	split        int    // if not 0, the number of parts into which dimension 1 is split
-}
-
-// floatsPerRegister is the number of float32 elements of a 64-byte register. The last elements of a row are processed
-// with a partly filled register.
-const floatsPerRegister = 16
-
-// foldKernel selects the name of an inner kernel: `single` if the expression has at most one fold, otherwise `several`.
-func (e OpCounts) foldKernel(single, several string) string {
-	if e.Passes > 1 {
-		return several
-	}
-	return single
-}
-
-// addRowLoops adds the work of starting and ending loops along rows. elements is the number of elements of all rows.
-func (e OpCounts) addRowLoops(work *graph.Work, elements, rows float64) {
-	if rows <= 0 || elements <= 0 || !loops.CodeAvailable() {
-		return
-	}
-	work.AddUnoverlapped(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
-	// If a row fits in a register, the lanes of the register belong to several rows, and there is no tail.
-	if length := elements / rows; length > floatsPerRegister && math.Mod(length, floatsPerRegister) != 0 {
-		work.AddUnoverlapped(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
-	}
 }
 
 // foldingOf guesses the folded dimensions of a call from its shapes. These are the dimensions that its first result
@@ -68,85 +45,9 @@ func foldingOf(call *graph.Call) folding {
 	return fold
 }
 
-// numRows returns the number of rows.
-func (fold *folding) numRows() float64 {
-	rows := 1.0
-	for dim, size := range fold.splitShape() {
-		if dim >= len(fold.mask) || !fold.mask[dim] {
-			rows *= float64(size)
-		}
-	}
-	return rows
-}
-
-// splitShape returns the shape with dimension 1 split.
-func (fold *folding) splitShape() []int {
-	if fold.split > 0 && len(fold.operandShape) > 1 {
-		return slices.Concat(fold.operandShape[:1], []int{fold.split, fold.operandShape[1] / fold.split},
-			fold.operandShape[2:])
-	}
-	return fold.operandShape
-}
-
-// foldsFastest reports whether the fastest dimension of meta is folded. meta has the shape of the operand
-// (operandShape).
-func (fold *folding) foldsFastest(meta tensor.Meta) bool {
-	dim := graph.Fastest(meta)
-	return dim < 0 || fold.isFolded(dim) // dim is negative if meta has one element
-}
-
-// isFolded reports whether a dimension of the operand is folded. A split dimension counts as folded if the second of
-// its two parts is folded.
-func (fold *folding) isFolded(dim int) bool {
-	if fold.split > 0 && dim >= 1 {
-		dim++
-	}
-	return dim < len(fold.mask) && fold.mask[dim]
-}
-
-// columnTile is the approximate number of columns that a loop along columns processes together.
-const columnTile = 256
-
-// columnRuns returns the number of runs of at most columnTile columns. A run is contiguous in meta, which has the shape
-// of the operand (operandShape).
-func (fold *folding) columnRuns(meta tensor.Meta) float64 {
-	elements, runLength := meta.Numel(), 1
-	for { // extend the run by the dimension that continues it
-		next := -1
-		for dim, stride := range meta.Strides {
-			if stride == runLength && meta.Shape[dim] > 1 && !fold.isFolded(dim) {
-				next = dim
-			}
-		}
-		if next < 0 {
-			break
-		}
-		runLength *= meta.Shape[next]
-	}
-	return float64(elements/max(1, runLength)) * math.Ceil(float64(runLength)/columnTile)
-}
-
-// addLoopStarts adds the work of starting rows or runs of columns of meta. meta has the shape of the operand
-// (operandShape).
-func (fold *folding) addLoopStarts(work *graph.Work, counts OpCounts, meta tensor.Meta) {
-	switch {
-	case fold.foldsFastest(meta):
-		counts.addRowLoops(work, float64(meta.Numel()), fold.numRows())
-	case loops.CodeAvailable():
-		work.AddUnoverlapped(counts.foldKernel(graph.FoldRun, graph.MultipassRun), fold.columnRuns(meta)*counts.Passes)
-	}
-}
-
-// firstFullResult returns the index of the first result with the shape operandShape. The layout of that result
-// determines the direction of loops. If all results are smaller, firstFullResult returns -1, and the first operand with
-// this shape determines the direction.
-func (fold *folding) firstFullResult(call *graph.Call) int {
-	return slices.IndexFunc(call.Out, func(meta tensor.Meta) bool { return slices.Equal(meta.Shape, fold.operandShape) })
-}
-
-// work adds the work of the elements to total. If a result determines the direction of loops, it also adds the work of
-// starting the rows or runs of this result. walk has the loop order and the layouts of the results.
-func (fold *folding) work(total *graph.Work, counts OpCounts, call *graph.Call, walk graph.Walk) {
+// addWork adds the work of the elements to total. If a result determines the direction of loops, it also adds the work
+// of starting the rows or runs of this result. walk has the loop order and the layouts of the results.
+func (fold *folding) addWork(total *graph.Work, counts OpCounts, call *graph.Call, walk graph.Walk) {
 	counts.AddTo(total, float64(tensor.Numel(fold.operandShape)), 0)
 	if i := fold.firstFullResult(call); i >= 0 && counts.Folds > 0 {
 		fold.addLoopStarts(total, counts, walk.ResultLayout(i, call.Out[i]))
@@ -175,4 +76,104 @@ func (fold *folding) read(counts OpCounts, call *graph.Call, walk graph.Walk, i 
 		fold.addLoopStarts(&work, counts, meta)
 	}
 	return work
+}
+
+// firstFullResult returns the index of the first result with the shape operandShape. The layout of that result
+// determines the direction of loops. If all results are smaller, firstFullResult returns -1, and the first operand with
+// this shape determines the direction.
+func (fold *folding) firstFullResult(call *graph.Call) int {
+	return slices.IndexFunc(call.Out, func(meta tensor.Meta) bool { return slices.Equal(meta.Shape, fold.operandShape) })
+}
+
+// addLoopStarts adds the work of starting rows or runs of columns of meta. meta has the shape of the operand
+// (operandShape).
+func (fold *folding) addLoopStarts(work *graph.Work, counts OpCounts, meta tensor.Meta) {
+	switch {
+	case fold.foldsFastest(meta):
+		counts.addRowLoops(work, float64(meta.Numel()), fold.numRows())
+	case loops.CodeAvailable():
+		work.AddUnoverlapped(counts.foldKernel(graph.FoldRun, graph.MultipassRun), fold.columnRuns(meta)*counts.Passes)
+	}
+}
+
+// addRowLoops adds the work of starting and ending loops along rows. elements is the number of elements of all rows.
+func (e OpCounts) addRowLoops(work *graph.Work, elements, rows float64) {
+	if rows <= 0 || elements <= 0 || !loops.CodeAvailable() {
+		return
+	}
+	work.AddUnoverlapped(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
+	// If a row fits in a register, the lanes of the register belong to several rows, and there is no tail.
+	if length := elements / rows; length > floatsPerRegister && math.Mod(length, floatsPerRegister) != 0 {
+		work.AddUnoverlapped(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
+	}
+}
+
+// floatsPerRegister is the number of float32 elements of a 64-byte register. The last elements of a row are processed
+// with a partly filled register.
+const floatsPerRegister = 16
+
+// columnRuns returns the number of runs of at most columnTile columns. A run is contiguous in meta, which has the shape
+// of the operand (operandShape).
+func (fold *folding) columnRuns(meta tensor.Meta) float64 {
+	elements, runLength := meta.Numel(), 1
+	for { // extend the run by the dimension that continues it
+		next := -1
+		for dim, stride := range meta.Strides {
+			if stride == runLength && meta.Shape[dim] > 1 && !fold.isFolded(dim) {
+				next = dim
+			}
+		}
+		if next < 0 {
+			break
+		}
+		runLength *= meta.Shape[next]
+	}
+	return float64(elements/max(1, runLength)) * math.Ceil(float64(runLength)/columnTile)
+}
+
+// columnTile is the approximate number of columns that a loop along columns processes together.
+const columnTile = 256
+
+// foldKernel selects the name of an inner kernel: `single` if the expression has at most one fold, otherwise `several`.
+func (e OpCounts) foldKernel(single, several string) string {
+	if e.Passes > 1 {
+		return several
+	}
+	return single
+}
+
+// foldsFastest reports whether the fastest dimension of meta is folded. meta has the shape of the operand
+// (operandShape).
+func (fold *folding) foldsFastest(meta tensor.Meta) bool {
+	dim := graph.Fastest(meta)
+	return dim < 0 || fold.isFolded(dim) // dim is negative if meta has one element
+}
+
+// isFolded reports whether a dimension of the operand is folded. A split dimension counts as folded if the second of
+// its two parts is folded.
+func (fold *folding) isFolded(dim int) bool {
+	if fold.split > 0 && dim >= 1 {
+		dim++
+	}
+	return dim < len(fold.mask) && fold.mask[dim]
+}
+
+// numRows returns the number of rows.
+func (fold *folding) numRows() float64 {
+	rows := 1.0
+	for dim, size := range fold.splitShape() {
+		if dim >= len(fold.mask) || !fold.mask[dim] {
+			rows *= float64(size)
+		}
+	}
+	return rows
+}
+
+// splitShape returns the shape with dimension 1 split.
+func (fold *folding) splitShape() []int {
+	if fold.split > 0 && len(fold.operandShape) > 1 {
+		return slices.Concat(fold.operandShape[:1], []int{fold.split, fold.operandShape[1] / fold.split},
+			fold.operandShape[2:])
+	}
+	return fold.operandShape
 }

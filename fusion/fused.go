@@ -320,7 +320,7 @@ func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
 		return work
 	}
 	if fold, ok := fused.foldingOf(call); ok {
-		fold.work(&work, fused.effort(), call, walk)
+		fold.addWork(&work, fused.effort(), call, walk)
 	}
 	return work
 }

@@ -88,15 +88,15 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	if len(parts) < 2 {
 		return nil, errors.New("a group has at least two nodes")
 	}
-	builder := &nodeBuilder{
-		fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(group.Mask), Split: group.Split},
-		node:   &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
-		operandIndex: map[operandKey]int{}}
 	for i, member := range parts {
 		if member == nil || member.Op == nil || len(member.Out) == 0 || !f.graph.Owns(member.Out[0]) {
 			return nil, fmt.Errorf("part %d is not a node of the graph", i)
 		}
 	}
+	builder := &nodeBuilder{
+		fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(group.Mask), Split: group.Split},
+		node:   &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
+		operandIndex: map[operandKey]int{}}
 	if err := builder.addParts(f, group, keep); err != nil {
 		return nil, err
 	}
@@ -136,11 +136,13 @@ func (builder *nodeBuilder) addParts(fuser *Fuser, group Group, keep func(*graph
 		return builder.addAttention(fuser, group.Nodes, keep)
 	}
 	for i, member := range group.Nodes {
-		add := func() error { return builder.addPart(i, member, fuser.channelVectorTest(member, group), keep) }
+		var err error
 		if i == 0 && group.Anchor {
-			add = func() error { return builder.addAnchor(member, keep) }
+			err = builder.addAnchor(member, keep)
+		} else {
+			err = builder.addPart(i, member, fuser.channelVectorTest(member, group), keep)
 		}
-		if err := add(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -239,9 +241,8 @@ func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 		case i == 0 && anchor > 0:
 			outputs[i] = []expr.Output{whole.Real(whole.Load(0))} // the anchor's result
 			continue
-		// In an attention, views and the product with the values are not part of the expression: their output is that of
-		// their first operand.
 		case isAttention && (i == len(parts)-1 || reshapesBatch(member)):
+			// Views and the last product of an attention are not part of the expression: they pass their first operand on.
 			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
 			continue
 		}

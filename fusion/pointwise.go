@@ -15,21 +15,6 @@ import (
 // This file makes the kernels of pointwise calls: the iteration over the operands, with the expression of an element
 // compiled as its loop.
 
-// buildIteration builds the iteration of a call. An output with a layout in outputs keeps that layout.
-func buildIteration(pointwise *graph.Pointwise, call *graph.Call, outputs []rule.Operand) (*iter.Iterator, rule.Kernel,
-	error) {
-	config, err := pointwise.Config(call, outputs)
-	if err != nil {
-		return nil, rule.Kernel{}, err
-	}
-	iteration, err := iter.Build(config)
-	if err != nil {
-		return nil, rule.Kernel{}, err
-	}
-	body, err := pointwise.Body(call, &iteration.Rule)
-	return iteration, body, err
-}
-
 // CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
 // the layouts of the outputs determine the order of the loop's dimensions, as for defined outputs in PyTorch. The
 // layouts of the operands then determine only the order that remains open.
@@ -64,28 +49,19 @@ func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, e
 	return loopKernel(call, iteration, body, pointwise.Grain)
 }
 
-// chunkNS is the approximate minimum time in nanoseconds of a chunk of a compiled loop: see compiledGrain.
-const chunkNS = 4e3
-
-// compiledGrain returns the number of elements per chunk of a compiled loop, a power of two from machine.CallGrain to
-// machine.MoveGrain. elementNS is the time of the loop per element, in nanoseconds. Expensive loops have smaller
-// chunks. The grain does not affect results. Small chunks balance the load better, but each chunk has a fixed cost: it
-// sets up addresses, and waits for its non-temporal stores.
-func compiledGrain(elementNS float64) int {
-	grain := machine.MoveGrain
-	for grain > machine.CallGrain && float64(grain)*elementNS > 1.5*chunkNS { // a half then takes at least 0.75*chunkNS
-		grain /= 2
+// buildIteration builds the iteration of a call. An output with a layout in outputs keeps that layout.
+func buildIteration(pointwise *graph.Pointwise, call *graph.Call, outputs []rule.Operand) (*iter.Iterator, rule.Kernel,
+	error) {
+	config, err := pointwise.Config(call, outputs)
+	if err != nil {
+		return nil, rule.Kernel{}, err
 	}
-	return grain
-}
-
-// evenGrain returns a number of elements near grain that makes all chunks about equal in size. It is a multiple of
-// LineBytes, so that chunks of any element size consist of whole cache lines.
-func evenGrain(elements, grain int) int {
-	chunks := max(1, machine.DivideUnits(elements, 1, grain).Chunks) // DivideUnits returns 0 chunks for 0 elements
-	divisor := chunks * machine.LineBytes
-	multiples := max(1, (elements+divisor-1)/divisor) // multiples of LineBytes in a chunk, rounded up
-	return multiples * machine.LineBytes
+	iteration, err := iter.Build(config)
+	if err != nil {
+		return nil, rule.Kernel{}, err
+	}
+	body, err := pointwise.Body(call, &iteration.Rule)
+	return iteration, body, err
 }
 
 // loopKernel makes the kernel of a loop over the elements of an iteration. grain is the approximate number of elements
@@ -115,6 +91,37 @@ func loopKernel(call *graph.Call, iteration *iter.Iterator, body rule.Kernel, gr
 	if loop.IsExpression() {
 		kernel.Code = loop.Listings
 	}
+	addOperandFacts(kernel, call, iteration)
+	return kernel, nil
+}
+
+// chunkNS is the approximate minimum time in nanoseconds of a chunk of a compiled loop: see compiledGrain.
+const chunkNS = 4e3
+
+// compiledGrain returns the number of elements per chunk of a compiled loop, a power of two from machine.CallGrain to
+// machine.MoveGrain. elementNS is the time of the loop per element, in nanoseconds. Expensive loops have smaller
+// chunks. The grain does not affect results. Small chunks balance the load better, but each chunk has a fixed cost: it
+// sets up addresses, and waits for its non-temporal stores.
+func compiledGrain(elementNS float64) int {
+	grain := machine.MoveGrain
+	for grain > machine.CallGrain && float64(grain)*elementNS > 1.5*chunkNS { // a half then takes at least 0.75*chunkNS
+		grain /= 2
+	}
+	return grain
+}
+
+// evenGrain returns a number of elements near grain that makes all chunks about equal in size. It is a multiple of
+// LineBytes, so that chunks of any element size consist of whole cache lines.
+func evenGrain(elements, grain int) int {
+	chunks := max(1, machine.DivideUnits(elements, 1, grain).Chunks) // DivideUnits returns 0 chunks for 0 elements
+	divisor := chunks * machine.LineBytes
+	multiples := max(1, (elements+divisor-1)/divisor) // multiples of LineBytes in a chunk, rounded up
+	return multiples * machine.LineBytes
+}
+
+// addOperandFacts adds to the kernel of a call the tensors of plain numbers, and the operands that results may
+// overwrite.
+func addOperandFacts(kernel *graph.Kernel, call *graph.Call, iteration *iter.Iterator) {
 	outputCount := iteration.NumOutputs()
 	for i, arg := range call.In {
 		meta := iteration.Meta(outputCount + i)
@@ -133,7 +140,6 @@ func loopKernel(call *graph.Call, iteration *iter.Iterator, body rule.Kernel, gr
 			}
 		}
 	}
-	return kernel, nil
 }
 
 // cursorOf returns the worker's iteration state, which all loops share.

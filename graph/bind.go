@@ -171,6 +171,29 @@ func (a *attributes) dependOn(symbols map[string]sym.Int) bool {
 	return false
 }
 
+// ResultsFor infers a subgraph, such as the body of a loop, for inputs with the given metas. It returns the types of
+// the outputs. All results have fresh storage. Results whose shapes depend on data are [Result.Dynamic].
+func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
+	bound, err := g.withInputs(in)
+	if err != nil {
+		return nil, err
+	}
+	unbacked := bound // with symbols for sizes that depend on data
+	if bound.Dynamic() {
+		unbacked = bound.Unbacked().Graph
+	}
+	results := make([]Result, len(bound.Outputs))
+	for i, output := range bound.Outputs {
+		if output.Value.Dynamic {
+			// The outline has only the facts that are known before the run, such as the rank.
+			results[i] = unbacked.Outputs[i].Value.outline().Result()
+			continue
+		}
+		results[i] = Result{Type: output.Value.Meta.Type(), Alias: NoAlias}
+	}
+	return results, nil
+}
+
 // withInputs returns an inferred copy of the graph whose inputs have the given metas, in order.
 func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 	if len(metas) != len(g.Inputs) {

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Graph is a directed acyclic graph of nodes, which apply ops to values. Build one with [New] and the
-// functions of package op, or load one with package graphfile. A Graph is not safe for concurrent changes;
-// compiled programs are independent of it. For example, the graph of y = relu(x + b) has
+// Graph is a directed acyclic graph of nodes, which apply ops to values. Build one with [New] and the functions of
+// package op, or load one with package graphfile. A Graph is not safe for concurrent changes; compiled programs are
+// independent of it. For example, the graph of y = relu(x + b) has
 //
 //	Inputs:    [x]
 //	Constants: [b]
@@ -116,13 +116,13 @@ type Node struct {
 	number int32       // number in the graph; an index for Places
 }
 
-// Output names a value as a result of the graph. Pin is the required layout. If Pin is zero, the result has the
-// inferred layout. OwnStorage is set if the value became a view of an input because passes removed a copy node. A run
-// must then return a copy.
+// Output names a value as a result of the graph.
 type Output struct {
-	Name       string
-	Value      *Value
-	Pin        Pin
+	Name  string
+	Value *Value
+	Pin   Pin // the required layout; zero means the inferred layout
+	// OwnStorage means that the result must have storage of its own, although Value is a view of an input: passes removed
+	// the copy node that the user wrote, and a run copies Value instead.
 	OwnStorage bool
 }
 
@@ -389,10 +389,10 @@ func (g *Graph) assignNodeNumber(n *Node) {
 	g.nodeCount++
 }
 
-// ByValue maps the values of a graph to elements of type T. It is a slice indexed by the numbers of the
-// values ([Value.Number]). A slice is faster than a map, and passes look up several values for every node.
-// The zero ByValue is empty. All values must belong to one graph or to its clones, which number their
-// values alike. A ByValue is not safe for concurrent changes.
+// ByValue maps the values of a graph to elements of type T. It is a slice indexed by the numbers of the values
+// ([Value.Number]). A slice is faster than a map, and passes look up several values for every node. The zero ByValue is
+// empty. All values must belong to one graph or to its clones, which number their values alike. A ByValue is not safe
+// for concurrent changes.
 type ByValue[T any] struct{ elements []T }
 
 // NewByValue returns an empty ByValue with memory for all values of a graph.

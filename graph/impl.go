@@ -16,8 +16,9 @@ import (
 var ErrNoImpl = errors.New("no implementation supports these layouts")
 
 // Impl is an implementation of an op: an algorithm that can be listed, priced and forced. It has one or more walks: a
-// [Walk] is an order of the loops with layouts of the results. [Define] sets functions that are nil to defaults. If an
-// op has no implementations, [Define] makes one Impl from Compile.
+// [Walk] is an order of the loops with layouts of the results. For example, conv2d has the implementation nhwc for
+// channels-last images and the implementation nchw for row-major images. [Define] sets functions that are nil to
+// defaults. If an op has no implementations, [Define] makes one Impl from Compile.
 type Impl struct {
 	Name string // unique within the op: "nhwc"
 	Doc  string // how it computes, in one sentence
@@ -384,87 +385,4 @@ func (c *Call) Footprint() (bytes float64) {
 		bytes += float64(c.Out[i].Bytes())
 	}
 	return bytes
-}
-
-// ReadWork returns the additional work of reading an operand of layout meta in loops that write a result of the given
-// layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions of
-// operand and result differ, the operand is transposed block by block. If its elements are not contiguous, it is read
-// with strides. If its contiguous runs are shorter than the runs of the result, as in a slice of each row, each run
-// begins without prefetched lines. If there are no elements, the work is zero. For example, with a row-major result:
-//
-//	a transposed operand, strides [1, 100]                       Tiled
-//	every second column of a matrix, strides [200, 2]            Strided
-//	the first 8 columns of a matrix, strides [100, 1]            Copied, for the gaps between runs of 8
-func ReadWork(meta, result tensor.Meta) (work Work) {
-	extent := meta.Extent()
-	if result.Extent() == 0 { // there are no elements; Extent panics if strides are missing
-		return work
-	}
-	bytes, fastest := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
-	// -bytes cancels the read in the order of the loops, which is counted elsewhere.
-	switch {
-	case meta.Rank() == result.Rank() && fastest != Fastest(result):
-		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes // a transpose reads and writes each byte
-		work.AddUnits(LoopTransposed, float64(meta.Numel()))
-	case fastest >= 0 && meta.Strides[fastest] > 1:
-		work.Bytes[Strided], work.Bytes[Dense] = bytes, -bytes
-	case meta.Rank() == result.Rank():
-		if runs := runsOf(meta, result); runs > 1 {
-			addRunStarts(&work, runs, bytes/runs)
-			work.Bytes[Copied] = gapPriceRatio * min(float64(extent*meta.DType.Size()), runs*pageBytes)
-		}
-	}
-	return work
-}
-
-const (
-	// gapPriceRatio is the price of each byte of the operand's extent (runs and gaps), relative to a copied byte. A gap
-	// has a price because the processor's prefetching stops at the end of a run. At most pageBytes for each run are
-	// counted, because prefetching also stops at the end of a page.
-	gapPriceRatio = .75
-	// pageBytes is the size of a memory page.
-	pageBytes = 4096
-)
-
-// runsOf returns the number of runs in an operand of layout meta. A run is a maximal sequence of elements that are
-// contiguous in both the operand and the result. runsOf returns 0 if the numbers of elements differ, or if the
-// operand repeats elements.
-func runsOf(meta, result tensor.Meta) float64 {
-	length, total := 1, meta.Numel()
-	if total != result.Numel() {
-		return 0
-	}
-	// length is the length of the runs along the dimensions found so far. The next dimension of a run has stride length
-	// in both layouts. If there is none, the runs end.
-	for length < total {
-		next := -1
-		for dim, size := range meta.Shape {
-			if size > 1 && meta.Strides[dim] == 0 {
-				return 0
-			}
-			if size > 1 && meta.Strides[dim] == length && result.Strides[dim] == length {
-				next = dim
-			}
-		}
-		if next < 0 {
-			return float64(total) / float64(length)
-		}
-		length *= meta.Shape[next]
-	}
-	return 1
-}
-
-// Fastest returns the dimension with the smallest positive stride among the dimensions of size over 1, or -1 if there
-// is none.
-func Fastest(meta tensor.Meta) int {
-	best := -1
-	if len(meta.Strides) != len(meta.Shape) {
-		return best
-	}
-	for dim, size := range meta.Shape {
-		if size > 1 && meta.Strides[dim] > 0 && (best < 0 || meta.Strides[dim] < meta.Strides[best]) {
-			best = dim
-		}
-	}
-	return best
 }

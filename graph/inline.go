@@ -19,10 +19,14 @@ import (
 //	y.t = relu(x)
 //	y   = add(y.t, x)
 //
-// Except in a graph of [Graph.Symbolic], all symbols must be bound to numbers. There, a branch or number of iterations
-// that the bounds leave open is chosen for the hints, and recorded as a guard. The results of replaced nodes are
-// removed, or become results of the new nodes. Afterwards the graph must be inferred. InlineControlFlow does not change
-// a graph without such nodes.
+// The graph must be one of these:
+//   - a graph whose symbols are all bound to numbers
+//   - a graph of [Graph.Symbolic]: if the bounds of symbols do not decide a branch or a number of iterations, the hints
+//     decide, and a guard records the decision
+//
+// The results of replaced nodes disappear; their replacements take their names where possible. Afterwards, the graph
+// must be inferred. InlineControlFlow does not change a graph without such nodes. After an error, the graph is partly
+// changed.
 func (g *Graph) InlineControlFlow() error {
 	first := slices.IndexFunc(g.Nodes, (*Node).mustInline)
 	if first < 0 {
@@ -138,17 +142,15 @@ func (inlining *inlining) inlineNode(n *Node) error {
 	}
 	switch {
 	case body == nil:
-		return fmt.Errorf("the graph that the node runs is not known before the run")
+		return errors.New("sizes do not determine which graph the node runs")
 	case len(args) != len(body.Inputs) || len(n.Out) != len(body.Outputs):
 		return fmt.Errorf("a graph of %d inputs and %d outputs cannot replace a node of %d inputs and %d outputs",
 			len(body.Inputs), len(body.Outputs), len(args), len(n.Out))
 	}
 	g.nameIndex().dropNode(n)
-	values := make([]*Value, len(args))
-	for i, arg := range args {
-		if values[i] = arg.Value; arg.Kind != TensorArg {
-			return fmt.Errorf("operand %q of the graph that the node runs is not a value", body.Inputs[i].Name)
-		}
+	values, err := tensorValues(args, body.Inputs)
+	if err != nil {
+		return err
 	}
 	results, err := inlining.inlineGraph(n, body, values)
 	for i := range results {
@@ -157,8 +159,21 @@ func (inlining *inlining) inlineNode(n *Node) error {
 	return err
 }
 
-// inlineGraph replaces node n, which runs the graph body: it adds copies of the nodes of body. values are the inputs of
-// body. inlineGraph returns the copies of its outputs.
+// tensorValues returns the values of args, the operands for the given inputs of a graph. It returns an error if an
+// operand is omitted or a plain number.
+func tensorValues(args []Arg, inputs []*Value) ([]*Value, error) {
+	values := make([]*Value, len(args))
+	for i, arg := range args {
+		if arg.Kind != TensorArg {
+			return nil, fmt.Errorf("operand %q of the graph that the node runs is not a value", inputs[i].Name)
+		}
+		values[i] = arg.Value
+	}
+	return values, nil
+}
+
+// inlineGraph adds copies of the nodes of body, a graph that node n runs. The copies read values instead of the inputs
+// of body. inlineGraph returns the copies of the outputs of body.
 func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Value, error) {
 	g := inlining.graph
 	copies := map[*Value]*Value{}
@@ -199,7 +214,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 }
 
 // copyOf returns the copy of v, a value of the graph that node n runs. copies has the copies made so far. If v is a
-// constant without a copy, copyOf makes the copy.
+// constant without a copy, copyOf adds one to the graph and to copies.
 func (inlining *inlining) copyOf(n *Node, v *Value, copies map[*Value]*Value) *Value {
 	if v == nil || copies[v] != nil || v.Const == nil {
 		return copies[v]
@@ -228,8 +243,9 @@ func (inlining *inlining) addNode(n *Node) {
 	inlining.graph.nameIndex().addNode(n)
 }
 
-// setReplacement records the replacement of old, a result of the replaced node n. If a node that was added for n
-// computes the replacement, then the replacement and that node get the names of old and n.
+// setReplacement records that a value replaces old, a result of the replaced node n. If a node added for n computes the
+// replacement, the replacement takes the name of old, and a node with a single result takes the name of n. Names that
+// are taken are not used.
 func (inlining *inlining) setReplacement(old, replacement *Value, n *Node) {
 	inlining.replacements[old] = replacement
 	if replacement.Node == nil || replacement.Node.PartOf != n || inlining.graph.nameIndex().isTaken(old.Name) {
@@ -244,10 +260,13 @@ func (inlining *inlining) setReplacement(old, replacement *Value, n *Node) {
 	}
 }
 
-// Repetition is a graph that runs a known number of times. The inputs of Body are, in order, the index of the
-// iteration, a condition (always true), the carried values and the invariant values. The outputs of Body are a
-// condition (always true), the carried values for the next iteration, and the collected values. For example, a running
-// sum of 3 copies of x that also returns each sum has Times 3, Carried 1, Values [0, x] and the body
+// Repetition is a graph that runs a known number of times. The inputs and outputs of Body are, in order:
+//
+//	inputs:  index of the iteration, condition (always true), carried values, invariant values
+//	outputs: condition (always true), carried values of the next iteration, collected values
+//
+// For example, this body adds x to a sum, and collects the sums. With Times 3, Carried 1 and Values [0, x], the results
+// are 3*x and the stacked sums x, 2*x and 3*x:
 //
 //	inputs: iteration, going, sum, x     next = add(sum, x)     outputs: going, next, next
 type Repetition struct {
@@ -257,7 +276,7 @@ type Repetition struct {
 	Values  []Arg // inputs of Body in the first iteration, without the index and the condition
 }
 
-// fits reports whether the numbers of inputs and outputs of Body fit the values and the results of node n.
+// fits reports whether Body has inputs for all Values, and outputs for all results of node n.
 func (r Repetition) fits(n *Node) bool {
 	if r.Body == nil || r.Carried < 0 || len(n.Out) < r.Carried || len(r.Values) < r.Carried {
 		return false
@@ -274,14 +293,12 @@ func (inlining *inlining) unroll(n *Node) error {
 		g.symbolicState.recordGuards(Guard{Node: n})
 	}
 	if !repetition.fits(n) {
-		return fmt.Errorf("the graph that the node runs repeatedly does not match %d carried values, %d inputs and %d "+
-			"results", repetition.Carried, len(repetition.Values), len(n.Out))
+		return fmt.Errorf("the body of the loop does not match its %d operands (%d of them carried) and %d results",
+			len(repetition.Values), repetition.Carried, len(n.Out))
 	}
-	values := make([]*Value, len(repetition.Values))
-	for i, arg := range repetition.Values {
-		if values[i] = arg.Value; arg.Kind != TensorArg {
-			return fmt.Errorf("operand %q of the graph that the node runs is not a value", repetition.Body.Inputs[2+i].Name)
-		}
+	values, err := tensorValues(repetition.Values, repetition.Body.Inputs[2:])
+	if err != nil {
+		return err
 	}
 	g.nameIndex().dropNode(n)
 	condition := inlining.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
@@ -329,27 +346,4 @@ func (inlining *inlining) stack(n *Node, values []Arg) (*Value, error) {
 	inlining.addNode(stack)
 	inlining.graph.Nodes = append(inlining.graph.Nodes, stack)
 	return result, nil
-}
-
-// ResultsFor infers a subgraph, such as the body of a loop, for inputs with the given metas. It returns the types of
-// the outputs. All results have fresh storage. Results whose shapes depend on data are [Result.Dynamic].
-func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
-	bound, err := g.withInputs(in)
-	if err != nil {
-		return nil, err
-	}
-	unbacked := bound // with symbols for sizes that depend on data
-	if bound.Dynamic() {
-		unbacked = bound.Unbacked().Graph
-	}
-	results := make([]Result, len(bound.Outputs))
-	for i, output := range bound.Outputs {
-		if output.Value.Dynamic {
-			// The outline has only the facts that are known before the run, such as the rank.
-			results[i] = unbacked.Outputs[i].Value.outline().Result()
-			continue
-		}
-		results[i] = Result{Type: output.Value.Meta.Type(), Alias: NoAlias}
-	}
-	return results, nil
 }

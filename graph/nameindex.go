@@ -3,19 +3,20 @@ package graph
 import "sync"
 
 // nameIndex finds a graph's values and nodes by name. For a copy of a graph, the index is built at the first look-up,
-// because indexing takes longer than copying and few passes use names.
+// because indexing takes longer than copying and few passes use names. For example, let node "conv" have the result
+// "conv", and node "split" the results "split_0" and "split_1". Then values has the three results, and nodes has only
+// "split".
 type nameIndex struct {
 	buildOnce sync.Once
 	values    map[string]*Value
-	// nodes has the nodes whose name differs from the names of all their results. All other nodes are found
-	// in values, as the producer of the result.
+	// nodes has the nodes that have no result of the same name. Other nodes are found through the result in values.
 	nodes map[string]*Node
 
 	// allValues and allNodes are the values and nodes of a copy that is not yet indexed.
 	allValues []Value
 	allNodes  []Node
-	// staleGraph is the graph if it must be indexed again because [Graph.Merge] has replaced nodes; else nil.
-	staleGraph *Graph
+	// unindexed is the graph if [Graph.Merge] has replaced nodes and the index is not yet built again; else nil.
+	unindexed *Graph
 }
 
 // newNameIndex returns an empty index with memory for n values.
@@ -37,8 +38,8 @@ func (names *nameIndex) build() {
 	if names.values != nil {
 		return
 	}
-	if g := names.staleGraph; g != nil {
-		names.staleGraph = nil
+	if g := names.unindexed; g != nil {
+		names.unindexed = nil
 		names.buildFrom(g)
 		return
 	}
@@ -85,7 +86,7 @@ func (names *nameIndex) addNode(n *Node) {
 
 // dropValue removes a value. Its node stays.
 func (names *nameIndex) dropValue(v *Value) {
-	if n := v.Node; n != nil && n.Name == v.Name && names.values[v.Name] == v { // v no longer leads to the node
+	if n := v.Node; n != nil && n.Name == v.Name && names.values[v.Name] == v { // the node was found through v
 		names.nodes[n.Name] = n
 	}
 	delete(names.values, v.Name)
@@ -99,7 +100,7 @@ func (names *nameIndex) dropNode(n *Node) {
 	delete(names.nodes, n.Name)
 }
 
-// dropNodeName removes a node. Its values stay.
+// dropNodeName removes the entry of a node in nodes. Its results stay in values.
 func (names *nameIndex) dropNodeName(n *Node) { delete(names.nodes, n.Name) }
 
 // renameNode gives a node a name that no other node has. Results of the node may already have this name.

@@ -168,7 +168,8 @@ func (g *Graph) Pin(name string, p Pin) error {
 	return v.pinOwn(p)
 }
 
-// pinOutput pins the output with the given name. It reports whether the output exists and the pin is valid.
+// pinOutput sets the pin of the output with the given name. It returns false if there is no such output, or if the pin
+// is invalid.
 func (g *Graph) pinOutput(name string, p Pin) bool {
 	for i := range g.Outputs {
 		if output := &g.Outputs[i]; output.Name == name {
@@ -267,7 +268,7 @@ func (v *Value) PinnedTo(p Pin) *Value {
 	return v
 }
 
-// InputOrder adds a dense input whose dimensions are stored in the given order.
+// InputOrder adds an input without gaps between elements. Its dimensions are stored in the given order.
 func (g *Graph) InputOrder(name string, dtype tensor.DType, order tensor.Order, shape ...int) *Value {
 	p := Pin{Order: order}
 	err := p.check()
@@ -297,8 +298,8 @@ func (v *Value) EffectivePin() Pin {
 	return v.Pin
 }
 
-// EffectivePin returns the pin that an output must meet: its own pin. An output without a layout pin that returns an
-// input or a constant must meet the pin of that value.
+// EffectivePin returns the pin that the output must meet: its own pin. If this pin demands no layout and the output is
+// an input or a constant, it is the pin of that value.
 func (output Output) EffectivePin() Pin {
 	if output.Pin.SetsLayout() || output.Value == nil || output.Value.Node != nil {
 		return output.Pin
@@ -319,8 +320,8 @@ func (e *PinError) Error() string { return fmt.Sprintf("pin %s=%v: %v", e.Name, 
 // Unwrap returns the reason.
 func (e *PinError) Unwrap() error { return e.Err }
 
-// PinErrors returns an error for each output whose pin demands a layout of another rank. It omits results of rejected
-// nodes.
+// PinErrors returns an error for each output that has another rank than the layout that its pin demands. It omits
+// dynamic values and results of rejected nodes.
 func (g *Graph) PinErrors(rejected map[*Node]*Error) (errs Errors) {
 	for _, output := range g.Outputs {
 		if !output.Pin.SetsLayout() || output.Value == nil || output.Value.Dynamic || rejected[output.Value.Node] != nil {

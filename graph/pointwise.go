@@ -10,12 +10,15 @@ import (
 )
 
 // Pointwise defines a pointwise op by an iteration over the operands and the computation of one element. Inference and
-// the kernel are both derived from this definition, so that the inferred layout and the loop agree.
+// the kernel are both derived from this definition, so that the inferred layout and the loop agree. For example, a
+// product of x [2, 3] float16 and w [3] float32 has
 //
-// A [rule.Config] describes the operands and options of an iteration. A [rule.Rule] has the decisions that follow from
-// it for a call, such as dtypes and layouts. A [rule.Kernel] computes elements, by a Go function of blocks or an
-// expression. An expression ([expr.Code]) is a list of instructions, which can be fused and compiled. A formula
-// ([expr.Formula]) is the syntax tree from which an expression may have been made; it has no dtypes.
+//	a [rule.Config]  the operands and options of the iteration: the result, x and w
+//	a [rule.Rule]    the decisions that follow: shape [2, 3], dtype float32, and the strides of the result
+//	a [rule.Kernel]  the computation of elements: the expression x*w, or a Go function of blocks
+//
+// An expression ([expr.Code]) is a list of instructions, which can be fused and compiled. A formula ([expr.Formula]) is
+// the syntax tree from which an expression may have been made; it has no dtypes.
 type Pointwise struct {
 	// Config returns the iteration. The operands of the iteration are outs, then the operands of the call in order. An
 	// element of outs may have no layout.
@@ -33,70 +36,6 @@ type Pointwise struct {
 	Grain int
 }
 
-// outputCount returns the number of outputs of a call.
-func (p *Pointwise) outputCount(call *Call) (int, error) {
-	if p.Results == nil {
-		return max(p.Outputs, 1), nil
-	}
-	n, err := p.Results(call)
-	if err == nil && n < 1 {
-		err = fmt.Errorf("makes %d values", n)
-	}
-	return n, err
-}
-
-// undefinedOutputs has output operands without a layout. All calls with up to four outputs share this array, so it must
-// not be written.
-var undefinedOutputs [4]rule.Operand
-
-// Undefined returns output operands without a layout for a call. They are shared and must not be changed.
-func (p *Pointwise) Undefined(call *Call) ([]rule.Operand, error) {
-	n, err := p.outputCount(call)
-	switch {
-	case err != nil:
-		return nil, err
-	case n <= len(undefinedOutputs):
-		return undefinedOutputs[:n:n], nil
-	}
-	return make([]rule.Operand, n), nil
-}
-
-// check returns an error if the call, Config or Body is nil.
-func (p *Pointwise) check(call *Call) error {
-	if call == nil || p == nil || p.Config == nil || p.Body == nil {
-		return errors.New("a pointwise op needs a call, Config and Body")
-	}
-	return nil
-}
-
-// rule returns the decisions about a call (see [Pointwise.Rule]), and the kernel for one element.
-func (p *Pointwise) rule(call *Call) (*rule.Rule, rule.Kernel, error) {
-	if err := p.check(call); err != nil {
-		return nil, rule.Kernel{}, err
-	}
-	outs, err := p.Undefined(call)
-	if err != nil {
-		return nil, rule.Kernel{}, err
-	}
-	cfg, err := p.Config(call, outs)
-	if err != nil {
-		return nil, rule.Kernel{}, err
-	}
-	r, err := cfg.Rule()
-	if err != nil {
-		return nil, rule.Kernel{}, err
-	}
-	kernel, err := p.Body(call, r)
-	return r, kernel, err
-}
-
-// Rule returns the decisions about a call: shape, dtypes, permutation (order of the loops) and layouts. It fails for
-// calls that Infer rejects.
-func (p *Pointwise) Rule(call *Call) (*rule.Rule, error) {
-	r, _, err := p.rule(call)
-	return r, err
-}
-
 // Infer is [Semantics.Infer] of the op: it computes the results by the rule of the iteration. Sizes may be unknown.
 func (p *Pointwise) Infer(call *Call) ([]Result, error) {
 	r, _, err := p.rule(call)
@@ -112,6 +51,13 @@ func (p *Pointwise) Infer(call *Call) ([]Result, error) {
 		types = append(types, r.Type(i))
 	}
 	return call.NewResults(types...), nil
+}
+
+// Rule returns the decisions about a call: shape, dtypes, permutation (order of the loops) and layouts. It fails for
+// calls that Infer rejects.
+func (p *Pointwise) Rule(call *Call) (*rule.Rule, error) {
+	r, _, err := p.rule(call)
+	return r, err
 }
 
 // Expression returns the expression of one element of a call, in the dtypes that operands and results have in memory;
@@ -136,11 +82,70 @@ func (p *Pointwise) Unchecked(call *Call) (*expr.Code, error) {
 	return r.InMemory(kernel.Unchecked())
 }
 
+// rule returns the decisions about a call (see [Pointwise.Rule]), and the kernel for one element.
+func (p *Pointwise) rule(call *Call) (*rule.Rule, rule.Kernel, error) {
+	if err := p.check(call); err != nil {
+		return nil, rule.Kernel{}, err
+	}
+	outs, err := p.Undefined(call)
+	if err != nil {
+		return nil, rule.Kernel{}, err
+	}
+	cfg, err := p.Config(call, outs)
+	if err != nil {
+		return nil, rule.Kernel{}, err
+	}
+	r, err := cfg.Rule()
+	if err != nil {
+		return nil, rule.Kernel{}, err
+	}
+	kernel, err := p.Body(call, r)
+	return r, kernel, err
+}
+
+// check returns an error if the call, Config or Body is nil.
+func (p *Pointwise) check(call *Call) error {
+	if call == nil || p == nil || p.Config == nil || p.Body == nil {
+		return errors.New("a pointwise op needs a call, Config and Body")
+	}
+	return nil
+}
+
+// undefinedOutputs has output operands without a layout. All calls with up to four outputs share this array, so it must
+// not be written.
+var undefinedOutputs [4]rule.Operand
+
+// Undefined returns output operands without a layout for a call. They are shared and must not be changed.
+func (p *Pointwise) Undefined(call *Call) ([]rule.Operand, error) {
+	n, err := p.outputCount(call)
+	switch {
+	case err != nil:
+		return nil, err
+	case n <= len(undefinedOutputs):
+		return undefinedOutputs[:n:n], nil
+	}
+	return make([]rule.Operand, n), nil
+}
+
+// outputCount returns the number of outputs of a call.
+func (p *Pointwise) outputCount(call *Call) (int, error) {
+	if p.Results == nil {
+		return max(p.Outputs, 1), nil
+	}
+	n, err := p.Results(call)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("makes %d values", n)
+	}
+	return n, err
+}
+
 // Formula returns the formula of one element of a call as text. Its operands are the operands of the call in order, in
 // the dtypes of the iteration. Formula returns nil if there is no text, or if the call is of another op.
 func (op *Op) Formula(call *Call) *expr.Formula {
-	if op == nil || op.Pointwise == nil || call == nil || !op.ownsAttrs(call.Attrs) || (&Node{Op: op,
-		In: call.In}).checkArity() != nil {
+	if op == nil || op.Pointwise == nil || call == nil || !op.ownsAttrs(call.Attrs) {
+		return nil
+	}
+	if (&Node{Op: op, In: call.In}).checkArity() != nil {
 		return nil
 	}
 	_, kernel, err := op.Pointwise.rule(call)

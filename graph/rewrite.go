@@ -139,7 +139,7 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 		g.assignNodeNumber(n)
 	}
 	g.Nodes = slices.Clip(nodes)
-	g.names = &nameIndex{staleGraph: g}
+	g.names = &nameIndex{unindexed: g}
 	return nil
 }
 

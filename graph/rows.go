@@ -51,7 +51,8 @@ type Rows struct {
 	Shape []int
 }
 
-// Rank returns the length that Mask must have if operand 0 has the given rank.
+// Rank returns the length that Mask must have if operand 0 has the given rank: this rank, or one more if ChannelGroups
+// divides a dimension.
 func (r *Rows) Rank(operandRank int) int {
 	if r.ChannelGroups != 0 {
 		return operandRank + 1
@@ -97,7 +98,7 @@ func (r *Rows) SplitsRows(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) {
 		return false
 	}
-	if tensor.Numel(shape) == 0 || r.unsuited(shape) == "" {
+	if tensor.Numel(shape) == 0 || r.notWholeReason(shape) == "" {
 		return false
 	}
 	length, _, ok := r.lengths(shape)
@@ -110,12 +111,11 @@ func (r *Rows) UnsuitedReason(shape []int) string {
 	if r.SplitsRows(shape) {
 		return ""
 	}
-	return r.unsuited(shape)
+	return r.notWholeReason(shape)
 }
 
-// unsuited returns the reason why rows cannot be folded whole, or "". [Rows.UnsuitedReason] first checks whether rows
-// can be split.
-func (r *Rows) unsuited(shape []int) string {
+// notWholeReason returns the reason why rows cannot be folded whole, or "".
+func (r *Rows) notWholeReason(shape []int) string {
 	length, count, ok := r.lengths(shape)
 	switch {
 	case !ok:
@@ -163,7 +163,8 @@ func (r *Rows) maxSplitLength() int {
 	return expr.MaxCutLen
 }
 
-// Suits returns [Rows.Fits] and [Rows.SplitsRows] as conditions on sizes that may be unknown.
+// Suits returns the conditions on sizes, which may be unknown, under which [Rows.Fits] and [Rows.SplitsRows] return
+// true.
 func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 	if r == nil || r.Code == nil || !r.hasRank(len(shape)) {
 		return fits, cut

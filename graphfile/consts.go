@@ -20,6 +20,9 @@ import (
 //	{"name": "w", "dtype": "float32", "shape": [3, 4], "file": "weights.npz", "key": "w"}
 //
 // readDeclaration reads the members of the object, and readInput and readConstant add the value to the draft.
+//
+// A mistake in a declaration is added to l.errs, and the reading continues. For ParseSome, setAside moves the mistake
+// to l.skipped, and a stand-in replaces the value. An error that a read function returns ends the reading.
 
 // readInput reads the declaration of an input and adds the input to the graph. offset is the declaration's offset in
 // the file.
@@ -27,19 +30,19 @@ func (l *loader) readInput(offset int) error {
 	firstErrIndex := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, inputDecl)
 	if !ok {
-		l.skipValue(l.declareStandIn(decl.name, inputDecl), firstErrIndex, err)
+		l.setAside(l.declareStandIn(decl.name, inputDecl), firstErrIndex, err)
 		return err
 	}
-	if decl.graphDecl.DType, err = tensor.ParseDType(decl.dtype); err != nil {
+	if decl.parsed.DType, err = tensor.ParseDType(decl.dtype); err != nil {
 		l.failAt(decl.dtypeOffset, "%w", err)
 	}
-	for _, dim := range decl.graphDecl.Dims {
+	for _, dim := range decl.parsed.Dims {
 		if dim.Symbol != "" {
 			l.addSymbol(dim.Symbol)
 		}
 	}
 	if len(l.errs) == firstErrIndex {
-		v, err := l.draft.Input(decl.name, decl.graphDecl)
+		v, err := l.draft.Input(decl.name, decl.parsed)
 		if err == nil {
 			l.places.setValue(v, offset)
 			return nil
@@ -47,7 +50,7 @@ func (l *loader) readInput(offset int) error {
 		l.failAt(offset, "%w", err)
 	}
 	l.prefixErrors(firstErrIndex, inputDecl, decl.name)
-	l.skipValue(l.declareStandIn(decl.name, inputDecl), firstErrIndex, nil)
+	l.setAside(l.declareStandIn(decl.name, inputDecl), firstErrIndex, nil)
 	return nil
 }
 
@@ -58,20 +61,20 @@ func (l *loader) readConstant(offset int) error {
 	firstErrIndex := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, constantDecl)
 	if !ok {
-		l.skipValue(l.declareStandIn(decl.name, constantDecl), firstErrIndex, err)
+		l.setAside(l.declareStandIn(decl.name, constantDecl), firstErrIndex, err)
 		return err
 	}
 	t, mistakeOffset, err := l.constData(decl)
 	if err != nil {
 		l.failAt(mistakeOffset, "%w", err)
 		l.prefixErrors(firstErrIndex, constantDecl, decl.name)
-		l.skipValue(l.declareStandIn(decl.name, constantDecl), firstErrIndex, nil)
+		l.setAside(l.declareStandIn(decl.name, constantDecl), firstErrIndex, nil)
 		return nil
 	}
 	if decl.file != "" {
 		l.source.files[weak.Make(t)] = constRef{decl.file, decl.key}
 	}
-	v, err := l.draft.Constant(decl.name, decl.graphDecl.Layout, t)
+	v, err := l.draft.Constant(decl.name, decl.parsed.Layout, t)
 	if err != nil {
 		return err
 	}
@@ -84,7 +87,7 @@ func (l *loader) readConstant(offset int) error {
 type valueDecl struct {
 	name, dtype, file, key          string
 	hasDType, hasShape              bool
-	graphDecl                       graph.Decl // shape and layout, as package graph takes them
+	parsed                          graph.Decl // dtype, shape and layout; the dtype is set after the object is read
 	data                            []byte     // the JSON of "data"
 	offset, dtypeOffset, dataOffset int        // offsets of the declaration, the dtype and the data in the file
 }
@@ -97,7 +100,7 @@ const (
 	constantDecl declKind = "constant"
 )
 
-// readDeclaration reads the object of an input or a constant. ok is true if no mistake was found.
+// readDeclaration reads the object of an input or a constant. ok is false after a mistake or an error.
 func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok bool, err error) {
 	decl = &valueDecl{offset: offset}
 	firstErrIndex := len(l.errs)
@@ -112,14 +115,14 @@ func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok
 			l.failAt(offset, "\"dtype\" is missing")
 		case !decl.hasShape:
 			l.failAt(offset, "\"shape\" is missing")
-		case decl.graphDecl.Strides != nil && decl.graphDecl.Layout.SetsLayout():
+		case decl.parsed.Strides != nil && decl.parsed.Layout.SetsLayout():
 			key := "memory_format"
-			if decl.graphDecl.Layout.Order != "" {
+			if decl.parsed.Layout.Order != "" {
 				key = "order"
 			}
 			l.failAt(offset, "\"strides\" and %q cannot both be given", key)
 		default:
-			l.checkLayout(decl.graphDecl.Layout, offset)
+			l.checkLayout(decl.parsed.Layout, offset)
 		}
 	}
 	l.prefixErrors(firstErrIndex, kind, decl.name)
@@ -142,24 +145,24 @@ func (l *loader) readDeclarationKey(decl *valueDecl, key string, offset int, kin
 			if dim.Size < 0 {
 				l.failAt(offset, "negative size %d", dim.Size)
 			}
-			decl.graphDecl.Dims = append(decl.graphDecl.Dims, dim)
+			decl.parsed.Dims = append(decl.parsed.Dims, dim)
 			return err
 		})
 	case key == "strides":
-		decl.graphDecl.Strides = []graph.Dim{}
+		decl.parsed.Strides = []graph.Dim{}
 		return l.scan.array(func(offset int) error {
 			dim, err := l.readDim(decl, "strides", offset, kind)
-			decl.graphDecl.Strides = append(decl.graphDecl.Strides, dim)
+			decl.parsed.Strides = append(decl.parsed.Strides, dim)
 			return err
 		})
 	case key == "offset":
 		dim, err := l.readDim(decl, "offset", l.scan.offset(), kind)
-		decl.graphDecl.Offset = dim
+		decl.parsed.Offset = dim
 		return err
 	case key == "memory_format":
-		return l.scan.formatTo(&decl.graphDecl.Layout.Format)
+		return l.scan.formatTo(&decl.parsed.Layout.Format)
 	case key == "order":
-		return l.scan.orderTo(&decl.graphDecl.Layout.Order)
+		return l.scan.orderTo(&decl.parsed.Layout.Order)
 	case key == "data" && isConstant:
 		decl.dataOffset = l.scan.offset()
 		raw, err := l.scan.raw()
@@ -208,7 +211,7 @@ func (l *loader) readDim(decl *valueDecl, key string, offset int, kind declKind)
 	default:
 		dim = graph.ParseDim(text)
 		if key != "shape" || dim.Expr != "" {
-			l.expressions = append(l.expressions, expression{decl, key, len(decl.graphDecl.Dims), text, offset})
+			l.expressions = append(l.expressions, expression{decl, key, len(decl.parsed.Dims), text, offset})
 		}
 	}
 	return dim, err
@@ -229,7 +232,7 @@ func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		dim := graph.ParseDim(e.text)
 		if l.declaredSymbols[e.text] && e.key == "shape" {
-			e.decl.graphDecl.Dims[e.index] = graph.Dim{Symbol: e.text}
+			e.decl.parsed.Dims[e.index] = graph.Dim{Symbol: e.text}
 		} else if err := dim.Check(l.graph.Symbols); err != nil {
 			l.failAt(e.offset, "input %q: %s: %w", e.decl.name, e.key, err)
 		}
@@ -255,10 +258,9 @@ func (l *loader) declareStandIn(name string, kind declKind) (v *graph.Value) {
 	return v
 }
 
-// skipValue lets ParseSome continue after the mistakes of an input or a constant, which are l.errs[firstErrIndex:]. It
-// marks v as unavailable. v is nil if the declaration has no name, or if another value already has the name. skipValue
-// does nothing after a syntax error, because the position in the file is then unknown.
-func (l *loader) skipValue(v *graph.Value, firstErrIndex int, syntaxErr error) {
+// setAside moves the mistakes of an input or a constant, l.errs[firstErrIndex:], to l.skipped, and marks the stand-in v
+// as unavailable. It does so only for ParseSome, if there is a stand-in, and if syntaxErr does not end the reading.
+func (l *loader) setAside(v *graph.Value, firstErrIndex int, syntaxErr error) {
 	if v == nil || !l.skipsMistakes() || syntaxErr != nil || len(l.errs) == firstErrIndex {
 		return
 	}
@@ -272,8 +274,8 @@ func (l *loader) constData(decl *valueDecl) (*tensor.Tensor, int, error) {
 	if err != nil {
 		return nil, decl.dtypeOffset, err
 	}
-	decl.graphDecl.DType = dtype
-	declared, err := decl.graphDecl.Type(nil)
+	decl.parsed.DType = dtype
+	declared, err := decl.parsed.Type(nil)
 	if err != nil {
 		return nil, decl.offset, err
 	}
@@ -313,9 +315,8 @@ func withLayout(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// The storage of a constant with strides may have at most maxStorageRatio * (elements + freeElements) elements. The
-// summand freeElements permits any strides in small constants. Without this limit, a few bytes of a file could allocate
-// gigabytes.
+// A constant's storage may have at most maxStorageRatio * (elements + freeElements) elements. Without this limit, a few
+// bytes of a file with large strides could allocate gigabytes. freeElements permits larger ratios in small constants.
 const (
 	maxStorageRatio = 64
 	freeElements    = 64
@@ -332,7 +333,7 @@ func checkStorageSize(meta tensor.Meta) error {
 // readConst reads a constant's file, which must be inside the graph's folder.
 func (l *loader) readConst(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor, error) {
 	if l.openConst == nil {
-		return nil, fmt.Errorf("file %q cannot be opened here", decl.file)
+		return nil, fmt.Errorf("file %q cannot be opened: the graph file was loaded without access to files", decl.file)
 	}
 	path, err := l.source.folder.Path(decl.file)
 	if err != nil {

@@ -55,22 +55,10 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	if first == nil || first.Program == nil {
 		return nil, errors.New("the program has no steps before a run, because the shapes of all its nodes depend on data")
 	}
-	steps := first.Program.Steps()
-	i := slices.IndexFunc(steps, func(found exec.Step) bool { return found.Name == step })
-	if i < 0 {
-		i = slices.IndexFunc(steps, func(found exec.Step) bool { return slices.Contains(found.Ops, step) })
+	found, err := findStep(first.Program.Steps(), step)
+	if err != nil {
+		return nil, err
 	}
-	if i < 0 {
-		names := func(yield func(string) bool) {
-			for _, found := range steps {
-				if !yield(found.Name) {
-					return
-				}
-			}
-		}
-		return nil, fmt.Errorf("there is no step %q%s", step, suggest.ForUnknown(step, "steps", names))
-	}
-	found := steps[i]
 	code := &StepCode{Step: found.Name, Ops: program.NotNil(found.Ops), Loops: []LoopCode{}}
 	if found.Code != nil {
 		code.Loops = mapSlice(found.Code(), loopCodeOf)
@@ -85,6 +73,25 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	return code, nil
 }
 
+// findStep returns the step with a name or, if there is none, the step that computes the node with this name.
+func findStep(steps []exec.Step, name string) (*exec.Step, error) {
+	i := slices.IndexFunc(steps, func(step exec.Step) bool { return step.Name == name })
+	if i < 0 {
+		i = slices.IndexFunc(steps, func(step exec.Step) bool { return slices.Contains(step.Ops, name) })
+	}
+	if i >= 0 {
+		return &steps[i], nil
+	}
+	names := func(yield func(string) bool) {
+		for _, step := range steps {
+			if !yield(step.Name) {
+				return
+			}
+		}
+	}
+	return nil, fmt.Errorf("there is no step %q%s", name, suggest.ForUnknown(name, "steps", names))
+}
+
 // loopCodeOf returns the expression of a loop, the accesses of its results and operands, and its machine code.
 func loopCodeOf(listing expr.Listing) LoopCode {
 	loop := LoopCode{Name: listing.Name, Results: []Access{}, Operands: []Access{}, Why: listing.Why}
@@ -96,28 +103,30 @@ func loopCodeOf(listing expr.Listing) LoopCode {
 	}
 	code := listing.Loop.Code
 	loop.Expression = code.String()
-	// index is the position among the results and then the operands; isScalar means one element for the whole row.
-	access := func(dtype tensor.DType, index int, isScalar bool) Access {
-		a := Access{dtype.String(), accessContiguous}
-		switch {
-		case isScalar:
-			a.Access = accessBroadcast
-		case index < len(listing.Staged) && listing.Staged[index]:
-			a.Access = accessStaged
-		}
-		return a
-	}
 	for i, o := range code.Out {
 		if o.DType != tensor.Invalid { // otherwise the output is reduced over the row and not stored
 			const isScalar = false
-			loop.Results = append(loop.Results, access(o.DType, i, isScalar))
+			loop.Results = append(loop.Results, accessOf(&listing, o.DType, i, isScalar))
 		}
 	}
 	for i, dtype := range code.In {
-		loop.Operands = append(loop.Operands, access(dtype, len(code.Out)+i, listing.Loop.Uniform[i]))
+		loop.Operands = append(loop.Operands, accessOf(&listing, dtype, len(code.Out)+i, listing.Loop.Uniform[i]))
 	}
 	for _, f := range listing.Loop.Folds {
 		loop.Folds = append(loop.Folds, fmt.Sprintf("%v of v%d", f.Op, f.Value))
 	}
 	return loop
+}
+
+// accessOf returns the access to a result or an operand. index is its position among the results and then the operands.
+// isScalar means that it has one element for the whole row.
+func accessOf(listing *expr.Listing, dtype tensor.DType, index int, isScalar bool) Access {
+	access := accessContiguous
+	switch {
+	case isScalar:
+		access = accessBroadcast
+	case index < len(listing.Staged) && listing.Staged[index]:
+		access = accessStaged
+	}
+	return Access{DType: dtype.String(), Access: access}
 }

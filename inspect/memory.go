@@ -35,14 +35,7 @@ func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 	for _, output := range g.Outputs {
 		isOutput[output.Value.Root()] = true
 	}
-	lastReader := map[*graph.Value]int{} // index of the last node that reads the value or a view of it
-	for i, n := range g.Nodes {
-		for _, a := range n.In {
-			if a.Kind == graph.TensorArg {
-				lastReader[a.Value.Root()] = i
-			}
-		}
-	}
+	lastReader := lastReaders(g)
 	var live sym.Int
 	freedAfter := make([]sym.Int, len(g.Nodes)) // indexed by node: the bytes of the values that are dead after the node
 	var moments []sym.Int
@@ -75,6 +68,20 @@ func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 		sizes.maxLive = sizes.maxLive.Max(bytes)
 	}
 	return sizes, true
+}
+
+// lastReaders returns, for each value that is not a view, the index of the last node that reads the value or a view of
+// it. Values without readers are missing.
+func lastReaders(g *graph.Graph) map[*graph.Value]int {
+	readers := map[*graph.Value]int{}
+	for i, n := range g.Nodes {
+		for _, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				readers[a.Value.Root()] = i
+			}
+		}
+	}
+	return readers
 }
 
 // bufferElements returns the number of elements in the buffer of a value. In a value that is not dense, the gaps

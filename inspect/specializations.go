@@ -135,10 +135,6 @@ type pricedSizes struct {
 	choice string // the reason for the choice: see Regret.Choice
 }
 
-// A symbol without an upper bound is priced at unboundedFactor times its largest hint, or at a smaller multiple if
-// values would exceed memory.
-const unboundedFactor = 64
-
 // sizesToPrice returns the sets of sizes at which specializations are priced. These are the least sizes, the hints and,
 // if all symbols are bounded, the greatest sizes. For each symbol without an upper bound, it adds a multiple of its
 // hint.
@@ -170,16 +166,28 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 			continue
 		}
 		largestHint := slices.MaxFunc(hints, func(a, b []int) int { return cmp.Compare(a[i], b[i]) })
-		for factor := unboundedFactor; factor > 1; factor /= 2 {
-			sizes := slices.Clone(largestHint)
-			sizes[i] = max(largestHint[i], 1) * factor
-			if _, err := p.GraphAt(context.Background(), sizes); err == nil { // an error means that values exceed memory
-				add(sizes, fmt.Sprintf("%d times the hint of %s, which has no upper bound", factor, name))
-				break
-			}
+		if sizes, factor := unboundedSizes(p, largestHint, i); factor > 1 {
+			add(sizes, fmt.Sprintf("%d times the hint of %s, which has no upper bound", factor, name))
 		}
 	}
 	return list
+}
+
+// A symbol without an upper bound is priced at unboundedFactor times its largest hint, or at a smaller multiple if
+// values would exceed memory.
+const unboundedFactor = 64
+
+// unboundedSizes returns the sizes of a hint, except that the size of symbol i is multiplied by the returned factor.
+// The factor is 1 if no multiple fits.
+func unboundedSizes(p *program.Program, hint []int, i int) (sizes []int, factor int) {
+	sizes = slices.Clone(hint)
+	for factor = unboundedFactor; factor > 1; factor /= 2 {
+		sizes[i] = max(hint[i], 1) * factor
+		if _, err := p.GraphAt(context.Background(), sizes); err == nil { // an error means that values exceed memory
+			break
+		}
+	}
+	return sizes, factor
 }
 
 // regret prices a specialization at given sizes. It returns an error if the graph rejects the sizes.

@@ -9,44 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file compiles the loop of a kernel's expression for the layouts of an iteration.
-
-// shortRow is the length below which rows are short. If the loop calls a Go function for each row, several short rows
-// are first copied into a block, which one call computes.
-const shortRow = 16
-
-// withBlockFunction replaces the expression of a kernel by a function over blocks ([Kernel.Block]). A block has
-// contiguous elements of each operand. The function compiles the expression at its first call.
-func withBlockFunction(kernel Kernel) Kernel {
-	if kernel.Err() != nil || kernel.IsZero() || kernel.Block() != nil {
-		return kernel
-	}
-	return kernel.WithBlock(blockFunction(len(kernel.Results())+len(kernel.Operands()), func() (*loops.Loop, error) {
-		code, err := kernel.Code()
-		if err != nil {
-			return nil, err
-		}
-		return newLoop(&expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, 0)
-	}))
-}
-
-// rowLoop returns the loop that computes one row of an expression. A row is a run along the fastest dimension of the
-// walk. Inputs that are constant along rows become scalars of the loop. rowLoop also marks the staged operands:
-// operands that are neither constant nor contiguous along rows, and are therefore copied to blocks.
-func (it *Iterator) rowLoop(code *expr.Code) (loop *expr.Loop, staged []bool) {
-	loop, staged = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, make([]bool, len(it.operands))
-	for i := range it.operands { // outputs, then inputs
-		stride := it.walkStrides[i] // along rows, in bytes
-		switch {
-		case stride == it.operands[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
-		case stride == 0 && i >= it.outCount:
-			loop.Uniform[i-it.outCount] = true
-		default:
-			staged[i] = true
-		}
-	}
-	return loop, staged
-}
+// This file compiles the loop of a kernel's expression for the layouts of an iteration. For example, the loop of x + y
+// with a row-major x [8, 100] and y [8, 1] computes rows of 100 elements, and y is a scalar of a row.
 
 // prepareExpr compiles the loop of a kernel's expression for this iteration.
 func (it *Iterator) prepareExpr(kernel Kernel) (Prepared, error) {
@@ -77,14 +41,27 @@ func (it *Iterator) prepareExpr(kernel Kernel) (Prepared, error) {
 	return prepared, nil
 }
 
-// prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. The loop
-// needs prefetch instructions because the rows are too short and too far apart for hardware prefetchers. Adding
-// [4096,4096] and its transpose takes 7.6 ms with prefetching and 8 ms without.
-//
-// Rows that are adjacent in memory are prefetched into L1. Other rows would be evicted from L1 before use, so they are
-// prefetched into L2. Measured on Emerald Rapids: with adjacent rows (64-channel pixels added to a contiguous image),
-// L1 takes 1.86 ms and L2 takes 1.99 ms. With other rows (a transposed image), L1 takes 12.0 ms and L2 takes 11.6 ms.
-const prefetchRows = 8
+// shortRow is the length below which rows are short. If the loop calls a Go function for each row, several short rows
+// are first copied into a block, which one call computes.
+const shortRow = 16
+
+// rowLoop returns the loop that computes one row of an expression. A row is a run along the fastest dimension of the
+// walk. Inputs that are constant along rows become scalars of the loop. rowLoop also marks the staged operands:
+// operands that are neither constant nor contiguous along rows, and are therefore copied to blocks.
+func (it *Iterator) rowLoop(code *expr.Code) (loop *expr.Loop, staged []bool) {
+	loop, staged = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, make([]bool, len(it.operands))
+	for i := range it.operands { // outputs, then inputs
+		stride := it.walkStrides[i] // along rows, in bytes
+		switch {
+		case stride == it.operands[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
+		case stride == 0 && i >= it.outCount:
+			loop.Uniform[i-it.outCount] = true
+		default:
+			staged[i] = true
+		}
+	}
+	return loop, staged
+}
 
 // loopOptions chooses prefetching for the loop, and whether it uses non-temporal stores (which bypass the caches).
 func (it *Iterator) loopOptions(code *expr.Code, plan *tiles, staged []bool) loops.Options {
@@ -104,16 +81,25 @@ func (it *Iterator) loopOptions(code *expr.Code, plan *tiles, staged []bool) loo
 	}
 	for i := it.outCount; i < len(it.operands); i++ {
 		// walkStrides has the stride of operand i in dimension d of the walk at index d*len(it.operands)+i.
-		ahead := prefetchRows * it.walkStrides[plan.tileDims[1]*len(it.operands)+i]
-		// The first operand that qualifies is prefetched. It is adjacent in memory if a row ends where the next begins.
-		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
-			opts.Prefetch = loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(ahead),
-				IntoL1: ahead == prefetchRows*it.walkShape[0]*it.walkStrides[i]}
+		distance := prefetchRows * it.walkStrides[plan.tileDims[1]*len(it.operands)+i]
+		fits := distance != 0 && int(int32(distance)) == distance
+		if !staged[i] && it.walkStrides[i] != 0 && fits { // the first such operand is prefetched
+			rowsAreAdjacent := distance == prefetchRows*it.walkShape[0]*it.walkStrides[i] // a row ends where the next begins
+			opts.Prefetch = loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(distance), IntoL1: rowsAreAdjacent}
 			break
 		}
 	}
 	return opts
 }
+
+// prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. The loop
+// needs prefetch instructions because the rows are too short and too far apart for hardware prefetchers. Adding
+// [4096,4096] and its transpose takes 7.6 ms with prefetching and 8 ms without.
+//
+// Rows that are adjacent in memory are prefetched into L1. Other rows would be evicted from L1 before use, so they are
+// prefetched into L2. Measured on Emerald Rapids: with adjacent rows (64-channel pixels added to a contiguous image),
+// L1 takes 1.86 ms and L2 takes 1.99 ms. With other rows (a transposed image), L1 takes 12.0 ms and L2 takes 11.6 ms.
+const prefetchRows = 8
 
 // walkLoop computes range r, which the caller has checked, with the compiled loop.
 func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
@@ -127,6 +113,21 @@ func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 		p.loop.Run(&c.loops, addrs, strideBetweenRows, rowLen, rows)
 		return nil
 	})
+}
+
+// withBlockFunction replaces the expression of a kernel by a function over blocks ([Kernel.Block]). A block has
+// contiguous elements of each operand. The function compiles the expression at its first call.
+func withBlockFunction(kernel Kernel) Kernel {
+	if kernel.Err() != nil || kernel.IsZero() || kernel.Block() != nil {
+		return kernel
+	}
+	return kernel.WithBlock(blockFunction(len(kernel.Results())+len(kernel.Operands()), func() (*loops.Loop, error) {
+		code, err := kernel.Code()
+		if err != nil {
+			return nil, err
+		}
+		return newLoop(&expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, 0)
+	}))
 }
 
 // IsExpression reports whether the kernel is an expression, not a function.

@@ -10,6 +10,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Iterator is an iteration over operands: a [Rule] whose sizes are numbers, and the walk, which is the loop nest over
+// the coalesced dimensions. It is immutable and safe for concurrent use. The state of a walk is in a [Cursor].
+type Iterator struct {
+	Rule
+	operands []rule.Resolved // outputs, then inputs
+	outCount int
+	perm     []int // the dimensions, fastest first
+	shape    []int // the broadcast shape
+	numel    int
+
+	walkShape   []int // sizes of the coalesced dimensions, fastest first
+	walkStrides []int // strides in bytes, at index dim*len(operands)+operand; padded with 0 to at least two dimensions
+
+	// The following fields describe a part of an iteration ([Iterator.Narrow], [Iterator.Split32]).
+
+	offsets        []int // byte offset of each operand's first element; nil if the Iterator is not a part
+	starts         []int // first index of the part in each dimension of the walk
+	wholeWalkShape []int // the walk shape of the whole iteration
+	hasEarlierPart bool  // this is a part of a reduction, and an earlier part has written to the same outputs
+	hasLaterPart   bool  // this is a part of a reduction, and a later part adds to the same outputs
+}
+
 // Build sets up the iteration in the order of TensorIteratorBase::build: overlap checks, the decisions of
 // [Config.Rule], then the walk, the loop nest over coalesced dimensions. All sizes must be numbers. Errors are
 // PyTorch's, with the operand added. Build also fails for a nil tensor, a negative stride, or a layout that exceeds the
@@ -34,28 +56,6 @@ func Build(c rule.Config) (*Iterator, error) {
 }
 
 var errNilIterator = errors.New("iter: the Iterator is nil")
-
-// Iterator is an iteration over operands: a [Rule] whose sizes are numbers, and the walk, which is the loop nest over
-// the coalesced dimensions. It is immutable and safe for concurrent use. The state of a walk is in a [Cursor].
-type Iterator struct {
-	Rule
-	operands []rule.Resolved // outputs, then inputs
-	outCount int
-	perm     []int // the dimensions, fastest first
-	shape    []int // the broadcast shape
-	numel    int
-
-	walkShape   []int // sizes of the coalesced dimensions, fastest first
-	walkStrides []int // strides in bytes, at index dim*len(operands)+operand; padded with 0 to at least two dimensions
-
-	// The following fields describe a part of an iteration ([Iterator.Narrow], [Iterator.Split32]).
-
-	offsets        []int // byte offset of each operand's first element; nil if the Iterator is not a part
-	starts         []int // first index of the part in each dimension of the walk
-	wholeWalkShape []int // the walk shape of the whole iteration
-	hasEarlierPart bool  // this is a part of a reduction, and an earlier part has written to the same outputs
-	hasLaterPart   bool  // this is a part of a reduction, and a later part adds to the same outputs
-}
 
 // Numel returns the number of elements: the product of the broadcast shape.
 func (it *Iterator) Numel() int { return it.numel }

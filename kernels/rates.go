@@ -15,9 +15,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// Rates lists the rates of all families that have some, with the calls by which package calibrate measures them. A rate
-// is the time that an inner kernel takes for one unit of work. Implementations state their work in these units. The
-// slice belongs to the caller.
+// Rates lists the rates of all families of ops. A rate ([graph.Rate]) is an inner kernel that has a price in cost
+// profiles, with the calls by which package calibrate measures the price. The caller may modify the slice.
 func Rates() []graph.Rate {
 	return slices.Concat(pointwise.Rates(), view.Rates(), reduce.Rates(), index.Rates(), product.Rates(), conv.Rates(),
 		pool.Rates(), window.Rates(), recurrent.Rates())

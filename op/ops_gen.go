@@ -769,7 +769,7 @@ type BatchNormAttrs struct {
 //
 // Normalizes each channel (dimension 1) by running or batch statistics, then multiplies by `weight` and adds
 // `bias`. Graphs are pure: running statistics are not updated. The result is channels-last if the strides of
-// `input` are, and row-major if they fit both formats or neither.
+// `input` fit channels-last only, and row-major otherwise.
 //
 // May be nil: weight, bias, runningMean, runningVar.
 func BatchNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs ...BatchNormAttrs) *graph.Value {
@@ -1048,7 +1048,8 @@ type CholeskyAttrs struct {
 // Cholesky is the op cholesky.
 //
 // Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` is
-// set. Only the triangle of A where the result is not 0 is read. Dimensions before the last two are a batch.
+// set. Only the lower triangle of A is read, or the upper one if `upper` is set. Dimensions before the last two
+// are a batch.
 func Cholesky(self *graph.Value, attrs ...CholeskyAttrs) *graph.Value {
 	return node("cholesky", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -1630,12 +1631,12 @@ func CrossEntropyLoss(self, target, weight *graph.Value, attrs ...CrossEntropyLo
 
 // Cummax is the op cummax.
 //
-// Returns the greatest of the elements so far along a dimension, and the index of the last element so far that
-// equals it. From the first NaN on, values are NaN, and indices are those of the last NaN so far.
+// Returns for each element the greatest element up to it along a dimension, and the last index of that value so
+// far. From the first NaN on, the value is NaN, and the index is that of the last NaN so far.
 //
 // Attributes:
 //
-//   - dim: dimension along which the extremes run
+//   - dim: dimension along which extremes are computed
 func Cummax[A Int](self *graph.Value, dim A) (values, indices *graph.Value) {
 	made := node("cummax", 2, withRequired(nil, "dim", dim), self)
 	return made[0], made[1]
@@ -1643,12 +1644,12 @@ func Cummax[A Int](self *graph.Value, dim A) (values, indices *graph.Value) {
 
 // Cummin is the op cummin.
 //
-// Returns the least of the elements so far along a dimension, and the index of the last element so far that
-// equals it. From the first NaN on, values are NaN, and indices are those of the last NaN so far.
+// Returns for each element the least element up to it along a dimension, and the last index of that value so
+// far. From the first NaN on, the value is NaN, and the index is that of the last NaN so far.
 //
 // Attributes:
 //
-//   - dim: dimension along which the extremes run
+//   - dim: dimension along which extremes are computed
 func Cummin[A Int](self *graph.Value, dim A) (values, indices *graph.Value) {
 	made := node("cummin", 2, withRequired(nil, "dim", dim), self)
 	return made[0], made[1]
@@ -3822,7 +3823,8 @@ type LinalgCholeskyAttrs struct {
 // LinalgCholesky is the op linalg_cholesky.
 //
 // Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` is
-// set. Only the triangle of A where the result is not 0 is read. Dimensions before the last two are a batch.
+// set. Only the lower triangle of A is read, or the upper one if `upper` is set. Dimensions before the last two
+// are a batch.
 func LinalgCholesky(self *graph.Value, attrs ...LinalgCholeskyAttrs) *graph.Value {
 	return node("linalg_cholesky", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -3838,9 +3840,9 @@ type LinalgCholeskyExAttrs struct {
 // LinalgCholeskyEx is the op linalg_cholesky_ex.
 //
 // Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` is
-// set. Only the triangle of A where the result is not 0 is read. `info` is 0, or the order of the first leading
-// minor that is not positive; the columns of L from this order on are then not computed. Dimensions before the
-// last two are a batch.
+// set. Only the lower triangle of A is read, or the upper one if `upper` is set. `info` is 0, or the order of
+// the first leading minor that is not positive; the columns of L from this order on are then not computed.
+// Dimensions before the last two are a batch.
 func LinalgCholeskyEx(self *graph.Value, attrs ...LinalgCholeskyExAttrs) (l, info *graph.Value) {
 	made := node("linalg_cholesky_ex", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]

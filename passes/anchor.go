@@ -10,9 +10,10 @@ import (
 )
 
 // joinAnchors fuses each product or convolution, called an anchor, with the group of nodes that iterate over its
-// result. The other nodes of the group become the epilogue of the anchor: they read the anchor's result from a cache
-// or from registers. A group has at most one anchor: the last candidate in the graph. Readers of the anchor's result
-// outside the group must come after the group.
+// result. The other nodes of the group become the epilogue of the anchor: they read the anchor's result from a cache or
+// from registers. In relu(conv(x) + y), for example, conv is the anchor, and add and relu are its epilogue. A group has
+// at most one anchor: the last candidate in the graph. Readers of the anchor's result outside the group must come after
+// the group.
 func (g *grouper) joinAnchors() {
 	for _, n := range slices.Backward(g.plan.Graph.Nodes) {
 		interrupt.Check(g.plan.ctx)

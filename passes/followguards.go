@@ -61,8 +61,11 @@ func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 		if a.Kind != graph.TensorArg || a.Value.Meta.Numel() != 1 {
 			continue
 		}
-		if within := slices.Contains(group.nodes, a.Value.Node); within && a.Value.Meta.Rank() != len(nodeSpace.shape) ||
-			!within && iteratesOverReduced {
+		isRepeated := iteratesOverReduced
+		if slices.Contains(group.nodes, a.Value.Node) {
+			isRepeated = a.Value.Meta.Rank() != len(nodeSpace.shape)
+		}
+		if isRepeated {
 			a.Type().Numel().Eq(sym.Of(1)).Holds()
 		}
 	}

@@ -51,9 +51,10 @@ func chooseLayouts(plan *Plan) error {
 	if err != nil {
 		return err
 	}
-	plan.placementsChosen = graph.NewByValue[bool](plan.Graph)
-	plan.Failed, plan.strategyChoseCopies = append(plan.Failed, assignment.Failed...), assignment.Final
+	plan.Failed = append(plan.Failed, assignment.Failed...)
+	plan.strategyChoseCopies = assignment.Final
 	plan.Model, plan.Solution, plan.Preference = assignment.Model, assignment.Solution, assignment.Preference
+	plan.placementsChosen = graph.NewByValue[bool](plan.Graph)
 	for _, v := range assignment.Placed {
 		plan.placementsChosen.Set(v, true)
 	}
@@ -120,8 +121,7 @@ type layouter struct {
 // newLayouter returns the state before any copy is inserted.
 func newLayouter(plan *Plan) *layouter {
 	return &layouter{plan: plan, graph: plan.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
-		changedLayouts: map[*graph.Value]bool{},
-		views:          map[viewKey]*graph.Node{}}
+		changedLayouts: map[*graph.Value]bool{}, views: map[viewKey]*graph.Node{}}
 }
 
 // viewKey identifies the repetition of a view node with another operand.
@@ -144,12 +144,7 @@ func (l *layouter) apply(assignment *layout.Assignment) error {
 		if len(n.Out) > 0 && assignment.Lost[n.Out[0]] {
 			continue
 		}
-		choice := &assignment.Nodes[i]
-		apply := l.applyChoice
-		if choice.Removed {
-			apply = l.removeNode
-		}
-		if err := apply(n, choice); err != nil {
+		if err := l.applyChoice(n, &assignment.Nodes[i]); err != nil {
 			return l.graph.NodeError(n, err)
 		}
 	}
@@ -177,64 +172,11 @@ func (l *layouter) insertInputCopies(list []*layout.Copy) error {
 	return nil
 }
 
-// removeNode omits a node from the resulting graph. Only the copies of its results remain.
-func (l *layouter) removeNode(n *graph.Node, choice *layout.Choice) error {
-	if err := l.insertResultCopies(n, choice); err != nil {
-		return err
-	}
-	if len(choice.ResultCopies) == 0 {
-		l.recordRemoval(n)
-	}
-	return nil
-}
-
-// insertOutputCopies inserts the copies of outputs, and returns the outputs of the resulting graph.
-func (l *layouter) insertOutputCopies(assignment *layout.Assignment) (outputs []graph.Output, err error) {
-	for i, output := range l.graph.Outputs {
-		if i < len(assignment.LostOutputs) && assignment.LostOutputs[i] || assignment.Lost[output.Value] {
-			continue
-		}
-		if outputCopy := assignment.Outputs[i]; outputCopy != nil {
-			copied, err := l.valueOf(outputCopy)
-			if err != nil {
-				return nil, fmt.Errorf("output %q: %w", output.Name, err)
-			}
-			output.Value = copied
-		}
-		outputs = append(outputs, output)
-	}
-	return outputs, nil
-}
-
-// summarize notes how many layouts and implementations were chosen, and how many copies were inserted. Copies of
-// constants do not count.
-func (l *layouter) summarize() {
-	layouts, impls, copies := 0, 0, 0
-	for _, n := range l.graph.Nodes {
-		if n.Impl == nil {
-			continue
-		}
-		impls++
-		for _, result := range n.Out {
-			if result.Alias == nil {
-				layouts++
-			}
-		}
-	}
-	for c, v := range l.insertedCopies {
-		if !c.Original && c.Value.Const == nil && v.Alias == nil {
-			copies++
-		}
-	}
-	if impls > 0 {
-		l.plan.Note("%s and %s chosen, %s", cmp.Or(countText(layouts, "layout", "layouts"), "0 layouts"),
-			countText(impls, "implementation", "implementations"), cmp.Or(countText(copies, "copy inserted", "copies inserted"),
-				"0 copies inserted"))
-	}
-}
-
 // applyChoice applies the choice for one node.
 func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
+	if choice.Removed {
+		return l.removeNode(n, choice)
+	}
 	originals := l.originalLayouts[:0]
 	for _, v := range n.Out {
 		originals = append(originals, originalLayout{v.Type, v.Meta, v.Alias})
@@ -258,6 +200,26 @@ func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 		return err
 	}
 	return l.checkNodeLayouts(n)
+}
+
+// removeNode omits a node from the resulting graph. Only the copies of its results remain.
+func (l *layouter) removeNode(n *graph.Node, choice *layout.Choice) error {
+	if err := l.insertResultCopies(n, choice); err != nil {
+		return err
+	}
+	if len(choice.ResultCopies) == 0 {
+		l.recordRemoval(n)
+	}
+	return nil
+}
+
+// recordRemoval records that a copy node is removed: its readers read its operand or another copy. Removed views are
+// not recorded.
+func (l *layouter) recordRemoval(n *graph.Node) {
+	if n.Op.Identity {
+		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
+			fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
+	}
 }
 
 // replaceOperands replaces the operands of a node by the assigned copies. If the layout of an operand changes, it
@@ -293,6 +255,79 @@ func (l *layouter) replaceOperands(n *graph.Node, choice *layout.Choice) error {
 	return nil
 }
 
+// inferOutputs sets the types and metas of a node's outputs from the current operands.
+func inferOutputs(n *graph.Node) error {
+	results, err := n.Results()
+	if err != nil {
+		return err
+	}
+	for i, v := range n.Out {
+		v.Type, v.Meta, v.Alias = results[i].Type, results[i].Meta(), nil
+		if results[i].Alias >= 0 {
+			v.Alias = n.In[results[i].Alias].Value
+		}
+	}
+	return nil
+}
+
+// originalLayout is the layout of a value in the graph as written.
+type originalLayout struct {
+	symbolicType tensor.Type
+	meta         tensor.Meta
+	alias        *graph.Value
+}
+
+// setResultLayout sets the layout of v, result i of a node, to the layout that the chosen walk (a loop order with
+// layouts of the results) gives it. If v is a view whose elements have their original addresses, v also gets its
+// original strides in dimensions of size 1.
+func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, original originalLayout) {
+	switch {
+	case v.Alias == nil:
+		l.setWalkLayout(v, i, choice, original)
+	case v.Meta.SameAddresses(original.meta) && !v.Meta.SameLayout(original.meta):
+		guardOriginalStrides(v, "", original.symbolicType)
+		v.Type.Strides, v.Meta.Strides = original.symbolicType.Strides, original.meta.Strides
+	}
+	if (v.Alias == nil) != (original.alias == nil) || !v.Meta.SameLayout(original.meta) ||
+		v.Meta.Offset != original.meta.Offset {
+		l.changedLayouts[v] = true
+	}
+}
+
+// setWalkLayout is setResultLayout for a result that is not a view. If the layout of the walk has the original
+// addresses, the result gets the original strides, too.
+func (l *layouter) setWalkLayout(v *graph.Value, i int, choice *layout.Choice, original originalLayout) {
+	meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.ResultOrders, i)
+	keepsOriginal := (choice.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(original.meta)
+	if keepsOriginal && l.fromOtherSizes {
+		guardOriginalStrides(v, order, original.symbolicType)
+	}
+	switch {
+	case keepsOriginal && !original.meta.SameLayout(v.Meta):
+		v.Type, v.Meta = original.symbolicType, original.meta
+	case !keepsOriginal && !meta.SameLayout(v.Meta):
+		setLayout(v, meta, order)
+	}
+}
+
+// orderAt returns element i of a list, or "" beyond its end.
+func orderAt(list []tensor.Order, i int) tensor.Order {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
+}
+
+// setLayout sets the layout of v to meta, which has the given order. If sizes are unknown, strides of the type are
+// expressions.
+func setLayout(v *graph.Value, meta tensor.Meta, order tensor.Order) {
+	if hasNumericSizes(v.Type) || order == "" || order.Rank() != len(v.Type.Shape) {
+		v.SetMeta(meta)
+		return
+	}
+	v.Type, v.Meta = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape)), meta
+}
+
 // insertResultCopies inserts the copies of a node's results. A pinned copy gets the name and the pin of the value.
 func (l *layouter) insertResultCopies(n *graph.Node, choice *layout.Choice) error {
 	pin := n.Pin
@@ -315,81 +350,22 @@ func (l *layouter) insertResultCopies(n *graph.Node, choice *layout.Choice) erro
 	return nil
 }
 
-// originalLayout is the layout of a value in the graph as written.
-type originalLayout struct {
-	symbolicType tensor.Type
-	meta         tensor.Meta
-	alias        *graph.Value
-}
-
-// setResultLayout sets the layout of v, result i of a node, to the layout that the chosen walk (a loop order with
-// layouts of the results) gives it. If v is a view whose elements have their original addresses, v also gets its
-// original strides in dimensions of size 1.
-func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, original originalLayout) {
-	switch {
-	case v.Alias != nil && v.Meta.SameAddresses(original.meta) && !v.Meta.SameLayout(original.meta):
-		guardOriginalStrides(v, "", original.symbolicType)
-		v.Type.Strides, v.Meta.Strides = original.symbolicType.Strides, original.meta.Strides
-	case v.Alias == nil:
-		// meta is the layout of the walk. If its addresses are the original ones, the result gets the original strides, too.
-		meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.ResultOrders, i)
-		keepsOriginal := (choice.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(original.meta)
-		if keepsOriginal && l.fromOtherSizes {
-			guardOriginalStrides(v, order, original.symbolicType)
+// insertOutputCopies inserts the copies of outputs, and returns the outputs of the resulting graph.
+func (l *layouter) insertOutputCopies(assignment *layout.Assignment) (outputs []graph.Output, err error) {
+	for i, output := range l.graph.Outputs {
+		if i < len(assignment.LostOutputs) && assignment.LostOutputs[i] || assignment.Lost[output.Value] {
+			continue
 		}
-		switch {
-		case keepsOriginal && !original.meta.SameLayout(v.Meta):
-			v.Type, v.Meta = original.symbolicType, original.meta
-		case !keepsOriginal && !meta.SameLayout(v.Meta):
-			setLayout(v, meta, order)
+		if outputCopy := assignment.Outputs[i]; outputCopy != nil {
+			copied, err := l.valueOf(outputCopy)
+			if err != nil {
+				return nil, fmt.Errorf("output %q: %w", output.Name, err)
+			}
+			output.Value = copied
 		}
+		outputs = append(outputs, output)
 	}
-	if (v.Alias == nil) != (original.alias == nil) || !v.Meta.SameLayout(original.meta) ||
-		v.Meta.Offset != original.meta.Offset {
-		l.changedLayouts[v] = true
-	}
-}
-
-// orderAt returns element i of a list, or "" beyond its end.
-func orderAt(list []tensor.Order, i int) tensor.Order {
-	if i < len(list) {
-		return list[i]
-	}
-	return ""
-}
-
-// setLayout sets the layout of v to meta, which has the given order. If sizes are unknown, strides of the type are
-// expressions.
-func setLayout(v *graph.Value, meta tensor.Meta, order tensor.Order) {
-	if hasNumericSizes(v.Type) || order == "" || order.Rank() != len(v.Type.Shape) {
-		v.SetMeta(meta)
-		return
-	}
-	v.Type, v.Meta = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape)), meta
-}
-
-// inferOutputs sets the types and metas of a node's outputs from the current operands.
-func inferOutputs(n *graph.Node) error {
-	results, err := n.Results()
-	if err != nil {
-		return err
-	}
-	for i, v := range n.Out {
-		v.Type, v.Meta, v.Alias = results[i].Type, results[i].Meta(), nil
-		if results[i].Alias >= 0 {
-			v.Alias = n.In[results[i].Alias].Value
-		}
-	}
-	return nil
-}
-
-// recordRemoval records that a copy node is removed: its readers read its operand or another copy. Removed views are
-// not recorded.
-func (l *layouter) recordRemoval(n *graph.Node) {
-	if n.Op.Identity {
-		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
-			fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
-	}
+	return outputs, nil
 }
 
 // valueOf returns the value of copy c in the graph. The first call for c inserts the node that makes the copy.
@@ -424,20 +400,20 @@ func (l *layouter) insertCopy(planned *layout.Copy) (*graph.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A copy within a place changes the layout.
 	name, impl, copyLayout := planned.Value.Name+"."+planned.Order.String(), &op.Impls[0], planned.Lay(from.Meta)
-	// A copy to another place is a download or an upload, and keeps the layout. A copy within a place changes the layout.
 	switch device := l.plan.device; {
-	case planned.Place == tensor.Host && from.Place() == tensor.Host: // name, impl and copyLayout remain
+	case planned.Place == tensor.Host && from.Place() == tensor.Host:
 	case device == nil:
 		return nil, misfitError("a copy is on a device, but the program has none")
-	case planned.Place != from.Place():
+	case planned.Place != from.Place(): // a download or an upload, which keeps the layout
 		name, impl = planned.Value.Name+"."+planned.Place.String(), device.Download()
 		if planned.Place != tensor.Host {
 			name, impl = planned.Value.Name+"."+device.Name(), device.Upload()
 		}
 		copyLayout = from.Meta
 		copyLayout.Offset = 0
-	default:
+	default: // within the device
 		name, impl = name+"."+device.Name(), device.Impl(op)
 	}
 	copyNode, err := l.graph.Insert(name, op.Name, []graph.Arg{graph.ArgOf(from)}, nil, planned.Why)
@@ -492,4 +468,31 @@ func (l *layouter) repeatView(planned *layout.Copy, operand *graph.Value) (*grap
 		}
 	}
 	return out, nil
+}
+
+// summarize notes how many layouts and implementations were chosen, and how many copies were inserted. Copies of
+// constants do not count.
+func (l *layouter) summarize() {
+	layouts, impls, copies := 0, 0, 0
+	for _, n := range l.graph.Nodes {
+		if n.Impl == nil {
+			continue
+		}
+		impls++
+		for _, result := range n.Out {
+			if result.Alias == nil {
+				layouts++
+			}
+		}
+	}
+	for c, v := range l.insertedCopies {
+		if !c.Original && c.Value.Const == nil && v.Alias == nil {
+			copies++
+		}
+	}
+	if impls > 0 {
+		l.plan.Note("%s and %s chosen, %s", cmp.Or(countText(layouts, "layout", "layouts"), "0 layouts"),
+			countText(impls, "implementation", "implementations"), cmp.Or(countText(copies, "copy inserted", "copies inserted"),
+				"0 copies inserted"))
+	}
 }

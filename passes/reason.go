@@ -36,7 +36,7 @@ func (e *Explainer) Sides(c *Copy) (sides Sides) {
 		return sides
 	}
 	from, copyValue := c.Node.In[0].Value, c.Node.Out[0]
-	sides.SourceReasons, sides.TargetReasons = e.explainWritten(from), e.explainWanted(copyValue)
+	sides.SourceReasons, sides.TargetReasons = e.sourceReasons(from), e.targetReasons(copyValue)
 	sides.Producer, sides.Reader = e.describeProducer(from), e.describeReader(c)
 	sides.Producer.Layout, sides.Reader.Layout = e.layoutOf(from), e.layoutOf(copyValue)
 	source, dense := tensor.OrderOf(from.Meta)

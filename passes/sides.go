@@ -66,8 +66,8 @@ func (p *Plan) Explainer() *Explainer {
 	return &Explainer{p, usesOf(p.Graph), &layout.Problem{Graph: p.Graph}}
 }
 
-// explainWritten follows a value back to the origin of its layout.
-func (e *Explainer) explainWritten(v *graph.Value) (path []string) {
+// sourceReasons follows a value back to the origin of its layout.
+func (e *Explainer) sourceReasons(v *graph.Value) (path []string) {
 	for range len(e.plan.Graph.Nodes) + 1 { // a path visits each node at most once, and ends at an input or a constant
 		n := v.Node
 		switch {
@@ -125,8 +125,8 @@ func orderSource(n *graph.Node, v *graph.Value) (from *graph.Value) {
 	return from
 }
 
-// explainWanted follows a value forward to the reader or output that requires its layout.
-func (e *Explainer) explainWanted(v *graph.Value) (path []string) {
+// targetReasons follows a value forward to the reader or output that requires its layout.
+func (e *Explainer) targetReasons(v *graph.Value) (path []string) {
 	visited := map[*graph.Value]bool{}
 	for !visited[v] {
 		visited[v] = true

@@ -197,27 +197,34 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 	}
 	assignment := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final}
 	for i, storedChoice := range l.Choices {
-		n := g.Nodes[i]
 		choice := layout.Choice{Walk: graph.Walk{LoopOrder: tensor.Order(storedChoice.Order)}, In: listOf(storedChoice.In),
 			ResultCopies: listOf(storedChoice.Results), ExactStrides: storedChoice.Exact, Removed: storedChoice.Drop}
 		for _, order := range storedChoice.Out {
 			choice.Walk.ResultOrders = append(choice.Walk.ResultOrders, tensor.Order(order))
 		}
-		switch {
-		case storedChoice.OnDevice && device == nil:
-			return nil, misfitError("%s is planned for a device, but the program has none", n.Name)
-		case storedChoice.OnDevice:
-			choice.Impl = device.Impl(n.Op)
-		case storedChoice.Impl != "":
-			index := slices.IndexFunc(n.Op.Impls, func(impl graph.Impl) bool { return impl.Name == storedChoice.Impl })
-			if index < 0 {
-				return nil, misfitError("%s has no implementation %s", n.Name, storedChoice.Impl)
-			}
-			choice.Impl = &n.Op.Impls[index]
+		if choice.Impl, err = storedChoice.impl(g.Nodes[i], device); err != nil {
+			return nil, err
 		}
 		assignment.Nodes = append(assignment.Nodes, choice)
 	}
 	return assignment, nil
+}
+
+// impl returns the implementation of the choice for node n, or nil for a view.
+func (c *storedChoice) impl(n *graph.Node, device graph.Device) (*graph.Impl, error) {
+	switch {
+	case c.OnDevice && device == nil:
+		return nil, misfitError("%s is planned for a device, but the program has none", n.Name)
+	case c.OnDevice:
+		return device.Impl(n.Op), nil
+	case c.Impl == "":
+		return nil, nil
+	}
+	index := slices.IndexFunc(n.Op.Impls, func(impl graph.Impl) bool { return impl.Name == c.Impl })
+	if index < 0 {
+		return nil, misfitError("%s has no implementation %s", n.Name, c.Impl)
+	}
+	return &n.Op.Impls[index], nil
 }
 
 // decodedCopies returns the copies of the assignment, in the order of Copies.

@@ -24,7 +24,9 @@ type Loop struct {
 	Strides [][]int `json:"strides" doc:"The byte strides of each operand, outputs first, in the same order of dimensions."`
 }
 
-// Work is an amount of work in the units that machine profiles price: see graphrun calibrate.
+// Work is an amount of work, in the terms of the machine profiles of graphrun calibrate. A profile has a price for
+// each kind of memory access, for each inner kernel, and for starting a step. The price of an inner kernel is for one
+// unit of its work, such as a multiply-add.
 type Work struct {
 	Footprint float64 `json:"footprint" doc:"The bytes of all memory that the step touches."`
 	Steps     float64 `json:"steps" doc:"The number of steps that are started, each at a fixed price."`

@@ -56,11 +56,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, 
 		if result.storage != nil {
 			_ = result.storage.Release()
 		}
-		for err == nil && received < len(grown) {
-			var n int
-			n, err = reader.Read(grown[received:])
-			received += n
-		}
+		var count int
+		count, err = fill(reader, grown[received:])
+		received += count
 		result = body{grown[:received], storage}
 		if err == io.EOF {
 			return result, nil
@@ -72,4 +70,14 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, 
 			return result, err
 		}
 	}
+}
+
+// fill reads until dst is full or an error occurs. It returns the number of bytes that were read.
+func fill(reader io.Reader, dst []byte) (count int, err error) {
+	for err == nil && count < len(dst) {
+		var n int
+		n, err = reader.Read(dst[count:])
+		count += n
+	}
+	return count, err
 }

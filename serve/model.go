@@ -18,7 +18,7 @@ import (
 // model is one loaded version of a model.
 type model struct {
 	name, version   string
-	files           signature
+	files           signature // of the files from which the version was loaded
 	program         *graphrun.Program
 	inputs, outputs []port
 	batchAxis       *batching.Axis // the dimension along which requests are joined; nil if they are not
@@ -27,8 +27,9 @@ type model struct {
 	lastDoc         atomic.Pointer[parsedDoc] // the JSON of the last request: see parseDoc
 }
 
-// load reads and compiles a model. Requests are joined along dimension 0, if its size is the same symbol in all inputs.
-// whyNotBatched is the reason why requests for the model cannot share a batch; nil if they can, or if batching is off.
+// load reads and compiles a model. Requests are joined along dimension 0, if its size is the same symbol in all inputs,
+// and if the rows of the model are proved to be independent. whyNotBatched is the reason why requests for the model
+// cannot share a batch; nil if they can, or if batching is off.
 func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, err error) {
 	loader := s.options.Loader
 	loader.FS = os.DirFS(filepath.Dir(v.path))
@@ -40,12 +41,12 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 	if err := m.findPorts(g); err != nil {
 		return nil, nil, err
 	}
-	var symbol string
+	var symbol string // of the number of rows; empty if requests are not joined
 	if s.options.Batching != BatchOff {
 		symbol, whyNotBatched = batching.Symbol(g, s.options.Compile.Sizes)
 	}
-	isExact := symbol != "" && s.options.Batching == BatchExact
-	if isExact {
+	needsSamePlan := symbol != "" && s.options.Batching == BatchExact // a run joins a batch only if both have one plan
+	if needsSamePlan {
 		m.program, err = s.compileForBatches(ctx, g, symbol)
 	} else {
 		m.program, err = graphrun.CompileContext(ctx, g, s.options.Compile)
@@ -54,9 +55,8 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 		return nil, nil, err
 	}
 	if symbol != "" {
-		// If isExact is set, a run joins a batch only if both have the same plan.
 		m.batchAxis, whyNotBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
-			isExact)
+			needsSamePlan)
 	}
 	m.queue = newQueue(s, m)
 	return m, whyNotBatched, nil

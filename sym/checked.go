@@ -32,7 +32,7 @@ func mulFits(a, b int) (int, bool) {
 		return 0, true
 	}
 	high, low := bits.Mul64(magnitude(a), magnitude(b))
-	limit := uint64(math.MaxInt) // the greatest magnitude of a product; of a negative product, it is greater by 1
+	limit := uint64(math.MaxInt) // the greatest magnitude; 1 more for a negative product
 	if (a < 0) != (b < 0) {
 		limit++
 	}
@@ -50,8 +50,8 @@ func overflow(op string, a, b int) *overflowPanic {
 // Error returns the text that Go prints if nothing recovers the panic.
 func (p *overflowPanic) Error() string { return "sym: " + p.text }
 
-// Catch is deferred. It recovers the panic of an operation on two numbers that overflows an int, and sets err to an
-// error that names the operation. Other panics continue.
+// Catch recovers the panic of an operation on two numbers that overflows an int, and sets err to an error that names
+// the operation. Other panics continue. Use it as defer Catch(&err).
 func Catch(err *error) {
 	switch recovered := recover().(type) {
 	case nil:
@@ -140,7 +140,7 @@ func (w *bigValuation) atom(a *atom) (*big.Int, error) {
 // function computes an atom other than a symbol.
 func (w *bigValuation) function(a *atom) (*big.Int, error) {
 	if a.kind == kindWhere {
-		holds, err := (&valuation{binding: w.binding}).cond(a.cond)
+		holds, err := (&valuation{binding: w.binding}).cond(a.cond) // computes with big integers if an int overflows
 		if err != nil {
 			return nil, err
 		} else if holds {

@@ -112,22 +112,11 @@ func (env *Env) Assume(condition Bool) error {
 // hints give the answer, or in a fork the current path. The steps of the decision are limited: see questionSteps.
 func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
-	answer := b.truth
-	var condition *cond // b without its known parts
-	if env.fork != nil {
-		branch := env.fork.next(env, b.cond)
-		answer, condition = branch.answer, branch.remaining
-		if condition == nil {
-			return answer
-		}
-	} else {
-		reduced := env.reduce(b.cond)
-		if reduced.known {
-			return reduced.truth
-		}
-		condition = reduced.remaining
+	answer, condition := env.answer(b)
+	if condition == nil {
+		return answer
 	}
-	full := b.cond // b with its known parts
+	full := b.cond // unlike condition, with the parts of b that the facts decide
 	if !answer {
 		condition, full = condition.not(), full.not()
 	}
@@ -146,4 +135,18 @@ func (env *Env) decide(b Bool) bool {
 	env.markTrue(full)
 	env.guards = append(env.guards, Bool{truth: condition.hint, cond: condition})
 	return answer
+}
+
+// answer returns the answer of a branch on b, and b without the parts that the facts decide. remaining is nil if they
+// decide b.
+func (env *Env) answer(b Bool) (answer bool, remaining *cond) {
+	if env.fork != nil {
+		branch := env.fork.next(env, b.cond)
+		return branch.answer, branch.remaining
+	}
+	reduced := env.reduce(b.cond)
+	if reduced.known {
+		return reduced.truth, nil
+	}
+	return b.truth, reduced.remaining
 }

@@ -4,20 +4,21 @@ package sym
 // constant plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
 // Examples:
 //
-//	x*Max(1, y) + 2    x*y + 2    for y >= 1
-//	x*Max(1, y) + 2    4*y + 2    for y >= 1 and x = 4
-//	6*(x//2)           3*x        for x % 2 = 0 (expandQuotients)
+//	before             after      given
+//	x*Max(1, y) + 2    x*y + 2    y >= 1
+//	x*Max(1, y) + 2    4*y + 2    y >= 1 and x = 4
+//	6*(x//2)           3*x        x % 2 = 0 (expandQuotients)
 
 // simplify returns e with its atoms simplified under the facts. The result equals e for sizes that satisfy the facts.
 func (env *Env) simplify(e *expr) *expr {
 	if !env.facts.active() || len(e.terms) == 0 {
 		return e
 	}
-	state := env.facts.state() // a number for the current facts
+	state := env.facts.state() // the key of the cached result
 	if e.simplifiedState == state {
 		return e.simplified
 	}
-	if !env.facts.spendSteps(len(e.terms)) {
+	if !env.facts.spendSteps(len(e.terms)) { // the question has no steps left (budget.go)
 		return e
 	}
 	simplified := e
@@ -34,6 +35,8 @@ func (env *Env) simplify(e *expr) *expr {
 		}
 	}
 	simplified = env.expandQuotients(simplified)
+	// If the steps ran out, or the state changed with the second half of the budget, the result is not cached: a question
+	// with more steps may find a simpler one.
 	if state == env.facts.state() && env.facts.stepsLeft > 0 {
 		e.simplifiedState, e.simplified = state, simplified
 	}

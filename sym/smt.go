@@ -56,22 +56,6 @@ func (d *definitions) define(part any, sort, prefix, text string) string {
 	return name
 }
 
-// smtNumber writes a number in SMT-LIB, which has no negative literals.
-func smtNumber(number int) string {
-	if number < 0 {
-		return "(- " + strings.TrimPrefix(strconv.Itoa(number), "-") + ")"
-	}
-	return strconv.Itoa(number)
-}
-
-// smtApply returns the application of a function to its operands, or a single operand itself.
-func smtApply(function string, args []string) string {
-	if len(args) == 1 {
-		return args[0]
-	}
-	return "(" + function + " " + strings.Join(args, " ") + ")"
-}
-
 // cond returns the name of a condition, and defines it if necessary.
 func (d *definitions) cond(c *cond) string {
 	if name, ok := d.names[c]; ok {
@@ -151,4 +135,20 @@ func (d *definitions) atom(a *atom) string {
 		}
 	}
 	return d.define(a, "Int", "a", text)
+}
+
+// smtNumber writes a number in SMT-LIB, which has no negative literals.
+func smtNumber(number int) string {
+	if number < 0 {
+		return "(- " + strings.TrimPrefix(strconv.Itoa(number), "-") + ")"
+	}
+	return strconv.Itoa(number)
+}
+
+// smtApply returns the application of a function to its operands, or a single operand itself.
+func smtApply(function string, args []string) string {
+	if len(args) == 1 {
+		return args[0]
+	}
+	return "(" + function + " " + strings.Join(args, " ") + ")"
 }

@@ -44,15 +44,15 @@ func init() {
 //
 // An element that cannot be run fails its bundle, and the error names the element. Run panics if options are invalid,
 // as other functions that construct pipelines do.
-func Run(s beam.Scope, o Options, elements beam.PCollection) beam.PCollection {
-	results, _ := runScope(s, o, elements, false)
+func Run(s beam.Scope, options Options, elements beam.PCollection) beam.PCollection {
+	results, _ := runScope(s, options, elements, false)
 	return results
 }
 
 // TryRun is [Run] that returns failed elements as a PCollection of [Failure]. A lack of memory and a model that cannot
 // be loaded are not failures of an element: they fail the bundle.
-func TryRun(s beam.Scope, o Options, elements beam.PCollection) (results, failures beam.PCollection) {
-	return runScope(s, o, elements, true)
+func TryRun(s beam.Scope, options Options, elements beam.PCollection) (results, failures beam.PCollection) {
+	return runScope(s, options, elements, true)
 }
 
 // runScope adds the transform of [Run] or, if try is set, of [TryRun].
@@ -70,7 +70,8 @@ const maxPendingBytes = 64 << 20
 // if shapes differ between elements, because only elements of equal shapes are joined.
 const maxPendingBatches = 4
 
-// runFn runs elements in batches.
+// runFn runs elements in batches. ProcessElement collects elements up to the bounds above. flush then joins elements of
+// equal shapes to batches, and runBatch runs a batch.
 type runFn struct {
 	Options Options
 	Try     bool

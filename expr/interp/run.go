@@ -33,24 +33,6 @@ func (runner *Runner) NewScratch() *Scratch {
 	return scratch
 }
 
-// operand returns the memory at a place.
-func (s *Scratch) operand(p *place) operand {
-	return operand{ptr: s.slots[p.slot], offset: p.offset, stride: p.stride}
-}
-
-// run runs steps for n elements.
-func (s *Scratch) run(steps []step, n int) {
-	for k := 0; k < len(steps); k++ {
-		current := &steps[k]
-		if current.loop != nil {
-			current.loop(operands{s.operand(&current.dst), s.operand(&current.a), s.operand(&current.b),
-				s.operand(&current.c), s.operand(&current.d), n})
-		} else if noElementEquals(s.operand(&current.a), n, current.maskBit) {
-			k += current.skipCount
-		}
-	}
-}
-
 // Run computes rows of rowLength elements each. ptrs are the addresses of the first row: outputs, then operands.
 // strides are the bytes between rows, in the same order. Run ignores the entries of outputs that are not stored. accs
 // are the addresses of the [expr.FoldLanes] accumulators of each fold. The caller initializes the accumulators by
@@ -76,11 +58,7 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	copy(scratch.slots[len(ptrs):], accs[:runner.foldCount])
 	copy(scratch.slots[len(ptrs):], scratch.accs) // with CombinesLanes, rows are folded into memory of scratch
 	for row := range rows {
-		for k := range runner.rowTotals {
-			total := &runner.rowTotals[k]
-			moves[sizeIndex(total.size)](operands{dst: operand{scratch.accs[k], 0, total.size},
-				a: operand{ptr: unsafe.Pointer(&total.neutral)}, n: expr.FoldLanes})
-		}
+		runner.resetTotals(scratch)
 		runner.runRow(scratch, ptrs, strides, row, rowLength)
 		for k := range runner.rowTotals {
 			runner.rowTotals[k].combine(unsafe.Add(accs[k], row*runner.rowTotals[k].size), scratch.accs[k], 1)
@@ -89,6 +67,15 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	if isPooled {
 		clear(scratch.slots[:len(ptrs)+runner.foldCount]) // the pool does not keep the caller's memory alive
 		runner.scratch.Put(scratch)
+	}
+}
+
+// resetTotals sets the accumulators of a row to neutral elements, if the loop has CombinesLanes.
+func (runner *Runner) resetTotals(scratch *Scratch) {
+	for k := range runner.rowTotals {
+		total := &runner.rowTotals[k]
+		moves[sizeIndex(total.size)](operands{dst: operand{scratch.accs[k], 0, total.size},
+			a: operand{ptr: unsafe.Pointer(&total.neutral)}, n: expr.FoldLanes})
 	}
 }
 
@@ -113,4 +100,22 @@ func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []
 			}
 		}
 	}
+}
+
+// run runs steps for n elements.
+func (s *Scratch) run(steps []step, n int) {
+	for k := 0; k < len(steps); k++ {
+		current := &steps[k]
+		if current.loop != nil {
+			current.loop(operands{s.operand(&current.dst), s.operand(&current.a), s.operand(&current.b),
+				s.operand(&current.c), s.operand(&current.d), n})
+		} else if noElementEquals(s.operand(&current.a), n, current.maskBit) {
+			k += current.skipCount
+		}
+	}
+}
+
+// operand returns the memory at a place.
+func (s *Scratch) operand(p *place) operand {
+	return operand{ptr: s.slots[p.slot], offset: p.offset, stride: p.stride}
 }

@@ -26,7 +26,8 @@ func Valid(g *graph.Graph, candidates []int64) map[*graph.Value][]int64 {
 	if g == nil {
 		return nil
 	}
-	s := search{candidates: candidates, outcomes: map[*graph.Value]*outcome{}, valid: map[*graph.Value][]int64{}}
+	s := search{candidates: candidates, dependences: map[*graph.Value]*inputDependence{},
+		valid: map[*graph.Value][]int64{}}
 	sources := indexSources(g)
 	for _, v := range g.Inputs {
 		if sources[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
@@ -60,30 +61,31 @@ func indexSources(g *graph.Graph) map[*graph.Value]bool {
 
 // search is the state of [Valid].
 type search struct {
-	candidates []int64
-	outcomes   map[*graph.Value]*outcome
-	valid      map[*graph.Value][]int64
+	candidates  []int64
+	dependences map[*graph.Value]*inputDependence
+	valid       map[*graph.Value][]int64
 }
 
-// outcome describes a value whose every element is a function of exactly one element of an input.
-type outcome struct {
+// inputDependence describes a value whose every element is a function of exactly one element of an input.
+type inputDependence struct {
 	input   *graph.Value
-	results *tensor.Tensor // the function's result for each candidate
-	// mapping is the input or view from which element-wise ops compute the value. Two values with the same mapping have
-	// the same shape, and their elements at the same position depend on the same element of the input.
-	mapping *graph.Value
+	numbers *tensor.Tensor // the function's result for each candidate
+	// origin is the last view between the input and the value; the input if there is none. Elements at equal positions
+	// of values with the same origin depend on the same element of the input.
+	origin *graph.Value
 }
 
-// addInput sets the outcome of an input.
+// addInput sets the dependence of an input on itself.
 func (s *search) addInput(v *graph.Value) {
 	t := tensor.Zeros(v.Meta.DType, len(s.candidates))
 	for i, candidate := range s.candidates {
 		t.SetFlat(i, tensor.IntScalar(candidate))
 	}
-	s.outcomes[v] = &outcome{input: v, results: t, mapping: v}
+	s.dependences[v] = &inputDependence{input: v, numbers: t, origin: v}
 }
 
-// dropRejected removes from valid the candidates that the node would reject as an index.
+// dropRejected removes from valid the candidates that the node would reject as an index. It ignores nodes whose bounds
+// may depend on data.
 func (s *search) dropRejected(n *graph.Node) {
 	isDynamic := func(arg graph.Arg) bool { return arg.Kind == graph.TensorArg && arg.Value.Dynamic }
 	if len(n.AttrRefs()) > 0 || slices.ContainsFunc(n.In, isDynamic) {
@@ -93,38 +95,39 @@ func (s *search) dropRejected(n *graph.Node) {
 		if param.IndexBound == nil || i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
 			continue
 		}
-		source := s.outcomes[n.In[i].Value]
-		if source == nil || !source.results.DType.IsIntegral(false) {
+		dependence := s.dependences[n.In[i].Value]
+		if dependence == nil || !dependence.numbers.DType.IsIntegral(false) {
 			continue
 		}
 		limit := param.IndexBound(n.Call())
-		if limit < 0 {
+		if limit < 0 { // no bound
 			continue
 		}
-		remaining, ok := s.valid[source.input]
+		remaining, ok := s.valid[dependence.input]
 		if !ok {
 			remaining = s.candidates
 		}
-		s.valid[source.input] = slices.DeleteFunc(slices.Clone(remaining), func(candidate int64) bool {
-			index := source.results.At(slices.Index(s.candidates, candidate)).Int()
+		s.valid[dependence.input] = slices.DeleteFunc(slices.Clone(remaining), func(candidate int64) bool {
+			index := dependence.numbers.At(slices.Index(s.candidates, candidate)).Int()
 			return index < 0 || index >= int64(limit)
 		})
 	}
 }
 
-// addNode computes the outcomes of a node's results.
+// addNode computes the dependences of a node's results. Views have the operand's numbers at other positions, and copies
+// at the same positions. The numbers of other element-wise nodes are computed.
 func (s *search) addNode(n *graph.Node) {
 	if n.Op.Kind == graph.View && !n.Op.ReadsStorage && !n.Op.Identity {
 		for _, v := range n.Out {
-			if source := s.outcomeOf(n, 0); source != nil && !v.Dynamic && v.Meta.DType == source.results.DType {
-				s.outcomes[v] = &outcome{source.input, source.results, v}
+			if operand := s.dependenceOf(n, 0); operand != nil && !v.Dynamic && v.Meta.DType == operand.numbers.DType {
+				s.dependences[v] = &inputDependence{operand.input, operand.numbers, v}
 			}
 		}
 		return
 	}
-	source := s.outcomeOf(n, 0)
-	if n.Op.Identity && source != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == source.results.DType {
-		s.outcomes[n.Out[0]] = source
+	operand := s.dependenceOf(n, 0)
+	if n.Op.Identity && operand != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == operand.numbers.DType {
+		s.dependences[n.Out[0]] = operand
 		return
 	}
 	isElementwise := n.Op.Pointwise != nil || n.Op.Identity
@@ -134,23 +137,23 @@ func (s *search) addNode(n *graph.Node) {
 	if len(n.Out) != 1 || n.Out[0].Dynamic {
 		return
 	}
-	if source, operands := s.operandsOf(n); source != nil {
-		s.apply(n, source, operands)
+	if common, operands := s.operandsOf(n); common != nil {
+		s.apply(n, common, operands)
 	}
 }
 
-// outcomeOf returns the outcome of operand i; nil if there is none.
-func (s *search) outcomeOf(n *graph.Node, i int) *outcome {
+// dependenceOf returns the dependence of operand i; nil if there is none.
+func (s *search) dependenceOf(n *graph.Node, i int) *inputDependence {
 	if i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
 		return nil
 	}
-	return s.outcomes[n.In[i].Value]
+	return s.dependences[n.In[i].Value]
 }
 
-// operandsOf returns the operands of an element-wise node for all candidates: numbers, constants of one element, and
-// results of outcomes. All these outcomes must have the same mapping; one of them is returned. The returned outcome is
-// nil if the node has other operands, or only numbers and constants.
-func (s *search) operandsOf(n *graph.Node) (common *outcome, operands []*tensor.Tensor) {
+// operandsOf returns the operands of an element-wise node for all candidates. An operand must be a plain number, a
+// constant of one element, or a value with a dependence. All dependences must have the same origin; operandsOf returns
+// one of them. It returns a nil dependence if the node has other operands, or only plain numbers and constants.
+func (s *search) operandsOf(n *graph.Node) (common *inputDependence, operands []*tensor.Tensor) {
 	operands = make([]*tensor.Tensor, len(n.In))
 	for i, arg := range n.In {
 		switch {
@@ -159,11 +162,11 @@ func (s *search) operandsOf(n *graph.Node) (common *outcome, operands []*tensor.
 		case arg.Kind == graph.TensorArg && arg.Value.Const != nil && arg.Value.Meta.Numel() == 1:
 			operands[i] = broadcastable(arg.Value.Const)
 		case arg.Kind == graph.TensorArg:
-			source := s.outcomeOf(n, i)
-			if source == nil || common != nil && source.mapping != common.mapping {
+			dependence := s.dependenceOf(n, i)
+			if dependence == nil || common != nil && dependence.origin != common.origin {
 				return nil, nil
 			}
-			common, operands[i] = source, source.results
+			common, operands[i] = dependence, dependence.numbers
 		}
 	}
 	return common, operands
@@ -181,9 +184,8 @@ func broadcastable(t *tensor.Tensor) *tensor.Tensor {
 	return out
 }
 
-// apply computes a node for all candidates by the reference of the node's op, and sets the outcome of the
-// result.
-func (s *search) apply(n *graph.Node, source *outcome, in []*tensor.Tensor) {
+// apply computes a node for all candidates by the reference of the node's op, and sets the dependence of the result.
+func (s *search) apply(n *graph.Node, common *inputDependence, in []*tensor.Tensor) {
 	call := &graph.Call{Attrs: n.Attrs}
 	for i, arg := range n.In {
 		if arg.Kind == graph.TensorArg {
@@ -203,7 +205,7 @@ func (s *search) apply(n *graph.Node, source *outcome, in []*tensor.Tensor) {
 	if hasAllCandidates := slices.Equal(out[0].Shape, []int{len(s.candidates)}); !hasAllCandidates {
 		return
 	}
-	s.outcomes[n.Out[0]] = &outcome{source.input, out[0], source.mapping}
+	s.dependences[n.Out[0]] = &inputDependence{common.input, out[0], common.origin}
 }
 
 // evaluateReference computes an op by its reference. It returns nil if the reference rejects the operands or panics:

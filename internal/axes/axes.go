@@ -5,6 +5,9 @@
 // [Dims] converts metas to axes. [Split] separates the two kinds, sorts axes by stride, and merges adjacent axes that
 // one axis can replace. A [Walker] visits the positions. A [Loader] copies runs into blocks of the loop's dtype; a run
 // is a sequence of elements with a constant stride. Sizes are in elements and strides in bytes.
+//
+// For example, a sum of a row-major [2, 3, 4] operand of float32 over its last two dimensions has one kept axis, of
+// size 2 and stride 48, and one reduced axis, of size 12 and stride 4.
 package axes
 
 import (

@@ -39,20 +39,10 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 	c := comparison{program: p, graph: g, oneRowSizes: slices.Clone(p.AssumedSizes()),
 		manyRowsSizes: slices.Clone(p.AssumedSizes())}
 	c.oneRowSizes[index], c.manyRowsSizes[index] = 1, rows
-	// forMany and forOne are the plans for `rows` rows and for one row. atOne and atMany are a plan applied to one row
-	// and to `rows` rows.
-	forMany, forOne := p.SpecializationAt(ctx, c.manyRowsSizes), p.SpecializationAt(ctx, c.oneRowSizes)
-	if forMany == nil || forOne == nil || forMany.Decisions.Equal(forOne.Decisions) {
+	many := c.planForMany(ctx)
+	if many == nil {
 		return false, nil, nil
 	}
-	// A plan found by a search and the same plan made from cached decisions may differ slightly in cost, so all plans here
-	// are made from decisions.
-	initialOne := followAt(ctx, p, forOne, c.oneRowSizes)
-	many := &candidate{atOne: followAt(ctx, p, forMany, c.oneRowSizes), atMany: followAt(ctx, p, forMany, c.manyRowsSizes)}
-	if initialOne == nil || many.atOne == nil || many.atMany == nil {
-		return false, nil, nil
-	}
-	c.leastAtOne, c.leastAtMany = initialOne.CostNS, many.atMany.CostNS
 	one, err := c.planForOne(ctx, p.Options().Pins)
 	if err != nil || one == nil {
 		return false, nil, err
@@ -84,7 +74,7 @@ type candidate struct {
 // costs returns the costs of a plan for one row and for several rows, in ns.
 func (plan *candidate) costs() (atOne, atMany float64) { return plan.atOne.CostNS, plan.atMany.CostNS }
 
-// maxRatio returns the greater ratio of a plan's cost to the least cost at the same size.
+// maxRatio returns the greater of a plan's two ratios, for its costs at one row and at several rows.
 func (c *comparison) maxRatio(atOne, atMany float64) float64 {
 	return max(atOne/c.leastAtOne, atMany/c.leastAtMany)
 }
@@ -101,6 +91,25 @@ func (c *comparison) cheapest(candidates ...*candidate) *candidate {
 	return best
 }
 
+// planForMany returns the plan for several rows, and sets the least costs. It returns nil if this is also the plan for
+// one row, or if there is no plan for one of the sizes.
+func (c *comparison) planForMany(ctx context.Context) *candidate {
+	p := c.program
+	forMany, forOne := p.SpecializationAt(ctx, c.manyRowsSizes), p.SpecializationAt(ctx, c.oneRowSizes)
+	if forMany == nil || forOne == nil || forMany.Decisions.Equal(forOne.Decisions) {
+		return nil
+	}
+	// A plan found by a search and the same plan made from cached decisions may differ slightly in cost, so all plans here
+	// are made from decisions.
+	oneAtOne := followAt(ctx, p, forOne, c.oneRowSizes)
+	many := &candidate{atOne: followAt(ctx, p, forMany, c.oneRowSizes), atMany: followAt(ctx, p, forMany, c.manyRowsSizes)}
+	if oneAtOne == nil || many.atOne == nil || many.atMany == nil {
+		return nil
+	}
+	c.leastAtOne, c.leastAtMany = oneAtOne.CostNS, many.atMany.CostNS
+	return many
+}
+
 // planForOne returns the plan for one row with pins. It adds pins where implementations do not support several rows,
 // and plans anew until all of them do. It returns nil if there is no such plan.
 func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) (*candidate, error) {
@@ -111,7 +120,7 @@ func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) 
 		if !maps.Equal(options.Pins, p.Options().Pins) {
 			var err error
 			p, err = program.New(c.graph, options)
-			if _, ok := errors.AsType[*graph.PinError](err); ok {
+			if _, isPinError := errors.AsType[*graph.PinError](err); isPinError {
 				return nil, nil // a pass made the pinned node: c.graph does not have it, so it cannot be pinned
 			}
 			if err != nil {

@@ -120,7 +120,7 @@ func (a *Axis) Split(out map[string]*tensor.Tensor, runs []*Run) []map[string]*t
 	for i, run := range runs {
 		outputsByRun[i] = make(map[string]*tensor.Tensor, len(out))
 		for name, whole := range out {
-			if !a.outputs[name] {
+			if !a.outputHasRows[name] {
 				outputsByRun[i][name] = whole
 				continue
 			}

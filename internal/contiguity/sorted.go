@@ -5,13 +5,11 @@ import "github.com/graphrun/graphrun/sym"
 // Each predicate of this file has two forms. The branching form (such as noOverlap) follows PyTorch's code and sorts
 // the dimensions. The form with the suffix Formula needs neither branches nor a sort.
 
-// precedes returns the condition that dimension a precedes b in the order of strides. Dimensions with equal strides are
-// ordered by number, so that the order is total.
-func precedes(strides []sym.Int, a, b int) sym.Bool {
-	if a < b {
-		return strides[a].Le(strides[b])
-	}
-	return strides[a].Lt(strides[b])
+// nonOverlappingAndDenseFormula is the condition of TensorImpl::is_non_overlapping_and_dense. It holds for every value
+// without elements, because contiguousFormula does.
+func nonOverlappingAndDenseFormula(shape, strides []sym.Int) sym.Bool {
+	return contiguousFormula(shape, strides).Or(denseFormula(Order2d)(shape, strides)).
+		Or(denseFormula(Order3d)(shape, strides)).Or(sortedFormula(shape, strides))
 }
 
 // sortedFormula returns the condition that the dimensions are dense in the order of their strides. The stride of each
@@ -36,6 +34,30 @@ func sizesBefore(shape, strides []sym.Int, d int) sym.Int {
 	return product
 }
 
+// precedes returns the condition that dimension a precedes b in the order of strides. Dimensions with equal strides are
+// ordered by number, so that the order is total.
+func precedes(strides []sym.Int, a, b int) sym.Bool {
+	if a < b {
+		return strides[a].Le(strides[b])
+	}
+	return strides[a].Lt(strides[b])
+}
+
+// nonOverlappingAndDense computes the bool that TensorImpl::refresh_contiguous caches. That function calls
+// compute_non_overlapping_and_dense last.
+func nonOverlappingAndDense(shape, strides []sym.Int) bool {
+	if contiguous(shape, strides) || dense(Order2d)(shape, strides) || dense(Order3d)(shape, strides) {
+		return true
+	}
+	return sortedDense(shape, strides)
+}
+
+// sortedDense is TensorImpl::compute_non_overlapping_and_dense for values with elements.
+func sortedDense(shape, strides []sym.Int) bool {
+	all, _ := denseLoop(sortedDims(shape, strides), shape, strides, one())
+	return all
+}
+
 // sortedDims returns the dimensions of size other than 1 in the order of their strides, by insertion. Dimensions with
 // equal strides keep their order, as in precedes.
 func sortedDims(shape, strides []sym.Int) []int {
@@ -53,28 +75,6 @@ func sortedDims(shape, strides []sym.Int) []int {
 		order[position] = d
 	}
 	return order
-}
-
-// nonOverlappingAndDenseFormula is the condition of TensorImpl::is_non_overlapping_and_dense. It holds for every value
-// without elements, because contiguousFormula does.
-func nonOverlappingAndDenseFormula(shape, strides []sym.Int) sym.Bool {
-	return contiguousFormula(shape, strides).Or(denseFormula(Order2d)(shape, strides)).
-		Or(denseFormula(Order3d)(shape, strides)).Or(sortedFormula(shape, strides))
-}
-
-// nonOverlappingAndDense computes the bool that TensorImpl::refresh_contiguous caches. That function calls
-// compute_non_overlapping_and_dense last.
-func nonOverlappingAndDense(shape, strides []sym.Int) bool {
-	if contiguous(shape, strides) || dense(Order2d)(shape, strides) || dense(Order3d)(shape, strides) {
-		return true
-	}
-	return sortedDense(shape, strides)
-}
-
-// sortedDense is TensorImpl::compute_non_overlapping_and_dense for values with elements.
-func sortedDense(shape, strides []sym.Int) bool {
-	all, _ := denseLoop(sortedDims(shape, strides), shape, strides, one())
-	return all
 }
 
 // noOverlapFormula is the condition that the stride of each dimension of size other than 1 exceeds the greatest offset

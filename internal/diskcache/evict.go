@@ -27,8 +27,8 @@ func touch(path string, info fs.FileInfo) {
 }
 
 // evict removes entries, the least recently used first, until the total size of the entries in the directory is within
-// the limit. Processes that have mapped a removed entry keep it. evict lists the directory, because other processes
-// also write entries; a listing takes less time than the sync of an entry.
+// the limit. A process that has mapped a removed entry can still read it. evict lists the directory, because other
+// processes also write entries; a listing takes less time than the sync of an entry.
 func (c *Cache) evict() {
 	c.evicting.Lock()
 	defer c.evicting.Unlock()
@@ -57,8 +57,7 @@ func (c *Cache) listEntries() (size int64, entries []fs.FileInfo) {
 		}
 		if isEntry(file.Name()) {
 			size, entries = size+info.Size(), append(entries, info)
-		} else if temporary, _ := filepath.Match(temporaryPattern, file.Name()); temporary &&
-			time.Since(info.ModTime()) > abandonedAfter {
+		} else if isAbandoned(info) {
 			_ = os.Remove(filepath.Join(c.dir, file.Name()))
 		}
 	}
@@ -70,4 +69,10 @@ func isEntry(name string) bool {
 	digits, ok := strings.CutSuffix(name, entrySuffix)
 	b, err := hex.DecodeString(digits)
 	return ok && err == nil && len(b) == len(Key{})
+}
+
+// isAbandoned reports whether a file is a temporary file that no process still writes.
+func isAbandoned(info fs.FileInfo) bool {
+	isTemporary, _ := filepath.Match(temporaryPattern, info.Name()) // the pattern is valid
+	return isTemporary && time.Since(info.ModTime()) > abandonedAfter
 }

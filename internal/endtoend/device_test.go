@@ -214,7 +214,7 @@ type inexact struct{ device.Device }
 
 func (d inexact) Info() device.Info {
 	info := d.Device.Info()
-	info.Promise.Exact32 = false
+	info.ExactOps.Exact32 = false
 	return info
 }
 

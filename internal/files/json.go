@@ -25,15 +25,19 @@ func DecodePartOfJSON(text []byte, result any) error {
 
 // decodeJSON decodes a text, which decoder reads, and rewords the errors.
 func decodeJSON(decoder *json.Decoder, text []byte, result any) error {
-	offset, err := int64(-1), decoder.Decode(result)
-	if err == nil {
-		offset = decoder.InputOffset()
-		if len(bytes.TrimSpace(text[offset:])) == 0 {
-			return nil
-		}
-		offset += int64(len(text[offset:]) - len(bytes.TrimLeft(text[offset:], " \t\r\n")))
-		return errorAt(text, offset, "something follows the document")
+	if err := decoder.Decode(result); err != nil {
+		return reword(text, err)
 	}
+	unread := text[decoder.InputOffset():]
+	if len(bytes.TrimSpace(unread)) == 0 {
+		return nil
+	}
+	offset := int64(len(text) - len(bytes.TrimLeft(unread, " \t\r\n")))
+	return errorAt(text, offset, "something follows the document")
+}
+
+// reword returns an error of package json with the line, the column and the mistake.
+func reword(text []byte, err error) error {
 	var syntaxErr *json.SyntaxError
 	var typeErr *json.UnmarshalTypeError
 	switch {

@@ -7,6 +7,40 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// kernelSet is one implementation of the inner loops for one element type: functions in Go, or machine code that is
+// generated for each plan.
+type kernelSet struct {
+	name      string
+	mr, nr    int // widths of panels, named as in BLIS: rows of a panel of A, and columns of a panel of B
+	kc        int // greatest number of terms k in a block
+	elemBytes int // bytes of an element
+	thinKernels
+	sharedLoops
+	micro microFunc // nil where there is machine code
+
+	// The following fields are for machine code.
+
+	cpu         machine.Features    // processor features that the code uses
+	lanes       int                 // number of elements of a vector
+	maxHeights  [maxVectors + 1]int // by number of vectors in a row of a register tile: greatest number of rows
+	narrowPanel int                 // width of panels of B if A has few rows
+}
+
+// thinKernels has the routines for products with few rows or columns.
+type thinKernels struct {
+	axpy4 axpyFunc
+	dot   dotFunc
+	axpys axpysFunc
+	dots  dotsFunc
+}
+
+// sharedLoops has the Go loops that are the same in all kernel sets of an element type.
+type sharedLoops struct {
+	product  productFunc // tiny products
+	store    storeFunc
+	lastRows axpysFunc // for the last rows of B, if they are fewer than the four rows of axpy4
+}
+
 // microFunc computes one register tile from packed panels:
 //
 //	C[i,j] = Σ_k a[k,i]·b[k,j] + init[i,j] (+ rowBias[i])   i < rows, j < cols
@@ -45,40 +79,6 @@ type productFunc func(m, n, k int, a, b, c, bias matrix, accumulate bool)
 // storeFunc computes C = sums + bias for m×n elements, or C += sums + bias if accumulate is true. The bias is as in
 // productFunc.
 type storeFunc func(m, n int, sums, c, bias matrix, accumulate bool)
-
-// thinKernels has the routines for products with few rows or columns.
-type thinKernels struct {
-	axpy4 axpyFunc
-	dot   dotFunc
-	axpys axpysFunc
-	dots  dotsFunc
-}
-
-// sharedLoops has the Go loops that are the same in all kernel sets of an element type.
-type sharedLoops struct {
-	product  productFunc // tiny products
-	store    storeFunc
-	lastRows axpysFunc // for the last rows of B, if they are fewer than the four rows of axpy4
-}
-
-// kernelSet is one implementation of the inner loops for one element type: functions in Go, or machine code that is
-// generated for each plan.
-type kernelSet struct {
-	name      string
-	mr, nr    int // widths of panels, named as in BLIS: rows of a panel of A, and columns of a panel of B
-	kc        int // greatest number of terms k in a block
-	elemBytes int // bytes of an element
-	thinKernels
-	sharedLoops
-	micro microFunc // nil where there is machine code
-
-	// The following fields are for machine code.
-
-	cpu         machine.Features    // processor features that the code uses
-	lanes       int                 // number of elements of a vector
-	maxHeights  [maxVectors + 1]int // by number of vectors in a row of a register tile: greatest number of rows
-	narrowPanel int                 // width of panels of B if A has few rows
-}
 
 // narrowestPanelRows returns the width of the narrowest panels of A that a plan with m rows can use.
 func (s *kernelSet) narrowestPanelRows(m int) int {

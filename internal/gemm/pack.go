@@ -18,22 +18,6 @@ import (
 // of C depends on them. Calls may be concurrent if the caller runs tiles concurrently.
 type PackFunc func(dst []byte, k0, k1, l0, l1 int)
 
-// ceilDiv returns a/b rounded up.
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
-
-// roundUp returns the least multiple of b that is at least a.
-func roundUp(a, b int) int { return ceilDiv(a, b) * b }
-
-// PackedABytes returns the size in bytes of PackA's result for an m×k matrix.
-func PackedABytes(dtype tensor.DType, m, k int) int {
-	return roundUp(m, kernelsOf(dtype).mr) * k * dtype.Size()
-}
-
-// PackedBBytes returns the size in bytes of PackB's result for a k×n matrix.
-func PackedBBytes(dtype tensor.DType, k, n int) int {
-	return roundUp(n, kernelsOf(dtype).nr) * k * dtype.Size()
-}
-
 // PackA packs the m×k matrix at src, with the strides rowStride and colStride in elements, into
 // dst[:PackedABytes(dtype, m, k)], for an operand whose Source is Prepacked. Products read a dst faster if it is
 // aligned to 64 bytes. The format depends on the CPU, so dst must not be written to files.
@@ -50,18 +34,7 @@ func PackB(dtype tensor.DType, dst []byte, src unsafe.Pointer, k, n, rowStride, 
 // PackPanels is PackB for panels of the given width, which must equal Operand.Panel.
 func PackPanels(dtype tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rowStride, colStride int) {
 	size := dtype.Size()
-	packPanels(size, dst[:roundUp(n, width)*k*size], width, src, colStride, rowStride, 0, k, 0, n)
-}
-
-// Interleave stores runs[l][k] as element dst[k*width+l], for k < depth and l < len(runs) <= width. A nil run has
-// zeros. It is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC image. dst
-// may be a part of a panel. size is the number of bytes of an element.
-func Interleave(size int, dst []byte, width int, runs []unsafe.Pointer, depth int) {
-	if depth == 0 || len(runs) == 0 {
-		return
-	}
-	dst = dst[:((depth-1)*width+len(runs))*size]
-	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), width*size, runs, depth)
+	packPanels(size, dst[:roundUp(n, width)*k*size], width, src, colStride, rowStride, 0, k, 0, n) // all terms and lanes
 }
 
 // packPanels packs a strided operand into panels of the given width, as a [PackFunc] does for other operands. Element
@@ -85,3 +58,30 @@ func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride,
 			strided.Axis{N: depth, Dst: width * size, Src: termStride * size})
 	}
 }
+
+// PackedABytes returns the size in bytes of PackA's result for an m×k matrix.
+func PackedABytes(dtype tensor.DType, m, k int) int {
+	return roundUp(m, kernelsOf(dtype).mr) * k * dtype.Size()
+}
+
+// PackedBBytes returns the size in bytes of PackB's result for a k×n matrix.
+func PackedBBytes(dtype tensor.DType, k, n int) int {
+	return roundUp(n, kernelsOf(dtype).nr) * k * dtype.Size()
+}
+
+// Interleave stores runs[l][k] as element dst[k*width+l], for k < depth and l < len(runs) <= width. A nil run has
+// zeros. It is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC image. dst
+// may be a part of a panel. size is the number of bytes of an element.
+func Interleave(size int, dst []byte, width int, runs []unsafe.Pointer, depth int) {
+	if depth == 0 || len(runs) == 0 {
+		return
+	}
+	dst = dst[:((depth-1)*width+len(runs))*size]
+	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), width*size, runs, depth)
+}
+
+// roundUp returns the least multiple of b that is at least a.
+func roundUp(a, b int) int { return ceilDiv(a, b) * b }
+
+// ceilDiv returns a/b rounded up.
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

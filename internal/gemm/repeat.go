@@ -8,8 +8,9 @@ import (
 )
 
 // Replay replays the recorded machine-code calls of a matrix product. A replay saves the computation of addresses,
-// which takes a considerable part of the time of Plan.Run for small products. A Replay belongs to one goroutine and
-// must not be copied.
+// which takes a considerable part of the time of Plan.Run for small products. The plan records the calls once, as
+// offsets from the operands. Before each product, [Plan.PrepareReplay] sets the addresses of the operands; [Replay.Run]
+// or [Plan.RunReplay] then executes the calls. A Replay belongs to one goroutine and must not be copied.
 type Replay struct {
 	args  jit.Args
 	calls *recordedCalls
@@ -59,16 +60,16 @@ func (p *Plan) recordCalls() {
 	scratch := make([]byte, p.worker.totalBytes+1) // its address does not matter, because only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	run := execution{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
-	t := tileState{execution: &run, kc: spec.K, isFirstBlock: true} // not isLastBlock: RunReplay calls the epilogue
-	var a, b operandView                                            // read in place: no packed panels, no PackFunc
-	run.locate(&a, &p.a, base, nil, nil, nil, 0, spec.K, 0, spec.M)
-	run.locate(&b, &p.b, base, nil, nil, nil, 0, spec.K, 0, spec.N)
+	state := tileState{execution: &run, kc: spec.K, isFirstBlock: true} // not isLastBlock: RunReplay calls the epilogue
+	var a, b operandView                                                // read in place: no packed panels, no PackFunc
+	run.locate(&a, &p.a, base, nil, nil, nil, 0, spec.K, 0, spec.M)     // all terms, all rows
+	run.locate(&b, &p.b, base, nil, nil, nil, 0, spec.K, 0, spec.N)     // all terms, all columns
 	var args jit.Args
 	recorded := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: spec.Bias != NoBias}
 	for i := range recorded.tiles {
-		t.recordedTo = &recorded.tiles[i]
+		state.recordedTo = &recorded.tiles[i]
 		i0, i1, j0, j1 := p.tile(computeAll, i)
-		t.computePanels(&args, &a, &b, i0, i1, j0, j1)
+		state.computePanels(&args, &a, &b, i0, i1, j0, j1)
 	}
 	recorded.terms, recorded.outRow = args.InnerCount, args.Step[tile.OutRow]
 	recorded.inRow, recorded.inTerm = args.Step[tile.InRow], args.Step[tile.InTerm]

@@ -139,17 +139,17 @@ func (l *layeredLayout) drawing() *Drawing {
 		l.cells[i].x = roundTenth(l.cells[i].x - left + margin)
 	}
 	drawing.Width = roundTenth(right - left + 2*margin)
-	routes := l.routes()
-	drawing.Height = roundTenth(routes.stackLayers(drawing) + margin)
-	drawing.Nets = routes.segments(drawing)
+	routing := l.routeNets()
+	drawing.Height = roundTenth(routing.stackLayers(drawing) + margin)
+	drawing.Nets = routing.segments(drawing)
 	for k := range l.layers {
-		drawing.Layers = append(drawing.Layers, Band{roundTenth(routes.top[k]), roundTenth(routes.bottom[k])})
+		drawing.Layers = append(drawing.Layers, Band{roundTenth(routing.top[k]), roundTenth(routing.bottom[k])})
 	}
 	for i := range l.boxes {
 		drawing.Ranks = append(drawing.Ranks, l.cells[i].layer)
 	}
 	for i := range l.nets {
-		route := Route{LeaveX: routes.leaveX[i], ArriveX: routes.arriveX[i]}
+		route := Route{LeaveX: routing.leaveX[i], ArriveX: routing.arriveX[i]}
 		for _, index := range l.trunks[i] {
 			route.CrossX = append(route.CrossX, l.cells[index].x)
 		}

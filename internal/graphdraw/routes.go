@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// routes has the x coordinates at which nets leave and enter boxes, and the y coordinates of layers. A net connects a
-// box to boxes below it. It has a cell in each layer that it crosses; these cells are its trunk.
+// netRouting has the x coordinates at which nets leave and enter boxes, and the y coordinates of layers. A net connects
+// a box to boxes below it. It has a cell in each layer that it crosses; these cells are its trunk.
 //
 //	 [from]
 //	    |        leaveX
@@ -17,7 +17,7 @@ import (
 //	     / \
 //	    |   |    arriveX[0] and arriveX[1]
 //	[to0]  [to1]
-type routes struct {
+type netRouting struct {
 	*layeredLayout
 	top, bottom []float64   // y coordinates of each layer; set by stackLayers
 	leaveX      []float64   // x at the upper box of each net
@@ -31,19 +31,19 @@ type connection struct {
 	rank   int      // orders connections with equal x
 }
 
-// routes spreads the connections of nets over the sides of boxes, sorted by the positions of the next cells.
-func (l *layeredLayout) routes() *routes {
-	routes := &routes{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
+// routeNets spreads the connections of nets over the sides of boxes, sorted by the positions of the next cells.
+func (l *layeredLayout) routeNets() *netRouting {
+	routing := &netRouting{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
 		leaveX: make([]float64, len(l.nets)), arriveX: make([][]float64, len(l.nets))}
 	// The connections at the lower and at the upper side of each box.
 	below, above := make([][]connection, len(l.boxes)), make([][]connection, len(l.boxes))
 	for i, net := range l.nets {
-		routes.arriveX[i] = make([]float64, len(net.To))
+		routing.arriveX[i] = make([]float64, len(net.To))
 		sum, count := 0.0, 0
 		for branch, to := range net.To {
 			crossed := l.cells[to].layer - l.cells[net.From].layer - 1 // layers between the two boxes
 			previous := l.cellAfter(i, crossed)                        // the cell of the net in the layer above box `to`
-			above[to] = append(above[to], connection{x: l.cells[previous].x, target: &routes.arriveX[i][branch],
+			above[to] = append(above[to], connection{x: l.cells[previous].x, target: &routing.arriveX[i][branch],
 				rank: len(above[to])})
 			if previous == net.From { // the net crosses no layer between the two boxes
 				sum, count = sum+l.cells[to].x, count+1
@@ -53,14 +53,14 @@ func (l *layeredLayout) routes() *routes {
 			sum, count = sum+l.cells[l.trunks[i][0]].x, count+1
 		}
 		if count > 0 { // a net has one connection to its upper box; its x for sorting is the mean x of the next cells
-			below[net.From] = append(below[net.From], connection{x: sum / float64(count), target: &routes.leaveX[i], rank: i})
+			below[net.From] = append(below[net.From], connection{x: sum / float64(count), target: &routing.leaveX[i], rank: i})
 		}
 	}
 	for box := range l.boxes {
 		l.spreadConnections(box, above[box])
 		l.spreadConnections(box, below[box])
 	}
-	return routes
+	return routing
 }
 
 // maxConnectionGap is the greatest distance between neighbouring connections of a box.
@@ -80,7 +80,7 @@ func (l *layeredLayout) spreadConnections(box int, connections []connection) {
 
 // stackLayers sets the y coordinates of the layers and the corners of the boxes. It returns the y coordinate below the
 // last layer.
-func (r *routes) stackLayers(drawing *Drawing) (y float64) {
+func (r *netRouting) stackLayers(drawing *Drawing) (y float64) {
 	y = margin
 	for k, layer := range r.layers {
 		height := 0.0
@@ -106,7 +106,7 @@ func (r *routes) stackLayers(drawing *Drawing) (y float64) {
 
 // layerGap returns the distance between a layer and the next layer. It grows with the longest horizontal distance of a
 // net between the two layers.
-func (r *routes) layerGap(layer int) float64 {
+func (r *netRouting) layerGap(layer int) float64 {
 	widest := 0.0
 	for _, upper := range r.layers[layer] {
 		for _, lower := range r.cells[upper].down {
@@ -117,7 +117,7 @@ func (r *routes) layerGap(layer int) float64 {
 }
 
 // segments returns the segments of each net.
-func (r *routes) segments(drawing *Drawing) [][]Segment {
+func (r *netRouting) segments(drawing *Drawing) [][]Segment {
 	list := make([][]Segment, len(r.nets))
 	for i := range r.nets {
 		list[i] = r.segmentsOf(i, drawing)
@@ -127,7 +127,7 @@ func (r *routes) segments(drawing *Drawing) [][]Segment {
 
 // segmentsOf returns the segments of a net: from its upper box along the trunk, and then its branches to the lower
 // boxes.
-func (r *routes) segmentsOf(netIndex int, drawing *Drawing) (list []Segment) {
+func (r *netRouting) segmentsOf(netIndex int, drawing *Drawing) (list []Segment) {
 	net := &r.nets[netIndex]
 	// addVertical adds the vertical segment at x between two y coordinates, unless it is empty after rounding.
 	addVertical := func(x, top, bottom float64) {
@@ -158,7 +158,7 @@ func (r *routes) segmentsOf(netIndex int, drawing *Drawing) (list []Segment) {
 }
 
 // trunkX returns the x coordinate at which a net leaves the k-th layer below its upper box. Layer 0 is that of the box.
-func (r *routes) trunkX(netIndex, k int) float64 {
+func (r *netRouting) trunkX(netIndex, k int) float64 {
 	if k == 0 {
 		return r.leaveX[netIndex]
 	}

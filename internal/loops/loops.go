@@ -86,70 +86,18 @@ func New(exprLoop *expr.Loop, opts Options) (*Loop, error) {
 	return created, created.interpError
 }
 
-// MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are divided into
-// several calls, except in loops with totals, which compute one number for each row and fold
-// ([expr.Loop.CombinesLanes]). MaxElements returns 0 if there is no machine code.
-func (l *Loop) MaxElements() int { return l.maxElementsPerCall }
-
-// minRowElements is the length that RowsPerCall assumes for shorter rows. It is the length of a loop iteration: an
-// incomplete iteration takes as long as a complete one. With AVX2, the tail also copies elements of 8 or 16 bits one by
-// one.
-func minRowElements() int {
-	if machine.HostFeatures().Has(machine.AVX2) && !machine.HostFeatures().Has(machine.Vector512) {
-		return 256
+// setElementStrides computes the bytes between elements.
+func (l *Loop) setElementStrides() {
+	for _, output := range l.loop.Code.Out {
+		l.elementStrides = append(l.elementStrides, output.DType.Size())
 	}
-	return 32
-}
-
-// RowsPerCall returns the maximum number of rows of rowLen elements in one call of machine code.
-func (l *Loop) RowsPerCall(rowLen int) int {
-	return max(1, min(maxCallElements/max(rowLen, minRowElements()),
-		maxCallInstructions/l.code.Work().RowInstructions(rowLen)))
-}
-
-// Compiled reports whether the loop is machine code.
-func (l *Loop) Compiled() bool { return l.code != nil }
-
-// functionInstructions is the approximate number of instructions of an elementary function.
-const functionInstructions = 40
-
-// ElementNS estimates the time of machine code in nanoseconds for an element with operands in the L1 cache. It is
-// instructions / (lanes * instructions per nanosecond). It returns 0 if the loop runs in Go.
-func (l *Loop) ElementNS() float64 {
-	if l.code == nil {
-		return 0
-	}
-	const instructionsPerNS = 12 // estimated for arm64
-	lanes, instructions := 16, 0
-	switch {
-	case machine.HostFeatures().Has(machine.NEON):
-		lanes = 4
-	case !machine.HostFeatures().Has(machine.Vector512):
-		lanes = 8
-	}
-	has64Bits := false
-	for _, inst := range l.loop.Code.Insts {
-		has64Bits = has64Bits || inst.DType.Size() == 8
-		if instructions++; !inst.Op.Primitive() {
-			instructions += functionInstructions
+	for k, dtype := range l.loop.Code.In {
+		bytes := dtype.Size()
+		if l.loop.Uniform[k] {
+			bytes = 0
 		}
+		l.elementStrides = append(l.elementStrides, bytes)
 	}
-	if has64Bits {
-		lanes /= 2
-	}
-	return float64(max(1, instructions)) / float64(lanes*instructionsPerNS)
-}
-
-// Listing describes the compiled loop under a name.
-func (l *Loop) Listing(name string) expr.Listing {
-	listing := expr.Listing{Name: name, Loop: l.loop}
-	switch {
-	case l.code != nil:
-		listing.Assembly = l.code.Listing
-	case l.noCodeReason != nil:
-		listing.Why = l.noCodeReason.Error()
-	}
-	return listing
 }
 
 // prepareInterpreter creates l.runner when it is needed for the first time.
@@ -172,26 +120,15 @@ func (l *Loop) setMaxPerCall() {
 	l.maxElementsPerCall = max(expr.FoldLanes, min(maxCallElements, iterations*work.IterationElements)&^(expr.FoldLanes-1))
 }
 
-// setElementStrides computes the bytes between elements.
-func (l *Loop) setElementStrides() {
-	for _, output := range l.loop.Code.Out {
-		l.elementStrides = append(l.elementStrides, output.DType.Size())
-	}
-	for k, dtype := range l.loop.Code.In {
-		bytes := dtype.Size()
-		if l.loop.Uniform[k] {
-			bytes = 0
-		}
-		l.elementStrides = append(l.elementStrides, bytes)
-	}
-}
-
-// Run computes rowCount rows of rowLen elements. ptrs are the addresses of the first row: outputs, then operands, then
-// one address for each fold (a reduction of the row). The address of a fold points to its [expr.FoldLanes]
-// accumulators, which all rows update. In a loop with totals ([expr.Loop.CombinesLanes]), it points to the first row's
-// total, and each row stores its own total. strides are the bytes between rows in the same order. The stride of an
-// operand that all rows share is 0. An output that is not stored has a nil address and stride 0. Addresses must point
-// to the heap and are not checked. Run modifies ptrs.
+// Run computes rowCount rows of rowLen elements. ptrs are the addresses of the first row, and strides are the bytes
+// between rows. Both have the same order:
+//   - the outputs: an output that is not stored has a nil address and stride 0;
+//   - the operands: the stride of an operand that all rows share is 0;
+//   - the folds, which are reductions of the row: the address of a fold points to its [expr.FoldLanes] accumulators,
+//     which all rows update. In a loop with totals ([expr.Loop.CombinesLanes]), it points to the first row's total, and
+//     each row stores its own total.
+//
+// Addresses must point to the heap and are not checked. Run modifies ptrs.
 func (l *Loop) Run(state *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
 	if rowLen <= 0 || rowCount <= 0 {
 		return
@@ -298,4 +235,70 @@ func (l *Loop) interpretedRow(state *State, ptrs []unsafe.Pointer, strides []int
 		}
 		interrupt.Check(state.Context)
 	}
+}
+
+// MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are divided into
+// several calls, except in loops with totals, which compute one number for each row and fold
+// ([expr.Loop.CombinesLanes]). MaxElements returns 0 if there is no machine code.
+func (l *Loop) MaxElements() int { return l.maxElementsPerCall }
+
+// RowsPerCall returns the maximum number of rows of rowLen elements in one call of machine code.
+func (l *Loop) RowsPerCall(rowLen int) int {
+	return max(1, min(maxCallElements/max(rowLen, minRowElements()),
+		maxCallInstructions/l.code.Work().RowInstructions(rowLen)))
+}
+
+// minRowElements is the length that RowsPerCall assumes for shorter rows. It is the length of a loop iteration: an
+// incomplete iteration takes as long as a complete one. With AVX2, the tail also copies elements of 8 or 16 bits one by
+// one.
+func minRowElements() int {
+	if machine.HostFeatures().Has(machine.AVX2) && !machine.HostFeatures().Has(machine.Vector512) {
+		return 256
+	}
+	return 32
+}
+
+// Compiled reports whether the loop is machine code.
+func (l *Loop) Compiled() bool { return l.code != nil }
+
+// ElementNS estimates the time of machine code in nanoseconds for an element with operands in the L1 cache. It is
+// instructions / (lanes * instructions per nanosecond). It returns 0 if the loop runs in Go.
+func (l *Loop) ElementNS() float64 {
+	if l.code == nil {
+		return 0
+	}
+	const instructionsPerNS = 12 // estimated for arm64
+	lanes, instructions := 16, 0 // lanes of 32 bits
+	switch {
+	case machine.HostFeatures().Has(machine.NEON):
+		lanes = 4
+	case !machine.HostFeatures().Has(machine.Vector512):
+		lanes = 8
+	}
+	has64Bits := false
+	for _, inst := range l.loop.Code.Insts {
+		has64Bits = has64Bits || inst.DType.Size() == 8
+		if instructions++; !inst.Op.Primitive() {
+			instructions += functionInstructions
+		}
+	}
+	if has64Bits {
+		lanes /= 2
+	}
+	return float64(max(1, instructions)) / float64(lanes*instructionsPerNS)
+}
+
+// functionInstructions is the approximate number of instructions of an elementary function.
+const functionInstructions = 40
+
+// Listing describes the compiled loop under a name.
+func (l *Loop) Listing(name string) expr.Listing {
+	listing := expr.Listing{Name: name, Loop: l.loop}
+	switch {
+	case l.code != nil:
+		listing.Assembly = l.code.Listing
+	case l.noCodeReason != nil:
+		listing.Why = l.noCodeReason.Error()
+	}
+	return listing
 }

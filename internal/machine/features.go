@@ -138,23 +138,9 @@ func parseTarget(target string) (_ Features, err, errRun error) {
 	if target == "" {
 		return detected | MatrixUnit, nil, nil
 	}
-	name, featureList, _ := strings.Cut(target, "-")
-	set, ok := map[string]Features{"portable": Portable, "avx2": AVX2, "avx512": AVX512, "arm64": NEON}[name]
-	if !ok {
-		return Portable, fmt.Errorf("%s=%s: want portable, avx2, avx512 or arm64, and features as in arm64-dotprod",
-			targetVariable, target), nil
-	}
-	if featureList != "" {
-		for featureName := range strings.SplitSeq(featureList, "-") {
-			index := slices.IndexFunc(namedFeatures, func(candidate namedFeature) bool {
-				return candidate.name == featureName &&
-					(set|candidate.requires).Name() == name
-			})
-			if index < 0 {
-				return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, featureName), nil
-			}
-			set |= namedFeatures[index].feature | namedFeatures[index].requires
-		}
+	set, err := featuresOfTarget(target)
+	if err != nil {
+		return Portable, err, nil
 	}
 	if lacking := set &^ (detected | MatrixUnit); lacking == 0 && (!set.Has(MatrixUnit) || hasMatrixUnit()) {
 		return set, nil, nil
@@ -164,6 +150,29 @@ func parseTarget(target string) (_ Features, err, errRun error) {
 		return set, nil, fmt.Errorf("%w: it can make plans for the target, but not run them", lacks)
 	}
 	return Portable, lacks, nil
+}
+
+// featuresOfTarget returns the features that a target such as arm64-dotprod names, and the features that these require.
+func featuresOfTarget(target string) (Features, error) {
+	name, featureList, _ := strings.Cut(target, "-")
+	set, ok := map[string]Features{"portable": Portable, "avx2": AVX2, "avx512": AVX512, "arm64": NEON}[name]
+	if !ok {
+		return Portable, fmt.Errorf("%s=%s: want portable, avx2, avx512 or arm64, and features as in arm64-dotprod",
+			targetVariable, target)
+	}
+	if featureList == "" {
+		return set, nil
+	}
+	for featureName := range strings.SplitSeq(featureList, "-") {
+		index := slices.IndexFunc(namedFeatures, func(candidate namedFeature) bool {
+			return candidate.name == featureName && (set|candidate.requires).Name() == name
+		})
+		if index < 0 {
+			return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, featureName)
+		}
+		set |= namedFeatures[index].feature | namedFeatures[index].requires
+	}
+	return set, nil
 }
 
 // HostWithUnit returns [HostFeatures] and the matrix unit, if the processor has one and the system permits its use, or

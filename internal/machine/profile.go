@@ -120,6 +120,14 @@ const (
 // not measured. It is shared and must not be changed.
 func SharedDefaultProfile() *Profile { return shippedProfiles[HostFeatures().Name()]() }
 
+// shippedProfiles are the shipped profiles by [Features.Name].
+var shippedProfiles = map[string]func() *Profile{
+	"portable": sync.OnceValue(func() *Profile { return shippedProfile("portable") }),
+	"avx2":     sync.OnceValue(func() *Profile { return shippedProfile("avx2") }),
+	"avx512":   sync.OnceValue(func() *Profile { return shippedProfile("avx512") }),
+	"arm64":    sync.OnceValue(func() *Profile { return shippedProfile("arm64") }),
+}
+
 // ShippedProfiles lists the names of the shipped profiles.
 func ShippedProfiles() []string { return sorted.Keys(shippedProfiles) }
 
@@ -161,14 +169,6 @@ func (p *Profile) clone() *Profile {
 		*curve = slices.Clone(*curve)
 	}
 	return &copied
-}
-
-// shippedProfiles are the shipped profiles by [Features.Name].
-var shippedProfiles = map[string]func() *Profile{
-	"portable": sync.OnceValue(func() *Profile { return shippedProfile("portable") }),
-	"avx2":     sync.OnceValue(func() *Profile { return shippedProfile("avx2") }),
-	"avx512":   sync.OnceValue(func() *Profile { return shippedProfile("avx512") }),
-	"arm64":    sync.OnceValue(func() *Profile { return shippedProfile("arm64") }),
 }
 
 // WithConstants returns the profile for a run whose steps together read the given number of bytes of constants. This
@@ -245,11 +245,11 @@ func (p *Profile) price(w *Work) float64 {
 	return total + max(memory, compute)
 }
 
-// peakKernel is the inner kernel with the highest throughput; its unit is a multiply-add.
-const peakKernel = "gemm.f32"
-
 // GBs returns the memory bandwidth of a core beyond all caches, in GB/s.
 func (p *Profile) GBs() float64 { return PSPerNS / p.Memory.Dense.At(math.Inf(1)) }
 
 // GFLOPs returns the peak performance of a core, in GFLOP/s. A multiply-add counts as two operations.
 func (p *Profile) GFLOPs() float64 { return 2 * PSPerNS / p.Kernels[peakKernel] }
+
+// peakKernel is the inner kernel with the highest throughput; its unit is a multiply-add.
+const peakKernel = "gemm.f32"

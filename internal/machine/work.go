@@ -100,14 +100,6 @@ func (w Work) Plus(other Work) Work {
 	return w
 }
 
-// TotalBytes returns the sum of all bytes.
-func (w *Work) TotalBytes() (bytes float64) {
-	for _, b := range w.Bytes {
-		bytes += b
-	}
-	return bytes
-}
-
 // Minus returns the difference w - other, with the footprint of w. Its parts may be negative.
 func (w Work) Minus(other Work) Work {
 	for i := range other.Bytes {
@@ -121,4 +113,12 @@ func (w Work) Minus(other Work) Work {
 	w.StartedSteps -= other.StartedSteps
 	w.Flops -= other.Flops
 	return w
+}
+
+// TotalBytes returns the sum of all bytes.
+func (w *Work) TotalBytes() (bytes float64) {
+	for _, b := range w.Bytes {
+		bytes += b
+	}
+	return bytes
 }

@@ -29,6 +29,19 @@ func IsSpecial(text string) bool {
 	return ok
 }
 
+// SpecialText returns the literal of an infinity or NaN, or "" for other numbers.
+func SpecialText(number float64) string {
+	switch {
+	case math.IsNaN(number):
+		return "NaN"
+	case math.IsInf(number, 1):
+		return "Infinity"
+	case math.IsInf(number, -1):
+		return "-Infinity"
+	}
+	return ""
+}
+
 // AnySpecial is [Special] for attributes and the data of constants. It accepts any spelling that Go parses, such as
 // "-inf" and "nan".
 func AnySpecial(text string) (float64, bool) {
@@ -112,17 +125,4 @@ func pythonComplex(text string) (complex128, bool) {
 	}
 	z, err := strconv.ParseComplex(inner+"i", 128)
 	return z, err == nil
-}
-
-// SpecialText returns the literal of an infinity or NaN, or "" for other numbers.
-func SpecialText(number float64) string {
-	switch {
-	case math.IsNaN(number):
-		return "NaN"
-	case math.IsInf(number, 1):
-		return "Infinity"
-	case math.IsInf(number, -1):
-		return "-Infinity"
-	}
-	return ""
 }

@@ -48,18 +48,7 @@ func (p *Program) Report() *report.Plan {
 			return report.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: NotNil(u.Outputs)}
 		})
 	}
-	var loop *report.Loop
-	document.Steps = mapList(compiled.Steps(), func(step exec.Step) report.Step {
-		described := stepOf(plan, step)
-		document.MovedBytes += described.Bytes
-		if step.Loop != nil {
-			if !describes(loop, step.Loop) { // long runs of equal loops share one description
-				loop = loopOf(step.Loop)
-			}
-			described.Loop, described.FastSetup = loop, step.Loop.FastSetup().String()
-		}
-		return described
-	})
+	addSteps(document, plan, compiled)
 	return document
 }
 
@@ -145,6 +134,22 @@ func CopyOf(inserted *passes.Copy, sides passes.Sides) report.Copy {
 
 // milliseconds returns a duration in milliseconds, to the microsecond.
 func milliseconds(duration time.Duration) float64 { return float64(duration.Microseconds()) / 1000 }
+
+// addSteps adds the steps of the program and the bytes that they move.
+func addSteps(document *report.Plan, plan *passes.Plan, compiled *exec.Program) {
+	var loop *report.Loop
+	document.Steps = mapList(compiled.Steps(), func(step exec.Step) report.Step {
+		described := stepOf(plan, step)
+		document.MovedBytes += described.Bytes
+		if step.Loop != nil {
+			if !describes(loop, step.Loop) { // long runs of equal loops share one description
+				loop = loopOf(step.Loop)
+			}
+			described.Loop, described.FastSetup = loop, step.Loop.FastSetup().String()
+		}
+		return described
+	})
+}
 
 // stepOf describes a step without its loop.
 func stepOf(plan *passes.Plan, step exec.Step) report.Step {

@@ -13,7 +13,8 @@ import (
 )
 
 // This file chooses the specialization, a shared plan, for the sizes of a run. The sizes of a run are listed by open
-// symbol: inputs determine the size of an open symbol. Hints are the sizes that the caller expects.
+// symbol: inputs determine the size of an open symbol. For example, a plan for N=8 with the guard N >= 2 serves every N
+// from 2 on. Hints are the sizes that the caller expects.
 
 // Bounds on the search for the sizes at which a specialization is planned and priced.
 const (
@@ -41,6 +42,64 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 		}
 	}
 	return p.specializeRegion(ctx, sizes)
+}
+
+// Serves reports whether a specialization serves sizes. This is so if its guards hold at the sizes, or if the sizes are
+// its hint. A nil specialization serves no sizes.
+func (spec *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bool {
+	if spec == nil {
+		return false
+	}
+	if slices.Equal(spec.Hint, sizes) {
+		return true
+	}
+	_, _ = spec.Guards(ctx, p)
+	return spec.guardEvaluator.Hold(sizes)
+}
+
+// Guards returns the conditions on sizes under which a specialization serves the sizes. The first call computes them.
+// If the computation fails, all calls return the error, and the specialization serves only its hint.
+func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
+	if spec.guardsLock.Lock(ctx) != nil {
+		interrupt.Check(ctx)
+	}
+	defer spec.guardsLock.Unlock()
+	if spec.guardsDone {
+		return spec.guards, spec.guardsErr
+	}
+	plan, err := p.SymbolicPlanOf(ctx, spec, spec.Hint)
+	interrupt.Check(ctx)
+	if err == nil {
+		spec.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil, plan.Env.Guards())
+		spec.guards = plan.Guards
+	}
+	spec.guardsErr, spec.guardsDone = err, true
+	return spec.guards, spec.guardsErr
+}
+
+// specializeRegion returns a specialization for the region of sizes. The sizes at which the specialization is priced
+// depend only on the region. The result is therefore the same for any order of runs. If guards of its planning fail at
+// the given sizes, specializeRegion continues with the part of the region where the same guards fail.
+func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specialization {
+	region := p.regionOf(ctx, sizes)
+	if region == nil {
+		return nil
+	}
+	predicates := []func([]int) bool{region.guards.Hold}
+	for range maxRegionPlans {
+		spec := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, predicates))
+		switch {
+		case spec == nil:
+			return nil
+		case spec.Serves(ctx, p, sizes):
+			return spec
+		case spec.guardEvaluator == nil:
+			return nil
+		}
+		truths := spec.guardEvaluator.Truths(nil, sizes) // by guard: whether it holds for sizes
+		predicates = append(predicates, spec.hasTruths(truths))
+	}
+	return nil
 }
 
 // region is the set of all sizes at which inference takes the same branches. These sizes satisfy the guards of the
@@ -79,73 +138,6 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	return found
 }
 
-// specializeRegion returns a specialization for the region of sizes. The sizes at which the specialization is priced
-// depend only on the region. The result is therefore the same for any order of runs. If guards of its planning fail at
-// the given sizes, specializeRegion continues with the part of the region where the same guards fail.
-func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specialization {
-	region := p.regionOf(ctx, sizes)
-	if region == nil {
-		return nil
-	}
-	conditions := []func([]int) bool{region.guards.Hold}
-	for range maxRegionPlans {
-		spec := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, conditions))
-		switch {
-		case spec == nil:
-			return nil
-		case spec.Serves(ctx, p, sizes):
-			return spec
-		case spec.guardEvaluator == nil:
-			return nil
-		}
-		truths := spec.guardEvaluator.Truths(nil, sizes) // by guard: whether it holds for sizes
-		conditions = append(conditions, func(other []int) bool {
-			return slices.Equal(spec.guardEvaluator.Truths(nil, other), truths)
-		})
-	}
-	return nil
-}
-
-// PathConditions returns the conditions under which the search of [Program.SpecializationFor] reaches spec in the same
-// way as for the given sizes. For each specialization that the search tries before spec, the conditions state which of
-// its guards hold and which fail. ok is false if the search for the given sizes does not reach spec.
-func (p *Program) PathConditions(ctx context.Context, spec *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
-	if slices.Equal(spec.Hint, p.NondegenerateSizes(ctx)) ||
-		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {
-		return nil, true // specializations of hints are tried first, for all sizes
-	}
-	region := p.regionOf(ctx, sizes)
-	if region == nil {
-		return nil, false
-	}
-	conditions := []func([]int) bool{region.guards.Hold}
-	for range maxRegionPlans {
-		tried := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, conditions))
-		if tried == spec {
-			return conds, true
-		}
-		if tried == nil {
-			break
-		}
-		guards, _ := tried.Guards(ctx, p)
-		truths := tried.guardEvaluator.Truths(nil, sizes)
-		if len(truths) != len(guards) {
-			break
-		}
-		for i, guard := range guards {
-			if truths[i] {
-				conds = append(conds, guard.Cond)
-			} else {
-				conds = append(conds, guard.Cond.Not())
-			}
-		}
-		conditions = append(conditions, func(other []int) bool {
-			return slices.Equal(tried.guardEvaluator.Truths(nil, other), truths)
-		})
-	}
-	return nil, false
-}
-
 // candidateSizes returns, by open symbol, the sizes at which a specialization for the region of sizes may be priced.
 // The sizes in usual come first. The result is the same for all sizes of the region.
 func (p *Program) candidateSizes(symbolic *graph.Symbolic, usual, sizes []int) [][]int {
@@ -179,18 +171,23 @@ func (p *Program) candidateSizes(symbolic *graph.Symbolic, usual, sizes []int) [
 	return values
 }
 
-// firstCombination returns the first combination of values for which all functions in conditions return true. The
-// values of the first symbol vary fastest. It returns nil if there is none among the first maxCombinations.
-func firstCombination(values [][]int, conditions []func([]int) bool) []int {
-	index, point := make([]int, len(values)), make([]int, len(values))
+// hasTruths returns a predicate on sizes: whether each guard i of spec has the outcome truths[i].
+func (spec *Specialization) hasTruths(truths []bool) func(sizes []int) bool {
+	return func(sizes []int) bool { return slices.Equal(spec.guardEvaluator.Truths(nil, sizes), truths) }
+}
+
+// firstCombination returns the first combination of values for which all predicates are true. The values of the first
+// symbol vary fastest. It returns nil if there is none among the first maxCombinations.
+func firstCombination(values [][]int, predicates []func([]int) bool) []int {
+	index, sizes := make([]int, len(values)), make([]int, len(values))
 	for range maxCombinations {
 		for i, position := range index {
-			point[i] = values[i][position]
+			sizes[i] = values[i][position]
 		}
-		if !slices.ContainsFunc(conditions, func(holds func([]int) bool) bool { return !holds(point) }) {
-			return point
+		if !slices.ContainsFunc(predicates, func(holds func([]int) bool) bool { return !holds(sizes) }) {
+			return sizes
 		}
-		i := 0
+		i := 0 // advance to the next combination
 		for ; i < len(index); i++ {
 			if index[i]++; index[i] < len(values[i]) {
 				break
@@ -204,37 +201,42 @@ func firstCombination(values [][]int, conditions []func([]int) bool) []int {
 	return nil
 }
 
-// Serves reports whether a specialization serves sizes. This is so if its guards hold at the sizes, or if the sizes are
-// its hint. A nil specialization serves no sizes.
-func (spec *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bool {
-	if spec == nil {
-		return false
+// PathConditions returns the conditions under which the search of [Program.SpecializationFor] reaches spec in the same
+// way as for the given sizes. For each specialization that the search tries before spec, the conditions state which of
+// its guards hold and which fail. ok is false if the search for the given sizes does not reach spec.
+func (p *Program) PathConditions(ctx context.Context, spec *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
+	if slices.Equal(spec.Hint, p.NondegenerateSizes(ctx)) ||
+		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {
+		return nil, true // specializations of hints are tried first, for all sizes
 	}
-	if slices.Equal(spec.Hint, sizes) {
-		return true
+	region := p.regionOf(ctx, sizes)
+	if region == nil {
+		return nil, false
 	}
-	_, _ = spec.Guards(ctx, p)
-	return spec.guardEvaluator.Hold(sizes)
-}
-
-// Guards returns the conditions on sizes under which a specialization serves the sizes. The first call computes them.
-// If the computation fails, all calls return the error, and the specialization serves only its hint.
-func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
-	if spec.guardsLock.Lock(ctx) != nil {
-		interrupt.Check(ctx)
+	predicates := []func([]int) bool{region.guards.Hold}
+	for range maxRegionPlans {
+		tried := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, predicates))
+		if tried == spec {
+			return conds, true
+		}
+		if tried == nil {
+			break
+		}
+		guards, _ := tried.Guards(ctx, p)
+		truths := tried.guardEvaluator.Truths(nil, sizes)
+		if len(truths) != len(guards) {
+			break
+		}
+		for i, guard := range guards {
+			if truths[i] {
+				conds = append(conds, guard.Cond)
+			} else {
+				conds = append(conds, guard.Cond.Not())
+			}
+		}
+		predicates = append(predicates, tried.hasTruths(truths))
 	}
-	defer spec.guardsLock.Unlock()
-	if spec.guardsDone {
-		return spec.guards, spec.guardsErr
-	}
-	plan, err := p.SymbolicPlanOf(ctx, spec, spec.Hint)
-	interrupt.Check(ctx)
-	if err == nil {
-		spec.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil, plan.Env.Guards())
-		spec.guards = plan.Guards
-	}
-	spec.guardsErr, spec.guardsDone = err, true
-	return spec.guards, spec.guardsErr
+	return nil, false
 }
 
 // PlanAt plans the graph for sizes as a run does, without compiling it. If no specialization serves the sizes, the

@@ -11,7 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// solver finds the sizes of symbols from the size expressions of inputs, such as 2*N = 8.
+// solver finds the sizes of symbols from the size expressions of inputs. For example, 2*N = 8 gives N = 4. N//2 = 3
+// gives the range 6 to 7, from which another equation, such as N//3 = 2, must select a size.
 type solver struct {
 	sizes  map[string]int           // known sizes, by symbol
 	bounds map[string]graph.Bounds  // declared bounds, by symbol
@@ -72,38 +73,42 @@ func (s *solver) solveEquation(sizeText, exprText string, size int) error {
 	case known || len(unknowns) != 1:
 		return nil
 	}
-	for name := range unknowns {
-		sign, ok := expression.Trend(unknownName)
-		if !ok || sign == 0 {
-			return nil // another input may determine it; else the run reports the assumed size
-		}
-		solved := solutionRange{first: s.bounds[name].Min, last: tensor.MaxBytes,
-			equation: fmt.Sprintf("%s = %d (%s)", exprText, size, sizeText)}
-		if maxSize := s.bounds[name].Max; maxSize > 0 {
-			solved.last = maxSize
-		}
-		old, hasRange := s.ranges[name]
-		if hasRange {
-			solved.first, solved.last = old.first, old.last
-		}
-		if solved.first, solved.last, err = solutions(expression, sign, size, solved.first, solved.last); err != nil {
-			return fmt.Errorf("%s: %w", exprText, err)
-		}
-		if hasRange && solved.first == old.first && solved.last == old.last {
-			solved.equation = old.equation
-		}
-		switch {
-		case solved.first > solved.last && hasRange:
-			return fmt.Errorf("it is %s, but no %s from %d to %d gives this size, and %s holds for these %s only%s", exprText,
-				name, old.first, old.last, old.equation, name, atSizes(knownSizes))
-		case solved.first > solved.last:
-			return fmt.Errorf("it is %s, but no %s gives this size%s", exprText, name, atSizes(knownSizes))
-		}
-		if s.ranges[name] = solved; solved.first == solved.last {
-			s.sizes[name] = solved.first
-		}
+	sign, isMonotonic := expression.Trend(unknownName)
+	if !isMonotonic || sign == 0 {
+		return nil // another input may determine it; else the run reports the assumed size
+	}
+	name := sorted.Keys(unknowns)[0]
+	old := s.rangeOf(name)
+	solved := solutionRange{equation: fmt.Sprintf("%s = %d (%s)", exprText, size, sizeText)}
+	if solved.first, solved.last, err = solutions(expression, sign, size, old.first, old.last); err != nil {
+		return fmt.Errorf("%s: %w", exprText, err)
+	}
+	switch {
+	case solved.first > solved.last && old.equation != "":
+		return fmt.Errorf("it is %s, but no %s from %d to %d gives this size, and %s holds for these %s only%s", exprText,
+			name, old.first, old.last, old.equation, name, atSizes(knownSizes))
+	case solved.first > solved.last:
+		return fmt.Errorf("it is %s, but no %s gives this size%s", exprText, name, atSizes(knownSizes))
+	case old.equation != "" && solved.first == old.first && solved.last == old.last:
+		solved.equation = old.equation
+	}
+	if s.ranges[name] = solved; solved.first == solved.last {
+		s.sizes[name] = solved.first
 	}
 	return nil
+}
+
+// rangeOf returns the range in which a symbol is known to be: the solutions of earlier equations or, without equation,
+// the bounds.
+func (s *solver) rangeOf(name string) solutionRange {
+	if solved, ok := s.ranges[name]; ok {
+		return solved
+	}
+	bounds := s.bounds[name]
+	if bounds.Max > 0 {
+		return solutionRange{first: bounds.Min, last: bounds.Max}
+	}
+	return solutionRange{first: bounds.Min, last: tensor.MaxBytes}
 }
 
 // solutions returns the first and the last size from low to high at which a monotonic expression equals target. If

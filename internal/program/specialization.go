@@ -133,11 +133,15 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 }
 
 // prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it.
+// sizes are those of the open symbols.
 func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) error {
 	if len(owner.openSymbols) == 0 || b.RunnableGraph.Dynamic() {
 		return b.plan(ctx, owner, passes.Options{})
 	}
-	if !b.isHint && owner.firstBinding != nil && len(b.rejected) == 0 {
+	if b.isHint {
+		return b.planHint(ctx, owner, sizes)
+	}
+	if owner.firstBinding != nil && len(b.rejected) == 0 {
 		if spec := owner.SpecializationFor(ctx, sizes); spec != nil {
 			err := b.plan(ctx, owner, passes.Options{Follow: spec.Decisions})
 			if err == nil {
@@ -149,7 +153,12 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 			}
 		}
 	}
-	if err := b.plan(ctx, owner, passes.Options{Record: b.isHint}); err != nil || !b.isHint {
+	return b.plan(ctx, owner, passes.Options{})
+}
+
+// planHint plans and compiles the graph for the sizes of a hint, and shares the decisions as a specialization.
+func (b *Binding) planHint(ctx context.Context, owner *Program, sizes []int) error {
+	if err := b.plan(ctx, owner, passes.Options{Record: true}); err != nil {
 		return err
 	}
 	if len(b.rejected)+len(b.Plan.Failed) > 0 {

@@ -20,7 +20,8 @@ const (
 )
 
 // chooseDirection sets p.alongColumns and p.severalRowsPerCall (see Plan). Loops usually run along the axis on which
-// the operand with the most elements has the smaller stride.
+// the operand with the most elements has the smaller stride. In a row-major [64, 100], for example, a softmax along
+// dimension 1 runs along rows, and a softmax along dimension 0 along columns.
 func (p *Plan) chooseDirection(direction Direction) {
 	keptAxis, reducedAxis, largest := p.kept[0], p.reduced[0], p.largestOperand()
 	switch {

@@ -9,7 +9,9 @@ import (
 // This file divides rows into columns. A row may consist of short runs of adjacent elements, such as the channels of a
 // group in a channels-last image. The elements at one position of all runs then form a column. The row has as many
 // columns as a run has elements. Loops run along columns, and the folds of a row's columns are combined afterwards.
-// Compared with copying rows to contiguous memory, group_norm of [1,64,64,64] in 32 groups takes a quarter of the time.
+//
+// For example, group_norm of [1,64,64,64] in 32 groups has rows of 4096 runs of 2 channels, so that each row has 2
+// columns. Compared with copying rows to contiguous memory, it takes a quarter of the time.
 
 const (
 	// maxColumnsPerRow is the maximum number of columns of a row. With more columns, rows are faster: two groups of 64
@@ -24,10 +26,13 @@ const (
 // adjacent in all outputs and operands. The columns of all rows then form one axis.
 func (p *Plan) hasColumnRuns() bool {
 	keptAxis, reducedAxis := p.kept[0], p.reduced[0]
-	if p.rowLen == 0 || p.program.Scans() || keptAxis.length == 1 || len(p.reduced) < 2 ||
-		reducedAxis.length > maxColumnsPerRow ||
-		p.rowLen < minElementsPerColumn*reducedAxis.length ||
-		reducedAxis.strides[p.largestOperand()] != p.metas[p.largestOperand()].DType.Size() {
+	if p.rowLen == 0 || p.program.Scans() || keptAxis.length == 1 || len(p.reduced) < 2 {
+		return false
+	}
+	if reducedAxis.length > maxColumnsPerRow || p.rowLen < minElementsPerColumn*reducedAxis.length {
+		return false
+	}
+	if largest := p.largestOperand(); reducedAxis.strides[largest] != p.metas[largest].DType.Size() {
 		return false
 	}
 	for i := range p.metas {

@@ -19,65 +19,12 @@ const (
 	minPrefetchRatio = 8
 )
 
-// prefetch returns the prefetching in a loop that processes groupRows rows together: the set of prefetched operands,
-// and the distance in bytes from the element that is read to the one that is prefetched. operands are the places of the
-// loop's operands. isSelected reports whether an operand may be prefetched. Of these, only operands that exceed L2 are
-// prefetched.
+// passPrefetch returns the prefetching of a pass that reads operands at the given places (in):
 //
-// If rows are consecutive or long, the prefetch distance is the given number of bytes. Otherwise it spans a multiple of
-// groupRows rows, which together have about this number of bytes. For 8192 bytes and rows of 1 KiB that are 4 KiB
-// apart, this is 8 rows, or 32 KiB.
-//
-// A loop along columns prefetches into L1 (1.7 ms instead of 2 ms for 64 MiB). A loop along rows prefetches into L2,
-// which is as fast.
-func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Place) bool,
-	groupRows, bytes int) loops.Prefetch {
-	result := loops.Prefetch{IntoL1: b.alongColumns}
-	rows := 1 // number of consecutive rows
-	switch outer := b.outerAxis(); {
-	case outer == firstKept:
-		rows = b.kept[0].length
-	case outer < len(b.reduced):
-		rows = b.maxLength(outer)
-	}
-	for position, place := range operands {
-		if !b.isReadInPlace(place) || !isSelected(place) {
-			continue
-		}
-		object := &b.objects[b.outCount+place.N]
-		if b.elementCount(b.outCount+place.N)*object.size < machine.L2Bytes {
-			continue
-		}
-		rowBytes, step := b.maxLength(b.innerAxis())*object.size, object.stride(b.outerAxis())
-		distance, isLong := bytes, rowBytes*rows >= minPrefetchRatio*bytes
-		areConsecutive := rowBytes == step || step == 0
-		if rowBytes < 2*bytes && !areConsecutive { // short rows
-			rowsAhead := groupRows * max(1, bytes/rowBytes/groupRows)
-			distance, isLong = rowsAhead*step, rows >= minPrefetchRatio*rowsAhead
-		}
-		// A loops.Prefetch has one distance, so an operand with another one than the first is not prefetched.
-		isFirst, isSame := result.Operands == 0, result.Bytes == int32(distance)
-		if isLong && fitsInt32(distance) && (isFirst || isSame) {
-			result.Operands, result.Bytes = result.Operands|1<<position, int32(distance)
-		}
-	}
-	return result
-}
-
-// isReadInPlace reports whether a place is an operand of the program that loops read at its address, not a copy.
-func (b *builder) isReadInPlace(place expr.Place) bool {
-	return place.Kind == expr.AtOperand && b.inObjects[place.N] == b.outCount+place.N
-}
-
-// fitsInt32 reports whether x can be represented as an int32.
-func fitsInt32(x int) bool { return x == int(int32(x)) }
-
-// allOperands selects all operands for prefetching.
-func allOperands(expr.Place) bool { return true }
-
-// passPrefetch returns the prefetching of a pass. A single pass prefetches its operands. If fused passes would evict
-// shared operands, only the first pass prefetches, into L1. Otherwise the second pass, which reads from the cache,
-// prefetches what the first pass reads in the next tile. Reading memory then overlaps with computation.
+//   - A single pass prefetches its operands.
+//   - If fused passes would evict shared operands, only the first pass prefetches, into L1.
+//   - Otherwise the second pass, which reads from the cache, prefetches what the first pass reads in the next tile.
+//     Reading memory then overlaps with computation.
 func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Prefetch) {
 	switch {
 	case len(b.program.Passes) == 1:
@@ -96,8 +43,8 @@ func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Pre
 	return result
 }
 
-// prefetchNextTile returns the prefetching of the last operand at one of the given places (in) that the first pass
-// reads in the next tile.
+// prefetchNextTile returns the prefetching of one operand in the next tile: the last one of in that the first pass
+// reads.
 func (b *builder) prefetchNextTile(in []expr.Place) (result loops.Prefetch) {
 	for position, place := range in {
 		isReadByFirstPass := slices.Contains(b.program.Passes[0].In, place)
@@ -111,3 +58,59 @@ func (b *builder) prefetchNextTile(in []expr.Place) (result loops.Prefetch) {
 	}
 	return result
 }
+
+// prefetch returns the prefetching in a loop that processes groupRows rows together: the set of prefetched operands,
+// and the distance in bytes from the element that is read to the one that is prefetched. operands are the places of the
+// loop's operands. isSelected reports whether an operand may be prefetched. Of these, only operands that exceed L2 are
+// prefetched.
+//
+// If rows are consecutive or long, the prefetch distance is the given number of bytes. Otherwise it spans a multiple of
+// groupRows rows, which together have about this number of bytes. For 8192 bytes and rows of 1 KiB that are 4 KiB
+// apart, this is 8 rows, or 32 KiB.
+//
+// A loop along columns prefetches into L1 (1.7 ms instead of 2 ms for 64 MiB). A loop along rows prefetches into L2,
+// which is as fast.
+func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Place) bool,
+	groupRows, bytes int) loops.Prefetch {
+	result := loops.Prefetch{IntoL1: b.alongColumns}
+	rows := 1 // number of rows along the outer axis
+	switch outer := b.outerAxis(); {
+	case outer == firstKept:
+		rows = b.kept[0].length
+	case outer < len(b.reduced):
+		rows = b.maxLength(outer)
+	}
+	for position, place := range operands {
+		if !b.isReadInPlace(place) || !isSelected(place) {
+			continue
+		}
+		object := &b.objects[b.outCount+place.N]
+		if b.elementCount(b.outCount+place.N)*object.size < machine.L2Bytes {
+			continue
+		}
+		rowBytes, rowStride := b.maxLength(b.innerAxis())*object.size, object.stride(b.outerAxis())
+		distance, isLongRead := bytes, rowBytes*rows >= minPrefetchRatio*bytes
+		areConsecutive := rowBytes == rowStride || rowStride == 0
+		if rowBytes < 2*bytes && !areConsecutive { // short rows
+			rowsAhead := groupRows * max(1, bytes/rowBytes/groupRows)
+			distance, isLongRead = rowsAhead*rowStride, rows >= minPrefetchRatio*rowsAhead
+		}
+		// A loops.Prefetch has one distance, so an operand with another one than the first is not prefetched.
+		isFirst, hasSameDistance := result.Operands == 0, result.Bytes == int32(distance)
+		if isLongRead && fitsInt32(distance) && (isFirst || hasSameDistance) {
+			result.Operands, result.Bytes = result.Operands|1<<position, int32(distance)
+		}
+	}
+	return result
+}
+
+// isReadInPlace reports whether a place is an operand of the program that loops read at its address, not a copy.
+func (b *builder) isReadInPlace(place expr.Place) bool {
+	return place.Kind == expr.AtOperand && b.inObjects[place.N] == b.outCount+place.N
+}
+
+// fitsInt32 reports whether x can be represented as an int32.
+func fitsInt32(x int) bool { return x == int(int32(x)) }
+
+// allOperands selects all operands for prefetching.
+func allOperands(expr.Place) bool { return true }

@@ -8,7 +8,8 @@ type Pattern uint8
 const (
 	// Rows means that the elements are contiguous along a row in source and destination.
 	Rows Pattern = iota
-	// Transposed means that source and destination have different fastest dimensions; tiles are transposed.
+	// Transposed means that source and destination have different fastest dimensions, as in a copy of a row-major to a
+	// channels-last image. Tiles are transposed.
 	Transposed
 	// Strided means that source or destination is strided along every dimension, or elements are converted.
 	Strided
@@ -38,12 +39,12 @@ type Transposition struct {
 type Method uint8
 
 const (
-	// InRegisters transposes small tiles in registers.
-	InRegisters Method = iota
-	// Interleaved interleaves vectors of three adjacent rows, for example RGB planes to pixels.
-	Interleaved
-	// Elementwise moves element by element, because there are too few rows or columns for a transposition in registers.
-	Elementwise
+	// ByRegisterTiles loads a small tile into registers, transposes it there and stores it.
+	ByRegisterTiles Method = iota
+	// ByInterleaving interleaves vectors of three adjacent rows, for example RGB planes to pixels.
+	ByInterleaving
+	// ByElement moves element by element, because there are too few rows or columns for a tile in registers.
+	ByElement
 )
 
 const (
@@ -57,7 +58,7 @@ const (
 // Transposition returns the tiles of a copy whose pattern is [Transposed].
 func (p *Copy) Transposition() Transposition {
 	transposition := Transposition{Method: p.transposeMethod(), Tiles: p.tileCount}
-	if transposition.Method == Elementwise && p.axisB.Dst > machine.LineBytes && p.axisB.tileLen > l1Lines {
+	if transposition.Method == ByElement && p.axisB.Dst > machine.LineBytes && p.axisB.tileLen > l1Lines {
 		transposition.LineRewrites = p.elementCount / p.axisA.tileLen // the rows of all tiles
 	}
 	return transposition
@@ -77,16 +78,17 @@ func (p *Copy) transposeMethod() Method {
 		routine := &plannedRoutines[tile.elemBytes][i]
 		if routine.rows <= tile.rows && routine.cols <= tile.cols &&
 			(routine.ordinaryStores != nil || tile.nonTemporal && routine.stream != nil) {
-			return InRegisters
+			return ByRegisterTiles
 		}
 	}
+	// The conditions of transposeThreeChannels: three channels of 4 bytes are adjacent, and fill a vector of 16 elements.
+	hasThreeChannels := tile.cols == 3 && tile.srcStep == 12 || tile.rows == 3 && tile.dstStep == 12
+	fillsVector := tile.elemBytes == 4 && max(tile.rows, tile.cols) >= 16
 	switch {
 	case len(plannedRoutines[tile.elemBytes]) == 0 && min(tile.rows, tile.cols) >= minPortableTile:
-		return InRegisters
-	// The conditions of transposeThreeChannels: three channels of 4 bytes are adjacent, and fill a vector of 16 elements.
-	case plansThreeChannels && tile.elemBytes == 4 && max(tile.rows, tile.cols) >= 16 &&
-		(tile.cols == 3 && tile.srcStep == 12 || tile.rows == 3 && tile.dstStep == 12):
-		return Interleaved
+		return ByRegisterTiles
+	case plansThreeChannels && hasThreeChannels && fillsVector:
+		return ByInterleaving
 	}
-	return Elementwise
+	return ByElement
 }

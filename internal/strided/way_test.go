@@ -20,11 +20,11 @@ func TestTurning(t *testing.T) {
 		{"a matrix", []strided.Axis{{256, 4, 1024}, {256, 1024, 4}}, strided.Transposition{Tiles: 8}},
 		{"small matrices", []strided.Axis{{8, 4, 32}, {8, 32, 4}, {784, 256, 256}}, strided.Transposition{Tiles: 784}},
 		{"two rows each", []strided.Axis{{2, 4, 96}, {24, 8, 4}, {784, 192, 192}},
-			strided.Transposition{Method: strided.Elementwise, Tiles: 784}},
+			strided.Transposition{Method: strided.ByElement, Tiles: 784}},
 		{"two rows far apart", []strided.Axis{{2, 4, 24 * 3136}, {784, 192, 4}, {24, 8, 3136}},
-			strided.Transposition{Method: strided.Elementwise, Tiles: 24, LineRewrites: 784 * 24}},
+			strided.Transposition{Method: strided.ByElement, Tiles: 24, LineRewrites: 784 * 24}},
 		{"two rows of few lines", []strided.Axis{{2, 4, 48 * 784}, {196, 384, 4}, {48, 8, 784}},
-			strided.Transposition{Method: strided.Elementwise, Tiles: 48}},
+			strided.Transposition{Method: strided.ByElement, Tiles: 48}},
 	} {
 		p := strided.New(strided.MoverOf(4), x.axes)
 		way, _ := p.Pattern()

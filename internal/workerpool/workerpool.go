@@ -17,31 +17,56 @@ import (
 )
 
 var (
-	poolLock              Lock
-	jobs                  []*Job       // jobs that request workers
-	workers               int          // number of workers
-	idleWorkers           atomic.Int32 // number of workers without a job; written with poolLock held
-	requestingJobs        atomic.Int32 // len(jobs), for spinning workers, which read it without poolLock
-	openJobs              atomic.Int32 // number of jobs between Begin and End; if positive, workers spin longer
-	skipCalls             int          // number of next StartIfUsedRecently calls that start no worker; at most maxSkipped
-	skipsAfterFutileStart int          // last value to which leave set skipCalls: 1, 3, 7 ... after futile starts, else 0
+	poolLock       Lock
+	jobs           []*Job       // jobs that request workers
+	workers        int          // number of workers
+	idleWorkers    atomic.Int32 // number of workers without a job; written with poolLock held
+	requestingJobs atomic.Int32 // len(jobs), for spinning workers, which read it without poolLock
+	openJobs       atomic.Int32 // number of jobs between Begin and End; if positive, workers spin longer
+	startBackoff   backoff      // of StartIfUsedRecently calls
 )
 
 // StartPolicy says whether a call starts workers. A start takes some microseconds of the caller's time, and the worker
 // begins some tens of microseconds later. Therefore only a call with enough work should start workers.
 type StartPolicy uint8
 
-// StartNone uses only awake workers. StartAlways starts workers if too few are awake. StartIfUsedRecently
-// starts workers unless workers that were started recently found no job. A series of short runs thus keeps workers
-// awake, and a rare short run starts none.
 const (
+	// StartNone uses only awake workers.
 	StartNone StartPolicy = iota
+	// StartIfUsedRecently starts workers if too few are awake, unless recently started workers found no job, or cores
+	// are contended. A series of short runs thus keeps workers awake, and a rare short run starts none.
 	StartIfUsedRecently
+	// StartAlways starts workers if too few are awake.
 	StartAlways
 )
 
-// maxSkipped is the maximum number of consecutive StartIfUsedRecently calls that start no worker.
-const maxSkipped = 256
+// backoff decides how many calls start no worker after a futile start: the start of a worker that joined no job.
+type backoff struct {
+	skips           int // number of next calls that start no worker
+	skipsAfterStart int // skips after the latest start: 1, 3, 7 ... maxSkips after consecutive futile starts, else 0
+}
+
+// maxSkips is the maximum number of calls that start no worker after a futile start.
+const maxSkips = 256
+
+// takeSkip reports whether a call must start no worker. It counts such a call.
+func (b *backoff) takeSkip() bool {
+	if b.skips == 0 {
+		return false
+	}
+	b.skips--
+	return true
+}
+
+// recordStart records whether the start of a worker that now ends was futile.
+func (b *backoff) recordStart(isFutile bool) {
+	if !isFutile {
+		*b = backoff{}
+		return
+	}
+	b.skipsAfterStart = min(2*b.skipsAfterStart+1, maxSkips)
+	b.skips = b.skipsAfterStart
+}
 
 // Job is the work of one goroutine, its owner, that workers may join. The owner calls Begin, Wait and End. The owner
 // and the workers that joined may call RequestWorkers. The zero value with Help set is ready for use, and so is a job
@@ -71,7 +96,7 @@ func (j *Job) RequestWorkers(n int, policy StartPolicy) {
 			requestingJobs.Store(int32(len(jobs)))
 		}
 		j.requestedWorkers = max(j.requestedWorkers, n)
-		start = workersToStart(n, policy)
+		start = reserveWorkers(n, policy)
 	}
 	mustWake := j.recordEvent()
 	poolLock.Unlock()
@@ -88,16 +113,16 @@ func Expect(n int, policy StartPolicy) {
 		return
 	}
 	poolLock.Lock()
-	start := workersToStart(n, policy)
+	start := reserveWorkers(n, policy)
 	poolLock.Unlock()
 	startWorkers(start)
 }
 
-// workersToStart returns the number of workers to start so that n workers are awake, if the policy allows it. The pool
-// grows to at most GOMAXPROCS-1 workers, or n if that is more. workersToStart adds the number to the workers of the
-// pool. The lock must be held.
-func workersToStart(n int, policy StartPolicy) (start int) {
-	if awake := int(idleWorkers.Load()); n > awake && policy.startsWorkers() {
+// reserveWorkers adds workers to the counts of the pool, so that n workers are awake, if the policy allows it. It
+// returns the number of added workers, which startWorkers must start. The pool grows to at most GOMAXPROCS-1 workers,
+// or n if that is more. The lock must be held.
+func reserveWorkers(n int, policy StartPolicy) (start int) {
+	if awake := int(idleWorkers.Load()); n > awake && policy.decideStart() {
 		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-workers), 0)
 		workers += start
 		idleWorkers.Add(int32(start))
@@ -105,7 +130,7 @@ func workersToStart(n int, policy StartPolicy) (start int) {
 	return start
 }
 
-// startWorkers starts the workers that workersToStart counted.
+// startWorkers starts workers that reserveWorkers has added.
 func startWorkers(start int) {
 	for range start {
 		go runWorker()
@@ -121,7 +146,8 @@ func startWorkers(start int) {
 func noop() {}
 
 // Ready reports whether a call of RequestWorkers with this policy would get workers: some are awake, or would be
-// started. If not, the caller need not prepare shared work, which saves some tenths of a microsecond.
+// started. If not, the caller need not prepare shared work, which saves some tenths of a microsecond. Like
+// RequestWorkers, Ready takes a skip after a futile start.
 func Ready(policy StartPolicy) bool {
 	if idleWorkers.Load() > 0 || policy == StartAlways {
 		return true
@@ -131,19 +157,16 @@ func Ready(policy StartPolicy) bool {
 	}
 	poolLock.Lock()
 	defer poolLock.Unlock()
-	return policy.startsWorkers()
+	return policy.decideStart()
 }
 
-// startsWorkers decides whether a call with this policy starts workers. It counts the calls that start none.
-func (policy StartPolicy) startsWorkers() bool {
-	if policy == StartIfUsedRecently && skipCalls > 0 {
-		skipCalls--
-		return false
+// decideStart decides whether a call with this policy may start workers. The lock must be held, because the call may
+// take a skip from startBackoff.
+func (policy StartPolicy) decideStart() bool {
+	if policy == StartIfUsedRecently {
+		return !startBackoff.takeSkip() && !coresContended()
 	}
-	if policy == StartIfUsedRecently && coresContended() {
-		return false
-	}
-	return policy != StartNone
+	return policy == StartAlways
 }
 
 // recordEvent counts an event. It reports whether the owner must be woken.
@@ -193,10 +216,10 @@ func (j *Job) sleep(eventCount uint32) {
 	<-j.wake
 }
 
-// Linger lets a worker without work spin until the number of events differs from eventCount. Such an event is a call of
-// RequestWorkers, or the end of the job. It returns true if the worker should look for work again, and false after a
-// while or if other jobs request workers. A lingering worker still belongs to the job: the n of RequestWorkers does not
-// count it.
+// Linger lets a worker without work spin until the number of events differs from eventCount, a result of
+// [Job.EventCount]. It then returns true: the worker should look for work again. It returns false if its spin time ends
+// first, or if jobs request workers: the worker should leave. A lingering worker still belongs to the job: the n of
+// RequestWorkers does not count it.
 func (j *Job) Linger(eventCount uint32) bool {
 	for spinning := (spinner{}); j.events.Load() == eventCount; {
 		if requestingJobs.Load() > 0 || !spinning.spin() {
@@ -251,7 +274,8 @@ func runWorker() {
 	}
 }
 
-// joinFirstJob assigns the worker to the first job in the list.
+// joinFirstJob assigns the worker to the first job in the list, and returns the job. It returns nil if the list is
+// empty.
 func joinFirstJob() *Job {
 	poolLock.Lock()
 	defer poolLock.Unlock()
@@ -289,9 +313,8 @@ func (j *Job) help() {
 	returned = true
 }
 
-// leave ends the worker, unless a job requests a worker. If the worker has joined no job, its start was futile, and the
-// next calls with StartIfUsedRecently start no worker. Each further futile start about doubles the number of such
-// calls.
+// leave removes the worker from the counts of the pool, and returns true: the worker must end. If a job requests a
+// worker, it returns false. hasJoined reports whether the worker has joined a job. If not, its start was futile.
 func leave(hasJoined bool) bool {
 	poolLock.Lock()
 	defer poolLock.Unlock()
@@ -300,11 +323,6 @@ func leave(hasJoined bool) bool {
 	}
 	workers--
 	idleWorkers.Add(-1)
-	if hasJoined {
-		skipsAfterFutileStart, skipCalls = 0, 0
-	} else {
-		skipsAfterFutileStart = min(2*skipsAfterFutileStart+1, maxSkipped)
-		skipCalls = skipsAfterFutileStart
-	}
+	startBackoff.recordStart(!hasJoined)
 	return true
 }

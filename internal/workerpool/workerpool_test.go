@@ -128,7 +128,7 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 func TestTries(t *testing.T) {
 	nobody(t)
 	poolLock.Lock()
-	skipsAfterFutileStart, skipCalls = 0, 0
+	startBackoff = backoff{}
 	poolLock.Unlock()
 	j := &Job{Help: func() {}}
 	starts := 0
@@ -201,7 +201,7 @@ func TestReady(t *testing.T) {
 	set := func(n int) {
 		poolLock.Lock()
 		defer poolLock.Unlock()
-		skipCalls = n
+		startBackoff.skips = n
 	}
 	contendedUntil.Store(0)
 	defer set(0)

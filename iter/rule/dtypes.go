@@ -48,8 +48,8 @@ func (r *Rule) computeTypes(c Config) error {
 	return r.castTo(common, castsInputs)
 }
 
-// givenDTypes describes the dtypes of the defined inputs and outputs. Operands without a dtype get the dtype of the
-// configuration; lacksDType is true if it has none.
+// givenDTypes gives operands without a dtype the dtype of the configuration, if it has one. Then it describes the
+// dtypes of the defined inputs and outputs. lacksDType reports whether some operand still has no dtype.
 func (r *Rule) givenDTypes(c Config) (inputs, outputs dtypeSummary, lacksDType bool) {
 	for i := range r.operands {
 		operand := &r.operands[i]
@@ -125,8 +125,16 @@ func (r *Rule) commonDType() (tensor.DType, error) {
 	return dtype, err
 }
 
-// castTo sets the dtype in which loops see each operand. For a converted operand, castTo also sets the type of the
-// temporary that PyTorch would make. Inputs are converted only if castsInputs is set.
+// castTo sets the dtype in which loops see each operand. Operands without a dtype get the common dtype. A defined
+// operand of another dtype changes as follows:
+//
+//	plain number                              stored in the common dtype, which avoids a second rounding
+//	output that keeps its shape, castOutputs  computed in the common dtype and converted on write
+//	input, castsInputs                        converted to the common dtype on read
+//	other                                     keeps its dtype
+//
+// For a converted tensor, castTo sets comparedType to the type of the temporary that PyTorch would make, because the
+// permutation compares the strides of temporaries. The temporary of an output is contiguous.
 func (r *Rule) castTo(common tensor.DType, castsInputs bool) error {
 	for i := range r.operands {
 		operand := &r.operands[i]
@@ -142,11 +150,8 @@ func (r *Rule) castTo(common tensor.DType, castsInputs bool) error {
 		}
 		switch {
 		case operand.Number.IsSet():
-			// The number is stored in the common dtype, which avoids a second rounding.
 			operand.TargetDType, operand.MemoryDType = common, common
 		case operand.isOutput && r.flags.castOutputs && !operand.willResize:
-			// The permutation compares the strides of PyTorch's contiguous temporary before the strides of other
-			// operands.
 			operand.TargetDType, operand.Cast = common, common
 			castType := tensor.NewType(common, operand.Type.Shape...)
 			operand.comparedType, operand.needsTemporary = &castType, true
@@ -168,7 +173,7 @@ func (r *Rule) finishTypes(common tensor.DType) {
 		if operand.TargetDType == tensor.Invalid {
 			operand.TargetDType = common
 		}
-		if !operand.Defined && operand.MemoryDType == tensor.Invalid {
+		if !operand.Defined && operand.MemoryDType == tensor.Invalid { // a new output is not converted, except by opMath
 			operand.MemoryDType = operand.TargetDType
 		}
 		if !operand.needsTemporary {
@@ -177,7 +182,7 @@ func (r *Rule) finishTypes(common tensor.DType) {
 		if r.flags.opMath {
 			operand.TargetDType = operand.TargetDType.OpMath()
 		}
-		if operand.Cast == operand.TargetDType {
+		if operand.Cast == operand.TargetDType { // the conversion to TargetDType rounds to it anyway
 			operand.Cast = tensor.Invalid
 		}
 		if operand.Converted() {

@@ -87,6 +87,9 @@ func (t *Table) For(iteration *Rule) (Kernel, error) {
 	return Kernel{}, t.noKernelError(iteration)
 }
 
+// Choose implements [Kernels].
+func (t *Table) Choose(iteration *Rule) (Kernel, error) { return t.For(iteration) }
+
 // noKernelError returns the error for an iteration that no kernel fits.
 func (t *Table) noKernelError(iteration *Rule) error {
 	var resultError error
@@ -134,6 +137,3 @@ func NotImplemented(name string, iteration *Rule) error {
 	}
 	return fmt.Errorf("\"%s\" not implemented for '%s'", name, dtype.TorchName())
 }
-
-// Choose implements [Kernels].
-func (t *Table) Choose(iteration *Rule) (Kernel, error) { return t.For(iteration) }

@@ -37,14 +37,15 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 		recipe := decoder.recipe(result, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
 		for resultForm := range result.forms {
 			if recipe.usedForms>>resultForm&1 != 0 {
-				from := decoder.formCopies.At(operandValue)[view.source(k, resultForm, available, decoder.needed.At(operandValue))]
+				operandForm := view.source(k, resultForm, available, decoder.needed.At(operandValue))
+				from := decoder.formCopies.At(operandValue)[operandForm]
 				decoder.setFormCopy(result, resultForm, base.copyOf(decoder, out, from, nil, resultForm))
 			}
 		}
 		for _, step := range recipe.steps {
 			if resultForm := int(step.to); step.from < 0 { // the step copies the operand, not a form of the result
-				source := decoder.model.copySource(view, k, resultForm, available)
-				decoder.setFormCopy(result, resultForm, base.copyFromOperand(decoder, k, source, resultForm))
+				operandForm := decoder.model.copySource(view, k, resultForm, available)
+				decoder.setFormCopy(result, resultForm, base.copyFromOperand(decoder, k, operandForm, resultForm))
 			}
 		}
 		decoder.recordSteps(result, recipe.steps)
@@ -76,11 +77,11 @@ func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, 
 	resultForm int) *Copy {
 	variable := decoder.model.variables.At(out)
 	form := variable.forms[resultForm]
-	// The node must stay if it is pinned, or if an output needs its exact strides, including dimensions of size 1.
-	mustStay := base.view.node.Pin.SetsLayout() && variable.pin == resultForm ||
-		resultForm == 0 && decoder.model.Problem.outputs[out] && hasAmbiguousStrides(out.Meta)
+	isPinned := base.view.node.Pin.SetsLayout() && variable.pin == resultForm
+	needsExactStrides := resultForm == 0 && decoder.model.Problem.outputs[out] && hasAmbiguousStrides(out.Meta)
+	isRedundant := base.view.identity && impl == nil && !isPinned && !needsExactStrides
 	switch {
-	case base.view.identity && impl == nil && !mustStay: // the operand itself has the form
+	case isRedundant: // the operand itself has the form
 		return from
 	case base.choice.Removed: // the node of the graph makes the first form
 		base.choice.Removed, base.from, base.impl, base.choice.ExactStrides = false, from, impl, true

@@ -65,16 +65,26 @@ func (s *modelStrategy) Choose(p *Problem) (*Assignment, error) {
 	if solution == nil {
 		return nil, fmt.Errorf("the solver of strategy %s returned no solution", s.name)
 	}
+	assignment, err := m.checkedAssignment(solution)
+	if err != nil {
+		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
+	}
+	return assignment, nil
+}
+
+// checkedAssignment returns the assignment of a solution of a caller's solver. It computes the cost, and drops a bound
+// without a valid proof.
+func (m *Model) checkedAssignment(solution *wcsp.Solution) (*Assignment, error) {
 	assignment, err := m.Assignment(solution.Labels)
 	if err != nil {
-		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
+		return nil, err
 	}
-	cost, err := m.WCSP.Cost(solution.Labels) // check the results of a caller's solver
+	cost, err := m.WCSP.Cost(solution.Labels)
 	if err != nil {
-		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
+		return nil, err
 	}
-	checked := &wcsp.Solution{Version: solution.Version, Labels: solution.Labels, Cost: cost, Proof: solution.Proof}
-	checked.Bound = solution.Bound
+	checked := &wcsp.Solution{Version: solution.Version, Labels: solution.Labels, Cost: cost, Bound: solution.Bound,
+		Proof: solution.Proof}
 	if solution.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
 		checked.Bound, checked.Proof = 0, nil
 	}

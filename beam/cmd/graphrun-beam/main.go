@@ -70,7 +70,7 @@ func main() {
 // run runs the pipeline, and returns the exit code: 0 for success, 1 if the pipeline or a file failed, 2 if the flags
 // are invalid.
 func run(ctx context.Context, stdout, stderr io.Writer) int {
-	if err := check(ctx); err != nil {
+	if err := checkFlags(ctx); err != nil {
 		fmt.Fprintln(stderr, "graphrun-beam:", err)
 		return 2
 	}
@@ -92,8 +92,8 @@ func run(ctx context.Context, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// check checks the flags, and that the names of results are unique.
-func check(ctx context.Context) error {
+// checkFlags checks the flags and the files with inputs.
+func checkFlags(ctx context.Context) error {
 	modes := []inference.Batching{inference.BatchExact, inference.BatchFast, inference.BatchOff}
 	switch {
 	case flag.NArg() > 0:
@@ -105,6 +105,11 @@ func check(ctx context.Context) error {
 	case *threads < 0 || *maxRows < 1:
 		return errors.New("--threads must not be negative, and --max-batch-size must be positive")
 	}
+	return checkInputs(ctx)
+}
+
+// checkInputs checks that there are files with inputs, and that the names of their results are unique.
+func checkInputs(ctx context.Context) error {
 	files, err := filesystem.New(ctx, *inputs)
 	if err != nil {
 		return err

@@ -11,99 +11,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dtypeGroups are groups of dtypes, with their names in listings. Most ops support either all dtypes of a group or
-// none. The group int contains uint8, because most integer ops support uint8 but, as in PyTorch, not the dtypes of the
-// group uint.
-var dtypeGroups = []struct {
-	name    string
-	members []tensor.DType
-}{
-	{"bool", []tensor.DType{tensor.Bool}},
-	{"int", []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}},
-	{"uint", []tensor.DType{tensor.Uint16, tensor.Uint32, tensor.Uint64}},
-	{"half", []tensor.DType{tensor.Float16, tensor.BFloat16}},
-	{"float", []tensor.DType{tensor.Float32, tensor.Float64}},
-	{"complex", []tensor.DType{tensor.Complex64, tensor.Complex128}},
-}
-
-type dtypeSet map[tensor.DType]bool
-
-// String lists the members: a complete group by its name, other dtypes by their names.
-func (s dtypeSet) String() string {
-	if len(s) == len(tensor.DTypes()) {
-		return "all"
-	}
-	var names []string
-	for _, g := range dtypeGroups {
-		isComplete := true
-		for _, dtype := range g.members {
-			isComplete = isComplete && s[dtype]
-		}
-		if isComplete {
-			names = append(names, g.name)
-			continue
-		}
-		for _, dtype := range g.members {
-			if s[dtype] {
-				names = append(names, dtype.String())
-			}
-		}
-	}
-	if names == nil {
-		return "-"
-	}
-	return strings.Join(names, ",")
-}
-
-// dtypesNamed returns the members of the group called name, or the single dtype called name. It returns nil for an
-// unknown name.
-func dtypesNamed(name string) []tensor.DType {
-	for _, g := range dtypeGroups {
-		if g.name == name {
-			return g.members
-		}
-	}
-	if dtype, err := tensor.ParseDType(name); err == nil {
-		return []tensor.DType{dtype}
-	}
-	return nil
-}
-
-// dtypeNames lists the names of groups and dtypes.
-func dtypeNames() []string {
-	var names []string
-	for _, g := range dtypeGroups {
-		if len(g.members) > 1 {
-			names = append(names, g.name)
-		}
-	}
-	for _, dtype := range tensor.DTypes() {
-		names = append(names, dtype.String())
-	}
-	return names
-}
-
-// hasAll reports whether the set has all wanted dtypes.
-func (s dtypeSet) hasAll(wanted []tensor.DType) bool {
-	for _, dtype := range wanted {
-		if !s[dtype] {
-			return false
-		}
-	}
-	return true
-}
-
-// names lists the dtypes of the set in the order of [tensor.DTypes].
-func (s dtypeSet) names() []string {
-	names := []string{}
-	for _, dtype := range tensor.DTypes() {
-		if s[dtype] {
-			names = append(names, dtype.String())
-		}
-	}
-	return names
-}
-
 // supportedDTypes has the dtypes that an op supports. An op supports a dtype if inference accepts an example of the op
 // with this dtype.
 type supportedDTypes struct {
@@ -126,25 +33,12 @@ func dtypesOf(op *graph.Op) supportedDTypes {
 			}
 		}
 	}
-	for _, f := range op.Schema.Fields {
-		if f.Name == "dtype" && f.Type == "dtype" {
+	for _, field := range op.Schema.Fields {
+		if field.Name == "dtype" && field.Type == "dtype" {
 			supported.attrValues = dtypesOfAttr(op)
 		}
 	}
 	return supported
-}
-
-// add records that all operands of an example whose dtype is `from` may have the given dtype instead.
-func (supported *supportedDTypes) add(example graph.Example, from, dtype tensor.DType) {
-	for i, meta := range example.In {
-		if meta.DType != from {
-			continue
-		}
-		if supported.operands[i] == nil {
-			supported.operands[i] = dtypeSet{}
-		}
-		supported.operands[i][dtype] = true
-	}
 }
 
 // exampleDTypes returns the distinct dtypes of an example's operands.
@@ -186,6 +80,19 @@ func exampleCall(op *graph.Op, example graph.Example, from, to tensor.DType) (*g
 	return call, err
 }
 
+// add records that all operands of an example whose dtype is `from` may have the given dtype instead.
+func (supported *supportedDTypes) add(example graph.Example, from, dtype tensor.DType) {
+	for i, meta := range example.In {
+		if meta.DType != from {
+			continue
+		}
+		if supported.operands[i] == nil {
+			supported.operands[i] = dtypeSet{}
+		}
+		supported.operands[i][dtype] = true
+	}
+}
+
 // dtypesOfAttr returns the values that an op supports for the attribute dtype.
 func dtypesOfAttr(op *graph.Op) dtypeSet {
 	set := dtypeSet{}
@@ -207,18 +114,18 @@ func dtypesOfAttr(op *graph.Op) dtypeSet {
 // mostGeneral returns the dtypes that listings show for an op: the dtypes of the operand with the most dtypes. For an
 // op without operands, these are the values of the attribute dtype.
 func (supported supportedDTypes) mostGeneral() dtypeSet {
-	longest := supported.attrValues
-	if len(supported.operands) > 0 {
-		longest = nil
+	if len(supported.operands) == 0 {
+		return supported.attrValues
 	}
+	var largest dtypeSet
 	operands := slices.Collect(maps.Keys(supported.operands))
 	sorted.Ints(operands)
 	for _, i := range operands {
-		if len(supported.operands[i]) > len(longest) {
-			longest = supported.operands[i]
+		if len(supported.operands[i]) > len(largest) {
+			largest = supported.operands[i]
 		}
 	}
-	return longest
+	return largest
 }
 
 // operand returns the dtypes of operand i as text, or "" if no example has the operand.
@@ -227,4 +134,97 @@ func (supported supportedDTypes) operand(i int) string {
 		return ""
 	}
 	return supported.operands[i].String()
+}
+
+// dtypeGroups are groups of dtypes, with their names in listings. Most ops support either all dtypes of a group or
+// none. The group int contains uint8, because most integer ops support uint8 but, as in PyTorch, not the dtypes of the
+// group uint.
+var dtypeGroups = []struct {
+	name    string
+	members []tensor.DType
+}{
+	{"bool", []tensor.DType{tensor.Bool}},
+	{"int", []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}},
+	{"uint", []tensor.DType{tensor.Uint16, tensor.Uint32, tensor.Uint64}},
+	{"half", []tensor.DType{tensor.Float16, tensor.BFloat16}},
+	{"float", []tensor.DType{tensor.Float32, tensor.Float64}},
+	{"complex", []tensor.DType{tensor.Complex64, tensor.Complex128}},
+}
+
+type dtypeSet map[tensor.DType]bool
+
+// String lists the members: a complete group by its name, other dtypes by their names.
+func (s dtypeSet) String() string {
+	if len(s) == len(tensor.DTypes()) {
+		return "all"
+	}
+	var names []string
+	for _, group := range dtypeGroups {
+		isComplete := true
+		for _, dtype := range group.members {
+			isComplete = isComplete && s[dtype]
+		}
+		if isComplete {
+			names = append(names, group.name)
+			continue
+		}
+		for _, dtype := range group.members {
+			if s[dtype] {
+				names = append(names, dtype.String())
+			}
+		}
+	}
+	if names == nil {
+		return "-"
+	}
+	return strings.Join(names, ",")
+}
+
+// dtypesNamed returns the members of the group called name, or the single dtype called name. It returns nil for an
+// unknown name.
+func dtypesNamed(name string) []tensor.DType {
+	for _, group := range dtypeGroups {
+		if group.name == name {
+			return group.members
+		}
+	}
+	if dtype, err := tensor.ParseDType(name); err == nil {
+		return []tensor.DType{dtype}
+	}
+	return nil
+}
+
+// dtypeNames lists the names of groups and dtypes.
+func dtypeNames() []string {
+	var names []string
+	for _, group := range dtypeGroups {
+		if len(group.members) > 1 {
+			names = append(names, group.name)
+		}
+	}
+	for _, dtype := range tensor.DTypes() {
+		names = append(names, dtype.String())
+	}
+	return names
+}
+
+// hasAll reports whether the set has all wanted dtypes.
+func (s dtypeSet) hasAll(wanted []tensor.DType) bool {
+	for _, dtype := range wanted {
+		if !s[dtype] {
+			return false
+		}
+	}
+	return true
+}
+
+// names lists the dtypes of the set in the order of [tensor.DTypes].
+func (s dtypeSet) names() []string {
+	names := []string{}
+	for _, dtype := range tensor.DTypes() {
+		if s[dtype] {
+			names = append(names, dtype.String())
+		}
+	}
+	return names
 }

@@ -25,6 +25,51 @@ type FunctionDoc struct {
 	Expr   string   `json:"expr,omitzero" doc:"The definition of the function for floats; absent for a built-in function."`
 }
 
+// showFormulas prints the formulas of an op. For expressionOp, it instead prints the functions that formulas may
+// call.
+func showFormulas(w io.Writer, display term.Display, op *graph.Op) {
+	if list := formulasOf(op); list != nil {
+		writeFormulas(w, display, list)
+	}
+	if list := functionsOf(op); list != nil {
+		writeFunctions(w, display, list)
+	}
+}
+
+// writeFormulas prints a table of formulas. If there are several, the first column has the dtypes of each.
+func writeFormulas(w io.Writer, display term.Display, list []FormulaDoc) {
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Formula")+" of one element; x, y, z are the operands in order")
+	table := term.NewTable(term.ProseCol(""))
+	if len(list) > 1 {
+		table = term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
+	}
+	for _, f := range list {
+		if len(list) == 1 {
+			table.Add("  " + f.Expr)
+			continue
+		}
+		supported := dtypeSet{}
+		for _, name := range f.DTypes {
+			dtype, _ := tensor.ParseDType(name)
+			supported[dtype] = true
+		}
+		table.Add("  "+supported.String(), f.Expr)
+	}
+	table.Write(w, display)
+}
+
+// writeFunctions prints a table of functions, and the other elements of the expression language.
+func writeFunctions(w io.Writer, display term.Display, list []FunctionDoc) {
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Functions"))
+	table := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
+	for _, f := range list {
+		table.Add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
+	}
+	table.Write(w, display)
+	fmt.Fprintln(w, "\nOperators are Python's. float32(x) casts x, and so on for every dtype name. "+
+		"In \"t = x * x; t + 1\", t names a value. (x, y) returns two results.")
+}
+
 // expressionOp is the op that has a formula as attribute.
 const expressionOp = "pointwise"
 
@@ -71,39 +116,4 @@ func functionsOf(op *graph.Op) (list []FunctionDoc) {
 		list = append(list, FunctionDoc{f.Name, f.Params, f.Text})
 	}
 	return list
-}
-
-// showFormulas prints the formulas of an op. For expressionOp, it instead prints the functions that formulas may
-// call.
-func showFormulas(w io.Writer, display term.Display, op *graph.Op) {
-	if list := formulasOf(op); list != nil {
-		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Formula")+" of one element; x, y, z are the operands in order")
-		table := term.NewTable(term.ProseCol(""))
-		if len(list) > 1 { // the first column then has the dtypes of each formula
-			table = term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
-		}
-		for _, f := range list {
-			if len(list) == 1 {
-				table.Add("  " + f.Expr)
-				continue
-			}
-			supported := dtypeSet{}
-			for _, name := range f.DTypes {
-				dtype, _ := tensor.ParseDType(name)
-				supported[dtype] = true
-			}
-			table.Add("  "+supported.String(), f.Expr)
-		}
-		table.Write(w, display)
-	}
-	if list := functionsOf(op); list != nil {
-		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Functions"))
-		table := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
-		for _, f := range list {
-			table.Add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
-		}
-		table.Write(w, display)
-		fmt.Fprintln(w, "\nOperators are Python's. float32(x) casts x, and so on for every dtype name. "+
-			"In \"t = x * x; t + 1\", t names a value. (x, y) returns two results.")
-	}
 }

@@ -26,6 +26,46 @@ type MissingName struct {
 	Reason string `json:"reason" doc:"The reason why there is no op."`
 }
 
+// showMissing prints the names of PyTorch's operator suite that no op has. If there are patterns, it prints only names
+// that match one of them. With --match, it prints only names that contain f.match, or whose reason contains it.
+func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
+	if f.kind != "" || f.dtype != "" || f.onnx {
+		return exit.UsageErrorf("--missing cannot be combined with --kind, --dtype or --onnx")
+	}
+	doc := MissingDocument{Names: len(suite()), Missing: missingNames(opNamesOf(f.ext.Ops()))}
+	doc.Missing = slices.DeleteFunc(doc.Missing, func(missing MissingName) bool {
+		if len(patterns) > 0 && !matchesAny(patterns, missing.Name) {
+			return true
+		}
+		return !strings.Contains(strings.ToLower(missing.Name+" "+missing.Reason), strings.ToLower(f.match))
+	})
+	if len(doc.Missing) == 0 {
+		return exit.UsageErrorf("no missing name matches; graphrun ops --missing lists all of them")
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	if f.json {
+		document.Write(out, &doc)
+		return out.Flush()
+	}
+	table := term.NewTable(term.NameCol("name"), term.PhraseCol("reason", 20))
+	for _, missing := range doc.Missing {
+		table.Add(missing.Name, missing.Reason)
+	}
+	table.Write(out, term.StdoutDisplay(cmd))
+	return out.Flush()
+}
+
+// missingNames returns the names of the suite that none of the ops has.
+func missingNames(ops []string) []MissingName {
+	list := []MissingName{}
+	for _, s := range suite() {
+		if !s.isIn(ops) {
+			list = append(list, MissingName{s.name, reasonFor(s.name)})
+		}
+	}
+	return list
+}
+
 // suiteText has the names of PyTorch's operator suite (op_db of torch.testing), one per line, each followed by its
 // aliases. scripts/aten_walk/suite.py writes it.
 //
@@ -59,17 +99,6 @@ func (s suiteName) isIn(ops []string) bool {
 	}) || has(sameOp[s.name])
 }
 
-// missingNames returns the names of the suite that none of the ops has.
-func missingNames(ops []string) []MissingName {
-	list := []MissingName{}
-	for _, s := range suite() {
-		if !s.isIn(ops) {
-			list = append(list, MissingName{s.name, reasonFor(s.name)})
-		}
-	}
-	return list
-}
-
 // reasonFor returns the first reason of [reasons] whose patterns match a name, or "".
 func reasonFor(name string) string {
 	for _, r := range reasons {
@@ -86,33 +115,4 @@ func matchesAny(patterns []string, name string) bool {
 		ok, err := path.Match(p, name)
 		return ok && err == nil
 	})
-}
-
-// showMissing prints the names of PyTorch's operator suite that no op has. If there are patterns, it prints only names
-// that match one of them. With --match, it prints only names that contain f.match, or whose reason contains it.
-func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
-	if f.kind != "" || f.dtype != "" || f.onnx {
-		return exit.UsageErrorf("--missing cannot be combined with --kind, --dtype or --onnx")
-	}
-	doc := MissingDocument{Names: len(suite()), Missing: missingNames(opNamesOf(f.ext.Ops()))}
-	doc.Missing = slices.DeleteFunc(doc.Missing, func(missing MissingName) bool {
-		if len(patterns) > 0 && !matchesAny(patterns, missing.Name) {
-			return true
-		}
-		return !strings.Contains(strings.ToLower(missing.Name+" "+missing.Reason), strings.ToLower(f.match))
-	})
-	if len(doc.Missing) == 0 {
-		return exit.UsageErrorf("no missing name matches; graphrun ops --missing lists all of them")
-	}
-	out := bufio.NewWriter(cmd.OutOrStdout())
-	if f.json {
-		document.Write(out, &doc)
-		return out.Flush()
-	}
-	table := term.NewTable(term.NameCol("name"), term.PhraseCol("reason", 20))
-	for _, missing := range doc.Missing {
-		table.Add(missing.Name, missing.Reason)
-	}
-	table.Write(out, term.StdoutDisplay(cmd))
-	return out.Flush()
 }

@@ -22,14 +22,6 @@ func OneFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// CompleteGraph completes the name of a graph file.
-func CompleteGraph(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
-}
-
 // NoArguments accepts no argument.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
@@ -41,6 +33,19 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 // UsageError returns an error about the arguments of a command. The message ends with the usage of the command.
 func UsageError(cmd *cobra.Command, format string, args ...any) error {
 	return exit.UsageErrorf("%s\nUsage: %s", fmt.Sprintf(format, args...), cmd.UseLine())
+}
+
+// CompleteGraph completes the name of a graph file.
+func CompleteGraph(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// CompleteGraphs completes the names of any number of graph files.
+func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 // CompleteFrom makes shells complete the value of a flag from a list.
@@ -95,11 +100,6 @@ func describeValues(f *pflag.Flag) string {
 	}
 	name, _ := pflag.UnquoteUsage(f)
 	return name
-}
-
-// CompleteGraphs completes the names of any number of graph files.
-func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 // FileLabel returns a label of a graph file for results: its base name. Many exports have the name model.onnx, in a

@@ -133,19 +133,7 @@ func (c *comparison) caption() string {
 			least = row.Runs
 		}
 	}
-	text := format.Count(c.flags.runs, "run") + " each"
-	switch {
-	case c.Interrupted && c.flags.runs == 0:
-		text = fmt.Sprintf("interrupted after %s each", format.Count(least, "run"))
-	case c.Interrupted && least < c.flags.runs:
-		text = fmt.Sprintf("interrupted after %d of %s", least, text)
-	case c.Interrupted:
-		text += ", incomplete"
-	case least < most:
-		text = fmt.Sprintf("%d to %d runs each", least, most)
-	case c.flags.untilShare > 0:
-		text = format.Count(most, "run") + " each"
-	}
+	text := c.runsText(least, most)
 	if c.flags.turnRuns > 1 {
 		text += fmt.Sprintf(", turns of %s after an unmeasured one", format.Count(min(c.flags.turnRuns-1, most), "run"))
 	}
@@ -155,6 +143,24 @@ func (c *comparison) caption() string {
 		text += "; =: equal plans, measured once"
 	}
 	return text
+}
+
+// runsText states the number of runs. least and most are the least and the greatest number in a row.
+func (c *comparison) runsText(least, most int) string {
+	intended := format.Count(c.flags.runs, "run") + " each"
+	switch {
+	case c.Interrupted && c.flags.runs == 0:
+		return fmt.Sprintf("interrupted after %s each", format.Count(least, "run"))
+	case c.Interrupted && least < c.flags.runs:
+		return fmt.Sprintf("interrupted after %d of %s", least, intended)
+	case c.Interrupted:
+		return intended + ", incomplete"
+	case least < most:
+		return fmt.Sprintf("%d to %d runs each", least, most)
+	case c.flags.untilShare > 0:
+		return format.Count(most, "run") + " each"
+	}
+	return intended
 }
 
 // verdictTexts returns the verdict of each combination as a sentence.

@@ -90,8 +90,7 @@ func timesSection(rows []Row) page.Section {
 			text += fmt.Sprintf(", %+.1f%%", 100*(*row.Ratio-1))
 		}
 		chart.Rows = append(chart.Rows, page.Interval{Label: row.Name, Value: valueOrNaN(row.Median),
-			Low:  valueOrNaN(row.Low),
-			High: valueOrNaN(row.High), Text: text})
+			Low: valueOrNaN(row.Low), High: valueOrNaN(row.High), Text: text})
 	}
 	return page.Section{Title: "Measured: " + rows[0].Label(), Chart: chart,
 		Note: fmt.Sprintf("Medians of %s with 95%% confidence intervals; with too few runs there is no interval. "+

@@ -16,6 +16,14 @@ type Axis struct {
 	Unit   float64              // the distance of grid lines is Unit times a round number, see roundUp; 0 means 1
 }
 
+// format returns a value as text.
+func (a *Axis) format(number float64) string {
+	if a.Format == nil {
+		return fmt.Sprintf("%.4g", number)
+	}
+	return a.Format(number)
+}
+
 // Chart sizes in SVG units. The page scales charts to the width of a column.
 const (
 	chartWidth  = 720
@@ -124,14 +132,6 @@ func roundUp(v float64) float64 {
 		}
 	}
 	return 10 * power
-}
-
-// format returns a value as text.
-func (a *Axis) format(number float64) string {
-	if a.Format == nil {
-		return fmt.Sprintf("%.4g", number)
-	}
-	return a.Format(number)
 }
 
 // drawing collects the elements of an SVG picture.

@@ -16,18 +16,7 @@ import (
 // answers returns the sentences with which the text output begins: the results of the given flags, a summary of the
 // plan, and changes of inputs and outputs that would reduce the cost.
 func (f *flags) answers(g *graph.Graph, doc *Document) []string {
-	list := f.limits.rejectedTexts(doc)
-	if f.limits.unmet {
-		list = append(list, fmt.Sprintf("%s; this plan, of %s, needs %s, the least of the plans examined",
-			f.limits.unmetText(doc), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan))))
-	} else if f.limits.memoryText != "" && len(list) == 0 {
-		list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, within --max-memory %s", doc.Strategy,
-			format.Bytes(bytesNeeded(&doc.Plan)), f.limits.memoryText))
-	}
-	if f.limits.hasMaxCopies {
-		list = append(list, fmt.Sprintf("%s inserted, --max-copies allows %d",
-			format.CountIrregular(len(countedCopies(g, doc.Copies)), "copy is", "copies are"), f.limits.maxCopies))
-	}
+	list := f.limitAnswers(g, doc)
 	for i := range doc.ForAll {
 		list = append(list, doc.ForAll[i].Property+": "+proofText(&doc.ForAll[i]))
 	}
@@ -49,6 +38,23 @@ func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 			format.CountIrregular(len(doc.Passes), "pass", "passes")))
 	}
 	list = append(list, classesText(doc.Classes), planText(doc), adviceText(doc.Advice))
+	return list
+}
+
+// limitAnswers returns the results of the flags --max-memory and --max-copies.
+func (f *flags) limitAnswers(g *graph.Graph, doc *Document) []string {
+	list := f.limits.rejectedTexts(doc)
+	if f.limits.unmet {
+		list = append(list, fmt.Sprintf("%s; this plan, of %s, needs %s, the least of the plans examined",
+			f.limits.unmetText(doc), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan))))
+	} else if f.limits.memoryText != "" && len(list) == 0 {
+		list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, within --max-memory %s", doc.Strategy,
+			format.Bytes(bytesNeeded(&doc.Plan)), f.limits.memoryText))
+	}
+	if f.limits.hasMaxCopies {
+		list = append(list, fmt.Sprintf("%s inserted, --max-copies allows %d",
+			format.CountIrregular(len(countedCopies(g, doc.Copies)), "copy is", "copies are"), f.limits.maxCopies))
+	}
 	return list
 }
 

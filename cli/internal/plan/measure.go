@@ -83,6 +83,12 @@ func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, 
 	if err != nil {
 		return err
 	}
+	doc.setMeasured(timer, runs)
+	return nil
+}
+
+// setMeasured sets the measured times of the steps, and the errors of the estimates.
+func (doc *Document) setMeasured(timer *stepTimer, runs int) {
 	doc.Measured = &MeasuredPlan{Runs: runs}
 	var relativeErrors []float64
 	for i := range doc.Steps {
@@ -101,7 +107,6 @@ func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, 
 		spread := experiment.SpreadOf(relativeErrors)
 		doc.Measured.MedianError, doc.Measured.P90Error = *spread.Median, *spread.P90
 	}
-	return nil
 }
 
 // measuredPlanText returns the sum of the measured times, the sum of the estimated times, and the errors of the

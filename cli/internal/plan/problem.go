@@ -85,27 +85,12 @@ func (flags *problemFlags) strategy(ext *command.Extensions, name string) graphr
 func (flags *problemFlags) addResults(ctx context.Context, compiled *graphrun.Program, dims []string, doc *Document) (
 	err error) {
 	if flags.problem != "" {
-		problem, err := experiment.Problem(compiled)
-		if err != nil {
-			return fmt.Errorf("--problem: %w", err)
-		}
-		write := problem.Write
-		if filepath.Ext(flags.problem) == ".cfn" {
-			write = func(w io.Writer) error { return problem.WriteCFN(w, compiled.Graph().Name) }
-		}
-		if err := outfile.Write(ctx, flags.problem, write); err != nil {
+		if err := flags.writeProblem(ctx, compiled); err != nil {
 			return err
 		}
 	}
 	if flags.certificate != "" {
-		certificate, err := experiment.Certify(compiled)
-		if err != nil {
-			return fmt.Errorf("--certificate: %w", err)
-		}
-		if certificate.Graph.Sizes, err = command.ParseDims(dims); err != nil {
-			return err
-		}
-		if err := outfile.Write(ctx, flags.certificate, certificate.Write); err != nil {
+		if err := flags.writeCertificate(ctx, compiled, dims); err != nil {
 			return err
 		}
 	}
@@ -124,6 +109,31 @@ func (flags *problemFlags) addResults(ctx context.Context, compiled *graphrun.Pr
 		doc.Advice, _ = experiment.Advise(compiled) // advice is optional
 	}
 	return nil
+}
+
+// writeProblem writes the file of --problem.
+func (flags *problemFlags) writeProblem(ctx context.Context, compiled *graphrun.Program) error {
+	problem, err := experiment.Problem(compiled)
+	if err != nil {
+		return fmt.Errorf("--problem: %w", err)
+	}
+	write := problem.Write
+	if filepath.Ext(flags.problem) == ".cfn" {
+		write = func(w io.Writer) error { return problem.WriteCFN(w, compiled.Graph().Name) }
+	}
+	return outfile.Write(ctx, flags.problem, write)
+}
+
+// writeCertificate writes the file of --certificate.
+func (flags *problemFlags) writeCertificate(ctx context.Context, compiled *graphrun.Program, dims []string) error {
+	certificate, err := experiment.Certify(compiled)
+	if err != nil {
+		return fmt.Errorf("--certificate: %w", err)
+	}
+	if certificate.Graph.Sizes, err = command.ParseDims(dims); err != nil {
+		return err
+	}
+	return outfile.Write(ctx, flags.certificate, certificate.Write)
 }
 
 // writeAlternatives prints advice, sensitivity and the cheapest plans.

@@ -19,42 +19,51 @@ import (
 func writeClasses(w io.Writer, display term.Display, classes []inspect.Specialization) {
 	for _, class := range classes {
 		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Plan for "+program.SizesText(class.Hint)+" and sizes like these"))
-		switch {
-		case class.Unknown != "":
-			fmt.Fprintf(w, "the guards are unknown: %s\n", class.Unknown)
-		case len(class.Holds) == 0:
-			fmt.Fprintln(w, "holds for all sizes: there is no guard")
-		default:
-			fmt.Fprintf(w, "holds while (%s)\n", format.Count(len(class.Holds), "guard"))
-			for i, cond := range class.Holds {
-				fmt.Fprintf(w, "  %s%s\n", cond, guardOrigin(class.Guards[i]))
-			}
-		}
+		writeGuards(w, &class)
 		fmt.Fprintf(w, "%s inserted\n", format.CountIrregular(class.Copies, "copy", "copies"))
 		if m := class.Memory; m != nil {
 			fmt.Fprintf(w, "outputs: %s bytes\nother values: at most %s bytes at the same time\n", m.Outputs, m.AtOnce)
 		}
-		// Each row has the costs at one combination of sizes. Its remark, Choice, says why these sizes were chosen, such as
-		// "least" or "greatest".
-		t := term.NewTable(term.NameCol("at"), term.UntruncatedCol("cost"), term.UntruncatedCol("cost if planned anew"),
-			term.UntruncatedCol("regret"), term.UntruncatedCol("memory"), term.ProseCol("remark"))
-		for _, regret := range class.Regret {
-			if !regret.Fits {
-				t.Add(program.SizesText(regret.Sizes), "-", "-", "-", "-",
-					regret.Choice+"; another plan serves these sizes, which violate the guards of this plan")
-				continue
-			}
-			memory := "-"
-			if regret.Bytes != nil {
-				memory = format.Bytes(*regret.Bytes)
-			}
-			t.Add(program.SizesText(regret.Sizes), format.Nanoseconds(regret.CostNS), format.Nanoseconds(regret.BestNS),
-				fmt.Sprintf("%.1f%%", 100*regret.Regret), memory, regret.Choice)
-		}
 		if len(class.Regret) > 0 {
-			t.Write(w, display)
+			regretTable(&class).Write(w, display)
 		}
 	}
+}
+
+// writeGuards prints the guards of a plan.
+func writeGuards(w io.Writer, class *inspect.Specialization) {
+	switch {
+	case class.Unknown != "":
+		fmt.Fprintf(w, "the guards are unknown: %s\n", class.Unknown)
+	case len(class.Holds) == 0:
+		fmt.Fprintln(w, "holds for all sizes: there is no guard")
+	default:
+		fmt.Fprintf(w, "holds while (%s)\n", format.Count(len(class.Holds), "guard"))
+		for i, cond := range class.Holds {
+			fmt.Fprintf(w, "  %s%s\n", cond, guardOrigin(class.Guards[i]))
+		}
+	}
+}
+
+// regretTable returns a table of the costs of a plan. Each row has the costs at one combination of sizes. Its remark,
+// Choice, says why these sizes were chosen, such as "least" or "greatest".
+func regretTable(class *inspect.Specialization) *term.Table {
+	t := term.NewTable(term.NameCol("at"), term.UntruncatedCol("cost"), term.UntruncatedCol("cost if planned anew"),
+		term.UntruncatedCol("regret"), term.UntruncatedCol("memory"), term.ProseCol("remark"))
+	for _, regret := range class.Regret {
+		if !regret.Fits {
+			t.Add(program.SizesText(regret.Sizes), "-", "-", "-", "-",
+				regret.Choice+"; another plan serves these sizes, which violate the guards of this plan")
+			continue
+		}
+		memory := "-"
+		if regret.Bytes != nil {
+			memory = format.Bytes(*regret.Bytes)
+		}
+		t.Add(program.SizesText(regret.Sizes), format.Nanoseconds(regret.CostNS), format.Nanoseconds(regret.BestNS),
+			fmt.Sprintf("%.1f%%", 100*regret.Regret), memory, regret.Choice)
+	}
+	return t
 }
 
 // guardOrigin returns the text after the condition of a guard: the node that requires the condition, and the symbols

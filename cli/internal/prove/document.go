@@ -95,15 +95,15 @@ func proofOf(proof *contiguity.Report) *ProofDoc {
 		Atoms: program.NotNil(format.Strings[sym.Bool](proof.Atoms)), Ways: []WayDoc{}, Steps: []InductionStepDoc{},
 		Conclusion: conclusionOf(proof)}
 	for _, w := range proof.Paths {
-		doc.Ways = append(doc.Ways, WayDoc{w.Part, w.Decisions.String(), w.Condition.String(), w.BranchingHolds,
-			w.FormulaHolds})
+		doc.Ways = append(doc.Ways, WayDoc{Part: w.Part, Path: w.Decisions.String(), If: w.Condition.String(),
+			Branching: w.BranchingHolds, Formula: w.FormulaHolds})
 	}
 	for _, s := range proof.Steps {
-		doc.Steps = append(doc.Steps, InductionStepDoc{s.Claim, s.Paths, s.Holds})
+		doc.Steps = append(doc.Steps, InductionStepDoc{Claim: s.Claim, Ways: s.Paths, Holds: s.Holds})
 	}
 	if c := proof.Counterexample; c != nil {
-		doc.Counterexample = &CounterexampleDoc{c.Path.Condition.String(), c.Sizes, c.Strides, c.Path.BranchingHolds,
-			c.Path.FormulaHolds}
+		doc.Counterexample = &CounterexampleDoc{If: c.Path.Condition.String(), Shape: c.Sizes, Strides: c.Strides,
+			Branching: c.Path.BranchingHolds, Formula: c.Path.FormulaHolds}
 	}
 	return doc
 }

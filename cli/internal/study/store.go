@@ -44,8 +44,8 @@ func (s store) load(t *Task) (*Result, error) {
 	if err := files.DecodeJSON(text, result); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalidResult, err)
 	}
-	if result.Version != Version || result.Digest != t.digest() || result.Checksum != result.checksum() ||
-		len(result.Plans) != len(t.Strategies) {
+	isOfTask := result.Version == Version && result.Digest == t.digest() && len(result.Plans) == len(t.Strategies)
+	if !isOfTask || result.Checksum != result.checksum() {
 		return nil, errInvalidResult
 	}
 	result.Task = *t // sets the unexported fields, which the file lacks

@@ -78,20 +78,27 @@ func (s *Study) tasks(ctx context.Context, ext *command.Extensions, models strin
 		for _, dims := range m.Dims {
 			for _, c := range s.Conditions {
 				for _, threads := range c.threads() {
-					t := &Task{PlanFormat: planFormat, Model: m.Name, ModelDigest: digest, Dims: dims, Condition: c.Name,
-						Profile: c.profile.Digest(), EqualLayouts: c.EqualLayouts, NoFusion: c.NoFusion, Exact: c.Exact,
-						Threads: threads, Strategies: s.Strategies, SolverLimit: s.solverLimit.String(),
-						Instructions: machine.HostWithUnit().String(), file: path, unreadable: err, profile: c.profile,
-						solverLimit: s.solverLimit}
-					if threads > 0 {
-						t.Runs, t.Seed = s.Runs, s.Seed
-					}
+					t := s.newTask(&c, threads)
+					t.Model, t.ModelDigest, t.Dims = m.Name, digest, dims
+					t.file, t.unreadable = path, err
 					list = append(list, t)
 				}
 			}
 		}
 	}
 	return list
+}
+
+// newTask returns a task without a model.
+func (s *Study) newTask(c *Condition, threads int) *Task {
+	t := &Task{PlanFormat: planFormat,
+		Condition: c.Name, Profile: c.profile.Digest(), EqualLayouts: c.EqualLayouts, NoFusion: c.NoFusion, Exact: c.Exact,
+		Threads: threads, Strategies: s.Strategies, SolverLimit: s.solverLimit.String(),
+		Instructions: machine.HostWithUnit().String(), profile: c.profile, solverLimit: s.solverLimit}
+	if threads > 0 {
+		t.Runs, t.Seed = s.Runs, s.Seed
+	}
+	return t
 }
 
 // missingModel returns the error of the first unreadable model, or nil if all models are readable. If needAll is false,

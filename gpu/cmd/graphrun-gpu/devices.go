@@ -87,16 +87,16 @@ func listDevices() (*report, error) {
 func describe(info device.Info) deviceReport {
 	described := deviceReport{Name: info.Name, Driver: info.Driver, Kind: info.Kind, Memory: info.Memory,
 		Promises: []string{"int64"}, Lacks: []string{}} // every opened device has int64
-	promise := info.Promise
+	exact := info.ExactOps
 	for _, operation := range []struct {
 		name    string
 		isExact bool
 	}{
-		{"float32 sums and products with subnormal numbers", promise.Exact32}, {"float32 division", promise.Div32},
-		{"float32 square root", promise.Sqrt32}, {"float32 fused multiply-add", promise.FMA32}, {"float64", promise.Float64},
-		{"float64 sums and products with subnormal numbers", promise.Exact64}, {"float64 division", promise.Div64},
-		{"float64 floor, ceil, trunc and rint", promise.Round64},
-		{"float64 square root", promise.Sqrt64}, {"float64 fused multiply-add", promise.FMA64}, {"float16", info.Float16},
+		{"float32 sums and products with subnormal numbers", exact.Exact32}, {"float32 division", exact.Div32},
+		{"float32 square root", exact.Sqrt32}, {"float32 fused multiply-add", exact.FMA32}, {"float64", exact.Float64},
+		{"float64 sums and products with subnormal numbers", exact.Exact64}, {"float64 division", exact.Div64},
+		{"float64 floor, ceil, trunc and rint", exact.Round64},
+		{"float64 square root", exact.Sqrt64}, {"float64 fused multiply-add", exact.FMA64}, {"float16", info.Float16},
 	} {
 		if operation.isExact {
 			described.Promises = append(described.Promises, operation.name)

@@ -130,12 +130,12 @@ func (d *dev) open(index int32) error {
 		return err
 	}
 	const hasFloat64 = true
-	// A promise lists the operations that the device computes exactly.
-	d.info.Promise, err = conform.Probe(hasFloat64, maxParams, device.RunOn(d))
+	// ExactOps lists the operations that the device computes exactly.
+	d.info.ExactOps, err = conform.Probe(hasFloat64, maxParams, device.RunOn(d))
 	return err
 }
 
-// retainContext retains the primary context of the device, and sets d.info without its promise, and d.processor.
+// retainContext retains the primary context of the device, and sets d.info without its ExactOps, and d.processor.
 func (d *dev) retainContext() error {
 	name := make([]byte, 256)
 	var major, minor, integrated int32

@@ -23,8 +23,8 @@ func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 	step := testsize.Of(24, 1) // short tests run every 24th expression
 	eachDevice(t, open, func(d device.Device) {
 		info := d.Info()
-		t.Logf("%s: %+v", info.Name, info.Promise)
-		if !info.Promise.Exact32 {
+		t.Logf("%s: %+v", info.Name, info.ExactOps)
+		if !info.ExactOps.Exact32 {
 			return
 		}
 		compare(t, d, "the constant 0", conform.Zeros())
@@ -49,7 +49,7 @@ func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			diff, err := conform.Compare(code.Code, iteration, d.Info().Promise.Target, rng, device.RunOn(d))
+			diff, err := conform.Compare(code.Code, iteration, d.Info().ExactOps.Target, rng, device.RunOn(d))
 			switch {
 			case errors.Is(err, lower.ErrUnsupported):
 				unsupportedCount++
@@ -86,7 +86,7 @@ func Calls(t *testing.T, open func() ([]device.Device, error)) {
 	eachDevice(t, open, func(d device.Device) {
 		var counts conform.Counts
 		for _, call := range selectedCalls(t) {
-			if err := counts.Check(call, d.Info().Promise.Target, device.RunOn(d)); err != nil {
+			if err := counts.Check(call, d.Info().ExactOps.Target, device.RunOn(d)); err != nil {
 				t.Fatal(err)
 			}
 		}

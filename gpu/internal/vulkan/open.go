@@ -140,7 +140,7 @@ func (d *dev) open() error {
 		return err
 	}
 	hasFloat64 := features.Features.ShaderFloat64 != 0
-	d.info.Promise, err = conform.Probe(hasFloat64, d.maxPushBytes/addressBytes, device.RunOn(d))
+	d.info.ExactOps, err = conform.Probe(hasFloat64, d.maxPushBytes/addressBytes, device.RunOn(d))
 	return err
 }
 

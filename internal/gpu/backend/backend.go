@@ -69,10 +69,10 @@ func (d *Device) Key() string { return fmt.Sprintf("%+v", d.info) }
 // device does not round correctly, or rejects them.
 func (d *Device) Inexact() string {
 	var list []string
-	if !d.info.Promise.Exact32 {
+	if !d.info.ExactOps.Exact32 {
 		list = append(list, "sums and products of float32")
 	}
-	if d.info.Promise.Float64 && !d.info.Promise.Exact64 {
+	if d.info.ExactOps.Float64 && !d.info.ExactOps.Exact64 {
 		list = append(list, "sums and products of float64")
 	}
 	return strings.Join(list, ", ")

@@ -38,7 +38,7 @@ func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order
 	if len(call.Out) == 0 || op.RunDynamic != nil {
 		return nil
 	}
-	if order, dense := tensor.OrderOf(call.Out[0]); dense {
+	if order, isDense := tensor.OrderOf(call.Out[0]); isDense {
 		candidates = append([]tensor.Order{order}, candidates...)
 	}
 	for i, order := range candidates {
@@ -88,17 +88,19 @@ func denseCall(call *graph.Call, walk graph.Walk) *graph.Call {
 // program returns the program that computes a call. Its buffers are the results and operands of the call.
 func (d *Device) program(op *graph.Op, call *graph.Call) (*lower.Program, error) {
 	align := make([]int, 0, len(call.Out)+len(call.In))
-	alignOf := func(meta tensor.Meta) int {
-		bits := meta.Offset*meta.DType.Size() | bufferAlign
-		return bits & -bits // the lowest set bit divides the address
-	}
 	for _, meta := range call.Out {
 		align = append(align, alignOf(meta))
 	}
 	for i := range call.In {
 		align = append(align, alignOf(call.Meta(i)))
 	}
-	return compile.Call(op, call, align, d.info.Promise.Target)
+	return compile.Call(op, call, align, d.info.ExactOps.Target)
+}
+
+// alignOf returns the greatest power of 2 up to bufferAlign that divides the address of a value's first element.
+func alignOf(meta tensor.Meta) int {
+	bits := meta.Offset*meta.DType.Size() | bufferAlign
+	return bits & -bits // the lowest set bit
 }
 
 // bufferAlign is the alignment in bytes of all memory of a device.

@@ -71,8 +71,8 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	for i := range call.In {
 		metas = append(metas, call.Meta(i))
 	}
-	addBytes := func(access graph.Access, meta tensor.Meta) { work.Bytes[access] += float64(meta.Bytes()) }
-	exactOps := d.info.Promise.Target // the operations that the device computes exactly
+	addDense := func(meta tensor.Meta) { work.Bytes[graph.Dense] += float64(meta.Bytes()) }
+	exactOps := d.info.ExactOps.Target // the operations that the device computes exactly
 	forms, err := compile.Forms(op, call, exactOps)
 	if err != nil {
 		return work
@@ -83,28 +83,19 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 		switch form := form.(type) {
 		case *graph.Elements:
 			for _, operand := range form.Operands {
-				addBytes(graph.Dense, operand.Meta)
+				addDense(operand.Meta)
 			}
 			operations += float64(form.Operands[0].Meta.Numel()) * float64(len(form.Code.Insts))
 		case *graph.Rows:
 			for i := range call.Out {
-				addBytes(graph.Dense, metas[i])
+				addDense(metas[i])
 			}
 			for _, i := range form.In {
-				addBytes(graph.Dense, call.Meta(i))
+				addDense(call.Meta(i))
 			}
 			operations += float64(tensor.Numel(form.Shape)) * float64(len(form.Code.Insts))
 		case *graph.Gather:
-			for i, operand := range form.Operands {
-				access := graph.Dense
-				if i == 1 { // reads of the table (operand 1) have as many bytes as the output (operand 0)
-					operand = form.Operands[0]
-					if contiguousBytes(form) < transactionBytes {
-						access = graph.Gathered
-					}
-				}
-				addBytes(access, metas[operand.Index])
-			}
+			addGather(&work, form, metas)
 		case *graph.Contraction:
 			operations += addContraction(&work, form, metas)
 		}
@@ -114,6 +105,38 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	work.AddUnits(machine.DeviceOperation, operations)
 	return work
 }
+
+// addGather adds the bytes of a gather to work. metas has the results of the call, then its operands.
+func addGather(work *graph.Work, form *graph.Gather, metas []tensor.Meta) {
+	for i, operand := range form.Operands {
+		access := graph.Dense
+		if i == 1 { // reads of the table (operand 1) have as many bytes as the output (operand 0)
+			operand = form.Operands[0]
+			if contiguousBytes(form) < transactionBytes {
+				access = graph.Gathered
+			}
+		}
+		work.Bytes[access] += float64(metas[operand.Index].Bytes())
+	}
+}
+
+// contiguousBytes returns the number of bytes of the table that a gather reads at consecutive addresses. They belong to
+// the innermost loops, which use the same indices in all iterations.
+func contiguousBytes(gather *graph.Gather) int {
+	bytes := gather.Size
+	for loop, size := range slices.Backward(gather.Shape) {
+		for i, operand := range gather.Operands[1:] { // the table and the indices
+			if size > 1 && (i == 0 && operand.Strides[loop] != bytes || i > 0 && operand.Strides[loop] != 0) {
+				return bytes
+			}
+		}
+		bytes *= size
+	}
+	return bytes
+}
+
+// transactionBytes is the size of the smallest read of memory.
+const transactionBytes = 32
 
 // addContraction adds the bytes and flops of a contraction to work, and returns the number of scalar operations. metas
 // has the results of the call, then its operands.
@@ -140,24 +163,6 @@ func addContraction(work *graph.Work, form *graph.Contraction, metas []tensor.Me
 		work.Bytes[graph.Dense] += float64(metas[i].Bytes())
 	}
 	return operations
-}
-
-// transactionBytes is the size of the smallest read of memory.
-const transactionBytes = 32
-
-// contiguousBytes returns the number of bytes of the table that a gather reads at consecutive addresses. They belong to
-// the innermost loops, which use the same indices in all iterations.
-func contiguousBytes(gather *graph.Gather) int {
-	bytes := gather.Size
-	for loop, size := range slices.Backward(gather.Shape) {
-		for i, operand := range gather.Operands[1:] { // the table and the indices
-			if size > 1 && (i == 0 && operand.Strides[loop] != bytes || i > 0 && operand.Strides[loop] != 0) {
-				return bytes
-			}
-		}
-		bytes *= size
-	}
-	return bytes
 }
 
 // maxStrided is the maximum extent in elements of an operand that is not dense. Kernels compute 32-bit offsets in

@@ -71,19 +71,24 @@ func compileForm(form graph.Form, call *graph.Call, align []int, target lower.Ta
 	case *graph.Contraction:
 		return compileContraction(form, target)
 	case *graph.Gather:
-		var operands []graph.FormOperand
-		var aligns []int
-		for _, operand := range form.Operands { // lower.Gather adds operand.Offset
-			operands, aligns = append(operands, graph.FormOperand{Index: operand.Index}),
-				append(aligns, align[operand.Index])
-		}
-		program, err := lower.Gather(form, aligns, target)
-		if err == nil {
-			renumberBuffers(program, operands)
-		}
-		return program, err
+		return compileGather(form, align, target)
 	}
 	return nil, fmt.Errorf("gpu: a %T is %w", form, lower.ErrUnsupported)
+}
+
+// compileGather compiles a gather.
+func compileGather(gather *graph.Gather, align []int, target lower.Target) (*lower.Program, error) {
+	var operands []graph.FormOperand // without offsets, because lower.Gather adds them
+	var operandAligns []int
+	for _, operand := range gather.Operands {
+		operands = append(operands, graph.FormOperand{Index: operand.Index})
+		operandAligns = append(operandAligns, align[operand.Index])
+	}
+	program, err := lower.Gather(gather, operandAligns, target)
+	if err == nil {
+		renumberBuffers(program, operands)
+	}
+	return program, err
 }
 
 // compileContraction compiles a contraction with its epilogue.

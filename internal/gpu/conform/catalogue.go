@@ -35,9 +35,25 @@ func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 // says; Invalid keeps the dtypes of the example. ok is false if the op rejects the operands, or if it has no expression
 // that devices can compute.
 func expressionOf(op *graph.Op, example graph.Example, replacement tensor.DType) (named Code, ok bool) {
-	decoded, err := op.Schema.Decode(example.Attrs, nil)
+	call, err := exampleCall(op, example, replacement)
 	if err != nil {
 		return named, false
+	}
+	if _, err = op.Infer(call); err != nil {
+		return named, false
+	}
+	code, err := op.Expression(call)
+	if err != nil || code == nil || !code.Compilable() || code.Reduces() {
+		return named, false
+	}
+	return Code{fmt.Sprintf("%s %v of %v", op.Name, example.Attrs, call.Type(0).DType), code}, true
+}
+
+// exampleCall returns the call of an example; replacement is as in expressionOf.
+func exampleCall(op *graph.Op, example graph.Example, replacement tensor.DType) (*graph.Call, error) {
+	decoded, err := op.Schema.Decode(example.Attrs, nil)
+	if err != nil {
+		return nil, err
 	}
 	call := &graph.Call{Attrs: decoded}
 	for i, meta := range example.In {
@@ -51,12 +67,5 @@ func expressionOf(op *graph.Op, example graph.Example, replacement tensor.DType)
 		value := &graph.Value{Name: fmt.Sprint("x", i), Meta: meta}
 		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: value})
 	}
-	if _, err = op.Infer(call); err != nil {
-		return named, false
-	}
-	code, err := op.Expression(call)
-	if err != nil || code == nil || !code.Compilable() || code.Reduces() {
-		return named, false
-	}
-	return Code{fmt.Sprintf("%s %v of %v", op.Name, example.Attrs, call.Type(0).DType), code}, true
+	return call, nil
 }

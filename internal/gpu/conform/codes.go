@@ -6,6 +6,7 @@ package conform
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/lane"
@@ -38,17 +39,24 @@ func Primitives() []Code {
 	}
 	for _, from := range allDTypes {
 		for _, to := range allDTypes {
-			b := expr.NewBuilder(from)
-			if from != to && !from.IsComplex() && !to.IsComplex() {
-				list = append(list, build(fmt.Sprintf("%v to %v", from, to), b, b.Convert(to, b.Load(0))))
-			}
-			reinterpretable := lane.Ops[lane.Bits].OperandDTypes
-			if from != to && reinterpretable.Has(from) && reinterpretable.Has(to) &&
-				from.Size() == to.Size() {
-				b := expr.NewBuilder(from)
-				list = append(list, build(fmt.Sprintf("bits of %v as %v", from, to), b, b.Bits(to, b.Load(0))))
+			if from != to {
+				list = append(list, conversions(from, to)...)
 			}
 		}
+	}
+	return list
+}
+
+// conversions returns the expressions that convert or reinterpret a dtype as another one.
+func conversions(from, to tensor.DType) (list []Code) {
+	if !from.IsComplex() && !to.IsComplex() {
+		b := expr.NewBuilder(from)
+		list = append(list, build(fmt.Sprintf("%v to %v", from, to), b, b.Convert(to, b.Load(0))))
+	}
+	reinterpretable := lane.Ops[lane.Bits].OperandDTypes
+	if reinterpretable.Has(from) && reinterpretable.Has(to) && from.Size() == to.Size() {
+		b := expr.NewBuilder(from)
+		list = append(list, build(fmt.Sprintf("bits of %v as %v", from, to), b, b.Bits(to, b.Load(0))))
 	}
 	return list
 }
@@ -96,20 +104,14 @@ func Functions(dtypes ...tensor.DType) []Code {
 			list = append(list, primitive(op, dtype))
 		}
 		for _, function := range expr.Functions() {
-			call := function.Name + "("
-			for index, param := range function.Params {
-				if index > 0 {
-					call += ", "
-				}
-				call += param
-			}
-			formula, err := expr.Parse(call+")", function.Params...)
+			call := function.Name + "(" + strings.Join(function.Params, ", ") + ")"
+			formula, err := expr.Parse(call, function.Params...)
 			if err != nil {
 				continue // a function of constants
 			}
 			code, err := formula.Code(slices.Repeat([]tensor.DType{dtype}, len(function.Params)), expr.Typing{})
 			if err == nil && code.Compilable() && !code.Reduces() {
-				list = append(list, Code{fmt.Sprintf("%s) of %v", call, dtype), code})
+				list = append(list, Code{fmt.Sprintf("%s of %v", call, dtype), code})
 			}
 		}
 	}

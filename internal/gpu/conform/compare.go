@@ -105,12 +105,13 @@ func Operands(iteration *iter.Iterator, rng *rand.Rand) [][]byte {
 	return list
 }
 
+// specialFloats has zeros, infinities, NaN, subnormal numbers, and numbers near the bounds of dtypes.
+var specialFloats = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3.5, -7.25, math.Inf(1), math.Inf(-1),
+	math.NaN(), 1e-40, -1e-310, 6e4, 3e9, -3e9, 1 << 31, -1 << 31, 1 << 32, 5e9, 1e19, -1e19, 1 << 63, -1 << 63,
+	1 << 62, 0x1p64, math.MaxFloat32, -math.MaxFloat64, math.Pi, 1 << 24, 255.5, 256, -0.75, 65504, 65520, 5.9e-8}
+
 // randomBits returns the bits of a random element of a real dtype: a special value, a small number, or random bits.
 func randomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
-	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3.5, -7.25, math.Inf(1), math.Inf(-1),
-		math.NaN(), 1e-40,
-		-1e-310, 6e4, 3e9, -3e9, 1 << 31, -1 << 31, 1 << 32, 5e9, 1e19, -1e19, 1 << 63, -1 << 63, 1 << 62, 0x1p64,
-		math.MaxFloat32, -math.MaxFloat64, math.Pi, 1 << 24, 255.5, 256, -0.75, 65504, 65520, 5.9e-8}
 	if dtype == tensor.Bool {
 		return rng.Uint64() & 1
 	}
@@ -121,7 +122,7 @@ func randomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 	case dtype.IsFloat():
 		number := math.Round(rng.NormFloat64()*100) / 8
 		if choice == 1 {
-			number = special[rng.IntN(len(special))]
+			number = specialFloats[rng.IntN(len(specialFloats))]
 		}
 		var bits uint64
 		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
@@ -213,34 +214,35 @@ func advance(index, shape []int) {
 // compareElement compares the results at one index of the iteration's shape, and adds them to diff. mem has the memory
 // of the operands, outputs first.
 func compareElement(code *expr.Code, iteration *iter.Iterator, mem [][]byte, index []int, diff *Difference) {
-	outputCount := len(code.Out)
-	number := func(i int) expr.Number { // the element of operand i
-		meta := iteration.Meta(i)
-		offset := 0
-		for dim, stride := range meta.Strides {
-			offset += index[dim] * stride * meta.DType.Size()
-		}
-		size := meta.DType.ToReal().Size()
-		element := expr.Number{Re: bitsAt(mem[i], offset, size)}
-		if meta.DType.IsComplex() {
-			element.Im = bitsAt(mem[i], offset+size, size)
-		}
-		return element
-	}
 	var in []expr.Number
-	for i := outputCount; i < len(mem); i++ {
-		in = append(in, number(i))
+	for i := len(code.Out); i < len(mem); i++ {
+		in = append(in, elementAt(mem[i], iteration.Meta(i), index))
 	}
 	for output, want := range code.Eval(in...) {
 		realDType := code.Out[output].DType.ToReal()
+		got := elementAt(mem[output], iteration.Meta(output), index)
 		diff.Results++
-		if got := number(output); !sameBits(realDType, got.Re, want.Re) || !sameBits(realDType, got.Im, want.Im) {
+		if !sameBits(realDType, got.Re, want.Re) || !sameBits(realDType, got.Im, want.Im) {
 			if diff.Differing++; diff.Differing == 1 {
 				diff.First = fmt.Sprintf("element %v of output %d: %x instead of %x for %x", index, output,
 					got, want, in)
 			}
 		}
 	}
+}
+
+// elementAt returns the element of an operand at an index.
+func elementAt(mem []byte, meta tensor.Meta, index []int) expr.Number {
+	offset := 0
+	for dim, stride := range meta.Strides {
+		offset += index[dim] * stride * meta.DType.Size()
+	}
+	size := meta.DType.ToReal().Size()
+	element := expr.Number{Re: bitsAt(mem, offset, size)}
+	if meta.DType.IsComplex() {
+		element.Im = bitsAt(mem, offset+size, size)
+	}
+	return element
 }
 
 // bitsAt returns the little-endian number of size bytes at an offset.

@@ -32,15 +32,16 @@ func Fused(lookup graph.Lookup, rng *rand.Rand) (list []*Call, err error) {
 	columnMajor := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(columnMajorStrides(meta.Shape)) }
 	channelsLast := f32(2, 4, 9, 10).WithStrides([]int{360, 1, 40, 4})
 	for _, sample := range []fusedSample{
-		{"linear", nil, []tensor.Meta{f32(9, 33), f32(40, 33), f32(40)},
-			[]fusedStep{{op: "relu"}, {"add", f32(9, 40)}, {"mul", f32(40)}}, 0},
-		{"conv2d", graph.Attrs{"padding": 1, "stride": 2}, []tensor.Meta{f32(2, 4, 9, 10), f32(35, 4, 3, 3)},
-			[]fusedStep{{"mul", f32(35, 1, 1)}, {"add", columnMajor(f32(2, 35, 5, 5))}, {op: "sigmoid"}}, 0},
-		{"conv2d", graph.Attrs{"groups": 2}, []tensor.Meta{channelsLast, f32(6, 2, 3, 3)},
-			[]fusedStep{{"add", tensor.New(tensor.Int8, 2, 1, 7, 8)}, {"gt", f32()}}, 2},
-		{"bmm", nil, []tensor.Meta{f64(2, 9, 33), f64(2, 33, 5)},
-			[]fusedStep{{"mul", tensor.New(tensor.Complex128, 9, 1)}}, 1},
-		{"matmul", nil, []tensor.Meta{f32(20, 7), f32(7, 20)}, slices.Repeat([]fusedStep{{op: "tanh"}}, 40), 0},
+		{op: "linear", in: []tensor.Meta{f32(9, 33), f32(40, 33), f32(40)},
+			steps: []fusedStep{{op: "relu"}, {"add", f32(9, 40)}, {"mul", f32(40)}}},
+		{op: "conv2d", attrs: graph.Attrs{"padding": 1, "stride": 2},
+			in:    []tensor.Meta{f32(2, 4, 9, 10), f32(35, 4, 3, 3)},
+			steps: []fusedStep{{"mul", f32(35, 1, 1)}, {"add", columnMajor(f32(2, 35, 5, 5))}, {op: "sigmoid"}}},
+		{op: "conv2d", attrs: graph.Attrs{"groups": 2}, in: []tensor.Meta{channelsLast, f32(6, 2, 3, 3)},
+			steps: []fusedStep{{"add", tensor.New(tensor.Int8, 2, 1, 7, 8)}, {"gt", f32()}}, extraResults: 2},
+		{op: "bmm", in: []tensor.Meta{f64(2, 9, 33), f64(2, 33, 5)},
+			steps: []fusedStep{{"mul", tensor.New(tensor.Complex128, 9, 1)}}, extraResults: 1},
+		{op: "matmul", in: []tensor.Meta{f32(20, 7), f32(7, 20)}, steps: slices.Repeat([]fusedStep{{op: "tanh"}}, 40)},
 	} {
 		call, err := sample.call(lookup, rng)
 		if err != nil {

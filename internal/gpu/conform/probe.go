@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Promise lists the operations that a device computes exactly, as far as the tests of [Probe] show.
-type Promise struct {
+// ExactOps lists the operations that a device computes exactly, as far as the tests of [Probe] show.
+type ExactOps struct {
 	lower.Target
 	// Exact32 and Exact64 mean that sums and products of float32 and float64 round to nearest even, and that subnormal
 	// numbers are kept.
@@ -21,11 +21,11 @@ type Promise struct {
 // probeElements is the number of elements on which an operation is tested.
 const probeElements = 1 << 13
 
-// Probe tests the operations that some devices do not round correctly, on random and special numbers. The Promise has
-// the operations for which all results equal the results of Code.Eval. hasFloat64 says whether the device has float64,
+// Probe tests the operations that some devices do not round correctly, on random and special numbers. It returns the
+// operations for which all results equal the results of Code.Eval. hasFloat64 says whether the device has float64,
 // maxParams is the maximum number of parameters of its kernels, and run runs kernels. Probe returns the errors of run.
-func Probe(hasFloat64 bool, maxParams int, run Run) (Promise, error) {
-	promise := Promise{Target: lower.Target{MaxParams: maxParams}}
+func Probe(hasFloat64 bool, maxParams int, run Run) (ExactOps, error) {
+	exact := ExactOps{Target: lower.Target{MaxParams: maxParams}}
 	trial := lower.IEEE // assumes that the device computes everything exactly
 	trial.MaxParams = maxParams
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -44,17 +44,17 @@ func Probe(hasFloat64 bool, maxParams int, run Run) (Promise, error) {
 		return !slices.ContainsFunc(ops, func(op expr.Op) bool { return !isExact(primitive(op, dtype).Code) })
 	}
 	const f32, f64 = tensor.Float32, tensor.Float64
-	promise.Exact32 = areExact(f32, expr.Add, expr.Sub, expr.Mul)
-	promise.FMA32, promise.Div32, promise.Sqrt32 = areExact(f32, expr.FMA), areExact(f32, expr.Div),
+	exact.Exact32 = areExact(f32, expr.Add, expr.Sub, expr.Mul)
+	exact.FMA32, exact.Div32, exact.Sqrt32 = areExact(f32, expr.FMA), areExact(f32, expr.Div),
 		areExact(f32, expr.Sqrt)
-	if promise.Float64 = hasFloat64; hasFloat64 {
-		promise.Exact64 = areExact(f64, expr.Add, expr.Sub, expr.Mul)
-		promise.FMA64, promise.Div64, promise.Sqrt64 = areExact(f64, expr.FMA), areExact(f64, expr.Div),
+	if exact.Float64 = hasFloat64; hasFloat64 {
+		exact.Exact64 = areExact(f64, expr.Add, expr.Sub, expr.Mul)
+		exact.FMA64, exact.Div64, exact.Sqrt64 = areExact(f64, expr.FMA), areExact(f64, expr.Div),
 			areExact(f64, expr.Sqrt)
-		promise.Round64 = areExact(f64, expr.Floor, expr.Ceil, expr.Trunc, expr.Rint)
+		exact.Round64 = areExact(f64, expr.Floor, expr.Ceil, expr.Trunc, expr.Rint)
 	}
-	promise.KeepsConstantZeros = isExact(withZero(f32)) && (!hasFloat64 || isExact(withZero(f64)))
-	return promise, runErr
+	exact.KeepsConstantZeros = isExact(withZero(f32)) && (!hasFloat64 || isExact(withZero(f64)))
+	return exact, runErr
 }
 
 // withZero returns an expression with operations on the constant 0. Some drivers replace them by operations that differ

@@ -17,8 +17,8 @@ type Info struct {
 	Kind   string // discrete, integrated, processor or other
 	Memory int    // bytes of the device's own memory
 	// Float16 is set if the device can compute with float16. Kernels do not use this: they convert float16 to float32.
-	Float16 bool
-	Promise conform.Promise // the operations that the device computes exactly
+	Float16  bool
+	ExactOps conform.ExactOps // the operations that the device computes exactly
 }
 
 // Buffer is memory that a device accesses.
@@ -68,56 +68,71 @@ type Device interface {
 // program: its results come first, then its operands. The function copies this memory to buffers that the host can
 // access, runs the launches, and copies the buffers back. It returns a fault of the program as an error.
 func RunOn(device Device) conform.Run {
-	return func(program *lower.Program, operands [][]byte) (err error) {
-		var releases []func()
-		defer func() {
-			for _, release := range releases {
-				release()
-			}
-		}()
-		alloc := func(bytes int) *Buffer { // after an error, it returns nil; the error is checked below
-			if err != nil {
-				return nil
-			}
-			const hostAccess = true
-			buffer, allocErr := device.Alloc(max(bytes, 1), hostAccess)
-			if err = allocErr; allocErr == nil {
-				releases = append(releases, buffer.Free)
-			}
-			return buffer
-		}
-		scratch, faultWord := alloc(program.Scratch), alloc(4)
-		var buffers []*Buffer
-		for _, mem := range operands {
-			buffers = append(buffers, alloc(len(mem)))
-		}
-		if err != nil {
-			return err
-		}
-		var addresses []uint64
-		for i, buffer := range buffers {
-			copy(buffer.Bytes, operands[i])
-			addresses = append(addresses, buffer.Address)
-		}
-		clear(faultWord.Bytes[:4])
-		var steps []Step
-		for _, launch := range program.Launches {
-			kernel, err := device.Compile(launch.Kernel)
-			if err != nil {
-				return fmt.Errorf("%w\n%v", err, launch.Kernel) // with the listing of the kernel
-			}
-			releases = append(releases, kernel.Free)
-			steps = append(steps, Step{Kernel: kernel, Groups: launch.Groups,
-				Addresses: launch.Bind(addresses, scratch.Address, faultWord.Address)})
-		}
-		if err := device.Run(steps); err != nil {
-			return err
-		}
-		for i, mem := range operands {
-			copy(mem, buffers[i].Bytes)
-		}
-		return conform.FaultOf(program, faultWord.Bytes)
+	return func(program *lower.Program, operands [][]byte) error {
+		run := &programRun{Device: device}
+		defer run.release()
+		return run.run(program, operands)
 	}
+}
+
+// programRun is a run of [RunOn].
+type programRun struct {
+	Device
+	releases []func() // release the memory and the kernels
+	allocErr error    // the first error of Alloc
+}
+
+func (r *programRun) release() {
+	for _, release := range r.releases {
+		release()
+	}
+}
+
+// alloc returns a buffer that the host can access. After an error it returns nil.
+func (r *programRun) alloc(bytes int) *Buffer {
+	if r.allocErr != nil {
+		return nil
+	}
+	const hostAccess = true
+	buffer, err := r.Alloc(max(bytes, 1), hostAccess)
+	if r.allocErr = err; err == nil {
+		r.releases = append(r.releases, buffer.Free)
+	}
+	return buffer
+}
+
+func (r *programRun) run(program *lower.Program, operands [][]byte) error {
+	scratch, faultWord := r.alloc(program.Scratch), r.alloc(4)
+	var buffers []*Buffer
+	for _, mem := range operands {
+		buffers = append(buffers, r.alloc(len(mem)))
+	}
+	if r.allocErr != nil {
+		return r.allocErr
+	}
+	var addresses []uint64
+	for i, buffer := range buffers {
+		copy(buffer.Bytes, operands[i])
+		addresses = append(addresses, buffer.Address)
+	}
+	clear(faultWord.Bytes[:4])
+	var steps []Step
+	for _, launch := range program.Launches {
+		kernel, err := r.Compile(launch.Kernel)
+		if err != nil {
+			return fmt.Errorf("%w\n%v", err, launch.Kernel) // with the listing of the kernel
+		}
+		r.releases = append(r.releases, kernel.Free)
+		steps = append(steps, Step{Kernel: kernel, Groups: launch.Groups,
+			Addresses: launch.Bind(addresses, scratch.Address, faultWord.Address)})
+	}
+	if err := r.Run(steps); err != nil {
+		return err
+	}
+	for i, mem := range operands {
+		copy(mem, buffers[i].Bytes)
+	}
+	return conform.FaultOf(program, faultWord.Bytes)
 }
 
 // maxGrid is the maximum number of groups in one dimension of a launch that every device supports.

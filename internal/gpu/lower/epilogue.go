@@ -36,7 +36,8 @@ func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogu
 	lowered := &epilogue{code: code}
 	for i, operand := range operands {
 		meta := operand.Meta
-		if meta.Extent()*meta.DType.Size() > math.MaxInt32 || slices.Min(append([]int{0}, meta.Strides...)) < 0 {
+		hasNegativeStride := slices.ContainsFunc(meta.Strides, func(stride int) bool { return stride < 0 })
+		if meta.Extent()*meta.DType.Size() > math.MaxInt32 || hasNegativeStride {
 			return nil, fmt.Errorf("gpu: an epilogue with an operand %v is %w", meta, ErrUnsupported)
 		}
 		switch {

@@ -10,7 +10,8 @@ import (
 // package, a number is a real element, or the real or the imaginary part of a complex element. Lists of numbers have
 // the real part of each element before its imaginary part.
 
-// run is a sequence of contiguous numbers in memory.
+// run is a sequence of contiguous numbers in memory. For example, four adjacent elements are one run, and four elements
+// with gaps are four runs.
 type run struct {
 	dtype tensor.DType // a real dtype
 	count int          // a power of 2

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 )
 
-// Open returns a device. All its operations give the same results as expr.Code.Eval, so its [conform.Promise] lists all
-// operations.
+// Open returns a device. All its operations give the same results as expr.Code.Eval, so its [conform.ExactOps] lists
+// all operations.
 func Open() device.Device {
 	return &dev{buffers: map[uint64]*buffer{}, next: pageBytes}
 }
@@ -42,7 +42,7 @@ func (kernel) Free() {} // there is nothing to free
 // Info implements device.Device.
 func (d *dev) Info() device.Info {
 	return device.Info{Name: "interpreter", Driver: "software", Kind: "other", Float16: true,
-		Promise: conform.Promise{Target: lower.IEEE, Exact32: true, Exact64: true}}
+		ExactOps: conform.ExactOps{Target: lower.IEEE, Exact32: true, Exact64: true}}
 }
 
 // Alloc implements device.Device.

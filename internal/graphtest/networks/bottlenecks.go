@@ -17,13 +17,12 @@ func Bottlenecks(width int, blocks ...int) *graph.Graph {
 	network := graph.New("bottlenecks", kernels.Lookup)
 	x := network.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},
 		graph.Dim{Symbol: "H"}, graph.Dim{Symbol: "W"})
-	weights, channels := 0, 3
+	weights := 0
 	conv := func(x *graph.Value, outChannels, kernel, stride int) *graph.Value {
 		weights++
 		weight := network.Constant(fmt.Sprint("w", weights),
-			tensor.Zeros(tensor.Float32, outChannels, channels, kernel, kernel))
+			tensor.Zeros(tensor.Float32, outChannels, x.Meta.Shape[1], kernel, kernel))
 		bias := network.Constant(fmt.Sprint("b", weights), tensor.Zeros(tensor.Float32, outChannels))
-		channels = outChannels
 		return op.Conv2d(x, weight, bias, op.Conv2dAttrs{Stride: []int{stride, stride},
 			Padding: []int{kernel / 2, kernel / 2}})
 	}
@@ -35,12 +34,11 @@ func Bottlenecks(width int, blocks ...int) *graph.Graph {
 			if block == 0 && stage > 0 {
 				stride = 2
 			}
-			inChannels, skip := channels, current
+			skip := current
 			inner := op.Relu(conv(current, width<<stage, 1, 1))
 			inner = op.Relu(conv(inner, width<<stage, 3, stride))
 			inner = conv(inner, 4*width<<stage, 1, 1)
 			if block == 0 {
-				channels = inChannels
 				skip = conv(current, 4*width<<stage, 1, stride)
 			}
 			current = op.Relu(op.Add(inner, skip))
@@ -48,7 +46,7 @@ func Bottlenecks(width int, blocks ...int) *graph.Graph {
 	}
 	current = op.Flatten(op.Mean(current, op.MeanAttrs{Dim: []int{2, 3}, Keepdim: true}),
 		op.FlattenAttrs{StartDim: 1})
-	weight := network.Constant("fc", tensor.Zeros(tensor.Float32, 1000, channels))
+	weight := network.Constant("fc", tensor.Zeros(tensor.Float32, 1000, current.Meta.Shape[1]))
 	return network.Output("y", op.Linear(current, weight,
 		network.Constant("fcb", tensor.Zeros(tensor.Float32, 1000))))
 }

@@ -28,9 +28,13 @@ func LookupPricedRows(name string) *graph.Op {
 
 var pricedOps = sync.OnceValue(func() map[string]*graph.Op {
 	return map[string]*graph.Op{
-		"softmax": pricedOp("softmax", pricedImpl{"one", 100, 0, 1}, pricedImpl{"some", 0, 110, math.MaxInt},
-			pricedImpl{"many", 300, 60, math.MaxInt}),
-		"log_softmax": pricedOp("log_softmax", pricedImpl{"few", 0, 10, math.MaxInt}, pricedImpl{"lots", 12, 1, math.MaxInt}),
+		"softmax": pricedOp("softmax",
+			pricedImpl{name: "one", once: 100, maxRows: 1},
+			pricedImpl{name: "some", perRow: 110, maxRows: math.MaxInt},
+			pricedImpl{name: "many", once: 300, perRow: 60, maxRows: math.MaxInt}),
+		"log_softmax": pricedOp("log_softmax",
+			pricedImpl{name: "few", perRow: 10, maxRows: math.MaxInt},
+			pricedImpl{name: "lots", once: 12, perRow: 1, maxRows: math.MaxInt}),
 	}
 })
 

@@ -105,30 +105,15 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 // latencies of the two overlap. iterations is the number of iterations that the given list computes. Forms are shared
 // with the given list.
 func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
-	unrolled := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations}
-	out := make([]Inst, 0, 2*len(list))
 	sourceCount := 0
 	for k := range list {
 		sourceCount += 2 * len(list[k].Src)
 	}
-	sources := make([]Arg, 0, sourceCount) // memory of all Inst.Src
+	unrolled := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations,
+		sources: make([]Arg, 0, sourceCount)}
+	out := make([]Inst, 0, 2*len(list))
 	for _, inst := range list {
-		for copyIndex := range 2 {
-			added := inst
-			start := len(sources)
-			sources = append(sources, inst.Src...)
-			added.Src = sources[start:len(sources):len(sources)]
-			for k := range added.Src {
-				added.Src[k].Virt = unrolled.valueIn(copyIndex, added.Src[k].Virt)
-			}
-			added.Dst, added.Tied, added.Mask = unrolled.valueIn(copyIndex, inst.Dst), unrolled.valueIn(copyIndex, inst.Tied),
-				unrolled.valueIn(copyIndex, inst.Mask)
-			if inst.Store != nil && copyIndex == 1 {
-				destination := inst.Store.After(iterations)
-				added.Store = &destination
-			}
-			out = append(out, added)
-		}
+		out = append(out, unrolled.instIn(0, inst), unrolled.instIn(1, inst))
 	}
 	return out
 }
@@ -138,10 +123,28 @@ type interleaver struct {
 	*Builder
 	iterations int    // number of iterations in the given list
 	copyOf     []Virt // by Virt: its copy for the later iterations, or 0
+	sources    []Arg  // memory of Inst.Src of all instructions
 }
 
-// valueIn returns the value that corresponds to virt in the original iterations (copyIndex is 0) or in their copy
-// (copyIndex is 1).
+// instIn returns the instruction for the original iterations (copyIndex is 0) or for the later ones (copyIndex is 1).
+func (t *interleaver) instIn(copyIndex int, inst Inst) Inst {
+	start := len(t.sources)
+	t.sources = append(t.sources, inst.Src...)
+	inst.Src = t.sources[start:len(t.sources):len(t.sources)]
+	for k := range inst.Src {
+		inst.Src[k].Virt = t.valueIn(copyIndex, inst.Src[k].Virt)
+	}
+	inst.Dst = t.valueIn(copyIndex, inst.Dst)
+	inst.Tied = t.valueIn(copyIndex, inst.Tied)
+	inst.Mask = t.valueIn(copyIndex, inst.Mask)
+	if inst.Store != nil && copyIndex == 1 {
+		destination := inst.Store.After(t.iterations)
+		inst.Store = &destination
+	}
+	return inst
+}
+
+// valueIn returns the value that corresponds to virt; copyIndex is as in instIn.
 func (t *interleaver) valueIn(copyIndex int, virt Virt) Virt {
 	value := t.Values[virt]
 	if copyIndex == 0 || virt == 0 || value.Invariant {

@@ -11,26 +11,17 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// SupportsBytes reports whether there is code for a [ByteSpec].
-func SupportsBytes(cpu machine.Features) bool { return tile.SupportsIntegers(cpu) }
-
-// ByteChannels returns the number of channels that the code of a [ByteSpec] computes at once.
-func ByteChannels(cpu machine.Features) int {
-	_, bytes := target.VectorRegisters(cpu)
-	return bytes
-}
-
 // ByteSpec specifies code that computes rows of depthwise convolutions with quantized values. The input elements are
 // bytes, the weights are int8, and the sums are int32, which wrap around. A result is one output pixel, with
 // [ByteChannels] channels. With Sums, the sums are stored. Otherwise they are scaled and rounded to bytes. In pairs,
 // rows precede columns. A ByteSpec must not be modified after it was compiled.
 //
 // The instructions VPDPBUSD, SDOT and USDOT multiply and add up the four bytes of a 32-bit lane. The code therefore
-// gathers, for each channel, the bytes of four consecutive window rows of a column into a lane: a row group. On amd64
-// without VPDPBUSD (WordProducts), a row group is two rows, and each byte is extended to 16 bits. Unpack instructions
-// gather bytes within each 16 bytes of a vector. This changes the order of the channels. The pack instructions that
-// narrow the results restore the order. The weights, initial sums and scales must have the intermediate order of the
-// channels, which [ByteChannel] returns.
+// gathers, for each channel, the bytes of four consecutive window rows of a column into a lane: a row group. With a
+// window of three rows, for example, a lane has a byte of each row and 0. On amd64 without VPDPBUSD (WordProducts), a
+// row group is two rows, and each byte is extended to 16 bits. Unpack instructions gather bytes within each 16 bytes of
+// a vector. This changes the order of the channels. The pack instructions that narrow the results restore the order.
+// The weights, initial sums and scales must have the intermediate order of the channels, which [ByteChannel] returns.
 type ByteSpec struct {
 	Tile     int    // number of results of a row that are computed together in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
@@ -54,6 +45,48 @@ type ByteSpec struct {
 	Channels int
 }
 
+// The operands of a [ByteSpec] are In, Weights, Out, Bias and these two. Scales are float32. ZeroPoint, the zero point
+// of the result, is an int32. The weights are ordered by columns of the window, then by row groups, with four vectors
+// for each row group. The initial sums (Bias) and the scales are four vectors each. Args.InnerCount is the number of
+// tiles in a row of results, and Args.Rows the number of these rows; both are at least 1.
+const (
+	Scales = FirstEpilogueOperand + iota
+	ZeroPoint
+)
+
+// ChannelMask is the index in Step of a bit mask of the channels that AVX-512 code reads and writes; bit i is channel
+// i.
+const ChannelMask = 0
+
+// CompileBytes compiles a spec, or returns the existing code of an equal spec, as [Compile] does. A call computes rows
+// of results for [ByteChannels] channels, or for fewer channels with ByteSpec.Channels or the argument ChannelMask.
+func CompileBytes(spec *ByteSpec, cpu machine.Features) (*jit.Func, error) {
+	if err := spec.check(cpu); err != nil {
+		return nil, err
+	}
+	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", cpu, *spec), func(withListing bool) (jit.Code, error) {
+		g := newByteGen(spec, cpu, withListing)
+		g.emit()
+		return g.Finish()
+	})
+}
+
+// SupportsBytes reports whether there is code for a [ByteSpec].
+func SupportsBytes(cpu machine.Features) bool { return tile.SupportsIntegers(cpu) }
+
+// ByteChannels returns the number of channels that the code of a [ByteSpec] computes at once.
+func ByteChannels(cpu machine.Features) int {
+	_, bytes := target.VectorRegisters(cpu)
+	return bytes
+}
+
+// ByteChannel returns the channel at an index of the intermediate order, see [ByteSpec]. Quarter q of the indices has
+// channels 4q to 4q+3 of every 16 channels.
+func ByteChannel(cpu machine.Features, index int) int {
+	quarter := ByteChannels(cpu) / 4
+	return index%quarter/4*16 + index/quarter*4 + index%4
+}
+
 // MaxByteTile returns the maximum number of results whose sums fit into the registers.
 func MaxByteTile(cpu machine.Features) int {
 	if cpu.Has(machine.NEON) {
@@ -68,26 +101,6 @@ func (s *ByteSpec) RowsPerGroup() int {
 		return 2
 	}
 	return 4
-}
-
-// The operands of a [ByteSpec] are In, Weights, Out, Bias and these two. Scales are float32. ZeroPoint, the zero point
-// of the result, is an int32. The weights are ordered by columns of the window, then by row groups, with four vectors
-// for each row group. The initial sums (Bias) and the scales are four vectors each. Args.InnerCount is the number of
-// tiles in a row of results, and Args.Rows the number of these rows; both are at least 1.
-const (
-	Scales = FirstEpilogueOperand + iota
-	ZeroPoint
-)
-
-// ChannelMask is the index in Step of a bit mask of the channels that AVX-512 code reads and writes; bit i is channel
-// i.
-const ChannelMask = 0
-
-// ByteChannel returns the channel at an index of the intermediate order, see [ByteSpec]. Quarter q of the indices has
-// channels 4q to 4q+3 of every 16 channels.
-func ByteChannel(cpu machine.Features, index int) int {
-	quarter := ByteChannels(cpu) / 4
-	return index%quarter/4*16 + index/quarter*4 + index%4
 }
 
 // RowGroups returns the number of row groups of the window. The last one may have fewer than RowsPerGroup rows.
@@ -123,17 +136,4 @@ func (s *ByteSpec) check(cpu machine.Features) error {
 		return fmt.Errorf("depthwise: Window %v, Stride %v and Dilation %v must be positive", s.Window, s.Stride, s.Dilation)
 	}
 	return s.checkDistances()
-}
-
-// CompileBytes compiles a spec, or returns the existing code of an equal spec, as [Compile] does. A call computes rows
-// of results for [ByteChannels] channels, or for fewer channels with ByteSpec.Channels or the argument ChannelMask.
-func CompileBytes(spec *ByteSpec, cpu machine.Features) (*jit.Func, error) {
-	if err := spec.check(cpu); err != nil {
-		return nil, err
-	}
-	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", cpu, *spec), func(withListing bool) (jit.Code, error) {
-		g := newByteGen(spec, cpu, withListing)
-		g.emit()
-		return g.Finish()
-	})
 }

@@ -255,17 +255,16 @@ func (g *gen) loadInput(addr target.Addr, to target.VReg) {
 // hold all weights, each element of the input is loaded once. Otherwise it is loaded once for each row of the window.
 func (g *gen) sumWindows() {
 	spec := g.spec
-	if g.weightRegs == spec.Window[0]*spec.Window[1] && !spec.RowsFromCall {
+	switch {
+	case spec.RowsFromCall:
+		g.sumRowsFromCall()
+	case g.weightRegs == spec.Window[0]*spec.Window[1]:
 		g.sumByInputRow()
-		return
-	}
-	if !spec.RowsFromCall {
+	default:
 		for windowRow := range spec.Window[0] {
 			g.sumWindowRow(windowRow, inReg, weightsReg, spec.First[0], spec.End[0])
 		}
-		return
 	}
-	g.sumRowsFromCall()
 }
 
 // sumRowsFromCall adds up the products of the window rows that the call passes, in a loop over these rows.
@@ -399,16 +398,6 @@ func (g *gen) storeResults() {
 	g.eachResult(outReg, func(sum target.VReg, addr target.Addr) { g.Copy(sum, addr) })
 }
 
-// eachResult calls visit with each sum and the address of the corresponding element, in memory that starts at base and
-// has the layout of the result.
-func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, addr target.Addr)) {
-	for row := range g.spec.Tile[0] {
-		for col := range g.spec.Tile[1] {
-			visit(g.sumReg(row, col), target.Addr{Base: base, Disp: row*g.spec.OutStride[0] + col*g.spec.OutStride[1]})
-		}
-	}
-}
-
 // applyEpilogueStep applies an operation to all sums. temp is a free vector register.
 func (g *gen) applyEpilogueStep(step tile.EpilogueStep, temp target.VReg) {
 	op := step.Op.VectorOp()
@@ -441,4 +430,14 @@ func (g *gen) broadcastConstant(number float64) target.Constant {
 		element = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(number)))
 	}
 	return target.Constant(strings.Repeat(string(element), g.spec.VectorBytes/g.spec.Size))
+}
+
+// eachResult calls visit with each sum and the address of the corresponding element, in memory that starts at base and
+// has the layout of the result.
+func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, addr target.Addr)) {
+	for row := range g.spec.Tile[0] {
+		for col := range g.spec.Tile[1] {
+			visit(g.sumReg(row, col), target.Addr{Base: base, Disp: row*g.spec.OutStride[0] + col*g.spec.OutStride[1]})
+		}
+	}
 }

@@ -73,15 +73,23 @@ const (
 	WindowRows        // number of existing rows of the window, for a Spec with RowsFromCall
 )
 
-// Supports reports whether there is code for a [Spec].
-func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.Has(machine.NEON) }
-
-// Registers returns the number of vector registers, and the size of the longest vector in bytes.
-func Registers(cpu machine.Features) (count, bytes int) { return target.VectorRegisters(cpu) }
-
-// permutationRegs is the number of registers for the permutation that grouped convolutions need: 1 if groups have
-// several channels, else 0.
-func (s *Spec) permutationRegs() int { return min(s.Group-1, 1) }
+// Compile compiles a spec, or returns the existing code of an equal spec. It generates code for any cpu; only a
+// processor with these features can execute it. The error of an invalid spec names the unsupported part.
+//
+// A call computes the tiles of its [jit.Args]. It modifies only their field Spill. Addresses are not checked. The code
+// reads only those elements of the input that are in windows, and writes only the elements of tiles. If the last vector
+// overlaps the vector before it, the code writes the common elements twice. The result must not share memory with an
+// operand. There is one exception: if vectors do not overlap, an operand of the epilogue may be the result itself.
+func Compile(spec *Spec, cpu machine.Features) (*jit.Func, error) {
+	if err := spec.check(cpu); err != nil {
+		return nil, err
+	}
+	return jit.Lookup(fmt.Sprintf("depthwise %v %+v", cpu, *spec), func(withListing bool) (jit.Code, error) {
+		g := newGen(spec, cpu, withListing)
+		g.emit()
+		return g.Finish()
+	})
+}
 
 // check returns an error if a spec is invalid.
 func (s *Spec) check(cpu machine.Features) error {
@@ -114,20 +122,12 @@ func (s *Spec) check(cpu machine.Features) error {
 	return nil
 }
 
-// Compile compiles a spec, or returns the existing code of an equal spec. It generates code for any cpu; only a
-// processor with these features can execute it. The error of an invalid spec names the unsupported part.
-//
-// A call computes the tiles of its [jit.Args]. It modifies only their field Spill. Addresses are not checked. The code
-// reads only those elements of the input that are in windows, and writes only the elements of tiles. If the last vector
-// overlaps the vector before it, the code writes the common elements twice. The result must not share memory with an
-// operand. There is one exception: if vectors do not overlap, an operand of the epilogue may be the result itself.
-func Compile(spec *Spec, cpu machine.Features) (*jit.Func, error) {
-	if err := spec.check(cpu); err != nil {
-		return nil, err
-	}
-	return jit.Lookup(fmt.Sprintf("depthwise %v %+v", cpu, *spec), func(withListing bool) (jit.Code, error) {
-		g := newGen(spec, cpu, withListing)
-		g.emit()
-		return g.Finish()
-	})
-}
+// permutationRegs is the number of registers for the permutation that grouped convolutions need: 1 if groups have
+// several channels, else 0.
+func (s *Spec) permutationRegs() int { return min(s.Group-1, 1) }
+
+// Supports reports whether there is code for a [Spec].
+func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.Has(machine.NEON) }
+
+// Registers returns the number of vector registers, and the size of the longest vector in bytes.
+func Registers(cpu machine.Features) (count, bytes int) { return target.VectorRegisters(cpu) }

@@ -9,6 +9,24 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// CheckRules returns an error if a listing for an instruction set violates the rules of package jit. There must be no
+// calls, reserved registers are preserved, and the only exit is at the end.
+func CheckRules(cpu machine.Features, listing string) error {
+	architecture := &amd64Rules
+	if cpu.Has(machine.NEON) {
+		architecture = &arm64Rules
+	}
+	if name := architecture.findForbidden(listing); name != "" {
+		return fmt.Errorf("the code uses %q, which the rules of package jit forbid", name)
+	}
+	code, _, _ := strings.Cut(listing, architecture.constantsMarker)
+	if n := strings.Count(code, architecture.returns); n != 1 || !strings.HasSuffix(code, architecture.end) {
+		return fmt.Errorf("the code has %d returns and ends in %q: want one return, at the end", n,
+			code[max(0, len(code)-40):])
+	}
+	return nil
+}
+
 // rules are the rules of package jit for the listings of an architecture.
 type rules struct {
 	// forbiddenInstructions has the beginnings of instructions that generated code must not execute. These are calls,
@@ -72,22 +90,4 @@ func hasWord(text, word string) bool {
 			return true
 		}
 	}
-}
-
-// CheckRules returns an error if a listing for an instruction set violates the rules of package jit. There must be no
-// calls, reserved registers are preserved, and the only exit is at the end.
-func CheckRules(cpu machine.Features, listing string) error {
-	architecture := &amd64Rules
-	if cpu.Has(machine.NEON) {
-		architecture = &arm64Rules
-	}
-	if name := architecture.findForbidden(listing); name != "" {
-		return fmt.Errorf("the code uses %q, which the rules of package jit forbid", name)
-	}
-	code, _, _ := strings.Cut(listing, architecture.constantsMarker)
-	if n := strings.Count(code, architecture.returns); n != 1 || !strings.HasSuffix(code, architecture.end) {
-		return fmt.Errorf("the code has %d returns and ends in %q: want one return, at the end", n,
-			code[max(0, len(code)-40):])
-	}
-	return nil
 }

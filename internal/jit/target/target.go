@@ -18,51 +18,61 @@ type Writer interface {
 	// Declare states the role of registers until the end of the code. A register with two roles is an error.
 	Declare(role string, registers ...Register)
 
-	Move(from, to Int)             // to = from
-	Add(from, to Int)              // to += from
-	Sub(from Int, to GReg)         // to -= from
-	Lea(addr Addr, to GReg)        // computes the address
-	AlignDown(bytes int, to GReg)  // rounds down to a multiple of bytes, a power of two
-	Prefetch(level int, addr Addr) // prefetches the cache line into the cache of level 1 or 2
+	// Integers.
 
-	NewLabel() Label // returns a new label
-	Bind(Label)      // places the label before the next instruction
-	Align(bytes int) // aligns the next instruction
-	Jump(Label)
+	Move(from, to Int)            // to = from
+	Add(from, to Int)             // to += from
+	Sub(from Int, to GReg)        // to -= from
+	Lea(addr Addr, to GReg)       // computes the address
+	AlignDown(bytes int, to GReg) // rounds down to a multiple of bytes, a power of two
 
-	// CompareJump jumps if the relation holds between x and y. An Imm y is 0 to 4095, the range of arm64's CMP.
-	CompareJump(x GReg, y Int, relation Cond, l Label)
-	// SetLanes sets the number of valid lanes of partial vectors. It uses mask only if [UsesVectorMasks].
-	SetLanes(lanes Int, mask VReg, temporary [2]GReg)
-	// Dot adds to each lane of sum the dot product of the four bytes of x and the four bytes of the lane in y. The bytes
-	// of x are signed if isSigned, otherwise unsigned. The bytes of y are signed.
-	Dot(x Element, y, sum VReg, isSigned bool)
-	// Permutation loads a permutation: the indices of the 32-bit words that Permute selects.
-	Permutation(indices []int, to VReg)
+	// Labels and jumps.
 
+	NewLabel() Label                                 // returns a new label
+	Bind(Label)                                      // places the label before the next instruction
+	Align(bytes int)                                 // aligns the next instruction
+	Jump(Label)                                      // jumps to the label
 	AddJump(n int64, to Int, relation Cond, l Label) // to += n, and jumps if the relation holds between to and 0
 	CountDown(counter Int, relation Cond, l Label)   // counter--, and jumps if the relation holds between counter and 0
 	JumpIfBits(mask int64, value GReg, l Label)      // jumps if any bit of the mask is set in the value
-	Load(addr Addr, to VReg, partial bool)           // if partial, lanes beyond the number of SetLanes become 0
-	LoadBytes(addr Addr, to VReg)                    // loads a signed byte for each lane, as int32
-	ShiftLeft(n int, x, to VReg)                     // shifts int32
-	ShiftRight(n int, x, to VReg)                    // shifts int32, filling with the sign bit
-	Store(from VReg, addr Addr, partial bool)        // writes memory; if partial, lanes beyond that number are not written
-	Broadcast(addr Addr, to VReg)                    // loads an element into all lanes
-	BroadcastNumber(x float64, to VReg)              // sets all lanes to a constant
-	Clear(to VReg)                                   // sets all lanes to 0
-	Copy(from, to Source)                            // copies a whole vector; from or to is a register
-	Op(op Op, x Source, y, to VReg)                  // to = the result of an operation, see Op
-	Inst(name string, operands ...Source)            // writes an instruction by its name, for this processor only
-	LoadElements(addr Addr, n int, to VReg)          // loads n adjacent elements, for FMAElement and Dot
-	FMAElement(x Element, y, sum VReg)               // sum += x * y; x is broadcast
-	FMABroadcast(addr Addr, y, sum VReg)             // sum += y * the broadcast element in memory; for 512-bit vectors
-	ToFloats(v VReg)                                 // converts the lanes of v in place, from int32 to float32
-	FMA(x Source, y, sum VReg)                       // sum += x * y, rounded once, in each lane
-	AddToIndices(n int, permutation VReg)            // adds n to all indices of a permutation
-	Permute(addr Addr, permutation, to VReg)         // loads the words of a vector that the permutation selects
-	Return()                                         // ends the function
-	Finish() (jit.Code, error)                       // returns the code
+	// CompareJump jumps if the relation holds between x and y. An Imm y is 0 to 4095, the range of arm64's CMP.
+	CompareJump(x GReg, y Int, relation Cond, l Label)
+	Return() // ends the function
+
+	// Loads, stores and copies of vectors.
+
+	Load(addr Addr, to VReg, partial bool)    // if partial, lanes beyond the number of SetLanes become 0
+	Store(from VReg, addr Addr, partial bool) // writes memory; if partial, lanes beyond that number are not written
+	// SetLanes sets the number of valid lanes of partial vectors. It uses mask only if [UsesVectorMasks].
+	SetLanes(lanes Int, mask VReg, temporary [2]GReg)
+	LoadBytes(addr Addr, to VReg)           // loads a signed byte for each lane, as int32
+	LoadElements(addr Addr, n int, to VReg) // loads n adjacent elements, for FMAElement and Dot
+	Broadcast(addr Addr, to VReg)           // loads an element into all lanes
+	BroadcastNumber(x float64, to VReg)     // sets all lanes to a constant
+	Clear(to VReg)                          // sets all lanes to 0
+	Copy(from, to Source)                   // copies a whole vector; from or to is a register
+	Prefetch(level int, addr Addr)          // prefetches the cache line into the cache of level 1 or 2
+
+	// Arithmetic of vectors.
+
+	Op(op Op, x Source, y, to VReg)      // to = the result of an operation, see Op
+	FMA(x Source, y, sum VReg)           // sum += x * y, rounded once, in each lane
+	FMAElement(x Element, y, sum VReg)   // sum += x * y; x is broadcast
+	FMABroadcast(addr Addr, y, sum VReg) // sum += y * the broadcast element in memory; for 512-bit vectors
+	ShiftLeft(n int, x, to VReg)         // shifts int32
+	ShiftRight(n int, x, to VReg)        // shifts int32, filling with the sign bit
+	ToFloats(v VReg)                     // converts the lanes of v in place, from int32 to float32
+	// Dot adds to each lane of sum the dot product of the four bytes of x and the four bytes of the lane in y. The bytes
+	// of x are signed if isSigned, otherwise unsigned. The bytes of y are signed.
+	Dot(x Element, y, sum VReg, isSigned bool)
+
+	// Permutation loads a permutation: the indices of the 32-bit words that Permute selects.
+	Permutation(indices []int, to VReg)
+	AddToIndices(n int, permutation VReg)    // adds n to all indices of a permutation
+	Permute(addr Addr, permutation, to VReg) // loads the words of a vector that the permutation selects
+
+	Inst(name string, operands ...Source) // writes an instruction by its name, for this processor only
+	Finish() (jit.Code, error)            // returns the code
 }
 
 // GReg is a general register. [Args] and the registers below [Generals] exist on all processors.

@@ -5,6 +5,22 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 // This file emits blocks, which limit the length of chains of additions and thus rounding errors. The package comment
 // in spec.go explains terms, runs and blocks.
 
+// initBlockTotals stores the initial sum as the total before the first block, and resets the accumulators to 0. The
+// initial sum is not part of the first block: which terms of an element are in the first block depends on the tile, as
+// rows may lack terms (Run.Rows), but the result must not depend on the tile.
+func (g *gen) initBlockTotals() {
+	if !g.spec.hasBlocks() {
+		return
+	}
+	for i := range g.sumCount {
+		sum := target.VReg(i)
+		g.Copy(sum, g.blockTotal(i))
+		if g.spec.InitialSum != Zero {
+			g.Clear(sum)
+		}
+	}
+}
+
 // blockedRun emits a run whose terms are divided into blocks.
 func (g *gen) blockedRun(run *Run) {
 	block := min(run.Block, run.Terms)                         // terms of a block
@@ -42,27 +58,6 @@ func (g *gen) endIteration(loop *Loop, iterationsRemaining target.ArgsWord) {
 	}
 }
 
-// blockTotal returns the address of the running total of accumulator i over the previous blocks.
-func (g *gen) blockTotal(i int) target.Addr {
-	return target.Addr{Base: blockTotalsReg, Disp: i * g.vectorBytes}
-}
-
-// initBlockTotals stores the initial sum as the total before the first block, and resets the accumulators to 0. The
-// initial sum is not part of the first block: which terms of an element are in the first block depends on the tile, as
-// rows may lack terms (Run.Rows), but the result must not depend on the tile.
-func (g *gen) initBlockTotals() {
-	if !g.spec.hasBlocks() {
-		return
-	}
-	for i := range g.sumCount {
-		sum := target.VReg(i)
-		g.Copy(sum, g.blockTotal(i))
-		if g.spec.InitialSum != Zero {
-			g.Clear(sum)
-		}
-	}
-}
-
 // endBlock adds the accumulators to the totals of the previous blocks (blockTotal), and resets the accumulators to 0.
 // If the vector operand has levels (integers of quantized elements), endLevels also multiplies by the block's scales.
 func (g *gen) endBlock() {
@@ -86,4 +81,9 @@ func (g *gen) joinBlocks() {
 	for i := range g.sumCount {
 		g.Op(target.Add, g.blockTotal(i), target.VReg(i), target.VReg(i))
 	}
+}
+
+// blockTotal returns the address of the running total of accumulator i over the previous blocks.
+func (g *gen) blockTotal(i int) target.Addr {
+	return target.Addr{Base: blockTotalsReg, Disp: i * g.vectorBytes}
 }

@@ -40,9 +40,10 @@ func (s *Spec) checkDistances() error {
 		if terms == Dynamic { // the addresses advance after each iteration, so displacements span one iteration
 			terms = s.unroll()
 		}
-		if !fitsDistance(run.In) || !fitsDistance(run.Vec) || !endFits(run.InStep, terms) ||
-			!endFits(run.VecStep, terms) ||
-			!fitsInt32(run.In-inEnd) || !fitsInt32(run.Vec-vecEnd) {
+		fits := func(first, step, previousEnd int) bool {
+			return fitsDistance(first) && endFits(step, terms) && fitsInt32(first-previousEnd)
+		}
+		if !fits(run.In, run.InStep, inEnd) || !fits(run.Vec, run.VecStep, vecEnd) {
 			return fmt.Errorf("tile: run %d is %+v: want In, Vec, the steps and step*Terms from %d to %d, up to %d "+
 				"Terms, and 32-bit distances from the end of the run before it", i, run, -maxDistance, maxDistance,
 				math.MaxInt32)

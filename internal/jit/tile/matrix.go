@@ -1,10 +1,14 @@
 package tile
 
-// This file emits products of byte matrices ([Spec.Int8Matrix]). In the k-loop, an accumulator register holds a 2x2
-// block of sums: two lanes of row i and the same lanes of row i+1, for an even i. For each vector, the register of row
-// i has lanes 0 and 1 of both rows, and the register of row i+1 lanes 2 and 3. If the number of rows is odd, the
-// registers of one more row are reserved, and its sums are not used. Outside the k-loop, each register has the four
-// lanes of one row, as in other tiles.
+// This file emits products of byte matrices ([Spec.Int8Matrix]). One instruction adds to a 2x2 block of sums: two lanes
+// of two rows. In the k-loop, the accumulators of a vector therefore have another layout than in other tiles. For the
+// rows 0 and 1, where s1[2] is the sum of row 1 in lane 2:
+//
+//	accumulator   in the k-loop             outside the k-loop
+//	of row 0      s0[0] s0[1] s1[0] s1[1]   s0[0] s0[1] s0[2] s0[3]
+//	of row 1      s0[2] s0[3] s1[2] s1[3]   s1[0] s1[1] s1[2] s1[3]
+//
+// If the number of rows is odd, accumulators are reserved for one more row, whose sums are not used.
 
 // int8MatrixTerm emits the products of one iteration of the k-loop (a term). inOffset is the offset of the term in the
 // broadcast operand.
@@ -24,7 +28,7 @@ func (g *gen) int8MatrixTerm(inOffset int) {
 	}
 }
 
-// convertSumLayout converts the accumulators from one row per register to 2x2 sums per register, or back.
+// convertSumLayout converts the accumulators from one layout to the other.
 func (g *gen) convertSumLayout() {
 	for i := 0; i < g.spec.Rows; i += 2 {
 		for vector := range g.spec.Vectors {

@@ -42,6 +42,12 @@ const (
 
 // Spec describes the code of a tile. All distances and offsets are in bytes and may be negative. Offsets in the
 // operands are relative to the operand's address for the tile. A Spec must not be modified after it was compiled.
+//
+// For example, this tile has 2 rows of 2 vectors of 16 float32. It belongs to a product of a row-major 2x100 matrix by
+// packed panels of 32 columns. The result is a row-major 2x32 matrix.
+//
+//	Spec{ElemBytes: 4, Rows: 2, Vectors: 2, In: []int{0, 400}, Out: []int{0, 128},
+//		Runs: []Run{{InStep: 4, VecStep: 128, Terms: 100}}}
 type Spec struct {
 	ElemBytes int // bytes of an element: 4 for float32, 8 for float64
 

@@ -44,6 +44,7 @@ var (
 	}, indexReduce)
 )
 
+// put applies index_put to the flattened operands.
 func put(s applier, a *putAttrs, in []*graph.Arg) *graph.Arg {
 	self, positions, source := in[0].Type(), in[1].Type(), in[2].Type()
 	s.Reject(positions.DType != tensor.Int64, "put_(): Expected a long tensor for index, but got %s",
@@ -58,6 +59,7 @@ func put(s applier, a *putAttrs, in []*graph.Arg) *graph.Arg {
 	return s.WithLayout(s.reshape(out, self.Shape...), rule.PreserveType(self))
 }
 
+// indexReduce applies scatter_reduce, with the index expanded to the shape of source.
 func indexReduce(s applier, a *indexReduceAttrs, in []*graph.Arg) *graph.Arg {
 	self, positions, source := in[0].Type(), in[1].Type(), in[2].Type()
 	dim := s.wrapDim(in[0], a.Dim)

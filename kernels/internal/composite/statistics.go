@@ -192,22 +192,9 @@ func (s applier) centredProducts(x, mean, weights, weightSum, aweights *graph.Ar
 // weights returns the product of both weights of the observations, whose number is given. If the call omits both, the
 // result is a null operand.
 func (s applier) weights(observations sym.Int, fweights, aweights *graph.Arg) *graph.Arg {
-	check := func(weight *graph.Arg, name string, isAllowed func(dtype tensor.DType) bool, dtypeName string) {
-		if weight.Kind == graph.Null {
-			return
-		}
-		weightType := weight.Type()
-		s.Reject(weightType.Rank() > 1, "cov(): expected %s to have one or fewer dimensions but got %s with %d dimensions",
-			name, name,
-			weightType.Rank())
-		s.Reject(!isAllowed(weightType.DType), "cov(): expected %s to have %s dtype but got %s with %s dtype", name,
-			dtypeName, name, weightType.DType.TorchName())
-		s.Reject(weightType.Numel().Ne(observations).Holds(),
-			"cov(): expected %s to have the same numel as there are observations in the input "+
-				"but got %v != %v", name, weightType.Numel(), observations)
-	}
-	check(fweights, "fweights", func(dtype tensor.DType) bool { return dtype.IsIntegral(false) }, "integral")
-	check(aweights, "aweights", tensor.DType.IsFloat, "floating point")
+	isInteger := func(dtype tensor.DType) bool { return dtype.IsIntegral(false) }
+	s.checkWeights(fweights, "fweights", observations, isInteger, "integral")
+	s.checkWeights(aweights, "aweights", observations, tensor.DType.IsFloat, "floating point")
 	switch {
 	case fweights.Kind == graph.Null:
 		return aweights
@@ -215,6 +202,22 @@ func (s applier) weights(observations sym.Int, fweights, aweights *graph.Arg) *g
 		return fweights
 	}
 	return s.mul(fweights, aweights)
+}
+
+// checkWeights rejects weights that are not a vector with an element for each observation, or whose dtype is not
+// allowed.
+func (s applier) checkWeights(weights *graph.Arg, name string, observations sym.Int,
+	isAllowed func(dtype tensor.DType) bool, allowed string) {
+	if weights.Kind == graph.Null {
+		return
+	}
+	weightsType := weights.Type()
+	s.Reject(weightsType.Rank() > 1, "cov(): expected %s to have one or fewer dimensions but got %s with %d dimensions",
+		name, name, weightsType.Rank())
+	s.Reject(!isAllowed(weightsType.DType), "cov(): expected %s to have %s dtype but got %s with %s dtype", name,
+		allowed, name, weightsType.DType.TorchName())
+	s.Reject(weightsType.Numel().Ne(observations).Holds(), "cov(): expected %s to have the same numel as there are "+
+		"observations in the input but got %v != %v", name, weightsType.Numel(), observations)
 }
 
 func corrcoef(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {

@@ -116,7 +116,7 @@ func TestConvLarge(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := tensor.Empty(m)
-			kerneltest.FillProduct(r, x)
+			kerneltest.FillRandom(r, x)
 			in := []*tensor.Tensor{x, kerneltest.RandomOperand(r, tensor.Float32, s.o, s.c/s.groups, s.k, s.k),
 				kerneltest.RandomOperand(r, tensor.Float32, s.o)}
 			at := graph.Attrs{"stride": s.stride, "padding": s.pad, "groups": s.groups}

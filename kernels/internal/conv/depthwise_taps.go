@@ -9,10 +9,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxTaps is the maximum number of taps of one loop. Each tap has two operands, its input and its weight. The result
-// and the initial value are two more.
-const maxTaps = (expr.MaxOperands - 2) / 2
-
 // tapSum computes rows of a depthwise convolution by compiled loops. A tap is an element of the window. A result is
 // bias + x0*w0 + x1*w1 + ..., summed by fused multiply-adds in the order of the taps. If there are more taps than a
 // loop has operands, several loops run one after another, and each loop adds to the result of the previous loop. The
@@ -26,42 +22,6 @@ type tapSum struct {
 type tapPart struct {
 	loop       *loops.Loop
 	first, end int
-}
-
-// rowStream is an operand of a loop: a sequence of rows with a constant stride, in bytes.
-type rowStream struct {
-	ptr       unsafe.Pointer // address of the first row
-	rowStride int
-}
-
-// tapRun is the state of a worker that runs a tapSum. It is released at the end of each chunk.
-type tapRun struct {
-	loops.State
-	inputs, weights []rowStream // inputs and weights by tap
-	ptrs            [expr.MaxOperands]unsafe.Pointer
-	strides         [expr.MaxOperands]int
-	operandCount    int // number of operands in ptrs and strides
-}
-
-// release removes the addresses of a chunk, so that the worker does not keep its memory alive.
-func (r *tapRun) release() {
-	clear(r.inputs)
-	clear(r.weights)
-	clear(r.ptrs[:])
-	r.State.Release()
-}
-
-// reserve sets the length of inputs and weights to the number of taps.
-func (r *tapRun) reserve(taps int) {
-	if cap(r.inputs) < taps {
-		r.inputs, r.weights = make([]rowStream, taps), make([]rowStream, taps)
-	}
-	r.inputs, r.weights = r.inputs[:taps], r.weights[:taps]
-}
-
-// hasTapCode reports whether sums of a dtype are compiled to machine code.
-func hasTapCode(dtype tensor.DType) bool {
-	return loops.CodeAvailable() && (dtype == tensor.Float32 || dtype == tensor.Float64)
 }
 
 // newTapSum compiles the loops of a sum. It returns nil if there is no machine code. If isUniform is set, all elements
@@ -84,6 +44,15 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, isUniform bool) (*tapSum, 
 		sum.parts = append(sum.parts, part)
 	}
 	return sum, nil
+}
+
+// maxTaps is the maximum number of taps of one loop. Each tap has two operands, its input and its weight. The result
+// and the initial value are two more.
+const maxTaps = (expr.MaxOperands - 2) / 2
+
+// hasTapCode reports whether sums of a dtype are compiled to machine code.
+func hasTapCode(dtype tensor.DType) bool {
+	return loops.CodeAvailable() && (dtype == tensor.Float32 || dtype == tensor.Float64)
 }
 
 // tapLoop returns the loop over a row. Its operands are the initial value of the sum (if hasStart is set), the input
@@ -141,8 +110,39 @@ func (t *tapSum) run(worker *tapRun, out, bias rowStream, rowLen, rows int) {
 	}
 }
 
+// rowStream is an operand of a loop: a sequence of rows with a constant stride, in bytes.
+type rowStream struct {
+	ptr       unsafe.Pointer // address of the first row
+	rowStride int
+}
+
+// tapRun is the state of a worker that runs a tapSum. It is released at the end of each chunk.
+type tapRun struct {
+	loops.State
+	inputs, weights []rowStream // inputs and weights by tap
+	ptrs            [expr.MaxOperands]unsafe.Pointer
+	strides         [expr.MaxOperands]int
+	operandCount    int // number of operands in ptrs and strides
+}
+
 // addOperand adds an operand of the loop.
 func (r *tapRun) addOperand(s rowStream) {
 	r.ptrs[r.operandCount], r.strides[r.operandCount] = s.ptr, s.rowStride
 	r.operandCount++
+}
+
+// reserve sets the length of inputs and weights to the number of taps.
+func (r *tapRun) reserve(taps int) {
+	if cap(r.inputs) < taps {
+		r.inputs, r.weights = make([]rowStream, taps), make([]rowStream, taps)
+	}
+	r.inputs, r.weights = r.inputs[:taps], r.weights[:taps]
+}
+
+// release removes the addresses of a chunk, so that the worker does not keep its memory alive.
+func (r *tapRun) release() {
+	clear(r.inputs)
+	clear(r.weights)
+	clear(r.ptrs[:])
+	r.State.Release()
 }

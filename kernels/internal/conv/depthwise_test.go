@@ -78,7 +78,7 @@ func TestDepthwiseTiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := tensor.Empty(m)
-			kerneltest.FillProduct(r, x)
+			kerneltest.FillRandom(r, x)
 			in := []*tensor.Tensor{x, kerneltest.RandomOperand(r, tensor.Float32, s.c, 1, s.kh, s.kw),
 				kerneltest.RandomOperand(r, tensor.Float32, s.c)}
 			checkDepthwise(t, "conv2d", graph.Attrs{"stride": s.stride, "padding": s.pad, "dilation": s.dilation,
@@ -140,7 +140,7 @@ func TestDepthwiseBits(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := tensor.Empty(m)
-			kerneltest.FillProduct(r, x)
+			kerneltest.FillRandom(r, x)
 			p, err := kerneltest.NewProductCall("conv2d", graph.Attrs{"stride": s.stride, "padding": s.pad,
 				"dilation": s.dilation, "groups": s.c}, []*tensor.Tensor{x, kerneltest.RandomOperand(r, d, s.c, 1, s.k, s.k),
 				kerneltest.RandomOperand(r, d, s.c)}, 1)

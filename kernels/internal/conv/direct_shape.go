@@ -3,11 +3,9 @@ package conv
 import (
 	"math"
 
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -55,6 +53,51 @@ const (
 	cachedPanelBytes = 32 << 10
 )
 
+// newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums. With
+// fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
+func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directShape {
+	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
+	shape := directShape{byPlanes: byPlanes, loopsOverDepth: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
+		elemsPerLoad: tile.ElementsPerLoad(machine.HostFeatures(), dtype.Size())}
+	pixels := shape.setTiling(conv)
+	hasManyRegisters := registers > 16 // more than AVX2 has
+	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes)
+	shape.vectors = min(2, groupVectors)
+	switch {
+	case groupVectors == 3 && hasManyRegisters:
+		shape.vectors = 3
+	case pixels >= shortRowPixels && hasManyRegisters:
+		shape.vectors = shape.bestVectors(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
+	case pixels <= 2:
+		shape.vectors = min(groupVectors, registers/4)
+	case pixels < shortRowPixels:
+		shape.vectors = min(groupVectors, 4, registers/4-1)
+	}
+	if conv.phase != nil && conv.phase.vectors > 0 {
+		shape.vectors = conv.phase.vectors
+	}
+	shape.rows = shape.maxRows(shape.vectors, registers)
+	return shape
+}
+
+// setTiling sets the tiling. It returns the number of output pixels that are divided into tiles together.
+func (shape *directShape) setTiling(conv *convShape) (pixels int) {
+	imagePixels := conv.h.Results * conv.w.Results
+	switch {
+	case conv.isPointwise() && conv.phase == nil:
+		shape.tiling, pixels = pointwiseTiling, conv.pixelsOut()
+		if !shape.byPlanes {
+			pixels *= conv.batch
+		}
+		return pixels
+	case !shape.loopsOverDepth && conv.w.Results <= shortRowPixels && imagePixels <= smallImagePixels:
+		shape.tiling = smallImageTiling
+		return imagePixels
+	}
+	shape.tiling = rowTiling
+	return conv.w.Results
+}
+
 // blockChannels returns the number of output channels of a tile.
 func (shape *directShape) blockChannels() int { return shape.vectors * shape.lanes }
 
@@ -68,42 +111,6 @@ func (shape *directShape) windowLoop() (loop int) {
 		loop++
 	}
 	return loop
-}
-
-// newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums. With
-// fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
-func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directShape {
-	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
-	shape := directShape{byPlanes: byPlanes, loopsOverDepth: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
-		elemsPerLoad: tile.ElementsPerLoad(machine.HostFeatures(), dtype.Size())}
-	const avx2Registers = 16 // registers of AVX2
-	pixels := conv.w.Results // output pixels that are divided into tiles together
-	switch {
-	case conv.isPointwise() && conv.phase == nil:
-		shape.tiling, pixels = pointwiseTiling, conv.pixelsOut()
-		if !byPlanes {
-			pixels *= conv.batch
-		}
-	case !shape.loopsOverDepth && conv.w.Results <= shortRowPixels && conv.h.Results*conv.w.Results <= smallImagePixels:
-		shape.tiling, pixels = smallImageTiling, conv.h.Results*conv.w.Results
-	}
-	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes)
-	shape.vectors = min(2, groupVectors)
-	switch {
-	case groupVectors == 3 && registers > avx2Registers:
-		shape.vectors = 3
-	case pixels >= shortRowPixels && registers > avx2Registers:
-		shape.vectors = shape.bestVectors(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
-	case pixels <= 2:
-		shape.vectors = min(groupVectors, registers/4)
-	case pixels < shortRowPixels:
-		shape.vectors = min(groupVectors, 4, registers/4-1)
-	}
-	if conv.phase != nil && conv.phase.vectors > 0 {
-		shape.vectors = conv.phase.vectors
-	}
-	shape.rows = shape.maxRows(shape.vectors, registers)
-	return shape
 }
 
 // maxRows returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors of
@@ -156,6 +163,9 @@ func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPan
 	return best
 }
 
+// sumLatency is the latency of a multiply-add, in cycles.
+const sumLatency = 4
+
 // pieces is a division of total into count pieces, the longer pieces first. The sizes of pieces differ by at most 1:
 // {total: 56, count: 5} has the sizes 12, 11, 11, 11 and 11. count is 0 if total is 0.
 type pieces struct{ total, count int }
@@ -186,84 +196,3 @@ func (p pieces) kinds() (list []pieces) {
 	}
 	return append(list, pieces{total: (p.count - longerCount) * shortSize, count: p.count - longerCount})
 }
-
-// The rates of direct convolution, by their names in machine profiles.
-const (
-	rateDirectTaps     = "direct.taps"  // a multiply-add of float32, in full tiles
-	rateDirectElements = "direct.bytes" // the dot product of an element of bytes or words
-	rateDirectStart    = "direct.begin" // start of a direct convolution
-	rateDirectTiles    = "direct.tiles" // start and store of a tile
-)
-
-// directWork adds the work of a direct convolution. rate is the name of the rate of its multiply-adds. A tile with few
-// sums waits for previous multiply-adds or for loads. It is counted as a larger tile that takes the same time.
-func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
-	if !byPlanes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
-		s.groupWork(work, dtype)
-		return
-	}
-	multiply.ReclassifyStores(work, s.call)
-	multiply.ReclassifyPanels(work, s.call, 1, s.batch*s.pixelsOut())
-	work.AddUnoverlapped(rateDirectStart, 1)
-	if !s.call.IsConstant(1) {
-		work.AddUnits(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
-	}
-	s.tileWork(work, rate, dtype, byPlanes)
-}
-
-// tileWork adds the work of the register tiles of a direct convolution.
-func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
-	shape := newDirectShape(s, dtype, byPlanes)
-	groups, images := float64(s.groups), s.batch
-	var tiles, cycles float64
-	switch pixels := s.pixelsOut(); shape.tiling {
-	case pointwiseTiling:
-		if !byPlanes {
-			images, pixels = 1, s.batch*pixels
-		}
-		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), 1)
-	case smallImageTiling:
-		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), s.meanTaps())
-	case rowTiling:
-		tiles, cycles = s.tileCycles(&shape, splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()),
-			s.meanTaps())
-	}
-	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // small planes share a page
-	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
-		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
-	}
-	work.AddUnits(rate, 2*cycles*float64(shape.lanes*dtype.Size()/4)) // the rate is for lanes of 4 bytes
-	work.AddUnits(rateDirectTiles, tiles)
-	work.Flops += float64(2 * float64(s.batch*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
-}
-
-// tileCycles returns the number of tiles, and of the cycles of their multiply-adds, for a division into tiles that
-// occurs `repetitions` times. taps is the mean number of taps per result. A cycle executes two multiply-adds of
-// vectors.
-func (s *convShape) tileCycles(shape *directShape, division pieces, repetitions, taps float64) (tiles, cycles float64) {
-	wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
-	for _, kind := range division.kinds() {
-		rows := kind.total / kind.count
-		addBlocks := func(blocks, channels int) {
-			vectors := kit.DivUp(channels, shape.lanes)
-			tileCount := float64(repetitions * float64(kind.count*blocks))
-			tiles += tileCount
-			cycles += float64(tileCount * taps * float64(s.inPerGroup) *
-				max(float64(rows*vectors)/2, float64(rows+vectors)/2, sumLatency))
-		}
-		addBlocks(wholeBlocks, shape.blockChannels())
-		addBlocks(min(lastChannels, 1), lastChannels)
-	}
-	return tiles, cycles
-}
-
-// sumLatency is the latency of a multiply-add, in cycles (see tileCycles).
-const sumLatency = 4
-
-// The TLB of a core holds tlbPages pages of pageBytes, and a miss takes pageMissCycles. A tile reads a row of every
-// plane, so the pages of many planes exceed the TLB.
-const (
-	pageBytes      = 4096
-	tlbPages       = 112
-	pageMissCycles = 6
-)

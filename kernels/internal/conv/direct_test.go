@@ -111,7 +111,7 @@ func TestDirect(t *testing.T) {
 // check compares an implementation with the definition, with operands at the beginning or at the end of accessible
 // memory.
 func (d *directCase) check(t *testing.T, r *rand.Rand, dtype tensor.DType, name string, mem [4][]byte, end bool) bool {
-	out, in := d.run(t, dtype, name, mem, end, func(v *tensor.Tensor) { kerneltest.FillProduct(r, v) })
+	out, in := d.run(t, dtype, name, mem, end, func(v *tensor.Tensor) { kerneltest.FillRandom(r, v) })
 	if out == nil {
 		return false
 	}
@@ -232,7 +232,7 @@ func TestDirectSumsOfBorders(t *testing.T) {
 		whole.ph, whole.pw, whole.ph1, whole.pw1 = 0, 0, 0, 0
 		for _, name := range []string{"direct_nhwc", "direct_planes"} {
 			r := rand.New(rand.NewPCG(25, 26))
-			got, in := d.run(t, tensor.Float32, name, mem, true, func(v *tensor.Tensor) { kerneltest.FillProduct(r, v) })
+			got, in := d.run(t, tensor.Float32, name, mem, true, func(v *tensor.Tensor) { kerneltest.FillRandom(r, v) })
 			i := -1
 			want, _ := whole.run(t, tensor.Float32, name, mem, true, func(v *tensor.Tensor) {
 				if i++; i > 0 {

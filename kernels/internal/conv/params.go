@@ -42,13 +42,6 @@ func newConvParams(call *graph.Call, dims int, stride []int, padding graph.IntsO
 	return params
 }
 
-// convolution describes a convolution op over dims spatial dimensions.
-type convolution struct {
-	name   string
-	dims   int
-	params func(c *graph.Call) convParams // returns the attributes of a call
-}
-
 // perDim repeats a single number n times, as PyTorch does for int[2]. It returns other lists unchanged.
 func perDim[T any](list []T, n int) []T {
 	if len(list) != 1 {
@@ -61,25 +54,33 @@ func perDim[T any](list []T, n int) []T {
 	return out
 }
 
-// tapPair is a product along one dimension: the index of an input element, and the index of the tap that multiplies it.
-type tapPair struct{ element, tap int }
+// convolution describes a convolution op over dims spatial dimensions.
+type convolution struct {
+	name   string
+	dims   int
+	params func(c *graph.Call) convParams // returns the attributes of a call
+}
 
-// addProducts adds the products of one element of the result to a sum. pairs[d][i] lists the products along dimension d
-// for index i of the result, where d counts the last len(pairs) dimensions of input and weight. result is the index of
-// the element in these dimensions. inputStart and weightStart are the storage indices of the first element of a channel
-// of the input and of the first tap of a window.
-func addProducts(sum *kit.Accumulator, input, weight *kit.ProductOperand, inputStart, weightStart int,
-	pairs [][][]tapPair, result []int) {
-	dims := len(pairs)
-	inputStride, weightStride := input.Strides[input.Rank()-dims], weight.Strides[weight.Rank()-dims]
-	for _, pair := range pairs[0][result[0]] {
-		inputIndex, weightIndex := inputStart+pair.element*inputStride, weightStart+pair.tap*weightStride
-		if dims == 1 {
-			sum.AddProductAt(input, inputIndex, weight, weightIndex)
-		} else {
-			addProducts(sum, input, weight, inputIndex, weightIndex, pairs[1:], result[1:])
-		}
+// ref is the reference implementation (see the function reference).
+func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	resultType, err := op.result(c)
+	if err != nil {
+		return nil, err
 	}
+	meta, params, weightShape := kit.KnownMeta(resultType), op.params(c), in[1].Shape
+	inPerGroup, outPerGroup := weightShape[1], weightShape[0]/params.groups
+	axes := newAxes(in[0].Shape, meta.Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding),
+		params.dilation)
+	return reference(meta, in, inPerGroup, axes, func(a *geometry.Axis) [][]tapPair {
+		pairs := make([][]tapPair, a.Results)
+		for o := range pairs {
+			first, end := a.TapsOf(o)
+			for k := first; k < end; k++ {
+				pairs[o] = append(pairs[o], tapPair{a.Position(o, k), k})
+			}
+		}
+		return pairs
+	}, func(o, k int) (channel, row, column int) { return o/outPerGroup*inPerGroup + k, o, k })
 }
 
 // reference computes a result with the given meta. Each element is a sum of products over inPerGroup input channels,
@@ -118,26 +119,25 @@ func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geo
 	return []*tensor.Tensor{out}, nil
 }
 
-// ref is the reference implementation (see the function reference).
-func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	resultType, err := op.result(c)
-	if err != nil {
-		return nil, err
-	}
-	meta, params, weightShape := kit.KnownMeta(resultType), op.params(c), in[1].Shape
-	inPerGroup, outPerGroup := weightShape[1], weightShape[0]/params.groups
-	axes := newAxes(in[0].Shape, meta.Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding),
-		params.dilation)
-	return reference(meta, in, inPerGroup, axes, func(a *geometry.Axis) [][]tapPair {
-		pairs := make([][]tapPair, a.Results)
-		for o := range pairs {
-			first, end := a.TapsOf(o)
-			for k := first; k < end; k++ {
-				pairs[o] = append(pairs[o], tapPair{a.Position(o, k), k})
-			}
+// tapPair is a product along one dimension: the index of an input element, and the index of the tap that multiplies it.
+type tapPair struct{ element, tap int }
+
+// addProducts adds the products of one element of the result to a sum. pairs[d][i] lists the products along dimension d
+// for index i of the result, where d counts the last len(pairs) dimensions of input and weight. result is the index of
+// the element in these dimensions. inputStart and weightStart are the storage indices of the first element of a channel
+// of the input and of the first tap of a window.
+func addProducts(sum *kit.Accumulator, input, weight *kit.ProductOperand, inputStart, weightStart int,
+	pairs [][][]tapPair, result []int) {
+	dims := len(pairs)
+	inputStride, weightStride := input.Strides[input.Rank()-dims], weight.Strides[weight.Rank()-dims]
+	for _, pair := range pairs[0][result[0]] {
+		inputIndex, weightIndex := inputStart+pair.element*inputStride, weightStart+pair.tap*weightStride
+		if dims == 1 {
+			sum.AddProductAt(input, inputIndex, weight, weightIndex)
+		} else {
+			addProducts(sum, input, weight, inputIndex, weightIndex, pairs[1:], result[1:])
 		}
-		return pairs
-	}, func(o, k int) (channel, row, column int) { return o/outPerGroup*inPerGroup + k, o, k })
+	}
 }
 
 // maxProductBytes bounds the intermediate results, in bytes. They are the products of a transposed convolution before

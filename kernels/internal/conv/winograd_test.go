@@ -35,7 +35,7 @@ func channelsLast(r *rand.Rand, n, c, h, w int) *tensor.Tensor {
 	m := tensor.Meta{DType: tensor.Float32, Shape: []int{n, c, h, w},
 		Strides: []int{height * width * channels, 1, width * channels, channels}, Offset: r.IntN(3)}
 	x := tensor.Empty(m)
-	kerneltest.FillProduct(r, x)
+	kerneltest.FillRandom(r, x)
 	return x
 }
 

@@ -3,6 +3,7 @@ package conv
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -23,6 +24,11 @@ const (
 	rateGoChannelsMAC    = "depthwise.lanes"  // a multiply-add in Go, along channels
 	rateBytesInstruction = "depthwise.bytes"  // an instruction of a tile of bytes
 	rateSpreadAdd        = "spread.add"       // a product of a transposed convolution that is added to the result
+
+	rateDirectTaps     = "direct.taps"  // a multiply-add of float32, in full tiles
+	rateDirectElements = "direct.bytes" // the dot product of an element of bytes or words
+	rateDirectStart    = "direct.begin" // start of a direct convolution
+	rateDirectTiles    = "direct.tiles" // start and store of a tile
 )
 
 // multiResultCost is a factor for the time of multiply-adds in Go by pixels, if an input channel has several output
@@ -158,3 +164,73 @@ func pixelRun(conv *convShape) (runLength int, isWholeRow bool) {
 	}
 	return conv.inPerGroup, false
 }
+
+// directWork adds the work of a direct convolution. rate is the name of the rate of its multiply-adds. A tile with few
+// sums waits for previous multiply-adds or for loads. It is counted as a larger tile that takes the same time.
+func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
+	if !byPlanes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
+		s.groupWork(work, dtype)
+		return
+	}
+	multiply.ReclassifyStores(work, s.call)
+	multiply.ReclassifyPanels(work, s.call, 1, s.batch*s.pixelsOut())
+	work.AddUnoverlapped(rateDirectStart, 1)
+	if !s.call.IsConstant(1) {
+		work.AddUnits(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
+	}
+	s.tileWork(work, rate, dtype, byPlanes)
+}
+
+// tileWork adds the work of the register tiles of a direct convolution.
+func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
+	shape := newDirectShape(s, dtype, byPlanes)
+	groups, images := float64(s.groups), s.batch
+	var tiles, cycles float64
+	switch pixels := s.pixelsOut(); shape.tiling {
+	case pointwiseTiling:
+		if !byPlanes {
+			images, pixels = 1, s.batch*pixels
+		}
+		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), 1)
+	case smallImageTiling:
+		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), s.meanTaps())
+	case rowTiling:
+		tiles, cycles = s.tileCycles(&shape, splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()),
+			s.meanTaps())
+	}
+	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // small planes share a page
+	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
+		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
+	}
+	work.AddUnits(rate, 2*cycles*float64(shape.lanes*dtype.Size()/4)) // the rate is for lanes of 4 bytes
+	work.AddUnits(rateDirectTiles, tiles)
+	work.Flops += float64(2 * float64(s.batch*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
+}
+
+// tileCycles returns the number of tiles, and of the cycles of their multiply-adds, for a division into tiles that
+// occurs `repetitions` times. taps is the mean number of taps per result. A cycle executes two multiply-adds of
+// vectors.
+func (s *convShape) tileCycles(shape *directShape, division pieces, repetitions, taps float64) (tiles, cycles float64) {
+	wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
+	for _, kind := range division.kinds() {
+		rows := kind.total / kind.count
+		addBlocks := func(blocks, channels int) {
+			vectors := kit.DivUp(channels, shape.lanes)
+			tileCount := float64(repetitions * float64(kind.count*blocks))
+			tiles += tileCount
+			cycles += float64(tileCount * taps * float64(s.inPerGroup) *
+				max(float64(rows*vectors)/2, float64(rows+vectors)/2, sumLatency))
+		}
+		addBlocks(wholeBlocks, shape.blockChannels())
+		addBlocks(min(lastChannels, 1), lastChannels)
+	}
+	return tiles, cycles
+}
+
+// The TLB of a core holds tlbPages pages of pageBytes, and a miss takes pageMissCycles. A tile reads a row of every
+// plane, so the pages of many planes exceed the TLB.
+const (
+	pageBytes      = 4096
+	tlbPages       = 112
+	pageMissCycles = 6
+)

@@ -59,35 +59,44 @@ func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
 	if isInDType(call, dtype) {
 		return call
 	}
-	convert := func(meta tensor.Meta) tensor.Meta {
-		if meta.DType == dtype || meta.DType == tensor.Invalid {
-			return meta
-		}
-		return DenseAs(meta, dtype)
-	}
 	result := &graph.Call{Attrs: call.Attrs, Impl: call.Impl, Walk: call.Walk, Epilogue: call.Epilogue}
 	for _, meta := range call.Out {
-		result.Out = append(result.Out, convert(meta))
+		result.Out = append(result.Out, metaInDType(meta, dtype))
 	}
 	for _, arg := range call.In {
-		// A Value of this dtype is not copied: when its constant is dropped later, a copy of the Value would keep the
-		// constant alive.
-		if arg.Kind == graph.TensorArg && (arg.Value.Packed != nil || convert(arg.Value.Meta).DType != arg.Value.Meta.DType) {
-			value := *arg.Value
-			if packed := value.Packed; packed != nil {
-				converted := *packed
-				converted.Meta = convert(packed.Meta)
-				converted.Type = converted.Meta.Type()
-				value.Packed = &converted
-			} else {
-				value.SetMeta(convert(value.Meta))
-				value.Const = nil // the kernel reads the copy
-			}
-			arg.Value = &value
+		if arg.Kind == graph.TensorArg {
+			arg.Value = valueInDType(arg.Value, dtype)
 		}
 		result.In = append(result.In, arg)
 	}
 	return result
+}
+
+// valueInDType returns the operand for a call in a dtype: a copy of v with another meta, or v itself if it has this
+// dtype. It is not copied then, because a copy would keep the constant of v alive after v has dropped it.
+func valueInDType(v *graph.Value, dtype tensor.DType) *graph.Value {
+	if v.Packed == nil && metaInDType(v.Meta, dtype).DType == v.Meta.DType {
+		return v
+	}
+	value := *v
+	if packed := value.Packed; packed != nil {
+		converted := *packed
+		converted.Meta = metaInDType(packed.Meta, dtype)
+		converted.Type = converted.Meta.Type()
+		value.Packed = &converted
+	} else {
+		value.SetMeta(metaInDType(value.Meta, dtype))
+		value.Const = nil // the kernel reads the copy
+	}
+	return &value
+}
+
+// metaInDType returns a meta in a dtype: it is unchanged if it has this dtype or belongs to an omitted operand.
+func metaInDType(meta tensor.Meta, dtype tensor.DType) tensor.Meta {
+	if meta.DType == dtype || meta.DType == tensor.Invalid {
+		return meta
+	}
+	return DenseAs(meta, dtype)
 }
 
 // isInDType reports whether the results and the operands of a call have a dtype. For a packed operand, it checks the

@@ -25,6 +25,18 @@ type Job struct {
 	Fill *tensor.Tensor
 }
 
+// Reversed returns the job, except that Src is read in reverse along the given dimensions, which must be distinct.
+func (j Job) Reversed(dims ...int) Job {
+	j.reversedDims = slices.Clone(j.reversedDims)
+	for _, dim := range dims {
+		if size := j.Src.Meta.Shape[dim]; size > 1 {
+			j.Src = j.Src.Shifted((size-1)*j.Src.Meta.Strides[dim]*j.Src.Meta.DType.Size(), j.Src.Meta)
+			j.reversedDims = append(j.reversedDims, dim)
+		}
+	}
+	return j
+}
+
 // copyPlan is a prepared Job. Its units of work are the tiles of [strided.Copy]: parts of the copy with equal numbers
 // of elements.
 type copyPlan struct {
@@ -101,6 +113,9 @@ func Phase(jobs ...Job) (phase graph.Phase, workerBytes int) {
 	}}, workerBytes
 }
 
+// maxCopyChunks bounds the number of chunks of a phase. Huge copies have larger chunks.
+const maxCopyChunks = 1 << 14
+
 // equalPartsPhase returns a phase in which each chunk copies an equal part of every plan. If the step that wrote an
 // operand was divided in the same way, a worker copies the part of the operand that is in its cache.
 func equalPartsPhase(plans []*copyPlan, chunks int) graph.Phase {
@@ -124,9 +139,6 @@ func equalPartsPhase(plans []*copyPlan, chunks int) graph.Phase {
 // tilePosition identifies a tile by the index of its plan and its index in the plan. The index in the plan may be the
 // number of tiles, which is the end of the plan.
 type tilePosition struct{ plan, tile int }
-
-// maxCopyChunks bounds the number of chunks of a phase. Huge copies have larger chunks.
-const maxCopyChunks = 1 << 14
 
 // cutCopies returns the tiles at which chunks start, followed by the end of the last chunk. division divides the
 // elements of all plans, one plan after another, into chunks. A chunk starts at the tile boundary that is nearest to
@@ -180,16 +192,4 @@ func RowMajorKernel(dst, src kit.Buffer) *graph.Kernel {
 	copyOut, outBytes := Phase(Job{Dst: dst, Src: intermediate})
 	return &graph.Kernel{Phases: []graph.Phase{copyIn, copyOut}, WorkerScratch: max(inBytes, outBytes),
 		Scratch: intermediate.Meta.Bytes()}
-}
-
-// Reversed returns the job, except that Src is read in reverse along the given dimensions, which must be distinct.
-func (j Job) Reversed(dims ...int) Job {
-	j.reversedDims = slices.Clone(j.reversedDims)
-	for _, dim := range dims {
-		if size := j.Src.Meta.Shape[dim]; size > 1 {
-			j.Src = j.Src.Shifted((size-1)*j.Src.Meta.Strides[dim]*j.Src.Meta.DType.Size(), j.Src.Meta)
-			j.reversedDims = append(j.reversedDims, dim)
-		}
-	}
-	return j
 }

@@ -12,7 +12,14 @@ import (
 
 // KernelBuilder builds a kernel from parts that run one after another. A part is a phase of copies into the layout and
 // dtype that loops need, the kernel of another op, or phases of the op itself. Intermediate values are in scratch
-// memory of the run.
+// memory of the run. A kernel that uses the kernel of argmax, for example, is built by
+//
+//	builder := NewKernelBuilder(call)
+//	x := builder.ToRowMajor(builder.Operand(0), tensor.Float32) // adds copies if the operand has another layout
+//	positions := builder.NewScratch(tensor.Int64, rows)
+//	builder.AddCall(argmax, attrs, []kit.Buffer{positions}, x)
+//	builder.AddPhases(NoScratch, NoScratch, []kit.Buffer{builder.Result(0, tensor.Float32), positions}, phase)
+//	return builder.Kernel()
 //
 // Ops use a KernelBuilder instead of Decompose if the nodes of a decomposition would access memory more often, or would
 // round intermediate values to the dtypes of the nodes' results.

@@ -9,7 +9,8 @@ import (
 )
 
 // Span maps consecutive indices of an output dimension to indices of the operand. For i from 0 to Count-1, index
-// OutStart + i of the output reads index InStart + i*InStep. InStep is 1, -1 or 0.
+// OutStart + i of the output reads index InStart + i*InStep. InStep is 1, -1 or 0. For example, Span{1, 3, 5, -1}
+// copies in[5], in[4] and in[3] to out[1], out[2] and out[3].
 type Span struct{ OutStart, Count, InStart, InStep int }
 
 // SpanKernel returns a kernel that copies src to dst by spans. spans[dim] covers dimension dim of dst without overlap.

@@ -88,9 +88,9 @@ func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
 func addTransposeCost(work *graph.Work, transposition strided.Transposition, elements float64) {
 	work.AddUnits(RateTile, float64(transposition.Tiles))
 	switch transposition.Method {
-	case strided.Interleaved:
+	case strided.ByInterleaving:
 		work.AddUnits(RateInterleaved, elements)
-	case strided.Elementwise:
+	case strided.ByElement:
 		work.AddUnits(RateElementwise, elements)
 		if transposition.LineRewrites > 0 {
 			work.AddUnits(RateLineRewrite, float64(transposition.LineRewrites))

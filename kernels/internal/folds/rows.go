@@ -92,18 +92,20 @@ func sumExpression(dtype tensor.DType, divisor float64) func(b *expr.Builder, te
 		case dtype.IsIntegral(true):
 			return []Number{Real(Total(builder, builder.Convert(tensor.Int64, terms.Re)))}
 		}
-		mean := func(v expr.Value) expr.Value {
-			if v == expr.None {
-				return v
-			}
-			total := Total(builder, InFloat64(builder, v))
-			if divisor == 1 { // a sum, not a mean
-				return total
-			}
-			return builder.Emit(expr.Div, total, builder.Const(tensor.Float64, divisor))
-		}
-		return []Number{{mean(terms.Re), mean(terms.Im)}}
+		return []Number{{sumOrMean(builder, terms.Re, divisor), sumOrMean(builder, terms.Im, divisor)}}
 	}
+}
+
+// sumOrMean returns the sum of a float over the row, divided by the divisor. It returns None for None.
+func sumOrMean(builder *expr.Builder, v expr.Value, divisor float64) expr.Value {
+	if v == expr.None {
+		return v
+	}
+	total := Total(builder, InFloat64(builder, v))
+	if divisor == 1 { // a sum, not a mean
+		return total
+	}
+	return builder.Emit(expr.Div, total, builder.Const(tensor.Float64, divisor))
 }
 
 // maxFloat32Sum is the maximum number of exponentials that are summed in float32. A row of this length is summed as

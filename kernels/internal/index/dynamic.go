@@ -135,20 +135,12 @@ func countTrue(ctx context.Context, flags []bool) int {
 
 // pickSlices returns a row-major tensor of the slices of self at the given indices along dim.
 func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, indices []int) (*tensor.Tensor, error) {
+	if self.Rank() == 1 {
+		return pickElements(ctx, self, indices), nil
+	}
 	shape := slices.Clone(self.Shape)
 	shape[dim] = len(indices)
 	out := tensor.Zeros(self.DType, shape...)
-	if self.Rank() == 1 && len(indices) > 0 {
-		size, step := self.DType.Size(), kit.ByteStride(self.Meta, 0)
-		offsets := kit.NewInts[int](min(kit.CheckEvery, len(indices)))
-		kit.ForEachBlock(ctx, len(indices), func(begin, end int) {
-			for k, i := range indices[begin:end] {
-				offsets[k] = i * step
-			}
-			kit.GatherLoops[size](unsafe.Add(out.Pointer(), begin*size), self.Pointer(), size, offsets[:end-begin])
-		})
-		return out, nil
-	}
 	dense := self
 	if !self.IsContiguous() {
 		dense = kit.CopyTo(ctx, self, tensor.New(self.DType, self.Shape...))
@@ -172,6 +164,20 @@ func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, indices []int
 		}
 	}
 	return out, nil
+}
+
+// pickElements is pickSlices for a vector.
+func pickElements(ctx context.Context, self *tensor.Tensor, indices []int) *tensor.Tensor {
+	out := tensor.Zeros(self.DType, len(indices))
+	size, step := self.DType.Size(), kit.ByteStride(self.Meta, 0)
+	offsets := kit.NewInts[int](min(kit.CheckEvery, len(indices)))
+	kit.ForEachBlock(ctx, len(indices), func(begin, end int) {
+		for k, i := range indices[begin:end] {
+			offsets[k] = i * step
+		}
+		kit.GatherLoops[size](unsafe.Add(out.Pointer(), begin*size), self.Pointer(), size, offsets[:end-begin])
+	})
+	return out
 }
 
 // int64Vector returns the elements as a tensor.

@@ -12,13 +12,148 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// GatherND is ONNX's GatherND; PyTorch has no equivalent.
+var GatherND = kit.Define[*gatherNDAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "gather_nd",
+		Doc: "Takes elements or slices of self by tuples of indices: `indices` [..., k] give [..., rest], where a " +
+			"tuple indexes the first k dimensions of self after the batch dimensions, and rest are the sizes of " +
+			"its other dimensions. A negative index counts from the end.",
+		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: tupleIndexBound}},
+		Infer:  inferGatherND,
+		Ref:    refGatherND,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}},
+			{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
+	},
+	Facts:     graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true},
+	Lowerings: graph.Lowerings{Compile: compileGatherND},
+})
+
+// inferGatherND checks a call. The result is row-major.
+func inferGatherND(c *graph.Call) ([]graph.Result, error) {
+	shape, _, err := tupleWalkShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[*gatherNDAttrs](c).BatchDims)
+	if err != nil {
+		return nil, err
+	}
+	resultType, err := kit.FreshType(c.Type(0).DType, shape)
+	return c.NewResult(resultType), err
+}
+
+// refGatherND is the reference implementation of gather_nd.
+func refGatherND(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	tuples, err := newTupleWalk("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[*gatherNDAttrs](c).BatchDims)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(in[0].DType, tuples.shape...)
+	kit.EachIndex(tuples.shape, func(coords []int) {
+		source, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
+		if indexErr != nil {
+			err = cmp.Or(err, indexErr)
+			return
+		}
+		out.Set(in[0].At(source...), coords...)
+	})
+	return []*tensor.Tensor{out}, err
+}
+
+// compileGatherND returns the kernel of gather_nd, an [indexedWalk] that reads self.
+func compileGatherND(c *graph.Call) (*graph.Kernel, error) {
+	tuples, err := newTupleWalk("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[*gatherNDAttrs](c).BatchDims)
+	if err != nil {
+		return nil, err
+	}
+	walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups,
+		operands: []walkOperand{operandAt(0, c.Out[0]), {kit.InBuffer(c, 0), tuples.tableByteStrides},
+			{kit.InBuffer(c, 1), tuples.indexByteStrides}}}
+	return walk.kernel(kit.GatherRowLoops(c.Out[0].DType)), nil
+}
+
 type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace the elements"`
 }
 
+// ScatterND is ONNX's ScatterND; PyTorch has no equivalent.
+var ScatterND = kit.Define[*scatterNDAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "scatter_nd",
+		Doc: "Copies self and writes `updates` into it at tuples of indices: `indices` [..., k] and `updates` " +
+			"[..., rest], where a tuple indexes the first k dimensions of self. Among updates with the same tuple, " +
+			"the last wins. A negative index counts from the end.",
+		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: tupleIndexBound}, {Name: "updates"}},
+		Infer:  inferScatterND,
+		Ref:    refScatterND,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.I64(5, 1), kit.F32(5, 4, 2)},
+			Attrs: graph.Attrs{"reduce": "add"}},
+			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(5, 2), kit.F32(5)}}},
+	},
+	Facts:     graph.Facts{WritesAnyDenseLayout: true},
+	Lowerings: graph.Lowerings{Compile: compileScatterND},
+})
+
+// inferScatterND checks a call. The result is row-major.
+func inferScatterND(call *graph.Call) ([]graph.Result, error) {
+	self, updates := call.Type(0), call.Type(2)
+	shape, _, err := tupleWalkShape("scatter_nd", self, call.Type(1), 0)
+	if err != nil {
+		return nil, err
+	}
+	if !tensor.SameSizes(shape, updates.Shape) {
+		return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape),
+			tensor.Sizes(updates.Shape))
+	}
+	if updates.DType != self.DType {
+		return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
+	}
+	if mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]; self.DType.IsComplex() &&
+		(mode == combineMax || mode == combineMin) {
+		return nil, kit.NotImplementedBy("scatter_nd", self.DType)
+	}
+	return call.NewResult(self.RowMajor()), nil
+}
+
+// refScatterND is the reference implementation of scatter_nd.
+func refScatterND(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	tuples, err := newTupleWalk("scatter_nd", in[0].Meta, in[1].Meta, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	mode := combineModeByName[kit.Attrs[*scatterNDAttrs](c).Reduce]
+	kit.EachIndex(tuples.shape, func(coords []int) {
+		target, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
+		if indexErr != nil {
+			err = cmp.Or(err, indexErr)
+			return
+		}
+		out.Set(refCombine(out.DType, mode, tensor.IntScalar(1), out.At(target...), in[2].At(coords...)), target...)
+	})
+	return []*tensor.Tensor{out}, err
+}
+
+// compileScatterND returns the kernel of scatter_nd: a copy of self, and an [indexedWalk] that writes the copy.
+func compileScatterND(call *graph.Call) (*graph.Kernel, error) {
+	tuples, err := newTupleWalk("scatter_nd", call.Out[0], call.Meta(1), 0)
+	if err != nil {
+		return nil, err
+	}
+	kernel := copySelfKernel(call)
+	if tensor.Numel(tuples.shape) == 0 {
+		return kernel, nil
+	}
+	walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups, writesTable: true,
+		operands: []walkOperand{operandAt(3, call.Meta(2)), {kit.OutBuffer(call, 0), tuples.tableByteStrides},
+			{kit.InBuffer(call, 1), tuples.indexByteStrides}}}
+	mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]
+	kernel.Phases = append(kernel.Phases,
+		walk.phase(scatterRowLoops(call.Out[0].DType, mode, tensor.IntScalar(1))))
+	return kernel, nil
+}
+
 // tupleWalk describes the indexed walk (walk.go) of a call of gather_nd or scatter_nd. These ops index a value by
 // tuples of indices: a tuple has one index for each indexed dimension of the value. The indices of a tuple are along
-// the last dimension of the index operand.
+// the last dimension of the index operand. For a value [3, 4, 2] and indices [5, 1], for example, the shape of the walk
+// is [5, 4, 2]. At [n, i, j], the walk accesses the element [indices[n, 0], i, j] of the value.
 type tupleWalk struct {
 	batchDims        int   // number of batch dimensions
 	tupleLen         int   // number of indices of a tuple
@@ -87,123 +222,3 @@ func (tuples *tupleWalk) valueIndex(meta tensor.Meta, indices *tensor.Tensor, wa
 	}
 	return append(result, unindexed...), nil
 }
-
-// GatherND is ONNX's GatherND; PyTorch has no equivalent.
-var GatherND = kit.Define[*gatherNDAttrs](graph.Op{
-	Semantics: graph.Semantics{
-		Name: "gather_nd",
-		Doc: "Takes elements or slices of self by tuples of indices: `indices` [..., k] give [..., rest], where a " +
-			"tuple indexes the first k dimensions of self after the batch dimensions, and rest are the sizes of " +
-			"its other dimensions. A negative index counts from the end.",
-		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: tupleIndexBound}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			shape, _, err := tupleWalkShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[*gatherNDAttrs](c).BatchDims)
-			if err != nil {
-				return nil, err
-			}
-			resultType, err := kit.FreshType(c.Type(0).DType, shape)
-			return c.NewResult(resultType), err
-		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			tuples, err := newTupleWalk("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[*gatherNDAttrs](c).BatchDims)
-			if err != nil {
-				return nil, err
-			}
-			out := tensor.Zeros(in[0].DType, tuples.shape...)
-			kit.EachIndex(tuples.shape, func(coords []int) {
-				source, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
-				if indexErr != nil {
-					err = cmp.Or(err, indexErr)
-					return
-				}
-				out.Set(in[0].At(source...), coords...)
-			})
-			return []*tensor.Tensor{out}, err
-		},
-		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}},
-			{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
-	},
-	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true},
-	Lowerings: graph.Lowerings{
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			tuples, err := newTupleWalk("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[*gatherNDAttrs](c).BatchDims)
-			if err != nil {
-				return nil, err
-			}
-			walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups,
-				operands: []walkOperand{operandAt(0, c.Out[0]), {kit.InBuffer(c, 0), tuples.tableByteStrides},
-					{kit.InBuffer(c, 1), tuples.indexByteStrides}}}
-			return walk.kernel(kit.GatherRowLoops(c.Out[0].DType)), nil
-		},
-	},
-})
-
-// ScatterND is ONNX's ScatterND; PyTorch has no equivalent.
-var ScatterND = kit.Define[*scatterNDAttrs](graph.Op{
-	Semantics: graph.Semantics{
-		Name: "scatter_nd",
-		Doc: "Copies self and writes `updates` into it at tuples of indices: `indices` [..., k] and `updates` " +
-			"[..., rest], where a tuple indexes the first k dimensions of self. Among updates with the same tuple, " +
-			"the last wins. A negative index counts from the end.",
-		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: tupleIndexBound}, {Name: "updates"}},
-		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			self, updates := call.Type(0), call.Type(2)
-			shape, _, err := tupleWalkShape("scatter_nd", self, call.Type(1), 0)
-			if err != nil {
-				return nil, err
-			}
-			if !tensor.SameSizes(shape, updates.Shape) {
-				return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape),
-					tensor.Sizes(updates.Shape))
-			}
-			if updates.DType != self.DType {
-				return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
-			}
-			if mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]; self.DType.IsComplex() &&
-				(mode == combineMax || mode == combineMin) {
-				return nil, kit.NotImplementedBy("scatter_nd", self.DType)
-			}
-			return call.NewResult(self.RowMajor()), nil
-		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			tuples, err := newTupleWalk("scatter_nd", in[0].Meta, in[1].Meta, 0)
-			if err != nil {
-				return nil, err
-			}
-			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-			mode := combineModeByName[kit.Attrs[*scatterNDAttrs](c).Reduce]
-			kit.EachIndex(tuples.shape, func(coords []int) {
-				target, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
-				if indexErr != nil {
-					err = cmp.Or(err, indexErr)
-					return
-				}
-				out.Set(refCombine(out.DType, mode, tensor.IntScalar(1), out.At(target...), in[2].At(coords...)), target...)
-			})
-			return []*tensor.Tensor{out}, err
-		},
-		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.I64(5, 1), kit.F32(5, 4, 2)},
-			Attrs: graph.Attrs{"reduce": "add"}},
-			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(5, 2), kit.F32(5)}}},
-	},
-	Facts: graph.Facts{WritesAnyDenseLayout: true},
-	Lowerings: graph.Lowerings{
-		Compile: func(call *graph.Call) (*graph.Kernel, error) {
-			tuples, err := newTupleWalk("scatter_nd", call.Out[0], call.Meta(1), 0)
-			if err != nil {
-				return nil, err
-			}
-			kernel := copySelfKernel(call)
-			if tensor.Numel(tuples.shape) == 0 {
-				return kernel, nil
-			}
-			walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups, writesTable: true,
-				operands: []walkOperand{operandAt(3, call.Meta(2)), {kit.OutBuffer(call, 0), tuples.tableByteStrides},
-					{kit.InBuffer(call, 1), tuples.indexByteStrides}}}
-			mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]
-			kernel.Phases = append(kernel.Phases,
-				walk.phase(scatterRowLoops(call.Out[0].DType, mode, tensor.IntScalar(1))))
-			return kernel, nil
-		},
-	},
-})

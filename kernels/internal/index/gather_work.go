@@ -18,7 +18,7 @@ const (
 )
 
 // gatherImpls returns the implementation of an op that copies slices of operand 0 or, if copiesSlices is false, single
-// elements. Its work assumes that the op reads as many bytes from operand 0 as the result has.
+// elements.
 func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
 	impl := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
 	if copiesSlices {
@@ -33,31 +33,34 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 		}
 		return kernel.Forms, nil
 	}
-	// The work of a call. It is the same for every walk (order of the loops).
-	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work {
-		work := graph.Work{StartedSteps: 1}
-		for i := 1; i < len(call.In); i++ {
-			if call.In[i].Kind == graph.TensorArg {
-				work.Bytes[graph.Dense] += float64(call.Meta(i).Bytes())
-			}
-		}
-		bytes, elements := float64(call.Out[0].Bytes()), float64(call.Out[0].Numel())
-		work.Bytes[graph.Dense] += bytes // the result is written
-		// As many bytes of operand 0 are read.
-		if copiesSlices {
-			work.Bytes[graph.Copied] += bytes
-			sliceCount := 1.0 // one for each index
-			if len(call.In) > 1 && call.In[1].Kind == graph.TensorArg {
-				sliceCount = float64(call.Meta(1).Numel())
-			}
-			work.AddUnits(sliceRate, min(elements, sliceCount))
-		} else {
-			work.Bytes[graph.Gathered] += bytes
-			work.AddUnits(lookupRate, elements)
-		}
-		return work
-	}
+	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work { return gatherWork(call, copiesSlices) }
 	// The additional work for the layout of an operand: none, and every layout is read.
 	impl.Read = func(*graph.Call, graph.Walk, int, tensor.Meta) (graph.Work, bool) { return graph.Work{}, true }
 	return []graph.Impl{impl}
+}
+
+// gatherWork returns the work of a call, which is the same for every walk (order of the loops). It assumes that the op
+// reads as many bytes from operand 0 as the result has.
+func gatherWork(call *graph.Call, copiesSlices bool) graph.Work {
+	work := graph.Work{StartedSteps: 1}
+	for i := 1; i < len(call.In); i++ {
+		if call.In[i].Kind == graph.TensorArg {
+			work.Bytes[graph.Dense] += float64(call.Meta(i).Bytes())
+		}
+	}
+	bytes, elements := float64(call.Out[0].Bytes()), float64(call.Out[0].Numel())
+	work.Bytes[graph.Dense] += bytes // the result is written
+	// As many bytes of operand 0 are read.
+	if copiesSlices {
+		work.Bytes[graph.Copied] += bytes
+		sliceCount := 1.0 // one for each index
+		if len(call.In) > 1 && call.In[1].Kind == graph.TensorArg {
+			sliceCount = float64(call.Meta(1).Numel())
+		}
+		work.AddUnits(sliceRate, min(elements, sliceCount))
+	} else {
+		work.Bytes[graph.Gathered] += bytes
+		work.AddUnits(lookupRate, elements)
+	}
+	return work
 }

@@ -23,48 +23,38 @@ var IndexPut = kit.Define[*indexPutAttrs](graph.Op{
 			"These are the elements that the op `index` selects. `values` is broadcast to their shape. An element that is " +
 			"selected several times gets the last of its values, or the sum of all.",
 		Params: append([]graph.Param{kit.Self, {Name: "values"}}, indexParams()[1:]...),
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			self, values := c.Type(0), c.Type(1)
-			out := rule.PreserveType(self)
-			if self.DType != values.DType && !fillsMask(c) {
-				return nil, fmt.Errorf("Index put requires the source and destination dtypes match, got %s for the "+
-					"destination and %s for the source.", self.DType.TorchName(), values.DType.TorchName())
-			}
-			selection := selectingCall(c, c.In[0])
-			if hasMask(selection) {
-				return []graph.Result{graph.PartialType{DType: self.DType, Sizes: outlineSizes(self.Shape),
-					TypeFor: func([]sym.Int) (tensor.Type, error) { return out, nil }}.Result()}, nil
-			}
-			parsed, err := newIndexCall(selection)
-			if err == nil {
-				err = parsed.checkValues(values)
-			}
-			return c.NewResult(out), err
-		},
-		Ref: indexPutRef,
+		Infer:  inferIndexPut,
+		Ref:    indexPutRef,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.F32(3, 1), {}, kit.I64(3, 1), kit.I64(2)}},
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(), kit.I64(2)}, Attrs: graph.Attrs{"accumulate": true}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.F32(1), tensor.New(tensor.Bool, 3, 4)}}},
 	},
 	Lowerings: graph.Lowerings{
-		Compile: compileIndexPut,
-		RunDynamic: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			ctx := contextOf(rt)
-			call, operands, err := replaceMasksOfPut(c, in, func(mask *tensor.Tensor) (*tensor.Tensor, error) {
-				return nonzeroIndices(ctx, mask)
-			})
-			if err != nil {
-				return nil, err
-			}
-			call.Out = []tensor.Meta{kit.KnownMeta(rule.PreserveType(in[0].Meta.Type()))}
-			kernel, err := compileIndexPut(call)
-			if err != nil {
-				return nil, err
-			}
-			return runSerially(ctx, kernel, call.Out[0], operands)
-		},
+		Compile:    compileIndexPut,
+		RunDynamic: runIndexPut,
 	},
 })
+
+// inferIndexPut infers the result, with the layout of empty_like(self). With a mask, the number of selected elements is
+// unknown, so the shape of values is not checked.
+func inferIndexPut(c *graph.Call) ([]graph.Result, error) {
+	self, values := c.Type(0), c.Type(1)
+	out := rule.PreserveType(self)
+	if self.DType != values.DType && !fillsMask(c) {
+		return nil, fmt.Errorf("Index put requires the source and destination dtypes match, got %s for the "+
+			"destination and %s for the source.", self.DType.TorchName(), values.DType.TorchName())
+	}
+	selection := selectingCall(c, c.In[0])
+	if hasMask(selection) {
+		return []graph.Result{graph.PartialType{DType: self.DType, Sizes: outlineSizes(self.Shape),
+			TypeFor: func([]sym.Int) (tensor.Type, error) { return out, nil }}.Result()}, nil
+	}
+	parsed, err := newIndexCall(selection)
+	if err == nil {
+		err = parsed.checkValues(values)
+	}
+	return c.NewResult(out), err
+}
 
 // fillsMask reports whether the call replaces the elements that one mask selects by one number. PyTorch converts the
 // number to the dtype of self, as masked_fill does.
@@ -80,7 +70,7 @@ func fillsMask(c *graph.Call) bool {
 }
 
 // selectingCall returns a call of the op index with operand self and the indices of c, a call of index_put. It selects
-// the elements that c replaces.
+// the elements that c replaces: index(self, i, j) for index_put(self, values, i, j).
 func selectingCall(c *graph.Call, self graph.Arg) *graph.Call {
 	return &graph.Call{In: append([]graph.Arg{self}, c.In[min(2, len(c.In)):]...)}
 }
@@ -94,30 +84,38 @@ func (parsed *indexCall) checkValues(values tensor.Type) error {
 	return nil
 }
 
-// replaceMasksOfPut is replaceMasks for a call of index_put. It also converts the number of a call that fills a mask
-// to the dtype of self.
-func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
-	*graph.Call, []*tensor.Tensor, error) {
-	selection, operands, err := replaceMasks(selectingCall(c, c.In[0]), append([]*tensor.Tensor{in[0]}, in[2:]...),
-		nonzero)
+// indexPutRef is the reference of index_put. The op index is applied to a tensor whose elements are their own row-major
+// indices. Its result has the indices of the selected elements.
+func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	c, in, err := replaceMasksOfPut(c, in, nonzeroRef)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if len(operands) > maxIndices+1 {
-		return nil, nil, errors.New("index_put: too many indices")
+	positions := tensor.Zeros(tensor.Int64, in[0].Shape...)
+	position := int64(0)
+	kit.EachIndex(in[0].Shape, func(coords []int) {
+		positions.Set(tensor.IntScalar(position), coords...)
+		position++
+	})
+	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: positions.Meta, Type: positions.Meta.Type()}}
+	selected, err := indexRef(selectingCall(c, self), append([]*tensor.Tensor{positions}, in[2:]...))
+	if err != nil {
+		return nil, err
 	}
-	values := in[1]
-	if values.DType != in[0].DType { // see fillsMask
-		values = tensor.Zeros(in[0].DType)
-		number := in[1].At(make([]int, in[1].Rank())...)
-		if err := kit.CheckNumberFits(number, values.DType); err != nil {
-			return nil, nil, err
-		}
-		values.Set(number)
+	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	flat, err := out.View(tensor.New(out.DType, out.Numel()))
+	if err != nil {
+		return nil, err
 	}
-	valuesArg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: values.Meta}}
-	args := append([]graph.Arg{selection.In[0], valuesArg}, selection.In[1:]...)
-	return &graph.Call{In: args, Attrs: c.Attrs}, append([]*tensor.Tensor{operands[0], values}, operands[1:]...), nil
+	values, err := in[1].Expanded(selected[0].Shape)
+	if err != nil {
+		return nil, err
+	}
+	kit.EachIndex(selected[0].Shape, func(coords []int) {
+		target := int(selected[0].At(coords...).Int())
+		flat.Set(refCombine(out.DType, putMode(c), putAlpha, flat.At(target), values.At(coords...)), target)
+	})
+	return []*tensor.Tensor{out}, nil
 }
 
 // compileIndexPut compiles a call without masks.
@@ -164,36 +162,45 @@ func putMode(c *graph.Call) combineMode {
 	return combineSet
 }
 
-// indexPutRef is the reference of index_put. The op index is applied to a tensor whose elements are their own row-major
-// indices. Its result has the indices of the selected elements.
-func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	c, in, err := replaceMasksOfPut(c, in, nonzeroRef)
-	if err != nil {
-		return nil, err
-	}
-	positions := tensor.Zeros(tensor.Int64, in[0].Shape...)
-	position := int64(0)
-	kit.EachIndex(in[0].Shape, func(coords []int) {
-		positions.Set(tensor.IntScalar(position), coords...)
-		position++
+// runIndexPut runs a call with masks, which it first replaces by indices.
+func runIndexPut(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	ctx := contextOf(rt)
+	call, operands, err := replaceMasksOfPut(c, in, func(mask *tensor.Tensor) (*tensor.Tensor, error) {
+		return nonzeroIndices(ctx, mask)
 	})
-	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: positions.Meta, Type: positions.Meta.Type()}}
-	selected, err := indexRef(selectingCall(c, self), append([]*tensor.Tensor{positions}, in[2:]...))
 	if err != nil {
 		return nil, err
 	}
-	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-	flat, err := out.View(tensor.New(out.DType, out.Numel()))
+	call.Out = []tensor.Meta{kit.KnownMeta(rule.PreserveType(in[0].Meta.Type()))}
+	kernel, err := compileIndexPut(call)
 	if err != nil {
 		return nil, err
 	}
-	values, err := in[1].Expanded(selected[0].Shape)
+	return runSerially(ctx, kernel, call.Out[0], operands)
+}
+
+// replaceMasksOfPut is replaceMasks for a call of index_put. It also converts the number of a call that fills a mask
+// to the dtype of self.
+func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
+	*graph.Call, []*tensor.Tensor, error) {
+	selection, operands, err := replaceMasks(selectingCall(c, c.In[0]), append([]*tensor.Tensor{in[0]}, in[2:]...),
+		nonzero)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	kit.EachIndex(selected[0].Shape, func(coords []int) {
-		target := int(selected[0].At(coords...).Int())
-		flat.Set(refCombine(out.DType, putMode(c), putAlpha, flat.At(target), values.At(coords...)), target)
-	})
-	return []*tensor.Tensor{out}, nil
+	if len(operands) > maxIndices+1 {
+		return nil, nil, errors.New("index_put: too many indices")
+	}
+	values := in[1]
+	if values.DType != in[0].DType { // see fillsMask
+		values = tensor.Zeros(in[0].DType)
+		number := in[1].At(make([]int, in[1].Rank())...)
+		if err := kit.CheckNumberFits(number, values.DType); err != nil {
+			return nil, nil, err
+		}
+		values.Set(number)
+	}
+	valuesArg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: values.Meta}}
+	args := append([]graph.Arg{selection.In[0], valuesArg}, selection.In[1:]...)
+	return &graph.Call{In: args, Attrs: c.Attrs}, append([]*tensor.Tensor{operands[0], values}, operands[1:]...), nil
 }

@@ -19,27 +19,7 @@ var IndexSelect = kit.Define[*gatherAttrs](graph.Op{
 		Doc: "Takes slices of self along a dimension, one for each element of a one-dimensional `index`. A negative " +
 			"index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
-		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			self, index := call.Type(0), call.Type(1)
-			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](call).Dim, self.Rank())
-			if err != nil {
-				return nil, err
-			}
-			if index.Rank() > 1 {
-				return nil, errors.New("index_select(): Index is supposed to be a vector")
-			}
-			if err := checkIndexDType("index_select", index.DType); err != nil {
-				return nil, err
-			}
-			if self.Rank() == 0 {
-				if n := index.Numel(); !kit.SizeIs(n, 1) {
-					return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
-				}
-				return call.NewResult(tensor.NewType(self.DType)), nil
-			}
-			out, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, dim, index.Numel()))
-			return call.NewResult(out), err
-		},
+		Infer:  inferIndexSelect,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, in[0].Rank())
 			if err != nil {
@@ -62,6 +42,29 @@ var IndexSelect = kit.Define[*gatherAttrs](graph.Op{
 		}),
 	},
 })
+
+// inferIndexSelect is the Infer function of index_select.
+func inferIndexSelect(call *graph.Call) ([]graph.Result, error) {
+	self, index := call.Type(0), call.Type(1)
+	dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](call).Dim, self.Rank())
+	if err != nil {
+		return nil, err
+	}
+	if index.Rank() > 1 {
+		return nil, errors.New("index_select(): Index is supposed to be a vector")
+	}
+	if err := checkIndexDType("index_select", index.DType); err != nil {
+		return nil, err
+	}
+	if self.Rank() == 0 {
+		if n := index.Numel(); !kit.SizeIs(n, 1) {
+			return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
+		}
+		return call.NewResult(tensor.NewType(self.DType)), nil
+	}
+	out, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, dim, index.Numel()))
+	return call.NewResult(out), err
+}
 
 // selectRef is the reference of index_select.
 func selectRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
@@ -104,19 +107,7 @@ var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 		Name:   "embedding",
 		Doc:    "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].",
 		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowIndexBound}},
-		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			weight, index := call.Type(0), call.Type(1)
-			if weight.Rank() != 2 {
-				return nil, errors.New("'weight' must be 2-D")
-			}
-			if index.DType != tensor.Int64 && index.DType != tensor.Int32 {
-				return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: "+
-					"Long, Int; but got %s instead (while checking arguments for embedding)", index.DType.TorchName())
-			}
-			// ReplaceSizes appends the length of a row.
-			out, err := kit.FreshType(weight.DType, kit.ReplaceSizes(index.Shape, index.Rank(), weight.Shape[1]))
-			return call.NewResult(out), err
-		},
+		Infer:  inferEmbedding,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out, err := selectRef(in[0], in[1], 0)
 			if err != nil {
@@ -134,6 +125,21 @@ var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 		}),
 	},
 })
+
+// inferEmbedding is the Infer function of embedding.
+func inferEmbedding(call *graph.Call) ([]graph.Result, error) {
+	weight, index := call.Type(0), call.Type(1)
+	if weight.Rank() != 2 {
+		return nil, errors.New("'weight' must be 2-D")
+	}
+	if index.DType != tensor.Int64 && index.DType != tensor.Int32 {
+		return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: "+
+			"Long, Int; but got %s instead (while checking arguments for embedding)", index.DType.TorchName())
+	}
+	// ReplaceSizes appends the length of a row.
+	out, err := kit.FreshType(weight.DType, kit.ReplaceSizes(index.Shape, index.Rank(), weight.Shape[1]))
+	return call.NewResult(out), err
+}
 
 // Index is aten::index.Tensor.
 var Index = kit.Define[*kit.EmptyAttrs](graph.Op{

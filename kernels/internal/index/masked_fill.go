@@ -11,6 +11,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// MaskedFill is torch.masked_fill.
+var MaskedFill = kit.Define[*kit.EmptyAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "masked_fill",
+		Doc: "Replaces the elements of self where `mask` is true by `value`, a number or 0-dim. self and `mask` are " +
+			"broadcast.",
+		Params: []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", AcceptsNumber: true}},
+		Infer:  kit.InferWithLayout(&maskFilling, rowMajorResult),
+		Ref:    refMaskedFill,
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, tensor.New(tensor.Bool, 3),
+			tensor.New(tensor.Float32))},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &maskFilling},
+})
+
 // maskFilling is the computation of masked_fill.
 var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 	Body: func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
@@ -29,36 +44,6 @@ var maskFills = func() (kernels [tensor.Complex128 + 1]rule.Kernel) {
 	}
 	return kernels
 }()
-
-// MaskedFill is torch.masked_fill.
-var MaskedFill = kit.Define[*kit.EmptyAttrs](graph.Op{
-	Semantics: graph.Semantics{
-		Name: "masked_fill",
-		Doc: "Replaces the elements of self where `mask` is true by `value`, a number or 0-dim. self and `mask` are " +
-			"broadcast.",
-		Params: []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", AcceptsNumber: true}},
-		Infer:  kit.InferWithLayout(&maskFilling, rowMajorResult),
-		Ref:    refMaskedFill,
-		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, tensor.New(tensor.Bool, 3),
-			tensor.New(tensor.Float32))},
-	},
-	Lowerings: graph.Lowerings{Pointwise: &maskFilling},
-})
-
-// refMaskedFill is the reference. A value of another dtype must fit the dtype of self.
-func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if in[2].Rank() == 0 && in[2].DType != in[0].DType {
-		if err := kit.CheckNumberFits(in[2].At(), in[0].DType); err != nil {
-			return nil, err
-		}
-	}
-	return kit.PointwiseRef(&maskFilling, kit.IgnoringCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
-		if x[1].Int() != 0 {
-			return x[2]
-		}
-		return x[0]
-	}))(call, in)
-}
 
 // maskedFillConfig checks a call and returns its iteration over the result, self, mask and value.
 func maskedFillConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
@@ -90,6 +75,21 @@ func maskedFillConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error
 func rowMajorResult(c *graph.Call) (tensor.Type, error) {
 	shape, err := tensor.BroadcastSizes(c.Type(0).Shape, c.Type(1).Shape)
 	return tensor.NewType(c.Type(0).DType, shape...), err
+}
+
+// refMaskedFill is the reference. A value of another dtype must fit the dtype of self.
+func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if in[2].Rank() == 0 && in[2].DType != in[0].DType {
+		if err := kit.CheckNumberFits(in[2].At(), in[0].DType); err != nil {
+			return nil, err
+		}
+	}
+	return kit.PointwiseRef(&maskFilling, kit.IgnoringCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		if x[1].Int() != 0 {
+			return x[2]
+		}
+		return x[0]
+	}))(call, in)
 }
 
 // elementBits is the type constraint of loops that copy elements. A type stands for all dtypes of its size.

@@ -10,6 +10,19 @@ import (
 // This file has the attributes that several ops share, and the bounds on indices ([graph.Param.IndexBound]). Tests
 // generate indices below these bounds.
 
+type gatherNDAttrs struct {
+	BatchDims int `attr:"batch_dims" default:"0" doc:"number of leading dimensions that self and indices share"`
+}
+
+type gatherAttrs struct {
+	Dim int `attr:"dim" doc:"dimension to index"`
+}
+
+func (a *gatherAttrs) indexedDim() (int, bool) { return a.Dim, true }
+
+// indexParam is an operand with indices of dimension dim of self, or with flat indices if the op has no attribute dim.
+var indexParam = graph.Param{Name: "index", IndexBound: selfIndexBound}
+
 // oneDimAttrs is implemented by the attributes of ops that index one dimension. indexedDim returns the dimension. ok is
 // false if the indices are flat indices into self.
 type oneDimAttrs interface {
@@ -61,16 +74,3 @@ func tupleIndexBound(c *graph.Call) int {
 	}
 	return slices.Min(self.Shape[batchDims : batchDims+tupleLen])
 }
-
-type gatherAttrs struct {
-	Dim int `attr:"dim" doc:"dimension to index"`
-}
-
-// indexParam is an operand with indices of dimension dim of self, or with flat indices if the op has no attribute dim.
-var indexParam = graph.Param{Name: "index", IndexBound: selfIndexBound}
-
-type gatherNDAttrs struct {
-	BatchDims int `attr:"batch_dims" default:"0" doc:"number of leading dimensions that self and indices share"`
-}
-
-func (a *gatherAttrs) indexedDim() (int, bool) { return a.Dim, true }

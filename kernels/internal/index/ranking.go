@@ -222,10 +222,14 @@ func siftDown[T kit.Sortable](heap []rankedElement[T], i int, compare func(a, b 
 // reference is the reference of sort and topk: it returns values and indices. It sorts each line stably by comparisons
 // of scalars.
 func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
-	shape := slices.Clone(self.Shape)
-	if len(shape) > 0 {
-		shape[r.dim] = r.k
+	shapeWithLength := func(length int) []int { // self may have no dimensions
+		shape := slices.Clone(self.Shape)
+		if len(shape) > 0 {
+			shape[r.dim] = length
+		}
+		return shape
 	}
+	shape := shapeWithLength(r.k)
 	values, indices := tensor.Zeros(self.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
 	isLess := func(a, b tensor.Scalar) bool {
 		switch aValue, bValue := a.Float(), b.Float(); {
@@ -236,21 +240,18 @@ func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		return a.Int() < b.Int()
 	}
-	lineStarts := slices.Clone(self.Shape)
-	if len(lineStarts) > 0 {
-		lineStarts[r.dim] = 1
-	}
 	if r.k == 0 {
 		return []*tensor.Tensor{values, indices}, nil
 	}
-	kit.EachIndex(lineStarts, func(coords []int) {
-		coords = slices.Clone(coords)
-		element := func(i int) tensor.Scalar {
+	kit.EachIndex(shapeWithLength(1), func(lineStart []int) {
+		coords := slices.Clone(lineStart)
+		coordsOf := func(i int) []int { // of element i of the line
 			if len(coords) > 0 {
 				coords[r.dim] = i
 			}
-			return self.At(coords...)
+			return coords
 		}
+		element := func(i int) tensor.Scalar { return self.At(coordsOf(i)...) }
 		order := make([]int, sizeAt(self.Meta, r.dim))
 		for i := range order {
 			order[i] = i
@@ -270,11 +271,8 @@ func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 		})
 		for i, index := range order[:r.k] {
 			value := element(index)
-			if len(coords) > 0 {
-				coords[r.dim] = i
-			}
-			values.Set(value, coords...)
-			indices.Set(tensor.IntScalar(int64(index)), coords...)
+			values.Set(value, coordsOf(i)...)
+			indices.Set(tensor.IntScalar(int64(index)), coordsOf(i)...)
 		}
 	})
 	return []*tensor.Tensor{values, indices}, nil

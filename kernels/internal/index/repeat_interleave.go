@@ -293,12 +293,12 @@ func (r *repeatCall) sumPhase(lists scratchLists, repeatsMeta tensor.Meta, size 
 func (l scratchLists) listPhase() graph.Phase {
 	return graph.Phase{Chunks: kit.DivUp(l.indexCount, sliceIndicesGrain), Run: func(mem *graph.Mem, chunk int) error {
 		sliceIndices, sums := l.sliceIndices(mem), l.sums(mem)
-		p, end := chunk*sliceIndicesGrain, min((chunk+1)*sliceIndicesGrain, l.indexCount)
-		// sliceIndices[p] is the first slice i with sums[i] > p.
-		i, _ := slices.BinarySearch(sums, p+1)
-		for ; p < end; i++ {
-			for ; p < min(sums[i], end); p++ {
-				sliceIndices[p] = i
+		position, end := chunk*sliceIndicesGrain, min((chunk+1)*sliceIndicesGrain, l.indexCount)
+		// sliceIndices[position] is the first slice i with sums[i] > position.
+		i, _ := slices.BinarySearch(sums, position+1)
+		for ; position < end; i++ {
+			for ; position < min(sums[i], end); position++ {
+				sliceIndices[position] = i
 			}
 		}
 		return nil
@@ -335,17 +335,11 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 		}
 		return []*tensor.Tensor{tensor.Zeros(repeat.dtype, shape...)}, err
 	}
-	var sliceIndices []int
-	if !repeat.hasRepeatsOperand {
-		count := kit.KnownSize(repeat.count)
-		sliceIndices = kit.NewInts[int](sliceCount * count)
-		for i := range sliceIndices {
-			sliceIndices[i] = i / count
-		}
-	} else if sliceIndices, err = repeatedIndices(ctx, in[repeat.repeatsOperand], sliceCount, size); err != nil {
+	sliceIndices, err := repeat.listSlices(ctx, in, sliceCount, size)
+	if err != nil {
 		return nil, err
 	}
-	if repeat.hasRepeatsOperand && repeat.repeatsOperand == 0 {
+	if repeat.hasRepeatsOperand && repeat.repeatsOperand == 0 { // the result is the list
 		out := tensor.Zeros(repeat.dtype, len(sliceIndices))
 		for i, index := range sliceIndices {
 			if i%kit.CheckEvery == 0 {
@@ -363,6 +357,19 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 	}
 	out, err := pickSlices(ctx, value, repeat.dim, sliceIndices)
 	return []*tensor.Tensor{out}, err
+}
+
+// listSlices returns, for each slice of the result, the index of the slice of the value that it copies.
+func (r *repeatCall) listSlices(ctx context.Context, in []*tensor.Tensor, sliceCount, size int) ([]int, error) {
+	if r.hasRepeatsOperand {
+		return repeatedIndices(ctx, in[r.repeatsOperand], sliceCount, size)
+	}
+	count := kit.KnownSize(r.count)
+	indices := kit.NewInts[int](sliceCount * count)
+	for i := range indices {
+		indices[i] = i / count
+	}
+	return indices, nil
 }
 
 // repeatedIndices returns a list of the indices 0 to count-1, in which index i is repeated repeatsTensor[i] times.

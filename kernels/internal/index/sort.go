@@ -26,66 +26,71 @@ type topkAttrs struct {
 // Sort, Argsort and Topk order the elements along a dimension ([ranking]). Equal elements keep the order of their
 // indices. NaN is greater than all numbers.
 var (
-	Sort    = sortOp("sort", "Sorts the elements along a dimension and returns their indices.", 2)
-	Argsort = sortOp("argsort", "Returns the indices that sort the elements along a dimension.", 1)
-	Topk    = kit.Define[*topkAttrs](graph.Op{
-		Semantics: graph.Semantics{
-			Name: "topk",
-			Doc: "Takes the `k` largest or smallest elements along a dimension and their indices. Equal elements keep the " +
-				"order of their indices; NaN is greater than all numbers.",
-			Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
-			Infer: inferTopk,
-			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				return topkRanking(c).reference(in[0])
-			},
-			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"k": 2}},
-				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
-		},
-		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops,
-			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*topkAttrs](c).Dim} })},
-		Lowerings: graph.Lowerings{
-			Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRanking(c).compile(c) },
-		},
-	})
+	Sort = kit.Define[*sortAttrs](orderingOp(graph.Semantics{
+		Name: "sort", Doc: "Sorts the elements along a dimension and returns their indices.", Outputs: valuesAndIndices,
+		Infer: inferSort, Examples: sortExamples,
+	}, sortDim, sortRanking))
+	Argsort = kit.Define[*sortAttrs](orderingOp(graph.Semantics{
+		Name: "argsort", Doc: "Returns the indices that sort the elements along a dimension.",
+		Infer: inferArgsort, Examples: sortExamples,
+	}, sortDim, sortRanking))
+	Topk = kit.Define[*topkAttrs](orderingOp(graph.Semantics{
+		Name: "topk", Doc: "Takes the `k` largest or smallest elements along a dimension and their indices.",
+		Outputs: valuesAndIndices, Infer: inferTopk,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"k": 2}},
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
+	}, func(c *graph.Call) int { return kit.Attrs[*topkAttrs](c).Dim }, topkRanking))
 )
 
-// sortOp defines sort, which has two outputs, values and indices, or argsort, which has only the second of them.
-func sortOp(name, doc string, outputs int) *graph.Op {
-	firstOutput := 2 - outputs
-	op := graph.Op{
-		Semantics: graph.Semantics{
-			Name: name, Doc: doc + " Equal elements keep the order of their indices; NaN is greater than all numbers.",
-			Params: []graph.Param{kit.Self},
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				selfType := c.Type(0)
-				if _, err := tensor.WrapDim(kit.Attrs[*sortAttrs](c).Dim, selfType.Rank()); err != nil {
-					return nil, err
-				}
-				if selfType.DType.IsComplex() {
-					return nil, errors.New("Sort currently does not support complex dtypes on CPU")
-				}
-				return kit.WithIndices(c, rule.PreserveType(selfType))[firstOutput:], nil
-			},
-			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				out, err := sortRanking(c).reference(in[0])
-				return out[firstOutput:], err
-			},
-			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
-				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
-		},
+var sortExamples = []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
+	{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}}
+
+// orderingOp completes the definition of an op that orders elements. If Outputs is nil, the op returns only indices.
+// dimOf and rankingOf return the attribute dim and the ranking of a call.
+func orderingOp(semantics graph.Semantics, dimOf func(*graph.Call) int, rankingOf func(*graph.Call) *ranking) graph.Op {
+	hasValues := semantics.Outputs != nil
+	semantics.Doc += " Equal elements keep the order of their indices; NaN is greater than all numbers."
+	semantics.Params = []graph.Param{kit.Self}
+	semantics.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		out, err := rankingOf(c).reference(in[0])
+		if err != nil || hasValues {
+			return out, err
+		}
+		return out[1:], nil
+	}
+	return graph.Op{
+		Semantics: semantics,
 		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops,
-			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*sortAttrs](c).Dim} })},
+			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{dimOf(c)} })},
 		Lowerings: graph.Lowerings{
-			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				return sortRanking(c).compile(c)
-			},
+			Compile: func(c *graph.Call) (*graph.Kernel, error) { return rankingOf(c).compile(c) },
 		},
 	}
-	if outputs == 2 {
-		op.Outputs = valuesAndIndices
-	}
-	return kit.Define[*sortAttrs](op)
 }
+
+// inferSort infers the results of sort.
+func inferSort(c *graph.Call) ([]graph.Result, error) {
+	selfType := c.Type(0)
+	if _, err := tensor.WrapDim(sortDim(c), selfType.Rank()); err != nil {
+		return nil, err
+	}
+	if selfType.DType.IsComplex() {
+		return nil, errors.New("Sort currently does not support complex dtypes on CPU")
+	}
+	return kit.WithIndices(c, rule.PreserveType(selfType)), nil
+}
+
+// inferArgsort infers the result of argsort, which is the second result of sort.
+func inferArgsort(c *graph.Call) ([]graph.Result, error) {
+	results, err := inferSort(c)
+	if err != nil {
+		return nil, err
+	}
+	return results[1:], nil
+}
+
+// sortDim returns the attribute dim of a call of sort or argsort.
+func sortDim(c *graph.Call) int { return kit.Attrs[*sortAttrs](c).Dim }
 
 // sortRanking returns the ranking of a call of sort or argsort.
 func sortRanking(c *graph.Call) *ranking {
@@ -99,12 +104,12 @@ func topkRanking(c *graph.Call) *ranking {
 	attrs, selfMeta := kit.Attrs[*topkAttrs](c), c.Meta(0)
 	k := kit.KnownSize(attrs.K)
 	if selfMeta.Rank() == 0 {
-		k = 1 // PyTorch copies a 0-dim value for any k
+		k = 1 // PyTorch returns the value for k = 0, too; inferTopk rejects a greater k
 	}
 	return &ranking{dim: checkedDim(attrs.Dim, selfMeta.Rank()), k: k, isDescending: attrs.Largest}
 }
 
-// checkedDim returns dim counted from the front. Inference has checked that it is in range. It is 0 for rank 0.
+// checkedDim returns dim, counted from the front, after inference has checked its range. The result is 0 for rank 0.
 func checkedDim(dim, rank int) int { return max(0, (dim+rank)%max(1, rank)) }
 
 // inferTopk infers the results of topk.

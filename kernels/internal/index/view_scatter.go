@@ -94,61 +94,73 @@ func checkDistinct(view tensor.Type) error {
 	return nil
 }
 
-// viewScatterOp defines an op that copies self and writes src into a view of the copy. viewOf returns the type of the
-// view, and viewDoc describes the view. The op has one example, with the attributes `example` and the given operands.
+// viewFunc returns the type of a view of self.
+type viewFunc[A any] func(self tensor.Type, attrs A) (tensor.Type, error)
+
+// viewScatterOp defines an op that copies self and writes src into a view of the copy. viewDoc describes the view. The
+// op has one example, with the attributes `example` and the given operands.
 func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []tensor.Meta,
-	viewOf func(t tensor.Type, a A) (tensor.Type, error)) *graph.Op {
+	viewOf viewFunc[A]) *graph.Op {
 	return kit.Define[A](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Copies self and replaces " + viewDoc + " by `src`, converted to the dtype of self.",
-			Params: []graph.Param{kit.Self, {Name: "src"}},
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				out := rule.PreserveType(c.Type(0))
-				view, err := viewOf(out, kit.Attrs[A](c))
-				if src := c.Type(1); err == nil && !tensor.SameSizes(view.Shape, src.Shape) {
-					err = fmt.Errorf("expected src to have a size equal to the slice of self. src size = %s, slice size = %s",
-						tensor.Sizes(src.Shape), tensor.Sizes(view.Shape))
-				}
-				if err == nil {
-					err = checkDistinct(view)
-				}
-				return c.NewResult(out), err
-			},
-			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-				viewType, err := viewOf(out.Meta.Type(), kit.Attrs[A](c))
-				if err != nil {
-					return nil, err
-				}
-				view, err := out.View(kit.KnownMeta(viewType))
-				if err != nil {
-					return nil, err
-				}
-				tensor.CopyElements(view, in[1])
-				return []*tensor.Tensor{out}, nil
-			},
+			Params:   []graph.Param{kit.Self, {Name: "src"}},
+			Infer:    viewOf.inferScatter,
+			Ref:      viewOf.scatterRef,
 			Examples: []graph.Example{{In: operands, Attrs: example}},
 		},
-		Facts: graph.Facts{WritesAnyDenseLayout: true},
-		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			view, err := viewOf(c.Out[0].Type(), kit.Attrs[A](c))
-			if err != nil {
-				return nil, err
-			}
-			kernel, out := copySelfKernel(c), kit.OutBuffer(c, 0)
-			out.Meta.Offset = 0
-			viewMeta := kit.KnownMeta(view)
-			if viewMeta.OverlapsItself() {
-				kernel.Phases = append(kernel.Phases, writeInOrder(out.View(viewMeta), kit.InBuffer(c, 1)))
-				return kernel, nil
-			}
-			write := copies.Kernel(copies.Job{Dst: out.View(viewMeta), Src: kit.InBuffer(c, 1)})
-			kernel.Phases = append(kernel.Phases, write.Phases...)
-			kernel.WorkerScratch = max(kernel.WorkerScratch, write.WorkerScratch)
-			kernel.Scratch = max(kernel.Scratch, write.Scratch)
-			return kernel, nil
-		}},
+		Facts:     graph.Facts{WritesAnyDenseLayout: true},
+		Lowerings: graph.Lowerings{Compile: viewOf.scatterKernel},
 	})
+}
+
+// inferScatter is the Infer function of viewScatterOp.
+func (viewOf viewFunc[A]) inferScatter(c *graph.Call) ([]graph.Result, error) {
+	out := rule.PreserveType(c.Type(0))
+	view, err := viewOf(out, kit.Attrs[A](c))
+	if src := c.Type(1); err == nil && !tensor.SameSizes(view.Shape, src.Shape) {
+		err = fmt.Errorf("expected src to have a size equal to the slice of self. src size = %s, slice size = %s",
+			tensor.Sizes(src.Shape), tensor.Sizes(view.Shape))
+	}
+	if err == nil {
+		err = checkDistinct(view)
+	}
+	return c.NewResult(out), err
+}
+
+// scatterRef is the reference of viewScatterOp.
+func (viewOf viewFunc[A]) scatterRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	viewType, err := viewOf(out.Meta.Type(), kit.Attrs[A](c))
+	if err != nil {
+		return nil, err
+	}
+	view, err := out.View(kit.KnownMeta(viewType))
+	if err != nil {
+		return nil, err
+	}
+	tensor.CopyElements(view, in[1])
+	return []*tensor.Tensor{out}, nil
+}
+
+// scatterKernel returns the kernel of viewScatterOp.
+func (viewOf viewFunc[A]) scatterKernel(c *graph.Call) (*graph.Kernel, error) {
+	view, err := viewOf(c.Out[0].Type(), kit.Attrs[A](c))
+	if err != nil {
+		return nil, err
+	}
+	kernel, out := copySelfKernel(c), kit.OutBuffer(c, 0)
+	out.Meta.Offset = 0
+	viewMeta := kit.KnownMeta(view)
+	if viewMeta.OverlapsItself() {
+		kernel.Phases = append(kernel.Phases, writeInOrder(out.View(viewMeta), kit.InBuffer(c, 1)))
+		return kernel, nil
+	}
+	write := copies.Kernel(copies.Job{Dst: out.View(viewMeta), Src: kit.InBuffer(c, 1)})
+	kernel.Phases = append(kernel.Phases, write.Phases...)
+	kernel.WorkerScratch = max(kernel.WorkerScratch, write.WorkerScratch)
+	kernel.Scratch = max(kernel.Scratch, write.Scratch)
+	return kernel, nil
 }
 
 // writeInOrder returns a phase that copies src to dst in row-major order. Several elements of dst may share an address.

@@ -1,6 +1,11 @@
 // Package kerneltest has functions for the tests of several packages of ops. They call ops on random operands, and
-// compare the results of kernels with references. [CheckCall] does so for one call. [CheckAgainstRef] does so for an op
-// by name, for the inferred layout of the result and for a random layout.
+// compare the results of kernels with references. [CheckAgainstRef] checks an op by name, for the inferred layout of
+// the result and for a random layout. These functions take an op and its operands:
+//
+//	CheckCall          runs a call by RunCall, and compares the results with the reference
+//	RunCall            infers, compiles and runs a call; changes call.Out
+//	RunParts           runs the nodes into which an op decomposes, each by RunCall
+//	CompileAnyLayouts  compiles an inferred call and packs constants; changes call.In
 package kerneltest
 
 import (
@@ -20,7 +25,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CheckCall runs a call and compares the results with the op's reference.
+// CheckCall runs a call by [RunCall] and compares the results with the op's reference.
 func CheckCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) error {
 	got, err := RunCall(op, call, in, layouts...)
 	if err != nil {
@@ -69,8 +74,8 @@ func Infer(op *graph.Op, call *graph.Call) ([]graph.Result, error) {
 	return results, err
 }
 
-// RunCall infers and runs a call and returns its results. Chunks run in descending order. in has nil for an operand
-// that is a plain number. layouts overrides the inferred layouts of the first outputs.
+// RunCall infers and runs a call, sets call.Out, and returns the results. Chunks run in descending order. in has nil
+// for an operand that is a plain number. layouts overrides the inferred layouts of the first outputs.
 func RunCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
 	results, err := Infer(op, call)
 	if err != nil {
@@ -110,14 +115,15 @@ func makeOutputs(call *graph.Call, results []graph.Result, in []*tensor.Tensor, 
 			call.Out[i] = layouts[i]
 		}
 		outputs[i] = tensor.Empty(call.Out[i])
-		for byteIndex := range outputs[i].Storage().Bytes() { // garbage, because a kernel must not rely on cleared memory
-			outputs[i].Storage().Bytes()[byteIndex] = 0x55
+		const garbage = 0x55 // a kernel must not rely on cleared memory
+		for byteIndex := range outputs[i].Storage().Bytes() {
+			outputs[i].Storage().Bytes()[byteIndex] = garbage
 		}
 	}
 	return outputs, hasNew, nil
 }
 
-// encodeAttrs converts decoded attributes, which are a struct, to attributes by name, as a caller gives them.
+// encodeAttrs converts decoded attributes, a pointer to a struct, to attributes by name, as a caller gives them.
 func encodeAttrs(attrs any) graph.Attrs {
 	encoded, fields := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
 	for i := range fields.NumField() {
@@ -213,8 +219,9 @@ func makeRowMajor(list []*tensor.Tensor) []graph.Arg {
 	return args
 }
 
-// CompileAnyLayouts compiles a call with operands in any layouts. If no implementation reads the layouts without a
-// copy, it uses the last implementation that supports the call. It packs constants and replaces them in the call.
+// CompileAnyLayouts compiles an inferred call whose operands may have any layouts. It uses the implementation of
+// [graph.Op.Fitting] or, if there is none, the last exact implementation that supports the call. It replaces constants
+// that the implementation packs by their packed copies in call.In.
 func CompileAnyLayouts(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	packs := slices.ContainsFunc(op.Impls, func(candidate graph.Impl) bool { return candidate.Pack != nil })
 	if !packs && len(op.Impls) < 2 {
@@ -292,8 +299,8 @@ func Filled(meta tensor.Meta, draw func(dtype tensor.DType) tensor.Scalar) *tens
 	return filled
 }
 
-// NonzeroValues returns a function that draws nonzero numbers, of both signs if the dtype has them, because integer
-// divisions by 0 fail. Bools are true or false.
+// NonzeroValues returns a function that draws numbers of a dtype: positive ones and, if the dtype is signed, negative
+// ones. It does not draw 0, because integer divisions by 0 fail. Bools are true or false.
 func NonzeroValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	sign := func() float64 { return float64(1 - 2*rng.IntN(2)) }
 	return func(dtype tensor.DType) tensor.Scalar {
@@ -312,7 +319,7 @@ func NonzeroValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	}
 }
 
-// IndexValues is NonzeroValues, except that integers are 0 or 1, which are valid indices.
+// IndexValues is NonzeroValues, except that integers are 0 or 1: valid indices along a dimension of size 2 or more.
 func IndexValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	nonzero := NonzeroValues(rng)
 	return func(dtype tensor.DType) tensor.Scalar {

@@ -10,29 +10,65 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Values of the parameters that are named isReversed: the order of the chunks of a phase.
-const ascending, descending = false, true
-
-// KernelAllocs returns the number of allocations during one run of a call.
-func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Tensor) float64 {
-	kernel, err := CompileAnyLayouts(op, call)
+// CheckKernel compares the results of a call's kernel with the reference. It also checks that neither the order of
+// chunks nor the initial bytes of scratch memory change bits of the results. An op with Decompose has no kernel: see
+// [CheckParts].
+func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) {
+	t.Helper()
+	if kernels.Lookup(name).Decompose != nil {
+		CheckParts(t, name, attrs, in)
+		return
+	}
+	op, call, err := NewCall(name, attrs, in, constants...)
 	if err != nil {
-		t.Fatal(err)
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
+		return
 	}
-	var outputs []*tensor.Tensor
-	for _, meta := range call.Out {
-		outputs = append(outputs, tensor.Empty(meta))
+	got, err := RunInFilledMemory(op, call, in, 0x7f, ascending)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
+		return
 	}
-	mem := MemOf(kernel, call, in, outputs)
-	return testing.AllocsPerRun(20, func() {
-		for _, phase := range kernel.Phases {
-			for chunk := range phase.Chunks {
-				if err := phase.Run(mem, chunk); err != nil {
-					t.Error(err)
-				}
-			}
+	reversed, _ := RunInFilledMemory(op, call, in, 0x55, descending)
+	want, err := op.Ref(call, in)
+	if err != nil {
+		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)
+		return
+	}
+	for i := range got {
+		if !bytes.Equal(got[i].Contiguous().Storage().Bytes(), reversed[i].Contiguous().Storage().Bytes()) {
+			t.Errorf("%s %v %v: output %d depends on the order of chunks or on initial bytes of scratch memory", name,
+				attrs, MetasOf(in), i)
 		}
-	})
+		if err := CompareTensors(got[i], want[i]); err != nil {
+			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)
+		}
+	}
+}
+
+// CheckParts compares the decomposition of a composite call with its reference.
+func CheckParts(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tensor) {
+	t.Helper()
+	op, call, err := NewCall(name, attrs, in)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
+		return
+	}
+	got, err := RunParts(op, attrs, in)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
+		return
+	}
+	want, err := op.Ref(call, in)
+	if err != nil {
+		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)
+		return
+	}
+	for i := range got {
+		if err := CompareTensors(got[i], want[i]); err != nil {
+			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)
+		}
+	}
 }
 
 // NewCall returns a call of the named op, with inferred results. in has the operands, and nil for an absent operand.
@@ -94,63 +130,27 @@ func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill
 	return outputs, nil
 }
 
-// CheckKernel compares the results of a call's kernel with the reference. It also checks that neither the order of
-// chunks nor the initial bytes of scratch memory change bits of the results. An op with Decompose has no kernel: see
-// [CheckParts].
-func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) {
-	t.Helper()
-	if kernels.Lookup(name).Decompose != nil {
-		CheckParts(t, name, attrs, in)
-		return
-	}
-	op, call, err := NewCall(name, attrs, in, constants...)
-	if err != nil {
-		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
-		return
-	}
-	got, err := RunInFilledMemory(op, call, in, 0x7f, ascending)
-	if err != nil {
-		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
-		return
-	}
-	reversed, _ := RunInFilledMemory(op, call, in, 0x55, descending)
-	want, err := op.Ref(call, in)
-	if err != nil {
-		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)
-		return
-	}
-	for i := range got {
-		if !bytes.Equal(got[i].Contiguous().Storage().Bytes(), reversed[i].Contiguous().Storage().Bytes()) {
-			t.Errorf("%s %v %v: output %d depends on the order of chunks or on initial bytes of scratch memory", name,
-				attrs, MetasOf(in), i)
-		}
-		if err := CompareTensors(got[i], want[i]); err != nil {
-			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)
-		}
-	}
-}
+// Values of the parameters that are named isReversed: the order of the chunks of a phase.
+const ascending, descending = false, true
 
-// CheckParts compares the decomposition of a composite call with its reference.
-func CheckParts(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tensor) {
-	t.Helper()
-	op, call, err := NewCall(name, attrs, in)
+// KernelAllocs returns the number of allocations during one run of a call.
+func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Tensor) float64 {
+	kernel, err := CompileAnyLayouts(op, call)
 	if err != nil {
-		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
-		return
+		t.Fatal(err)
 	}
-	got, err := RunParts(op, attrs, in)
-	if err != nil {
-		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
-		return
+	var outputs []*tensor.Tensor
+	for _, meta := range call.Out {
+		outputs = append(outputs, tensor.Empty(meta))
 	}
-	want, err := op.Ref(call, in)
-	if err != nil {
-		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)
-		return
-	}
-	for i := range got {
-		if err := CompareTensors(got[i], want[i]); err != nil {
-			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)
+	mem := MemOf(kernel, call, in, outputs)
+	return testing.AllocsPerRun(20, func() {
+		for _, phase := range kernel.Phases {
+			for chunk := range phase.Chunks {
+				if err := phase.Run(mem, chunk); err != nil {
+					t.Error(err)
+				}
+			}
 		}
-	}
+	})
 }

@@ -126,8 +126,8 @@ func (p *ProductCall) Result(t testing.TB, isPacked bool) *tensor.Tensor {
 	return run.Out
 }
 
-// WithInput returns the call with x as operand 0, and with other attributes and constants. The result must be the same:
-// x must have the elements of operand 0, in any layout.
+// WithInput returns the call with x as operand 0, and with the given attributes and constants. The result must equal
+// the result of p, because the new call is compared with the reference of p.
 func (p *ProductCall) WithInput(t testing.TB, attrs graph.Attrs, x *tensor.Tensor, constants ...int) *ProductCall {
 	changed, err := NewProductCall(p.Op.Name, attrs, append([]*tensor.Tensor{x}, p.in[1:]...), constants...)
 	if err != nil {
@@ -206,9 +206,9 @@ func (r *productRun) poison(filler byte) {
 	}
 }
 
-// CheckLarge runs the op and compares the result with want. want computes the result from row-major float64 copies of
-// the operands and of the result. CheckLarge is for large shapes, for which the reference of the op is too slow. The
-// tolerance depends on summands, the number of products in a sum.
+// CheckLarge runs the op and compares its result with the result of want. It is for large shapes, for which the op's
+// reference is too slow. want gets row-major float64 copies of the operands, then of the op's result. The tolerance
+// depends on summands, the number of products in a sum.
 func CheckLarge(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, summands int,
 	want func(values [][]float64) []float64, in ...*tensor.Tensor) {
 	t.Helper()
@@ -249,7 +249,7 @@ func BenchProduct(b *testing.B, op string, attrs graph.Attrs, in []*tensor.Tenso
 	b.ReportMetric(call.Op.Flops(call.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
-// uncachedBytes is a number of bytes that exceeds the size of a core's L2 cache.
+// uncachedBytes exceeds the size of a core's L2 cache.
 const uncachedBytes = 96 << 20
 
 // BenchImpl measures the named implementation of the call with the loop order that the implementation prefers. If
@@ -267,7 +267,8 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 	}
 	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = impl, walks[0], walks[0].ResultLayout(0, p.Call.Out[0])
 	run := p.Compile(b)
-	copies := []unsafe.Pointer{run.mem.Ptrs[2]}
+	const operand1 = 2 // its index in Ptrs, which has the result first
+	copies := []unsafe.Pointer{run.mem.Ptrs[operand1]}
 	if isUncached {
 		original := p.Call.In[1].Value.Const.Storage().Bytes()
 		for range uncachedBytes / len(original) {
@@ -278,7 +279,7 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 	}
 	var times []time.Duration
 	for b.Loop() {
-		run.mem.Ptrs[2] = copies[len(times)%len(copies)]
+		run.mem.Ptrs[operand1] = copies[len(times)%len(copies)]
 		start := time.Now()
 		run.Run(b, ascending)
 		times = append(times, time.Since(start))
@@ -318,25 +319,26 @@ func RandomOperand(rng *rand.Rand, dtype tensor.DType, shape ...int) *tensor.Ten
 		order = []int{0, 2, 3, 1}
 	}
 	strides := make([]int, len(shape))
-	stride := 1 + rng.IntN(5)/4
+	stride := 1 + rng.IntN(5)/4 // 2 leaves gaps between all elements
 	for i := len(order) - 1; i >= 0; i-- {
 		dim := order[i]
 		strides[dim] = stride
 		stride *= max(shape[dim], 1)
-		if rng.IntN(12) == 0 {
+		if rng.IntN(12) == 0 { // a dimension with stride 0 takes no memory
 			strides[dim], stride = 0, max(strides[dim], 1)
 		}
-		if rng.IntN(8) == 0 {
+		if rng.IntN(8) == 0 { // a gap
 			stride += rng.IntN(4)
 		}
 	}
 	filled := tensor.Empty(tensor.Meta{DType: dtype, Shape: shape, Strides: strides, Offset: rng.IntN(3)})
-	FillProduct(rng, filled)
+	FillRandom(rng, filled)
 	return filled
 }
 
-// FillProduct fills a tensor with random numbers. Floats are between -1 and 1. Magnitudes of integers are at most 8.
-func FillProduct(rng *rand.Rand, t *tensor.Tensor) {
+// FillRandom fills a tensor with random numbers. Floats, and both parts of complex numbers, are between -1 and 1.
+// Magnitudes of integers are at most 8.
+func FillRandom(rng *rand.Rand, t *tensor.Tensor) {
 	kit.EachIndex(t.Shape, func(index []int) {
 		element := tensor.FloatScalar(float64(rng.Float64()*2) - 1)
 		if t.DType.IsIntegral(false) {

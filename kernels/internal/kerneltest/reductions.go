@@ -14,6 +14,39 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// CheckReduce compares the results of a call's kernel with the reference. It also checks that the order of chunks does
+// not change bits of the results.
+func CheckReduce(t *testing.T, name string, attrs graph.Attrs, in ...*tensor.Tensor) {
+	t.Helper()
+	if kernels.Lookup(name).Decompose != nil {
+		CheckParts(t, name, attrs, in)
+		return
+	}
+	op, call, err := NewReduceCall(name, attrs, in)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
+		return
+	}
+	got, err := RunReduce(op, call, in, ascending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reversed, _ := RunReduce(op, call, in, descending)
+	want, err := op.Ref(call, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkReduceInPlace(t, name, op, call, in, got)
+	for i := range got {
+		if !slices.Equal(got[i].Storage().Bytes(), reversed[i].Storage().Bytes()) {
+			t.Errorf("%s %v %v: the order of chunks changes the bits", name, attrs, MetasOf(in))
+		}
+		if difference := FirstDifference(got[i], want[i], ReduceTolerance(got[i].DType)); difference != "" {
+			t.Errorf("%s %v %v: output %d: %s", name, attrs, MetasOf(in), i, difference)
+		}
+	}
+}
+
 // NewReduceCall returns a call of the named op on tensors, whose results are inferred. in has nil for an omitted
 // operand.
 func NewReduceCall(name string, attrs graph.Attrs, in []*tensor.Tensor) (*graph.Op, *graph.Call, error) {
@@ -57,14 +90,18 @@ func RunReduce(op *graph.Op, call *graph.Call, in []*tensor.Tensor, isReversed b
 		outputs = append(outputs, output)
 		ptrs = append(ptrs, output.Pointer())
 	}
-	for _, operand := range in {
-		if operand == nil {
-			ptrs = append(ptrs, nil)
-			continue
+	return outputs, runPhases(kernel, append(ptrs, pointersOf(in)...), isReversed)
+}
+
+// pointersOf returns the addresses of operands. The address of an omitted operand is nil.
+func pointersOf(in []*tensor.Tensor) []unsafe.Pointer {
+	ptrs := make([]unsafe.Pointer, len(in))
+	for i, operand := range in {
+		if operand != nil {
+			ptrs[i] = operand.Pointer()
 		}
-		ptrs = append(ptrs, operand.Pointer())
 	}
-	return outputs, runPhases(kernel, ptrs, isReversed)
+	return ptrs
 }
 
 // runPhases runs the phases of a kernel in scratch memory that is filled with a pattern.
@@ -89,39 +126,6 @@ func runPhases(kernel *graph.Kernel, ptrs []unsafe.Pointer, isReversed bool) err
 	return nil
 }
 
-// CheckReduce compares the results of a call's kernel with the reference. It also checks that the order of chunks does
-// not change bits of the results.
-func CheckReduce(t *testing.T, name string, attrs graph.Attrs, in ...*tensor.Tensor) {
-	t.Helper()
-	if kernels.Lookup(name).Decompose != nil {
-		CheckParts(t, name, attrs, in)
-		return
-	}
-	op, call, err := NewReduceCall(name, attrs, in)
-	if err != nil {
-		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
-		return
-	}
-	got, err := RunReduce(op, call, in, ascending)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reversed, _ := RunReduce(op, call, in, descending)
-	want, err := op.Ref(call, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkReduceInPlace(t, name, op, call, in, got)
-	for i := range got {
-		if !slices.Equal(got[i].Storage().Bytes(), reversed[i].Storage().Bytes()) {
-			t.Errorf("%s %v %v: the order of chunks changes the bits", name, attrs, MetasOf(in))
-		}
-		if difference := describeDifference(got[i], want[i]); difference != "" {
-			t.Errorf("%s %v %v: output %d: %s", name, attrs, MetasOf(in), i, difference)
-		}
-	}
-}
-
 // checkReduceInPlace checks that a kernel computes the same bits in place. For each pair of an output and an operand
 // that may share memory, it runs the kernel with the output in the memory of the operand.
 func checkReduceInPlace(t *testing.T, name string, op *graph.Op, call *graph.Call, in, want []*tensor.Tensor) {
@@ -130,17 +134,11 @@ func checkReduceInPlace(t *testing.T, name string, op *graph.Op, call *graph.Cal
 		t.Fatal(err)
 	}
 	for _, pair := range kernel.InPlace {
-		ptrs := make([]unsafe.Pointer, len(call.Out), len(call.Out)+len(in))
+		ptrs := make([]unsafe.Pointer, len(call.Out))
 		for i, meta := range call.Out {
 			ptrs[i] = tensor.Empty(meta).Pointer()
 		}
-		for _, operand := range in {
-			if operand == nil {
-				ptrs = append(ptrs, nil)
-				continue
-			}
-			ptrs = append(ptrs, operand.Pointer())
-		}
+		ptrs = append(ptrs, pointersOf(in)...)
 		sharedMeta := call.Out[pair.Out]
 		shared := tensor.Empty(sharedMeta)
 		tensor.CopyElements(shared, in[pair.In])
@@ -181,11 +179,6 @@ func ReduceTolerance(dtype tensor.DType) float64 {
 	return 0
 }
 
-// describeDifference describes the first difference of two tensors that exceeds the tolerance of the dtype.
-func describeDifference(got, want *tensor.Tensor) (difference string) {
-	return FirstDifference(got, want, ReduceTolerance(got.DType))
-}
-
 // FirstDifference describes the first difference of two tensors that exceeds the tolerance. The difference of two
 // elements is relative to the magnitude of want's element, or absolute if that magnitude is below 1. The result is
 // empty if no difference exceeds the tolerance.
@@ -195,15 +188,18 @@ func FirstDifference(got, want *tensor.Tensor, tolerance float64) (difference st
 	}
 	kit.EachIndex(got.Shape, func(index []int) {
 		gotElement, wantElement := got.At(index...).Complex(), want.At(index...).Complex()
-		for _, pair := range [2][2]float64{{real(gotElement), real(wantElement)}, {imag(gotElement), imag(wantElement)}} {
-			isClose := pair[0] == pair[1] || math.IsNaN(pair[0]) && math.IsNaN(pair[1]) ||
-				math.Abs(pair[0]-pair[1]) <= tolerance*max(1, math.Abs(pair[1]))
-			if !isClose && difference == "" {
-				difference = fmt.Sprintf("at %v got %v, want %v", index, gotElement, wantElement)
-			}
+		areClose := isWithin(real(gotElement), real(wantElement), tolerance) &&
+			isWithin(imag(gotElement), imag(wantElement), tolerance)
+		if !areClose && difference == "" {
+			difference = fmt.Sprintf("at %v got %v, want %v", index, gotElement, wantElement)
 		}
 	})
 	return difference
+}
+
+func isWithin(got, want, tolerance float64) bool {
+	return got == want || math.IsNaN(got) && math.IsNaN(want) ||
+		math.Abs(got-want) <= tolerance*max(1, math.Abs(want))
 }
 
 // RandomLayout returns a random layout of a shape. The dimensions are stored in random order. Some layouts have gaps,

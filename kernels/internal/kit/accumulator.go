@@ -13,6 +13,15 @@ type Accumulator struct {
 	complexSum complex128
 }
 
+// Add adds a number.
+func (s *Accumulator) Add(a tensor.Scalar) {
+	if s.DType.IsComplex() {
+		s.complexSum += a.Complex() // the complex product of an infinity and 1 contains a NaN
+		return
+	}
+	s.AddProduct(a, tensor.IntScalar(1))
+}
+
 // AddProduct adds the product of two numbers.
 func (s *Accumulator) AddProduct(a, b tensor.Scalar) {
 	switch {
@@ -25,17 +34,15 @@ func (s *Accumulator) AddProduct(a, b tensor.Scalar) {
 	}
 }
 
-// AddProductAt adds the product of element i of a and element k of b. Both operands have been converted to the type of
-// the sum.
-func (s *Accumulator) AddProductAt(a *ProductOperand, i int, b *ProductOperand, k int) {
+// Value returns the sum so far.
+func (s *Accumulator) Value() tensor.Scalar {
 	switch {
-	case a.floats != nil:
-		s.floatSum += float64(a.floats[i] * b.floats[k])
-	case a.ints != nil:
-		s.intSum += a.ints[i] * b.ints[k]
-	default:
-		s.complexSum += MulComplex(a.complexes[i], b.complexes[k])
+	case s.DType.IsComplex():
+		return tensor.ComplexScalar(s.complexSum)
+	case s.DType.IsFloat():
+		return tensor.FloatScalar(s.floatSum)
 	}
+	return tensor.IntScalar(s.intSum)
 }
 
 // ProductOperand has the elements of an operand in row-major order, converted to the type of an [Accumulator]'s sum.
@@ -69,22 +76,15 @@ func sliceOf[T tensor.Element](operand *tensor.Tensor) []T {
 	return list
 }
 
-// Add adds a number.
-func (s *Accumulator) Add(a tensor.Scalar) {
-	if s.DType.IsComplex() {
-		s.complexSum += a.Complex() // the complex product of an infinity and 1 contains a NaN
-		return
-	}
-	s.AddProduct(a, tensor.IntScalar(1))
-}
-
-// Value returns the sum so far.
-func (s *Accumulator) Value() tensor.Scalar {
+// AddProductAt adds the product of element i of a and element k of b. Both operands have been converted to the type of
+// the sum.
+func (s *Accumulator) AddProductAt(a *ProductOperand, i int, b *ProductOperand, k int) {
 	switch {
-	case s.DType.IsComplex():
-		return tensor.ComplexScalar(s.complexSum)
-	case s.DType.IsFloat():
-		return tensor.FloatScalar(s.floatSum)
+	case a.floats != nil:
+		s.floatSum += float64(a.floats[i] * b.floats[k])
+	case a.ints != nil:
+		s.intSum += a.ints[i] * b.ints[k]
+	default:
+		s.complexSum += MulComplex(a.complexes[i], b.complexes[k])
 	}
-	return tensor.IntScalar(s.intSum)
 }

@@ -5,11 +5,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// I64 returns a row-major int64 meta for examples.
-//
-//go:noinline // saves compile time: it has many callers, none of them hot
-func I64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
-
 // Operands of examples, and examples of calls with these operands.
 var (
 	FloatMatrix      = tensor.New(tensor.Float32, 2, 3)
@@ -23,12 +18,10 @@ var (
 	IntegersExample  = Example(nil, IntMatrix, tensor.New(tensor.Int32, 3))
 )
 
-// Example returns an example of a call with the given attributes, which may be nil, and operands.
+// I64 returns a row-major int64 meta for examples.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func Example(attrs graph.Attrs, in ...tensor.Meta) graph.Example {
-	return graph.Example{In: in, Attrs: attrs}
-}
+func I64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 
 // F32 returns a row-major float32 meta for examples.
 //
@@ -42,6 +35,13 @@ func NHWC(n, c, h, w int) tensor.Meta {
 		panic(err)
 	}
 	return meta
+}
+
+// Example returns an example of a call with the given attributes, which may be nil, and operands.
+//
+//go:noinline // saves compile time: it has many callers, none of them hot
+func Example(attrs graph.Attrs, in ...tensor.Meta) graph.Example {
+	return graph.Example{In: in, Attrs: attrs}
 }
 
 // OneExample returns a list of one example: a call with one operand.

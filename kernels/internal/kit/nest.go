@@ -11,24 +11,24 @@ type InnerKernels struct {
 	mems graph.PerWorker[graph.Mem]
 }
 
-// Phase returns the phase of the outer kernel that runs a phase of an inner kernel. The inner kernel's Mem.Ptrs are the
-// addresses of the buffers.
+// Phase wraps innerPhase, a phase of an inner kernel, as a phase of the outer kernel. The inner kernel's Mem.Ptrs are
+// the addresses of the buffers.
 func (n *InnerKernels) Phase(innerPhase graph.Phase, buffers []Buffer) graph.Phase {
-	phase := graph.Phase{Chunks: innerPhase.Chunks, Run: func(m *graph.Mem, chunk int) error {
+	outerPhase := graph.Phase{Chunks: innerPhase.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		inner := n.enter(m, buffers)
 		err := innerPhase.Run(inner, chunk)
 		leave(m, inner)
 		return err
 	}}
 	if innerPhase.RunRange != nil {
-		phase.RunRange = func(m *graph.Mem, begin, end int) error {
+		outerPhase.RunRange = func(m *graph.Mem, begin, end int) error {
 			inner := n.enter(m, buffers)
 			err := innerPhase.RunRange(inner, begin, end)
 			leave(m, inner)
 			return err
 		}
 	}
-	return phase
+	return outerPhase
 }
 
 // enter returns the memory of the inner kernel, which is within m, the memory of the outer kernel.
@@ -41,8 +41,8 @@ func (n *InnerKernels) enter(m *graph.Mem, buffers []Buffer) *graph.Mem {
 	return inner
 }
 
-// leave releases the memory of the inner kernel.
+// leave clears inner after a call of the inner kernel.
 func leave(m, inner *graph.Mem) {
-	m.Walk = inner.Walk // the phase may have created the worker's Walk, which later phases reuse
+	m.Walk = inner.Walk // innerPhase may have created the worker's Walk, which later phases reuse
 	inner.Release()
 }

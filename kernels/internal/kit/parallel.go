@@ -5,12 +5,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// parallel is the type of [graph.Facts].Parallel.
+// parallel is the type of [graph.Facts].Parallel, which lists the loops of a call that workers can divide.
 type parallel = func(c *graph.Call) []graph.Parallel
 
-// LoopsExcept returns a function that returns the parallel loops ([graph.Parallel]) of a call: over all dimensions
-// except those that the op combines. combined returns these dimensions in a new list; negative dimensions count from
-// the end. The loops divide operands that have the rank of the result. Other operands are read whole.
+// LoopsExcept returns a function that returns a loop over each dimension of the result, except those that the op
+// combines. For example, a sort of [n, c, h] along the last dimension has loops over n and c. combined returns the
+// combined dimensions of a call in a new list; negative dimensions count from the end. The loops divide operands that
+// have the rank of the result. Other operands are read whole.
 func LoopsExcept(combined func(c *graph.Call) []int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		dims, rank := combined(c), c.Out[0].Rank()
@@ -59,10 +60,10 @@ func UndividedLoop(c *graph.Call) graph.Parallel {
 	return loop
 }
 
-// LoopOver returns a loop that divides dimension inDim of operand i and dimension outDim of all results.
-func LoopOver(c *graph.Call, i, inDim, outDim int) graph.Parallel {
+// LoopOver returns a loop that divides dimension inDim of one operand and dimension outDim of all results.
+func LoopOver(c *graph.Call, operand, inDim, outDim int) graph.Parallel {
 	loop := UndividedLoop(c)
-	loop.OperandDims[i] = inDim
+	loop.OperandDims[operand] = inDim
 	for k := range loop.ResultDims {
 		loop.ResultDims[k] = outDim
 	}

@@ -19,8 +19,10 @@ type choleskyExAttrs struct {
 }
 
 // Ops that compute Cholesky factors, or solve equations with them. The factor of a positive definite matrix A is the
-// lower triangle L with A = L L^H. With L, an equation A x = b is solved by two triangular equations: L y = b, L^H x =
-// y.
+// lower triangle L with A = L L^H. With L, an equation A x = b is solved in two steps with triangular matrices:
+//
+//	L y   = b
+//	L^H x = y
 var (
 	LinalgCholesky = choleskyOp(graph.SchemaOf[*upperAttrs](), "linalg_cholesky", nil,
 		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", integerErrorNamesOp: true},
@@ -33,16 +35,7 @@ var (
 		func(c *graph.Call) choleskyExAttrs { return *kit.Attrs[*choleskyExAttrs](c) })
 	CholeskyInverse = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "cholesky_inverse",
 		Doc: "Returns the inverses of the positive definite matrices with the Cholesky factors self.", Params: selfOnly,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			selfType := c.Type(0)
-			check := matrixCheck{name: "cholesky_inverse", kernel: "cholesky_inverse_out"}
-			if err := check.checkSquare(selfType); err != nil {
-				return nil, err
-			}
-			out, err := columnMajor(selfType.DType, selfType.Shape...)
-			return c.NewResult(out), err
-		},
-		Examples: examples(nil, squareExample, complexExample),
+		Infer: inferCholeskyInverse, Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128],
 		solverElements: elementsOfCopies(2), ranks: matrixResults(1)})
 	CholeskySolve = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "cholesky_solve",
@@ -59,9 +52,10 @@ var (
 func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrixCheck,
 	attrsOf func(*graph.Call) choleskyExAttrs) *graph.Op {
 	doc := "Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` " +
-		"is set. Only the triangle of A where the result is not 0 is read."
+		"is set. Only the lower triangle of A is read, or the upper one if `upper` is set."
 	hasInfo := outputs != nil
-	// Random matrices are not positive definite, hence the example without info has no elements.
+	// Examples have random matrices, which are not positive definite. An op without info returns an error for them, so
+	// its example has no elements.
 	ranks, operands := matrixResults(1), []tensor.Meta{kit.F32(2, 0, 0)}
 	if hasInfo {
 		doc += " `info` is 0, or the order of the first leading minor that is not positive; the columns of L from this " +
@@ -69,25 +63,39 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 		ranks, operands = fixedRanks([]int{2}, []int{2, 0}), []tensor.Meta{squareExample, complexExample}
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			aType := c.Type(0)
-			if name == "cholesky" && kit.IsEmpty(aType) { // PyTorch does not check an empty operand
-				return c.NewResult(aType.RowMajor()), nil
-			}
-			if err := check.checkSquare(aType); err != nil {
-				return nil, err
-			}
-			out, err := columnMajor(aType.DType, aType.Shape...)
-			if hasInfo {
-				return c.NewResults(out, infoType(batchSizes(aType))), err
-			}
-			return c.NewResult(out), err
-		},
+		Infer:    func(c *graph.Call) ([]graph.Result, error) { return inferCholesky(c, check, hasInfo) },
 		Examples: examples(nil, operands...),
 	}, algorithm{
 		float:          func(t *task[float64]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
 		complex:        func(t *task[complex128]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
 		solverElements: elementsOfCopies(1), ranks: ranks})
+}
+
+// inferCholesky infers the results of an op that choleskyOp defines.
+func inferCholesky(c *graph.Call, check matrixCheck, hasInfo bool) ([]graph.Result, error) {
+	aType := c.Type(0)
+	if check.name == "cholesky" && kit.IsEmpty(aType) { // PyTorch's cholesky does not check an empty operand
+		return c.NewResult(aType.RowMajor()), nil
+	}
+	if err := check.checkSquare(aType); err != nil {
+		return nil, err
+	}
+	out, err := columnMajor(aType.DType, aType.Shape...)
+	if hasInfo {
+		return c.NewResults(out, infoType(batchSizes(aType))), err
+	}
+	return c.NewResult(out), err
+}
+
+// inferCholeskyInverse infers the result of cholesky_inverse.
+func inferCholeskyInverse(c *graph.Call) ([]graph.Result, error) {
+	factorType := c.Type(0)
+	check := matrixCheck{name: "cholesky_inverse", kernel: "cholesky_inverse_out"}
+	if err := check.checkSquare(factorType); err != nil {
+		return nil, err
+	}
+	out, err := columnMajor(factorType.DType, factorType.Shape...)
+	return c.NewResult(out), err
 }
 
 // alwaysChecked returns the attributes of an op without check_errors, which always returns an error if a matrix is not
@@ -100,8 +108,8 @@ func alwaysChecked(c *graph.Call) choleskyExAttrs {
 // the op in its error.
 func factorCholesky[T number](t *task[T], name string, attrs choleskyExAttrs) error {
 	a := t.in[0]
-	if attrs.Upper { // method cholesky reads the lower triangle
-		a = t.adjointOf(a)
+	if attrs.Upper {
+		a = t.adjointOf(a) // t.cholesky reads the lower triangle, which now is the upper triangle of A
 	}
 	info := t.cholesky(a)
 	if info > 0 && attrs.CheckErrors {
@@ -133,7 +141,7 @@ func invertByCholesky[T number](t *task[T]) error {
 	return nil
 }
 
-// inferCholeskySolve returns the type of the result of cholesky_solve.
+// inferCholeskySolve infers the result of cholesky_solve.
 func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 	bType, aType := c.Type(0), c.Type(1)
 	for i, torchName := range []string{"b", "u"} {
@@ -162,12 +170,13 @@ func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 
 // solveByCholesky computes the result of cholesky_solve.
 func solveByCholesky[T number](t *task[T]) error {
-	copy(t.out[0].elements, t.in[0].elements)
-	t.solveFactored(lowerFactor(t, t.in[1]), t.out[0])
+	b, factor, x := t.in[0], t.in[1], t.out[0]
+	copy(x.elements, b.elements)
+	t.solveFactored(lowerFactor(t, factor), x)
 	return nil
 }
 
-// lowerFactor returns the Cholesky factor L of a task whose operand factor is L or, if the attribute upper is set, L^H.
+// lowerFactor returns the Cholesky factor L. factor is L^H if the attribute upper of the task is set, otherwise L.
 func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
 	if kit.Attrs[*upperAttrs](t.call).Upper {
 		return t.adjointOf(factor)

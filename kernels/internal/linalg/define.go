@@ -8,7 +8,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -34,6 +33,11 @@ func (t *task[T]) errorPrefix() string {
 		return ""
 	}
 	return fmt.Sprintf("(Batch element %d): ", t.index)
+}
+
+// setNumber sets a result that is a single number, such as an error code of LAPACK (info) or a rank.
+func (t *task[T]) setNumber(resultIndex, number int) {
+	t.out[resultIndex].set(0, 0, t.fromParts(float64(number), 0))
 }
 
 // algorithm computes the results of tasks. It computes in float64 for real numbers, and in complex128 for complex
@@ -204,22 +208,8 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, batched *batchedCall, ptrs []unsafe.Pointer,
 	index int, computeType tensor.DType) error {
 	current := &task[T]{solver: taskSolver, call: batched.call, index: index, isBatch: len(batched.batch) > 0}
-	elementSize := int(unsafe.Sizeof(*new(T)))
 	for i := range batched.in {
-		source := &batched.in[i]
-		if source.isOmitted {
-			current.in = append(current.in, matrix[T]{})
-			continue
-		}
-		operand, load := taskSolver.zeros(source.rows, source.cols), tensor.Converter(computeType, source.meta.DType)
-		for j := range source.cols {
-			if source.rows > 0 {
-				load(unsafe.Pointer(unsafe.SliceData(operand.column(j))), source.column(ptrs, batched.batch, index, j),
-					elementSize, source.rowStep, source.rows)
-			}
-			taskSolver.checkContextAfter(source.rows)
-		}
-		current.in = append(current.in, operand)
+		current.in = append(current.in, loadOperand(taskSolver, &batched.in[i], batched.batch, ptrs, index, computeType))
 	}
 	for i := range batched.out {
 		current.out = append(current.out, taskSolver.zeros(batched.out[i].rows, batched.out[i].cols))
@@ -228,17 +218,34 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, batc
 		return err
 	}
 	for i := range batched.out {
-		target := &batched.out[i]
+		target, result := &batched.out[i], current.out[i]
 		store := tensor.Converter(target.meta.DType, computeType)
 		for j := range target.cols {
 			if target.rows > 0 && target.isStored(batched.batch, index) {
-				store(target.column(ptrs, batched.batch, index, j), unsafe.Pointer(unsafe.SliceData(current.out[i].column(j))),
-					target.rowStep, elementSize, target.rows)
+				store(target.column(ptrs, batched.batch, index, j), unsafe.Pointer(unsafe.SliceData(result.column(j))),
+					target.rowStep, int(unsafe.Sizeof(*new(T))), target.rows)
 			}
 			taskSolver.checkContextAfter(target.rows)
 		}
 	}
 	return nil
+}
+
+// loadOperand returns a copy of the matrix of source at an index of the batch. An omitted operand is an empty matrix.
+func loadOperand[T number](taskSolver *solver[T], source *matrixBatch, batch []int, ptrs []unsafe.Pointer, index int,
+	computeType tensor.DType) matrix[T] {
+	if source.isOmitted {
+		return matrix[T]{}
+	}
+	operand, load := taskSolver.zeros(source.rows, source.cols), tensor.Converter(computeType, source.meta.DType)
+	for j := range source.cols {
+		if source.rows > 0 {
+			load(unsafe.Pointer(unsafe.SliceData(operand.column(j))), source.column(ptrs, batch, index, j),
+				int(unsafe.Sizeof(*new(T))), source.rowStep, source.rows)
+		}
+		taskSolver.checkContextAfter(source.rows)
+	}
+	return operand
 }
 
 // isStored reports whether the task at an index of the batch stores the result p. If p is broadcast along a dimension
@@ -325,127 +332,4 @@ func elementIndex(t *tensor.Tensor, rank int, batchIndex []int, i, j int) []int 
 		index = append(index, position)
 	}
 	return append(index, []int{i, j}[:rank]...)
-}
-
-// columnMajor returns the type of a batch of column-major matrices. shape has the sizes of the batch, followed by the
-// numbers of rows and columns. If shape has only one size, the type is a dense vector.
-func columnMajor(dtype tensor.DType, shape ...sym.Int) (tensor.Type, error) {
-	result, err := kit.FreshType(dtype, shape)
-	if rank := len(shape); err == nil && rank >= 2 {
-		result.Strides[rank-2], result.Strides[rank-1] = sym.Of(1), shape[rank-2].Max(sym.Of(1))
-	}
-	return result, err
-}
-
-// matrixCheck checks that an operand is a matrix, or a batch of matrices, of a supported dtype. Its fields select
-// PyTorch's error messages.
-type matrixCheck struct {
-	name                string // the op; empty: messages do not name it
-	kernel              string // the kernel in PyTorch's error for an unsupported dtype; empty: the error names the op
-	integerErrorNamesOp bool   // the error for integers names the op and not the kernel
-}
-
-// check returns PyTorch's error for an operand of type t.
-func (m matrixCheck) check(t tensor.Type) error {
-	if t.Rank() < 2 {
-		return fmt.Errorf("%sThe input tensor A must have at least 2 dimensions.", m.prefix())
-	}
-	return m.checkDType(t.DType)
-}
-
-// checkSquare is like check, and also requires square matrices.
-func (m matrixCheck) checkSquare(t tensor.Type) error {
-	if rank := t.Rank(); rank >= 2 && t.Shape[rank-1].Ne(t.Shape[rank-2]).Holds() {
-		return fmt.Errorf("%sA must be batches of square matrices, but they are %v by %v matrices", m.prefix(),
-			t.Shape[rank-2], t.Shape[rank-1])
-	}
-	return m.check(t)
-}
-
-// prefix returns the start of a message: the name of the op, if messages have it.
-func (m matrixCheck) prefix() string {
-	if m.name == "" {
-		return ""
-	}
-	return m.name + ": "
-}
-
-// checkDType returns PyTorch's error for operands of a dtype that is not supported.
-func (m matrixCheck) checkDType(dtype tensor.DType) error {
-	switch {
-	case dtype.IsIntegral(true) && (m.integerErrorNamesOp || m.kernel == ""):
-		return fmt.Errorf("%s: Expected a floating point or complex tensor as input. Got %s", m.name, dtype.TorchName())
-	case dtype.IsReducedFloat() && m.kernel == "":
-		return fmt.Errorf("%s: Low precision dtypes not supported. Got %s", m.name, dtype.TorchName())
-	case dtype.IsIntegral(true) || dtype.IsReducedFloat():
-		return kit.NotImplemented(m.kernel, dtype)
-	}
-	return nil
-}
-
-// batchSizes returns the sizes of all dimensions of t but the last two.
-func batchSizes(t tensor.Type) []sym.Int { return t.Shape[:t.Rank()-2] }
-
-// withBatch returns a shape: the sizes of a batch, followed by the given sizes.
-func withBatch(batch []sym.Int, sizes ...sym.Int) []sym.Int {
-	return append(append([]sym.Int{}, batch...), sizes...)
-}
-
-// examples returns the examples of an op with one operand: one example for each given operand. attrs are the attributes
-// of each example.
-func examples(attrs graph.Attrs, operands ...tensor.Meta) (all []graph.Example) {
-	for _, operand := range operands {
-		all = append(all, kit.Example(attrs, operand))
-	}
-	return all
-}
-
-// setNumber sets a result that is a single number, such as an error code of LAPACK (info) or a rank.
-func (t *task[T]) setNumber(resultIndex, number int) {
-	t.out[resultIndex].set(0, 0, t.fromParts(float64(number), 0))
-}
-
-// infoType returns the type of the result info, one number for each matrix of a batch.
-func infoType(batch []sym.Int) tensor.Type { return tensor.NewType(tensor.Int32, batch...) }
-
-// emptyVector returns the type of a result that the attributes of a call do not request: a vector without elements.
-func emptyVector(dtype tensor.DType) tensor.Type { return tensor.NewType(dtype, sym.Of(0)) }
-
-// Operands and examples of several ops.
-var (
-	operandA = graph.Param{Name: "A"}
-	selfOnly = []graph.Param{kit.Self}
-
-	squareExample  = kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})
-	complexExample = tensor.New(tensor.Complex128, 3, 3)
-	tallExample    = kit.F32(2, 4, 3)
-	wideExample    = tensor.New(tensor.Float64, 3, 4).WithStrides([]int{1, 3})
-)
-
-// equationShape returns the shape of the solution X of A X = B or, if isLeft is not set, of X A = B. a and b are the
-// shapes of A and B; a has at least two dimensions. The batches of A and B are broadcast. equationShape returns
-// PyTorch's error, which begins with name, if the shapes do not match.
-func equationShape(name string, a, b []sym.Int, isLeft bool) ([]sym.Int, error) {
-	aRank, bRank := len(a), len(b)
-	if bRank < 2 {
-		return nil, fmt.Errorf("%s: The input tensor B must have at least 2 dimensions.", name)
-	}
-	equation, fits := "AX = B", a[aRank-2].Eq(b[bRank-2]).Holds()
-	if !isLeft {
-		equation, fits = "XA = B", a[aRank-1].Eq(b[bRank-1]).Holds()
-	}
-	if !fits {
-		return nil, fmt.Errorf("%s: Incompatible shapes of A and B for the equation %s (%vx%v and %vx%v)", name, equation,
-			a[aRank-2], a[aRank-1], b[bRank-2], b[bRank-1])
-	}
-	batch, err := tensor.BroadcastSizes(b[:bRank-2], a[:aRank-2])
-	return withBatch(batch, b[bRank-2:]...), err
-}
-
-// hasVectorB reports whether operand 1 of a call, B, is a vector or a batch of vectors. B is a batch of vectors if its
-// shape is the shape of operand 0, A, without the last size.
-func hasVectorB(c *graph.Call) bool {
-	aType, bType := c.Type(0), c.Type(1)
-	return bType.Rank() == 1 || aType.Rank()-1 == bType.Rank() &&
-		tensor.SameSizes(aType.Shape[:bType.Rank()], bType.Shape)
 }

@@ -77,11 +77,11 @@ func (t *task[T]) mirrorTriangle(a matrix[T], isUpper bool) {
 	}
 }
 
-// setNonFiniteResults sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does. With more than
-// two rows, it fails unless all other elements than those on the diagonal are finite.
+// setNonFiniteResults sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does: the eigenvalues
+// are NaN, except that of a 1x1 matrix. With more than two rows, it fails unless onlyDiagonalIsInfinite.
 func (t *task[T]) setNonFiniteResults(a matrix[T]) error {
-	onlyOnDiagonal := t.isFiniteExceptDiagonal(a)
-	if a.rows > 2 && !onlyOnDiagonal {
+	onlyDiagonalIsInfinite := t.onlyDiagonalIsInfinite(a)
+	if a.rows > 2 && !onlyDiagonalIsInfinite {
 		return fmt.Errorf("linalg.eigh: %sThe algorithm failed to converge because the input matrix is ill-conditioned or "+
 			"has too many repeated eigenvalues.", t.errorPrefix())
 	}
@@ -90,14 +90,14 @@ func (t *task[T]) setNonFiniteResults(a matrix[T]) error {
 		values[i] = math.NaN()
 	}
 	if a.rows == 1 {
-		values[0], onlyOnDiagonal = t.re(a.at(0, 0)), true
+		values[0] = t.re(a.at(0, 0))
 	}
 	t.setReals(0, values)
 	if len(t.out) == 1 {
 		return nil
 	}
 	vectors := t.identity(a.rows, a.cols)
-	if !onlyOnDiagonal {
+	if a.rows > 1 && !onlyDiagonalIsInfinite {
 		for i := range vectors.elements {
 			vectors.elements[i] = t.fromParts(math.NaN(), math.NaN())
 		}
@@ -106,8 +106,8 @@ func (t *task[T]) setNonFiniteResults(a matrix[T]) error {
 	return nil
 }
 
-// isFiniteExceptDiagonal reports whether infinities on the diagonal are the only elements that are not finite.
-func (t *task[T]) isFiniteExceptDiagonal(a matrix[T]) bool {
+// onlyDiagonalIsInfinite reports whether infinities on the diagonal are the only elements that are not finite.
+func (t *task[T]) onlyDiagonalIsInfinite(a matrix[T]) bool {
 	for j := range a.cols {
 		for i, x := range a.column(j) {
 			re, im := t.re(x), t.im(x)

@@ -46,8 +46,10 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 const minNorm = 0x1p-1022 * 0x1p53
 
 // eigh returns the eigenvalues of the Hermitian matrix A in ascending order, and sets the columns of v to eigenvectors
-// of norm 1. If A is not 0, A + shift*I is positive definite; its singular vectors are then eigenvectors of A. eigh
-// computes the eigenvalue of the eigenvector x as x^H*A*x.
+// of norm 1.
+//
+// eigh chooses a number shift such that A + shift*I is positive definite, unless A is 0. The eigenvectors of A are then
+// the singular vectors of A + shift*I, which orthogonalize computes. The eigenvalue of an eigenvector x is x^H*A*x.
 func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 	n := a.cols
 	shift := 0.0
@@ -72,43 +74,12 @@ func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 		}
 		values[j] = s.re(s.dot(x, aTimesX))
 	}
-	order := sortedOrder(n, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
-	sorted := make([]float64, n)
-	for k, j := range order {
-		sorted[k] = values[j]
+	sortedValues := make([]float64, n)
+	for k, j := range sortedOrder(n, func(i, j int) int { return cmp.Compare(values[i], values[j]) }) {
+		sortedValues[k] = values[j]
 		copy(v.column(k), vectors.column(j))
 	}
-	return sorted
-}
-
-// sortedOrder returns the numbers 0 to n-1, stably sorted by compare.
-func sortedOrder(n int, compare func(i, j int) int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, compare)
-	return order
-}
-
-// complete sets the columns of u after the first rank columns such that all columns are orthonormal. The first rank
-// columns are already orthonormal.
-func (s *solver[T]) complete(u matrix[T], rank int) {
-	if rank == u.cols {
-		return
-	}
-	// Factor u[:, :rank] = Q*R. The first rank columns of Q span the same space as the first rank columns of u. The other
-	// columns of Q are therefore orthogonal to this space.
-	q := s.copyOf(u.firstColumns(rank))
-	tau := s.zeros(rank, 1).elements
-	s.qr(q, tau)
-	lastColumns := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
-	// multiplyQ multiplies Q by the last columns of the identity.
-	lastColumns.clear()
-	for j := range lastColumns.cols {
-		lastColumns.set(rank+j, j, s.fromParts(1, 0))
-	}
-	s.multiplyQ(q, tau, lastColumns, notAdjoint)
+	return sortedValues
 }
 
 // orthogonalize rotates pairs of columns of A until all columns are orthogonal (the one-sided Jacobi method of
@@ -151,7 +122,7 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 		return false
 	}
 	innerProduct := s.dot(x, y)
-	// Scale it to the inner product of x/|x| and y/|y|.
+	// the inner product of x/|x| and y/|y|
 	innerProduct = s.fromParts(s.re(innerProduct)/norms[i]/norms[j], s.im(innerProduct)/norms[i]/norms[j])
 	columnCosine := s.abs(innerProduct)
 	if !(columnCosine > tolerance) { // also if it is NaN
@@ -187,3 +158,33 @@ func (s *solver[T]) rotateColumns(x, y []T, cosine, sine float64, phase T) {
 
 // hypot returns the square root of a*a + b*b, with the same bits on every processor.
 func hypot(a, b float64) float64 { return kit.AbsComplex(complex(a, b)) }
+
+// sortedOrder returns the numbers 0 to n-1, stably sorted by compare.
+func sortedOrder(n int, compare func(i, j int) int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, compare)
+	return order
+}
+
+// complete sets the columns of u after the first rank columns such that all columns are orthonormal. The first rank
+// columns are already orthonormal.
+func (s *solver[T]) complete(u matrix[T], rank int) {
+	if rank == u.cols {
+		return
+	}
+	// Factor u[:, :rank] = Q*R. The first rank columns of Q span the same space as the first rank columns of u. The other
+	// columns of Q are therefore orthogonal to this space.
+	q := s.copyOf(u.firstColumns(rank))
+	tau := s.zeros(rank, 1).elements
+	s.qr(q, tau)
+	lastColumns := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
+	// multiplyQ multiplies Q by the last columns of the identity.
+	lastColumns.clear()
+	for j := range lastColumns.cols {
+		lastColumns.set(rank+j, j, s.fromParts(1, 0))
+	}
+	s.multiplyQ(q, tau, lastColumns, notAdjoint)
+}

@@ -117,13 +117,13 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
-		float:   func(t *task[float64]) error { return factorWithPivots(t, attrsOf(t.call)) },
-		complex: func(t *task[complex128]) error { return factorWithPivots(t, attrsOf(t.call)) },
+		float:   func(t *task[float64]) error { return factorPackedLU(t, attrsOf(t.call)) },
+		complex: func(t *task[complex128]) error { return factorPackedLU(t, attrsOf(t.call)) },
 		ranks:   fixedRanks([]int{2}, []int{2, 1, 0}[:len(outputs)])})
 }
 
-// factorWithPivots computes the results LU and pivots of a task, and info if it is a result.
-func factorWithPivots[T number](t *task[T], attrs luExAttrs) error {
+// factorPackedLU computes the results LU (both factors in one matrix) and pivots of a task, and info if it is a result.
+func factorPackedLU[T number](t *task[T], attrs luExAttrs) error {
 	a := t.in[0]
 	pivots := make([]int, min(a.rows, a.cols))
 	info := t.lu(a, pivots)

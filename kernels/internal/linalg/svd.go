@@ -6,7 +6,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -31,31 +30,13 @@ var (
 			"and Vh orthonormal rows. The factors are not unique: column i of U can have a factor of magnitude 1, and row i " +
 			"of Vh its reciprocal.",
 		Params: []graph.Param{operandA}, Outputs: []string{"U", "S", "Vh"},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			attrs := kit.Attrs[*linalgSVDAttrs](c)
-			u, s, vh, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
-				if attrs.FullMatrices {
-					return rows, cols
-				}
-				return minSize, minSize
-			})
-			if err == nil {
-				err = checkDriver(c, attrs.Driver)
-			}
-			return c.NewResults(u, s, vh), err
-		},
+		Infer:    inferLinalgSVD,
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: linalgSVD[float64], complex: linalgSVD[complex128], solverElements: svdElements,
 		ranks: fixedRanks([]int{2}, []int{2, 1, 2})})
 	Svdvals = matrixOp(graph.SchemaOf[*svdvalsAttrs](), graph.Semantics{Name: "linalg_svdvals",
 		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			_, s, _, err := svdTypes(c, func(_, _, minSize sym.Int) (sym.Int, sym.Int) { return minSize, minSize })
-			if err == nil {
-				err = checkDriver(c, kit.Attrs[*svdvalsAttrs](c).Driver)
-			}
-			return c.NewResult(s), err
-		},
+		Infer:    inferSvdvals,
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], solverElements: svdElements,
 		ranks: fixedRanks([]int{2}, []int{1})})
@@ -66,6 +47,40 @@ var (
 	}, algorithm{float: svdWithV[float64], complex: svdWithV[complex128], solverElements: svdElements,
 		ranks: fixedRanks([]int{2}, []int{2, 1, 2})})
 )
+
+// inferLinalgSVD is the Infer function of linalg_svd.
+func inferLinalgSVD(c *graph.Call) ([]graph.Result, error) {
+	attrs := kit.Attrs[*linalgSVDAttrs](c)
+	u, s, vh, err := svdTypes(c, attrs.FullMatrices)
+	if err == nil {
+		err = checkDriver(c, attrs.Driver)
+	}
+	return c.NewResults(u, s, vh), err
+}
+
+// inferSvdvals is the Infer function of linalg_svdvals.
+func inferSvdvals(c *graph.Call) ([]graph.Result, error) {
+	_, s, _, err := svdTypes(c, thinFactors)
+	if err == nil {
+		err = checkDriver(c, kit.Attrs[*svdvalsAttrs](c).Driver)
+	}
+	return c.NewResult(s), err
+}
+
+func inferSVD(c *graph.Call) ([]graph.Result, error) {
+	attrs := kit.Attrs[*svdAttrs](c)
+	u, s, vh, err := svdTypes(c, !attrs.Some || !attrs.ComputeUV)
+	if err != nil {
+		return nil, err
+	}
+	rank := vh.Rank()
+	if !attrs.ComputeUV { // U and V are square zeros: PyTorch returns a row-major U, and V with the strides of Vh
+		u, err = kit.FreshType(u.DType, u.Shape)
+		return c.NewResults(u, s, vh), err
+	}
+	v, err := vh.Transpose(rank-2, rank-1)
+	return c.NewResults(u, s, v), err
+}
 
 // svdElements is algorithm.solverElements for singular values. It returns a bound. U and V together have at most
 // max(2*in, out) elements. Each of the at most four other matrices of the solver has at most as many elements as the
@@ -86,10 +101,12 @@ func checkDriver(c *graph.Call, driver *string) error {
 		"backend.")
 }
 
-// svdTypes returns the types of U, S and Vh for an operand of rows x cols elements. factorSizes returns the number of
-// columns of U and the number of rows of Vh; minSize is min(rows, cols).
-func svdTypes(c *graph.Call, factorSizes func(rows, cols, minSize sym.Int) (sym.Int, sym.Int)) (u, s, vh tensor.Type,
-	err error) {
+// thinFactors is the argument hasSquareFactors of svdTypes for factors that are not square.
+const thinFactors = false
+
+// svdTypes returns the types of U, S and Vh for an operand of rows x cols elements. U and Vh are square, or U has
+// min(rows, cols) columns and Vh as many rows.
+func svdTypes(c *graph.Call, hasSquareFactors bool) (u, s, vh tensor.Type, err error) {
 	aType := c.Type(0)
 	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", integerErrorNamesOp: true}).check(aType); err != nil {
 		return u, s, vh, err
@@ -97,32 +114,15 @@ func svdTypes(c *graph.Call, factorSizes func(rows, cols, minSize sym.Int) (sym.
 	rank := aType.Rank()
 	rows, cols := aType.Shape[rank-2], aType.Shape[rank-1]
 	minSize := rows.Min(cols)
-	uCols, vhRows := factorSizes(rows, cols, minSize)
+	uCols, vhRows := minSize, minSize
+	if hasSquareFactors {
+		uCols, vhRows = rows, cols
+	}
 	s = tensor.NewType(aType.DType.ToReal(), withBatch(batchSizes(aType), minSize)...)
 	if u, err = columnMajor(aType.DType, withBatch(batchSizes(aType), rows, uCols)...); err == nil {
 		vh, err = columnMajor(aType.DType, withBatch(batchSizes(aType), vhRows, cols)...)
 	}
 	return u, s, vh, err
-}
-
-func inferSVD(c *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[*svdAttrs](c)
-	u, s, vh, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
-		if attrs.Some && attrs.ComputeUV {
-			return minSize, minSize
-		}
-		return rows, cols
-	})
-	if err != nil {
-		return nil, err
-	}
-	rank := vh.Rank()
-	if !attrs.ComputeUV { // U and V are square zeros: PyTorch returns a row-major U, and V with the strides of Vh
-		u, err = kit.FreshType(u.DType, u.Shape)
-		return c.NewResults(u, s, vh), err
-	}
-	v, err := vh.Transpose(rank-2, rank-1)
-	return c.NewResults(u, s, v), err
 }
 
 // factorSVD returns the factors of the matrix of a task: U with uCols columns, the singular values, and V with vCols

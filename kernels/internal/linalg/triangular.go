@@ -25,22 +25,7 @@ var (
 	SolveTriangular = matrixOp(graph.SchemaOf[*solveTriangularAttrs](), graph.Semantics{Name: "linalg_solve_triangular",
 		Doc:    "Solves linear equations with a triangular matrix self. The other triangle is not read.",
 		Params: []graph.Param{kit.Self, {Name: "B"}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a, b := c.Type(0), c.Type(1)
-			name := "linalg.solve_triangular"
-			if err := (matrixCheck{name: name, kernel: "triangular_solve"}).checkSquare(a); err != nil {
-				return nil, err
-			}
-			shape, err := equationShape(name, a.Shape, b.Shape, kit.Attrs[*solveTriangularAttrs](c).Left)
-			if err == nil && a.DType != b.DType {
-				err = fmt.Errorf("%s: Expected A and B to have the same dtype", name)
-			}
-			if err != nil {
-				return nil, err
-			}
-			out, err := columnMajor(a.DType, shape...)
-			return c.NewResult(out), err
-		},
+		Infer:  inferSolveTriangular,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"upper": true}, squareExample, kit.F32(3, 4)),
 			kit.Example(graph.Attrs{"upper": false, "left": false, "unitriangular": true}, complexExample,
 				tensor.New(tensor.Complex128, 2, 3))},
@@ -57,20 +42,22 @@ var (
 		solverElements: elementsOfCopies(1), ranks: matrixResults(2)})
 )
 
-// linalgSolveTriangular computes the result of linalg_solve_triangular. X A = B is solved as A^T X^T = B^T; the
-// transpose of an upper triangle is a lower triangle, and vice versa.
-func linalgSolveTriangular[T number](t *task[T]) error {
-	attrs, a, b := kit.Attrs[*solveTriangularAttrs](t.call), t.in[0], t.in[1]
-	shape := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}
-	if !attrs.Left {
-		a, b, shape.isUpper = t.transposed(a), t.transposed(b), !shape.isUpper
+// inferSolveTriangular is the Infer function of linalg_solve_triangular.
+func inferSolveTriangular(c *graph.Call) ([]graph.Result, error) {
+	a, b := c.Type(0), c.Type(1)
+	name := "linalg.solve_triangular"
+	if err := (matrixCheck{name: name, kernel: "triangular_solve"}).checkSquare(a); err != nil {
+		return nil, err
 	}
-	t.solveTriangular(a, shape, b)
-	if !attrs.Left {
-		b = t.transposed(b)
+	shape, err := equationShape(name, a.Shape, b.Shape, kit.Attrs[*solveTriangularAttrs](c).Left)
+	if err == nil && a.DType != b.DType {
+		err = fmt.Errorf("%s: Expected A and B to have the same dtype", name)
 	}
-	copy(t.out[0].elements, b.elements)
-	return nil
+	if err != nil {
+		return nil, err
+	}
+	out, err := columnMajor(a.DType, shape...)
+	return c.NewResult(out), err
 }
 
 func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
@@ -97,6 +84,22 @@ func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
 	}
 	coefficient, err := columnMajor(a.DType, withBatch(shape[:len(shape)-2], a.Shape[a.Rank()-2:]...)...)
 	return c.NewResults(out, coefficient), err
+}
+
+// linalgSolveTriangular computes the result of linalg_solve_triangular. X A = B is solved as A^T X^T = B^T; the
+// transpose of an upper triangle is a lower triangle, and vice versa.
+func linalgSolveTriangular[T number](t *task[T]) error {
+	attrs, a, b := kit.Attrs[*solveTriangularAttrs](t.call), t.in[0], t.in[1]
+	shape := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}
+	if !attrs.Left {
+		a, b, shape.isUpper = t.transposed(a), t.transposed(b), !shape.isUpper
+	}
+	t.solveTriangular(a, shape, b)
+	if !attrs.Left {
+		b = t.transposed(b)
+	}
+	copy(t.out[0].elements, b.elements)
+	return nil
 }
 
 // triangularSolve computes the results of triangular_solve.

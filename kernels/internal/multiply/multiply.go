@@ -89,17 +89,8 @@ func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, s
 	if multiplier.Entries == 0 || multiplier.Plan.Tiles(0) == 0 {
 		return nil, 0, 0
 	}
-	if multiplier.Entries > 1 && (multiplier.MACs <= maxSmallMACs || multiplier.Entries >= minUndividedEntries &&
-		multiplier.MACs <= maxUndividedMACs) {
-		chunkEntries := max(1, multiplier.chunkMACs()/max(1, multiplier.MACs))
-		return []graph.Phase{{
-			Chunks: kit.DivUp(multiplier.Entries, chunkEntries),
-			Run: func(mem *graph.Mem, chunk int) error {
-				begin, end := chunk*chunkEntries, min(multiplier.Entries, (chunk+1)*chunkEntries)
-				multiplier.runEntries(mem, begin, end, workerBytes)
-				return nil
-			},
-		}}, 0, workerBytes + sharedBytes
+	if multiplier.keepsEntriesWhole() {
+		return []graph.Phase{multiplier.wholeEntriesPhase(workerBytes)}, 0, workerBytes + sharedBytes
 	}
 	waveEntries := multiplier.Entries
 	if sharedBytes > 0 {
@@ -112,6 +103,26 @@ func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, s
 		}
 	}
 	return phases, waveEntries * sharedBytes, workerBytes
+}
+
+// keepsEntriesWhole reports whether each entry is packed and computed by one worker.
+func (multiplier *Multiplier) keepsEntriesWhole() bool {
+	isSmall := multiplier.MACs <= maxSmallMACs
+	isOneOfMany := multiplier.MACs <= maxUndividedMACs && multiplier.Entries >= minUndividedEntries
+	return multiplier.Entries > 1 && (isSmall || isOneOfMany)
+}
+
+// wholeEntriesPhase returns the only phase of a multiplier that keeps entries whole: a chunk is a range of entries.
+func (multiplier *Multiplier) wholeEntriesPhase(panelsOffset int) graph.Phase {
+	chunkEntries := max(1, multiplier.chunkMACs()/max(1, multiplier.MACs))
+	return graph.Phase{
+		Chunks: kit.DivUp(multiplier.Entries, chunkEntries),
+		Run: func(mem *graph.Mem, chunk int) error {
+			begin, end := chunk*chunkEntries, min(multiplier.Entries, (chunk+1)*chunkEntries)
+			multiplier.runEntries(mem, begin, end, panelsOffset)
+			return nil
+		},
+	}
 }
 
 // Listings returns the machine code of the plan.
@@ -235,16 +246,6 @@ func (multiplier *Multiplier) chainEpilogue(job *Job) {
 	}
 }
 
-// release clears all addresses in a job, so that the memory of the run can be freed.
-func (j *Job) release() {
-	args := &j.Args
-	args.A, args.B, args.C, args.Bias, args.Shared = nil, nil, nil, nil, nil
-	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd, j.mem = nil, nil, nil, nil, nil, nil, nil
-	clear(j.Lanes)
-	j.replay.Release()
-	j.epilogue.Release()
-}
-
 // setEntry sets the addresses of the matrices of an entry.
 func (multiplier *Multiplier) setEntry(job *Job, entry int) {
 	job.Args.A, job.Args.B = multiplier.entryAt(job.A, multiplier.A, entry),
@@ -260,6 +261,16 @@ func (multiplier *Multiplier) entryAt(base unsafe.Pointer, offsets []int, entry 
 		return base
 	}
 	return unsafe.Add(base, offsets[entry]*multiplier.elemBytes)
+}
+
+// release clears all addresses in a job, so that the memory of the run can be freed.
+func (j *Job) release() {
+	args := &j.Args
+	args.A, args.B, args.C, args.Bias, args.Shared = nil, nil, nil, nil, nil
+	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd, j.mem = nil, nil, nil, nil, nil, nil, nil
+	clear(j.Lanes)
+	j.replay.Release()
+	j.epilogue.Release()
 }
 
 // MaxThin is the maximum number of rows of A, or of columns of B, of a thin product. gemm reads the other, larger

@@ -16,12 +16,7 @@ var Abs = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Name:   "abs",
 		Doc:    "Returns the absolute value of each element, which is real for complex numbers. Bools are not supported.",
 		Params: unaryParams,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			if !c.Type(0).DType.IsComplex() {
-				return magnitude.Infer(c)
-			}
-			return kit.InferWithLayout(&magnitude, preservedType)(c) // unary_op_impl_with_complex_to_float
-		},
+		Infer:  inferAbs,
 		Ref: kit.PointwiseRef(&magnitude, kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {
 			case dtype.IsComplex():
@@ -37,6 +32,14 @@ var Abs = kit.Define[*kit.EmptyAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{Pointwise: &magnitude},
 })
+
+// inferAbs is the Infer function of abs.
+func inferAbs(c *graph.Call) ([]graph.Result, error) {
+	if !c.Type(0).DType.IsComplex() {
+		return magnitude.Infer(c)
+	}
+	return kit.InferWithLayout(&magnitude, preservedType)(c) // unary_op_impl_with_complex_to_float
+}
 
 // magnitude is the computation of abs: a complex operand has a real result.
 var magnitude = graph.Pointwise{

@@ -22,39 +22,45 @@ var Addcmul = elementwise(graph.SchemaOf[*valueAttrs](), "addcmul",
 	"Returns self + value * tensor1 * tensor2, with broadcasting.", scaledParams,
 	&graph.Pointwise{Config: ternary,
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
-	func(c *graph.Call) kit.ScalarFunc {
-		value := kit.Attrs[*valueAttrs](c).Value
-		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			round := roundTo(kit.LoopDType(dtype)) // a product may overflow the dtype
-			return kit.ByDTypeKind(
-				func(x []int64) int64 { return x[0] + value.Int()*x[1]*x[2] },
-				func(x []float64) float64 {
-					return x[0] + round(float64(round(round(value.Float())*x[1])*x[2]))
-				},
-				func(x []complex128) complex128 {
-					round := roundComplexTo(dtype)
-					return x[0] + round(kit.MulComplex(round(kit.MulComplex(round(value.Complex()), x[1])), x[2]))
-				})(dtype, x)
-		}
-	},
+	addcmulRef,
 	kit.Example(graph.Attrs{"value": 0.5}, kit.TransposedMatrix, kit.FloatRow, kit.FloatMatrix),
 	kit.Example(nil, kit.IntMatrix, kit.IntMatrix, kit.IntMatrix))
+
+// addcmulRef returns the reference of addcmul for a call.
+func addcmulRef(c *graph.Call) kit.ScalarFunc {
+	value := kit.Attrs[*valueAttrs](c).Value
+	return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		round := roundTo(kit.LoopDType(dtype)) // a product may overflow the dtype
+		return kit.ByDTypeKind(
+			func(x []int64) int64 { return x[0] + value.Int()*x[1]*x[2] },
+			func(x []float64) float64 {
+				return x[0] + round(float64(round(round(value.Float())*x[1])*x[2]))
+			},
+			func(x []complex128) complex128 {
+				round := roundComplexTo(dtype)
+				return x[0] + round(kit.MulComplex(round(kit.MulComplex(round(value.Complex()), x[1])), x[2]))
+			})(dtype, x)
+	}
+}
 
 // Addcdiv is self + value * tensor1 / tensor2.
 var Addcdiv = elementwise(graph.SchemaOf[*valueAttrs](), "addcdiv",
 	"Returns self + value * tensor1 / tensor2, with broadcasting. Two integer tensors are not supported.", scaledParams,
 	&graph.Pointwise{Config: withCheck(ternary, addcdivCheck),
 		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
-	func(c *graph.Call) kit.ScalarFunc {
-		value := kit.Attrs[*valueAttrs](c).Value
-		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			round := roundTo(dtype) // a product may underflow before a division by 0
-			return kit.ByDTypeKind(nil,
-				func(x []float64) float64 { return x[0] + round(round(round(value.Float())*x[1])/x[2]) },
-				func(x []complex128) complex128 { return x[0] + kit.MulComplex(value.Complex(), x[1])/x[2] })(dtype, x)
-		}
-	},
+	addcdivRef,
 	kit.Example(graph.Attrs{"value": 0.5}, kit.TransposedMatrix, kit.FloatRow, kit.FloatMatrix))
+
+// addcdivRef returns the reference of addcdiv for a call.
+func addcdivRef(c *graph.Call) kit.ScalarFunc {
+	value := kit.Attrs[*valueAttrs](c).Value
+	return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		round := roundTo(dtype) // a product may underflow before a division by 0
+		return kit.ByDTypeKind(nil,
+			func(x []float64) float64 { return x[0] + round(round(round(value.Float())*x[1])/x[2]) },
+			func(x []complex128) complex128 { return x[0] + kit.MulComplex(value.Complex(), x[1])/x[2] })(dtype, x)
+	}
+}
 
 // addcdivCheck rejects two integer tensors, as PyTorch does.
 func addcdivCheck(c *graph.Call) error {

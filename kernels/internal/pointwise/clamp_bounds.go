@@ -63,6 +63,23 @@ func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Co
 	return unaryWithResult(dtype)(call, outs)
 }
 
+// fitsNumber returns an error if a plain number overflows an integer dtype (c10::checked_convert). A negative number
+// may wrap if the dtype is unsigned.
+func fitsNumber(dtype tensor.DType, number tensor.Scalar) error {
+	if !number.IsSet() || !dtype.IsIntegral(false) {
+		return nil
+	}
+	bits := 8 * dtype.Size()
+	if dtype.IsSigned() {
+		bits--
+	}
+	whole, limit := math.Trunc(number.Float()), math.Ldexp(1, bits)
+	if whole >= limit || dtype.IsSigned() && whole < -limit || whole <= -limit && !dtype.IsSigned() {
+		return fmt.Errorf("value cannot be converted to type %s_t without overflow", dtype)
+	}
+	return nil
+}
+
 // body returns the kernel for the given forms of bounds. name is the op in errors.
 func (bounds clampBounds) body(name string, iteration *rule.Rule) (rule.Kernel, error) {
 	switch {
@@ -78,14 +95,6 @@ func (bounds clampBounds) body(name string, iteration *rule.Rule) (rule.Kernel, 
 	}
 	return clampBetween(name, iteration, bounds.min, bounds.max)
 }
-
-var (
-	clampKernels      = kernelsOf(formula("minimum(maximum(x, y), z)"), integers, floats)
-	clampFormula      = formula("minimum(maximum(x, lo), hi)", "x")
-	lowerClampFormula = formula("maximum(x, lo)", "x")
-	upperClampFormula = formula("minimum(x, hi)", "x")
-	clampDTypes       = slices.Concat(integers, floats)
-)
 
 // clampBetween returns the kernel that clamps to [lo, hi]. A bound that is not set has no effect.
 func clampBetween(name string, iteration *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel, error) {
@@ -108,34 +117,13 @@ func clampKernel(iteration *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
 	return kernelWith(clampFormula, iteration, bounds)
 }
 
-// fitsNumber returns an error if a plain number overflows an integer dtype (c10::checked_convert). A negative number
-// may wrap if the dtype is unsigned.
-func fitsNumber(dtype tensor.DType, number tensor.Scalar) error {
-	if !number.IsSet() || !dtype.IsIntegral(false) {
-		return nil
-	}
-	bits := 8 * dtype.Size()
-	if dtype.IsSigned() {
-		bits--
-	}
-	whole, limit := math.Trunc(number.Float()), math.Ldexp(1, bits)
-	if whole >= limit || dtype.IsSigned() && whole < -limit || whole <= -limit && !dtype.IsSigned() {
-		return fmt.Errorf("value cannot be converted to type %s_t without overflow", dtype)
-	}
-	return nil
-}
-
-// wrapBound converts a bound to an integer dtype. A negative bound wraps if the dtype is unsigned. Bools are clamped as
-// int64. If the bound is not set, the result is neutral.
-func wrapBound(dtype tensor.DType, bound tensor.Scalar, neutral int64) int64 {
-	switch {
-	case !bound.IsSet():
-		return neutral
-	case dtype == tensor.Bool:
-		return bound.Int()
-	}
-	return bound.Tensor(dtype).At().Int()
-}
+var (
+	clampKernels      = kernelsOf(formula("minimum(maximum(x, y), z)"), integers, floats)
+	clampFormula      = formula("minimum(maximum(x, lo), hi)", "x")
+	lowerClampFormula = formula("maximum(x, lo)", "x")
+	upperClampFormula = formula("minimum(x, hi)", "x")
+	clampDTypes       = slices.Concat(integers, floats)
+)
 
 // ref is the reference function of one element. operands holds the element of self, followed by the bounds that are
 // operands.
@@ -163,4 +151,16 @@ func (bounds clampBounds) ref(dtype tensor.DType, operands []tensor.Scalar) tens
 		element = minPropagatingNaN(element, hi.Float())
 	}
 	return tensor.FloatScalar(element)
+}
+
+// wrapBound converts a bound to an integer dtype. A negative bound wraps if the dtype is unsigned. Bools are clamped as
+// int64. If the bound is not set, the result is neutral.
+func wrapBound(dtype tensor.DType, bound tensor.Scalar, neutral int64) int64 {
+	switch {
+	case !bound.IsSet():
+		return neutral
+	case dtype == tensor.Bool:
+		return bound.Int()
+	}
+	return bound.Tensor(dtype).At().Int()
 }

@@ -17,7 +17,8 @@ func curve(name, torchKernel, doc, formulaText string, grain int, reference func
 		floatRef(reference), kit.UnaryExample)
 }
 
-// curveOf returns the pointwise computation of a curve. It has parameters of the function curve.
+// curveOf returns the computation of a curve, for ops with another reference than curve supports. The parameters are
+// those of curve.
 func curveOf(torchKernel, formulaText string, grain int) *graph.Pointwise {
 	return &graph.Pointwise{Grain: grain, Config: unary,
 		Body: namedBody(torchKernel, kernelsOf(formula(formulaText, "x"), floats))}
@@ -33,7 +34,7 @@ func attrCurve[A any](name, torchKernel, doc, formulaText string, grain int, num
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(referenceOf(kit.Attrs[A](c)))(c) }, examples...)
 }
 
-// attrCurveBody returns the Body function of an op on floats with a formula that uses attributes.
+// attrCurveBody returns the Body function of a curve with attributes, for ops with another Body for some attributes.
 func attrCurveBody[A any](torchKernel string, body *expr.Formula, numbersOf func(A) numbers) func(*graph.Call,
 	*rule.Rule) (rule.Kernel, error) {
 	return attrBody(torchKernel, body, func(c *graph.Call) numbers { return numbersOf(kit.Attrs[A](c)) }, floats)

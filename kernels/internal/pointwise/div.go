@@ -37,8 +37,6 @@ var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 		return floorRef(&floorDivision, c)
 	}, kit.BinaryExample, kit.IntegersExample)
 
-var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("div_floor", floorDivKernels)}
-
 var division = graph.Pointwise{
 	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		switch mode := kit.Attrs[*divAttrs](c).mode(); mode {
@@ -62,6 +60,8 @@ var division = graph.Pointwise{
 	},
 }
 
+var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("div_floor", floorDivKernels)}
+
 var (
 	trueDivKernels  = kernelsOf(formula("x / y"), floats, complexes)
 	truncDivKernels = mergeKernels(kernelsOf(formula("trunc_divide(x, y)"), floats, halfFloats),
@@ -69,6 +69,44 @@ var (
 	floorDivKernels = mergeKernels(kernelsOf(formula("x // y"), floats, halfFloats),
 		integerDivision(divisionFormulas{signed: "x // y", unsigned: "trunc_divide(x, y)"}))
 )
+
+// divRef returns the reference of div.
+func divRef(c *graph.Call) kit.ScalarFunc {
+	switch kit.Attrs[*divAttrs](c).mode() {
+	case "floor":
+		return floorRef(&division, c)
+	case "trunc":
+		round := quotientRounding(&division, c)
+		return kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByDTypeKind(
+			checkedReference(func(a, b int64) int64 { return a / b }),
+			func(x []float64) float64 { return math.Trunc(round(x[0] / x[1])) }, nil))
+	}
+	return kit.ByDTypeKind(nil,
+		func(x []float64) float64 { return x[0] / x[1] },
+		func(x []complex128) complex128 { return x[0] / x[1] })
+}
+
+// floorRef returns the reference of a division that rounds down. checkedReference rejects integer divisors of 0.
+func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
+	round := quotientRounding(p, c)
+	return kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByDTypeKind(
+		checkedReference(floorQuotient),
+		func(x []float64) float64 { return floorDiv(x[0], x[1], round) }, nil))
+}
+
+// quotientRounding returns the function that rounds to the dtype to which the operands of a division are promoted. It
+// is nil for a call that inference rejects.
+func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
+	cfg, err := p.Config(c, make([]rule.Operand, 1))
+	if err != nil {
+		return nil
+	}
+	iteration, err := cfg.Rule()
+	if err != nil {
+		return nil
+	}
+	return roundTo(iteration.CommonDType())
+}
 
 // floorDiv is Python's floor division (c10::div_floor_floating). round rounds the result of each step to the dtype. The
 // remainder is subtracted from the dividend before the division. The quotient is then an integer except for rounding,
@@ -90,42 +128,4 @@ func floorDiv(dividend, divisor float64, round func(float64) float64) float64 {
 		floor++
 	}
 	return floor
-}
-
-// quotientRounding returns the function that rounds to the dtype to which the operands of a division are promoted. It
-// is nil for a call that inference rejects.
-func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
-	cfg, err := p.Config(c, make([]rule.Operand, 1))
-	if err != nil {
-		return nil
-	}
-	iteration, err := cfg.Rule()
-	if err != nil {
-		return nil
-	}
-	return roundTo(iteration.CommonDType())
-}
-
-// floorRef returns the reference of a division that rounds down. checkedReference rejects integer divisors of 0.
-func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
-	round := quotientRounding(p, c)
-	return kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByDTypeKind(
-		checkedReference(floorQuotient),
-		func(x []float64) float64 { return floorDiv(x[0], x[1], round) }, nil))
-}
-
-// divRef returns the reference of div.
-func divRef(c *graph.Call) kit.ScalarFunc {
-	switch kit.Attrs[*divAttrs](c).mode() {
-	case "floor":
-		return floorRef(&division, c)
-	case "trunc":
-		round := quotientRounding(&division, c)
-		return kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByDTypeKind(
-			checkedReference(func(a, b int64) int64 { return a / b }),
-			func(x []float64) float64 { return math.Trunc(round(x[0] / x[1])) }, nil))
-	}
-	return kit.ByDTypeKind(nil,
-		func(x []float64) float64 { return x[0] / x[1] },
-		func(x []complex128) complex128 { return x[0] / x[1] })
 }

@@ -30,40 +30,49 @@ var PointwiseExpression = kit.Define[*expressionAttrs](graph.Op{
 	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2, Function: 1}},
 	Lowerings: graph.Lowerings{
 		Pointwise: &graph.Pointwise{
-			Config: func(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
-				typed, err := expressionOf(call)
-				if err != nil {
-					return rule.Config{}, err
-				}
-				cfg := rule.New().CheckAllSameDType(false)
-				for i, out := range outs {
-					if !out.Defined {
-						out = rule.UndefinedOutputOf(typed.code.Out[i].DType)
-					}
-					cfg = cfg.Output(out)
-				}
-				for _, arg := range call.In {
-					cfg = cfg.Input(arg.Operand())
-				}
-				return cfg, nil
-			},
-			Body: func(c *graph.Call, _ *rule.Rule) (rule.Kernel, error) {
-				typed, err := expressionOf(c)
-				if err != nil {
-					return rule.Kernel{}, err
-				}
-				return typed.kernel, nil
-			},
-			Results: func(c *graph.Call) (int, error) {
-				typed, err := expressionOf(c)
-				if err != nil {
-					return 0, err
-				}
-				return typed.formula.Results(), nil
-			},
+			Config:  expressionConfig,
+			Body:    expressionBody,
+			Results: expressionResults,
 		},
 	},
 })
+
+// expressionConfig returns the configuration of the iteration of a call.
+func expressionConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	typed, err := expressionOf(call)
+	if err != nil {
+		return rule.Config{}, err
+	}
+	cfg := rule.New().CheckAllSameDType(false)
+	for i, out := range outs {
+		if !out.Defined {
+			out = rule.UndefinedOutputOf(typed.code.Out[i].DType)
+		}
+		cfg = cfg.Output(out)
+	}
+	for _, arg := range call.In {
+		cfg = cfg.Input(arg.Operand())
+	}
+	return cfg, nil
+}
+
+// expressionBody returns the kernel of a call.
+func expressionBody(c *graph.Call, _ *rule.Rule) (rule.Kernel, error) {
+	typed, err := expressionOf(c)
+	if err != nil {
+		return rule.Kernel{}, err
+	}
+	return typed.kernel, nil
+}
+
+// expressionResults returns the number of results of a call.
+func expressionResults(c *graph.Call) (int, error) {
+	typed, err := expressionOf(c)
+	if err != nil {
+		return 0, err
+	}
+	return typed.formula.Results(), nil
+}
 
 // expressionRef is the reference of the op pointwise. It evaluates the expression for each element.
 func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

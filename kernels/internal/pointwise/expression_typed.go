@@ -71,6 +71,11 @@ func typedOperandOf(operand *graph.Arg) typedOperand {
 	return typedOperand{dtype: t.DType, isZeroDim: t.Rank() == 0}
 }
 
+// expressionOf returns the typed expression of a call.
+func expressionOf(call *graph.Call) (*typedExpression, error) {
+	return cachedExpression(call, kit.Attrs[*expressionAttrs](call))
+}
+
 // Typed expressions are cached, because parsing and typing take some tens of microseconds and inference needs the typed
 // expression three times per node. A graph has many nodes, but few distinct texts.
 const (
@@ -141,53 +146,6 @@ func sameNumber(a, b tensor.Scalar) bool {
 	return math.Signbit(real(x)) == math.Signbit(real(y)) && math.Signbit(imag(x)) == math.Signbit(imag(y))
 }
 
-// expressionOf returns the typed expression of a call.
-func expressionOf(call *graph.Call) (*typedExpression, error) {
-	return cachedExpression(call, kit.Attrs[*expressionAttrs](call))
-}
-
-// parseExpression parses the text with the names of the call's operands and checks the attributes against the names in
-// the text.
-func parseExpression(call *graph.Call, attrs *expressionAttrs) (*expr.Formula, error) {
-	names := expr.DefaultParams()
-	switch {
-	case len(call.In) == 0:
-		return nil, errors.New("expected a non-empty list of tensors")
-	case attrs.Params != nil && len(attrs.Params) != len(call.In):
-		return nil, wrongAttr("params", "it names %d inputs, and there are %d", len(attrs.Params), len(call.In))
-	case attrs.Params != nil:
-		names = attrs.Params
-	case len(call.In) > len(names):
-		return nil, fmt.Errorf("takes up to %d inputs without names: give names to %d under \"params\"", len(names),
-			len(call.In))
-	default:
-		names = names[:len(call.In)]
-	}
-	formula, err := expr.Parse(attrs.Expr, names...)
-	if err != nil {
-		return nil, wrongAttr("expr", "%w", err)
-	}
-	if n := len(call.In) + formula.Results(); n > expr.MaxOperands {
-		return nil, fmt.Errorf("has %d inputs and results, but at most %d are supported", n, expr.MaxOperands)
-	}
-	numberNames := formula.Attrs()
-	for _, name := range sorted.Keys(attrs.Numbers) {
-		switch {
-		case slices.Contains(names, name):
-			return nil, wrongAttr(name, "an input has this name")
-		case !slices.Contains(numberNames, name):
-			return nil, wrongAttr(name, "the expression names no such number%s",
-				suggest.DidYouMean(suggest.Nearest(name, slices.Values(numberNames))))
-		}
-	}
-	return formula, nil
-}
-
-// wrongAttr returns an error about an attribute. The format and args make its text.
-func wrongAttr(name, format string, args ...any) error {
-	return &graph.AttrError{Attr: name, Err: fmt.Errorf("attribute %q: "+format, append([]any{name}, args...)...)}
-}
-
 // typeExpression parses the expression and infers the dtypes of its operations for the operands of a call. Plain
 // numbers are typed like number literals of the text.
 func typeExpression(call *graph.Call, attrs *expressionAttrs) (*typedExpression, error) {
@@ -213,4 +171,52 @@ func typeExpression(call *graph.Call, attrs *expressionAttrs) (*typedExpression,
 	}
 	typed.kernel = rule.Expr(typed.code)
 	return typed, nil
+}
+
+// parseExpression parses the text with the names of the call's operands and checks the attributes against the names in
+// the text.
+func parseExpression(call *graph.Call, attrs *expressionAttrs) (*expr.Formula, error) {
+	names, err := inputNames(call, attrs)
+	if err != nil {
+		return nil, err
+	}
+	formula, err := expr.Parse(attrs.Expr, names...)
+	if err != nil {
+		return nil, wrongAttr("expr", "%w", err)
+	}
+	if n := len(call.In) + formula.Results(); n > expr.MaxOperands {
+		return nil, fmt.Errorf("has %d inputs and results, but at most %d are supported", n, expr.MaxOperands)
+	}
+	for _, name := range sorted.Keys(attrs.Numbers) {
+		switch {
+		case slices.Contains(names, name):
+			return nil, wrongAttr(name, "an input has this name")
+		case !slices.Contains(formula.Attrs(), name):
+			return nil, wrongAttr(name, "the expression names no such number%s",
+				suggest.DidYouMean(suggest.Nearest(name, slices.Values(formula.Attrs()))))
+		}
+	}
+	return formula, nil
+}
+
+// inputNames returns the names of the call's operands in the expression.
+func inputNames(call *graph.Call, attrs *expressionAttrs) ([]string, error) {
+	names := expr.DefaultParams()
+	switch {
+	case len(call.In) == 0:
+		return nil, errors.New("expected a non-empty list of tensors")
+	case attrs.Params != nil && len(attrs.Params) != len(call.In):
+		return nil, wrongAttr("params", "it names %d inputs, and there are %d", len(attrs.Params), len(call.In))
+	case attrs.Params != nil:
+		return attrs.Params, nil
+	case len(call.In) > len(names):
+		return nil, fmt.Errorf("takes up to %d inputs without names: give names to %d under \"params\"", len(names),
+			len(call.In))
+	}
+	return names[:len(call.In)], nil
+}
+
+// wrongAttr returns an error about an attribute. The format and args make its text.
+func wrongAttr(name, format string, args ...any) error {
+	return &graph.AttrError{Attr: name, Err: fmt.Errorf("attribute %q: "+format, append([]any{name}, args...)...)}
 }

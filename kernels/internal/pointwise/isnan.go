@@ -19,12 +19,10 @@ var (
 		func(x float64) bool { return math.IsInf(x, 0) }, cmplx.IsInf)
 	Isfinite = predicateOp("isfinite", "Returns whether self is neither infinite nor NaN.", "isfinite(x)", isfiniteLayout,
 		isFinite, func(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) })
-	Isposinf = predicateOp("isposinf", "Returns whether self is positive infinity. Complex numbers are not "+
-		"supported.", "isposinf(x)",
-		nil, func(x float64) bool { return math.IsInf(x, 1) }, nil)
-	Isneginf = predicateOp("isneginf", "Returns whether self is negative infinity. Complex numbers are not "+
-		"supported.", "isneginf(x)",
-		nil, func(x float64) bool { return math.IsInf(x, -1) }, nil)
+	Isposinf = predicateOp("isposinf", "Returns whether self is positive infinity. Complex numbers are not supported.",
+		"isposinf(x)", nil, func(x float64) bool { return math.IsInf(x, 1) }, nil)
+	Isneginf = predicateOp("isneginf", "Returns whether self is negative infinity. Complex numbers are not supported.",
+		"isneginf(x)", nil, func(x float64) bool { return math.IsInf(x, -1) }, nil)
 	Signbit = predicateOp("signbit", "Returns whether self is negative, including -0. Complex numbers are not supported.",
 		"signbit(x)", nil, math.Signbit, nil)
 )
@@ -33,10 +31,9 @@ var (
 // nil if complex numbers are not supported. layout returns the layout of the result. If layout is nil, the iteration
 // determines it.
 func predicateOp(name, doc, formulaText string, layout func(*graph.Call) (tensor.Type, error),
-	ofFloat func(float64) bool,
-	ofComplex func(complex128) bool) *graph.Op {
-	cfg, table := unaryWithResult(tensor.Bool), kernelsWithResultDType(formula(formulaText), toBool, bools, integers,
-		floats)
+	ofFloat func(float64) bool, ofComplex func(complex128) bool) *graph.Op {
+	cfg := unaryWithResult(tensor.Bool)
+	table := kernelsWithResultDType(formula(formulaText), toBool, bools, integers, floats)
 	switch {
 	case ofComplex != nil:
 		table = mergeKernels(table, kernelsWithResultDType(formula(formulaText), toBool, complexes))

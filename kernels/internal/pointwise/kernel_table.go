@@ -56,6 +56,10 @@ func namedBody(torchKernel string, kernels kernelTable) func(*graph.Call, *rule.
 	}
 }
 
+// config is a function that returns the configuration of the iteration over the elements of a call. outs has the
+// outputs; inference passes undefined ones.
+type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
+
 // unary, unaryFloat, binary, binaryFloat, comparison and ternary return PyTorch's predefined configurations for a call.
 
 func unary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
@@ -100,10 +104,6 @@ func unaryWithResult(dtype tensor.DType) config {
 		return rule.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).OpMath(true), nil
 	}
 }
-
-// config is a function that returns the configuration of the iteration over the elements of a call. outs has the
-// outputs; inference passes undefined ones.
-type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
 // withCheck returns the config base, except that calls for which check fails are rejected.
 //

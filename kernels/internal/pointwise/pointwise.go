@@ -145,17 +145,24 @@ func compilePresentOperands(pointwise *graph.Pointwise, call *graph.Call) (*grap
 		}
 		return fusion.RunChunk(loop, mem, ptrs[:count], chunk, iter.GrainSize)
 	}}}
-	out.InPlace = nil
-	for _, pair := range kernel.InPlace {
-		out.InPlace = append(out.InPlace, graph.InPlace{Out: pair.Out, In: positions[pair.In]})
+	renumberOperands(&out, positions, len(call.In))
+	return &out, nil
+}
+
+// renumberOperands changes the indices of operands in a kernel. Operand i becomes operand positions[i] of count
+// operands.
+func renumberOperands(kernel *graph.Kernel, positions []int, count int) {
+	inPlace, embeddedOperands := kernel.InPlace, kernel.EmbeddedOperands
+	kernel.InPlace = nil
+	for _, pair := range inPlace {
+		kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: pair.Out, In: positions[pair.In]})
 	}
-	if kernel.EmbeddedOperands != nil { // the kernel holds tensors of plain numbers
-		out.EmbeddedOperands = make([]*tensor.Tensor, len(call.In))
-		for i, embedded := range kernel.EmbeddedOperands {
-			out.EmbeddedOperands[positions[i]] = embedded
+	if embeddedOperands != nil { // the kernel holds tensors of plain numbers
+		kernel.EmbeddedOperands = make([]*tensor.Tensor, count)
+		for i, embedded := range embeddedOperands {
+			kernel.EmbeddedOperands[positions[i]] = embedded
 		}
 	}
-	return &out, nil
 }
 
 // realPart returns the type of the view of a complex value's real parts. It returns the type of a real value unchanged.

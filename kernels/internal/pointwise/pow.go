@@ -69,8 +69,8 @@ var (
 // powCheck rejects integers to the power of a negative plain integer, as PyTorch does.
 func powCheck(c *graph.Call) error {
 	exponent := c.In[1]
-	if exponent.Kind == graph.NumberArg && !exponent.Number.DType().IsFloat() && !exponent.Number.DType().IsComplex() &&
-		exponent.Number.Int() < 0 && c.Type(0).DType.IsIntegral(true) {
+	isInteger := exponent.Kind == graph.NumberArg && exponent.Number.DType().IsIntegral(true)
+	if isInteger && exponent.Number.Int() < 0 && c.Type(0).DType.IsIntegral(true) {
 		return errors.New("Integers to negative integer powers are not allowed.")
 	}
 	return nil
@@ -112,16 +112,6 @@ func powBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 
 // powRef is the reference function of pow. Powers of integers wrap.
 func powRef(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
-	powUint := func(operands []uint64) uint64 {
-		result, square := uint64(1), operands[0]
-		for exponent := operands[1]; exponent > 0; exponent >>= 1 {
-			if exponent&1 > 0 {
-				result *= square
-			}
-			square *= square
-		}
-		return result
-	}
 	return kit.WithUint64Case(powUint, kit.ByDTypeKind(
 		func(operands []int64) int64 {
 			switch {
@@ -141,4 +131,16 @@ func powRef(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
 			}
 			return complexExp(kit.MulComplex(operands[1], complexLog(operands[0])))
 		}))(dtype, operands)
+}
+
+// powUint returns operands[0] to the power of operands[1].
+func powUint(operands []uint64) uint64 {
+	result, square := uint64(1), operands[0]
+	for exponent := operands[1]; exponent > 0; exponent >>= 1 {
+		if exponent&1 > 0 {
+			result *= square
+		}
+		square *= square
+	}
+	return result
 }

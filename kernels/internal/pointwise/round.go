@@ -57,14 +57,32 @@ var Round = elementwise(graph.SchemaOf[*roundAttrs](), "round",
 	kit.UnaryExample, kit.Example(nil, kit.IntMatrix), kit.Example(graph.Attrs{"decimals": 2}, kit.TransposedMatrix),
 	kit.Example(graph.Attrs{"decimals": -1}, kit.TransposedMatrix))
 
-// integerCopyKernels are the kernels for integers: copies.
-var integerCopyKernels = kernelsOf(formula("x"), integers)
+// roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first
+// rounded to the dtype of the op by the function round.
+func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
+	scaleUp, scaleDown := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
+	if decimals < 0 {
+		scaleDown = round(float32(math.Pow10(-decimals)))
+	}
+	return float32(math.RoundToEven(float64(round(x/scaleDown*scaleUp)))) / scaleUp * scaleDown
+}
 
 // roundConfig is unary with one exception: if decimals is not 0, 16-bit floats are not converted to float32, because
 // PyTorch rounds the scaled numbers to the 16-bit dtype.
 func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := unary(c, outs)
 	return cfg.OpMath(kit.Attrs[*roundAttrs](c).Decimals == 0), err
+}
+
+// roundBody returns the kernel for the sign of decimals.
+func roundBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
+	switch decimals := kit.Attrs[*roundAttrs](c).Decimals; {
+	case decimals > 0:
+		return roundToDecimals(c, iteration)
+	case decimals < 0:
+		return roundToTens(c, iteration)
+	}
+	return roundKernels.kernelNamed("round_vml_cpu", iteration)
 }
 
 var (
@@ -80,29 +98,11 @@ var (
 		}, floats, halfFloats)
 )
 
-// roundBody returns the kernel for the sign of decimals.
-func roundBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-	switch decimals := kit.Attrs[*roundAttrs](c).Decimals; {
-	case decimals > 0:
-		return roundToDecimals(c, iteration)
-	case decimals < 0:
-		return roundToTens(c, iteration)
-	}
-	return roundKernels.kernelNamed("round_vml_cpu", iteration)
-}
+// integerCopyKernels are the kernels for integers: copies.
+var integerCopyKernels = kernelsOf(formula("x"), integers)
 
 // Frac is self minus trunc(self).
 var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each element, with its sign. Supports "+
 	"floats only.", unaryParams,
 	&graph.Pointwise{Config: unary, Body: bodyByDType("frac", kernelsOf(formula("x - trunc(x)"), floats))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.UnaryExample)
-
-// roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first
-// rounded to the dtype of the op by the function round.
-func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
-	scaleUp, scaleDown := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
-	if decimals < 0 {
-		scaleDown = round(float32(math.Pow10(-decimals)))
-	}
-	return float32(math.RoundToEven(float64(round(x/scaleDown*scaleUp)))) / scaleUp * scaleDown
-}

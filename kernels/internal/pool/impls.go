@@ -18,83 +18,6 @@ const (
 	byPixels
 )
 
-// Names of rates in the machine profile. A rate is the time of one unit of work. A tap is an element of a window.
-var (
-	// goTapRates names the rates of a tap in loops in Go, and compiledTapRates the rates of a tap in compiled loops.
-	goTapRates = map[reduction][2]string{
-		reduceMax:  {byPlanes: "pool.max.planes", byPixels: "pool.max.pixels"},
-		reduceAvg:  {byPlanes: "pool.avg.planes", byPixels: "pool.avg.pixels"},
-		reduceNorm: {byPlanes: "pool.norm.planes", byPixels: "pool.norm.pixels"},
-	}
-	compiledTapRates = [2]map[reduction]string{
-		byPlanes: {reduceMax: "pool.max.rows", reduceAvg: "pool.avg.rows"},
-		byPixels: {reduceMax: "pool.max.loops", reduceAvg: "pool.avg.loops"},
-	}
-	// spacedResultRates names the rate that compiled loops by planes add for each result if neighbouring windows are more
-	// than one element apart.
-	spacedResultRates = map[reduction]string{reduceMax: "pool.max.step", reduceAvg: "pool.avg.step"}
-	// goResultRates names the rates for one result of loops in Go.
-	goResultRates = [2]string{byPlanes: "pool.result.planes", byPixels: "pool.result.pixels"}
-)
-
-// maxCompiledTaps is the maximum number of taps of a window for which costs assume compiled loops by planes. A tap of a
-// larger window costs the loops in Go by planes as much as a tap by pixels, because an inner loop has many taps.
-const maxCompiledTaps = 16 * 16
-
-// work returns the work of a pooling for a walk (the loop order and the layouts of the results).
-func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) graph.Work {
-	taps, tapRate := p.typicalTaps(call), goTapRates[p.kind][order]
-	if order == byPlanes && taps > maxCompiledTaps {
-		tapRate = goTapRates[p.kind][byPixels]
-	}
-	work := graph.Work{StartedSteps: 1}
-	call.AddStreamed(&work)
-	results := float64(call.Out[0].Numel())
-	if p.usesCompiledLoops(call, order, walk, taps) {
-		// Memory access does not overlap with computation, because the rows of an image are not adjacent.
-		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4 // the rates are for float32
-		work.AddUnoverlapped(compiledTapRates[order][p.kind], results*taps*elemCost)
-		if order == byPlanes && windowsAreStrided(call) {
-			work.AddUnoverlapped(spacedResultRates[p.kind], results*elemCost)
-		}
-	} else {
-		work.AddUnits(tapRate, results*taps)
-		work.AddUnits(goResultRates[order], results)
-	}
-	work.Flops = results * taps
-	kit.AddScatteredAccess(&work, call, walk, walk.LoopOrder)
-	return work
-}
-
-// windowsAreStrided estimates whether neighbouring windows are more than one element apart. Rows of the operand are
-// then at least 1.5 times as long as rows of the result.
-func windowsAreStrided(c *graph.Call) bool {
-	last := c.Out[0].Rank() - 1
-	return last >= 0 && 2*c.Meta(0).Shape[c.Meta(0).Rank()-1] >= 3*c.Out[0].Shape[last]
-}
-
-// usesCompiledLoops predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order.
-// Compiled loops by planes require windows of few taps, which are one element apart or, for floats, at most two. taps
-// is the typical number of taps.
-func (p *pooling) usesCompiledLoops(c *graph.Call, order visitOrder, walk graph.Walk, taps float64) bool {
-	if order == byPlanes && (len(c.Out) > 1 || taps > maxCompiledTaps || windowsAreFarApart(c)) {
-		return false
-	}
-	return loops.CodeAvailable() && p.kind != reduceNorm && (len(c.Out) == 1 || taps <= maxLoopTaps) &&
-		walk.LoopOrder.Rank() == c.Out[0].Rank() && walk.LoopOrder.Matches(walk.ResultLayout(0, c.Out[0]))
-}
-
-// windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes: 3 or more elements,
-// or for integers 2 or more.
-func windowsAreFarApart(c *graph.Call) bool {
-	operand, out := c.Meta(0), c.Out[0]
-	if out.Numel() == 0 {
-		return false
-	}
-	width, results := operand.Shape[operand.Rank()-1], out.Shape[out.Rank()-1]
-	return width > 3*results || !operand.DType.IsFloat() && 2*width > 3*results
-}
-
 // implementations returns the implementations of a pooling. If followsOperand is set, the op is over images, its result
 // has the operand's layout, and the implementations read operands in the order of the walk. Otherwise both
 // implementations write any layout, and "planes" also reads any layout.
@@ -199,4 +122,81 @@ func readsPixels(c *graph.Call, walk graph.Walk, operandIndex int, operand tenso
 // any other strides.
 func writesPixels(_ *graph.Call, _ graph.Walk, _ int, result tensor.Meta) bool {
 	return result.Rank() > 2 && result.Strides[1] == 1
+}
+
+// Names of rates in the machine profile. A rate is the time of one unit of work. A tap is an element of a window.
+var (
+	// goTapRates names the rates of a tap in loops in Go, and compiledTapRates the rates of a tap in compiled loops.
+	goTapRates = map[reduction][2]string{
+		reduceMax:  {byPlanes: "pool.max.planes", byPixels: "pool.max.pixels"},
+		reduceAvg:  {byPlanes: "pool.avg.planes", byPixels: "pool.avg.pixels"},
+		reduceNorm: {byPlanes: "pool.norm.planes", byPixels: "pool.norm.pixels"},
+	}
+	compiledTapRates = [2]map[reduction]string{
+		byPlanes: {reduceMax: "pool.max.rows", reduceAvg: "pool.avg.rows"},
+		byPixels: {reduceMax: "pool.max.loops", reduceAvg: "pool.avg.loops"},
+	}
+	// spacedResultRates names the rate that compiled loops by planes add for each result if neighbouring windows are more
+	// than one element apart.
+	spacedResultRates = map[reduction]string{reduceMax: "pool.max.step", reduceAvg: "pool.avg.step"}
+	// goResultRates names the rates for one result of loops in Go.
+	goResultRates = [2]string{byPlanes: "pool.result.planes", byPixels: "pool.result.pixels"}
+)
+
+// maxCompiledTaps is the maximum number of taps of a window for which costs assume compiled loops by planes. A tap of a
+// larger window costs the loops in Go by planes as much as a tap by pixels, because an inner loop has many taps.
+const maxCompiledTaps = 16 * 16
+
+// work returns the work of a pooling for a walk (the loop order and the layouts of the results).
+func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) graph.Work {
+	taps, tapRate := p.typicalTaps(call), goTapRates[p.kind][order]
+	if order == byPlanes && taps > maxCompiledTaps {
+		tapRate = goTapRates[p.kind][byPixels]
+	}
+	work := graph.Work{StartedSteps: 1}
+	call.AddStreamed(&work)
+	results := float64(call.Out[0].Numel())
+	if p.usesCompiledLoops(call, order, walk, taps) {
+		// Memory access does not overlap with computation, because the rows of an image are not adjacent.
+		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4 // the rates are for float32
+		work.AddUnoverlapped(compiledTapRates[order][p.kind], results*taps*elemCost)
+		if order == byPlanes && windowsAreStrided(call) {
+			work.AddUnoverlapped(spacedResultRates[p.kind], results*elemCost)
+		}
+	} else {
+		work.AddUnits(tapRate, results*taps)
+		work.AddUnits(goResultRates[order], results)
+	}
+	work.Flops = results * taps
+	kit.AddScatteredAccess(&work, call, walk, walk.LoopOrder)
+	return work
+}
+
+// windowsAreStrided estimates whether neighbouring windows are more than one element apart. Rows of the operand are
+// then at least 1.5 times as long as rows of the result.
+func windowsAreStrided(c *graph.Call) bool {
+	last := c.Out[0].Rank() - 1
+	return last >= 0 && 2*c.Meta(0).Shape[c.Meta(0).Rank()-1] >= 3*c.Out[0].Shape[last]
+}
+
+// usesCompiledLoops predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order.
+// Compiled loops by planes require windows of few taps, which are one element apart or, for floats, at most two. taps
+// is the typical number of taps.
+func (p *pooling) usesCompiledLoops(c *graph.Call, order visitOrder, walk graph.Walk, taps float64) bool {
+	if order == byPlanes && (len(c.Out) > 1 || taps > maxCompiledTaps || windowsAreFarApart(c)) {
+		return false
+	}
+	return loops.CodeAvailable() && p.kind != reduceNorm && (len(c.Out) == 1 || taps <= maxLoopTaps) &&
+		walk.LoopOrder.Rank() == c.Out[0].Rank() && walk.LoopOrder.Matches(walk.ResultLayout(0, c.Out[0]))
+}
+
+// windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes: 3 or more elements,
+// or for integers 2 or more.
+func windowsAreFarApart(c *graph.Call) bool {
+	operand, out := c.Meta(0), c.Out[0]
+	if out.Numel() == 0 {
+		return false
+	}
+	width, results := operand.Shape[operand.Rank()-1], out.Shape[out.Rank()-1]
+	return width > 3*results || !operand.DType.IsFloat() && 2*width > 3*results
 }

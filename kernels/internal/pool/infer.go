@@ -291,15 +291,16 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 		}
 		input, size, dims = asImages(input), []sym.Int{sym.Of(1), size[0]}, 2
 	}
-	name := [...][2]string{reduceMax: {"adaptive_max_pool2d", "adaptive_max_pool3d"},
-		reduceAvg: {"adaptive_avg_pool2d", "adaptive_avg_pool3d"}}[p.kind][dims-2]
+	names := [...][2]string{reduceMax: {"adaptive_max_pool2d", "adaptive_max_pool3d"},
+		reduceAvg: {"adaptive_avg_pool2d", "adaptive_avg_pool3d"}}
+	name := names[p.kind][dims-2]
 	if dims == 2 && len(size) == 1 {
 		size = []sym.Int{size[0], size[0]}
 	}
 	if err := p.checkOutputSize(name, size, dims); err != nil {
 		return nil, err
 	}
-	// isGlobal: all output sizes are 1, so that PyTorch calls mean(). In 3-d, it is set only for complex numbers.
+	// If all output sizes are 1, PyTorch calls mean(), but not for real volumes.
 	isGlobal := p.kind == reduceAvg && (dims == 2 || input.DType.IsComplex()) &&
 		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.SizeIs(n, 1) })
 	if isGlobal && dims == 2 {
@@ -308,8 +309,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	if err := p.checkAdaptive(name, input, dims); err != nil {
 		return nil, err
 	}
-	isAverage2D := p.kind == reduceAvg && dims == 2
-	// An empty operand of isAverage2D may have any dtype. IsEmpty is called last, because it may add a guard.
+	isAverage2D := p.kind == reduceAvg && dims == 2 // an empty operand may then have any dtype
+	// IsEmpty is called last, because it may add a guard.
 	if !input.DType.IsFloat() && !(isGlobal && input.DType.IsComplex()) && !(isAverage2D && kit.IsEmpty(input)) {
 		return nil, p.dtypeError(input)
 	}

@@ -23,89 +23,6 @@ func Ops() []*graph.Op {
 	}
 }
 
-type maxPoolAttrs struct {
-	KernelSize []int `attr:"kernel_size" doc:"sizes of the window"`
-	Stride     []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
-	Padding    []int `attr:"padding" default:"0" doc:"ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then those after all dimensions"`
-	Dilation   []int `attr:"dilation" default:"1" doc:"distance between elements of the window"`
-	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
-}
-
-type maxPool1dAttrs struct {
-	KernelSize []int `attr:"kernel_size" len:"1" doc:"length of the window"`
-	Stride     []int `attr:"stride" default:"" doc:"step of the window; default: kernel_size"`
-	Padding    []int `attr:"padding" default:"0" doc:"ignored elements on both sides, or [begin, end]"`
-	Dilation   []int `attr:"dilation" default:"1" len:"1" doc:"distance between elements of the window"`
-	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
-}
-
-type avgPoolAttrs struct {
-	KernelSize      []int `attr:"kernel_size" doc:"sizes of the window"`
-	Stride          []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
-	Padding         []int `attr:"padding" default:"0" doc:"zeros before and after each dimension; twice as many numbers are those before all dimensions, then those after all dimensions"`
-	Dilation        []int `attr:"dilation" default:"1" doc:"distance between elements of the window; not in PyTorch"`
-	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
-	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
-	DivisorOverride *int  `attr:"divisor_override" default:"none" range:"int64" doc:"divisor to use instead of the size of the window"`
-}
-
-type avgPool1dAttrs struct {
-	KernelSize      []int `attr:"kernel_size" len:"1" doc:"length of the window"`
-	Stride          []int `attr:"stride" default:"" doc:"step of the window; default: kernel_size"`
-	Padding         []int `attr:"padding" default:"0" doc:"zeros on both sides, or [begin, end]"`
-	Dilation        []int `attr:"dilation" default:"1" len:"1" doc:"distance between elements of the window; not in PyTorch"`
-	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
-	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
-}
-
-type lpPoolAttrs struct {
-	KernelSize []int   `attr:"kernel_size" doc:"sizes of the window, one for each pooled dimension"`
-	Stride     []int   `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
-	Padding    []int   `attr:"padding" default:"0" doc:"ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then those after all dimensions"`
-	Dilation   []int   `attr:"dilation" default:"1" doc:"distance between elements of the window"`
-	CeilMode   bool    `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
-	NormType   float64 `attr:"norm_type" default:"2" doc:"the p of the p-norm"`
-}
-
-type adaptivePoolAttrs struct {
-	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the result"`
-}
-
-type adaptivePool1dAttrs struct {
-	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
-}
-
-// The methods args convert the attributes of an op to callAttrs, the attributes of all poolings.
-
-func (attrs *maxPoolAttrs) args() callAttrs {
-	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceilMode: attrs.CeilMode}
-}
-
-func (attrs *maxPool1dAttrs) args() callAttrs { return (*maxPoolAttrs)(attrs).args() }
-
-func (attrs *avgPoolAttrs) args() callAttrs {
-	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceilMode:     attrs.CeilMode,
-		countPadding: attrs.CountIncludePad, divisor: attrs.DivisorOverride}
-}
-
-func (attrs *avgPool1dAttrs) args() callAttrs {
-	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceilMode:     attrs.CeilMode,
-		countPadding: attrs.CountIncludePad}
-}
-
-func (attrs *lpPoolAttrs) args() callAttrs {
-	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceilMode: attrs.CeilMode,
-		exponent: attrs.NormType}
-}
-
-func (attrs *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: attrs.OutputSize} }
-
-func (attrs *adaptivePool1dAttrs) args() callAttrs { return callAttrs{output: attrs.OutputSize} }
-
 // define defines a pooling with attributes A, which have a method args. The result of a pooling of images (dims 2) has
 // the operand's memory format. An implementation that writes the result in some order thus reads the operand in the
 // same order.
@@ -134,28 +51,6 @@ func withPooling(op graph.Op, poolingOf func(c *graph.Call) *pooling) graph.Op {
 	}
 	op.Impls = implementations(poolingOf, op.Kind == graph.RequiresLayout)
 	return op
-}
-
-// rowMajorExample returns a call of a pooling with a row-major float32 operand.
-func rowMajorExample(attrs graph.Attrs, shape ...int) graph.Example {
-	return graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)}, Attrs: attrs}
-}
-
-// imageExamples returns calls with a row-major and with a channels-last operand.
-func imageExamples(attrs graph.Attrs) []graph.Example {
-	return []graph.Example{rowMajorExample(attrs, 2, 3, 4, 6),
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: attrs}}
-}
-
-// maxExamples returns two calls of a max pooling over the last dimensions of shape [N, C, ...]. The first call has
-// floats. The second call has integers and padding in ONNX's form.
-func maxExamples(shape ...int) []graph.Example {
-	dims := len(shape) - 2
-	padding := append(make([]int, dims), slices.Repeat([]int{1}, dims)...) // 0 before and 1 after each dimension
-	return []graph.Example{
-		rowMajorExample(graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 1}, shape...),
-		{In: []tensor.Meta{tensor.New(tensor.Int8, shape...)}, Attrs: graph.Attrs{"kernel_size": 2, "padding": padding}},
-	}
 }
 
 // Max poolings take the maximum of each window. NaN propagates.
@@ -292,4 +187,109 @@ func InIntegers(call *graph.Call, dtype tensor.DType) (graph.Attrs, bool) {
 	}
 	inferred, err := kit.InferredType(MaxPool2d, decoded, tensor.NewType(dtype, call.Type(0).Shape...))
 	return intAttrs, err == nil && tensor.SameSizes(inferred.Shape, call.Out[0].Type().Shape)
+}
+
+type maxPoolAttrs struct {
+	KernelSize []int `attr:"kernel_size" doc:"sizes of the window"`
+	Stride     []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
+	Padding    []int `attr:"padding" default:"0" doc:"ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then those after all dimensions"`
+	Dilation   []int `attr:"dilation" default:"1" doc:"distance between elements of the window"`
+	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+}
+
+type maxPool1dAttrs struct {
+	KernelSize []int `attr:"kernel_size" len:"1" doc:"length of the window"`
+	Stride     []int `attr:"stride" default:"" doc:"step of the window; default: kernel_size"`
+	Padding    []int `attr:"padding" default:"0" doc:"ignored elements on both sides, or [begin, end]"`
+	Dilation   []int `attr:"dilation" default:"1" len:"1" doc:"distance between elements of the window"`
+	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+}
+
+type avgPoolAttrs struct {
+	KernelSize      []int `attr:"kernel_size" doc:"sizes of the window"`
+	Stride          []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
+	Padding         []int `attr:"padding" default:"0" doc:"zeros before and after each dimension; twice as many numbers are those before all dimensions, then those after all dimensions"`
+	Dilation        []int `attr:"dilation" default:"1" doc:"distance between elements of the window; not in PyTorch"`
+	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
+	DivisorOverride *int  `attr:"divisor_override" default:"none" range:"int64" doc:"divisor to use instead of the size of the window"`
+}
+
+type avgPool1dAttrs struct {
+	KernelSize      []int `attr:"kernel_size" len:"1" doc:"length of the window"`
+	Stride          []int `attr:"stride" default:"" doc:"step of the window; default: kernel_size"`
+	Padding         []int `attr:"padding" default:"0" doc:"zeros on both sides, or [begin, end]"`
+	Dilation        []int `attr:"dilation" default:"1" len:"1" doc:"distance between elements of the window; not in PyTorch"`
+	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
+}
+
+type lpPoolAttrs struct {
+	KernelSize []int   `attr:"kernel_size" doc:"sizes of the window, one for each pooled dimension"`
+	Stride     []int   `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
+	Padding    []int   `attr:"padding" default:"0" doc:"ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then those after all dimensions"`
+	Dilation   []int   `attr:"dilation" default:"1" doc:"distance between elements of the window"`
+	CeilMode   bool    `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+	NormType   float64 `attr:"norm_type" default:"2" doc:"the p of the p-norm"`
+}
+
+type adaptivePoolAttrs struct {
+	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the result"`
+}
+
+type adaptivePool1dAttrs struct {
+	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
+}
+
+// The methods args convert the attributes of an op to callAttrs, the attributes of all poolings.
+
+func (attrs *maxPoolAttrs) args() callAttrs {
+	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
+		ceilMode: attrs.CeilMode}
+}
+
+func (attrs *maxPool1dAttrs) args() callAttrs { return (*maxPoolAttrs)(attrs).args() }
+
+func (attrs *avgPoolAttrs) args() callAttrs {
+	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
+		ceilMode:     attrs.CeilMode,
+		countPadding: attrs.CountIncludePad, divisor: attrs.DivisorOverride}
+}
+
+func (attrs *avgPool1dAttrs) args() callAttrs {
+	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
+		ceilMode:     attrs.CeilMode,
+		countPadding: attrs.CountIncludePad}
+}
+
+func (attrs *lpPoolAttrs) args() callAttrs {
+	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
+		ceilMode: attrs.CeilMode,
+		exponent: attrs.NormType}
+}
+
+func (attrs *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: attrs.OutputSize} }
+
+func (attrs *adaptivePool1dAttrs) args() callAttrs { return callAttrs{output: attrs.OutputSize} }
+
+// rowMajorExample returns a call of a pooling with a row-major float32 operand.
+func rowMajorExample(attrs graph.Attrs, shape ...int) graph.Example {
+	return graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)}, Attrs: attrs}
+}
+
+// imageExamples returns calls with a row-major and with a channels-last operand.
+func imageExamples(attrs graph.Attrs) []graph.Example {
+	return []graph.Example{rowMajorExample(attrs, 2, 3, 4, 6),
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: attrs}}
+}
+
+// maxExamples returns two calls of a max pooling over the last dimensions of shape [N, C, ...]. The first call has
+// floats. The second call has integers and padding in ONNX's form.
+func maxExamples(shape ...int) []graph.Example {
+	dims := len(shape) - 2
+	padding := append(make([]int, dims), slices.Repeat([]int{1}, dims)...) // 0 before and 1 after each dimension
+	return []graph.Example{
+		rowMajorExample(graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 1}, shape...),
+		{In: []tensor.Meta{tensor.New(tensor.Int8, shape...)}, Attrs: graph.Attrs{"kernel_size": 2, "padding": padding}},
+	}
 }

@@ -20,6 +20,23 @@ const (
 	columnDim
 )
 
+// newKernel makes the kernel of a pooling, by pixels (loops over the channels of a pixel) or by planes (loops over the
+// rows of a plane). It uses loops in Go if compiled loops do not support the call.
+func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.Axis) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	sized := newSizedPooling(c, fold, axes)
+	compile, vectorDim := compilePlanes, columnDim
+	if order == byPixels {
+		compile, vectorDim = compilePixels, channelDim
+	}
+	if kernel, err := compile(sized); kernel != nil || err != nil {
+		return kernel, err
+	}
+	return newGoKernel(sized, vectorDim), nil
+}
+
 // reduction is the reduction of a pooling.
 type reduction uint8
 
@@ -134,21 +151,4 @@ func (p *sizedPooling) windows(depth, row, column int) [maxDims]geometry.Range {
 // planeIndex returns the row-major index, in its plane, of the operand's element at (depth, row, column).
 func (p *sizedPooling) planeIndex(depth, row, column int) int {
 	return (depth*p.axes[1].Size+row)*p.axes[2].Size + column
-}
-
-// newKernel makes the kernel of a pooling, by pixels (loops over the channels of a pixel) or by planes (loops over the
-// rows of a plane). It uses loops in Go if compiled loops do not support the call.
-func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.Axis) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
-		return &graph.Kernel{}, nil
-	}
-	sized := newSizedPooling(c, fold, axes)
-	compile, vectorDim := compilePlanes, columnDim
-	if order == byPixels {
-		compile, vectorDim = compilePixels, channelDim
-	}
-	if kernel, err := compile(sized); kernel != nil || err != nil {
-		return kernel, err
-	}
-	return newGoKernel(sized, vectorDim), nil
 }

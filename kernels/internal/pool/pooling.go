@@ -31,92 +31,6 @@ type callAttrs struct {
 	exponent     float64 // p of the p-norm, for reduceNorm
 }
 
-// hasONNXPadding reports whether the padding has ONNX's form: first the padding before each dimension, then the padding
-// after each dimension. PyTorch has no equivalent.
-func (p *pooling) hasONNXPadding(args callAttrs) bool { return len(args.padding) == 2*p.dims }
-
-// slidingWindows returns the windows that the attributes describe. Only the first dims windows are set.
-func (p *pooling) slidingWindows(args callAttrs) (windows [maxDims]geometry.Window, err error) {
-	stride, before, after := args.stride, args.padding, args.padding
-	if len(stride) == 0 {
-		stride = args.kernel
-	}
-	if p.hasONNXPadding(args) {
-		before, after = args.padding[:p.dims], args.padding[p.dims:]
-	}
-	for _, attr := range [...]struct {
-		name string
-		list []int
-	}{
-		{"kernel_size", args.kernel}, {"stride", stride}, {"padding", before}, {"padding", after},
-		{"dilation", args.dilation},
-	} {
-		if len(attr.list) != 1 && len(attr.list) != p.dims {
-			return windows, p.lengthError(attr.name, len(attr.list))
-		}
-	}
-	for i := range p.dims {
-		windows[i] = geometry.Window{Taps: forDim(args.kernel, i), Stride: forDim(stride, i), PadBefore: forDim(before, i),
-			PadAfter: forDim(after, i), Dilation: forDim(args.dilation, i), CeilMode: args.ceilMode}
-	}
-	return windows, nil
-}
-
-// forDim returns the number of a list for a dimension. A list of one number applies to all dimensions.
-func forDim(list []int, dim int) int { return list[min(dim, len(list)-1)] }
-
-// axes returns the pooled dimensions. in and out are the shapes of the operand and of the result.
-func (p *pooling) axes(args callAttrs, in, out []int) ([]geometry.Axis, error) {
-	axes := make([]geometry.Axis, p.dims)
-	in, out = in[len(in)-p.dims:], out[len(out)-p.dims:]
-	if p.isAdaptive {
-		for i := range axes {
-			axes[i] = geometry.AdaptiveAxis(in[i], out[i])
-		}
-		return axes, nil
-	}
-	windows, err := p.slidingWindows(args)
-	for i := range axes {
-		axes[i] = geometry.Axis{Window: windows[i], Size: in[i], Results: out[i]}
-	}
-	return axes, err
-}
-
-// callAxes returns the pooled dimensions of a call.
-func (p *pooling) callAxes(c *graph.Call) ([]geometry.Axis, error) {
-	return p.axes(p.args(c), c.Meta(0).Shape, c.Out[0].Shape)
-}
-
-// fold returns the reduction with its attributes.
-func (p *pooling) fold(args callAttrs) foldSpec {
-	fold := foldSpec{kind: p.kind, returnsIndices: p.returnsIndices, countPadding: args.countPadding,
-		exponent: args.exponent}
-	if args.divisor != nil {
-		fold.divisor = *args.divisor
-	}
-	return fold
-}
-
-// isMean reports whether a pooling is computed as a mean over the last dims dimensions of the operand, because the
-// kernels of poolings do not support the operand. In PyTorch, an adaptive average to size 1 is such a mean, and
-// therefore supports complex numbers, empty operands and other ranks. Inference accepts such operands for no other
-// size, except if the result is empty.
-func (p *pooling) isMean(operand tensor.Meta) bool {
-	return p.isAdaptive && p.kind == reduceAvg &&
-		(operand.DType.IsComplex() || operand.Rank() != p.dims+1 && operand.Rank() != p.dims+2 || operand.Numel() == 0)
-}
-
-// mean returns the mean over the last dims dimensions.
-func (p *pooling) mean(operand tensor.Meta) *folds.Spec {
-	mask := make([]bool, operand.Rank())
-	for d := range p.dims {
-		mask[operand.Rank()-1-d] = true
-	}
-	count := float64(folds.Count(operand.Shape, mask)) // averaged elements
-	return &folds.Spec{Mask: mask, Keepdim: true, Cast: operand.DType, Outs: []tensor.DType{operand.DType},
-		Computation: func() folds.Computation { return folds.Summing(operand.DType, count) }}
-}
-
 // compile makes the kernel of a call. The order is by pixels, with all channels of a position at once, or by planes,
 // with each channel separately.
 func (p *pooling) compile(c *graph.Call, order visitOrder) (*graph.Kernel, error) {
@@ -146,6 +60,92 @@ func (p *pooling) reference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	}
 	return foldReference(operand, shape, axes, p.fold(p.args(call))), nil
 }
+
+// isMean reports whether a pooling is computed as a mean over the last dims dimensions of the operand, because the
+// kernels of poolings do not support the operand. In PyTorch, an adaptive average to size 1 is such a mean, and
+// therefore supports complex numbers, empty operands and other ranks. Inference accepts such operands for no other
+// size, except if the result is empty.
+func (p *pooling) isMean(operand tensor.Meta) bool {
+	return p.isAdaptive && p.kind == reduceAvg &&
+		(operand.DType.IsComplex() || operand.Rank() != p.dims+1 && operand.Rank() != p.dims+2 || operand.Numel() == 0)
+}
+
+// mean returns the mean over the last dims dimensions.
+func (p *pooling) mean(operand tensor.Meta) *folds.Spec {
+	mask := make([]bool, operand.Rank())
+	for d := range p.dims {
+		mask[operand.Rank()-1-d] = true
+	}
+	count := float64(folds.Count(operand.Shape, mask)) // averaged elements
+	return &folds.Spec{Mask: mask, Keepdim: true, Cast: operand.DType, Outs: []tensor.DType{operand.DType},
+		Computation: func() folds.Computation { return folds.Summing(operand.DType, count) }}
+}
+
+// fold returns the reduction with its attributes.
+func (p *pooling) fold(args callAttrs) foldSpec {
+	fold := foldSpec{kind: p.kind, returnsIndices: p.returnsIndices, countPadding: args.countPadding,
+		exponent: args.exponent}
+	if args.divisor != nil {
+		fold.divisor = *args.divisor
+	}
+	return fold
+}
+
+// callAxes returns the pooled dimensions of a call.
+func (p *pooling) callAxes(c *graph.Call) ([]geometry.Axis, error) {
+	return p.axes(p.args(c), c.Meta(0).Shape, c.Out[0].Shape)
+}
+
+// axes returns the pooled dimensions. in and out are the shapes of the operand and of the result.
+func (p *pooling) axes(args callAttrs, in, out []int) ([]geometry.Axis, error) {
+	axes := make([]geometry.Axis, p.dims)
+	in, out = in[len(in)-p.dims:], out[len(out)-p.dims:]
+	if p.isAdaptive {
+		for i := range axes {
+			axes[i] = geometry.AdaptiveAxis(in[i], out[i])
+		}
+		return axes, nil
+	}
+	windows, err := p.slidingWindows(args)
+	for i := range axes {
+		axes[i] = geometry.Axis{Window: windows[i], Size: in[i], Results: out[i]}
+	}
+	return axes, err
+}
+
+// slidingWindows returns the windows that the attributes describe. Only the first dims windows are set.
+func (p *pooling) slidingWindows(args callAttrs) (windows [maxDims]geometry.Window, err error) {
+	stride, before, after := args.stride, args.padding, args.padding
+	if len(stride) == 0 {
+		stride = args.kernel
+	}
+	if p.hasONNXPadding(args) {
+		before, after = args.padding[:p.dims], args.padding[p.dims:]
+	}
+	for _, attr := range [...]struct {
+		name string
+		list []int
+	}{
+		{"kernel_size", args.kernel}, {"stride", stride}, {"padding", before}, {"padding", after},
+		{"dilation", args.dilation},
+	} {
+		if len(attr.list) != 1 && len(attr.list) != p.dims {
+			return windows, p.lengthError(attr.name, len(attr.list))
+		}
+	}
+	for i := range p.dims {
+		windows[i] = geometry.Window{Taps: forDim(args.kernel, i), Stride: forDim(stride, i), PadBefore: forDim(before, i),
+			PadAfter: forDim(after, i), Dilation: forDim(args.dilation, i), CeilMode: args.ceilMode}
+	}
+	return windows, nil
+}
+
+// hasONNXPadding reports whether the padding has ONNX's form: first the padding before each dimension, then the padding
+// after each dimension. PyTorch has no equivalent.
+func (p *pooling) hasONNXPadding(args callAttrs) bool { return len(args.padding) == 2*p.dims }
+
+// forDim returns the number of a list for a dimension. A list of one number applies to all dimensions.
+func forDim(list []int, dim int) int { return list[min(dim, len(list)-1)] }
 
 // typicalTaps estimates the number of taps of a window, for costs.
 func (p *pooling) typicalTaps(c *graph.Call) float64 {

@@ -27,8 +27,9 @@ func Rates() []graph.Rate {
 		c.Attrs["stride"], c.Attrs["padding"] = 1, 1
 		return c
 	}
+	opNames := map[reduction]string{reduceMax: "max_pool2d", reduceAvg: "avg_pool2d", reduceNorm: "lp_pool"}
 	var list []graph.Rate
-	for kind, op := range map[reduction]string{reduceMax: "max_pool2d", reduceAvg: "avg_pool2d", reduceNorm: "lp_pool"} {
+	for kind, op := range opNames {
 		for i := range implNames {
 			order := visitOrder(i)
 			list = append(list, graph.Rate{Name: goTapRates[kind][order], Unit: "an element of a window",
@@ -38,7 +39,7 @@ func Rates() []graph.Rate {
 	for i, names := range compiledTapRates {
 		order := visitOrder(i)
 		for kind, name := range names {
-			op := map[reduction]string{reduceMax: "max_pool2d", reduceAvg: "avg_pool2d"}[kind]
+			op := opNames[kind]
 			unit := [...]string{byPlanes: "an element of a window, by compiled loops over rows",
 				byPixels: "an element of a window, by compiled loops over channels"}[order]
 			list = append(list, graph.Rate{Name: name, Unit: unit, Calls: []graph.RateCall{call(op, order, 3, 64, 112),
@@ -47,7 +48,7 @@ func Rates() []graph.Rate {
 		}
 	}
 	for kind, name := range spacedResultRates {
-		op := map[reduction]string{reduceMax: "max_pool2d", reduceAvg: "avg_pool2d"}[kind]
+		op := opNames[kind]
 		list = append(list, graph.Rate{Name: name, Unit: "a result in a row of windows that are more than one element apart",
 			Calls: []graph.RateCall{call(op, byPlanes, 2, 64, 56), call(op, byPlanes, 2, 128, 28)}})
 	}

@@ -41,8 +41,8 @@ func newByteRowCopier(shape byteShape, product *contraction, isSigned, sumsRows 
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
 	flipsSign := isSigned != copier.readsSigned
 	converts, pads := flipsSign || shape.usesWords(), shape.k%shape.groupElements > 0
-	isTooDistant := shape.usesMatrixUnit && product.a.row > maxUnitRowStep // for tiles on the matrix unit
-	copier.copiesRows = converts || pads || product.a.col != 1 || isTooDistant
+	exceedsUnitStep := shape.usesMatrixUnit && product.a.row > maxUnitRowStep
+	copier.copiesRows = converts || pads || product.a.col != 1 || exceedsUnitStep
 	formula, out := "", tensor.Uint8 // x is the element as uint8, so that x ^ 128 is an int8 element plus 128
 	switch {
 	case shape.usesWords() && isSigned:
@@ -89,37 +89,47 @@ func (r *byteRowCopier) tileRowStride() int {
 // is added to or subtracted from them (see [byteShape]).
 func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Pointer, first, end int,
 	scratch unsafe.Pointer, sum func(row int, total int32)) {
-	// src and srcStride are the address and the stride of the rows before conversion. If elements are not contiguous, a
-	// strided copy makes them so; from then on, src and srcStride describe this copy.
 	rows, src, srcStride := end-first, unsafe.Add(matrix, first*r.rowStride), r.rowStride
 	if r.copiesRows {
 		dst, dstStride := unsafe.Add(copies, first*r.rowBytes()), r.rowBytes()
-		usedBytes := r.k * (r.groupBytes / r.groupElements) // size of a row without padding
 		if r.colStride != 1 || r.loop == nil {
-			contiguous, contiguousStride := dst, dstStride
-			if r.loop != nil {
-				contiguous, contiguousStride = scratch, r.k
-			}
-			move := strided.MoverOf(1)
-			move.CopyBlock(contiguous, src, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
-				strided.Axis{N: rows, Dst: contiguousStride, Src: r.rowStride})
-			src, srcStride = contiguous, contiguousStride
+			src, srcStride = r.makeContiguous(dst, src, scratch, rows)
 		}
 		if r.loop != nil {
 			ptrs := [2]unsafe.Pointer{dst, src}
 			r.loop.Run(state, ptrs[:], []int{dstStride, srcStride}, r.k, rows)
 		}
-		if usedBytes < dstStride { // clear the padding
-			for i := range rows {
-				clear(kit.ElementsOf[byte](unsafe.Add(dst, i*dstStride+usedBytes), dstStride-usedBytes))
-			}
-		}
+		r.clearPadding(dst, rows)
 	}
 	if sum == nil {
 		return
 	}
-	for i := range rows {
+	for i := range rows { // src has the elements before conversion
 		sum(first+i, r.rowTotal(kit.ElementsOf[byte](unsafe.Add(src, i*srcStride), r.k)))
+	}
+}
+
+// makeContiguous copies strided rows from src to scratch if the loop converts them later, otherwise to dst. It returns
+// the address and the stride of the copied rows.
+func (r *byteRowCopier) makeContiguous(dst, src, scratch unsafe.Pointer, rows int) (copied unsafe.Pointer, stride int) {
+	copied, stride = dst, r.rowBytes()
+	if r.loop != nil {
+		copied, stride = scratch, r.k
+	}
+	move := strided.MoverOf(1)
+	move.CopyBlock(copied, src, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
+		strided.Axis{N: rows, Dst: stride, Src: r.rowStride})
+	return copied, stride
+}
+
+// clearPadding clears the elements with which copied rows are padded to whole groups.
+func (r *byteRowCopier) clearPadding(dst unsafe.Pointer, rows int) {
+	usedBytes, rowBytes := r.k*(r.groupBytes/r.groupElements), r.rowBytes()
+	if usedBytes == rowBytes {
+		return
+	}
+	for i := range rows {
+		clear(kit.ElementsOf[byte](unsafe.Add(dst, i*rowBytes+usedBytes), rowBytes-usedBytes))
 	}
 }
 

@@ -15,10 +15,12 @@ import (
 )
 
 // levelShape is the division of a product by a weight that is quantized by blocks (see [LinearBlocks]). A row of the
-// weight gives a column of the result. A level is an integer of the weight minus the default zero point. A panel has
-// the levels of adjacent columns of the result, in the form of [tile.VecQuantization]: for each index of the depth k,
-// the levels of all these columns. The panels of scales and of zero points have, for each block of the depth, the
-// values of all these columns.
+// weight gives a column of the result. A level is an integer of the weight minus the default zero point. Each operand
+// is packed into panels of adjacent columns of the result:
+//
+//	weight       levels [k][width], in the form of [tile.VecQuantization]
+//	scales       float32 [blocks][width]
+//	zero points  int8 [blocks][width], minus the default zero point
 type levelShape struct {
 	blockWeight
 	m, n, k        int  // rows of the result, columns of the result, depth

@@ -16,20 +16,9 @@ import (
 // registers, for one block of the depth K at a time. They read packed panels, in which the elements of a tile's rows or
 // columns (its lanes) are adjacent.
 func Rates() []graph.Rate {
-	// mm and bmm return products of m x k by k x n elements. constant lists the constant operands. rowProduct returns a
-	// product of a single row by a constant matrix, and linear a product by a transposed matrix.
-	mm := func(impl string, dtype tensor.DType, m, k, n int, constant ...int) graph.RateCall {
-		in := []tensor.Meta{tensor.New(dtype, m, k), tensor.New(dtype, k, n)}
-		return graph.RateCall{Op: "mm", In: in, Constant: constant, Impl: impl}
-	}
-	bmm := func(entries, m, k, n int) graph.RateCall {
-		return graph.RateCall{Op: "bmm", In: []tensor.Meta{kit.F32(entries, m, k), kit.F32(entries, k, n)}, Impl: "tiled"}
-	}
-	rowProduct := func(k, n int) graph.RateCall { return mm("tiled", tensor.Float32, 1, k, n, 1) }
-	f32 := tensor.Float32
-	linear := func(m, k, n int) graph.RateCall {
-		return graph.RateCall{Op: "linear", In: []tensor.Meta{kit.F32(m, k), kit.F32(n, k)}, Impl: "tiled"}
-	}
+	const f32 = tensor.Float32
+	// rowProduct returns a product of a single row by a constant k x n matrix.
+	rowProduct := func(k, n int) graph.RateCall { return mmCall("tiled", f32, 1, k, n, 1) }
 	columnMajor := kit.F32(256, 128)
 	columnMajor.Strides = []int{1, 256}
 	matrixAddend := graph.RateCall{Op: "addmm", In: []tensor.Meta{kit.F32(256, 256), kit.F32(256, 64), kit.F32(64, 256)},
@@ -41,38 +30,55 @@ func Rates() []graph.Rate {
 				{Op: "einsum", Attrs: graph.Attrs{"equation": "bij,bjk->bik"},
 					In: []tensor.Meta{kit.F32(16, 49, 32), kit.F32(16, 32, 49)}}}},
 		{Name: multiply.RateTile32, Unit: "a multiply-add of float32 in register tiles",
-			Calls: []graph.RateCall{mm("tiled", f32, 784, 192, 576, 1), mm("tiled", f32, 196, 768, 384, 1),
-				mm("tiled", f32, 784, 384, 192, 1), mm("tiled", f32, 128, 256, 512, 1)}},
+			Calls: []graph.RateCall{mmCall("tiled", f32, 784, 192, 576, 1), mmCall("tiled", f32, 196, 768, 384, 1),
+				mmCall("tiled", f32, 784, 384, 192, 1), mmCall("tiled", f32, 128, 256, 512, 1)}},
 		{Name: multiply.RateTile64, Unit: "a multiply-add of float64 in register tiles",
-			Calls: []graph.RateCall{mm("tiled", tensor.Float64, 120, 384, 128, 1)}},
+			Calls: []graph.RateCall{mmCall("tiled", tensor.Float64, 120, 384, 128, 1)}},
 		{Name: multiply.RateTileGo, Unit: "a multiply-add of other dtypes, in Go",
-			Calls: []graph.RateCall{mm("tiled", tensor.Int64, 64, 64, 64, 1)}},
+			Calls: []graph.RateCall{mmCall("tiled", tensor.Int64, 64, 64, 64, 1)}},
 		{Name: multiply.RateTileBytes, Unit: "a multiply-add of bytes in register tiles",
 			Calls: append(largeByteProducts(), byteProduct(4, 512, 2048), byteProduct(7, 2048, 512))},
 		{Name: multiply.RateUnitBytes, Unit: "a multiply-add of bytes on the matrix unit, including the padding of tiles",
 			Calls: largeByteProducts()},
 		{Name: multiply.RateTileCall, Unit: "the overhead of one register tile in one block of the depth",
-			Calls: []graph.RateCall{mm("tiled", f32, 480, 16, 256, 1), mm("tiled", f32, 960, 32, 96, 1)}},
+			Calls: []graph.RateCall{mmCall("tiled", f32, 480, 16, 256, 1), mmCall("tiled", f32, 960, 32, 96, 1)}},
 		{Name: multiply.RateStartStep, Unit: "the start of a step that computes products",
 			Calls: []graph.RateCall{rowProduct(8, 48), rowProduct(32, 120), rowProduct(144, 40), rowProduct(52, 208)}},
 		{Name: multiply.RateStartProduct, Unit: "the start of each product in a step",
-			Calls: []graph.RateCall{bmm(64, 16, 16, 32), bmm(24, 49, 32, 49), bmm(48, 49, 49, 32), bmm(12, 50, 64, 50)}},
+			Calls: []graph.RateCall{bmmCall(64, 16, 16, 32), bmmCall(24, 49, 32, 49), bmmCall(48, 49, 49, 32),
+				bmmCall(12, 50, 64, 50)}},
 		{Name: multiply.RateThin32, Unit: "a multiply-add of a product of few rows or columns",
 			Calls: []graph.RateCall{{Op: "linear", In: []tensor.Meta{kit.F32(4, 256), kit.F32(64, 256)}, Constant: []int{1},
 				Impl: "thin"}, {Op: "linear", In: []tensor.Meta{kit.F32(1, 256), kit.F32(32, 256)}, Impl: "thin"}}},
 		{Name: multiply.RateLoops, Unit: "a multiply-add of plain loops",
-			Calls: []graph.RateCall{mm("loops", f32, 16, 16, 16)}},
+			Calls: []graph.RateCall{mmCall("loops", f32, 16, 16, 16)}},
 		{Name: multiply.RateAddTo, Unit: "an element of an addend that is not a vector",
 			Calls: []graph.RateCall{matrixAddend}},
 		{Name: multiply.RatePackRow, Unit: "an element packed from a matrix that is contiguous along the depth",
-			Calls: []graph.RateCall{linear(8, 256, 768), linear(16, 96, 1536)}},
+			Calls: []graph.RateCall{linearCall(8, 256, 768), linearCall(16, 96, 1536)}},
 		{Name: multiply.RatePackCol, Unit: "an element packed from a matrix that is contiguous along the lanes",
-			Calls: []graph.RateCall{mm("tiled", f32, 32, 1024, 1024)}},
+			Calls: []graph.RateCall{mmCall("tiled", f32, 32, 1024, 1024)}},
 		{Name: multiply.RateScattered,
 			Unit: "an element that is stored alone, because the result is not contiguous along the lanes",
 			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{columnMajor, kit.F32(128, 256)}, Constant: []int{1},
 				Impl: "tiled"}}},
 	}...)
+}
+
+// mmCall returns a product of m x k by k x n elements. constant lists the constant operands.
+func mmCall(impl string, dtype tensor.DType, m, k, n int, constant ...int) graph.RateCall {
+	in := []tensor.Meta{tensor.New(dtype, m, k), tensor.New(dtype, k, n)}
+	return graph.RateCall{Op: "mm", In: in, Constant: constant, Impl: impl}
+}
+
+// bmmCall returns a batch of products of m x k by k x n elements.
+func bmmCall(entries, m, k, n int) graph.RateCall {
+	return graph.RateCall{Op: "bmm", In: []tensor.Meta{kit.F32(entries, m, k), kit.F32(entries, k, n)}, Impl: "tiled"}
+}
+
+// linearCall returns a product of m x k elements by the transpose of n x k elements.
+func linearCall(m, k, n int) graph.RateCall {
+	return graph.RateCall{Op: "linear", In: []tensor.Meta{kit.F32(m, k), kit.F32(n, k)}, Impl: "tiled"}
 }
 
 // levelRates lists the rates of products by matrices that are quantized by blocks (see [LinearBlocks]).

@@ -10,29 +10,14 @@ import (
 
 // This file adds the nodes into which quantized ops decompose. A quantized value is an integer q that stands for the
 // number (q - zero point) * scale. If no machine code multiplies bytes, the products and convolutions of quantized
-// values become products and convolutions of floats. Sums of products of integers are exact below 2^24 in float32 and
+// values become products and convolutions of floats: minusZeroPoint of both operands in exactDType, their product, and
+// then toInt32 or requantize. Sums of products of integers are exact below 2^24 in float32 and
 // below 2^53 in float64. Nodes that depend only on a constant weight are evaluated when the graph is planned, and their
 // results are packed like any weight.
-
-// exactDType returns the float dtype in which the sum of products of elements of a and b is exact. a and b are byte
-// dtypes, and terms is the number of products.
-func exactDType(terms int, a, b tensor.DType) tensor.DType {
-	// A product of bytes is less than 2^16.
-	if terms<<(8*(a.Size()+b.Size())) <= 1<<24 {
-		return tensor.Float32
-	}
-	return tensor.Float64
-}
 
 // quantBuilder builds the nodes into which a call of a quantized op decomposes. Its methods add nodes and return their
 // results.
 type quantBuilder struct{ *compose.Builder }
-
-// vector returns an operand of at most one dimension, converted to a dtype. The result broadcasts to values of the
-// given rank, with its elements along dimension dim.
-func (builder quantBuilder) vector(operand, dim, rank int, dtype tensor.DType) graph.Arg {
-	return builder.Convert(dtype, builder.BroadcastAlong(builder.Call.In[operand], dim, max(rank, 1)))
-}
 
 // minusZeroPoint returns an operand minus its zero points, in the given dtype. zeroPoints is the index of the operand
 // with the zero points, which differ along dimension dim. This operand may be omitted.
@@ -43,6 +28,22 @@ func (builder quantBuilder) minusZeroPoint(operand, zeroPoints, dim int, dtype t
 	return builder.Add(pointwise.Sub, nil, builder.Call.In[operand],
 		builder.vector(zeroPoints, dim, builder.Call.Meta(operand).Rank(),
 			dtype))
+}
+
+// vector returns an operand of at most one dimension, converted to a dtype. The result broadcasts to values of the
+// given rank, with its elements along dimension dim.
+func (builder quantBuilder) vector(operand, dim, rank int, dtype tensor.DType) graph.Arg {
+	return builder.Convert(dtype, builder.BroadcastAlong(builder.Call.In[operand], dim, max(rank, 1)))
+}
+
+// exactDType returns the float dtype in which the sum of products of elements of a and b is exact. a and b are byte
+// dtypes, and terms is the number of products.
+func exactDType(terms int, a, b tensor.DType) tensor.DType {
+	// A product of bytes is less than 2^16.
+	if terms<<(8*(a.Size()+b.Size())) <= 1<<24 {
+		return tensor.Float32
+	}
+	return tensor.Float64
 }
 
 // toInt32 converts exact sums of products of bytes to int32. terms is the number of products of a sum. Sums beyond

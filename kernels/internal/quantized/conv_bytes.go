@@ -12,6 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file computes quantized convolutions as byte convolutions ([conv.ConvBytes]), which multiply bytes by an int8
+// weight and add the products in int32. If the weight minus its zero points fits int8, the byte convolution also scales
+// the sums. Otherwise other nodes first correct the sums ([quantBuilder.correctedSums]) and then scale them.
+
 type quantConvAttrs struct {
 	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
 	Padding  []int `attr:"padding" default:"0" doc:"number of zero points around the input, for each dimension, or first for all beginnings and then for all ends"`
@@ -29,14 +33,14 @@ type quantConv struct {
 	isScaled     bool // whether the op scales the sums and quantizes them to bytes; otherwise the result is int32
 }
 
-// usesBytes reports whether a quantized convolution is computed as a byte convolution. This requires images, a constant
-// weight, and shapes that have machine code. If the op scales sums, the sums and the bias must be far from the bounds
-// of int32. A weight that does not fit int8 after the subtraction of its zero points also needs the sums of windows
-// ([quantBuilder.correctedSums]). Such sums are supported only for one group, or if each channel is a group.
+// usesBytes reports whether a quantized convolution is computed as a byte convolution. This requires two-dimensional
+// windows, a constant weight, and shapes that have machine code. The int32 sums, with the bias, must not wrap. If the
+// weight minus its zero points does not fit int8, there must be one group, or each channel must be a group.
 func (q *quantConv) usesBytes(call *graph.Call) bool {
 	weight := call.Meta(q.weight)
-	areImages, isConstant := weight.Rank() == 4, call.Const(q.weight) != nil
-	if !areImages || !isConstant || tensor.Numel(weight.Shape[1:]) > maxTerms || !sameZeroDType(call, 0, q.xZero) {
+	isConv2d, isConstant := weight.Rank() == 4, call.Const(q.weight) != nil
+	if !isConv2d || !isConstant || tensor.Numel(weight.Shape[1:]) > maxTerms ||
+		!zeroPointHasOperandDType(call, 0, q.xZero) {
 		return false
 	}
 	if q.isScaled && call.HasOperand(biasOperand) && !magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2) {
@@ -77,9 +81,7 @@ func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 	return fits
 }
 
-// bytesConv adds a byte convolution that computes the op, and returns the result. If the weight minus its zero points
-// fits int8, the byte convolution also scales the sums. Otherwise other nodes first correct the sums and then scale
-// them.
+// bytesConv adds the nodes that compute the op by a byte convolution, and returns the result.
 func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	const f32 = tensor.Float32
 	call, outputs := builder.Call, builder.Call.Meta(q.weight).Shape[0] // outputs: number of output channels
@@ -121,8 +123,8 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	return builder.requantize(sums, builder.vector(xScaleOperand, 0, 4, f32), builder.vector(wScaleOperand, 1, 4, f32))
 }
 
-// combinedScale returns the factor of the sums of each output channel: the scale of the input times the scale of the
-// weight, divided by the scale of the result.
+// combinedScale returns the factors by which the sums of each output channel are multiplied: input scale * weight scale
+// / result scale.
 func (builder quantBuilder) combinedScale(outputs int) graph.Arg {
 	const f32 = tensor.Float32
 	scale := builder.Add(pointwise.Mul, nil, builder.vector(xScaleOperand, 0, 1, f32),
@@ -170,7 +172,7 @@ func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 	ones := builder.Add(view.Full, graph.Attrs{"size": append([]int{groups}, meta.Shape[1:]...), "fill_value": 1,
 		"dtype": tensor.Int8})
 	zeroBias := builder.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})
-	var sums, inputSums graph.Arg // inputSums: the sums of the inputs in the windows
+	var sums, inputSums graph.Arg // inputSums are the sums of the inputs in the windows
 	if groups > 1 {
 		sums, inputSums = convolve(weight, bias), convolve(ones, zeroBias)
 	} else {

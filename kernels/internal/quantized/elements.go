@@ -11,51 +11,51 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file rewrites quantizations as loops over elements. A quantized value is an integer q that stands for the number
-// (q - zero point) * scale. For example, relu followed by a quantization to uint8 with the zero point 3 becomes
+// This file rewrites quantizations as loops over elements. A quantized value, an integer, stands for the number
+// (value - zero point) * scale. For example, relu followed by a quantization to uint8 with the zero point 3 becomes
 //
 //	v = x / scale; minimum(maximum(int32(rint(v)) + 3, 3), 255)
 
 // QuotientText is an expression that computes v = x / scale in float32 from the reciprocal of the scale, which is
-// several times faster than a division. The error of the product q is below two units in the last place. After the
-// first correction, the error of p is below one unit. After the second correction, v is the correctly rounded quotient
+// several times faster than a division. It corrects the product "estimate" twice. The error of estimate is below two
+// units in the last place, and the error of "corrected" is below one unit. v is the correctly rounded quotient
 // (Markstein 1990).
-const QuotientText = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
-	"v = fma(fma(-p, scale, x), reciprocal, p)"
+const QuotientText = "estimate = x * reciprocal; corrected = fma(fma(-estimate, scale, x), reciprocal, estimate); " +
+	"v = fma(fma(-corrected, scale, x), reciprocal, corrected)"
 
-// Magnitudes of quantized values before saturation, in quantization steps.
+// Magnitudes of quotients x / scale.
 const (
-	// maxExactLevel: if the magnitude of a value is smaller, the sum of the value and any zero point fits int32.
-	maxExactLevel = 1 << 29
-	// saturatingLevel: values of this magnitude saturate for every zero point.
-	saturatingLevel = 1 << 20
+	// Quotients below unclampedLimit are not clamped: the sum of such a quotient and any zero point fits int32.
+	unclampedLimit = 1 << 29
+	// Other quotients are clamped to clampLimit, a magnitude that saturates for every zero point.
+	clampLimit = 1 << 20
 )
 
 // rewriteAsLoop rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of
 // the loop, which clamps the quantized values. The results are the same, because quantization is monotonic. Numbers
-// that may be large or infinite are clamped before the division. NaN becomes 0.
+// that may be large, infinite or NaN are clamped before the division, and NaN becomes 0.
 func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	value, lower, upper := q.skipClamps()
 	input, scale := graph.ArgOf(value), firstElement(q.result.scale)
 	rewrite.Replaced = value.Node
-	isFinite := magnitudeBound(input, boundDepth)/scale < maxExactLevel
-	if isFinite {
+	isBounded := magnitudeBound(input, boundDepth)/scale < unclampedLimit // and no number is NaN
+	if isBounded {
 		if rewrite.Results, err = q.rewritePair(value.Node, lower, upper); rewrite.Results != nil || err != nil {
 			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", value.Node.Name)
 			return rewrite, err
 		}
 	}
 	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
-	computation := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"},
+	formula := elementFormula{text: QuotientText, names: []string{"x", "reciprocal", "scale"},
 		zeroPoint: firstElement(q.result.zero), lowerBound: lower, upperBound: upper}
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
-	if !isFinite {
-		computation.text, computation.condition = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
-		computation.names, in = append(computation.names, "far"), append(in, q.constant(scale*saturatingLevel))
-		computation.names[0] = "number"
+	if !isBounded {
+		formula.text, formula.condition = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
+		formula.names, in = append(formula.names, "far"), append(in, q.constant(scale*clampLimit))
+		formula.names[0] = "number"
 	}
 	rewrite.Why = "by the reciprocal of the scale"
-	rewrite.Results, err = q.addFormula(computation, in...)
+	rewrite.Results, err = q.addFormula(formula, in...)
 	return rewrite, err
 }
 
@@ -79,17 +79,18 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	// neighbours. The zero point is therefore divided into evenPart, which v includes, and remainder, 0 or 1.
 	remainder := math.Abs(math.Mod(firstElement(q.result.zero), 2))
 	evenPart := firstElement(q.result.zero) - remainder
-	loop := formula{zeroPoint: remainder, lowerBound: lower, upperBound: upper}
+	formula := elementFormula{zeroPoint: remainder, lowerBound: lower, upperBound: upper}
 	if node.Op == pointwise.Mul {
-		loop.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
-		loop.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
-		return q.addFormula(loop, a.bytes, b.bytes, q.constant(firstElement(a.zero)), q.constant(firstElement(b.zero)),
+		formula.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
+		formula.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
+		return q.addFormula(formula, a.bytes, b.bytes, q.constant(firstElement(a.zero)), q.constant(firstElement(b.zero)),
 			q.constant(firstElement(a.scale)*firstElement(b.scale)/resultScale), q.constant(evenPart))
 	}
-	loop.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
-	loop.names = []string{"x", "y", "xscale", "yscale", "zero"}
+	formula.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
+	formula.names = []string{"x", "y", "xscale", "yscale", "zero"}
 	aFactor, bFactor := firstElement(a.scale)/resultScale, firstElement(b.scale)/resultScale
-	return q.addFormula(loop, a.bytes, b.bytes, q.constant(aFactor), q.constant(bFactor),
+	// The conversions to float64 prevent fused multiply-subtracts, so that all processors compute the same constant.
+	return q.addFormula(formula, a.bytes, b.bytes, q.constant(aFactor), q.constant(bFactor),
 		q.constant(evenPart-float64(aFactor*firstElement(a.zero))-float64(bFactor*firstElement(b.zero))))
 }
 
@@ -98,49 +99,50 @@ func (q *quantizeRewriter) constant(value float64) graph.Arg {
 	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": value, "dtype": tensor.Float32})
 }
 
-// formula describes the computation of quantized values. An expression computes a number v. The number is rounded half
-// to even, the zero point is added, and the sum is clamped.
-type formula struct {
+// elementFormula describes the computation of quantized values. An expression computes a number v. v is rounded half to
+// even, the zero point is added, and the sum is clamped.
+type elementFormula struct {
 	text                   string   // the expression that computes v
-	names                  []string // names of the operands in the expression
-	zeroPoint              float64  // zero point
-	lowerBound, upperBound float64  // numbers; the sum is clamped to their quantized values
-	condition              string   // condition; if it does not hold, the result is 0. Empty if there is no condition
+	names                  []string // names of the operands
+	zeroPoint              float64
+	lowerBound, upperBound float64 // the sum is clamped to the quantized values of these numbers
+	condition              string  // expression; where it is false, the result is 0. Empty means always true
 }
 
-// addFormula returns the quantized values that a formula computes from operands.
-func (q *quantizeRewriter) addFormula(computation formula, operands ...graph.Arg) ([]*graph.Value, error) {
+// addFormula adds a formula and returns its results.
+func (q *quantizeRewriter) addFormula(formula elementFormula, operands ...graph.Arg) ([]*graph.Value, error) {
 	dtype := q.Call.Out[0].DType
 	quantizedText := "int32(rint(v))"
-	if computation.zeroPoint != 0 {
-		quantizedText += fmt.Sprintf(" + %v", computation.zeroPoint)
+	if formula.zeroPoint != 0 {
+		quantizedText += fmt.Sprintf(" + %v", formula.zeroPoint)
 	}
 	quantizedText = fmt.Sprintf("minimum(maximum(%s, %d), %d)", quantizedText,
-		q.result.quantize(dtype, computation.lowerBound), q.result.quantize(dtype, computation.upperBound))
-	if computation.condition != "" {
-		quantizedText = fmt.Sprintf("where(%s, %s, 0)", computation.condition, quantizedText)
+		q.result.quantize(dtype, formula.lowerBound), q.result.quantize(dtype, formula.upperBound))
+	if formula.condition != "" {
+		quantizedText = fmt.Sprintf("where(%s, %s, 0)", formula.condition, quantizedText)
 	}
-	text := computation.text + "; " + quantizedText
-	y := q.Add(pointwise.PointwiseExpression, graph.Attrs{"expr": text, "params": computation.names}, operands...)
+	text := formula.text + "; " + quantizedText
+	y := q.Add(pointwise.PointwiseExpression, graph.Attrs{"expr": text, "params": formula.names}, operands...)
 	return q.Result(q.Convert(dtype, y))
 }
 
-// boundDepth is the depth to which magnitudeBound follows operands.
-const boundDepth = 8
+// Limits of the time of magnitudeBound.
+const (
+	boundDepth   = 8       // maximum number of values on a path from a value to its operands
+	inspectLimit = 1 << 16 // constants of at least this many elements are not inspected
+)
 
-// maxInspected is the number of elements from which a constant is too large for magnitudeBound to inspect.
-const maxInspected = 1 << 16
-
-// magnitudeBound returns an upper bound of the magnitudes of a value's elements, or infinity if it finds no bound. It
-// finds bounds of constants and of dequantized numbers. It also finds bounds of sums, products, minima and maxima of
-// values that have bounds. depth is the number of ops that it may still follow. A value with a finite bound has no NaN.
+// magnitudeBound returns an upper bound of the magnitudes of a value's elements; infinity or NaN if it finds no bound.
+// It finds bounds of constants and of dequantized numbers. It also finds bounds of sums, products and clamped values
+// from the bounds of their operands. depth is the number of values that the path may still have. A value with a finite
+// bound has no NaN.
 func magnitudeBound(arg graph.Arg, depth int) float64 {
 	unknown := math.Inf(1)
 	if arg.Kind != graph.TensorArg || depth == 0 {
 		return unknown
 	}
 	constant := arg.Value.Const
-	if constant != nil && constant.DType == tensor.Float32 && constant.Numel() < maxInspected {
+	if constant != nil && constant.DType == tensor.Float32 && constant.Numel() < inspectLimit {
 		return greatestMagnitude(constant)
 	}
 	if arg.Value.Node == nil {
@@ -167,7 +169,7 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 	if node.Op == pointwise.Mul {
 		bound = first * second
 	}
-	if bound > math.MaxFloat32/2 { // some elements might be infinite
+	if bound > math.MaxFloat32/2 { // elements might overflow float32
 		return unknown
 	}
 	return bound
@@ -182,12 +184,12 @@ func greatestMagnitude(constant *tensor.Tensor) float64 {
 	return greatest
 }
 
-// magnitudeBound returns an upper bound of the magnitudes of the dequantized numbers. The zero point is in the range of
-// the dtype.
+// magnitudeBound returns an upper bound of the magnitudes of the dequantized numbers.
 func (values quantizedValues) magnitudeBound() float64 {
 	lower, upper := bounds(values.bytes.Type().DType)
 	bound := 0.0
 	kit.EachIndex(values.scale.Shape, func(index []int) {
+		// The zero point, too, is between lower and upper.
 		bound = max(bound, values.scale.At(index...).Float()*(upper-lower))
 	})
 	return bound

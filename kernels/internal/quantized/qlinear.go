@@ -136,8 +136,8 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 	// Sums of bytes are int32. Scaled sums and their bias must not wrap: see maxTerms, which assumes a bias of at most
 	// half of the int32 range.
 	cannotWrap := q.aScale < 0 || depth <= maxTerms
-	usesBytes := product.MultipliesBytes() && cannotWrap && sameZeroDType(call, q.a, q.aZero) &&
-		sameZeroDType(call, q.b, q.bZero)
+	usesBytes := product.MultipliesBytes() && cannotWrap && zeroPointHasOperandDType(call, q.a, q.aZero) &&
+		zeroPointHasOperandDType(call, q.b, q.bZero)
 	isBiasSmall := !call.HasOperand(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
 	isScaled := q.aScale >= 0
 	if usesBytes && (!isScaled || call.Meta(q.aScale).Numel() == 1 && isBiasSmall) {

@@ -181,18 +181,25 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	}
 	out := tensor.Zeros(result.DType, result.Shape...)
 	kit.EachIndex(result.Shape, func(index []int) {
-		value := sums[0].At(index...).Float()
+		sum := sums[0].At(index...).Float()
+		element := int64(sum)
 		if q.isScaled {
-			if in[biasOperand] != nil {
-				value += in[biasOperand].At(index[1]).Float()
-			}
-			wScale := float32(kit.ElementAlong(in[wScaleOperand], index, 1))
-			scale := float32(kit.ElementAlong(in[xScaleOperand], index, 0)) * wScale /
-				float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
-			zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
-			value = float64(saturate(result.DType, math.RoundToEven(float64(float32(value)*scale))+zero))
+			element = quantizedSum(in, index, sum, result.DType)
 		}
-		out.Set(tensor.IntScalar(int64(value)), index...)
+		out.Set(tensor.IntScalar(element), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// quantizedSum returns the element of the result of qlinear_conv at an index, for the operands in. sum is the
+// convolution at this index.
+func quantizedSum(in []*tensor.Tensor, index []int, sum float64, dtype tensor.DType) int64 {
+	if in[biasOperand] != nil {
+		sum += in[biasOperand].At(index[1]).Float()
+	}
+	wScale := float32(kit.ElementAlong(in[wScaleOperand], index, 1))
+	scale := float32(kit.ElementAlong(in[xScaleOperand], index, 0)) * wScale /
+		float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
+	zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
+	return saturate(dtype, math.RoundToEven(float64(float32(sum)*scale))+zero)
 }

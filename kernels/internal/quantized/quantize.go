@@ -21,7 +21,7 @@ var (
 	scaleOperand = graph.Param{Name: "scale"}
 )
 
-// QuantizeLinear is ONNX's operator QuantizeLinear.
+// QuantizeLinear is ONNX's operator QuantizeLinear: clamp(round(input / scale) + zero_point).
 var QuantizeLinear = kit.Define[*quantizeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "quantize_linear",
@@ -76,7 +76,7 @@ var QuantizeLinear = kit.Define[*quantizeAttrs](graph.Op{
 	},
 })
 
-// DequantizeLinear is ONNX's operator DequantizeLinear.
+// DequantizeLinear is ONNX's operator DequantizeLinear: (input - zero_point) * scale.
 var DequantizeLinear = kit.Define[*dequantizeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dequantize_linear",
@@ -125,105 +125,6 @@ var DequantizeLinear = kit.Define[*dequantizeAttrs](graph.Op{
 		},
 	},
 })
-
-// quantDType returns the dtype of a quantized result. It is the dtype of the zero point if there is one. Otherwise it
-// is the attribute dtype (attr), or uint8 if this attribute is not given.
-func quantDType(c *graph.Call, attr tensor.DType) tensor.DType {
-	switch {
-	case c.HasOperand(2):
-		return c.Type(2).DType
-	case attr != tensor.Invalid:
-		return attr
-	}
-	return tensor.Uint8
-}
-
-// isQuantizedDType reports whether quantized values may have the given dtype.
-func isQuantizedDType(dtype tensor.DType) bool {
-	switch dtype {
-	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
-		return true
-	}
-	return false
-}
-
-// checkScales checks the shapes of the scale and the zero point. blockSize is the attribute block_size.
-func checkScales(c *graph.Call, axis, blockSize int) error {
-	input, scale, zeroPoint := c.Type(0), c.Type(1), c.Type(2)
-	hasOneScale := blockSize == 0 && kit.HaveOneElement(c, 1)
-	if c.HasOperand(2) && !tensor.SameSizes(zeroPoint.Shape, scale.Shape) && !(hasOneScale && kit.HaveOneElement(c, 2)) {
-		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(zeroPoint.Shape), tensor.Sizes(scale.Shape))
-	}
-	if hasOneScale {
-		return nil
-	}
-	dim, err := tensor.WrapDim(axis, input.Rank())
-	if err != nil {
-		return err
-	}
-	if input.Rank() == 0 {
-		return errors.New("a 0-dim input has one scale")
-	}
-	expected := []sym.Int{input.Shape[dim]}
-	if blockSize > 0 {
-		expected = slices.Clone(input.Shape)
-		expected[dim] = input.Shape[dim].Add(sym.Of(blockSize - 1)).Div(sym.Of(blockSize))
-	}
-	if blockSize < 0 || !tensor.SameSizes(scale.Shape, expected) {
-		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(expected), tensor.Sizes(scale.Shape))
-	}
-	return nil
-}
-
-// broadcastParam returns an operand, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
-// zero points differ along axis. If blockSize is not 0, each scale and each zero point applies to blockSize adjacent
-// elements along axis.
-func (builder quantBuilder) broadcastParam(operand, axis, blockSize int) graph.Arg {
-	param, input := builder.Call.In[operand], builder.Call.Meta(0)
-	if input.Rank() == 0 || blockSize == 0 {
-		return builder.BroadcastAlong(param, (axis+input.Rank())%max(input.Rank(), 1), input.Rank())
-	}
-	axis = (axis + input.Rank()) % input.Rank()
-	repeatedShape := slices.Insert(slices.Clone(param.Meta().Shape), axis+1, min(blockSize, max(input.Shape[axis], 1)))
-	param = builder.Add(view.Expand, graph.Attrs{"size": repeatedShape},
-		builder.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, param))
-	param = builder.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, param)
-	return builder.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": input.Shape[axis]}, param)
-}
-
-// quantReference computes the results of quantize_linear and dequantize_linear by their definition. compute returns an
-// element of the result for an element of the input, its scale and its zero point. dtype is the dtype of the result.
-func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dtype tensor.DType,
-	compute func(x, scale, zeroPoint float64) tensor.Scalar) ([]*tensor.Tensor, error) {
-	if err := checkScales(c, axis, blockSize); err != nil {
-		return nil, err
-	}
-	input := in[0]
-	out := tensor.Zeros(dtype, input.Shape...)
-	hasOneScale := in[1].Numel() == 1 && blockSize == 0
-	kit.EachIndex(input.Shape, func(index []int) {
-		var scaleIndex []int
-		switch {
-		case hasOneScale:
-			scaleIndex = make([]int, in[1].Rank())
-		case blockSize > 0:
-			scaleIndex = append(scaleIndex, index...)
-			scaleIndex[(axis+len(scaleIndex))%len(scaleIndex)] /= blockSize
-		default:
-			scaleIndex = []int{index[(axis+input.Rank())%input.Rank()]}
-		}
-		zeroPoint := 0.0
-		if len(in) > 2 && in[2] != nil {
-			zeroPointIndex := scaleIndex
-			if hasOneScale { // the zero point and the scale may differ in rank
-				zeroPointIndex = make([]int, in[2].Rank())
-			}
-			zeroPoint = in[2].At(zeroPointIndex...).Float()
-		}
-		out.Set(compute(input.At(index...).Float(), in[1].At(scaleIndex...).Float(), zeroPoint), index...)
-	})
-	return []*tensor.Tensor{out}, nil
-}
 
 // DynamicQuantizeLinear is ONNX's operator DynamicQuantizeLinear.
 var DynamicQuantizeLinear = kit.Define[*kit.EmptyAttrs](graph.Op{
@@ -289,4 +190,103 @@ func dynamicQuantizeParts(parts *graph.Parts, call *graph.Call) ([]*graph.Value,
 		graph.Arg{}, tensor.Uint8)
 	quantized := builder.quantize(builder.Add(pointwise.Div, nil, call.In[0], scale), zeroPoint, tensor.Uint8)
 	return builder.Result(quantized, scale, zeroPoint)
+}
+
+// quantDType returns the dtype of a quantized result. It is the dtype of the zero point if there is one. Otherwise it
+// is the attribute dtype (attr), or uint8 if this attribute is not given.
+func quantDType(c *graph.Call, attr tensor.DType) tensor.DType {
+	switch {
+	case c.HasOperand(2):
+		return c.Type(2).DType
+	case attr != tensor.Invalid:
+		return attr
+	}
+	return tensor.Uint8
+}
+
+// isQuantizedDType reports whether quantized values may have the given dtype.
+func isQuantizedDType(dtype tensor.DType) bool {
+	switch dtype {
+	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
+		return true
+	}
+	return false
+}
+
+// checkScales checks the shapes of the scale and the zero point. blockSize is the attribute block_size.
+func checkScales(c *graph.Call, axis, blockSize int) error {
+	input, scale, zeroPoint := c.Type(0), c.Type(1), c.Type(2)
+	hasOneScale := blockSize == 0 && kit.HaveOneElement(c, 1)
+	if c.HasOperand(2) && !tensor.SameSizes(zeroPoint.Shape, scale.Shape) && !(hasOneScale && kit.HaveOneElement(c, 2)) {
+		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(zeroPoint.Shape), tensor.Sizes(scale.Shape))
+	}
+	if hasOneScale {
+		return nil
+	}
+	dim, err := tensor.WrapDim(axis, input.Rank())
+	if err != nil {
+		return err
+	}
+	if input.Rank() == 0 {
+		return errors.New("a 0-dim input has one scale")
+	}
+	expected := []sym.Int{input.Shape[dim]}
+	if blockSize > 0 {
+		expected = slices.Clone(input.Shape)
+		expected[dim] = input.Shape[dim].Add(sym.Of(blockSize - 1)).Div(sym.Of(blockSize))
+	}
+	if blockSize < 0 || !tensor.SameSizes(scale.Shape, expected) {
+		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(expected), tensor.Sizes(scale.Shape))
+	}
+	return nil
+}
+
+// broadcastParam returns an operand, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
+// zero points differ along axis. If blockSize is not 0, each scale and each zero point applies to blockSize adjacent
+// elements along axis. For example, with blocks of 3 along axis 1 of a 2x5 input, operands of shape [2, 2] are expanded
+// to [2, 2, 3], flattened to [2, 6] and narrowed to [2, 5].
+func (builder quantBuilder) broadcastParam(operand, axis, blockSize int) graph.Arg {
+	param, input := builder.Call.In[operand], builder.Call.Meta(0)
+	if input.Rank() == 0 || blockSize == 0 {
+		return builder.BroadcastAlong(param, (axis+input.Rank())%max(input.Rank(), 1), input.Rank())
+	}
+	axis = (axis + input.Rank()) % input.Rank()
+	repeatedShape := slices.Insert(slices.Clone(param.Meta().Shape), axis+1, min(blockSize, max(input.Shape[axis], 1)))
+	param = builder.Add(view.Expand, graph.Attrs{"size": repeatedShape},
+		builder.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, param))
+	param = builder.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, param)
+	return builder.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": input.Shape[axis]}, param)
+}
+
+// quantReference computes the results of quantize_linear and dequantize_linear by their definition. compute returns an
+// element of the result for an element of the input, its scale and its zero point. dtype is the dtype of the result.
+func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dtype tensor.DType,
+	compute func(x, scale, zeroPoint float64) tensor.Scalar) ([]*tensor.Tensor, error) {
+	if err := checkScales(c, axis, blockSize); err != nil {
+		return nil, err
+	}
+	input := in[0]
+	out := tensor.Zeros(dtype, input.Shape...)
+	hasOneScale := in[1].Numel() == 1 && blockSize == 0
+	// paramOf returns the scale (operand 1) or the zero point (operand 2) of the input's element at an index.
+	paramOf := func(operand int, index []int) float64 {
+		if hasOneScale { // the zero point and the scale may differ in rank
+			return in[operand].At(make([]int, in[operand].Rank())...).Float()
+		}
+		dim := (axis + len(index)) % len(index)
+		if blockSize == 0 {
+			return in[operand].At(index[dim]).Float()
+		}
+		paramIndex := slices.Clone(index)
+		paramIndex[dim] /= blockSize
+		return in[operand].At(paramIndex...).Float()
+	}
+	kit.EachIndex(input.Shape, func(index []int) {
+		zeroPoint := 0.0
+		if len(in) > 2 && in[2] != nil {
+			zeroPoint = paramOf(2, index)
+		}
+		out.Set(compute(input.At(index...).Float(), paramOf(1, index), zeroPoint), index...)
+	})
+	return []*tensor.Tensor{out}, nil
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has checks and helpers of several ops. A quantized value is an integer q that stands for the number (q -
-// zero point) * scale. "Bytes" are quantized values of dtype int8 or uint8.
+// This file has checks and helpers of several ops. "Bytes" are quantized values of dtype int8 or uint8. A quantized
+// value q represents a number:
+//
+//	(q - zero point) * scale
 
 // checkByteDTypes checks that the operands with the given indices are bytes. name is the name of the op in the error.
 func checkByteDTypes(name string, c *graph.Call, operands ...int) error {
@@ -23,14 +25,14 @@ func checkByteDTypes(name string, c *graph.Call, operands ...int) error {
 	return nil
 }
 
-// sameZeroDType reports whether the zero point of an operand has the dtype of the operand, or is omitted. The ops allow
-// zero points of other dtypes, but byte products do not.
-func sameZeroDType(c *graph.Call, operand, zeroPoint int) bool {
+// zeroPointHasOperandDType reports whether the zero point of an operand has the dtype of the operand, or is omitted.
+// Products of bytes require this, but the ops allow zero points of other dtypes.
+func zeroPointHasOperandDType(c *graph.Call, operand, zeroPoint int) bool {
 	return !c.HasOperand(zeroPoint) || c.Type(zeroPoint).DType == c.Type(operand).DType
 }
 
-// checkParamCount checks an optional operand that has scales or zero points: its type must have one element, or one for
-// each channel. name and operand are the names of the op and of the operand in the error.
+// checkParamCount checks the type of an operand of scales or zero points. If the operand is not omitted, it must have
+// one element, or one for each channel. name and operand are the names of the op and of the operand in the error.
 func checkParamCount(name, operand string, paramType tensor.Type, channels sym.Int) error {
 	count := paramType.Numel()
 	if paramType.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(channels)).Holds() {
@@ -40,7 +42,7 @@ func checkParamCount(name, operand string, paramType tensor.Type, channels sym.I
 		tensor.Sizes(paramType.Shape))
 }
 
-// quantParams returns operands with the given names. A question mark before a name makes the operand optional.
+// quantParams returns parameters with the given names. A question mark before a name marks an optional one.
 func quantParams(names []string) (params []graph.Param) {
 	for _, name := range names {
 		isOptional := name[0] == '?'
@@ -110,11 +112,12 @@ func saturate(dtype tensor.DType, x float64) int64 {
 	return int64(min(max(x, lower), upper))
 }
 
-// maxTerms is the maximum number of products of bytes in a sum that must not wrap. A sum of that many products and a
-// bias of up to half of the int32 range fits int32.
+// maxTerms is the maximum number of products of bytes, minus their zero points, in an int32 sum that must not wrap. The
+// magnitude of a product is at most 255*255. With a bias of at most 1<<30, the magnitude of the sum is less than 1<<31.
 const maxTerms = 1 << 14
 
-// magnitudesAtMost reports whether a constant is known, and its elements have magnitudes of at most limit.
+// magnitudesAtMost reports whether no element of a constant has a magnitude above limit. It returns false if the
+// constant is nil, which stands for an operand with unknown elements.
 func magnitudesAtMost(constant *tensor.Tensor, limit int64) bool {
 	if constant == nil {
 		return false

@@ -15,7 +15,13 @@ import (
 )
 
 // This file compiles the elementwise loops of a time step of a recurrent layer from formulas (stepLoops), and runs them
-// (runCellLoop). The loops compute the gates and the new states.
+// (runCellLoop). The loops compute the gates and the new states. The formula of a simple recurrent cell, for example,
+// is
+//
+//	in_h = x0 + g0; h = tanh(in_h); (h, h)
+//
+// where x0 and g0 are the products of the inputs and of the state with the weights of gate 0. The loop stores the two
+// results as the new state and as the output Y.
 
 // cellBuffer is a buffer that the loops of a step access. A block is a number of sequences that a worker runs together
 // through all steps. Each sequence of a block has a row in the buffer.
@@ -46,6 +52,32 @@ type cellLoop struct {
 	operands []cellOperand // results first
 }
 
+// stepLoops compiles the loops of a step in direction dir, with the given dtype of their operands.
+func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cellLoop, err error) {
+	var formulas []func(*cellFormula) (string, []cellOperand)
+	switch {
+	case layer.kind == cellLSTM:
+		formulas = append(formulas, (*cellFormula).lstm)
+	case layer.kind == cellRNN:
+		formulas = append(formulas, (*cellFormula).rnn)
+	case layer.resetAfter:
+		formulas = append(formulas, (*cellFormula).gru)
+	default:
+		formulas = append(formulas, (*cellFormula).resetLoop, (*cellFormula).gru)
+	}
+	for _, build := range formulas {
+		cell := &cellFormula{recurrentLayer: layer, dir: dir}
+		results, outs := build(cell)
+		loop := cellLoop{operands: append(outs, cell.operands...)}
+		types := slices.Repeat([]tensor.DType{dtype}, len(cell.names))
+		if loop.compiled, err = kit.FormulaLoop(cell.definitions.String()+results, cell.names, types, nil); err != nil {
+			return nil, err
+		}
+		list = append(list, loop)
+	}
+	return list, nil
+}
+
 // cellFormula builds the formula of a loop. definitions is the text "name = value; ..." that precedes the results in
 // the formula. The operand operands[i] has the name names[i] in the formula. The methods return text, and add the
 // operands and definitions that this text uses.
@@ -57,49 +89,10 @@ type cellFormula struct {
 	operands    []cellOperand
 }
 
-// operand adds an operand with the given name, from the given column of buffer, and returns the name.
-func (cell *cellFormula) operand(name string, buffer cellBuffer, column int) string {
-	cell.names, cell.operands = append(cell.names, name), append(cell.operands, cellOperand{buffer, column})
-	return name
-}
-
-// define adds a definition and returns its name.
-func (cell *cellFormula) define(name, value string) string {
-	fmt.Fprintf(&cell.definitions, "%s = %s; ", name, value)
-	return name
-}
-
-// sum returns the formula of a gate's argument: the sum of its input part (product of inputs and weights) and its state
-// part (product of the state and weights). Gates are numbered as in ONNX: i, o, f and c of an LSTM; z, r and h of a
-// GRU.
-func (cell *cellFormula) sum(gate int) string {
-	input, state := cell.gateParts(gate)
-	return input + " + " + state
-}
-
-// gateParts returns the names of a gate's input part and state part.
-func (cell *cellFormula) gateParts(gate int) (input, state string) {
-	column := cell.gatePosition[gate] * cell.hidden
-	return cell.operand(fmt.Sprint("x", gate), inputsBuffer, column), cell.operand(fmt.Sprint("g", gate), gatesBuffer,
-		column)
-}
-
-// peephole returns the term that peepholes add to the argument of gate i, o or f, as text " + weights * cellState". It
-// is empty if the layer has no peepholes. cellState is the name of the cell.
-func (cell *cellFormula) peephole(gate int, cellState string) string {
-	if !cell.peepholes[cell.dir].IsGiven() {
-		return ""
-	}
-	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*cell.hidden) + " * " + cellState
-}
-
-// gate defines a value with the given name: the activation function with index function, applied to a sum. The sum is
-// first clipped to the layer's bound. gate returns the name.
-func (cell *cellFormula) gate(name string, function int, sum string) string {
-	if cell.clip > 0 {
-		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-cell.clip), numeral(cell.clip))
-	}
-	return cell.define(name, cell.activations[cell.dir][function].formula(cell.define("in_"+name, sum)))
+// rnn returns the formula and the buffers for the loop of a layer of simple recurrent cells.
+func (cell *cellFormula) rnn() (string, []cellOperand) {
+	state := cell.gate("h", functionF, cell.sum(rnnState))
+	return fmt.Sprintf("(%s, %s)", state, state), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
 // lstm returns the formula of an LSTM layer's loop, which has several results, and the buffer of each result. The
@@ -149,36 +142,37 @@ func (cell *cellFormula) resetLoop() (string, []cellOperand) {
 		{gatesBuffer, cell.gatePosition[gruUpdate] * cell.hidden}, {buffer: resetBuffer}}
 }
 
-// rnn returns the formula and the buffers for the loop of a layer of simple recurrent cells.
-func (cell *cellFormula) rnn() (string, []cellOperand) {
-	state := cell.gate("h", functionF, cell.sum(rnnState))
-	return fmt.Sprintf("(%s, %s)", state, state), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
+// sum returns the formula of a gate's argument: the sum of its input part (product of inputs and weights) and its state
+// part (product of the state and weights). Gates are numbered as in ONNX: i, o, f and c of an LSTM; z, r and h of a
+// GRU.
+func (cell *cellFormula) sum(gate int) string {
+	input, state := cell.gateParts(gate)
+	return input + " + " + state
 }
 
-// stepLoops compiles the loops of a step in direction dir, with the given dtype of their operands.
-func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cellLoop, err error) {
-	var formulas []func(*cellFormula) (string, []cellOperand)
-	switch {
-	case layer.kind == cellLSTM:
-		formulas = append(formulas, (*cellFormula).lstm)
-	case layer.kind == cellRNN:
-		formulas = append(formulas, (*cellFormula).rnn)
-	case layer.resetAfter:
-		formulas = append(formulas, (*cellFormula).gru)
-	default:
-		formulas = append(formulas, (*cellFormula).resetLoop, (*cellFormula).gru)
+// gateParts returns the names of a gate's input part and state part.
+func (cell *cellFormula) gateParts(gate int) (input, state string) {
+	column := cell.gatePosition[gate] * cell.hidden
+	return cell.operand(fmt.Sprint("x", gate), inputsBuffer, column), cell.operand(fmt.Sprint("g", gate), gatesBuffer,
+		column)
+}
+
+// peephole returns the term that peepholes add to the argument of gate i, o or f, as text " + weights * cellState". It
+// is empty if the layer has no peepholes. cellState is the name of the cell.
+func (cell *cellFormula) peephole(gate int, cellState string) string {
+	if !cell.peepholes[cell.dir].IsGiven() {
+		return ""
 	}
-	for _, build := range formulas {
-		cell := &cellFormula{recurrentLayer: layer, dir: dir}
-		results, outs := build(cell)
-		loop := cellLoop{operands: append(outs, cell.operands...)}
-		types := slices.Repeat([]tensor.DType{dtype}, len(cell.names))
-		if loop.compiled, err = kit.FormulaLoop(cell.definitions.String()+results, cell.names, types, nil); err != nil {
-			return nil, err
-		}
-		list = append(list, loop)
+	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*cell.hidden) + " * " + cellState
+}
+
+// gate defines a value with the given name: the activation function with index function, applied to a sum. The sum is
+// first clipped to the layer's bound. gate returns the name.
+func (cell *cellFormula) gate(name string, function int, sum string) string {
+	if cell.clip > 0 {
+		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-cell.clip), numeral(cell.clip))
 	}
-	return list, nil
+	return cell.define(name, cell.activations[cell.dir][function].formula(cell.define("in_"+name, sum)))
 }
 
 // numeral returns a number as text of the expression language.
@@ -192,6 +186,34 @@ func numeral(value float64) string {
 		return "(" + strconv.FormatFloat(value, 'g', -1, 64) + ")"
 	}
 	return strconv.FormatFloat(value, 'g', -1, 64)
+}
+
+// operand adds an operand with the given name, from the given column of buffer, and returns the name.
+func (cell *cellFormula) operand(name string, buffer cellBuffer, column int) string {
+	cell.names, cell.operands = append(cell.names, name), append(cell.operands, cellOperand{buffer, column})
+	return name
+}
+
+// define adds a definition and returns its name.
+func (cell *cellFormula) define(name, value string) string {
+	fmt.Fprintf(&cell.definitions, "%s = %s; ", name, value)
+	return name
+}
+
+// runCellLoop runs a loop (0 or 1) of a step for the sequences of a block that have not ended.
+func (s *stepper) runCellLoop(worker *cellRun, loopIndex, step int) {
+	loop := &s.loops[worker.dir][loopIndex]
+	if worker.lengths == nil { // all sequences are at the same step
+		ptrs, strides := s.bind(worker, loop, step, 0)
+		loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, worker.sequences)
+		return
+	}
+	for sequence := range worker.sequences {
+		if step < s.length(worker, sequence) {
+			ptrs, strides := s.bind(worker, loop, step, sequence)
+			loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, 1)
+		}
+	}
 }
 
 // bind returns the addresses of a loop's operands for a sequence of a block in a step, and the strides of these
@@ -211,22 +233,6 @@ func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, sequence int) (ptr
 		worker.strides[operandIndex] = rowStrides[operand.buffer] * s.elemBytes
 	}
 	return worker.ptrs[:len(loop.operands)], worker.strides[:len(loop.operands)]
-}
-
-// runCellLoop runs a loop (0 or 1) of a step for the sequences of a block that have not ended.
-func (s *stepper) runCellLoop(worker *cellRun, loopIndex, step int) {
-	loop := &s.loops[worker.dir][loopIndex]
-	if worker.lengths == nil { // all sequences are at the same step
-		ptrs, strides := s.bind(worker, loop, step, 0)
-		loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, worker.sequences)
-		return
-	}
-	for sequence := range worker.sequences {
-		if step < s.length(worker, sequence) {
-			ptrs, strides := s.bind(worker, loop, step, sequence)
-			loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, 1)
-		}
-	}
 }
 
 // listings returns the listings of the machine code of steps.

@@ -11,38 +11,40 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockSize returns the number of sequences of a block. A worker runs the sequences of a block together through all
-// steps.
-func (layer *recurrentLayer) blockSize() int {
-	if layer.batch > maxBlockSequences/2 {
-		return min(maxBlockSequences, kit.DivUp(layer.batch, 2))
+// recurrentImpls returns the only implementation of a recurrent layer.
+func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error),
+	pack func(*graph.Call, int) (graph.Packing, bool)) []graph.Impl {
+	return []graph.Impl{{Name: "steps",
+		Doc:  "Multiplies all inputs at once, and then runs blocks of sequences through the steps.",
+		Pack: pack,
+		Lower: func(c *graph.Call) (*graph.Kernel, error) {
+			if err := checkPackedForms(c, pack); err != nil {
+				return nil, err
+			}
+			return lower(c)
+		}}}
+}
+
+// checkPackedForms returns an error if the packed form of an operand differs from the form that pack requests.
+func checkPackedForms(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bool)) error {
+	for operand := range c.In {
+		if packed := c.Packed(operand); packed != nil {
+			if required, ok := pack(c, operand); !ok || required.Format != packed.Format {
+				return fmt.Errorf("operand %d is packed as %s, which is not the requested form", operand, packed.Format)
+			}
+		}
 	}
-	return layer.batch
+	return nil
 }
 
-// products returns, for each of the two products of a step, the number of rows of weights that it multiplies. Only a
-// GRU whose reset gate applies before the product has a second product.
-func (layer *recurrentLayer) products() [2]int {
-	if layer.kind == cellGRU && !layer.resetAfter {
-		return [2]int{2 * layer.hidden, layer.hidden}
+// pack is [graph.Impl.Pack] of ONNX's ops. An operand has the weights of all directions.
+func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
+	if operand != onnxW && operand != onnxR {
+		return graph.Packing{}, false
 	}
-	return [2]int{layer.kind.gates() * layer.hidden, 0}
-}
-
-// firstRow returns the first row of the weights that a product (0 or 1) multiplies. Only a GRU has a second product. It
-// multiplies the rows of gate h, the last of the three gates in ONNX and in PyTorch.
-func (layer *recurrentLayer) firstRow(product int) int {
-	const gatesBefore = 2
-	return product * gatesBefore * layer.hidden
-}
-
-// maxUnpackedSteps is the greatest number of steps for which a run with small blocks does not pack weights. Packing
-// takes as long as a few products.
-const maxUnpackedSteps = 2
-
-// packsStepWeights reports whether the products of steps are faster with packed weights.
-func (layer *recurrentLayer) packsStepWeights(dtype tensor.DType) bool {
-	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
+	dtype, layer := c.Meta(0).DType.OpMath(), cell.layerOf(c)
+	meta := copies.InDType(c, dtype).Meta(operand)
+	return layer.packing(dtype, operand == onnxR, layer.dirs, meta.Strides[0], meta.Strides[1], meta.Strides[2])
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if multipliesState is set, the states. It
@@ -75,38 +77,36 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, d
 	return multiply.PackingOf(list...), true
 }
 
-// pack is [graph.Impl.Pack] of ONNX's ops. An operand has the weights of all directions.
-func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
-	if operand != onnxW && operand != onnxR {
-		return graph.Packing{}, false
-	}
-	dtype, layer := c.Meta(0).DType.OpMath(), cell.layerOf(c)
-	meta := copies.InDType(c, dtype).Meta(operand)
-	return layer.packing(dtype, operand == onnxR, layer.dirs, meta.Strides[0], meta.Strides[1], meta.Strides[2])
+// packsStepWeights reports whether the products of steps are faster with packed weights.
+func (layer *recurrentLayer) packsStepWeights(dtype tensor.DType) bool {
+	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
 }
 
-// checkPackedForms returns an error if the packed form of an operand differs from the form that pack requests.
-func checkPackedForms(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bool)) error {
-	for operand := range c.In {
-		if packed := c.Packed(operand); packed != nil {
-			if required, ok := pack(c, operand); !ok || required.Format != packed.Format {
-				return fmt.Errorf("operand %d is packed as %s, which is not the requested form", operand, packed.Format)
-			}
-		}
-	}
-	return nil
+// maxUnpackedSteps is the greatest number of steps for which a run with small blocks does not pack weights. Packing
+// takes as long as a few products.
+const maxUnpackedSteps = 2
+
+// firstRow returns the first row of the weights that a product (0 or 1) multiplies. Only a GRU has a second product. It
+// multiplies the rows of gate h, the last of the three gates in ONNX and in PyTorch.
+func (layer *recurrentLayer) firstRow(product int) int {
+	const gatesBefore = 2
+	return product * gatesBefore * layer.hidden
 }
 
-// recurrentImpls returns the only implementation of a recurrent layer.
-func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error),
-	pack func(*graph.Call, int) (graph.Packing, bool)) []graph.Impl {
-	return []graph.Impl{{Name: "steps",
-		Doc:  "Multiplies all inputs at once, and then runs blocks of sequences through the steps.",
-		Pack: pack,
-		Lower: func(c *graph.Call) (*graph.Kernel, error) {
-			if err := checkPackedForms(c, pack); err != nil {
-				return nil, err
-			}
-			return lower(c)
-		}}}
+// products returns, for each of the two products of a step, the number of rows of weights that it multiplies. Only a
+// GRU whose reset gate applies before the product has a second product.
+func (layer *recurrentLayer) products() [2]int {
+	if layer.kind == cellGRU && !layer.resetAfter {
+		return [2]int{2 * layer.hidden, layer.hidden}
+	}
+	return [2]int{layer.kind.gates() * layer.hidden, 0}
+}
+
+// blockSize returns the number of sequences of a block. A worker runs the sequences of a block together through all
+// steps.
+func (layer *recurrentLayer) blockSize() int {
+	if layer.batch > maxBlockSequences/2 {
+		return min(maxBlockSequences, kit.DivUp(layer.batch, 2))
+	}
+	return layer.batch
 }

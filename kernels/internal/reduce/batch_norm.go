@@ -19,30 +19,27 @@ type batchNormAttrs struct {
 	CuDNN    bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
 }
 
-// BatchNorm normalizes each channel (dimension 1). Its operands are input, weight, bias, running_mean and running_var;
-// all except input are optional.
+// The indices of operands of batch_norm. All except the input are optional.
+const (
+	batchNormInput = iota
+	batchNormWeight
+	batchNormBias
+	batchNormMean
+	batchNormVariance
+	batchNormOperands // number of operands
+)
+
+// BatchNorm normalizes each channel (dimension 1).
 var BatchNorm = kit.Define[*batchNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "batch_norm",
 		Doc: "Normalizes each channel (dimension 1) by running or batch statistics, then multiplies by `weight` and adds " +
 			"`bias`. Graphs are pure: running statistics are not updated. The result is channels-last if the strides of " +
-			"`input` are, and row-major if they fit both formats or neither.",
+			"`input` fit channels-last only, and row-major otherwise.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 			{Name: "running_var", Optional: true}},
 		Infer: inferBatchNorm,
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[*batchNormAttrs](c)
-			for len(in) < 5 {
-				in = append(in, nil)
-			}
-			runningMean, runningVar := in[3], in[4]
-			if attrs.Training {
-				runningMean, runningVar = nil, nil
-			}
-			channel := func(index []int) int { return index[1] }
-			out := normReference(in[0], attrs.Eps, channel, channel, in[1], in[2], runningMean, runningVar)
-			return []*tensor.Tensor{out}, nil
-		},
+		Ref:   batchNormReference,
 		Examples: []graph.Example{{In: []tensor.Meta{
 			tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3),
 			tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
@@ -51,19 +48,39 @@ var BatchNorm = kit.Define[*batchNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Decompose: decomposeBatchNorm},
 })
 
-// decomposeBatchNorm computes input*scale + shift, as PyTorch does, with scale = weight/sqrt(variance + eps) and
-// shift = bias - mean*scale. With the statistics of a batch, it computes (input - center)*scale + shift; center is the
-// rounded mean, and shift = bias - (mean - center)*scale. Scale and shift of each channel are computed in float64 and
+// batchNormReference is the reference of batch_norm.
+func batchNormReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs := kit.Attrs[*batchNormAttrs](c)
+	for len(in) < batchNormOperands {
+		in = append(in, nil)
+	}
+	mean, variance := in[batchNormMean], in[batchNormVariance]
+	if attrs.Training {
+		mean, variance = nil, nil
+	}
+	channel := func(index []int) int { return index[1] }
+	out := normReference(in[batchNormInput], attrs.Eps, channel, channel, in[batchNormWeight], in[batchNormBias], mean,
+		variance)
+	return []*tensor.Tensor{out}, nil
+}
+
+// decomposeBatchNorm computes the result from a scale and a shift of each channel, as PyTorch does:
+//
+//	scale  = weight/sqrt(variance + eps)
+//	shift  = bias - (mean - center)*scale
+//	result = (input - center)*scale + shift
+//
+// The center is 0 or, if `training` is set, the rounded mean of the batch. Scale and shift are computed in float64 and
 // rounded once. They are constants if the parameters and the statistics are constants.
 func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
-	builder, attrs, input := compose.NewBuilder(parts, call), kit.Attrs[*batchNormAttrs](call), call.Meta(0)
+	builder, attrs, input := compose.NewBuilder(parts, call), kit.Attrs[*batchNormAttrs](call), call.Meta(batchNormInput)
 	if input.Numel() == 0 {
 		return decomposeEmptyBatchNorm(builder)
 	}
 	const f64 = tensor.Float64
 	loopDType := input.DType.OpMath()
 	mean, scale := batchNormScale(builder, attrs)
-	x := call.In[0]
+	x := call.In[batchNormInput]
 	if attrs.Training {
 		// Without the center, input*scale and shift nearly cancel if values are far from zero, which loses digits.
 		center := builder.Convert(loopDType, mean)
@@ -71,8 +88,8 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 		mean = builder.Add(pointwise.Sub, nil, mean, builder.Convert(f64, center))
 	}
 	shift := builder.Add(pointwise.Mul, nil, mean, scale)
-	if call.HasOperand(2) {
-		shift = builder.Add(pointwise.Sub, nil, builder.Convert(f64, call.In[2]), shift)
+	if call.HasOperand(batchNormBias) {
+		shift = builder.Add(pointwise.Sub, nil, builder.Convert(f64, call.In[batchNormBias]), shift)
 	} else {
 		shift = builder.Add(pointwise.Neg, nil, shift)
 	}
@@ -81,24 +98,25 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 	return builder.Result(builder.Add(pointwise.Add, nil, y, builder.BroadcastAlong(shift, 1, input.Rank())))
 }
 
-// batchNormScale adds nodes that compute the mean and the scale of each channel, weight/sqrt(variance + eps), in
-// float64.
+// batchNormScale adds nodes that compute the mean and the scale of each channel in float64 (see decomposeBatchNorm).
 func batchNormScale(builder *compose.Builder, attrs *batchNormAttrs) (mean, scale graph.Arg) {
 	const f64 = tensor.Float64
 	call, variance := builder.Call, graph.Arg{}
 	if attrs.Training {
 		dims := []int{0} // all dimensions except that of the channels
-		for dim := 2; dim < call.Meta(0).Rank(); dim++ {
+		for dim := 2; dim < call.Meta(batchNormInput).Rank(); dim++ {
 			dims = append(dims, dim)
 		}
-		moments := builder.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, builder.Convert(f64, call.In[0]))
+		input := builder.Convert(f64, call.In[batchNormInput])
+		moments := builder.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, input)
 		variance, mean = moments[0], moments[1]
 	} else {
-		mean, variance = builder.Convert(f64, call.In[3]), builder.Convert(f64, call.In[4])
+		mean = builder.Convert(f64, call.In[batchNormMean])
+		variance = builder.Convert(f64, call.In[batchNormVariance])
 	}
 	deviation := builder.Add(pointwise.Sqrt, nil, builder.Add(pointwise.Add, nil, variance, compose.Number(attrs.Eps)))
-	if call.HasOperand(1) {
-		return mean, builder.Add(pointwise.Div, nil, builder.Convert(f64, call.In[1]), deviation)
+	if call.HasOperand(batchNormWeight) {
+		return mean, builder.Add(pointwise.Div, nil, builder.Convert(f64, call.In[batchNormWeight]), deviation)
 	}
 	return mean, builder.Add(pointwise.Reciprocal, nil, deviation)
 }
@@ -106,19 +124,21 @@ func batchNormScale(builder *compose.Builder, attrs *batchNormAttrs) (mean, scal
 // decomposeEmptyBatchNorm computes input*weight[0] + bias[0] for an input without elements, as PyTorch does. Only the
 // type of the result matters ([emptyBatchNormType]).
 func decomposeEmptyBatchNorm(builder *compose.Builder) ([]*graph.Value, error) {
-	y := builder.Add(view.Clone, nil, builder.Call.In[0])
-	for i, op := range []*graph.Op{pointwise.Mul, pointwise.Add} {
-		if param := 1 + i; builder.Call.HasOperand(param) {
+	y := builder.Add(view.Clone, nil, builder.Call.In[batchNormInput])
+	addFirst := func(op *graph.Op, param int) {
+		if builder.Call.HasOperand(param) {
 			first := builder.Add(view.Select, graph.Attrs{"dim": 0, "index": 0}, builder.Call.In[param])
 			y = builder.Add(op, nil, y, first)
 		}
 	}
+	addFirst(pointwise.Mul, batchNormWeight)
+	addFirst(pointwise.Add, batchNormBias)
 	return builder.Result(y)
 }
 
 // inferBatchNorm checks a call in PyTorch's order and infers the result.
 func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
-	input := call.Type(0)
+	input := call.Type(batchNormInput)
 	if kit.IsEmpty(input) {
 		out, err := emptyBatchNormType(call, input)
 		return call.NewResult(out), err
@@ -143,20 +163,20 @@ func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 	return call.NewResult(out), err
 }
 
-// batchNormFormat returns the memory format of the result. If all operands are dense, PyTorch has a faster kernel with
-// its own choice of the format (suggest_memory_format_contig): an input that is in both formats gives a row-major
-// result.
+// batchNormFormat returns the memory format of the result. If the input is row-major or channels-last, and the other
+// operands are contiguous, PyTorch uses a fast kernel: its result is row-major for an input in both formats
+// (suggest_memory_format_contig).
 func batchNormFormat(call *graph.Call) tensor.MemoryFormat {
-	input := call.Type(0)
+	input := call.Type(batchNormInput)
 	isRowMajor := input.IsContiguous()
-	areAllDense := isRowMajor || input.IsChannelsLast() || kit.SizeIs(input.Numel(), 1)
-	for i := 1; i < 5; i++ {
-		areAllDense = areAllDense && (!call.HasOperand(i) || call.Type(i).IsContiguous())
+	usesFastKernel := isRowMajor || input.IsChannelsLast() || kit.SizeIs(input.Numel(), 1)
+	for i := batchNormWeight; i < batchNormOperands; i++ {
+		usesFastKernel = usesFastKernel && (!call.HasOperand(i) || call.Type(i).IsContiguous())
 	}
 	switch {
-	case areAllDense && isRowMajor:
+	case usesFastKernel && isRowMajor:
 		return tensor.Contiguous
-	case areAllDense:
+	case usesFastKernel:
 		return tensor.ChannelsLast
 	}
 	return input.SuggestMemoryFormat(false)

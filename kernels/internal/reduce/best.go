@@ -159,26 +159,31 @@ func leastColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position
 // row, because [expr.Code.Pieces] recognizes an argmax. If there is no machine code, bestFold runs instead.
 func bestRow(builder *expr.Builder, x expr.Value, isMax, withValue bool) []folds.Number {
 	best := extremeRow(builder, folds.Real(x), isMax)[0].Re
-	if !withValue || !builder.DType(x).IsFloat() {
-		index := folds.Real(builder.Convert(tensor.Int64, firstWhere(builder, isBest(builder, x, best), builder.Position())))
-		if !withValue {
-			return []folds.Number{index}
-		}
+	if withValue && builder.DType(x).IsFloat() {
+		return bestFloatWithIndex(builder, x, best)
+	}
+	index := folds.Real(builder.Convert(tensor.Int64, firstWhere(builder, isBest(builder, x, best), builder.Position())))
+	if withValue {
 		return []folds.Number{folds.Real(best), index}
 	}
-	// The fold of the extreme treats 0 and -0 as equal and may return either. Therefore firstWhere finds the least of
-	// 2*position + signBit, where signBit is the sign bit of the element at the position.
+	return []folds.Number{index}
+}
+
+// bestFloatWithIndex returns the best element of a row of floats and its index. extreme equals the best element, except
+// for the sign of 0: the fold of the extreme treats 0 and -0 as equal and may return either. firstWhere therefore finds
+// the least of 2*position + signBit, where signBit is the sign bit of the element at the position.
+func bestFloatWithIndex(builder *expr.Builder, x, extreme expr.Value) []folds.Number {
 	const i32 = tensor.Int32
 	bitsDType := map[int]tensor.DType{4: i32, 8: tensor.Int64}[builder.DType(x).Size()]
 	signBit := builder.Convert(i32, builder.Emit(expr.Lt, builder.Bits(bitsDType, x), builder.Int(bitsDType, 0)))
 	position, one := builder.Position(), builder.Int(i32, 1)
-	first := firstWhere(builder, isBest(builder, x, best),
+	first := firstWhere(builder, isBest(builder, x, extreme),
 		builder.Emit(expr.Or, builder.Emit(expr.Add, position, position), signBit))
 	// If the best element is zero, it gets the sign of the last bit of first. The index is first without this bit.
 	zero := builder.Const(builder.DType(x), 0)
 	signedZero := builder.Emit(expr.Select, builder.Emit(expr.Eq, builder.Emit(expr.And, first, one), one),
 		builder.Emit(expr.Neg, zero), zero)
-	best = builder.Emit(expr.Select, builder.Emit(expr.Eq, best, zero), signedZero, best)
+	best := builder.Emit(expr.Select, builder.Emit(expr.Eq, extreme, zero), signedZero, extreme)
 	return []folds.Number{folds.Real(best), folds.Real(builder.Convert(tensor.Int64, builder.Emit(expr.Shr, first, one)))}
 }
 

@@ -16,16 +16,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// channelNorm is a normalization of an operand [N, C, ...] of any layout in three phases. The first phase computes the
-// mean and the variance (the statistics) of each channel of each sample. The second phase computes three coefficients
-// for each channel of each sample: center, scale and shift. The third phase is a loop over all elements that computes
+// channelNorm is a normalization of an operand [N, C, ...] of any layout in three phases:
 //
-//	y = (x - center)*scale + shift
-//
-// center is the mean, rounded to the dtype of the loop. It is subtracted first, because x*scale + shift would lose
-// digits by cancellation if the mean is many deviations away from 0. If the statistics are operands, center is 0: the
-// loop then computes x*scale + shift, as PyTorch does. With center = mean, an infinite coefficient would give another
-// result.
+//  1. The mean and the variance (the statistics) of each channel of each sample are computed.
+//  2. From these, three coefficients of each channel of each sample are computed: center, scale and shift.
+//  3. A loop over all elements computes y = (x - center)*scale + shift.
 //
 // For example, a normalization of [2, 6, 4, 4] in 3 groups of channels has statistics and coefficients of the shape
 // [2, 6, 1, 1]; channels 0 and 1 of a sample have the same center.
@@ -140,6 +135,10 @@ func (values *channelValues) setAddresses(addresses []unsafe.Pointer, samples in
 
 // setGroup computes the coefficients of a group of channels, which has the indices [first, first+groupChannels) in the
 // lists of coefficients and statistics. loopDType is the dtype of the loop that uses the coefficients.
+//
+// center is the mean, rounded to loopDType. The loop subtracts it first, because x*scale + shift would lose digits by
+// cancellation if the mean is many deviations away from 0. If the statistics are operands, center is 0: the loop then
+// computes x*scale + shift, as PyTorch does. With center = mean, an infinite coefficient would give another result.
 func (values *channelValues) setGroup(first, groupChannels int, eps float64, loopDType tensor.DType) {
 	mean, variance := values.groupStatistics(first, groupChannels)
 	center := mean

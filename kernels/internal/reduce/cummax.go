@@ -10,7 +10,7 @@ import (
 )
 
 type runningAttrs struct {
-	Dim int `attr:"dim" doc:"dimension along which the extremes run"`
+	Dim int `attr:"dim" doc:"dimension along which extremes are computed"`
 }
 
 // Cummax and Cummin are running extremes with their indices: result i of a line is the extreme of its elements 0 to i.
@@ -25,20 +25,11 @@ var (
 func runningExtremeOp(name, extreme string, isMax bool) *graph.Op {
 	return kit.Define[*runningAttrs](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: "Returns the " + extreme + " of the elements so far along a dimension, and the index of the last " +
-				"element so far that equals it. From the first NaN on, values are NaN, and indices are those of the last NaN so " +
+			Name: name, Doc: "Returns for each element the " + extreme + " element up to it along a dimension, and the last " +
+				"index of that value so far. From the first NaN on, the value is NaN, and the index is that of the last NaN so " +
 				"far.",
 			Params: []graph.Param{kit.Self}, Outputs: []string{"values", "indices"},
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				self := c.Type(0)
-				if _, err := tensor.WrapDim(kit.Attrs[*runningAttrs](c).Dim, self.Rank()); err != nil {
-					return nil, err
-				}
-				if dtype := self.DType; dtype.IsComplex() || dtype.IsBareUnsigned() {
-					return nil, kit.NotImplementedBy(name+"_cpu", dtype)
-				}
-				return kit.WithIndices(c, self.RowMajor()), nil
-			},
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return inferRunningExtreme(c, name) },
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				return runningReference(in[0], kit.Attrs[*runningAttrs](c).Dim, isMax)
 			},
@@ -46,19 +37,35 @@ func runningExtremeOp(name, extreme string, isMax bool) *graph.Op {
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Simple: 4}},
-		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			if c.Out[0].Numel() == 0 {
-				return &graph.Kernel{}, nil
-			}
-			switch dtype := kit.LoopDType(c.Meta(0).DType); dtype {
-			case tensor.Int64:
-				return runningKernel[int64](c, dtype, isMax)
-			case tensor.Float32:
-				return runningKernel[float32](c, dtype, isMax)
-			}
-			return runningKernel[float64](c, tensor.Float64, isMax)
-		}},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRunningExtreme(c, isMax) }},
 	})
+}
+
+// inferRunningExtreme infers the results of cummax or cummin. name is the name of the op in its error.
+func inferRunningExtreme(c *graph.Call, name string) ([]graph.Result, error) {
+	self := c.Type(0)
+	if _, err := tensor.WrapDim(kit.Attrs[*runningAttrs](c).Dim, self.Rank()); err != nil {
+		return nil, err
+	}
+	if dtype := self.DType; dtype.IsComplex() || dtype.IsBareUnsigned() {
+		return nil, kit.NotImplementedBy(name+"_cpu", dtype)
+	}
+	return kit.WithIndices(c, self.RowMajor()), nil
+}
+
+// compileRunningExtreme compiles cummax if isMax is set, else cummin.
+func compileRunningExtreme(c *graph.Call, isMax bool) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	switch dtype := kit.LoopDType(c.Meta(0).DType); dtype {
+	case tensor.Int64:
+		return runningKernel[int64](c, dtype, isMax)
+	case tensor.Float32:
+		return runningKernel[float32](c, dtype, isMax)
+	}
+	return runningKernel[float64](c, tensor.Float64, isMax)
 }
 
 // runningKernel returns a kernel over row-major elements of the given dtype. A unit of work is a block of adjacent
@@ -172,7 +179,7 @@ func runningReference(self *tensor.Tensor, dim int, isMax bool) ([]*tensor.Tenso
 			element := self.At(elementIndex...)
 			x, bestX := element.Float(), best.Float()
 			replaces := isMax && x >= bestX || !isMax && x <= bestX
-			if self.DType.IsIntegral(true) { // float64 does not have all int64
+			if self.DType.IsIntegral(true) { // x and bestX are float64, which cannot represent all int64
 				replaces = isMax && element.Int() >= best.Int() || !isMax && element.Int() <= best.Int()
 			}
 			if position == 0 || x != x || bestX == bestX && replaces {

@@ -25,22 +25,7 @@ var LayerNorm = kit.Define[*layerNormAttrs](graph.Op{
 			"`normalized_shape`. The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 		Infer:  inferLayerNorm,
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[*layerNormAttrs](c)
-			in = append(slices.Clone(in), nil, nil)[:3] // omitted weight and bias are nil
-			shape := in[0].Shape
-			firstDim := len(shape) - len(attrs.NormalizedShape) // the first normalized dimension
-			rowMajorIndex := func(index, shape []int) int {
-				i := 0
-				for dim, size := range shape {
-					i = i*size + index[dim]
-				}
-				return i
-			}
-			rowIndexOf := func(index []int) int { return rowMajorIndex(index, shape[:firstDim]) }
-			paramIndexOf := func(index []int) int { return rowMajorIndex(index[firstDim:], shape[firstDim:]) }
-			return []*tensor.Tensor{normReference(in[0], attrs.Eps, rowIndexOf, paramIndexOf, in[1], in[2], nil, nil)}, nil
-		},
+		Ref:    layerNormRef,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4),
 			tensor.New(tensor.Float32, 4)},
 			Attrs: graph.Attrs{"normalized_shape": []int{4}}}},
@@ -57,6 +42,27 @@ var LayerNorm = kit.Define[*layerNormAttrs](graph.Op{
 		},
 	},
 })
+
+// layerNormRef is the reference of layer_norm.
+func layerNormRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs := kit.Attrs[*layerNormAttrs](c)
+	in = append(slices.Clone(in), nil, nil)[:3] // omitted weight and bias are nil
+	shape := in[0].Shape
+	firstDim := len(shape) - len(attrs.NormalizedShape) // the first normalized dimension
+	rowIndexOf := func(index []int) int { return rowMajorIndex(index, shape[:firstDim]) }
+	paramIndexOf := func(index []int) int { return rowMajorIndex(index[firstDim:], shape[firstDim:]) }
+	var mean, variance *tensor.Tensor // nil: normReference computes them
+	return []*tensor.Tensor{normReference(in[0], attrs.Eps, rowIndexOf, paramIndexOf, in[1], in[2], mean, variance)}, nil
+}
+
+// rowMajorIndex returns the number of an element in row-major order.
+func rowMajorIndex(index, shape []int) int {
+	i := 0
+	for dim, size := range shape {
+		i = i*size + index[dim]
+	}
+	return i
+}
 
 // inferLayerNorm checks a call in PyTorch's order and infers the row-major result.
 func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {

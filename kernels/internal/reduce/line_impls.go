@@ -151,7 +151,7 @@ func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fus
 	if !isCompiled || order == lineColumns {
 		work.AddUnits(lineBegin, elements/float64(max(1, run.Size)))
 	}
-	isContiguous := run.Size == 1 || run.OutStrides[0] == out.DType.Size() // run.Out[0]: byte stride of the result
+	isContiguous := run.Size == 1 || run.OutStrides[0] == out.DType.Size()
 	addStridedAccess(&work, out, isContiguous)
 	return work
 }

@@ -140,28 +140,32 @@ func normSpec(dtype tensor.DType, mask []bool, keepdim bool, p float64) folds.Sp
 			return folds.Computation{Fold: euclideanFold(dtype, p),
 				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return normRow(builder, x, p) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
-					sum, smallest, largest := 0.0, math.Inf(1), 0.0
-					for _, element := range x {
-						abs := cmplx.Abs(element.Complex())
-						smallest, largest = min(smallest, abs), max(largest, abs)
-						if p == 0 && abs != 0 {
-							sum++
-						} else if p != 0 {
-							sum += math.Pow(abs, p)
-						}
-					}
-					norm := sum
-					switch {
-					case math.IsInf(p, 1):
-						norm = largest
-					case math.IsInf(p, -1):
-						norm = smallest
-					case p != 0:
-						norm = math.Pow(sum, 1/p)
-					}
-					return []tensor.Scalar{tensor.FloatScalar(norm)}
+					return []tensor.Scalar{tensor.FloatScalar(referenceNorm(x, p))}
 				}}
 		}}
+}
+
+// referenceNorm returns the norm of order p of a row by its definition.
+func referenceNorm(x []tensor.Scalar, p float64) float64 {
+	sum, smallest, largest := 0.0, math.Inf(1), 0.0
+	for _, element := range x {
+		abs := cmplx.Abs(element.Complex())
+		smallest, largest = min(smallest, abs), max(largest, abs)
+		if p == 0 && abs != 0 {
+			sum++
+		} else if p != 0 {
+			sum += math.Pow(abs, p)
+		}
+	}
+	switch {
+	case math.IsInf(p, 1):
+		return largest
+	case math.IsInf(p, -1):
+		return smallest
+	case p == 0:
+		return sum
+	}
+	return math.Pow(sum, 1/p)
 }
 
 // normRow returns the norm of order p of a row of real or complex numbers as an expression in float64.

@@ -37,6 +37,84 @@ func checkNormDTypes(call *graph.Call, params ...int) error {
 	return nil
 }
 
+// checkBatchNormDTypes checks the dtypes of operands 1 to 4 of a batch_norm as PyTorch's check_mixed_data_type and
+// PyTorch's kernels do.
+func checkBatchNormDTypes(call *graph.Call) error {
+	dtype := call.Type(0).DType
+	first := tensor.Invalid // the dtype of the first given parameter
+	for i := 4; i > 0; i-- {
+		if call.HasOperand(i) {
+			first = call.Type(i).DType
+		}
+	}
+	if first == tensor.Invalid || first == dtype {
+		return checkNormDTypes(call, 1, 2, 3, 4)
+	}
+	for i := 1; i < 5; i++ {
+		if call.HasOperand(i) && call.Type(i).DType != tensor.Float32 {
+			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
+		}
+	}
+	if !dtype.IsReducedFloat() {
+		return errors.New("mixed dtype (CPU): expect input to have scalar type of BFloat16")
+	}
+	return nil
+}
+
+// checkFeatures checks that the parameters are vectors of the given number of features, as PyTorch's
+// _batch_norm_impl_index does. The running statistics may be omitted only if isTraining is set.
+func checkFeatures(c *graph.Call, features sym.Int, isTraining bool) error {
+	const firstStatistic = 3
+	for _, param := range []struct {
+		operand int
+		name    string
+	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
+		switch {
+		case c.HasOperand(param.operand):
+			paramType := c.Type(param.operand)
+			if count := paramType.Numel(); count.Ne(features).Holds() {
+				return fmt.Errorf("%s should contain %v elements not %v", param.name, features, count)
+			}
+			if paramType.Rank() != 1 {
+				return fmt.Errorf("%s must have 1 dimension, got %d", param.name, paramType.Rank())
+			}
+		case param.operand >= firstStatistic && !isTraining:
+			return errors.New(param.name + " must be defined in evaluation mode")
+		}
+	}
+	return nil
+}
+
+// emptyBatchNormType returns the type of the result for an input without elements. PyTorch clones the input, multiplies
+// it by the first element of weight, adds the first element of bias, and ignores the other operands.
+func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error) {
+	input.Offset = sym.Int{}
+	if !input.IsNonOverlappingAndDense() {
+		input.Strides = tensor.DenseStridesOf(input.Shape, input.Strides)
+	}
+	for i := 1; i < 3; i++ {
+		if !call.HasOperand(i) {
+			continue
+		}
+		param := call.Type(i)
+		if param.Rank() == 0 {
+			return input, errors.New("select() cannot be applied to a 0-dim tensor.")
+		}
+		if kit.SizeIs(param.Shape[0], 0) {
+			return input, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(param.Shape) +
+				" at dimension 0")
+		}
+		firstElement := tensor.NewType(param.DType)
+		iteration, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input),
+			rule.OperandOfType(firstElement)).Rule()
+		if err != nil {
+			return input, err
+		}
+		input = iteration.Type(0)
+	}
+	return input, nil
+}
+
 // normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias for the elements x of input. Elements belong to groups,
 // and the elements of a group have the same mean and variance. groupOf maps an index of input to the number of its
 // group. paramOf maps an index of input to a row-major index of weight and bias, and of mean and variance if they are
@@ -76,82 +154,4 @@ func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(inde
 		out.Set(tensor.FloatScalar(y), index...)
 	})
 	return out
-}
-
-// checkFeatures checks that the parameters are vectors of the given number of features, as PyTorch's
-// _batch_norm_impl_index does. The running statistics may be omitted only if isTraining is set.
-func checkFeatures(c *graph.Call, features sym.Int, isTraining bool) error {
-	const firstStatistic = 3
-	for _, param := range []struct {
-		operand int
-		name    string
-	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
-		switch {
-		case c.HasOperand(param.operand):
-			paramType := c.Type(param.operand)
-			if count := paramType.Numel(); count.Ne(features).Holds() {
-				return fmt.Errorf("%s should contain %v elements not %v", param.name, features, count)
-			}
-			if paramType.Rank() != 1 {
-				return fmt.Errorf("%s must have 1 dimension, got %d", param.name, paramType.Rank())
-			}
-		case param.operand >= firstStatistic && !isTraining:
-			return errors.New(param.name + " must be defined in evaluation mode")
-		}
-	}
-	return nil
-}
-
-// checkBatchNormDTypes checks the dtypes of operands 1 to 4 of a batch_norm as PyTorch's check_mixed_data_type and
-// PyTorch's kernels do.
-func checkBatchNormDTypes(call *graph.Call) error {
-	dtype := call.Type(0).DType
-	first := tensor.Invalid // the dtype of the first given parameter
-	for i := 4; i > 0; i-- {
-		if call.HasOperand(i) {
-			first = call.Type(i).DType
-		}
-	}
-	if first == tensor.Invalid || first == dtype {
-		return checkNormDTypes(call, 1, 2, 3, 4)
-	}
-	for i := 1; i < 5; i++ {
-		if call.HasOperand(i) && call.Type(i).DType != tensor.Float32 {
-			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
-		}
-	}
-	if !dtype.IsReducedFloat() {
-		return errors.New("mixed dtype (CPU): expect input to have scalar type of BFloat16")
-	}
-	return nil
-}
-
-// emptyBatchNormType returns the type of the result for an input without elements. PyTorch clones the input, multiplies
-// it by the first element of weight, adds the first element of bias, and ignores the other operands.
-func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error) {
-	input.Offset = sym.Int{}
-	if !input.IsNonOverlappingAndDense() {
-		input.Strides = tensor.DenseStridesOf(input.Shape, input.Strides)
-	}
-	for i := 1; i < 3; i++ {
-		if !call.HasOperand(i) {
-			continue
-		}
-		param := call.Type(i)
-		if param.Rank() == 0 {
-			return input, errors.New("select() cannot be applied to a 0-dim tensor.")
-		}
-		if kit.SizeIs(param.Shape[0], 0) {
-			return input, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(param.Shape) +
-				" at dimension 0")
-		}
-		firstElement := tensor.NewType(param.DType)
-		iteration, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input),
-			rule.OperandOfType(firstElement)).Rule()
-		if err != nil {
-			return input, err
-		}
-		input = iteration.Type(0)
-	}
-	return input, nil
 }

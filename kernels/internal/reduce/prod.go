@@ -28,23 +28,26 @@ var Prod = folds.Define(graph.SchemaOf[*prodAttrs](), graph.Op{Semantics: graph.
 		Computation: func() folds.Computation {
 			return folds.Computation{Fold: func() *iter.Fold { return prodFold(dtype) },
 				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return prodExpression(builder, dtype, x) },
-				Ref: func(x []tensor.Scalar) []tensor.Scalar {
-					intProduct, floatProduct, complexProduct := int64(1), 1.0, complex128(1)
-					for _, element := range x {
-						intProduct *= element.Int()
-						floatProduct *= element.Float()
-						complexProduct = kit.MulComplex(complexProduct, element.Complex())
-					}
-					switch {
-					case dtype.IsIntegral(true):
-						return []tensor.Scalar{tensor.IntScalar(intProduct)}
-					case dtype.IsComplex():
-						return []tensor.Scalar{tensor.ComplexScalar(complexProduct)}
-					}
-					return []tensor.Scalar{tensor.FloatScalar(floatProduct)}
-				}}
+				Ref: func(x []tensor.Scalar) []tensor.Scalar { return []tensor.Scalar{referenceProduct(dtype, x)} }}
 		}}, err
 })
+
+// referenceProduct returns the product of a row. dtype is the dtype of the result.
+func referenceProduct(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	intProduct, floatProduct, complexProduct := int64(1), 1.0, complex128(1)
+	for _, element := range x {
+		intProduct *= element.Int()
+		floatProduct *= element.Float()
+		complexProduct = kit.MulComplex(complexProduct, element.Complex())
+	}
+	switch {
+	case dtype.IsIntegral(true):
+		return tensor.IntScalar(intProduct)
+	case dtype.IsComplex():
+		return tensor.ComplexScalar(complexProduct)
+	}
+	return tensor.FloatScalar(floatProduct)
+}
 
 // prodExpression returns the product of a row as an expression, or nil for complex numbers. dtype is the dtype
 // of the result.
@@ -99,6 +102,22 @@ func prodRow[T, A int64 | float32 | float64](accumulator *A, x []T, _ int) {
 	*accumulator *= (p0 * p1) * (p2 * p3)
 }
 
+// prodColumns multiplies each accumulator by the element of x with the same index.
+func prodColumns[T, A int64 | float32 | float64](accumulators []A, x []T, _ int) {
+	x = x[:len(accumulators)]
+	for i := range accumulators {
+		accumulators[i] *= A(x[i])
+	}
+}
+
+// mulTo multiplies each accumulator dst[i] by the accumulator src[i].
+func mulTo[A int64 | float64](dst, src []A) {
+	src = src[:len(dst)]
+	for i := range dst {
+		dst[i] *= src[i]
+	}
+}
+
 // foldProdComplexRow multiplies the accumulator by the elements x one after another.
 func foldProdComplexRow[T complex64 | complex128](accumulator *complex128, x []T, _ int) {
 	product := *accumulator
@@ -108,33 +127,18 @@ func foldProdComplexRow[T complex64 | complex128](accumulator *complex128, x []T
 	*accumulator = product
 }
 
-// prodColumns multiplies each accumulator by the element of x with the same index.
-func prodColumns[T, A int64 | float32 | float64](accumulators []A, x []T, _ int) {
-	x = x[:len(accumulators)]
-	for i := range accumulators {
-		accumulators[i] *= A(x[i])
-	}
-}
-
-// mulTo and mulToComplex multiply each accumulator dst[i] by the accumulator src[i].
-func mulTo[A int64 | float64](dst, src []A) {
-	src = src[:len(dst)]
-	for i := range dst {
-		dst[i] *= src[i]
-	}
-}
-
-func mulToComplex(dst, src []complex128) {
-	src = src[:len(dst)]
-	for i := range dst {
-		dst[i] = kit.MulComplex(dst[i], src[i])
-	}
-}
-
 // foldProdComplexColumns is [prodColumns] for complex numbers.
 func foldProdComplexColumns[T complex64 | complex128](accumulators []complex128, x []T, _ int) {
 	x = x[:len(accumulators)]
 	for i := range accumulators {
 		accumulators[i] = kit.MulComplex(accumulators[i], complex128(x[i]))
+	}
+}
+
+// mulToComplex is [mulTo] for complex numbers.
+func mulToComplex(dst, src []complex128) {
+	src = src[:len(dst)]
+	for i := range dst {
+		dst[i] = kit.MulComplex(dst[i], src[i])
 	}
 }

@@ -74,10 +74,8 @@ func lineOpRates() []graph.Rate {
 
 // transposedNorm returns a layer norm whose rows are strided in the operand.
 func transposedNorm() graph.RateCall {
-	operand := kit.F32(784, 192)
-	operand.Strides = []int{1, 784}
-	return graph.RateCall{Op: "layer_norm", Attrs: graph.Attrs{"normalized_shape": []int{192}},
-		In: []tensor.Meta{operand, kit.F32(192), kit.F32(192)}, Constant: []int{1, 2}}
+	return withStridedRows(graph.RateCall{Op: "layer_norm", Attrs: graph.Attrs{"normalized_shape": []int{192}},
+		In: []tensor.Meta{kit.F32(784, 192), kit.F32(192), kit.F32(192)}, Constant: []int{1, 2}})
 }
 
 // withStridedRows returns a call whose rows are strided in its first operand.

@@ -89,9 +89,12 @@ func (attrs *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error
 	dtype, step := attrs.dtype(), attrs.Step
 	_, isStartKnown := start.Known()
 	_, isEndKnown := end.Known()
-	// bool and complex are left to inferArange, which rejects them.
-	if isStartKnown && isEndKnown || !startIsSize || !endIsSize || !step.DType().IsIntegral(false) || step.Int() == 0 ||
-		dtype == tensor.Bool || dtype.IsComplex() || !isExact(start) || !isExact(end) || !isExact(sym.Of(int(step.Int()))) {
+	areIntegers := startIsSize && endIsSize && step.DType().IsIntegral(false)
+	isRejected := dtype == tensor.Bool || dtype.IsComplex() // by inferArange
+	if isStartKnown && isEndKnown || !areIntegers || step.Int() == 0 || isRejected {
+		return result, false, nil
+	}
+	if !isExact(start) || !isExact(end) || !isExact(sym.Of(int(step.Int()))) {
 		return result, false, nil
 	}
 	distance, stepSize := end.Sub(start), step.Int()

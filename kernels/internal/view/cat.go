@@ -14,8 +14,36 @@ type catAttrs struct {
 	Dim int `attr:"dim" default:"0" doc:"dimension along which to concatenate"`
 }
 
+// Cat, Concat and Concatenate are torch.cat under its three names.
+var (
+	Cat         = concatOp("cat")
+	Concat      = concatOp("concat")
+	Concatenate = concatOp("concatenate")
+)
+
+// concatOp defines torch.cat under the given name.
+func concatOp(name string) *graph.Op {
+	return defineJoin(graph.SchemaOf[*catAttrs](), name,
+		"Concatenates tensors along a dimension. Their other sizes must be equal. Dtypes are promoted. The result has "+
+			"the memory format that all tensors suggest, else it is row-major.",
+		joinOp{dim: func(c *graph.Call, _ tensor.Type) int { return kit.Attrs[*catAttrs](c).Dim }},
+		[]graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.NHWC(2, 1, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}})
+}
+
+// Hstack and Vstack are torch.hstack and torch.vstack.
+var (
+	Hstack = defineJoin(kit.NoAttrs, "hstack",
+		"Concatenates tensors along the second dimension, or vectors and numbers along their only dimension.",
+		joinOp{rank: 1, dim: func(_ *graph.Call, t tensor.Type) int { return min(t.Rank(), 2) - 1 }},
+		[]graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 4)}}})
+	Vstack = defineJoin(kit.NoAttrs, "vstack",
+		"Concatenates tensors along the first dimension; vectors are rows.",
+		joinOp{rank: 2, dim: func(*graph.Call, tensor.Type) int { return 0 }},
+		[]graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})
+)
+
 // joinOp describes an op that concatenates its operands along a dimension. In this file, the types of the operands are
-// the parts, and the type of the result is the whole.
+// the parts, and the type of the result is the whole: parts [2, 3] and [2, 4] and dimension 1 give the whole [2, 7].
 type joinOp struct {
 	rank int // operands of a lower rank are first viewed as values of this rank; 0 if the op has no such view
 	// dim returns the dimension of concatenation. It may be negative and counts from the end then. t is the type of the
@@ -37,6 +65,12 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 	})
 }
 
+// infer infers the type of the result.
+func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
+	result, _, err := j.withParts(c, nil)
+	return c.NewResult(result), err
+}
+
 // partLists pools lists of operand types. Without the pool, their allocations would take much time. In a DenseNet, for
 // example, the last concatenation of a block has dozens of operands and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
@@ -56,12 +90,6 @@ func (j joinOp) withParts(c *graph.Call, visit func(parts []tensor.Type)) (whole
 	*list = parts
 	partLists.Put(list)
 	return whole, dim, nil
-}
-
-// infer infers the type of the result.
-func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
-	result, _, err := j.withParts(c, nil)
-	return c.NewResult(result), err
 }
 
 // partTypes appends the types of the operands, viewed with at least j.rank dimensions, to a list. It returns the list,
@@ -180,31 +208,3 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	}
 	return []*tensor.Tensor{out}, nil
 }
-
-// Cat, Concat and Concatenate are torch.cat under its three names.
-var (
-	Cat         = concatOp("cat")
-	Concat      = concatOp("concat")
-	Concatenate = concatOp("concatenate")
-)
-
-// concatOp defines torch.cat under the given name.
-func concatOp(name string) *graph.Op {
-	return defineJoin(graph.SchemaOf[*catAttrs](), name,
-		"Concatenates tensors along a dimension. Their other sizes must be equal. Dtypes are promoted. The result has "+
-			"the memory format that all tensors suggest, else it is row-major.",
-		joinOp{dim: func(c *graph.Call, _ tensor.Type) int { return kit.Attrs[*catAttrs](c).Dim }},
-		[]graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.NHWC(2, 1, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}})
-}
-
-// Hstack and Vstack are torch.hstack and torch.vstack.
-var (
-	Hstack = defineJoin(kit.NoAttrs, "hstack",
-		"Concatenates tensors along the second dimension, or vectors and numbers along their only dimension.",
-		joinOp{rank: 1, dim: func(_ *graph.Call, t tensor.Type) int { return min(t.Rank(), 2) - 1 }},
-		[]graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 4)}}})
-	Vstack = defineJoin(kit.NoAttrs, "vstack",
-		"Concatenates tensors along the first dimension; vectors are rows.",
-		joinOp{rank: 2, dim: func(*graph.Call, tensor.Type) int { return 0 }},
-		[]graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})
-)

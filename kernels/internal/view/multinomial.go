@@ -84,75 +84,6 @@ var Multinomial = kit.Define[*multinomialAttrs](graph.Op{
 	},
 })
 
-// weightTree is a binary tree of the weights of a row and their sums. Node 1 is the root, node i is the sum of its
-// children 2i and 2i+1, and the second half of the nodes are the weights. Changing a weight and finding the index of a
-// draw take logarithmic time.
-type weightTree []float64
-
-// leafCount returns the number of leaves of a tree for n weights: n rounded up to a power of two, at least 1.
-func leafCount(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
-
-// build sets the weights and computes the sums. weights may be the tree's own leaves. build fails if a weight is
-// negative, infinite or NaN, and panics as [interrupt.Check] does.
-func (tree weightTree) build(ctx context.Context, weights []float64) error {
-	leaves := len(tree) / 2
-	for i, weight := range weights {
-		if i%kit.CheckEvery == kit.CheckEvery-1 {
-			interrupt.Check(ctx)
-		}
-		if !(weight >= 0) || math.IsInf(weight, 1) {
-			return errors.New("probability tensor contains either `inf`, `nan` or element < 0")
-		}
-	}
-	clear(tree[leaves+copy(tree[leaves:], weights):]) // leaves beyond the weights are 0
-	for i := leaves - 1; i > 0; i-- {
-		if i%kit.CheckEvery == kit.CheckEvery-1 {
-			interrupt.Check(ctx)
-		}
-		tree[i] = tree[2*i] + tree[2*i+1]
-	}
-	return nil
-}
-
-// find returns the first index at which the cumulative sum of the weights exceeds u, which must be less than the sum of
-// all weights. The weight at the index is positive.
-func (tree weightTree) find(u float64) int {
-	node := 1
-	for node < len(tree)/2 {
-		node *= 2
-		// Never descend to a sum of 0, even if rounding of the sums makes u too large.
-		if leftSum := tree[node]; u >= leftSum && tree[node+1] > 0 {
-			u -= leftSum
-			node++
-		}
-	}
-	return node - len(tree)/2
-}
-
-// clearWeight sets the weight at an index to 0.
-func (tree weightTree) clearWeight(index int) {
-	node := index + len(tree)/2
-	for tree[node] = 0; node > 1; {
-		node /= 2
-		tree[node] = tree[2*node] + tree[2*node+1]
-	}
-}
-
-// draw returns the index that a draw of a row selects. If draws are without replacement, it clears the weight of the
-// index.
-func (attrs *multinomialAttrs) draw(tree weightTree, row, drawIndex int) (int, error) {
-	sum := tree[1] // the root
-	if !(sum > 0) {
-		return 0, errors.New("invalid multinomial distribution (sum of probabilities <= 0)")
-	}
-	resultIndex := row*kit.KnownSize(attrs.NumSamples) + drawIndex // in row-major order
-	index := tree.find(uniform(philox(uint64(resultIndex), uint64(attrs.Seed)), tensor.Float64) * sum)
-	if !attrs.Replacement {
-		tree.clearWeight(index)
-	}
-	return index, nil
-}
-
 // blockDraws is the maximum number of draws of a row that one chunk makes.
 const blockDraws = 1 << 16
 
@@ -170,9 +101,6 @@ type multinomial struct {
 	outStride    int                // stride of draws in the result, in bytes
 	treeBytes    int                // bytes of the weightTree of a row
 }
-
-// float64Bytes is the size of an element of a [weightTree].
-const float64Bytes = 8
 
 // newMultinomial returns the call c of the op multinomial.
 func newMultinomial(c *graph.Call) *multinomial {
@@ -248,4 +176,76 @@ func (p *multinomial) runBlock(mem *graph.Mem, tree weightTree, row, block int) 
 		*(*int64)(unsafe.Add(dst, drawIndex*p.outStride)) = int64(index)
 	}
 	return nil
+}
+
+// draw returns the index that a draw of a row selects. If draws are without replacement, it clears the weight of the
+// index.
+func (attrs *multinomialAttrs) draw(tree weightTree, row, drawIndex int) (int, error) {
+	sum := tree[1] // the root
+	if !(sum > 0) {
+		return 0, errors.New("invalid multinomial distribution (sum of probabilities <= 0)")
+	}
+	resultIndex := row*kit.KnownSize(attrs.NumSamples) + drawIndex // in row-major order
+	index := tree.find(uniform(philox(uint64(resultIndex), uint64(attrs.Seed)), tensor.Float64) * sum)
+	if !attrs.Replacement {
+		tree.clearWeight(index)
+	}
+	return index, nil
+}
+
+// weightTree is a binary tree of the weights of a row and their sums. Node 1 is the root, node i is the sum of its
+// children 2i and 2i+1, and the second half of the nodes are the weights. Changing a weight and finding the index of a
+// draw take logarithmic time.
+type weightTree []float64
+
+// float64Bytes is the size of an element of a [weightTree].
+const float64Bytes = 8
+
+// leafCount returns the number of leaves of a tree for n weights: n rounded up to a power of two, at least 1.
+func leafCount(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
+
+// build sets the weights and computes the sums. weights may be the tree's own leaves. build fails if a weight is
+// negative, infinite or NaN, and panics as [interrupt.Check] does.
+func (tree weightTree) build(ctx context.Context, weights []float64) error {
+	leaves := len(tree) / 2
+	for i, weight := range weights {
+		if i%kit.CheckEvery == kit.CheckEvery-1 {
+			interrupt.Check(ctx)
+		}
+		if !(weight >= 0) || math.IsInf(weight, 1) {
+			return errors.New("probability tensor contains either `inf`, `nan` or element < 0")
+		}
+	}
+	clear(tree[leaves+copy(tree[leaves:], weights):]) // leaves beyond the weights are 0
+	for i := leaves - 1; i > 0; i-- {
+		if i%kit.CheckEvery == kit.CheckEvery-1 {
+			interrupt.Check(ctx)
+		}
+		tree[i] = tree[2*i] + tree[2*i+1]
+	}
+	return nil
+}
+
+// find returns the first index at which the cumulative sum of the weights exceeds u, which must be less than the sum of
+// all weights. The weight at the index is positive.
+func (tree weightTree) find(u float64) int {
+	node := 1
+	for node < len(tree)/2 {
+		node *= 2
+		// Never descend to a sum of 0, even if rounding of the sums makes u too large.
+		if leftSum := tree[node]; u >= leftSum && tree[node+1] > 0 {
+			u -= leftSum
+			node++
+		}
+	}
+	return node - len(tree)/2
+}
+
+// clearWeight sets the weight at an index to 0.
+func (tree weightTree) clearWeight(index int) {
+	node := index + len(tree)/2
+	for tree[node] = 0; node > 1; {
+		node /= 2
+		tree[node] = tree[2*node] + tree[2*node+1]
+	}
 }

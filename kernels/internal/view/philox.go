@@ -23,12 +23,15 @@ func philox(counter, key uint64) [4]uint32 {
 	return words
 }
 
+// joinWords returns the number of 64 bits with the given halves.
+func joinWords(high, low uint32) uint64 { return uint64(high)<<32 | uint64(low) }
+
 // uniform converts random words to a number in [0, 1) with the precision of a dtype. It returns k * 2^-p, where the
 // integer k is the upper p bits of the words. A mantissa of the dtype has p bits, the leading 1 included.
 func uniform(words [4]uint32, dtype tensor.DType) float64 {
 	switch dtype {
 	case tensor.Float64:
-		return float64((uint64(words[0])<<32|uint64(words[1]))>>11) * 0x1p-53
+		return float64(joinWords(words[0], words[1])>>11) * 0x1p-53
 	case tensor.Float16:
 		return float64(words[0]>>21) * 0x1p-11
 	case tensor.BFloat16:

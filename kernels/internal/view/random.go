@@ -16,6 +16,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Rand, Randn, RandLike and RandnLike create random numbers. In all ops of this file, element i of a result, in
+// row-major order, is a function of [philox](i, seed). Each node has its own seed, while PyTorch's ops share a
+// generator.
+var (
+	Rand     = randOp("rand", "Creates random numbers, uniformly distributed in [0, 1).", uniformDraw)
+	Randn    = randOp("randn", "Creates random numbers, normally distributed with mean 0 and variance 1.", normalDraw)
+	RandLike = randLikeOp("rand_like", "Creates random numbers in self's shape, uniformly distributed in [0, 1).",
+		uniformDraw)
+	RandnLike = randLikeOp("randn_like", "Creates random numbers in self's shape, normally distributed with mean 0 and "+
+		"variance 1.", normalDraw)
+)
+
 type randAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
@@ -28,49 +40,8 @@ type randLikeAttrs struct {
 	Seed         int                 `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
-type randintAttrs struct {
-	Low   int          `attr:"low" default:"0" range:"int64" doc:"inclusive lower bound"`
-	High  int          `attr:"high" range:"int64" doc:"exclusive upper bound"`
-	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
-	DType tensor.DType `attr:"dtype" default:"int64" doc:"dtype of the result"`
-	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
-}
-
-type seedAttrs struct {
-	Seed int `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
-}
-
-// Rand, Randn, RandLike, RandnLike and Randint create random numbers. Each node has its own seed, while PyTorch's ops
-// share a generator.
-var (
-	Rand     = randOp("rand", "Creates random numbers, uniformly distributed in [0, 1).", uniformDraw)
-	Randn    = randOp("randn", "Creates random numbers, normally distributed with mean 0 and variance 1.", normalDraw)
-	RandLike = randLikeOp("rand_like", "Creates random numbers in self's shape, uniformly distributed in [0, 1).",
-		uniformDraw)
-	RandnLike = randLikeOp("randn_like", "Creates random numbers in self's shape, normally distributed with mean 0 and "+
-		"variance 1.", normalDraw)
-	Randint = kit.ElementOp[*randintAttrs](graph.Op{Semantics: graph.Semantics{
-		Name: "randint", Doc: "Creates random integers in [low, high).",
-		Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
-	}}, func(c *graph.Call) (tensor.Type, error) {
-		attrs := kit.Attrs[*randintAttrs](c)
-		if err := attrs.check(); err != nil {
-			return tensor.Type{}, err
-		}
-		return kit.FreshType(attrs.DType, attrs.Size)
-	}, func(c *graph.Call) func(i int) tensor.Scalar {
-		attrs := kit.Attrs[*randintAttrs](c)
-		return func(i int) tensor.Scalar {
-			words := philox(uint64(i), uint64(attrs.Seed))
-			// aboveLow = floor(word * (High-Low) / 2^64) for a random word of 64 bits
-			aboveLow, _ := bits.Mul64(uint64(words[0])<<32|uint64(words[1]), uint64(attrs.High)-uint64(attrs.Low))
-			return tensor.IntScalar(int64(attrs.Low) + int64(aboveLow))
-		}
-	})
-)
-
-// draw converts the random words of an element ([philox]) to its value in a dtype. kernel is the name of PyTorch's
-// kernel in errors about dtypes.
+// draw converts the random words of an element to its value in a dtype. kernel is the name of PyTorch's kernel in
+// errors about dtypes.
 type draw struct {
 	kernel string
 	scalar func(words [4]uint32, dtype tensor.DType) tensor.Scalar
@@ -80,21 +51,6 @@ var (
 	uniformDraw = draw{"check_uniform_bounds", uniformScalar}
 	normalDraw  = draw{"normal_kernel_cpu", normalScalar}
 )
-
-// check fails if the range is empty, or if the dtype cannot hold its bounds.
-func (attrs *randintAttrs) check() error {
-	switch {
-	case attrs.Low >= attrs.High:
-		return fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", attrs.Low, attrs.High)
-	case attrs.DType.IsComplex():
-		return errors.New("check_random_bounds handles only integral, floating-point and boolean types")
-	case !kit.InRange(attrs.Low, attrs.DType):
-		return fmt.Errorf("from is out of bounds for %s", kit.CppName(attrs.DType))
-	case !kit.InRange(attrs.High-1, attrs.DType):
-		return fmt.Errorf("to - 1 is out of bounds for %s", kit.CppName(attrs.DType))
-	}
-	return nil
-}
 
 // randOp defines an op that creates random floats or complex numbers.
 func randOp(name, doc string, d draw) *graph.Op {
@@ -154,19 +110,6 @@ func (d draw) elements(dtype tensor.DType, seed int) func(int) tensor.Scalar {
 	return func(i int) tensor.Scalar { return d.scalar(philox(uint64(i), uint64(seed)), dtype) }
 }
 
-// normalScalar converts random words to a normally distributed number of the given dtype, by the Box-Muller transform.
-// The two parts of a complex number have variance 1/2 each.
-func normalScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
-	// radial is in (0, 1], so that its logarithm is finite. angle is in [0, 2 pi). Both have 53 random bits.
-	radial := (float64((uint64(words[0])<<32|uint64(words[1]))>>11) + 1) * 0x1p-53
-	angle := 2 * math.Pi * (float64((uint64(words[2])<<32|uint64(words[3]))>>11) * 0x1p-53)
-	if dtype.IsComplex() {
-		radius := math.Sqrt(-math.Log(radial))
-		return tensor.ComplexScalar(complex(radius*math.Cos(angle), radius*math.Sin(angle)))
-	}
-	return tensor.FloatScalar(math.Sqrt(-2*math.Log(radial)) * math.Cos(angle))
-}
-
 // uniformScalar converts random words to a number of the given dtype whose parts are uniformly distributed in [0, 1).
 func uniformScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
 	if !dtype.IsComplex() {
@@ -174,6 +117,66 @@ func uniformScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
 	}
 	part := dtype.ToReal()
 	return tensor.ComplexScalar(complex(uniform(words, part), uniform([4]uint32{words[2], words[3]}, part)))
+}
+
+// normalScalar converts random words to a normally distributed number of the given dtype, by the Box-Muller transform.
+// The two parts of a complex number have variance 1/2 each.
+func normalScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
+	// radial is in (0, 1], so that its logarithm is finite. angle is in [0, 2 pi). Both have 53 random bits.
+	radial := (float64(joinWords(words[0], words[1])>>11) + 1) * 0x1p-53
+	angle := 2 * math.Pi * (float64(joinWords(words[2], words[3])>>11) * 0x1p-53)
+	if dtype.IsComplex() {
+		radius := math.Sqrt(-math.Log(radial))
+		return tensor.ComplexScalar(complex(radius*math.Cos(angle), radius*math.Sin(angle)))
+	}
+	return tensor.FloatScalar(math.Sqrt(-2*math.Log(radial)) * math.Cos(angle))
+}
+
+type randintAttrs struct {
+	Low   int          `attr:"low" default:"0" range:"int64" doc:"inclusive lower bound"`
+	High  int          `attr:"high" range:"int64" doc:"exclusive upper bound"`
+	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
+	DType tensor.DType `attr:"dtype" default:"int64" doc:"dtype of the result"`
+	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
+}
+
+// Randint is torch.randint.
+var Randint = kit.ElementOp[*randintAttrs](graph.Op{Semantics: graph.Semantics{
+	Name: "randint", Doc: "Creates random integers in [low, high).",
+	Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
+}}, func(c *graph.Call) (tensor.Type, error) {
+	attrs := kit.Attrs[*randintAttrs](c)
+	if err := attrs.check(); err != nil {
+		return tensor.Type{}, err
+	}
+	return kit.FreshType(attrs.DType, attrs.Size)
+}, func(c *graph.Call) func(i int) tensor.Scalar {
+	attrs := kit.Attrs[*randintAttrs](c)
+	return func(i int) tensor.Scalar {
+		words := philox(uint64(i), uint64(attrs.Seed))
+		// aboveLow = floor(word * (High-Low) / 2^64) for a random word of 64 bits
+		aboveLow, _ := bits.Mul64(joinWords(words[0], words[1]), uint64(attrs.High)-uint64(attrs.Low))
+		return tensor.IntScalar(int64(attrs.Low) + int64(aboveLow))
+	}
+})
+
+// check fails if the range is empty, or if the dtype cannot hold its bounds.
+func (attrs *randintAttrs) check() error {
+	switch {
+	case attrs.Low >= attrs.High:
+		return fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", attrs.Low, attrs.High)
+	case attrs.DType.IsComplex():
+		return errors.New("check_random_bounds handles only integral, floating-point and boolean types")
+	case !kit.InRange(attrs.Low, attrs.DType):
+		return fmt.Errorf("from is out of bounds for %s", kit.CppName(attrs.DType))
+	case !kit.InRange(attrs.High-1, attrs.DType):
+		return fmt.Errorf("to - 1 is out of bounds for %s", kit.CppName(attrs.DType))
+	}
+	return nil
+}
+
+type seedAttrs struct {
+	Seed int `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
 // Bernoulli draws ones and zeros with given probabilities.

@@ -50,16 +50,7 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 				if err != nil {
 					return nil, err
 				}
-				out := tensor.Zeros(in[0].DType, kit.KnownSizes(inferred[0].Type.Shape)...)
-				leading := out.Rank() - in[0].Rank()
-				sourceIndex := make([]int, in[0].Rank())
-				kit.EachIndex(out.Shape, func(index []int) {
-					for d := range sourceIndex {
-						sourceIndex[d] = index[leading+d] % in[0].Shape[d]
-					}
-					out.Set(in[0].At(sourceIndex...), index...)
-				})
-				return []*tensor.Tensor{out}, nil
+				return []*tensor.Tensor{repeatRef(in[0], kit.KnownSizes(inferred[0].Type.Shape))}, nil
 			},
 			Examples: kit.OneExample(kit.F32(2, 3), example),
 		},
@@ -86,6 +77,21 @@ func inferRepeat(call *graph.Call, self tensor.Type, repeats []sym.Int) ([]graph
 	}
 	out, err := kit.FreshType(self.DType, shape)
 	return call.NewResult(out), err
+}
+
+// repeatRef repeats self so that the result has the given shape. The indices of self are those of the result, modulo
+// the sizes of self.
+func repeatRef(self *tensor.Tensor, shape []int) *tensor.Tensor {
+	out := tensor.Zeros(self.DType, shape...)
+	leading := out.Rank() - self.Rank()
+	sourceIndex := make([]int, self.Rank())
+	kit.EachIndex(shape, func(index []int) {
+		for d := range sourceIndex {
+			sourceIndex[d] = index[leading+d] % self.Shape[d]
+		}
+		out.Set(self.At(sourceIndex...), index...)
+	})
+	return out
 }
 
 // compileRepeat returns a kernel that is one copy. Each dimension of the output is viewed as two dimensions,

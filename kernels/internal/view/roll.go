@@ -88,6 +88,7 @@ func rollDim(dim, rank int) (int, error) {
 }
 
 // rollStart returns the index of the operand that becomes index 0 if a dimension is shifted: -shift modulo its size.
+// For example, a shift of [a b c d] by 1 gives [d a b c], so the start is 3.
 func rollStart(size sym.Int, shift int) sym.Int { return size.Sub(sym.Of(shift).Mod(size)).Mod(size) }
 
 // rollStarts returns, for each dimension of the shape, the index of the operand that becomes index 0.

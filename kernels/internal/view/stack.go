@@ -30,39 +30,39 @@ var Stack = kit.Define[*stackAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 
-// inlineParts is the greatest number of operands for which inference allocates no list of types.
-const inlineParts = 4
+// inlineOperands is the greatest number of operands for which inference allocates no list of types.
+const inlineOperands = 4
 
 // inferStack infers the type of the result by the steps of at::stack, because they determine the result's memory
 // format. If the new dimension precedes dimension d of the operands, the operands are concatenated along d, and the
 // concatenation is viewed in the shape of the result. If the new dimension is the last one, each operand gets this
 // dimension with size 1, and they are concatenated.
 func inferStack(call *graph.Call) ([]graph.Result, error) {
-	var inlineTypes [inlineParts]tensor.Type // not allocated on the heap
-	parts := kit.OperandTypes(inlineTypes[:0], call)
-	shape := parts[0].Shape
+	var inlineTypes [inlineOperands]tensor.Type // not allocated on the heap
+	operands := kit.OperandTypes(inlineTypes[:0], call)
+	shape := operands[0].Shape
 	dim, err := tensor.WrapDim(kit.Attrs[*stackAttrs](call).Dim, len(shape)+1)
 	if err != nil {
 		return nil, err
 	}
-	for i := range parts {
-		part := &parts[i]
-		if !tensor.SameSizes(part.Shape, shape) {
+	for i := range operands {
+		operand := &operands[i]
+		if !tensor.SameSizes(operand.Shape, shape) {
 			return nil, fmt.Errorf("stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
-				tensor.Sizes(shape), tensor.Sizes(part.Shape), i)
+				tensor.Sizes(shape), tensor.Sizes(operand.Shape), i)
 		}
 		if dim == len(shape) {
-			if parts[i], err = part.Unsqueeze(dim); err != nil {
+			if operands[i], err = operand.Unsqueeze(dim); err != nil {
 				return nil, err
 			}
 		}
 	}
-	joined, _, err := concatType(parts, dim)
+	joined, _, err := concatType(operands, dim)
 	if err != nil || dim == len(shape) {
 		return call.NewResult(joined), err
 	}
 	size := append(make([]sym.Int, 0, len(shape)+1), shape[:dim]...)
-	stacked, err := joined.View(append(append(size, sym.Of(len(parts))), shape[dim:]...))
+	stacked, err := joined.View(append(append(size, sym.Of(len(operands))), shape[dim:]...))
 	return call.NewResult(stacked), err
 }
 

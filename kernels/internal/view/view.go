@@ -37,7 +37,7 @@ var View = viewOp(graph.SchemaOf[*viewAttrs](), graph.Op{Semantics: graph.Semant
 })
 
 // viewDType returns the type of a view that reads the bytes of a value as elements of another dtype
-// (at::native::view_dtype). self is the type of the value.
+// (at::native::view_dtype). self is the type of the value. For example, float32 [4, 6] is int16 [4, 12].
 func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 	oldSize, newSize, last := self.DType.Size(), dtype.Size(), self.Rank()-1
 	mismatch := func(quantity string, expected int, got sym.Int) error {

@@ -63,20 +63,20 @@ func compileViewCopy(call *graph.Call, infer func(*graph.Call) ([]graph.Result, 
 	return copies.Kernel(jobs...), nil
 }
 
-// multiViewOp defines an op that returns several views of its operand. parts returns the types of the views.
+// multiViewOp defines an op that returns several views of its operand. viewTypes returns the types of the views.
 func multiViewOp(attrs *graph.Schema, op graph.Op,
-	parts func(c *graph.Call, viewType tensor.Type) ([]tensor.Type, error)) *graph.Op {
+	viewTypes func(c *graph.Call, self tensor.Type) ([]tensor.Type, error)) *graph.Op {
 	if op.Params == nil {
 		op.Params = []graph.Param{kit.Self}
 	}
 	op.Kind, op.VariadicResults = graph.View, true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		types, err := parts(c, c.Type(0))
+		types, err := viewTypes(c, c.Type(0))
 		return c.AliasResults(0, types...), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		types, err := parts(c, in[0].Meta.Type())
+		types, err := viewTypes(c, in[0].Meta.Type())
 		if err != nil {
 			return nil, err
 		}

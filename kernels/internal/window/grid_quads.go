@@ -29,8 +29,9 @@ func quadLanes(channels int) int { return kit.DivUp(channels, quadChannels) * qu
 func pixelChannels(channels int) int { return min(maxPixelChannels, quadLanes(channels)) }
 
 // copyToQuads copies a float32 operand [N,C,...] to scratch memory [N, blocks of channels, pixels + 1, channels of a
-// block]. The last pixel of a block is zero: taps outside the operand read it. The meta of the result has the operand's
-// shape; its stride of channels is exact only for whole blocks. Channels that pad the last block are not initialized.
+// block]. The last pixel of a block is zero: taps outside the operand read it. For example, [1,20,4,5] becomes
+// [1,2,21,16]: a block with channels 0 to 15, and a block with channels 16 to 19 and padding, which is not initialized.
+// The meta of the result has the operand's shape; its stride of channels is exact only for whole blocks.
 func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
 	meta := operand.Meta
 	batch, channels, space := meta.Shape[0], meta.Shape[1], meta.Shape[2:]
@@ -41,16 +42,18 @@ func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
 	view := func(buffer kit.Buffer, first int, shape []int, strides ...int) kit.Buffer {
 		return buffer.Shifted(first*elemBytes, tensor.Meta{DType: tensor.Float32, Shape: shape, Strides: strides})
 	}
+	// The zero pixel of each block.
 	jobs := []copies.Job{{Dst: view(array, pixels*perBlock, []int{batch, strides[0] / strides[1], perBlock}, strides[0],
 		strides[1], 1), Fill: tensor.Zeros(tensor.Float32)}}
 	completeBlocks := channels / perBlock
-	for _, part := range [][3]int{{0, completeBlocks, perBlock}, {completeBlocks, 1, channels % perBlock}} {
-		first, blocks, count := part[0], part[1], part[2]
-		shape := append([]int{batch, blocks, count}, space...)
+	for _, part := range []struct{ firstBlock, blocks, channels int }{
+		{0, completeBlocks, perBlock}, {completeBlocks, 1, channels % perBlock}} {
+		shape := append([]int{batch, part.blocks, part.channels}, space...)
 		jobs = append(jobs, copies.Job{
-			Dst: view(array, first*strides[1], shape, append([]int{strides[0], strides[1], 1}, spaceStrides...)...),
-			Src: view(operand, first*perBlock*meta.Strides[1], shape, append([]int{meta.Strides[0],
-				perBlock * meta.Strides[1], meta.Strides[1]}, meta.Strides[2:]...)...)})
+			Dst: view(array, part.firstBlock*strides[1], shape,
+				append([]int{strides[0], strides[1], 1}, spaceStrides...)...),
+			Src: view(operand, part.firstBlock*perBlock*meta.Strides[1], shape,
+				append([]int{meta.Strides[0], perBlock * meta.Strides[1], meta.Strides[1]}, meta.Strides[2:]...)...)})
 	}
 	builder.AddCopies(jobs...)
 	array.Meta = tensor.Meta{DType: tensor.Float32, Shape: meta.Shape,

@@ -11,6 +11,76 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// unavoidableError returns the error of a node that occurs for all values of its unavailable operands, such as an
+// invalid attribute. It returns nil if there is none. It converts the node once for each trial of assumedOperand, in a
+// graph of its own. An error in some trials only, or errors that differ, may be due to the value. A nested graph that
+// reads another unavailable value ends the trial ([importer.capture]).
+func (n *Node) unavoidableError(convertOperator Converter) error {
+	count := n.nodeCount
+	defer func() { n.nodeCount = count }()
+	var first error
+	for trial := range assumedOperands {
+		err := n.convertAssuming(convertOperator, trial)
+		dependsOnValue := err == nil || errors.As(err, new(kindError)) || errors.Is(err, ErrUnavailableOperand)
+		if dependsOnValue || trial > 0 && err.Error() != first.Error() {
+			return nil
+		}
+		first = err
+	}
+	return first
+}
+
+// kindError is the error of an operand that must be a sequence or a map.
+type kindError struct{ error }
+
+// convertAssuming converts a node with the values that assumedOperand returns for its unavailable operands.
+func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error) {
+	defer func() {
+		switch panicked := recover().(type) {
+		case nil:
+		case runtime.Error: // a fault of the converter that only assumed operands show must not end the import
+			err = ErrUnavailableOperand
+		default:
+			panic(panicked)
+		}
+	}()
+	defer Recover(&err)
+	nested, frame := n.nestedGraph(""), *n.frame
+	frame.continuation, frame.skipsInvalidNodes = nil, false
+	attempt := *n
+	attempt.importer, attempt.frame, attempt.continuation, attempt.In = nested.importer, &frame, nil, nil
+	attempt.scope = &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
+	for i, operand := range n.In {
+		switch {
+		case operand == nil:
+		case operand.kind == unavailableKind:
+			operand = n.assumedOperand(nested.importer.graph, i, trial)
+			attempt.scope.values[n.proto.Input[i]] = operand
+		default:
+			if operand, err = nested.importer.capture(operand); err != nil {
+				return err
+			}
+		}
+		attempt.In = append(attempt.In, operand)
+	}
+	convertOperator(&attempt)
+	return nil
+}
+
+// assumedOperand returns a value that unavailable operand i may have. trial is an index of assumedOperands, which is
+// used if the model does not declare the type of the operand. Of a declared type, undeclared sizes differ between the
+// trials, and the value of the last trial is a constant.
+func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
+	declared, ok := n.declaredMeta(n.proto.Input[i], trial+1)
+	switch {
+	case !ok:
+		return assumedOperands[trial](g)
+	case trial == len(assumedOperands)-1 && declared.Numel() <= FoldLimit:
+		return Constant(tensor.Zeros(declared.DType, declared.Shape...))
+	}
+	return addAssumed(g, declared)
+}
+
 // assumedOperands make values that an unavailable operand of unknown type may have. Inputs are added to the graph.
 var assumedOperands = [...]func(g *graph.Graph) *Value{
 	assumedInput(tensor.Float32, 5), assumedInput(tensor.Float32, 4), assumedInput(tensor.Float32, 3),
@@ -34,20 +104,6 @@ func assumedInput(dtype tensor.DType, rank int) func(g *graph.Graph) *Value {
 func addAssumed(g *graph.Graph, meta tensor.Meta) *Value {
 	name := g.UniqueName("assumed")
 	return &Value{name: name, graphValue: g.InputMeta(name, meta)}
-}
-
-// assumedOperand returns a value that unavailable operand i may have. trial is an index of assumedOperands, which is
-// used if the model does not declare the type of the operand. Of a declared type, undeclared sizes differ between the
-// trials, and the value of the last trial is a constant.
-func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
-	declared, ok := n.declaredMeta(n.proto.Input[i], trial+1)
-	switch {
-	case !ok:
-		return assumedOperands[trial](g)
-	case trial == len(assumedOperands)-1 && declared.Numel() <= FoldLimit:
-		return Constant(tensor.Zeros(declared.DType, declared.Shape...))
-	}
-	return addAssumed(g, declared)
 }
 
 // declaredMeta returns the type of a result of a node as the graph of the model declares it, with size in place of
@@ -87,60 +143,4 @@ func metaOf(value *pb.ValueInfoProto, size int) (_ tensor.Meta, ok bool) {
 	}
 	meta := tensor.New(dtype, sizes...)
 	return meta, meta.Check() == nil
-}
-
-// kindError is the error of an operand that must be a sequence or a map.
-type kindError struct{ error }
-
-// unavoidableError returns the error of a node that occurs for all values of its unavailable operands, such as an
-// invalid attribute. It returns nil if there is none. It converts the node once for each trial of assumedOperand, in a
-// graph of its own. An error in some trials only, or errors that differ, may be due to the value. A nested graph that
-// reads another unavailable value ends the trial ([importer.capture]).
-func (n *Node) unavoidableError(convertOperator Converter) error {
-	count := n.nodeCount
-	defer func() { n.nodeCount = count }()
-	var first error
-	for trial := range assumedOperands {
-		err := n.convertAssuming(convertOperator, trial)
-		if err == nil || errors.As(err, new(kindError)) || errors.Is(err, ErrUnavailableOperand) ||
-			trial > 0 && err.Error() != first.Error() {
-			return nil
-		}
-		first = err
-	}
-	return first
-}
-
-// convertAssuming converts a node with the values that assumedOperand returns for its unavailable operands.
-func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error) {
-	defer func() {
-		switch panicked := recover().(type) {
-		case nil:
-		case runtime.Error: // a fault of the converter that only assumed operands show must not end the import
-			err = ErrUnavailableOperand
-		default:
-			panic(panicked)
-		}
-	}()
-	defer Recover(&err)
-	nested, frame := n.nestedGraph(""), *n.frame
-	frame.continuation, frame.skipsInvalidNodes = nil, false
-	attempt := *n
-	attempt.importer, attempt.frame, attempt.continuation, attempt.In = nested.importer, &frame, nil, nil
-	attempt.scope = &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
-	for i, operand := range n.In {
-		switch {
-		case operand == nil:
-		case operand.kind == unavailableKind:
-			operand = n.assumedOperand(nested.importer.graph, i, trial)
-			attempt.scope.values[n.proto.Input[i]] = operand
-		default:
-			if operand, err = nested.importer.capture(operand); err != nil {
-				return err
-			}
-		}
-		attempt.In = append(attempt.In, operand)
-	}
-	convertOperator(&attempt)
-	return nil
 }

@@ -64,10 +64,14 @@ func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error
 	defer Recover(&err)
 	for i, x := range operands[2:] { // the carried values
 		index := 1 + i // in the results, which begin with the condition
-		switch {
-		case index >= len(nested.out) || (x == nil || x.packed == nil) && nested.out[index].kind != sequenceKind:
+		if index >= len(nested.out) {
+			break
+		}
+		wasSequence, isSequence := x != nil && x.packed != nil, nested.out[index].kind == sequenceKind
+		if !wasSequence && !isSequence {
 			continue
-		case x == nil || x.packed == nil || nested.out[index].kind != sequenceKind:
+		}
+		if wasSequence != isSequence {
 			return fmt.Errorf("carried value %d is a sequence in one iteration and not a sequence in another", i)
 		}
 		packed := n.packedOf(nested.out[index], x.packed.rank)
@@ -87,22 +91,8 @@ func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error
 // sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
 // [asTensors]. A sequence that is empty in one branch gets the rank of its members in the other.
 func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*packedSequence) {
-	branches := []*branch{thenBranch, elseBranch}
-	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))
-	for i := range ranks {
-		ranks[i] = -1
-		for _, b := range branches {
-			if b.err != nil || i >= len(b.out) || b.out[i] == nil || b.out[i].kind != sequenceKind {
-				continue
-			}
-			if packed := b.out[i].packed; packed != nil {
-				ranks[i] = max(ranks[i], packed.rank)
-			} else if list := b.out[i].members; len(list) > 0 {
-				ranks[i] = (&Node{importer: b.importer}).Rank(list[0])
-			}
-		}
-	}
-	for _, b := range branches {
+	ranks := memberRanks(thenBranch, elseBranch)
+	for _, b := range []*branch{thenBranch, elseBranch} {
 		b.convertPart(n, func() error {
 			inner := &Node{importer: b.importer, scope: n.scope, frame: n.frame, proto: n.proto}
 			for i, y := range b.out {
@@ -123,4 +113,24 @@ func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*p
 		}
 	}
 	return sequences
+}
+
+// memberRanks returns, for each result of two branches, the rank of the members if it is a sequence of known rank in
+// one of the branches, and -1 otherwise.
+func memberRanks(thenBranch, elseBranch *branch) []int {
+	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))
+	for i := range ranks {
+		ranks[i] = -1
+		for _, b := range []*branch{thenBranch, elseBranch} {
+			if b.err != nil || i >= len(b.out) || b.out[i] == nil || b.out[i].kind != sequenceKind {
+				continue
+			}
+			if packed := b.out[i].packed; packed != nil {
+				ranks[i] = max(ranks[i], packed.rank)
+			} else if list := b.out[i].members; len(list) > 0 {
+				ranks[i] = (&Node{importer: b.importer}).Rank(list[0])
+			}
+		}
+	}
+	return ranks
 }

@@ -80,6 +80,15 @@ func computedValue(elements *symbolic.Tensor, addToGraph func() *Value) *Value {
 // sequence returns a sequence with known members.
 func sequence(list []*Value) *Value { return &Value{members: list, kind: sequenceKind} }
 
+// FromGraph returns a tensor that is a value of the graph.
+func FromGraph(v *graph.Value) *Value { return &Value{graphValue: v} }
+
+// Maps returns a sequence of maps, which is only an output of the model. The rows of a matrix have the values of the
+// maps. labels has the keys.
+func Maps(matrix *Value, labels graph.Labels) *Value {
+	return &Value{kind: mapsKind, members: []*Value{matrix}, labels: labels}
+}
+
 // Data returns the elements of a constant. The caller must not change them. It returns nil for any other value.
 func (x *Value) Data() *tensor.Tensor { return x.data }
 
@@ -103,15 +112,6 @@ func (x *Value) WithElementType(t pb.DataType) *Value {
 
 // GraphValue returns the value of the graph. It returns nil if the value is not yet in the graph.
 func (x *Value) GraphValue() *graph.Value { return x.graphValue }
-
-// FromGraph returns a tensor that is a value of the graph.
-func FromGraph(v *graph.Value) *Value { return &Value{graphValue: v} }
-
-// Maps returns a sequence of maps, which is only an output of the model. The rows of a matrix have the values of the
-// maps. labels has the keys.
-func Maps(matrix *Value, labels graph.Labels) *Value {
-	return &Value{kind: mapsKind, members: []*Value{matrix}, labels: labels}
-}
 
 // Meta returns the meta of a tensor, at the example sizes of the symbols. Shape and strides are undefined if the shape
 // depends on data.
@@ -200,14 +200,6 @@ func IntVector(list ...int) *Value {
 	return Constant(tensor.Must(tensor.FromSlice(data, len(data))))
 }
 
-// scalarOf returns the only element of a tensor. It returns false if the tensor has another number of elements.
-func scalarOf(t *tensor.Tensor) (tensor.Scalar, bool) {
-	if t.Numel() != 1 {
-		return tensor.Scalar{}, false
-	}
-	return t.At(make([]int, t.Rank())...), true
-}
-
 // FloatVector returns a constant vector of float32.
 func FloatVector(list ...float64) *Value {
 	data := make([]float32, len(list))
@@ -215,4 +207,12 @@ func FloatVector(list ...float64) *Value {
 		data[i] = float32(f)
 	}
 	return Constant(tensor.Must(tensor.FromSlice(data, len(data))))
+}
+
+// scalarOf returns the only element of a tensor. It returns false if the tensor has another number of elements.
+func scalarOf(t *tensor.Tensor) (tensor.Scalar, bool) {
+	if t.Numel() != 1 {
+		return tensor.Scalar{}, false
+	}
+	return t.At(make([]int, t.Rank())...), true
 }

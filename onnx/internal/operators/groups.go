@@ -26,9 +26,9 @@ type groupedNorm struct {
 // recordGroups stores a groupedNorm in y.Note, where y = instance_norm(x), if x is a reshape of another value that
 // groups the channels of that value.
 func recordGroups(n *node, x, y, weight, bias *value, eps float64) {
-	lookup := n.Lookup
-	if y.GraphValue() == nil || y.IsDynamic() || x.GraphValue() == nil || x.GraphValue().Node == nil ||
-		x.GraphValue().Node.Op != lookup("reshape") || lookup("group_norm") == nil {
+	isPlanned := y.GraphValue() != nil && !y.IsDynamic() && n.Lookup("group_norm") != nil
+	isReshape := x.GraphValue() != nil && x.GraphValue().Node != nil && x.GraphValue().Node.Op == n.Lookup("reshape")
+	if !isPlanned || !isReshape {
 		return
 	}
 	ungroupedX := convert.FromGraph(x.GraphValue().Node.In[0].Value)
@@ -55,12 +55,13 @@ func asGroupNorm(n *node, x *value, shape []sym.Int) *value {
 	}
 	// A -1 in shape stands for the size that follows from the others. Two of them would leave the sizes open.
 	sizes, inferredSizes := n.TrySymShape(norm.x), 0
-	if !slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
+	isSameShape := slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
 		if symbolic.IsMinusOne(b) {
 			inferredSizes++
 		}
 		return symbolic.IsMinusOne(b) || a.Same(b)
-	}) || inferredSizes > 1 {
+	})
+	if !isSameShape || inferredSizes > 1 {
 		return nil
 	}
 	var weight, bias *value // nil means 1 and 0

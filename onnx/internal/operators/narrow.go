@@ -12,20 +12,21 @@ import (
 // This file converts values to narrow element types: ONNX types of 4 or 8 bits that have no dtype
 // ([modelfile.IsNarrow]). Values of these types are stored in a wider dtype.
 
+// castToNarrow converts x to an element type for which [modelfile.IsNarrow] is true.
+func castToNarrow(n *node, x *value, kind pb.DataType) *value {
+	if modelfile.IsFloat8(kind) {
+		return castToFloat8(n, x, kind, n.Flag("saturate", true))
+	}
+	return castToFourBits(n, x, kind)
+}
+
 // castToFloat8 rounds x to floats of eight bits, ties to even, and stores them as float16. If saturates is true,
 // numbers out of range become the nearest finite number. Otherwise they become infinite, or NaN if the type has no
-// infinities. x is rounded to multiples of step, the distance of the numbers of the type near x.
+// infinities.
 func castToFloat8(n *node, x *value, kind pb.DataType, saturates bool) *value {
-	mantissaBits, bias, greatest, lacksNegativeZero := modelfile.Float8Format(kind)
+	_, _, greatest, lacksNegativeZero := modelfile.Float8Format(kind)
 	x = n.Cast(x, tensor.Float32)
-	rank := n.Rank(x)
-	bits := n.Op("view", graph.Attrs{"dtype": tensor.Int32}, x).WithRank(rank)
-	power := n.Op("bitwise_and", nil, bits, 0x7F800000) // the bits of 2^floor(log2 |x|)
-	power = n.Op("view", graph.Attrs{"dtype": tensor.Float32}, power).WithRank(rank)
-	// step = 2^(floor(log2 |x|) - mantissaBits), but at least the distance of subnormal numbers, 2^(1-bias-mantissaBits).
-	// The upper limit keeps the step finite if x is infinite.
-	step := n.Op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": greatest},
-		n.Op("mul", nil, power, math.Ldexp(1, -mantissaBits)))
+	step := float8Step(n, x, kind)
 	rounded := n.Op("mul", nil, n.Op("round", nil, n.Op("div", nil, x, step)), step)
 	if lacksNegativeZero {
 		rounded = n.Op("add", nil, rounded, 0.0) // turns -0 into 0
@@ -43,20 +44,17 @@ func castToFloat8(n *node, x *value, kind pb.DataType, saturates bool) *value {
 	return n.Cast(rounded, tensor.Float16).WithElementType(kind)
 }
 
-// castToNarrow converts x to an element type for which [modelfile.IsNarrow] is true.
-func castToNarrow(n *node, x *value, kind pb.DataType) *value {
-	if modelfile.IsFloat8(kind) {
-		return castToFloat8(n, x, kind, n.Flag("saturate", true))
-	}
-	return castToFourBits(n, x, kind)
-}
-
-// fourBitRange returns the dtype that stores integers of type Int4 or Uint4, and their inclusive range.
-func fourBitRange(kind pb.DataType) (dtype tensor.DType, least, greatest int) {
-	if kind == pb.Int4 {
-		return tensor.Int8, -8, 7
-	}
-	return tensor.Uint8, 0, 15
+// float8Step returns the distance of the numbers of a type of eight bits near x, a float32.
+func float8Step(n *node, x *value, kind pb.DataType) *value {
+	mantissaBits, bias, greatest, _ := modelfile.Float8Format(kind)
+	rank := n.Rank(x)
+	bits := n.Op("view", graph.Attrs{"dtype": tensor.Int32}, x).WithRank(rank)
+	power := n.Op("bitwise_and", nil, bits, 0x7F800000) // the bits of 2^floor(log2 |x|)
+	power = n.Op("view", graph.Attrs{"dtype": tensor.Float32}, power).WithRank(rank)
+	// 2^(floor(log2 |x|) - mantissaBits), but at least the distance of subnormal numbers, 2^(1-bias-mantissaBits).
+	// The upper limit keeps the step finite if x is infinite.
+	return n.Op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": greatest},
+		n.Op("mul", nil, power, math.Ldexp(1, -mantissaBits)))
 }
 
 // castToFourBits converts x to integers of four bits, which are stored as int8 or uint8. Higher bits are discarded.
@@ -68,6 +66,14 @@ func castToFourBits(n *node, x *value, kind pb.DataType) *value {
 	}
 	// (b ^ 8) - 8 extends the sign: 0 to 7 stay, 8 to 15 become -8 to -1.
 	return n.Op("sub", nil, n.Op("bitwise_xor", nil, lowBits, 8), 8)
+}
+
+// fourBitRange returns the dtype that stores integers of type Int4 or Uint4, and their inclusive range.
+func fourBitRange(kind pb.DataType) (dtype tensor.DType, least, greatest int) {
+	if kind == pb.Int4 {
+		return tensor.Int8, -8, 7
+	}
+	return tensor.Uint8, 0, 15
 }
 
 // quantizedElementType returns the element type of the result of QuantizeLinear if no dtype corresponds to this type,

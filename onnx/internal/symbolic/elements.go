@@ -99,15 +99,6 @@ func (t *Tensor) Int() (x sym.Int, ok bool) {
 	return t.Elements[0].Numerator, true
 }
 
-// IndexAt returns the index of the i-th element in row-major order.
-func IndexAt(shape []int, i int) []int {
-	index := make([]int, len(shape))
-	for axis := len(shape) - 1; axis >= 0; axis-- {
-		index[axis], i = i%shape[axis], i/shape[axis]
-	}
-	return index
-}
-
 // Bool returns the element of a tensor with one element as a condition. An integer is true unless it is 0. ok is false
 // for other tensors, for a floating-point dtype and for nil.
 func (t *Tensor) Bool() (condition sym.Bool, ok bool) {
@@ -130,4 +121,13 @@ func (t *Tensor) Integers() []sym.Int {
 		list[i] = x.Numerator
 	}
 	return list
+}
+
+// IndexAt returns the index of the i-th element in row-major order.
+func IndexAt(shape []int, i int) []int {
+	index := make([]int, len(shape))
+	for axis := len(shape) - 1; axis >= 0; axis-- {
+		index[axis], i = i%shape[axis], i/shape[axis]
+	}
+	return index
 }

@@ -40,18 +40,18 @@ func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, values []*
 	sizeIndex := 0
 	shapes = make([][]sym.Int, len(values))
 	for i, value := range values {
-		shape := make([]sym.Int, value.Meta.Rank())
-		for axis := range shape {
-			// -1 stands for a size without expression.
-			if shape[axis] = sym.Of(-1); err == nil && len(cases) > 0 {
-				shape[axis] = paths.mergedSize(cases, sizeIndex)
+		shapes[i] = make([]sym.Int, value.Meta.Rank())
+		for axis := range shapes[i] {
+			size := sym.Of(-1) // without expression
+			if err == nil && len(cases) > 0 {
+				size = paths.mergedSize(cases, sizeIndex)
 			}
-			if shape[axis].Same(sym.Of(-1)) {
-				shape[axis] = s.NewUnknown(0)
+			if size.Same(sym.Of(-1)) {
+				size = s.NewUnknown(0)
 			}
+			shapes[i][axis] = size
 			sizeIndex++
 		}
-		shapes[i] = shape
 	}
 	return shapes
 }

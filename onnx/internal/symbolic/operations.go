@@ -8,27 +8,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Evaluate computes the results of a call by the op's expression, which is the expression of one element or of a row.
-// operands are the operands of the call; nil for an omitted operand. results are the inferred results. Evaluate returns
-// the elements of each result, or nil if an element has no symbolic form.
+// Evaluate computes the results of a call from the op's expression, which computes one element or a row. operands are
+// the operands of the call; nil for an omitted operand. results are the inferred results. Evaluate returns the elements
+// of each result, or nil if an element has no symbolic form.
 func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, results []graph.Result) [][]Element {
 	given := slices.DeleteFunc(slices.Clone(operands), func(e *Tensor) bool { return e == nil })
-	loop := elementLoop{symbols: s, operands: given, folded: make([]bool, len(results[0].Type.Shape))}
-	loop.rowShape = slices.Repeat([]int{1}, len(loop.folded))
-	var err error
-	loop.code, err = expression(op, call)
+	rank := len(results[0].Type.Shape)
+	loop := elementLoop{symbols: s, operands: given, folded: make([]bool, rank), rowShape: slices.Repeat([]int{1}, rank)}
+	code, err := expression(op, call)
 	if rows := rowsOf(op, call, operands); rows != nil {
-		loop.code, loop.folded, loop.rowShape = rows.Code, rows.Mask, slices.Clone(operands[0].Shape)
+		code, loop.folded, loop.rowShape = rows.Code, rows.Mask, slices.Clone(operands[0].Shape)
 		for dim := range loop.rowShape {
 			if !loop.folded[dim] {
 				loop.rowShape[dim] = 1
 			}
 		}
 	}
-	code := loop.code
 	if code == nil || err != nil || len(given) != len(code.In) || len(code.Out) != len(results) {
 		return nil
 	}
+	loop.code = code
 	lists := make([][]Element, len(results))
 	for i := range results {
 		shape := results[i].Meta().Shape
@@ -43,9 +42,9 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 	return lists
 }
 
-// elementLoop evaluates the expression of an op for each element of its results. An element is computed from a row of
-// the operand: all elements with the same index in the dimensions that are not folded. A pointwise op folds no
-// dimension and has rows of one element. For a sum of [2, 3] over dimension 1, folded is [false, true] and rowShape is
+// elementLoop evaluates the expression of an op for each element of its results. An element is computed from one row of
+// the operand. The elements of a row have equal indices in all dimensions that are not folded. A pointwise op folds no
+// dimension, so each row has one element. For a sum of [2, 3] over dimension 1, folded is [false, true] and rowShape is
 // [1, 3].
 type elementLoop struct {
 	symbols  *Symbols
@@ -57,27 +56,26 @@ type elementLoop struct {
 
 // element returns the element of result i at an index. It returns false if the element has no symbolic form.
 func (l *elementLoop) element(i int, index []int) (Element, bool) {
-	// first is the index of the row's first element: the index of the element of the result, with 0 in folded dimensions
-	// that the result lacks.
-	first, resultRank := index, len(index)
+	// operandIndex is the index, with 0 for the folded dimensions if the result lacks them.
+	operandIndex, lacksFolded := index, len(index) < len(l.folded)
 	for dim, isFolded := range l.folded {
-		if isFolded && resultRank < len(l.folded) {
-			first = slices.Insert(first, dim, 0)
+		if isFolded && lacksFolded {
+			operandIndex = slices.Insert(operandIndex, dim, 0)
 		}
 	}
 	evaluator := &evaluation{symbols: l.symbols, code: l.code, rowLength: tensor.Numel(l.rowShape),
 		computed: map[rowValue]Element{},
-		load: func(operand, k int) Element { // element k of the row, in folded dimensions from its own index
+		load: func(operand, k int) Element { // element k of the row
 			index := IndexAt(l.rowShape, k)
 			for dim := range index {
 				if !l.folded[dim] {
-					index[dim] = first[dim]
+					index[dim] = operandIndex[dim]
 				}
 			}
 			source := l.operands[operand]
 			return source.Elements[broadcastAt(source.Shape, index)]
 		}}
-	return evaluator.result(i, broadcastAt(l.rowShape, first))
+	return evaluator.result(i, broadcastAt(l.rowShape, operandIndex))
 }
 
 // expression returns the op's expression for one element of the result, or nil if the op has none.

@@ -112,19 +112,9 @@ func (s *Symbols) limitsFor(size sym.Int, digits int) (limits map[string]int, ok
 	if digits == 0 || fits(size) {
 		return nil, digits > 0
 	}
-	// Evaluate the bounds of size in an environment in which each symbol is at most limit. Bounds below 2^16 would reject
-	// realistic sizes.
-	for limit := maxInt; limit >= 1<<16; limit >>= 4 {
-		env := sym.NewEnv()
+	for limit := maxInt; limit >= minLimit; limit >>= 4 {
 		limits := map[string]int{}
-		bounded, err := sym.Parse(size.String(), func(name string) (sym.Int, bool) {
-			if _, ok := s.inputs[name]; !ok {
-				return sym.Int{}, false
-			}
-			limits[name] = limit
-			symbol, err := env.Symbol(name, 0, limit, 1)
-			return symbol, err == nil
-		})
+		bounded, err := sym.Parse(size.String(), s.boundedInputs(limit, func(name string) { limits[name] = limit }))
 		if err != nil {
 			return nil, false // size depends on data
 		}
@@ -135,14 +125,36 @@ func (s *Symbols) limitsFor(size sym.Int, digits int) (limits map[string]int, ok
 	return nil, false
 }
 
+// minLimit is the least upper bound of a symbol. Lower bounds would exclude realistic sizes.
+const minLimit = 1 << 16
+
+// boundedInputs returns a function that looks up symbols for a parser. It finds the symbols of the model's inputs, in a
+// new environment in which each symbol is at most limit, and calls found for each.
+func (s *Symbols) boundedInputs(limit int, found func(name string)) func(name string) (sym.Int, bool) {
+	env := sym.NewEnv()
+	return func(name string) (sym.Int, bool) {
+		if _, ok := s.inputs[name]; !ok {
+			return sym.Int{}, false
+		}
+		found(name)
+		symbol, err := env.Symbol(name, 0, limit, 1)
+		return symbol, err == nil
+	}
+}
+
+// lowerLimit sets the upper bound of a symbol, unless it has a lower one.
+func (s *Symbols) lowerLimit(name string, limit int) {
+	if old, ok := s.limits[name]; !ok || limit < old {
+		s.limits[name] = limit
+	}
+}
+
 // applyLimits lowers the bounds of the symbols, so that the conditions of a fraction hold.
 func (s *Symbols) applyLimits(x Element) {
 	for _, c := range x.exactConditions {
 		limits, _ := s.limitsFor(c.size, exactBits(c.dtype))
 		for name, limit := range limits {
-			if old, ok := s.limits[name]; !ok || limit < old {
-				s.limits[name] = limit
-			}
+			s.lowerLimit(name, limit)
 		}
 	}
 }
@@ -150,17 +162,10 @@ func (s *Symbols) applyLimits(x Element) {
 // excludeUnrealistic reports whether a condition is false for all realistic sizes. If so, it bounds the symbols to
 // sizes for which the condition is false.
 func (s *Symbols) excludeUnrealistic(condition sym.Bool) bool {
-	for limit := 1 << 24; limit >= 1<<16; limit >>= 4 {
-		env := sym.NewEnv()
+	for limit := 1 << 24; limit >= minLimit; limit >>= 4 {
 		var names []string
-		parsed, err := sym.ParseBool(condition.String(), func(name string) (sym.Int, bool) {
-			if _, ok := s.inputs[name]; !ok {
-				return sym.Int{}, false
-			}
-			names = append(names, name)
-			symbol, err := env.Symbol(name, 0, limit, 1)
-			return symbol, err == nil
-		})
+		parsed, err := sym.ParseBool(condition.String(),
+			s.boundedInputs(limit, func(name string) { names = append(names, name) }))
 		if err != nil {
 			return false // the condition depends on data
 		}
@@ -168,9 +173,7 @@ func (s *Symbols) excludeUnrealistic(condition sym.Bool) bool {
 			continue
 		}
 		for _, name := range names {
-			if old, ok := s.limits[name]; !ok || limit < old {
-				s.limits[name] = limit
-			}
+			s.lowerLimit(name, limit)
 			if s.env.Assume(s.inputs[name].Le(sym.Of(limit))) != nil {
 				return false
 			}

@@ -38,7 +38,7 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 		return fmt.Errorf("wcsp: the costs add up to %d, but toulbar2 supports at most %d", upperBound,
 			int64(maxToulbar2Cost))
 	}
-	out := bufio.NewWriter(w) // Flush returns the error of every write
+	out := bufio.NewWriter(w) // errors of writes are not checked, because Flush returns the first of them
 	fmt.Fprintf(out, "{\"problem\":{\"name\":\"p%s\",\"mustbe\":\"<%d\"},\n\"variables\":{", cfnName(name), upperBound)
 	names := make([]string, len(p.Variables))
 	for i, variable := range p.Variables {
@@ -90,9 +90,9 @@ func cfnSeparator(i int) string {
 	return ",\n"
 }
 
-// cfnName returns a name as part of a string in cfn files, which may not contain blanks and brackets. The result is an
-// underscore followed by the name, in which underscores replace all characters except ASCII letters, digits and dots.
-// It is empty for an empty name.
+// cfnName converts a name to a part of a string in cfn files, where blanks and brackets are not allowed. The result is
+// an underscore and the name, with an underscore for each character except ASCII letters, digits and dots. The result
+// is empty for an empty name.
 func cfnName(name string) string {
 	if name == "" {
 		return ""

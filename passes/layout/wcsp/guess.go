@@ -15,27 +15,6 @@ const (
 	maxSearchLabels = 1 << 14 // maximum number of labels that depthFirst tries
 )
 
-// cost returns the cost of the assignment.
-func (g *guess) cost() int64 {
-	sum := g.instance.constant
-	for _, f := range g.instance.functions {
-		sum = add(sum, f.cost(g.instance.sizes, g.labels))
-	}
-	return sum
-}
-
-// localCost returns the sum of the functions of v if v has the given label and the other variables keep theirs.
-func (g *guess) localCost(v, label int) int64 {
-	oldLabel := g.labels[v]
-	g.labels[v] = label
-	var sum int64
-	for _, f := range g.functionsOf[v] {
-		sum = add(sum, f.cost(g.instance.sizes, g.labels))
-	}
-	g.labels[v] = oldLabel
-	return sum
-}
-
 // improve changes labels one at a time until no change reduces the cost, or for improvePasses passes.
 func (g *guess) improve() {
 	for range improvePasses {
@@ -56,6 +35,18 @@ func (g *guess) improve() {
 			return
 		}
 	}
+}
+
+// localCost returns the sum of the functions of v if v has the given label and the other variables keep theirs.
+func (g *guess) localCost(v, label int) int64 {
+	oldLabel := g.labels[v]
+	g.labels[v] = label
+	var sum int64
+	for _, f := range g.functionsOf[v] {
+		sum = add(sum, f.cost(g.instance.sizes, g.labels))
+	}
+	g.labels[v] = oldLabel
+	return sum
 }
 
 // depthFirst searches for a feasible assignment by depth-first search. The functions of a step depend on the variable
@@ -91,4 +82,13 @@ func (g *guess) depthFirst(steps []step) bool {
 		}
 	}
 	return assignFrom(len(steps) - 1)
+}
+
+// cost returns the cost of the assignment.
+func (g *guess) cost() int64 {
+	sum := g.instance.constant
+	for _, f := range g.instance.functions {
+		sum = add(sum, f.cost(g.instance.sizes, g.labels))
+	}
+	return sum
 }

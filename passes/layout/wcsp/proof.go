@@ -13,26 +13,19 @@ type Solution struct {
 // Optimal reports whether the cost equals the bound, so that no assignment costs less.
 func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 
-// Proof shows that no assignment of a problem costs less than a bound.
+// Proof shows that no assignment of a problem costs less than a bound. A function is a cost for each combination of
+// labels of some variables: a factor of the problem, or a function that the proof creates.
 //
 // First, labels are pruned, in order. The rest of the proof is a tree whose nodes eliminate variables. To eliminate a
 // variable, all functions that depend on the variable are replaced by a message. The message is the minimum of the sum
 // of these functions over the variable's labels, as a function of the other variables. A message without variables is a
-// constant. Functions have numbers: first the factors of the problem, then the functions that shifts and steps create
-// on the path from the root, in order. The bound of a node is the sum of its constants, the least bound of its branches
-// (if it branches), and the bounds of all its parts. The bound of the solution is the bound of the root plus the
-// factors without variables.
+// constant.
 //
-// A node may begin with shifts. A shift moves costs between a function of several variables and functions of only one
-// of these variables. The sum of all functions is unchanged (a reparametrization). Then labels may be cut. For this,
-// the remaining functions of the same variables are added up. If the least entries of these sums that are possible with
-// a label add up to at least the cutoff, the label may be cut. The bound of a node with cuts is the smaller of the
-// cutoff and the bound without the cut labels.
+// The bound of a node is the sum of its constants, the least bound of its branches (if it branches), and the bounds of
+// all its parts. The bound of the solution is the bound of the root plus the factors without variables.
 //
-// If one message would be too large, the functions of a variable are divided into several buckets with a message each
-// (mini-buckets). A sum of minima is at most the minimum of the sum, so the result is still a lower bound.
-//
-// For example, a problem of two variables with two labels each has these factors:
+// Functions have numbers: first the factors of the problem, then the functions that shifts and steps create on the path
+// from the root, in order. For example, a problem of two variables with two labels each has these factors:
 //
 //	0  of variable 0:         50 60
 //	1  of variable 1:         80 40
@@ -57,7 +50,8 @@ type Pruning struct {
 
 // Node shifts costs, cuts labels, eliminates variables, and then splits the remaining problem, if any. It splits either
 // on a variable, with a branch for each of its labels, or into one or more connected parts, in the order of the
-// smallest variable index of each part.
+// smallest variable index of each part. The bound of a node with cuts is the smaller of Cutoff and the bound without
+// the cut labels.
 type Node struct {
 	Shifts   []Shift  `json:"shifts,omitempty" doc:"Costs moved between functions of several variables and functions of one of these variables; applied first."`
 	Cutoff   int64    `json:"cutoff,omitzero" doc:"A lower bound for assignments with a cut label."`
@@ -68,16 +62,20 @@ type Node struct {
 	Parts    []Node   `json:"parts,omitempty" doc:"The remaining problem, divided into independent parts."`
 }
 
-// Shift replaces the functions From, which have the same variables (two or more), by one new function with the next
-// number: their sum minus the costs in By. After all shifts of a node, the single-variable functions of each variable
-// that received costs are replaced by one new function: their sum plus the received costs. These functions are numbered
-// in the order of the variables. No entry becomes negative, and forbidden entries stay forbidden.
+// Shift moves costs from functions of several variables to functions of only one of these variables, or back. The sum
+// of all functions is unchanged (a reparametrization).
+//
+// The functions From, which have the same variables, are replaced by one new function with the next number: their sum
+// minus the costs in By. After all shifts of a node, the single-variable functions of each variable that received costs
+// are replaced by one new function: their sum plus the received costs. These functions are numbered in the order of the
+// variables. No entry becomes negative, and forbidden entries stay forbidden.
 type Shift struct {
 	From []int     `json:"from" doc:"The numbers of the functions."`
 	By   [][]int64 `json:"by" doc:"by[i][j]: the cost moved to remaining label j of the i-th variable, in ascending order of variables."`
 }
 
-// Cut removes a label.
+// Cut removes a label with which every assignment costs at least [Node.Cutoff]. To check this, functions of the same
+// variables are added up. The least entries of these sums that are possible with the label add up to at least Cutoff.
 type Cut struct {
 	Variable int `json:"variable" doc:"The index of the variable."`
 	Label    int `json:"label" doc:"The index of the label."`
@@ -89,7 +87,9 @@ type Branch struct {
 	Node  Node `json:"node" doc:"The lower bound for assignments with the label."`
 }
 
-// Step eliminates a variable. Each function that depends on it is in one of the buckets.
+// Step eliminates a variable. Each function that depends on it is in one of the buckets. There are several buckets if a
+// single message would be too large (mini-buckets). A sum of minima is at most the minimum of the sum, so the result is
+// still a lower bound.
 type Step struct {
 	Variable int      `json:"variable" doc:"The index of the variable."`
 	Buckets  []Bucket `json:"buckets,omitempty" doc:"The functions of the variable, and the messages that replace them."`

@@ -62,42 +62,6 @@ var Exact Solver = exact{}
 // exact is the type of [Exact].
 type exact struct{}
 
-// InfeasibleError reports that no assignment of a problem is allowed.
-type InfeasibleError struct {
-	Variable int    // index of a variable without a feasible label; -1 if Factor is the reason
-	Factor   int    // index of a factor whose entries are all forbidden; -1 if Variable is the reason
-	Name     string // name of the variable
-}
-
-// Error names the variable or the factor.
-func (e *InfeasibleError) Error() string {
-	if e.Variable < 0 {
-		return fmt.Sprintf("wcsp: no assignment is allowed: all costs of factor %d are forbidden", e.Factor)
-	}
-	return fmt.Sprintf("wcsp: no assignment is allowed: variable %d (%q) has no label that the other variables allow",
-		e.Variable, e.Name)
-}
-
-// ErrNotFound reports that the search found no feasible assignment and did not prove that there is none.
-var ErrNotFound = errors.New("wcsp: no feasible assignment was found within the limits")
-
-// prepare validates the problem and returns it as an instance. Methods of the instance panic when ctx ends; see
-// [interrupt.Check]. [interrupt.Catch] turns the panic into an error.
-func prepare(ctx context.Context, p *Problem) (*instance, error) {
-	if p == nil {
-		return nil, errors.New("wcsp: the problem is nil")
-	}
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	for i := range p.Factors {
-		if !slices.ContainsFunc(p.Factors[i].Costs, func(c int64) bool { return c < Forbidden }) {
-			return nil, &InfeasibleError{Variable: -1, Factor: i}
-		}
-	}
-	return newInstance(ctx, p), nil
-}
-
 // Solve implements Solver.
 func (exact) Solve(p *Problem, options Options) (*Solution, error) {
 	return newSearch(options).solve(p)
@@ -128,7 +92,43 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	}
 	if s.wantProof {
 		solution.Proof = &Proof{Prunings: prunings}
-		solution.Proof.Root, solution.Bound = found.tree.node(found.tree.bound)
+		solution.Proof.Root, solution.Bound = found.tree.proof(found.tree.bound)
 	}
 	return solution, nil
 }
+
+// prepare validates the problem and returns it as an instance. Methods of the instance panic when ctx ends; see
+// [interrupt.Check]. [interrupt.Catch] turns the panic into an error.
+func prepare(ctx context.Context, p *Problem) (*instance, error) {
+	if p == nil {
+		return nil, errors.New("wcsp: the problem is nil")
+	}
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	for i := range p.Factors {
+		if !slices.ContainsFunc(p.Factors[i].Costs, func(c int64) bool { return c < Forbidden }) {
+			return nil, &InfeasibleError{Variable: -1, Factor: i}
+		}
+	}
+	return newInstance(ctx, p), nil
+}
+
+// InfeasibleError reports that no assignment of a problem is allowed.
+type InfeasibleError struct {
+	Variable int    // index of a variable without a feasible label; -1 if Factor is the reason
+	Factor   int    // index of a factor whose entries are all forbidden; -1 if Variable is the reason
+	Name     string // name of the variable
+}
+
+// Error names the variable or the factor.
+func (e *InfeasibleError) Error() string {
+	if e.Variable < 0 {
+		return fmt.Sprintf("wcsp: no assignment is allowed: all costs of factor %d are forbidden", e.Factor)
+	}
+	return fmt.Sprintf("wcsp: no assignment is allowed: variable %d (%q) has no label that the other variables allow",
+		e.Variable, e.Name)
+}
+
+// ErrNotFound reports that the search found no feasible assignment and did not prove that there is none.
+var ErrNotFound = errors.New("wcsp: no feasible assignment was found within the limits")

@@ -21,10 +21,10 @@ type tree struct {
 	relaxedBound int64
 }
 
-// node returns a proof of a bound of at least target, and the proved bound. target is at most t.bound. If the relaxed
+// proof returns a proof of a bound of at least target, and the proved bound. target is at most t.bound. If the relaxed
 // steps prove the target, they replace the branches. This shortens proofs: the final bound may be too low to need all
 // the branches that the search has explored.
-func (t *tree) node(target int64) (Node, int64) {
+func (t *tree) proof(target int64) (Node, int64) {
 	if t.relaxed != nil && t.relaxedBound >= target {
 		return Node{Steps: t.relaxed}, t.relaxedBound
 	}
@@ -34,7 +34,7 @@ func (t *tree) node(target int64) (Node, int64) {
 		proofNode.Variable, bound = t.variable, Forbidden
 		for i := range t.branches {
 			branch := &t.branches[i]
-			child, childBound := branch.node(target)
+			child, childBound := branch.proof(target)
 			proofNode.Branches = append(proofNode.Branches, Branch{branch.label, child})
 			bound = min(bound, childBound)
 		}
@@ -47,7 +47,7 @@ func (t *tree) node(target int64) (Node, int64) {
 		bound = t.constant
 		for i := range t.parts {
 			part := &t.parts[i]
-			child, childBound := part.node(max(part.bound-spare, 0))
+			child, childBound := part.proof(max(part.bound-spare, 0))
 			spare -= max(part.bound-childBound, 0)
 			proofNode.Parts = append(proofNode.Parts, child)
 			bound = add(bound, childBound)

@@ -165,3 +165,45 @@ func (g *generator) divide(dtype tensor.DType, a, b *laneValue) *laneValue {
 	x, y := g.convert(float, a), g.convert(float, b)
 	return g.convert(dtype, &laneValue{reg: g.floatOp(lane.Div, laneSize(float), x.reg, y.reg), dtype: float})
 }
+
+// divideLong divides 64-bit integers through float64. Four roundings give the first quotient a relative error of about
+// 4*2^-53, so its absolute error is about 2^64*2^-51/divisor = 2^13/divisor. Rounding it to an integer adds at most
+// 1/2. The remainder is therefore at most about 2^13 + divisor/2. It is computed modulo 2^64 and divided in the same
+// way. The error of this second quotient comes only from rounding to nearest.
+func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
+	apply := func(op lane.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
+	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }
+	bitsAs := func(dtype tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: dtype} }
+	inverse := &laneValue{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
+		dtype: tensor.Float64}
+	roundedQuotient := func(x *laneValue) *laneValue { // x/b
+		quotient := apply(lane.Mul, g.convert(tensor.Float64, x), inverse)
+		if x.dtype == tensor.Uint64 { // the conversion cannot represent 2^64
+			quotient.reg = g.extremum(lane.Min, 8, quotient.reg, g.float64Const(0x1.fffffffffffffp63))
+		}
+		return g.convert(x.dtype, &laneValue{reg: g.round(lane.Rint, 8, quotient.reg), dtype: quotient.dtype})
+	}
+	zero := number(0)
+	dividend, divisor := bitsAs(tensor.Int64, a), bitsAs(tensor.Int64, b)
+	first := bitsAs(tensor.Int64, roundedQuotient(a))
+	remainder := apply(lane.Sub, dividend, apply(lane.Mul, first, divisor))
+	correction := roundedQuotient(remainder)
+	remainder = apply(lane.Sub, remainder, apply(lane.Mul, correction, divisor))
+	quotient := apply(lane.Add, first, correction)
+	less := func(u, v *laneValue) *laneValue {
+		return &laneValue{reg: g.compare(lane.Lt, u, v), dtype: tensor.Bool}
+	}
+	if dtype == tensor.Uint64 {
+		quotient = g.selectLanes(less(remainder, zero), apply(lane.Sub, quotient, number(1)), quotient)
+		// The remainder may not fit into a signed integer if the divisor is at least 2^63. The quotient is then 0 or 1.
+		isLarge, zeroOrOne := less(divisor, zero), g.selectLanes(less(a, b), zero, number(1))
+		return bitsAs(dtype, g.selectLanes(isLarge, zeroOrOne, bitsAs(dtype, quotient)))
+	}
+	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
+	signsDiffer := apply(lane.And, less(apply(lane.Xor, remainder, dividend), zero),
+		&laneValue{reg: g.compare(lane.Ne, remainder, zero), dtype: tensor.Bool})
+	oppositeSigns := less(apply(lane.Xor, dividend, divisor), zero)
+	closerToZero := g.selectLanes(oppositeSigns, apply(lane.Add, quotient, number(1)),
+		apply(lane.Sub, quotient, number(1)))
+	return g.selectLanes(signsDiffer, closerToZero, quotient)
+}

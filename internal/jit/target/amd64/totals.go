@@ -43,28 +43,6 @@ func (g *generator) foldTotal(fold lane.Fold) {
 	})...)
 }
 
-// accCopies returns the registers of the accumulator acc: one for each interleaved pass.
-func (g *generator) accCopies(acc alloc.Virt) []alloc.Virt {
-	copies := []alloc.Virt{acc}
-	for pass := 1; pass < lane.FoldLanes/g.lanes; pass++ {
-		value := g.Values[acc]
-		value.Acc = &alloc.Acc{Index: value.Acc.Index, Virt: acc, Iteration: pass}
-		copies = append(copies, g.New(value))
-	}
-	return copies
-}
-
-// foldPairwise joins the second half of a list with the first half, element by element, until one value remains, and
-// returns this value. The length of the list is a power of 2.
-func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) alloc.Virt {
-	for half := len(values) / 2; half > 0; half /= 2 {
-		for k := range half {
-			values[k] = join(values[k], values[k+half])
-		}
-	}
-	return values[0]
-}
-
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
 // noNaN is 0, or an accumulator with the mask of the lanes that have folded no NaN. If a lane has folded a NaN, the
 // result is NaN.
@@ -94,6 +72,28 @@ func (g *generator) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Vir
 		result = join(result, g.shiftDown(half*laneSize(dtype), result))
 	}
 	return result
+}
+
+// accCopies returns the registers of the accumulator acc: one for each interleaved pass.
+func (g *generator) accCopies(acc alloc.Virt) []alloc.Virt {
+	copies := []alloc.Virt{acc}
+	for pass := 1; pass < lane.FoldLanes/g.lanes; pass++ {
+		value := g.Values[acc]
+		value.Acc = &alloc.Acc{Index: value.Acc.Index, Virt: acc, Iteration: pass}
+		copies = append(copies, g.New(value))
+	}
+	return copies
+}
+
+// foldPairwise joins the second half of a list with the first half, element by element, until one value remains, and
+// returns this value. The length of the list is a power of 2.
+func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) alloc.Virt {
+	for half := len(values) / 2; half > 0; half /= 2 {
+		for k := range half {
+			values[k] = join(values[k], values[k+half])
+		}
+	}
+	return values[0]
 }
 
 // storeFirstLane returns the store of the first lane of v. No source may be a memory operand (noFoldableSource).

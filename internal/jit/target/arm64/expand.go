@@ -92,11 +92,16 @@ func (w *writer) tableRow(elem int, table string, args []alloc.Operand) {
 const remainderWork = 4 * 42
 
 // remainderLoop writes the pseudo-instruction completeRemainder. Each lane of the operand `remainder` has a remainder
-// after one division. If all remainders are less than their divisors, the code skips the loop. Otherwise the loop
-// starts again from the dividends, because the quotient of the first division may have been infinite. An iteration
-// changes the lanes whose remainder is not less than its divisor: it subtracts a multiple of the divisor. If the
-// quotient would overflow, the divisor is first scaled by a power of 2. A remainder may become negative. A NaN divisor
-// makes the result NaN at the end. An infinite divisor leaves the dividend unchanged.
+// after one division. The code computes
+//
+//	if all |remainder| < divisor: done
+//	remainder = dividend // because the quotient of the first division may have been infinite
+//	while any |remainder| >= divisor:
+//		in these lanes: remainder -= trunc(remainder/multiple) * multiple
+//	if divisor is NaN: remainder = NaN
+//
+// where multiple is the divisor or, if the quotient would overflow, the divisor times a power of 2. A remainder may
+// become negative. An infinite divisor leaves the dividend unchanged.
 type remainderLoop struct {
 	*writer
 	elem              asm.Elem
@@ -119,7 +124,7 @@ func newRemainderLoop(w *writer, elem asm.Elem, args []alloc.Operand) *remainder
 		multiple: vecs[3], quotient: vecs[4], overflowMask: vecs[5], mask: vecs[6], remainder: vecs[7]}
 }
 
-// write writes the instructions.
+// write writes the code.
 func (r *remainderLoop) write() {
 	assembler := r.asm
 	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel()

@@ -29,10 +29,6 @@ type pass struct {
 	accCount int
 }
 
-// alloc.Inst.FoldableSource is the index of the source that may be a memory operand. noFoldableSource means that no
-// source may be one: NEON instructions have no memory operands.
-const noFoldableSource = -1
-
 // selectPass selects the instructions of a pass with the given number of elements.
 func (g *generator) selectPass(lanes int) (*pass, error) {
 	g.Builder.Body = nil
@@ -53,34 +49,11 @@ func (g *generator) selectPass(lanes int) (*pass, error) {
 	return selected, nil
 }
 
-// accMemory returns the memory of the accumulators of fold k for a pass of the given number of elements. In a loop with
-// totals, the accumulators are in the spill area.
-func (g *generator) accMemory(k, lanes int) alloc.Mem {
-	fold := g.loop.Folds[k]
-	size := g.loop.Type(fold.Value).Size()
-	mem := alloc.Mem{Space: alloc.AccumulatorMemory, Index: fold.Ptr, ElementBytes: uint8(size),
-		Step: int32(lanes * size)}
-	if g.loop.CombinesLanes {
-		mem.Index = g.accPointer(k)
-	}
-	return mem
-}
-
 // foldInMemory selects the instructions of fold k with accumulators in memory.
 func (g *generator) foldInMemory(lists *Lists, k int) {
 	fold := g.loop.Folds[k]
 	laneType, folded, mem := g.loop.Type(fold.Value), g.foldedParts(lists, fold), g.accMemory(k, lists.Lanes)
 	lists.Store(mem, laneType, lists.Select(fold.Op, laneType, lists.Load(mem, laneType, len(folded)), folded))
-}
-
-// foldedParts returns the registers of the value that a fold combines with its accumulators, one for each part. If the
-// value is uniform (the same for all elements), all parts are the same register.
-func (g *generator) foldedParts(lists *Lists, fold lane.Fold) []alloc.Virt {
-	parts := lists.Parts[fold.Value]
-	if len(parts) == 1 {
-		return slices.Repeat(parts, max(1, lists.Lanes*g.loop.Type(fold.Value).Size()/vectorBytes))
-	}
-	return parts
 }
 
 // foldInRegisters selects the instructions of fold k with accumulators in registers, and adds the loads and stores of
@@ -103,6 +76,29 @@ func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
 	})...)
 	p.accStores = append(p.accStores, g.Collect(func() { lists.Store(mem, laneType, accs) })...)
 	return g.Collect(func() { g.moveTo(accs, lists.Select(fold.Op, laneType, accs, folded)) })
+}
+
+// foldedParts returns the registers of the value that a fold combines with its accumulators, one for each part. If the
+// value is uniform (the same for all elements), all parts are the same register.
+func (g *generator) foldedParts(lists *Lists, fold lane.Fold) []alloc.Virt {
+	parts := lists.Parts[fold.Value]
+	if len(parts) == 1 {
+		return slices.Repeat(parts, max(1, lists.Lanes*g.loop.Type(fold.Value).Size()/vectorBytes))
+	}
+	return parts
+}
+
+// accMemory returns the memory of the accumulators of fold k for a pass of the given number of elements. In a loop with
+// totals, the accumulators are in the spill area.
+func (g *generator) accMemory(k, lanes int) alloc.Mem {
+	fold := g.loop.Folds[k]
+	size := g.loop.Type(fold.Value).Size()
+	mem := alloc.Mem{Space: alloc.AccumulatorMemory, Index: fold.Ptr, ElementBytes: uint8(size),
+		Step: int32(lanes * size)}
+	if g.loop.CombinesLanes {
+		mem.Index = g.accPointer(k)
+	}
+	return mem
 }
 
 // moveTo sets accumulators to values. If the body has the instruction that computes a value, and writeTo accepts it,
@@ -135,6 +131,10 @@ func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 	inst.Dst = acc
 	return true
 }
+
+// alloc.Inst.FoldableSource is the index of the source that may be a memory operand. noFoldableSource means that no
+// source may be one: NEON instructions have no memory operands.
+const noFoldableSource = -1
 
 // neutral returns a vector with the neutral element of a fold in all lanes.
 func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {

@@ -6,7 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file selects loads and stores. A value of more than 16 bytes has several parts, each in its own register.
+// This file selects loads and stores. A value of more than 16 bytes, such as 4 lanes of float64, has several parts,
+// each in its own register.
 
 // registerLetter maps an access size in bytes to the letter before the number of a vector register: 4 to s.
 var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}

@@ -9,9 +9,9 @@ import (
 )
 
 // applyPruning checks that pruning.Label costs at least as much as pruning.By for all labels of the neighbours, and
-// removes Label (Goldstein's criterion). Factors over the same two variables are added up. For each neighbour, take the
-// least value of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must be at least 0. The
-// factors over the variable alone count as one more neighbour, which has a single label.
+// removes Label (Goldstein's criterion). Neighbours are the variables that have a factor with the variable. For each
+// neighbour, take the least value of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must
+// be at least 0. The factors over the variable alone count as one more neighbour, which has a single label.
 //
 // For example, let the factors over the variable alone cost 2 more for Label than for By. With the two labels of its
 // only neighbour, Label costs 1 and 5, and By 3 and 4. The differences are 2 and min(1-3, 5-4) = -2; their sum is 0, so
@@ -26,43 +26,51 @@ func (c *checker) applyPruning(pruning wcsp.Pruning) error {
 		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pruning.Label, pruning.By, variable)
 	}
 	var sum int64
-	// labelIsForbidden: for some neighbour, Label is forbidden with every label of the neighbour. byIsWorse: for some
-	// label of a neighbour, By is forbidden and Label is allowed.
-	labelIsForbidden, byIsWorse := false, false
+	labelIsForbidden, anyByIsForbidden := false, false
 	factorsByNeighbour := c.factorsOf(variable)
 	for _, neighbour := range slices.Sorted(maps.Keys(factorsByNeighbour)) {
-		leastDifference := wcsp.Forbidden
-		labels := c.remainingLabels[neighbour]
-		if neighbour == variable {
-			labels = []int{0} // factors over the variable alone: pairCost ignores this label
-		}
-		c.countSteps(2 * len(labels) * len(factorsByNeighbour[neighbour]))
-		for _, neighbourLabel := range labels {
-			cost := c.pairCost(factorsByNeighbour[neighbour], variable, pruning.Label, neighbourLabel)
-			byCost := c.pairCost(factorsByNeighbour[neighbour], variable, pruning.By, neighbourLabel)
-			switch {
-			case cost == wcsp.Forbidden:
-			case byCost == wcsp.Forbidden:
-				leastDifference, byIsWorse = min(leastDifference, 0), true // the value does not matter, but must not stay Forbidden
-			default:
-				leastDifference = min(leastDifference, cost-byCost)
-			}
-		}
-		if leastDifference == wcsp.Forbidden {
+		difference, byIsForbidden := c.leastDifference(pruning, neighbour, factorsByNeighbour[neighbour])
+		anyByIsForbidden = anyByIsForbidden || byIsForbidden
+		if difference == wcsp.Forbidden {
 			labelIsForbidden = true
 		} else {
-			sum += leastDifference // sums are exact: checkProblem has checked their range
+			sum += difference // sums are exact: checkProblem has checked their range
 		}
 	}
-	if !labelIsForbidden && (byIsWorse || sum < 0) {
+	if !labelIsForbidden && (anyByIsForbidden || sum < 0) {
 		return fmt.Errorf("variable %d: label %d can cost less than label %d", variable, pruning.Label, pruning.By)
 	}
 	c.remainingLabels[variable] = slices.Delete(slices.Clone(c.remainingLabels[variable]), index, index+1)
 	return nil
 }
 
-// pairCost returns the sum of the costs of factors if v has label and the other variable has otherLabel. factors are
-// indices in problem.Factors. Factors over v alone ignore otherLabel.
+// leastDifference returns the least value of cost(Label) - cost(By) over the labels of a neighbour with which Label is
+// allowed. It returns [wcsp.Forbidden] if there are none. byIsForbidden reports whether By is forbidden with one of
+// these labels; the difference is then without meaning. factors are those over the variable and the neighbour.
+func (c *checker) leastDifference(pruning wcsp.Pruning, neighbour int,
+	factors []int) (least int64, byIsForbidden bool) {
+	least = wcsp.Forbidden
+	labels := c.remainingLabels[neighbour]
+	if neighbour == pruning.Variable {
+		labels = []int{0} // factors over the variable alone: pairCost ignores this label
+	}
+	c.countSteps(2 * len(labels) * len(factors))
+	for _, neighbourLabel := range labels {
+		cost := c.pairCost(factors, pruning.Variable, pruning.Label, neighbourLabel)
+		byCost := c.pairCost(factors, pruning.Variable, pruning.By, neighbourLabel)
+		switch {
+		case cost == wcsp.Forbidden:
+		case byCost == wcsp.Forbidden:
+			least, byIsForbidden = min(least, 0), true // any value but Forbidden
+		default:
+			least = min(least, cost-byCost)
+		}
+	}
+	return least, byIsForbidden
+}
+
+// pairCost returns the sum of the costs of factors if v has label and the other variable has otherLabel. Factors over v
+// alone ignore otherLabel. factors are indices in problem.Factors.
 func (c *checker) pairCost(factors []int, v, label, otherLabel int) int64 {
 	var sum int64
 	for _, i := range factors {

@@ -64,36 +64,45 @@ func checkProblem(problem *wcsp.Problem) error {
 		}
 	}
 	var total int64
-	for i, factor := range problem.Factors {
-		if len(factor.Scope) > 2 || len(factor.Scope) == 2 && factor.Scope[0] == factor.Scope[1] {
-			return fmt.Errorf("factor %d: the scope is invalid", i)
-		}
-		size := 1
-		for _, v := range factor.Scope {
-			if v < 0 || v >= len(problem.Variables) {
-				return fmt.Errorf("factor %d: variable %d does not exist", i, v)
-			}
-			if size = size * len(problem.Variables[v].Labels); size > len(factor.Costs) { // a further product could overflow
-				break
-			}
-		}
-		if size != len(factor.Costs) {
-			return fmt.Errorf("factor %d: the costs do not fit the labels", i)
-		}
-		var largest int64
-		for k, cost := range factor.Costs {
-			if cost < 0 || cost > wcsp.Forbidden {
-				return fmt.Errorf("factor %d: cost %d is %d, which is out of range", i, k, cost)
-			}
-			if cost < wcsp.Forbidden {
-				largest = max(largest, cost)
-			}
+	for i := range problem.Factors {
+		largest, err := checkFactor(problem, i)
+		if err != nil {
+			return fmt.Errorf("factor %d: %w", i, err)
 		}
 		if total = add(total, largest); total == wcsp.Forbidden {
 			return fmt.Errorf("factor %d: the sum of the costs overflows", i)
 		}
 	}
 	return nil
+}
+
+// checkFactor checks the scope and the table of factor i, and returns its largest allowed cost.
+func checkFactor(problem *wcsp.Problem, i int) (largest int64, err error) {
+	factor := &problem.Factors[i]
+	if len(factor.Scope) > 2 || len(factor.Scope) == 2 && factor.Scope[0] == factor.Scope[1] {
+		return 0, errors.New("the scope is invalid")
+	}
+	size := 1
+	for _, v := range factor.Scope {
+		if v < 0 || v >= len(problem.Variables) {
+			return 0, fmt.Errorf("variable %d does not exist", v)
+		}
+		if size = size * len(problem.Variables[v].Labels); size > len(factor.Costs) { // a further product could overflow
+			break
+		}
+	}
+	if size != len(factor.Costs) {
+		return 0, errors.New("the costs do not fit the labels")
+	}
+	for k, cost := range factor.Costs {
+		if cost < 0 || cost > wcsp.Forbidden {
+			return 0, fmt.Errorf("cost %d is %d, which is out of range", k, cost)
+		}
+		if cost < wcsp.Forbidden {
+			largest = max(largest, cost)
+		}
+	}
+	return largest, nil
 }
 
 // checkCost checks the cost of the labels.
@@ -143,18 +152,6 @@ type function struct {
 	table  []int64 // row-major
 }
 
-// stepsPerCheck is the number of simple steps, a few nanoseconds each, between two checks of the context.
-const stepsPerCheck = 1 << 18
-
-// countSteps counts steps, and checks the context about every stepsPerCheck steps. If the context has ended, it panics
-// as [interrupt.Check] does.
-func (c *checker) countSteps(steps int) {
-	if c.steps += steps; c.steps >= stepsPerCheck {
-		c.steps = 0
-		interrupt.Check(c.ctx)
-	}
-}
-
 // newChecker returns the initial state, in which all labels remain.
 func newChecker(ctx context.Context, problem *wcsp.Problem) *checker {
 	created := &checker{ctx: ctx, problem: problem, remainingLabels: make([][]int, len(problem.Variables))}
@@ -171,4 +168,16 @@ func newChecker(ctx context.Context, problem *wcsp.Problem) *checker {
 		created.functions = append(created.functions, factor)
 	}
 	return created
+}
+
+// stepsPerCheck is the number of simple steps, a few nanoseconds each, between two checks of the context.
+const stepsPerCheck = 1 << 18
+
+// countSteps counts steps, and checks the context about every stepsPerCheck steps. If the context has ended, it panics
+// as [interrupt.Check] does.
+func (c *checker) countSteps(steps int) {
+	if c.steps += steps; c.steps >= stepsPerCheck {
+		c.steps = 0
+		interrupt.Check(c.ctx)
+	}
 }

@@ -24,6 +24,11 @@ import "sync"
 //
 // For immediates, the second letter is the encoding: 1 means that only the number 1 is allowed, which is not encoded; b
 // is eight bits, signed; u is eight bits, unsigned; d is 32 bits, signed; w is 32 bits, unsigned; q is 64 bits.
+//
+// For example, this row of VADDPS has the opcode 0F 58, a source in a register or memory, a source in VEX.vvvv, and a
+// result in ModRM.reg. It has 128 or 256 bits with VEX, and any length with EVEX, which also allows broadcast:
+//
+//	{"VADDPS", "mv vv rv", m0F | 0x58, to256, to512 | bcst, fullVector}
 type row struct {
 	name     string
 	args     string

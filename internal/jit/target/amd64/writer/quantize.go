@@ -12,10 +12,14 @@ import (
 // clampLimit is a quantized value that saturates with any zero point, and is far from the bounds of int32.
 const clampLimit = 1 << 20
 
-// Quantizer writes the conversion of int32 sums to quantized bytes. The sums are converted to float32, multiplied by
-// scales, rounded to nearest even, and added to the zero point with saturation. NaN becomes 0. A level is a rounded sum
-// that is not packed into a byte yet. The zero point has elements of 32 bits for signed bytes, and of 16 bits for
-// unsigned bytes.
+// Quantizer writes the conversion of int32 sums to quantized bytes:
+//
+//	level = roundToEven(float32(sum) * scale)
+//	byte  = saturate(level + zero point), or 0 for NaN
+//
+// Begin loads the constants. ToLevels computes the levels of a register of sums, Pack packs four registers of levels
+// into one of bytes, and Arrange sorts the bytes. The zero point has elements of 32 bits for signed bytes, and of 16
+// bits for unsigned bytes.
 type Quantizer struct {
 	*Writer
 	Signed bool // the bytes are signed
