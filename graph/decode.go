@@ -117,7 +117,7 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 		return field.unknownWord(target.Word, symbols)
 	}
 	if field.Len > 0 {
-		if err := field.setLength(dst); err != nil {
+		if err := setLength(field, dst); err != nil {
 			return err
 		}
 	}
@@ -279,16 +279,16 @@ func (p *IntOrInts) set(given any, symbols map[string]sym.Int) error {
 	return setValue(reflect.ValueOf(&p.One).Elem(), given, symbols)
 }
 
-// setLength gives a list of numbers the length Len: a single number stands for Len equal numbers. It fails for a list
-// of another length. A list of the default "none" may be empty.
-func (f Field) setLength(list reflect.Value) error {
+// setLength gives a list of numbers the length field.Len: a single number stands for field.Len equal numbers. It fails
+// for a list of another length. A list of the default "none" may be empty. It is no method of Field: see [Schema].
+func setLength(field Field, list reflect.Value) error {
 	if list.Len() == 1 {
-		for list.Len() < f.Len {
+		for list.Len() < field.Len {
 			list.Set(reflect.Append(list, list.Index(0)))
 		}
 	}
-	if list.Len() != f.Len && !(list.Len() == 0 && f.Default == "none") {
-		return fmt.Errorf("want %d numbers, got %d", f.Len, list.Len())
+	if list.Len() != field.Len && !(list.Len() == 0 && field.Default == "none") {
+		return fmt.Errorf("want %d numbers, got %d", field.Len, list.Len())
 	}
 	return nil
 }
