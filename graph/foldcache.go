@@ -24,7 +24,7 @@ type foldCache struct {
 	// ids identify the storages of constants. If a result was garbage-collected and is computed again, the
 	// new result gets the old id. Cached results that were computed from the old result are then still
 	// found.
-	ids        map[weak.Pointer[tensor.Storage]]int
+	ids        map[weakStorage]int
 	maxIDs     int                      // above this number of ids, the ids of garbage-collected storages are removed
 	lastID     int                      // the highest id that was assigned
 	callsByKey map[string][]*foldedCall // indexed by a text for op, operands and results: see key
@@ -38,8 +38,12 @@ type foldedCall struct {
 	attrs        any
 	usedRecently bool  // used since the last dropCalls
 	resultIDs    []int // ids of the results
-	results      []weak.Pointer[tensor.Storage]
+	results      []weakStorage
 }
+
+// weakStorage is a weak.Pointer to a storage. It is an interface because otherwise every package that uses Graph would
+// also compile the methods of weak.Pointer, which slows builds.
+type weakStorage interface{ Value() *tensor.Storage }
 
 // Fold returns the results of a node whose tensor operands are all constants. An equal node of the graph, of its clones
 // or of its segments may have been folded before. If the results of that node are still in use, Fold returns them.
@@ -134,7 +138,7 @@ func appendMeta(key []byte, meta tensor.Meta) []byte {
 
 // id returns the id of a storage. If the storage has none, id assigns a new id.
 func (f *foldCache) id(storage *tensor.Storage) int {
-	ref := weak.Make(storage)
+	ref := weakStorage(weak.Make(storage))
 	id := f.ids[ref]
 	if id == 0 {
 		f.lastID++
@@ -145,9 +149,9 @@ func (f *foldCache) id(storage *tensor.Storage) int {
 }
 
 // setID sets the id of a storage.
-func (f *foldCache) setID(ref weak.Pointer[tensor.Storage], id int) {
+func (f *foldCache) setID(ref weakStorage, id int) {
 	if f.ids == nil {
-		f.ids = map[weak.Pointer[tensor.Storage]]int{}
+		f.ids = map[weakStorage]int{}
 	}
 	if len(f.ids) > f.maxIDs { // remove the ids of garbage-collected storages
 		for ref := range f.ids {
@@ -206,7 +210,7 @@ func (f *foldCache) store(c *foldedCall, out []*tensor.Tensor) {
 		f.lastID++
 		c.resultIDs = append(c.resultIDs, f.lastID)
 	}
-	c.results = make([]weak.Pointer[tensor.Storage], len(out))
+	c.results = make([]weakStorage, len(out))
 	for i, t := range out {
 		c.results[i] = weak.Make(t.Storage())
 		f.setID(c.results[i], c.resultIDs[i])
@@ -235,5 +239,5 @@ func (f *foldCache) dropCalls() {
 
 // isCollected reports whether all results of the call are garbage-collected.
 func (c *foldedCall) isCollected() bool {
-	return !slices.ContainsFunc(c.results, func(p weak.Pointer[tensor.Storage]) bool { return p.Value() != nil })
+	return !slices.ContainsFunc(c.results, func(p weakStorage) bool { return p.Value() != nil })
 }

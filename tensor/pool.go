@@ -22,7 +22,9 @@ type Pool struct {
 
 // releasedArray is the memory of released storage.
 type releasedArray struct {
-	array weak.Pointer[byte]
+	// array is a weak.Pointer. It is an interface because otherwise every package that uses Tensor would also compile the
+	// methods of weak.Pointer, which slows builds.
+	array interface{ Value() *byte }
 	size  int
 }
 
