@@ -9,7 +9,7 @@ import (
 
 // A pin demands a layout of a value, for example channels last for the result of `conv`. The value that has the name
 // `conv` in the plan must then have this layout. The layout pass may let the node write another layout, and name a copy
-// of it `conv`; only copies may read the source of this copy ([Plan.checkOnlyCopiesRead]). [Run] lists the pins before
+// of it `conv`; only copies may read the source of this copy ([uses.checkOnlyCopiesRead]). [Run] lists the pins before
 // the first pass (pinsOf) and checks that the final plan meets them (checkedPlan).
 
 // pinned is a value with a pin that the plan must meet.
@@ -102,7 +102,7 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 		case !layoutsChosen || demanded.pin.Matches(v.Meta):
 			continue
 		}
-		if err := p.checkOnlyCopiesRead(uses, v, demanded.pin, demanded.name); err != nil {
+		if err := uses.checkOnlyCopiesRead(p.Graph, v, demanded.pin, demanded.name); err != nil {
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 		if valueOf[v.Name] != v {
 			continue
 		}
-		if err := p.checkOnlyCopiesRead(uses, v, p.pinOf(name), name); err != nil {
+		if err := uses.checkOnlyCopiesRead(p.Graph, v, p.pinOf(name), name); err != nil {
 			return err
 		}
 	}
@@ -129,13 +129,13 @@ func (p *Plan) pinOf(name string) graph.Pin {
 
 // checkOnlyCopiesRead returns an error if v, which does not meet the pin, has a reader other than a copy to the pinned
 // layout.
-func (p *Plan) checkOnlyCopiesRead(uses *uses, v *graph.Value, pin graph.Pin, name string) error {
+func (uses *uses) checkOnlyCopiesRead(g *graph.Graph, v *graph.Value, pin graph.Pin, name string) error {
 	for _, n := range uses.readers.At(v) {
 		switch {
 		case n.Op.RunDynamic != nil && v.Const != nil: // reads only the data
 		case n.Op.Identity && n.Pin == pin:
 		case n.Op.Identity && n.Why != "": // an intermediate copy
-			if err := p.checkOnlyCopiesRead(uses, n.Out[0], pin, name); err != nil {
+			if err := uses.checkOnlyCopiesRead(g, n.Out[0], pin, name); err != nil {
 				return err
 			}
 		default:
@@ -143,7 +143,7 @@ func (p *Plan) checkOnlyCopiesRead(uses *uses, v *graph.Value, pin graph.Pin, na
 				v.Meta)
 		}
 	}
-	for _, output := range p.Graph.Outputs {
+	for _, output := range g.Outputs {
 		if output.Value == v {
 			return pinError(name, pin, "output %q is %q as it is laid out without the pin, %v", output.Name, v.Name, v.Meta)
 		}

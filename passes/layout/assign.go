@@ -22,7 +22,7 @@ import (
 // omits forms that no node or output reads, so the assignment may cost less than the labels.
 func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
-	decoder, err := m.newDecoder(labels)
+	decoder, err := newDecoder(m, labels)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,10 @@ type decoder struct {
 }
 
 // newDecoder returns the initial state. If labels are infeasible, the error names the forbidden combination.
-func (m *Model) newDecoder(labels []int) (*decoder, error) {
+//
+// No method of Model has a parameter or result of type decoder. Otherwise every package that uses Model would also
+// compile the instances of ByValue for the decoder's fields, which slows builds.
+func newDecoder(m *Model, labels []int) (*decoder, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}

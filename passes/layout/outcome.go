@@ -62,7 +62,7 @@ type Recomputed struct {
 // forbidden combination. A decoder finds the forms that are read; copies make the missing forms.
 func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	defer interrupt.Catch(&err)
-	decoder, err := m.newDecoder(labels)
+	decoder, err := newDecoder(m, labels)
 	if err != nil {
 		return nil, err
 	}
