@@ -74,7 +74,7 @@ func NewFold[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), co
 	merge func(a, from []A)) *Fold {
 	acc := any((*A)(nil))
 	switch {
-	case hasPointers(reflect.TypeOf(acc).Elem()): // the garbage collector must see pointers
+	case pointsToPointers(acc): // the garbage collector must see pointers
 		return &Fold{acc: acc, err: fmt.Errorf("iter: accumulators of type %s contain pointers, which is not permitted",
 			typeName(acc))}
 	case row == nil || columns == nil || merge == nil:
@@ -209,6 +209,9 @@ func (f *Fold) withAccumulators(acc any, functionIsNil bool) *Fold {
 	copied.outDTypes, copied.finish, copied.resume = clipCap(f.outDTypes), clipCap(f.finish), clipCap(f.resume)
 	return &copied
 }
+
+// pointsToPointers is [hasPointers] for the type to which acc points.
+func pointsToPointers(acc any) bool { return hasPointers(reflect.TypeOf(acc).Elem()) }
 
 // hasPointers reports whether values of a type contain pointers for the garbage collector.
 func hasPointers(t reflect.Type) bool {
