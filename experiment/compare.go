@@ -255,9 +255,9 @@ func (c *Comparison) addRows(allContenders []*contender, bounds []*float64) {
 	}
 }
 
-// setBound sets the lower bound, which may be nil, and the gap.
+// setBound sets the lower bound and the gap if the bound is known, positive and finite.
 func (row *Measurement) setBound(bound *float64) {
-	if bound == nil || *bound <= 0 || math.IsInf(*bound, 0) {
+	if bound == nil || !(*bound > 0) || math.IsInf(*bound, 0) {
 		return
 	}
 	gap := row.CostNS / *bound - 1

@@ -244,8 +244,8 @@ func (inlining *inlining) addNode(n *Node) {
 }
 
 // setReplacement records that a value replaces old, a result of the replaced node n. If a node added for n computes the
-// replacement, the replacement takes the name of old, and a node with a single result takes the name of n. Names that
-// are taken are not used.
+// replacement, the replacement takes the name of old, and a node with a single result takes the name of n. If the
+// name of old is taken, both keep their names; if the name of n is taken, the node keeps its name.
 func (inlining *inlining) setReplacement(old, replacement *Value, n *Node) {
 	inlining.replacements[old] = replacement
 	if replacement.Node == nil || replacement.Node.PartOf != n || inlining.graph.nameIndex().isTaken(old.Name) {

@@ -177,8 +177,8 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 // values would exceed memory.
 const unboundedFactor = 64
 
-// unboundedSizes returns the sizes of a hint, except that the size of symbol i is multiplied by the returned factor.
-// The factor is 1 if no multiple fits.
+// unboundedSizes returns the sizes of a hint, except that the size of symbol i, at least 1, is multiplied by the
+// returned factor. If no multiple fits, the factor is 1 and the sizes must not be used.
 func unboundedSizes(p *program.Program, hint []int, i int) (sizes []int, factor int) {
 	sizes = slices.Clone(hint)
 	for factor = unboundedFactor; factor > 1; factor /= 2 {

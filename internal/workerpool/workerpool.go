@@ -166,7 +166,7 @@ func (policy StartPolicy) decideStart() bool {
 	if policy == StartIfUsedRecently {
 		return !startBackoff.takeSkip() && !coresContended()
 	}
-	return policy == StartAlways
+	return policy != StartNone
 }
 
 // recordEvent counts an event. It reports whether the owner must be woken.

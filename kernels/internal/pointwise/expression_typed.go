@@ -187,13 +187,14 @@ func parseExpression(call *graph.Call, attrs *expressionAttrs) (*expr.Formula, e
 	if n := len(call.In) + formula.Results(); n > expr.MaxOperands {
 		return nil, fmt.Errorf("has %d inputs and results, but at most %d are supported", n, expr.MaxOperands)
 	}
+	numberNames := formula.Attrs()
 	for _, name := range sorted.Keys(attrs.Numbers) {
 		switch {
 		case slices.Contains(names, name):
 			return nil, wrongAttr(name, "an input has this name")
-		case !slices.Contains(formula.Attrs(), name):
+		case !slices.Contains(numberNames, name):
 			return nil, wrongAttr(name, "the expression names no such number%s",
-				suggest.DidYouMean(suggest.Nearest(name, slices.Values(formula.Attrs()))))
+				suggest.DidYouMean(suggest.Nearest(name, slices.Values(numberNames))))
 		}
 	}
 	return formula, nil

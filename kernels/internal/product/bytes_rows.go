@@ -109,7 +109,7 @@ func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Point
 	}
 }
 
-// makeContiguous copies strided rows from src to scratch if the loop converts them later, otherwise to dst. It returns
+// makeContiguous copies rows from src to scratch if the loop converts them later, otherwise to dst. It returns
 // the address and the stride of the copied rows.
 func (r *byteRowCopier) makeContiguous(dst, src, scratch unsafe.Pointer, rows int) (copied unsafe.Pointer, stride int) {
 	copied, stride = dst, r.rowBytes()

@@ -125,7 +125,7 @@ func (s *Symbols) limitsFor(size sym.Int, digits int) (limits map[string]int, ok
 	return nil, false
 }
 
-// minLimit is the least upper bound of a symbol. Lower bounds would exclude realistic sizes.
+// minLimit is the smallest upper bound that is tried. Smaller bounds would exclude realistic sizes.
 const minLimit = 1 << 16
 
 // boundedInputs returns a function that looks up symbols for a parser. It finds the symbols of the model's inputs, in a
