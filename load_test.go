@@ -190,7 +190,7 @@ func TestLoadFSConfined(t *testing.T) {
 				assert.True(t, fs.ValidPath(o) && path.Dir(o) != ".", "%s with %q opens %q", name, location, o)
 			}
 			_, err = graphrun.Loader{}.Read(bytes.NewReader(data), name)
-			assert.ErrorContains(t, err, "was loaded without access to files")
+			assert.ErrorContains(t, err, "was loaded without a folder of files")
 		}
 	}
 	for _, name := range []string{"/nets/b.json", "../nets/b.json", "./nets/b.json", "", ".", "nets", "nets/none.json"} {

@@ -256,13 +256,13 @@ func (c *Comparison) addRows(allContenders []*contender, bounds []*float64) {
 }
 
 // setBound sets the lower bound and the gap if the bound is known, positive and finite.
-func (row *Measurement) setBound(bound *float64) {
+func (m *Measurement) setBound(bound *float64) {
 	if bound == nil || !(*bound > 0) || math.IsInf(*bound, 0) {
 		return
 	}
-	gap := row.CostNS / *bound - 1
+	gap := m.CostNS / *bound - 1
 	if math.Abs(gap) < 1e-12 { // rounding of sums can make a gap of 0 appear as a tiny gap
 		gap = 0
 	}
-	row.BoundNS, row.Gap = bound, &gap
+	m.BoundNS, m.Gap = bound, &gap
 }

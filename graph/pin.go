@@ -153,9 +153,10 @@ func (g *Graph) Pin(name string, p Pin) error {
 	switch {
 	case v != nil && v.Node != nil:
 		n = v.Node
-	case v == nil && n == nil && p.Impl == "" && p.Device == "" && g.pinOutput(name, p):
-		return nil
 	case v == nil && n == nil:
+		if output := g.output(name); output != nil {
+			return output.pin(p)
+		}
 		hint := ""
 		if similar := suggest.Nearest(name, slices.Values(sorted.Keys(index.values))); similar != "" {
 			hint = fmt.Sprintf("; did you mean %q?", similar)
@@ -168,27 +169,40 @@ func (g *Graph) Pin(name string, p Pin) error {
 	return v.pinOwn(p)
 }
 
-// pinOutput sets the pin of the output with the given name. It returns false if there is no such output, or if the pin
-// is invalid.
-func (g *Graph) pinOutput(name string, p Pin) bool {
+// output returns the output with the given name, or nil.
+func (g *Graph) output(name string) *Output {
 	for i := range g.Outputs {
 		if output := &g.Outputs[i]; output.Name == name {
-			output.Pin = p
-			return p.check() == nil
+			return output
 		}
 	}
-	return false
+	return nil
+}
+
+// pin replaces the pin of an output. It fails for demands that only nodes can meet.
+func (output *Output) pin(p Pin) error {
+	if err := p.checkLayoutOnly("it is the pin of an output"); err != nil {
+		return fmt.Errorf("output %q: %w", output.Name, err)
+	}
+	output.Pin = p
+	return nil
+}
+
+// checkLayoutOnly returns an error for a pin that is invalid, or that demands more than a layout. reason says why
+// only a layout can be demanded.
+func (p Pin) checkLayoutOnly(reason string) error {
+	switch {
+	case p.Impl != "":
+		return errors.New("only nodes have implementations, but " + reason)
+	case p.Device != "":
+		return errors.New("only nodes can be pinned to devices, but " + reason)
+	}
+	return p.check()
 }
 
 // pinOwn adds demands on the layout of an input or a constant. It fails for other demands, which only nodes can meet.
 func (v *Value) pinOwn(p Pin) error {
-	err := p.check()
-	if err == nil && p.Impl != "" {
-		err = fmt.Errorf("only nodes have implementations, but the pinned value is not the result of a node")
-	}
-	if err == nil && p.Device != "" {
-		err = fmt.Errorf("only nodes can be pinned to devices, but the pinned value is not the result of a node")
-	}
+	err := p.checkLayoutOnly("the pinned value is not the result of a node")
 	if err == nil && p.SetsLayout() {
 		_, err = p.OrderFor(v.Meta.Rank())
 	}

@@ -333,7 +333,7 @@ func checkStorageSize(meta tensor.Meta) error {
 // readConst reads a constant's file, which must be inside the graph's folder.
 func (l *loader) readConst(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor, error) {
 	if l.openConst == nil {
-		return nil, fmt.Errorf("file %q cannot be opened: the graph file was loaded without access to files", decl.file)
+		return nil, fmt.Errorf("file %q cannot be opened: the graph file was loaded without a folder of files", decl.file)
 	}
 	path, err := l.source.folder.Path(decl.file)
 	if err != nil {

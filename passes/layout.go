@@ -294,8 +294,8 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice,
 	}
 }
 
-// setWalkLayout is setResultLayout for a result that is not a view. If the layout of the walk has the original
-// addresses, the result gets the original strides, too.
+// setWalkLayout is setResultLayout for a result that is not a view. The result gets the original strides if the
+// layout of the walk has the original addresses, and if the choice demands exact strides or comes from other sizes.
 func (l *layouter) setWalkLayout(v *graph.Value, i int, choice *layout.Choice, original originalLayout) {
 	meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.ResultOrders, i)
 	keepsOriginal := (choice.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(original.meta)

@@ -129,13 +129,13 @@ func (p *Plan) pinOf(name string) graph.Pin {
 
 // checkOnlyCopiesRead returns an error if v, which does not meet the pin, has a reader other than a copy to the pinned
 // layout.
-func (uses *uses) checkOnlyCopiesRead(g *graph.Graph, v *graph.Value, pin graph.Pin, name string) error {
-	for _, n := range uses.readers.At(v) {
+func (u *uses) checkOnlyCopiesRead(g *graph.Graph, v *graph.Value, pin graph.Pin, name string) error {
+	for _, n := range u.readers.At(v) {
 		switch {
 		case n.Op.RunDynamic != nil && v.Const != nil: // reads only the data
 		case n.Op.Identity && n.Pin == pin:
 		case n.Op.Identity && n.Why != "": // an intermediate copy
-			if err := uses.checkOnlyCopiesRead(g, n.Out[0], pin, name); err != nil {
+			if err := u.checkOnlyCopiesRead(g, n.Out[0], pin, name); err != nil {
 				return err
 			}
 		default:

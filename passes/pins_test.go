@@ -93,6 +93,14 @@ func TestPinMistakes(t *testing.T) {
 		`only nodes have implementations, but the pinned value is not the result of a node`: func(g *graph.Graph) error {
 			return g.Pin("x", graph.Pin{Impl: "nhwc"})
 		},
+		`output "y": only nodes have implementations`: func(g *graph.Graph) error {
+			return g.Pin("y", graph.Pin{Impl: "nhwc"})
+		},
+		`output "y": a pin cannot demand both a memory format and an order`: func(g *graph.Graph) error {
+			err := g.Pin("y", graph.Pin{Format: tensor.Contiguous, Order: order(t, "3,2,1,0")})
+			assert.Zero(t, g.Outputs[0].Pin)
+			return err
+		},
 		`it is pinned to implementation "depthwise_nhwc", which does not support these operands: use `: func(g *graph.Graph) error {
 			require.NoError(t, g.Pin("conv", graph.Pin{Impl: "depthwise_nhwc"}))
 			_, err := passes.Run(g, passes.Options{})

@@ -36,7 +36,7 @@ func (f Folder) Path(name string) (string, error) {
 	local := filepath.FromSlash(name)
 	switch {
 	case f.dir == "":
-		return "", fmt.Errorf("file %q cannot be opened: %s was loaded without access to files", name, f.owner)
+		return "", fmt.Errorf("file %q cannot be opened: %s was loaded without a folder of files", name, f.owner)
 	case !filepath.IsLocal(local):
 		return "", outside
 	case f.fsys != nil:

@@ -124,7 +124,7 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 	}
 }
 
-// After workers that were started found no job, Try starts none for a while.
+// After started workers found no job, calls with StartIfUsedRecently start none for a while.
 func TestTries(t *testing.T) {
 	nobody(t)
 	poolLock.Lock()
@@ -165,7 +165,7 @@ func TestExpect(t *testing.T) {
 	nobody(t)
 	Expect(1, StartNone)
 	if n := count(); n != 0 {
-		t.Errorf("%d workers were started by Little", n)
+		t.Errorf("%d workers were started with StartNone", n)
 	}
 	came := 0
 	for range 100 { // one of them may have left before the call
@@ -195,7 +195,7 @@ func TestExpect(t *testing.T) {
 	nobody(t)
 }
 
-// Ready counts as a Try call: the next start is not put off for ever.
+// Ready counts as a call with StartIfUsedRecently, so that it is not false forever.
 func TestReady(t *testing.T) {
 	nobody(t)
 	set := func(n int) {
@@ -212,12 +212,12 @@ func TestReady(t *testing.T) {
 		}
 	}
 	if Ready(StartNone) || !Ready(StartAlways) {
-		t.Error("no worker is awake: Little starts none, Much does")
+		t.Error("no worker is awake: want false with StartNone and true with StartAlways")
 	}
 	idleWorkers.Add(1)
 	defer idleWorkers.Add(-1)
 	if !Ready(StartNone) {
-		t.Error("an awake worker joins a Little call")
+		t.Error("a worker is awake: want true with StartNone")
 	}
 }
 

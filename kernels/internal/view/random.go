@@ -16,9 +16,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rand, Randn, RandLike and RandnLike create random numbers. In all ops of this file, element i of a result, in
-// row-major order, is a function of [philox](i, seed). Each node has its own seed, while PyTorch's ops share a
-// generator.
+// Rand, Randn, RandLike and RandnLike create random numbers. In all ops of this file, the random words of
+// element i of a result, in row-major order, are [philox](i, seed). Each node has its own seed, while PyTorch's ops
+// share a generator.
 var (
 	Rand     = randOp("rand", "Creates random numbers, uniformly distributed in [0, 1).", uniformDraw)
 	Randn    = randOp("randn", "Creates random numbers, normally distributed with mean 0 and variance 1.", normalDraw)
