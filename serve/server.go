@@ -38,6 +38,8 @@ type Server struct {
 	models   atomic.Pointer[map[string][]*model] // by name, sorted by version
 	draining atomic.Bool                         // whether Drain was called
 	active   sync.WaitGroup                      // accepted requests for inference that are not yet answered
+	// acceptLock orders accept and Drain: active.Add must not run at the same time as active.Wait.
+	acceptLock sync.Mutex
 
 	reloading sync.Mutex // held by Reload; protects changedFiles
 	// changedFiles has an entry, by MODEL/VERSION, for each model that the last call of Reload found new or changed and
@@ -166,7 +168,9 @@ func versionOf(list []*model, version string) *model {
 
 // Drain rejects new requests with status 503, and waits until all accepted ones are answered or the context ends.
 func (s *Server) Drain(ctx context.Context) error {
+	s.acceptLock.Lock()
 	s.draining.Store(true)
+	s.acceptLock.Unlock()
 	ended := make(chan struct{})
 	go func() { s.active.Wait(); close(ended) }()
 	select {
@@ -175,6 +179,17 @@ func (s *Server) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// accept adds a request to s.active. It returns false after a call of Drain.
+func (s *Server) accept() bool {
+	s.acceptLock.Lock()
+	defer s.acceptLock.Unlock()
+	if s.draining.Load() {
+		return false
+	}
+	s.active.Add(1)
+	return true
 }
 
 // ServeHTTP answers a request.
@@ -330,11 +345,10 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 	if err := checkMethod(r, http.MethodPost); err != nil {
 		return err
 	}
-	s.active.Add(1)
-	defer s.active.Done()
-	if s.draining.Load() {
+	if !s.accept() {
 		return statusErrorf(http.StatusServiceUnavailable, "the server is shutting down")
 	}
+	defer s.active.Done()
 	start := time.Now()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.options.Timeout, timeoutError(s.options.Timeout))
 	defer cancel()
