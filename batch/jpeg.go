@@ -46,8 +46,8 @@ type upsampler struct {
 	sums             []int32 // the row that setRow computes, before the interpolation in x
 }
 
-// newUpsampler returns the upsampler of an image. As in libjpeg-turbo, only halved dimensions are interpolated, except
-// a width of fewer than three samples.
+// newUpsampler returns the upsampler of an image. As in libjpeg-turbo, a dimension is interpolated only if it is
+// halved. With fewer than three samples in x, 4:2:2 is repeated in x, and 4:2:0 in both dimensions.
 func newUpsampler(source *image.YCbCr) *upsampler {
 	u := &upsampler{stride: source.CStride, xFactor: 1, yFactor: 1}
 	switch source.SubsampleRatio {
@@ -70,8 +70,8 @@ func newUpsampler(source *image.YCbCr) *upsampler {
 	return u
 }
 
-// setRow stores the chroma of row y of the image, read from the given plane, in out. out may have one element more than
-// the image is wide.
+// setRow stores the chroma of row y of the image, read from the given plane, in out. out has one element more than the
+// image is wide.
 func (u *upsampler) setRow(out, plane []uint8, y int) {
 	nearIndex := y / u.yFactor
 	nearRow := plane[nearIndex*u.stride:][:u.width]
@@ -81,7 +81,7 @@ func (u *upsampler) setRow(out, plane []uint8, y int) {
 		}
 		return
 	}
-	odd := y % u.yFactor // 1 if the second chroma row is below the nearest row, 0 if it is above
+	odd := y % u.yFactor // 1 if the far row is below the near row, 0 if it is above
 	if u.smoothY {
 		farIndex := min(max(nearIndex-1+2*odd, 0), u.height-1)
 		farRow := plane[farIndex*u.stride:][:u.width]
@@ -97,15 +97,14 @@ func (u *upsampler) setRow(out, plane []uint8, y int) {
 }
 
 // interpolateX stores u.sums in out, interpolated in x if u.smoothX is set. If u.smoothY is set, u.sums has 4 times the
-// values of the row, so that the divisor is 4 or 16. As in libjpeg-turbo, consecutive divisions round differently (+8
-// and +7, +1 and +2; +1 and +2 in even and odd rows), so that the mean does not change.
+// values of the row, so that the divisor is 4 or 16. As in libjpeg-turbo, two rounding terms alternate between pixels,
+// or without smoothX between rows, so that the mean does not change.
 func (u *upsampler) interpolateX(out []uint8, odd int32) {
 	last := u.width - 1
 	for i, sum := range u.sums {
 		switch {
 		case !u.smoothX:
 			out[i] = uint8((sum + 1 + odd) >> 2)
-			continue
 		case u.smoothY:
 			out[2*i] = uint8((3*sum + u.sums[max(i-1, 0)] + 8) >> 4)
 			out[2*i+1] = uint8((3*sum + u.sums[min(i+1, last)] + 7) >> 4)

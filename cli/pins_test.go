@@ -119,7 +119,7 @@ func TestPinRefusals(t *testing.T) {
 		block + " --exact --pin conv1=impl:winograd4": `(fused_conv2d): "conv1" is pinned to implementation "winograd4", ` +
 			`which is inexact`,
 		block + " --pin b1=channels_last":                           `"b1": required rank 4 tensor to use channels_last format`,
-		block + " --pin image=impl:nhwc":                            `"image": only nodes have implementations, but the pinned value is not the result of a node`,
+		block + " --pin image=impl:nhwc":                            `"image": a value that no node computes can be pinned only to a layout: only nodes have implementations`,
 		block + " --pin image=contiguous --pin image=channels_last": "--pin gives image twice: contiguous and channels_last",
 		block + " --pin conv1=impl:nhwc --pin conv1=impl:nchw":      "--pin gives conv1 twice: impl:nhwc and impl:nchw",
 

@@ -18,10 +18,12 @@ import (
 )
 
 // identity identifies the plan of a program, and the layout problem that the plan solves, among programs of one graph.
+// The problem consists of the graph, its sizes, its pins (layouts that the user demands), the passes and options, and
+// the prices of the profile.
 type identity struct {
 	program       *program.Program
 	planDigest    string // digest of the steps; empty if the time of a run depends on more than the plan
-	problemDigest string // digest of the layout problem without the graph; empty if there is no problem of the whole graph
+	problemDigest string // digest of the problem without the graph; empty if planned in segments or with KeepGoing
 	cachedDigest  string // digest of the graph; empty until graphDigest computes it
 }
 
@@ -77,7 +79,7 @@ func hashStep(digest hash.Hash, step exec.Step) {
 	}
 	if step.Loop == nil {
 		fmt.Fprintf(digest, " order %v", node.Walk.LoopOrder) // layouts of results are hashed below
-	} else { // the order of coalesced dimensions, and of dimensions of size 1, does not matter
+	} else { // orders that differ only in coalesced dimensions, or those of size 1, run alike
 		fmt.Fprintf(digest, " loop %v", step.Loop.WalkShape())
 		for i := range step.Loop.Len() {
 			fmt.Fprintf(digest, " %v", step.Loop.WalkStrides(i))

@@ -18,8 +18,8 @@ const (
 )
 
 // session measures contenders in rounds. In each round, every contender has one turn: several runs in succession. The
-// first round only warms up. Options.Until is the greatest half-width of the confidence intervals, as a fraction of the
-// median, at which the measurement ends.
+// first round only warms up. With Options.Until, the measurement ends when the half-width of each contender's
+// confidence interval is at most this fraction of its median.
 type session struct {
 	Options
 	contenders           []*contender // the contenders to measure
@@ -94,8 +94,8 @@ func (s *session) isComplete() bool {
 	return len(s.wideIntervals()) == 0
 }
 
-// wideIntervals returns the names of the contenders whose confidence interval is unknown or extends by more than Until
-// to one side. It returns none if Until is 0.
+// wideIntervals returns the names of the contenders whose confidence interval is unknown or has a half-width of more
+// than Until. It returns none if Until is 0.
 func (s *session) wideIntervals() []string {
 	var names []string
 	for _, contender := range s.contenders {

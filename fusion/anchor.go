@@ -131,16 +131,19 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	if host := fused.hostResult(); len(call.Out) > 1 {
 		whole.Phases = withReorderedAddresses(whole.Phases, host, len(call.Out))
 	}
-	whole.Code = func() (list []expr.Listing) {
-		if kernel.Code != nil {
-			list = kernel.Code()
-		}
-		if epilogue.inRegisters {
-			return list
-		}
-		return append(list, epilogue.loop.Listing("epilogue"))
-	}
+	whole.Code = func() []expr.Listing { return epilogue.listings(kernel) }
 	return &whole, nil
+}
+
+// listings lists the code of the anchor's kernel and, unless the kernel contains it, of the epilogue.
+func (e *Epilogue) listings(kernel *graph.Kernel) (list []expr.Listing) {
+	if kernel.Code != nil {
+		list = kernel.Code()
+	}
+	if e.inRegisters {
+		return list
+	}
+	return append(list, e.loop.Listing("epilogue"))
 }
 
 // phase returns a phase that applies the epilogue to all elements of the anchor's result.

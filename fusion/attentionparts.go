@@ -43,7 +43,6 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	if err := checkProductOperands(append(slices.Clone(builder.node.In), scoresArg, last.In[0])); err != nil {
 		return err
 	}
-	scores := first.Out[0].Meta.Shape
 	// The products broadcast query and key to the batch of the scores, and value to the batch of the result.
 	for i, v := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
 		viewShape, ok := productView(builder.node.In[i].Meta().Shape, v.Meta.Shape, batch)
@@ -51,6 +50,21 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 			return err
 		}
 	}
+	if err := builder.addAttentionParts(fuser, parts, batch, isReadOutside); err != nil {
+		return err
+	}
+	result := last.Out[0].Meta.Shape
+	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(batch, result[len(result)-2:]))
+	builder.fusion.Mask = make([]bool, len(batch)+2) // batch, rows, columns of the scores
+	builder.fusion.Mask[len(batch)+1] = true
+	return nil
+}
+
+// addAttentionParts adds the two products and the nodes between them as parts. It returns an error if a node cannot be
+// between them, or if none of these nodes folds rows.
+func (builder *nodeBuilder) addAttentionParts(fuser *Fuser, parts []*graph.Node, batch []int,
+	isReadOutside func(*graph.Value) bool) error {
+	scores := parts[0].Out[0].Meta.Shape
 	batchAndRows := append(slices.Clone(batch), scores[len(scores)-2])
 	hasFold := false
 	for i, part := range parts {
@@ -73,10 +87,6 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	if builder.fusion.Parts[len(parts)-1].In[0].Part < 0 || !hasFold {
 		return errors.New("no node between the products folds rows")
 	}
-	result := last.Out[0].Meta.Shape
-	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(batch, result[len(result)-2:]))
-	builder.fusion.Mask = make([]bool, len(batch)+2) // batch, rows, columns of the scores
-	builder.fusion.Mask[len(batch)+1] = true
 	return nil
 }
 
@@ -145,7 +155,7 @@ func (builder *nodeBuilder) addProduct(i int, part *graph.Node, isReadOutside fu
 	if i > 0 {
 		operands[0] = FusedArg{Part: -1, Index: -1} // absent, unless a part computes the weights
 		if producer, isInner := builder.producers[part.In[0].Value]; isInner {
-			operands[0] = FusedArg{Part: producer[0], Index: producer[1]}
+			operands[0] = producer
 		}
 		operands[1].Index = 2 // value
 	}

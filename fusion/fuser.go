@@ -59,7 +59,11 @@ func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Nod
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser made by NewFuser, and a keep function")
 	}
-	g, fused, nodes := f.graph, make([]*graph.Node, len(groups)), make([][]*graph.Node, len(groups))
+	if len(groups) == 0 {
+		return nil, nil
+	}
+	g := f.graph
+	replaced, fused := make([][]*graph.Node, len(groups)), make([]*graph.Node, len(groups))
 	for i, group := range groups {
 		if err := g.ContextErr(); err != nil {
 			return nil, err
@@ -71,12 +75,9 @@ func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Nod
 			}
 			return nil, err
 		}
-		fused[i], nodes[i] = node, group.Nodes
+		replaced[i], fused[i] = group.Nodes, node
 	}
-	if len(groups) == 0 {
-		return nil, nil
-	}
-	if err := g.Merge(nodes, fused); err != nil {
+	if err := g.Merge(replaced, fused); err != nil {
 		return nil, err
 	}
 	return fused, nil
@@ -95,7 +96,7 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	}
 	builder := &nodeBuilder{
 		fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(group.Mask), Split: group.Split},
-		node:   &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
+		node:   &graph.Node{Op: Fused}, producers: make(map[*graph.Value]FusedArg, len(parts)),
 		operandIndex: map[operandKey]int{}}
 	if err := builder.addParts(f, group, keep); err != nil {
 		return nil, err
@@ -119,8 +120,8 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node
-	producers    map[*graph.Value][2]int // for a value that a part computes: index of the part, index of its output
-	operandIndex map[operandKey]int      // for an operand of parts: its index in node.In
+	producers    map[*graph.Value]FusedArg // for a value that a part computes: the part and its output
+	operandIndex map[operandKey]int        // for an operand of parts: its index in node.In
 }
 
 // operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. The same
@@ -183,7 +184,7 @@ func (builder *nodeBuilder) addPart(i int, member *graph.Node, isChannelVector f
 		case isInner && isChannelVector(k):
 			return fmt.Errorf("operand %d of %q is a vector along dimension 1 that another part computes", k, member.Name)
 		case isInner:
-			part.In = append(part.In, FusedArg{Part: producer[0], Index: producer[1]})
+			part.In = append(part.In, producer)
 		default:
 			key := operandKey{arg.Value, isChannelVector(k)}
 			index, known := builder.operandIndex[key]
@@ -205,7 +206,7 @@ func (builder *nodeBuilder) addPart(i int, member *graph.Node, isChannelVector f
 // fused node.
 func (builder *nodeBuilder) recordOutputs(i int, member *graph.Node, keep func(*graph.Value) bool) {
 	for k, v := range member.Out {
-		builder.producers[v] = [2]int{i, k}
+		builder.producers[v] = FusedArg{Part: i, Index: k}
 		if keep(v) {
 			builder.fusion.Results = append(builder.fusion.Results, [2]int{i, k})
 			builder.node.Out = append(builder.node.Out, v)
@@ -237,11 +238,12 @@ func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 	outputs := make([][]expr.Output, len(parts)) // by part and output
 	whole := fusedExpression{Builder: expr.NewBuilder(dtypes...), shift: shift, outputs: outputs}
 	for i, member := range parts {
+		isLast := i == len(parts)-1
 		switch isAttention := builder.fusion.ViewShapes != nil; {
 		case i == 0 && anchor > 0:
 			outputs[i] = []expr.Output{whole.Real(whole.Load(0))} // the anchor's result
 			continue
-		case isAttention && (i == len(parts)-1 || reshapesBatch(member)):
+		case isAttention && (isLast || reshapesBatch(member)):
 			// Views and the last product of an attention are not part of the expression: they pass their first operand on.
 			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
 			continue

@@ -243,10 +243,7 @@ func (p Param) attrName() string {
 // numberOperand returns the index of the operand that an attribute with the given name sets. It returns -1 if there is
 // no such operand, or if the op's schema has an attribute of that name.
 func (op *Op) numberOperand(name string) int {
-	if op.Schema == nil { // an op that Define did not make
-		return -1
-	}
-	if op.Schema.has(name) {
+	if op.Schema == nil || op.Schema.has(name) { // without a schema, Define did not make the op
 		return -1
 	}
 	return slices.IndexFunc(op.Params, func(p Param) bool {

@@ -197,6 +197,16 @@ type sliceWrite struct {
 	first, end []int
 }
 
+// overlaps reports whether two writes have elements in common: their ranges intersect in every dimension.
+func (w sliceWrite) overlaps(other sliceWrite) bool {
+	for dim := range w.first {
+		if w.end[dim] <= other.first[dim] || other.end[dim] <= w.first[dim] {
+			return false
+		}
+	}
+	return true
+}
+
 // addWrite records that n writes the slice of the owner's memory with the given layout. It reports overlaps with
 // earlier writes.
 func (m concatMemory) addWrite(n *Node, owner *Value, slice tensor.Meta) {
@@ -204,14 +214,11 @@ func (m concatMemory) addWrite(n *Node, owner *Value, slice tensor.Meta) {
 	if !ok || slice.Numel() == 0 {
 		return
 	}
-	for _, earlier := range m.writes[owner] { // two slices are disjoint if their ranges are disjoint in some dimension
-		isDisjoint := false
-		for dim := range first {
-			isDisjoint = isDisjoint || end[dim] <= earlier.first[dim] || earlier.end[dim] <= first[dim]
-		}
-		if !isDisjoint {
+	write := sliceWrite{writer: n, first: first, end: end}
+	for _, earlier := range m.writes[owner] {
+		if write.overlaps(earlier) {
 			m.fail(n, "it writes elements of %q that %s also writes", owner.Name, earlier.writer.Name)
 		}
 	}
-	m.writes[owner] = append(m.writes[owner], sliceWrite{writer: n, first: first, end: end})
+	m.writes[owner] = append(m.writes[owner], write)
 }

@@ -108,6 +108,11 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 	if err := setValue(dst, given, symbols); err != nil {
 		return err
 	}
+	return completeField(field, dst, symbols)
+}
+
+// completeField checks the value in dst against the limits of the field, and gives a list the length field.Len.
+func completeField(field Field, dst reflect.Value, symbols map[string]sym.Int) error {
 	if tooLarge, found := findTooLarge(dst); found && !field.AnyInt {
 		return fmt.Errorf("%d is out of range: integers from -2^47 to 2^47 are accepted", tooLarge)
 	}

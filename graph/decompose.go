@@ -85,14 +85,8 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 // result i becomes the result of the part that computes results[i]. If err is not nil, or if the results do not fit, it
 // drops the parts and returns the error.
 func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
-	g, n := p.graph, p.whole
-	if err == nil && len(results) != len(n.Out) {
-		err = fmt.Errorf("its parts return %d results, want %d", len(results), len(n.Out))
-	}
-	for i := 0; err == nil && i < len(results); i++ {
-		if err = p.checkResult(i, results[i]); err == nil && slices.Contains(results[:i], results[i]) {
-			err = fmt.Errorf("its parts return one value as two results (the second is %d)", i)
-		}
+	if err == nil {
+		err = p.checkResults(results)
 	}
 	if err != nil {
 		p.drop()
@@ -103,10 +97,26 @@ func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
 			return nil, err
 		}
 	}
-	g.nameIndex().dropNodeName(n)
-	last := results[len(results)-1].Node
-	g.nameIndex().renameNode(last, n.Name)
+	names, last := p.graph.nameIndex(), results[len(results)-1].Node
+	names.dropNodeName(p.whole)
+	names.renameNode(last, p.whole.Name)
 	return p.nodes, nil
+}
+
+// checkResults returns an error if the results of the parts cannot replace the results of the whole.
+func (p *Parts) checkResults(results []*Value) error {
+	if len(results) != len(p.whole.Out) {
+		return fmt.Errorf("its parts return %d results, want %d", len(results), len(p.whole.Out))
+	}
+	for i, v := range results {
+		if err := p.checkResult(i, v); err != nil {
+			return err
+		}
+		if slices.Contains(results[:i], v) {
+			return fmt.Errorf("its parts return one value as two results (the second is %d)", i)
+		}
+	}
+	return nil
 }
 
 // checkResult returns an error if v cannot replace result i of the whole. v is result i of the parts.
@@ -176,12 +186,12 @@ func (g *Graph) Rewrite(n *Node, context RewriteContext) (Rewrite, []*Node, erro
 	}
 	parts := &Parts{graph: g, whole: n}
 	rewrite, err := n.Op.Rewrite(parts, n.Call(), context)
-	if err == nil && rewrite.Results == nil {
-		if len(parts.nodes) > 0 {
-			err = errors.New("the Rewrite function adds parts but returns no results")
-		} else {
-			return rewrite, nil, nil
-		}
+	switch hasResults := rewrite.Results != nil; {
+	case err != nil || hasResults:
+	case len(parts.nodes) == 0:
+		return rewrite, nil, nil
+	default:
+		err = errors.New("the Rewrite function adds parts but returns no results")
 	}
 	if err == nil && context.Pinned {
 		if bypassed := parts.bypassedPin(); bypassed != nil {
@@ -222,20 +232,7 @@ type Rewrite struct {
 // bypassedPin returns a pinned node on which the whole depends but the parts do not; nil if there is no
 // such node.
 func (p *Parts) bypassedPin() *Node {
-	// First mark the values that the parts read. The search from the whole back to the inputs stops at them. A part may
-	// read a result of an earlier rewrite, such as a conversion (RewriteContext.ComputedFrom). The operand of that
-	// conversion is marked too, because the whole reads the operand directly.
-	visited := map[*Value]bool{}
-	for _, part := range p.nodes {
-		for _, arg := range part.In {
-			for v := arg.Value; v != nil && !visited[v]; {
-				visited[v] = true
-				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 {
-					v = n.In[0].Value
-				}
-			}
-		}
-	}
+	visited := p.readValues() // the search from the whole back to the inputs stops at them
 	for stack := []*Node{p.whole}; len(stack) > 0; {
 		n := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
@@ -250,4 +247,22 @@ func (p *Parts) bypassedPin() *Node {
 		}
 	}
 	return nil
+}
+
+// readValues returns the values that the parts read. A part may read a result of an earlier rewrite, such as a
+// conversion (RewriteContext.ComputedFrom). The operand of that conversion is included, because the whole reads the
+// operand directly.
+func (p *Parts) readValues() map[*Value]bool {
+	values := map[*Value]bool{}
+	for _, part := range p.nodes {
+		for _, arg := range part.In {
+			for v := arg.Value; v != nil && !values[v]; {
+				values[v] = true
+				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 {
+					v = n.In[0].Value
+				}
+			}
+		}
+	}
+	return values
 }

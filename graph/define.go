@@ -31,7 +31,7 @@ func Define(op Op) (*Op, error) {
 	}
 	op.completeImpls()
 	op.Infer = rejectOverflow(op.Infer)
-	op.defined = &op
+	op.original = &op
 	op.derived = &derivedValues{values: map[any]func() any{}}
 	return &op, nil
 }
@@ -237,7 +237,7 @@ func (g *Graph) findOp(name string) (*Op, error) {
 		return nil, errors.New("the graph has no catalogue of ops: give New a Lookup")
 	}
 	op := g.lookup(name)
-	if op != nil && op.defined != op {
+	if op != nil && op.original != op {
 		return nil, fmt.Errorf("op %q was not made by graph.Define", op.Name)
 	}
 	return op, nil
@@ -247,10 +247,10 @@ func (g *Graph) findOp(name string) (*Op, error) {
 // this op. It calls compute once for each key and returns the result. key must be comparable, and of a type that only
 // the caller uses. Derived returns nil for an op that Define did not make.
 func (op *Op) Derived(key any, compute func() any) any {
-	if op == nil || op.defined == nil {
+	if op == nil || op.original == nil {
 		return nil
 	}
-	return op.defined.derived.get(key, compute)
+	return op.original.derived.get(key, compute)
 }
 
 // derivedValues is the cache of [Op.Derived]. It is not a sync.Map: the generic map inside sync.Map would be compiled

@@ -217,10 +217,10 @@ func (f *foldCache) store(c *foldedCall, out []*tensor.Tensor) {
 	}
 }
 
-// dropCalls removes calls whose results are garbage-collected. Without it, calls would accumulate if an attribute is
-// computed in the graph and differs in every run. dropCalls keeps the calls that were used since the last dropCalls,
-// with the ids of their results. If such a call is computed again, results that were computed from its old results are
-// then still found.
+// dropCalls removes calls whose results are garbage-collected. Without it, calls would accumulate if an attribute is a
+// value that the graph computes ([ValueRef]), different in every run. dropCalls keeps the calls that were used since
+// the last dropCalls, with the ids of their results. If such a call is computed again, results that were computed from
+// its old results are then still found.
 func (f *foldCache) dropCalls() {
 	const minNewCalls = 256 // minimum number of new calls before the next dropCalls
 	f.callCount = 0

@@ -51,7 +51,7 @@ type GatherOperand struct {
 // GatherIndex describes a lookup: where the index is, and how it is used. A negative index counts from the end.
 type GatherIndex struct {
 	Operand int  // number of the operand with the indices, in Gather.Operands
-	Offset  int  // distance in bytes of the index from the address that the strides of the operand give
+	Offset  int  // bytes to add to the address that the operand's Offset and Strides give, to reach the index
 	Int64   bool // the index is int64, else int32
 	Size    int  // exclusive upper bound of indices
 	Step    int  // bytes of the table per index
@@ -73,8 +73,8 @@ type Contraction struct {
 	Add         ContractionOperand // used if HasAdd is set
 	HasAdd      bool
 	Alpha, Beta float64
-	// Before is the number of elements from the start of the first window, in the padding, to A's first element. It is
-	// subtracted from the offset that the strides of A give.
+	// The first window starts in the padding, Before elements ahead of A's first element. The offset in A is the sum of
+	// loop index*stride, minus Before.
 	Before int
 	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. An output of the
 	// expression overwrites Out.
@@ -149,7 +149,7 @@ func elementsOf(code *expr.Code, call *Call) []Form {
 		form.Operands = append(form.Operands, FormOperand{Index: i, Meta: meta})
 	}
 	var dtypes []tensor.DType
-	loadIndex := make([]int, len(code.In)) // of each operand: its index among the operands that are loaded
+	loadIndex := make([]int, len(code.In)) // loadIndex[i] is the index of operand i among the loaded operands
 	for i, arg := range call.In {
 		switch {
 		case arg.Kind == Null:

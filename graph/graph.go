@@ -24,8 +24,8 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
-	// Labels maps the name of an input or output to its labels (ONNX-ML): its numbers are indices of these strings, or
-	// its rows have the values of maps with these keys. Inference and execution do not read Labels.
+	// Labels maps the name of an input or output to its labels (ONNX-ML). The elements of the value are indices of
+	// labels, or each row has the values of a map whose keys are the labels. Inference and execution do not read Labels.
 	Labels map[string]Labels
 
 	lookup Lookup // the catalogue of ops
@@ -320,7 +320,7 @@ func (v *Value) Number() int { return int(v.number) }
 // isPlaceholder reports whether the value is a placeholder: see [Value.Number].
 func (v *Value) isPlaceholder() bool { return v.number < 0 }
 
-// Call returns the node's call for its op, with the metas of its outputs.
+// Call returns the call of the node: its operands, attributes, implementation, and the metas of its outputs.
 func (n *Node) Call() *Call {
 	callAndOut := &struct { // most nodes have one output: a single allocation
 		Call

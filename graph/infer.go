@@ -79,14 +79,14 @@ type inference struct {
 }
 
 // inferRecovered calls infer and converts a panic of the op to an error, because the op may be the user's
-// code.
+// code. Each step of an inference calls the next: inferRecovered, infer, inferReusing, inferByOp.
 func (n *Node) inferRecovered(state *inference) (err error) {
 	defer n.recoverPanic(&err)
 	return n.infer(state)
 }
 
-// recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes, it panics again:
-// package sym ends inference on a path of branches by a panic, which it recovers itself.
+// recoverPanic is deferred and converts a panic of the op to an error. For a graph with unknown sizes it panics again:
+// package sym abandons a path of branches with a panic, and recovers that panic itself.
 func (n *Node) recoverPanic(err *error) {
 	panicked := recover()
 	if panicked == nil {
@@ -102,27 +102,21 @@ func (n *Node) recoverPanic(err *error) {
 	*err = fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
 }
 
-// infer infers the types of the node's outputs.
+// infer infers the types of the node's outputs and, if the graph has unknown sizes, records the new guards.
 func (n *Node) infer(state *inference) error {
 	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return errors.New("the node was not made by a graph")
 	}
 	g := n.Out[0].graph
 	if g.symbolicState != nil {
-		return n.inferSymbolic(g, state)
+		defer g.symbolicState.recordGuards(Guard{Node: n})
 	}
 	return n.inferReusing(g, state)
 }
 
-// inferSymbolic is infer for a node of a graph g with unknown sizes.
-func (n *Node) inferSymbolic(g *Graph, state *inference) error {
-	defer g.symbolicState.recordGuards(Guard{Node: n})
-	return n.inferReusing(g, state)
-}
-
-// inferReusing is infer for a node of graph g. It reuses the results of the last node for a similar node. In a graph of
-// a million similar nodes, memory latency dominates. The function is short, so that the processor overlaps the memory
-// accesses of several nodes.
+// inferReusing infers a node of graph g. If the node is like the last one, it reuses the results of that node. In a
+// graph of a million similar nodes, memory latency dominates. The function is kept short so that the processor overlaps
+// the cache misses of several nodes.
 func (n *Node) inferReusing(g *Graph, state *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
@@ -150,8 +144,8 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 	return n.inferByOp(g, state)
 }
 
-// InfersLike reports whether n is a pointwise node with the same op, attributes, numbers and operand types as last.
-// Inference of both nodes then has the same results. last must be inferred.
+// InfersLike reports whether n is a pointwise node with the same op, attributes, number operands and operand types as
+// last. Inference of both nodes then has the same results. last must be inferred.
 func (n *Node) InfersLike(last *Node) bool {
 	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs {
 		return false

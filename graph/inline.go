@@ -12,7 +12,7 @@ import (
 // node runs ([Op.TakenBranch]), the nodes of that graph replace it. If sizes determine how many times a node runs a
 // graph ([Op.Repeats]), the nodes of all iterations replace it. For example, if sizes make the condition true:
 //
-//	y = if(condition, then, else)     then: t = relu(x), s = add(t, x)
+//	y = if(condition, then, else)     then: t = relu(x), s = add(t, x), output s
 //
 // becomes
 //
@@ -245,7 +245,8 @@ func (inlining *inlining) addNode(n *Node) {
 
 // setReplacement records that a value replaces old, a result of the replaced node n. If a node added for n computes the
 // replacement, the replacement takes the name of old, and a node with a single result takes the name of n. If the
-// name of old is taken, both keep their names; if the name of n is taken, the node keeps its name.
+// name of old is taken, the replacement and its node keep their names. If only the name of n is taken, only the node
+// keeps its name.
 func (inlining *inlining) setReplacement(old, replacement *Value, n *Node) {
 	inlining.replacements[old] = replacement
 	if replacement.Node == nil || replacement.Node.PartOf != n || inlining.graph.nameIndex().isTaken(old.Name) {
@@ -301,19 +302,9 @@ func (inlining *inlining) unroll(n *Node) error {
 		return err
 	}
 	g.nameIndex().dropNode(n)
-	condition := inlining.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
-	collected := make([][]Arg, len(n.Out)-repetition.Carried) // by collected value, then by iteration
-	for i := range repetition.Times {
-		iteration := inlining.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
-		outputs, err := inlining.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
-		if err != nil {
-			return fmt.Errorf("iteration %d: %w", i, err)
-		}
-		// The outputs of Body are the condition, the carried values and the collected values. Invariant values stay.
-		copy(values, outputs[1:1+repetition.Carried])
-		for k, value := range outputs[1+repetition.Carried:] {
-			collected[k] = append(collected[k], ArgOf(value))
-		}
+	collected, err := inlining.inlineIterations(n, repetition, values)
+	if err != nil {
+		return err
 	}
 	for i := range repetition.Carried {
 		inlining.setReplacement(n.Out[i], values[i], n)
@@ -326,6 +317,26 @@ func (inlining *inlining) unroll(n *Node) error {
 		inlining.setReplacement(n.Out[repetition.Carried+k], stacked, n)
 	}
 	return nil
+}
+
+// inlineIterations adds the nodes of all iterations. values has the inputs of the first iteration; the carried values
+// in it are replaced by those after the last iteration. inlineIterations returns the collected values.
+func (inlining *inlining) inlineIterations(n *Node, repetition Repetition, values []*Value) ([][]Arg, error) {
+	condition := inlining.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
+	collected := make([][]Arg, len(n.Out)-repetition.Carried) // by collected value, then by iteration
+	for i := range repetition.Times {
+		iteration := inlining.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
+		outputs, err := inlining.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
+		if err != nil {
+			return nil, fmt.Errorf("iteration %d: %w", i, err)
+		}
+		// The outputs of Body are the condition, the carried values and the collected values. Invariant values stay.
+		copy(values, outputs[1:1+repetition.Carried])
+		for k, value := range outputs[1+repetition.Carried:] {
+			collected[k] = append(collected[k], ArgOf(value))
+		}
+	}
+	return collected, nil
 }
 
 // addConstant adds a constant for the nodes that replace n.

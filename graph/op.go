@@ -16,8 +16,8 @@ type Op struct {
 	Facts
 	Lowerings
 
-	defined *Op            // set by Define to the op's own address; a copy of the op differs
-	derived *derivedValues // see Derived
+	original *Op            // the op's own address, set by Define; a copy of the op has another address
+	derived  *derivedValues // see Derived
 }
 
 // Semantics is the meaning of an op: operands, attributes, inference, and the reference.
@@ -37,11 +37,11 @@ type Semantics struct {
 	// has no side effects and must not retain call. Its errors have PyTorch's messages.
 	Infer func(call *Call) ([]Result, error)
 
-	// Ref is the definition of the op: it computes the results index by index, from tensors of any layout. In the list in,
-	// an absent operand is nil and a number is a 0-dim tensor. Results may have any layout.
+	// Ref is the definition of the op: it computes the results index by index, from tensors of any layout. In the
+	// parameter in, nil stands for an absent operand, and a 0-dim tensor for a number. Results may have any layout.
 	Ref func(call *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// NoRef is the reason why there is no Ref, for the message that a graph cannot be checked.
+	// NoRef is the reason why there is no Ref. The error [NoReference] quotes it.
 	NoRef string
 
 	// Examples are calls for tests and the documentation.
@@ -93,10 +93,10 @@ type Param struct {
 
 // Facts are properties of an op that passes and the cost model use. The zero Facts state no property.
 type Facts struct {
-	// SelectsElements means that each element of the results is an unchanged element of an operand. This operand has no
-	// indices: its [Param.IndexBound] is nil. The selection depends only on shapes, attributes and operands with
-	// indices. An element-wise function may therefore be applied before or after the op. All views without ReadsStorage
-	// have this property.
+	// SelectsElements means that each element of the results is an unchanged element of an operand of data, not indices:
+	// its [Param.IndexBound] is nil. The selection depends only on shapes, attributes and operands of indices. An
+	// element-wise function may therefore be applied before or after the op. All views without ReadsStorage have this
+	// property.
 	SelectsElements bool
 
 	// Fills means that each element of the results is either selected, as in an op with SelectsElements, or depends only
@@ -139,8 +139,8 @@ type Facts struct {
 	// change this layout.
 	ReadsStorage bool
 
-	// UnfusableReason is set for an element-wise op (such as a scan) whose nodes cannot share loops with other nodes. It
-	// is the reason, for reports.
+	// UnfusableReason is the reason why nodes of the op cannot share loops with other nodes, for reports. For example, a
+	// scan carries a value from element to element. Empty: the op can be fused, or reports need no reason.
 	UnfusableReason string
 
 	// WritesAnyDenseLayout means that kernels of Compile can write any dense layout, not only the inferred layout. Ops
@@ -160,8 +160,8 @@ type Facts struct {
 	FlopKernel string
 
 	// FlopsPerElement is the number of operations per element of the first result or, if operand 0 has more elements,
-	// per element of operand 0. The zero ElementFlops means the default. This is no operation if Flops is set, one
-	// function such as exp for a pointwise op with a small [Pointwise.Grain], and one simple operation for other ops.
+	// per element of operand 0. The zero ElementFlops means the default: none if Flops is set; one function such as exp
+	// for a pointwise op with a small [Pointwise.Grain]; otherwise one simple operation.
 	FlopsPerElement ElementFlops
 }
 

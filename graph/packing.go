@@ -10,8 +10,8 @@ import (
 )
 
 // Packing describes the conversion of a constant operand to the form in which an implementation reads it: see
-// [Impl.Pack]. [Packed] describes a converted value. In the planned graph, a node that [Graph.Pack] makes packs the
-// operand once.
+// [Impl.Pack]. [Packed] describes a converted value. In the planned graph, the operand is packed once, by a node from
+// [Graph.Pack].
 type Packing struct {
 	// Format names the form in reports: "float32 panels of 32 by kh,kw,c". If two Packings of one value have the same
 	// Format, their data must be the same, because the two packed values share memory.
@@ -81,8 +81,8 @@ func inferPack(call *Call) ([]Result, error) {
 	return call.NewResult(meta.Type()), meta.Check()
 }
 
-// compilePack returns a kernel that fills the packed data in one chunk. Ptrs[0] is the address of the result, and
-// Ptrs[1] the address of the operand's first element, so that the operand has offset 0 there.
+// compilePack returns a kernel that fills the packed data in one chunk. Ptrs[0] is the address of the result.
+// Ptrs[1] already is the address of the operand's first element, so the operand's meta is used with offset 0.
 func compilePack(call *Call) (*Kernel, error) {
 	packing, ok := call.Attrs.(*Packing)
 	if !ok {
@@ -155,7 +155,7 @@ func (p *Packing) describe(v *Value) (*Packed, error) {
 }
 
 // PackConstant returns a packed constant with the data of v. The constant belongs to no graph: it is for callers that
-// compile a single call. v must be a constant, and packing the result of [Impl.Pack].
+// compile a single call. v must be a constant; the argument packing must be a result of [Impl.Pack].
 func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	defer tensor.CatchMemory(&err)
 	if v == nil || v.Const == nil {

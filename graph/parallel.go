@@ -197,13 +197,9 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 // dimsAlong infers the view of a probe operand of the given shape. It returns, for each result, the dimension that is a
 // loop over dimension dim of the operand: see viewLoops. It returns nil if a result has no such dimension.
 func (op *Op) dimsAlong(call *Call, shape []int, dim int) []int {
-	strides, radix, stride := make([]int, len(shape)), make([]int, len(shape)), 1
-	for i := len(shape) - 1; i >= 0; i-- {
-		strides[i], radix[i] = stride, 2*shape[i]+1 // larger than the size, so that digits of a view rarely carry
-		if stride > math.MaxInt/4/radix[i] {        // offsets would overflow
-			return nil
-		}
-		stride *= radix[i]
+	strides, radix, ok := probeStrides(shape)
+	if !ok {
+		return nil
 	}
 	probeType := tensor.Type{DType: call.In[0].Meta().DType, Shape: sizesOf(shape), Strides: sizesOf(strides)}
 	probe := &Call{In: slices.Clone(call.In), Attrs: call.Attrs}
@@ -227,6 +223,21 @@ func (op *Op) dimsAlong(call *Call, shape []int, dim int) []int {
 		}
 	}
 	return dims
+}
+
+// probeStrides returns the strides of a probe (see viewLoops), and the radix of each digit of an offset into it. It
+// returns false if offsets would overflow.
+func probeStrides(shape []int) (strides, radix []int, ok bool) {
+	strides, radix = make([]int, len(shape)), make([]int, len(shape))
+	stride := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		strides[i], radix[i] = stride, 2*shape[i]+1 // larger than the size, so that digits of a view rarely carry
+		if stride > math.MaxInt/4/radix[i] {
+			return nil, nil, false
+		}
+		stride *= radix[i]
+	}
+	return strides, radix, true
 }
 
 // dimAlong returns the dimension of a view with the given meta that is a loop over dimension probeDim of the

@@ -50,7 +50,7 @@ func ParsePin(text string) (Pin, error) {
 	}
 	f, err := tensor.ParseMemoryFormat(text)
 	if err != nil || f == tensor.Preserve {
-		return Pin{}, fmt.Errorf("%q is not a layout that a pin can demand: want contiguous, channels_last, "+
+		return Pin{}, fmt.Errorf("%q is not a pin: want contiguous, channels_last, "+
 			"channels_last_3d, order:0,2,3,1, impl:NAME or device:NAME%s", text,
 			suggest.DidYouMean(suggest.Nearest(text, slices.Values(layoutNames))))
 	}
@@ -144,8 +144,8 @@ func (p *Pin) add(other Pin) {
 	}
 }
 
-// Pin adds a demand on the value, node or output with the given name. A layout demanded of an input or a constant is
-// the one in which all nodes must read the value. Pin infers a pinned node again. The caller must then call
+// Pin adds a demand on the value, node or output with the given name. If an input or a constant is pinned to a
+// layout, all nodes must read it in this layout. Pin infers a pinned node again. The caller must then call
 // [Graph.Infer], because other nodes may depend on the pinned node.
 func (g *Graph) Pin(name string, p Pin) error {
 	index := g.nameIndex()
@@ -181,28 +181,28 @@ func (g *Graph) output(name string) *Output {
 
 // pin replaces the pin of an output. It fails for demands that only nodes can meet.
 func (output *Output) pin(p Pin) error {
-	if err := p.checkLayoutOnly("it is the pin of an output"); err != nil {
+	if err := p.checkLayoutOnly("an output"); err != nil {
 		return fmt.Errorf("output %q: %w", output.Name, err)
 	}
 	output.Pin = p
 	return nil
 }
 
-// checkLayoutOnly returns an error for a pin that is invalid, or that demands more than a layout. reason says why
-// only a layout can be demanded.
-func (p Pin) checkLayoutOnly(reason string) error {
+// checkLayoutOnly returns an error for a pin that is invalid, or that demands more than a layout. pinned names
+// the pinned object in errors.
+func (p Pin) checkLayoutOnly(pinned string) error {
 	switch {
 	case p.Impl != "":
-		return errors.New("only nodes have implementations, but " + reason)
+		return fmt.Errorf("%s can be pinned only to a layout: only nodes have implementations", pinned)
 	case p.Device != "":
-		return errors.New("only nodes can be pinned to devices, but " + reason)
+		return fmt.Errorf("%s can be pinned only to a layout: only nodes can be pinned to devices", pinned)
 	}
 	return p.check()
 }
 
 // pinOwn adds demands on the layout of an input or a constant. It fails for other demands, which only nodes can meet.
 func (v *Value) pinOwn(p Pin) error {
-	err := p.checkLayoutOnly("the pinned value is not the result of a node")
+	err := p.checkLayoutOnly("a value that no node computes")
 	if err == nil && p.SetsLayout() {
 		_, err = p.OrderFor(v.Meta.Rank())
 	}
@@ -334,7 +334,7 @@ func (e *PinError) Error() string { return fmt.Sprintf("pin %s=%v: %v", e.Name, 
 // Unwrap returns the reason.
 func (e *PinError) Unwrap() error { return e.Err }
 
-// PinErrors returns an error for each output that has another rank than the layout that its pin demands. It omits
+// PinErrors returns an error for each output whose pin demands a layout of another rank. It omits
 // dynamic values and results of rejected nodes.
 func (g *Graph) PinErrors(rejected map[*Node]*Error) (errs Errors) {
 	for _, output := range g.Outputs {

@@ -31,7 +31,7 @@ type Pointwise struct {
 	// Results returns the number of outputs of a call if it depends on attributes ([Op.VariadicResults]); nil means
 	// Outputs.
 	Results func(call *Call) (int, error)
-	// Grain is the number of elements of a parallel task. 0 means iter.GrainSize, or less for an expression with
+	// Grain is the number of elements per chunk (see [Phase]). 0 means iter.GrainSize, or less for an expression with
 	// functions such as exp.
 	Grain int
 }
@@ -71,9 +71,9 @@ func (p *Pointwise) Expression(call *Call) (*expr.Code, error) {
 	return r.InMemory(kernel)
 }
 
-// Unchecked is [Pointwise.Expression] without the kernel's checks of operands. It therefore has a result for kernels
-// for which Expression has none, such as integer division. The result is valid only for operands that the kernel
-// accepts.
+// Unchecked is [Pointwise.Expression] without the kernel's checks of operands. It also returns an expression for
+// kernels that check operands, such as integer division, for which Expression returns nil. The result is valid only for
+// operands that the kernel accepts.
 func (p *Pointwise) Unchecked(call *Call) (*expr.Code, error) {
 	r, kernel, err := p.rule(call)
 	if err != nil {
@@ -115,7 +115,8 @@ func (p *Pointwise) check(call *Call) error {
 // not be written.
 var undefinedOutputs [4]rule.Operand
 
-// Undefined returns output operands without a layout for a call. They are shared and must not be changed.
+// Undefined returns placeholders for the outputs of a call: operands without a layout, which Config accepts. They are
+// shared and must not be changed.
 func (p *Pointwise) Undefined(call *Call) ([]rule.Operand, error) {
 	n, err := p.outputCount(call)
 	switch {
@@ -134,7 +135,7 @@ func (p *Pointwise) outputCount(call *Call) (int, error) {
 	}
 	n, err := p.Results(call)
 	if err == nil && n < 1 {
-		err = fmt.Errorf("makes %d values", n)
+		err = fmt.Errorf("Pointwise.Results returned %d, want at least 1", n)
 	}
 	return n, err
 }

@@ -38,7 +38,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 // insert is Insert for a given op. Unlike Insert, it accepts ops with several results.
 func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error) {
 	switch {
-	case op == nil || op.defined != op:
+	case op == nil || op.original != op:
 		return nil, errors.New("the op was not made by graph.Define")
 	case name == "":
 		return nil, g.nameError(name)
@@ -117,7 +117,7 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	for i, group := range groups {
 		for _, member := range group {
 			if removed.At(member.Out[0]) {
-				return g.NodeError(member, errors.New("the node is in two groups, but Merge replaces a node by one new node"))
+				return g.NodeError(member, errors.New("the node is in two groups, but Merge can replace it by only one new node"))
 			}
 			removed.Set(member.Out[0], true)
 		}

@@ -43,19 +43,16 @@ func (g *Graph) Sort() error {
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			v := top.node.dependency(top.next)
+			producer := top.node.producer(top.next)
 			top.next++
-			if v == nil || v.Node == nil || marks[v.Node.number] == placed {
-				continue
+			switch {
+			case producer == nil || marks[producer.number] == placed:
+			case marks[producer.number] == visiting:
+				return g.cycleErrors(stack, producer)
+			default:
+				marks[producer.number] = visiting
+				stack = append(stack, sortFrame{node: producer})
 			}
-			if marks[v.Node.number] == visiting {
-				if len(g.Nodes) <= maxNodesForAllCycles {
-					return g.cycles()
-				}
-				return Errors{g.cycleError(cycleOnStack(stack, v.Node))}
-			}
-			marks[v.Node.number] = visiting
-			stack = append(stack, sortFrame{node: v.Node})
 		}
 	}
 	g.Nodes = order
@@ -80,6 +77,23 @@ type sortFrame struct {
 	next int // index of the next dependency
 }
 
+// producer returns the node that computes dependency i of n, or nil for an input, a constant or an absent operand.
+func (n *Node) producer(i int) *Node {
+	if v := n.dependency(i); v != nil {
+		return v.Node
+	}
+	return nil
+}
+
+// cycleErrors returns the errors of a graph whose cycle Sort has found: the stack contains the cycle, which begins at
+// node first.
+func (g *Graph) cycleErrors(stack []sortFrame, first *Node) error {
+	if len(g.Nodes) <= maxNodesForAllCycles {
+		return g.cycles()
+	}
+	return Errors{g.cycleError(cycleOnStack(stack, first))}
+}
+
 // cycleOnStack returns the cycle that the stack has from node first to the top: each node uses the node above it, and
 // the top uses first. The result is first, then the nodes from the top down, so each node uses its predecessor.
 func cycleOnStack(stack []sortFrame, first *Node) []*Node {
@@ -94,7 +108,7 @@ func cycleOnStack(stack []sortFrame, first *Node) []*Node {
 func (g *Graph) isSorted(marks []mark) bool {
 	for _, n := range g.Nodes {
 		for i := range n.dependencyCount() {
-			if v := n.dependency(i); v != nil && v.Node != nil && marks[v.Node.number] != placed {
+			if producer := n.producer(i); producer != nil && marks[producer.number] != placed {
 				return false
 			}
 		}
@@ -163,21 +177,18 @@ func newDirected(g *Graph) *directed {
 	usedBy := make([]int, len(g.Nodes)) // usedBy[i] is 1 + the index of the last node that uses node i
 	for i, n := range g.Nodes {
 		for k := range n.dependencyCount() {
-			v := n.dependency(k)
-			if v == nil || v.Node == nil {
+			producer := n.producer(k)
+			if producer == nil || usedBy[index[producer]] == i+1 {
 				continue
 			}
-			producer := index[v.Node]
-			if usedBy[producer] == i+1 {
-				continue
-			}
-			usedBy[producer] = i + 1
-			if producer == i {
+			from := index[producer]
+			usedBy[from] = i + 1
+			if from == i {
 				view.selfUsers = append(view.selfUsers, int64(i))
 				continue
 			}
-			view.next[producer] = append(view.next[producer], view.nodes[i])
-			view.prev[i] = append(view.prev[i], view.nodes[producer])
+			view.next[from] = append(view.next[from], view.nodes[i])
+			view.prev[i] = append(view.prev[i], view.nodes[from])
 		}
 	}
 	return view

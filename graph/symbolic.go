@@ -106,12 +106,13 @@ func (s *Symbolic) symbolSize(g *Graph, name string, hints map[string]int) (sym.
 	bounds := g.Symbols[name]
 	hint, isOpen := hints[name]
 	if !isOpen {
-		if hint, isOpen = g.assumed[name]; !isOpen {
-			if n, bound := g.sizes[name]; bound {
-				return n, nil
-			}
-			hint = bounds.assumedSize()
+		hint, isOpen = g.assumed[name]
+	}
+	if !isOpen {
+		if size, isBound := g.sizes[name]; isBound {
+			return size, nil
 		}
+		hint = bounds.assumedSize()
 	}
 	maxSize := math.MaxInt
 	if bounds.Max > 0 {

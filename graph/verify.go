@@ -294,6 +294,22 @@ func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 		return errs
 	}
 	call := n.Call()
+	errs = append(errs, n.checkOperandLayouts(call, layoutChanged)...)
+	for i, value := range n.Out {
+		var order tensor.Order
+		if i < len(n.Walk.ResultOrders) {
+			order = n.Walk.ResultOrders[i]
+		}
+		if err := n.checkWrites(call, i, order); err != nil {
+			fail("implementation %s writes output %d %w, but %q is %v", n.Impl.Name, i, err, value.Name, value.Meta)
+		}
+	}
+	return errs
+}
+
+// checkOperandLayouts returns an error for each operand whose layout or packed form the node's implementation cannot
+// read. For layoutChanged see checkLaidOut.
+func (n *Node) checkOperandLayouts(call *Call, layoutChanged func(v *Value) bool) (errs []error) {
 	read := n.Impl.definedRead // Impl.Read without Call.Footprint, which is slow to compute and not needed here
 	if read == nil {
 		read = n.Impl.Read
@@ -303,22 +319,14 @@ func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 			continue
 		}
 		if err := n.checkPacked(call, i); err != nil {
-			fail("%v", err)
+			errs = append(errs, err)
 		}
 		if arg.Meta().Numel() == 0 { // an operand without elements is not read
 			continue
 		}
 		if _, ok := read(call, n.Walk, i, arg.Meta()); !ok {
-			fail("implementation %s cannot read the layout of operand %d: %q is %v", n.Impl.Name, i, arg.Value.Name, arg.Meta())
-		}
-	}
-	for i, value := range n.Out {
-		var order tensor.Order
-		if i < len(n.Walk.ResultOrders) {
-			order = n.Walk.ResultOrders[i]
-		}
-		if err := n.checkWrites(call, i, order); err != nil {
-			fail("implementation %s writes output %d %w, but %q is %v", n.Impl.Name, i, err, value.Name, value.Meta)
+			errs = append(errs, fmt.Errorf("implementation %s cannot read the layout of operand %d: %q is %v", n.Impl.Name, i,
+				arg.Value.Name, arg.Meta()))
 		}
 	}
 	return errs

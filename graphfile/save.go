@@ -240,7 +240,7 @@ func (s *saver) writeConstant(v *graph.Value) error {
 	ref := constFileOf(s.graph, v)
 	file, key := ref.path, ref.key
 	switch {
-	case s.pathLeadsToFile(ref.path): // the reference stays as it is
+	case s.checkReference(ref.path): // the reference stays as it is
 	case s.sideFile != "" && s.inSideFile(v):
 		file, key = s.sideFile, s.keyPrefix+v.Name
 		s.names, s.data = append(s.names, key), append(s.data, v.Const)
@@ -268,24 +268,25 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 	return constRef{}
 }
 
-// pathLeadsToFile reports whether a constant's file path, relative to the new folder, refers to the file from which the
-// constant was read. It returns false for an empty path, and true for any other path if the new folder is unknown. It
-// sets s.wouldOverwrite if the side file is the file from which the constant was read.
-func (s *saver) pathLeadsToFile(path string) bool {
+// checkReference returns whether the new file can keep the path of a constant's file: relative to the new folder, the
+// path refers to the original, the file from which the constant was read. The result is false for an empty path, and
+// true for any other path if the new folder is unknown. If the side file would overwrite the original, checkReference
+// sets s.wouldOverwrite.
+func (s *saver) checkReference(path string) (isValid bool) {
 	if path == "" || s.dir == "" {
 		return path != ""
 	}
 	dir, ok := sourceOf(s.graph).folder.OnDisk()
-	oldInfo, err := os.Stat(filepath.Join(dir, filepath.FromSlash(path)))
+	original, err := os.Stat(filepath.Join(dir, filepath.FromSlash(path)))
 	if err != nil || !ok {
 		return false
 	}
-	leadsToFile := func(name string) bool {
-		newInfo, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(name)))
-		return err == nil && os.SameFile(oldInfo, newInfo)
+	isOriginal := func(name string) bool {
+		info, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(name)))
+		return err == nil && os.SameFile(original, info)
 	}
-	s.wouldOverwrite = s.wouldOverwrite || s.sideFile != "" && leadsToFile(s.sideFile)
-	return leadsToFile(path)
+	s.wouldOverwrite = s.wouldOverwrite || s.sideFile != "" && isOriginal(s.sideFile)
+	return isOriginal(path)
 }
 
 // writeNode writes a node on one line.

@@ -223,25 +223,9 @@ func firstLine(text string) string {
 
 // opSchema describes the nodes of one op.
 func opSchema(op *graph.Op) object {
-	attrs := object{}
-	var required []string
-	for _, field := range op.Schema.Fields {
-		attrs[field.Name] = attrSchema(field)
-		if field.Required {
-			required = append(required, field.Name)
-		}
-	}
-	attrsMember := closedObject(attrs, required...)
-	if op.Schema.Additional != nil {
-		attrsMember["additionalProperties"] = attrSchema(*op.Schema.Additional)
-	}
-	for _, param := range op.Params {
-		if name := op.NumberAttr(param); name != "" {
-			attrs[name] = withDoc(anyOf(ref("scalar"), ref("value")), "operand "+param.Name+", given as a number")
-		}
-	}
+	attrs, requiresAttrs := attrsSchema(op)
 	inputs, minInputs := inputsSchema(op)
-	members := object{"inputs": inputs, "attrs": attrsMember}
+	members := object{"inputs": inputs, "attrs": attrs}
 	if len(op.Impls) > 0 {
 		var names []string
 		for _, impl := range op.Impls {
@@ -250,22 +234,45 @@ func opSchema(op *graph.Op) object {
 		members["impl"] = object{"enum": names}
 	}
 	node := object{"description": op.Doc, "properties": members}
-	var requiredMembers []string
+	var required []string
 	if minInputs > 0 {
-		requiredMembers = append(requiredMembers, "inputs")
+		required = append(required, "inputs")
+	}
+	if requiresAttrs {
+		required = append(required, "attrs")
 	}
 	if required != nil {
-		requiredMembers = append(requiredMembers, "attrs")
-	} else {
-		attrsMember["type"] = []string{"object", "null"}
+		node["required"] = required
 	}
-	if requiredMembers != nil {
-		node["required"] = requiredMembers
-	}
-	if combinations := numberCombinations(op, minInputs); combinations != nil {
-		node["anyOf"] = combinations
+	if alternatives := numberAlternatives(op, minInputs); alternatives != nil {
+		node["anyOf"] = alternatives
 	}
 	return node
+}
+
+// attrsSchema describes the member "attrs" of the nodes of an op. hasRequired means that an attribute must be given.
+func attrsSchema(op *graph.Op) (schema object, hasRequired bool) {
+	attrs := object{}
+	var required []string
+	for _, field := range op.Schema.Fields {
+		attrs[field.Name] = attrSchema(field)
+		if field.Required {
+			required = append(required, field.Name)
+		}
+	}
+	for _, param := range op.Params {
+		if name := op.NumberAttr(param); name != "" {
+			attrs[name] = withDoc(anyOf(ref("scalar"), ref("value")), "operand "+param.Name+", given as a number")
+		}
+	}
+	schema = closedObject(attrs, required...)
+	if op.Schema.Additional != nil {
+		schema["additionalProperties"] = attrSchema(*op.Schema.Additional)
+	}
+	if required == nil {
+		schema["type"] = []string{"object", "null"}
+	}
+	return schema, required != nil
 }
 
 // inputsSchema describes the list of operands, and returns its minimum length. The list may end with extra nulls, which
@@ -311,15 +318,11 @@ func operandSchema(param graph.Param) object {
 			"that name")
 }
 
-// numberCombinations returns the alternatives (anyOf) of an op with required operands that may be given as numbers, or
+// numberAlternatives returns the alternatives (anyOf) of an op with required operands that may be given as numbers, or
 // nil for other ops. Each such operand is either in the list of inputs or an attribute, and each combination of these
 // choices is an alternative. minInputs is the number of required operands that cannot be numbers.
-func numberCombinations(op *graph.Op, minInputs int) []object {
-	type combination struct {
-		minInputs int
-		attrs     []string
-	}
-	combinations := []combination{{minInputs: minInputs}}
+func numberAlternatives(op *graph.Op, minInputs int) []object {
+	combinations := []numberCombination{{minInputs: minInputs}}
 	for _, param := range op.Params {
 		name := op.NumberAttr(param)
 		if param.Optional || name == "" {
@@ -327,7 +330,8 @@ func numberCombinations(op *graph.Op, minInputs int) []object {
 		}
 		// Each combination becomes two: a new one with the attribute, and combination i with one more input.
 		for i, combined := range combinations {
-			combinations = append(combinations, combination{combined.minInputs, append(slices.Clone(combined.attrs), name)})
+			combinations = append(combinations,
+				numberCombination{combined.minInputs, append(slices.Clone(combined.attrs), name)})
 			combinations[i].minInputs++
 		}
 	}
@@ -335,23 +339,34 @@ func numberCombinations(op *graph.Op, minInputs int) []object {
 		return nil
 	}
 	var alternatives []object
-	for _, choice := range combinations {
-		members, required := object{}, []string{}
-		if choice.minInputs > 0 {
-			members["inputs"] = object{"minItems": choice.minInputs}
-			required = append(required, "inputs")
-		}
-		if len(choice.attrs) > 0 {
-			members["attrs"] = object{"type": "object", "required": choice.attrs}
-			required = append(required, "attrs")
-		}
-		alternative := object{"properties": members}
-		if len(required) > 0 {
-			alternative["required"] = required
-		}
-		alternatives = append(alternatives, alternative)
+	for _, combination := range combinations {
+		alternatives = append(alternatives, combination.schema())
 	}
 	return alternatives
+}
+
+// numberCombination is a choice, for each operand that may be a number, between the list of inputs and an attribute.
+type numberCombination struct {
+	minInputs int      // number of required operands in the list of inputs
+	attrs     []string // attributes that give the other operands
+}
+
+// schema describes the nodes that give their operands in this way.
+func (c numberCombination) schema() object {
+	members, required := object{}, []string{}
+	if c.minInputs > 0 {
+		members["inputs"] = object{"minItems": c.minInputs}
+		required = append(required, "inputs")
+	}
+	if len(c.attrs) > 0 {
+		members["attrs"] = object{"type": "object", "required": c.attrs}
+		required = append(required, "attrs")
+	}
+	alternative := object{"properties": members}
+	if len(required) > 0 {
+		alternative["required"] = required
+	}
+	return alternative
 }
 
 // attrSchema describes an attribute.

@@ -12,6 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file walks the elements of an iteration. The walk has the dimensions of the operands, sorted and merged by
+// coalesce, the fastest first. ForRange cuts a range of the walk into steps, each of which is a call of a Loop. Chunk
+// gives the ranges of parallel tasks.
+
 // GrainSize is the default minimum number of elements of a parallel task (at::internal::GRAIN_SIZE).
 const GrainSize = machine.MoveGrain
 
@@ -23,10 +27,11 @@ func (it *Iterator) All() Range { return Range{0, it.numel} }
 
 // Loop computes rowCount rows of rowLen elements. ptrs[i] is the address of operand i's first element. strides[i] is
 // the operand's stride in bytes within a row, and strides[len(ptrs)+i] its stride between rows. The loop may modify
-// ptrs. Both slices are valid only during the call. An error ends the walk. [Iterator.ForEach] runs a loop over a whole
-// iteration, [Iterator.ForRange] over a range, and [Iterator.Parallel] over a whole iteration on several goroutines.
-// The results must not depend on rowLen and rowCount, because an iteration may be cut anywhere. [Rows] makes a Loop of
-// a function for single rows.
+// ptrs. Both slices are valid only during the call. An error ends the walk. The results must not depend on rowLen and
+// rowCount, because an iteration may be cut anywhere. [Rows] makes a Loop of a function for single rows.
+//
+// [Iterator.ForEach] runs a loop over a whole iteration, [Iterator.ForRange] over a range, and [Iterator.Parallel] over
+// a whole iteration on several goroutines.
 //
 // A Loop is unsafe, because it accesses memory through unchecked addresses. A loop for another dtype than
 // [Iterator.DType], or a loop that exceeds rowLen or rowCount, accesses other memory. [Iterator.Bind] returns the right

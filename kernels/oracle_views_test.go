@@ -175,7 +175,7 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, rejected map[*g
 				ops[i] = in[a.Value.Name]
 			}
 		}
-		out := kerneltest.RunViewNode(t, n, ops)
+		out := kerneltest.RunNode(t, n, ops)
 		for i, v := range n.Out {
 			w := want[v.Name]
 			if w == nil {

@@ -899,8 +899,8 @@ func BitwiseXor[A, B Operand](self A, other B) *graph.Value {
 
 // BlackmanWindowAttrs are the optional attributes of [BlackmanWindow].
 type BlackmanWindowAttrs struct {
-	// whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is
-	// symmetric (default true)
+	// true: the first window_length elements of a symmetric window with one more element; false: a symmetric window
+	// (default true)
 	Periodic *bool `attr:"periodic"`
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
@@ -2038,9 +2038,10 @@ func DynamicQuantizeLinear(input *graph.Value) (y, yScale, yZeroPoint *graph.Val
 // Einsum is the op einsum.
 //
 // Multiplies tensors and sums over dimensions. An equation labels the dimensions. A label that is not in the
-// result is summed over. A label that occurs twice in one operand takes the diagonal. ... stands for any
-// dimensions, which broadcast. Without ->, the result has the labels that occur once, in alphabetical order. The
-// result of one operand without sums is a view. Products have the layouts of PyTorch's matrix products.
+// result is summed over. A label that occurs twice in one operand takes the diagonal. `...` stands for any
+// number of dimensions; they broadcast. Without ->, the result has the labels that occur once, in alphabetical
+// order. With one operand and nothing to sum, the result is a view. Products have the layouts of PyTorch's
+// matrix products.
 //
 // Attributes:
 //
@@ -3174,8 +3175,8 @@ func Gt[A, B Operand](self A, other B) *graph.Value {
 
 // HammingWindowAttrs are the optional attributes of [HammingWindow].
 type HammingWindowAttrs struct {
-	// whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is
-	// symmetric (default true)
+	// true: the first window_length elements of a symmetric window with one more element; false: a symmetric window
+	// (default true)
 	Periodic *bool `attr:"periodic"`
 	// constant part (default 0.54)
 	Alpha *float64 `attr:"alpha"`
@@ -3200,8 +3201,8 @@ func HammingWindow[A Int](g *graph.Graph, windowLength A, attrs ...HammingWindow
 
 // HannWindowAttrs are the optional attributes of [HannWindow].
 type HannWindowAttrs struct {
-	// whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is
-	// symmetric (default true)
+	// true: the first window_length elements of a symmetric window with one more element; false: a symmetric window
+	// (default true)
 	Periodic *bool `attr:"periodic"`
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
@@ -3990,9 +3991,9 @@ const (
 
 // LinalgLstsqAttrs are the optional attributes of [LinalgLstsq].
 type LinalgLstsqAttrs struct {
-	// gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: the condition
-	// number of the columns that count as independent is at most 1/rcond; default: max(rows, columns of A) times the
-	// precision of the dtype
+	// gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: as many
+	// columns count as independent as possible while their condition number stays at most 1/rcond; default:
+	// max(rows, columns of A) times the precision of the dtype
 	Rcond *float64 `attr:"rcond"`
 	// gels: QR, for matrices of full rank; gelsy: QR with column pivoting; gelsd, gelss: singular values (default
 	// gelsy)
@@ -4003,13 +4004,13 @@ type LinalgLstsqAttrs struct {
 
 // LinalgLstsq is the op linalg_lstsq.
 //
-// Returns `solution`, the matrices X that minimize the norm of self X - `b`; of several such matrices, it is the
-// one with the least norm. `b` is a matrix, or a vector if it has one dimension less than self. The solution is
-// then also a vector, unless the batches of self and `b` have different sizes. `rank` is the rank of self that
-// the `driver` finds with the threshold `rcond`; it is empty with gels. `residuals` are the sums of the squared
-// magnitudes of the columns of self X - `b`; they are empty with gelsy, or if self has no more rows than
-// columns. `singular_values` are those of self with gelsd and gelss, else empty. Dimensions before the last two
-// are a batch.
+// For each matrix of the batch, `solution` is the X that minimizes the norm of self X - `b`; of several such X,
+// it is the one with the least norm. `b` is a matrix, or a vector if it has one dimension less than self. The
+// solution is then also a vector, unless the batches of self and `b` have different sizes. `rank` is the rank of
+// self that the `driver` finds with the threshold `rcond`; it is empty with gels. `residuals` are the sums of
+// the squared magnitudes of the columns of self X - `b`; they are empty with gelsy, or if self has no more rows
+// than columns. `singular_values` are those of self with gelsd and gelss, else empty. Dimensions before the last
+// two are a batch.
 func LinalgLstsq(self, b *graph.Value, attrs ...LinalgLstsqAttrs) (solution, residuals, rank, singularValues *graph.Value) {
 	made := node("linalg_lstsq", 4, nonzeroAttrs(attrs), self, b)
 	return made[0], made[1], made[2], made[3]
@@ -5376,7 +5377,8 @@ type MultinomialAttrs struct {
 
 // Multinomial is the op multinomial.
 //
-// Draws indices of each row of self, a vector or matrix, with probabilities in the ratio of its elements.
+// Draws indices of elements for each row of self, a vector or matrix. The probability of an index is
+// proportional to its element.
 //
 // Attributes:
 //
@@ -6120,8 +6122,9 @@ type PointwiseAttrs struct {
 // Pointwise is the op pointwise.
 //
 // Computes a user-defined expression for each element, such as where(x > 0, x, alpha * y). Inputs are broadcast,
-// and each operation promotes as in PyTorch: on integers, / and functions return float32, comparisons bool. The
-// result has the layout of any pointwise op. Integer division by 0 gives an unspecified number.
+// and each operation promotes as in PyTorch: `/` and functions of integers return float32; comparisons return
+// bool. The layout of the result follows the same rule as for other pointwise ops. Integer division by 0 gives
+// an unspecified number.
 //
 // Attributes:
 //
@@ -8027,12 +8030,12 @@ type TreeEnsembleAttrs struct {
 //
 // Evaluates decision trees on each row of self [rows, columns], and combines the weights of the nodes at which
 // the row leaves the trees; the result is [rows, outputs].
-// The nodes of all trees are in one list. A row starts at each of `roots` [trees]. At node i it continues at
-// children[i, 1] if its element in column features[i] is at most thresholds[i], and at children[i, 0] otherwise.
-// If the element is NaN, it continues at missing[i], or without `missing` at children[i, 0]. It leaves the tree
-// at a node whose next node does not come later in the list. For each k from offsets[i] to offsets[i+1]-1, node
-// i has the weight weights[k] for column targets[k]. A column of the result without weights is 0. Sums are
-// computed in float64.
+// The nodes of all trees are in one list. `roots` [trees] has the first node of each tree; every row visits all
+// trees. At node i it continues at children[i, 1] if its element in column features[i] is at most thresholds[i],
+// and at children[i, 0] otherwise. If the element is NaN, it continues at missing[i], or without `missing` at
+// children[i, 0]. If the next node is not later in the list than node i (for example, i itself), the row leaves
+// the tree at node i. For each k from offsets[i] to offsets[i+1]-1, node i has the weight weights[k] for column
+// targets[k]. A column of the result without weights is 0. Sums are computed in float64.
 //
 // May be nil: missing.
 //

@@ -90,10 +90,10 @@ func TestPinMistakes(t *testing.T) {
 		`order 1,0 has 2 dimensions, but the value has 4`: func(g *graph.Graph) error {
 			return g.Pin("conv", graph.Pin{Order: order(t, "1,0")})
 		},
-		`only nodes have implementations, but the pinned value is not the result of a node`: func(g *graph.Graph) error {
+		`a value that no node computes can be pinned only to a layout: only nodes have implementations`: func(g *graph.Graph) error {
 			return g.Pin("x", graph.Pin{Impl: "nhwc"})
 		},
-		`output "y": only nodes have implementations`: func(g *graph.Graph) error {
+		`output "y": an output can be pinned only to a layout: only nodes have implementations`: func(g *graph.Graph) error {
 			return g.Pin("y", graph.Pin{Impl: "nhwc"})
 		},
 		`output "y": a pin cannot demand both a memory format and an order`: func(g *graph.Graph) error {

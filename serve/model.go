@@ -45,7 +45,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 	if s.options.Batching != BatchOff {
 		symbol, whyNotBatched = batching.Symbol(g, s.options.Compile.Sizes)
 	}
-	needsSamePlan := symbol != "" && s.options.Batching == BatchExact // a run joins a batch only if both have one plan
+	needsSamePlan := symbol != "" && s.options.Batching == BatchExact // a run uses the same plan alone and in a batch
 	if needsSamePlan {
 		m.program, err = s.compileForBatches(ctx, g, symbol)
 	} else {
@@ -63,8 +63,8 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 }
 
 // findPorts sets the inputs and outputs of the model. The shapes of outputs come from symbolic inference, in which
-// sizes that depend on requests or data are expressions. If symbolic inference fails, they are the shapes for the
-// assumed sizes.
+// sizes that depend on requests or data are expressions. If symbolic inference fails, outputs get the shapes for the
+// sizes that g assumes ([graph.Graph.Assumed]).
 func (m *model) findPorts(g *graph.Graph) error {
 	symbolicGraph := g
 	if g.Dynamic() {
@@ -106,7 +106,7 @@ func inputShape(v *graph.Value) []int {
 }
 
 // compileForBatches compiles a model with one plan for batches of all sizes, made for the preferred number of rows. If
-// [batching.PlanForOneRow] chooses it, the plan is made for one row instead. symbol is the symbol of the number of
+// [batching.PlanForOneRow] prefers a plan for one row, that plan is used instead. symbol is the symbol of the number of
 // rows.
 func (s *Server) compileForBatches(ctx context.Context, g *graph.Graph, symbol string) (*graphrun.Program, error) {
 	options, plannedRows := s.options.Compile, g.Symbols[symbol].Clamp(s.plannedRows())

@@ -79,7 +79,7 @@ func (d *definitions) cond(c *cond) string {
 	return d.define(c, "Bool", "c", text)
 }
 
-// expr returns the name of an expression, or its text if that is a number or a symbol.
+// expr returns the name of an expression, or its text if it is a symbol or a number that is not negative.
 func (d *definitions) expr(e *expr) string {
 	if name, ok := d.names[e]; ok {
 		return name

@@ -134,12 +134,8 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 		if err := p.graph.ContextErr(); err != nil {
 			return nil, err
 		}
-		choiceCount := len(p.choices)
 		failedNode, err := p.followAt(nodes, i)
 		if err == nil {
-			if len(p.choices) > choiceCount { // follow does not know the index of the node
-				p.choices[choiceCount].node = i
-			}
 			continue
 		}
 		if i > furthest {
@@ -179,7 +175,7 @@ func (p *Proof) backtrack(nodes []*graph.Node, i int) int {
 // the proof.
 func (p *Proof) followAt(nodes []*graph.Node, i int) (*graph.Node, error) {
 	if i < len(nodes) {
-		return nodes[i], p.follow(nodes[i])
+		return nodes[i], p.follow(nodes[i], i)
 	}
 	for _, output := range p.graph.Outputs {
 		if place := p.placeOf(output.Value); place.blocks > 1 {
@@ -202,8 +198,8 @@ func (p *Proof) forget(nodes []*graph.Node) {
 	}
 }
 
-// follow sets the places of the results of a node.
-func (p *Proof) follow(n *graph.Node) error {
+// follow sets the places of the results of a node. index is the index of the node in the list of followAll.
+func (p *Proof) follow(n *graph.Node, index int) error {
 	var rowOperands []int // indices of the operands that have rows
 	for i, arg := range n.In {
 		if arg.Kind == graph.TensorArg && p.Dim(arg.Value) >= 0 {
@@ -227,7 +223,7 @@ func (p *Proof) follow(n *graph.Node) error {
 		if candidates := p.placesAfterReshape(n); len(candidates) > 0 {
 			p.places[n.Out[0]] = candidates[0]
 			if len(candidates) > 1 {
-				p.choices = append(p.choices, choice{places: candidates[1:]}) // followAll sets the node
+				p.choices = append(p.choices, choice{node: index, places: candidates[1:]})
 			}
 			return nil
 		}

@@ -55,8 +55,8 @@ func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 			chosen, rows = append(chosen, i+1), rows+run.Rows
 		}
 	}
-	// Each of the runs alone has the plan first.plan: canJoin has compared the plans. Remove the last run until the batch
-	// has this plan, too.
+	// canJoin ensured that each run by itself has the plan first.plan. Remove the last run until the batch has this plan,
+	// too.
 	ctx := context.Background() // a batch belongs to several runs
 	for a.exact && len(chosen) > 1 && (first.plan == nil || a.planAt(ctx, first.sizes, rows) != first.plan) {
 		last := len(chosen) - 1

@@ -111,7 +111,7 @@ func Prove(predicate Predicate, rank int) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		report.Steps = append(report.Steps, StepReport{step.Claim, paths, holds})
+		report.Steps = append(report.Steps, StepReport{Claim: step.Claim, Paths: paths, Holds: holds})
 		report.Proved = report.Proved && holds
 	}
 	return report, nil

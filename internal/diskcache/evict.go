@@ -28,7 +28,7 @@ func touch(path string, info fs.FileInfo) {
 
 // evict removes entries, the least recently used first, until the total size of the entries in the directory is within
 // the limit. A process that has mapped a removed entry can still read it. evict lists the directory, because other
-// processes also write entries; a listing takes less time than the sync of an entry.
+// processes also write entries; a listing takes less time than the fsync of a new entry.
 func (c *Cache) evict() {
 	c.evicting.Lock()
 	defer c.evicting.Unlock()

@@ -52,8 +52,8 @@ func (f Folder) Path(name string) (string, error) {
 	return resolved, nil
 }
 
-// resolve returns the absolute paths of a folder on disk, and of the file with the path local in it, without symbolic
-// links. Errors call the file name.
+// resolve returns the absolute paths of a folder on disk, and of the file at dir/local, without symbolic links. name is
+// the file's name in errors.
 func (f Folder) resolve(name, local string) (root, resolved string, err error) {
 	if root, err = filepath.EvalSymlinks(f.dir); err != nil {
 		return "", "", Reword(name, err)

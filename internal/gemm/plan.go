@@ -22,6 +22,23 @@ import (
 //
 //	B[0,0] B[0,1] B[0,2] B[0,3]   B[1,0] B[1,1] B[1,2] B[1,3]   B[2,0] ...
 
+// Spec describes a product C = A·B + bias, or C += A·B + bias with Accumulate, without addresses. All strides are in
+// elements.
+type Spec struct {
+	DType      tensor.DType // dtype of A, B, C and the bias
+	M, N, K    int          // A is M×K, B is K×N, and C is M×N
+	A, B       Operand
+	CRowStride int
+	CColStride int
+	Accumulate bool // adds to the old C instead of overwriting it
+	Bias       Bias
+	BiasStride int
+	Algorithm  Algorithm
+	// BInCache states that B is in the caches, for example because consecutive products share B. It disables
+	// prefetching of B.
+	BInCache bool
+}
+
 // Source is the way in which a plan gets the elements of an operand.
 type Source uint8
 
@@ -68,39 +85,6 @@ const (
 	Tiled
 )
 
-// Supports reports whether an algorithm can compute a product with the shape and strides of spec. The dtype must be one
-// that [Multiplies] accepts.
-func Supports(spec Spec, algorithm Algorithm) bool {
-	isStrided := spec.A.Source == Strided && spec.B.Source == Strided
-	switch algorithm {
-	case Loops:
-		return isStrided
-	case Thin:
-		plan := &Plan{spec: spec}
-		return isStrided && spec.M > 0 && spec.N > 0 && spec.K > 0 && plan.planThin()
-	case Tiled:
-		return spec.M > 0 && spec.N > 0 && spec.K > 0
-	}
-	return algorithm == Any
-}
-
-// Spec describes a product C = A·B + bias, or C += A·B + bias with Accumulate, without addresses. All strides are in
-// elements.
-type Spec struct {
-	DType      tensor.DType // dtype of A, B, C and the bias
-	M, N, K    int          // A is M×K, B is K×N, and C is M×N
-	A, B       Operand
-	CRowStride int
-	CColStride int
-	Accumulate bool // adds to the old C instead of overwriting it
-	Bias       Bias
-	BiasStride int
-	Algorithm  Algorithm
-	// BInCache states that B is in the caches, for example because consecutive products share B. It disables
-	// prefetching of B.
-	BInCache bool
-}
-
 // Args are the inputs of one execution of a plan. A, B and Bias may overlap one another. C must not overlap A, B, Bias
 // or Shared.
 type Args struct {
@@ -127,18 +111,6 @@ const (
 	pathAxpy               // sums of multiples of rows of B, for few rows if rows of B are contiguous
 	pathTiled              // packed panels and register tiles
 )
-
-// operandPlan describes how the tiled path passes one operand to the kernels.
-type operandPlan struct {
-	source                 Source
-	packedOnce             bool // whether a phase packs the operand for all tiles; else each tile packs its own panels
-	inPlace                bool // whether all tiles read the operand in place, without packing
-	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and also packs it
-	panelWidth             int  // width of a panel, in lanes
-	elemBytes              int  // bytes of an element
-	extent                 int  // number of lanes: M or N
-	laneStride, termStride int  // strides from lane to lane and along K, in elements
-}
 
 // Plan is the schedule of a product; the package comment describes its phases. It is immutable and safe for concurrent
 // use.
@@ -197,38 +169,66 @@ func NewPlan(spec Spec) (*Plan, error) {
 
 // newPlan is NewPlan for a given kernel set. maxShared is the maximum number of elements in shared panels.
 func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
-	if spec.M < 0 || spec.N < 0 || spec.K < 0 {
-		return nil, errShape
-	}
-	if spec.A.Source > Custom || spec.B.Source > Custom || spec.Bias > BiasCols ||
-		spec.Algorithm > Tiled || !set.hasPanel(spec.B) {
-		return nil, errOption
+	if err := spec.check(set); err != nil {
+		return nil, err
 	}
 	plan := &Plan{spec: spec, kernels: set}
 	if spec.N == 1 { // the column stride of C is not used: 1 is the fastest
 		plan.spec.CColStride = 1
 	}
-	if !Supports(spec, spec.Algorithm) && spec.M > 0 && spec.N > 0 && spec.K > 0 {
-		return nil, errAlgorithm
-	}
-	isEmpty := spec.M == 0 || spec.N == 0 || spec.K == 0
-	isStrided := spec.A.Source == Strided && spec.B.Source == Strided
 	isTiny := spec.M*spec.N <= simpleMACs && spec.M*spec.N*spec.K <= simpleMACs
-	switch {
-	case isEmpty, spec.Algorithm == Loops, spec.Algorithm == Any && isStrided && isTiny:
+	if spec.isEmpty() || spec.Algorithm == Loops || spec.Algorithm == Any && spec.isStrided() && isTiny {
 		plan.planSimple()
-	case (spec.Algorithm == Any || spec.Algorithm == Thin) && isStrided && plan.planThin():
-	default:
-		plan.chooseOperandAccess()
-		plan.planTiled(maxShared)
-		if set.hasMachineCode() {
-			if err := plan.compile(); err != nil {
-				return nil, err
-			}
-			plan.recordCalls()
-		}
+		return plan, nil
 	}
+	mayBeThin := (spec.Algorithm == Any || spec.Algorithm == Thin) && spec.isStrided()
+	if mayBeThin && plan.planThin() {
+		return plan, nil
+	}
+	plan.chooseOperandAccess()
+	plan.planTiled(maxShared)
+	if !set.hasMachineCode() {
+		return plan, nil
+	}
+	if err := plan.compile(); err != nil {
+		return nil, err
+	}
+	plan.recordCalls()
 	return plan, nil
+}
+
+// check returns an error if the spec is invalid for a kernel set.
+func (s *Spec) check(set *kernelSet) error {
+	switch {
+	case s.M < 0 || s.N < 0 || s.K < 0:
+		return errShape
+	case s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Algorithm > Tiled || !set.hasPanel(s.B):
+		return errOption
+	case !s.isEmpty() && !Supports(*s, s.Algorithm):
+		return errAlgorithm
+	}
+	return nil
+}
+
+// isEmpty reports whether the product has no elements or no terms.
+func (s *Spec) isEmpty() bool { return s.M == 0 || s.N == 0 || s.K == 0 }
+
+// isStrided reports whether both operands are strided.
+func (s *Spec) isStrided() bool { return s.A.Source == Strided && s.B.Source == Strided }
+
+// Supports reports whether an algorithm can compute a product with the shape and strides of spec. The dtype must be one
+// that [Multiplies] accepts.
+func Supports(spec Spec, algorithm Algorithm) bool {
+	switch algorithm {
+	case Loops:
+		return spec.isStrided()
+	case Thin:
+		plan := &Plan{spec: spec}
+		return spec.isStrided() && spec.M > 0 && spec.N > 0 && spec.K > 0 && plan.planThin()
+	case Tiled:
+		return spec.M > 0 && spec.N > 0 && spec.K > 0
+	}
+	return algorithm == Any
 }
 
 // swap replaces the product by the equal product Cᵀ = Bᵀ·Aᵀ.
@@ -246,46 +246,6 @@ func (p *Plan) swap() {
 	case BiasCols:
 		spec.Bias = BiasRows
 	}
-}
-
-// chooseOperandAccess decides how the tiled path reads each operand. It sets kc, a and b, and may exchange A and B.
-func (p *Plan) chooseOperandAccess() {
-	spec, elemBytes := &p.spec, p.kernels.elemBytes
-	isStrided := spec.A.Source == Strided && spec.B.Source == Strided
-	if isStrided && spec.M > 1 && spec.CColStride != 1 && spec.CRowStride == 1 {
-		p.swap()
-	}
-	depth := p.kernels.kc
-	if p.kernels.hasMachineCode() && (spec.A.Source == Custom || spec.B.Source == Custom) {
-		depth = maxPackedDepth
-	}
-	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth)) // the fewest blocks of at most depth terms, of nearly equal size
-	p.a = operandPlan{source: spec.A.Source, elemBytes: elemBytes, panelWidth: p.kernels.mr, extent: spec.M,
-		laneStride: spec.A.RowStride, termStride: spec.A.ColStride}
-	p.b = operandPlan{source: spec.B.Source, elemBytes: elemBytes, panelWidth: p.kernels.nr, extent: spec.N,
-		laneStride: spec.B.ColStride, termStride: spec.B.RowStride}
-	if spec.A.Source == Strided {
-		p.a.panelWidth = p.kernels.narrowestPanelRows(spec.M)
-	}
-	if spec.B.Panel > 0 {
-		p.b.panelWidth = spec.B.Panel
-	}
-	if p.kernels.hasMachineCode() {
-		p.chooseInPlace()
-	}
-}
-
-// Packs reports which operands [Tiled] packs into panels while the product runs.
-func Packs(spec Spec) (a, b bool) {
-	if spec.M <= 0 || spec.N <= 0 || spec.K <= 0 {
-		return false, false
-	}
-	plan := &Plan{spec: spec, kernels: kernelsOf(spec.DType)}
-	plan.chooseOperandAccess()
-	if plan.swapped {
-		return plan.b.createsPanels(), plan.a.createsPanels()
-	}
-	return plan.a.createsPanels(), plan.b.createsPanels()
 }
 
 // planTiled divides the product into tiles, blocks and super-blocks, and lays out the shared memory and the scratch of
@@ -350,51 +310,6 @@ func (p *Plan) layOutWorkerScratch() {
 		layout.totalBytes += (p.tileCols + p.kernels.nr) * elemBytes
 	}
 }
-
-// chooseInPlace decides, for machine code, whether each operand is read in place; see the constants fewRows and
-// moderateRows.
-func (p *Plan) chooseInPlace() {
-	spec := &p.spec
-	if spec.A.Source == Strided {
-		p.a.inPlace = p.a.termStride == 1 || p.a.laneStride == 1 && !p.a.evictsItself(p.kc)
-	}
-	if spec.B.Source == Strided && p.b.laneStride == 1 {
-		isSmall := spec.M <= moderateRows || !p.leavesCache(spec.K*spec.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
-		p.b.inPlace = spec.M <= fewRows || isSmall && !p.b.evictsItself(p.kc)
-		p.b.packedByFirstRow = !p.b.inPlace && !p.a.packsBeforeTiles()
-	}
-}
-
-// evictsItself reports whether depth elements of one lane evict one another from L2. This happens if the stride is a
-// multiple of a large power of two, because the elements then map to few sets of the cache.
-func (operand operandPlan) evictsItself(depth int) bool {
-	step := operand.termStride * operand.elemBytes // step&-step is the greatest power of two that divides step
-	return depth*(step&-step) > machine.L2Bytes
-}
-
-// leavesCache reports whether an operand or result of elems elements is assumed to leave L2 between tiles. The
-// assumption is made if it has at least minBytes bytes, and both operands and the result together have at least
-// minTotal bytes.
-func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
-	spec, elemBytes := &p.spec, p.b.elemBytes
-	return elems*elemBytes >= minBytes && (spec.M*spec.K+spec.K*spec.N+spec.M*spec.N)*elemBytes >= minTotal
-}
-
-// contiguousAlongK reports whether the operand is read in place and has a stride of 1 along K.
-func (operand operandPlan) contiguousAlongK() bool { return operand.inPlace && operand.termStride == 1 }
-
-// packsBeforeTiles reports whether panels of the operand are packed before tiles are computed.
-func (operand operandPlan) packsBeforeTiles() bool {
-	return operand.createsPanels() && !operand.packedByFirstRow
-}
-
-// createsPanels reports whether executions of the plan pack the operand.
-func (operand operandPlan) createsPanels() bool {
-	return operand.source != Prepacked && !operand.inPlace
-}
-
-// packsPerTile reports whether each tile has its own panels of the operand in worker scratch.
-func (operand operandPlan) packsPerTile() bool { return operand.createsPanels() && !operand.packedOnce }
 
 // DType returns the dtype of the operands.
 func (p *Plan) DType() tensor.DType { return p.spec.DType }

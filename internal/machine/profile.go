@@ -44,7 +44,7 @@ type Profile struct {
 	ShareNS float64 `json:"share_ns,omitzero" doc:"The least work worth handing to an awake worker, in nanoseconds; left out or 0: 5000."`
 	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The least saved time worth waking workers, in nanoseconds; left out or 0: 50000."`
 
-	// constantBytes is the number of bytes of constants that all steps of a run read together. It is a property of a
+	// constantBytes is the number of bytes of constants that the steps of a run read in total. It is a property of a
 	// graph, not of the machine: see WithConstants.
 	constantBytes float64
 }
@@ -52,8 +52,8 @@ type Profile struct {
 // Rates holds the rate of a byte by access pattern.
 type Rates struct {
 	Dense          Curve `json:"dense" doc:"Sequential access to operands and results."`
-	DenseConstants Curve `json:"kept" doc:"Sequential access to constants; levels have the size of all constants of the graph instead of the bytes of the step."`
-	Panels         Curve `json:"panels" doc:"Access to constants that products read in panels; levels have the size of all constants, as for kept."`
+	DenseConstants Curve `json:"kept" doc:"Sequential access to constants; the bytes of a level are then the size of all constants of the graph, not of the operands of the step."`
+	Panels         Curve `json:"panels" doc:"Access to constants that products read in panels; the bytes of a level are the size of all constants, as for kept."`
 	Copied         Curve `json:"copied" doc:"Sequential access by copies."`
 	Tiled          Curve `json:"tiled" doc:"Transposed access, tile by tile, to elements of 4 bytes."`
 	Strided        Curve `json:"strided" doc:"Access with strides."`

@@ -27,12 +27,12 @@ import (
 type Binding struct {
 	Graph         *graph.Graph // with sizes, inferred
 	RunnableGraph *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
-	// Plan is the plan of the graph, or of the segment compiled before the first run if the graph has several segments.
-	// It is nil if none of these can be compiled before the first run.
+	// Plan is the plan of the graph. A graph whose shapes depend on data is planned in segments: Plan is then the plan of
+	// the segment that is compiled before the first run, or nil if no segment can be.
 	Plan *passes.Plan
 	// Program has the compiled steps of Plan. It is nil if Plan is nil.
 	Program *exec.Program
-	// Segment is the index of the compiled segment; negative if no segment can be compiled before the first run.
+	// Segment is the index of the segment of Plan; negative if Plan is nil.
 	Segment     int
 	CompileTime time.Duration // of inference, planning and compilation
 
@@ -40,7 +40,7 @@ type Binding struct {
 	// symbols without a given size have their assumed sizes.
 	sizes         map[string]int
 	isHint        bool            // the sizes are typical, and the plan becomes a Specialization for other sizes
-	decisionsFrom *Specialization // the plan with the same decisions; nil if the plan was optimized for these sizes
+	decisionsFrom *Specialization // the specialization with the decisions of Plan; nil if Plan is not shared
 	runner        *exec.Runner
 	rejected      graph.Errors  // nodes that inference rejected
 	done          chan struct{} // closed when compilation has ended and all other fields are set
@@ -70,7 +70,8 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if ctx == nil {
 		return nil, ErrNoContext
 	}
-	if len(p.openSymbols) == 0 && p.firstBinding != nil && len(p.symbolicIndices) == 0 {
+	hasOneBinding := len(p.openSymbols) == 0 && p.firstBinding != nil
+	if hasOneBinding && len(p.symbolicIndices) == 0 {
 		return p.firstBinding, nil
 	}
 	if found := p.compiledBinding(ctx, in); found != nil {
@@ -86,19 +87,14 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if err := p.checkFixed(inputs, shapeOf); err != nil {
 		return nil, err
 	}
-	if len(p.openSymbols) == 0 && p.firstBinding != nil {
+	if hasOneBinding {
 		return p.firstBinding, nil
 	}
-	sizes, err := SizesOf(inputs, shapeOf, p.fixedSizes, p.sourceGraph().Symbols)
+	openSizes, err := SizesOf(inputs, shapeOf, p.fixedSizes, p.sourceGraph().Symbols)
 	if err != nil {
 		return nil, err
 	}
-	openSizes := map[string]int{}
-	for _, name := range p.openSymbols {
-		if n, ok := sizes[name]; ok {
-			openSizes[name] = n
-		}
-	}
+	maps.DeleteFunc(openSizes, func(name string, _ int) bool { return !slices.Contains(p.openSymbols, name) })
 	const isHint = false
 	found, err := p.bindingForSizes(ctx, openSizes, isHint)
 	if err != nil && len(openSizes) > 0 {
@@ -271,9 +267,9 @@ func (b *Binding) withRejected(err error) error {
 }
 
 // Implementations describes runs with given sizes of the open symbols. It returns the implementations of all nodes, by
-// name, and the specialization whose decisions the runs follow. An implementation of the decisions may be replaced, for
-// example because it supports only few rows. The specialization is nil if runs with these sizes have a plan of their
-// own. Implementations compiles the program for the sizes unless it is compiled.
+// name, and the specialization whose decisions the runs follow. An implementation may differ from the choice of the
+// specialization, for example if that choice supports only few rows. Both results are nil if runs with these sizes have
+// a plan of their own. Implementations compiles the program for the sizes unless it is compiled.
 func (p *Program) Implementations(ctx context.Context, sizes []int) (map[string]*graph.Impl, *Specialization, error) {
 	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), false)
 	if err != nil || binding.decisionsFrom == nil {
@@ -299,8 +295,9 @@ func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
 	return binding, binding.infer(ctx, p)
 }
 
-// Infer infers the types of a graph. If nodes are rejected, the error is a [graph.Errors]. It omits nodes that are
-// rejected only because they depend on another rejected node.
+// Infer infers the types of a graph. If nodes are rejected, the error is a [graph.Errors], without the nodes that are
+// rejected only because they depend on another rejected node. Otherwise the error has the pins that do not fit the
+// types.
 func Infer(g *graph.Graph) error {
 	if g == nil {
 		return errors.New("there is no graph to infer: it is nil")

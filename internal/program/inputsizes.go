@@ -36,7 +36,7 @@ type inputSymbols struct {
 	fixedSizes []int // by dimension: the fixed size of its symbol, or -1 if the symbol is open or absent
 }
 
-// findSymbolDims finds the inputs whose dimensions have symbols.
+// findSymbolDims sets p.symbolDims, which describes the inputs whose dimensions have symbols.
 func (p *Program) findSymbolDims() {
 	indexOf := map[string]int{}
 	for i, name := range p.openSymbols {

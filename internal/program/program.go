@@ -117,21 +117,10 @@ func Compile(ctx context.Context, g *graph.Graph, options Options) (*Program, er
 	if len(hints) == 0 {
 		hints = []map[string]int{nil}
 	}
-	const isHint = true
 	for i, hint := range hints {
-		binding, err := program.bindingForSizes(ctx, hint, isHint)
-		if err != nil && interrupt.Err(ctx) != nil {
-			return nil, fmt.Errorf("compiling the graph: %w", err)
-		}
-		switch {
-		case err != nil && i > 0:
-			program.refusedHints = append(program.refusedHints, report.RefusedHint{Sizes: hint, Why: err.Error()})
-		case err != nil && len(hint) > 0:
-			return nil, fmt.Errorf("for %s: %w", SizesText(hint), err)
-		case err != nil:
+		isFirst := i == 0
+		if err := program.compileHint(ctx, hint, isFirst); err != nil {
 			return nil, err
-		case i == 0:
-			program.firstBinding = binding
 		}
 	}
 	if len(program.openSymbols) == 0 { // there are no other sizes to plan for
@@ -139,6 +128,28 @@ func Compile(ctx context.Context, g *graph.Graph, options Options) (*Program, er
 		program.firstBinding.release()
 	}
 	return program, nil
+}
+
+// compileHint compiles the binding for a hint; nil stands for the assumed sizes. If planning fails for a hint other
+// than the first one, compileHint adds the hint to refusedHints.
+func (p *Program) compileHint(ctx context.Context, hint map[string]int, isFirst bool) error {
+	const isHint = true
+	binding, err := p.bindingForSizes(ctx, hint, isHint)
+	switch {
+	case err == nil:
+		if isFirst {
+			p.firstBinding = binding
+		}
+		return nil
+	case interrupt.Err(ctx) != nil:
+		return fmt.Errorf("compiling the graph: %w", err)
+	case !isFirst:
+		p.refusedHints = append(p.refusedHints, report.RefusedHint{Sizes: hint, Why: err.Error()})
+		return nil
+	case len(hint) > 0:
+		return fmt.Errorf("for %s: %w", SizesText(hint), err)
+	}
+	return err
 }
 
 // New checks the options and finds the open symbols. It plans nothing; the first run does.
@@ -149,8 +160,7 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	err := options.complete(g)
-	if err != nil {
+	if err := options.complete(g); err != nil {
 		return nil, err
 	}
 	hasOwnPasses := options.Passes != nil
@@ -159,6 +169,7 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 	}
 	program := &Program{graph: g, origin: weak.Make(g), options: options, fixedSizes: options.fixedSizes(g),
 		hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads)}
+	var err error
 	if program.device, err = options.openDevice(); err != nil {
 		return nil, err
 	}
@@ -173,7 +184,7 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 		program.graph = g.Clone() // runs read it, and the caller may change the original
 	}
 	program.shareConstants()
-	return program, program.pin()
+	return program, program.addPins()
 }
 
 // complete checks the options, copies the maps and slices that the caller may change, and sets defaults.
@@ -307,8 +318,8 @@ func (p *Program) checkHints() error {
 	return nil
 }
 
-// pin adds the pins of the options to the graph.
-func (p *Program) pin() error {
+// addPins adds the pins of the options to the graph.
+func (p *Program) addPins() error {
 	for _, name := range sorted.Keys(p.options.Pins) {
 		pin := p.options.Pins[name]
 		if err := p.graph.Pin(name, pin); err != nil {

@@ -55,9 +55,9 @@ func sameAddresses(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && a.SameLayout(b)
 }
 
-// minReturnedBytes is the number of freed bytes from which memory is returned to the system immediately. This takes
-// some milliseconds, less than reading the weights. Otherwise the process would keep the memory for minutes, because
-// the garbage collector rarely runs in a process that hardly allocates.
+// minReturnedBytes is a minimum: if at least this many bytes were freed, memory is returned to the system immediately.
+// This takes some milliseconds, less than reading the weights. Otherwise the process would keep the memory for minutes,
+// because the garbage collector rarely runs in a process that hardly allocates.
 const minReturnedBytes = 16 << 20
 
 // WithAllConstants returns the graph with the data of all constants.

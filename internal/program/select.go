@@ -12,9 +12,15 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file chooses the specialization, a shared plan, for the sizes of a run. The sizes of a run are listed by open
-// symbol: inputs determine the size of an open symbol. For example, a plan for N=8 with the guard N >= 2 serves every N
-// from 2 on. Hints are the sizes that the caller expects.
+// This file chooses the specialization, a plan that runs share, for the sizes of a run.
+//
+//   - An open symbol is one whose size the inputs of a run determine. A list of sizes has one size for each open
+//     symbol.
+//   - A hint is a list of sizes that the caller expects.
+//   - A specialization is planned at one list of sizes, its Hint, and serves all sizes at which its guards hold. For
+//     example, a plan for N=8 with the guard N >= 2 serves every N from 2 on.
+//   - A region is the set of all sizes at which inference takes the same branches. Sizes that no hint's specialization
+//     serves get one that is planned in their region.
 
 // Bounds on the search for the sizes at which a specialization is planned and priced.
 const (
@@ -30,7 +36,7 @@ const (
 func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specialization {
 	hints := slices.Clone(p.hints)
 	if len(hints) == 0 && slices.Equal(sizes, p.assumedSizes) {
-		hints = [][]int{p.assumedSizes} // Compile planned it; its binding may have been dropped
+		hints = [][]int{p.assumedSizes} // planned by Compile, though its binding may have been dropped
 	}
 	sorted.Func(hints, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
 	if nondegenerate := p.NondegenerateSizes(ctx); nondegenerate != nil {
@@ -77,9 +83,9 @@ func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Gua
 	return spec.guards, spec.guardsErr
 }
 
-// specializeRegion returns a specialization for the region of sizes. The sizes at which the specialization is priced
-// depend only on the region. The result is therefore the same for any order of runs. If guards of its planning fail at
-// the given sizes, specializeRegion continues with the part of the region where the same guards fail.
+// specializeRegion returns a specialization for the region of sizes. It is planned at sizes that depend on the region
+// only, so that the order of runs does not matter. If the planned specialization does not serve sizes, the next one is
+// planned at sizes for which the same of its guards hold and fail.
 func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specialization {
 	region := p.regionOf(ctx, sizes)
 	if region == nil {
@@ -96,14 +102,12 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 		case spec.guardEvaluator == nil:
 			return nil
 		}
-		truths := spec.guardEvaluator.Truths(nil, sizes) // by guard: whether it holds for sizes
-		predicates = append(predicates, spec.hasTruths(truths))
+		predicates = append(predicates, spec.hasOutcomes(spec.guardEvaluator.Truths(nil, sizes)))
 	}
 	return nil
 }
 
-// region is the set of all sizes at which inference takes the same branches. These sizes satisfy the guards of the
-// branches. Regions do not overlap.
+// region is the set of all sizes that satisfy the guards of the same branches of inference. Regions do not overlap.
 type region struct {
 	guards         *sym.Evaluator
 	candidateSizes [][]int // by open symbol: candidate sizes for pricing, usual sizes first
@@ -171,9 +175,9 @@ func (p *Program) candidateSizes(symbolic *graph.Symbolic, usual, sizes []int) [
 	return values
 }
 
-// hasTruths returns a predicate on sizes: whether each guard i of spec has the outcome truths[i].
-func (spec *Specialization) hasTruths(truths []bool) func(sizes []int) bool {
-	return func(sizes []int) bool { return slices.Equal(spec.guardEvaluator.Truths(nil, sizes), truths) }
+// hasOutcomes returns a predicate on sizes: whether guard i of spec holds exactly if outcomes[i] is true, for all i.
+func (spec *Specialization) hasOutcomes(outcomes []bool) func(sizes []int) bool {
+	return func(sizes []int) bool { return slices.Equal(spec.guardEvaluator.Truths(nil, sizes), outcomes) }
 }
 
 // firstCombination returns the first combination of values for which all predicates are true. The values of the first
@@ -202,8 +206,8 @@ func firstCombination(values [][]int, predicates []func([]int) bool) []int {
 }
 
 // PathConditions returns the conditions under which the search of [Program.SpecializationFor] reaches spec in the same
-// way as for the given sizes. For each specialization that the search tries before spec, the conditions state which of
-// its guards hold and which fail. ok is false if the search for the given sizes does not reach spec.
+// way as for the given sizes. For each specialization of the region that is tried before spec, the conditions state
+// which guards hold and which fail. ok is false if the search for the given sizes does not reach spec.
 func (p *Program) PathConditions(ctx context.Context, spec *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
 	if slices.Equal(spec.Hint, p.NondegenerateSizes(ctx)) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {
@@ -223,18 +227,18 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 			break
 		}
 		guards, _ := tried.Guards(ctx, p)
-		truths := tried.guardEvaluator.Truths(nil, sizes)
-		if len(truths) != len(guards) {
+		outcomes := tried.guardEvaluator.Truths(nil, sizes)
+		if len(outcomes) != len(guards) {
 			break
 		}
 		for i, guard := range guards {
-			if truths[i] {
+			if outcomes[i] {
 				conds = append(conds, guard.Cond)
 			} else {
 				conds = append(conds, guard.Cond.Not())
 			}
 		}
-		predicates = append(predicates, tried.hasTruths(truths))
+		predicates = append(predicates, tried.hasOutcomes(outcomes))
 	}
 	return nil, false
 }

@@ -45,12 +45,14 @@ const minTilesPerPass = 4
 // canFuse reports whether passes can be fused. Every pass must have a loop that processes several rows in a call. Loops
 // must use all operands in place. No row may be scanned, or cut into parts. A chunk must have enough tiles.
 func (p *Plan) canFuse() bool {
-	if !p.severalRowsPerCall || p.hasStaged() || p.program.Scans() || p.partsPerRow > 1 || len(p.program.Passes) < 2 ||
-		min(p.tilesPerChunk, p.tileCount) < minTilesPerPass*len(p.program.Passes) {
+	passes := p.program.Passes
+	hasEnoughTiles := min(p.tilesPerChunk, p.tileCount) >= minTilesPerPass*len(passes)
+	if !hasEnoughTiles || len(passes) < 2 || !p.severalRowsPerCall || p.hasStaged() || p.program.Scans() ||
+		p.partsPerRow > 1 {
 		return false
 	}
-	for k := range p.program.Passes {
-		if p.program.Passes[k].Code == nil {
+	for k := range passes {
+		if passes[k].Code == nil {
 			return false
 		}
 	}
@@ -105,26 +107,33 @@ func (p *Plan) rowCopies(row int) int {
 // 3.2 ms). A fused loop over two rows reads shared operands once for both rows: on Emerald Rapids, layer_norm of
 // 4096x4096 takes 4.6 ms with two rows, 5 ms with one row, and 6 ms with separate passes.
 func (p *Plan) evictsSharedOperands() bool {
-	if p.elementCost > 1 {
+	if p.elementCost > 1 || !p.hasNonTemporalOutput() {
 		return false
 	}
-	isNonTemporal, hasShared := false, false
-	for output := range p.outCount {
-		isNonTemporal = isNonTemporal || p.hasNonTemporalStores(output)
-	}
-	bytes := 0
+	hasShared := false
+	rowBytes := 0 // bytes that the passes read for a row
 	for k := range p.program.Passes {
 		for _, place := range p.program.Passes[k].In {
 			switch {
 			case place.Kind == expr.AtOperand && p.variesInRow(p.outCount+place.N):
-				bytes += p.metas[p.outCount+place.N].DType.Size() * p.rowLen
+				rowBytes += p.metas[p.outCount+place.N].DType.Size() * p.rowLen
 				hasShared = hasShared || p.kept[0].strides[p.outCount+place.N] == 0
 			case place.Kind == expr.AtRow:
-				bytes += p.program.Rows[place.N].DType.Size() * p.rowLen
+				rowBytes += p.program.Rows[place.N].DType.Size() * p.rowLen
 			}
 		}
 	}
-	return isNonTemporal && hasShared && bytes > machine.L1Bytes*3/2
+	return hasShared && rowBytes > machine.L1Bytes*3/2
+}
+
+// hasNonTemporalOutput reports whether an output is written with non-temporal stores.
+func (p *Plan) hasNonTemporalOutput() bool {
+	for output := range p.outCount {
+		if p.hasNonTemporalStores(output) {
+			return true
+		}
+	}
+	return false
 }
 
 // fuse compiles the fused loop. b.fused remains nil if the program cannot be fused, a row is too long for one call, or
@@ -208,12 +217,13 @@ func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer
 		state.passBases = append(state.passBases, nil)
 		state.tiles = append(state.tiles, tile{})
 	}
-	// first is the tile of the first pass; pass k processes tile first-k. Tile i has its state at index i%passesAtOnce.
+	// first is the tile of the first pass; pass k processes tile first-k. Tile i has its state in slot i%passesAtOnce.
 	for first := begin; first < end+p.passesAtOnce-1; first++ {
 		if first < end {
-			state.tileBase = state.passBases[first%p.passesAtOnce]
-			state.tiles[first%p.passesAtOnce] = p.setTile(state, first, ptrs, worker)
-			state.passBases[first%p.passesAtOnce] = state.tileBase
+			slot := first % p.passesAtOnce
+			state.tileBase = state.passBases[slot]
+			state.tiles[slot] = p.setTile(state, first, ptrs, worker)
+			state.passBases[slot] = state.tileBase
 		}
 		// The fused loop needs a tile for each pass, and tiles of equal size.
 		hasAllTiles := first < end && first-begin >= p.passesAtOnce-1
@@ -223,12 +233,12 @@ func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer
 		}
 		// Later passes run first, because each pass overwrites the rows that the next pass reads.
 		for k := min(p.passesAtOnce-1, first-begin); k >= max(0, first-end+1); k-- {
-			state.tileBase = state.passBases[(first-k)%p.passesAtOnce]
-			current := state.tiles[(first-k)%p.passesAtOnce]
+			slot := (first - k) % p.passesAtOnce
+			state.tileBase = state.passBases[slot]
 			if !isFused {
-				p.runPass(state, current, &p.passes[k])
+				p.runPass(state, state.tiles[slot], &p.passes[k])
 			}
-			p.runPerRow(state, current, &p.passes[k])
+			p.runPerRow(state, state.tiles[slot], &p.passes[k])
 		}
 	}
 }

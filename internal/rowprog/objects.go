@@ -97,8 +97,7 @@ type partial struct {
 type builder struct {
 	*Plan
 	outObjects, inObjects     []int       // by output, by operand: the object that loops use
-	perRowIns                 map[int]int // by index of an operand: its staged copy with one element for each row
-	perRowOuts                map[int]int // by index of an output: its staged copy with one element for each row
+	perRowStaged              map[int]int // by index in metas: the staged copy with one element for each row
 	rowObjects, numberObjects []int       // the objects of the row program's Rows and Numbers
 }
 
@@ -128,7 +127,7 @@ func (p *Plan) build() error {
 
 // compilePasses adds the objects of the plan, and compiles its passes, fused if passesAtOnce is greater than 1.
 func (p *Plan) compilePasses() error {
-	b := &builder{Plan: p, perRowIns: map[int]int{}, perRowOuts: map[int]int{}}
+	b := &builder{Plan: p, perRowStaged: map[int]int{}}
 	b.makeObjects()
 	for k, row := range p.program.Rows {
 		if row.Out >= 0 && (!p.hasNonTemporalStores(row.Out) || row.Scan != expr.Invalid) {
@@ -171,7 +170,7 @@ func (b *builder) makeObjects() {
 			b.stagedCopies = append(b.stagedCopies, stagedCopy{isWholeTile: true, isOutput: i < b.outCount, argument: i,
 				staged: objectOf[i], elem: strided.MoverOf(b.objects[i].size)})
 		case b.alongColumns && i >= b.outCount:
-			objectOf[i] = b.perRowOperand(i)
+			objectOf[i] = b.perRowObject(i)
 		}
 	}
 	b.outObjects, b.inObjects = objectOf[:b.outCount], objectOf[b.outCount:]
@@ -215,22 +214,30 @@ func (b *builder) compileLoop(passIndex int, pass *compiledPass) (err error) {
 	if pass.loop, err = b.compile(exprLoop, b.options(b.onlyNonTemporal(out), b.passPrefetch(passIndex, in))); err != nil {
 		return err
 	}
+	if err := b.addFolds(rowPass, pass, exprLoop.CombinesLanes); err != nil {
+		return err
+	}
+	// Unrolling pays only if the elements of a column are far apart: see minUnrollStride.
+	step := b.reduced[0].strides[b.largestOperand()]
+	if b.alongColumns && len(rowPass.Folds) > 0 && max(step, -step) >= minUnrollStride {
+		return b.compileUnrolled(passIndex, pass)
+	}
+	return nil
+}
+
+// addFolds adds the folds of a pass, their accumulators and, if rows are cut, the memory of their partial results.
+func (b *builder) addFolds(rowPass *expr.RowPass, pass *compiledPass, combinesLanes bool) error {
 	for n, exprFold := range rowPass.Folds {
 		dtype := rowPass.Code.Insts[exprFold.Value].DType
 		rowFold, err := newFold(exprFold.Op, dtype, b.numberObjects[rowPass.FoldResults[n]])
 		if err != nil {
 			return err
 		}
-		b.addAccumulators(pass, &rowFold, dtype, exprLoop.CombinesLanes)
+		b.addAccumulators(pass, &rowFold, dtype, combinesLanes)
 		if b.partsPerRow > 1 {
 			b.addPartial(dtype)
 		}
 		pass.folds = append(pass.folds, rowFold)
-	}
-	// Unrolling pays only if the elements of a column are far apart: see minUnrollStride.
-	step := b.reduced[0].strides[b.largestOperand()]
-	if b.alongColumns && len(rowPass.Folds) > 0 && max(step, -step) >= minUnrollStride {
-		return b.compileUnrolled(passIndex, pass)
 	}
 	return nil
 }
@@ -390,12 +397,12 @@ func (b *builder) objectAt(place expr.Place, isAfterLoop, isOutput bool) int {
 	switch place.Kind {
 	case expr.AtOperand:
 		if isAfterLoop {
-			return b.perRowOperand(b.outCount + place.N)
+			return b.perRowObject(b.outCount + place.N)
 		}
 		return b.inObjects[place.N]
 	case expr.AtOutput:
 		if isAfterLoop && isOutput {
-			return b.perRowOutput(place.N)
+			return b.perRowObject(place.N)
 		}
 		return b.outObjects[place.N]
 	case expr.AtRow:
@@ -406,37 +413,23 @@ func (b *builder) objectAt(place expr.Place, isAfterLoop, isOutput bool) int {
 	return -1
 }
 
-// perRowOperand returns the object of an operand that has one element for each row. argument is its index in metas
-// (outputs, then operands). If the elements are not contiguous over the tile, the operand is staged.
-func (b *builder) perRowOperand(argument int) int {
-	obj := &b.objects[argument]
-	if obj.keptStride == obj.size || obj.keptStride == 0 || b.tileLen == 1 {
+// perRowObject returns the object of an output or operand that has one element for each row, or of its staged copy if
+// the elements are not contiguous over the tile. argument is its index in metas (outputs, then operands).
+func (b *builder) perRowObject(argument int) int {
+	obj := b.objects[argument]
+	isOutput := argument < b.outCount
+	isConstant := obj.keptStride == 0 && !isOutput
+	if obj.keptStride == obj.size || isConstant || b.tileLen == 1 {
 		return argument
 	}
-	if staged, ok := b.perRowIns[argument]; ok {
+	if staged, ok := b.perRowStaged[argument]; ok {
 		return staged
 	}
-	staging := b.perRowMemory(obj.size)
-	b.stagedCopies = append(b.stagedCopies, stagedCopy{argument: argument, staged: staging,
-		elem: strided.MoverOf(b.objects[argument].size)})
-	b.perRowIns[argument] = staging
-	return staging
-}
-
-// perRowOutput is perRowOperand for an output: it returns the object of the output, or of its staged copy.
-func (b *builder) perRowOutput(output int) int {
-	obj := &b.objects[output]
-	if obj.keptStride == obj.size || b.tileLen == 1 {
-		return output
-	}
-	if staged, ok := b.perRowOuts[output]; ok {
-		return staged
-	}
-	staging := b.perRowMemory(obj.size)
-	b.stagedCopies = append(b.stagedCopies, stagedCopy{isOutput: true, argument: output, staged: staging,
-		elem: strided.MoverOf(b.objects[output].size)})
-	b.perRowOuts[output] = staging
-	return staging
+	staged := b.perRowMemory(obj.size)
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{isOutput: isOutput, argument: argument, staged: staged,
+		elem: strided.MoverOf(obj.size)})
+	b.perRowStaged[argument] = staged
+	return staged
 }
 
 // allocate adds obj as an object in the worker's memory, with obj.copies buffers of the given size, and returns its

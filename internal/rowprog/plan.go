@@ -35,33 +35,41 @@ import (
 // merging, and one reduced axis of 100 elements. Loops run along rows, a tile has at most 64 rows (as many as stay in
 // the cache between passes), and a chunk has several tiles.
 type Plan struct {
-	program              *expr.RowProgram
-	outCount             int           // number of outputs
-	metas                []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
-	positions            []int32       // the elements of the operand of positions: 0, 1, 2, ...
-	kept, reduced        []axis
-	rowLen               int  // number of elements of a row
-	alongColumns         bool // inner loops run along kept[0]
-	columnsPerRow        int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
-	severalRowsPerCall   bool // one call of a loop processes several rows: loops run along rows with one reduced axis
-	tileLen              int  // maximum number of positions along kept[0] in a tile
-	tilesAlongFirstKept  int  // number of tiles along kept[0], for one position along the other kept axes
-	tileCount            int  // number of tiles
-	tilesPerChunk        int  // maximum number of tiles in a chunk
-	cutAxis              int  // the reduced axis that is cut, or -1
-	partLen, partsPerRow int  // maximum length of a part along cutAxis; number of parts of a row (1 if rows are not cut)
-	elementCost          int  // relative time per element: 4 if the expression has an elementary function, otherwise 1
-	needsStoreFence      bool // whether some loops use unfenced non-temporal stores
+	program       *expr.RowProgram
+	outCount      int           // number of outputs
+	metas         []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
+	positions     []int32       // the elements of the operand of positions: 0, 1, 2, ...
+	kept, reduced []axis
+	rowLen        int // number of elements of a row
 
-	objects      []object
-	stagedCopies []stagedCopy
-	passes       []compiledPass
-	partials     []partial  // by fold of the only pass, if rows are cut
-	fused        *fusedLoop // nil if passes run one after the other
-	passesAtOnce int        // number of passes in the fused loop; 1 without one
-	rowsPerGroup int        // number of rows that a pass of a pipeline processes together (a group); 0 without a pipeline
-	workerBytes  int        // size of the memory of each worker
-	scratchBytes int        // size of the memory that all chunks share
+	// The loops.
+
+	alongColumns       bool // inner loops run along kept[0]
+	columnsPerRow      int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
+	severalRowsPerCall bool // one call of a loop processes several rows: loops run along rows with one reduced axis
+	elementCost        int  // relative time per element: 4 if the expression has an elementary function, otherwise 1
+
+	// The division into tiles, chunks and parts.
+
+	tileLen              int // maximum number of positions along kept[0] in a tile
+	tilesAlongFirstKept  int // number of tiles along kept[0], for one position along the other kept axes
+	tileCount            int // number of tiles
+	tilesPerChunk        int // maximum number of tiles in a chunk
+	cutAxis              int // the reduced axis that is cut, or -1
+	partLen, partsPerRow int // maximum length of a part along cutAxis; number of parts of a row (1 if rows are not cut)
+
+	// The compiled passes and their memory.
+
+	objects         []object
+	stagedCopies    []stagedCopy
+	passes          []compiledPass
+	partials        []partial  // by fold of the only pass, if rows are cut
+	fused           *fusedLoop // nil if passes run one after the other
+	passesAtOnce    int        // number of passes in the fused loop; 1 without one
+	rowsPerGroup    int        // number of rows that a pass of a pipeline processes together (a group); 0: no pipeline
+	needsStoreFence bool       // some loops use unfenced non-temporal stores
+	workerBytes     int        // size of the memory of each worker
+	scratchBytes    int        // size of the memory that all chunks share
 }
 
 // firstKept stands for the axis kept[0] where other numbers are indices of reduced axes.
@@ -111,6 +119,7 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 	if p.program.Scans() && len(p.reduced) > 1 {
 		return nil, errors.New("rowprog: a scan along several dimensions is not supported")
 	}
+	p.setElementCost()
 	p.chooseDirection(direction)
 	p.splitRows()
 	p.cutTiles()
@@ -186,14 +195,18 @@ func (p *Plan) elementCount(i int) int {
 	return count
 }
 
-// cutTiles divides kept[0] into tiles, groups tiles into chunks, and cuts rows if there are too few chunks.
-func (p *Plan) cutTiles() {
+// setElementCost sets elementCost.
+func (p *Plan) setElementCost() {
 	p.elementCost = 1
 	for _, inst := range p.program.Code.Insts {
 		if !inst.Op.Primitive() && inst.Op != expr.Reduce {
 			p.elementCost = 4
 		}
 	}
+}
+
+// cutTiles divides kept[0] into tiles, groups tiles into chunks, and cuts rows if there are too few chunks.
+func (p *Plan) cutTiles() {
 	grain := machine.ReduceGrain / p.elementCost // minimum number of elements of a chunk
 	length := p.kept[0].length
 	// The columns of a row stay in one tile.

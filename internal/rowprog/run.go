@@ -23,8 +23,8 @@ type State struct {
 	strides     []int              // for each entry of ptrs: bytes between rows
 	callStrides []int              // strides of callPtrs in an unrolled loop
 	index       []int              // by reduced axis: the current index
-	passBases   [][]unsafe.Pointer // the values of tileBase for the tiles that fused passes process
-	tiles       []tile             // the tiles that fused passes process
+	passBases   [][]unsafe.Pointer // the values of tileBase for the tiles of fused passes; in a pipeline [0], of row 0
+	tiles       []tile             // the tiles of fused passes, in the order of passBases
 	piecePtrs   []unsafe.Pointer   // addresses of outputs and operands for a chunk of [Pieces]
 }
 
@@ -42,8 +42,9 @@ type tile struct {
 // addresses of the first elements of outputs and operands, which are not checked. scratch and worker must have at least
 // [Plan.Scratch] and [Plan.WorkerScratch] bytes. Run fails if the context ends or an argument is invalid.
 func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) (err error) {
+	hasPhase := phase >= 0 && phase < p.Phases()
 	switch {
-	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
+	case !hasPhase || chunk < 0 || chunk >= p.Chunks(phase):
 		return fmt.Errorf("rowprog: phase %d has no chunk %d", phase, chunk)
 	case len(ptrs) < len(p.callerMetas()):
 		return fmt.Errorf("rowprog: there are %d addresses for %d outputs and operands", len(ptrs), len(p.callerMetas()))
@@ -78,64 +79,64 @@ func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratc
 
 // runTile runs all passes over a tile, one after another.
 func (p *Plan) runTile(state *State, index int, ptrs []unsafe.Pointer, worker []byte) {
-	t := p.setTile(state, index, ptrs, worker)
-	p.stageIn(state, t)
+	current := p.setTile(state, index, ptrs, worker)
+	p.stageIn(state, current)
 	for k := range p.passes {
-		p.runPass(state, t, &p.passes[k])
-		p.combineColumnFolds(state, t, &p.passes[k])
-		p.runScans(state, t, &p.passes[k])
-		p.runPerRow(state, t, &p.passes[k])
+		p.runPass(state, current, &p.passes[k])
+		p.combineColumnFolds(state, current, &p.passes[k])
+		p.runScans(state, current, &p.passes[k])
+		p.runPerRow(state, current, &p.passes[k])
 	}
-	p.stageOut(state, t)
+	p.stageOut(state, current)
 }
 
 // foldPart folds one part of the cut rows of a tile, and stores the results in scratch.
 func (p *Plan) foldPart(state *State, index, part int, ptrs []unsafe.Pointer, scratch, worker []byte) {
-	t := p.setTile(state, index, ptrs, worker)
-	t.partBegin = part * p.partLen
-	t.partLen = min(p.partLen, p.reduced[p.cutAxis].length-t.partBegin)
+	current := p.setTile(state, index, ptrs, worker)
+	current.partBegin = part * p.partLen
+	current.partLen = min(p.partLen, p.reduced[p.cutAxis].length-current.partBegin)
 	for i := range p.metas {
-		state.tileBase[i] = unsafe.Add(state.tileBase[i], t.partBegin*p.reduced[p.cutAxis].strides[i])
+		state.tileBase[i] = unsafe.Add(state.tileBase[i], current.partBegin*p.reduced[p.cutAxis].strides[i])
 	}
-	p.stageIn(state, t)
-	p.runPass(state, t, &p.passes[0])
-	p.stageOut(state, t)
+	p.stageIn(state, current)
+	p.runPass(state, current, &p.passes[0])
+	p.stageOut(state, current)
 	for k := range p.passes[0].folds {
 		result, partial := p.passes[0].folds[k].result, p.partials[k]
 		begin := partial.offset + (index*p.partsPerRow+part)*partial.size
-		bytes := t.positions * p.objects[result].size
+		bytes := current.positions * p.objects[result].size
 		copy(scratch[begin:begin+bytes], unsafe.Slice((*byte)(state.tileBase[result]), bytes))
 	}
 }
 
 // joinParts combines the partial results of cut rows in the order of the parts, for all rows of a tile.
 func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
-	t := p.setTile(state, index, ptrs, worker)
+	current := p.setTile(state, index, ptrs, worker)
 	for _, staging := range p.stagedCopies { // the computation per row needs only operands with one element for each row
 		if !staging.isWholeTile && !staging.isOutput {
-			p.copyPerRow(state, t, staging)
+			p.copyPerRow(state, current, staging)
 		}
 	}
 	for k := range p.passes[0].folds {
 		rowFold := &p.passes[0].folds[k]
 		partial := p.partials[k]
-		p.setNeutral(state, rowFold, rowFold.result, t.positions)
+		p.setNeutral(state, rowFold, rowFold.result, current.positions)
 		results := unsafe.Pointer(&scratch[partial.offset+index*p.partsPerRow*partial.size])
 		joined := state.tileBase[rowFold.result]
-		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{joined, joined, results}, []int{0, 0, partial.size}, t.positions,
-			p.partsPerRow)
+		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{joined, joined, results}, []int{0, 0, partial.size},
+			current.positions, p.partsPerRow)
 	}
-	p.combineColumnFolds(state, t, &p.passes[0])
-	p.runPerRow(state, t, &p.passes[0])
+	p.combineColumnFolds(state, current, &p.passes[0])
+	p.runPerRow(state, current, &p.passes[0])
 	for _, staging := range p.stagedCopies {
 		if !staging.isWholeTile && staging.isOutput {
-			p.copyPerRow(state, t, staging)
+			p.copyPerRow(state, current, staging)
 		}
 	}
 }
 
 // runPass runs the loop of a pass over a tile, and combines the lane accumulators of each fold into one number per row.
-func (p *Plan) runPass(state *State, t tile, pass *compiledPass) {
+func (p *Plan) runPass(state *State, current tile, pass *compiledPass) {
 	if pass.loop == nil {
 		return
 	}
@@ -143,36 +144,36 @@ func (p *Plan) runPass(state *State, t tile, pass *compiledPass) {
 		rowFold := &pass.folds[k]
 		switch {
 		case p.alongColumns:
-			p.setNeutral(state, rowFold, rowFold.result, t.positions)
+			p.setNeutral(state, rowFold, rowFold.result, current.positions)
 		case rowFold.laneAccs >= 0:
-			p.setNeutral(state, rowFold, rowFold.laneAccs, t.positions)
+			p.setNeutral(state, rowFold, rowFold.laneAccs, current.positions)
 		}
 	}
 	p.setStrides(state, pass.pointerObjects, p.outerAxis())
 	if p.alongColumns && len(pass.folds) > 0 {
-		p.foldColumns(state, t, pass)
+		p.foldColumns(state, current, pass)
 		return
 	}
-	p.eachPosition(state, t, pass.pointerObjects, func(innerLen, outerLen int) {
+	p.eachPosition(state, current, pass.pointerObjects, func(innerLen, outerLen int) {
 		pass.loop.Run(&state.loops, state.ptrs, state.strides, innerLen, outerLen)
 	})
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		if rowFold.laneAccs >= 0 {
-			rowFold.combineLanes(state.tileBase[rowFold.result], state.tileBase[rowFold.laneAccs], t.positions)
+			rowFold.combineLanes(state.tileBase[rowFold.result], state.tileBase[rowFold.laneAccs], current.positions)
 		}
 	}
 }
 
 // foldColumns runs the loop of a pass along columns. It folds blocks of foldBlock elements of each column, and adds the
 // result of each block to the upper-level accumulators.
-func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
+func (p *Plan) foldColumns(state *State, current tile, pass *compiledPass) {
 	elementsInBlock, hasUpperAccs := 0, false // hasUpperAccs: the upper-level accumulators have been initialized
-	p.eachPosition(state, t, pass.pointerObjects, func(innerLen, outerLen int) {
+	p.eachPosition(state, current, pass.pointerObjects, func(innerLen, outerLen int) {
 		for outerLen > 0 {
 			if elementsInBlock == foldBlock {
 				interrupt.Check(state.Context)
-				p.addBlock(state, t, pass, !hasUpperAccs)
+				p.addBlock(state, current, pass, !hasUpperAccs)
 				elementsInBlock, hasUpperAccs = 0, true
 			}
 			count := min(outerLen, foldBlock-elementsInBlock)
@@ -192,10 +193,10 @@ func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
 		return
 	}
 	const isFirst = false
-	p.addBlock(state, t, pass, isFirst)
+	p.addBlock(state, current, pass, isFirst)
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
-		bytes := t.positions * p.objects[rowFold.result].size
+		bytes := current.positions * p.objects[rowFold.result].size
 		upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
 		copy(unsafe.Slice((*byte)(result), bytes), unsafe.Slice((*byte)(upperAccs), bytes))
 	}
@@ -203,15 +204,16 @@ func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
 
 // addBlock adds the result of a block to the upper-level accumulators of each fold, and resets the result. For the
 // first block, it initializes these accumulators.
-func (p *Plan) addBlock(state *State, t tile, pass *compiledPass, isFirst bool) {
+func (p *Plan) addBlock(state *State, current tile, pass *compiledPass, isFirst bool) {
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		if isFirst {
-			p.setNeutral(state, rowFold, rowFold.upperAccs, t.positions)
+			p.setNeutral(state, rowFold, rowFold.upperAccs, current.positions)
 		}
 		upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
-		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{upperAccs, upperAccs, result}, []int{0, 0, 0}, t.positions, 1)
-		p.setNeutral(state, rowFold, rowFold.result, t.positions)
+		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{upperAccs, upperAccs, result}, []int{0, 0, 0},
+			current.positions, 1)
+		p.setNeutral(state, rowFold, rowFold.result, current.positions)
 	}
 }
 
@@ -241,7 +243,7 @@ func (p *Plan) runColumns(state *State, pass *compiledPass, innerLen, outerLen i
 }
 
 // runPerRow runs the part of a pass that is computed once per row, after the loop of the pass.
-func (p *Plan) runPerRow(state *State, t tile, pass *compiledPass) {
+func (p *Plan) runPerRow(state *State, current tile, pass *compiledPass) {
 	if pass.perRow == nil {
 		return
 	}
@@ -249,39 +251,40 @@ func (p *Plan) runPerRow(state *State, t tile, pass *compiledPass) {
 	for _, objectIndex := range pass.perRowObjects {
 		state.ptrs, state.strides = append(state.ptrs, state.tileBase[objectIndex]), append(state.strides, 0)
 	}
-	pass.perRow.Run(&state.loops, state.ptrs, state.strides, t.positions, 1)
+	pass.perRow.Run(&state.loops, state.ptrs, state.strides, current.positions, 1)
 }
 
 // stageIn copies staged operands to the worker's memory.
-func (p *Plan) stageIn(state *State, t tile) {
+func (p *Plan) stageIn(state *State, current tile) {
 	for _, staging := range p.stagedCopies {
 		switch {
 		case staging.isOutput:
 		case staging.isWholeTile:
-			p.copyElements(state, t, staging)
+			p.copyElements(state, current, staging)
 		default:
-			p.copyPerRow(state, t, staging)
+			p.copyPerRow(state, current, staging)
 		}
 	}
 }
 
 // stageOut copies staged outputs from the worker's memory.
-func (p *Plan) stageOut(state *State, t tile) {
+func (p *Plan) stageOut(state *State, current tile) {
 	for _, staging := range p.stagedCopies {
 		switch {
 		case !staging.isOutput:
 		case staging.isWholeTile:
-			p.copyElements(state, t, staging)
+			p.copyElements(state, current, staging)
 		case p.partsPerRow == 1:
-			p.copyPerRow(state, t, staging)
+			p.copyPerRow(state, current, staging)
 		}
 	}
 }
 
 // copyPerRow copies one element per row: from the operand to its staged copy, or from the staged copy to the output.
-func (p *Plan) copyPerRow(state *State, t tile, staging stagedCopy) {
+func (p *Plan) copyPerRow(state *State, current tile, staging stagedCopy) {
 	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
-	rows, oneElement := strided.Axis{N: t.positions, Dst: staged.keptStride, Src: argument.keptStride}, strided.Axis{N: 1}
+	rows := strided.Axis{N: current.positions, Dst: staged.keptStride, Src: argument.keptStride}
+	oneElement := strided.Axis{N: 1}
 	argumentPtr, stagedPtr := state.tileBase[staging.argument], state.tileBase[staging.staged]
 	if staging.isOutput {
 		staging.elem.CopyBlock(argumentPtr, stagedPtr, rows.Swapped(), oneElement)
@@ -292,10 +295,10 @@ func (p *Plan) copyPerRow(state *State, t tile, staging stagedCopy) {
 
 // copyElements copies all elements of a tile: from the operand to its staged copy, or from the staged copy to the
 // output.
-func (p *Plan) copyElements(state *State, t tile, staging stagedCopy) {
+func (p *Plan) copyElements(state *State, current tile, staging stagedCopy) {
 	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
 	inner, outer := p.innerAxis(), p.outerAxis()
-	p.eachPosition(state, t, []int{staging.argument, staging.staged}, func(innerLen, outerLen int) {
+	p.eachPosition(state, current, []int{staging.argument, staging.staged}, func(innerLen, outerLen int) {
 		innerAxis := strided.Axis{N: innerLen, Dst: staged.stride(inner), Src: argument.stride(inner)}
 		outerAxis := strided.Axis{N: outerLen, Dst: staged.stride(outer), Src: argument.stride(outer)}
 		argumentPtr, stagedPtr := state.ptrs[0], state.ptrs[1]
@@ -338,8 +341,8 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 // eachPosition calls visit for each position along the axes that are neither the inner nor the outer dimension of
 // loops. innerLen and outerLen are the lengths of these two dimensions. During the call, state.ptrs has the addresses
 // of the given objects, and nil for object -1. visit may modify state.ptrs.
-func (p *Plan) eachPosition(state *State, t tile, objects []int, visit func(innerLen, outerLen int)) {
-	innerLen, outerLen := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
+func (p *Plan) eachPosition(state *State, current tile, objects []int, visit func(innerLen, outerLen int)) {
+	innerLen, outerLen := p.length(current, p.innerAxis()), p.length(current, p.outerAxis())
 	if p.rowLen == 0 {
 		return
 	}
@@ -350,7 +353,7 @@ func (p *Plan) eachPosition(state *State, t tile, objects []int, visit func(inne
 	for {
 		p.setPtrs(state, objects)
 		visit(innerLen, outerLen)
-		if !p.advanceIndex(state, t) {
+		if !p.advanceIndex(state, current) {
 			return
 		}
 		interrupt.Check(state.Context)
@@ -375,9 +378,9 @@ func (p *Plan) setPtrs(state *State, objects []int) {
 
 // advanceIndex moves state.index to the next position along the axes that are neither the inner nor the outer dimension
 // of loops, the first of these axes fastest. It returns false after the last position.
-func (p *Plan) advanceIndex(state *State, t tile) bool {
+func (p *Plan) advanceIndex(state *State, current tile) bool {
 	for d := p.firstOtherAxis(); d < len(p.reduced); d++ {
-		if state.index[d]++; state.index[d] < p.length(t, d) {
+		if state.index[d]++; state.index[d] < p.length(current, d) {
 			return true
 		}
 		state.index[d] = 0
@@ -386,14 +389,14 @@ func (p *Plan) advanceIndex(state *State, t tile) bool {
 }
 
 // length returns the number of positions along an axis in a tile.
-func (p *Plan) length(t tile, axisIndex int) int {
+func (p *Plan) length(current tile, axisIndex int) int {
 	switch {
 	case axisIndex == firstKept:
-		return t.positions
+		return current.positions
 	case axisIndex >= len(p.reduced):
 		return 1
-	case axisIndex == p.cutAxis && t.partLen > 0:
-		return t.partLen
+	case axisIndex == p.cutAxis && current.partLen > 0:
+		return current.partLen
 	}
 	return p.reduced[axisIndex].length
 }

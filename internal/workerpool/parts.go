@@ -2,9 +2,9 @@ package workerpool
 
 import "sync/atomic"
 
-// Parts are ranges of pending pieces of work, one range per worker. A worker takes pieces from the front of its own
-// range. When this range is empty, the worker steals the second half of another range. Results must not depend on which
-// worker computes a piece.
+// Parts are ranges of pending pieces of work. Each range belongs to one worker, or to several. A worker takes pieces
+// from the front of its own range. When this range is empty, the worker steals the second half of another range.
+// Results must not depend on which worker computes a piece.
 //
 // A worker thus accesses memory in one direction, as hardware prefetchers expect, and a worker that has the same range
 // in consecutive steps finds its results in its cache. Alternating pieces would be slower: a copy of 64 MiB by two
@@ -24,7 +24,7 @@ func (p Parts) Distribute(n int) {
 	}
 }
 
-// Next takes the next piece of a range. It returns -1 if the range is empty.
+// Next takes the next piece of the range with the index part. It returns -1 if the range is empty.
 func (p Parts) Next(part int) int {
 	for {
 		packed := p[part].Load()
@@ -43,7 +43,7 @@ func (p Parts) Next(part int) int {
 // range, and another call could return -1 although pieces are left.
 func (p Parts) Steal(part int) int {
 	if piece := p.Next(part); piece >= 0 {
-		return piece // an earlier call of Steal with the same range has refilled it
+		return piece // another worker of the same range has refilled it
 	}
 	for {
 		victim, largest := -1, 0

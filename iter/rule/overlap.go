@@ -131,10 +131,17 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	if beginA == beginB && sizeA == sizeB && sameElements(a, b) {
 		return OverlapFull
 	}
-	// The values share a byte if beginA + sum(i*stride) + u = beginB + sum(j*stride) + v for indices i and j, and bytes
-	// u and v of the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
+	return sharedBytes(a, b, beginB-beginA)
+}
+
+// sharedBytes returns OverlapPartial if two values share a byte, otherwise OverlapNo, or OverlapTooHard. The first
+// element of b is distance bytes after the first element of a.
+func sharedBytes(a, b tensor.Meta, distance int) Overlap {
+	// The values share a byte if sum(i*stride) + u = distance + sum(j*stride) + v for indices i and j, and bytes u and v
+	// of the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
+	sizeA, sizeB := a.DType.Size(), b.DType.Size()
 	terms := []term{{coef: 1, maxValue: sizeA - 1 + sizeB - 1}}
-	target := beginB - beginA + sizeB - 1
+	target := distance + sizeB - 1
 	for d, size := range a.Shape {
 		terms = append(terms, term{coef: a.Strides[d] * sizeA, maxValue: size - 1})
 	}

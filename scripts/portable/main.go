@@ -41,10 +41,10 @@ type answer struct {
 
 // loadedGraph is a graph that is ready to run, with allocated outputs.
 type loadedGraph struct {
-	file    string
-	session *exec.Session
-	in, out []*tensor.Tensor
-	loop    int // number of runs between two clock readings
+	file           string
+	session        *exec.Session
+	in, out        []*tensor.Tensor
+	runsPerReading int // number of runs between two clock readings
 }
 
 // minSamples is the minimum number of measurements. The answer is their lower quartile instead of their minimum,
@@ -112,7 +112,7 @@ func prepare(wanted request) (loadedGraph, error) {
 	if err != nil {
 		return loadedGraph{}, err
 	}
-	loaded := loadedGraph{file: wanted.File, session: program.NewSession(), loop: 1}
+	loaded := loadedGraph{file: wanted.File, session: program.NewSession(), runsPerReading: 1}
 	named := map[string]*tensor.Tensor{}
 	for k, v := range plan.Graph.Inputs {
 		dense, err := randomElements(v.Meta.DType, v.Meta.Numel(), wanted.Within[k], k).View(tensor.New(v.Meta.DType,
@@ -135,7 +135,7 @@ func prepare(wanted request) (loadedGraph, error) {
 		if err != nil {
 			return loadedGraph{}, err
 		}
-		loaded.loop = int(clockSpan/(took+1)) + 1
+		loaded.runsPerReading = int(clockSpan/(took+1)) + 1
 	}
 	runtime.GC()
 	return loaded, nil
@@ -144,15 +144,15 @@ func prepare(wanted request) (loadedGraph, error) {
 // run returns the processor time of a run, in ns.
 func (loaded *loadedGraph) run() (float64, error) {
 	start := processorTime()
-	for range loaded.loop {
+	for range loaded.runsPerReading {
 		if err := loaded.session.RunInto(context.Background(), loaded.in, loaded.out); err != nil {
 			return 0, err
 		}
 	}
-	return float64(processorTime()-start) / float64(loaded.loop), nil
+	return float64(processorTime()-start) / float64(loaded.runsPerReading), nil
 }
 
-// elementsKey has the arguments of randomElements, as a key of cache.
+// elementsKey has the arguments of randomElements, as a key of generatedElements.
 type elementsKey struct {
 	dtype  tensor.DType
 	count  int
@@ -160,13 +160,13 @@ type elementsKey struct {
 	input  int
 }
 
-var cache = map[elementsKey]*tensor.Tensor{}
+var generatedElements = map[elementsKey]*tensor.Tensor{}
 
 // randomElements returns `count` random elements from within[0] to within[1] for the input with index `input`. Equal
 // arguments give equal elements.
 func randomElements(dtype tensor.DType, count int, within [2]float64, input int) *tensor.Tensor {
 	key := elementsKey{dtype, count, within, input}
-	if elements := cache[key]; elements != nil {
+	if elements := generatedElements[key]; elements != nil {
 		return elements
 	}
 	elements := tensor.Empty(tensor.New(dtype, count))
@@ -184,7 +184,7 @@ func randomElements(dtype tensor.DType, count int, within [2]float64, input int)
 			elements.SetFlat(i, tensor.IntScalar(int64(math.Round(value))))
 		}
 	}
-	cache[key] = elements
+	generatedElements[key] = elements
 	return elements
 }
 

@@ -31,7 +31,7 @@ const distinctInputs = 16
 
 // report is the printed document. Times are in milliseconds.
 type report struct {
-	Clients, Requests, Errors, Wrong int
+	Clients, Requests, Errors, Wrong int // Requests counts correct responses only
 	RowsPerSecond, P50, P99, Longest float64
 	FirstError                       string `json:",omitempty"`
 }
@@ -55,11 +55,10 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Print("measuring") // scripts/serve_soak.py waits for this line
-	result := measure(model.Host, requests, want, *clients, *duration)
 	firstSize, _, _ := strings.Cut(*dims, ",")
-	rowsPerRequest, _ := strconv.Atoi(firstSize)
-	result.RowsPerSecond *= float64(rowsPerRequest)
+	rowsPerRequest, _ := strconv.Atoi(firstSize) // prepare has checked dims
+	log.Print("measuring")                       // scripts/serve_soak.py waits for this line
+	result := measure(model.Host, requests, want, rowsPerRequest, *clients, *duration)
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		log.Fatal(err)
 	}
@@ -73,8 +72,11 @@ func prepare(model *url.URL, dims string) (requests [][]byte, err error) {
 	}
 	defer response.Body.Close()
 	var metadata struct{ Inputs []struct{ Name string } }
-	if err := json.NewDecoder(response.Body).Decode(&metadata); err != nil || len(metadata.Inputs) != 1 {
-		return nil, fmt.Errorf("%v: want a model with one input: %v", model, err)
+	if err := json.NewDecoder(response.Body).Decode(&metadata); err != nil {
+		return nil, fmt.Errorf("%v: %w", model, err)
+	}
+	if len(metadata.Inputs) != 1 {
+		return nil, fmt.Errorf("%v: the model has %d inputs, want 1", model, len(metadata.Inputs))
 	}
 	elements := 1
 	for text := range strings.SplitSeq(dims, ",") {
@@ -118,8 +120,8 @@ func sendAlone(address string, requests [][]byte) ([][]byte, error) {
 }
 
 // measure sends requests from the given number of clients until the time is over. want has the response of each
-// request. RowsPerSecond of the result is the number of requests per second.
-func measure(address string, requests, want [][]byte, clients int, limit time.Duration) report {
+// request.
+func measure(address string, requests, want [][]byte, rowsPerRequest, clients int, limit time.Duration) report {
 	result := report{Clients: clients}
 	var lock sync.Mutex
 	var times []time.Duration
@@ -152,14 +154,14 @@ func measure(address string, requests, want [][]byte, clients int, limit time.Du
 	slices.Sort(times)
 	if result.Requests = len(times); result.Requests > 0 {
 		quantileMS := func(share float64) float64 { return times[int(share*float64(len(times)-1))].Seconds() * 1e3 }
-		result.RowsPerSecond = float64(len(times)) / elapsed.Seconds()
+		result.RowsPerSecond = float64(len(times)) / elapsed.Seconds() * float64(rowsPerRequest)
 		result.P50, result.P99, result.Longest = quantileMS(0.5), quantileMS(0.99), quantileMS(1)
 	}
 	return result
 }
 
-// client is a connection to the server. It writes whole requests that were prepared before: it then takes little
-// processor time from a server on the same machine.
+// client is a connection to the server. Requests are prepared in advance, so that the client leaves the processor to a
+// server on the same machine.
 type client struct {
 	address    string
 	connection net.Conn // nil before the first request and after an error

@@ -48,7 +48,7 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 				"--json: %w", err)))
 	}
 	times = map[string]float64{}
-	for _, step := range doc.ByStep { // graphs of nested runs may have steps of equal names
+	for _, step := range doc.ByStep { // a step of a loop body may have the name of another step
 		times[step.Name] += step.Time
 	}
 	var steps []report.Step

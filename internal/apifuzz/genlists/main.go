@@ -121,7 +121,7 @@ func (l *lists) source() []byte {
 	for _, f := range l.functions {
 		text.WriteString("\t" + f + ",\n")
 	}
-	text.WriteString("}\n\n// listedReceivers has the exported types with methods that are not generic.\n" +
+	text.WriteString("}\n\n// listedReceivers has the non-generic exported types that have methods.\n" +
 		"var listedReceivers = []reflect.Type{\n")
 	for _, r := range l.receivers {
 		text.WriteString("\t" + r + ",\n")

@@ -109,37 +109,19 @@ func (c *checker) checkTypes(inst *Inst, want ...tensor.DType) error {
 
 // checkLaneOp checks an operation of package lane.
 func (c *checker) checkLaneOp(inst *Inst) error {
-	op := lane.Op(inst.Op)
-	if !legalLaneOps[inst.Op] || !valueDTypes[inst.DType] {
+	op, uses := lane.Op(inst.Op), inst.Operands()
+	switch {
+	case !legalLaneOps[inst.Op] || !valueDTypes[inst.DType]:
 		return fmt.Errorf("kernels do not support operation %v of %v", op, inst.DType)
-	}
-	if op == lane.Const {
-		bits := 8 * inst.DType.Size()
-		isTooLarge := bits < 64 && inst.Imm>>bits != 0 || inst.DType == tensor.Bool && inst.Imm > 1
-		if isTooLarge {
-			return fmt.Errorf("%#x is not a value of %v", inst.Imm, inst.DType)
-		}
-		return c.checkTypes(inst)
-	}
-	uses := inst.Operands()
-	if len(uses) != lane.Ops[op].Args {
+	case op == lane.Const:
+		return c.checkConst(inst)
+	case len(uses) != lane.Ops[op].Args:
 		return fmt.Errorf("%d operands instead of %d", len(uses), lane.Ops[op].Args)
-	}
-	if op == lane.Select {
+	case op == lane.Select:
 		return c.checkTypes(inst, tensor.Bool, inst.DType, inst.DType)
 	}
-	operandDType := c.Type(uses[len(uses)-1])
-	isLegal := lane.Ops[op].OperandDTypes.Has(operandDType)
-	switch {
-	case op == lane.Convert:
-		isLegal = isLegal && isLegalConversion(inst.DType, operandDType)
-	case op == lane.Bits:
-		isLegal = isLegal && operandDType.Size() == inst.DType.Size() && inst.DType != tensor.Bool
-	case op.Compares():
-		isLegal = isLegal && inst.DType == tensor.Bool
-	default:
-		isLegal = isLegal && operandDType == inst.DType && (op != lane.Lookup || inst.Table != nil)
-	}
+	operandDType := c.Type(uses[len(uses)-1]) // of all operands
+	isLegal := isLegalResult(inst, operandDType)
 	for _, operand := range uses {
 		isLegal = isLegal && c.Type(operand) == operandDType
 	}
@@ -147,6 +129,32 @@ func (c *checker) checkLaneOp(inst *Inst) error {
 		return fmt.Errorf("%v of %v cannot give %v", op, operandDType, inst.DType)
 	}
 	return nil
+}
+
+// checkConst checks that the constant is a value of its dtype.
+func (c *checker) checkConst(inst *Inst) error {
+	bits := 8 * inst.DType.Size()
+	isTooLarge := bits < 64 && inst.Imm>>bits != 0 || inst.DType == tensor.Bool && inst.Imm > 1
+	if isTooLarge {
+		return fmt.Errorf("%#x is not a value of %v", inst.Imm, inst.DType)
+	}
+	return c.checkTypes(inst)
+}
+
+// isLegalResult reports whether an operation of package lane accepts operands of a dtype and gives the result's dtype.
+func isLegalResult(inst *Inst, operandDType tensor.DType) bool {
+	op := lane.Op(inst.Op)
+	switch {
+	case !lane.Ops[op].OperandDTypes.Has(operandDType):
+		return false
+	case op == lane.Convert:
+		return isLegalConversion(inst.DType, operandDType)
+	case op == lane.Bits:
+		return operandDType.Size() == inst.DType.Size() && inst.DType != tensor.Bool
+	case op.Compares():
+		return inst.DType == tensor.Bool
+	}
+	return operandDType == inst.DType && (op != lane.Lookup || inst.Table != nil)
 }
 
 // isLegalConversion reports whether kernels support a conversion. Floats can be converted to other floats, int32 and

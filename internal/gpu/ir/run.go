@@ -59,14 +59,14 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 	return nil
 }
 
-// cell is an element of the memory of a group. It records its last accesses, to detect races.
+// cell is an element of the memory of a group. It records its last accesses, to detect races: accesses by two threads
+// in the same epoch. An epoch is the time between two barriers.
 type cell struct {
-	bits           uint64
-	writer, reader int // the index of the thread of the last write and of the last read, plus 1; 0 for none
-	// writeEpoch and readEpoch are the values of run.epoch at these accesses.
-	writeEpoch, readEpoch int
-	severalReaders        bool // whether several threads have read the cell in readEpoch
+	bits                  uint64
 	isWritten             bool // whether the group has written the cell
+	writer, reader        int  // 1 plus the index of the thread of the last write and of the last read; 0 for none
+	writeEpoch, readEpoch int  // the epochs (run.epoch) of these accesses
+	severalReaders        bool // whether several threads have read the cell in readEpoch
 }
 
 // run is the state of [Kernel.Run]. All words of memory and all values have 64 bits: shorter ones are zero-extended.
@@ -80,7 +80,7 @@ type run struct {
 	ends     map[int]int                  // the result of Kernel.ends
 	shared   [][]cell                     // indexed by array and element
 	group    int                          // index of the group that runs
-	epoch    int                          // 1 plus the number of barriers that the group has passed
+	epoch    int                          // the current epoch: 1 plus the number of barriers that the group has passed
 }
 
 // ends maps the index of each Loop, If and Else to the index of the Else or End that closes it.
@@ -125,13 +125,8 @@ func (r *run) runBlock(first, end int, mask []bool) error {
 			}
 			r.epoch++
 		default:
-			for thread := range mask {
-				if mask[thread] {
-					if err := r.step(index, inst, thread); err != nil {
-						return fmt.Errorf("ir: v%d (%v), group %d, thread %d: %w", index, inst.Op, r.group,
-							thread, err)
-					}
-				}
+			if err := r.runInst(index, mask); err != nil {
+				return err
 			}
 		}
 	}
@@ -175,6 +170,20 @@ func (r *run) runIf(index int, mask []bool) (end int, err error) {
 		}
 	}
 	return end, nil
+}
+
+// runInst executes the instruction with the given index in the threads of mask.
+func (r *run) runInst(index int, mask []bool) error {
+	inst := &r.Insts[index]
+	for thread := range mask {
+		if !mask[thread] {
+			continue
+		}
+		if err := r.step(index, inst, thread); err != nil {
+			return fmt.Errorf("ir: v%d (%v), group %d, thread %d: %w", index, inst.Op, r.group, thread, err)
+		}
+	}
+	return nil
 }
 
 // step executes the instruction with the given index in one thread. The instruction is no Barrier, and it does not
@@ -221,14 +230,10 @@ func (r *run) access(index int, inst *Inst, thread int, address uint64) error {
 	if inst.Op == Store {
 		words = uint64(len(inst.Operands()) - 1)
 	}
-	operand, offset := address>>addressBits-1, address&(1<<addressBits-1)
-	if operand >= uint64(len(r.operands)) || offset+size*words > uint64(len(r.operands[operand].Mem)) {
-		return fmt.Errorf("address %#x is outside of all operands", address)
+	mem, err := r.memoryAt(address, size*words)
+	if err != nil {
+		return err
 	}
-	if offset%(size*words) != 0 {
-		return fmt.Errorf("%d bytes at address %#x are not aligned", size*words, address)
-	}
-	mem := r.operands[operand].Mem[offset:][:size*words]
 	if inst.Op == Store {
 		for k, word := range inst.Operands()[1:] {
 			var bits [8]byte
@@ -244,6 +249,18 @@ func (r *run) access(index int, inst *Inst, thread int, address uint64) error {
 	}
 	r.values[index][thread] = r.words[Value(index)][thread][0]
 	return nil
+}
+
+// memoryAt returns the bytes at an address, which must be a multiple of their number.
+func (r *run) memoryAt(address, bytes uint64) ([]byte, error) {
+	operand, offset := address>>addressBits-1, address&(1<<addressBits-1)
+	if operand >= uint64(len(r.operands)) || offset+bytes > uint64(len(r.operands[operand].Mem)) {
+		return nil, fmt.Errorf("address %#x is outside of all operands", address)
+	}
+	if offset%bytes != 0 {
+		return nil, fmt.Errorf("%d bytes at address %#x are not aligned", bytes, address)
+	}
+	return r.operands[operand].Mem[offset:][:bytes], nil
 }
 
 var errRace = errors.New("another thread accesses the element without a barrier in between")

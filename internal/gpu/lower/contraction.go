@@ -72,24 +72,19 @@ func CheckContraction(source *graph.Contraction, target Target) error {
 // newContraction returns the generator of a kernel. No code is generated yet.
 func newContraction(source *graph.Contraction, target Target) (*contraction, error) {
 	generator := &contraction{Contraction: source, sumDType: source.Out.DType.OpMath()}
-	params := 3
-	if source.HasAdd {
-		params++
-	}
-	dtype := source.Out.DType
-	isOneDType := source.A.DType == dtype && source.B.DType == dtype && (!source.HasAdd || source.Add.DType == dtype)
-	isFloat := generator.sumDType == tensor.Float32 || generator.sumDType == tensor.Float64
-	if !isFloat || !isOneDType {
-		return nil, fmt.Errorf("gpu: a product of %v and %v with a result of %v is %w", source.A.DType, source.B.DType,
-			dtype, ErrUnsupported)
+	if err := generator.checkDTypes(); err != nil {
+		return nil, err
 	}
 	if err := generator.setLoops(); err != nil {
 		return nil, err
 	}
-	generator.buffers = []int{0, 1, 2, 3}[:params]
+	generator.buffers = []int{0, 1, 2} // the result, A and B
+	if source.HasAdd {
+		generator.buffers = append(generator.buffers, 3)
+	}
 	if source.Epilogue != nil {
 		var err error
-		if generator.epilogue, err = newEpilogue(source, params, target); err != nil {
+		if generator.epilogue, err = newEpilogue(source, len(generator.buffers), target); err != nil {
 			return nil, err
 		}
 		generator.buffers = append(generator.buffers, generator.epilogue.buffers...)
@@ -124,22 +119,38 @@ type contraction struct {
 	rowsFirst              bool                    // whether adjacent threads compute adjacent rows, not columns
 }
 
+// checkDTypes returns an error unless all values have one dtype, which is summed as float32 or float64.
+func (c *contraction) checkDTypes() error {
+	dtype := c.Out.DType
+	hasOneDType := c.A.DType == dtype && c.B.DType == dtype && (!c.HasAdd || c.Add.DType == dtype)
+	isFloat := c.sumDType == tensor.Float32 || c.sumDType == tensor.Float64
+	if !isFloat || !hasOneDType {
+		return fmt.Errorf("gpu: a product of %v and %v with a result of %v is %w", c.A.DType, c.B.DType, dtype,
+			ErrUnsupported)
+	}
+	return nil
+}
+
 // size returns the number of iterations of nested loops.
-func size(list []graph.ContractionLoop) int {
+func size(loops []graph.ContractionLoop) int {
 	product := 1
-	for _, loop := range list {
+	for _, loop := range loops {
 		product *= loop.Size
 	}
 	return product
 }
 
 // setLoops sorts the loops into rows, cols, sum and batch. It merges adjacent loops that one loop can replace, except
-// for the loops of windows. It returns an error if a stride is negative or an operand too large.
+// for the loops of windows. It returns the error of checkStrides.
 func (c *contraction) setLoops() error {
+	if err := c.checkStrides(); err != nil {
+		return err
+	}
 	inWindow := map[int]bool{}
 	for _, window := range c.Windows {
 		inWindow[window.Result], inWindow[window.Tap] = true, true
 	}
+	// add adds loop i to a list, or merges it with the last loop of the list.
 	add := func(list *[]graph.ContractionLoop, indices *[]int, i int) {
 		loop := c.Loops[i]
 		if last := len(*list) - 1; last >= 0 && !inWindow[i] && !inWindow[(*indices)[last]] {
@@ -151,14 +162,7 @@ func (c *contraction) setLoops() error {
 		*list, *indices = append(*list, loop), append(*indices, i)
 	}
 	var colLoops, batchLoops []int
-	var spans [4]int // the greatest offset of an element in the result, A, B and the addend
 	for i, loop := range slices.Backward(c.Loops) {
-		for operand, stride := range []int{loop.Out, loop.A, loop.B, loop.Add} {
-			if spans[operand] += (loop.Size - 1) * stride; stride < 0 || spans[operand] >= 1<<28 {
-				return fmt.Errorf("gpu: a product with a negative stride, or with an operand that spans more than "+
-					"2^28 elements, is %w", ErrUnsupported)
-			}
-		}
 		switch {
 		case loop.Size == 1 && !inWindow[i]: // its index is always 0
 		case loop.Summed:
@@ -169,6 +173,20 @@ func (c *contraction) setLoops() error {
 			add(&c.cols, &colLoops, i)
 		default:
 			add(&c.batch, &batchLoops, i)
+		}
+	}
+	return nil
+}
+
+// checkStrides returns an error if a stride is negative or an operand too large.
+func (c *contraction) checkStrides() error {
+	var spans [4]int // the greatest offset of an element in the result, A, B and the addend
+	for _, loop := range c.Loops {
+		for operand, stride := range []int{loop.Out, loop.A, loop.B, loop.Add} {
+			if spans[operand] += (loop.Size - 1) * stride; stride < 0 || spans[operand] >= 1<<28 {
+				return fmt.Errorf("gpu: a product with a negative stride, or with an operand that spans more than "+
+					"2^28 elements, is %w", ErrUnsupported)
+			}
 		}
 	}
 	return nil
@@ -200,9 +218,9 @@ func (c *contraction) setTile(height, width, batch int) {
 }
 
 // leastOutStride returns the least stride of the result along loops, or math.MaxInt without loops.
-func (c *contraction) leastOutStride(list []graph.ContractionLoop) int {
+func (c *contraction) leastOutStride(loops []graph.ContractionLoop) int {
 	least := math.MaxInt
-	for _, loop := range list {
+	for _, loop := range loops {
 		if loop.Size > 1 {
 			least = min(least, loop.Out)
 		}
@@ -212,10 +230,10 @@ func (c *contraction) leastOutStride(list []graph.ContractionLoop) int {
 
 // offsets returns the sum of the indices of loops times the strides of an operand, in elements. Unlike offset, it
 // returns a constant if the sum is always 0.
-func (c *contraction) offsets(list []graph.ContractionLoop, index []ir.Value,
+func (c *contraction) offsets(loops []graph.ContractionLoop, index []ir.Value,
 	stride func(loop graph.ContractionLoop) int) ir.Value {
 	var shape, strides []int
-	for _, loop := range list {
+	for _, loop := range loops {
 		shape, strides = append(shape, loop.Size), append(strides, stride(loop))
 	}
 	if sum := c.offset(index, shape, strides); sum != ir.None {
@@ -230,9 +248,9 @@ func strideOut(loop graph.ContractionLoop) int { return loop.Out }
 func strideAdd(loop graph.ContractionLoop) int { return loop.Add }
 
 // splitLoops returns the index in each loop of a linear index over the loops.
-func (c *contraction) splitLoops(index ir.Value, list []graph.ContractionLoop) []ir.Value {
+func (c *contraction) splitLoops(index ir.Value, loops []graph.ContractionLoop) []ir.Value {
 	var shape []int
-	for _, loop := range list {
+	for _, loop := range loops {
 		shape = append(shape, loop.Size)
 	}
 	return c.indexInShape(index, shape)
@@ -311,16 +329,17 @@ func (c *contraction) multiply(sums []ir.Value, threadRow, threadCol ir.Value, a
 // storeResults stores the results of a thread: alpha*sum + beta*addend, or the epilogue of this value. firstRow and
 // firstCol are the thread's first row and column. Rows and columns beyond the product are skipped.
 func (c *contraction) storeResults(sums []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
-	// An offset is the sum of the offsets of the batch, the row and the column. The columns' offsets are computed once.
+	// An offset in the result (out) or the addend (add) is the sum of the offsets of the batch, the row and the column.
+	// The columns' offsets are computed once.
 	outBatch := c.offsets(c.batch, batch, strideOut)
-	var cols, valid, outCols, addCols []ir.Value
 	addBatch := c.offsets(c.batch, batch, strideAdd)
+	type column struct{ isValid, outOffset, addOffset ir.Value }
+	var cols []column
 	for j := range c.perThread {
 		col := c.add32(firstCol, c.u32(j*c.threadsPerSide))
 		index := c.splitLoops(col, c.cols)
-		cols, valid = append(cols, col), append(valid, c.isLess(col, size(c.cols)))
-		outCols = append(outCols, c.offsets(c.cols, index, strideOut))
-		addCols = append(addCols, c.offsets(c.cols, index, strideAdd))
+		cols = append(cols, column{isValid: c.isLess(col, size(c.cols)), outOffset: c.offsets(c.cols, index, strideOut),
+			addOffset: c.offsets(c.cols, index, strideAdd)})
 	}
 	for i := range c.perThread {
 		row := c.add32(firstRow, c.u32(i*c.threadsPerSide))
@@ -328,12 +347,12 @@ func (c *contraction) storeResults(sums []ir.Value, firstRow, firstCol ir.Value,
 		c.If(c.isLess(row, size(c.rows)), func() {
 			outRow := c.add32(outBatch, c.offsets(c.rows, index, strideOut))
 			addRow := c.add32(addBatch, c.offsets(c.rows, index, strideAdd))
-			for j := range cols {
-				c.If(valid[j], func() {
+			for j, col := range cols {
+				c.If(col.isValid, func() {
 					value := c.Emit(ir.ReadVar, c.sumDType, sums[i*c.perThread+j])
-					value = c.scaleAndAdd(value, addRow, addCols[j])
+					value = c.scaleAndAdd(value, addRow, col.addOffset)
 					value = c.convert(c.Out.DType, c.sumDType, value)
-					c.storeResult(value, c.add32(outRow, outCols[j]))
+					c.storeResult(value, c.add32(outRow, col.outOffset))
 				})
 			}
 		})
@@ -376,25 +395,28 @@ type loader struct {
 	isA        bool
 	array      uint64   // index of the array in the memory of the group
 	alongTerms bool     // whether adjacent threads copy adjacent terms
-	base       ir.Value // element offset of the product (an index of the batch), plus the offset of the first window
-
-	// The following fields are indexed by the elements that a thread copies for a slice.
-	positions []ir.Value   // the row or column in the tile
-	terms     []ir.Value   // the term in the slice
-	starts    []ir.Value   // the offset of the row or column in elements
-	valid     []ir.Value   // whether the row or column exists
-	index     [][]ir.Value // the index of the row or column in each loop
+	copies     []copied // the elements that a thread copies for a slice
 }
 
-// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile. productOffset is
-// the element offset of the product.
-func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, productOffset ir.Value) *loader {
+// copied describes an element that a thread copies for each slice: the row or column of the element, and its term.
+type copied struct {
+	position ir.Value   // the row or column in the tile
+	term     ir.Value   // the term in the slice
+	start    ir.Value   // the offset of the row or column in elements
+	isValid  ir.Value   // whether the row or column exists
+	index    []ir.Value // the index of the row or column in each loop
+}
+
+// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile. base is the
+// element offset of the product (an index of the batch).
+func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, base ir.Value) *loader {
 	const u32 = tensor.Uint32
-	created := &loader{contraction: c, isA: isA, array: array, base: productOffset}
+	created := &loader{contraction: c, isA: isA, array: array}
 	loops, stride := c.cols, strideB
 	if isA {
 		loops, stride = c.rows, strideA
-		created.base = c.add32(productOffset, c.u32(-c.Before)) // modulo 2^32: offsets of existing elements are not negative
+		// The offset of the first window, modulo 2^32: offsets of existing elements are not negative.
+		base = c.add32(base, c.u32(-c.Before))
 	}
 	created.alongTerms = len(c.sum) > 0 && stride(c.sum[0]) == 1 && (len(loops) == 0 || stride(loops[0]) != 1)
 	fastSize := c.tile
@@ -411,10 +433,9 @@ func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, 
 		}
 		absolute := c.add32(first, position)
 		index := c.splitLoops(absolute, loops)
-		created.positions, created.terms = append(created.positions, position), append(created.terms, term)
-		created.starts = append(created.starts, c.add32(created.base, c.offsets(loops, index, stride)))
-		created.valid, created.index = append(created.valid, c.isLess(absolute, size(loops))),
-			append(created.index, index)
+		created.copies = append(created.copies, copied{position: position, term: term,
+			start:   c.add32(base, c.offsets(loops, index, stride)),
+			isValid: c.isLess(absolute, size(loops)), index: index})
 	}
 	return created
 }
@@ -427,14 +448,14 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 		param, dtype, stride = 1, l.A.DType, strideA
 	}
 	zero := l.float(l.sumDType, 0)
-	for j := range l.positions {
-		term := l.add32(first, l.terms[j])
+	for _, element := range l.copies {
+		term := l.add32(first, element.term)
 		index := l.splitLoops(term, l.sum)
-		valid := l.and(l.valid[j], l.isLess(term, size(l.sum)))
+		valid := l.and(element.isValid, l.isLess(term, size(l.sum)))
 		if l.isA {
-			valid = l.isInWindows(valid, l.index[j], index)
+			valid = l.isInWindows(valid, element.index, index)
 		}
-		offset := l.add32(l.starts[j], l.contraction.offsets(l.sum, index, stride))
+		offset := l.add32(element.start, l.contraction.offsets(l.sum, index, stride))
 		offset = l.selectValue(tensor.Uint32, valid, offset, l.u32(0)) // element 0 can always be loaded
 		address := l.elementAddress(param, offset, dtype.Size())
 		value := l.convert(l.sumDType, dtype, l.scalarBuilder.load(oneElement(dtype), address)[0])
@@ -459,7 +480,7 @@ func (l *loader) isInWindows(valid ir.Value, rowIndex, termIndex []ir.Value) ir.
 // store stores loaded elements in the memory of the group.
 func (l *loader) store(values []ir.Value) {
 	for j, value := range values {
-		index := l.add32(l.mul32(l.terms[j], l.tile), l.positions[j])
+		index := l.add32(l.mul32(l.copies[j].term, l.tile), l.copies[j].position)
 		l.EmitImm(ir.StoreShared, tensor.Invalid, l.array, index, value)
 	}
 }

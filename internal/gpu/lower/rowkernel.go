@@ -107,11 +107,16 @@ func (k *rowKernel) setUnits() {
 		k.row = k.quotient(unit, rows.pieces)
 		k.piece = k.sub32(unit, k.mul32(k.row, rows.pieces))
 	}
-	shape := sizesOf(rows.keptAxes)
+	k.setBase()
+}
+
+// setBase adds the code that computes the addresses of the row.
+func (k *rowKernel) setBase() {
+	shape := sizesOf(k.keptAxes)
 	index := k.indexInShape(k.row, shape)
 	for i := range k.Params - 1 { // the last parameter is the scratch memory
 		param := k.EmitImm(ir.Param, tensor.Uint64, uint64(i))
-		k.base = append(k.base, k.addOffset(param, k.offset(index, shape, stridesOf(rows.keptAxes, i))))
+		k.base = append(k.base, k.addOffset(param, k.offset(index, shape, stridesOf(k.keptAxes, i))))
 	}
 }
 
@@ -144,12 +149,21 @@ func (k *rowKernel) scratchAt(start, size int, column, row ir.Value, columns int
 	return k.op(lane.Add, u64, base, k.op(lane.Mul, u64, index, k.Const(u64, uint64(size))))
 }
 
+// numberAddress returns the address of number n of the row.
+func (k *rowKernel) numberAddress(n int) ir.Value {
+	return k.scratchAt(k.numbersOffset+8*n*k.rowCount, 8, k.row, ir.None, 0)
+}
+
+// partialAddress returns the address of the result of a fold, given by its index in the pass, for a piece of the row.
+func (k *rowKernel) partialAddress(fold int, piece ir.Value) ir.Value {
+	return k.scratchAt(k.partialsOffset+8*fold*k.rowCount*k.pieces, 8, piece, k.row, k.pieces)
+}
+
 // number returns number n of the row (RowProgram.Numbers), such as the result of a fold.
 func (k *rowKernel) number(n int) ir.Value {
 	value, ok := k.numbers[n]
 	if !ok { // computed by an earlier launch
-		address := k.scratchAt(k.numbersOffset+8*n*k.rowCount, 8, k.row, ir.None, 0)
-		value = k.loadRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, address)[0]
+		value = k.loadRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, k.numberAddress(n))[0]
 		k.numbers[n] = value
 	}
 	return value
@@ -158,16 +172,15 @@ func (k *rowKernel) number(n int) ir.Value {
 // uniform returns the numbers of the element of an operand with one element for each row: the element, or its real and
 // imaginary part.
 func (k *rowKernel) uniform(operand int) []ir.Value {
-	values, ok := k.uniforms[operand]
-	switch i := k.outputCount + operand; {
-	case ok:
-	case k.hasPositions && i == len(k.metas)-1: // rows have one element, whose position is 0
-		values = []ir.Value{k.Const(tensor.Int32, 0)}
-	default:
-		dtype := k.metas[i].DType
-		values = k.load(oneElement(dtype), k.base[i])
-		k.uniforms[operand] = values
+	if values, ok := k.uniforms[operand]; ok {
+		return values
 	}
+	if k.isPositions(operand) { // rows have one element, whose position is 0
+		return []ir.Value{k.Const(tensor.Int32, 0)}
+	}
+	i := k.outputCount + operand
+	values := k.load(oneElement(k.metas[i].DType), k.base[i])
+	k.uniforms[operand] = values
 	return values
 }
 
@@ -262,7 +275,7 @@ func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value, i 
 	}
 	k.If(k.isFirst(), func() {
 		for index, result := range results {
-			address := k.scratchAt(k.partialsOffset+8*index*k.rowCount*k.pieces, 8, k.piece, k.row, k.pieces)
+			address := k.partialAddress(index, k.piece)
 			dtype := pass.Code.Insts[pass.Folds[index].Value].DType
 			k.storeRun(run{dtype: dtype, count: 1, align: 8}, address, []ir.Value{result})
 		}
@@ -308,8 +321,7 @@ func (k *rowKernel) joinPieces(i int) {
 	for index, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
 		partial := func(piece ir.Value) ir.Value {
-			address := k.scratchAt(k.partialsOffset+8*index*k.rowCount*k.pieces, 8, piece, k.row, k.pieces)
-			return k.loadRun(run{dtype: dtype, count: 1, align: 8}, address)[0]
+			return k.loadRun(run{dtype: dtype, count: 1, align: 8}, k.partialAddress(index, piece))[0]
 		}
 		accumulator := k.Emit(ir.Var, registerDType(dtype), partial(k.lane))
 		// Lane l combines pieces l and l+lanes, if piece l+lanes exists. There are fewer than 2*lanes pieces.
@@ -322,7 +334,7 @@ func (k *rowKernel) joinPieces(i int) {
 		folded := k.Emit(ir.ReadVar, registerDType(dtype), accumulator)
 		k.numbers[pass.FoldResults[index]] = k.combineLanes(fold.Op, dtype, folded)
 	}
-	if k.pieces > 1 && len(pass.Folds) > 0 {
+	if len(pass.Folds) > 0 {
 		k.If(k.isFirst(), func() {
 			for _, index := range pass.FoldResults {
 				k.storeNumber(index)
@@ -333,8 +345,7 @@ func (k *rowKernel) joinPieces(i int) {
 
 // storeNumber stores number n of the row for later launches.
 func (k *rowKernel) storeNumber(n int) {
-	address := k.scratchAt(k.numbersOffset+8*n*k.rowCount, 8, k.row, ir.None, 0)
-	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, address, []ir.Value{k.numbers[n]})
+	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, k.numberAddress(n), []ir.Value{k.numbers[n]})
 }
 
 // addPerRow adds the code of pass i that runs once per row, after the loop over elements.
@@ -414,7 +425,7 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 			loaded[operand] = []ir.Value{k.numbers[place.N]}
 		case k.program.Uniform[place.N]:
 			loaded[operand] = k.uniform(place.N)
-		case k.hasPositions && k.outputCount+place.N == len(k.metas)-1:
+		case k.isPositions(place.N):
 			for offset := range k.vector {
 				position := k.add32(element, k.u32(offset))
 				loaded[operand] = append(loaded[operand], k.bits(tensor.Int32, position))

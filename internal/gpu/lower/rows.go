@@ -59,53 +59,28 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	return program, lowering.addLaunches(program)
 }
 
-// addLaunches adds launches to the program: one for all passes or, if rows are cut, one or two for each pass.
-func (r *rows) addLaunches(program *Program) error {
-	if r.pieces == 1 {
-		return r.addLaunch(program, r.rowCount, func(k *rowKernel) {
-			for i := range r.program.Passes {
-				k.addPass(i)
-				k.addPerRow(i)
-			}
-		})
-	}
-	for i, pass := range r.program.Passes {
-		if pass.Code != nil {
-			if err := r.addLaunch(program, r.rowCount*r.pieces, func(k *rowKernel) { k.addPass(i) }); err != nil {
-				return err
-			}
-		}
-		if len(pass.Folds) > 0 || pass.PerRow != nil {
-			if err := r.addLaunch(program, r.rowCount, func(k *rowKernel) {
-				k.joinPieces(i)
-				k.addPerRow(i)
-			}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+// rows is a row program for fixed layouts. For later passes, a pass can store rows of elements (RowProgram.Rows) and
+// numbers of the row (RowProgram.Numbers).
+type rows struct {
+	target          Target
+	program         *expr.RowProgram
+	outputCount     int
+	metas           []tensor.Meta // outputs, operands, and the operand of positions if hasPositions
+	align           []int         // by output and operand: a number of bytes that divides the first address
+	hasPositions    bool          // whether the last operand has the position of each element in its row; it has no memory
+	keptAxes        []axis        // the axes that select a row, the fastest first
+	reducedAxes     []axis        // the axes within a row, in reverse order of dimensions: the first one changes fastest
+	rowLen          int           // elements of a row
+	rowCount        int           // number of rows
+	vector          int           // consecutive elements that a thread computes
+	threadsSpanRows bool          // adjacent threads compute adjacent rows, not adjacent elements of a row
+	pieces          int           // number of pieces of a row; 1 if rows are not cut
+	pieceLen        int           // elements of a piece; the last piece may have fewer
 
-// setProgram divides the expression into passes.
-func (r *rows) setProgram(source *expr.Code) (err error) {
-	// uniform marks operands with one element for each row. perElement marks outputs with all elements of a row.
-	uniform, perElement := make([]bool, len(source.In)), make([]bool, r.outputCount)
-	for i := range r.metas {
-		varies := slices.ContainsFunc(r.reducedAxes, func(dim axis) bool { return dim.strides[i] != 0 })
-		if i < r.outputCount {
-			perElement[i] = varies
-		} else {
-			uniform[i-r.outputCount] = !varies
-		}
-	}
-	if r.program, err = source.RowProgram(uniform, perElement); err != nil {
-		return fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
-	}
-	if r.program.Scans() || r.rowLen == 0 {
-		return fmt.Errorf("gpu: a scan, or an empty row, is %w", ErrUnsupported)
-	}
-	return nil
+	// Offsets in scratch memory.
+	scratchRows    []int // by index in RowProgram.Rows: the stored rows that are not in the memory of an output
+	partialsOffset int   // the results of pieces, by fold, row and piece, 8 bytes each
+	numbersOffset  int   // the numbers of rows, by index in RowProgram.Numbers and row, 8 bytes each
 }
 
 // axis is a dimension, or several dimensions that one loop replaces.
@@ -114,44 +89,12 @@ type axis struct {
 	strides []int // by index in rows.metas, in bytes
 }
 
-// rows is a row program for fixed layouts. For later passes, a pass can store rows of elements (RowProgram.Rows) and
-// numbers of the row (RowProgram.Numbers).
-type rows struct {
-	target       Target
-	program      *expr.RowProgram
-	outputCount  int           // number of outputs
-	metas        []tensor.Meta // outputs, operands, and the operand of positions if hasPositions
-	align        []int         // by output and operand: a number of bytes that divides the first address
-	hasPositions bool          // whether the last operand has the position of each element in its row; it has no memory
-	keptAxes     []axis        // the axes that select a row, the fastest first
-	reducedAxes  []axis        // the axes within a row, in reverse order of dimensions: the first one changes fastest
-	rowLen       int           // elements of a row
-	rowCount     int           // number of rows
-	vector       int           // consecutive elements that a thread computes
-	pieces       int           // number of pieces of a row; 1 if rows are not cut
-	pieceLen     int           // elements of a piece; the last piece may have fewer
-
-	// Offsets in scratch memory.
-	scratchRows    []int // by index in RowProgram.Rows: the stored rows that are not in the memory of an output
-	partialsOffset int   // the results of pieces, by fold, row and piece, 8 bytes each
-	numbersOffset  int   // the numbers of rows, by index in RowProgram.Numbers and row, 8 bytes each
-
-	threadsSpanRows bool // adjacent threads compute adjacent rows, not adjacent elements of a row
-}
-
 // setAxes sets keptAxes, reducedAxes, rowLen, rowCount and threadsSpanRows. It sets vector to the number of elements
 // that the shape allows; setPieces may reduce it.
 func (r *rows) setAxes(mask []bool) error {
 	shape := r.setShape(mask)
-	if max(r.rowLen, 1)*max(r.rowCount, 1) > math.MaxInt32 {
-		return fmt.Errorf("gpu: a fold over %d elements is %w", r.rowLen*r.rowCount, ErrUnsupported)
-	}
-	for _, meta := range r.metas {
-		if bytes := meta.Extent() * meta.DType.Size(); bytes > math.MaxInt32 ||
-			slices.Min(append([]int{0}, meta.Strides...)) < 0 {
-			return fmt.Errorf("gpu: a fold is %w: %v has a negative stride or spans more than %d bytes", ErrUnsupported,
-				meta, math.MaxInt32)
-		}
+	if err := r.checkLayouts(); err != nil {
+		return err
 	}
 	r.vector = 1
 	for dim, size := range slices.Backward(shape) {
@@ -170,9 +113,9 @@ func (r *rows) setAxes(mask []bool) error {
 	}
 	firstOperand := min(r.outputCount, len(r.metas)-1) // its strides determine the order of the kept axes
 	slices.SortStableFunc(r.keptAxes, func(a, b axis) int { return a.strides[firstOperand] - b.strides[firstOperand] })
-	unmerged := r.keptAxes
+	sorted := r.keptAxes
 	r.keptAxes = nil
-	for _, added := range unmerged {
+	for _, added := range sorted {
 		r.keptAxes = merge(r.keptAxes, added)
 	}
 	single := axis{size: 1, strides: make([]int, len(r.metas))} // so that both lists have a fastest axis
@@ -185,18 +128,6 @@ func (r *rows) setAxes(mask []bool) error {
 	rowStride := r.keptAxes[0].strides[firstOperand]
 	r.threadsSpanRows = rowStride != 0 && rowStride < r.reducedAxes[0].strides[firstOperand]
 	return nil
-}
-
-// stridesAlong returns the stride of each output and operand along a dimension, in bytes.
-func (r *rows) stridesAlong(dim int) (strides []int) {
-	for _, meta := range r.metas {
-		stride := meta.Strides[dim] * meta.DType.Size()
-		if meta.Shape[dim] == 1 { // broadcast
-			stride = 0
-		}
-		strides = append(strides, stride)
-	}
-	return strides
 }
 
 // setShape sets rowLen and rowCount, adds the operand of positions to metas, and returns the broadcast shape. Positions
@@ -223,20 +154,68 @@ func (r *rows) setShape(mask []bool) []int {
 	return shape
 }
 
-// merge appends an axis that is slower than all axes of the list. If all operands have a constant stride over the last
-// axis and the added one together, it enlarges the last axis instead.
-func merge(list []axis, added axis) []axis {
-	if last := len(list) - 1; last >= 0 {
-		mergeable := true
-		for i, stride := range added.strides {
-			mergeable = mergeable && stride == list[last].size*list[last].strides[i]
-		}
-		if mergeable {
-			list[last].size *= added.size
-			return list
+// checkLayouts returns an error if offsets in an output or operand do not fit 31 bits, or a stride is negative.
+func (r *rows) checkLayouts() error {
+	if max(r.rowLen, 1)*max(r.rowCount, 1) > math.MaxInt32 {
+		return fmt.Errorf("gpu: a fold over %d elements is %w", r.rowLen*r.rowCount, ErrUnsupported)
+	}
+	for _, meta := range r.metas {
+		if bytes := meta.Extent() * meta.DType.Size(); bytes > math.MaxInt32 ||
+			slices.Min(append([]int{0}, meta.Strides...)) < 0 {
+			return fmt.Errorf("gpu: a fold is %w: %v has a negative stride or spans more than %d bytes", ErrUnsupported,
+				meta, math.MaxInt32)
 		}
 	}
-	return append(list, added)
+	return nil
+}
+
+// stridesAlong returns the stride of each output and operand along a dimension, in bytes.
+func (r *rows) stridesAlong(dim int) (strides []int) {
+	for _, meta := range r.metas {
+		stride := meta.Strides[dim] * meta.DType.Size()
+		if meta.Shape[dim] == 1 { // broadcast
+			stride = 0
+		}
+		strides = append(strides, stride)
+	}
+	return strides
+}
+
+// merge appends an axis that is slower than all given axes. If all operands have a constant stride over the last
+// axis and the added one together, it enlarges the last axis instead.
+func merge(axes []axis, added axis) []axis {
+	if len(axes) == 0 {
+		return append(axes, added)
+	}
+	last := &axes[len(axes)-1]
+	for i, stride := range added.strides {
+		if stride != last.size*last.strides[i] {
+			return append(axes, added)
+		}
+	}
+	last.size *= added.size
+	return axes
+}
+
+// setProgram divides the expression into passes.
+func (r *rows) setProgram(source *expr.Code) (err error) {
+	// uniform marks operands with one element for each row. perElement marks outputs with all elements of a row.
+	uniform, perElement := make([]bool, len(source.In)), make([]bool, r.outputCount)
+	for i := range r.metas {
+		varies := slices.ContainsFunc(r.reducedAxes, func(dim axis) bool { return dim.strides[i] != 0 })
+		if i < r.outputCount {
+			perElement[i] = varies
+		} else {
+			uniform[i-r.outputCount] = !varies
+		}
+	}
+	if r.program, err = source.RowProgram(uniform, perElement); err != nil {
+		return fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
+	}
+	if r.program.Scans() || r.rowLen == 0 {
+		return fmt.Errorf("gpu: a scan, or an empty row, is %w", ErrUnsupported)
+	}
+	return nil
 }
 
 // expandPasses replaces the elementary functions in the code of passes. Since this renumbers the values of the code, it
@@ -294,6 +273,39 @@ func (r *rows) layOutScratch() (bytes int) {
 		bytes = r.numbersOffset + 8*len(r.program.Numbers)*r.rowCount
 	}
 	return bytes
+}
+
+// addLaunches adds launches to the program: one for all passes or, if rows are cut, one or two for each pass.
+func (r *rows) addLaunches(program *Program) error {
+	if r.pieces == 1 {
+		return r.addLaunch(program, r.rowCount, func(k *rowKernel) {
+			for i := range r.program.Passes {
+				k.addPass(i)
+				k.addPerRow(i)
+			}
+		})
+	}
+	for i, pass := range r.program.Passes {
+		if pass.Code != nil {
+			if err := r.addLaunch(program, r.rowCount*r.pieces, func(k *rowKernel) { k.addPass(i) }); err != nil {
+				return err
+			}
+		}
+		if len(pass.Folds) > 0 || pass.PerRow != nil {
+			if err := r.addLaunch(program, r.rowCount, func(k *rowKernel) {
+				k.joinPieces(i)
+				k.addPerRow(i)
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isPositions reports whether an operand has the positions of elements in their rows. It is not in memory.
+func (r *rows) isPositions(operand int) bool {
+	return r.hasPositions && r.outputCount+operand == len(r.metas)-1
 }
 
 // lanesOf returns the number of lanes, the threads that together fold a number of elements, vector at a time. It is the

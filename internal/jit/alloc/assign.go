@@ -97,9 +97,9 @@ func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 	if index < 0 || !a.registerFile.FoldLoads {
 		return src, Operand{}
 	}
-	operand, ok := a.foldable(src[index], inst.BroadcastBytes)
+	operand, ok := a.memoryOperand(src[index], inst.BroadcastBytes)
 	if !ok && inst.Commutative && src[index].Virt != src[index+1].Virt {
-		if operand, ok = a.foldable(src[index+1], inst.BroadcastBytes); ok {
+		if operand, ok = a.memoryOperand(src[index+1], inst.BroadcastBytes); ok {
 			src = append([]Arg(nil), src...)
 			src[index], src[index+1] = src[index+1], src[index]
 		}
@@ -113,9 +113,9 @@ func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 	return src, operand
 }
 
-// foldable returns a source as a memory operand. It returns false if the instruction cannot or should not read the
+// memoryOperand returns a source as a memory operand. It returns false if the instruction cannot or should not read the
 // source from memory. broadcastBytes is [Inst].BroadcastBytes.
-func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
+func (a *allocator) memoryOperand(source Arg, broadcastBytes uint8) (Operand, bool) {
 	isImmediate := source.Virt == 0
 	if isImmediate || source.Bytes != 0 || !a.isOnlyInMemory(source.Virt) {
 		return Operand{}, false
@@ -124,20 +124,12 @@ func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 	if reload == nil || !reload.Foldable {
 		return Operand{}, false
 	}
-	value, isElement := &a.values[source.Virt], reload.Mem.Space.advancesPerIteration()
-	variesAlongRow := isElement || reload.Mem.Space == Slot && !value.Invariant
-	isUsedLater := a.nextUseOf(source.Virt) < math.MaxInt32
-	switch {
-	case isElement && a.Masked: // a memory operand would be read without a mask
+	isElement := reload.Mem.Space.advancesPerIteration()
+	mustMask := isElement && a.Masked // a memory operand would be read without a mask
+	if mustMask || a.prefersLoad(source.Virt, reload) {
 		return Operand{}, false
-	// If a register is free, one load serves this use and later uses.
-	case isUsedLater && a.EvictReloadableFirst && a.hasFree(value.Class):
-		return Operand{}, false
-	// One load serves all uses of an element, or of a spilled value that varies along the row. A row constant is read
-	// from memory at each use.
-	case isUsedLater && !a.EvictReloadableFirst && variesAlongRow:
-		return Operand{}, false
-	case !isElement: // with more registers, the value would be in one
+	}
+	if !isElement { // with more registers, the value would be in one
 		a.Cost += memoryCost
 	}
 	switch reload.BroadcastBytes {
@@ -147,6 +139,21 @@ func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 		return Operand{Kind: Element, Mem: &reload.Mem}, true
 	}
 	return Operand{}, false
+}
+
+// prefersLoad reports whether a value in memory should be loaded into a register, because it has later uses.
+func (a *allocator) prefersLoad(virt Virt, reload *Reload) bool {
+	value := &a.values[virt]
+	isUsedLater := a.nextUseOf(virt) < math.MaxInt32
+	switch {
+	case !isUsedLater:
+		return false
+	case a.EvictReloadableFirst: // if a register is free, one load serves this use and later uses
+		return a.hasFree(value.Class)
+	}
+	// One load serves all uses of an element, or of a spilled value that varies along the row. A row constant is read
+	// from memory at each use.
+	return reload.Mem.Space.advancesPerIteration() || reload.Mem.Space == Slot && !value.Invariant
 }
 
 // isOnlyInMemory reports whether a value is neither in a register nor an accumulator.
@@ -176,29 +183,22 @@ func (a *allocator) allocateForm(inst *Inst) {
 	a.releaseDead(inst)
 }
 
-// chooseForm chooses the form of an instruction, which determines the source that the result overwrites. It prefers to
-// overwrite the destination itself (an accumulator), then a source without further uses, then a source that is not in a
-// register. Among the forms that overwrite the chosen source, it prefers one whose first operand, source Order[0], can
-// be read from memory. chooseForm also returns this first operand. If it must be in a register, the returned operand
-// has the kind Register and no other contents.
+// chooseForm chooses the form of an instruction, which determines the source that the result overwrites (chooseTied).
+// Among the forms that overwrite this source, it prefers one whose first operand, source Order[0], can be read from
+// memory. chooseForm also returns this first operand. If it must be in a register, the returned operand has the kind
+// Register and no other contents.
 func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
-	isLastUse := func(virt Virt) bool {
-		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[inst.Dst] < 0
-	}
-	isDst := func(virt Virt) bool { return virt == inst.Dst } // true only for accumulators
-	tied := inst.Forms[0].Tied
-	if !a.chooseTied(inst, &tied, isDst) && !a.chooseTied(inst, &tied, isLastUse) {
-		a.chooseTied(inst, &tied, a.isOnlyInMemory)
-	}
+	tied := a.chooseTied(inst)
+	canFold := inst.FoldableSource >= 0 && a.registerFile.FoldLoads
 	var chosen *Form
 	for k := range inst.Forms {
 		form := &inst.Forms[k]
 		if form.Tied != tied {
 			continue
 		}
-		if inst.FoldableSource >= 0 && a.registerFile.FoldLoads {
+		if canFold {
 			first := inst.Src[form.Order[0]]
-			if operand, ok := a.foldable(first, inst.BroadcastBytes); ok {
+			if operand, ok := a.memoryOperand(first, inst.BroadcastBytes); ok {
 				if virt := first.Virt; virt == inst.Src[form.Order[1]].Virt || virt == inst.Src[tied].Virt {
 					operand = Operand{} // the value needs a register
 				}
@@ -212,16 +212,21 @@ func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 	return *chosen, Operand{}
 }
 
-// chooseTied sets *tied to the source of the first form that overwrites a suitable source. It reports whether there is
-// one.
-func (a *allocator) chooseTied(inst *Inst, tied *int8, isSuitable func(Virt) bool) bool {
-	for k := range inst.Forms {
-		if candidate := inst.Forms[k].Tied; isSuitable(inst.Src[candidate].Virt) {
-			*tied = candidate
-			return true
+// chooseTied returns the index of the source that the result overwrites in one of the Forms. It prefers the destination
+// itself (an accumulator), then a source without further uses, then a source that is not in a register.
+func (a *allocator) chooseTied(inst *Inst) int8 {
+	isDst := func(virt Virt) bool { return virt == inst.Dst } // true only for accumulators
+	isLastUse := func(virt Virt) bool {
+		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[inst.Dst] < 0
+	}
+	for _, isPreferred := range [...]func(Virt) bool{isDst, isLastUse, a.isOnlyInMemory} {
+		for k := range inst.Forms {
+			if tied := inst.Forms[k].Tied; isPreferred(inst.Src[tied].Virt) {
+				return tied
+			}
 		}
 	}
-	return false
+	return inst.Forms[0].Tied
 }
 
 // allocateDestination returns the destination of an instruction. If tied is not 0, the destination must hold the value
@@ -229,14 +234,13 @@ func (a *allocator) chooseTied(inst *Inst, tied *int8, isSuitable func(Virt) boo
 // allocateDestination copies or loads tied into another register. If tied is 0 and the instruction reads all sources
 // before it writes, the destination may be the register of a source without further uses.
 func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
-	writesEarly := inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}
 	switch {
 	case a.values[inst.Dst].Acc != nil:
-		return a.accumulatorDestination(inst, tied, writesEarly)
+		return a.accumulatorDestination(inst, tied)
 	case tied != 0:
-		return a.tiedDestination(inst, tied, writesEarly)
+		return a.tiedDestination(inst, tied)
 	}
-	if !writesEarly {
+	if !inst.writesEarly() {
 		for _, source := range inst.Src {
 			a.release(source.Virt)
 		}
@@ -245,12 +249,16 @@ func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
 	return a.newRegister(inst.Dst)
 }
 
+// writesEarly reports whether the instruction may write its destination before it has read all sources.
+func (inst *Inst) writesEarly() bool {
+	return inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}
+}
+
 // tiedDestination is allocateDestination for a destination that must hold the value tied before the instruction.
-// writesEarly means that the instruction may write the destination before it has read all sources.
-func (a *allocator) tiedDestination(inst *Inst, tied Virt, writesEarly bool) Operand {
+func (a *allocator) tiedDestination(inst *Inst, tied Virt) Operand {
 	mustCopyTied := a.registerFile.Permanent[inst.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
-	for _, source := range inst.Src { // writesEarly: this source would be overwritten before it is read
-		mustCopyTied = mustCopyTied || writesEarly && source.Virt == tied
+	for _, source := range inst.Src { // an early write would overwrite this source before it is read
+		mustCopyTied = mustCopyTied || inst.writesEarly() && source.Virt == tied
 	}
 	if reg := a.registerOf[tied]; reg >= 0 && !mustCopyTied {
 		a.registerOf[tied] = -1
@@ -272,13 +280,12 @@ func (a *allocator) tiedDestination(inst *Inst, tied Virt, writesEarly bool) Ope
 	return dst
 }
 
-// accumulatorDestination is allocateDestination for an accumulator, whose register is fixed. writesEarly means that the
-// instruction may write the destination before it has read all sources. accumulatorDestination records an error if the
+// accumulatorDestination is allocateDestination for an accumulator, whose register is fixed. It records an error if the
 // register would be written before the instruction reads its old value.
-func (a *allocator) accumulatorDestination(inst *Inst, tied Virt, writesEarly bool) Operand {
+func (a *allocator) accumulatorDestination(inst *Inst, tied Virt) Operand {
 	dst, mustCopyTied := a.accumulatorOperand(inst.Dst, 0), tied != 0 && tied != inst.Dst
 	for _, source := range inst.Src {
-		if source.Virt == inst.Dst && (mustCopyTied || writesEarly) {
+		if source.Virt == inst.Dst && (mustCopyTied || inst.writesEarly()) {
 			a.fail(errAccumulator)
 		}
 	}

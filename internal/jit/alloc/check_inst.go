@@ -164,7 +164,7 @@ func (c *checker) checkResults(allocated *Allocated) error {
 	if err := c.checkTemporaries(allocated); err != nil {
 		return err
 	}
-	if (inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}) && dst.Kind == Register {
+	if inst.writesEarly() && dst.Kind == Register {
 		if err := checkDistinct(dst, allocated.Args[:len(inst.Src)]...); err != nil {
 			return err
 		}

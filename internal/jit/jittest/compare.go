@@ -87,7 +87,7 @@ func NewComparison(t testing.TB) *Comparison {
 // every alignment. It also runs operands next to guard pages, outputs in the memory of operands, several rows, long
 // rows, and non-temporal stores. The error describes the first difference. It wraps [vector.ErrUnsupported] if there is
 // no machine code.
-func (b *Comparison) Check(loop *expr.Loop, cpu machine.Features) error {
+func (c *Comparison) Check(loop *expr.Loop, cpu machine.Features) error {
 	code, err := vector.Compile(loop, cpu, vector.Options{})
 	if err != nil {
 		return err
@@ -96,61 +96,57 @@ func (b *Comparison) Check(loop *expr.Loop, cpu machine.Features) error {
 	if err != nil {
 		return err
 	}
-	b.loop, b.code = loop, code
-	if err := b.interpretLoop(expanded); err != nil {
+	c.loop, c.code = loop, code
+	if err := c.interpretLoop(expanded); err != nil {
 		return err
 	}
-	b.describePointers()
-	err = errors.Join(b.checkEdgeCases(), b.checkAddresses(), b.checkSharedMemory(), b.checkLongRows(cpu))
+	c.describePointers()
+	err = errors.Join(c.checkEdgeCases(), c.checkAddresses(), c.checkSharedMemory(), c.checkLongRows(cpu))
 	if err != nil {
 		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", cpu, err, loop.Uniform, loop.Folds,
-			loop.CombinesLanes,
-			loop.Code, code.Listing())
+			loop.CombinesLanes, loop.Code, code.Listing())
 	}
 	return nil
 }
 
 // interpretLoop prepares the interpreter for a loop.
-func (b *Comparison) interpretLoop(loop *expr.Loop) (err error) {
-	if b.interp, err = interp.New(loop); err == nil {
-		b.scratch = b.interp.NewScratch() // the interpreter's own scratch would live until later garbage collections
+func (c *Comparison) interpretLoop(loop *expr.Loop) (err error) {
+	if c.interp, err = interp.New(loop); err == nil {
+		c.scratch = c.interp.NewScratch() // the interpreter's own scratch would live until later garbage collections
 	}
 	return err
 }
 
-// describePointers sets b.ptrs, the descriptions of the loop's pointers.
-func (b *Comparison) describePointers() {
-	b.ptrs = b.ptrs[:0]
-	for _, output := range b.loop.Code.Out {
-		b.ptrs = append(b.ptrs, pointer{dtype: output.DType, writeOnly: true, hasMemory: output.DType != tensor.Invalid})
+// describePointers sets c.ptrs, the descriptions of the loop's pointers.
+func (c *Comparison) describePointers() {
+	c.ptrs = c.ptrs[:0]
+	for _, output := range c.loop.Code.Out {
+		c.ptrs = append(c.ptrs, pointer{dtype: output.DType, writeOnly: true, hasMemory: output.DType != tensor.Invalid})
 	}
-	for k, dtype := range b.loop.Code.In {
+	for k, dtype := range c.loop.Code.In {
 		ptr := pointer{dtype: dtype, hasMemory: true}
-		ptr.draw(b.rng)
-		if b.loop.Uniform[k] {
+		ptr.drawPool(c.rng)
+		if c.loop.Uniform[k] {
 			ptr.rowElements = 1
 		}
-		b.ptrs = append(b.ptrs, ptr)
+		c.ptrs = append(c.ptrs, ptr)
 	}
-	for k := range b.loop.Folds {
-		ptr := pointer{dtype: b.loop.DType(k), hasMemory: true, rowElements: expr.FoldLanes}
-		if b.loop.CombinesLanes {
+	for k := range c.loop.Folds {
+		ptr := pointer{dtype: c.loop.DType(k), hasMemory: true, rowElements: expr.FoldLanes}
+		if c.loop.CombinesLanes {
 			ptr.rowElements, ptr.writeOnly = 1, true
 		} else {
-			ptr.draw(b.rng)
+			ptr.drawPool(c.rng)
 		}
-		b.ptrs = append(b.ptrs, ptr)
+		c.ptrs = append(c.ptrs, ptr)
 	}
 }
 
-// draw fills the pool with random elements.
-func (p *pointer) draw(rng *rand.Rand) {
+// drawPool fills the pool with random elements.
+func (p *pointer) drawPool(rng *rand.Rand) {
 	p.pool = RandomElements(rng, p.dtype, 1024)
 	p.poolTwice = slices.Concat(p.pool, p.pool)
 }
-
-// offsets has, for each pointer of a run, its byte offset in the memory of the pointer.
-type offsets [jit.MaxOperands]int
 
 // size returns the size in bytes of a row of rowLen elements, and of all rows.
 func (p *pointer) size(rowLen, rows int) (row, all int) {
@@ -161,74 +157,176 @@ func (p *pointer) size(rowLen, rows int) (row, all int) {
 	return row, row * rows
 }
 
-// runSeparate is run without an output in the memory of an operand.
-func (b *Comparison) runSeparate(starts offsets, rowLen, rows int) error {
-	const noOutput, noOperand = 0, -1
-	return b.run(starts, rowLen, rows, noOutput, noOperand)
-}
+// offsets has, for each pointer of a run, its byte offset in the memory of the pointer.
+type offsets [jit.MaxOperands]int
 
-// run runs rows of rowLen elements as machine code and in the interpreter, and compares the results. starts are the
-// offsets of the pointers in their memory. If sharedOperand is not negative, output sharedOutput is in the memory of
-// the operand with pointer sharedOperand.
-func (b *Comparison) run(starts offsets, rowLen, rows, sharedOutput, sharedOperand int) error {
-	b.fill(starts, rowLen, rows)
-	if sharedOperand >= 0 {
-		starts[sharedOutput] = starts[sharedOperand]
+// sharing is a pair of pointers: an output that is in the memory of an operand.
+type sharing struct{ output, operand int }
+
+// noSharing means that each output has its own memory.
+var noSharing = sharing{output: -1, operand: -1}
+
+// checkAddresses runs rows of every length up to maxRowElements, and rows of maxRowElements elements at every alignment
+// to a cache line. Each length and alignment has other elements.
+func (c *Comparison) checkAddresses() error {
+	smallest := lineBytes // the size in bytes of the smallest element
+	for _, ptr := range c.ptrs {
+		if ptr.hasMemory {
+			smallest = min(smallest, ptr.dtype.Size())
+		}
 	}
-	b.strides = b.strides[:0]
-	var pointerArrays [2][jit.MaxOperands]unsafe.Pointer // by side and pointer
-	ptrs := [2][]unsafe.Pointer{pointerArrays[0][:len(b.ptrs)], pointerArrays[1][:len(b.ptrs)]}
-	for k := range b.ptrs {
-		rowBytes, _ := b.ptrs[k].size(rowLen, rows)
-		b.strides = append(b.strides, rowBytes)
-		for side := range b.mem {
-			if memory := b.memory(side, k, sharedOutput, sharedOperand); b.ptrs[k].hasMemory {
-				ptrs[side][k] = unsafe.Pointer(&memory[starts[k]])
+	for rowLen := 1; rowLen <= maxRowElements; rowLen++ {
+		err := errors.Join(c.runSeparate(c.guardOffsets(rowLen, 1, atEnd), rowLen, 1),
+			c.runSeparate(c.guardOffsets(rowLen, 1, atStart), rowLen, 1),
+			c.runSeparate(c.guardOffsets(rowLen, 3, atEnd), rowLen, 3))
+		shifts := 1
+		if rowLen == maxRowElements {
+			shifts = lineBytes / smallest
+		}
+		for shift := range shifts {
+			var starts offsets
+			for k, ptr := range c.ptrs { // the pointers have different alignments
+				starts[k] = lineBytes + (rowLen+shift+5*k)*ptr.dtype.Size()%lineBytes
 			}
+			err = errors.Join(err, c.runSeparate(starts, rowLen, 1))
+			c.rotate(rowLen)
 		}
-	}
-	if err := b.code.Run(b.args, ptrs[compiledSide], b.strides, rowLen, rows); err != nil {
-		return err
-	}
-	b.interpret(ptrs[interpretedSide], b.strides, rowLen, rows)
-	for k := range b.ptrs {
-		isSharedOutput := k == sharedOutput && sharedOperand >= 0 // compared at k == sharedOperand
-		if isSharedOutput || !b.ptrs[k].hasMemory {
-			continue
-		}
-		dtype := b.ptrs[k].dtype
-		if k == sharedOperand {
-			dtype = b.ptrs[sharedOutput].dtype
-		}
-		if difference := b.difference(k, dtype, starts[k], rowLen, rows); difference != "" {
-			return fmt.Errorf("%d rows of %d, addresses %v, output %d in the memory of operand %d: %s", rows, rowLen,
-				starts[:len(b.ptrs)], sharedOutput, sharedOperand, difference)
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// memory returns the memory of pointer k on a side. For sharedOutput and sharedOperand see run.
-func (b *Comparison) memory(side, k, sharedOutput, sharedOperand int) []byte {
-	if sharedOperand >= 0 && k == sharedOutput {
-		k = sharedOperand
+// guardOffsets returns the offsets of rows of rowLen elements next to the guard pages of a side.
+func (c *Comparison) guardOffsets(rowLen, rows int, side guardSide) (starts offsets) {
+	for k := range c.ptrs {
+		if _, size := c.ptrs[k].size(rowLen, rows); side == atEnd {
+			starts[k] = guardedBytes - size
+		}
 	}
-	return b.mem[side][k]
+	return starts
 }
 
-// interpret runs the rows in the interpreter. Each row is a call, because the interpreter does not advance accumulators
-// from row to row.
-func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, rowLen, rows int) {
-	operands := len(b.ptrs) - len(b.loop.Folds) // number of outputs and operands
-	for row := range rows {
-		b.current = b.current[:0]
-		for k, address := range ptrs {
-			if address != nil {
-				address = unsafe.Add(address, row*strides[k])
-			}
-			b.current = append(b.current, address)
+// rotate moves the start of each pool, by a distance that depends on rowLen, so that the next run has other elements.
+func (c *Comparison) rotate(rowLen int) {
+	for k := range c.ptrs {
+		if ptr := &c.ptrs[k]; len(ptr.pool) > 0 {
+			distance := (rowLen + 7*k) * ptr.dtype.Size() % len(ptr.pool)
+			ptr.poolOffset = (ptr.poolOffset + distance) % len(ptr.pool)
+			ptr.pool = ptr.poolTwice[ptr.poolOffset:][:len(ptr.pool)]
 		}
-		b.interp.Run(b.scratch, b.current[:operands], strides[:operands], b.current[operands:], rowLen, 1)
+	}
+}
+
+// checkSharedMemory runs the loop with each output in the memory of each operand that has elements of the same size.
+func (c *Comparison) checkSharedMemory() error {
+	outs := len(c.loop.Code.Out)
+	for outIndex, output := range c.loop.Code.Out {
+		for k, dtype := range c.loop.Code.In {
+			canShare := output.DType != tensor.Invalid && !c.loop.Uniform[k] && dtype.Size() == output.DType.Size()
+			if !canShare {
+				continue
+			}
+			for rowLen := 1; rowLen <= maxRowElements; rowLen++ {
+				starts := c.guardOffsets(rowLen, 1, []guardSide{atStart, atEnd}[rowLen%2])
+				if err := c.run(starts, rowLen, 1, sharing{output: outIndex, operand: outs + k}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkLongRows runs rows of hundreds of elements, and rows with non-temporal stores.
+func (c *Comparison) checkLongRows(cpu machine.Features) error {
+	var err error
+	for _, rowLen := range []int{1000, 1023} {
+		err = errors.Join(err, c.runSeparate(c.guardOffsets(rowLen, 1, atEnd), rowLen, 1),
+			c.runSeparate(c.guardOffsets(rowLen, 2, atStart), rowLen, 2))
+	}
+	code := c.code
+	nonTemporal, compileErr := vector.Compile(c.loop, cpu, vector.Options{NonTemporal: true})
+	if compileErr != nil {
+		return errors.Join(err, compileErr)
+	}
+	c.code = nonTemporal
+	for _, rowLen := range []int{500, 505} {
+		err = errors.Join(err, c.runSeparate(c.guardOffsets(rowLen, 1, atStart), rowLen, 1),
+			c.runSeparate(c.guardOffsets(rowLen, 3, atEnd), rowLen, 3))
+	}
+	c.code = code
+	return err
+}
+
+// runSeparate is run without an output in the memory of an operand.
+func (c *Comparison) runSeparate(starts offsets, rowLen, rows int) error {
+	return c.run(starts, rowLen, rows, noSharing)
+}
+
+// run runs rows of rowLen elements as machine code and in the interpreter, and compares the results. starts are the
+// offsets of the pointers in their memory.
+func (c *Comparison) run(starts offsets, rowLen, rows int, shared sharing) error {
+	c.fill(starts, rowLen, rows)
+	if shared != noSharing {
+		starts[shared.output] = starts[shared.operand]
+	}
+	c.strides = c.strides[:0]
+	var pointerArrays [2][jit.MaxOperands]unsafe.Pointer // by side and pointer
+	ptrs := [2][]unsafe.Pointer{pointerArrays[0][:len(c.ptrs)], pointerArrays[1][:len(c.ptrs)]}
+	for k := range c.ptrs {
+		rowBytes, _ := c.ptrs[k].size(rowLen, rows)
+		c.strides = append(c.strides, rowBytes)
+		for side := range c.mem {
+			if c.ptrs[k].hasMemory {
+				ptrs[side][k] = unsafe.Pointer(&c.memory(side, k, shared)[starts[k]])
+			}
+		}
+	}
+	if err := c.code.Run(c.args, ptrs[compiledSide], c.strides, rowLen, rows); err != nil {
+		return err
+	}
+	c.interpret(ptrs[interpretedSide], c.strides, rowLen, rows)
+	for k := range c.ptrs {
+		if k == shared.output || !c.ptrs[k].hasMemory { // a shared output is compared at k == shared.operand
+			continue
+		}
+		dtype := c.ptrs[k].dtype
+		if k == shared.operand {
+			dtype = c.ptrs[shared.output].dtype
+		}
+		if difference := c.difference(k, dtype, starts[k], rowLen, rows); difference != "" {
+			return fmt.Errorf("%d rows of %d, addresses %v, output %d in the memory of operand %d: %s", rows, rowLen,
+				starts[:len(c.ptrs)], shared.output, shared.operand, difference)
+		}
+	}
+	return nil
+}
+
+// memory returns the memory of pointer k on a side.
+func (c *Comparison) memory(side, k int, shared sharing) []byte {
+	if k == shared.output {
+		k = shared.operand
+	}
+	return c.mem[side][k]
+}
+
+// fill writes the operands. It fills the memory around them and the outputs with a pattern, so that difference finds
+// stray stores.
+func (c *Comparison) fill(starts offsets, rowLen, rows int) {
+	for k := range c.ptrs {
+		ptr := &c.ptrs[k]
+		if !ptr.hasMemory {
+			continue
+		}
+		_, size := ptr.size(rowLen, rows)
+		compiled, interpreted := c.mem[compiledSide][k], c.mem[interpretedSide][k]
+		copy(window(compiled, starts[k], size), pattern)
+		for unfilled := compiled[starts[k] : starts[k]+size]; !ptr.writeOnly && len(unfilled) > 0; {
+			unfilled = unfilled[copy(unfilled, ptr.pool):]
+		}
+		copy(window(interpreted, starts[k], size), window(compiled, starts[k], size))
 	}
 }
 
@@ -240,29 +338,27 @@ func window(memory []byte, offset, size int) []byte {
 // pattern is the content, before a run, of outputs and of the memory around all pointers.
 var pattern = bytes.Repeat([]byte{0xA5}, guardedBytes)
 
-// fill writes the operands. It fills the memory around them and the outputs with a pattern, so that difference finds
-// stray stores.
-func (b *Comparison) fill(starts offsets, rowLen, rows int) {
-	for k := range b.ptrs {
-		ptr := &b.ptrs[k]
-		if !ptr.hasMemory {
-			continue
+// interpret runs the rows in the interpreter. Each row is a call, because the interpreter does not advance accumulators
+// from row to row.
+func (c *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, rowLen, rows int) {
+	operands := len(c.ptrs) - len(c.loop.Folds) // number of outputs and operands
+	for row := range rows {
+		c.current = c.current[:0]
+		for k, address := range ptrs {
+			if address != nil {
+				address = unsafe.Add(address, row*strides[k])
+			}
+			c.current = append(c.current, address)
 		}
-		_, size := ptr.size(rowLen, rows)
-		compiled, interpreted := b.mem[compiledSide][k], b.mem[interpretedSide][k]
-		copy(window(compiled, starts[k], size), pattern)
-		for unfilled := compiled[starts[k] : starts[k]+size]; !ptr.writeOnly && len(unfilled) > 0; {
-			unfilled = unfilled[copy(unfilled, ptr.pool):]
-		}
-		copy(window(interpreted, starts[k], size), window(compiled, starts[k], size))
+		c.interp.Run(c.scratch, c.current[:operands], strides[:operands], c.current[operands:], rowLen, 1)
 	}
 }
 
 // difference describes the first difference in the memory of pointer k, or returns an empty string. It makes the
 // elements equal up to the first difference, so that afterwards only bytes next to the elements can differ.
-func (b *Comparison) difference(k int, dtype tensor.DType, offset, rowLen, rows int) string {
-	_, size := b.ptrs[k].size(rowLen, rows)
-	compiled, interpreted := b.mem[compiledSide][k], b.mem[interpretedSide][k]
+func (c *Comparison) difference(k int, dtype tensor.DType, offset, rowLen, rows int) string {
+	_, size := c.ptrs[k].size(rowLen, rows)
+	compiled, interpreted := c.mem[compiledSide][k], c.mem[interpretedSide][k]
 	compiledWindow, interpretedWindow := window(compiled, offset, size), window(interpreted, offset, size)
 	if bytes.Equal(compiledWindow, interpretedWindow) {
 		return ""
@@ -281,98 +377,4 @@ func (b *Comparison) difference(k int, dtype tensor.DType, offset, rowLen, rows 
 		return fmt.Sprintf("bytes next to the memory of pointer %d were changed", k)
 	}
 	return ""
-}
-
-// guardOffsets returns the offsets of rows of rowLen elements next to the guard pages of a side.
-func (b *Comparison) guardOffsets(rowLen, rows int, side guardSide) (starts offsets) {
-	for k := range b.ptrs {
-		if _, size := b.ptrs[k].size(rowLen, rows); side == atEnd {
-			starts[k] = guardedBytes - size
-		}
-	}
-	return starts
-}
-
-// checkAddresses runs rows of every length up to maxRowElements, and rows of maxRowElements elements at every alignment
-// to a cache line. Each length and alignment has other elements.
-func (b *Comparison) checkAddresses() error {
-	smallest := lineBytes // the size in bytes of the smallest element
-	for _, ptr := range b.ptrs {
-		if ptr.hasMemory {
-			smallest = min(smallest, ptr.dtype.Size())
-		}
-	}
-	for rowLen := 1; rowLen <= maxRowElements; rowLen++ {
-		err := errors.Join(b.runSeparate(b.guardOffsets(rowLen, 1, atEnd), rowLen, 1),
-			b.runSeparate(b.guardOffsets(rowLen, 1, atStart), rowLen, 1),
-			b.runSeparate(b.guardOffsets(rowLen, 3, atEnd), rowLen, 3))
-		shifts := 1
-		if rowLen == maxRowElements {
-			shifts = lineBytes / smallest
-		}
-		for shift := range shifts {
-			var starts offsets
-			for k, ptr := range b.ptrs { // the pointers have different alignments
-				starts[k] = lineBytes + (rowLen+shift+5*k)*ptr.dtype.Size()%lineBytes
-			}
-			err = errors.Join(err, b.runSeparate(starts, rowLen, 1))
-			b.rotate(rowLen)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rotate moves the start of each pool, by a distance that depends on rowLen, so that the next run has other elements.
-func (b *Comparison) rotate(rowLen int) {
-	for k := range b.ptrs {
-		if ptr := &b.ptrs[k]; len(ptr.pool) > 0 {
-			distance := (rowLen + 7*k) * ptr.dtype.Size() % len(ptr.pool)
-			ptr.poolOffset = (ptr.poolOffset + distance) % len(ptr.pool)
-			ptr.pool = ptr.poolTwice[ptr.poolOffset:][:len(ptr.pool)]
-		}
-	}
-}
-
-// checkSharedMemory runs the loop with each output in the memory of each operand that has elements of the same size.
-func (b *Comparison) checkSharedMemory() error {
-	outs := len(b.loop.Code.Out)
-	for outIndex, output := range b.loop.Code.Out {
-		for k, dtype := range b.loop.Code.In {
-			canShare := output.DType != tensor.Invalid && !b.loop.Uniform[k] && dtype.Size() == output.DType.Size()
-			if !canShare {
-				continue
-			}
-			for rowLen := 1; rowLen <= maxRowElements; rowLen++ {
-				starts := b.guardOffsets(rowLen, 1, []guardSide{atStart, atEnd}[rowLen%2])
-				if err := b.run(starts, rowLen, 1, outIndex, outs+k); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// checkLongRows runs rows of hundreds of elements, and rows with non-temporal stores.
-func (b *Comparison) checkLongRows(cpu machine.Features) error {
-	var err error
-	for _, rowLen := range []int{1000, 1023} {
-		err = errors.Join(err, b.runSeparate(b.guardOffsets(rowLen, 1, atEnd), rowLen, 1),
-			b.runSeparate(b.guardOffsets(rowLen, 2, atStart), rowLen, 2))
-	}
-	code := b.code
-	nonTemporal, compileErr := vector.Compile(b.loop, cpu, vector.Options{NonTemporal: true})
-	if compileErr != nil {
-		return errors.Join(err, compileErr)
-	}
-	b.code = nonTemporal
-	for _, rowLen := range []int{500, 505} {
-		err = errors.Join(err, b.runSeparate(b.guardOffsets(rowLen, 1, atStart), rowLen, 1),
-			b.runSeparate(b.guardOffsets(rowLen, 3, atEnd), rowLen, 3))
-	}
-	b.code = code
-	return err
 }

@@ -19,30 +19,30 @@ const randomCount = 6000
 // a complex operand, more than two operands, or one operand that is uniform (one element for each row). The rows of
 // folds are short, because a NaN hides all other elements. Rows with uniform operands are short, too, so that these
 // operands have many elements.
-func (b *Comparison) checkEdgeCases() error {
-	operandCount := len(b.loop.Code.In)
+func (c *Comparison) checkEdgeCases() error {
+	operandCount := len(c.loop.Code.In)
 	data := make([][]byte, operandCount) // by operand; nil for random elements
 	rowLen, rows := randomCount, 1
-	hasFolds, hasUniform := len(b.loop.Folds) > 0, slices.Contains(b.loop.Uniform, true)
-	hasComplex := slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex)
+	hasFolds, hasUniform := len(c.loop.Folds) > 0, slices.Contains(c.loop.Uniform, true)
+	hasComplex := slices.ContainsFunc(c.loop.Code.In, tensor.DType.IsComplex)
 	switch {
 	case !hasFolds && operandCount == 1 && !hasUniform && !hasComplex:
-		data[0] = AllValues(b.loop.Code.In[0])
-		rowLen = len(data[0]) / b.loop.Code.In[0].Size()
+		data[0] = AllValues(c.loop.Code.In[0])
+		rowLen = len(data[0]) / c.loop.Code.In[0].Size()
 	case !hasFolds && operandCount == 2 && !hasComplex:
-		rowLen, rows = b.setPairs(data)
+		rowLen, rows = c.setPairs(data)
 	case hasFolds || hasUniform:
 		rowLen, rows = 60, 100
 	}
 	var operands, copies []unsafe.Pointer
 	var strides []int
-	for k, dtype := range b.loop.Code.In {
+	for k, dtype := range c.loop.Code.In {
 		count := rowLen
-		if b.loop.Uniform[k] {
+		if c.loop.Uniform[k] {
 			count = 1
 		}
 		if data[k] == nil {
-			data[k] = RandomElements(b.rng, dtype, count*rows)
+			data[k] = RandomElements(c.rng, dtype, count*rows)
 		}
 		stride := count * dtype.Size()
 		if len(data[k]) == stride {
@@ -53,22 +53,22 @@ func (b *Comparison) checkEdgeCases() error {
 		copied := slices.Clone(data[k])
 		copies = append(copies, unsafe.Pointer(&copied[0]))
 	}
-	return b.compareOn(operands, copies, strides, rowLen, rows)
+	return c.compareOn(operands, copies, strides, rowLen, rows)
 }
 
 // setPairs sets data to all pairs of edge cases of two operands. It returns the number of elements of a row and the
 // number of rows. The pairs are one row, unless an operand is uniform: then each row has one element of this operand.
-func (b *Comparison) setPairs(data [][]byte) (rowLen, rows int) {
-	x, y := EdgeCases(b.loop.Code.In[0]), EdgeCases(b.loop.Code.In[1])
-	sizeY := b.loop.Code.In[1].Size()
-	countX, countY := len(x)/b.loop.Code.In[0].Size(), len(y)/sizeY
+func (c *Comparison) setPairs(data [][]byte) (rowLen, rows int) {
+	x, y := EdgeCases(c.loop.Code.In[0]), EdgeCases(c.loop.Code.In[1])
+	sizeY := c.loop.Code.In[1].Size()
+	countX, countY := len(x)/c.loop.Code.In[0].Size(), len(y)/sizeY
 	switch {
-	case b.loop.Uniform[0] && b.loop.Uniform[1]: // all elements of a row are equal, so short rows suffice
+	case c.loop.Uniform[0] && c.loop.Uniform[1]: // all elements of a row are equal, so short rows suffice
 		rowLen, rows = 3, countX*countY
-	case b.loop.Uniform[0]:
+	case c.loop.Uniform[0]:
 		data[0], data[1] = x, y
 		return countY, countX
-	case b.loop.Uniform[1]:
+	case c.loop.Uniform[1]:
 		data[0], data[1] = x, y
 		return countX, countY
 	default:
@@ -83,13 +83,13 @@ func (b *Comparison) setPairs(data [][]byte) (rowLen, rows int) {
 
 // compareOn runs the machine code on the operands and the interpreter on their copies, and compares the outputs and
 // folds. Each operand has `rows` rows of rowLen elements. strides has, by operand, the bytes from a row to the next.
-func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int, rowLen, rows int) error {
-	outCount := len(b.loop.Code.Out)
+func (c *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int, rowLen, rows int) error {
+	outCount := len(c.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer // by side (compiledSide or interpretedSide) and pointer
 	var buffers [2][][]byte      // by side and pointer: the memory of outputs and folds; nil for operands
 	var pointerStrides []int
-	for k := range b.ptrs {
-		ptr := &b.ptrs[k]
+	for k := range c.ptrs {
+		ptr := &c.ptrs[k]
 		if isOperand := k >= outCount && k < outCount+len(operands); isOperand {
 			ptrs[compiledSide] = append(ptrs[compiledSide], operands[k-outCount])
 			ptrs[interpretedSide] = append(ptrs[interpretedSide], copies[k-outCount])
@@ -109,13 +109,13 @@ func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 			buffers[side], ptrs[side] = append(buffers[side], memory), append(ptrs[side], address)
 		}
 	}
-	if err := b.code.Run(b.args, ptrs[compiledSide], pointerStrides, rowLen, rows); err != nil {
+	if err := c.code.Run(c.args, ptrs[compiledSide], pointerStrides, rowLen, rows); err != nil {
 		return err
 	}
-	b.interpret(ptrs[interpretedSide], pointerStrides, rowLen, rows)
-	for k := range b.ptrs {
-		dtype, compiled, interpreted := b.ptrs[k].dtype, buffers[compiledSide][k], buffers[interpretedSide][k]
-		if !b.ptrs[k].hasMemory || bytes.Equal(compiled, interpreted) {
+	c.interpret(ptrs[interpretedSide], pointerStrides, rowLen, rows)
+	for k := range c.ptrs {
+		dtype, compiled, interpreted := c.ptrs[k].dtype, buffers[compiledSide][k], buffers[interpretedSide][k]
+		if !c.ptrs[k].hasMemory || bytes.Equal(compiled, interpreted) {
 			continue
 		}
 		elemBytes := dtype.Size()
@@ -125,7 +125,7 @@ func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 				element := start / elemBytes
 				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows,
 					rowLen, k, dtype, element, compiledElement, interpretedElement,
-					b.operandsAt(copies, strides, element, rowLen))
+					c.operandsAt(copies, strides, element, rowLen))
 			}
 		}
 	}
@@ -133,10 +133,10 @@ func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 }
 
 // operandsAt prints the operands of an element. rowLen is the number of elements of a row.
-func (b *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, element, rowLen int) (text string) {
-	for k, dtype := range b.loop.Code.In {
+func (c *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, element, rowLen int) (text string) {
+	for k, dtype := range c.loop.Code.In {
 		offset := element / rowLen * strides[k]
-		if !b.loop.Uniform[k] {
+		if !c.loop.Uniform[k] {
 			offset += element % rowLen * dtype.Size()
 		}
 		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(copies[k], offset)), dtype.Size()))

@@ -51,44 +51,46 @@ type unitSplit struct {
 // splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
 func (s *Spec) splitForUnit() (split unitSplit, err error) {
 	segments := split.divideRows(s.In)
-	maxRows, minRows := 0, s.Rows   // rows of the largest part, and of the smallest segment
-	for _, rows := range segments { // each segment is divided evenly into the fewest parts
-		parts := (rows + UnitRows - 1) / UnitRows
-		maxRows, minRows = max(maxRows, (rows+parts-1)/parts), min(minRows, rows)
-	}
-	split.partRows = maxRows
-	start := 0 // first row of the segment
-	for _, rows := range segments {
-		for i := 0; i < rows; i += maxRows { // the last part may overlap the previous one
-			split.firstRows = append(split.firstRows, start+min(i, rows-maxRows))
-		}
-		start += rows
-	}
-	split.setOutStep(s.Out)
-	if err = split.setChunks(s); err != nil {
-		return split, err
-	}
-	if maxRows > minRows || len(split.firstRows) > 2 {
+	split.setParts(segments)
+	isTooShort := func(segmentRows int) bool { return segmentRows < split.partRows }
+	if slices.ContainsFunc(segments, isTooShort) || len(split.firstRows) > 2 {
 		return split, fmt.Errorf("tile: the matrix unit supports at most 2 parts of %d rows, of equal length; the segments "+
 			"have %v rows", UnitRows, segments)
 	}
-	return split, nil
+	split.setOutStep(s.Out)
+	return split, split.setChunks(s)
 }
 
 // divideRows divides the rows, which have the given offsets, into segments with equal distances between rows. It
-// returns the numbers of rows of the segments. The distance between the first two rows, which divideRows stores in
-// inRowStep, is used for all segments.
-func (u *unitSplit) divideRows(offsets []int) (list []int) {
+// returns the number of rows of each segment. All segments have the distance of the first two rows, which divideRows
+// stores in inRowStep.
+func (u *unitSplit) divideRows(offsets []int) (segments []int) {
 	if len(offsets) > 1 {
 		u.inRowStep = offsets[1] - offsets[0]
 	}
 	for i := range offsets {
 		if i == 0 || offsets[i]-offsets[i-1] != u.inRowStep { // a segment begins
-			list = append(list, 0)
+			segments = append(segments, 0)
 		}
-		list[len(list)-1]++
+		segments[len(segments)-1]++
 	}
-	return list
+	return segments
+}
+
+// setParts sets partRows and firstRows. It divides each segment evenly into the fewest parts; the longest part
+// determines the length of all.
+func (u *unitSplit) setParts(segments []int) {
+	for _, rows := range segments {
+		parts := (rows + UnitRows - 1) / UnitRows
+		u.partRows = max(u.partRows, (rows+parts-1)/parts)
+	}
+	start := 0 // first row of the segment
+	for _, rows := range segments {
+		for i := 0; i < rows; i += u.partRows { // the last part may overlap the previous one
+			u.firstRows = append(u.firstRows, start+min(i, rows-u.partRows))
+		}
+		start += rows
+	}
 }
 
 // setOutStep sets outRowStep from the offsets of the rows in the result.
@@ -110,27 +112,12 @@ func (u *unitSplit) setOutStep(offsets []int) {
 	}
 }
 
-// setChunks sets chunkTerms, lastChunkTerms and vecStep. It chooses the greatest number of terms that divides the
-// length of each run and gives the fewest possible chunks. If there is no such number, chunks have UnitTerms terms, and
-// the last chunk of a run may be shorter. It returns an error if the matrix unit does not support the runs.
+// setChunks sets chunkTerms, lastChunkTerms and vecStep. Chunks have equal lengths if this does not increase their
+// number. Otherwise they have UnitTerms terms, and the last chunk of a run may be shorter. setChunks returns an error
+// if the matrix unit does not support the runs.
 func (u *unitSplit) setChunks(spec *Spec) error {
-	fewest := 0
-	for _, run := range spec.Runs {
-		fewest += (run.Terms + UnitTerms - 1) / UnitTerms
-	}
 	u.vecStep = spec.Runs[0].VecStep
-	for u.chunkTerms = UnitTerms; u.chunkTerms > 0; u.chunkTerms-- {
-		count := 0
-		for _, run := range spec.Runs {
-			if run.Terms%u.chunkTerms > 0 { // the number does not divide the run: reject it
-				count = fewest + 1
-			}
-			count += run.Terms / u.chunkTerms
-		}
-		if count == fewest {
-			break
-		}
-	}
+	u.chunkTerms = equalChunkTerms(spec.Runs)
 	if u.chunkTerms == 0 {
 		u.chunkTerms = UnitTerms
 	}
@@ -145,6 +132,28 @@ func (u *unitSplit) setChunks(spec *Spec) error {
 		u.lastChunkTerms = max(u.lastChunkTerms, lastTerms)
 	}
 	return nil
+}
+
+// equalChunkTerms returns the greatest number of terms that divides the length of each run and gives the fewest
+// possible chunks, or 0 if there is none.
+func equalChunkTerms(runs []Run) int {
+	fewest := 0
+	for _, run := range runs {
+		fewest += (run.Terms + UnitTerms - 1) / UnitTerms
+	}
+	for terms := UnitTerms; terms > 0; terms-- {
+		count := 0
+		for _, run := range runs {
+			if run.Terms%terms > 0 { // the number does not divide the run: reject it
+				count = fewest + 1
+			}
+			count += run.Terms / terms
+		}
+		if count == fewest {
+			return terms
+		}
+	}
+	return 0
 }
 
 // checkMatrixUnit returns an error if the matrix unit does not support a spec.
@@ -198,12 +207,12 @@ func (g *gen) emitUnit() {
 	g.amd64.MoveDistance(x.split.inRowStep, unitRowStepReg)
 	g.amd64.MoveDistance(x.split.vecStep, unitTermStepReg)
 	g.Align(32)
-	tile := g.NewLabel()
-	g.Bind(tile)
+	tileStart := g.NewLabel()
+	g.Bind(tileStart)
 	x.initSumTiles()
 	g.loops(0)
 	x.storeSumTiles()
-	g.nextTile(tile)
+	g.nextTile(tileStart)
 	g.amd64.ReleaseTiles()
 	g.Return()
 }
@@ -227,23 +236,25 @@ func (g *gen) newUnitGen() *unitGen {
 
 // shareTiles divides tile registers between the broadcast operand and the vector operand. Each operand gets at least
 // one register. The vectors get the others first, up to one for each vector, and then the parts.
-func (x *unitGen) shareTiles(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
+func (x *unitGen) shareTiles(registers []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
 	rowCount := 1
-	if x.spec.Vectors < len(list) {
-		rowCount = min(len(list)-x.spec.Vectors, len(x.split.firstRows))
+	if x.spec.Vectors < len(registers) {
+		rowCount = min(len(registers)-x.spec.Vectors, len(x.split.firstRows))
 	}
-	return list[:rowCount], list[rowCount:]
+	return registers[:rowCount], registers[rowCount:]
 }
 
 // configure emits the configuration of the tile registers: their numbers of rows and of bytes in a row.
 func (x *unitGen) configure() {
 	var shapes [amd64.Tiles]amd64.TileShape
-	set := func(list []amd64.Tile, rows, rowBytes int) {
-		for _, register := range list {
+	set := func(registers []amd64.Tile, rows, rowBytes int) {
+		for _, register := range registers {
 			shapes[register] = amd64.TileShape{Rows: rows, RowBytes: rowBytes}
 		}
 	}
-	x.eachSum(func(register amd64.Tile, _, _ int) { set([]amd64.Tile{register}, x.split.partRows, lineBytes) })
+	x.eachSum(func(register amd64.Tile, _, _ int) {
+		shapes[register] = amd64.TileShape{Rows: x.split.partRows, RowBytes: lineBytes}
+	})
 	set(x.rowTiles, x.split.partRows, x.split.chunkTerms*x.spec.ElemBytes)
 	set(x.vecTiles, x.split.chunkTerms, lineBytes)
 	set(x.lastRowTiles, x.split.partRows, x.split.lastChunkTerms*x.spec.ElemBytes)
@@ -267,23 +278,23 @@ func (x *unitGen) initSumTiles() {
 // run emits the terms of a run.
 func (x *unitGen) run(run *Run) {
 	if chunks := run.Terms / x.split.chunkTerms; chunks == 1 {
-		x.chunk(x.rowTiles, x.vecTiles, x.split.chunkTerms)
+		x.multiplyChunk(x.rowTiles, x.vecTiles, x.split.chunkTerms)
 	} else if chunks > 1 {
 		x.Move(target.Imm(chunks), countReg)
 		x.Align(32)
 		top := x.NewLabel()
 		x.Bind(top)
-		x.chunk(x.rowTiles, x.vecTiles, x.split.chunkTerms)
+		x.multiplyChunk(x.rowTiles, x.vecTiles, x.split.chunkTerms)
 		x.CountDown(countReg, target.NE, top)
 	}
 	if lastTerms := run.Terms % x.split.chunkTerms; lastTerms > 0 {
-		x.chunk(x.lastRowTiles, x.lastVecTiles, lastTerms)
+		x.multiplyChunk(x.lastRowTiles, x.lastVecTiles, lastTerms)
 	}
 }
 
-// chunk emits a chunk of terms and advances the addresses. Every other part visits the vectors in reverse order, so
-// that its first vector is still in a register.
-func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
+// multiplyChunk emits the products of a chunk of terms and advances the addresses. Every other part visits the vectors
+// in reverse order, so that its first vector is still in a register.
+func (x *unitGen) multiplyChunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 	x.prefetch(terms)
 	loadedRow, loadedVec := [amd64.Tiles]int{}, [amd64.Tiles]int{} // by register: 1 + the part or vector in it, or 0
 	for part, row := range x.split.firstRows {

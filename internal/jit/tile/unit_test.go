@@ -79,6 +79,12 @@ func TestUnitInvalid(t *testing.T) {
 		"floats":                      func(s *tile.Spec) { s.Int8 = false },
 		"vectors":                     func(s *tile.Spec) { s.Vectors = 3 },
 		"a start by rows":             func(s *tile.Spec) { s.InitialSum = tile.FromRows },
+		"a short first segment": func(s *tile.Spec) {
+			s.In, s.Out, s.Rows = []int{0, 8}, []int{0, 64}, 2+tile.UnitRows
+			for i := range tile.UnitRows {
+				s.In, s.Out = append(s.In, 1000+8*i), append(s.Out, 128+64*i)
+			}
+		},
 	} {
 		s := &tile.Spec{ElemBytes: 4, Int8: true, MatrixUnit: true, Rows: 4, Vectors: 1, In: []int{0, 8, 16, 24},
 			Out: []int{0, 64, 128, 192}, Runs: []tile.Run{{Terms: 3, InStep: 4, VecStep: 64}}}

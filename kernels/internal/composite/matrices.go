@@ -171,22 +171,8 @@ func matrixPower(s applier, a *matrixPowerAttrs, in []*graph.Arg) *graph.Arg {
 // multiDot multiplies matrices in the order that takes the fewest multiplications of elements. A vector is a row if it
 // is the first operand, and a column if it is the last.
 func multiDot(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
-	const name = "multi_dot"
+	s.checkMultiDot(in)
 	count := len(in)
-	s.Reject(count < 2, "%s(): expected at least 2 tensors but got %d", name, count)
-	for i, x := range in {
-		rank := x.Type().Rank()
-		switch i {
-		case 0:
-			s.Reject(rank != 1 && rank != 2, "%s(): the first tensor must be 1D or 2D but got %dD", name, rank)
-		case count - 1:
-			s.Reject(rank != 1 && rank != 2, "%s(): the last tensor must be 1D or 2D but got %dD", name, rank)
-		default:
-			s.Reject(rank != 2, "%s(): tensor %d must be 2D but got %dD", name, i, rank)
-		}
-		s.Reject(x.Type().DType != in[0].Type().DType, "%s(): all tensors must have be the same dtype but tensor 0 is %s "+
-			"and tensor %d is %s", name, in[0].Type().DType.TorchName(), i, x.Type().DType.TorchName())
-	}
 	var resultShape []sym.Int
 	first, last := in[0].Type(), in[count-1].Type()
 	if first.Rank() == 1 {
@@ -201,10 +187,29 @@ func multiDot(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	}
 	for i := range in[1:] {
 		x, y := in[i].Type(), in[i+1].Type()
-		s.Reject(x.Shape[1].Ne(y.Shape[0]).Holds(), "%s(): tensors %d and %d with shapes [%s] and [%s] cannot be multiplied",
-			name, i, i+1, tensor.Sizes(x.Shape), tensor.Sizes(y.Shape))
+		s.Reject(x.Shape[1].Ne(y.Shape[0]).Holds(), "multi_dot(): tensors %d and %d with shapes [%s] and [%s] cannot be "+
+			"multiplied", i, i+1, tensor.Sizes(x.Shape), tensor.Sizes(y.Shape))
 	}
 	return s.reshape(s.chainProduct(in, s.splits(in), 0, count-1), resultShape...)
+}
+
+// checkMultiDot rejects operands of other ranks or dtypes than linalg_multi_dot accepts.
+func (s applier) checkMultiDot(in []*graph.Arg) {
+	count := len(in)
+	s.Reject(count < 2, "multi_dot(): expected at least 2 tensors but got %d", count)
+	for i, x := range in {
+		rank := x.Type().Rank()
+		switch i {
+		case 0:
+			s.Reject(rank != 1 && rank != 2, "multi_dot(): the first tensor must be 1D or 2D but got %dD", rank)
+		case count - 1:
+			s.Reject(rank != 1 && rank != 2, "multi_dot(): the last tensor must be 1D or 2D but got %dD", rank)
+		default:
+			s.Reject(rank != 2, "multi_dot(): tensor %d must be 2D but got %dD", i, rank)
+		}
+		s.Reject(x.Type().DType != in[0].Type().DType, "multi_dot(): all tensors must have be the same dtype but tensor 0 "+
+			"is %s and tensor %d is %s", in[0].Type().DType.TorchName(), i, x.Type().DType.TorchName())
+	}
 }
 
 // splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
@@ -251,11 +256,10 @@ func (s applier) chainProduct(in []*graph.Arg, splits [][]int, i, j int) *graph.
 func (s applier) pinv(x *graph.Arg, atol, rtol givenTolerance, isHermitian bool) *graph.Arg {
 	xType := x.Type()
 	dtype := xType.DType
-	hasDType := (dtype.IsFloat() || dtype.IsComplex()) && !dtype.IsReducedFloat()
-	s.Reject(xType.Rank() < 2 || !hasDType,
-		"linalg.pinv(%s{%s}): expected a "+
-			"tensor with 2 or more dimensions of float, double, cfloat or cdouble types", dtype.TorchName(),
-		tensor.Sizes(xType.Shape))
+	isSupported := (dtype.IsFloat() || dtype.IsComplex()) && !dtype.IsReducedFloat()
+	s.Reject(xType.Rank() < 2 || !isSupported,
+		"linalg.pinv(%s{%s}): expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types",
+		dtype.TorchName(), tensor.Sizes(xType.Shape))
 	if kit.IsEmpty(xType) {
 		rank := xType.Rank()
 		shape := append(append([]sym.Int{}, xType.Shape[:rank-2]...), xType.Shape[rank-1], xType.Shape[rank-2])
@@ -388,6 +392,12 @@ func (s applier) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
 		return s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{rowDim, columnDim}, "keepdim": a.Keepdim},
 			vectorNorm(1, []int{summedDim}, true))
 	}
+	return s.singularValueNorm(x, a, p, word, rowDim, columnDim)
+}
+
+// singularValueNorm is matrixNorm for the orders nuc (word), 2 and -2 (p).
+func (s applier) singularValueNorm(x *graph.Arg, a *matrixNormAttrs, p float64, word string,
+	rowDim, columnDim int) *graph.Arg {
 	if a.DType != tensor.Invalid {
 		x = s.to(x, a.DType)
 	}
@@ -422,8 +432,8 @@ func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
 	xType := x.Type()
 	rank := xType.Rank()
 	s.Reject(rank < 2, name+": The input tensor must have at least 2 dimensions.")
-	hasDType := (xType.DType.IsFloat() || xType.DType.IsComplex()) && !xType.DType.IsReducedFloat()
-	s.Reject(!hasDType, name+": Expected a tensor of float, double, cfloat or cdouble type. Got %s",
+	isSupported := (xType.DType.IsFloat() || xType.DType.IsComplex()) && !xType.DType.IsReducedFloat()
+	s.Reject(!isSupported, name+": Expected a tensor of float, double, cfloat or cdouble type. Got %s",
 		xType.DType.TorchName())
 	p, word := 2.0, ""
 	if a.P.Word != "" || a.P.Ints != nil {
@@ -432,10 +442,10 @@ func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
 	magnitude := math.Abs(p)
 	s.Reject(word == "" && magnitude != 1 && magnitude != 2 && !math.IsInf(magnitude, 1),
 		name+" got an invalid norm type: %v", p)
-	usesSingularValues := word == "" && magnitude == 2
-	s.Reject(!usesSingularValues && xType.Shape[rank-1].Ne(xType.Shape[rank-2]).Holds(),
-		name+": A must be batches of square matrices, "+
-			"but they are %v by %v matrices", xType.Shape[rank-2], xType.Shape[rank-1])
+	isSpectral := word == "" && magnitude == 2 // from the greatest and the least singular value
+	s.Reject(!isSpectral && xType.Shape[rank-1].Ne(xType.Shape[rank-2]).Holds(),
+		name+": A must be batches of square matrices, but they are %v by %v matrices", xType.Shape[rank-2],
+		xType.Shape[rank-1])
 	if kit.IsEmpty(xType) {
 		return s.Apply(view.NewZeros, graph.Attrs{"size": xType.Shape[:rank-2], "dtype": xType.DType.ToReal()}, x)
 	}
@@ -444,7 +454,7 @@ func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
 		values := s.Apply(linalg.Svdvals, nil, x)
 		inverted := s.Apply(pointwise.Reciprocal, nil, values)
 		return s.mul(s.sum(values, dropDims, []int{-1}), s.sum(inverted, dropDims, []int{-1}))
-	case usesSingularValues: // the greatest divided by the least singular value
+	case isSpectral:
 		values := s.Apply(linalg.Svdvals, nil, x)
 		greatest, least := s.selectIndex(values, -1, 0), s.selectIndex(values, -1, -1)
 		if p < 0 {
@@ -452,10 +462,16 @@ func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
 		}
 		return s.div(greatest, least)
 	}
+	return s.condOfInverse(x, a.P)
+}
+
+// condOfInverse returns the norms of matrices times the norms of their inverses, or infinity for singular matrices.
+func (s applier) condOfInverse(x *graph.Arg, ord graph.IntsOrWord) *graph.Arg {
+	xType := x.Type()
 	inverse := s.ApplyMany(linalg.InvEx, nil, x) // the inverses, and nonzero numbers for singular matrices
-	norm := func(x *graph.Arg) *graph.Arg { return s.matrixNorm(x, &matrixNormAttrs{Ord: a.P, Dim: []int{-2, -1}}) }
+	norm := func(x *graph.Arg) *graph.Arg { return s.matrixNorm(x, &matrixNormAttrs{Ord: ord, Dim: []int{-2, -1}}) }
 	isSingular := s.Apply(pointwise.Gt, nil, inverse[1], integer(0))
-	infinite := s.Apply(view.Full, graph.Attrs{"size": xType.Shape[:rank-2], "fill_value": math.Inf(1),
+	infinite := s.Apply(view.Full, graph.Attrs{"size": xType.Shape[:xType.Rank()-2], "fill_value": math.Inf(1),
 		"dtype": xType.DType.ToReal()})
 	nanToInfinity := graph.Attrs{"nan": math.Inf(1), "posinf": math.Inf(1), "neginf": math.Inf(-1)}
 	// NaN, such as a norm of 0 times infinity, becomes infinity.

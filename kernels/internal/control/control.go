@@ -238,14 +238,8 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	values := slices.Clone(in) // the states, the slices of scanned operands, then the values of the enclosing graph
 	inputStorages, collected := storages(in...), newCollector(len(attrs.Body.Outputs)-attrs.States)
 	for i := range length {
-		for k, axis := range axes {
-			index := i
-			if k < len(attrs.Backwards) && attrs.Backwards[k] {
-				index = length - 1 - i
-			}
-			if values[attrs.States+k], err = selectIndex(in[attrs.States+k], axis, index); err != nil {
-				return nil, err
-			}
+		if err := attrs.selectSlices(values, in, axes, length, i); err != nil {
+			return nil, err
 		}
 		out, err := rt.Run(attrs.Body, values)
 		if err != nil {
@@ -286,6 +280,21 @@ func (attrs *scanAttrs) scannedAxes(in []*tensor.Tensor) (axes []int, length int
 		length = meta.Shape[axes[k]]
 	}
 	return axes, length, nil
+}
+
+// selectSlices sets the slices in values to the slices of the scanned operands for an iteration. axes and length are
+// the results of scannedAxes.
+func (attrs *scanAttrs) selectSlices(values, in []*tensor.Tensor, axes []int, length, iteration int) (err error) {
+	for k, axis := range axes {
+		index := iteration
+		if k < len(attrs.Backwards) && attrs.Backwards[k] {
+			index = length - 1 - iteration
+		}
+		if values[attrs.States+k], err = selectIndex(in[attrs.States+k], axis, index); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // results returns the results of a scan: the states, which are the first of values, and the stacked collected values.

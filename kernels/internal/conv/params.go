@@ -61,7 +61,7 @@ type convolution struct {
 	params func(c *graph.Call) convParams // returns the attributes of a call
 }
 
-// ref is the reference implementation (see the function reference).
+// ref computes the result by its definition, with the function [reference].
 func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	resultType, err := op.result(c)
 	if err != nil {
@@ -83,12 +83,13 @@ func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	}, func(o, k int) (channel, row, column int) { return o/outPerGroup*inPerGroup + k, o, k })
 }
 
-// reference computes a result with the given meta. Each element is a sum of products over inPerGroup input channels,
-// plus the bias in[2] if it is given. pairsOf lists the products along one axis, for each index of the result. indices
-// returns the k-th input channel that output channel o reads, and the indices of the weight's first two dimensions for
-// this pair of channels.
+// reference computes a result with the given meta, by definition: each element is a sum of products over inPerGroup
+// input channels, plus the bias in[2] if it is given.
+//
+// pairsOf lists the products along one axis, for each index of the result. channelsOf returns the k-th input channel
+// that output channel o reads. row and column are then the weight's first two indices for these two channels.
 func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
-	pairsOf func(a *geometry.Axis) [][]tapPair, indices func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
+	pairsOf func(a *geometry.Axis) [][]tapPair, channelsOf func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
 	error) {
 	out := tensor.Zeros(meta.DType, meta.Shape...)
 	if out.Numel() == 0 { // an empty result may have axes of any size
@@ -102,13 +103,13 @@ func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geo
 	channelDim := input.Rank() - len(axes) - 1 // 1 if there is a batch, else 0
 	kit.EachIndex(meta.Shape, func(index []int) {
 		sum := kit.Accumulator{DType: meta.DType}
-		image := input.Offset
+		imageStart := input.Offset
 		if channelDim > 0 {
-			image += index[0] * input.Strides[0]
+			imageStart += index[0] * input.Strides[0]
 		}
 		for k := range inPerGroup {
-			channel, row, column := indices(index[channelDim], k)
-			addProducts(&sum, input, weight, image+channel*input.Strides[channelDim],
+			channel, row, column := channelsOf(index[channelDim], k)
+			addProducts(&sum, input, weight, imageStart+channel*input.Strides[channelDim],
 				weight.Offset+row*weight.Strides[0]+column*weight.Strides[1], pairs, index[channelDim+1:])
 		}
 		if len(in) > 2 && in[2] != nil {
@@ -119,23 +120,24 @@ func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geo
 	return []*tensor.Tensor{out}, nil
 }
 
-// tapPair is a product along one dimension: the index of an input element, and the index of the tap that multiplies it.
+// tapPair is a product along one spatial dimension: the index of an input element, and the index of the tap that
+// multiplies it.
 type tapPair struct{ element, tap int }
 
-// addProducts adds the products of one element of the result to a sum. pairs[d][i] lists the products along dimension d
-// for index i of the result, where d counts the last len(pairs) dimensions of input and weight. result is the index of
-// the element in these dimensions. inputStart and weightStart are the storage indices of the first element of a channel
-// of the input and of the first tap of a window.
+// addProducts adds the products of one element of the result and one input channel to a sum. resultIndex is the index
+// of the element in the spatial dimensions, the last len(pairs) dimensions of input and weight. pairs[d][i] lists the
+// products along spatial dimension d for index i of the result. inputStart is the storage index of the channel's first
+// element, and weightStart that of the window's first tap.
 func addProducts(sum *kit.Accumulator, input, weight *kit.ProductOperand, inputStart, weightStart int,
-	pairs [][][]tapPair, result []int) {
+	pairs [][][]tapPair, resultIndex []int) {
 	dims := len(pairs)
 	inputStride, weightStride := input.Strides[input.Rank()-dims], weight.Strides[weight.Rank()-dims]
-	for _, pair := range pairs[0][result[0]] {
+	for _, pair := range pairs[0][resultIndex[0]] {
 		inputIndex, weightIndex := inputStart+pair.element*inputStride, weightStart+pair.tap*weightStride
 		if dims == 1 {
 			sum.AddProductAt(input, inputIndex, weight, weightIndex)
 		} else {
-			addProducts(sum, input, weight, inputIndex, weightIndex, pairs[1:], result[1:])
+			addProducts(sum, input, weight, inputIndex, weightIndex, pairs[1:], resultIndex[1:])
 		}
 	}
 }

@@ -37,16 +37,16 @@ var OneHot = kit.Define[*oneHotAttrs](graph.Op{
 })
 
 // classIndexBound returns the bound on the indices of one_hot ([graph.Param.IndexBound]). If num_classes is -1, the
-// size of the result follows from the greatest index. The bound of generated indices is then small, so that the result
-// is small.
+// size of the result follows from the greatest index. Random inputs then get small indices, so that the result is
+// small.
 func classIndexBound(c *graph.Call) int {
 	classCount := kit.KnownSize(kit.Attrs[*oneHotAttrs](c).NumClasses)
 	switch {
 	case c.HasOperand(1): // indices outside the range are valid
 		return noBound
 	case classCount < 0:
-		const generatedClasses = 16
-		return generatedClasses
+		const classesOfRandomInputs = 16
+		return classesOfRandomInputs
 	}
 	return classCount
 }

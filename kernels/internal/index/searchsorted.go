@@ -206,12 +206,11 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 	if !isSorted {
 		buffers = append(buffers, builder.ToRowMajor(builder.Operand(2), tensor.Int64))
 	}
-	// Each row of the sequence has length elements, in which valuesPerRow values are searched. If the sequence is a
-	// vector, all values are searched in it.
+	// A row of the sequence has length elements; valuesPerRow values are searched in it. A vector is one row.
 	batchRank := sequence.Meta.Rank() - 1
 	length, rows := sequence.Meta.Shape[batchRank], tensor.Numel(sequence.Meta.Shape[:batchRank])
 	valuesPerRow := values.Meta.Numel() / max(1, rows)
-	const stepCost = 4 // in copied elements
+	const stepCost = 4 // cost of a step of the search; copying one element costs 1
 	isInt32 := c.Out[0].DType == tensor.Int32
 	searchCost := stepCost * bisectionSteps(length)
 	phase := copies.ChunkedPhase(values.Meta.Numel(), searchCost, func(mem *graph.Mem, begin, end int) error {

@@ -249,17 +249,17 @@ func (t *tfidf) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	for row := range rows {
-		counts := make([]float32, t.size)
+		resultRow := make([]float32, t.size)
 		for i := range t.grams {
 			gram, count := &t.grams[i], 0
 			for distance := 1; distance <= t.maxDistance(gram, length); distance++ {
 				count += gram.count(nil, elements[row*length:(row+1)*length], distance)
 			}
 			if t.includes(gram) {
-				t.writeCount(gram, count, &counts[gram.position])
+				t.writeCount(gram, count, &resultRow[gram.position])
 			}
 		}
-		for i, value := range counts {
+		for i, value := range resultRow {
 			out.SetFlat(row*t.size+i, tensor.FloatScalar(float64(value)))
 		}
 	}

@@ -11,22 +11,23 @@ import (
 )
 
 // TreeEnsemble evaluates decision trees. The ONNX operators TreeEnsemble, TreeEnsembleClassifier and
-// TreeEnsembleRegressor are imported as this op and other ops. For example, this tree has the root 0, and adds 10 or 20
-// to column 0 of the result:
+// TreeEnsembleRegressor are imported as this op and other ops. For example, a tree with the root 0 and the leaves 1 and
+// 2 adds 20 to column 0 of the result if x[3] <= 1.5, else 10:
 //
-//	node 0: x[3] <= 1.5        features   [3 0 0]      thresholds [1.5 0 0]
-//	 no: node 1 (10)           children   [[1 2] [1 1] [2 2]]
-//	yes: node 2 (20)           offsets    [0 0 1 2]    targets [0 0]    weights [10 20]
+//	features [3 0 0], thresholds [1.5 0 0]             node 0 asks whether x[3] <= 1.5
+//	children [[1 2] [1 1] [2 2]]                       no: node 1; yes: node 2; both leaves continue at themselves
+//	offsets [0 0 1 2], targets [0 0], weights [10 20]  node 0 has no weight, node 1 weights[0:1], node 2 weights[1:2]
 var TreeEnsemble = kit.Define[*treeEnsembleAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tree_ensemble",
 		Doc: "Evaluates decision trees on each row of self [rows, columns], and combines the weights of the nodes at which " +
-			"the row leaves the trees; the result is [rows, outputs].\nThe nodes of all trees are in one list. A row starts " +
-			"at each of `roots` [trees]. At node i it continues at children[i, 1] if its element in column features[i] is at " +
-			"most thresholds[i], and at children[i, 0] otherwise. If the element is NaN, it continues at missing[i], or " +
-			"without `missing` at children[i, 0]. It leaves the tree at a node whose next node does not come later in the " +
-			"list. For each k from offsets[i] to offsets[i+1]-1, node i has the weight weights[k] for column targets[k]. A " +
-			"column of the result without weights is 0. Sums are computed in float64.",
+			"the row leaves the trees; the result is [rows, outputs].\nThe nodes of all trees are in one list. `roots` " +
+			"[trees] has the first node of each tree; every row visits all trees. At node i it continues at children[i, 1] " +
+			"if its element in column features[i] is at most thresholds[i], and at children[i, 0] otherwise. If the element " +
+			"is NaN, it continues at missing[i], or without `missing` at children[i, 0]. If the next node is not later in " +
+			"the list than node i (for example, i itself), the row leaves the tree at node i. For each k from " +
+			"offsets[i] to offsets[i+1]-1, node i has the weight weights[k] for column targets[k]. A column of the result " +
+			"without weights is 0. Sums are computed in float64.",
 		Params: []graph.Param{kit.Self,
 			{Name: "roots", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeFeatures), 0) }},
 			{Name: "features", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeSelf), 1) }},

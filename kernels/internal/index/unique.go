@@ -162,7 +162,7 @@ func distinctSlices(self tensor.Type, dim *int) graph.PartialType {
 	return outline
 }
 
-// clearUnrequested sets the sizes of the results inverse and counts, numbers 1 and 2, to [0] if they are not requested.
+// clearUnrequested sets the sizes of results 1 (inverse) and 2 (counts) to [0] if they are not requested.
 func clearUnrequested(outlines []graph.PartialType, returnInverse, returnCounts bool) {
 	for i, isRequested := range []bool{returnInverse, returnCounts} {
 		if !isRequested {
@@ -213,11 +213,11 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 		return nil, errors.New("unique_dim(): There are 0 sized dimensions, and they aren't selected, so unique " +
 			"cannot be applied")
 	}
-	alongFirst, err := input.Meta.MoveDim([]int{wrappedDim}, []int{0})
+	movedToFront, err := input.Meta.MoveDim([]int{wrappedDim}, []int{0})
 	if err != nil {
 		return nil, err
 	}
-	rows, err := input.View(alongFirst) // row i is slice i of input
+	rows, err := input.View(movedToFront) // row i is slice i of input
 	if err != nil {
 		return nil, err
 	}
@@ -237,8 +237,8 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	return found, err
 }
 
-// slicedInput returns the value whose slices along a dimension are compared, and the dimension: self and dim or,
-// without dim, the elements of self in row-major order.
+// slicedInput returns the value whose slices are compared, and the dimension that numbers the slices: self and dim. If
+// dim is nil, these are the elements of self as a row-major vector, and dimension 0.
 func slicedInput(ctx context.Context, self *tensor.Tensor, dim *int) (input *tensor.Tensor, wrappedDim int, err error) {
 	if dim == nil {
 		input, err = kit.ReshapeRowMajor(ctx, self, self.Numel())

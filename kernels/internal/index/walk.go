@@ -181,8 +181,8 @@ func (walk *indexedWalk) merge() {
 	}
 }
 
-// areContiguous reports whether dimension outer and the next dimension, which has size elements, are contiguous in all
-// operands: stride[outer] = stride[inner]*size.
+// areContiguous reports whether dimensions outer and inner are contiguous in all operands: stride[outer] =
+// stride[inner]*size. size is the size of inner.
 func (walk *indexedWalk) areContiguous(outer, inner, size int) bool {
 	for _, operand := range walk.operands {
 		if operand.byteStrides[outer] != operand.byteStrides[inner]*size {
@@ -313,7 +313,7 @@ func outOfBounds(i int64, dim, size int) error {
 }
 
 // form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk
-// writes the table, has flat indices, or if an operand is packed, in scratch memory or in the kernel.
+// writes the table or has flat indices, or if an operand is packed, is in scratch memory or is embedded in the kernel.
 func (walk *indexedWalk) form() *graph.Gather {
 	if walk.writesTable {
 		return nil

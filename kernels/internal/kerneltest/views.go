@@ -43,7 +43,7 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs,
 			}
 		}
 	}
-	compareResults(RunViewNode(t, node, in))
+	compareResults(RunNode(t, node, in))
 	// A planner may request results in another layout than the inferred layout.
 	call := node.Call()
 	out := make([]*tensor.Tensor, len(call.Out))
@@ -55,14 +55,14 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs,
 	if err != nil {
 		t.Fatalf("%s %v %v to %v: %v", op, metas, attrs, call.Out, err)
 	}
-	RunViewKernel(t, kernel, out, in)
+	RunKernelReversed(t, kernel, out, in)
 	compareResults(out)
 	return true
 }
 
-// RunViewNode computes the results of a node. If the first result is a view, no kernel runs: views are made from their
-// metas. Otherwise the node's kernel computes the results, its chunks in descending order.
-func RunViewNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
+// RunNode computes the results of a node. If the first result is a view, no kernel runs: views are made from their
+// metas. Otherwise the node's kernel runs, as by [RunKernelReversed].
+func RunNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	out := make([]*tensor.Tensor, len(node.Out))
 	for i, value := range node.Out {
@@ -80,12 +80,13 @@ func RunViewNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.
 	if err != nil {
 		t.Fatalf("%s: %v", node.Op.Name, err)
 	}
-	RunViewKernel(t, kernel, out, in)
+	RunKernelReversed(t, kernel, out, in)
 	return out
 }
 
-// RunViewKernel runs a kernel. Outputs and scratch memory are first filled with patterns.
-func RunViewKernel(t *testing.T, kernel *graph.Kernel, out, in []*tensor.Tensor) {
+// RunKernelReversed runs the chunks of a kernel in descending order. Outputs and scratch memory are first filled with
+// patterns.
+func RunKernelReversed(t *testing.T, kernel *graph.Kernel, out, in []*tensor.Tensor) {
 	t.Helper()
 	mem := &graph.Mem{Scratch: PatternBytes(kernel.Scratch), WorkerScratch: PatternBytes(kernel.WorkerScratch)}
 	for _, output := range out {
@@ -196,8 +197,8 @@ func RandomStrides(rng *rand.Rand, dtype tensor.DType, shape []int, allowsZeros 
 	return meta
 }
 
-// RandomViewShape draws a small shape. A size may be 0.
-func RandomViewShape(rng *rand.Rand, rank int) []int {
+// RandomSmallShape draws a small shape. A size may be 0.
+func RandomSmallShape(rng *rand.Rand, rank int) []int {
 	shape := make([]int, rank)
 	for dim := range shape {
 		shape[dim] = []int{0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 17}[rng.IntN(11)]

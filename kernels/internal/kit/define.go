@@ -11,8 +11,8 @@ import (
 // Define defines an op whose attributes are the fields of A, a pointer to a struct with tags ([graph.SchemaOf]).
 // [fusion.Define] checks the definition and adds defaults. Define panics if the definition contradicts itself.
 //
-// Type arguments for attributes are pointers in all of package kernels, because all pointers share one compiled
-// function; each struct would have a copy.
+// Type arguments for attributes are pointers in all of package kernels: Go compiles a generic function once for all
+// pointer types, but once more for every struct type.
 func Define[A any](op graph.Op) *graph.Op { return DefineWith(graph.SchemaOf[A](), op) }
 
 // DefineWith is Define with the attributes of a schema.

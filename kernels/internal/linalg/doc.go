@@ -1,6 +1,6 @@
 // Package linalg has the ops that factor matrices: inverses, solutions of equations, and decompositions into triangular
-// factors, orthogonal factors, eigenvalues or singular values. The ops compute in float64 or complex128. One worker
-// computes all results for one index of the batch (a task). The algorithms are LU with partial pivoting, Cholesky,
+// factors, orthogonal factors, eigenvalues or singular values. The ops compute in float64 or complex128. Each
+// matrix of a batch is one task, which one worker computes. The algorithms are LU with partial pivoting, Cholesky,
 // Householder's QR, and the one-sided Jacobi method for singular values and for eigenvalues of Hermitian matrices.
 //
 // The results have PyTorch's strides. Pivots, signs of triangular factors, and the output named info follow LAPACK's

@@ -75,7 +75,7 @@ func withBatch(batch []sym.Int, sizes ...sym.Int) []sym.Int {
 	return append(append([]sym.Int{}, batch...), sizes...)
 }
 
-// infoType returns the type of the result info, one number for each matrix of a batch.
+// infoType returns the type of the result named "info": one number for each matrix of a batch.
 func infoType(batch []sym.Int) tensor.Type { return tensor.NewType(tensor.Int32, batch...) }
 
 // emptyVector returns the type of a result that the attributes of a call do not request: a vector without elements.

@@ -21,14 +21,14 @@ import (
 //	gelsd, gelss  solveBySVD:    singular values
 
 type lstsqAttrs struct {
-	Rcond  *float64 `attr:"rcond" default:"none" doc:"gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: the condition number of the columns that count as independent is at most 1/rcond; default: max(rows, columns of A) times the precision of the dtype"`
+	Rcond  *float64 `attr:"rcond" default:"none" doc:"gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: as many columns count as independent as possible while their condition number stays at most 1/rcond; default: max(rows, columns of A) times the precision of the dtype"`
 	Driver string   `attr:"driver" default:"gelsy" oneof:"gels|gelsy|gelsd|gelss" doc:"gels: QR, for matrices of full rank; gelsy: QR with column pivoting; gelsd, gelss: singular values"`
 }
 
 // Lstsq is linalg_lstsq.
 var Lstsq = matrixOp(graph.SchemaOf[*lstsqAttrs](), graph.Semantics{Name: "linalg_lstsq",
-	Doc: "Returns `solution`, the matrices X that minimize the norm of self X - `b`; of several such matrices, it is " +
-		"the one with the least norm. `b` is a matrix, or a vector if it has one dimension less than self. The " +
+	Doc: "For each matrix of the batch, `solution` is the X that minimizes the norm of self X - `b`; of several such X, " +
+		"it is the one with the least norm. `b` is a matrix, or a vector if it has one dimension less than self. The " +
 		"solution is then also a vector, unless the batches of self and `b` have different sizes. `rank` is the rank " +
 		"of self that the `driver` finds with the threshold `rcond`; it is empty with gels. `residuals` are the sums " +
 		"of the squared magnitudes of the columns of self X - `b`; they are empty with gelsy, or if self has no more " +
@@ -43,17 +43,17 @@ var Lstsq = matrixOp(graph.SchemaOf[*lstsqAttrs](), graph.Semantics{Name: "linal
 }, algorithm{float: leastSquares[float64], complex: leastSquares[complex128],
 	solverElements: func(in, out int) int { return 8*in + 2*out }, // an upper bound for all drivers
 	ranks: func(c *graph.Call) (in, out []int) {
-		bRank, solutionRank, rankResultRank := 2, 2, 0
+		bDims, solutionDims, rankDims := 2, 2, 0
 		if c.Type(1).Rank() < c.Type(0).Rank() {
-			bRank = 1
+			bDims = 1
 		}
 		if hasVectorB(c) {
-			solutionRank = 1
+			solutionDims = 1
 		}
 		if kit.Attrs[*lstsqAttrs](c).Driver == "gels" {
-			rankResultRank = 1 // an empty vector
+			rankDims = 1 // an empty vector
 		}
-		return []int{2, bRank}, []int{solutionRank, 1, rankResultRank, 1}
+		return []int{2, bDims}, []int{solutionDims, 1, rankDims, 1}
 	}})
 
 // findsSingularValues reports whether a driver computes singular values.
@@ -204,9 +204,8 @@ func (s *solver[T]) residual(a matrix[T], x, b []T) float64 {
 }
 
 // solveFullRank sets x, which is 0, to the minimum-norm least-squares solution of a x = b for a matrix a of full rank.
-// It may overwrite a and b. The result is 0 after success. If the rank is not full, the result is the number, from 1,
-// of the first diagonal element of the triangular factor that is 0. If a has only zeros, x remains 0, and the result is
-// 0.
+// It may overwrite a and b. If the rank is not full, the result is LAPACK's error code: the position, from 1, of the
+// first zero on the diagonal of the triangular factor. Otherwise, or if a has only zeros, the result is 0.
 func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (firstDependent int) {
 	if s.norm(a.elements) == 0 {
 		return 0
@@ -232,23 +231,23 @@ func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (firstDependent int) {
 // adjoint is a^H, and is overwritten. If a has r rows, only the first r rows of b are read. The result is as in
 // solveFullRank.
 func (s *solver[T]) solveWide(adjoint, b, x matrix[T]) (firstDependent int) {
-	rank := adjoint.cols
-	tau := s.zeros(rank, 1).elements
+	rows := adjoint.cols // of a
+	tau := s.zeros(rows, 1).elements
 	s.qr(adjoint, tau)
 	if k := firstZero(adjoint); k > 0 {
 		return k
 	}
 	// a = R^H Q^H, hence x = Q y with R^H y = b.
-	lower := s.zeros(rank, rank)
-	for j := range rank {
+	lower := s.zeros(rows, rows)
+	for j := range rows {
 		for i := range j + 1 {
 			lower.set(j, i, s.conj(adjoint.at(i, j)))
 		}
-		s.checkContextAfter(rank)
+		s.checkContextAfter(rows)
 	}
-	y := s.zeros(rank, x.cols)
+	y := s.zeros(rows, x.cols)
 	for j := range x.cols {
-		copy(y.column(j), b.column(j)[:rank])
+		copy(y.column(j), b.column(j)[:rows])
 	}
 	s.solveTriangular(lower, triangle{}, y)
 	for j := range x.cols {

@@ -46,7 +46,8 @@ var (
 			return func(x float64) float64 { return kit.Softplus(x, a.Beta, a.Threshold) }
 		}, kit.UnaryExample, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.TransposedMatrix))
 	Hardswish = elementwise(kit.NoAttrs, "hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
-		unaryParams, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
+		unaryParams, &graph.Pointwise{Grain: iter.GrainSize, Config: unary,
+			Body: namedBody("hardswish_cpu", kernelsOf(formula("x * minimum(maximum(x + 3, 0), 6) / 6", "x"), floats))},
 		kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			element := x[0].Float()
 			return tensor.FloatScalar(roundTo(dtype)(element*min(max(element+3, 0), 6)) / 6) // the product is rounded too

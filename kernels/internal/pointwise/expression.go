@@ -15,8 +15,9 @@ var PointwiseExpression = kit.Define[*expressionAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pointwise",
 		Doc: "Computes a user-defined expression for each element, such as where(x > 0, x, alpha * y). Inputs are " +
-			"broadcast, and each operation promotes as in PyTorch: on integers, / and functions return float32, comparisons " +
-			"bool. The result has the layout of any pointwise op. Integer division by 0 gives an unspecified number.",
+			"broadcast, and each operation promotes as in PyTorch: `/` and functions of integers return float32; comparisons " +
+			"return bool. The layout of the result follows the same rule as for other pointwise ops. Integer division by 0 " +
+			"gives an unspecified number.",
 		Params:          []graph.Param{{Name: "operands", Variadic: true, AcceptsNumber: true}},
 		VariadicResults: true,
 		Ref:             expressionRef,

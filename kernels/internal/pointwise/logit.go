@@ -30,9 +30,9 @@ var Logit = elementwise(graph.SchemaOf[*logitAttrs](), "logit",
 
 var (
 	logitKernels = kernelsOf(formula("log(x / (1 - x))", "x"), floats)
-	boundedLogit = attrCurveBody("logit_cpu",
+	boundedLogit = attrBody("logit_cpu",
 		formula("t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", "x"),
-		func(a *logitAttrs) numbers { return numbers{"eps": tensor.FloatScalar(*a.Eps)} })
+		func(c *graph.Call) numbers { return numbers{"eps": tensor.FloatScalar(*kit.Attrs[*logitAttrs](c).Eps)} }, floats)
 )
 
 // logit returns the reference function of logit for its attributes.

@@ -84,7 +84,7 @@ func complexTan(z complex128) complex128 {
 	}
 	sin, cos := math.Sincos(real(z))
 	// With z = a + i*b, tan(z) = (sin(a)*cos(a) + i*sinh(b)*cosh(b)) / (cos(a)^2 + sinh(b)^2).
-	if !isLarge { // twice the real part may overflow
+	if !isLarge { // cmplx.Tan computes 2*real(z), which may overflow
 		divisor := float64(cos*cos) + float64(math.Sinh(b)*math.Sinh(b))
 		return complex(sin*cos/divisor, math.Sinh(b)*math.Cosh(b)/divisor)
 	}

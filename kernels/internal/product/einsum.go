@@ -16,9 +16,10 @@ var Einsum = kit.Define[*einsumAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "einsum",
 		Doc: "Multiplies tensors and sums over dimensions. An equation labels the dimensions. A label that is not in the " +
-			"result is summed over. A label that occurs twice in one operand takes the diagonal. ... stands for any " +
-			"dimensions, which broadcast. Without ->, the result has the labels that occur once, in alphabetical order. " +
-			"The result of one operand without sums is a view. Products have the layouts of PyTorch's matrix products.",
+			"result is summed over. A label that occurs twice in one operand takes the diagonal. `...` stands for any " +
+			"number of dimensions; they broadcast. Without ->, the result has the labels that occur once, in alphabetical " +
+			"order. With one operand and nothing to sum, the result is a view. Products have the layouts of PyTorch's matrix " +
+			"products.",
 		Params: []graph.Param{kit.Tensors},
 		Infer:  inferEinsum,
 		Ref:    refEinsum,
@@ -68,8 +69,8 @@ func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 	return call.AliasResult(out, 0), nil
 }
 
-// refEinsum is the reference implementation. It adds the product of all operands at each combination of indices of all
-// labels, the names of dimensions, to the element of the result with these indices.
+// refEinsum is the reference implementation. A label names a dimension. For each combination of indices of all labels,
+// it multiplies the elements of the operands and adds the product to the element of the result.
 func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	parsed, err := newEinsum(c)
 	if err != nil {

@@ -26,8 +26,8 @@ type multinomialAttrs struct {
 var Multinomial = kit.Define[*multinomialAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "multinomial",
-		Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the " +
-			"ratio of its elements.",
+		Doc: "Draws indices of elements for each row of self, a vector or matrix. The probability of an " +
+			"index is proportional to its element.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			attrs, self := kit.Attrs[*multinomialAttrs](call), call.Type(0)
@@ -95,9 +95,9 @@ type multinomial struct {
 	*multinomialAttrs
 	lines        *kit.LineSet       // rows of the operand and of the result
 	toFloat64    tensor.ConvertFunc // converts weights to float64
-	weights      int                // number of weights of a row
+	weightCount  int                // number of weights of a row
 	weightStride int                // stride of weights, in bytes
-	draws        int                // number of draws of a row
+	drawCount    int                // number of draws of a row
 	outStride    int                // stride of draws in the result, in bytes
 	treeBytes    int                // bytes of the weightTree of a row
 }
@@ -107,10 +107,10 @@ func newMultinomial(c *graph.Call) *multinomial {
 	operand, out := c.Meta(0), c.Out[0]
 	lastDim := operand.Rank() - 1
 	return &multinomial{multinomialAttrs: kit.Attrs[*multinomialAttrs](c),
-		lines:     kit.NewLineSet(operand.Shape, lastDim, operand, out),
-		toFloat64: tensor.Converter(tensor.Float64, operand.DType),
-		weights:   operand.Shape[lastDim], weightStride: kit.ByteStride(operand, lastDim),
-		draws: out.Shape[lastDim], outStride: kit.ByteStride(out, lastDim),
+		lines:       kit.NewLineSet(operand.Shape, lastDim, operand, out),
+		toFloat64:   tensor.Converter(tensor.Float64, operand.DType),
+		weightCount: operand.Shape[lastDim], weightStride: kit.ByteStride(operand, lastDim),
+		drawCount: out.Shape[lastDim], outStride: kit.ByteStride(out, lastDim),
 		treeBytes: 2 * leafCount(operand.Shape[lastDim]) * float64Bytes}
 }
 
@@ -119,7 +119,7 @@ func newMultinomial(c *graph.Call) *multinomial {
 // a row are divided into blocks. If draws are with replacement, the blocks are the chunks of one phase. If not, each
 // draw depends on the previous draws, and each block is a phase.
 func (p *multinomial) kernel() *graph.Kernel {
-	rows, blocks := p.lines.Count, kit.DivUp(p.draws, blockDraws)
+	rows, blocks := p.lines.Count, kit.DivUp(p.drawCount, blockDraws)
 	if blocks == 1 {
 		return &graph.Kernel{WorkerScratch: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(mem *graph.Mem,
 			row int) error {
@@ -151,10 +151,10 @@ func (p *multinomial) kernel() *graph.Kernel {
 
 // buildTree builds the tree of a row from the operand's elements.
 func (p *multinomial) buildTree(mem *graph.Mem, tree weightTree, row int) error {
-	weights := tree[len(tree)/2:][:p.weights] // the leaves
-	if p.weights > 0 {
+	weights := tree[len(tree)/2:][:p.weightCount] // the leaves
+	if p.weightCount > 0 {
 		src := unsafe.Add(mem.Ptrs[1], p.lines.Offsets(row)[0])
-		kit.ForEachBlock(mem.Context, p.weights, func(begin, end int) {
+		kit.ForEachBlock(mem.Context, p.weightCount, func(begin, end int) {
 			p.toFloat64(unsafe.Pointer(&weights[begin]), unsafe.Add(src, begin*p.weightStride), float64Bytes,
 				p.weightStride, end-begin)
 		})
@@ -165,7 +165,7 @@ func (p *multinomial) buildTree(mem *graph.Mem, tree weightTree, row int) error 
 // runBlock makes the draws of one block of a row and writes them to the result.
 func (p *multinomial) runBlock(mem *graph.Mem, tree weightTree, row, block int) error {
 	dst := unsafe.Add(mem.Ptrs[0], p.lines.Offsets(row)[1])
-	for drawIndex := block * blockDraws; drawIndex < min((block+1)*blockDraws, p.draws); drawIndex++ {
+	for drawIndex := block * blockDraws; drawIndex < min((block+1)*blockDraws, p.drawCount); drawIndex++ {
 		if drawIndex%drawsPerCheck == 0 {
 			mem.CheckContext()
 		}

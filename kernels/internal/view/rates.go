@@ -19,7 +19,7 @@ func Rates() []graph.Rate {
 	permuted := func(shape []int, order ...int) graph.RateCall {
 		meta, err := kit.F32(shape...).Permute(order)
 		if err != nil {
-			panic("kernels: a calibration point: " + err.Error())
+			panic("kernels: invalid order of dimensions of a calibration call: " + err.Error())
 		}
 		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{meta}}
 	}

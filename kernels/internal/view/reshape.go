@@ -25,11 +25,11 @@ func shapeOp(
 	if op.Infer == nil {
 		op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 			self := c.Type(0)
-			size, err := shape(c, self)
-			if err != nil || size == nil {
+			newShape, err := shape(c, self)
+			if err != nil || newShape == nil {
 				return c.AliasResult(self, 0), err
 			}
-			return reshaped(c, self, size)
+			return reshaped(c, self, newShape)
 		}
 	}
 	op.WritesAnyDenseLayout, op.Reshapes = true, true
@@ -52,17 +52,17 @@ func shapeOp(
 	return kit.DefineWith(attrs, op)
 }
 
-// reshaped returns the result of at::reshape for an operand and the new shape size. It is a view of self if
+// reshaped returns the result of at::reshape for an operand and a new shape. It is a view of self if
 // [tensor.Type.Reshaped] finds strides for this view. Otherwise it is a view of a row-major clone of self.
-func reshaped(call *graph.Call, self tensor.Type, size []sym.Int) ([]graph.Result, error) {
-	out, ok, err := self.Reshaped(size)
+func reshaped(call *graph.Call, self tensor.Type, shape []sym.Int) ([]graph.Result, error) {
+	out, ok, err := self.Reshaped(shape)
 	if err != nil {
 		return nil, err
 	}
 	if ok {
 		return call.AliasResult(out, 0), nil
 	}
-	out, err = self.RowMajor().View(size)
+	out, err = self.RowMajor().View(shape)
 	return call.NewResult(out), err
 }
 

@@ -51,7 +51,7 @@ func inferTo(call *graph.Call) ([]graph.Result, error) {
 	dtype := attrs.DType
 	if call.HasOperand(1) {
 		if dtype != tensor.Invalid {
-			return nil, errors.New("to: the dtype is other's; attribute \"dtype\" cannot be given too")
+			return nil, errors.New("to: give either operand `other` or attribute `dtype`, not both")
 		}
 		dtype = call.Type(1).DType
 	}
@@ -62,8 +62,8 @@ func inferTo(call *graph.Call) ([]graph.Result, error) {
 }
 
 // convertedResult returns the result of converting self to a dtype and a memory format. If self already has both, the
-// result is self, unless alwaysCopy is set. As in PyTorch (to_will_alias), self has the memory format that its strides
-// suggest. The op contiguous, in contrast, checks the strides themselves.
+// result is self, unless alwaysCopy is set. As in PyTorch (to_will_alias), the suggested memory format of self decides
+// whether it has the format. The op contiguous, in contrast, compares the strides.
 func convertedResult(c *graph.Call, self tensor.Type, dtype tensor.DType, format tensor.MemoryFormat,
 	alwaysCopy bool) ([]graph.Result, error) {
 	if self.DType == dtype && !alwaysCopy && (format == tensor.Preserve || suggestedFormat(self) == format) {

@@ -64,7 +64,7 @@ var (
 	}})
 )
 
-// asReal returns the type of the view of view_as_real.
+// asReal returns the type of the result of view_as_real.
 func asReal(self tensor.Type) tensor.Type {
 	rank, two := self.Rank(), sym.Of(2)
 	out := tensor.Type{DType: self.DType.ToReal(), Shape: kit.ReplaceSizes(self.Shape, rank, two),
@@ -76,7 +76,7 @@ func asReal(self tensor.Type) tensor.Type {
 	return out
 }
 
-// asComplex returns the type of the view of view_as_complex, or PyTorch's error if the last dimension does not hold
+// asComplex returns the type of the result of view_as_complex, or PyTorch's error if the last dimension does not hold
 // adjacent pairs.
 func asComplex(self tensor.Type) (tensor.Type, error) {
 	last, two := self.Rank()-1, sym.Of(2)

@@ -13,13 +13,13 @@ import (
 
 type windowAttrs struct {
 	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
-	Periodic     bool         `attr:"periodic" default:"true" doc:"whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is symmetric"`
+	Periodic     bool         `attr:"periodic" default:"true" doc:"true: the first window_length elements of a symmetric window with one more element; false: a symmetric window"`
 	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
 type hammingAttrs struct {
 	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
-	Periodic     bool         `attr:"periodic" default:"true" doc:"whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is symmetric"`
+	Periodic     bool         `attr:"periodic" default:"true" doc:"true: the first window_length elements of a symmetric window with one more element; false: a symmetric window"`
 	Alpha        float64      `attr:"alpha" default:"0.54" doc:"constant part"`
 	Beta         float64      `attr:"beta" default:"0.46" doc:"factor of the cosine"`
 	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`

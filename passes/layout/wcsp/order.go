@@ -21,7 +21,7 @@ const (
 type eliminationPlan struct {
 	order         []int
 	work          int64 // approximate number of costs read
-	tooLargeCount int   // number of variables that are not in order, because their messages would be too large
+	tooLargeCount int   // number of variables missing from the field order, as messages would be too large
 }
 
 // entriesPerVariable limits the total number of message entries of a plan: see [instance.plan].
@@ -108,7 +108,8 @@ func (o *ordering) enqueue(v int) {
 	}
 }
 
-// run eliminates variables from the graph until the messages of all remaining variables would be too large.
+// run eliminates variables from the graph until the messages of all remaining variables would be too large, or until
+// the next message would exceed the limit on the entries of all messages: see [instance.plan].
 func (o *ordering) run(plan *eliminationPlan) {
 	totalEntries := int64(0)
 	for len(o.queue) > 0 {

@@ -6,24 +6,26 @@ import (
 
 // tree is a node of a proof of a lower bound, under construction. [Proof] defines the terms.
 type tree struct {
-	label    int     // label of the parent's variable, if the node is a branch
-	shifts   []Shift // costs that are moved between functions
-	cuts     []Cut   // labels that no cheaper assignment has
-	cutoff   int64   // upper limit on the node's bound, if the node has cuts
-	bound    int64   // lower bound that the node proves
-	constant int64   // bound minus the sum of the bounds of the parts
-	steps    []Step  // eliminations of variables
-	variable int     // the variable on which branches split
-	branches []tree  // one for each label of variable
-	parts    []tree  // connected components
+	label  int     // label of the parent's variable, if the node is a branch
+	shifts []Shift // costs that are moved between functions
+	// cuts are removed labels: an assignment with one of them costs at least cutoff. If there are cuts, bound is therefore
+	// at most cutoff.
+	cuts     []Cut
+	cutoff   int64
+	bound    int64  // lower bound that the node proves
+	constant int64  // bound minus the sum of the bounds of the parts
+	steps    []Step // eliminations of variables
+	variable int    // the variable on which branches split
+	branches []tree // one for each label of variable
+	parts    []tree // connected components
 	// relaxed are alternative steps, without branches, that prove the weaker bound relaxedBound.
 	relaxed      []Step
 	relaxedBound int64
 }
 
 // proof returns a proof of a bound of at least target, and the proved bound. target is at most t.bound. If the relaxed
-// steps prove the target, they replace the branches. This shortens proofs: the final bound may be too low to need all
-// the branches that the search has explored.
+// steps prove the target, they replace the branches. This shortens the proof if the search explored more branches than
+// the target needs.
 func (t *tree) proof(target int64) (Node, int64) {
 	if t.relaxed != nil && t.relaxedBound >= target {
 		return Node{Steps: t.relaxed}, t.relaxedBound

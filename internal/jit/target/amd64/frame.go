@@ -38,19 +38,27 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 //	Z3 and Z4    accumulators: two sets of 16 lanes, for passes with even and with odd numbers
 //	Z5 to Z31    other values of a pass
 type frame struct {
-	registerIndexOf    []int              // by pointer: the index of its register in bases, or -1
-	rowCounter         int                // number of the pointer that counts the remaining rows
-	pointerSlots       int                // number of vectors in the spill area that hold pointers without a register
-	bounceVectors      map[int]int        // by pointer: index of the spill vector that buffers an unmasked tail
-	bodyRegisters      alloc.RegisterFile // registers for row constants and full passes
-	tailRegisters      alloc.RegisterFile // registers for tails, with accumulators in memory unless the loop has totals
-	accSets            int                // number of sets of accumulator registers; successive passes use different sets
-	passesPerIteration int                // number of passes in one iteration of the main loop
-	accsInRegisters    bool               // accumulators are in registers during the main loop
-	accRegisters       []int              // by index in generator.accs: its register in the first set
-	bodyInsts          [2][]alloc.Inst    // by foldsInRegisters or foldsInMemory: the body with these folds
-	interleavedPasses  int                // number of interleaved passes in each list of bodyInsts
-	hasWideElements    bool               // an operand or output has elements of 16 bytes
+	// Pointers.
+
+	registerIndexOf []int       // by pointer: the index of its register in bases, or -1
+	rowCounter      int         // number of the pointer that counts the remaining rows
+	pointerSlots    int         // number of vectors in the spill area that hold pointers without a register
+	bounceVectors   map[int]int // by pointer: index of the spill vector that buffers an unmasked tail
+	hasWideElements bool        // an operand or output has elements of 16 bytes
+
+	// Registers.
+
+	bodyRegisters   alloc.RegisterFile // registers for row constants and full passes
+	tailRegisters   alloc.RegisterFile // registers for tails, with accumulators in memory unless the loop has totals
+	accSets         int                // number of sets of accumulator registers; successive passes use different sets
+	accsInRegisters bool               // accumulators are in registers during the main loop
+	accRegisters    []int              // by index in generator.accs: its register in the first set
+
+	// Passes and code.
+
+	bodyInsts          [2][]alloc.Inst // by foldsInRegisters or foldsInMemory: the body with these folds
+	interleavedPasses  int             // number of interleaved passes in each list of bodyInsts
+	passesPerIteration int             // number of passes in one iteration of the main loop
 
 	rowCode   *alloc.Result // code that runs once per row
 	bodyCode  *alloc.Result // code of full passes
@@ -90,14 +98,7 @@ func (g *generator) layOutFrame() error {
 		g.accSets = lane.FoldLanes / g.lanes
 	}
 	g.layOutPointers()
-	g.bounceVectors = map[int]int{}
-	slots := g.pointerSlots // number of spill vectors in use
-	for k, ptr := range g.loop.Ptrs {
-		if !g.avx512 && g.advances[k] && (ptr.DType.Size() < 4 || ptr.DType.IsComplex()) {
-			g.bounceVectors[k] = slots
-			slots++
-		}
-	}
+	slots := g.layOutBounceVectors()
 	rowConstants := g.RowConstants(g.Body, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory],
 		g.foldInsts[foldsInTail], g.stores)
 	for _, kind := range bodyKinds {
@@ -112,10 +113,51 @@ func (g *generator) layOutFrame() error {
 	case !ok:
 		return target.Unsupported("too many values are live at the same time")
 	}
-	length := g.bodyCode.InstructionCount
-	g.tryInterleave(rowConstants, slots, cost, length)
-	g.chooseUnroll(length)
+	passLength := g.bodyCode.InstructionCount
+	g.tryInterleave(rowConstants, slots, cost, passLength)
+	g.chooseUnroll(passLength)
 	return nil
+}
+
+// layOutPointers assigns registers to pointers, first to the pointers that advance along rows.
+func (g *generator) layOutPointers() {
+	g.rowCounter = len(g.loop.Ptrs)
+	pointerCount := g.rowCounter + 1
+	g.registerIndexOf = make([]int, pointerCount)
+	next := 0
+	for _, advances := range []bool{true, false} {
+		for k := range pointerCount {
+			if g.advances[k] != advances {
+				continue
+			}
+			if g.registerIndexOf[k] = -1; next < len(bases) {
+				g.registerIndexOf[k] = next
+				next++
+			}
+		}
+	}
+	for k, base := range g.registerIndexOf {
+		if base < 0 {
+			g.pointerSlots = k/8 + 1 // pointer k is word k of the spill area; a vector has eight words
+		}
+	}
+	for k, ptr := range g.loop.Ptrs {
+		g.hasWideElements = g.hasWideElements || ptr.DType == tensor.Complex128 && g.advances[k]
+	}
+}
+
+// layOutBounceVectors assigns spill vectors to the pointers whose tails cannot be masked. It returns the number of
+// spill vectors in use.
+func (g *generator) layOutBounceVectors() (slots int) {
+	g.bounceVectors = map[int]int{}
+	slots = g.pointerSlots
+	for k, ptr := range g.loop.Ptrs {
+		if !g.avx512 && g.advances[k] && (ptr.DType.Size() < 4 || ptr.DType.IsComplex()) {
+			g.bounceVectors[k] = slots
+			slots++
+		}
+	}
+	return slots
 }
 
 // searchAllocation allocates registers for different numbers of row constants in permanent registers, and sets the
@@ -146,33 +188,6 @@ func (g *generator) searchAllocation(rowConstants []alloc.Virt, slots int) (best
 	return bestCost, ok
 }
 
-// layOutPointers assigns registers to pointers, first to the pointers that advance along rows.
-func (g *generator) layOutPointers() {
-	g.rowCounter = len(g.loop.Ptrs)
-	pointerCount := g.rowCounter + 1
-	g.registerIndexOf = make([]int, pointerCount)
-	next := 0
-	for _, advances := range []bool{true, false} {
-		for k := range pointerCount {
-			if g.advances[k] != advances {
-				continue
-			}
-			if g.registerIndexOf[k] = -1; next < len(bases) {
-				g.registerIndexOf[k] = next
-				next++
-			}
-		}
-	}
-	for k, base := range g.registerIndexOf {
-		if base < 0 {
-			g.pointerSlots = k/8 + 1 // pointer k is word k of the spill area; a vector has eight words
-		}
-	}
-	for k, ptr := range g.loop.Ptrs {
-		g.hasWideElements = g.hasWideElements || ptr.DType == tensor.Complex128 && g.advances[k]
-	}
-}
-
 // tryAllocation allocates registers. The row constants in `permanent` get permanent registers. Other rowConstants
 // get vectors of the spill area from number `slots` on, unless they can be loaded again. ok is false if the
 // allocation failed or its cost is not below limit.
@@ -191,7 +206,7 @@ func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, slots in
 	}
 	registers.ReservedSlots = slots
 	g.tailRegisters = registers
-	g.placeAccs(rowConstRegs, numRegs, lastMask)
+	g.decideAccPlace(rowConstRegs, numRegs, lastMask)
 	if g.loop.CombinesLanes && !g.accsInRegisters {
 		return 0, false
 	}
@@ -245,10 +260,10 @@ func (g *generator) vectorRegisterCount() int {
 	return 16
 }
 
-// placeAccs decides whether accumulators stay in registers in the body. Enough registers must remain for the other
+// decideAccPlace decides whether accumulators stay in registers in the body. Enough registers must remain for the other
 // values of the body: half of the vector registers, minPool vector registers without row constants, and three mask
 // registers. Row constants occupy `rowConstRegs` of numRegs vector registers. lastMask is the last free mask register.
-func (g *generator) placeAccs(rowConstRegs, numRegs, lastMask int) {
+func (g *generator) decideAccPlace(rowConstRegs, numRegs, lastMask int) {
 	accVectors, accMasks := 0, 0
 	for _, acc := range g.accs {
 		if g.Values[acc.Virt].Class == alloc.Masks {
@@ -352,20 +367,6 @@ func (f *frame) free() {
 	}
 }
 
-// chooseUnroll sets the number of passes in one iteration of the main loop. Short bodies are unrolled, to reduce the
-// overhead of the loop. length is the number of instructions of one pass.
-func (g *generator) chooseUnroll(length int) {
-	g.passesPerIteration = 1
-	switch {
-	case len(g.bounceVectors) > 0: // tails are slow, and unrolling makes them longer
-	case length <= shortBody:
-		g.passesPerIteration = 4
-	case length <= mediumBody:
-		g.passesPerIteration = 2
-	}
-	g.passesPerIteration = max(g.passesPerIteration, g.accSets, g.interleavedPasses)
-}
-
 // tryInterleave interleaves two passes, and then four. It stops if interleaving adds more than one memory access
 // per six instructions. In measurements, interleaved code below this limit was faster, even if it had memory
 // accesses: gelu with AVX-512 took a fifth less time. Memory-bound bodies gain nothing from four passes. cost and
@@ -399,4 +400,18 @@ func (g *generator) tryInterleave(rowConstants []alloc.Virt, slots int, cost flo
 		}
 		previousFrame.free()
 	}
+}
+
+// chooseUnroll sets the number of passes in one iteration of the main loop. Short bodies are unrolled, to reduce the
+// overhead of the loop. length is the number of instructions of one pass.
+func (g *generator) chooseUnroll(length int) {
+	g.passesPerIteration = 1
+	switch {
+	case len(g.bounceVectors) > 0: // tails are slow, and unrolling makes them longer
+	case length <= shortBody:
+		g.passesPerIteration = 4
+	case length <= mediumBody:
+		g.passesPerIteration = 2
+	}
+	g.passesPerIteration = max(g.passesPerIteration, g.accSets, g.interleavedPasses)
 }

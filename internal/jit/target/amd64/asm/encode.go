@@ -3,7 +3,7 @@ package asm
 import "math/bits"
 
 // This file encodes one instruction. match decides whether a row of the table accepts the operands, and whether the
-// prefix is VEX or EVEX. fields assigns the operands to the fields of the encoding. encode appends the bytes:
+// prefix is VEX or EVEX. encodingFields assigns the operands to the fields of the encoding. encode appends the bytes:
 //
 //	prefixes   opcode   ModRM   SIB   displacement   immediate
 //	C5 F5      58       10                                       VADDPD (AX), Y1, Y2
@@ -192,8 +192,8 @@ type fields struct {
 	needsREX  bool // byte access to SP, BP, SI or DI, which requires a REX prefix
 }
 
-// fields assigns the operands to the fields of the encoding.
-func (in *instruction) fields() fields {
+// encodingFields assigns the operands to the fields of the encoding.
+func (in *instruction) encodingFields() fields {
 	encoded := fields{reg: in.row.opcodeExtension()}
 	for i := range in.args {
 		arg, spec := &in.args[i], in.row.args[3*i:3*i+2]
@@ -232,39 +232,45 @@ func immBytes(class byte) int {
 
 // encode appends an instruction.
 func (a *Assembler) encode(in *instruction) {
-	fields, row := in.fields(), in.row
-	extX, extB := uint8(0), uint8(0) // bits 4 and 3 of a vector register in ModRM.rm, or bit 3 of index and base
-	if fields.rm != nil {
-		extB = bit(fields.rm.num, 3)
-		switch {
-		case fields.rm.kind == vecKind:
-			extX = bit(fields.rm.num, 4)
-		case fields.rm.scale > 0:
-			extX = bit(fields.rm.index, 3)
-		}
-		if fields.rm.isConstant { // the address has no base
-			extB = 0
-		}
-	}
+	encoded, row := in.encodingFields(), in.row
+	extX, extB := encoded.extensionBits()
 	dispUnit := int32(1)
 	switch {
 	case row.code&legacy != 0:
-		a.appendLegacy(in, &fields, extX, extB)
+		a.appendLegacy(in, &encoded, extX, extB)
 	case in.evex:
-		a.appendEVEX(in, &fields, extX, extB)
-		dispUnit = row.dispUnitBytes(in.length, fields.rm != nil && fields.rm.broadcast)
+		a.appendEVEX(in, &encoded, extX, extB)
+		dispUnit = row.dispUnitBytes(in.length, encoded.rm != nil && encoded.rm.broadcast)
 	default:
-		a.appendVEX(in, &fields, extX, extB)
+		a.appendVEX(in, &encoded, extX, extB)
 	}
 	switch {
 	case row.code&noOperandRM != 0:
-		a.code = append(a.code, 0xC0|fields.reg<<3)
-	case fields.rm != nil && !hasOpcodeRegister(row):
-		a.appendModRM(fields.reg, fields.rm, dispUnit, fields.immBytes)
+		a.code = append(a.code, 0xC0|encoded.reg<<3)
+	case encoded.rm != nil && !hasOpcodeRegister(row):
+		a.appendModRM(encoded.reg, encoded.rm, dispUnit, encoded.immBytes)
 	}
-	for i := range fields.immBytes {
-		a.code = append(a.code, byte(fields.imm>>(8*i)))
+	for i := range encoded.immBytes {
+		a.code = append(a.code, byte(encoded.imm>>(8*i)))
 	}
+}
+
+// extensionBits returns the bits X and B of the prefixes: bits 4 and 3 of a vector register in ModRM.rm, or bit 3 of
+// the index and of the base.
+func (f *fields) extensionBits() (extX, extB uint8) {
+	if f.rm == nil {
+		return 0, 0
+	}
+	switch {
+	case f.rm.kind == vecKind:
+		extX = bit(f.rm.num, 4)
+	case f.rm.scale > 0:
+		extX = bit(f.rm.index, 3)
+	}
+	if f.rm.isConstant { // the address has no base
+		return extX, 0
+	}
+	return extX, bit(f.rm.num, 3)
 }
 
 // bit returns bit n of x, 0 or 1.
@@ -274,7 +280,7 @@ func bit(x uint8, n int) uint8 { return x >> n & 1 }
 func hasOpcodeRegister(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
 
 // appendLegacy appends the prefixes and the opcode of an instruction without VEX and EVEX. The REX prefix has the bits
-// 0100WRXB, where R, X and B extend ModRM.reg, the index and ModRM.rm. For extX and extB see encode.
+// 0100WRXB, where R, X and B extend ModRM.reg, the index and ModRM.rm. For extX and extB see extensionBits.
 func (a *Assembler) appendLegacy(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
 	if prefix := row.prefix(); prefix > 0 {
@@ -297,7 +303,7 @@ func (a *Assembler) appendLegacy(in *instruction, encoded *fields, extX, extB ui
 
 // appendVEX appends a VEX prefix and the opcode. The bytes after C4 are RXBmmmmm and WvvvvLpp. The short form has
 // RvvvvLpp after C5; its X, B and W are 0, and its opcode map is 0F. R, X, B and vvvv are inverted. For extX and extB
-// see encode.
+// see extensionBits.
 func (a *Assembler) appendVEX(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
 	w, notR := row.vex&w1/w1, bit(encoded.reg, 3)^1 // w is 0 or 1
@@ -311,7 +317,7 @@ func (a *Assembler) appendVEX(in *instruction, encoded *fields, extX, extB uint8
 
 // appendEVEX appends an EVEX prefix and the opcode. The bytes after 62 are RXBr0mmm, Wvvvv1pp and zLLbVaaa. R and r are
 // bits 3 and 4 of ModRM.reg. V is bit 4 of vvvv or of a vector of indices. z is zeroing, b is broadcast, and aaa the
-// mask. R, X, B, r, vvvv and V are inverted. For extX and extB see encode.
+// mask. R, X, B, r, vvvv and V are inverted. For extX and extB see extensionBits.
 func (a *Assembler) appendEVEX(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
 	w := row.evex & w1 / w1

@@ -37,8 +37,8 @@ var longRows = []row{
 const upperHalf = 1 << 30
 
 // takesHalf reports whether this row accepts narrow as one half of wide. The elements of narrow must have half the
-// width. narrow must be written as a 64-bit vector or, for mnemonics that end in 2, as a full register. Such an
-// instruction uses its upper half.
+// width. narrow must be written as a 64-bit vector or, for an instruction that ends in 2, as a full register, of which
+// the instruction uses the upper half.
 func (r *row) takesHalf(narrow, wide Vec) bool {
 	return !wide.Half && wide.Elem == narrow.Elem+1 && narrow.Half == (r.code&upperHalf == 0) && r.elems.has(narrow.Elem)
 }
@@ -76,7 +76,7 @@ func encodeWidenFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | uint32(v[1].Elem-H)<<22 | v[1].rn() | v[0].rd(), ok && r.takesHalf(v[1], v[0])
 }
 
-// encodePairs encodes sums of adjacent elements, of twice the width.
+// encodePairs encodes sums of adjacent elements. The sums have twice the width of the elements.
 func encodePairs(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 2)
 	return r.code | v[1].qBit() | uint32(v[1].Elem)<<22 | v[1].rn() | v[0].rd(),

@@ -27,6 +27,9 @@ var memoryRows = []row{
 	{"prfm", encodePrefetch, 0xF9800000, onlyD},
 }
 
+// vectorBit (V) selects vector registers instead of general ones.
+const vectorBit = 1 << 26
+
 // baseField returns the field with the number of the base register, and reports whether the register is valid.
 func (m Mem) baseField() (uint32, bool) {
 	return m.Base.num() << 5, m.Base.is64() && m.Base.num() <= 31
@@ -94,8 +97,8 @@ func encodeAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		if !isVectorNumber(operand.Num) || operand.Elem > Q {
 			return 0, false
 		}
-		code := r.code&^(3<<30) | 1<<26 | uint32(operand.Elem&3)<<30 // bit 26 selects vector registers
-		if operand.Elem == Q {                                       // encoded as B with bit 23
+		code := r.code&^(3<<30) | vectorBit | uint32(operand.Elem&3)<<30
+		if operand.Elem == Q { // encoded as B with bit 23
 			code |= 1 << 23
 		}
 		word, ok := mem.addressFields(code, operand.Elem)
@@ -104,23 +107,20 @@ func encodeAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return 0, false
 }
 
-// encodeNarrowAccess encodes loads and stores of the low bits of a general register.
+// encodeNarrowAccess encodes loads and stores of the low bits of a general register of 32 bits.
 func encodeNarrowAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	mem, ok := memoryOperand(args)
-	if !ok {
-		return 0, false
-	}
-	reg, isReg := args[0].(Reg)
-	elem := B
-	if r.elems.has(H) {
-		elem = H
-	}
-	word, ok := mem.addressFields(r.code, elem)
-	return word | reg.num(), ok && isReg && !reg.is64() && !mem.overwrites(reg)
+	const is64 = false
+	return encodeExtending(r, args, is64)
 }
 
 // encodeSignedAccess encodes loads that extend the sign to 64 bits.
 func encodeSignedAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	const is64 = true
+	return encodeExtending(r, args, is64)
+}
+
+// encodeExtending encodes an access to an element of the row's only size, and a general register of 32 or 64 bits.
+func encodeExtending(r *row, args []Arg, is64 bool) (uint32, bool) {
 	mem, ok := memoryOperand(args)
 	if !ok {
 		return 0, false
@@ -131,7 +131,7 @@ func encodeSignedAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		elem++
 	}
 	word, ok := mem.addressFields(r.code, elem)
-	return word | reg.num(), ok && isReg && reg.is64() && !mem.overwrites(reg)
+	return word | reg.num(), ok && isReg && reg.is64() == is64 && !mem.overwrites(reg)
 }
 
 // encodeLiteral encodes loads of a constant from the memory after the code (literal pool): opc 011 V 00 imm19 Rt.
@@ -149,7 +149,7 @@ func encodeLiteral(a *Assembler, r *row, args []Arg) (uint32, bool) {
 		if !isVectorNumber(operand.Num) || operand.Elem < S || operand.Elem > Q {
 			return 0, false
 		}
-		code |= 1<<26 | uint32(operand.Elem-S)<<30 | uint32(operand.Num)
+		code |= vectorBit | uint32(operand.Elem-S)<<30 | uint32(operand.Num)
 	case Reg:
 		code |= operand.num()
 		if operand.is64() {
@@ -172,36 +172,46 @@ func encodeAccessPair(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok || !baseIsValid || mem.HasIndex {
 		return 0, false
 	}
-	code, size := r.code, 0
-	if first, isScalar := args[0].(Scalar); isScalar {
-		second, ok := args[1].(Scalar)
-		if !ok || first.Elem != second.Elem || first.Elem < S || first.Elem > Q ||
-			!isVectorNumber(first.Num) || !isVectorNumber(second.Num) {
-			return 0, false
-		}
-		if isLoad := code>>22&1 == 1; isLoad && first.Num == second.Num {
-			return 0, false
-		}
-		code |= 1<<26 | uint32(first.Elem-S)<<30 | uint32(second.Num)<<10 | uint32(first.Num)
-		size = first.Elem.Bytes()
-	} else {
-		regs, widthBit, ok := registers(args[:2], 2)
-		if !ok {
-			return 0, false
-		}
-		if isLoad := code>>22&1 == 1; isLoad && regs[0] == regs[1] ||
-			mem.overwrites(Reg(regs[0])) || mem.overwrites(Reg(regs[1])) {
-			return 0, false
-		}
-		code |= widthBit | regs[1]<<10 | regs[0]
-		size = 4
-		if widthBit != 0 {
-			size = 8
-		}
+	pairFields := generalPair
+	if _, isScalar := args[0].(Scalar); isScalar {
+		pairFields = scalarPair
+	}
+	isLoad := r.code>>22&1 == 1
+	field, size, ok := pairFields(args[:2], mem, isLoad)
+	if !ok {
+		return 0, false
 	}
 	scaled := mem.Offset / size
 	mode := [...]uint32{Offset: 2, PostIndex: 1, PreIndex: 3}[mem.Mode]
-	return code | mode<<23 | uint32(scaled)&0x7F<<15 | base, mem.Offset%size == 0 && scaled >= -64 && scaled < 64
+	return r.code | field | mode<<23 | uint32(scaled)&0x7F<<15 | base,
+		mem.Offset%size == 0 && scaled >= -64 && scaled < 64
+}
+
+// generalPair returns the fields of two general registers, and the size of one in bytes. A load of one register twice
+// is invalid.
+func generalPair(args []Arg, mem Mem, isLoad bool) (field uint32, size int, ok bool) {
+	regs, widthBit, ok := registers(args, 2)
+	if !ok || isLoad && regs[0] == regs[1] || mem.overwrites(Reg(regs[0])) || mem.overwrites(Reg(regs[1])) {
+		return 0, 0, false
+	}
+	size = 4
+	if widthBit != 0 {
+		size = 8
+	}
+	return widthBit | regs[1]<<10 | regs[0], size, true
+}
+
+// scalarPair is generalPair for two scalars in vector registers.
+func scalarPair(args []Arg, _ Mem, isLoad bool) (field uint32, size int, ok bool) {
+	first, isScalar := args[0].(Scalar)
+	second, hasTwo := args[1].(Scalar)
+	hasElem := first.Elem == second.Elem && first.Elem >= S && first.Elem <= Q
+	if !isScalar || !hasTwo || !hasElem || !isVectorNumber(first.Num) || !isVectorNumber(second.Num) ||
+		isLoad && first.Num == second.Num {
+		return 0, 0, false
+	}
+	field = vectorBit | uint32(first.Elem-S)<<30 | uint32(second.Num)<<10 | uint32(first.Num)
+	return field, first.Elem.Bytes(), true
 }
 
 // listAccess returns the list and the fields of the address of an access to several registers. After the access, the

@@ -1,0 +1,102 @@
+package gemm
+
+import "github.com/graphrun/graphrun/internal/machine"
+
+// This file decides how the tiled path reads the operands: in place, from panels packed once for all tiles, or from
+// panels that each tile packs itself.
+
+// operandPlan describes how the tiled path passes one operand to the kernels.
+type operandPlan struct {
+	source                 Source
+	packedOnce             bool // whether a phase packs the operand for all tiles; else each tile packs its own panels
+	inPlace                bool // whether all tiles read the operand in place, without packing
+	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and also packs it
+	panelWidth             int  // width of a panel, in lanes
+	elemBytes              int  // bytes of an element
+	extent                 int  // number of lanes: M or N
+	laneStride, termStride int  // strides from lane to lane and along K, in elements
+}
+
+// chooseOperandAccess decides how the tiled path reads each operand. It sets kc, a and b, and may exchange A and B.
+func (p *Plan) chooseOperandAccess() {
+	spec, elemBytes := &p.spec, p.kernels.elemBytes
+	if spec.isStrided() && spec.M > 1 && spec.CColStride != 1 && spec.CRowStride == 1 {
+		p.swap()
+	}
+	depth := p.kernels.kc
+	if p.kernels.hasMachineCode() && (spec.A.Source == Custom || spec.B.Source == Custom) {
+		depth = maxPackedDepth
+	}
+	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth)) // the fewest blocks of at most depth terms, of nearly equal size
+	p.a = operandPlan{source: spec.A.Source, elemBytes: elemBytes, panelWidth: p.kernels.mr, extent: spec.M,
+		laneStride: spec.A.RowStride, termStride: spec.A.ColStride}
+	p.b = operandPlan{source: spec.B.Source, elemBytes: elemBytes, panelWidth: p.kernels.nr, extent: spec.N,
+		laneStride: spec.B.ColStride, termStride: spec.B.RowStride}
+	if spec.A.Source == Strided {
+		p.a.panelWidth = p.kernels.narrowestPanelRows(spec.M)
+	}
+	if spec.B.Panel > 0 {
+		p.b.panelWidth = spec.B.Panel
+	}
+	if p.kernels.hasMachineCode() {
+		p.chooseInPlace()
+	}
+}
+
+// Packs reports which operands [Tiled] packs into panels while the product runs.
+func Packs(spec Spec) (a, b bool) {
+	if spec.M <= 0 || spec.N <= 0 || spec.K <= 0 {
+		return false, false
+	}
+	plan := &Plan{spec: spec, kernels: kernelsOf(spec.DType)}
+	plan.chooseOperandAccess()
+	if plan.swapped {
+		return plan.b.createsPanels(), plan.a.createsPanels()
+	}
+	return plan.a.createsPanels(), plan.b.createsPanels()
+}
+
+// chooseInPlace decides, for machine code, whether each operand is read in place; see the constants fewRows and
+// moderateRows.
+func (p *Plan) chooseInPlace() {
+	spec := &p.spec
+	if spec.A.Source == Strided {
+		p.a.inPlace = p.a.termStride == 1 || p.a.laneStride == 1 && !p.a.evictsItself(p.kc)
+	}
+	if spec.B.Source == Strided && p.b.laneStride == 1 {
+		isSmall := spec.M <= moderateRows || !p.leavesCache(spec.K*spec.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
+		p.b.inPlace = spec.M <= fewRows || isSmall && !p.b.evictsItself(p.kc)
+		p.b.packedByFirstRow = !p.b.inPlace && !p.a.packsBeforeTiles()
+	}
+}
+
+// evictsItself reports whether depth elements of one lane evict one another from L2. This happens if the stride is a
+// multiple of a large power of two, because the elements then map to few sets of the cache.
+func (operand operandPlan) evictsItself(depth int) bool {
+	step := operand.termStride * operand.elemBytes // step&-step is the greatest power of two that divides step
+	return depth*(step&-step) > machine.L2Bytes
+}
+
+// leavesCache reports whether an operand or result of elems elements is assumed to leave L2 between tiles. The
+// assumption is made if it has at least minBytes bytes, and both operands and the result together have at least
+// minTotal bytes.
+func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
+	spec, elemBytes := &p.spec, p.b.elemBytes
+	return elems*elemBytes >= minBytes && (spec.M*spec.K+spec.K*spec.N+spec.M*spec.N)*elemBytes >= minTotal
+}
+
+// createsPanels reports whether executions of the plan pack the operand.
+func (operand operandPlan) createsPanels() bool {
+	return operand.source != Prepacked && !operand.inPlace
+}
+
+// packsBeforeTiles reports whether panels of the operand are packed before tiles are computed.
+func (operand operandPlan) packsBeforeTiles() bool {
+	return operand.createsPanels() && !operand.packedByFirstRow
+}
+
+// packsPerTile reports whether each tile has its own panels of the operand in worker scratch.
+func (operand operandPlan) packsPerTile() bool { return operand.createsPanels() && !operand.packedOnce }
+
+// contiguousAlongK reports whether the operand is read in place and has a stride of 1 along K.
+func (operand operandPlan) contiguousAlongK() bool { return operand.inPlace && operand.termStride == 1 }
