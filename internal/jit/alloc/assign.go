@@ -250,8 +250,8 @@ func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
 }
 
 // writesEarly reports whether the instruction may write its destination before it has read all sources.
-func (inst *Inst) writesEarly() bool {
-	return inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}
+func (in *Inst) writesEarly() bool {
+	return in.EarlyClobber || in.TempCounts != [numClasses]uint8{}
 }
 
 // tiedDestination is allocateDestination for a destination that must hold the value tied before the instruction.
