@@ -370,7 +370,7 @@ var listedFunctions = map[string]any{
 	"onnx.SupportedOperators":    onnx.SupportedOperators,
 }
 
-// listedReceivers has the exported types with methods that are not generic.
+// listedReceivers has the non-generic exported types that have methods.
 var listedReceivers = []reflect.Type{
 	reflect.TypeFor[*graphrun.File](),
 	reflect.TypeFor[graphrun.Loader](),
