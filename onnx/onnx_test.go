@@ -66,6 +66,17 @@ func TestTooManyAxesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "5001 dimensions are not supported")
 }
 
+func TestOldTileNeedsOneAxis(t *testing.T) {
+	g := &pb.GraphProto{
+		Node:        []*pb.NodeProto{node1("Tile", names("x", "tiles", "axis"), names("y"))},
+		Input:       infos(info("x", tFloat, 2)),
+		Output:      infos(info("y", tFloat)),
+		Initializer: []*pb.TensorProto{protoOf(t, "tiles", i64([]int{1}, 2)), protoOf(t, "axis", i64([]int{0}))},
+	}
+	_, err := toGraph(model(5, g), Options{})
+	require.ErrorContains(t, err, "operands 1 and 2 have 1 and 0 elements, want 1")
+}
+
 func TestErrorsNameTheNode(t *testing.T) {
 	g := &pb.GraphProto{
 		Node:   []*pb.NodeProto{{Name: "product", OpType: "MatMul", Input: names("x", "x"), Output: names("y")}},

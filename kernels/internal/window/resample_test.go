@@ -58,3 +58,17 @@ func TestCropOfExpanded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []float32{9, 9, 9, 9, 1, 2, 3, 4, 1, 2, 3, 4}, got)
 }
+
+// TestResizeWithoutAxes resizes no axis: the result is the operand.
+func TestResizeWithoutAxes(t *testing.T) {
+	x := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4}, 2, 2))
+	op := kernels.Lookup("resize")
+	for _, policy := range []string{"stretch", "not_larger", "not_smaller"} {
+		attrs := graph.Attrs{"sizes": []int{}, "axes": []int{}, "keep_aspect_ratio_policy": policy}
+		c, err := kerneltest.CallOf(op, attrs, []tensor.Meta{x.Meta})
+		require.NoError(t, err)
+		out, err := kerneltest.RunCall(op, c, []*tensor.Tensor{x})
+		require.NoError(t, err)
+		require.NoError(t, kerneltest.CompareTensors(out[0], x), policy)
+	}
+}

@@ -173,6 +173,9 @@ const aspectLimit = 1 << 30
 // planAspect resizes all axes by the smallest or the largest of their factors, and rounds sizes half up. Factors are
 // compared as fractions, because sizes may be symbols. The returned scales are valid for known sizes only.
 func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
+	if len(axes) == 0 {
+		return nil, nil, nil
+	}
 	best := 0 // index in axes of the smallest or largest factor
 	for i, dim := range axes {
 		size, inSize := attrs.Sizes[i], shape[dim]

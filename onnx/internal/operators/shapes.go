@@ -128,7 +128,11 @@ func tile(n *node) []*value {
 		for i := range repeats {
 			repeats[i] = 1
 		}
-		repeats[n.Axis(n.ConstantInts(2)[0], n.Rank(x))] = n.ConstantInts(1)[0]
+		tiles, axes := n.ConstantInts(1), n.ConstantInts(2)
+		if len(tiles) != 1 || len(axes) != 1 {
+			n.Failf("operands 1 and 2 have %d and %d elements, want 1", len(tiles), len(axes))
+		}
+		repeats[n.Axis(axes[0], n.Rank(x))] = tiles[0]
 		return single(n.Op("tile", graph.Attrs{"dims": repeats}, x))
 	}
 	return single(n.Op("tile", graph.Attrs{"dims": n.IntsAttr(n.Operand(1))}, x))
