@@ -32,7 +32,7 @@ type Binding struct {
 	Plan *passes.Plan
 	// Program has the compiled steps of Plan. It is nil if Plan is nil.
 	Program *exec.Program
-	// Segment is the index of the segment of Plan; negative if Plan is nil.
+	// Segment is the index of the segment of Plan; negative if no segment can be compiled before the first run.
 	Segment     int
 	CompileTime time.Duration // of inference, planning and compilation
 

@@ -83,9 +83,9 @@ func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Gua
 	return spec.guards, spec.guardsErr
 }
 
-// specializeRegion returns a specialization for the region of sizes. It is planned at sizes that depend on the region
-// only, so that the order of runs does not matter. If the planned specialization does not serve sizes, the next one is
-// planned at sizes for which the same of its guards hold and fail.
+// specializeRegion returns a specialization for the region of sizes. If a planned specialization does not serve sizes,
+// the next one is planned at sizes with the same outcomes of its guards. All these sizes depend only on the region and
+// the outcomes, so that the order of runs does not matter.
 func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specialization {
 	region := p.regionOf(ctx, sizes)
 	if region == nil {

@@ -414,7 +414,8 @@ func (b *builder) objectAt(place expr.Place, isAfterLoop, isOutput bool) int {
 }
 
 // perRowObject returns the object of an output or operand that has one element for each row, or of its staged copy if
-// the elements are not contiguous over the tile. argument is its index in metas (outputs, then operands).
+// the elements are not contiguous over the tile. An operand of stride 0 is not staged. argument is its index in metas
+// (outputs, then operands).
 func (b *builder) perRowObject(argument int) int {
 	obj := b.objects[argument]
 	isOutput := argument < b.outCount

@@ -193,7 +193,7 @@ func multiDot(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	return s.reshape(s.chainProduct(in, s.splits(in), 0, count-1), resultShape...)
 }
 
-// checkMultiDot rejects operands of other ranks or dtypes than linalg_multi_dot accepts.
+// checkMultiDot rejects fewer than two operands, and ranks and dtypes that linalg_multi_dot does not accept.
 func (s applier) checkMultiDot(in []*graph.Arg) {
 	count := len(in)
 	s.Reject(count < 2, "multi_dot(): expected at least 2 tensors but got %d", count)

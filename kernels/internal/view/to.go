@@ -51,7 +51,7 @@ func inferTo(call *graph.Call) ([]graph.Result, error) {
 	dtype := attrs.DType
 	if call.HasOperand(1) {
 		if dtype != tensor.Invalid {
-			return nil, errors.New("to: give either operand `other` or attribute `dtype`, not both")
+			return nil, errors.New("to: operand `other` and attribute `dtype` cannot both be given")
 		}
 		dtype = call.Type(1).DType
 	}

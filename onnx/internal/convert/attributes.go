@@ -37,7 +37,7 @@ func (n *Node) Attr(name string, t pb.AttributeType) *pb.AttributeProto {
 //go:noinline
 func (n *Node) Int(name string, defaultValue int) int {
 	if a := n.Attr(name, pb.AttributeInt); a != nil {
-		return int(a.I)
+		return SaturatedInt(a.I)
 	}
 	return defaultValue
 }
@@ -87,7 +87,7 @@ func (n *Node) Ints(name string) ([]int, bool) {
 	if attribute == nil {
 		return nil, false
 	}
-	return mapSlice(attribute.Ints, func(i int64) int { return int(i) }), true
+	return mapSlice(attribute.Ints, SaturatedInt), true
 }
 
 // Floats is [Node.Ints] for floating-point numbers.
@@ -169,13 +169,13 @@ func (n *Node) AllAttrs() (graph.Attrs, error) {
 func (n *Node) attrValue(attribute *pb.AttributeProto) (any, error) {
 	switch attribute.Type {
 	case pb.AttributeInt:
-		return int(attribute.I), nil
+		return SaturatedInt(attribute.I), nil
 	case pb.AttributeFloat:
 		return ShortestDecimal(attribute.F), nil
 	case pb.AttributeString:
 		return string(attribute.S), nil
 	case pb.AttributeInts:
-		return mapSlice(attribute.Ints, func(i int64) int { return int(i) }), nil
+		return mapSlice(attribute.Ints, SaturatedInt), nil
 	case pb.AttributeFloats:
 		return mapSlice(attribute.Floats, ShortestDecimal), nil
 	case pb.AttributeStrings:

@@ -134,7 +134,7 @@ func (n *Node) TryIntsAttr(x *Value) []any {
 // IntAttr returns a single integer as an attribute: a number, an expression, or a reference to the value.
 func (n *Node) IntAttr(x *Value) any {
 	if x.data != nil {
-		return int(n.Number(x).Int())
+		return SaturatedInt(n.Number(x).Int())
 	}
 	if list := n.TryIntsAttr(x); len(list) == 1 {
 		return list[0]

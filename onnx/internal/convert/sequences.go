@@ -45,7 +45,7 @@ func (n *Node) packedOperand(i, positionOperand int) *packedSequence {
 // sequencePosition returns operand i, a position from 0 to last in a sequence with `length` members. A negative
 // position counts from the end.
 func (n *Node) sequencePosition(i, last, length int) int {
-	position := int(n.Number(n.Operand(i)).Int())
+	position := SaturatedInt(n.Number(n.Operand(i)).Int())
 	if position < 0 {
 		position += length
 	}

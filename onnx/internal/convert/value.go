@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -184,10 +185,14 @@ func IntsOf(t *tensor.Tensor) []int {
 	}
 	list, _ := tensor.ToSlice[int64](src) // the dtype matches
 	for _, x := range list {
-		out = append(out, int(x))
+		out = append(out, SaturatedInt(x))
 	}
 	return out
 }
+
+// SaturatedInt converts x to the nearest int. With ints of 32 bits, an index such as the end INT64_MAX of a Slice stays
+// beyond all dimensions.
+func SaturatedInt(x int64) int { return int(min(max(x, math.MinInt), math.MaxInt)) }
 
 // IntVector returns a constant vector of int64.
 //

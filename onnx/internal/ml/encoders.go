@@ -62,8 +62,8 @@ func labelList(n *node, prefix string) (list *value, givenSuffix string) {
 			texts, _ := n.Strings(prefix + suffix)
 			list = n.StringCodes(texts...)
 		case "_int64s":
-			numbers, _ := n.Ints(prefix + suffix)
-			list = convert.IntVector(numbers...)
+			numbers := n.Attr(prefix+suffix, pb.AttributeInts).Ints
+			list = convert.Constant(tensor.Must(tensor.FromSlice(slices.Clone(numbers), len(numbers))))
 		case "_floats":
 			floats := n.Attr(prefix+suffix, pb.AttributeFloats).Floats
 			list = convert.Constant(tensor.Must(tensor.FromSlice(slices.Clone(floats), len(floats))))
@@ -195,7 +195,7 @@ func keyPositions(n *node, keys *value) (positions map[float64]int, nanPosition 
 		case key != key: // NaN
 			nanPosition = i
 		case keys.DType().IsIntegral(false) && math.Abs(key) >= 1<<53: // float64 does not represent all integers
-			n.Failf("key %d is not supported: want less than 2^53 in absolute value", int(key))
+			n.Failf("key %d is not supported: want less than 2^53 in absolute value", int64(key))
 		default:
 			positions[key] = i
 		}

@@ -190,11 +190,11 @@ func extremeNumber(dtype tensor.DType, greatest bool) any {
 	case dtype == tensor.Uint64:
 		return -1 // all bits set
 	case !dtype.IsSigned():
-		return 1<<bits - 1
+		return int64(1)<<bits - 1
 	case greatest:
-		return 1<<(bits-1) - 1
+		return int64(1)<<(bits-1) - 1
 	}
-	return -1 << (bits - 1)
+	return int64(-1) << (bits - 1)
 }
 
 // reduceProduct multiplies over one dimension after another, because the op prod reduces only one dimension. It starts

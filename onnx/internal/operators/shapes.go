@@ -277,13 +277,14 @@ func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	if !areKnown || !n.IsStatic(x) {
 		return sliceComputed(n, x, axisOperand, start, end, stepOperand)
 	}
-	axis, step := int(n.Number(axisOperand).Int()), int(n.Number(stepOperand).Int())
+	intOf := func(x *value) int { return convert.SaturatedInt(n.Number(x).Int()) }
+	axis, step := intOf(axisOperand), intOf(stepOperand)
 	if step == 0 || step < math.MinInt/2 {
 		n.Failf("step %d is not supported", step)
 	}
 	axis = n.Axis(axis, n.Rank(x))
 	size := n.Shape(x)[axis]
-	startIndex, endIndex := int(n.Number(start).Int()), int(n.Number(end).Int())
+	startIndex, endIndex := intOf(start), intOf(end)
 	clampIndex := func(i int) int { // to [-1, size-1]; -1 is before the first element
 		if i < 0 {
 			i += size

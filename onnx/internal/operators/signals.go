@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -49,7 +50,7 @@ func dft(n *node) []*value {
 	if n.Opset >= 20 {
 		axis = -2
 		if n.HasOperand(2) {
-			axis = int(n.Number(n.Operand(2)).Int())
+			axis = convert.SaturatedInt(n.Number(n.Operand(2)).Int())
 		}
 	}
 	attrs := graph.Attrs{"dim": n.Axis(axis, rank), "inverse": n.Flag("inverse", false),

@@ -59,7 +59,11 @@ func FromData(data *tensor.Tensor) *Tensor {
 				return nil
 			}
 		default:
-			t.Elements[i].Numerator = sym.Of(int(scalar.Int()))
+			number := int(scalar.Int())
+			if int64(number) != scalar.Int() { // ints have 32 bits
+				return nil
+			}
+			t.Elements[i].Numerator = sym.Of(number)
 		}
 	}
 	return t
