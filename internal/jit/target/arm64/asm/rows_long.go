@@ -37,8 +37,8 @@ var longRows = []row{
 const upperHalf = 1 << 30
 
 // takesHalf reports whether this row accepts narrow as one half of wide. The elements of narrow must have half the
-// width. narrow must be written as a 64-bit vector or, for an instruction that ends in 2, as a full register, of which
-// the instruction uses the upper half.
+// width. narrow must be written as a 64-bit vector or, for an instruction that ends in 2, as a full register. Such an
+// instruction uses the upper half of the register.
 func (r *row) takesHalf(narrow, wide Vec) bool {
 	return !wide.Half && wide.Elem == narrow.Elem+1 && narrow.Half == (r.code&upperHalf == 0) && r.elems.has(narrow.Elem)
 }
