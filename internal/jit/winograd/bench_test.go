@@ -18,7 +18,7 @@ func BenchmarkTransforms(b *testing.B) {
 		b.Skip(err)
 	}
 	cpu := machine.HostFeatures()
-	const channels, tiles = 64, 14
+	const channels, tiles = 16, 8
 	for _, f := range forms() {
 		n := f.N()
 		image := make([]float32, n*(f.M*tiles+2)*channels)
@@ -35,6 +35,10 @@ func BenchmarkTransforms(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		weights, err := f.CompileWeights(cpu)
+		if err != nil {
+			b.Fatal(err)
+		}
 		run := func(name string, call func(a *jit.Args) error) {
 			b.Run(fmt.Sprintf("F%d/%s", f.M, name), func(b *testing.B) {
 				a := new(jit.Args)
@@ -47,6 +51,8 @@ func BenchmarkTransforms(b *testing.B) {
 			})
 		}
 		run("operands", func(a *jit.Args) error { return in.Run(a, at, pixels, nil, channels, tiles) })
+		windows := TileArray{Ptr: unsafe.Pointer(&image[0]), Row: 3 * channels * 4, Col: channels * 4, Tile: 9 * channels * 4}
+		run("weights", func(a *jit.Args) error { return weights.Run(a, at, windows, nil, channels, tiles) })
 		bias := make([]float32, channels)
 		run("results", func(a *jit.Args) error { return out.Run(a, pixels, at, unsafe.Pointer(&bias[0]), channels, tiles) })
 	}

@@ -42,9 +42,9 @@ type operation struct {
 	operand    int     // index of an epilogue operand
 }
 
-// block is a straight-line sequence of vector operations. A lane of a vector is a channel. inputBlock and outputBlock
-// make the blocks of the two transforms. Their other methods append one operation each, and return its value. For
-// example, b.store(b.sub(b.load(2, 0), b.load(0, 0)), 0, 0) appends four operations:
+// block is a straight-line sequence of vector operations. A lane of a vector is a channel. inputBlock, weightBlock and
+// outputBlock make the blocks of the three transforms. The methods of block append one operation each, and return its
+// value. For example, b.store(b.sub(b.load(2, 0), b.load(0, 0)), 0, 0) appends four operations:
 //
 //	0: opLoad  row 2, col 0
 //	1: opLoad  row 0, col 0
@@ -120,6 +120,28 @@ func (in *inputBuilder) storeRows(rows ...int) {
 		}
 	}
 }
+
+// weightBlock returns the transform of the 3x3 weights of a window to points: first each column, then each row.
+func (f Form) weightBlock() *block {
+	weights := new(block)
+	size := f.N()
+	transformed := make([][]valueID, size) // by row of points: the transforms of the columns
+	for col := range windowSize {
+		column := []valueID{weights.load(0, col), weights.load(1, col), weights.load(2, col)}
+		for row, value := range f.weightTransform(weights, column) {
+			transformed[row] = append(transformed[row], value)
+		}
+	}
+	for row := range size {
+		for col, value := range f.weightTransform(weights, transformed[row]) {
+			weights.store(value, row, col)
+		}
+	}
+	return weights
+}
+
+// windowSize is the number of rows and of columns of the window.
+const windowSize = 3
 
 // outputBlock returns the transform of a tile's points to the first rows and columns of results. If hasBias is true, it
 // adds the bias. It then applies the epilogue.
@@ -254,10 +276,13 @@ func (b *block) fma(k float64, x, y valueID) valueID {
 	return b.appendOperation(operation{opcode: op, x: x, y: y, k: b.constant(math.Abs(k))})
 }
 
-// addScaled returns y + k*x, where k may be 1.
+// addScaled returns y + k*x, where k may be 1 or -1.
 func (b *block) addScaled(k float64, x, y valueID) valueID {
-	if k == 1 {
+	switch k {
+	case 1:
 		return b.add(x, y)
+	case -1:
+		return b.sub(y, x)
 	}
 	return b.fma(k, x, y)
 }

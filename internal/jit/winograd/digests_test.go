@@ -32,8 +32,21 @@ func checkDigests(t *testing.T, path string, sets ...machine.Features) {
 			for i, p := range []Part{{0, 0, n, n}, {1, 1, n, n}, {0, 1, n - 1, n}, {1, 0, 2, 3}} {
 				add(f.CompileInput(cpu, p, 3*i%Lanes(cpu)))
 			}
+			add(f.CompileWeights(cpu))
 			for i, epilogue := range epilogues {
 				add(f.CompileOutput(cpu, f.M, f.M-i%2, i%3 > 0, epilogue, i%Lanes(cpu)))
+			}
+		}
+	}
+	for _, cpu := range sets {
+		for tiles := 1; tiles <= ProductTiles && SupportsProducts(cpu); tiles++ {
+			p, err := CompileProducts(cpu, tiles, tiles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Add(p.Name(), p.fn)
+			if err := jittest.CheckRules(cpu, p.Listing()); err != nil {
+				t.Errorf("%s: %v", p.Name(), err)
 			}
 		}
 	}

@@ -7,13 +7,13 @@ package winograd
 // F(2, 3) computes the results y[0] and y[1] from pixels x[0] to x[3] and weights g[0] to g[2]. It has four products m,
 // where the direct computation has six:
 //
-//	m[0] = (x[2]-x[0]) * -g[0]                    y[0] = m[0]+m[1]+m[2] = x[0]*g[0] + x[1]*g[1] + x[2]*g[2]
-//	m[1] = (x[2]+x[1]) * (g[0]+g[1]+g[2])/2       y[1] = m[1]-m[2]+m[3] = x[1]*g[0] + x[2]*g[1] + x[3]*g[2]
-//	m[2] = (x[2]-x[1]) * (g[0]-g[1]+g[2])/2
+//	m[0] = (x[2]-x[0]) * g[0]                y[0] = (m[1]+m[2])/2 - m[0] = x[0]*g[0] + x[1]*g[1] + x[2]*g[2]
+//	m[1] = (x[2]+x[1]) * (g[0]+g[1]+g[2])    y[1] = (m[1]-m[2])/2 + m[3] = x[1]*g[0] + x[2]*g[1] + x[3]*g[2]
+//	m[2] = (x[2]-x[1]) * (g[0]-g[1]+g[2])
 //	m[3] = (x[3]-x[1]) * g[2]
 //
-// The left factors are the input transform, the right factors are the transform of the weights ([Weights]), and the
-// sums of the products are the output transform.
+// The left factors are the input transform, the right factors are the transform of the weights, and the sums of the
+// products are the output transform.
 type Form struct {
 	// M is the number of rows and of columns of an output tile: 2 or 4.
 	M int
@@ -34,8 +34,8 @@ func (f Form) N() int { return f.M + 2 }
 // Points is the number of points of a tile.
 func (f Form) Points() int { return f.N() * f.N() }
 
-// inputTransform is the one-dimensional input transform, from N pixels to N points. The matrices of
-// inputTransform, [Weights] and outputTransform together satisfy the identity of the Winograd convolution.
+// inputTransform is the one-dimensional input transform, from N pixels to N points. The matrices of inputTransform,
+// weightTransform and outputTransform together satisfy the identity of the Winograd convolution.
 func (f Form) inputTransform(b *block, pixels []valueID) []valueID {
 	if f.M == 2 {
 		return []valueID{b.sub(pixels[2], pixels[0]), b.add(pixels[2], pixels[1]), b.sub(pixels[2], pixels[1]),
@@ -65,26 +65,54 @@ func (f Form) pointsZeroInfinity(b *block, pixels []valueID) (atZero, atInfinity
 	return atZero, atInfinity
 }
 
-// outputTransform is the one-dimensional output transform, from N points to M results. Result i is the sum of
-// p^i * points[p] over the finite points p, divided by scale(i). The value at infinity is added to the last result. The
-// caller must multiply result i by scale(i).
-func (f Form) outputTransform(b *block, points []valueID) []valueID {
+// weightTransform is the one-dimensional transform of three weights a, b and c to N points. The value at a finite point
+// p is a + b*p + c*p^2, and the value at infinity is c. The points +p and -p share the even part a + c*p^2. The scale
+// factors of the values are in outputTransform, so that all constants of the weight transform are exact.
+func (f Form) weightTransform(b *block, weights []valueID) []valueID {
+	first, middle, last := weights[0], weights[1], weights[2]
 	if f.M == 2 {
-		return []valueID{b.add(b.add(points[1], points[2]), points[0]), b.add(b.sub(points[1], points[2]), points[3])}
+		even := b.add(first, last)
+		return []valueID{first, b.add(even, middle), b.sub(even, middle), last}
 	}
-	sumA, diffA := b.add(points[1], points[2]), b.sub(points[1], points[2])
-	sumB, diffB := b.add(points[3], points[4]), b.sub(points[3], points[4])
-	const ratio = pointB / pointA
-	return []valueID{b.add(b.add(sumA, sumB), points[0]), b.fma(ratio, diffB, diffA), b.fma(ratio*ratio, sumB, sumA),
-		b.add(b.fma(ratio*ratio*ratio, diffB, diffA), points[5])}
+	evenA, evenB := b.fma(pointA*pointA, last, first), b.fma(pointB*pointB, last, first)
+	return []valueID{first, b.fma(pointA, middle, evenA), b.fma(-pointA, middle, evenA),
+		b.fma(pointB, middle, evenB), b.fma(-pointB, middle, evenB), last}
 }
 
-// scale returns the factor of result i that outputTransform omits: 1 for F(2x2), and a power of pointA for F(4x4). The
-// multiply-add that adds the bias applies the factor without an additional instruction. The factor must not apply to
-// the value at infinity, so [Weights] divides the weights of this point by it.
+// outputTransform is the one-dimensional output transform, from N points to M results. Result i is the sum of
+// p^i * points[p] / d[p] over the finite points p, divided by scale(i). d[p] is the product of p-q over the other
+// finite points q. The value at infinity is added to the last result. The caller must multiply result i by scale(i).
+func (f Form) outputTransform(b *block, points []valueID) []valueID {
+	sumA, diffA := b.add(points[1], points[2]), b.sub(points[1], points[2])
+	if f.M == 2 {
+		return []valueID{b.fma(-1/scaleOne, points[0], sumA), b.fma(1/scaleOne, points[3], diffA)}
+	}
+	sumB, diffB := b.add(points[3], points[4]), b.sub(points[3], points[4])
+	const (
+		ratio         = pointB / pointA
+		scaleB        = -pointA * pointA / (pointB * pointB)                    // d[pointA] / d[pointB]
+		scaleZero     = 2 * (pointA*pointA - pointB*pointB) / (pointB * pointB) // d[pointA] / d[0]
+		scaleInfinity = 1 / (scaleA * pointA * pointA * pointA)                 // 1 / scale(3)
+	)
+	return []valueID{
+		b.fma(scaleZero, points[0], b.fma(scaleB, sumB, sumA)),
+		b.fma(ratio*scaleB, diffB, diffA),
+		b.addScaled(ratio*ratio*scaleB, sumB, sumA),
+		b.fma(scaleInfinity, points[5], b.fma(ratio*ratio*ratio*scaleB, diffB, diffA)),
+	}
+}
+
+// scaleOne is 1/d[1] for F(2x2), and scaleA is 1/d[pointA] for F(4x4): see outputTransform.
+const (
+	scaleOne = 0.5
+	scaleA   = 1 / (2 * pointA * pointA * (pointA*pointA - pointB*pointB))
+)
+
+// scale returns the factor of result i that outputTransform omits: 1/2 for F(2x2), and scaleA times a power of pointA
+// for F(4x4). The multiply-add that adds the bias applies the factor without an additional instruction.
 func (f Form) scale(i int) float64 {
 	if f.M == 2 {
-		return 1
+		return scaleOne
 	}
-	return [...]float64{1, pointA, pointA * pointA, pointA * pointA * pointA}[i]
+	return scaleA * [...]float64{1, pointA, pointA * pointA, pointA * pointA * pointA}[i]
 }

@@ -28,6 +28,14 @@ func (f Form) CompileInput(cpu machine.Features, part Part, tailChannels int) (*
 	return newTransform(key, cpu, tailChannels, writesPixels, func() *block { return f.inputBlock(part) })
 }
 
+// CompileWeights compiles the transform of the weights of 3x3 windows to points. The "tiles" of [Transform.Run] are the
+// windows of the input channels, and its channels are output channels, a multiple of [Lanes].
+func (f Form) CompileWeights(cpu machine.Features) (*Transform, error) {
+	const tailChannels, writesPixels = 0, false
+	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " weights"
+	return newTransform(key, cpu, tailChannels, writesPixels, f.weightBlock)
+}
+
 // CompileOutput compiles the transform of points to output tiles. The transform computes the given number of rows and
 // columns of each tile. If hasBias is true, it adds a bias. It then applies the operations of the epilogue. Epilogue
 // operands that vary by tile have the layout of the pixels. tailChannels is the number of channels modulo [Lanes].

@@ -66,6 +66,94 @@ func checkOperands(t *testing.T, r *rand.Rand, cpu machine.Features, f Form, p P
 	}
 }
 
+// TestWindows compares the code that transforms weights with an interpretation of the block, bit by bit.
+func TestWindows(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
+		for _, f := range forms() {
+			code, err := f.CompileWeights(cpu)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, outChannels, inChannels := f.N(), 2*Lanes(cpu), 5
+			windows := guarded[float32](t, inChannels*9*outChannels)
+			for i := range windows {
+				windows[i] = r.Float32() - 0.5
+			}
+			points := guarded[float32](t, f.Points()*inChannels*outChannels)
+			from := TileArray{Ptr: unsafe.Pointer(&windows[0]), Row: 3 * outChannels * 4, Col: outChannels * 4,
+				Tile: 9 * outChannels * 4}
+			to := TileArray{Ptr: unsafe.Pointer(&points[0]), Row: n * inChannels * outChannels * 4,
+				Col: inChannels * outChannels * 4, Tile: outChannels * 4}
+			if err := code.Run(new(jit.Args), to, from, nil, outChannels, inChannels); err != nil {
+				t.Fatal(err)
+			}
+			for i := range inChannels * outChannels {
+				in, out := i/outChannels, i%outChannels
+				var g [9]float32
+				for k := range g {
+					g[k] = windows[(in*9+k)*outChannels+out]
+				}
+				for point, want := range f.transformWeights(g) {
+					if got := points[point*inChannels*outChannels+i]; math.Float32bits(got) != math.Float32bits(want) {
+						t.Fatalf("%v %v: point %d, channels %d and %d: %v, want %v", cpu, f, point, in, out, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestProducts compares the code that transforms weights and multiplies by them with an interpretation, bit by bit.
+func TestProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	f := Form{M: 4}
+	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
+		if !SupportsProducts(cpu) {
+			continue
+		}
+		for trial := range 8 * ProductTiles {
+			tiles, channels, lanes := 1+trial%ProductTiles, 1+r.IntN(20), Lanes(cpu)
+			code, err := CompileProducts(cpu, tiles, 1+r.IntN(7))
+			if err != nil {
+				t.Fatal(err)
+			}
+			windows, in := guarded[float32](t, channels*9*lanes), guarded[float32](t, f.Points()*tiles*channels)
+			out := guarded[float32](t, f.Points()*tiles*lanes)
+			for _, operand := range [][]float32{windows, in, out} {
+				for i := range operand {
+					operand[i] = r.Float32() - 0.5
+				}
+			}
+			want := slices.Clone(out)
+			arrays := ProductArrays{In: unsafe.Pointer(&in[0]), Out: unsafe.Pointer(&out[0]),
+				Windows: unsafe.Pointer(&windows[0]), InPoint: 4 * tiles * channels, OutPoint: 4 * tiles * lanes,
+				InTile: 4 * channels, Channels: channels}
+			if err := code.Run(new(jit.Args), &arrays); err != nil {
+				t.Fatal(err)
+			}
+			for i := range channels * lanes {
+				channel, lane := i/lanes, i%lanes
+				var g [9]float32
+				for k := range g {
+					g[k] = windows[(channel*9+k)*lanes+lane]
+				}
+				points := f.transformWeights(g)
+				for k := range f.Points() * tiles {
+					x := in[k*channels+channel]
+					sum := &want[k*lanes+lane]
+					*sum = float32(math.FMA(float64(x), float64(points[k/tiles]), float64(*sum)))
+				}
+			}
+			for i := range want {
+				if math.Float32bits(out[i]) != math.Float32bits(want[i]) {
+					t.Fatalf("%d tiles, %d channels: product %d is %v, want %v", tiles, channels, i, out[i], want[i])
+				}
+			}
+		}
+	}
+}
+
 // relu is an epilogue of one operation.
 var relu = []tile.EpilogueStep{{Op: tile.AtLeast}}
 
@@ -105,8 +193,10 @@ func TestBoundsKeepValues(t *testing.T) {
 		lanes := Lanes(cpu)
 		points, image := make([]float32, 16*lanes), make([]float32, lanes)
 		points[0] = float32(math.NaN())
-		for p := range 16 {
-			points[p*lanes+2] = float32(math.Copysign(0, -1))
+		for p := range 16 { // signs that make the result -0: the transform subtracts the points of row 0 and of column 0
+			if isFirstRow, isFirstCol := p/4 == 0, p%4 == 0; isFirstRow == isFirstCol {
+				points[p*lanes+2] = float32(math.Copysign(0, -1))
+			}
 		}
 		from := TileArray{Ptr: unsafe.Pointer(&points[0]), Row: 16 * lanes, Col: 4 * lanes}
 		if err := code.Run(new(jit.Args), TileArray{Ptr: unsafe.Pointer(&image[0])}, from, nil, lanes, 1); err != nil {
@@ -211,7 +301,8 @@ func guarded[T any](t *testing.T, n int) []T {
 func TestRegisters(t *testing.T) {
 	for _, cpu := range []machine.Features{machine.AVX512, machine.NEON} {
 		for _, f := range forms() {
-			for _, b := range []*block{f.inputBlock(Part{0, 0, f.N(), f.N()}), f.outputBlock(f.M, f.M, true, relu)} {
+			for _, b := range []*block{f.inputBlock(Part{0, 0, f.N(), f.N()}), f.weightBlock(),
+				f.outputBlock(f.M, f.M, true, relu)} {
 				c, err := newCodeGen(cpu, 0, false, false)
 				if err != nil {
 					t.Fatal(err)

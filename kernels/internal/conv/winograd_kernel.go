@@ -34,12 +34,14 @@ type winogradRun struct {
 	*winogradConv
 	sections    spans
 	schedule    winogradSchedule
-	isPacked    bool // the weight was transformed when the graph was planned
-	weightBytes int  // bytes of transformed weights in scratch memory, before the points; 0 if packed
+	weight      packedWeight // the panels of the weight if transformsInRun, else unused
+	isPacked    bool         // the weight was packed when the graph was planned
+	weightBytes int          // bytes of packed weights in scratch memory, before the points; 0 if isPacked
 
 	inputTransforms   map[winograd.Part]*winograd.Transform // by the part of the tile inside the image
 	inverseTransforms map[inverseKey]*winograd.Transform    // from the products of a tile to results
 	productCodes      map[int]*jit.Func                     // code that multiplies a strip, by its number of tiles
+	windowProducts    map[int]*winograd.Products            // the same if transformsInRun; it transforms the weight
 
 	pointStride     int // bytes between two points of a section's tiles
 	productStride   int // bytes between two points of the products
@@ -86,14 +88,10 @@ const (
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.chooseSchedule(),
 		inputTransforms: map[winograd.Part]*winograd.Transform{}, inverseTransforms: map[inverseKey]*winograd.Transform{},
-		productCodes: map[int]*jit.Func{}}
+		productCodes: map[int]*jit.Func{}, windowProducts: map[int]*winograd.Products{}}
 	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.outChannels, winograd.FirstEpilogueOperand)
-	var err error
-	if r.isPacked, err = w.weightIsPacked(); err != nil {
+	if err := r.findWeight(); err != nil {
 		return nil, err
-	}
-	if !r.isPacked {
-		r.weightBytes = kit.AlignUp(floatBytes * w.transformedWeights())
 	}
 	kernel := &graph.Kernel{Code: r.listings}
 	kernel.Scratch, kernel.WorkerScratch = r.layOutMemory()
@@ -102,6 +100,19 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	}
 	kernel.Phases = r.phases()
 	return kernel, nil
+}
+
+// findWeight sets weight, isPacked and weightBytes.
+func (r *winogradRun) findWeight() (err error) {
+	if r.transformsInRun {
+		r.weight, err = newPackedWeight(r.conv.call, r.panels())
+		r.isPacked, r.weightBytes = r.weight.packedBefore, r.weight.Scratch
+		return err
+	}
+	if r.isPacked, err = r.packedPoints(); !r.isPacked {
+		r.weightBytes = kit.AlignUp(floatBytes * r.transformedWeights())
+	}
+	return err
 }
 
 // layOutMemory sets the strides of points and products, and returns the sizes in bytes of the memory for weights,
@@ -126,7 +137,10 @@ func (r *winogradRun) layOutMemory() (scratch, workerScratch int) {
 // phases lists the phases of the kernel. The first phase transforms the weight if it is not packed. The following
 // phases compute section by section.
 func (r *winogradRun) phases() (list []graph.Phase) {
-	if !r.isPacked {
+	switch {
+	case r.transformsInRun:
+		list = r.weight.phases()
+	case !r.isPacked:
 		list = append(list, r.packPhase())
 	}
 	if r.schedule == chunkSchedule {
@@ -175,7 +189,7 @@ func (r *winogradRun) compile() error {
 	for i := range r.sections.count {
 		parts := r.parts(r.sections.span(i))
 		for k := range parts.count {
-			if err := r.compileProducts(r.strips(parts.span(k))); err != nil {
+			if err := r.compileProducts(r.strips(parts.span(k)), parts.count); err != nil {
 				return err
 			}
 		}
@@ -183,12 +197,19 @@ func (r *winogradRun) compile() error {
 	return nil
 }
 
-// compileProducts generates the product code of the strips of a part.
-func (r *winogradRun) compileProducts(strips spans) error {
+// compileProducts generates the product code of the strips of a part, one of `parts` that read the same weights.
+func (r *winogradRun) compileProducts(strips spans, parts int) error {
 	for i := range strips.count {
 		tiles := strips.span(i).count
-		compile := func() (*jit.Func, error) { return r.compileProduct(tiles) }
-		if err := generateOnce(r.productCodes, tiles, compile); err != nil {
+		var err error
+		if r.transformsInRun {
+			err = generateOnce(r.windowProducts, tiles, func() (*winograd.Products, error) {
+				return winograd.CompileProducts(r.cpu, tiles, strips.count*parts)
+			})
+		} else {
+			err = generateOnce(r.productCodes, tiles, func() (*jit.Func, error) { return r.compileProduct(tiles) })
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -306,6 +327,11 @@ func (r *winogradRun) listings() (list []expr.Listing) {
 	for _, tiles := range tileCounts {
 		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", tiles),
 			Assembly: r.productCodes[tiles].Listing})
+	}
+	products := slices.Collect(maps.Values(r.windowProducts))
+	sorted.Func(products, func(a, b *winograd.Products) int { return cmp.Compare(a.Name(), b.Name()) })
+	for _, code := range products {
+		list = append(list, expr.Listing{Name: code.Name(), Assembly: code.Listing})
 	}
 	for _, transforms := range [][]*winograd.Transform{slices.Collect(maps.Values(r.inputTransforms)),
 		slices.Collect(maps.Values(r.inverseTransforms))} {

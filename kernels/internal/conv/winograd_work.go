@@ -39,7 +39,7 @@ func winogradRates() []graph.Rate {
 				rateCall("winograd2", 96, 28, 96)}},
 		{Name: rateWinogradUncached, Unit: "a byte of weights or points that does not stay in cache",
 			Calls: []graph.RateCall{rateCall("winograd2", 512, 7, 512),
-				rateCall("winograd4", 256, 14, 256)}},
+				rateCall("winograd4", 256, 28, 256)}},
 	}
 }
 
@@ -71,7 +71,11 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	call.AddStreamed(&work)
 	multiply.ReclassifyStores(&work, call)
 	weights, weightBytes := floatBytes*float64(w.transformedWeights()), float64(call.Meta(1).Bytes())
-	if weightBytes <= work.Bytes[graph.DenseConstants] {
+	switch {
+	case w.transformsInRun: // for every strip
+		strips := kit.DivUp(w.tileCount(), w.stripTiles)
+		work.AddUnits(rateWinogradProduct, float64(winograd.TransformOps*strips*w.blockCount*w.pointWeights()))
+	case weightBytes <= work.Bytes[graph.DenseConstants]:
 		work.Bytes[graph.DenseConstants] += w.weightTraffic() - weightBytes
 	}
 	tiles := w.tileCount()
@@ -79,10 +83,14 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	work.AddUnits(rateWinogradOperand, pointCount*float64(w.tileStride))
 	work.AddUnits(rateWinogradResult, pointCount*float64(w.blockCount*w.blockChannels))
 	tileSums := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
+	if w.transformsInRun {
+		tileSums *= winograd.ProductSums
+	}
 	work.AddUnits(rateWinogradProduct,
 		pointCount*float64((w.conv.inChannels+winogradSumCost)*w.blockCount*w.blockChannels)*max(1, minBusySums/tileSums))
 	switch schedule := w.chooseSchedule(); {
-	case schedule == chunkSchedule, weights <= cachedWeightBytes: // weights stay in cache, or arrive fast enough
+	case schedule == chunkSchedule, weights <= cachedWeightBytes, w.transformsInRun:
+		// Weights stay in cache, or arrive fast enough.
 	case schedule == pointSchedule:
 		points, products := w.memoryTraffic()
 		work.AddUnits(rateWinogradUncached, float64(points+products))
@@ -90,7 +98,6 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	case schedule == blockSchedule:
 		work.AddUnits(rateWinogradUncached, weights*float64(w.sectionCount(schedule)-1))
 	}
-	const windowTaps = 9
-	work.Flops = 2 * windowTaps * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)
+	work.Flops = 2 * windowElements * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)
 	return work
 }

@@ -1,0 +1,266 @@
+package winograd
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Products is code that transforms weights and multiplies by them, without storing the transformed weights. It adds to
+// the products of F(4x4, 3x3) for some tiles and a vector of output channels:
+//
+//	out[point][tile][lane] += sum over channels of in[point][tile][channel] * points of window[channel][lane]
+//
+// Rows of points are computed one after another. The sums of a row, 6 points by up to [ProductTiles] tiles, stay in
+// registers. The points of the weights have the bits of [Form.CompileWeights], and the channels are added in their
+// order, as by package tile. Products is immutable, and several goroutines may run it at the same time.
+type Products struct{ fn *jit.Func }
+
+const (
+	// ProductTiles is the maximum number of tiles of [Products]. 24 of the 32 registers then have sums.
+	ProductTiles = 4
+	// ProductSums is the number of sums of a tile that are computed at the same time: a row of points.
+	ProductSums = 6
+	// TransformOps is the number of vector operations with which [Products] transforms a vector of windows to all points.
+	TransformOps = 60
+)
+
+// SupportsProducts reports whether [CompileProducts] supports a processor: only AVX-512 has 32 registers and broadcasts
+// operands of multiply-adds from memory.
+func SupportsProducts(cpu machine.Features) bool { return cpu.Has(machine.AVX512) }
+
+// CompileProducts compiles the products for a number of tiles. The code prefetches the share 1/calls of the number of
+// windows that it reads.
+func CompileProducts(cpu machine.Features, tiles, calls int) (*Products, error) {
+	if !SupportsProducts(cpu) || tiles < 1 || tiles > ProductTiles {
+		return nil, fmt.Errorf("winograd: there is no code for products of %d tiles on %v", tiles, cpu)
+	}
+	const iterationLines = unrolledTerms * windowBytes / machine.LineBytes
+	lines := (iterationLines + pointRows*calls - 1) / (pointRows * calls)
+	key := fmt.Sprintf("winograd %v products of %d tiles, prefetches %d", cpu, tiles, lines)
+	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
+		gen := &productGen{Writer: amd64.New(cpu, 4, withListing), tiles: tiles, prefetchedLines: lines}
+		gen.emit()
+		return gen.Finish()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Products{fn: fn}, nil
+}
+
+// Name returns a description of the code.
+func (p *Products) Name() string { return p.fn.Name() }
+
+// Listing returns the code in the syntax of the processor's assembler (see [jit.Code]).
+func (p *Products) Listing() string { return p.fn.Listing() }
+
+// ProductArrays is the location of the operands and results of [Products].
+type ProductArrays struct {
+	In, Out           unsafe.Pointer // the first point of the first tile
+	Windows           unsafe.Pointer // the weights, as [channel][row of the window][column][lane]
+	InPoint, OutPoint int            // bytes between points
+	InTile            int            // bytes between tiles in In; in Out, tiles are adjacent
+	Prefetched        int            // offset from Windows of the first prefetched byte, which need not be readable
+	Channels          int
+}
+
+// Indices of the pointers and distances of a call of [Products].
+const (
+	productOut     = iota // Step: bytes between points
+	productIn             // Row: bytes between tiles; Step: bytes between points
+	productWindows        // Row: offset of the first prefetched byte
+	productRowOut         // Step: bytes between rows of points in the output
+	productNextIn         // Step: bytes from the end of the channels of a row of points in the input to the next row
+)
+
+// Run computes the products. No other goroutine may use args during the call. Addresses are not checked.
+func (p *Products) Run(args *jit.Args, arrays *ProductArrays) error {
+	args.Ptr[productOut], args.Ptr[productIn], args.Ptr[productWindows] = arrays.Out, arrays.In, arrays.Windows
+	args.Row[productIn], args.Row[productWindows] = arrays.InTile, arrays.Prefetched
+	args.Step[productOut], args.Step[productIn] = arrays.OutPoint, arrays.InPoint
+	args.Step[productRowOut] = ProductSums * arrays.OutPoint
+	args.Step[productNextIn] = ProductSums*arrays.InPoint - 4*arrays.Channels
+	args.InnerCount = arrays.Channels
+	return p.fn.Call(args)
+}
+
+// Registers of the code. Six registers from inReg on have the addresses of the points of a row, of the first tile and
+// the current channel. Vector registers 0 to 23 have sums.
+const (
+	inReg       target.GReg = 0
+	inTileReg   target.GReg = 6 // bytes between tiles
+	inTile3Reg  target.GReg = 7 // 3 times inTileReg
+	windowsReg  target.GReg = 8
+	prefetchReg target.GReg = 9
+	countReg    target.GReg = 10
+	outReg      target.GReg = 11
+	columnVec   target.VReg = 24 // 3 registers: the columns of the window, transformed for the row of points
+	positiveVec target.VReg = 27 // the weights of a point p
+	negativeVec target.VReg = 28 // the weights of -p
+	pointVec    target.VReg = 29 // the row's point
+	squareVec   target.VReg = 30 // its square
+)
+
+const (
+	pointRows     = 6 // rows of points of a tile
+	vectorBytes   = 64
+	windowBytes   = windowSize * windowSize * vectorBytes
+	unrolledTerms = 4 // channels per iteration
+)
+
+// productGen generates the code of [Products].
+type productGen struct {
+	*amd64.Writer
+	tiles, prefetchedLines int
+	row                    int // the current row of points
+}
+
+// finitePoints has the finite points of F(4x4), in their order.
+var finitePoints = [...]float64{0, pointA, -pointA, pointB, -pointB}
+
+// emit emits the code.
+func (g *productGen) emit() {
+	pointBytes := inTileReg
+	g.Move(target.ArgsStep(productIn), pointBytes)
+	g.Move(target.ArgsPtr(productIn), inReg)
+	for point := target.GReg(1); point < ProductSums; point++ {
+		g.Lea(target.Addr{Base: inReg + point - 1, Index: pointBytes, Scale: 1}, inReg+point)
+	}
+	g.Move(target.ArgsRow(productIn), inTileReg)
+	g.Lea(target.Addr{Base: inTileReg, Index: inTileReg, Scale: 2}, inTile3Reg)
+	g.Move(target.ArgsPtr(productOut), outReg)
+	g.Move(target.ArgsPtr(productWindows), prefetchReg)
+	g.Add(target.ArgsRow(productWindows), prefetchReg)
+	for g.row = range pointRows {
+		g.emitRow()
+	}
+	g.Return()
+}
+
+// emitRow emits the code of a row of points.
+func (g *productGen) emitRow() {
+	g.moveSums(func(sum target.VReg, addr target.Addr) { g.Load(addr, sum, false) })
+	g.Sub(target.ArgsStep(productRowOut), outReg)
+	if g.isFinite() {
+		p := finitePoints[g.row]
+		g.BroadcastNumber(p, pointVec)
+		g.BroadcastNumber(p*p, squareVec)
+	}
+	g.Move(target.ArgsPtr(productWindows), windowsReg)
+	g.channelLoop()
+	g.moveSums(func(sum target.VReg, addr target.Addr) { g.Store(sum, addr, false) })
+	for point := range target.GReg(ProductSums) {
+		g.Add(target.ArgsStep(productNextIn), inReg+point)
+	}
+}
+
+// isFinite reports whether the point of the row is neither 0 nor infinity.
+func (g *productGen) isFinite() bool { return g.row > 0 && g.row < len(finitePoints) }
+
+// moveSums loads or stores the sums of a row. It advances outReg to the next row.
+func (g *productGen) moveSums(move func(sum target.VReg, addr target.Addr)) {
+	for point := range ProductSums {
+		for tile := range g.tiles {
+			move(g.sum(point, tile), target.Addr{Base: outReg, Disp: tile * vectorBytes})
+		}
+		g.Add(target.ArgsStep(productOut), outReg)
+	}
+}
+
+// sum returns the register of the sum of a point of the row and a tile.
+func (g *productGen) sum(point, tile int) target.VReg { return target.VReg(point*g.tiles + tile) }
+
+// channelLoop emits the loops over channels: an unrolled one, and one for the remaining channels.
+func (g *productGen) channelLoop() {
+	unrolled, single, remainder, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
+	terms := func(count int) {
+		for channel := range count {
+			g.term(channel)
+		}
+		for point := range target.GReg(ProductSums) {
+			g.Add(target.Imm(4*count), inReg+point)
+		}
+		g.Add(target.Imm(windowBytes*count), windowsReg)
+	}
+	g.Move(target.ArgsWord(jit.OffsetInnerCount), countReg)
+	g.AddJump(-unrolledTerms, countReg, target.LT, remainder)
+	g.Align(32)
+	g.Bind(unrolled)
+	for line := range g.prefetchedLines {
+		g.Prefetch(2, target.Addr{Base: prefetchReg, Disp: line * machine.LineBytes})
+	}
+	g.Add(target.Imm(g.prefetchedLines*machine.LineBytes), prefetchReg)
+	terms(unrolledTerms)
+	g.AddJump(-unrolledTerms, countReg, target.GE, unrolled)
+	g.Bind(remainder)
+	g.AddJump(unrolledTerms, countReg, target.LE, end)
+	g.Bind(single)
+	terms(1)
+	g.CountDown(countReg, target.GT, single)
+	g.Bind(end)
+}
+
+// term transforms the window of a channel, counted from the current one, and adds the products with the points of the
+// tiles. The operations are those of [Form.weightTransform], first for the columns and then for the row.
+func (g *productGen) term(channel int) {
+	for col := range windowSize {
+		g.transformColumn(channel, col)
+	}
+	first, middle, last := columnVec, columnVec+1, columnVec+2
+	g.multiply(0, channel, first)
+	g.multiply(len(finitePoints), channel, last)
+	for point := 1; point < len(finitePoints); point += 2 { // the points p and -p
+		p := finitePoints[point]
+		g.Copy(first, positiveVec)
+		g.FMA(broadcast(p*p), last, positiveVec)
+		g.Copy(positiveVec, negativeVec)
+		g.FMA(broadcast(p), middle, positiveVec)
+		g.FMA(broadcast(-p), middle, negativeVec)
+		g.multiply(point, channel, positiveVec)
+		g.multiply(point+1, channel, negativeVec)
+	}
+}
+
+// transformColumn transforms a column of the window of a channel for the row of points.
+func (g *productGen) transformColumn(channel, col int) {
+	weight := func(row int) target.Addr {
+		return target.Addr{Base: windowsReg, Disp: channel*windowBytes + (row*windowSize+col)*vectorBytes}
+	}
+	column := columnVec + target.VReg(col)
+	switch {
+	case g.isFinite():
+		g.Load(weight(0), column, false)
+		g.FMA(weight(2), squareVec, column)
+		g.FMA(weight(1), pointVec, column)
+	case g.row == 0:
+		g.Load(weight(0), column, false)
+	default:
+		g.Load(weight(2), column, false)
+	}
+}
+
+// multiply adds the products of the weights of a point with the tiles to the sums.
+func (g *productGen) multiply(point, channel int, weights target.VReg) {
+	for tile := range g.tiles {
+		addr := target.Addr{Base: inReg + target.GReg(point), Index: inTileReg, Scale: uint8(tile), Disp: 4 * channel}
+		switch tile {
+		case 0:
+			addr.Index = 0
+		case 3:
+			addr.Index, addr.Scale = inTile3Reg, 1
+		}
+		g.FMABroadcast(addr, weights, g.sum(point, tile))
+	}
+}
+
+// broadcast returns a constant that is broadcast to all lanes.
+func broadcast(number float64) target.Constant {
+	return target.Constant(binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(number))))
+}
