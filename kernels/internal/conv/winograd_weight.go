@@ -56,9 +56,9 @@ func (w *winogradConv) panels() *multiply.Panels {
 // and one block of output channels stay in the L1 cache.
 const weightDepth = 32
 
-// packBlock transforms the weights of a block of output channels for packing. to has the transformed weights of all blocks. from is
-// the address of the weight, and strides are its strides in elements. Channels of the last block that do not exist are
-// 0.
+// packBlock transforms the weights of a block of output channels for packing. to has the transformed weights of all
+// blocks. from is the address of the weight, and strides are its strides in elements. Channels of the last block that
+// do not exist are 0.
 func (w *winogradConv) packBlock(transform *winograd.Transform, to []float32, from unsafe.Pointer, strides []int,
 	block int) error {
 	blockWeights := w.form.Points() * w.pointWeights()
