@@ -40,7 +40,7 @@ func checkDigests(t *testing.T, path string, sets ...machine.Features) {
 	}
 	for _, cpu := range sets {
 		for tiles := 1; tiles <= ProductTiles && SupportsProducts(cpu); tiles++ {
-			p, err := CompileProducts(cpu, tiles, tiles)
+			p, err := CompileProducts(cpu, tiles)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -80,8 +80,8 @@ func (f Form) weightTransform(b *block, weights []valueID) []valueID {
 }
 
 // outputTransform is the one-dimensional output transform, from N points to M results. Result i is the sum of
-// p^i * points[p] / d[p] over the finite points p, divided by scale(i). d[p] is the product of p-q over the other
-// finite points q. The value at infinity is added to the last result. The caller must multiply result i by scale(i).
+// p^i * points[p] / d[p] over the finite points p, plus the value at infinity for the last result, divided by scale(i).
+// d[p] is the product of p-q over the other finite points q. The caller must multiply result i by scale(i).
 func (f Form) outputTransform(b *block, points []valueID) []valueID {
 	sumA, diffA := b.add(points[1], points[2]), b.sub(points[1], points[2])
 	if f.M == 2 {

@@ -25,27 +25,25 @@ type Products struct{ fn *jit.Func }
 const (
 	// ProductTiles is the maximum number of tiles of [Products]. 24 of the 32 registers then have sums.
 	ProductTiles = 4
-	// ProductSums is the number of sums of a tile that are computed at the same time: a row of points.
-	ProductSums = 6
-	// TransformOps is the number of vector operations with which [Products] transforms a vector of windows to all points.
-	TransformOps = 60
+	// RowPoints is the number of points of a row.
+	RowPoints = 6
+	// TransformFMAs is the number of multiply-adds with which [Products] transforms a vector of windows to all points.
+	TransformFMAs = 60
 )
 
-// SupportsProducts reports whether [CompileProducts] supports a processor: only AVX-512 has 32 registers and broadcasts
-// operands of multiply-adds from memory.
+// SupportsProducts reports whether [CompileProducts] supports a processor. The code needs 32 registers, and
+// multiply-adds that broadcast an operand from memory.
 func SupportsProducts(cpu machine.Features) bool { return cpu.Has(machine.AVX512) }
 
-// CompileProducts compiles the products for a number of tiles. The code prefetches the share 1/calls of the number of
-// windows that it reads.
-func CompileProducts(cpu machine.Features, tiles, calls int) (*Products, error) {
+// CompileProducts compiles the products for a number of tiles. The code also prefetches the windows of as many channels
+// as it reads, the following ones, into L2.
+func CompileProducts(cpu machine.Features, tiles int) (*Products, error) {
 	if !SupportsProducts(cpu) || tiles < 1 || tiles > ProductTiles {
 		return nil, fmt.Errorf("winograd: there is no code for products of %d tiles on %v", tiles, cpu)
 	}
-	const iterationLines = unrolledTerms * windowBytes / machine.LineBytes
-	lines := (iterationLines + pointRows*calls - 1) / (pointRows * calls)
-	key := fmt.Sprintf("winograd %v products of %d tiles, prefetches %d", cpu, tiles, lines)
+	key := fmt.Sprintf("winograd %v products of %d tiles", cpu, tiles)
 	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
-		gen := &productGen{Writer: amd64.New(cpu, 4, withListing), tiles: tiles, prefetchedLines: lines}
+		gen := &productGen{Writer: amd64.New(cpu, 4, withListing), tiles: tiles}
 		gen.emit()
 		return gen.Finish()
 	})
@@ -67,7 +65,6 @@ type ProductArrays struct {
 	Windows           unsafe.Pointer // the weights, as [channel][row of the window][column][lane]
 	InPoint, OutPoint int            // bytes between points
 	InTile            int            // bytes between tiles in In; in Out, tiles are adjacent
-	Prefetched        int            // offset from Windows of the first prefetched byte, which need not be readable
 	Channels          int
 }
 
@@ -75,7 +72,7 @@ type ProductArrays struct {
 const (
 	productOut     = iota // Step: bytes between points
 	productIn             // Row: bytes between tiles; Step: bytes between points
-	productWindows        // Row: offset of the first prefetched byte
+	productWindows        // Row: bytes of the windows
 	productRowOut         // Step: bytes between rows of points in the output
 	productNextIn         // Step: bytes from the end of the channels of a row of points in the input to the next row
 )
@@ -83,10 +80,10 @@ const (
 // Run computes the products. No other goroutine may use args during the call. Addresses are not checked.
 func (p *Products) Run(args *jit.Args, arrays *ProductArrays) error {
 	args.Ptr[productOut], args.Ptr[productIn], args.Ptr[productWindows] = arrays.Out, arrays.In, arrays.Windows
-	args.Row[productIn], args.Row[productWindows] = arrays.InTile, arrays.Prefetched
+	args.Row[productIn], args.Row[productWindows] = arrays.InTile, arrays.Channels*windowBytes
 	args.Step[productOut], args.Step[productIn] = arrays.OutPoint, arrays.InPoint
-	args.Step[productRowOut] = ProductSums * arrays.OutPoint
-	args.Step[productNextIn] = ProductSums*arrays.InPoint - 4*arrays.Channels
+	args.Step[productRowOut] = RowPoints * arrays.OutPoint
+	args.Step[productNextIn] = RowPoints*arrays.InPoint - 4*arrays.Channels
 	args.InnerCount = arrays.Channels
 	return p.fn.Call(args)
 }
@@ -109,17 +106,19 @@ const (
 )
 
 const (
-	pointRows     = 6 // rows of points of a tile
 	vectorBytes   = 64
 	windowBytes   = windowSize * windowSize * vectorBytes
 	unrolledTerms = 4 // channels per iteration
+	// prefetchedLines is the number of cache lines that an iteration prefetches. The iterations of all rows prefetch each
+	// line of the following windows once.
+	prefetchedLines = unrolledTerms * windowBytes / machine.LineBytes / RowPoints
 )
 
 // productGen generates the code of [Products].
 type productGen struct {
 	*amd64.Writer
-	tiles, prefetchedLines int
-	row                    int // the current row of points
+	tiles int
+	row   int // the current row of points
 }
 
 // finitePoints has the finite points of F(4x4), in their order.
@@ -130,7 +129,7 @@ func (g *productGen) emit() {
 	pointBytes := inTileReg
 	g.Move(target.ArgsStep(productIn), pointBytes)
 	g.Move(target.ArgsPtr(productIn), inReg)
-	for point := target.GReg(1); point < ProductSums; point++ {
+	for point := target.GReg(1); point < RowPoints; point++ {
 		g.Lea(target.Addr{Base: inReg + point - 1, Index: pointBytes, Scale: 1}, inReg+point)
 	}
 	g.Move(target.ArgsRow(productIn), inTileReg)
@@ -138,7 +137,7 @@ func (g *productGen) emit() {
 	g.Move(target.ArgsPtr(productOut), outReg)
 	g.Move(target.ArgsPtr(productWindows), prefetchReg)
 	g.Add(target.ArgsRow(productWindows), prefetchReg)
-	for g.row = range pointRows {
+	for g.row = range RowPoints {
 		g.emitRow()
 	}
 	g.Return()
@@ -156,7 +155,7 @@ func (g *productGen) emitRow() {
 	g.Move(target.ArgsPtr(productWindows), windowsReg)
 	g.channelLoop()
 	g.moveSums(func(sum target.VReg, addr target.Addr) { g.Store(sum, addr, false) })
-	for point := range target.GReg(ProductSums) {
+	for point := range target.GReg(RowPoints) {
 		g.Add(target.ArgsStep(productNextIn), inReg+point)
 	}
 }
@@ -166,7 +165,7 @@ func (g *productGen) isFinite() bool { return g.row > 0 && g.row < len(finitePoi
 
 // moveSums loads or stores the sums of a row. It advances outReg to the next row.
 func (g *productGen) moveSums(move func(sum target.VReg, addr target.Addr)) {
-	for point := range ProductSums {
+	for point := range RowPoints {
 		for tile := range g.tiles {
 			move(g.sum(point, tile), target.Addr{Base: outReg, Disp: tile * vectorBytes})
 		}
@@ -184,7 +183,7 @@ func (g *productGen) channelLoop() {
 		for channel := range count {
 			g.term(channel)
 		}
-		for point := range target.GReg(ProductSums) {
+		for point := range target.GReg(RowPoints) {
 			g.Add(target.Imm(4*count), inReg+point)
 		}
 		g.Add(target.Imm(windowBytes*count), windowsReg)
@@ -193,10 +192,10 @@ func (g *productGen) channelLoop() {
 	g.AddJump(-unrolledTerms, countReg, target.LT, remainder)
 	g.Align(32)
 	g.Bind(unrolled)
-	for line := range g.prefetchedLines {
+	for line := range prefetchedLines {
 		g.Prefetch(2, target.Addr{Base: prefetchReg, Disp: line * machine.LineBytes})
 	}
-	g.Add(target.Imm(g.prefetchedLines*machine.LineBytes), prefetchReg)
+	g.Add(target.Imm(prefetchedLines*machine.LineBytes), prefetchReg)
 	terms(unrolledTerms)
 	g.AddJump(-unrolledTerms, countReg, target.GE, unrolled)
 	g.Bind(remainder)

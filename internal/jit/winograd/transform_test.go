@@ -114,7 +114,7 @@ func TestProducts(t *testing.T) {
 		}
 		for trial := range 8 * ProductTiles {
 			tiles, channels, lanes := 1+trial%ProductTiles, 1+r.IntN(20), Lanes(cpu)
-			code, err := CompileProducts(cpu, tiles, 1+r.IntN(7))
+			code, err := CompileProducts(cpu, tiles)
 			if err != nil {
 				t.Fatal(err)
 			}

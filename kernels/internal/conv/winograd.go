@@ -23,9 +23,9 @@ import (
 // as [block of output channels][point][channel][lane]. For example, F(4x4, 3x3) divides 56x56 results into 14x14 tiles
 // of 36 points. With 64 channels and 128 output channels, a point is the product of a 196x64 and a 64x128 matrix.
 //
-// The weight is usually transformed when it is packed. With few tiles, loading the transformed weights of F(4x4, 3x3),
-// four times the bytes of the weight, takes longer than transforming them. With AVX-512, the weight is then packed in
-// panels, and each run transforms it (transformsInRun). The results have the same bits.
+// The weight is usually transformed when it is packed. With up to four tiles, loading the transformed weights of F(4x4,
+// 3x3), four times the bytes of the weight, takes longer than transforming them. With AVX-512, the weight is then
+// packed in panels, and each run transforms it (transformsInRun). The bits of the results do not depend on this choice.
 //
 // The tiles of the batch are divided into sections, which are computed one after another, or in parallel by one worker
 // each. A section is divided into parts, which workers multiply independently by a block of weights. A part is divided
@@ -41,7 +41,7 @@ type winogradConv struct {
 	tileStride             int // elements between two tiles of a point: the channels, rounded up to whole vectors
 	stripTiles             int // maximum number of tiles of a strip
 
-	// transformsInRun is true if runs transform the weight, which is packed in panels.
+	// transformsInRun is true if runs transform the weight, which is packed in panels. All tiles are then one strip.
 	transformsInRun bool
 }
 
@@ -102,12 +102,10 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	// sequentially.
 	if oneStrip := maxRows(1, registers); w.tileCount() <= oneStrip {
 		w.blockChannels, w.stripTiles = lanes, oneStrip
-		weightBytes := floatBytes * w.form.Points() * conv.inChannels * conv.outChannels
-		if m == 4 && weightBytes > cachedWeightBytes && winograd.SupportsProducts(cpu) {
-			w.transformsInRun, w.stripTiles = true, winograd.ProductTiles
-		}
 	}
 	w.blockCount = kit.DivUp(conv.outChannels, w.blockChannels)
+	w.transformsInRun = m == 4 && w.tileCount() <= winograd.ProductTiles &&
+		floatBytes*w.transformedWeights() > cachedWeightBytes && winograd.SupportsProducts(cpu)
 	const setPeriod = 4096 // addresses at this distance are in the same set of the L1 cache
 	if w.tileStride*floatBytes%setPeriod == 0 {
 		w.tileStride += lanes
@@ -138,7 +136,7 @@ const (
 func (w *winogradConv) chooseSchedule() winogradSchedule {
 	weightBytes := floatBytes * w.transformedWeights()
 	switch hasSeveralSections := w.cachedSections() > 1; {
-	case w.transformsInRun:
+	case w.transformsInRun: // the weights stream from memory, and the points stay in cache
 		return blockSchedule
 	case hasSeveralSections && weightBytes <= streamedWeightBytes:
 		return chunkSchedule

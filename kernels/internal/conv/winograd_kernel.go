@@ -41,7 +41,8 @@ type winogradRun struct {
 	inputTransforms   map[winograd.Part]*winograd.Transform // by the part of the tile inside the image
 	inverseTransforms map[inverseKey]*winograd.Transform    // from the products of a tile to results
 	productCodes      map[int]*jit.Func                     // code that multiplies a strip, by its number of tiles
-	windowProducts    map[int]*winograd.Products            // the same if transformsInRun; it transforms the weight
+	windowProducts    *winograd.Products                    // replaces productCodes if transformsInRun
+	weightTransform   *winograd.Transform                   // for packPhase; nil if there is none
 
 	pointStride     int // bytes between two points of a section's tiles
 	productStride   int // bytes between two points of the products
@@ -88,7 +89,7 @@ const (
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.chooseSchedule(),
 		inputTransforms: map[winograd.Part]*winograd.Transform{}, inverseTransforms: map[inverseKey]*winograd.Transform{},
-		productCodes: map[int]*jit.Func{}, windowProducts: map[int]*winograd.Products{}}
+		productCodes: map[int]*jit.Func{}}
 	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.outChannels, winograd.FirstEpilogueOperand)
 	if err := r.findWeight(); err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (r *winogradRun) layOutMemory() (scratch, workerScratch int) {
 	return r.weightBytes + points*(r.pointStride+r.productStride), 0
 }
 
-// phases lists the phases of the kernel. The first phase transforms the weight if it is not packed. The following
+// phases lists the phases of the kernel. The first phase packs the weight if it is not packed. The following
 // phases compute section by section.
 func (r *winogradRun) phases() (list []graph.Phase) {
 	switch {
@@ -176,8 +177,8 @@ func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
 	return r.sections.maxTiles(), partTiles
 }
 
-// compile generates the transforms of all distinct tiles, and the product code of all strip sizes.
-func (r *winogradRun) compile() error {
+// compile generates the transforms of all distinct tiles and of the weight, and the product code of all strip sizes.
+func (r *winogradRun) compile() (err error) {
 	conv := r.conv
 	for _, tileRow := range r.distinctTiles(r.tilesDown, conv.h.PadBefore, conv.h.Size, conv.h.Results) {
 		for _, tileCol := range r.distinctTiles(r.tilesAcross, conv.w.PadBefore, conv.w.Size, conv.w.Results) {
@@ -186,10 +187,19 @@ func (r *winogradRun) compile() error {
 			}
 		}
 	}
+	if r.transformsInRun {
+		r.windowProducts, err = winograd.CompileProducts(r.cpu, r.tileCount())
+		return err
+	}
+	if !r.isPacked {
+		if r.weightTransform, err = r.form.CompileWeights(r.cpu); err != nil {
+			return err
+		}
+	}
 	for i := range r.sections.count {
 		parts := r.parts(r.sections.span(i))
 		for k := range parts.count {
-			if err := r.compileProducts(r.strips(parts.span(k)), parts.count); err != nil {
+			if err := r.compileProducts(r.strips(parts.span(k))); err != nil {
 				return err
 			}
 		}
@@ -197,19 +207,12 @@ func (r *winogradRun) compile() error {
 	return nil
 }
 
-// compileProducts generates the product code of the strips of a part, one of `parts` that read the same weights.
-func (r *winogradRun) compileProducts(strips spans, parts int) error {
+// compileProducts generates the product code of the strips of a part.
+func (r *winogradRun) compileProducts(strips spans) error {
 	for i := range strips.count {
 		tiles := strips.span(i).count
-		var err error
-		if r.transformsInRun {
-			err = generateOnce(r.windowProducts, tiles, func() (*winograd.Products, error) {
-				return winograd.CompileProducts(r.cpu, tiles, strips.count*parts)
-			})
-		} else {
-			err = generateOnce(r.productCodes, tiles, func() (*jit.Func, error) { return r.compileProduct(tiles) })
-		}
-		if err != nil {
+		compile := func() (*jit.Func, error) { return r.compileProduct(tiles) }
+		if err := generateOnce(r.productCodes, tiles, compile); err != nil {
 			return err
 		}
 	}
@@ -328,10 +331,11 @@ func (r *winogradRun) listings() (list []expr.Listing) {
 		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", tiles),
 			Assembly: r.productCodes[tiles].Listing})
 	}
-	products := slices.Collect(maps.Values(r.windowProducts))
-	sorted.Func(products, func(a, b *winograd.Products) int { return cmp.Compare(a.Name(), b.Name()) })
-	for _, code := range products {
-		list = append(list, expr.Listing{Name: code.Name(), Assembly: code.Listing})
+	if r.windowProducts != nil {
+		list = append(list, expr.Listing{Name: r.windowProducts.Name(), Assembly: r.windowProducts.Listing})
+	}
+	if r.weightTransform != nil {
+		list = append(list, expr.Listing{Name: r.weightTransform.Name(), Assembly: r.weightTransform.Listing})
 	}
 	for _, transforms := range [][]*winograd.Transform{slices.Collect(maps.Values(r.inputTransforms)),
 		slices.Collect(maps.Values(r.inverseTransforms))} {

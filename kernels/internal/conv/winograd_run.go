@@ -19,12 +19,8 @@ import (
 // packPhase returns the phase that transforms the weight.
 func (r *winogradRun) packPhase() graph.Phase {
 	return graph.Phase{Chunks: r.blockCount, Run: func(m *graph.Mem, block int) error {
-		transform, err := r.form.CompileWeights(r.cpu)
-		if err != nil {
-			return err
-		}
 		to := kit.SliceOf[float32](m.Scratch, 0, r.transformedWeights())
-		return r.packBlock(transform, to, m.Ptrs[2], r.conv.call.Meta(1).Strides, block)
+		return r.packBlock(r.weightTransform, to, m.Ptrs[2], r.conv.call.Meta(1).Strides, block)
 	}}
 }
 
@@ -132,11 +128,13 @@ type prefetchShare struct{ index, count int }
 // computePart computes the results of one part of a section for one block of output channels.
 func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, part tileSpan, block int,
 	share prefetchShare) error {
-	multiply := r.multiply
+	var err error
 	if r.transformsInRun {
-		multiply = r.multiplyByWindows
+		err = r.multiplyByWindows(m, &args.product, block)
+	} else {
+		err = r.multiply(m, &args.product, part, part.first-section.first, block, share)
 	}
-	if err := multiply(m, &args.product, part, part.first-section.first, block, share); err != nil {
+	if err != nil {
 		return err
 	}
 	return r.eachRun(part, func(t tileRun) error { return r.transformBack(m, args, t, t.first-part.first, block) })
@@ -188,36 +186,23 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 }
 
 // windowDepth is the number of input channels of a call in multiplyByWindows. The windows of these channels and a block
-// of output channels stay in the L1 cache for all rows of points.
+// of output channels stay in the L1 cache for all rows of points, while those of the next channels are prefetched.
 const windowDepth = 32
 
-// prefetchedWindows is the distance, in windows, at which multiplyByWindows prefetches.
-const prefetchedWindows = 32
-
-// multiplyByWindows is multiply with code that transforms the weights.
-func (r *winogradRun) multiplyByWindows(m *graph.Mem, args *jit.Args, part tileSpan, index, block int,
-	share prefetchShare) error {
+// multiplyByWindows multiplies all tiles by the weights of a block. The code transforms the weights.
+func (r *winogradRun) multiplyByWindows(m *graph.Mem, args *jit.Args, block int) error {
 	channels := r.conv.inChannels
 	windowBytes := floatBytes * windowElements * r.blockChannels // the windows of an input channel
 	weights := unsafe.Add(r.weight.address(m), block*channels*windowBytes)
 	clear(m.WorkerScratch[:r.form.Points()*r.productStride]) // the products
-	arrays := winograd.ProductArrays{InPoint: r.pointStride, OutPoint: r.productStride, InTile: floatBytes * r.tileStride}
-	strips := r.strips(part)
+	arrays := winograd.ProductArrays{Out: r.productsAt(m), InPoint: r.pointStride, OutPoint: r.productStride,
+		InTile: floatBytes * r.tileStride}
 	for channel := 0; channel < channels; channel += windowDepth {
 		arrays.Channels = min(windowDepth, channels-channel)
+		arrays.In = unsafe.Add(r.pointsAt(m), floatBytes*channel)
 		arrays.Windows = unsafe.Add(weights, channel*windowBytes)
-		for i := range strips.count {
-			strip := strips.span(i)
-			tilesBefore := strip.first - part.first
-			arrays.In = unsafe.Add(r.pointsAt(m), (index+tilesBefore)*arrays.InTile+floatBytes*channel)
-			arrays.Out = unsafe.Add(r.productsAt(m), floatBytes*tilesBefore*r.blockChannels)
-			// Each strip prefetches an equal share of later windows, which may be those of the next block.
-			shareIndex := share.index*strips.count + i
-			arrays.Prefetched = prefetchedWindows*windowBytes +
-				arrays.Channels*windowBytes*shareIndex/(share.count*strips.count)
-			if err := r.windowProducts[strip.count].Run(args, &arrays); err != nil {
-				return err
-			}
+		if err := r.windowProducts.Run(args, &arrays); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func (w *winogradConv) packing() graph.Packing {
 
 // pointsFormat names the packed form of transformed weights.
 func (w *winogradConv) pointsFormat() string {
-	return fmt.Sprintf("float32 at the unscaled points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.blockChannels)
+	return fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.blockChannels)
 }
 
 // panels returns the panels of the weight if runs transform it.
@@ -65,10 +65,10 @@ func (w *winogradConv) packBlock(transform *winograd.Transform, to []float32, fr
 	to = to[block*blockWeights:][:blockWeights]
 	first := block * w.blockChannels
 	lanes := min(w.blockChannels, w.conv.outChannels-first)
-	transposed := make([]float32, windowElements*weightDepth*w.blockChannels)
+	transposed, args := make([]float32, windowElements*weightDepth*w.blockChannels), new(jit.Args)
 	for channel := 0; channel < w.conv.inChannels; channel += weightDepth {
 		source := kit.AddressOf[float32](from, first*strides[0]+channel*strides[1])
-		if err := w.packChannels(transform, to, source, strides, channel, lanes, transposed); err != nil {
+		if err := w.packChannels(transform, args, to, source, strides, channel, lanes, transposed); err != nil {
 			return err
 		}
 	}
@@ -78,8 +78,8 @@ func (w *winogradConv) packBlock(transform *winograd.Transform, to []float32, fr
 // packChannels transforms the weights of a block, to, for up to weightDepth input channels, from the given input
 // channel on. from is the address of the weights of the block's first output channel and of this input channel. lanes
 // is the number of output channels. transposed is temporary memory, whose missing output channels are 0.
-func (w *winogradConv) packChannels(transform *winograd.Transform, to []float32, from unsafe.Pointer, strides []int,
-	channel, lanes int, transposed []float32) error {
+func (w *winogradConv) packChannels(transform *winograd.Transform, args *jit.Args, to []float32, from unsafe.Pointer,
+	strides []int, channel, lanes int, transposed []float32) error {
 	const size = floatBytes
 	row := w.blockChannels * size // the output channels of a block
 	// Transpose the weights to [input channel][row of the window][column][output channel].
@@ -93,7 +93,7 @@ func (w *winogradConv) packChannels(transform *winograd.Transform, to []float32,
 		{N: 3, Dst: windows.Col, Src: strides[3] * size}})
 	points := winograd.TileArray{Ptr: unsafe.Pointer(&to[channel*w.blockChannels]),
 		Row: w.form.N() * w.pointWeights() * size, Col: w.pointWeights() * size, Tile: row}
-	return transform.Run(new(jit.Args), points, windows, nil, w.blockChannels, depth)
+	return transform.Run(args, points, windows, nil, w.blockChannels, depth)
 }
 
 // windowElements is the number of elements of the 3x3 window.

@@ -39,7 +39,7 @@ func winogradRates() []graph.Rate {
 				rateCall("winograd2", 96, 28, 96)}},
 		{Name: rateWinogradUncached, Unit: "a byte of weights or points that does not stay in cache",
 			Calls: []graph.RateCall{rateCall("winograd2", 512, 7, 512),
-				rateCall("winograd4", 256, 28, 256)}},
+				rateCall("winograd4", 256, 14, 256)}},
 	}
 }
 
@@ -72,9 +72,8 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	multiply.ReclassifyStores(&work, call)
 	weights, weightBytes := floatBytes*float64(w.transformedWeights()), float64(call.Meta(1).Bytes())
 	switch {
-	case w.transformsInRun: // for every strip
-		strips := kit.DivUp(w.tileCount(), w.stripTiles)
-		work.AddUnits(rateWinogradProduct, float64(winograd.TransformOps*strips*w.blockCount*w.pointWeights()))
+	case w.transformsInRun:
+		work.AddUnits(rateWinogradProduct, float64(winograd.TransformFMAs*w.blockCount*w.pointWeights()))
 	case weightBytes <= work.Bytes[graph.DenseConstants]:
 		work.Bytes[graph.DenseConstants] += w.weightTraffic() - weightBytes
 	}
@@ -84,7 +83,7 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	work.AddUnits(rateWinogradResult, pointCount*float64(w.blockCount*w.blockChannels))
 	tileSums := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
 	if w.transformsInRun {
-		tileSums *= winograd.ProductSums
+		tileSums *= winograd.RowPoints
 	}
 	work.AddUnits(rateWinogradProduct,
 		pointCount*float64((w.conv.inChannels+winogradSumCost)*w.blockCount*w.blockChannels)*max(1, minBusySums/tileSums))
