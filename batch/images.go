@@ -76,10 +76,10 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	height, width := m.scaledSize(source.Bounds().Dy(), source.Bounds().Dx())
-	// Rows are scaled before columns.
-	if h := max(height, source.Bounds().Dy()); width > maxImagePixels/h {
+	// scale changes the width before the height.
+	if maxHeight := max(height, source.Bounds().Dy()); width > maxImagePixels/maxHeight {
 		return nil, fmt.Errorf("the image would be resized to %d x %d pixels, by way of %d x %d; the limit is %d pixels",
-			height, width, h, width, maxImagePixels)
+			height, width, maxHeight, width, maxImagePixels)
 	}
 	scaled := scale(source, height, width)
 	if len(m.Crop) > 0 {
@@ -89,7 +89,7 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("the image has %d x %d pixels (height x width) after resizing and cropping, but the model "+
 			"needs %s x %s", height, width, sizeText(in.height), sizeText(in.width))
 	}
-	return m.normalize(scaled, height, width, in)
+	return m.cropToTensor(scaled, height, width, in)
 }
 
 // sizeText formats a height or a width of a model's input.
@@ -126,9 +126,26 @@ func DecodeImage(data []byte) (image.Image, error) {
 		return nil, err
 	}
 	if photo, ok := source.(*image.YCbCr); ok {
-		return smoothChroma(photo), nil
+		return toRGBLikeLibjpeg(photo), nil
 	}
 	return opaque(source), nil
+}
+
+// opaque returns an image without transparency. Pixels keep the colors that they have in the file; image.Image would
+// return them multiplied by alpha.
+func opaque(source image.Image) image.Image {
+	if known, ok := source.(interface{ Opaque() bool }); ok && known.Opaque() {
+		return source
+	}
+	bounds := source.Bounds()
+	out := image.NewRGBA(bounds)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			pixel := color.NRGBAModel.Convert(source.At(x, y)).(color.NRGBA)
+			out.SetRGBA(x, y, color.RGBA{pixel.R, pixel.G, pixel.B, 255})
+		}
+	}
+	return out
 }
 
 // scaledSize returns the size of an image after Resize.
@@ -154,8 +171,8 @@ func scale(source image.Image, height, width int) *image.RGBA {
 	return resample(pixels, height, width)
 }
 
-// normalize crops an image to the given size, and converts it to a tensor for the input in.
-func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput) (t *tensor.Tensor, err error) {
+// cropToTensor crops an image to the given size, and converts it to a normalized tensor for the input in.
+func (m *Images) cropToTensor(source *image.RGBA, height, width int, in imageInput) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if !in.isFloat && len(m.Mean)+len(m.Deviation) > 0 {
 		return nil, fmt.Errorf("input %q has dtype uint8, so Mean and Deviation cannot be applied", in.value.Name)
@@ -280,21 +297,4 @@ func declaredShape(v *graph.Value) []int {
 		}
 	}
 	return shape
-}
-
-// opaque returns an image without transparency. Pixels keep the colors that they have in the file; image.Image would
-// return them multiplied by alpha.
-func opaque(source image.Image) image.Image {
-	if known, ok := source.(interface{ Opaque() bool }); ok && known.Opaque() {
-		return source
-	}
-	bounds := source.Bounds()
-	out := image.NewRGBA(bounds)
-	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
-		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			pixel := color.NRGBAModel.Convert(source.At(x, y)).(color.NRGBA)
-			out.SetRGBA(x, y, color.RGBA{pixel.R, pixel.G, pixel.B, 255})
-		}
-	}
-	return out
 }

@@ -2,21 +2,21 @@ package batch
 
 import "image"
 
-// smoothChroma returns an image as RGB, with the values of libjpeg-turbo's default decoder, and so of Pillow and
+// toRGBLikeLibjpeg returns an image as RGB, with the values of libjpeg-turbo's default decoder, and so of Pillow and
 // torchvision. Subsampled chroma is interpolated with the weights 3/4 and 1/4 (jdsample.c: fancy upsampling). The
 // conversion to RGB rounds to nearest (jdcolor.c). image.YCbCr would repeat chroma, and round differently.
-func smoothChroma(source *image.YCbCr) *image.RGBA {
+func toRGBLikeLibjpeg(source *image.YCbCr) *image.RGBA {
 	width, height := source.Rect.Dx(), source.Rect.Dy()
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
 	upsampler := newUpsampler(source)
-	cb, cr := make([]uint8, width+1), make([]uint8, width+1)
+	cbRow, crRow := make([]uint8, width+1), make([]uint8, width+1)
 	for y := range height {
-		upsampler.setRow(cb, source.Cb, y)
-		upsampler.setRow(cr, source.Cr, y)
-		luma := source.Y[y*source.YStride:]
+		upsampler.setRow(cbRow, source.Cb, y)
+		upsampler.setRow(crRow, source.Cr, y)
+		lumaRow := source.Y[y*source.YStride:]
 		pixels := out.Pix[y*out.Stride:]
 		for x := range width {
-			luma, cb, cr := int32(luma[x]), int32(cb[x])-128, int32(cr[x])-128
+			luma, cb, cr := int32(lumaRow[x]), int32(cbRow[x])-128, int32(crRow[x])-128
 			// The weights 1.402, -0.344136, -0.714136 and 1.772 of JFIF, in units of 2^-16.
 			const half = 1 << 15
 			pixel := pixels[4*x : 4*x+4]
@@ -37,13 +37,14 @@ func clampToByte(x int32) uint8 { return uint8(min(max(x, 0), 255)) }
 //	2i:   3/4 c[i] + 1/4 c[i-1]
 //	2i+1: 3/4 c[i] + 1/4 c[i+1]
 //
-// The same holds for rows with a factor of 2 in y.
+// The same holds for rows with a factor of 2 in y: 3/4 of the near row, whose samples cover the pixels, and 1/4 of the
+// far row, the adjacent row on the other side.
 type upsampler struct {
 	width, height    int // of the chroma planes
 	stride           int
 	xFactor, yFactor int     // pixels for each chroma sample
 	smoothX, smoothY bool    // whether samples are interpolated in x and in y; otherwise they are repeated
-	sums             []int32 // the row that setRow computes, before the interpolation in x
+	sums             []int32 // near row or, with smoothY, 3 near + far: set by setRow, read by storeSums
 }
 
 // newUpsampler returns the upsampler of an image. As in libjpeg-turbo, a dimension is interpolated only if it is
@@ -71,7 +72,7 @@ func newUpsampler(source *image.YCbCr) *upsampler {
 }
 
 // setRow stores the chroma of row y of the image, read from the given plane, in out. out has one element more than the
-// image is wide.
+// image is wide, because interpolation stores pairs of pixels.
 func (u *upsampler) setRow(out, plane []uint8, y int) {
 	nearIndex := y / u.yFactor
 	nearRow := plane[nearIndex*u.stride:][:u.width]
@@ -93,13 +94,13 @@ func (u *upsampler) setRow(out, plane []uint8, y int) {
 			u.sums[i] = int32(nearRow[i])
 		}
 	}
-	u.interpolateX(out, int32(odd))
+	u.storeSums(out, int32(odd))
 }
 
-// interpolateX stores u.sums in out, interpolated in x if u.smoothX is set. If u.smoothY is set, u.sums has 4 times the
-// values of the row, so that the divisor is 4 or 16. As in libjpeg-turbo, two rounding terms alternate between pixels,
-// or without smoothX between rows, so that the mean does not change.
-func (u *upsampler) interpolateX(out []uint8, odd int32) {
+// storeSums divides u.sums and stores them in out, interpolated in x if u.smoothX is set. Each interpolation, in x and
+// in y, multiplies the values by 4, so the divisor is 4 or 16. As in libjpeg-turbo, two rounding terms alternate
+// between pixels, or without smoothX between rows, so that the mean does not change.
+func (u *upsampler) storeSums(out []uint8, odd int32) {
 	last := u.width - 1
 	for i, sum := range u.sums {
 		switch {

@@ -129,15 +129,9 @@ func (d *decoder) decodeCSV(data []byte) (map[string]*tensor.Tensor, error) {
 			return nil, err
 		}
 		if first {
-			named, err := nameFields(columns, record)
-			switch {
-			case err != nil:
+			if isHeading, err := readHeading(columns, record, recordSize); err != nil {
 				return nil, err
-			case named:
-				continue
-			case len(record) != recordSize:
-				return nil, fmt.Errorf("line 1 has %d fields, but a row of the model has %d elements", len(record), recordSize)
-			case !mayBeData(columns, record):
+			} else if isHeading {
 				continue
 			}
 		}
@@ -146,6 +140,18 @@ func (d *decoder) decodeCSV(data []byte) (map[string]*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
+}
+
+// readHeading reports whether the first record is a heading. If it names the inputs, it sets the fields of columns.
+func readHeading(columns []*column, record []string, recordSize int) (isHeading bool, err error) {
+	named, err := nameFields(columns, record)
+	switch {
+	case err != nil || named:
+		return named, err
+	case len(record) != recordSize:
+		return false, fmt.Errorf("line 1 has %d fields, but a row of the model has %d elements", len(record), recordSize)
+	}
+	return !mayBeData(columns, record), nil
 }
 
 // numberFields sets the fields of columns for records without names, which have the elements of all inputs in order. It
@@ -173,7 +179,7 @@ func numberFields(columns []*column, maxFields int) (recordSize int, err error) 
 // nameFields sets the fields of columns from a record of names. It returns false if the record names no input, and an
 // error if it names some elements of inputs but not all.
 func nameFields(columns []*column, record []string) (named bool, err error) {
-	fields := make([][]int, len(columns))
+	fields := make([][]int, len(columns)) // by column; used only if no name is missing
 	missing := ""
 	indices := make(map[string]int, len(record)) // of the first field with each name
 	for field, name := range slices.Backward(record) {
@@ -185,13 +191,10 @@ func nameFields(columns []*column, record []string) (named bool, err error) {
 			if !ok && c.rowSize == 1 {
 				field, ok = indices[c.value.Name]
 			}
-			if !ok {
-				field = -1
-			}
-			if field < 0 && missing == "" {
+			if !ok && missing == "" {
 				missing = fmt.Sprintf("element %d of input %q", k, c.value.Name)
 			}
-			named = named || field >= 0
+			named = named || ok
 			fields[i] = append(fields[i], field)
 		}
 	}

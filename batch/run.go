@@ -73,7 +73,7 @@ type job struct {
 	decodedBytes, computedBytes *semaphore.Weighted // limit the bytes of decoded inputs, and the bytes of computed results
 	results                     chan *result        // results to commit
 
-	mu      sync.Mutex // protects summary
+	mu      sync.Mutex // protects summary and the calls of Options.Progress
 	summary Summary
 }
 
@@ -170,7 +170,7 @@ func lock(path string) (unlock func(), err error) {
 }
 
 // process reads, runs and commits the inputs. It starts the goroutines of the pipeline. Their channels are next (from
-// inputs to readers), waiting (from readers to runAll) and j.results (to commitAll).
+// sendInputs to readers), waiting (from readers to runAll) and j.results (from readers and runAll to commitAll).
 func (j *job) process(ctx context.Context, c *committer) error {
 	callerContext := ctx
 	ctx, j.cancel = context.WithCancelCause(ctx)
@@ -192,16 +192,7 @@ func (j *job) process(ctx context.Context, c *committer) error {
 			}
 		})
 	}
-	go func() {
-		defer close(next)
-		for _, in := range j.inputs {
-			select {
-			case next <- in:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	go j.sendInputs(ctx, next)
 	go func() {
 		readers.Wait()
 		close(waiting)
@@ -216,6 +207,18 @@ func (j *job) process(ctx context.Context, c *committer) error {
 		err = context.Cause(callerContext)
 	}
 	return err
+}
+
+// sendInputs sends the inputs to a channel until the context ends, and closes the channel.
+func (j *job) sendInputs(ctx context.Context, next chan<- Input) {
+	defer close(next)
+	for _, in := range j.inputs {
+		select {
+		case next <- in:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // item is a decoded input.
@@ -373,12 +376,12 @@ func (j *job) runTogether(ctx context.Context, items []*item) {
 		return
 	}
 	// The outputs of the items share the memory of the batch's results, which is released after all of them are written.
-	var unreleased sync.WaitGroup
-	unreleased.Add(len(items))
+	var unwritten sync.WaitGroup
+	unwritten.Add(len(items))
 	for i, it := range items {
 		r := &result{input: it.input, digest: it.digest, err: err, inWindow: true}
 		if err == nil {
-			r.entries, r.release = outputs[i], unreleased.Done
+			r.entries, r.release = outputs[i], unwritten.Done
 			r.bytes = min(bytesOf(outputs[i]), int64(j.options.Memory))
 		}
 		// A computed result is committed even if the context ends.
@@ -387,7 +390,7 @@ func (j *job) runTogether(ctx context.Context, items []*item) {
 	}
 	if err == nil {
 		go func() {
-			unreleased.Wait()
+			unwritten.Wait()
 			release()
 		}()
 	}
@@ -404,22 +407,22 @@ func bytesOf(entries []npz.Entry) (n int64) {
 // commitAll commits results until their channel is closed. All results that wait at the same time are committed
 // together, at most PartSize. After an error, commitAll cancels the run and discards further results.
 func (j *job) commitAll(c *committer) (err error) {
-	const skipped = false
 	for first := range j.results {
-		part := appendWaiting([]*result{first}, j.results, j.options.PartSize)
+		results := appendWaiting([]*result{first}, j.results, j.options.PartSize)
 		if err == nil {
-			if err = c.commit(part); err != nil {
+			if err = c.commit(results); err != nil {
 				j.cancel(err)
 			}
 		}
-		for _, r := range part {
+		for _, r := range results {
 			j.releaseResult(r)
-			switch {
-			case err != nil:
-			case r.err != nil:
-				j.finish(r.input, r.err.Error(), skipped)
-			default:
-				j.finish(r.input, "", skipped)
+			if err == nil {
+				message := ""
+				if r.err != nil {
+					message = r.err.Error()
+				}
+				const skipped = false
+				j.finish(r.input, message, skipped)
 			}
 		}
 	}

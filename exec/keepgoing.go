@@ -136,8 +136,8 @@ func compileWithOmissions(g *graph.Graph, options Options) (*Program, error) {
 		}
 		// omissionCount is the smallest number of omissions with which the graph compiles, from minOmissions to
 		// maxOmissions. If none suffices, it is maxOmissions, and the next iteration omits more.
-		searched := max(min(maxOmissions, len(shortage.order))-shortage.minOmissions, 0)
-		omissionCount := shortage.minOmissions + sort.Search(searched, func(additional int) bool {
+		maxAdditional := max(min(maxOmissions, len(shortage.order))-shortage.minOmissions, 0)
+		omissionCount := shortage.minOmissions + sort.Search(maxAdditional, func(additional int) bool {
 			smaller, _ := shortage.dropLargest(shortage.minOmissions + additional)
 			_, err := compile(smaller, options)
 			return err == nil
@@ -161,27 +161,27 @@ type shortage struct {
 
 // describeShortage describes why a graph does not fit into memory.
 func describeShortage(g *graph.Graph, memoryErr *MemoryError) *shortage {
-	described := &shortage{graph: g, err: memoryErr, bytes: map[*graph.Node]int{}}
+	s := &shortage{graph: g, err: memoryErr, bytes: map[*graph.Node]int{}}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
 			if resultBytes := storageBytes(v); v.Alias == nil && resultBytes > 0 {
-				described.bytes[n] = sum(described.bytes[n], resultBytes)
+				s.bytes[n] = sum(s.bytes[n], resultBytes)
 			}
 		}
 	}
-	described.order = slices.Collect(maps.Keys(described.bytes))
-	sorted.Func(described.order, func(first, second *graph.Node) int {
-		return cmp.Or(cmp.Compare(described.bytes[second], described.bytes[first]), strings.Compare(first.Name, second.Name))
+	s.order = slices.Collect(maps.Keys(s.bytes))
+	sorted.Func(s.order, func(first, second *graph.Node) int {
+		return cmp.Or(cmp.Compare(s.bytes[second], s.bytes[first]), strings.Compare(first.Name, second.Name))
 	})
 	excess := memoryErr.Need.Total() - memoryErr.Held - memoryErr.Left // bytes by which the need exceeds the limit
-	for _, n := range described.order {
-		if excess <= 0 && described.bytes[n] <= memoryErr.Left {
+	for _, n := range s.order {
+		if excess <= 0 && s.bytes[n] <= memoryErr.Left {
 			break
 		}
-		excess -= described.bytes[n]
-		described.minOmissions++
+		excess -= s.bytes[n]
+		s.minOmissions++
 	}
-	return described
+	return s
 }
 
 // dropLargest returns the graph without the count nodes that have the largest results, and the reason for each omitted
@@ -244,7 +244,7 @@ func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
 
 // addMissingOutputs adds missing outputs to the program: the outputs of the complete graph that the program does not
 // compute. omissions has the errors of the nodes that were omitted before the program was compiled.
-func (p *Program) addMissingOutputs(whole *graph.Graph, omissions graph.Errors) {
+func (p *Program) addMissingOutputs(completeGraph *graph.Graph, omissions graph.Errors) {
 	p.failed = append(omissions, p.failed...)
 	if len(omissions) == 0 {
 		return
@@ -253,7 +253,7 @@ func (p *Program) addMissingOutputs(whole *graph.Graph, omissions graph.Errors) 
 	for _, output := range p.outputs {
 		outputByName[output.Name] = output
 	}
-	p.outputs = slices.Clone(whole.Outputs)
+	p.outputs = slices.Clone(completeGraph.Outputs)
 	for i, output := range p.outputs {
 		if computed, ok := outputByName[output.Name]; ok {
 			p.outputs[i] = computed
@@ -261,12 +261,12 @@ func (p *Program) addMissingOutputs(whole *graph.Graph, omissions graph.Errors) 
 			p.omittedValues[output.Value] = true
 		}
 	}
-	p.completeGraph = whole
+	p.completeGraph = completeGraph
 	p.findDirectOutputs()
 }
 
-// propagateMissing reports whether a node reads a missing value. If so, it marks the node's results as missing.
-func (p *Program) propagateMissing(n *graph.Node) bool {
+// markIfOperandMissing reports whether a node reads a missing value. If so, it marks the node's results as missing.
+func (p *Program) markIfOperandMissing(n *graph.Node) bool {
 	for _, arg := range n.In {
 		if arg.Kind == graph.TensorArg && p.omittedValues[arg.Value] {
 			p.markMissing(n)
@@ -312,7 +312,7 @@ type stepFailures struct {
 	anyFailed atomic.Bool
 	lostSteps []atomic.Bool // indexed by step
 
-	mu     sync.Mutex
+	mu     sync.Mutex // protects failed
 	failed graph.Errors
 }
 

@@ -94,6 +94,43 @@ func (a *memoryAttempts) planWithAffinity(without *memoryPlanner) *memoryPlanner
 	return a.plan(nil, 0, without.extendsLast)
 }
 
+// memoryPlanner assigns memory to the steps in order.
+type memoryPlanner struct {
+	program *Program
+	// ignoresAffinity marks memory that is placed without affinity: see tryMemoryPlan.
+	ignoresAffinity []bool
+	maxBytes        int // limit on the arena's bytes, if ignoresAffinity is not nil
+	// extendsLast means that the arena grows by extending a free block at its end. Otherwise it grows by a new block.
+	extendsLast bool
+
+	blocks      []block // free memory of the arena, by offset
+	arenaSize   int
+	couldExtend bool // whether the arena grew while its last block was free
+	device      deviceArena
+	affinity    affinity
+
+	mergedInto    []int                // indexed by storage: the storage that it overwrites in place, or itself
+	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
+	users         [][]int32            // indexed by storage: the steps that used it since it got its address
+	previousUsers [][]int32            // indexed by storage: the steps that used its address before
+	overwrites    []int                // see Program.overwrites
+	writingStep   graph.ByValue[int32] // for each value, also for a value stored within another: the step that writes it
+	latestWaiter  []int32              // indexed by step: the latest step that already waits for it, to avoid duplicates
+	groupStart    int                  // first step of the current pipelined group (pipelined.go), or the current step
+}
+
+// deviceArena is the arena in the memory of the device.
+type deviceArena struct {
+	blocks []block
+	size   int
+}
+
+// block is a free part of an arena.
+type block struct {
+	offset, size int     // offset in the arena and size, in bytes
+	users        []int32 // the steps that used the memory last
+}
+
 // tryMemoryPlan plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an
 // element for each storage, followed by an element for the scratch memory of each step. If it is nil, no memory has
 // affinity. If the arena exceeds maxBytes, tryMemoryPlan marks all memory that is live at this point, and stops.
@@ -126,66 +163,20 @@ func (p *Program) tryMemoryPlan(ctx context.Context, ignoresAffinity []bool, max
 	return planner
 }
 
-// memoryPlanner assigns memory to the steps in order.
-type memoryPlanner struct {
-	program       *Program
-	mergedInto    []int                // indexed by storage: the storage that it overwrites in place, or itself
-	writingStep   graph.ByValue[int32] // for each value, also for a value stored within another: the step that writes it
-	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
-	users         [][]int32            // indexed by storage: the steps that used it since it got its address
-	previousUsers [][]int32            // indexed by storage: the steps that used its address before
-	blocks        []block              // free memory of the arena, by offset
-	arenaSize     int
-	device        deviceArena
-	latestWaiter  []int32 // indexed by step: the latest step that already waits for it, to avoid duplicates
-	overwrites    []int   // see Program.overwrites
-	groupStart    int     // first step of the current pipelined group (see pipelined.go), or the current step
-	// ignoresAffinity marks memory that is placed without affinity: see tryMemoryPlan.
-	ignoresAffinity []bool
-	maxBytes        int // limit on the arena's bytes, if ignoresAffinity is not nil
-	// extendsLast means that the arena grows by extending a free block at its end. Otherwise it grows by a new block.
-	extendsLast bool
-	couldExtend bool // whether the arena grew while its last block was free
-	affinity    affinity
-}
-
-// deviceArena is the arena in the memory of the device.
-type deviceArena struct {
-	blocks []block
-	size   int
-}
-
-// block is a free part of an arena.
-type block struct {
-	offset, size int     // offset in the arena and size, in bytes
-	users        []int32 // the steps that used the memory last
-}
-
 // planStep assigns memory to the results and the scratch memory of step i, and frees memory after its last use.
 func (m *memoryPlanner) planStep(i int) {
-	program := m.program
-	step := &program.steps[i]
-	outCount := len(step.node.Out)
-	for k := range step.addresses {
-		if address := &step.addresses[k]; address.storage >= 0 {
-			address.storage = m.mergedRoot(address.storage)
-			// addresses[k] is operand k-outCount; it must be written before step i reads it.
-			if k >= outCount && m.isWrittenByStep(address.storage) && step.node.In[k-outCount].Kind == graph.TensorArg {
-				m.addWait(i, m.writingStep.At(step.node.In[k-outCount].Value.Root()))
-			}
-		}
-	}
+	step := &m.program.steps[i]
+	m.waitForOperands(i)
 	m.reuseInPlace(i)
 	m.overwriteInputs(i)
-	for k, address := range step.addresses[:outCount] {
-		if address.storage < 0 {
-			continue
+	for k, address := range step.addresses[:len(step.node.Out)] {
+		if address.storage >= 0 {
+			m.writingStep.Set(step.node.Out[k], int32(i))
+			m.placeStorage(i, address.storage, step.node.Out[k])
 		}
-		m.writingStep.Set(step.node.Out[k], int32(i))
-		m.placeStorage(i, address.storage, step.node.Out[k])
 	}
 	if step.kernel.Scratch > 0 {
-		step.scratchOffset, _ = m.alloc(i, step.kernel.Scratch, len(program.storages)+i, step.kernel.Place)
+		step.scratchOffset, _ = m.alloc(i, step.kernel.Scratch, len(m.program.storages)+i, step.kernel.Place)
 	}
 	for _, address := range step.addresses {
 		if address.storage >= 0 && m.isWrittenByStep(address.storage) &&
@@ -194,6 +185,23 @@ func (m *memoryPlanner) planStep(i int) {
 		}
 	}
 	m.freeAfter(i)
+}
+
+// waitForOperands makes step i wait for the steps that write its operands. Its addresses get the storages into which
+// earlier steps merged theirs. The addresses are those of the results, then those of the operands.
+func (m *memoryPlanner) waitForOperands(i int) {
+	step := &m.program.steps[i]
+	for k := range step.addresses {
+		address := &step.addresses[k]
+		if address.storage < 0 {
+			continue
+		}
+		address.storage = m.mergedRoot(address.storage)
+		operand := k - len(step.node.Out)
+		if operand >= 0 && m.isWrittenByStep(address.storage) && step.node.In[operand].Kind == graph.TensorArg {
+			m.addWait(i, m.writingStep.At(step.node.In[operand].Value.Root()))
+		}
+	}
 }
 
 // placeStorage assigns arena memory to the storage of v, a result of step i, unless the result reuses the memory of an
@@ -259,7 +267,8 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 		inSameArena := operandStorage.kind == inArena && resultStorage.kind == inArena &&
 			operandStorage.place == resultStorage.place
 		fits := operand.offset == 0 && operandStorage.bytes >= resultStorage.bytes
-		if !inSameArena || !fits || operandStorage.lastStep != i || !m.readsSameElements(i, pair.In) {
+		isReadLater := operandStorage.lastStep != i
+		if !inSameArena || !fits || isReadLater || !m.readsSameElements(i, pair.In) {
 			continue
 		}
 		reused[operand.storage] = true
@@ -317,11 +326,11 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 	best, offset := m.pickBlock(size, memoryIndex)
 	if best < 0 {
 		offset, previousUsers = m.growArena(i, size, memoryIndex)
-		m.affinity.record(offset, size)
-		return offset, previousUsers
+	} else {
+		previousUsers = m.take(&m.blocks, best, offset, size, i)
 	}
 	m.affinity.record(offset, size)
-	return offset, m.take(&m.blocks, best, offset, size, i)
+	return offset, previousUsers
 }
 
 // growArena allocates size bytes for step i at the end of the arena. With extendsLast, they begin in the last free

@@ -233,7 +233,7 @@ func (p *Program) addSteps(g *graph.Graph, options Options) error {
 	kernels := lowerAll(g, options)
 	for i, n := range g.Nodes {
 		interrupt.Check(options.Context)
-		if p.omittedValues != nil && p.propagateMissing(n) || n.IsView() {
+		if p.omittedValues != nil && p.markIfOperandMissing(n) || n.IsView() {
 			continue
 		}
 		err := kernels[i].err

@@ -69,14 +69,7 @@ func (p *Program) cutSections(profile *machine.Profile) {
 		if savedNS[i] == 0 {
 			continue
 		}
-		// A shared section starts at step i, and ends before minSerialSteps consecutive steps for which sharing saves
-		// nothing.
-		end := i + 1
-		for later := end; later < count && later < end+minSerialSteps; later++ {
-			if savedNS[later] > 0 {
-				end = later + 1
-			}
-		}
+		end := sharedEnd(savedNS, i)
 		if i > covered {
 			p.addSerial(whole.costsNS, covered, i, whole.policies[i])
 		}
@@ -91,12 +84,22 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	}
 }
 
+// sharedEnd returns the end of the shared section that starts at step first. It ends before minSerialSteps consecutive
+// steps for which sharing saves nothing.
+func sharedEnd(savedNS []float64, first int) int {
+	end := first + 1
+	for later := end; later < len(savedNS) && later < end+minSerialSteps; later++ {
+		if savedNS[later] > 0 {
+			end = later + 1
+		}
+	}
+	return end
+}
+
 // maxElementNS is an upper estimate of the time for one element of a pointwise step, in nanoseconds.
 const maxElementNS = 20
 
-// stepCostsNS estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
-// arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
-// work of small pointwise steps is ignored, because they are not worth sharing.
+// stepCostsNS estimates the time of each step on one worker, in nanoseconds.
 func (p *Program) stepCostsNS(profile *machine.Profile, minSharedNS float64) []float64 {
 	costsNS := make([]float64, len(p.steps))
 	forEachBatch(len(costsNS), p.threads, func(begin, end int) {
@@ -107,25 +110,28 @@ func (p *Program) stepCostsNS(profile *machine.Profile, minSharedNS float64) []f
 	return costsNS
 }
 
-// costNS estimates the time of one step on one worker, in nanoseconds: see [Program.stepCostsNS].
+// costNS estimates the time of a step on one worker, in nanoseconds. The code of a compiled kernel gives its
+// arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
+// work of small pointwise steps is ignored, because they are not worth sharing.
 func (st *step) costNS(profile *machine.Profile, minSharedNS float64) (ns float64) {
 	if st.node.Impl.OnDevice() {
 		return 0 // no worker computes
 	}
-	isWorthPricing := st.kernel.Loop == nil || float64(st.kernel.Loop.Numel())*maxElementNS >= minSharedNS
 	ns = max(st.kernel.Arithmetic, 0)
-	compiled := ns > 0
-	if !compiled {
+	isCompiled := ns > 0
+	if !isCompiled {
 		// Without a stated time, a chunk is assumed to take ten times its overhead.
 		chunkNS := 10 * cmp.Or(profile.ChunkNS, machine.DefaultChunkNS)
 		for _, phase := range st.kernel.Phases {
 			ns += float64(float64(max(phase.Chunks-1, 0)) * chunkNS)
 		}
 	}
-	if isWorthPricing {
-		ns = max(ns, workNS(st.node, profile, compiled))
+	isSmallPointwise := st.kernel.Loop != nil && float64(st.kernel.Loop.Numel())*maxElementNS < minSharedNS
+	if isSmallPointwise {
+		return ns
 	}
-	return ns
+	onlyMemory := isCompiled // ns has the arithmetic
+	return max(ns, workNS(st.node, profile, onlyMemory))
 }
 
 // workNS estimates a node's time from the work that its implementation states ([graph.Impl.Work]). If onlyMemory is
@@ -249,8 +255,8 @@ func (p *Program) sectionSharing(programSharing sharing, first, end int) *sharin
 }
 
 // setParts sets partOffsets. A part is the group of chunks with which one worker starts. In shared sections, a phase of
-// a split step gets one part per worker, but at most one per chunk. One worker runs all chunks of any other phase, and
-// of a phase of one chunk: these phases get no parts.
+// a split step gets one part per worker, but at most one per chunk. Other phases, and phases of one chunk, get no
+// parts: one worker runs all their chunks.
 func (p *Program) setParts(isSplit []bool) {
 	p.partOffsets = make([]int, p.phaseCount+1)
 	for _, section := range p.sections {

@@ -83,16 +83,15 @@ type segmentRun struct {
 	nodeRuntime
 	*segmentedGraph
 	knownValues map[*graph.Value]*tensor.Tensor // inputs, and results of segments
-	keepGoing   bool                            // continue after failed nodes
+	keepGoing   bool                            // whether the run continues after failed nodes
 	// sharedConstants has the storages of constants that results of dynamic nodes share: see recordSharedConstant.
 	sharedConstants map[*tensor.Storage]bool
 
-	traced bool // the tracer observes the steps
+	callerOutputs *callerOutputs // nil if no tensors are given for outputs
+	traced        bool           // whether the tracer observes the steps
 
 	failed        graph.Errors
 	missingValues map[*graph.Value]bool // values that are missing because of failures
-
-	callerOutputs *callerOutputs // nil if no tensors are given for outputs
 }
 
 // runSegments runs a graph in segments and returns its outputs in order. With keepGoing, the error may be an
@@ -213,8 +212,7 @@ func (run *segmentRun) recordFailure(segment *graph.Segment, err error) {
 	} else if nodeErr, ok := err.(*graph.Error); ok {
 		run.failed = append(run.failed, nodeErr)
 	} else {
-		// The error concerns the whole segment, not a single node, so all its results are lost.
-		run.failed = append(run.failed, &graph.Error{Err: err})
+		run.failed = append(run.failed, &graph.Error{Err: err}) // the error concerns the whole segment
 	}
 	for _, v := range segment.Out {
 		if run.knownValues[v] == nil {
@@ -244,42 +242,47 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 	isComputed := map[string]bool{}
 	out := make([]*tensor.Tensor, len(run.graph.Outputs))
 	for i, output := range run.graph.Outputs {
-		result := run.knownValues[output.Value]
-		if output.Value.Const != nil {
-			result = output.Value.Const
+		if out[i], err = run.output(output); err != nil {
+			return nil, err
 		}
-		if result == nil {
-			continue // the value was not computed
-		}
-		if run.callerOutputs != nil {
-			out[i], isComputed[output.Name] = result, true // copyRemaining copies it to the caller's tensor
-			continue
-		}
-		meta := result.Meta
-		// The caller must not get the graph's own data.
-		mustCopy := output.Value.Const != nil || run.sharedConstants[result.Storage()]
-		if !output.Pin.Matches(meta) {
-			meta, err = output.Pin.Apply(meta)
-			if err != nil && run.keepGoing {
-				run.failed = append(run.failed, run.graph.OutputError(output, err))
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("output %q: %w", output.Name, err)
-			}
-			mustCopy = true
-		}
-		if mustCopy {
-			if result, err = run.copyOf(result, meta); err != nil {
-				return nil, err
-			}
-		}
-		out[i], isComputed[output.Name] = result, true
+		isComputed[output.Name] = out[i] != nil
 	}
 	return out, IncompleteError(run.graph, run.failed, func(name string) bool { return isComputed[name] })
 }
 
-// runDynamicUntraced runs a dynamic node.
+// output returns an output in its pinned layout. With callerOutputs, it returns the output as computed, because
+// copyRemaining copies it to the caller's tensor. It returns nil for an output that was not computed or, with
+// keepGoing, cannot have the layout.
+func (run *segmentRun) output(output graph.Output) (*tensor.Tensor, error) {
+	result := run.knownValues[output.Value]
+	if output.Value.Const != nil {
+		result = output.Value.Const
+	}
+	if result == nil || run.callerOutputs != nil {
+		return result, nil
+	}
+	meta := result.Meta
+	isPinnedLayout := output.Pin.Matches(meta)
+	if !isPinnedLayout {
+		var err error
+		meta, err = output.Pin.Apply(meta)
+		if err != nil && run.keepGoing {
+			run.failed = append(run.failed, run.graph.OutputError(output, err))
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("output %q: %w", output.Name, err)
+		}
+	}
+	// The caller must not get the graph's own data.
+	isGraphData := output.Value.Const != nil || run.sharedConstants[result.Storage()]
+	if isPinnedLayout && !isGraphData {
+		return result, nil
+	}
+	return run.copyOf(result, meta)
+}
+
+// runDynamicUntraced runs a dynamic node; runDynamicNode also traces it.
 func (run *segmentRun) runDynamicUntraced(segment *graph.Segment, isCacheable bool) (err error) {
 	defer panics.Recover(&err)
 	n := segment.Nodes[0]

@@ -38,15 +38,14 @@ type sectionRun struct {
 
 	mu         workerpool.Lock // guards the fields below
 	readySteps []int32         // steps that can start
-	openPhases []openPhase     // phases with chunks that no worker has taken
+	openPhases []stepPhase     // phases whose chunks any worker may take
 	idleStates []*workerState  // states without a worker
 	err        error
 	failedStep int // the step of err; -1 if err has no step: see fail
 }
 
-// openPhase is a phase of a step whose chunks any worker may take. step is an index in Program.steps, and phase is an
-// index in the kernel of the step.
-type openPhase struct{ step, phase int }
+// stepPhase identifies a phase of a step: step is an index in Program.steps, and phase an index in the step's kernel.
+type stepPhase struct{ step, phase int }
 
 // prepare allocates the counters for the sections of a program.
 func (r *sectionRun) prepare(program *Program) {
@@ -74,14 +73,14 @@ func (s *Session) runLeader() {
 	run := &s.sectionRun
 	run.job.Begin()
 	defer run.job.End() // also if a kernel calls runtime.Goexit
-	shareable := 0
+	shareableSteps := 0
 	for _, step := range run.readySteps {
 		if run.isWorthSharing(int(step)) {
-			shareable++
+			shareableSteps++
 		}
 	}
-	if shareable > 1 {
-		run.requestHelpers(min(shareable, len(s.workers))-1, run.wakePolicy(run.section.first))
+	if shareableSteps > 1 {
+		run.requestHelpers(min(shareableSteps, len(s.workers))-1, run.wakePolicy(run.section.first))
 	}
 	for {
 		eventsSeen := run.job.EventCount()
@@ -189,7 +188,7 @@ func (s *Session) runWorker(worker *workerState) {
 		for step >= 0 {
 			if joinsPhase {
 				s.setAddresses(worker, &s.program.steps[step])
-				step, phase = s.runChunks(worker, openPhase{step, phase})
+				step, phase = s.runChunks(worker, stepPhase{step, phase})
 			} else {
 				step, phase = s.runPhase(worker, step, phase)
 			}
@@ -238,41 +237,41 @@ func (s *Session) runPhase(worker *workerState, step, phase int) (nextStep, next
 	kernelStep := &s.program.steps[step]
 	phases := kernelStep.kernel.Phases
 	// With KeepGoing, a step that reads from a failed step is not run, but counts as finished.
-	operandLost := phase == 0 && s.stepFailures != nil && s.stepFailures.markIfSourceLost(step)
+	isOperandLost := phase == 0 && s.stepFailures != nil && s.stepFailures.markIfSourceLost(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
 		phase++
 	}
 	s.setAddresses(worker, kernelStep)
-	if phase >= len(phases) || operandLost {
+	if phase >= len(phases) || isOperandLost {
 		s.beginStep(worker, step)
 		return s.finishStep(worker, step), 0
 	}
-	open, chunks := openPhase{step, phase}, phases[phase].Chunks
-	if parts := s.phaseParts(open); len(parts) > 0 {
+	current, chunks := stepPhase{step, phase}, phases[phase].Chunks
+	if parts := s.phaseParts(current); len(parts) > 0 {
 		parts.Distribute(chunks)
-		s.publishPhase(open, chunks)
-		return s.runChunks(worker, open)
+		s.publishPhase(current, chunks)
+		return s.runChunks(worker, current)
 	}
 	for chunk := range chunks {
-		if !s.tryChunk(worker, open, chunk) {
+		if !s.tryChunk(worker, current, chunk) {
 			return -1, 0
 		}
 	}
-	return s.continueAfter(worker, open)
+	return s.continueAfter(worker, current)
 }
 
 // phaseParts returns the parts of a phase; none if one worker runs all of its chunks.
-func (s *Session) phaseParts(open openPhase) workerpool.Parts {
-	offsets := s.program.partOffsets[s.program.steps[open.step].firstPhase+open.phase:]
+func (s *Session) phaseParts(current stepPhase) workerpool.Parts {
+	offsets := s.program.partOffsets[s.program.steps[current.step].firstPhase+current.phase:]
 	return s.sectionRun.parts[offsets[0]:offsets[1]]
 }
 
 // runChunks works on a shared phase until all chunks are taken. It returns the step and phase to continue with, or a
 // negative step.
-func (s *Session) runChunks(worker *workerState, open openPhase) (nextStep, nextPhase int) {
-	run, kernelStep, parts := &s.sectionRun, &s.program.steps[open.step], s.phaseParts(open)
-	finishedByAll := &run.finishedChunks[kernelStep.firstPhase+open.phase]
-	chunkCount := int32(kernelStep.kernel.Phases[open.phase].Chunks)
+func (s *Session) runChunks(worker *workerState, current stepPhase) (nextStep, nextPhase int) {
+	run, kernelStep, parts := &s.sectionRun, &s.program.steps[current.step], s.phaseParts(current)
+	finishedByAll := &run.finishedChunks[kernelStep.firstPhase+current.phase]
+	chunkCount := int32(kernelStep.kernel.Phases[current.phase].Chunks)
 	ownPart := worker.index % len(parts)
 	// finishedHere counts the chunks that this worker has run since it last added to finishedByAll. All workers write to
 	// finishedByAll, so a worker adds to it only when its own part is empty.
@@ -280,33 +279,33 @@ func (s *Session) runChunks(worker *workerState, open openPhase) (nextStep, next
 		chunk := parts.Next(ownPart)
 		if chunk < 0 && finishedHere > 0 {
 			if atomic.AddInt32(finishedByAll, finishedHere) == chunkCount {
-				run.withdrawPhase(open)
-				return s.continueAfter(worker, open)
+				run.withdrawPhase(current)
+				return s.continueAfter(worker, current)
 			}
 			finishedHere = 0
 		}
 		if chunk < 0 {
-			if chunk = run.stealChunk(open, parts, ownPart); chunk < 0 {
+			if chunk = run.stealChunk(current, parts, ownPart); chunk < 0 {
 				return -1, 0
 			}
 		}
-		if !s.tryChunk(worker, open, chunk) {
+		if !s.tryChunk(worker, current, chunk) {
 			return -1, 0
 		}
 	}
 }
 
 // continueAfter returns the step and phase with which a worker continues after a finished phase, or a negative step.
-func (s *Session) continueAfter(worker *workerState, open openPhase) (nextStep, nextPhase int) {
-	if s.stepFailures != nil && s.stepFailures.isLost(open.step) {
-		return s.finishStep(worker, open.step), 0
+func (s *Session) continueAfter(worker *workerState, current stepPhase) (nextStep, nextPhase int) {
+	if s.stepFailures != nil && s.stepFailures.isLost(current.step) {
+		return s.finishStep(worker, current.step), 0
 	}
-	return open.step, open.phase + 1
+	return current.step, current.phase + 1
 }
 
 // tryChunk runs a chunk unless the section has ended, and reports whether the section continues. With KeepGoing, a
 // failure of the chunk is recorded, and the rest of the step is skipped.
-func (s *Session) tryChunk(worker *workerState, open openPhase, chunk int) bool {
+func (s *Session) tryChunk(worker *workerState, current stepPhase, chunk int) bool {
 	run := &s.sectionRun
 	if run.ctx.Err() != nil {
 		s.fail(-1, context.Cause(run.ctx))
@@ -314,27 +313,27 @@ func (s *Session) tryChunk(worker *workerState, open openPhase, chunk int) bool 
 	if run.stop.Load() {
 		return false
 	}
-	s.beginStep(worker, open.step)
-	if s.stepFailures != nil && s.stepFailures.isLost(open.step) {
+	s.beginStep(worker, current.step)
+	if s.stepFailures != nil && s.stepFailures.isLost(current.step) {
 		return true
 	}
-	err := s.runChunk(worker, open.step, open.phase, chunk)
+	err := s.runChunk(worker, current.step, current.phase, chunk)
 	switch {
 	case err == nil:
 	case run.ctx.Err() != nil:
 		s.fail(-1, context.Cause(run.ctx))
 		return false
 	case s.stepFailures != nil:
-		s.stepFailures.add(open.step, err)
+		s.stepFailures.add(current.step, err)
 	default:
-		s.fail(open.step, s.program.graph.NodeError(s.program.steps[open.step].node, err))
+		s.fail(current.step, s.program.graph.NodeError(s.program.steps[current.step].node, err))
 		return false
 	}
 	return true
 }
 
 // publishPhase lets other workers join a phase.
-func (s *Session) publishPhase(open openPhase, chunks int) {
+func (s *Session) publishPhase(open stepPhase, chunks int) {
 	run := &s.sectionRun
 	run.mu.Lock()
 	run.openPhases = append(run.openPhases, open)
@@ -345,7 +344,7 @@ func (s *Session) publishPhase(open openPhase, chunks int) {
 
 // stealChunk takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own
 // part. If no chunk is left, it closes the phase.
-func (r *sectionRun) stealChunk(open openPhase, parts workerpool.Parts, ownPart int) int {
+func (r *sectionRun) stealChunk(open stepPhase, parts workerpool.Parts, ownPart int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	chunk := parts.Steal(ownPart)
@@ -356,14 +355,14 @@ func (r *sectionRun) stealChunk(open openPhase, parts workerpool.Parts, ownPart 
 }
 
 // withdrawPhase closes a phase to other workers.
-func (r *sectionRun) withdrawPhase(open openPhase) {
+func (r *sectionRun) withdrawPhase(open stepPhase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removePhase(open)
 }
 
 // removePhase closes a phase. The lock must be held.
-func (r *sectionRun) removePhase(open openPhase) {
+func (r *sectionRun) removePhase(open stepPhase) {
 	if i := slices.Index(r.openPhases, open); i >= 0 {
 		r.openPhases = slices.Delete(r.openPhases, i, i+1)
 	}

@@ -121,18 +121,10 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	first.assignKeys(nil, nil)
 	second.assignKeys(pairs, first)
 	d := &Difference{First: first.totals(), Second: second.totals(), Values: differentValues(pairs, first, second),
-		Steps: differentSteps(first, second), NodesFirst: []string{}, NodesSecond: []string{}}
-	d.OnlyFirst, d.OnlySecond = first.copiesOnlyHere(second), second.copiesOnlyHere(first)
-	for _, n := range first.binding.RunnableGraph.Nodes {
-		if len(n.Out) > 0 && pairs.matchInSecond[n.Out[0]] == nil {
-			d.NodesFirst = append(d.NodesFirst, n.Name)
-		}
-	}
-	for _, n := range second.binding.RunnableGraph.Nodes {
-		if len(n.Out) > 0 && pairs.matchInFirst[n.Out[0]] == nil {
-			d.NodesSecond = append(d.NodesSecond, n.Name)
-		}
-	}
+		OnlyFirst: first.copiesOnlyHere(second), OnlySecond: second.copiesOnlyHere(first),
+		Steps:       differentSteps(first, second),
+		NodesFirst:  unmatchedNodes(first.binding.RunnableGraph, pairs.matchInSecond),
+		NodesSecond: unmatchedNodes(second.binding.RunnableGraph, pairs.matchInFirst)}
 	shareBound(&d.First, &d.Second, a, b)
 	d.DeltaNS = d.Second.CostNS - d.First.CostNS
 	d.Same = len(d.Values)+len(d.OnlyFirst)+len(d.OnlySecond)+len(d.Steps)+len(d.NodesFirst)+len(d.NodesSecond) == 0
@@ -163,27 +155,27 @@ type comparedPlan struct {
 
 // comparedPlanOf returns the plan of a program. name is "first" or "second". The keys of leaves and nodes are not yet
 // assigned.
-func comparedPlanOf(p *graphrun.Program, name string) *comparedPlan {
-	s := &comparedPlan{name: name, binding: (*program.Program)(p).FirstBinding(), report: p.Report(),
+func comparedPlanOf(compiled *graphrun.Program, name string) *comparedPlan {
+	p := &comparedPlan{name: name, binding: (*program.Program)(compiled).FirstBinding(), report: compiled.Report(),
 		leafKeys: map[string]string{}, nodeKeys: map[string]string{}, compositeOf: map[string]string{},
 		copies: map[string]*graph.Node{}, values: map[string]*graph.Value{}}
-	for _, decomposition := range s.binding.Plan.Decomposed {
+	for _, decomposition := range p.binding.Plan.Decomposed {
 		for _, part := range decomposition.Into {
-			s.compositeOf[part] = decomposition.Node
+			p.compositeOf[part] = decomposition.Node
 		}
 	}
-	for _, c := range s.binding.Plan.Copies {
-		s.copies[c.Node.Name] = c.Node
+	for _, c := range p.binding.Plan.Copies {
+		p.copies[c.Node.Name] = c.Node
 	}
-	s.binding.Plan.Graph.Values(func(v *graph.Value) { s.values[v.Name] = v })
-	return s
+	p.binding.Plan.Graph.Values(func(v *graph.Value) { p.values[v.Name] = v })
+	return p
 }
 
 // assignKeys gives keys to the nodes and leaves of the original graph. A node without a match in the other graph gets a
 // new key, others the key of their match.
-func (s *comparedPlan) assignKeys(pairs *pairing, other *comparedPlan) {
-	for i, v := range matchableValues(s.binding.RunnableGraph) {
-		key := fmt.Sprintf("%s %d", s.name, i)
+func (p *comparedPlan) assignKeys(pairs *pairing, other *comparedPlan) {
+	for i, v := range matchableValues(p.binding.RunnableGraph) {
+		key := fmt.Sprintf("%s %d", p.name, i)
 		if pairs != nil && pairs.matchInFirst[v] != nil {
 			match := pairs.matchInFirst[v] // a leaf, or the first result of a node
 			if key = other.leafKeys[match.Name]; match.Node != nil {
@@ -191,53 +183,70 @@ func (s *comparedPlan) assignKeys(pairs *pairing, other *comparedPlan) {
 			}
 		}
 		if v.Node != nil {
-			s.nodeKeys[v.Node.Name] = key
+			p.nodeKeys[v.Node.Name] = key
 		} else {
-			s.leafKeys[v.Name] = key
+			p.leafKeys[v.Name] = key
 		}
 	}
 }
 
 // key returns the key of a node of the plan by its name. The node may be from the original graph, a part of a composite
 // node, a copy of a value, or another inserted node.
-func (s *comparedPlan) key(name string) string {
-	if key := s.nodeKeys[name]; key != "" {
+func (p *comparedPlan) key(name string) string {
+	if key := p.nodeKeys[name]; key != "" {
 		return key
 	}
-	if composite := s.compositeOf[name]; composite != "" {
-		return s.key(composite) + "/" + strings.TrimPrefix(name, composite)
+	if composite := p.compositeOf[name]; composite != "" {
+		return p.key(composite) + "/" + strings.TrimPrefix(name, composite)
 	}
-	if n := s.copies[name]; n != nil {
-		return s.copyKey(n)
+	if n := p.copies[name]; n != nil {
+		return p.copyKey(n)
 	}
 	return "inserted " + name
 }
 
 // copyKey returns the key of a copy: the key of the copied value, and the order of dimensions of the copy.
-func (s *comparedPlan) copyKey(n *graph.Node) string {
+func (p *comparedPlan) copyKey(n *graph.Node) string {
 	value, copied := n.In[0].Value, n.Out[0].Meta
-	order := tensor.ListString(copied.Strides)
-	if shape := s.shapes[value.Name]; shape != nil {
+	order := tensor.ListString(copied.Strides) // if the copy is not dense
+	if shape := p.shapes[value.Name]; shape != nil {
 		order = tensor.ListString(longDims(copied, shape)) // the order of the dimensions longer than 1 in both programs
-	} else if named, dense := tensor.OrderOf(copied); dense {
-		order = named.String()
+	} else if denseOrder, isDense := tensor.OrderOf(copied); isDense {
+		order = denseOrder.String()
 	}
 	if value.Node == nil {
-		return fmt.Sprintf("%s as %s", cmp.Or(s.leafKeys[value.Name], value.Name), order)
+		return fmt.Sprintf("%s as %s", cmp.Or(p.leafKeys[value.Name], value.Name), order)
 	}
-	return fmt.Sprintf("%s#%d as %s", s.key(value.Node.Name), value.Index, order)
+	return fmt.Sprintf("%s#%d as %s", p.key(value.Node.Name), value.Index, order)
+}
+
+// longDims lists the dimensions whose size exceeds 1 in both the layout meta and the shape other, which have the same
+// rank. The dimensions are in the order of meta, the slowest first. For a layout that is not dense, the list ends
+// with -1.
+func longDims(meta tensor.Meta, other []int) []int {
+	dims := []int{}
+	for dim, size := range meta.Shape {
+		if size > 1 && dim < len(other) && other[dim] > 1 {
+			dims = append(dims, dim)
+		}
+	}
+	sorted.Func(dims, func(a, b int) int { return cmp.Compare(meta.Strides[b], meta.Strides[a]) })
+	if !meta.IsNonOverlappingAndDense() {
+		dims = append(dims, -1)
+	}
+	return dims
 }
 
 // copiesOnlyHere lists the copies that the other plan does not have.
-func (s *comparedPlan) copiesOnlyHere(other *comparedPlan) []report.Copy {
+func (p *comparedPlan) copiesOnlyHere(other *comparedPlan) []report.Copy {
 	countByKey := map[string]int{}
 	for _, n := range other.copies {
 		countByKey[other.copyKey(n)]++
 	}
 	list := []report.Copy{}
-	explainer := s.binding.Plan.Explainer()
-	for _, c := range s.binding.Plan.Copies {
-		if key := s.copyKey(c.Node); countByKey[key] > 0 {
+	explainer := p.binding.Plan.Explainer()
+	for _, c := range p.binding.Plan.Copies {
+		if key := p.copyKey(c.Node); countByKey[key] > 0 {
 			countByKey[key]--
 		} else {
 			list = append(list, program.CopyOf(&c, explainer.Sides(&c)))
@@ -270,8 +279,8 @@ func differentValues(pairs *pairing, a, b *comparedPlan) []ValueDifference {
 
 // layoutsDiffer compares the strides of two values of equal shape. If shapes or the sizes of the graphs differ, it
 // compares the orders of dimensions.
-func (s *comparedPlan) layoutsDiffer(a, b tensor.Meta) bool {
-	if s.shapes != nil && len(a.Shape) == len(b.Shape) {
+func (p *comparedPlan) layoutsDiffer(a, b tensor.Meta) bool {
+	if p.shapes != nil && len(a.Shape) == len(b.Shape) {
 		return !slices.Equal(longDims(a, b.Shape), longDims(b, a.Shape))
 	}
 	if slices.Equal(a.Shape, b.Shape) {
@@ -283,6 +292,17 @@ func (s *comparedPlan) layoutsDiffer(a, b tensor.Meta) bool {
 // layoutOf describes a layout.
 func layoutOf(meta tensor.Meta) ValueLayout {
 	return ValueLayout{Strides: program.NotNil(meta.Strides), Layout: inspect.LayoutName(meta)}
+}
+
+// unmatchedNodes lists the nodes whose first result has no match.
+func unmatchedNodes(g *graph.Graph, matches map[*graph.Value]*graph.Value) []string {
+	names := []string{}
+	for _, n := range g.Nodes {
+		if len(n.Out) > 0 && matches[n.Out[0]] == nil {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 // differentSteps lists the steps that differ, the greatest difference in cost first.
@@ -387,8 +407,8 @@ func (g *stepGroup) differenceKind(a, b *comparedPlan) string {
 }
 
 // areCopies reports whether all steps are copies that the plan inserted.
-func (s *comparedPlan) areCopies(steps []report.Step) bool {
-	return !slices.ContainsFunc(steps, func(step report.Step) bool { return s.copies[step.Name] == nil })
+func (p *comparedPlan) areCopies(steps []report.Step) bool {
+	return !slices.ContainsFunc(steps, func(step report.Step) bool { return p.copies[step.Name] == nil })
 }
 
 // sameKeys reports whether two steps compute the same nodes, in any order.
@@ -417,8 +437,8 @@ func (g *stepGroup) difference(what string) StepDifference {
 }
 
 // totals returns the totals of the plan.
-func (s *comparedPlan) totals() Totals {
-	return Totals{Strategy: s.report.Strategy, BoundNS: s.report.LowerBoundNS, Costs: s.report.Costs()}
+func (p *comparedPlan) totals() Totals {
+	return Totals{Strategy: p.report.Strategy, BoundNS: p.report.LowerBoundNS, Costs: p.report.Costs()}
 }
 
 // shareBound copies the lower bound of one plan to the other, if both choose layouts for the same problem.
@@ -432,21 +452,4 @@ func shareBound(first, second *Totals, a, b *graphrun.Program) {
 		first.BoundNS = cmp.Or(first.BoundNS, second.BoundNS)
 		second.BoundNS = first.BoundNS
 	}
-}
-
-// longDims lists the dimensions whose size exceeds 1 in both the layout meta and the shape other, which have the same
-// rank. The dimensions are in the order of meta, the slowest first. For a layout that is not dense, the list ends
-// with -1.
-func longDims(meta tensor.Meta, other []int) []int {
-	dims := []int{}
-	for dim, size := range meta.Shape {
-		if size > 1 && dim < len(other) && other[dim] > 1 {
-			dims = append(dims, dim)
-		}
-	}
-	sorted.Func(dims, func(a, b int) int { return cmp.Compare(meta.Strides[b], meta.Strides[a]) })
-	if !meta.IsNonOverlappingAndDense() {
-		dims = append(dims, -1)
-	}
-	return dims
 }

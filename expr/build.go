@@ -81,7 +81,7 @@ func (b *Builder) AddInst(inst Inst) Value {
 	if b.err != nil {
 		return None
 	}
-	if err := b.code.check(value, inst); err != nil {
+	if err := b.code.checkInst(value, inst); err != nil {
 		return b.Fail(fmt.Errorf("expr: %v: %w", inst.Op, err))
 	}
 	b.code.Insts = append(b.code.Insts, inst)

@@ -12,6 +12,45 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Code is a computation of one element, in static single assignment form: an instruction uses only results of earlier
+// instructions. A Code that a [Builder] built is immutable. Equal codes have equal keys. For example, [Code.String]
+// lists the code of max(x, 0) of float32 as
+//
+//	v0 = const.float32 0
+//	v1 = load.float32 x0
+//	v2 = max.float32 v1 v0
+//	y0.float32 = v2
+type Code struct {
+	In    []tensor.DType // dtypes of the operands in memory
+	Insts []Inst
+	Out   []Output
+	Funcs []*Func // the functions of [Call]
+
+	formula *Formula // see Code.Formula
+}
+
+// Value is the result of an instruction: its index in Code.Insts.
+type Value int32
+
+// None means that there is no value.
+const None Value = -1
+
+// Inst is an instruction. Complex numbers are two values, the real and the imaginary part.
+type Inst struct {
+	Op    Op
+	DType tensor.DType // dtype of the result; never complex
+	A     Value        // the first operand; for Load the index of the operand in Code.In
+	B, C  Value        // further operands, or None
+	Imm   uint64       // an immediate operand; its meaning depends on Op
+}
+
+// Output is a result.
+type Output struct {
+	DType tensor.DType // dtype in memory; an output of dtype Invalid is computed for a [Fold] and not stored
+	Re    Value        // the value, or the real part of a complex output
+	Im    Value        // the imaginary part of a complex output, else None
+}
+
 // Op is an operation. Unless stated otherwise, operands and result have the same dtype. Integers wrap.
 type Op uint8
 
@@ -119,45 +158,6 @@ func (o Op) ArgCount() int {
 		return 3
 	}
 	return 1
-}
-
-// Value is the result of an instruction: its index in Code.Insts.
-type Value int32
-
-// None means that there is no value.
-const None Value = -1
-
-// Inst is an instruction. Complex numbers are two values, the real and the imaginary part.
-type Inst struct {
-	Op    Op
-	DType tensor.DType // dtype of the result; never complex
-	A     Value        // the first operand; for Load the index of the operand in Code.In
-	B, C  Value        // further operands, or None
-	Imm   uint64       // an immediate operand; its meaning depends on Op
-}
-
-// Output is a result.
-type Output struct {
-	DType tensor.DType // dtype in memory; an output of dtype Invalid is computed for a [Fold] and not stored
-	Re    Value        // the value, or the real part of a complex output
-	Im    Value        // the imaginary part of a complex output, else None
-}
-
-// Code is a computation of one element, in static single assignment form: an instruction uses only results of earlier
-// instructions. A Code that a [Builder] built is immutable. Equal codes have equal keys. For example, [Code.String]
-// lists the code of max(x, 0) of float32 as
-//
-//	v0 = const.float32 0
-//	v1 = load.float32 x0
-//	v2 = max.float32 v1 v0
-//	y0.float32 = v2
-type Code struct {
-	In    []tensor.DType // dtypes of the operands in memory
-	Insts []Inst
-	Out   []Output
-	Funcs []*Func
-
-	formula *Formula
 }
 
 // Operands returns the values that are operands of an instruction.
@@ -296,7 +296,7 @@ func (c *Code) Check() error {
 		}
 	}
 	for v, inst := range c.Insts {
-		if err := c.check(Value(v), inst); err != nil {
+		if err := c.checkInst(Value(v), inst); err != nil {
 			return fmt.Errorf("expr: v%d (%v): %w", v, inst.Op, err)
 		}
 	}
@@ -311,33 +311,8 @@ func (c *Code) Check() error {
 	return nil
 }
 
-// checkOut returns an error unless the values of an output exist and have its dtype, or the dtype of its parts if it is
-// complex.
-func (c *Code) checkOut(output Output) error {
-	partDType := output.DType
-	if partDType == tensor.Invalid && output.Re >= 0 && int(output.Re) < len(c.Insts) {
-		partDType = c.Insts[output.Re].DType
-	}
-	if output.DType.IsComplex() {
-		partDType = output.DType.ToReal()
-	}
-	for part, v := range []Value{output.Re, output.Im} {
-		switch {
-		case part == 1 && v == None && !output.DType.IsComplex():
-		case v < 0 || int(v) >= len(c.Insts):
-			return fmt.Errorf("value v%d does not exist", v)
-		case c.Insts[v].DType != partDType:
-			return fmt.Errorf("v%d is %v, but the output is %v", v, c.Insts[v].DType, output.DType)
-		}
-	}
-	if output.Im != None && !output.DType.IsComplex() {
-		return errors.New("a real output has an imaginary part")
-	}
-	return nil
-}
-
-// check returns an error if inst, the instruction that computes value, is invalid.
-func (c *Code) check(value Value, inst Inst) error {
+// checkInst returns an error if inst, the instruction that computes value, is invalid.
+func (c *Code) checkInst(value Value, inst Inst) error {
 	for _, operand := range inst.Operands() {
 		if operand < 0 || operand >= value {
 			return fmt.Errorf("the operand v%d is not an earlier value", operand)
@@ -421,6 +396,31 @@ func (c *Code) checkLoad(inst Inst) error {
 		return fmt.Errorf("part %d does not exist: a part is 0 or 1", inst.Imm)
 	}
 	return checkSame(inst.DType, partDType)
+}
+
+// checkOut returns an error unless the values of an output exist and have its dtype, or the dtype of its parts if it is
+// complex.
+func (c *Code) checkOut(output Output) error {
+	partDType := output.DType
+	if partDType == tensor.Invalid && output.Re >= 0 && int(output.Re) < len(c.Insts) {
+		partDType = c.Insts[output.Re].DType
+	}
+	if output.DType.IsComplex() {
+		partDType = output.DType.ToReal()
+	}
+	for part, v := range []Value{output.Re, output.Im} {
+		switch {
+		case part == 1 && v == None && !output.DType.IsComplex():
+		case v < 0 || int(v) >= len(c.Insts):
+			return fmt.Errorf("value v%d does not exist", v)
+		case c.Insts[v].DType != partDType:
+			return fmt.Errorf("v%d is %v, but the output is %v", v, c.Insts[v].DType, output.DType)
+		}
+	}
+	if output.Im != None && !output.DType.IsComplex() {
+		return errors.New("a real output has an imaginary part")
+	}
+	return nil
 }
 
 // checkSame returns an error unless two dtypes are equal.

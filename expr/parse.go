@@ -94,6 +94,13 @@ type parser struct {
 // tokenKind is the kind of a token of the expression language.
 type tokenKind uint8
 
+const (
+	endToken tokenKind = iota
+	numberToken
+	nameToken
+	opToken
+)
+
 // fail ends parsing; Parse returns the error.
 func (p *parser) fail(pos int, format string, args ...any) {
 	panic(errorAt(p.text, pos, fmt.Sprintf(format, args...)))
@@ -127,12 +134,12 @@ func (p *parser) formula() *Formula {
 	return formula
 }
 
-// define parses the value of a name and adds the definition to f.
-func (p *parser) define(f *Formula, name *node) {
+// define parses the value of a name and adds the definition to a formula.
+func (p *parser) define(formula *Formula, name *node) {
 	if p.defined[name.text] || constants[name.text].IsSet() {
 		p.fail(name.pos, "%s is defined already", name.text)
 	}
-	for _, definition := range f.lets {
+	for _, definition := range formula.lets {
 		if usesName(definition.value, name.text) {
 			p.fail(name.pos, "%s is used before it is defined", name.text)
 		}
@@ -142,7 +149,7 @@ func (p *parser) define(f *Formula, name *node) {
 		p.fail(name.pos, "%s is defined by itself", name.text)
 	}
 	p.defined[name.text] = true
-	f.lets = append(f.lets, let{name.text, value, name.pos})
+	formula.lets = append(formula.lets, let{name.text, value, name.pos})
 	p.expect(";", "after the value of "+name.text)
 }
 
@@ -278,13 +285,14 @@ func (p *parser) number(tok string, pos int) tensor.Scalar {
 			return tensor.ComplexScalar(complex(0, x))
 		}
 	}
-	// ParseInt would read 012 as octal; Python rejects it.
-	if x, err := strconv.ParseInt(tok, 0, 64); err == nil && (len(tok) == 1 || tok[0] != '0' || !isDigit(tok[1])) {
+	isOctal := len(tok) > 1 && tok[0] == '0' && isDigit(tok[1]) // 012 is octal for ParseInt; Python rejects it
+	if x, err := strconv.ParseInt(tok, 0, 64); err == nil && !isOctal {
 		return tensor.IntScalar(x)
 	}
 	x, err := strconv.ParseFloat(tok, 64)
+	isInteger := !strings.ContainsAny(tok, ".eE_") && isDigit(tok[len(tok)-1])
 	switch {
-	case !strings.ContainsAny(tok, ".eE") && isDigit(tok[len(tok)-1]) && strings.IndexByte(tok, '_') < 0:
+	case isInteger:
 		p.fail(pos, "%s does not fit an integer of 64 bits, or begins with 0", tok)
 	case math.IsInf(x, 0):
 		p.fail(pos, "%s is outside the range of float64", tok)
@@ -417,10 +425,3 @@ func numberLen(text string) int {
 	}
 	return length
 }
-
-const (
-	endToken tokenKind = iota
-	numberToken
-	nameToken
-	opToken
-)

@@ -160,8 +160,7 @@ func (s *splitter) assignPasses() {
 	}
 }
 
-// firstPass returns the first pass that can use a value in its loop. If inLoop is false and the value is a number,
-// firstPass returns the pass after which the number is known.
+// firstPass returns the first pass that can use a value in its loop or, if inLoop is false, after its loop.
 func (s *splitter) firstPass(v Value, inLoop bool) int {
 	if inLoop && !s.variesInRow[v] {
 		return s.passOf[v] + 1
@@ -225,7 +224,7 @@ func (s *splitter) outputPass(output int) int {
 	return max(pass, 0)
 }
 
-// buildAfter builds the computation after a pass.
+// buildAfter builds the computation after a pass: [RowPass.PerRow].
 func (s *splitter) buildAfter(pass int) error {
 	codeEmitter := s.newEmitter(func(v Value) (Place, bool) {
 		inst := s.code.Insts[v]
@@ -258,7 +257,7 @@ func (s *splitter) buildAfter(pass int) error {
 	return nil
 }
 
-// buildPass builds the loop of a pass.
+// buildPass builds the loop of a pass: [RowPass.Code].
 func (s *splitter) buildPass(pass int) error {
 	codeEmitter := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, pass) })
 	outputs, places := s.passOutputs(pass)
@@ -273,7 +272,7 @@ func (s *splitter) buildPass(pass int) error {
 	if len(outputs) == 0 {
 		return nil
 	}
-	for _, output := range outputs {
+	for _, output := range outputs { // before mark, because the pass loads the stored rows
 		s.storeRows(pass, output.Re, output.Im)
 	}
 	for _, output := range outputs {
@@ -419,10 +418,8 @@ func (e *emitter) emit() valueMap {
 
 // operand returns the operand of the new code that is loaded from a place.
 func (e *emitter) operand(place Place, dtype tensor.DType) int {
-	for index, existing := range e.places {
-		if existing == place {
-			return index
-		}
+	if index := slices.Index(e.places, place); index >= 0 {
+		return index
 	}
 	e.places = append(e.places, place)
 	e.builder.code.In = append(e.builder.code.In, dtype)
@@ -437,14 +434,16 @@ func (s *splitter) reuseOutputMemory() {
 			isUsed[row.Out] = true
 		}
 	}
-	for row := range s.Rows {
+	for i := range s.Rows {
+		row := &s.Rows[i]
+		if row.Out >= 0 {
+			continue
+		}
 		for output, out := range s.code.Out {
-			if s.Rows[row].Out >= 0 {
+			isWrittenAfter := s.PerElement[output] && s.outputPass(output) >= s.lastReader[i]
+			if isWrittenAfter && !isUsed[output] && out.DType.Size() == row.DType.Size() {
+				row.Out, isUsed[output] = output, true
 				break
-			}
-			isWrittenAfter := s.PerElement[output] && s.outputPass(output) >= s.lastReader[row]
-			if isWrittenAfter && !isUsed[output] && out.DType.Size() == s.Rows[row].DType.Size() {
-				s.Rows[row].Out, isUsed[output] = output, true
 			}
 		}
 	}

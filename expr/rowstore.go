@@ -1,12 +1,6 @@
 package expr
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-
-	"github.com/graphrun/graphrun/tensor"
-)
+import "slices"
 
 // A row program runs several passes over a row. This file decides which values a pass stores for a later pass: a stored
 // value is loaded there instead of being computed again. splitter (rowprogram.go) builds the passes. Its field
@@ -48,39 +42,56 @@ func (s *splitter) storeRows(pass int, roots ...Value) {
 // storeIfExpensive adds a stored row for value v, which the given pass needs, if recomputing v is expensive. If v is
 // cheap to compute from a single expensive value, it adds the row of that value instead.
 func (s *splitter) storeIfExpensive(v Value, pass int) {
-	isExpensive := func(operand Value) bool {
-		return s.variesInRow[operand] && s.rowIndex[operand] < 0 && s.cost(operand) > recomputeCost
-	}
-	for steps := 0; isExpensive(v) && steps < maxSourceSteps; steps++ {
-		source, expensiveCount := None, 0
-		for _, operand := range s.code.Insts[v].Operands() {
-			if operand != source && isExpensive(operand) {
-				source = operand
-				expensiveCount++
-			}
-		}
-		// A row of source must suffice to compute v.
-		if expensiveCount != 1 || opCost(s.code.Insts[v].Op) > 1 {
-			break
-		}
-		// If v needs another operand, and no other value uses source, a row of v is better.
-		if s.useCount(source) == 1 && s.hasOtherOperand(v, source) {
+	for steps := 0; s.isWorthStoring(v) && steps < maxSourceSteps; steps++ {
+		source := s.rowSource(v)
+		if source == None {
 			break
 		}
 		v = source
 	}
-	if !isExpensive(v) {
-		return
+	if s.isWorthStoring(v) {
+		s.addRow(v, pass)
 	}
-	s.rowIndex[v] = len(s.Rows)
-	dtype := s.code.Insts[v].DType
-	s.Rows = append(s.Rows, Row{DType: dtype, Out: -1})
-	for output, out := range s.code.Out {
-		if out.Re == v && out.Im == None && out.DType == dtype && s.PerElement[output] &&
-			s.outputPass(output) == s.passOf[v] {
-			s.Rows[len(s.Rows)-1].Out = output
+}
+
+// isWorthStoring reports whether v varies in the row, has no stored row yet, and costs more to recompute than to store
+// and load.
+func (s *splitter) isWorthStoring(v Value) bool {
+	return s.variesInRow[v] && s.rowIndex[v] < 0 && s.cost(v) > recomputeCost
+}
+
+// rowSource returns the operand of v that should be stored instead of v, or None.
+func (s *splitter) rowSource(v Value) Value {
+	source, expensiveCount := None, 0
+	for _, operand := range s.code.Insts[v].Operands() {
+		if operand != source && s.isWorthStoring(operand) {
+			source = operand
+			expensiveCount++
 		}
 	}
+	// A row of source must suffice to compute v.
+	if expensiveCount != 1 || opCost(s.code.Insts[v].Op) > 1 {
+		return None
+	}
+	// If v needs another operand, and no other value uses source, a row of v is better.
+	if s.useCount(source) == 1 && s.hasOtherOperand(v, source) {
+		return None
+	}
+	return source
+}
+
+// addRow adds a stored row for value v, which the given pass reads. If the pass that computes v also writes v to an
+// output of the same dtype, the row is that output.
+func (s *splitter) addRow(v Value, pass int) {
+	row := Row{DType: s.code.Insts[v].DType, Out: -1}
+	for output, out := range s.code.Out {
+		isValue := out.Re == v && out.Im == None && out.DType == row.DType
+		if isValue && s.PerElement[output] && s.outputPass(output) == s.passOf[v] {
+			row.Out = output
+		}
+	}
+	s.rowIndex[v] = len(s.Rows)
+	s.Rows = append(s.Rows, row)
 	s.writerPass, s.lastReader = append(s.writerPass, s.passOf[v]), append(s.lastReader, pass)
 }
 
@@ -137,94 +148,4 @@ func (s *splitter) hasOtherOperand(v, stored Value) bool {
 	return slices.ContainsFunc(s.code.Insts[v].Operands(), func(operand Value) bool {
 		return operand != stored && s.variesInRow[operand] && s.rowIndex[operand] < 0
 	})
-}
-
-// Columns returns the code of a pass for a loop across rows that are adjacent in memory. An iteration of the loop
-// processes the given number of consecutive elements of each row. [Place.Element] is the index of the element. The
-// accumulators of folds are the last operands and, in the same memory, the last outputs. Elements are folded in order.
-// For example, a pass that stores 2*x0 and sums it has this code for 2 elements, where x0[1] has Element 1:
-//
-//	y0[0] = 2 * x0[0]    y0[1] = 2 * x0[1]    sum = (sum + y0[0]) + y0[1]
-func (program *RowProgram) Columns(passIndex, elements int) (code *Code, in, out []Place, err error) {
-	if passIndex < 0 || passIndex >= len(program.Passes) {
-		return nil, nil, nil, fmt.Errorf("expr: pass %d does not exist: the program has %d passes", passIndex,
-			len(program.Passes))
-	}
-	pass := &program.Passes[passIndex]
-	if pass.Code == nil {
-		return nil, nil, nil, errors.New("expr: the pass has no loop")
-	}
-	if elements < 1 || elements > MaxOperands {
-		return nil, nil, nil, fmt.Errorf("expr: elements is %d: want 1 to %d", elements, MaxOperands)
-	}
-	columns := columnsBuilder{program: program, pass: pass, Builder: NewBuilder()}
-	folded := make([][]Value, len(pass.Folds)) // by fold, then by element
-	for element := range elements {
-		for i, v := range columns.addElement(element) {
-			folded[i] = append(folded[i], v)
-		}
-	}
-	columns.addFolds(folded)
-	code, err = columns.Build(columns.outputs...)
-	return code, columns.in, columns.out, err
-}
-
-// columnsBuilder builds the code of [RowProgram.Columns].
-type columnsBuilder struct {
-	*Builder
-	program *RowProgram
-	pass    *RowPass
-	outputs []Output
-	in, out []Place // the places of operands and outputs
-}
-
-// addElement adds the computation of an element. It returns the folded values, indexed by fold.
-func (b *columnsBuilder) addElement(element int) []Value {
-	values := b.Inline(b.pass.Code, func(i, part int) Value {
-		place := b.pass.In[i]
-		isPerRow := place.Kind == AtNumber || place.Kind == AtOperand && b.program.Uniform[place.N]
-		if place.Element = element; isPerRow {
-			place.Element = 0
-		}
-		return b.load(b.operand(place, b.pass.Code.In[i]), uint64(part))
-	})
-	for i, place := range b.pass.Out {
-		if place.Kind != Nowhere {
-			place.Element = element
-			b.outputs, b.out = append(b.outputs, values[i]), append(b.out, place)
-		}
-	}
-	var folded []Value
-	for _, output := range values[len(values)-len(b.pass.Folds):] {
-		folded = append(folded, output.Re)
-	}
-	return folded
-}
-
-// addFolds adds the operations that fold the elements into the accumulators. folded is indexed by fold and by element.
-func (b *columnsBuilder) addFolds(folded [][]Value) {
-	for i, fold := range b.pass.Folds {
-		place := Place{Kind: AtNumber, N: b.pass.FoldResults[i]}
-		accumulator := b.Load(b.operand(place, b.DType(folded[i][0])))
-		for _, element := range folded[i] {
-			accumulator = b.Emit(fold.Op, accumulator, element)
-		}
-		b.outputs, b.out = append(b.outputs, b.Real(accumulator)), append(b.out, place)
-	}
-}
-
-// operand returns the index of the operand that is loaded from a place.
-func (b *columnsBuilder) operand(place Place, dtype tensor.DType) int {
-	if i := slices.Index(b.in, place); i >= 0 {
-		return i
-	}
-	b.in, b.code.In = append(b.in, place), append(b.code.In, dtype)
-	return len(b.in) - 1
-}
-
-// Joining returns the code that combines two accumulators of a fold by op. The first operand is the accumulator of the
-// earlier elements.
-func Joining(op Op, dtype tensor.DType) (*Code, error) {
-	builder := NewBuilder(dtype, dtype)
-	return builder.Build(builder.Real(builder.Emit(op, builder.Load(0), builder.Load(1))))
 }

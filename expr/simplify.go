@@ -31,7 +31,6 @@ func (c *Code) Simplify() (*Code, error) {
 // with a known result. It returns None for other instructions, and for integer divisions, because division by 0 is
 // unspecified.
 func (b *Builder) foldConstant(inst Inst) Value {
-	operands := inst.Operands()
 	if truth, known := b.foldComparison(inst); known {
 		result := Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None}
 		if truth {
@@ -39,6 +38,7 @@ func (b *Builder) foldConstant(inst Inst) Value {
 		}
 		return b.AddInst(result)
 	}
+	operands := inst.Operands()
 	if !inst.Op.Primitive() || len(operands) == 0 || inst.Op == Div && !inst.DType.IsFloat() {
 		return None
 	}

@@ -14,7 +14,7 @@ import (
 // This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node,
 // called the whole in this file, computes the anchor and then an epilogue: an expression that is applied to each
 // element of the anchor's result. The operands of the whole are the operands of the anchor, followed by the operands of
-// the epilogue. The memory of one of its results, the host (see hostResult), holds the anchor's result until the
+// the epilogue. The memory of one of its results, the carrier (see carrierResult), holds the anchor's result until the
 // epilogue overwrites it. For example, relu(conv(x, w) + skip) is one node:
 //
 //	operands:  x, w     operands of the anchor, a convolution; Fusion.Anchor is 2
@@ -79,18 +79,18 @@ func (a anchorImpl) impl() graph.Impl {
 }
 
 // anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the shape and the layout
-// of the host.
+// of the carrier.
 func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 	fused, ok := call.Attrs.(*Fusion)
 	if !ok || fused.Anchor == 0 || fused.Anchor > len(call.In) || len(call.Out) == 0 {
 		return nil, nil, errors.New("the attributes of the fused node are invalid: only passes can make fused nodes")
 	}
-	host := fused.hostResult()
-	if host < 0 || host >= len(call.Out) {
+	carrier := fused.carrierResult()
+	if carrier < 0 || carrier >= len(call.Out) {
 		return nil, nil, errNoRoom
 	}
-	anchorResult := call.Out[host]
-	anchorResult.DType = fused.code.In[0] // this dtype has the size of the host's dtype: see HasRoom
+	anchorResult := call.Out[carrier]
+	anchorResult.DType = fused.code.In[0] // this dtype has the size of the carrier's dtype: see HasRoom
 	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.Anchor:fused.Anchor],
 		Out: []tensor.Meta{anchorResult}}, nil
 }
@@ -128,8 +128,8 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 		whole.Phases = append(slices.Clone(kernel.Phases), epilogue.phase())
 		whole.Arithmetic += float64(epilogue.loop.ElementNS() * float64(epilogue.numel))
 	}
-	if host := fused.hostResult(); len(call.Out) > 1 {
-		whole.Phases = withReorderedAddresses(whole.Phases, host, len(call.Out))
+	if carrier := fused.carrierResult(); len(call.Out) > 1 {
+		whole.Phases = withReorderedAddresses(whole.Phases, carrier, len(call.Out))
 	}
 	whole.Code = func() []expr.Listing { return epilogue.listings(kernel) }
 	return &whole, nil
@@ -174,15 +174,15 @@ func (e *Epilogue) phase() graph.Phase {
 
 // withReorderedAddresses returns phases that reorder the addresses of the whole for the kernel of the anchor. The
 // addresses of the whole are its results and then its operands. The kernel of the anchor expects the result with index
-// `host`, then all operands, and then the other results.
-func withReorderedAddresses(phases []graph.Phase, host, resultCount int) []graph.Phase {
+// `carrier`, then all operands, and then the other results.
+func withReorderedAddresses(phases []graph.Phase, carrier, resultCount int) []graph.Phase {
 	mems, reordered := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	memOfAnchor := func(mem *graph.Mem) *graph.Mem {
 		anchorMem := mems.Get(mem)
 		mem.Within(anchorMem, 0)
-		anchorMem.Ptrs = append(append(anchorMem.Ptrs, mem.Ptrs[host]), mem.Ptrs[resultCount:]...)
+		anchorMem.Ptrs = append(append(anchorMem.Ptrs, mem.Ptrs[carrier]), mem.Ptrs[resultCount:]...)
 		for result, address := range mem.Ptrs[:resultCount] {
-			if result != host {
+			if result != carrier {
 				anchorMem.Ptrs = append(anchorMem.Ptrs, address)
 			}
 		}
@@ -232,17 +232,17 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 		return nil, nil
 	}
 	// Indices of operands of forms count the results first. The anchor has one result; the whole may have more.
-	product, host := *anchorForm, fused.hostResult()
+	product, carrier := *anchorForm, fused.carrierResult()
 	for _, operand := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
 		operand.Index += len(call.Out) - 1
 	}
-	product.Out.Index = host
+	product.Out.Index = carrier
 	epilogue := &graph.Elements{Code: fused.code}
 	product.Epilogue = epilogue
 	for i, meta := range call.Out {
 		epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: i, Meta: meta})
 	}
-	epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: host, Meta: anchor.Out[0]})
+	epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: carrier, Meta: anchor.Out[0]})
 	for i := fused.Anchor; i < len(call.In); i++ {
 		formOperand := graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)}
 		epilogue.Operands = append(epilogue.Operands, formOperand)
@@ -258,10 +258,10 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 	if err != nil {
 		return nil
 	}
-	// whether the anchor can write the inferred layout
-	writesInferred := fused.Parts[0].Op.WritesAnyDenseLayout || isStandard(anchor.Out[0])
-	if meta := anchor.Out[0]; !writesInferred {
-		anchor.Out = []tensor.Meta{tensor.New(meta.DType, meta.Shape...)}
+	inferred := anchor.Out[0]
+	writesInferred := fused.Parts[0].Op.WritesAnyDenseLayout || isStandard(inferred) // whether the anchor can write it
+	if !writesInferred {
+		anchor.Out = []tensor.Meta{tensor.New(inferred.DType, inferred.Shape...)}
 	}
 	list := a.Walks(anchor, candidates)
 	out := make([]graph.Walk, 0, len(list))
@@ -271,7 +271,7 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 			layout = walk.ResultOrders[0]
 		}
 		if layout == "" && !writesInferred {
-			layout = tensor.RowMajorOrder(anchor.Out[0].Rank())
+			layout = tensor.RowMajorOrder(inferred.Rank())
 		}
 		if layout != "" {
 			loopOrder := walk.LoopOrder
@@ -289,8 +289,8 @@ func isStandard(meta tensor.Meta) bool { return meta.IsContiguous() || meta.IsCh
 // anchorWalk returns the walk (loop order and result layout) of the anchor in a given walk of the whole.
 func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 	walk := graph.Walk{LoopOrder: whole.LoopOrder}
-	if host := f.hostResult(); host < len(whole.ResultOrders) {
-		walk.ResultOrders = whole.ResultOrders[host : host+1]
+	if carrier := f.carrierResult(); carrier < len(whole.ResultOrders) {
+		walk.ResultOrders = whole.ResultOrders[carrier : carrier+1]
 	}
 	return walk
 }
@@ -309,17 +309,17 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
 
 // epilogueWork returns the work of the epilogue.
 func (a anchorImpl) epilogueWork(fused *Fusion, call *graph.Call, walk graph.Walk) (work graph.Work) {
-	host := fused.hostResult()
+	carrier := fused.carrierResult()
 	const rows = 0 // the epilogue has no rows to start
-	epilogue := graph.Call{In: call.In[fused.Anchor:], Out: slices.Delete(slices.Clone(call.Out), host, host+1)}
+	epilogue := graph.Call{In: call.In[fused.Anchor:], Out: slices.Delete(slices.Clone(call.Out), carrier, carrier+1)}
 	epilogue.AddStreamed(&work)
-	fused.effort().AddTo(&work, float64(call.Out[host].Numel()), rows)
+	fused.effort().AddTo(&work, float64(call.Out[carrier].Numel()), rows)
 	if !a.Epilogues {
 		// The second pass reads and writes the anchor's result again. All its accesses have the speed of a copy, because it
 		// both reads and writes long sequential runs.
-		work.Bytes[graph.Copied] = work.Bytes[graph.Dense] + 2*float64(call.Out[host].Bytes())
+		work.Bytes[graph.Copied] = work.Bytes[graph.Dense] + 2*float64(call.Out[carrier].Bytes())
 		work.Bytes[graph.Dense] = 0
-		epilogue.AddRunStartWork(&work, walk.ResultLayout(host, call.Out[host]))
+		epilogue.AddRunStartWork(&work, walk.ResultLayout(carrier, call.Out[carrier]))
 	}
 	return work
 }
@@ -337,11 +337,11 @@ func anchorFlops(call *graph.Call) float64 {
 // for the operands of the anchor. The epilogue reads its operands in any layout.
 func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
 	if fused, isFusion := call.Attrs.(*Fusion); isFusion && i >= fused.Anchor {
-		host := fused.hostResult()
-		if host < 0 || host >= len(call.Out) {
+		carrier := fused.carrierResult()
+		if carrier < 0 || carrier >= len(call.Out) {
 			return work, true
 		}
-		work, ok = graph.ReadWork(meta, walk.ResultLayout(host, call.Out[host])), true
+		work, ok = graph.ReadWork(meta, walk.ResultLayout(carrier, call.Out[carrier])), true
 	} else {
 		fused, anchor, err := anchorOf(call)
 		if err != nil {
@@ -355,15 +355,15 @@ func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.M
 	return work, ok
 }
 
-// writes reports whether result i can have layout meta. The epilogue can write a result other than the host with any
-// strides. This method accepts only layouts with contiguous runs, because layouts without them are slow. For the host,
-// the anchor's implementation must also support the layout.
+// writes reports whether result i can have layout meta. The epilogue can write a result other than the carrier with any
+// strides. This method accepts only layouts with contiguous runs, because layouts without them are slow. For the
+// carrier, the anchor's implementation must also support the layout.
 func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
 	fused, anchor, err := anchorOf(call)
 	if err != nil || longestRun(meta) < 2 {
 		return false
 	}
-	if i != fused.hostResult() {
+	if i != fused.carrierResult() {
 		return true
 	}
 	return a.Writes != nil && a.Writes(anchor, fused.anchorWalk(walk), 0, meta)

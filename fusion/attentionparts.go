@@ -37,10 +37,11 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	if err != nil {
 		return err
 	}
-	builder.node.Op, builder.fusion.Anchor = attentionOp(last.Op), productOperandCount // the operands of the products
-	builder.node.In = []graph.Arg{first.In[0], first.In[1], last.In[1]}
-	scoresArg := graph.ArgOf(first.Out[0])
-	if err := checkProductOperands(append(slices.Clone(builder.node.In), scoresArg, last.In[0])); err != nil {
+	query, key, value := first.In[0], first.In[1], last.In[1]
+	builder.node.Op, builder.node.In = attentionOp(last.Op), []graph.Arg{query, key, value}
+	builder.fusion.Anchor = productOperandCount
+	scores, weights := graph.ArgOf(first.Out[0]), last.In[0]
+	if err := checkProductOperands([]graph.Arg{query, key, value, scores, weights}); err != nil {
 		return err
 	}
 	// The products broadcast query and key to the batch of the scores, and value to the batch of the result.
@@ -57,59 +58,6 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(batch, result[len(result)-2:]))
 	builder.fusion.Mask = make([]bool, len(batch)+2) // batch, rows, columns of the scores
 	builder.fusion.Mask[len(batch)+1] = true
-	return nil
-}
-
-// addAttentionParts adds the two products and the nodes between them as parts. It returns an error if a node cannot be
-// between them, or if none of these nodes folds rows.
-func (builder *nodeBuilder) addAttentionParts(fuser *Fuser, parts []*graph.Node, batch []int,
-	isReadOutside func(*graph.Value) bool) error {
-	scores := parts[0].Out[0].Meta.Shape
-	batchAndRows := append(slices.Clone(batch), scores[len(scores)-2])
-	hasFold := false
-	for i, part := range parts {
-		if i == 0 || i == len(parts)-1 {
-			builder.addProduct(i, part, isReadOutside)
-			continue
-		}
-		foldsRows, err := fuser.checkBetween(part, scores)
-		if err != nil {
-			return fmt.Errorf("%q %w", part.Name, err)
-		}
-		broadcastTo := part.Out[0].Meta.Shape
-		if foldsRows {
-			hasFold, broadcastTo = true, part.In[0].Meta().Shape
-		}
-		if err := builder.addRowPart(i, part, broadcastTo, batchAndRows, isReadOutside); err != nil {
-			return err
-		}
-	}
-	if builder.fusion.Parts[len(parts)-1].In[0].Part < 0 || !hasFold {
-		return errors.New("no node between the products folds rows")
-	}
-	return nil
-}
-
-// addRowPart adds part i, a node of the row program, and records the view of each of its operands. broadcastTo is the
-// shape to which the operands are broadcast, and batchAndRows the shape of the batch, followed by the number of rows.
-func (builder *nodeBuilder) addRowPart(i int, part *graph.Node, broadcastTo, batchAndRows []int,
-	isReadOutside func(*graph.Value) bool) error {
-	isChannelVector := func(int) bool { return false }
-	if err := builder.addPart(i, part, isChannelVector, isReadOutside); err != nil {
-		return err
-	}
-	if reshapesBatch(part) && builder.fusion.Parts[i].In[0].Part < 0 {
-		return fmt.Errorf("%q is not a view of a result of the first product", part.Name)
-	}
-	for _, arg := range builder.fusion.Parts[i].In {
-		if arg.Part >= 0 || arg.Number.IsSet() {
-			continue
-		}
-		viewShape, ok := rowView(builder.node.In[arg.Index].Meta().Shape, broadcastTo, batchAndRows)
-		if err := builder.recordView(arg.Index, viewShape, ok); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -149,6 +97,97 @@ func checkProductOperands(values []graph.Arg) error {
 	return nil
 }
 
+// finestBatch returns the shape of the batch of the attention, without sizes of 1. Parts may split and join dimensions
+// of the batch. The result is the shape with the fewest dimensions such that the batch of every part is a view of it.
+// For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. A part may also divide the rows of a matrix into several
+// dimensions, which do not belong to the batch.
+func finestBatch(parts []*graph.Node) ([]int, error) {
+	scores := parts[0].Out[0].Meta.Shape
+	if len(scores) < 2 {
+		return nil, errors.New("its first product is not of two matrices")
+	}
+	rows, numRows := scores[len(scores)-2], tensor.Numel(scores[:len(scores)-1])
+	if numRows == 0 {
+		return nil, errors.New("the batch is empty")
+	}
+	// rowCounts has, for each batch dimension of each part, the number of rows that the dimension spans. The quotients of
+	// consecutive counts, once sorted, are the sizes of the result.
+	rowCounts := []int{rows}
+	for i, part := range parts {
+		if len(part.Out) != 1 {
+			return nil, fmt.Errorf("%q has several results", part.Name)
+		}
+		shape := part.Out[0].Meta.Shape
+		leading := shape[:max(0, len(shape)-1)] // the batch and the rows
+		if tensor.Numel(leading) != numRows {
+			return nil, fmt.Errorf("%q has another number of rows than the scores", part.Name)
+		}
+		isLastProduct := i == len(parts)-1
+		if isLastProduct && (len(leading) == 0 || leading[len(leading)-1] != rows) {
+			return nil, fmt.Errorf("the matrices of %q have another number of rows than the scores", part.Name)
+		}
+		spannedRows := 1
+		for _, size := range slices.Backward(leading) {
+			spannedRows *= size
+			if spannedRows > rows {
+				rowCounts = append(rowCounts, spannedRows)
+			}
+		}
+	}
+	sorted.Ints(rowCounts)
+	rowCounts = slices.Compact(rowCounts)
+	var batch []int
+	for i := len(rowCounts) - 1; i > 0; i-- {
+		if rowCounts[i]%rowCounts[i-1] != 0 {
+			return nil, errors.New("no shape has the batches of all parts as views")
+		}
+		batch = append(batch, rowCounts[i]/rowCounts[i-1])
+	}
+	return batch, nil
+}
+
+// recordView records `viewShape`, the shape in which the attention reads operand k. It returns an error if ok is false,
+// or if two parts require different shapes.
+func (builder *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
+	switch isKnown := k < len(builder.fusion.ViewShapes); {
+	case !ok || isKnown && !slices.Equal(builder.fusion.ViewShapes[k], viewShape):
+		return fmt.Errorf("%q has other dimensions than the scores", builder.node.In[k].Value.Name)
+	case !isKnown:
+		builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, viewShape)
+	}
+	return nil
+}
+
+// addAttentionParts adds the two products and the nodes between them as parts. It returns an error if a node cannot be
+// between them, or if none of these nodes folds rows.
+func (builder *nodeBuilder) addAttentionParts(fuser *Fuser, parts []*graph.Node, batch []int,
+	isReadOutside func(*graph.Value) bool) error {
+	scores := parts[0].Out[0].Meta.Shape
+	batchAndRows := append(slices.Clone(batch), scores[len(scores)-2])
+	hasFold := false
+	for i, part := range parts {
+		if i == 0 || i == len(parts)-1 {
+			builder.addProduct(i, part, isReadOutside)
+			continue
+		}
+		foldsRows, err := fuser.checkBetween(part, scores)
+		if err != nil {
+			return fmt.Errorf("%q %w", part.Name, err)
+		}
+		broadcastTo := part.Out[0].Meta.Shape
+		if foldsRows {
+			hasFold, broadcastTo = true, part.In[0].Meta().Shape
+		}
+		if err := builder.addRowPart(i, part, broadcastTo, batchAndRows, isReadOutside); err != nil {
+			return err
+		}
+	}
+	if builder.fusion.Parts[len(parts)-1].In[0].Part < 0 || !hasFold {
+		return errors.New("no node between the products folds rows")
+	}
+	return nil
+}
+
 // addProduct adds the first part (i is 0: the product of query and key) or the last part (the product with the values).
 func (builder *nodeBuilder) addProduct(i int, part *graph.Node, isReadOutside func(*graph.Value) bool) {
 	operands := []FusedArg{{Part: -1, Index: 0}, {Part: -1, Index: 1}} // query and key
@@ -162,18 +201,6 @@ func (builder *nodeBuilder) addProduct(i int, part *graph.Node, isReadOutside fu
 	builder.recordOutputs(i, part, isReadOutside)
 	builder.fusion.Parts = append(builder.fusion.Parts,
 		FusedPart{Name: part.Name, Op: part.Op, Attrs: part.Attrs, In: operands, ResultCount: 1})
-}
-
-// recordView records `viewShape`, the shape in which the attention reads operand k. It returns an error if ok is false,
-// or if two parts require different shapes.
-func (builder *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
-	switch isKnown := k < len(builder.fusion.ViewShapes); {
-	case !ok || isKnown && !slices.Equal(builder.fusion.ViewShapes[k], viewShape):
-		return fmt.Errorf("%q has other dimensions than the scores", builder.node.In[k].Value.Name)
-	case !isKnown:
-		builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, viewShape)
-	}
-	return nil
 }
 
 // checkBetween returns an error if a node cannot be between the products of an attention. scores is the shape of the
@@ -229,51 +256,27 @@ func reshapesBatch(node *graph.Node) bool {
 		operand.Shape[operandRank-1] == result.Shape[resultRank-1]
 }
 
-// finestBatch returns the shape of the batch of the attention, without sizes of 1. Parts may split and join dimensions
-// of the batch. The result is the shape with the fewest dimensions such that the batch of every part is a view of it.
-// For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. A part may also divide the rows of a matrix into several
-// dimensions, which do not belong to the batch.
-func finestBatch(parts []*graph.Node) ([]int, error) {
-	scores := parts[0].Out[0].Meta.Shape
-	if len(scores) < 2 {
-		return nil, errors.New("its first product is not of two matrices")
+// addRowPart adds part i, a node of the row program, and records the view of each of its operands. broadcastTo is the
+// shape to which the operands are broadcast, and batchAndRows the shape of the batch, followed by the number of rows.
+func (builder *nodeBuilder) addRowPart(i int, part *graph.Node, broadcastTo, batchAndRows []int,
+	isReadOutside func(*graph.Value) bool) error {
+	isChannelVector := func(int) bool { return false }
+	if err := builder.addPart(i, part, isChannelVector, isReadOutside); err != nil {
+		return err
 	}
-	rows, numRows := scores[len(scores)-2], tensor.Numel(scores[:len(scores)-1])
-	if numRows == 0 {
-		return nil, errors.New("the batch is empty")
+	if reshapesBatch(part) && builder.fusion.Parts[i].In[0].Part < 0 {
+		return fmt.Errorf("%q is not a view of a result of the first product", part.Name)
 	}
-	// rowCounts has, for each batch dimension of each part, the number of rows that the dimension spans. The quotients of
-	// consecutive counts, once sorted, are the sizes of the result.
-	rowCounts := []int{rows}
-	for i, part := range parts {
-		if len(part.Out) != 1 {
-			return nil, fmt.Errorf("%q has several results", part.Name)
+	for _, arg := range builder.fusion.Parts[i].In {
+		if arg.Part >= 0 || arg.Number.IsSet() {
+			continue
 		}
-		shape := part.Out[0].Meta.Shape
-		leading := shape[:max(0, len(shape)-1)]
-		if tensor.Numel(leading) != numRows {
-			return nil, fmt.Errorf("%q has another number of rows than the scores", part.Name)
-		}
-		if i == len(parts)-1 && (len(leading) == 0 || leading[len(leading)-1] != rows) {
-			return nil, fmt.Errorf("the matrices of %q have another number of rows than the scores", part.Name)
-		}
-		spannedRows := 1
-		for _, size := range slices.Backward(leading) {
-			if spannedRows *= size; spannedRows > rows {
-				rowCounts = append(rowCounts, spannedRows)
-			}
+		viewShape, ok := rowView(builder.node.In[arg.Index].Meta().Shape, broadcastTo, batchAndRows)
+		if err := builder.recordView(arg.Index, viewShape, ok); err != nil {
+			return err
 		}
 	}
-	sorted.Ints(rowCounts)
-	rowCounts = slices.Compact(rowCounts)
-	var batch []int
-	for i := len(rowCounts) - 1; i > 0; i-- {
-		if rowCounts[i]%rowCounts[i-1] != 0 {
-			return nil, errors.New("no shape has the batches of all parts as views")
-		}
-		batch = append(batch, rowCounts[i]/rowCounts[i-1])
-	}
-	return batch, nil
+	return nil
 }
 
 // productView returns the shape of a view of a product's operand: the view has the given batch, with size 1 in
@@ -322,7 +325,8 @@ func leadingView(shape, broadcastTo []int, leadingRank int, leading []int) ([]in
 		}
 		for remaining := broadcastTo[dim]; remaining > 1; {
 			if unmatched == 1 {
-				if leadingDim--; leadingDim < 0 {
+				leadingDim--
+				if leadingDim < 0 {
 					return nil, false
 				}
 				unmatched = leading[leadingDim]
@@ -332,7 +336,8 @@ func leadingView(shape, broadcastTo []int, leadingRank int, leading []int) ([]in
 			if remaining%factor != 0 || unmatched%factor != 0 || mixesBroadcast {
 				return nil, false
 			}
-			if isMatched[leadingDim] = true; size != 1 {
+			isMatched[leadingDim] = true
+			if size != 1 {
 				viewShape[leadingDim] = leading[leadingDim]
 			}
 			remaining, unmatched = remaining/factor, unmatched/factor

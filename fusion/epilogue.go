@@ -80,20 +80,20 @@ func (e *Epilogue) Defer() {
 	}
 }
 
-// newEpilogue prepares the epilogue of a fused node for the layouts of a call of the node. The host is the result whose
-// memory contains the anchor's result. The anchor's operands are the first fused.Anchor operands of the call. The
-// addresses of the anchor's kernel are the host, then all operands, and then the other results.
+// newEpilogue prepares the epilogue of a fused node for the layouts of a call of the node. The carrier is the result
+// whose memory contains the anchor's result. The anchor's operands are the first fused.Anchor operands of the call. The
+// addresses of the anchor's kernel are the carrier, then all operands, and then the other results.
 func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 	epilogue := &Epilogue{code: fused.code}
-	host, nextAddress := fused.hostResult(), 1+len(call.In)
-	if host < 0 || len(call.Out) != len(fused.code.Out) || len(fused.code.In) != 1+len(call.In)-fused.Anchor {
+	carrier, nextAddress := fused.carrierResult(), 1+len(call.In)
+	if carrier < 0 || len(call.Out) != len(fused.code.Out) || len(fused.code.In) != 1+len(call.In)-fused.Anchor {
 		return nil, errors.New("only passes can make epilogues")
 	}
-	result := call.Out[host]
+	result := call.Out[carrier]
 	metas := make([]tensor.Meta, 0, len(call.Out)+len(fused.code.In))
 	for resultIndex, meta := range call.Out {
 		resultStream := stream{size: meta.DType.Size()}
-		if resultIndex != host {
+		if resultIndex != carrier {
 			resultStream.addressIndex, nextAddress = nextAddress, nextAddress+1
 		}
 		epilogue.streams, metas = append(epilogue.streams, resultStream), append(metas, meta)

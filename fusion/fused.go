@@ -334,10 +334,10 @@ func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
 	return folding{operandShape: shape, mask: f.Mask, split: f.Split}, err == nil
 }
 
-// hostResult returns the index of the host: the result whose memory contains the anchor's result until the epilogue
-// overwrites it. The host is the first result with the dtype of the anchor's result. If no result has that dtype, the
-// host is the first result with a dtype of the same size. hostResult returns -1 if there is no host.
-func (f *Fusion) hostResult() int {
+// carrierResult returns the index of the carrier: the result whose memory contains the anchor's result until the
+// epilogue overwrites it. The carrier is the first result with the dtype of the anchor's result or, if there is none,
+// the first result with a dtype of the same size. carrierResult returns -1 if there is no carrier.
+func (f *Fusion) carrierResult() int {
 	if f.Anchor == 0 || f.code == nil {
 		return -1
 	}

@@ -23,7 +23,7 @@ type Fuser struct {
 	graph      *graph.Graph
 	codes      graph.ByValue[*expr.Code]  // expressions of nodes, indexed by the first output of the node
 	rows       graph.ByValue[*graph.Rows] // row programs of nodes, indexed by the first output of the node
-	lastMissed *graph.Node                // the last node whose expression was not in the cache
+	lastMissed *graph.Node                // the last node whose expression was not in codes
 	missedCode *expr.Code                 // expression of lastMissed
 	missedErr  error                      // reason why lastMissed has no expression, or nil
 }
@@ -159,7 +159,8 @@ func (builder *nodeBuilder) addAnchor(member *graph.Node, keep func(*graph.Value
 	part := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, len(member.In)),
 		ResultCount: len(member.Out)}
 	for k, arg := range member.In {
-		if part.In[k] = (FusedArg{Part: -1, Index: k}); arg.Kind == graph.Null {
+		part.In[k] = FusedArg{Part: -1, Index: k}
+		if arg.Kind == graph.Null {
 			part.In[k].Index = -1
 		}
 	}
@@ -235,35 +236,21 @@ func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 	for _, arg := range builder.node.In[anchor:] {
 		dtypes = append(dtypes, arg.Type().DType)
 	}
-	outputs := make([][]expr.Output, len(parts)) // by part and output
-	whole := fusedExpression{Builder: expr.NewBuilder(dtypes...), shift: shift, outputs: outputs}
+	whole := &fusedExpression{Builder: expr.NewBuilder(dtypes...), shift: shift,
+		outputs: make([][]expr.Output, len(parts))}
 	for i, member := range parts {
-		isLast := i == len(parts)-1
-		switch isAttention := builder.fusion.ViewShapes != nil; {
-		case i == 0 && anchor > 0:
-			outputs[i] = []expr.Output{whole.Real(whole.Load(0))} // the anchor's result
-			continue
-		case isAttention && (isLast || reshapesBatch(member)):
-			// Views and the last product of an attention are not part of the expression: they pass their first operand on.
-			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
-			continue
-		}
-		code, operandOf, err := fuser.partExpression(member, builder.fusion.Mask != nil)
-		if err != nil {
+		var err error
+		if whole.outputs[i], err = builder.partOutputs(fuser, whole, parts, i); err != nil {
 			return fmt.Errorf("%q: %w", member.Name, err)
 		}
-		partOperands := builder.fusion.Parts[i].In
-		outputs[i] = whole.Inline(code, func(operand, component int) expr.Value {
-			return whole.operandOfPart(partOperands[operandOf(operand)], code.In[operand], component)
-		})
 	}
 	results := make([]expr.Output, len(builder.fusion.Results))
 	for i, result := range builder.fusion.Results {
-		results[i] = outputs[result[0]][result[1]]
+		results[i] = whole.outputs[result[0]][result[1]]
 	}
 	code, err := whole.Build(results...)
 	builder.fusion.code = code
-	if err == nil && anchor > 0 && builder.fusion.hostResult() < 0 { // no result has room for the anchor's result
+	if err == nil && anchor > 0 && builder.fusion.carrierResult() < 0 { // no result has room for the anchor's result
 		err = errNoRoom
 	}
 	builder.fusion.effort = sync.OnceValue(func() OpCounts { return EffortOf(code) })
@@ -277,9 +264,30 @@ type fusedExpression struct {
 	outputs [][]expr.Output // by part and output: the values of the parts so far
 }
 
+// partOutputs returns the outputs of part i as values of the expression of the whole node.
+func (builder *nodeBuilder) partOutputs(fuser *Fuser, whole *fusedExpression, parts []*graph.Node, i int) (
+	[]expr.Output, error) {
+	operands := builder.fusion.Parts[i].In
+	isAttention, isLast := builder.fusion.ViewShapes != nil, i == len(parts)-1
+	switch {
+	case i == 0 && builder.fusion.Anchor > 0:
+		return []expr.Output{whole.Real(whole.Load(0))}, nil // the anchor's result
+	case isAttention && (isLast || reshapesBatch(parts[i])):
+		// Views and the last product of an attention are not part of the expression: they pass their first operand on.
+		return whole.outputs[operands[0].Part], nil
+	}
+	code, operandOf, err := fuser.partExpression(parts[i], builder.fusion.Mask != nil)
+	if err != nil {
+		return nil, err
+	}
+	return whole.Inline(code, func(operand, component int) expr.Value {
+		return whole.operandOfPart(operands[operandOf(operand)], code.In[operand], component)
+	}), nil
+}
+
 // operandOfPart returns the value of an operand of a part. dtype is the dtype of a number. A complex value has two
 // components: 0 is real, 1 imaginary.
-func (e fusedExpression) operandOfPart(arg FusedArg, dtype tensor.DType, component int) expr.Value {
+func (e *fusedExpression) operandOfPart(arg FusedArg, dtype tensor.DType, component int) expr.Value {
 	switch {
 	case arg.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
 		return e.Number(dtype, arg.Number, component)
@@ -353,7 +361,10 @@ func expressionOf(n *graph.Node) (*expr.Code, error) {
 // row program. Without a device, it also returns nil if loops are not compiled to machine code, because an interpreted
 // row program is slower than the node's own kernel.
 func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
-	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !f.Device && !loops.CodeAvailable() {
+	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 {
+		return nil
+	}
+	if !f.Device && !loops.CodeAvailable() {
 		return nil
 	}
 	rows := f.rows.At(n.Out[0])

@@ -15,6 +15,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// ValueRef is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a
+// graph file it is {"value": "name"}.
+//
+// If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node and all
+// nodes that depend on it are planned only after the value is computed.
+type ValueRef struct{ Value *Value }
+
 // attributes are the attributes of a node as the user gave them, before they are decoded into Node.Attrs. They may
 // refer to symbols and to values of the graph. Nodes of a file that have equal attributes share one attributes struct.
 // For example, a slice along dimension 1, whose end is a symbol and whose step is a value of the graph, has
@@ -31,13 +38,6 @@ type attrRef struct {
 	attr  string
 	value *Value
 }
-
-// ValueRef is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a
-// graph file it is {"value": "name"}.
-//
-// If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node and all
-// nodes that depend on it are planned only after the value is computed.
-type ValueRef struct{ Value *Value }
 
 // attributesOf returns the attributes struct for the given attributes, or nil if none are given.
 func attributesOf(given Attrs) *attributes {
@@ -142,17 +142,75 @@ func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) b
 	if _, ok := given.(ValueRef); ok || field.Required || attrDependsOnAny(given, symbols) {
 		return false
 	}
-	// Both the given and the default value are decoded into a field of the attribute struct; "none" leaves it zero.
 	givenField := reflect.New(attrsType(s)).Elem().Field(field.index)
-	defaultField := reflect.New(attrsType(s)).Elem().Field(field.index)
 	if setField(field, givenField, given, symbols) != nil {
 		return false
 	}
+	defaultField := reflect.New(attrsType(s)).Elem().Field(field.index) // zero for "none"
 	if field.Default != "none" && setField(field, defaultField, field.parseDefault(), nil) != nil {
 		return false
 	}
 	return identical(givenField, defaultField)
 }
+
+// identical compares two values as [reflect.DeepEqual] does, with three exceptions. Floating-point numbers are compared
+// by their bits: 0 differs from -0, and a NaN equals itself. Graphs are compared by their addresses. Values of sym.Int
+// are compared by Same.
+func identical(first, second reflect.Value) bool {
+	if !first.IsValid() || !second.IsValid() || first.Type() != second.Type() {
+		return !first.IsValid() && !second.IsValid()
+	}
+	if first.Type() == reflect.TypeFor[sym.Int]() && first.CanInterface() && second.CanInterface() {
+		return first.Interface().(sym.Int).Same(second.Interface().(sym.Int)) // DeepEqual would compare the whole Env
+	}
+	switch first.Kind() {
+	case reflect.Float32, reflect.Float64:
+		return sameBits(first.Float(), second.Float())
+	case reflect.Complex64, reflect.Complex128:
+		firstNumber, secondNumber := first.Complex(), second.Complex()
+		return sameBits(real(firstNumber), real(secondNumber)) && sameBits(imag(firstNumber), imag(secondNumber))
+	case reflect.Struct:
+		for i := range first.NumField() {
+			if !identical(first.Field(i), second.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Slice, reflect.Array:
+		if first.Len() != second.Len() || first.Kind() == reflect.Slice && first.IsNil() != second.IsNil() {
+			return false
+		}
+		for i := range first.Len() {
+			if !identical(first.Index(i), second.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Interface:
+		return identical(first.Elem(), second.Elem())
+	case reflect.Pointer:
+		if first.Pointer() == second.Pointer() || first.Type() == reflect.TypeFor[*Graph]() {
+			return first.Pointer() == second.Pointer()
+		}
+		return identical(first.Elem(), second.Elem())
+	case reflect.Map:
+		if first.Len() != second.Len() || first.IsNil() != second.IsNil() {
+			return false
+		}
+		for k, v := range first.Seq2() {
+			if !identical(v, second.MapIndex(k)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Func, reflect.Chan:
+		return first.IsNil() && second.IsNil()
+	}
+	return first.Equal(second)
+}
+
+// sameBits reports whether two numbers have the same bits.
+func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
 // decode decodes the attributes. It returns nil without an error if an attribute is a value that is not constant.
 func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
@@ -190,6 +248,9 @@ func (a *attributes) withData(dataOf func(*Value) *tensor.Tensor) (given Attrs, 
 	return given, true, nil
 }
 
+// maxAttrElements is the maximum number of elements of a value that is used as an attribute. A shape needs far fewer.
+const maxAttrElements = 1 << 16
+
 // attrFromTensor returns the elements of a tensor in the form of an attribute.
 func attrFromTensor(t *tensor.Tensor) (any, error) {
 	if t.Numel() > maxAttrElements {
@@ -201,17 +262,7 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 	for i := range list {
 		meta := rowMajor.Meta // of a 0-dim view: element i
 		meta.Shape, meta.Strides, meta.Offset = nil, nil, i
-		element := tensor.Must(rowMajor.View(meta)).At()
-		switch {
-		case t.DType == tensor.Bool:
-			list[i] = element.Int() != 0
-		case t.DType.IsIntegral(false): // without bool
-			list[i] = element.Int()
-		case t.DType.IsComplex():
-			list[i] = element.Complex()
-		default:
-			list[i] = element.Float()
-		}
+		list[i] = attrFromElement(t.DType, tensor.Must(rowMajor.View(meta)).At())
 	}
 	if len(t.Shape) == 0 {
 		return list[0], nil
@@ -219,18 +270,28 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 	return list, nil
 }
 
-// maxAttrElements is the maximum number of elements of a value that is used as an attribute. A shape needs far fewer.
-const maxAttrElements = 1 << 16
+// attrFromElement returns an element of a tensor in the form of an attribute.
+func attrFromElement(dtype tensor.DType, element tensor.Scalar) any {
+	switch {
+	case dtype == tensor.Bool:
+		return element.Int() != 0
+	case dtype.IsIntegral(false): // without bool
+		return element.Int()
+	case dtype.IsComplex():
+		return element.Complex()
+	}
+	return element.Float()
+}
 
 // elementList has the elements of a tensor that is given as an attribute. A list of length 1 is also accepted as a
 // number.
 type elementList []any
 
-// In aten's schemas, an argument that is a plain number is an attribute: masked_fill(self, mask, value=0),
-// pow(self=2, exponent). In a graph such an argument is an operand, so that one op accepts both numbers and
-// tensors. If the user gives the number as an attribute, the attribute is moved to the operands when the
-// node is made: masked_fill of (x, mask) with the attribute value=0 becomes masked_fill of (x, mask, 0). splitNumbers
-// returns the numbers [nil, nil, 0], and addNumbers adds them to the operands.
+// The rest of the file moves numbers from the attributes of a node to its operands. In aten's schemas, an argument that
+// is a plain number is an attribute: masked_fill(self, mask, value=0), pow(self=2, exponent). In a graph such an
+// argument is an operand, so that one op accepts both numbers and tensors. A number that the user gives as an attribute
+// becomes an operand when the node is made: masked_fill of (x, mask) with the attribute value=0 becomes masked_fill of
+// (x, mask, 0). splitNumbers returns the numbers [nil, nil, 0], and addNumbers adds them to the operands.
 
 // attrName returns the name that aten's schema gives the operand if it is a number.
 func (p Param) attrName() string {
@@ -292,7 +353,7 @@ func (n *Node) addNumbers(numbers []any) error {
 	if numbers == nil {
 		return nil
 	}
-	// If the inputs include a null for the number, the number replaces it. Otherwise the inputs are only the tensors,
+	// If the operands include a null for the number, the number replaces it. Otherwise the operands are only the tensors,
 	// in order, and the number is inserted between them.
 	isComplete := len(n.In) == len(n.Op.Params)
 	operands := slices.Clone(n.In)
@@ -330,62 +391,3 @@ func numberArg(given any) (Arg, error) {
 	}
 	return Arg{Kind: NumberArg, Number: number}, nil
 }
-
-// identical compares two values as [reflect.DeepEqual] does, with three exceptions. Floating-point numbers are compared
-// by their bits: 0 differs from -0, and a NaN equals itself. Graphs are compared by their addresses. Values of sym.Int
-// are compared by Same.
-func identical(first, second reflect.Value) bool {
-	if !first.IsValid() || !second.IsValid() || first.Type() != second.Type() {
-		return !first.IsValid() && !second.IsValid()
-	}
-	if first.Type() == reflect.TypeFor[sym.Int]() && first.CanInterface() && second.CanInterface() {
-		return first.Interface().(sym.Int).Same(second.Interface().(sym.Int)) // DeepEqual would compare the whole Env
-	}
-	switch first.Kind() {
-	case reflect.Float32, reflect.Float64:
-		return sameBits(first.Float(), second.Float())
-	case reflect.Complex64, reflect.Complex128:
-		firstNumber, secondNumber := first.Complex(), second.Complex()
-		return sameBits(real(firstNumber), real(secondNumber)) && sameBits(imag(firstNumber), imag(secondNumber))
-	case reflect.Struct:
-		for i := range first.NumField() {
-			if !identical(first.Field(i), second.Field(i)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Slice, reflect.Array:
-		if first.Len() != second.Len() || first.Kind() == reflect.Slice && first.IsNil() != second.IsNil() {
-			return false
-		}
-		for i := range first.Len() {
-			if !identical(first.Index(i), second.Index(i)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Interface:
-		return identical(first.Elem(), second.Elem())
-	case reflect.Pointer:
-		if first.Pointer() == second.Pointer() || first.Type() == reflect.TypeFor[*Graph]() {
-			return first.Pointer() == second.Pointer()
-		}
-		return identical(first.Elem(), second.Elem())
-	case reflect.Map:
-		if first.Len() != second.Len() || first.IsNil() != second.IsNil() {
-			return false
-		}
-		for k, v := range first.Seq2() {
-			if !identical(v, second.MapIndex(k)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Func, reflect.Chan:
-		return first.IsNil() && second.IsNil()
-	}
-	return first.Equal(second)
-}
-
-// sameBits reports whether two numbers have the same bits.
-func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }

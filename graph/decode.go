@@ -35,31 +35,11 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 		return s.defaultAttrs, nil
 	}
 	out := reflect.New(attrsType(s))
-	for _, name := range sorted.Keys(given) {
-		if _, ok := s.byName[name]; ok {
-			continue
-		}
-		if s.Additional == nil {
-			return nil, &AttrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
-		}
-		if err := setAdditional(s, out.Elem(), name, given[name], symbols); err != nil {
-			return nil, &AttrError{name, fmt.Errorf("attribute %q: %w", name, err)}
-		}
+	if err := setAdditionalAttrs(s, out.Elem(), given, symbols); err != nil {
+		return nil, err
 	}
-	for _, field := range s.Fields {
-		value, ok := given[field.Name]
-		if !ok {
-			if field.Required {
-				return nil, fmt.Errorf("attribute %q (%s) is missing", field.Name, field.Type)
-			}
-			if field.Default == "none" {
-				continue
-			}
-			value = field.parseDefault()
-		}
-		if err := setField(field, out.Elem().Field(field.index), value, symbols); err != nil {
-			return nil, &AttrError{field.Name, fmt.Errorf("attribute %q: %w", field.Name, field.withExpectedType(err))}
-		}
+	if err := setFieldAttrs(s, out.Elem(), given, symbols); err != nil {
+		return nil, err
 	}
 	if checker, ok := out.Interface().(interface{ Check() error }); ok {
 		if err := checker.Check(); err != nil {
@@ -67,6 +47,43 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 		}
 	}
 	return out.Interface(), nil
+}
+
+// setFieldAttrs stores the attributes that have a field, or their defaults.
+func setFieldAttrs(schema *Schema, attrs reflect.Value, given Attrs, symbols map[string]sym.Int) error {
+	for _, field := range schema.Fields {
+		value, ok := given[field.Name]
+		switch {
+		case ok:
+		case field.Required:
+			return fmt.Errorf("attribute %q (%s) is missing", field.Name, field.Type)
+		case field.Default == "none":
+			continue
+		default:
+			value = field.parseDefault()
+		}
+		if err := setField(field, attrs.Field(field.index), value, symbols); err != nil {
+			return &AttrError{field.Name, fmt.Errorf("attribute %q: %w", field.Name, field.withExpectedType(err))}
+		}
+	}
+	return nil
+}
+
+// setAdditionalAttrs stores the attributes without a field of their own. They are errors if the schema does not permit
+// them.
+func setAdditionalAttrs(schema *Schema, attrs reflect.Value, given Attrs, symbols map[string]sym.Int) error {
+	for _, name := range sorted.Keys(given) {
+		if _, ok := schema.byName[name]; ok {
+			continue
+		}
+		if schema.Additional == nil {
+			return &AttrError{name, fmt.Errorf("unknown attribute %q%s", name, schema.suggest(name))}
+		}
+		if err := setAdditional(schema, attrs, name, given[name], symbols); err != nil {
+			return &AttrError{name, fmt.Errorf("attribute %q: %w", name, err)}
+		}
+	}
+	return nil
 }
 
 // setAdditional stores an attribute without a field of its own.
@@ -116,10 +133,10 @@ func completeField(field Field, dst reflect.Value, symbols map[string]sym.Int) e
 	if tooLarge, found := findTooLarge(dst); found && !field.AnyInt {
 		return fmt.Errorf("%d is out of range: integers from -2^47 to 2^47 are accepted", tooLarge)
 	}
-	// setValue accepts every word.
-	if target, ok := dst.Addr().Interface().(*IntsOrWord); ok && target.Word != "" &&
-		!slices.Contains(field.Words, target.Word) {
-		return field.unknownWord(target.Word, symbols)
+	if target, ok := dst.Addr().Interface().(*IntsOrWord); ok { // setValue accepts every word
+		if target.Word != "" && !slices.Contains(field.Words, target.Word) {
+			return field.unknownWord(target.Word, symbols)
+		}
 	}
 	if field.Len > 0 {
 		if err := setLength(field, dst); err != nil {
@@ -178,7 +195,8 @@ func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 		return setExact(target, given)
 	case *tensor.Scalar:
 		number, err := toNumber(given, symbols)
-		if *target = number.Number; err == nil && number.Number.DType() == tensor.Invalid {
+		*target = number.Number
+		if err == nil && number.Number.DType() == tensor.Invalid {
 			// The number is an expression over sizes: use its value at the hint, and record a guard.
 			*target = tensor.IntScalar(int64(number.Size.Specialize()))
 		}
@@ -251,9 +269,9 @@ func setCompound(dst reflect.Value, given any, symbols map[string]sym.Int) error
 	return nil
 }
 
-// setWord sets p to v if v is one of the given words. It reports whether v is one of them.
-func (p *IntsOrWord) setWord(v any, words []string) bool {
-	word, isText := v.(string)
+// setWord sets p to the given value if this is one of words. It reports whether it is.
+func (p *IntsOrWord) setWord(given any, words []string) bool {
+	word, isText := given.(string)
 	if !isText || !slices.Contains(words, word) {
 		return false
 	}
@@ -346,15 +364,14 @@ func (f Field) withExpectedType(err error) error {
 func (f Field) acceptedValues() string {
 	name, _, _ := strings.Cut(f.Type, "|")
 	name, optional := strings.CutSuffix(name, "?")
-	var list []string
-	if item, isList := strings.CutSuffix(name, "[]"); isList {
-		list = []string{typeTexts[item],
-			"a list of " + strings.TrimPrefix(strings.TrimPrefix(typeTexts[item], "an "), "a ") + "s"}
-		if item == "bool" {
-			list[1] = "a list of these"
-		}
-	} else {
-		list = []string{typeTexts[name]}
+	item, isList := strings.CutSuffix(name, "[]")
+	list := []string{typeTexts[item]}
+	switch {
+	case isList && item == "bool":
+		list = append(list, "a list of these")
+	case isList:
+		singular := strings.TrimPrefix(strings.TrimPrefix(typeTexts[item], "an "), "a ")
+		list = append(list, "a list of "+singular+"s")
 	}
 	list = append(list, f.Words...)
 	if optional || f.Default == "none" {

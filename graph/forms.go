@@ -33,7 +33,11 @@ type Elements struct {
 
 // Gather copies elements of a table to an output, one for each position of the loops. The offset of the copied element
 // in the table is the sum of loop index*stride over the loops, plus the sum of looked-up index*Step over the lookups.
-// Offsets and strides are in bytes.
+// Offsets and strides are in bytes. For example, the rows of a float32 table [r, c] that an int64 vector [m] selects
+// have the Shape [m, c] and
+//
+//	Operands  output: strides [4*c, 4]   table: strides [0, 4]   indices: strides [8, 0]
+//	Lookups   {Operand: 2, Int64: true, Size: r, Step: 4*c}
 type Gather struct {
 	Size     int             // bytes of an element: 1, 2, 4, 8 or 16
 	Shape    []int           // sizes of the loops
@@ -68,13 +72,13 @@ type Contraction struct {
 	// Loops lists the loops over the result, then the summed loops. Each of the two lists is from the slowest loop to the
 	// fastest.
 	Loops       []ContractionLoop
-	Windows     []ContractionWindow
+	Windows     []ContractionWindow // bounds of A in a convolution
 	Out, A, B   ContractionOperand
 	Add         ContractionOperand // used if HasAdd is set
 	HasAdd      bool
 	Alpha, Beta float64
-	// The first window starts in the padding, Before elements ahead of A's first element. The offset in A is the sum of
-	// loop index*stride, minus Before.
+	// Before is the distance in elements from the start of the first window, in the padding, to A's first element. The
+	// offset in A is the sum of loop index*stride, minus Before.
 	Before int
 	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. An output of the
 	// expression overwrites Out.

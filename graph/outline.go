@@ -223,7 +223,8 @@ var sizeHints = []int{3, 1, 2, 5, 64, 224}
 func (inference *outlineInference) callFor(env *sym.Env, dtype tensor.DType, rank, hint int) *Call {
 	call := &Call{In: make([]Arg, len(inference.operands)), metaFixesSizes: true}
 	for i, operand := range inference.operands {
-		if call.In[i] = operand.Arg; !operand.isUnknown() {
+		if !operand.isUnknown() {
+			call.In[i] = operand.Arg
 			continue
 		}
 		sizes := operand.Outline.Sizes
@@ -242,7 +243,7 @@ func (inference *outlineInference) callFor(env *sym.Env, dtype tensor.DType, ran
 		}
 		call.In[i] = Arg{Kind: TensorArg, Value: &Value{Name: "operand", Type: operandType, Meta: operandType.AtHints()}}
 	}
-	for len(call.In) > 0 && call.In[len(call.In)-1].Kind == Null {
+	for len(call.In) > 0 && call.In[len(call.In)-1].Kind == Null { // omitted operands at the end
 		call.In = call.In[:len(call.In)-1]
 	}
 	if (&Node{Op: inference.op, In: call.In}).checkArity() != nil {
@@ -277,19 +278,23 @@ func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[st
 		}
 		outlines := make([]PartialType, len(results))
 		for i, result := range results {
-			outlines[i] = PartialType{DType: result.Type.DType, Sizes: slices.Clone(result.Sizes)}
-			if result.Dynamic {
-				continue
-			}
-			shape := slices.Clone(result.Type.Shape)
-			for k := range shape {
-				shape[k] = shape[k].Simplify()
-			}
-			outlines[i].Sizes = sym.KnownOrMinusOne(shape)
+			outlines[i] = result.outline()
 		}
 		alternatives = append(alternatives, outlines)
 	}
 	return joinOutlines(alternatives)
+}
+
+// outline returns the outline of the result. Sizes that depend on symbols become unknown.
+func (r Result) outline() PartialType {
+	if r.Dynamic {
+		return PartialType{DType: r.Type.DType, Sizes: slices.Clone(r.Sizes)}
+	}
+	shape := slices.Clone(r.Type.Shape)
+	for i := range shape {
+		shape[i] = shape[i].Simplify()
+	}
+	return PartialType{DType: r.Type.DType, Sizes: sym.KnownOrMinusOne(shape)}
 }
 
 // joinCases joins the outlines of all cases of a fork; err is the error of the fork. isPartial means that inference was
@@ -335,7 +340,8 @@ func joinOutlines(alternatives [][]PartialType) (joined []PartialType) {
 func (n *Node) resultOutlines() []PartialType {
 	operands := make([]OutlinedArg, len(n.In))
 	for i, arg := range n.In {
-		if operands[i].Arg = arg; arg.Value == nil {
+		operands[i].Arg = arg
+		if arg.Value == nil {
 			continue
 		}
 		if outline := arg.Value.outline(); arg.Value.Dynamic || slices.Contains(outline.Sizes, -1) {

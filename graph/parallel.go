@@ -85,12 +85,12 @@ func BroadcastLoops(call *Call) []Parallel {
 	// An operand is divided by the loop over dim unless it is broadcast along dim.
 	loops := make([]Parallel, len(shape))
 	for dim, size := range shape {
-		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
-			MayBroadcast: everyOperand(call)}
+		loop := undividedLoop(call)
+		loop.MayBroadcast = everyOperand(call)
 		for i, arg := range call.In {
 			meta := arg.Meta()
 			operandDim := dim - (len(shape) - meta.Rank())
-			if loop.OperandDims[i] = Whole; arg.Kind == TensorArg && operandDim >= 0 && meta.Shape[operandDim] == size {
+			if arg.Kind == TensorArg && operandDim >= 0 && meta.Shape[operandDim] == size {
 				loop.OperandDims[i] = operandDim
 			}
 		}
@@ -120,6 +120,11 @@ func largestShape(call *Call, rank int) (largest []int, ok bool) {
 	return largest, true
 }
 
+// undividedLoop returns a loop that divides no operand yet. The caller sets ResultDims.
+func undividedLoop(call *Call) Parallel {
+	return Parallel{OperandDims: slices.Repeat([]int{Whole}, len(call.In)), ResultDims: make([]int, len(call.Out))}
+}
+
 // everyOperand marks all operands.
 func everyOperand(call *Call) []bool { return slices.Repeat([]bool{true}, len(call.In)) }
 
@@ -129,28 +134,40 @@ func DimsExcept(call *Call, dims ...int) []Parallel {
 	if call == nil || len(call.Out) == 0 {
 		return nil
 	}
-	resultShape := call.Out[0].Shape
 	var loops []Parallel
-	for dim, size := range resultShape {
+	for dim := range call.Out[0].Shape {
 		if slices.Contains(dims, dim) {
 			continue
 		}
-		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out))}
-		fits := true // whether dim has the same size in all results and in all operands of their rank
-		for i, arg := range call.In {
-			meta := arg.Meta()
-			if loop.OperandDims[i] = Whole; arg.Kind == TensorArg && meta.Rank() == len(resultShape) {
-				loop.OperandDims[i], fits = dim, fits && meta.Shape[dim] == size
-			}
-		}
-		for i, meta := range call.Out {
-			loop.ResultDims[i], fits = dim, fits && meta.Rank() == len(resultShape) && meta.Shape[dim] == size
-		}
-		if fits {
+		if loop, ok := sameDimLoop(call, dim); ok {
 			loops = append(loops, loop)
 		}
 	}
 	return loops
+}
+
+// sameDimLoop returns the loop over dimension dim of the results and of the operands of their rank. It returns false if
+// dim does not have the same size in all of them.
+func sameDimLoop(call *Call, dim int) (loop Parallel, ok bool) {
+	rank, size := call.Out[0].Rank(), call.Out[0].Shape[dim]
+	loop = undividedLoop(call)
+	for i, arg := range call.In {
+		meta := arg.Meta()
+		if arg.Kind != TensorArg || meta.Rank() != rank {
+			continue
+		}
+		if meta.Shape[dim] != size {
+			return loop, false
+		}
+		loop.OperandDims[i] = dim
+	}
+	for i, meta := range call.Out {
+		if meta.Rank() != rank || meta.Shape[dim] != size {
+			return loop, false
+		}
+		loop.ResultDims[i] = dim
+	}
+	return loop, true
 }
 
 // viewLoops derives the loops of a view from its strides. It infers the view of a probe, an operand with very large
@@ -184,11 +201,8 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 		if op.SizesAttr == "" && !(isSame(1) && isSame(size+1)) {
 			continue
 		}
-		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: viewDims}
-		for i := range loop.OperandDims {
-			loop.OperandDims[i] = Whole
-		}
-		loop.OperandDims[0] = dim
+		loop := undividedLoop(call)
+		loop.OperandDims[0], loop.ResultDims = dim, viewDims
 		loops = append(loops, loop)
 	}
 	return loops
@@ -302,13 +316,12 @@ func (r *Rows) loops(call *Call) []Parallel {
 		}
 		switch {
 		case r.ChannelGroups != 0 && dim == 1:
-			continue
 		case r.Mask[maskDim]:
 			reduced++
-			continue
-		}
-		if loop, ok := r.loopOver(call, dim, reduced); ok {
-			loops = append(loops, loop)
+		default:
+			if loop, ok := r.loopOver(call, dim, reduced); ok {
+				loops = append(loops, loop)
+			}
 		}
 	}
 	return loops
@@ -318,12 +331,8 @@ func (r *Rows) loops(call *Call) []Parallel {
 // false if a result does not have this dimension.
 func (r *Rows) loopOver(call *Call, dim, reduced int) (loop Parallel, ok bool) {
 	rank, size := call.Meta(0).Rank(), call.Meta(0).Shape[dim]
-	loop = Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
-		MayBroadcast: everyOperand(call)}
-	for i := range call.In {
-		loop.OperandDims[i] = Whole
-	}
-	loop.OperandDims[0] = dim
+	loop = undividedLoop(call)
+	loop.OperandDims[0], loop.MayBroadcast = dim, everyOperand(call)
 	for k, i := range r.In { // operand k of the program is operand i of the call
 		meta := call.Meta(i)
 		operandDim := dim - (rank - meta.Rank()) // operands are broadcast from the last dimension
@@ -335,12 +344,14 @@ func (r *Rows) loopOver(call *Call, dim, reduced int) (loop Parallel, ok bool) {
 		}
 	}
 	for i, meta := range call.Out {
-		if loop.ResultDims[i] = dim; meta.Rank() < rank {
-			loop.ResultDims[i] = dim - reduced
+		resultDim := dim
+		if meta.Rank() < rank { // the result lacks the reduced dimensions
+			resultDim -= reduced
 		}
-		if loop.ResultDims[i] >= meta.Rank() || meta.Shape[loop.ResultDims[i]] != size {
+		if resultDim >= meta.Rank() || meta.Shape[resultDim] != size {
 			return loop, false
 		}
+		loop.ResultDims[i] = resultDim
 	}
 	return loop, true
 }

@@ -88,8 +88,8 @@ type stageOfValue struct {
 // segmenter is the state of [Graph.Segments], which first assigns a stage to each value and then forms the segments.
 type segmenter struct {
 	graph     *Graph
-	stages    ByValue[stageOfValue]
-	lastRound int // greatest round of a value
+	stages    ByValue[stageOfValue] // set by setStage
+	lastRound int                   // greatest round of a value; set by setStage
 	// rounds has, for each node that depends only on constants, the ascending rounds whose segments read the node.
 	rounds map[*Node][]int
 }
@@ -103,15 +103,16 @@ func (segmenter *segmenter) setStage(n *Node) {
 		if v == nil || v.Const != nil {
 			continue
 		}
-		operandStage := segmenter.stages.At(v)
-		stage.isConstant = stage.isConstant && operandStage.isConstant && i < len(n.In) // i >= len(n.In): an attribute
+		dependency, isAttr := segmenter.stages.At(v), i >= len(n.In)
+		stage.isConstant = stage.isConstant && dependency.isConstant && !isAttr
 		// A dynamic node runs at the end of its round, after the other nodes. Another node is planned at the start of its
 		// round. The results of dynamic nodes that it reads, and all values of its attributes, must therefore be from an
 		// earlier round.
-		if v.Node != nil && !stage.isDynamic && (operandStage.isDynamic || i >= len(n.In)) {
-			operandStage.round++
+		needsEarlier := !stage.isDynamic && (dependency.isDynamic || isAttr)
+		if v.Node != nil && needsEarlier {
+			dependency.round++
 		}
-		stage.round = max(stage.round, operandStage.round)
+		stage.round = max(stage.round, dependency.round)
 	}
 	segmenter.lastRound = max(segmenter.lastRound, stage.round)
 	for _, v := range n.Out {
@@ -230,14 +231,14 @@ func (connector *segmentConnector) connect(i int) {
 	for _, n := range segment.Nodes {
 		segment.readsOffsets = segment.readsOffsets || n.Op.ReadsStorage
 		for k := range n.dependencyCount() {
-			v, list, isListed := n.dependency(k), &segment.In, inIn
-			if k >= len(n.In) {
-				list, isListed = &segment.AttrInputs, inAttrInputs
+			v, list, listed := n.dependency(k), &segment.In, inIn
+			if k >= len(n.In) { // an attribute
+				list, listed = &segment.AttrInputs, inAttrInputs
 			}
-			if v == nil || v.Const != nil || computed[v] || isListed[v] {
+			if v == nil || v.Const != nil || computed[v] || listed[v] {
 				continue
 			}
-			isListed[v] = true
+			listed[v] = true
 			*list = append(*list, v)
 			if from := connector.export(v); from >= 0 && connector.lastReader[from] != i+1 {
 				connector.lastReader[from] = i + 1
@@ -274,18 +275,18 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 	if s.graph == nil {
 		return nil, errNoSegment
 	}
-	meta := func(v *Value) (tensor.Meta, error) {
+	metaOf := func(v *Value) (tensor.Meta, error) {
 		t := known[v]
 		if t == nil {
 			return tensor.Meta{}, fmt.Errorf("value %q is not known", v.Name)
 		}
-		m := t.Meta
+		meta := t.Meta
 		if !s.readsOffsets {
-			m.Offset = 0
+			meta.Offset = 0
 		}
-		return m, nil
+		return meta, nil
 	}
-	return s.graph.segmentGraph(ctx, s, meta, known, s.graph.sizesBoundBy(known))
+	return s.graph.segmentGraph(ctx, s, metaOf, known, s.graph.sizesBoundBy(known))
 }
 
 // sizesBoundBy returns the sizes of symbols. A size comes from the shapes of the known inputs. For a symbol that does
@@ -312,14 +313,14 @@ func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 	case s.Dynamic || len(s.AttrInputs) > 0 || slices.ContainsFunc(s.In, func(v *Value) bool { return v.Dynamic }):
 		return nil, nil
 	}
-	meta := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
-	return s.graph.segmentGraph(ctx, s, meta, nil, s.graph.sizes)
+	metaOf := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
+	return s.graph.segmentGraph(ctx, s, metaOf, nil, s.graph.sizes)
 }
 
 // segmentGraph makes the graph of a segment: it copies the nodes in order, imports each value from outside the segment
-// as a constant or an input at its first use, adds the outputs, and infers the graph. meta returns the meta of an input
-// of the segment. known has the tensors of the values that are attributes.
-func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, meta func(*Value) (tensor.Meta, error),
+// as a constant or an input at its first use, adds the outputs, and infers the graph. metaOf returns the meta of an
+// input of the segment. known has the tensors of the values that are attributes.
+func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, metaOf func(*Value) (tensor.Meta, error),
 	known map[*Value]*tensor.Tensor, sizes map[string]sym.Int) (*Graph, error) {
 	built := New(g.Name, g.lookup)
 	built.sizes, built.assumed, built.warnings, built.folded, built.ctx = sizes, g.assumed, g.warnings, g.folded, ctx
@@ -328,10 +329,10 @@ func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, meta func(*V
 	if g.places != nil {
 		built.places = nodePlaces{g.places}
 	}
-	importer := segmentImporter{graph: built, copies: map[*Value]*Value{}, meta: meta}
-	data := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
+	importer := segmentImporter{graph: built, copies: map[*Value]*Value{}, metaOf: metaOf}
+	dataOf := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
 	for _, n := range segment.Nodes {
-		copied, err := built.copyOf(n, data, importer.importValue)
+		copied, err := importer.copyOf(n, dataOf)
 		if err != nil {
 			return nil, g.NodeError(n, err)
 		}
@@ -354,7 +355,7 @@ func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, meta func(*V
 type segmentImporter struct {
 	graph  *Graph
 	copies map[*Value]*Value                 // the copies so far
-	meta   func(*Value) (tensor.Meta, error) // returns the meta of an input of the segment
+	metaOf func(*Value) (tensor.Meta, error) // returns the meta of an input of the segment
 }
 
 // importValue returns the copy of a value. If there is none, it adds the value as a constant or an input.
@@ -366,17 +367,43 @@ func (importer segmentImporter) importValue(v *Value) (*Value, error) {
 	if v.Const != nil {
 		imported = importer.graph.Constant(v.Name, v.Const)
 	} else {
-		inputMeta, err := importer.meta(v)
+		meta, err := importer.metaOf(v)
 		if err != nil {
 			return nil, err
 		}
-		imported = importer.graph.InputMeta(v.Name, inputMeta)
+		imported = importer.graph.InputMeta(v.Name, meta)
 	}
 	if v.Node == nil {
 		imported.Pin = v.Pin
 	}
 	importer.copies[v] = imported
 	return imported, nil
+}
+
+// copyOf returns a copy of node n, without outputs yet. dataOf returns the tensor of a value that is an attribute.
+// Invalid attributes are not an error here, because inference reports them.
+func (importer segmentImporter) copyOf(n *Node, dataOf func(*Value) *tensor.Tensor) (*Node, error) {
+	copied := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
+	for i := range copied.In {
+		if v := copied.In[i].Value; v != nil {
+			operand, err := importer.importValue(v)
+			if err != nil {
+				return nil, err
+			}
+			copied.In[i].Value = operand
+		}
+	}
+	given, ok, err := n.attrs.withData(dataOf)
+	switch {
+	case err != nil:
+		importer.graph.rejected[copied.number] = err
+	case !ok:
+		return nil, errors.New("the value of an attribute is not known")
+	default:
+		copied.attrs = attributesOf(given)
+		copied.Attrs, _ = n.Op.Schema.Decode(given, importer.graph.sizes)
+	}
+	return copied, nil
 }
 
 // addCopy adds `copied`, the copy of node n, and results with the names of n's results.
@@ -389,34 +416,6 @@ func (importer segmentImporter) addCopy(copied, n *Node) {
 	}
 	importer.graph.nameIndex().addNode(copied)
 	importer.graph.Nodes = append(importer.graph.Nodes, copied)
-}
-
-// copyOf returns a copy of node n for g, the graph of a segment. The copy has no outputs yet. importValue returns the
-// copy of an operand. data returns the tensor of a value that is an attribute. Invalid attributes are not an error
-// here, because inference reports them.
-func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, importValue func(*Value) (*Value,
-	error)) (*Node, error) {
-	copied := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
-	for i := range copied.In {
-		if v := copied.In[i].Value; v != nil {
-			operand, err := importValue(v)
-			if err != nil {
-				return nil, err
-			}
-			copied.In[i].Value = operand
-		}
-	}
-	given, ok, err := n.attrs.withData(data)
-	switch {
-	case err != nil:
-		g.rejected[copied.number] = err
-	case !ok:
-		return nil, errors.New("the value of an attribute is not known")
-	default:
-		copied.attrs = attributesOf(given)
-		copied.Attrs, _ = n.Op.Schema.Decode(given, g.sizes)
-	}
-	return copied, nil
 }
 
 // Without returns the segment without the nodes that depend on unavailable values, and adds the results of these nodes

@@ -35,7 +35,7 @@ type Symbolic struct {
 
 	fixedSymbols      map[string]bool // open symbols that guards restrict to one size, the hint
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	insideFork        bool            // sym.Fork is running inference for each path: recordGuards adds no guards
+	insideFork        bool            // SymbolicForked runs inference for each class of sizes: recordGuards adds no guards
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
@@ -245,12 +245,8 @@ func sameType(a, b tensor.Type) bool {
 // sizes, the graph is inferred only for the class of the hints, and [Symbolic.IncompleteReason] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).mustInline); i >= 0 {
-		s, err := g.Symbolic(hints)
-		if s != nil {
-			s.IncompleteReason = fmt.Errorf("sizes decide which branch of node %q runs, or how often its body runs",
-				g.Nodes[i].Name)
-		}
-		return s, err
+		return g.incompleteSymbolic(hints, fmt.Errorf(
+			"sizes decide which branch of node %q runs, or how often its body runs", g.Nodes[i].Name))
 	}
 	s, err := g.symbolic(hints)
 	if err != nil {
@@ -258,16 +254,24 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	}
 	s.insideFork = true
 	cases, err := sym.Fork(s.Env, maxCases, s.inferCase)
-	if err != nil || len(cases) == 0 || cases[0].Value.err != nil {
-		single, singleErr := g.Symbolic(hints)
-		if single != nil && err != nil {
-			single.IncompleteReason = fmt.Errorf("more than %d classes of sizes: %w", maxCases, err)
-		}
-		return single, singleErr
+	switch {
+	case err != nil:
+		return g.incompleteSymbolic(hints, fmt.Errorf("more than %d classes of sizes: %w", maxCases, err))
+	case len(cases) == 0 || cases[0].Value.err != nil: // inference rejects the hints: Symbolic returns the error
+		return g.Symbolic(hints)
 	}
 	s.insideFork = false
 	s.mergeClasses(cases)
 	return s, nil
+}
+
+// incompleteSymbolic is [Graph.Symbolic] with a reason why the graph is not inferred for all sizes.
+func (g *Graph) incompleteSymbolic(hints map[string]int, reason error) (*Symbolic, error) {
+	s, err := g.Symbolic(hints)
+	if s != nil {
+		s.IncompleteReason = reason
+	}
+	return s, err
 }
 
 // maxCases is the maximum number of classes of sizes for which a graph is inferred at once.
@@ -344,7 +348,7 @@ func (s *Symbolic) mergeClasses(cases []sym.Case[classResult]) {
 		i++
 	})
 	for _, guard := range s.Guards {
-		// This should not happen: classes are disjoint.
+		// An error should not happen: classes are disjoint.
 		if err := s.Env.Assume(guard.Cond); err != nil {
 			s.IncompleteReason = fmt.Errorf("guards of classes contradict each other: %w", err)
 		}

@@ -96,43 +96,58 @@ func (g *grouper) prefixOf(group *nodeGroup, v *graph.Value) (nodes []*graph.Nod
 	return nodes
 }
 
-// reducesTraffic reports whether memory traffic falls if prefix becomes the epilogue of the node that computes v. The
-// prefix is then in one step, and all other nodes of the group in another. reducesTraffic counts how often these two
-// steps read and write values of the size of v.
+// reducesTraffic reports whether memory traffic falls if the prefix of a group becomes the epilogue of the node that
+// computes v. It counts how often the two steps, with the prefix and with the rest of the group, read and write values
+// of the size of v.
 func (g *grouper) reducesTraffic(group *nodeGroup, prefix []*graph.Node, v *graph.Value) bool {
-	inPrefix := func(n *graph.Node) bool { return slices.Contains(prefix, n) }
-	inRest := func(n *graph.Node) bool { return g.group(n) == group && !inPrefix(n) }
-	readBy := func(value *graph.Value, by func(*graph.Node) bool) bool {
-		return slices.ContainsFunc(g.uses.readers.At(value), by)
-	}
-	isReadOutside := func(value *graph.Value) bool {
-		return g.uses.isOutput[value] || readBy(value, func(n *graph.Node) bool { return g.group(n) != group })
-	}
+	split := &groupSplit{g, group, prefix}
 	savedAccesses := 0 // number of saved reads and writes of values of the size of v
-	if !readBy(v, inRest) {
+	if !split.restReads(v) {
 		savedAccesses++ // the group no longer reads v from memory
-		if !isReadOutside(v) {
+		if !split.isNeededOutside(v) {
 			savedAccesses++ // and v is no longer written
 		}
 	}
 	counted := map[*graph.Value]bool{}
 	for _, member := range prefix {
 		for _, value := range member.Out {
-			if readBy(value, inRest) {
-				savedAccesses-- // the rest of the group reads the value from memory
-				if !isReadOutside(value) {
+			if split.restReads(value) {
+				savedAccesses-- // from memory
+				if !split.isNeededOutside(value) {
 					savedAccesses-- // and the value is written only for the rest
 				}
 			}
 		}
 		for _, a := range member.In {
 			value := a.Value
-			if a.Kind == graph.TensorArg && value != v && !counted[value] && !inPrefix(value.Node) &&
-				value.Meta.Numel() == v.Meta.Numel() && readBy(value, inRest) {
+			isOtherOperand := a.Kind == graph.TensorArg && value != v && !slices.Contains(prefix, value.Node)
+			if isOtherOperand && !counted[value] && value.Meta.Numel() == v.Meta.Numel() && split.restReads(value) {
 				savedAccesses-- // both steps read the operand
 			}
 			counted[value] = true
 		}
 	}
 	return savedAccesses > 0
+}
+
+// groupSplit is a possible split of a group: the nodes of the prefix, and the rest of its nodes.
+type groupSplit struct {
+	grouper *grouper
+	group   *nodeGroup
+	prefix  []*graph.Node
+}
+
+// restReads reports whether a node of the rest reads a value.
+func (split *groupSplit) restReads(value *graph.Value) bool {
+	return slices.ContainsFunc(split.grouper.uses.readers.At(value), func(n *graph.Node) bool {
+		return split.grouper.group(n) == split.group && !slices.Contains(split.prefix, n)
+	})
+}
+
+// isNeededOutside reports whether a value is an output, or a node outside the group reads it.
+func (split *groupSplit) isNeededOutside(value *graph.Value) bool {
+	uses := split.grouper.uses
+	return uses.isOutput[value] || slices.ContainsFunc(uses.readers.At(value), func(n *graph.Node) bool {
+		return split.grouper.group(n) != split.group
+	})
 }

@@ -2,7 +2,6 @@ package passes
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -30,103 +29,6 @@ type Decisions struct {
 	stored *storedLayout // the layout as read from a file; layout is nil if stored is set
 }
 
-// Equal reports whether two plans of one graph, for different sizes, have the same decisions: the same nodes, groups,
-// layouts, implementations and copies. In dimension orders, Equal ignores dimensions of size 1 in one of the plans,
-// because their position has no effect in this plan. If the decisions are equal, both plans compute the same bits for
-// each row of a batch.
-func (d *Decisions) Equal(other *Decisions) bool {
-	if d == nil || other == nil || d.layout == nil || other.layout == nil {
-		return d == other
-	}
-	if len(d.layout.Nodes) != len(d.nodes) || len(other.layout.Nodes) != len(other.nodes) {
-		return false
-	}
-	return slices.EqualFunc(d.foldedNodes, other.foldedNodes, maps.Equal) &&
-		slices.EqualFunc(d.groups, other.groups, groupDecision.equal) &&
-		slices.Equal(d.nodes, other.nodes) &&
-		maps.Equal(d.placedValues, other.placedValues) && d.equalLayouts(other)
-}
-
-// equalLayouts compares the assignments of two lists of decisions with the same nodes. Assignments with failed nodes
-// are never equal.
-func (d *Decisions) equalLayouts(other *Decisions) bool {
-	a, b := d.layout, other.layout
-	if len(a.Failed)+len(b.Failed) > 0 || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
-		return false
-	}
-	for i := range a.Nodes {
-		choiceA, choiceB := &a.Nodes[i], &b.Nodes[i]
-		if !equalChoices(choiceA, choiceB) || !equalWalks(choiceA.Walk, choiceB.Walk, d.results[i], other.results[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// equalChoices compares the choices for a node in two plans, except for their walks.
-func equalChoices(a, b *layout.Choice) bool {
-	return a.Impl == b.Impl && a.ExactStrides == b.ExactStrides && a.Removed == b.Removed && equalCopies(a.In, b.In) &&
-		equalCopies(a.ResultCopies, b.ResultCopies)
-}
-
-// equalWalks compares two walks (a loop order with orders of the results) for results of different sizes. The loop
-// order is an order of the first result's dimensions.
-func equalWalks(a, b graph.Walk, resultsA, resultsB []tensor.Meta) bool {
-	if len(a.ResultOrders) != len(b.ResultOrders) {
-		return false
-	}
-	for k, resultA := range resultsA {
-		resultB := resultsB[k]
-		if k == 0 && !equalOrders(a.LoopOrder, b.LoopOrder, resultA, resultB) {
-			return false
-		}
-		if k < len(a.ResultOrders) && !equalOrders(a.ResultOrders[k], b.ResultOrders[k], resultA, resultB) {
-			return false
-		}
-	}
-	return true
-}
-
-// equalOrders compares orderA of resultA with orderB of resultB, without the dimensions that have size 1 in one of
-// the results. An empty order equals only itself.
-func equalOrders(orderA, orderB tensor.Order, resultA, resultB tensor.Meta) bool {
-	if orderA == orderB {
-		return true
-	}
-	if len(resultA.Shape) != len(resultB.Shape) || len(orderA) != len(resultA.Shape) || len(orderB) != len(resultA.Shape) {
-		return false
-	}
-	isUnit := func(dim int) bool { return resultA.Shape[dim] == 1 || resultB.Shape[dim] == 1 }
-	return slices.Equal(slices.DeleteFunc(orderA.Dims(), isUnit), slices.DeleteFunc(orderB.Dims(), isUnit))
-}
-
-// equalCopies reports whether two lists of copies are equal except for sizes. A missing entry of a list is nil.
-func equalCopies(listA, listB []*layout.Copy) bool {
-	for i := range max(len(listA), len(listB)) {
-		var copyA, copyB *layout.Copy
-		if i < len(listA) {
-			copyA = listA[i]
-		}
-		if i < len(listB) {
-			copyB = listB[i]
-		}
-		if !equalCopy(copyA, copyB) {
-			return false
-		}
-	}
-	return true
-}
-
-// equalCopy reports whether two copies, of graphs with the same nodes, are equal except for sizes.
-func equalCopy(copyA, copyB *layout.Copy) bool {
-	if copyA == nil || copyB == nil {
-		return copyA == copyB
-	}
-	return copyA.Value.Number() == copyB.Value.Number() && copyA.Order == copyB.Order && copyA.Place == copyB.Place &&
-		(copyA.Strides == nil) == (copyB.Strides == nil) && copyA.Pinned == copyB.Pinned && copyA.View == copyB.View &&
-		copyA.Original == copyB.Original && equalCopy(copyA.From, copyB.From)
-}
-
 // groupDecision is a group of nodes that become one step, by node numbers in a valid order of execution. mask marks the
 // dimensions that the group reduces.
 type groupDecision struct {
@@ -135,12 +37,6 @@ type groupDecision struct {
 	isAttention bool   // whether the nodes compute an attention
 	mask        []bool // see space.mask
 	split       int    // see space.split
-}
-
-// equal reports whether two decisions make the same group.
-func (a groupDecision) equal(b groupDecision) bool {
-	return slices.Equal(a.nodes, b.nodes) && a.hasAnchor == b.hasAnchor && a.isAttention == b.isAttention &&
-		slices.Equal(a.mask, b.mask) && a.split == b.split
 }
 
 // signature identifies a node independently of sizes. It has the op, the number of the node, the number of its results,
@@ -224,29 +120,8 @@ func (g *grouper) followGroups() error {
 		byNumber[n.Number()] = n
 	}
 	for _, decision := range slices.Backward(g.plan.decisionsToFollow.groups) {
-		group := &nodeGroup{space: space{mask: decision.mask, split: decision.split}, resultCount: 1}
-		for _, number := range slices.Backward(decision.nodes) {
-			n := byNumber[number]
-			if n == nil || len(n.Out) == 0 {
-				return misfitError("a node of a group does not exist")
-			}
-			group.nodes = append(group.nodes, n)
-			g.groupOf.Set(n.Out[0], group)
-		}
-		if decision.isAttention {
-			nodes := slices.Clone(group.nodes)
-			slices.Reverse(nodes)
-			if err := g.checkAttention(nodes); err != nil {
-				return err
-			}
-			group.isAttention = true
-			g.groups = append(g.groups, group)
-			continue
-		}
-		if decision.hasAnchor {
-			group.anchor = group.nodes[len(group.nodes)-1]
-		}
-		if err := g.checkGroup(group); err != nil {
+		group, err := g.rebuildGroup(decision, byNumber)
+		if err != nil {
 			return err
 		}
 		g.groups = append(g.groups, group)
@@ -254,7 +129,31 @@ func (g *grouper) followGroups() error {
 	return g.build()
 }
 
-// checkGroup returns an error if the nodes of a recorded group no longer iterate over one space.
+// rebuildGroup returns the group of a decision, or an error if its nodes can no longer become one step.
+func (g *grouper) rebuildGroup(decision groupDecision, byNumber map[int]*graph.Node) (*nodeGroup, error) {
+	group := &nodeGroup{space: space{mask: decision.mask, split: decision.split}, resultCount: 1,
+		isAttention: decision.isAttention}
+	for _, number := range slices.Backward(decision.nodes) {
+		n := byNumber[number]
+		if n == nil || len(n.Out) == 0 {
+			return nil, misfitError("a node of a group does not exist")
+		}
+		group.nodes = append(group.nodes, n)
+		g.groupOf.Set(n.Out[0], group)
+	}
+	if decision.isAttention {
+		nodes := slices.Clone(group.nodes)
+		slices.Reverse(nodes)
+		return group, g.checkAttention(nodes)
+	}
+	if decision.hasAnchor {
+		group.anchor = group.nodes[len(group.nodes)-1]
+	}
+	return group, g.checkGroup(group)
+}
+
+// checkGroup sets the shape of a recorded group's space. It returns an error if the nodes no longer iterate over one
+// space.
 func (g *grouper) checkGroup(group *nodeGroup) error {
 	spaces := make([]space, 0, len(group.nodes))
 	fused := group.nodes // without the anchor, which has its own loop and is last
@@ -373,63 +272,56 @@ func (p *Plan) checkOutputLayouts(originals []originalLayout, pins []graph.Pin) 
 	return nil
 }
 
+// checkNodeLayouts returns an error if a node does not meet its pin or cannot read its operands.
+func (l *layouter) checkNodeLayouts(n *graph.Node) error {
+	for _, v := range n.Out {
+		if !n.Pin.Matches(v.Meta) {
+			return misfitError("%q is %v, but is pinned to %v", v.Name, v.Meta, n.Pin)
+		}
+	}
+	if n.Impl != nil && !n.IsView() && n.Impl.MayRejectLayouts() && !n.Impl.Reads(n.Call(), n.Walk) {
+		return misfitError("implementation %s cannot read the operands of %s in their layouts", n.Impl.Name, n.Name)
+	}
+	return nil
+}
+
 // implFor returns the implementation and the walk (loop order and layouts of the results) of a node for the recorded
 // choice. The operands already have their final layouts. The recorded implementation may not support the current sizes;
 // for example, it supports only few rows. Then implFor returns the first implementation with the same layouts.
 func (l *layouter) implFor(n *graph.Node, choice *layout.Choice) (*graph.Impl, graph.Walk, error) {
+	recorded := choice.Walk
 	switch {
 	case choice.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
-		return nil, choice.Walk, misfitError("%s is not a view, but was one when the decisions were made", n.Name)
+		return nil, recorded, misfitError("%s is not a view, but was one when the decisions were made", n.Name)
 	case choice.Impl == nil || n.IsView():
-		return choice.Impl, choice.Walk, nil
+		return choice.Impl, recorded, nil
 	}
 	call := n.Call()
-	candidates := []tensor.Order{choice.Walk.LoopOrder}
-	if len(choice.Walk.ResultOrders) > 0 && choice.Walk.ResultOrders[0] != choice.Walk.LoopOrder {
-		candidates = append(candidates, choice.Walk.ResultOrders[0])
+	loopOrders := []tensor.Order{recorded.LoopOrder}
+	if len(recorded.ResultOrders) > 0 && recorded.ResultOrders[0] != recorded.LoopOrder {
+		loopOrders = append(loopOrders, recorded.ResultOrders[0])
 	}
-	for _, walk := range choice.Impl.Walks(call, candidates) {
-		if walk.LoopOrder == choice.Walk.LoopOrder && l.sameAddresses(n, walk, choice.Walk) {
-			return choice.Impl, choice.Walk, nil
+	for _, walk := range choice.Impl.Walks(call, loopOrders) {
+		if walk.LoopOrder == recorded.LoopOrder && l.sameAddresses(n, walk, recorded) {
+			return choice.Impl, recorded, nil
 		}
 	}
 	if choice.Impl.OnDevice() { // no host implementation can replace it: its results must be on the device
-		return nil, choice.Walk, misfitError("the device has no kernel for %s in the layout of the decisions", n.Name)
+		return nil, recorded, misfitError("the device has no kernel for %s in the layout of the decisions", n.Name)
 	}
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
-		if n.Pin.Impl != "" && impl.Name != n.Pin.Impl || l.plan.exact && impl.Inexact {
+		isPermitted := (n.Pin.Impl == "" || impl.Name == n.Pin.Impl) && !(l.plan.exact && impl.Inexact)
+		if !isPermitted {
 			continue
 		}
-		for _, walk := range impl.Walks(call, candidates) {
-			if l.sameAddresses(n, walk, choice.Walk) && impl.Reads(call, walk) {
+		for _, walk := range impl.Walks(call, loopOrders) {
+			if l.sameAddresses(n, walk, recorded) && impl.Reads(call, walk) {
 				return impl, walk, nil
 			}
 		}
 	}
-	return nil, choice.Walk, misfitError("no implementation of %s supports the layout of the decisions", n.Name)
-}
-
-// storageAsWritten reports whether the memory of v has the layout of the graph as written. v is an operand of an op
-// that reads the bytes of its operand's memory, such as as_strided. replacement is the copy that the op reads in place
-// of v, or nil. Without a copy, the layouts of v and of all values that v views must be unchanged. A copy must have its
-// own memory and the original strides.
-func (l *layouter) storageAsWritten(v *graph.Value, replacement *layout.Copy) bool {
-	if replacement != nil && !replacement.Original {
-		return replacement.Strides != nil && !replacement.View && v.Alias == nil && v.Node != nil &&
-			v.Node.Op.Kind != graph.View
-	}
-	if replacement != nil && replacement.Value != v { // another value: it must begin at the start of its memory
-		if v = replacement.Value; v.Alias != nil || v.Meta.Offset != 0 {
-			return false
-		}
-	}
-	for ; v != nil; v = v.Alias {
-		if l.changedLayouts[v] {
-			return false
-		}
-	}
-	return true
+	return nil, recorded, misfitError("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
 // sameAddresses reports whether the elements of a node's results have the same addresses with both walks.
@@ -442,15 +334,25 @@ func (l *layouter) sameAddresses(n *graph.Node, walkA, walkB graph.Walk) bool {
 	return true
 }
 
-// checkNodeLayouts returns an error if a node does not meet its pin or cannot read its operands.
-func (l *layouter) checkNodeLayouts(n *graph.Node) error {
-	for _, v := range n.Out {
-		if !n.Pin.Matches(v.Meta) {
-			return misfitError("%q is %v, but is pinned to %v", v.Name, v.Meta, n.Pin)
+// storageAsWritten reports whether the memory of v has the layout of the graph as written. v is an operand of an op
+// that reads the bytes of its operand's memory, such as as_strided. replacement is the copy that the op reads in place
+// of v, or nil. Without a copy, the layouts of v and of all values that v views must be unchanged. A copy must have its
+// own memory and the original strides.
+func (l *layouter) storageAsWritten(v *graph.Value, replacement *layout.Copy) bool {
+	if replacement != nil && !replacement.Original {
+		return replacement.Strides != nil && !replacement.View && v.Alias == nil && v.Node != nil &&
+			v.Node.Op.Kind != graph.View
+	}
+	if replacement != nil && replacement.Value != v { // another value: it must begin at the start of its memory
+		v = replacement.Value
+		if v.Alias != nil || v.Meta.Offset != 0 {
+			return false
 		}
 	}
-	if n.Impl != nil && !n.IsView() && n.Impl.MayRejectLayouts() && !n.Impl.Reads(n.Call(), n.Walk) {
-		return misfitError("implementation %s cannot read the operands of %s in their layouts", n.Impl.Name, n.Name)
+	for ; v != nil; v = v.Alias {
+		if l.changedLayouts[v] {
+			return false
+		}
 	}
-	return nil
+	return true
 }

@@ -124,12 +124,6 @@ func newLayouter(plan *Plan) *layouter {
 		changedLayouts: map[*graph.Value]bool{}, views: map[viewKey]*graph.Node{}}
 }
 
-// viewKey identifies the repetition of a view node with another operand.
-type viewKey struct {
-	node    *graph.Node
-	operand *graph.Value
-}
-
 // apply rebuilds the graph with the choices and the copies of an assignment: first the copies of inputs, then each node
 // with its copies, then the outputs. Nodes and outputs that are missing because a node failed (assignment.Lost,
 // assignment.LostOutputs) are omitted.
@@ -207,19 +201,11 @@ func (l *layouter) removeNode(n *graph.Node, choice *layout.Choice) error {
 	if err := l.insertResultCopies(n, choice); err != nil {
 		return err
 	}
-	if len(choice.ResultCopies) == 0 {
-		l.recordRemoval(n)
-	}
-	return nil
-}
-
-// recordRemoval records that a copy node is removed: its readers read its operand or another copy. Removed views are
-// not recorded.
-func (l *layouter) recordRemoval(n *graph.Node) {
-	if n.Op.Identity {
+	if len(choice.ResultCopies) == 0 && n.Op.Identity { // a copy; removed views are not recorded
 		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
 			fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
 	}
+	return nil
 }
 
 // replaceOperands replaces the operands of a node by the assigned copies. If the layout of an operand changes, it
@@ -255,6 +241,13 @@ func (l *layouter) replaceOperands(n *graph.Node, choice *layout.Choice) error {
 	return nil
 }
 
+// originalLayout is the layout of a value in the graph as written.
+type originalLayout struct {
+	symbolicType tensor.Type
+	meta         tensor.Meta
+	alias        *graph.Value
+}
+
 // inferOutputs sets the types and metas of a node's outputs from the current operands.
 func inferOutputs(n *graph.Node) error {
 	results, err := n.Results()
@@ -268,13 +261,6 @@ func inferOutputs(n *graph.Node) error {
 		}
 	}
 	return nil
-}
-
-// originalLayout is the layout of a value in the graph as written.
-type originalLayout struct {
-	symbolicType tensor.Type
-	meta         tensor.Meta
-	alias        *graph.Value
 }
 
 // setResultLayout sets the layout of v, result i of a node, to the layout that the chosen walk (a loop order with
@@ -310,14 +296,6 @@ func (l *layouter) setWalkLayout(v *graph.Value, i int, choice *layout.Choice, o
 	}
 }
 
-// orderAt returns element i of a list, or "" beyond its end.
-func orderAt(list []tensor.Order, i int) tensor.Order {
-	if i < len(list) {
-		return list[i]
-	}
-	return ""
-}
-
 // setLayout sets the layout of v to meta, which has the given order. If sizes are unknown, strides of the type are
 // expressions.
 func setLayout(v *graph.Value, meta tensor.Meta, order tensor.Order) {
@@ -326,6 +304,14 @@ func setLayout(v *graph.Value, meta tensor.Meta, order tensor.Order) {
 		return
 	}
 	v.Type, v.Meta = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape)), meta
+}
+
+// orderAt returns element i of a list, or "" beyond its end.
+func orderAt(list []tensor.Order, i int) tensor.Order {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
 }
 
 // insertResultCopies inserts the copies of a node's results. A pinned copy gets the name and the pin of the value.
@@ -366,108 +352,6 @@ func (l *layouter) insertOutputCopies(assignment *layout.Assignment) (outputs []
 		outputs = append(outputs, output)
 	}
 	return outputs, nil
-}
-
-// valueOf returns the value of copy c in the graph. The first call for c inserts the node that makes the copy.
-func (l *layouter) valueOf(c *layout.Copy) (*graph.Value, error) {
-	if v := l.insertedCopies[c]; v != nil {
-		return v, nil
-	}
-	v, err := l.insertCopy(c)
-	if err != nil {
-		return nil, fmt.Errorf("copy of %q: %w", c.Value.Name, err)
-	}
-	l.insertedCopies[c] = v
-	return v, nil
-}
-
-// insertCopy returns the value of a planned copy, and inserts the node that makes it.
-func (l *layouter) insertCopy(planned *layout.Copy) (*graph.Value, error) {
-	if planned.Original {
-		return planned.Value, nil
-	}
-	from := planned.Value
-	if planned.From != nil {
-		var err error
-		if from, err = l.valueOf(planned.From); err != nil {
-			return nil, err
-		}
-	}
-	if planned.View {
-		return l.repeatView(planned, from)
-	}
-	op, err := l.graph.CopyOp()
-	if err != nil {
-		return nil, err
-	}
-	// A copy within a place changes the layout.
-	name, impl, copyLayout := planned.Value.Name+"."+planned.Order.String(), &op.Impls[0], planned.Lay(from.Meta)
-	switch device := l.plan.device; {
-	case planned.Place == tensor.Host && from.Place() == tensor.Host:
-	case device == nil:
-		return nil, misfitError("a copy is on a device, but the program has none")
-	case planned.Place != from.Place(): // a download or an upload, which keeps the layout
-		name, impl = planned.Value.Name+"."+planned.Place.String(), device.Download()
-		if planned.Place != tensor.Host {
-			name, impl = planned.Value.Name+"."+device.Name(), device.Upload()
-		}
-		copyLayout = from.Meta
-		copyLayout.Offset = 0
-	default: // within the device
-		name, impl = name+"."+device.Name(), device.Impl(op)
-	}
-	copyNode, err := l.graph.Insert(name, op.Name, []graph.Arg{graph.ArgOf(from)}, nil, planned.Why)
-	if err != nil {
-		return nil, err
-	}
-	out := copyNode.Out[0]
-	setLayout(out, copyLayout, planned.Order)
-	copyNode.Impl, copyNode.Walk = impl, copyNode.Call().WalkInOrder(planned.Order)
-	l.nodes = append(l.nodes, copyNode)
-	return out, nil
-}
-
-// repeatView repeats the view node of planned.Value with another operand. If the op cannot make a view of that operand,
-// the new node copies it to planned.Order.
-func (l *layouter) repeatView(planned *layout.Copy, operand *graph.Value) (*graph.Value, error) {
-	v := planned.Value
-	// Only repetitions that are views are shared. A repetition that copies has an order (planned.Order is set).
-	key := viewKey{v.Node, operand}
-	view := l.views[key]
-	if view == nil || planned.Order != "" {
-		viewedOperand := 0
-		for k, a := range v.Node.In {
-			if a.Kind == graph.TensorArg && a.Value == v.Alias {
-				viewedOperand = k
-			}
-		}
-		var err error
-		if view, err = l.graph.Again(v.Node, viewedOperand, operand, planned.Why); err != nil {
-			return nil, err
-		}
-		l.nodes = append(l.nodes, view)
-		if planned.Order == "" {
-			l.views[key] = view
-		}
-	}
-	out := view.Out[v.Index]
-	switch {
-	case out.Alias != nil:
-		exactMeta := out.Meta // with planned.Strides, which may differ in dimensions of size 1
-		exactMeta.Strides = planned.Strides
-		if planned.Strides != nil && hasNumericSizes(out.Type) && exactMeta.SameAddresses(out.Meta) {
-			out.SetMeta(exactMeta)
-		}
-	case planned.Order == "":
-		return nil, fmt.Errorf("%s cannot view %q", view.Name, operand.Name)
-	default:
-		view.Impl, view.Walk = &view.Op.Impls[0], view.Call().WalkInOrder(planned.Order)
-		setLayout(out, view.Walk.ResultLayout(0, out.Meta), planned.Order)
-		if planned.Strides != nil {
-			setLayout(out, planned.Lay(out.Meta), planned.Order)
-		}
-	}
-	return out, nil
 }
 
 // summarize notes how many layouts and implementations were chosen, and how many copies were inserted. Copies of

@@ -54,8 +54,17 @@ type placer struct {
 	plan           *Plan
 	profile        *layout.Profile
 	readers        graph.ByValue[[]*graph.Node]
-	needsOwnBuffer graph.ByValue[bool]        // by root value
+	needsOwnBuffer graph.ByValue[bool]        // by root value: an output or an op needs its buffer
 	costs          map[*graph.Node]costByPart // costs at the current layouts, filled on demand
+}
+
+// costByPart is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes
+// the layout of one value, so that only some parts of a node with many operands must be estimated again.
+type costByPart struct {
+	// parts has the cost of the node's own work, then of reading each operand, in ns; nil if there is no cost
+	// profile or the node has no work.
+	parts []float64
+	ns    float64 // sum of the parts
 }
 
 // newPlacer finds the readers of all values, and the values that need buffers of their own.
@@ -109,8 +118,9 @@ func (placer *placer) placeResult(n *graph.Node) {
 	for _, arg := range n.In {
 		switch operand := arg.Value; {
 		case operand.Meta.Numel() == 0:
-		case operand.ContainedIn == nil || operand.Meta.Rank() != meta.Rank() || buffer != nil &&
-			operand.BufferOwner() != buffer:
+		case operand.ContainedIn == nil || operand.Meta.Rank() != meta.Rank():
+			return
+		case buffer != nil && operand.BufferOwner() != buffer:
 			return
 		case buffer == nil:
 			// The result begins at its first operand. allInPlace checks that the others follow it without gaps.
@@ -126,6 +136,11 @@ func (placer *placer) placeResult(n *graph.Node) {
 
 // writer says how a placed value gets its elements.
 type writer bool
+
+const (
+	producersWrite  writer = false // the node of the value writes them
+	operandsInPlace writer = true  // they are the operands of a concatenation, which are already in that memory
+)
 
 // tryPlacement sets the layout of v to meta, a slice of value within. All affected nodes must support that layout. The
 // cost must decrease, unless the strategy chose this placement, or the pass replays the decisions of an earlier plan
@@ -150,24 +165,30 @@ func (placer *placer) tryPlacement(v, within *graph.Value, meta tensor.Meta, wri
 	}
 	costs, newCost := trial.newCosts()
 	savedNS := oldCost - newCost
-	chosen := plan.placementsChosen.At(v)
-	if plan.decisionsToFollow == nil && !chosen && savedNS <= 0 {
+	isChosen := plan.placementsChosen.At(v) // the cost of the strategy's solution includes the saving
+	if plan.decisionsToFollow == nil && !isChosen && savedNS <= 0 {
 		trial.undo()
 		return
 	}
-	if plan.Decisions != nil {
-		if plan.Decisions.placedValues == nil {
-			plan.Decisions.placedValues = map[int]bool{}
-		}
-		plan.Decisions.placedValues[v.Number()] = true
-	}
-	for i, n := range trial.nodes { // the trial is accepted
+	for i, n := range trial.nodes {
 		placer.costs[n] = costs[i]
 	}
-	if !chosen {
+	if !isChosen {
 		plan.SavedNS += savedNS
 	}
-	plan.Placed = append(plan.Placed, Placed{Value: v.Name, Within: within.Name, Bytes: v.Meta.Bytes(), SavedNS: savedNS})
+	plan.notePlaced(v, within, savedNS)
+}
+
+// notePlaced records that value v becomes a slice of value within.
+func (p *Plan) notePlaced(v, within *graph.Value, savedNS float64) {
+	p.Placed = append(p.Placed, Placed{Value: v.Name, Within: within.Name, Bytes: v.Meta.Bytes(), SavedNS: savedNS})
+	if p.Decisions == nil {
+		return
+	}
+	if p.Decisions.placedValues == nil {
+		p.Decisions.placedValues = map[int]bool{}
+	}
+	p.Decisions.placedValues[v.Number()] = true
 }
 
 // mayPlace reports whether value v may become a slice of value within: a node computes v, in a buffer of v's own that
@@ -233,43 +254,6 @@ func (t *placementTrial) addReaders(v *graph.Value) {
 	}
 }
 
-const (
-	producersWrite  writer = false // the node of the value writes them
-	operandsInPlace writer = true  // they are the operands of a concatenation, which are already in that memory
-)
-
-// costByPart is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes
-// the layout of one value, so that only some parts of a node with many operands must be estimated again.
-type costByPart struct {
-	// parts has the cost of the node's own work, then of reading each operand, in ns; nil if there is no cost
-	// profile or the node has no work.
-	parts []float64
-	ns    float64 // sum of the parts
-}
-
-// nodeCost returns the cost of a node at the current layouts. It computes the parts of operands for which
-// layoutChanged returns true, and takes the other parts from known. If known has no parts, it computes all.
-func (placer *placer) nodeCost(n *graph.Node, known costByPart,
-	layoutChanged func(*graph.Value) bool) (cost costByPart) {
-	if placer.profile == nil {
-		return cost
-	}
-	cost.parts = make([]float64, 1+len(n.In))
-	// i is the index of an operand, or -1 for the node's own work.
-	unknown := func(i int) bool { return known.parts == nil || i >= 0 && layoutChanged(n.In[i].Value) }
-	copy(cost.parts, known.parts)
-	setPart := func(i int, work graph.Work) {
-		cost.parts[i+1] = float64(layout.PricePS(placer.profile, work)) / machine.PSPerNS
-	}
-	if !n.EachWork(unknown, setPart) {
-		return costByPart{}
-	}
-	for _, ns := range cost.parts {
-		cost.ns += ns
-	}
-	return cost
-}
-
 // oldCost returns the total cost of the trial's nodes before the change. The cost of a node is reused until a trial
 // that touches it is accepted.
 func (t *placementTrial) oldCost() (ns float64) {
@@ -301,6 +285,29 @@ func (t *placementTrial) newCosts() (costs []costByPart, ns float64) {
 // changesLayout reports whether the trial changes the layout of a value.
 func (t *placementTrial) changesLayout(v *graph.Value) bool {
 	return slices.ContainsFunc(t.oldLayouts, func(saved savedLayout) bool { return saved.value == v })
+}
+
+// nodeCost returns the cost of a node at the current layouts. It computes the parts of operands for which
+// layoutChanged returns true, and takes the other parts from known. If known has no parts, it computes all.
+func (placer *placer) nodeCost(n *graph.Node, known costByPart,
+	layoutChanged func(*graph.Value) bool) (cost costByPart) {
+	if placer.profile == nil {
+		return cost
+	}
+	cost.parts = make([]float64, 1+len(n.In))
+	// i is the index of an operand, or -1 for the node's own work.
+	unknown := func(i int) bool { return known.parts == nil || i >= 0 && layoutChanged(n.In[i].Value) }
+	copy(cost.parts, known.parts)
+	setPart := func(i int, work graph.Work) {
+		cost.parts[i+1] = float64(layout.PricePS(placer.profile, work)) / machine.PSPerNS
+	}
+	if !n.EachWork(unknown, setPart) {
+		return costByPart{}
+	}
+	for _, ns := range cost.parts {
+		cost.ns += ns
+	}
+	return cost
 }
 
 // supportsLayouts infers the views again, and reports whether they are still views and all nodes support the new

@@ -99,19 +99,14 @@ func (p port) datatype() string {
 	return datatypes[p.dtype]
 }
 
-// decodeRequest decodes the body of an inference request. The tensors may share memory with body. Their total size is
-// at most proportional to the size of body.
+// decodeRequest decodes the body of an inference request. The inputs consume the binary data in the order of the JSON.
+// Their tensors may share memory with body; the total size of the tensors is at most proportional to the size of body.
 func (m *model) decodeRequest(header http.Header, body []byte) (*request, error) {
-	var binaryData []byte
-	if text := header.Get(jsonLengthHeader); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > len(body) {
-			return nil, fmt.Errorf("%s is %q, but must be a number of bytes up to %d, the length of the body", jsonLengthHeader,
-				text, len(body))
-		}
-		body, binaryData = body[:n], body[n:]
+	jsonText, binaryData, err := splitBody(header, body)
+	if err != nil {
+		return nil, err
 	}
-	doc, err := m.parseDoc(body)
+	doc, err := m.parseDoc(jsonText)
 	if err != nil {
 		return nil, fmt.Errorf("the request is not valid JSON: %w", err)
 	}
@@ -140,6 +135,20 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 		}
 	}
 	return decoded, m.chooseOutputs(decoded, doc)
+}
+
+// splitBody divides the body of a request into JSON and binary data.
+func splitBody(header http.Header, body []byte) (jsonText, binaryData []byte, err error) {
+	text := header.Get(jsonLengthHeader)
+	if text == "" {
+		return body, nil, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > len(body) {
+		return nil, nil, fmt.Errorf("%s is %q, but must be a number of bytes up to %d, the length of the body",
+			jsonLengthHeader, text, len(body))
+	}
+	return body[:n], body[n:], nil
 }
 
 // maxKeptDoc is the maximum length, in bytes, of a JSON document that parseDoc keeps.
@@ -206,9 +215,10 @@ func (p port) decode(doc *tensorDoc, binaryData []byte) (*tensor.Tensor, []byte,
 
 // checkShape checks a shape against that of the port, and returns the number of elements.
 func (p port) checkShape(shape []int) (count int, err error) {
-	fits := p.shape == nil || len(shape) == len(p.shape)
+	isAnyRank := p.shape == nil
+	fits := isAnyRank || len(shape) == len(p.shape)
 	for i := range shape {
-		fits = fits && shape[i] >= 0 && (p.shape == nil || p.shape[i] < 0 || p.shape[i] == shape[i])
+		fits = fits && shape[i] >= 0 && (isAnyRank || p.shape[i] < 0 || p.shape[i] == shape[i])
 	}
 	if !fits {
 		return 0, fmt.Errorf("the shape is %v, but the model needs %v", shape, p.shape)

@@ -29,8 +29,8 @@ type Server struct {
 	paths   []string
 	metrics *serverMetrics
 	slots   chan struct{} // a semaphore: one element for each active run
-	// extraSlot is a semaphore for one run in addition to the runs in slots. It must be the run of a full batch. Its
-	// workers use the cores that are idle at the ends of steps of other runs, and between runs.
+	// extraSlot admits one more run than slots, and only the run of a full batch. The workers of this run use the cores
+	// that are idle at the ends of steps of other runs, and between runs.
 	extraSlot chan struct{}
 	waiting   atomic.Int64 // number of waiting requests of all models
 	bodies    tensor.Pool  // memory of the bodies of requests
@@ -112,11 +112,10 @@ func (s *Server) Reload(ctx context.Context) error {
 	for _, v := range versions {
 		m := versionOf(old[v.model], v.name)
 		if m == nil || m.files != v.files {
-			loaded, pending := s.reloadVersion(ctx, v)
-			if loaded != nil {
+			if loaded, unloaded := s.reloadVersion(ctx, v); loaded != nil {
 				m = loaded
 			} else {
-				changed[v.model+"/"+v.name] = pending
+				changed[v.model+"/"+v.name] = unloaded
 			}
 		}
 		if m != nil {

@@ -88,11 +88,7 @@ func (env *Env) equal(x, y *expr) Bool {
 	if existing := env.conds[relationKey(condEq, reduced)]; existing != nil {
 		return Bool{truth: existing.hint, cond: existing}
 	}
-	if truth, known := reduced.zero.known(); known {
-		return Bool{truth: truth}
-	}
-	if truth, known := env.isZero(reduced); known {
-		reduced.zero = cacheTruth(truth)
+	if truth, known := env.cachedIsZero(reduced); known {
 		return Bool{truth: truth}
 	}
 	// The condition is displayed with its sides as written, unless it was simplified or terms cancel.
@@ -118,6 +114,28 @@ func cacheTruth(truth bool) cachedTruth {
 // known returns the cached truth, and whether it is known.
 func (cached cachedTruth) known() (truth, known bool) { return cached > 0, cached != 0 }
 
+// cachedIsZero is isZero with a cache in e. Facts must not be in use.
+func (env *Env) cachedIsZero(e *expr) (truth, known bool) {
+	if truth, known = e.zero.known(); known {
+		return truth, known
+	}
+	if truth, known = env.isZero(e); known {
+		e.zero = cacheTruth(truth)
+	}
+	return truth, known
+}
+
+// cachedIsNonNegative is isNonNegative with a cache in e. Facts must not be in use.
+func (env *Env) cachedIsNonNegative(e *expr) (truth, known bool) {
+	if truth, known = e.nonNegative.known(); known {
+		return truth, known
+	}
+	if truth, known = env.isNonNegative(e); known {
+		e.nonNegative = cacheTruth(truth)
+	}
+	return truth, known
+}
+
 // zeroForm returns an expression that is 0 if and only if e is 0. It removes common factors that cannot be 0 and, in a
 // single product, replaces powers by their base.
 func (env *Env) zeroForm(e *expr) *expr {
@@ -140,9 +158,8 @@ func (env *Env) zeroForm(e *expr) *expr {
 	return env.divideTerms(e, dropped)
 }
 
-// extremeEquals rewrites n = 0 if it states that a Max equals one of its operands. The result is the condition that
-// this operand is at least every other operand. For a Min, the relations are reversed. ok is false if n = 0 has another
-// form.
+// extremeEquals rewrites n = 0 if it states that a Max or Min equals one of its operands (see isExtremeOperand), or
+// that one with a number among its operands equals a number. ok is false if n = 0 has another form.
 func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 	for _, t := range n.terms {
 		isPlainTerm := len(t.atoms) == 1 && (t.coeff == 1 || t.coeff == -1)
@@ -152,30 +169,35 @@ func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 		extreme := t.atoms[0]
 		// The coefficient of extreme in n is 1 or -1, so n = 0 states extreme = extreme - coeff*n = candidate.
 		candidate := env.addMultiple(extreme.asExpr, n, -t.coeff)
-		condition = Bool{truth: true}
-		if !slices.Contains(extreme.args, candidate) {
-			if len(candidate.terms) > 0 || len(extreme.args[0].terms) > 0 {
-				continue
-			}
-			// n = 0 states Max(c, ...) = m with numbers c and m. If c > m, the statement is false; otherwise c can be
-			// dropped. For a Min, the relations are reversed.
-			if (candidate.constant < extreme.args[0].constant) == (extreme.kind == kindMax) {
-				return Bool{}, true
-			}
-			return env.extreme(extreme.kind, extreme.args[1:]...).int().Eq(candidate.int()), true
+		if slices.Contains(extreme.args, candidate) {
+			return extreme.isExtremeOperand(candidate), true
 		}
-		for _, operand := range extreme.args {
-			switch {
-			case operand == candidate:
-			case extreme.kind == kindMax:
-				condition = condition.And(operand.int().Le(candidate.int()))
-			default:
-				condition = condition.And(candidate.int().Le(operand.int()))
-			}
+		if len(candidate.terms) > 0 || len(extreme.args[0].terms) > 0 {
+			continue
 		}
-		return condition, true
+		// n = 0 states Max(c, ...) = m with numbers c and m. If c > m, the statement is false; otherwise c can be
+		// dropped. For a Min, the relations are reversed.
+		if (candidate.constant < extreme.args[0].constant) == (extreme.kind == kindMax) {
+			return Bool{}, true
+		}
+		return env.extreme(extreme.kind, extreme.args[1:]...).int().Eq(candidate.int()), true
 	}
-	return condition, false
+	return Bool{}, false
+}
+
+// isExtremeOperand returns the condition that a Max (Min) equals the given operand: no other operand is greater (less).
+func (a *atom) isExtremeOperand(candidate *expr) Bool {
+	condition := Bool{truth: true}
+	for _, operand := range a.args {
+		switch {
+		case operand == candidate:
+		case a.kind == kindMax:
+			condition = condition.And(operand.int().Le(candidate.int()))
+		default:
+			condition = condition.And(candidate.int().Le(operand.int()))
+		}
+	}
+	return condition
 }
 
 // splitEquation returns x and y such that x = y is equivalent to n = 0. x has the positive terms of n.
@@ -233,11 +255,7 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	if existing := env.conds[relationKey(condGe, reduced)]; existing != nil {
 		return Bool{truth: existing.hint, cond: existing}
 	}
-	if truth, known := reduced.nonNegative.known(); known {
-		return Bool{truth: truth}
-	}
-	if truth, known := env.isNonNegative(reduced); known {
-		reduced.nonNegative = cacheTruth(truth)
+	if truth, known := env.cachedIsNonNegative(reduced); known {
 		return Bool{truth: truth}
 	}
 	if b, ok := env.extremeAtLeast(reduced); ok {

@@ -18,20 +18,22 @@ import (
 // that it is about. trail records the previous contents, so that reset can restore them. A question asks whether a
 // condition holds (budget.go).
 type facts struct {
-	inUse          bool                      // whether answers to questions use facts in addition to bounds
+	trueRelations []*cond // relations that hold
+	clauses       []*cond // disjunctions that hold
+	sumFacts      int     // number of facts about sums of several terms
+	contradiction bool    // whether no sizes satisfy the facts
+	hypotheses    int     // nesting depth of hypotheses
+	trail         []change
+
 	generation     int                       // identifies the current set of facts; 0 is the empty set
 	lastGeneration int                       // the latest generation
 	generations    map[transition]int        // the generation that followed each earlier transition
 	answers        map[questionKey]reduction // cached answers
-	contradiction  bool                      // whether no sizes satisfy the facts
-	trail          []change
-	trueRelations  []*cond // relations that hold
-	clauses        []*cond // disjunctions that hold
-	sumFacts       int     // number of facts about sums of several terms
-	proofSteps     int     // remaining steps of a proof
-	hypotheses     int     // nesting depth of hypotheses
-	stepsLeft      int     // remaining steps of the question
-	stepsSpent     int     // steps of all earlier questions
+
+	inUse      bool // whether answers to questions use facts in addition to bounds
+	proofSteps int  // remaining steps of a proof
+	stepsLeft  int  // remaining steps of the question
+	stepsSpent int  // steps of all earlier questions
 }
 
 // fact is the knowledge about an expression: its value is in [lo, hi], is not in the list excluded, and equals rem

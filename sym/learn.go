@@ -24,22 +24,26 @@ func (env *Env) learn(c *cond) {
 			hypotheses: env.facts.hypotheses})
 	}()
 	env.assume(c)
-	for learned := true; learned && !env.facts.contradiction && env.facts.stepsLeft > 0; {
-		learned = false
-		// A disjunction with a single undecided operand implies that operand (unit propagation).
-		for i := 0; i < len(env.facts.clauses) && !env.facts.contradiction; i++ {
-			candidate, undecidedCount := env.undecidedOperands(env.facts.clauses[i])
-			switch {
-			case undecidedCount == 0:
-				env.contradict()
-			case undecidedCount == 1 && !candidate.isFact:
-				// Without the test of isFact, the loop could assume candidate repeatedly, because the bounds need not
-				// show that it holds.
-				env.assume(candidate)
-				learned = true
-			}
+	for env.facts.stepsLeft > 0 && env.propagateUnits() {
+	}
+}
+
+// propagateUnits assumes the operands that follow from the disjunctions: a disjunction with a single undecided operand
+// implies that operand (unit propagation). It reports whether it assumed a condition.
+func (env *Env) propagateUnits() (assumed bool) {
+	for i := 0; i < len(env.facts.clauses) && !env.facts.contradiction; i++ { // assume may add clauses
+		candidate, undecidedCount := env.undecidedOperands(env.facts.clauses[i])
+		switch {
+		case undecidedCount == 0:
+			env.contradict()
+		case undecidedCount == 1 && !candidate.isFact:
+			// Without the test of isFact, learn could assume candidate repeatedly, because the bounds need not show
+			// that it holds.
+			env.assume(candidate)
+			assumed = true
 		}
 	}
+	return assumed
 }
 
 // assume adds a condition to the facts, with the bounds that follow from it.

@@ -109,23 +109,43 @@ func (p *parser) product() (Int, error) {
 		if right, err = p.factor(); err != nil {
 			break
 		}
-		divisor, known := right.Known()
-		switch {
-		case op == "*" && !termsFit(left, right):
-			err = parserAtOp.fail("%v %s %v expands to more than %d terms", left, op, right, maxTerms)
-		case op == "*" && !productFits(left, right), known && divisor == -1 && left.e == nil && left.n == math.MinInt:
-			err = parserAtOp.fail("%v %s %v does not fit %d bits", left, op, right, strconv.IntSize)
-		case op == "*":
-			left = left.Mul(right)
-		case known && divisor == 0 || p.whereDepth == 0 && right.Hint() == 0:
-			err = parserAtOp.fail("division by zero")
-		case known || p.whereDepth == 0: // Div and Mod record the guard that the divisor is not 0
-			left = map[string]func(a, b Int) Int{"//": Int.Div, "%": Int.Mod}[op](left, right)
-		default:
-			left = map[string]func(a, b Int) Int{"//": quotientOf, "%": remainderOf}[op](left, right)
+		if op == "*" {
+			left, err = parserAtOp.multiply(left, right)
+		} else {
+			left, err = parserAtOp.divide(op, left, right)
 		}
 	}
 	return left, err
+}
+
+// multiply returns left * right. On failure, p must be at the operator.
+func (p *parser) multiply(left, right Int) (Int, error) {
+	switch {
+	case !termsFit(left, right):
+		return left, p.fail("%v * %v expands to more than %d terms", left, right, maxTerms)
+	case !productFits(left, right):
+		return left, p.fail("%v * %v does not fit %d bits", left, right, strconv.IntSize)
+	}
+	return left.Mul(right), nil
+}
+
+// divide returns left // right or left % right. On failure, p must be at the operator.
+func (p *parser) divide(op string, left, right Int) (Int, error) {
+	divisor, known := right.Known()
+	switch {
+	case known && divisor == -1 && left.e == nil && left.n == math.MinInt:
+		return left, p.fail("%v %s %v does not fit %d bits", left, op, right, strconv.IntSize)
+	case known && divisor == 0 || p.whereDepth == 0 && right.Hint() == 0:
+		return left, p.fail("division by zero")
+	}
+	quotient, remainder := Int.Div, Int.Mod // record the guard that the divisor is not 0
+	if !known && p.whereDepth > 0 {
+		quotient, remainder = quotientOf, remainderOf
+	}
+	if op == "%" {
+		return remainder(left, right), nil
+	}
+	return quotient(left, right), nil
 }
 
 // factor parses a power with signs before it.

@@ -61,9 +61,9 @@ func (env *Env) provesAtDepth(d *expr, depth int) bool {
 	return depth > 0 && (env.provesByFunction(d, depth-1) || env.provesByFact(d, depth-1))
 }
 
-// provesByFactors proves p*rest + c >= 0. p is the product of the factors that all terms share, and must not be
-// negative. If c >= 0, it proves rest >= 0. Otherwise it proves that rest is at least -c/minFactor, rounded up, where
-// minFactor is the least value of p.
+// provesByFactors proves p*quotient + c >= 0. p is the product of the factors that all terms share, and must not be
+// negative. If c >= 0, it proves quotient >= 0. Otherwise it proves that quotient is at least -c/minFactor, rounded up,
+// where minFactor is the least value of p.
 func (env *Env) provesByFactors(d *expr, depth int) bool {
 	factors := d.commonFactors()
 	if len(factors) == 0 {
@@ -77,14 +77,14 @@ func (env *Env) provesByFactors(d *expr, depth int) bool {
 		}
 		minFactor = satMul(minFactor, lo)
 	}
-	rest := env.divideTerms(env.addMultiple(d, env.constant(d.constant), -1), factors)
+	quotient := env.divideTerms(env.addMultiple(d, env.constant(d.constant), -1), factors)
 	switch {
 	case d.constant >= 0:
-		return env.provesAtDepth(rest, depth)
+		return env.provesAtDepth(quotient, depth)
 	case minFactor == 0:
 		return false
 	}
-	return env.provesAtDepth(env.addMultiple(rest, env.constant(floorDiv(d.constant, minFactor)), 1), depth)
+	return env.provesAtDepth(env.addMultiple(quotient, env.constant(floorDiv(d.constant, minFactor)), 1), depth)
 }
 
 // commonFactors returns the atoms that all terms have in common, for at least two terms.
@@ -188,7 +188,7 @@ func (env *Env) provesByFunction(d *expr, depth int) bool {
 			if a.kind == kindSymbol || a.kind == kindMod || a.isUnexpanded() {
 				continue
 			}
-			multiplier, rest, ok := env.splitByAtom(d, a)
+			multiplier, addend, ok := env.splitByAtom(d, a)
 			if !ok {
 				continue
 			}
@@ -196,7 +196,7 @@ func (env *Env) provesByFunction(d *expr, depth int) bool {
 			if a.kind == kindDiv {
 				proves = env.provesByQuotient
 			}
-			if proves(a, multiplier, rest, depth) {
+			if proves(a, multiplier, addend, depth) {
 				return true
 			}
 		}
@@ -204,24 +204,24 @@ func (env *Env) provesByFunction(d *expr, depth int) bool {
 	return false
 }
 
-// provesByOperands proves multiplier*a + rest >= 0 where a is a Max or a Min. It replaces a by an operand and proves
+// provesByOperands proves multiplier*a + addend >= 0 where a is a Max or a Min. It replaces a by an operand and proves
 // the resulting inequality. If replacing a by an operand cannot increase the product, one operand suffices; otherwise
 // the inequality must hold for all operands.
-func (env *Env) provesByOperands(a *atom, multiplier, rest *expr, depth int) bool {
+func (env *Env) provesByOperands(a *atom, multiplier, addend *expr, depth int) bool {
 	lo, hi := env.bounds(multiplier)
 	oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
 	for _, e := range a.args {
 		// One success suffices, or else one failure decides.
-		if env.provesSum(multiplier, e, rest, depth) == oneSuffices {
+		if env.provesSum(multiplier, e, addend, depth) == oneSuffices {
 			return oneSuffices
 		}
 	}
 	return !oneSuffices
 }
 
-// provesByQuotient proves multiplier*a + rest >= 0 for a quotient a = x//y with y >= 1. It multiplies by y and replaces
-// y*a by a bound. This is the upper bound x for multiplier <= 0, and the lower bound x-y+1 for multiplier >= 0.
-func (env *Env) provesByQuotient(a *atom, multiplier, rest *expr, depth int) bool {
+// provesByQuotient proves multiplier*a + addend >= 0 for a quotient a = x//y with y >= 1. It multiplies by y and
+// replaces y*a by a bound: the upper bound x for multiplier <= 0, and the lower bound x-y+1 for multiplier >= 0.
+func (env *Env) provesByQuotient(a *atom, multiplier, addend *expr, depth int) bool {
 	x, y := a.args[0], a.args[1]
 	if lo, _ := env.bounds(y); lo < 1 {
 		return false
@@ -233,7 +233,7 @@ func (env *Env) provesByQuotient(a *atom, multiplier, rest *expr, depth int) boo
 	default:
 		return false
 	}
-	return env.provesSum(multiplier, x, env.multiply(y, rest), depth)
+	return env.provesSum(multiplier, x, env.multiply(y, addend), depth)
 }
 
 // provesSum proves a*b + c >= 0.
@@ -241,9 +241,9 @@ func (env *Env) provesSum(a, b, c *expr, depth int) bool {
 	return env.provesAtDepth(env.addMultiple(env.multiply(a, b), c, 1), depth)
 }
 
-// splitByAtom returns multiplier and rest such that d = multiplier*a + rest. multiplier and rest do not contain the
-// factor a. ok is false if d has a higher power of a.
-func (env *Env) splitByAtom(d *expr, a *atom) (multiplier, rest *expr, ok bool) {
+// splitByAtom returns multiplier and addend, without the factor a, such that d = multiplier*a + addend. ok is false if
+// d has a higher power of a.
+func (env *Env) splitByAtom(d *expr, a *atom) (multiplier, addend *expr, ok bool) {
 	var multiples, others []term
 	constant := 0
 	for _, t := range d.terms {
@@ -295,7 +295,7 @@ func (env *Env) provesByBound(d *expr, relation *cond, depth int) bool {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || !d.hasFactor(t.atoms[0]) {
 			continue
 		}
-		multiplier, rest, ok := env.splitByAtom(d, t.atoms[0])
+		multiplier, addend, ok := env.splitByAtom(d, t.atoms[0])
 		if !ok {
 			continue
 		}
@@ -306,7 +306,7 @@ func (env *Env) provesByBound(d *expr, relation *cond, depth int) bool {
 		}
 		// difference = coeff*a + ... >= 0 gives a >= bound for coeff = 1, and a <= bound for coeff = -1.
 		bound := env.addMultiple(t.atoms[0].asExpr, relation.difference, -t.coeff)
-		if env.provesSum(multiplier, bound, rest, depth) {
+		if env.provesSum(multiplier, bound, addend, depth) {
 			return true
 		}
 	}

@@ -65,7 +65,7 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	if position, n, ok := inferNumber(shape, numel); ok {
 		return position, n, nil
 	}
-	product, inferredDim := sym.Of(1), -1
+	product, inferredDim := sym.Of(1), -1 // product of the other sizes
 	for dim, size := range shape {
 		n, known := size.Known()
 		switch {
@@ -264,12 +264,12 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			}
 		}
 		isRepeated := !oldSize.Same(newSize) && !oldSize.Eq(newSize).Holds()
-		if isRepeated {
-			if !equals(oldSize, 1) {
-				return Type{}, fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at "+
-					"non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", size[i], oldSize, i, Sizes(size),
-					Sizes(t.Shape))
-			}
+		switch {
+		case isRepeated && !equals(oldSize, 1):
+			return Type{}, fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at "+
+				"non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", size[i], oldSize, i, Sizes(size),
+				Sizes(t.Shape))
+		case isRepeated:
 			stride = sym.Int{}
 		}
 		if newSize.Lt(sym.Int{}).Holds() {

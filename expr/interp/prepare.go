@@ -102,16 +102,18 @@ func New(loop *expr.Loop) (*Runner, error) {
 // preparer prepares a Runner. Slices with an entry for each value are indexed by values of code.
 type preparer struct {
 	*Runner
-	loop       *expr.Loop
-	code       *expr.Code
-	folded     []expr.Fold    // the folds of the loop, with values of code
-	loops      []loop         // indexed by value
-	operands   [][]expr.Value // indexed by value: the values that its loop reads
-	isRead     []bool         // indexed by value: whether a step, an output or a fold reads it
-	uniform    []bool         // indexed by value: whether it is constant within a row
-	places     []place        // indexed by value
-	lastReader []int          // indexed by value: its last reader, or the number of instructions for an output
-	freeSlots  []int          // slots of blocks that can be reused
+	loop     *expr.Loop
+	code     *expr.Code
+	folded   []expr.Fold    // the folds of the loop, with values of code
+	loops    []loop         // indexed by value
+	operands [][]expr.Value // indexed by value: the values that its loop reads
+	isRead   []bool         // indexed by value: whether a step, an output or a fold reads it
+	uniform  []bool         // indexed by value: whether it is constant within a row
+	places   []place        // indexed by value
+	// lastReader is indexed by value: its last reader, the number of instructions for an output, or -1 if another value
+	// has got its block, or can get it.
+	lastReader []int
+	freeSlots  []int // slots of blocks that can be reused
 	// lastOperandReader is the last instruction that reads an operand with more than one element for each row.
 	lastOperandReader expr.Value
 	predicated        []predicatedRange // the ranges of instructions under a mask (predicate.go) that have not begun
@@ -146,7 +148,7 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 	return prep, nil
 }
 
-// findUniform sets the cells of constants, and finds uniform values and last readers.
+// findUniform sets the cells and places of constants, and finds uniform values and last readers.
 func (prep *preparer) findUniform() {
 	instCount := len(prep.code.Insts)
 	prep.initialCells, prep.uniform = make([]uint64, instCount), make([]bool, instCount)
@@ -195,7 +197,7 @@ func (prep *preparer) addInst(v expr.Value) {
 	switch {
 	case !prep.isRead[v]:
 		return
-	case inst.Op == expr.Const: // newPreparer sets its place
+	case inst.Op == expr.Const: // findUniform has set its place
 	case inst.Op == expr.Load:
 		source := place{prep.operandSlot(inst.A), int(inst.Imm) * inst.DType.Size(), 0}
 		if !prep.uniform[v] {
@@ -212,15 +214,20 @@ func (prep *preparer) addInst(v expr.Value) {
 		}
 		prep.addStep(v, computed)
 	}
+	prep.addFolds(v)
+	for _, operand := range append(slices.Clone(prep.operands[v]), v) {
+		prep.release(operand, v)
+	}
+}
+
+// addFolds adds the steps that fold a value into accumulators.
+func (prep *preparer) addFolds(v expr.Value) {
 	for i, fold := range prep.folded {
 		if fold.Value == v {
 			dtype := prep.loop.DType(i)
 			prep.blockSteps = append(prep.blockSteps, step{loop: foldLoop(table[fold.Op][dtype]),
 				dst: place{prep.foldSlot(i), 0, dtype.Size()}, a: prep.places[v]})
 		}
-	}
-	for _, operand := range append(slices.Clone(prep.operands[v]), v) {
-		prep.release(operand, v)
 	}
 }
 
@@ -238,20 +245,11 @@ func (prep *preparer) addStep(v expr.Value, computed step) {
 }
 
 // resultPlace returns the destination of an instruction: an output, the block of an operand that no later instruction
-// reads, a free block, or a new block. Outputs may have the memory of operands, so an instruction writes to an output
-// only if no later instruction reads operands.
-func (prep *preparer) resultPlace(v expr.Value) (to place) {
+// reads, a free block, or a new block.
+func (prep *preparer) resultPlace(v expr.Value) place {
 	inst := prep.code.Insts[v]
-	if v >= prep.lastOperandReader && inst.Op != expr.Load {
-		prep.eachOutput(func(stored expr.Value, output place) {
-			isConversion := inst.Op == expr.Convert && len(prep.operands[v]) == 1 // its loop stores with any stride
-			if stored == v && (output.stride == inst.DType.Size() || isConversion) {
-				to = output
-			}
-		})
-		if to.stride > 0 {
-			return to
-		}
+	if output, ok := prep.outputPlace(v); ok {
+		return output
 	}
 	for _, operand := range prep.operands[v] {
 		if prep.isLastUse(operand, v) && prep.code.Insts[operand].DType.Size() == inst.DType.Size() {
@@ -266,6 +264,22 @@ func (prep *preparer) resultPlace(v expr.Value) (to place) {
 	}
 	prep.blockCount++
 	return place{prep.cellSlot(expr.Value(len(prep.code.Insts))) + prep.blockCount - 1, 0, inst.DType.Size()}
+}
+
+// outputPlace returns the place of the output to which instruction v can write its result, if there is one. Outputs may
+// have the memory of operands, so an instruction writes to an output only if no later instruction reads operands.
+func (prep *preparer) outputPlace(v expr.Value) (to place, ok bool) {
+	inst := prep.code.Insts[v]
+	if v < prep.lastOperandReader || inst.Op == expr.Load {
+		return to, false
+	}
+	prep.eachOutput(func(stored expr.Value, output place) {
+		isConversion := inst.Op == expr.Convert && len(prep.operands[v]) == 1 // its loop stores with any stride
+		if stored == v && (output.stride == inst.DType.Size() || isConversion) {
+			to, ok = output, true
+		}
+	})
+	return to, ok
 }
 
 // isLastUse reports whether instruction v is the last to read an operand, and the operand is in a block.

@@ -33,7 +33,7 @@ type Report struct {
 	Proved bool
 	// Counterexample is nil if the forms agree.
 	Counterexample *Counterexample
-	// ByParts reports that Paths are the paths through the parts of the predicate.
+	// ByParts reports that the predicate is proved by its parts, and that Paths are the paths through them: see [Prove].
 	ByParts bool
 
 	env            *sym.Env
@@ -117,32 +117,10 @@ func Prove(predicate Predicate, rank int) (*Report, error) {
 	return report, nil
 }
 
-// explorePaths explores all paths through a part. In a proof by parts, it explores a symmetric part for values with
-// elements and non-decreasing strides only: see [Prove].
+// explorePaths explores all paths through a part.
 func (report *Report) explorePaths(part part) error {
-	var assumed []sym.Bool
-	if part.symmetric && report.ByParts {
-		assumed = append(assumed, numel(report.shape).Ne(sym.Int{}))
-		for dim := range report.Rank {
-			for earlier := range dim {
-				assumed = append(assumed, report.strides[earlier].Le(report.strides[dim]))
-			}
-		}
-	}
-	cases, err := sym.Fork(report.env, maxPaths, func() (Path, error) {
-		for _, condition := range assumed {
-			if err := report.env.Assume(condition); err != nil {
-				return Path{}, err
-			}
-		}
-		branching := part.branches(report.shape, report.strides)
-		path := Path{Part: part.name, BranchingHolds: branching, Decisions: sym.BoolOf(true)}
-		for _, guard := range report.env.Guards() {
-			path.Decisions = path.Decisions.And(guard)
-		}
-		path.FormulaHolds = part.condition(report.shape, report.strides).Holds()
-		return path, nil
-	})
+	assumed := report.assumptions(part)
+	cases, err := sym.Fork(report.env, maxPaths, func() (Path, error) { return report.followPath(part, assumed) })
 	if err != nil {
 		return err
 	}
@@ -159,6 +137,37 @@ func (report *Report) explorePaths(part part) error {
 		}
 	}
 	return nil
+}
+
+// assumptions returns the conditions under which a part is explored. In a proof by parts, a symmetric part is explored
+// for values with elements and non-decreasing strides only: see [Prove].
+func (report *Report) assumptions(part part) (assumed []sym.Bool) {
+	if !part.symmetric || !report.ByParts {
+		return nil
+	}
+	assumed = append(assumed, numel(report.shape).Ne(sym.Int{}))
+	for dim := range report.Rank {
+		for earlier := range dim {
+			assumed = append(assumed, report.strides[earlier].Le(report.strides[dim]))
+		}
+	}
+	return assumed
+}
+
+// followPath follows one path through both forms of a part. The environment gives the answers of their comparisons.
+func (report *Report) followPath(part part, assumed []sym.Bool) (Path, error) {
+	for _, condition := range assumed {
+		if err := report.env.Assume(condition); err != nil {
+			return Path{}, err
+		}
+	}
+	branching := part.branches(report.shape, report.strides)
+	path := Path{Part: part.name, BranchingHolds: branching, Decisions: sym.BoolOf(true)}
+	for _, guard := range report.env.Guards() { // before the formula adds guards
+		path.Decisions = path.Decisions.And(guard)
+	}
+	path.FormulaHolds = part.condition(report.shape, report.strides).Holds()
+	return path, nil
 }
 
 // newShapeAndStrides returns unknown sizes and strides.

@@ -95,6 +95,193 @@ func (s *kernelSet) hasMachineCode() bool { return s.lanes > 0 }
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
+// storeMode selects how a register tile stores the sums of a block of K.
+type storeMode uint8
+
+const (
+	storeFirstBlock storeMode = iota // sets C to the sums plus the bias and, with Accumulate, plus the old C
+	addLaterBlock                    // adds the sums to C
+	storeTemporary                   // writes the sums to a temporary tile, from which merge updates C
+	numStoreModes
+)
+
+// readMode selects how register tiles read B.
+type readMode uint8
+
+const (
+	readDirect  readMode = iota // from packed panels, or in place
+	readAndCopy                 // in place; copies B into a panel for the other tiles
+	readCopied                  // from the copied panel; prefetches the next panel from B itself
+	numReadModes
+)
+
+// tileKind identifies the code of register tiles.
+type tileKind struct {
+	store           storeMode
+	mode            readMode
+	isPartial       bool // the last vector is partial
+	vectors, height int
+}
+
+// codeTable has the machine code of a plan. The indices are a storeMode, a readMode, and 1 if the last vector is
+// partial. Unused entries are nil.
+type codeTable [numStoreModes][numReadModes][2]*codeBySize
+
+// codeBySize has the code of register tiles, by number of vectors and by height.
+type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
+
+// entry returns the entry for register tiles of all sizes.
+func (c *codeTable) entry(store storeMode, mode readMode, isPartial bool) **codeBySize {
+	index := 0
+	if isPartial {
+		index = 1
+	}
+	return &c[store][mode][index]
+}
+
+// compile generates the code of all kinds of register tiles of the plan. It returns an error if no executable memory
+// is available.
+func (p *Plan) compile() error {
+	p.codes = new(codeTable)
+	for mode := range numReadModes {
+		p.prefetchLines[mode] = p.linesToPrefetch(mode)
+	}
+	p.callsSpanPanels = p.spansPanels()
+	p.prefetchResultInLoop = p.prefetchesResult() && !p.callsSpanPanels
+	p.prefetchInterval = powerOfTwoAtMost(p.tilesPerStrip())
+	for _, rows := range blockSizes(p.spec.M, p.tileRows, p.mTiles, p.rowsPerBlock) {
+		for _, cols := range blockSizes(p.spec.N, p.tileCols, p.nTiles, p.b.panelWidth) {
+			if err := p.compileBlock(rows, cols); err != nil {
+				return err
+			}
+		}
+	}
+	return jit.Link()
+}
+
+// compileBlock generates the code of the register tiles of a block with the given numbers of rows and columns.
+func (p *Plan) compileBlock(rows, cols int) error {
+	stores := []storeMode{storeTemporary}
+	if p.spec.CColStride == 1 {
+		stores = []storeMode{storeFirstBlock}
+		if p.spec.K > p.kc {
+			stores = append(stores, addLaterBlock)
+		}
+	}
+	modes := []readMode{readDirect}
+	if p.b.packedByFirstRow {
+		modes = []readMode{readDirect, readAndCopy, readCopied}
+	}
+	isPartial, vectors := cols%p.kernels.lanes > 0, p.kernels.vectors(cols)
+	stacks, count := p.stacks(rows, vectors)
+	for _, stack := range stacks[:count] {
+		for _, store := range stores {
+			for _, mode := range modes {
+				kind := tileKind{store: store, mode: mode, isPartial: isPartial, vectors: vectors, height: stack.height}
+				if err := p.compileTile(kind); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// compileTile generates the code of one kind of register tile, unless the code exists already.
+func (p *Plan) compileTile(kind tileKind) (err error) {
+	sizes := p.codes.entry(kind.store, kind.mode, kind.isPartial)
+	if *sizes == nil {
+		*sizes = new(codeBySize)
+	}
+	if code := &(*sizes)[kind.vectors][kind.height]; *code == nil {
+		*code, err = tile.Compile(p.tileSpec(kind), p.kernels.cpu)
+	}
+	return err
+}
+
+// tileSpec describes the code of one kind of register tile to package tile.
+func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
+	spec := &tile.Spec{ElemBytes: p.kernels.elemBytes, Rows: kind.height, Vectors: kind.vectors,
+		Masked: p.b.inPlace || kind.mode == readAndCopy, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Runs: []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
+	switch {
+	case kind.isPartial && tile.DynamicLanes(p.kernels.cpu):
+		spec.Lanes = tile.Dynamic
+	case kind.isPartial:
+		spec.Lanes = p.spec.N % p.kernels.lanes
+	}
+	spec.Prefetch = p.prefetchSpec(kind.mode, kind.vectors, kind.height)
+	spec.PrefetchedLines = p.prefetchLines[kind.mode]
+	if kind.mode == readAndCopy {
+		spec.PackedStep = p.b.panelWidth * p.kernels.elemBytes
+	}
+	if p.callsSpanPanels {
+		spec.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
+	}
+	if !p.a.contiguousAlongK() {
+		spec.Runs[0].InStep = tile.Dynamic
+		for i := range kind.height {
+			spec.In = append(spec.In, i*p.kernels.elemBytes)
+		}
+	}
+	spec.Epilogue = p.tileEpilogue(kind.store)
+	if readsResult := len(spec.Epilogue) > 0 && spec.Epilogue[0].Op == tile.AddResult; readsResult {
+		spec.PrefetchResult = !p.prefetchResultInLoop || kind.mode != readDirect
+	}
+	return spec
+}
+
+// tileEpilogue returns what a register tile adds to its sums before it stores them: the old C, and then the bias.
+func (p *Plan) tileEpilogue(store storeMode) (steps []tile.EpilogueStep) {
+	if store == addLaterBlock || store == storeFirstBlock && p.spec.Accumulate {
+		steps = append(steps, tile.EpilogueStep{Op: tile.AddResult})
+	}
+	switch {
+	case store != storeFirstBlock:
+	case p.spec.Bias == BiasRows:
+		steps = append(steps, tile.EpilogueStep{Op: tile.AddRows})
+	case p.spec.Bias == BiasCols:
+		steps = append(steps, tile.EpilogueStep{Op: tile.AddLanes})
+	}
+	return steps
+}
+
+// linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
+// (tile.DefaultUnroll terms). It is 0 if B is in the caches, is read in place, has just been packed by the tile, or has
+// one panel. If several tiles read a panel, each prefetches lines of the next panel; otherwise the tile prefetches its
+// own panel, prefetchBytes ahead. B is often a constant that has left the caches since the previous run, and the
+// hardware prefetcher stops at page boundaries.
+func (p *Plan) linesToPrefetch(mode readMode) int {
+	justPacked := p.b.packsPerTile() && mode == readDirect
+	if p.spec.BInCache || p.b.inPlace || justPacked || p.spec.N <= p.b.panelWidth {
+		return 0
+	}
+	tiles := p.tilesPerStrip()
+	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes
+	if tiles == 1 && mode == readDirect {
+		return lines
+	}
+	return min(ceilDiv(lines, tiles), maxPrefetchLines)
+}
+
+// tilesPerStrip returns the number of register tiles in a strip.
+func (p *Plan) tilesPerStrip() (tiles int) {
+	stacks, count := p.stacks(min(p.tileRows, p.rowsPerBlock), p.kernels.vectors(p.b.panelWidth))
+	for _, stack := range stacks[:count] {
+		tiles += stack.count
+	}
+	return tiles
+}
+
+// spansPanels reports whether one call processes several panels of B. Such calls are faster if one register tile has
+// all rows of A, because such a tile takes little more time than the start of a call. With a bias or prefetches of B,
+// a call processes one panel, because their addresses depend on the panel.
+func (p *Plan) spansPanels() bool {
+	spec, vectors := &p.spec, p.kernels.vectors(p.b.panelWidth)
+	return p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.kernels.maxHeights[vectors] &&
+		p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
+}
+
 // tileStack is a column of register tiles of the same height.
 type tileStack struct {
 	firstRow int // first row of the first tile, relative to the block of rows
@@ -144,189 +331,6 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 	return list, stackCount
 }
 
-// storeMode selects how a register tile stores the sums of a block of K.
-type storeMode uint8
-
-const (
-	storeFirstBlock storeMode = iota // sets C to the sums plus the bias and, with Accumulate, plus the old C
-	addLaterBlock                    // adds the sums to C
-	storeTemporary                   // writes the sums to a temporary tile, from which merge updates C
-	numStoreModes
-)
-
-// readMode selects how register tiles read B.
-type readMode uint8
-
-const (
-	readDirect  readMode = iota // from packed panels, or in place
-	readAndCopy                 // in place; copies B into a panel for the other tiles
-	readCopied                  // from the copied panel; prefetches the next panel from B itself
-	numReadModes
-)
-
-// codeTable has the machine code of a plan. The indices are a storeMode, a readMode, and 1 if the last vector is
-// partial. Unused entries are nil.
-type codeTable [numStoreModes][numReadModes][2]*codeBySize
-
-// codeBySize has the code of register tiles, by number of vectors and by height.
-type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
-
-// entry returns the entry for register tiles of all sizes.
-func (c *codeTable) entry(store storeMode, mode readMode, partial bool) **codeBySize {
-	index := 0
-	if partial {
-		index = 1
-	}
-	return &c[store][mode][index]
-}
-
-// entryOfSize returns the entry for register tiles of one size. It is nil until the code is generated.
-func (c *codeTable) entryOfSize(store storeMode, mode readMode, partial bool, vectors, height int) **jit.Func {
-	sizes := c.entry(store, mode, partial)
-	if *sizes == nil {
-		*sizes = new(codeBySize)
-	}
-	return &(*sizes)[vectors][height]
-}
-
-// tileSpec describes the code of one kind of register tile to package tile.
-func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, height int) *tile.Spec {
-	spec := &tile.Spec{ElemBytes: p.kernels.elemBytes, Rows: height, Vectors: vectors,
-		Masked: p.b.inPlace || mode == readAndCopy, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs: []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
-	switch {
-	case partial && tile.DynamicLanes(p.kernels.cpu):
-		spec.Lanes = tile.Dynamic
-	case partial:
-		spec.Lanes = p.spec.N % p.kernels.lanes
-	}
-	spec.Prefetch = p.prefetchSpec(mode, vectors, height)
-	spec.PrefetchedLines = p.prefetchLines[mode]
-	if mode == readAndCopy {
-		spec.PackedStep = p.b.panelWidth * p.kernels.elemBytes
-	}
-	if p.callsSpanPanels {
-		spec.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
-	}
-	if !p.a.contiguousAlongK() {
-		spec.Runs[0].InStep = tile.Dynamic
-		for i := range height {
-			spec.In = append(spec.In, i*p.kernels.elemBytes)
-		}
-	}
-	spec.Epilogue = p.tileEpilogue(store)
-	if readsResult := len(spec.Epilogue) > 0 && spec.Epilogue[0].Op == tile.AddResult; readsResult {
-		spec.PrefetchResult = !p.prefetchResultInLoop || mode != readDirect
-	}
-	return spec
-}
-
-// tileEpilogue returns what a register tile adds to its sums before it stores them: the old C, and then the bias.
-func (p *Plan) tileEpilogue(store storeMode) (steps []tile.EpilogueStep) {
-	if store == addLaterBlock || store == storeFirstBlock && p.spec.Accumulate {
-		steps = append(steps, tile.EpilogueStep{Op: tile.AddResult})
-	}
-	switch {
-	case store != storeFirstBlock:
-	case p.spec.Bias == BiasRows:
-		steps = append(steps, tile.EpilogueStep{Op: tile.AddRows})
-	case p.spec.Bias == BiasCols:
-		steps = append(steps, tile.EpilogueStep{Op: tile.AddLanes})
-	}
-	return steps
-}
-
-// linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
-// (tile.DefaultUnroll terms). It is 0 if B is in the caches, is read in place, has just been packed by the tile, or has
-// one panel. If several tiles read a panel, each prefetches lines of the next panel; otherwise the tile prefetches its
-// own panel, prefetchBytes ahead. B is often a constant that has left the caches since the previous run, and the
-// hardware prefetcher stops at page boundaries.
-func (p *Plan) linesToPrefetch(mode readMode) int {
-	justPacked := p.b.packsPerTile() && mode == readDirect
-	if p.spec.BInCache || p.b.inPlace || justPacked || p.spec.N <= p.b.panelWidth {
-		return 0
-	}
-	tiles := p.tilesPerStrip()
-	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes
-	if tiles == 1 && mode == readDirect {
-		return lines
-	}
-	return min(ceilDiv(lines, tiles), maxPrefetchLines)
-}
-
-// tilesPerStrip returns the number of register tiles in a strip.
-func (p *Plan) tilesPerStrip() (tiles int) {
-	stacks, count := p.stacks(min(p.tileRows, p.rowsPerBlock), p.kernels.vectors(p.b.panelWidth))
-	for _, stack := range stacks[:count] {
-		tiles += stack.count
-	}
-	return tiles
-}
-
-// compile generates the code of all kinds of register tiles of the plan. It returns an error if no executable memory
-// is available.
-func (p *Plan) compile() error {
-	p.codes = new(codeTable)
-	for mode := range numReadModes {
-		p.prefetchLines[mode] = p.linesToPrefetch(mode)
-	}
-	p.callsSpanPanels = p.spansPanels()
-	p.prefetchResultInLoop = p.prefetchesResult() && !p.callsSpanPanels
-	p.prefetchInterval = powerOfTwoAtMost(p.tilesPerStrip())
-	for _, rows := range blockSizes(p.spec.M, p.tileRows, p.mTiles, p.rowsPerBlock) {
-		for _, cols := range blockSizes(p.spec.N, p.tileCols, p.nTiles, p.b.panelWidth) {
-			if err := p.compileBlock(rows, cols); err != nil {
-				return err
-			}
-		}
-	}
-	return jit.Link()
-}
-
-// compileBlock generates the code of the register tiles of a block with the given numbers of rows and columns.
-func (p *Plan) compileBlock(rows, cols int) error {
-	stores := []storeMode{storeTemporary}
-	if p.spec.CColStride == 1 {
-		stores = []storeMode{storeFirstBlock}
-		if p.spec.K > p.kc {
-			stores = append(stores, addLaterBlock)
-		}
-	}
-	modes := []readMode{readDirect}
-	if p.b.packedByFirstRow {
-		modes = []readMode{readDirect, readAndCopy, readCopied}
-	}
-	stacks, count := p.stacks(rows, p.kernels.vectors(cols))
-	for _, stack := range stacks[:count] {
-		for _, store := range stores {
-			for _, mode := range modes {
-				if err := p.compileTile(store, mode, cols, stack.height); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// compileTile generates the code of one kind of register tile, unless the code exists already.
-func (p *Plan) compileTile(store storeMode, mode readMode, cols, height int) (err error) {
-	vectors, partial := p.kernels.vectors(cols), cols%p.kernels.lanes > 0
-	if entry := p.codes.entryOfSize(store, mode, partial, vectors, height); *entry == nil {
-		*entry, err = tile.Compile(p.tileSpec(store, mode, partial, vectors, height), p.kernels.cpu)
-	}
-	return err
-}
-
-// spansPanels reports whether one call processes several panels of B. Such calls are faster if one register tile has
-// all rows of A, because such a tile takes little more time than the start of a call. With a bias or prefetches of B,
-// a call processes one panel, because their addresses depend on the panel.
-func (p *Plan) spansPanels() bool {
-	spec, vectors := &p.spec, p.kernels.vectors(p.b.panelWidth)
-	return p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.kernels.maxHeights[vectors] &&
-		p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
-}
-
 // Listings calls visit for each piece of machine code of the plan, with a description and a function that lists it
 // in the syntax of Go's assembler.
 func (p *Plan) Listings(visit func(name string, assembly func() string)) {
@@ -335,10 +339,10 @@ func (p *Plan) Listings(visit func(name string, assembly func() string)) {
 	}
 	for store, byReading := range p.codes {
 		for mode, byPartial := range byReading {
-			for partial, sizes := range byPartial {
+			for partialIndex, sizes := range byPartial {
 				suffix := [numStoreModes]string{"", ", later terms", ", to a temporary tile"}[store] +
 					[numReadModes]string{"", ", copies B into a panel", ", reads a copied panel"}[mode] +
-					[2]string{"", ", last columns"}[partial]
+					[2]string{"", ", last columns"}[partialIndex]
 				sizes.listings(suffix, visit)
 			}
 		}

@@ -15,16 +15,7 @@ const (
 // distances.
 func (l *layeredLayout) assignX() {
 	for _, layer := range l.layers {
-		x := 0.0
-		for i, index := range layer {
-			if i > 0 {
-				x += l.minDistance(layer[i-1], index)
-			}
-			l.cells[index].x = x
-		}
-		for _, index := range layer { // center the layer
-			l.cells[index].x -= x / 2
-		}
+		l.centerLayer(layer)
 	}
 	up, down := func(c *cell) [][]int { return [][]int{c.up} }, func(c *cell) [][]int { return [][]int{c.down} }
 	both := func(c *cell) [][]int { return [][]int{c.up, c.down} }
@@ -40,6 +31,20 @@ func (l *layeredLayout) assignX() {
 		for k := range l.layers {
 			l.placeLayer(k, both)
 		}
+	}
+}
+
+// centerLayer places the cells of a layer at their minimum distances, with the middle of the layer at 0.
+func (l *layeredLayout) centerLayer(layer []int) {
+	x := 0.0
+	for i, index := range layer {
+		if i > 0 {
+			x += l.minDistance(layer[i-1], index)
+		}
+		l.cells[index].x = x
+	}
+	for _, index := range layer {
+		l.cells[index].x -= x / 2
 	}
 }
 

@@ -3,6 +3,7 @@ package program
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -26,7 +27,7 @@ import (
 const (
 	maxOctaves      = 8       // maximum number of doublings of a candidate size
 	maxCombinations = 1 << 13 // maximum number of combinations of sizes
-	maxRegionPlans  = 3       // maximum number of plans that are tried for a region: see specializeRegion
+	maxRegionPlans  = 3       // maximum number of plans that are tried for a region: see regionPlans
 )
 
 // SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
@@ -83,28 +84,38 @@ func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Gua
 	return spec.guards, spec.guardsErr
 }
 
-// specializeRegion returns a specialization for the region of sizes. If a planned specialization does not serve sizes,
-// the next one is planned at sizes with the same outcomes of its guards. All these sizes depend only on the region and
-// the outcomes, so that the order of runs does not matter.
+// specializeRegion returns a specialization for the region of sizes, or nil if none that is tried serves them.
 func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specialization {
-	region := p.regionOf(ctx, sizes)
-	if region == nil {
-		return nil
-	}
-	predicates := []func([]int) bool{region.guards.Hold}
-	for range maxRegionPlans {
-		spec := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, predicates))
-		switch {
-		case spec == nil:
-			return nil
-		case spec.Serves(ctx, p, sizes):
+	for spec := range p.regionPlans(ctx, sizes) {
+		if spec.Serves(ctx, p, sizes) {
 			return spec
-		case spec.guardEvaluator == nil:
-			return nil
 		}
-		predicates = append(predicates, spec.hasOutcomes(spec.guardEvaluator.Truths(nil, sizes)))
 	}
 	return nil
+}
+
+// regionPlans returns the specializations that are tried for the region of sizes. The first one is planned at the first
+// candidate sizes in the region; each next one at sizes at which the guards of the earlier ones have the same outcomes
+// as at the given sizes. Candidates depend only on the region and the outcomes, so that the order of runs does not
+// matter.
+func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specialization] {
+	return func(yield func(*Specialization) bool) {
+		region := p.regionOf(ctx, sizes)
+		if region == nil {
+			return
+		}
+		predicates := []func([]int) bool{region.guards.Hold}
+		for range maxRegionPlans {
+			spec := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, predicates))
+			if spec == nil || !yield(spec) {
+				return
+			}
+			if _, err := spec.Guards(ctx, p); err != nil {
+				return
+			}
+			predicates = append(predicates, spec.hasOutcomes(spec.guardEvaluator.Truths(nil, sizes)))
+		}
+	}
 }
 
 // region is the set of all sizes that satisfy the guards of the same branches of inference. Regions do not overlap.
@@ -191,18 +202,22 @@ func firstCombination(values [][]int, predicates []func([]int) bool) []int {
 		if !slices.ContainsFunc(predicates, func(holds func([]int) bool) bool { return !holds(sizes) }) {
 			return sizes
 		}
-		i := 0 // advance to the next combination
-		for ; i < len(index); i++ {
-			if index[i]++; index[i] < len(values[i]) {
-				break
-			}
-			index[i] = 0
-		}
-		if i == len(index) {
+		if !nextCombination(index, values) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// nextCombination advances index, the positions of a combination in values. It reports whether there is another one.
+func nextCombination(index []int, values [][]int) bool {
+	for i := range index {
+		if index[i]++; index[i] < len(values[i]) {
+			return true
+		}
+		index[i] = 0
+	}
+	return false
 }
 
 // PathConditions returns the conditions under which the search of [Program.SpecializationFor] reaches spec in the same
@@ -213,18 +228,9 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {
 		return nil, true // specializations of hints are tried first, for all sizes
 	}
-	region := p.regionOf(ctx, sizes)
-	if region == nil {
-		return nil, false
-	}
-	predicates := []func([]int) bool{region.guards.Hold}
-	for range maxRegionPlans {
-		tried := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, predicates))
+	for tried := range p.regionPlans(ctx, sizes) {
 		if tried == spec {
 			return conds, true
-		}
-		if tried == nil {
-			break
 		}
 		guards, _ := tried.Guards(ctx, p)
 		outcomes := tried.guardEvaluator.Truths(nil, sizes)
@@ -238,7 +244,6 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 				conds = append(conds, guard.Cond.Not())
 			}
 		}
-		predicates = append(predicates, tried.hasOutcomes(outcomes))
 	}
 	return nil, false
 }

@@ -27,11 +27,8 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 		return nil, err
 	}
 	g := m.Problem.Graph
-	// Lost and LostOutputs are the values and outputs that are missing because nodes failed (Failed). Final means that no
-	// other copy node is removed.
 	decoder.assignment = &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs)),
-		LostOutputs: make([]bool, len(g.Outputs)), Lost: map[*graph.Value]bool{}, Final: true}
-	decoder.assignment.Failed = m.failed
+		Failed: m.failed, Lost: map[*graph.Value]bool{}, LostOutputs: make([]bool, len(g.Outputs)), Final: true}
 	decoder.markReadForms()
 	decoder.recordChoices()
 	return decoder.assignment, nil
@@ -41,10 +38,10 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 // outputs read. Method recordChoices then decides how each needed form is obtained.
 type decoder struct {
 	model      *Model
-	labels     []int // by variable of WCSP
-	assignment *Assignment
-	needed     graph.ByValue[uint]      // by value: mask of the forms that are read
-	formCopies graph.ByValue[[]*Copy]   // by value and form: the copy that has this form
+	labels     []int                    // by variable of WCSP
+	assignment *Assignment              // the result, filled by recordChoices
+	needed     graph.ByValue[uint]      // by value: mask of the forms that are read; filled by markReadForms
+	formCopies graph.ByValue[[]*Copy]   // by value and form: the copy that has this form; filled by recordChoices
 	viewNodes  graph.ByValue[*viewNode] // by result of a view; set only for [Model.Outcome]
 }
 
@@ -120,19 +117,18 @@ func (decoder *decoder) markReadForms() {
 	}
 }
 
-// recipe describes how the needed forms of one value are made.
-type recipe struct {
-	usedForms uint   // mask of the forms that exist without a copy, and are read or are the source of a copy
+// derivation says how the needed forms of one value are made. A root is a form that exists without a copy.
+type derivation struct {
+	usedRoots uint   // mask of the roots that are read or are the source of a copy
 	steps     []step // copies that make the other needed forms, in order
 }
 
-// recipe returns the recipe of the needed forms of a value. roots is the mask of the forms that exist without a copy.
-// If the value is the result of a view, operandCopies has the copies of the view's operand: see [Model.priceForms].
-func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []operandCopy) recipe {
+// derive returns the cheapest derivation of the needed forms of a value from roots, a mask of forms. If the value is
+// the result of a view, operandCopies has the copies of the view's operand: see [Model.priceForms].
+func (decoder *decoder) derive(variable *variable, roots uint, operandCopies []operandCopy) (derived derivation) {
 	needed := decoder.needed.At(variable.value)
-	var formRecipe recipe
 	if needed == 0 {
-		return formRecipe
+		return derived
 	}
 	costs := decoder.model.priceForms(variable, roots, operandCopies)
 	existing := roots // the forms from which all other forms are copied
@@ -140,14 +136,14 @@ func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []o
 		existing = 1 << variable.pin
 		needed |= existing
 	}
-	formRecipe.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapestSuperset(needed), existing))
-	formRecipe.usedForms = needed & existing & roots
-	for _, step := range formRecipe.steps {
+	derived.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapestSuperset(needed), existing))
+	derived.usedRoots = needed & existing & roots
+	for _, step := range derived.steps {
 		if step.from >= 0 {
-			formRecipe.usedForms |= 1 << step.from & roots
+			derived.usedRoots |= 1 << step.from & roots
 		}
 	}
-	return formRecipe
+	return derived
 }
 
 // eachOperandForm calls visit for forms of the operand of a view: each form that is needed to make the needed forms of
@@ -159,14 +155,14 @@ func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit f
 	if decoder.needed.At(result.value) == 0 {
 		return
 	}
-	formRecipe := decoder.recipe(result, view.viewForms(resultIndex, available),
+	derived := decoder.derive(result, view.viewForms(resultIndex, available),
 		decoder.model.operandCopies(view, resultIndex, available))
 	for resultForm := range result.forms {
-		if formRecipe.usedForms>>resultForm&1 != 0 {
+		if derived.usedRoots>>resultForm&1 != 0 {
 			visit(view.source(resultIndex, resultForm, available, decoder.needed.At(operand)))
 		}
 	}
-	for _, step := range formRecipe.steps {
+	for _, step := range derived.steps {
 		if step.from < 0 {
 			visit(decoder.model.copySource(view, resultIndex, int(step.to), available))
 		}
@@ -237,6 +233,22 @@ func (decoder *decoder) recordConstants() {
 	}
 }
 
+// constantCopy returns the copy that has the given form of a constant.
+func (decoder *decoder) constantCopy(variable *variable, formIndex int) *Copy {
+	form := &variable.forms[formIndex]
+	if formIndex == 0 {
+		return &Copy{Value: variable.value, Original: true}
+	}
+	if form.place == tensor.Host {
+		return &Copy{Value: variable.value, Order: form.order, Why: "constants are converted while planning"}
+	}
+	uploaded := &Copy{Value: variable.value, Order: form.order, Place: form.place, Why: "constants are uploaded once"}
+	if from := decoder.constantCopy(variable, variable.formInPlace(formIndex, tensor.Host)); !from.Original {
+		uploaded.From = from
+	}
+	return uploaded
+}
+
 // recordInputs records the copies of inputs and of pinned constants.
 func (decoder *decoder) recordInputs() {
 	for variable := range decoder.model.inputVariables() {
@@ -247,7 +259,7 @@ func (decoder *decoder) recordInputs() {
 			roots = 1 << variable.pin
 			decoder.setFormCopy(variable, variable.pin, decoder.constantCopy(variable, variable.pin))
 		}
-		decoder.recordSteps(variable, decoder.recipe(variable, roots, nil).steps)
+		decoder.recordSteps(variable, decoder.derive(variable, roots, nil).steps)
 		pinnedCopy := decoder.formCopies.At(v)[variable.baseForm()] // the base form is the pinned form, if v is pinned
 		if v.Pin.SetsLayout() && pinnedCopy != nil && !pinnedCopy.Original {
 			pinnedCopy.Pinned, pinnedCopy.Why = true, whyPinned(v)
@@ -256,18 +268,40 @@ func (decoder *decoder) recordInputs() {
 	}
 }
 
-// recordOutputs records the copies that outputs return.
-func (decoder *decoder) recordOutputs() {
-	for i, output := range decoder.model.Problem.Graph.Outputs {
-		isLost := decoder.assignment.Lost[output.Value]
-		decoder.assignment.LostOutputs[i] = isLost
-		if isLost {
+// recordComputedChoice records the choice for a node that computes, and the copies of its results.
+func (decoder *decoder) recordComputedChoice(computed *computedNode, choice *Choice) {
+	chosen, n := decoder.chosenLabel(computed), computed.node
+	choice.Impl, choice.Walk = chosen.impl, chosen.walk
+	for k, arg := range n.In {
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		variable := decoder.model.variables.At(output.Value)
-		decoder.assignment.Outputs[i] = decoder.copyOrNil(output.Value,
-			decoder.formCopies.At(output.Value)[decoder.model.outputForm(variable, output)])
+		variable, form := decoder.model.variables.At(arg.Value), chosen.constantForms[k]
+		if !readsConstant(n, k) {
+			form, _ = chosen.cheapestRead(k, decoder.existingForms(variable))
+		}
+		decoder.setInput(choice, n, k, decoder.formCopies.At(arg.Value)[form])
 	}
+	choice.ExactStrides = true
+	for k, v := range n.Out {
+		variable := decoder.model.variables.At(v)
+		decoder.setFormCopy(variable, chosen.resultForms[k], &Copy{Value: v, Original: true})
+		decoder.recordSteps(variable, decoder.derive(variable, 1<<chosen.resultForms[k], nil).steps)
+		if variable.forms[chosen.resultForms[k]].slot != nil { // written into the result of a concatenation
+			decoder.assignment.Placed = append(decoder.assignment.Placed, v)
+		}
+	}
+}
+
+// setInput records that the node reads its operand k from the given copy.
+func (decoder *decoder) setInput(choice *Choice, n *graph.Node, k int, from *Copy) {
+	if from = decoder.copyOrNil(n.In[k].Value, from); from == nil {
+		return
+	}
+	if choice.In == nil {
+		choice.In = make([]*Copy, len(n.In))
+	}
+	choice.In[k] = from
 }
 
 // addPinnedCopies adds the pinned copies of a node's results to choice.ResultCopies. These copies get the names of
@@ -298,20 +332,42 @@ func whyPinned(v *graph.Value) string {
 	return fmt.Sprintf("%q is pinned to %v", v.Name, graph.Pin{Format: pin.Format, Order: pin.Order})
 }
 
-// constantCopy returns the copy that has the given form of a constant.
-func (decoder *decoder) constantCopy(variable *variable, formIndex int) *Copy {
-	switch form := &variable.forms[formIndex]; {
-	case formIndex == 0:
-		return &Copy{Value: variable.value, Original: true}
-	case form.place != tensor.Host:
-		uploaded := &Copy{Value: variable.value, Order: form.order, Place: form.place, Why: "constants are uploaded once"}
-		if from := decoder.constantCopy(variable, variable.formInPlace(formIndex, tensor.Host)); !from.Original {
-			uploaded.From = from
+// recordOutputs records the copies that outputs return.
+func (decoder *decoder) recordOutputs() {
+	for i, output := range decoder.model.Problem.Graph.Outputs {
+		isLost := decoder.assignment.Lost[output.Value]
+		decoder.assignment.LostOutputs[i] = isLost
+		if isLost {
+			continue
 		}
-		return uploaded
+		variable := decoder.model.variables.At(output.Value)
+		decoder.assignment.Outputs[i] = decoder.copyOrNil(output.Value,
+			decoder.formCopies.At(output.Value)[decoder.model.outputForm(variable, output)])
 	}
-	return &Copy{Value: variable.value, Order: variable.forms[formIndex].order,
-		Why: "constants are converted while planning"}
+}
+
+// recordSteps records the copies of a list of steps, except for copies from a view's operand, which recordViewChoice
+// records.
+func (decoder *decoder) recordSteps(variable *variable, list []step) {
+	for _, step := range list {
+		if step.from < 0 {
+			continue
+		}
+		from := decoder.formCopies.At(variable.value)[step.from]
+		form := &variable.forms[step.to]
+		stepCopy := &Copy{Value: variable.value, Order: form.order, Place: form.place, From: from, Why: ReaderNeeds}
+		if step.to == 0 {
+			stepCopy.Strides = variable.value.Meta.Strides
+		}
+		switch {
+		case form.place == variable.forms[step.from].place: // not a transfer
+		case form.place == tensor.Host:
+			stepCopy.Why = NeededOnHost
+		default:
+			stepCopy.Why = NeededOnDevice
+		}
+		decoder.setFormCopy(variable, int(step.to), stepCopy)
+	}
 }
 
 // setFormCopy records the copy that has the given form of a value.
@@ -324,71 +380,10 @@ func (decoder *decoder) setFormCopy(variable *variable, form int, formCopy *Copy
 	list[form] = formCopy
 }
 
-// recordSteps records the copies of a list of steps, except for copies from a view's operand, which recordViewChoice
-// records.
-func (decoder *decoder) recordSteps(variable *variable, list []step) {
-	for _, step := range list {
-		if step.from < 0 {
-			continue
-		}
-		from := decoder.formCopies.At(variable.value)[step.from]
-		form := &variable.forms[step.to]
-		stepCopy := &Copy{Value: variable.value, Order: form.order, Place: form.place, From: from}
-		if step.to == 0 {
-			stepCopy.Strides = variable.value.Meta.Strides
-		}
-		stepCopy.Why = ReaderNeeds
-		switch {
-		case variable.forms[step.to].place == variable.forms[step.from].place: // not a transfer
-		case stepCopy.Place == tensor.Host:
-			stepCopy.Why = NeededOnHost
-		default:
-			stepCopy.Why = NeededOnDevice
-		}
-		decoder.setFormCopy(variable, int(step.to), stepCopy)
-	}
-}
-
 // copyOrNil returns the copy, or nil if it represents v itself.
 func (decoder *decoder) copyOrNil(v *graph.Value, formCopy *Copy) *Copy {
 	if formCopy == nil || formCopy.Original && formCopy.Value == v {
 		return nil
 	}
 	return formCopy
-}
-
-// recordComputedChoice records the choice for a node that computes, and the copies of its results.
-func (decoder *decoder) recordComputedChoice(computed *computedNode, choice *Choice) {
-	chosen, n := decoder.chosenLabel(computed), computed.node
-	choice.Impl, choice.Walk = chosen.impl, chosen.walk
-	for k, arg := range n.In {
-		if arg.Kind != graph.TensorArg {
-			continue
-		}
-		variable, form := decoder.model.variables.At(arg.Value), chosen.constantForms[k]
-		if !readsConstant(n, k) {
-			form, _ = chosen.cheapestRead(k, decoder.existingForms(variable))
-		}
-		decoder.setInput(choice, n, k, decoder.formCopies.At(arg.Value)[form])
-	}
-	choice.ExactStrides = true
-	for k, v := range n.Out {
-		variable := decoder.model.variables.At(v)
-		decoder.setFormCopy(variable, chosen.resultForms[k], &Copy{Value: v, Original: true})
-		decoder.recordSteps(variable, decoder.recipe(variable, 1<<chosen.resultForms[k], nil).steps)
-		if variable.forms[chosen.resultForms[k]].slot != nil { // written into the result of a concatenation
-			decoder.assignment.Placed = append(decoder.assignment.Placed, v)
-		}
-	}
-}
-
-// setInput records that the node reads its operand k from the given copy.
-func (decoder *decoder) setInput(choice *Choice, n *graph.Node, k int, from *Copy) {
-	if from = decoder.copyOrNil(n.In[k].Value, from); from == nil {
-		return
-	}
-	if choice.In == nil {
-		choice.In = make([]*Copy, len(n.In))
-	}
-	choice.In[k] = from
 }

@@ -28,27 +28,27 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 	available := decoder.existingForms(decoder.model.variables.At(operandValue)) & view.allowed
 	choice.Removed = true // until copyOf uses the node
 	base := &defaultView{view: view, choice: choice}
-	// Some forms of a result are views of existing operand forms. The recipe lists the copies that make the other forms.
+	// Some forms of a result are views of existing operand forms. Steps of the derivation make the other forms.
 	for k, out := range view.node.Out {
 		if decoder.needed.At(out) == 0 {
 			continue
 		}
 		result := decoder.model.variables.At(out)
-		recipe := decoder.recipe(result, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
+		derived := decoder.derive(result, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
 		for resultForm := range result.forms {
-			if recipe.usedForms>>resultForm&1 != 0 {
+			if derived.usedRoots>>resultForm&1 != 0 {
 				operandForm := view.source(k, resultForm, available, decoder.needed.At(operandValue))
 				from := decoder.formCopies.At(operandValue)[operandForm]
 				decoder.setFormCopy(result, resultForm, base.copyOf(decoder, out, from, nil, resultForm))
 			}
 		}
-		for _, step := range recipe.steps {
+		for _, step := range derived.steps {
 			if resultForm := int(step.to); step.from < 0 { // the step copies the operand, not a form of the result
 				operandForm := decoder.model.copySource(view, k, resultForm, available)
 				decoder.setFormCopy(result, resultForm, base.copyFromOperand(decoder, k, operandForm, resultForm))
 			}
 		}
-		decoder.recordSteps(result, recipe.steps)
+		decoder.recordSteps(result, derived.steps)
 	}
 }
 

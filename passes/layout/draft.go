@@ -24,7 +24,7 @@ func Solve(problem *Problem, wish Wish) (*Assignment, error) {
 	draft := NewDraft(problem)
 	for _, list := range [][]*graph.Value{problem.Graph.Inputs, problem.Graph.Constants} {
 		for _, v := range list {
-			shared, err := draft.sharedCopy(v, wish)
+			shared, err := draft.shareCopy(v, wish)
 			if err != nil {
 				return nil, err
 			}
@@ -77,13 +77,13 @@ type Draft struct {
 	Problem        *Problem
 	assignment     *Assignment
 	changedLayouts map[*graph.Value]valueLayout // values whose layout differs from the graph as written
-	sharedCopies   map[*graph.Value]*Copy       // copies that all readers share
+	sharedCopies   map[*graph.Value]*Copy       // copies that all readers of a value read; set by shareCopy
 	copies         map[copyKey]*Copy            // all copies so far
 
-	// Buffers that infer reuses for each node with unchanged operands.
+	// Buffers that infer reuses for each node.
 	call          graph.Call
-	inferred      []graph.Result
-	inferredMetas []tensor.Meta // metas of the inferred results
+	inferred      []graph.Result // results of a node with unchanged operands
+	inferredMetas []tensor.Meta  // their metas
 }
 
 // valueLayout is the layout of a value that follows from the choices so far.
@@ -211,7 +211,7 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 	}
 	for k, v := range n.Out {
 		d.recordResult(v, choice, results[k], k)
-		resultCopy, err := d.sharedCopy(v, wish)
+		resultCopy, err := d.shareCopy(v, wish)
 		if err != nil {
 			return d.Problem.Graph.NodeError(n, err)
 		}
@@ -227,8 +227,7 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
-	modified := d.replaceOperands(n, choice, call)
-	if !modified && !n.Pin.SetsLayout() {
+	if anyChanged := d.replaceOperands(n, choice, call); !anyChanged && !n.Pin.SetsLayout() {
 		d.setWrittenResults(n)
 		call.Out = d.inferredMetas
 		return call, d.inferred, nil
@@ -244,27 +243,27 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 }
 
 // replaceOperands makes a call read the current layouts of the operands of node n, and a choice their copies. It
-// reports whether any of them differs from the graph as written.
-func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call) (modified bool) {
+// reports whether any of these layouts differs from the graph as written.
+func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call) (anyChanged bool) {
 	for index, arg := range n.In {
 		if arg.Kind != graph.TensorArg || n.Op.RunDynamic != nil && arg.Value.Const != nil {
 			continue // inference reads the data of the constant itself
 		}
 		meta, operandCopy := d.readLayout(arg.Value)
-		if operandCopy != nil && operandCopy.Pinned && d.Problem.needsLayoutAsWritten(n) &&
-			arg.Value.Meta.IsNonOverlappingAndDense() {
+		readsPinnedCopy := operandCopy != nil && operandCopy.Pinned
+		if readsPinnedCopy && d.Problem.needsLayoutAsWritten(n) && arg.Value.Meta.IsNonOverlappingAndDense() {
 			operandCopy = d.copyAsWritten(arg.Value,
 				fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, arg.Value.Name))
 			meta = d.copyMeta(operandCopy)
 		}
 		if _, isChanged := d.changedLayouts[arg.Value]; isChanged || operandCopy != nil {
-			if !modified {
-				call.In, modified = slices.Clone(n.In), true
+			if !anyChanged {
+				call.In, anyChanged = slices.Clone(n.In), true
 			}
 			d.replaceOperand(choice, call, index, arg.Value, meta, operandCopy)
 		}
 	}
-	return modified
+	return anyChanged
 }
 
 // replaceOperand makes operand k of a call and of a choice read operandCopy, or v itself if operandCopy is nil. meta is
@@ -351,38 +350,61 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result
 	}
 }
 
-// sharedCopy returns the copy that all readers of v read, and records it. It returns nil if no copy is needed: v has
-// the layout of its pin, its fixed layout or its preferred order.
-func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
-	layout := d.Meta(v)
-	if pin := v.EffectivePin(); pin.SetsLayout() {
-		if pin.Matches(layout) {
-			return nil, nil
-		}
-		order, err := pin.OrderFor(layout.Rank())
-		if err != nil {
-			return nil, err
-		}
-		pinnedCopy := d.copy(copyKey{value: v, order: order, exactStrides: pin.Matches(v.Meta)}, whyPinned(v))
-		pinnedCopy.Pinned = true
-		d.sharedCopies[v] = pinnedCopy
-		return pinnedCopy, nil
+// shareCopy records the copy that all readers of v read, and returns it. It returns nil if no copy is needed: v has the
+// layout of its pin, its fixed layout or its preferred order.
+func (d *Draft) shareCopy(v *graph.Value, wish Wish) (shared *Copy, err error) {
+	switch pin := v.EffectivePin(); {
+	case pin.SetsLayout():
+		shared, err = d.pinnedCopy(v, pin)
+	case d.Problem.MustKeepLayout(v):
+		shared = d.fixedLayoutCopy(v)
+	default:
+		shared, err = d.preferredCopy(v, wish)
 	}
-	if d.Problem.MustKeepLayout(v) {
-		current, isChanged := d.changedLayouts[v]
-		// No copy is needed for a view of the graph as written that is still a view: its root is fixed, too.
-		if !isChanged || current.isView && v.Alias != nil || !current.isView && current.meta.SameAddresses(v.Meta) {
-			return nil, nil
-		}
-		d.sharedCopies[v] = d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
-		return d.sharedCopies[v], nil
+	if shared != nil {
+		d.sharedCopies[v] = shared
 	}
-	order, why, err := wish.orderOf(v)
-	if err != nil || order == "" || order.Matches(layout) || d.isUnreadOutput(v) {
+	return shared, err
+}
+
+// pinnedCopy returns the copy of v in the layout of its pin, or nil if v has this layout.
+func (d *Draft) pinnedCopy(v *graph.Value, pin graph.Pin) (*Copy, error) {
+	meta := d.Meta(v)
+	if pin.Matches(meta) {
+		return nil, nil
+	}
+	order, err := pin.OrderFor(meta.Rank())
+	if err != nil {
 		return nil, err
 	}
-	d.sharedCopies[v] = d.Copy(v, order, why)
-	return d.sharedCopies[v], nil
+	pinned := d.copy(copyKey{value: v, order: order, exactStrides: pin.Matches(v.Meta)}, whyPinned(v))
+	pinned.Pinned = true
+	return pinned, nil
+}
+
+// fixedLayoutCopy returns the copy of v in the layout of the graph as written, or nil if readers can read v itself.
+func (d *Draft) fixedLayoutCopy(v *graph.Value) *Copy {
+	current, isChanged := d.changedLayouts[v]
+	// No copy is needed for a view of the graph as written that is still a view: its root is fixed, too.
+	if !isChanged || current.isView && v.Alias != nil || !current.isView && current.meta.SameAddresses(v.Meta) {
+		return nil
+	}
+	return d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
+}
+
+// preferredCopy returns the copy of v in its preferred order, or nil if v has this order or is an output that no node
+// reads.
+func (d *Draft) preferredCopy(v *graph.Value, wish Wish) (*Copy, error) {
+	order, why, err := wish.orderOf(v)
+	if err != nil || order == "" || order.Matches(d.Meta(v)) || d.isUnreadOutput(v) {
+		return nil, err
+	}
+	return d.Copy(v, order, why), nil
+}
+
+// isUnreadOutput reports whether a value is an output that no node reads.
+func (d *Draft) isUnreadOutput(v *graph.Value) bool {
+	return d.Problem.outputs[v] && d.Problem.readers[v] == 0
 }
 
 // copyAsWritten returns a copy with the strides of the graph as written.
@@ -391,15 +413,9 @@ func (d *Draft) copyAsWritten(v *graph.Value, why string) *Copy {
 	return d.copy(copyKey{value: v, order: order, exactStrides: true}, why)
 }
 
-// isUnreadOutput reports whether a value is an output that no node reads.
-func (d *Draft) isUnreadOutput(v *graph.Value) bool {
-	return d.Problem.outputs[v] && d.Problem.readers[v] == 0
-}
-
 // decideOutput decides which copy of its value output i returns.
 func (d *Draft) decideOutput(i int) error {
-	g := d.Problem.Graph
-	output := g.Outputs[i]
+	output := d.Problem.Graph.Outputs[i]
 	v := output.Value
 	if d.assignment.Lost[v] {
 		d.assignment.LostOutputs[i] = true
@@ -407,19 +423,12 @@ func (d *Draft) decideOutput(i int) error {
 	}
 	pin := output.EffectivePin()
 	if !pin.SetsLayout() {
-		if meta := d.Meta(v); meta.SameLayout(v.Meta) {
-			return nil
-		}
-		if shared := d.sharedCopies[v]; shared != nil && d.copyMeta(shared).SameLayout(v.Meta) {
-			d.assignment.Outputs[i] = shared
-			return nil
-		}
-		why := fmt.Sprintf("output %q keeps the layout of the graph as written", output.Name)
-		d.assignment.Outputs[i] = d.copyAsWritten(v, why)
+		d.assignment.Outputs[i] = d.outputAsWritten(output)
 		return nil
 	}
 	meta, shared := d.readLayout(v)
-	if d.assignment.Outputs[i] = shared; pin.Matches(meta) {
+	d.assignment.Outputs[i] = shared
+	if pin.Matches(meta) {
 		return nil
 	}
 	order, err := pin.OrderFor(meta.Rank())
@@ -428,9 +437,21 @@ func (d *Draft) decideOutput(i int) error {
 			return fmt.Errorf("output %q: %w", output.Name, err)
 		}
 		d.assignment.LostOutputs[i] = true
-		d.assignment.Failed = append(d.assignment.Failed, g.OutputError(output, err))
+		d.assignment.Failed = append(d.assignment.Failed, d.Problem.Graph.OutputError(output, err))
 		return nil
 	}
 	d.assignment.Outputs[i] = d.Copy(v, order, fmt.Sprintf("output %q is pinned to %v", output.Name, pin))
 	return nil
+}
+
+// outputAsWritten returns the copy that an output without a pin returns, or nil if it returns the value itself.
+func (d *Draft) outputAsWritten(output graph.Output) *Copy {
+	v := output.Value
+	if d.Meta(v).SameLayout(v.Meta) {
+		return nil
+	}
+	if shared := d.sharedCopies[v]; shared != nil && d.copyMeta(shared).SameLayout(v.Meta) {
+		return shared
+	}
+	return d.copyAsWritten(v, fmt.Sprintf("output %q keeps the layout of the graph as written", output.Name))
 }

@@ -40,8 +40,8 @@ type edgeNode struct {
 
 // formSource has the costs of making each form (layout) of a value. The costs depend on the label of one variable.
 type formSource struct {
-	variable  int       // index in edgeModel.problem; noVariable if makeCosts has one element
-	makeCosts [][]int64 // by label of the variable and form of the value: cost of making the form
+	variable  int       // index in edgeModel.problem; noVariable if makeCosts has one row
+	makeCosts [][]int64 // a row for each label of the variable; a row has, by form, the cost of making the form
 }
 
 // newEdgeModel states the problem. A node for which follows returns true has no variable of its own. It gets the label
@@ -72,8 +72,8 @@ func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 // addInputs sets the sources of inputs and constants.
 func (e *edgeModel) addInputs() {
 	for _, v := range e.model.Problem.Graph.Constants {
-		variable := e.model.variables.At(v)
-		if free := make([]int64, len(variable.forms)); isFreeConstant(v) {
+		if isFreeConstant(v) {
+			free := make([]int64, len(e.model.variables.At(v).forms))
 			e.sources.Set(v, formSource{variable: noVariable, makeCosts: [][]int64{free}})
 		}
 	}
@@ -87,27 +87,34 @@ func (e *edgeModel) addInputs() {
 func (e *edgeModel) addView(view *viewNode) {
 	operandSource := e.sources.At(view.node.In[view.operand].Value)
 	for resultIndex, out := range view.node.Out {
-		result := e.model.variables.At(out)
 		resultSource := formSource{variable: operandSource.variable}
-		for _, costs := range operandSource.makeCosts {
-			row := slices.Repeat([]int64{wcsp.Forbidden}, len(result.forms))
-			for operandForm, cost := range costs {
-				if view.allowed>>operandForm&1 == 0 {
-					continue
-				}
-				if operandForm < len(view.resultForm[resultIndex]) {
-					if resultForm := view.viewedForm(resultIndex, operandForm); resultForm >= 0 {
-						row[resultForm] = min(row[resultForm], cost)
-					}
-				}
-				for resultForm, copied := range e.model.operandCopies(view, resultIndex, 1<<operandForm) {
-					row[resultForm] = min(row[resultForm], cost+copied.ps)
-				}
-			}
-			resultSource.makeCosts = append(resultSource.makeCosts, e.withPinnedCopyChains(result, row))
+		for _, operandRow := range operandSource.makeCosts {
+			row := e.costsFromOperand(view, resultIndex, operandRow)
+			resultSource.makeCosts = append(resultSource.makeCosts, row)
 		}
 		e.sources.Set(out, resultSource)
 	}
+}
+
+// costsFromOperand returns, by form of a view's result, the cost of making the form: it is a view or a copy of a form
+// of the operand, or a copy of another form of the result. operandRow has the costs of making the operand's forms.
+func (e *edgeModel) costsFromOperand(view *viewNode, resultIndex int, operandRow []int64) []int64 {
+	result := e.model.variables.At(view.node.Out[resultIndex])
+	row := slices.Repeat([]int64{wcsp.Forbidden}, len(result.forms))
+	for operandForm, cost := range operandRow {
+		if view.allowed>>operandForm&1 == 0 {
+			continue
+		}
+		if operandForm < len(view.resultForm[resultIndex]) {
+			if resultForm := view.viewedForm(resultIndex, operandForm); resultForm >= 0 {
+				row[resultForm] = min(row[resultForm], cost)
+			}
+		}
+		for resultForm, copied := range e.model.operandCopies(view, resultIndex, 1<<operandForm) {
+			row[resultForm] = min(row[resultForm], cost+copied.ps)
+		}
+	}
+	return e.withPinnedCopyChains(result, row)
 }
 
 // addFollower adds the node of index i, which has the variable of its first operand (see firstRead).
@@ -115,7 +122,7 @@ func (e *edgeModel) addFollower(i int, computed *computedNode) {
 	first := firstRead(computed)
 	operandSource := e.sources.At(computed.node.In[first].Value)
 	follower := edgeNode{variable: operandSource.variable, isFollower: true}
-	var costs []int64
+	var costs []int64 // by label of the variable: cost of making and reading the first operand
 	for _, row := range operandSource.makeCosts {
 		chosen, cost := computed.followingLabel(first, row)
 		follower.labels, costs = append(follower.labels, chosen), append(costs, cost)
@@ -125,20 +132,41 @@ func (e *edgeModel) addFollower(i int, computed *computedNode) {
 	e.addReads(i, computed, first)
 }
 
+// firstRead returns the index of the first operand that is not a constant, or -1 if all operands are constants.
+func firstRead(computed *computedNode) int {
+	return slices.IndexFunc(computed.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
+}
+
+// followingLabel returns the label that makes and reads operand k at the least cost, and this cost. row has, by form,
+// the cost of making the operand. Among labels with equal costs, it returns the label that costs least if all operands
+// have their preferred forms.
+func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, cost int64) {
+	cost = wcsp.Forbidden
+	var preferredCost int64
+	for i := range computed.labels {
+		candidate := &computed.labels[i]
+		if candidate.concatName != "" {
+			continue
+		}
+		candidateCost, preferred := candidate.makeAndReadCost(k, row), candidate.costAtPreferred()
+		if candidateCost < cost || candidateCost == cost && candidateCost < wcsp.Forbidden && preferred < preferredCost {
+			chosen, cost, preferredCost = i, candidateCost, preferred
+		}
+	}
+	return chosen, cost
+}
+
 // addNode adds a node with its own variable. i is the index of the node in the graph. It omits labels that write
 // directly into a concatenation's result (concatName). For these strategies, the later pass "place" decides about such
 // writes.
 func (e *edgeModel) addNode(i int, computed *computedNode) {
-	var labels []int
+	var labels []int // by label of the variable
+	variableIndex, variable := len(e.problem.Variables), wcsp.Variable{Name: computed.node.Name}
 	for k := range computed.labels {
 		if computed.labels[k].concatName == "" {
 			labels = append(labels, k)
+			variable.Labels = append(variable.Labels, computed.labels[k].text())
 		}
-	}
-	variableIndex := len(e.problem.Variables)
-	variable := wcsp.Variable{Name: computed.node.Name}
-	for _, chosen := range labels {
-		variable.Labels = append(variable.Labels, computed.labels[chosen].text())
 	}
 	e.problem.Variables = append(e.problem.Variables, variable)
 	e.labelCounts = append(e.labelCounts, len(labels))
@@ -155,7 +183,7 @@ const noOperand = -1
 func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 	reader := e.nodes[i]
 	for k, arg := range computed.node.In {
-		if computed.labels[0].readCosts[k] == nil || k == excluded {
+		if computed.labels[0].readCosts[k] == nil || k == excluded { // nil: no variable
 			continue
 		}
 		operandSource := e.sources.At(arg.Value)
@@ -180,53 +208,6 @@ func (l *label) makeAndReadCost(k int, row []int64) int64 {
 		best = min(best, readCost+row[form])
 	}
 	return best
-}
-
-// followingLabel returns the label that makes and reads operand k at the least cost, and this cost. row has, by form,
-// the cost of making the operand. Among labels with equal costs, it returns the label that costs least if all operands
-// have their preferred forms.
-func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, cost int64) {
-	cost = wcsp.Forbidden
-	var preferredCost int64
-	for i := range computed.labels {
-		candidate := &computed.labels[i]
-		if candidate.concatName != "" {
-			continue
-		}
-		candidateCost, preferred := candidate.makeAndReadCost(k, row), candidate.costAtPreferred()
-		if candidateCost < cost || candidateCost == cost && candidateCost < wcsp.Forbidden && preferred < preferredCost {
-			chosen, cost, preferredCost = i, candidateCost, preferred
-		}
-	}
-	return chosen, cost
-}
-
-// addFactor adds costs that depend on the labels of two variables. noVariable stands for a variable whose label is 0.
-func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int64) {
-	labelCount := func(variable int) int {
-		if variable < 0 {
-			return 1
-		}
-		return e.labelCounts[variable]
-	}
-	factor := wcsp.Factor{Scope: []int{}}
-	for _, variable := range []int{variableA, variableB} {
-		if variable >= 0 && !slices.Contains(factor.Scope, variable) {
-			factor.Scope = append(factor.Scope, variable)
-		}
-	}
-	for i := range labelCount(variableA) {
-		if variableA == variableB && variableA >= 0 { // both ends of the edge depend on the same variable
-			factor.Costs = append(factor.Costs, cost(i, i))
-			continue
-		}
-		for j := range labelCount(variableB) {
-			factor.Costs = append(factor.Costs, cost(i, j))
-		}
-	}
-	if slices.ContainsFunc(factor.Costs, func(entry int64) bool { return entry > 0 }) {
-		e.problem.Factors = append(e.problem.Factors, factor)
-	}
 }
 
 // costsFromWritten returns, by form, the cost of making the form if the value is written in the given form.
@@ -278,12 +259,45 @@ func (e *edgeModel) addOutputs() {
 	}
 }
 
-// notComputeBound reports whether a node is neither a convolution nor a matrix product, nor fused with either.
-func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }
+// addFactor adds costs that depend on the labels of two variables. noVariable stands for a variable whose label is 0.
+func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int64) {
+	labelCount := func(variable int) int {
+		if variable < 0 {
+			return 1
+		}
+		return e.labelCounts[variable]
+	}
+	factor := wcsp.Factor{Scope: []int{}}
+	for _, variable := range []int{variableA, variableB} {
+		if variable >= 0 && !slices.Contains(factor.Scope, variable) {
+			factor.Scope = append(factor.Scope, variable)
+		}
+	}
+	for i := range labelCount(variableA) {
+		if variableA == variableB && variableA >= 0 { // both ends of the edge depend on the same variable
+			factor.Costs = append(factor.Costs, cost(i, i))
+			continue
+		}
+		for j := range labelCount(variableB) {
+			factor.Costs = append(factor.Costs, cost(i, j))
+		}
+	}
+	if slices.ContainsFunc(factor.Costs, func(entry int64) bool { return entry > 0 }) {
+		e.problem.Factors = append(e.problem.Factors, factor)
+	}
+}
 
-// firstRead returns the index of the first operand that is not a constant, or -1 if all operands are constants.
-func firstRead(computed *computedNode) int {
-	return slices.IndexFunc(computed.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
+// solve returns the label of each node that a solution of the problem determines. If a heuristic solver finds no
+// permitted solution, the exact solver solves the problem.
+func (e *edgeModel) solve(solver wcsp.Solver) ([]int, error) {
+	solution, err := solver.Solve(e.problem, e.model.Problem.options())
+	if errors.Is(err, wcsp.ErrNotFound) {
+		solution, err = wcsp.Exact.Solve(e.problem, e.model.Problem.options())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.labelsOf(solution.Labels), nil
 }
 
 // labelsOf returns the label of each node for a solution of the problem.
@@ -301,15 +315,5 @@ func (e *edgeModel) labelsOf(solution []int) []int {
 	return list
 }
 
-// solve returns the label of each node that a solution of the problem determines. If a heuristic solver finds no
-// permitted solution, the exact solver solves the problem.
-func (e *edgeModel) solve(solver wcsp.Solver) ([]int, error) {
-	solution, err := solver.Solve(e.problem, e.model.Problem.options())
-	if errors.Is(err, wcsp.ErrNotFound) {
-		solution, err = wcsp.Exact.Solve(e.problem, e.model.Problem.options())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return e.labelsOf(solution.Labels), nil
-}
+// notComputeBound reports whether a node is neither a convolution nor a matrix product, nor fused with either.
+func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }

@@ -2,7 +2,6 @@ package layout
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
@@ -151,15 +150,16 @@ func pushLabels(model *Model) ([]int, error) {
 			if candidate.readCosts[k] == nil {
 				continue
 			}
-			if !state.inPreferredForm(candidate, k, arg.Value) {
-				for _, size := range arg.Value.Meta.Shape {
-					if size > 1 {
-						copiedRank++
-					}
-				}
-			}
 			if form, _ := state.cheapestRead(candidate, k, arg.Value); form < 0 {
 				return wcsp.Forbidden
+			}
+			if state.inPreferredForm(candidate, k, arg.Value) {
+				continue
+			}
+			for _, size := range arg.Value.Meta.Shape {
+				if size > 1 {
+					copiedRank++
+				}
 			}
 		}
 		return copiedRank
@@ -170,19 +170,6 @@ func pushLabels(model *Model) ([]int, error) {
 func isLayoutSensitive(n *graph.Node) bool {
 	// Several implementations usually prefer different layouts.
 	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].MayRejectLayouts()
-}
-
-// inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.
-func (s *forwardState) inPreferredForm(candidate *label, k int, v *graph.Value) bool {
-	existing, best := s.existingForms.At(v), candidate.leastReadCost(k)
-	for existing != 0 {
-		form := bits.TrailingZeros(existing)
-		if form < len(candidate.readCosts[k]) && candidate.readCosts[k][form] == best {
-			return true
-		}
-		existing &^= 1 << form
-	}
-	return false
 }
 
 // forwardState is the state of a traversal of the nodes in the order of the graph. It has the forms that exist so far.
@@ -210,23 +197,23 @@ func labelsInOrder(model *Model,
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		if view := model.viewNodes[i]; view != nil {
+		switch view, computed := model.viewNodes[i], model.computedNodes[i]; {
+		case model.isLost(i): // the node failed or depends on a failed node
+		case view != nil:
 			state.recordView(view)
-			continue
-		}
-		computed, best := model.computedNodes[i], int64(wcsp.Forbidden)
-		if computed == nil {
-			continue
-		}
-		for k := range computed.labels {
-			if computed.labels[k].concatName != "" { // the pass named place does this later
-				continue
+		default:
+			best := int64(wcsp.Forbidden)
+			for k := range computed.labels {
+				candidate := &computed.labels[k]
+				if candidate.concatName != "" { // the pass named place does this later
+					continue
+				}
+				if candidateCost := labelCost(state, computed, candidate); candidateCost < best {
+					labels[i], best = k, candidateCost
+				}
 			}
-			if candidateCost := labelCost(state, computed, &computed.labels[k]); candidateCost < best {
-				labels[i], best = k, candidateCost
-			}
+			state.recordLabel(n, &computed.labels[labels[i]])
 		}
-		state.recordLabel(n, &computed.labels[labels[i]])
 	}
 	return labels, nil
 }
@@ -323,4 +310,15 @@ func (s *forwardState) cheapestRead(candidate *label, k int, v *graph.Value) (in
 		}
 	}
 	return cheapest, best
+}
+
+// inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.
+func (s *forwardState) inPreferredForm(candidate *label, k int, v *graph.Value) bool {
+	existing, best := s.existingForms.At(v), candidate.leastReadCost(k)
+	for form, readCost := range candidate.readCosts[k] {
+		if existing>>form&1 != 0 && readCost == best {
+			return true
+		}
+	}
+	return false
 }

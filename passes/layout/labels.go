@@ -42,11 +42,11 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 		for _, walk := range distinctWalks(impl.Walks(call, orders), n.Out) {
 			supported = true
 			for _, candidate := range m.walkLabels(n, call, impl, walk) {
-				switch other := slices.IndexFunc(computed.labels, candidate.isEquivalent); {
-				case other < 0:
+				switch earlier := slices.IndexFunc(computed.labels, candidate.isEquivalent); {
+				case earlier < 0:
 					computed.labels = append(computed.labels, candidate)
-				case computed.labels[other].walk.HasInferredLayouts(): // prefer explicit orders: writeSlot needs them
-					computed.labels[other] = candidate
+				case computed.labels[earlier].walk.HasInferredLayouts(): // prefer explicit orders: writeSlot needs them
+					computed.labels[earlier] = candidate
 				}
 			}
 		}
@@ -68,13 +68,12 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var distinct []graph.Walk
 	// An implementation lists the walk with an inferred layout first, and then one walk for each order.
-	inferredIsListed := len(results) == 1 && len(list) > 1 && !list[1].HasInferredLayouts() &&
-		results[0].Meta.IsNonOverlappingAndDense()
-	for i, walk := range list {
-		isDuplicate := inferredIsListed && i == 0 && walk.HasInferredLayouts()
-		for _, earlier := range distinct {
-			isDuplicate = isDuplicate || sameWalk(earlier, walk)
-		}
+	hasSingleDense := len(results) == 1 && results[0].Meta.IsNonOverlappingAndDense()
+	if hasSingleDense && len(list) > 1 && list[0].HasInferredLayouts() && !list[1].HasInferredLayouts() {
+		list = list[1:]
+	}
+	for _, walk := range list {
+		isDuplicate := slices.ContainsFunc(distinct, func(earlier graph.Walk) bool { return sameWalk(earlier, walk) })
 		if !isDuplicate {
 			distinct = append(distinct, walk)
 		}
@@ -84,15 +83,7 @@ func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 
 // sameWalk reports whether two walks are equal.
 func sameWalk(first, second graph.Walk) bool {
-	if first.LoopOrder != second.LoopOrder || len(first.ResultOrders) != len(second.ResultOrders) {
-		return false
-	}
-	for i := range first.ResultOrders {
-		if first.ResultOrders[i] != second.ResultOrders[i] {
-			return false
-		}
-	}
-	return true
+	return first.LoopOrder == second.LoopOrder && slices.Equal(first.ResultOrders, second.ResultOrders)
 }
 
 // walkLabels returns the labels of a walk. A walk that determines the layouts of all results has one label. For other
@@ -100,8 +91,9 @@ func sameWalk(first, second graph.Walk) bool {
 func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) []label {
 	resultForms := make([]int, len(n.Out))
 	for k, v := range n.Out {
-		if k >= len(walk.ResultOrders) || walk.ResultOrders[k].Rank() != v.Meta.Rank() ||
-			walk.ResultOrders[k] == "" && impl.ResultPlace == tensor.Host { // on a device, it is the order of 0 dimensions
+		hasOrder := k < len(walk.ResultOrders) && walk.ResultOrders[k].Rank() == v.Meta.Rank()
+		// On a device, "" is the order of 0 dimensions.
+		if !hasOrder || walk.ResultOrders[k] == "" && impl.ResultPlace == tensor.Host {
 			return m.inferredLabels(n, call, impl, walk)
 		}
 		result := m.variables.At(v)
@@ -137,39 +129,25 @@ func (l label) isEquivalent(other label) bool {
 func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.SetsLayout() {
-		if inferred, ok := m.inferredLabel(n, call, impl, walk, nil, nil); ok {
-			return []label{inferred}
+		if asWritten, ok := m.labelAsWritten(n, call, impl, walk); ok {
+			return []label{asWritten}
 		}
 		return nil
 	}
 	var list []label
-	triedForms := map[string]bool{}
-	// try adds the label for an order of the operands. Operands of another rank than the order have the form that base
-	// returns: the pinned form ([variable.baseForm]) or the form as written. Without an order, all have this form.
-	try := func(order tensor.Order, base func(*variable) int) {
-		inferenceCall, requiredForms := m.callInOrder(n, layoutDependent, order, base)
-		key := fmt.Sprint(requiredForms)
-		if inferenceCall == nil || triedForms[key] {
-			return
-		}
-		triedForms[key] = true
-		if inferred, ok := m.inferredLabel(n, call, impl, walk, inferenceCall, requiredForms); ok {
-			list = append(list, inferred)
-		}
-	}
-	asWritten := func(*variable) int { return 0 }
-	try("", (*variable).baseForm)
-	try("", asWritten) // inference may reject the pinned form
-	tried := map[tensor.Order]bool{}
-	for k, a := range n.In {
-		if !layoutDependent[k] {
-			continue
-		}
-		for _, order := range m.variables.At(a.Value).orders() {
-			if !tried[order] {
-				tried[order] = true
-				try(order, (*variable).baseForm)
-				try(order, asWritten)
+	tried := map[string]bool{} // by required forms
+	formAsWritten := func(*variable) int { return 0 }
+	for _, order := range m.operandOrders(n, layoutDependent) {
+		// Inference may reject the pinned form of an operand, so the form as written is tried, too.
+		for _, base := range []func(*variable) int{(*variable).baseForm, formAsWritten} {
+			inferenceCall, requiredForms := m.callInOrder(n, layoutDependent, order, base)
+			key := fmt.Sprint(requiredForms)
+			if inferenceCall == nil || tried[key] {
+				continue
+			}
+			tried[key] = true
+			if inferred, ok := m.inferredLabel(n, call, impl, walk, inferenceCall, requiredForms); ok {
+				list = append(list, inferred)
 			}
 		}
 	}
@@ -181,33 +159,49 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 func (m *Model) layoutDependent(n *graph.Node) []bool {
 	dependent := make([]bool, len(n.In))
 	for k, arg := range n.In {
-		if arg.Kind != graph.TensorArg {
+		dependent[k] = arg.Kind == graph.TensorArg && (n.Op.RunDynamic != nil || m.affectsResults(n, k))
+	}
+	return dependent
+}
+
+// affectsResults reports whether a form of operand k changes the layouts of the inferred results, or is rejected.
+func (m *Model) affectsResults(n *graph.Node, k int) bool {
+	variable := m.variables.At(n.In[k].Value)
+	for i := 1; i < len(variable.forms); i++ { // form 0 gives the results as written
+		// The corresponding form with its own buffer on the host is tried instead.
+		if variable.forms[i].ownBufferForm >= 0 || variable.forms[i].place != tensor.Host {
 			continue
 		}
-		if n.Op.RunDynamic != nil {
-			dependent[k] = true
+		results, err := n.Op.Infer(callWith(n, k, variable.forms[i].meta))
+		if err != nil || len(results) != len(n.Out) {
+			return true
+		}
+		if n.Pin.SetsLayout() { // the layouts of the results are fixed
 			continue
 		}
-		variable := m.variables.At(arg.Value)
-		for i := 1; i < len(variable.forms) && !dependent[k]; i++ {
-			// The corresponding form with its own buffer on the host is tried instead.
-			if variable.forms[i].ownBufferForm >= 0 || variable.forms[i].place != tensor.Host {
-				continue
-			}
-			results, err := n.Op.Infer(callWith(n, k, variable.forms[i].meta))
-			if err != nil || len(results) != len(n.Out) {
-				dependent[k] = true
-				break
-			}
-			for j, result := range results {
-				if n.Pin.SetsLayout() {
-					continue
-				}
-				dependent[k] = dependent[k] || result.Alias != graph.NoAlias || !result.Meta().SameAddresses(n.Out[j].Meta)
+		for j, result := range results {
+			if result.Alias != graph.NoAlias || !result.Meta().SameAddresses(n.Out[j].Meta) {
+				return true
 			}
 		}
 	}
-	return dependent
+	return false
+}
+
+// operandOrders lists the orders of the layout-dependent operands, each once. The first is "", no order.
+func (m *Model) operandOrders(n *graph.Node, layoutDependent []bool) []tensor.Order {
+	list := []tensor.Order{""}
+	for k, a := range n.In {
+		if !layoutDependent[k] {
+			continue
+		}
+		for _, order := range m.variables.At(a.Value).orders() {
+			if !slices.Contains(list, order) {
+				list = append(list, order)
+			}
+		}
+	}
+	return list
 }
 
 // callInOrder returns a node's call with an order for all layout-dependent operands, and the form of each operand.
@@ -234,26 +228,28 @@ func (m *Model) callInOrder(n *graph.Node, layoutDependent []bool, order tensor.
 	return call, forms
 }
 
-// inferredLabel returns the label whose results have the layouts that inference derives from inferenceCall or, if it is
-// nil, from the graph as written.
+// labelAsWritten returns the label whose results have the layouts of the graph as written, if the walk keeps them.
+func (m *Model) labelAsWritten(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) (label, bool) {
+	resultForms, resultCall := make([]int, len(n.Out)), *call
+	for k, v := range n.Out {
+		if v.Alias != nil {
+			return label{}, false
+		}
+		if resultForms[k] = m.variables.At(v).addForm(walk.ResultLayout(k, v.Meta)); resultForms[k] < 0 {
+			return label{}, false
+		}
+	}
+	return m.pricedLabel(n, &resultCall, impl, walk, resultForms, nil)
+}
+
+// inferredLabel returns the label whose results have the layouts that inference derives from inferenceCall.
 func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk,
 	inferenceCall *graph.Call, requiredForms []int) (label, bool) {
-	resultForms, resultCall := make([]int, len(n.Out)), *call
-	if inferenceCall == nil {
-		for k, v := range n.Out {
-			if v.Alias != nil {
-				return label{}, false
-			}
-			if resultForms[k] = m.variables.At(v).addForm(walk.ResultLayout(k, v.Meta)); resultForms[k] < 0 {
-				return label{}, false
-			}
-		}
-		return m.pricedLabel(n, &resultCall, impl, walk, resultForms, requiredForms)
-	}
 	results, err := n.Op.Infer(inferenceCall)
 	if err != nil || len(results) != len(n.Out) {
 		return label{}, false
 	}
+	resultForms, resultCall := make([]int, len(n.Out)), *call
 	resultCall.Out = make([]tensor.Meta, len(results))
 	for k, result := range results {
 		if result.Alias != graph.NoAlias {
@@ -319,27 +315,33 @@ func (m *Model) priceViewCopies(view *viewNode) {
 	view.canView, view.insertedCosts = make([]bool, len(operand.forms)), make([][]int64, len(operand.forms))
 	view.copyCosts = make([][][]int64, len(n.Out))
 	calls, results := m.inferView(view, operand)
-	for operandForm, inferred := range results { // by operand form
-		if inferred == nil {
-			continue
+	for operandForm, inferred := range results {
+		if inferred != nil {
+			m.priceCopiesOf(view, operand, operandForm, calls[operandForm], inferred)
 		}
-		from := &operand.forms[operandForm]
-		view.canView[operandForm] = inferred[0].Alias != graph.NoAlias
-		for k, result := range inferred {
-			if view.viewedForm(k, operandForm) >= 0 && view.outputCopies>>operandForm&1 == 0 {
-				continue // the form is free
-			}
-			if view.copyCosts[k] == nil {
-				view.copyCosts[k] = make([][]int64, len(operand.forms))
-			}
-			variable := m.variables.At(n.Out[k])
-			if view.canView[operandForm] { // the view has none of the result's forms, so an inserted step copies it
-				view.copyCosts[k][operandForm] = m.copyCosts(variable, result.Meta(), from.place)
-			} else if len(inferred) == 1 {
-				view.copyCosts[k][operandForm] = m.reshapeCosts(view, calls[operandForm], variable, result.Meta(), from)
-				if n.Op.Identity {
-					view.insertedCosts[operandForm] = m.copyCosts(variable, from.meta, from.place)
-				}
+	}
+}
+
+// priceCopiesOf computes the costs of copies of one form of a view's operand. inferred lists the results that inference
+// derives from this form.
+func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int, call *graph.Call,
+	inferred []graph.Result) {
+	from := &operand.forms[operandForm]
+	view.canView[operandForm] = inferred[0].Alias != graph.NoAlias
+	for k, result := range inferred {
+		if view.viewedForm(k, operandForm) >= 0 && view.outputCopies>>operandForm&1 == 0 {
+			continue // the form is free
+		}
+		if view.copyCosts[k] == nil {
+			view.copyCosts[k] = make([][]int64, len(operand.forms))
+		}
+		variable := m.variables.At(view.node.Out[k])
+		if view.canView[operandForm] { // the view has none of the result's forms, so an inserted step copies it
+			view.copyCosts[k][operandForm] = m.copyCosts(variable, result.Meta(), from.place)
+		} else if len(inferred) == 1 {
+			view.copyCosts[k][operandForm] = m.reshapeCosts(view, call, variable, result.Meta(), from)
+			if view.node.Op.Identity {
+				view.insertedCosts[operandForm] = m.copyCosts(variable, from.meta, from.place)
 			}
 		}
 	}
@@ -408,7 +410,7 @@ func (m *Model) copyCosts(result *variable, from tensor.Meta, place tensor.Place
 	costs := make([]int64, len(result.forms))
 	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
-		if f.dense && !(result.firstFormMustBeView && j == 0) && f.place == place {
+		if result.canBeCopy(j) && f.place == place {
 			costs[j] = m.formCopyCost(&form{meta: from, place: place}, &f)
 		}
 	}
@@ -425,8 +427,8 @@ func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable,
 	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
 		isDefault, isOnHost := f.meta.SameAddresses(inferred), f.place == tensor.Host && from.place == tensor.Host
-		canWrite := f.dense && (isDefault || view.node.Op.WritesAnyDenseLayout)
-		if !canWrite || !isOnHost || result.firstFormMustBeView && j == 0 {
+		canWrite := isDefault || view.node.Op.WritesAnyDenseLayout
+		if !canWrite || !isOnHost || !result.canBeCopy(j) {
 			continue
 		}
 		walk := graph.Walk{}

@@ -139,9 +139,8 @@ func (s *memorySearch) leastConstantBytes() (sum int64) {
 }
 
 // findBytePrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per
-// byte of constants at which both plans cost the same, in picoseconds, and the plan that fits. It repeatedly solves the
-// problem at this price, and replaces one of the two plans by the plan found. It returns no plan if the cheapest plan
-// fits, or if the plan with the smallest constants does not.
+// byte of constants at which both plans cost the same, in picoseconds, and the plan that fits. It returns no plan if
+// the cheapest plan fits, or if the plan with the smallest constants does not.
 func (s *memorySearch) findBytePrice() (float64, *pricedPlan, error) {
 	tooLarge, err := s.solve(0)
 	if err != nil {
@@ -158,6 +157,13 @@ func (s *memorySearch) findBytePrice() (float64, *pricedPlan, error) {
 	if fits, err := s.checkFit(fitting); !fits || err != nil {
 		return 0, nil, err
 	}
+	return s.moveToEdge(fitting, tooLarge)
+}
+
+// moveToEdge moves along the hull from two plans, one that fits and one that does not, to an edge between such plans.
+// It repeatedly solves the problem at the price at which both plans cost the same, and replaces one of the two by the
+// plan found.
+func (s *memorySearch) moveToEdge(fitting, tooLarge *pricedPlan) (float64, *pricedPlan, error) {
 	psPerByte := 0.0
 	for range maxPrices {
 		if fitting.constantBytes >= tooLarge.constantBytes || fitting.CostPS <= tooLarge.CostPS {
@@ -233,11 +239,11 @@ func (s *memorySearch) examineNearEdge(psPerByte float64) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range list {
-		if p.CostPS >= s.leastPS || float64(p.constantBytes) > s.availableBytes {
+	for _, plan := range list {
+		if plan.CostPS >= s.leastPS || float64(plan.constantBytes) > s.availableBytes {
 			continue
 		}
-		if _, err := s.checkFit(p); err != nil {
+		if _, err := s.checkFit(plan); err != nil {
 			return err
 		}
 	}

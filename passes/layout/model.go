@@ -94,20 +94,19 @@ type form struct {
 
 // variable is a value with its possible forms. Its label is the set of forms in which the value exists.
 type variable struct {
-	value *graph.Value
-	forms []form // the first is the layout of the graph as written
+	value    *graph.Value
+	forms    []form // the first is the layout of the graph as written
+	formSets []uint // sets of forms, one per label; set by [Model.listSets]
+	id       int    // index of the variable in WCSP; noVariable if there is a single label
 	// pin is the index of the pinned form, or -1. Readers of another form read a copy of the pinned form, even if the
 	// node writes the value in that other form: see [Model.makePinned].
-	pin int
-	// firstFormMustBeView: the first form can only be a view, never a copy.
-	firstFormMustBeView bool
+	pin                 int
+	firstFormMustBeView bool           // the first form can only be a view, never a copy
 	maxHostForms        int            // maximum number of forms on the host
 	insideBuffer        uint           // mask of forms whose first element may not be at the start of the buffer
-	neededForms         int            // upper bound on the number of forms that readers need
-	outputs             []graph.Output // outputs that are this value
-	formSets            []uint         // sets of forms, one per label
-	id                  int            // index of the variable in WCSP; noVariable if there is a single label
-	copyMatrix          []int64        // by source and target form, row-major: cost of the copy; nil until it is needed
+	neededForms         int            // upper bound on the number of forms that readers need; set by [Model.countReads]
+	outputs             []graph.Output // outputs that are this value; set by [Model.countReads]
+	copyMatrix          []int64        // see [Model.copyCostMatrix]; nil until it is needed
 }
 
 // computedNode is a node that computes.
@@ -121,32 +120,32 @@ type computedNode struct {
 type label struct {
 	impl          *graph.Impl
 	walk          graph.Walk
-	resultForms   []int // by result: its form
-	requiredForms []int // by operand: the only form allowed, or -1 for any; nil allows any form of all operands
-	// pinMisses lists the operands that are pinned to a layout that the label cannot read.
-	pinMisses     []int
+	resultForms   []int     // by result: its form
+	requiredForms []int     // by operand: the only form allowed, or -1 for any; nil allows any form of all operands
+	pinMisses     []int     // the operands that are pinned to a layout that the label cannot read
 	cost          int64     // cost of work, and of reading constants, in picoseconds
 	readCosts     [][]int64 // by operand and form: cost of reading, in picoseconds; nil for operands without a variable
 	constantForms []int     // by operand: the form in which the label reads a constant
 	concatName    string    // name of the concatenation result that a result is written into; else empty
-	// ownSlots holds, by operand, a mask of the forms that are inside the node's own result.
-	ownSlots []uint
+	ownSlots      []uint    // by operand of a concatenation: mask of the forms that are inside its result
 }
 
 // viewNode is a node whose results are views of its operand, or copies if a view is impossible.
 type viewNode struct {
 	node          *graph.Node
-	operand       int       // index of the viewed operand
-	identity      bool      // whether the node copies its operand unchanged, so that the copy can be omitted
+	operand       int     // index of the viewed operand
+	identity      bool    // whether the node copies its operand unchanged, so that the copy can be omitted
+	inferredForms uint    // mask of operand forms for which resultForm is set
+	resultForm    [][]int // by result and operand form: form of the result that is a view; -1 if a copy is needed
+
+	// Set by [Model.priceViewCopies].
+	allowed       uint      // mask of operand forms that the view may use
 	outputCopies  uint      // mask of operand forms that are copied into the first form, because the result is an output
-	inferredForms uint      // mask of operand forms for which resultForm is set
-	resultForm    [][]int   // by result and operand form: form of the result that is a view; -1 if a copy is needed
 	canView       []bool    // by operand form: whether the op can make a view
 	insertedCosts [][]int64 // by operand and result form: cost of an inserted copy in place of the node; nil if impossible
 	// copyCosts has, by result, operand form and result form, the cost of the copy. An inserted step makes the copy if
 	// canView is set for the operand form; otherwise the node itself makes the copy.
 	copyCosts [][][]int64
-	allowed   uint // mask of operand forms that the view may use
 }
 
 // Forms returns the possible layouts of a value. The first is the layout of the graph as written. It returns nil for a
@@ -322,10 +321,9 @@ func viewedOperand(n *graph.Node) int {
 			return results[0].Alias
 		}
 	}
-	isCopy := n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType
-	if (n.Op.Kind == graph.View || isCopy) && n.In[0].Kind == graph.TensorArg && len(n.Out) == 1 &&
-		n.In[0].Meta().DType == n.Out[0].Meta.DType {
-		return 0
+	isViewOrCopy := n.Op.Kind == graph.View || n.Op.Identity
+	if isViewOrCopy && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType {
+		return 0 // in the graph as written, the result is a copy
 	}
 	return -1
 }

@@ -133,7 +133,7 @@ func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, 
 	if decoder.needed.At(variable.value) == 0 {
 		return
 	}
-	for _, copyStep := range decoder.recipe(variable, roots, operandCopies).steps {
+	for _, copyStep := range decoder.derive(variable, roots, operandCopies).steps {
 		var cost int64
 		if copyStep.from < 0 { // a copy of the view's operand
 			cost = operandCopies[copyStep.to].ps

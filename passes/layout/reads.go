@@ -11,9 +11,9 @@ import (
 // This file computes the costs of reading operands. A form is a layout in which an operand may exist; a label is one
 // way to compute a node, whose implementation can read some forms.
 
-// permittedReads returns the costs of reading operand k by a label, by form. best is the form that is cheapest to read,
-// or -1 if the label can read no form. required is the required form, or -1 if any form is permitted. If the label
-// cannot read the pinned form, permittedReads adds k to the label's pinMisses.
+// permittedReads returns, for each form of operand k, the cost at which label l reads it. best is the form that is
+// cheapest to read, or -1 if the label can read no form. required is the only permitted form, or -1 if any form is
+// permitted. If the label cannot read the pinned form, permittedReads adds k to the label's pinMisses.
 //
 // For an operand with the forms row-major, channels-last and packed, the costs of a label that reads the first two are
 // for example [900, 700, Forbidden], and best is 1. If the operand is pinned to row-major, they are [900, Forbidden,
@@ -23,22 +23,21 @@ func (m *Model) permittedReads(n *graph.Node, l *label, readWork readWorkFunc, k
 	operand := m.variables.At(n.In[k].Value)
 	isReadByInference := n.Op.RunDynamic != nil && operand.value.Const != nil
 	costs = m.readCosts(l.impl, readWork, k, operand, isReadByInference)
-	pin := operand.pin // the pinned form on the host or device, wherever the implementation reads; -1 if there is none
-	if pin >= 0 && l.impl.OnDevice() {
-		pin = operand.formInPlace(pin, l.impl.OperandPlace)
+	isPinned := operand.pin >= 0 && !isReadByInference
+	pinned := operand.pin // the pinned form in the place (host or device) from which the label reads; -1 if there is none
+	if isPinned && l.impl.OnDevice() {
+		pinned = operand.formInPlace(pinned, l.impl.OperandPlace)
 	}
-	permitsPin := required < 0 || required == operand.pin
-	if pin >= 0 && !isReadByInference && permitsPin {
-		requirePinned(costs, pin)
+	if isPinned && pinned >= 0 && (required < 0 || required == operand.pin) {
+		requirePinned(costs, pinned)
 	}
-	m.priceOwnSlots(n, k, l.resultForms, operand, l, costs)
+	m.priceOwnSlots(n, k, l.resultForms, operand, l, costs) // changes the costs of forms inside the result of n
 	if required >= 0 {
 		requireForm(costs, operand, required)
 	}
 	best = cheapestForm(costs)
-	isPinned := operand.pin >= 0 && !isReadByInference
-	readsPin := pin >= 0 && costs[pin] < wcsp.Forbidden
-	if isPinned && best >= 0 && !readsPin {
+	missesPin := isPinned && (pinned < 0 || costs[pinned] >= wcsp.Forbidden)
+	if missesPin && best >= 0 {
 		l.pinMisses = append(l.pinMisses, k)
 	}
 	return costs, best
@@ -71,19 +70,19 @@ func (m *Model) readCosts(impl *graph.Impl, readWork readWorkFunc, k int, variab
 }
 
 // requirePinned forbids all forms except the pinned form. It does nothing if the pinned form cannot be read.
-func requirePinned(costs []int64, pin int) {
-	if costs[pin] >= wcsp.Forbidden {
+func requirePinned(costs []int64, pinned int) {
+	if costs[pinned] >= wcsp.Forbidden {
 		return
 	}
 	for i := range costs {
-		if i != pin {
+		if i != pinned {
 			costs[i] = wcsp.Forbidden
 		}
 	}
 }
 
-// requireForm forbids all forms except the required one. A form inside the result of a concatenation may replace it: it
-// has the same order.
+// requireForm forbids all forms except the required form and the forms of the same order that are inside the result of
+// a concatenation.
 func requireForm(costs []int64, operand *variable, required int) {
 	for i := range costs {
 		if i != required && operand.forms[i].ownBufferForm != required {
@@ -115,8 +114,8 @@ func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 		misses := pinMisses(&alternatives[i])
 		hasBetter := slices.ContainsFunc(alternatives, func(a T) bool {
 			otherMisses := pinMisses(&a)
-			hasOwnMiss := slices.ContainsFunc(otherMisses, func(k int) bool { return !slices.Contains(misses, k) })
-			return len(otherMisses) < len(misses) && !hasOwnMiss
+			hasNewMiss := slices.ContainsFunc(otherMisses, func(k int) bool { return !slices.Contains(misses, k) })
+			return len(otherMisses) < len(misses) && !hasNewMiss
 		})
 		if !hasBetter {
 			preferred = append(preferred, alternatives[i])

@@ -31,6 +31,12 @@ type slot struct {
 	concatName  string       // name of the result of the concatenation
 }
 
+// isWithin reports whether a slot is within the given form of the concatenation's result. The form must have its own
+// buffer on the host and the order for which the slot was computed.
+func (s *slot) isWithin(resultForm *form) bool {
+	return resultForm.slot == nil && resultForm.order == s.order && resultForm.place == tensor.Host
+}
+
 // Place says where a form (layout of a value) is that has no buffer of its own. The form is inside the result of a
 // concatenation, or is a view of a form there.
 type Place struct {
@@ -58,6 +64,26 @@ func (m *Model) Places(v *graph.Value) []*Place {
 		}
 	}
 	return list
+}
+
+// addSlots adds slot forms to the results of node i, and labels that write these forms. There are no slots with
+// KeepGoing: if a node failed and was removed, a concatenation would lack its slice.
+func (m *Model) addSlots(i int, n *graph.Node) {
+	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || n.Pin.SetsLayout() || len(n.Op.Impls) == 0 {
+		return
+	}
+	for k, v := range n.Out {
+		if v.Alias != nil || v.Meta.Numel() == 0 || !hasNumericSizes(v) {
+			continue
+		}
+		if m.slots == nil {
+			m.slots = m.newSlots()
+		}
+		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.MustKeepLayout(v) {
+			m.addOperandSlots(i, n, k, result)
+			m.addAdjacentSlots(i, n, result)
+		}
+	}
 }
 
 // slots is the state of the search for slots.
@@ -99,26 +125,6 @@ func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 		v = view.node.In[view.operand].Value
 	}
 	return v
-}
-
-// addSlots adds slot forms to the results of node i, and labels that write these forms. There are no slots with
-// KeepGoing: if a node failed and was removed, a concatenation would lack its slice.
-func (m *Model) addSlots(i int, n *graph.Node) {
-	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || n.Pin.SetsLayout() || len(n.Op.Impls) == 0 {
-		return
-	}
-	for k, v := range n.Out {
-		if v.Alias != nil || v.Meta.Numel() == 0 || !hasNumericSizes(v) {
-			continue
-		}
-		if m.slots == nil {
-			m.slots = m.newSlots()
-		}
-		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.MustKeepLayout(v) {
-			m.addOperandSlots(i, n, k, result)
-			m.addAdjacentSlots(i, n, result)
-		}
-	}
 }
 
 // hasNumericSizes reports whether all sizes of a value are numbers.
@@ -209,11 +215,11 @@ func (variable *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, slot 
 func (m *Model) writeSlot(i int, n *graph.Node, resultIndex, slotForm int) {
 	computed, call := m.computedNodes[i], n.Call()
 	result := m.variables.At(n.Out[resultIndex])
-	slotMeta := result.forms[slotForm].meta
+	ownBufferForm, slotMeta := result.forms[slotForm].ownBufferForm, result.forms[slotForm].meta
 	slotMeta.Offset = 0 // kernels get the address of the first element
 	for _, candidate := range computed.labels {
-		if candidate.impl == nil || candidate.impl.OnDevice() || candidate.concatName != "" ||
-			candidate.resultForms[resultIndex] != result.forms[slotForm].ownBufferForm {
+		isOnHost := candidate.impl != nil && !candidate.impl.OnDevice()
+		if !isOnHost || candidate.concatName != "" || candidate.resultForms[resultIndex] != ownBufferForm {
 			continue
 		}
 		slotCall, resultForms := *call, slices.Clone(candidate.resultForms)
@@ -222,9 +228,10 @@ func (m *Model) writeSlot(i int, n *graph.Node, resultIndex, slotForm int) {
 			slotCall.Out[j] = m.variables.At(v).forms[candidate.resultForms[j]].meta
 		}
 		slotCall.Out[resultIndex], resultForms[resultIndex] = slotMeta, slotForm
-		dense := slotMeta.IsNonOverlappingAndDense()
 		impl, walk := candidate.impl, candidate.walk
-		if !dense && (impl.Writes == nil || !impl.Writes(&slotCall, walk, resultIndex, slotMeta)) {
+		canWrite := slotMeta.IsNonOverlappingAndDense() ||
+			impl.Writes != nil && impl.Writes(&slotCall, walk, resultIndex, slotMeta)
+		if !canWrite {
 			continue
 		}
 		if priced, ok := m.pricedLabel(n, &slotCall, impl, walk, resultForms, candidate.requiredForms); ok {
@@ -244,25 +251,25 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	if first < 0 {
 		return
 	}
-	operand := m.variables.At(n.In[first].Value)
-	for _, operandForm := range operand.forms {
-		if operandForm.slot == nil || operandForm.slot.concatIndex == i {
+	for _, operandForm := range m.variables.At(n.In[first].Value).forms {
+		outerSlot := operandForm.slot // of the first operand; the result of node i begins there, too
+		if outerSlot == nil || outerSlot.concatIndex == i {
 			continue
 		}
-		ownBufferForm := result.formWithOrder(operandForm.slot.order)
+		ownBufferForm := result.formWithOrder(outerSlot.order)
 		if ownBufferForm < 0 || operandForm.meta.Rank() != result.value.Meta.Rank() {
 			continue
 		}
-		outer := m.variables.At(m.Problem.Graph.Nodes[operandForm.slot.concatIndex].Out[0])
-		slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(operandForm.slot.order)].meta.Strides)
+		outer := m.variables.At(m.Problem.Graph.Nodes[outerSlot.concatIndex].Out[0])
+		slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(outerSlot.order)].meta.Strides)
 		slotMeta.Offset = operandForm.meta.Offset
 		slotMeta = withOwnBufferStrides(slotMeta, result.forms[ownBufferForm].meta)
-		operandForms := m.adjacentForms(n, slotMeta, operandForm.slot)
+		operandForms := m.adjacentForms(n, slotMeta, outerSlot)
 		if operandForms == nil {
 			continue
 		}
-		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concatIndex: operandForm.slot.concatIndex, operand: -1,
-			order: operandForm.slot.order, concatName: operandForm.slot.concatName})
+		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concatIndex: outerSlot.concatIndex, operand: -1,
+			order: outerSlot.order, concatName: outerSlot.concatName})
 		if slotForm < 0 {
 			return
 		}
@@ -281,9 +288,9 @@ func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, outerSlot *sl
 		}
 		position, _ := positionType.Meta()
 		forms[k] = slices.IndexFunc(m.variables.At(n.In[k].Value).forms, func(candidate form) bool {
-			return candidate.slot != nil && candidate.slot.concatIndex == outerSlot.concatIndex &&
-				candidate.slot.order == outerSlot.order && candidate.meta.Offset == position.Offset &&
-				candidate.meta.SameAddresses(position)
+			isInOuter := candidate.slot != nil && candidate.slot.concatIndex == outerSlot.concatIndex &&
+				candidate.slot.order == outerSlot.order
+			return isInOuter && candidate.meta.Offset == position.Offset && candidate.meta.SameAddresses(position)
 		})
 		if forms[k] < 0 || n.In[k].Value.Const != nil {
 			return nil
@@ -306,7 +313,6 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 	noop := label{impl: impl, walk: call.WalkInOrder(result.forms[resultForm].slot.order), resultForms: []int{resultForm},
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In)),
 		concatName: result.forms[resultForm].slot.concatName, ownSlots: make([]uint, len(n.In))}
-	// Costs are in picoseconds.
 	noop.cost = PricePS(m.Problem.Profile, impl.Work(call, noop.walk))
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg || arg.Value.Const != nil {
@@ -324,9 +330,9 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 }
 
 // priceOwnSlots finds the forms of an operand of a concatenation that are slots in the node's own result. It marks them
-// in priced.ownSlots and sets their elements of costs. The cost of a slot is [wcsp.Forbidden] if the result has another
-// order than the slot, is itself in a slot, or is on the device (slots are on the host). Otherwise the cost is 0 for a
-// slot of the operand itself. It is unchanged for a slot of another operand that is the same value.
+// in priced.ownSlots and sets their elements of costs. The cost of a slot is [wcsp.Forbidden] if the slot is not within
+// the label's form of the result. Otherwise the cost is 0 for a slot of the operand itself. It is unchanged for a slot
+// of another operand that is the same value.
 func (m *Model) priceOwnSlots(n *graph.Node, operandIndex int, resultForms []int, operand *variable, priced *label,
 	costs []int64) {
 	if n.Op.ConcatDim == nil || len(resultForms) != 1 {
@@ -343,7 +349,7 @@ func (m *Model) priceOwnSlots(n *graph.Node, operandIndex int, resultForms []int
 		}
 		priced.ownSlots[operandIndex] |= 1 << slotForm
 		switch {
-		case resultForm.slot != nil || operandSlot.order != resultForm.order || resultForm.place != tensor.Host:
+		case !operandSlot.isWithin(resultForm):
 			costs[slotForm] = wcsp.Forbidden
 		case operandSlot.operand == operandIndex:
 			costs[slotForm] = 0
@@ -351,10 +357,8 @@ func (m *Model) priceOwnSlots(n *graph.Node, operandIndex int, resultForms []int
 	}
 }
 
-// excludedSlots returns a mask of the operand's forms for each label of a concatenation. The mask has the operand's
-// slots in the result of the concatenation that the label rules out. A label rules out a slot if the label writes the
-// result in another order, in a slot, or on the device. excludedSlots returns nil if the operand has no slot in the
-// result.
+// excludedSlots returns, for each label of a concatenation, a mask of the operand's slots in the result that are not
+// within the form that the label writes. It returns nil if the operand has no slot in the result.
 func (m *Model) excludedSlots(computed *computedNode, operand *variable) (masks []uint) {
 	if computed.node.Op.ConcatDim == nil {
 		return nil
@@ -369,8 +373,7 @@ func (m *Model) excludedSlots(computed *computedNode, operand *variable) (masks 
 			masks = make([]uint, len(computed.labels))
 		}
 		for i := range computed.labels {
-			if resultForm := &result.forms[computed.labels[i].resultForms[0]]; resultForm.slot != nil ||
-				resultForm.order != operandSlot.order || resultForm.place != tensor.Host {
+			if !operandSlot.isWithin(&result.forms[computed.labels[i].resultForms[0]]) {
 				masks[i] |= 1 << operandForm
 			}
 		}

@@ -23,9 +23,9 @@ import (
 func (m *Model) countReads() {
 	g := m.Problem.Graph
 	for _, output := range g.Outputs {
-		operand := m.variables.At(output.Value)
-		operand.neededForms++
-		operand.outputs = append(operand.outputs, output)
+		variable := m.variables.At(output.Value)
+		variable.neededForms++
+		variable.outputs = append(variable.outputs, output)
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
@@ -47,29 +47,31 @@ func (m *Model) countReads() {
 			}
 		}
 	}
-	for _, operand := range m.variableList {
-		m.listSets(operand)
+	for _, variable := range m.variableList {
+		m.listSets(variable)
 	}
 }
 
 // listSets lists the useful sets of forms of a value. Every set contains the forms that outputs and pins require.
 // Sets with more forms than readers are omitted. A form that is only an intermediate step to another form is not part
 // of the set, but the cost of the set includes the copy that makes it.
-func (m *Model) listSets(listed *variable) {
-	if listed.neededForms == 0 {
-		listed.formSets = []uint{0}
+func (m *Model) listSets(variable *variable) {
+	if variable.neededForms == 0 {
+		variable.formSets = []uint{0}
 		return
 	}
 	required := uint(0)
-	if listed.pin >= 0 {
-		required = 1 << listed.pin
+	if variable.pin >= 0 {
+		required = 1 << variable.pin
 	}
-	for _, output := range listed.outputs {
-		required |= 1 << m.outputForm(listed, output)
+	for _, output := range variable.outputs {
+		required |= 1 << m.outputForm(variable, output)
 	}
-	for set := uint(1); set < 1<<len(listed.forms); set++ {
-		if set&required == required && bits.OnesCount(set) <= listed.maxSetSize(required) && listed.isPossibleFormSet(set) {
-			listed.formSets = append(listed.formSets, set)
+	maxSize := variable.maxSetSize(required)
+	for set := uint(1); set < 1<<len(variable.forms); set++ {
+		hasRequired := set&required == required
+		if hasRequired && bits.OnesCount(set) <= maxSize && variable.isPossibleFormSet(set) {
+			variable.formSets = append(variable.formSets, set)
 		}
 	}
 }
@@ -116,12 +118,12 @@ func (m *Model) outputForm(variable *variable, output graph.Output) int {
 	if !pin.SetsLayout() {
 		return 0
 	}
-	order, _ := pin.OrderFor(variable.value.Meta.Rank())
 	for i, form := range variable.forms {
 		if pin.Matches(form.meta) && form.place == tensor.Host {
 			return i
 		}
 	}
+	order, _ := pin.OrderFor(variable.value.Meta.Rank())
 	return max(0, variable.addOrder(order)) // findForms has added the form
 }
 
@@ -135,7 +137,7 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 			for j, f := range variable.forms {
 				switch {
 				case i == j, isFreeConstant(variable.value): // 0
-				case variable.firstFormMustBeView && j == 0 || !f.dense:
+				case !variable.canBeCopy(j):
 					variable.copyMatrix[i*formCount+j] = wcsp.Forbidden
 				default:
 					variable.copyMatrix[i*formCount+j] = m.formCopyCost(&variable.forms[i], &f)
@@ -144,6 +146,11 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 		}
 	}
 	return variable.copyMatrix
+}
+
+// canBeCopy reports whether a copy can make a form.
+func (variable *variable) canBeCopy(form int) bool {
+	return variable.forms[form].dense && !(form == 0 && variable.firstFormMustBeView)
 }
 
 // cost is a cost in picoseconds, and the weighted cost that the solver minimizes: see [Weights].
@@ -215,10 +222,10 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 		costs.setCosts[set] = forbidden
 	}
 	costs.setCosts[roots] = cost{}
-	var copyCosts []int64
+	var copyCosts []int64 // see copyCostMatrix; computed when the first copy is priced
 	weight := m.Weights.copyWeight(variable.value.Meta.Bytes())
 	for set := roots; set < 1<<formCount; set++ {
-		if set&roots != roots || costs.setCosts[set].weighted >= wcsp.Forbidden {
+		if set&roots != roots || costs.setCosts[set].weighted >= wcsp.Forbidden { // it cannot be made
 			continue
 		}
 		for to := range formCount {
@@ -244,9 +251,9 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 			if addedCost.weighted >= wcsp.Forbidden {
 				continue
 			}
-			larger := set | 1<<to
-			if addedCost = costs.setCosts[set].plus(addedCost); addedCost.weighted < costs.setCosts[larger].weighted {
-				costs.setCosts[larger], costs.lastStep[larger] = addedCost, step{int8(from), int8(to)}
+			larger, total := set|1<<to, costs.setCosts[set].plus(addedCost)
+			if total.weighted < costs.setCosts[larger].weighted {
+				costs.setCosts[larger], costs.lastStep[larger] = total, step{int8(from), int8(to)}
 			}
 		}
 	}
@@ -260,7 +267,7 @@ func (costs *formCosts) findSupersets(formCount int) {
 	for set := range costs.superset {
 		costs.superset[set] = uint8(set)
 	}
-	// After step f, superset[set] is the cheapest set that adds only forms up to f.
+	// After iteration f, superset[set] is the cheapest set that adds only forms up to f.
 	for f := range formCount {
 		for set := range costs.superset {
 			if set>>f&1 != 0 {

@@ -208,22 +208,34 @@ func (w *worker) runOnce(ctx context.Context, s *subject, inputIndex, use int) e
 	}
 	switch resultUses[use] {
 	case "released":
-		for _, result := range results {
-			if result.Storage().Releasable() { // false for views of the input and released results
-				if err := result.Release(); err != nil {
-					return err
-				}
+		return release(results)
+	case "held":
+		return w.retain(results["y0"])
+	}
+	return nil
+}
+
+// release releases results.
+func release(results tensors) error {
+	for _, result := range results {
+		if result.Storage().Releasable() { // false for views of the input and released results
+			if err := result.Release(); err != nil {
+				return err
 			}
 		}
-	case "held": // keep bytes of this result, in place of bytes that are checked
-		retained := &w.retained[w.rng.IntN(len(w.retained))]
-		if maphash.Bytes(hashSeed, retained.bytes) != retained.hash && retained.bytes != nil {
-			return fmt.Errorf("the bytes of a dropped result have changed")
-		}
-		bytes := results["y0"].Storage().Bytes()
-		retained.bytes = bytes[w.rng.IntN(len(bytes)):]
-		retained.hash = maphash.Bytes(hashSeed, retained.bytes)
 	}
+	return nil
+}
+
+// retain keeps bytes of a result, in place of bytes that it checks.
+func (w *worker) retain(result *tensor.Tensor) error {
+	retained := &w.retained[w.rng.IntN(len(w.retained))]
+	if maphash.Bytes(hashSeed, retained.bytes) != retained.hash && retained.bytes != nil {
+		return fmt.Errorf("the bytes of a dropped result have changed")
+	}
+	bytes := result.Storage().Bytes()
+	retained.bytes = bytes[w.rng.IntN(len(bytes)):]
+	retained.hash = maphash.Bytes(hashSeed, retained.bytes)
 	return nil
 }
 

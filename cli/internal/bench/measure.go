@@ -38,88 +38,6 @@ type runner struct {
 	trace    *chromeTrace              // nil without --trace and --report
 }
 
-// runOnce runs the program. It records the time if measured is true.
-func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) error {
-	start := time.Now()
-	var out map[string]*tensor.Tensor
-	var err error
-	if method == methodRunInto {
-		err = r.program.RunInto(ctx, r.in, r.out)
-	} else {
-		out, err = r.program.Run(ctx, r.in)
-	}
-	if err != nil {
-		return err
-	}
-	if method == methodRunRelease {
-		for _, t := range out {
-			if t.Storage().Releasable() {
-				_ = t.Release()
-			}
-		}
-	}
-	if measured {
-		r.times[method] = append(r.times[method], float64(time.Since(start)))
-	}
-	if r.out == nil { // the first run, which is never one of RunInto
-		r.out = make(map[string]*tensor.Tensor, len(out))
-		for name, t := range out {
-			meta := t.Meta
-			// RunInto rejects a tensor whose elements share memory.
-			if meta.Offset = 0; meta.OverlapsItself() {
-				meta = tensor.New(meta.DType, meta.Shape...)
-			}
-			r.out[name] = tensor.Empty(meta)
-		}
-	}
-	return nil
-}
-
-// minGarbageBytes is a limit. If the process has allocated more since the last collection, measure collects garbage
-// before the runs of another method. With less garbage, a collection during these runs is rare, because Go's runtime
-// collects after 4 MiB at the earliest.
-const minGarbageBytes = 1 << 20
-
-// allocatedBytes returns the number of bytes that the process has allocated on the heap since its start.
-func allocatedBytes() uint64 {
-	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(samples)
-	return samples[0].Value.Uint64()
-}
-
-// runTraced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
-func (r *runner) runTraced(ctx context.Context, method callMethod, tracer exec.Tracer) error {
-	r.observer.Tracer = tracer
-	err := r.runOnce(ctx, method, false)
-	r.observer.Tracer = nil
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
-// stopCondition is the condition that ends a measurement: a number of runs of each callMethod, or a time.
-type stopCondition struct {
-	runs     int           // ignored if duration is not 0
-	duration time.Duration // 0 means that the number of runs ends the measurement
-}
-
-// isOver reports whether the measurement ends after the given number of runs of each callMethod and the given time.
-func (c stopCondition) isOver(runs int, took time.Duration) bool {
-	if c.duration > 0 {
-		return runs > 0 && took >= c.duration
-	}
-	return runs >= c.runs
-}
-
-// total returns the number of measured runs, or 0 if the number is unknown.
-func (c stopCondition) total() int {
-	if c.duration > 0 {
-		return 0
-	}
-	return int(numMethods) * c.runs
-}
-
 // Each call method is measured in blocks of consecutive runs. A block has at least blockRuns runs and takes at least
 // blockTime, if the measurement is long enough. An unmeasured run of the same method precedes each block, so that the
 // caches have its data.
@@ -127,15 +45,6 @@ const (
 	blockRuns = 10
 	blockTime = 100 * time.Millisecond
 )
-
-// minBlockTime returns the minimum time of a block. It is blockTime, but short measurements have shorter blocks, so
-// that each method gets at least two blocks.
-func (c stopCondition) minBlockTime() time.Duration {
-	if c.duration > 0 {
-		return min(blockTime, c.duration/(2*time.Duration(numMethods)))
-	}
-	return blockTime
-}
 
 // measure makes warm-up runs and then measures the call methods in alternation. It calls report before each measured
 // run. If ctx ends, it returns nil; r.times has the times so far.
@@ -145,38 +54,60 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 			return err
 		}
 	}
-	start, done := time.Now(), 0
+	start := time.Now()
 	allocatedAtCollection := uint64(0) // allocated bytes at the last collection
 	for {
 		for method := range numMethods {
+			// Free the results of Run now. Otherwise Go's runtime would free them during the next method's runs and slow
+			// these down. In measurements, one collection slowed down short runs on one worker for 20 ms.
 			if method > methodRun && allocatedBytes()-allocatedAtCollection > minGarbageBytes {
-				// Free the results of Run now. Otherwise Go's runtime would free them during the next method's runs
-				// and slow these down. In measurements, one collection slowed down short runs on one worker for 20 ms.
 				debug.FreeOSMemory()
 				allocatedAtCollection = allocatedBytes()
 			}
-			if err := r.runWarmup(ctx, method); err != nil {
+			if err := r.measureBlock(ctx, method, start, stop, report); err != nil || ctx.Err() != nil {
 				return err
-			}
-			blockStart := time.Now()
-			for runs := 0; runs < blockRuns || time.Since(blockStart) < stop.minBlockTime(); runs++ {
-				report(done, stop.total())
-				if ctx.Err() != nil {
-					return nil
-				}
-				if stop.isOver(len(r.times[method]), time.Since(start)) {
-					break
-				}
-				if err := r.measureOne(ctx, method); err != nil {
-					return err
-				}
-				done++
 			}
 		}
 		if stop.isOver(len(r.times[methodRunInto]), time.Since(start)) {
 			return nil
 		}
 	}
+}
+
+// measureBlock measures a block of runs of one method. start is the start of the whole measurement, which may end
+// within the block.
+func (r *runner) measureBlock(ctx context.Context, method callMethod, start time.Time, stop stopCondition,
+	report func(done, total int)) error {
+	if err := r.runWarmup(ctx, method); err != nil {
+		return err
+	}
+	blockStart := time.Now()
+	for runs := 0; runs < blockRuns || time.Since(blockStart) < stop.minBlockTime(); runs++ {
+		done := 0
+		for _, times := range r.times {
+			done += len(times)
+		}
+		report(done, stop.total())
+		if ctx.Err() != nil || stop.isOver(len(r.times[method]), time.Since(start)) {
+			return nil
+		}
+		if err := r.measureOne(ctx, method); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// minGarbageBytes is the number of bytes allocated since the last collection above which measure collects garbage
+// before the runs of another method. With less garbage, a collection during these runs is rare, because Go's runtime
+// collects after 4 MiB at the earliest.
+const minGarbageBytes = 1 << 20
+
+// allocatedBytes returns the number of bytes that the process has allocated on the heap since its start.
+func allocatedBytes() uint64 {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64()
 }
 
 // runWarmup makes an unmeasured run. If ctx ends, it returns nil.
@@ -217,4 +148,89 @@ func (r *runner) isProfileDue(i int) bool {
 		return i%profileEvery == 0
 	}
 	return i%profileRarely == 0
+}
+
+// stopCondition is the condition that ends a measurement: a number of runs of each callMethod, or a time.
+type stopCondition struct {
+	runs     int           // ignored if duration is not 0
+	duration time.Duration // 0 means that the number of runs ends the measurement
+}
+
+// isOver reports whether the measurement ends after the given number of runs of each callMethod and the given time.
+func (c stopCondition) isOver(runs int, took time.Duration) bool {
+	if c.duration > 0 {
+		return runs > 0 && took >= c.duration
+	}
+	return runs >= c.runs
+}
+
+// total returns the number of measured runs, or 0 if the number is unknown.
+func (c stopCondition) total() int {
+	if c.duration > 0 {
+		return 0
+	}
+	return int(numMethods) * c.runs
+}
+
+// minBlockTime returns the minimum time of a block. It is blockTime, but short measurements have shorter blocks, so
+// that each method gets at least two blocks.
+func (c stopCondition) minBlockTime() time.Duration {
+	if c.duration > 0 {
+		return min(blockTime, c.duration/(2*time.Duration(numMethods)))
+	}
+	return blockTime
+}
+
+// runOnce runs the program. It records the time if measured is true.
+func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) error {
+	start := time.Now()
+	var out map[string]*tensor.Tensor
+	var err error
+	if method == methodRunInto {
+		err = r.program.RunInto(ctx, r.in, r.out)
+	} else {
+		out, err = r.program.Run(ctx, r.in)
+	}
+	if err != nil {
+		return err
+	}
+	if method == methodRunRelease {
+		for _, t := range out {
+			if t.Storage().Releasable() {
+				_ = t.Release()
+			}
+		}
+	}
+	if measured {
+		r.times[method] = append(r.times[method], float64(time.Since(start)))
+	}
+	if r.out == nil { // the first run, which is never one of RunInto
+		r.out = emptyLike(out)
+	}
+	return nil
+}
+
+// emptyLike returns tensors that RunInto can write: they have the layouts of the given results, or a row-major layout
+// instead of one in which elements share memory.
+func emptyLike(results map[string]*tensor.Tensor) map[string]*tensor.Tensor {
+	out := make(map[string]*tensor.Tensor, len(results))
+	for name, t := range results {
+		meta := t.Meta
+		if meta.Offset = 0; meta.OverlapsItself() {
+			meta = tensor.New(meta.DType, meta.Shape...)
+		}
+		out[name] = tensor.Empty(meta)
+	}
+	return out
+}
+
+// runTraced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
+func (r *runner) runTraced(ctx context.Context, method callMethod, tracer exec.Tracer) error {
+	r.observer.Tracer = tracer
+	err := r.runOnce(ctx, method, false)
+	r.observer.Tracer = nil
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

@@ -252,18 +252,18 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	command.LimitGarbage()
 	compared := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.CommandLine(cmd, paths),
 		printed: map[string]bool{}}
-	err = compared.measureAll(cmd, paths, sizes)
-	interruptErr := exit.InterruptError(cmd.Context())
-	if err != nil && len(compared.rows) == 0 {
-		return err
+	measureErr := compared.measureAll(cmd, paths, sizes)
+	if measureErr != nil && len(compared.rows) == 0 {
+		return measureErr
 	}
-	compared.Interrupted = err != nil || interruptErr != nil
-	showErr := compared.show(cmd) // after a failure, the measurements so far are printed
+	interruptErr := exit.InterruptError(cmd.Context())
+	compared.Interrupted = measureErr != nil || interruptErr != nil
+	showErr := compared.show(cmd)
 	switch {
 	case interruptErr != nil:
 		return cmp.Or(showErr, interruptErr)
-	case err != nil:
-		return err
+	case measureErr != nil:
+		return measureErr
 	}
 	return showErr
 }
@@ -280,12 +280,13 @@ type comparison struct {
 	commandLine string
 	profile     report.Profile // the cost profile of all plans
 	rows        []Row
-	Verdicts    []Verdict
-	Interrupted bool            // whether the measurement is incomplete
-	Unchecked   bool            // whether some outputs were not compared
-	Differences []string        // the outputs with different values, in words
 	notes       report.Notes    // of all graphs
 	printed     map[string]bool // the notes that were printed
+
+	Verdicts    []Verdict
+	Differences []string // the outputs with different values, in words
+	Unchecked   bool     // whether some outputs were not compared
+	Interrupted bool     // whether the measurement is incomplete
 }
 
 // measureAll measures the strategies for every combination. sizes has a list of values of --dim for each combination of

@@ -133,13 +133,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	defer job.End()
 	labels := command.FileLabels(paths[:])
 	doc.Files = []string{labels[paths[0]], labels[paths[1]]}
-	var graphs [2]*graph.Graph
-	var programs [2]*graphrun.Program
-	for i := range paths {
-		if err == nil {
-			graphs[i], programs[i], err = f.planFile(job, paths[i], strategies[i], i)
-		}
-	}
+	graphs, programs, err := f.planBoth(job, paths, strategies)
 	job.End()
 	for i, g := range graphs {
 		if g != nil && (i == 0 || paths[1] != paths[0]) {
@@ -251,12 +245,23 @@ func (f *flags) strategyPair(cmd *cobra.Command, files int) (pair [2]string, err
 	return pair, f.slackFlag.Check(cmd, pair[1])
 }
 
+// planBoth loads and plans the files of both plans. If it fails, it also returns the graphs that were loaded.
+func (f *flags) planBoth(job *progress.Job, paths, strategies [2]string) (graphs [2]*graph.Graph,
+	programs [2]*graphrun.Program, err error) {
+	for i := range paths {
+		if graphs[i], programs[i], err = f.planFile(job, paths[i], strategies[i], i); err != nil {
+			break
+		}
+	}
+	return graphs, programs, err
+}
+
 // planFile loads and plans the file of the plan with index 0 or 1. It returns the graph even if planning fails.
 func (f *flags) planFile(job *progress.Job, path, strategy string, index int) (g *graph.Graph,
 	compiled *graphrun.Program, err error) {
 	var pins []string
 	slack := 0.0
-	if index == 1 || f.hasTwoSizes {
+	if index == 1 || f.hasTwoSizes { // without two sizes, --pin and --slack distinguish the second plan
 		pins, slack = f.pins, f.slackFlag.Option()
 	}
 	err = job.Do(progress.Loading, func() (err error) {

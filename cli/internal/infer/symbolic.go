@@ -20,15 +20,7 @@ import (
 // all sizes are given, or shapes depend on data. ([program.PreRunFacts.Unbacked] has the types of graphs whose shapes
 // depend on data.)
 func SymbolicOf(g *graph.Graph, errs []*graph.Error, allBranches bool) (*graph.Symbolic, error) {
-	if g == nil || g.Dynamic() {
-		return nil, nil
-	}
-	hasAssumedSize := false
-	for name := range g.Assumed() {
-		_, isSymbol := g.Symbols[name]
-		hasAssumedSize = hasAssumedSize || isSymbol
-	}
-	if !hasAssumedSize {
+	if g == nil || g.Dynamic() || !hasAssumedSymbol(g) {
 		return nil, nil
 	}
 	if len(errs) > 0 {
@@ -39,6 +31,16 @@ func SymbolicOf(g *graph.Graph, errs []*graph.Error, allBranches bool) (*graph.S
 		return g.SymbolicForked(nil)
 	}
 	return g.Symbolic(nil)
+}
+
+// hasAssumedSymbol reports whether the size of a symbol of the graph is assumed.
+func hasAssumedSymbol(g *graph.Graph) bool {
+	for name := range g.Assumed() {
+		if _, isSymbol := g.Symbols[name]; isSymbol {
+			return true
+		}
+	}
+	return false
 }
 
 // GuardDoc is a condition on sizes.
@@ -107,7 +109,7 @@ func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	return list
 }
 
-// causeOf removes the place in the file from an error.
+// causeOf returns an error without its place in the file.
 func causeOf(err error) error {
 	var e *graph.Error
 	if errors.As(err, &e) && e.Err != nil {
@@ -119,11 +121,11 @@ func causeOf(err error) error {
 // WriteGuards prints the conditions on sizes under which the preceding table is valid.
 func WriteGuards(w io.Writer, guards []GuardDoc) {
 	for i, g := range guards {
-		head := "holds while "
+		introduction := "holds while "
 		if i > 0 {
-			head = "        and "
+			introduction = "        and "
 		}
-		fmt.Fprintf(w, "%s%s", head, g.Condition)
+		fmt.Fprintf(w, "%s%s", introduction, g.Condition)
 		if g.Node != "" {
 			fmt.Fprintf(w, ", required by %s (%s)", format.Printable(string(g.Node)), g.Op)
 		}
@@ -192,6 +194,14 @@ func Flags() []string {
 	return names
 }
 
+const (
+	// maxOutcomes is the maximum number of combinations of outcomes for which conditionOf evaluates a predicate.
+	maxOutcomes = 16
+	// maxFormulaSteps limits the evaluation of combinations: it is omitted if the simplification of the formula took more
+	// steps (sym.Env.Steps). Each combination takes about as many steps as the simplification.
+	maxFormulaSteps = 1 << 12
+)
+
 // conditionOf returns the condition on sizes under which a layout predicate holds for a tensor of type t: the formula
 // of the predicate, simplified. Simplification may miss that a formula is always true or always false, because the
 // comparisons in a formula may depend on each other. Unless the simplification took many steps, conditionOf therefore
@@ -214,11 +224,3 @@ func conditionOf(env *sym.Env, t tensor.Type, predicate tensor.Predicate) sym.Bo
 	}
 	return sym.BoolOf(cases[0].Value)
 }
-
-const (
-	// maxOutcomes is the maximum number of combinations of outcomes for which conditionOf evaluates a predicate.
-	maxOutcomes = 16
-	// maxFormulaSteps limits the evaluation of combinations: it is omitted if the simplification of the formula took more
-	// steps (sym.Env.Steps). Each combination takes about as many steps as the simplification.
-	maxFormulaSteps = 1 << 12
-)

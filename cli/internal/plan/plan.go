@@ -216,8 +216,7 @@ func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
 	return command.CostProfile(cmd, f.costs)
 }
 
-// run makes one plan and prints it, or several plans for a range of sizes (sizes.go) or for several strategies
-// (strategies.go).
+// run makes one plan, or several plans for a range of sizes (sizes.go) or for several strategies (strategies.go).
 func run(cmd *cobra.Command, path string, f flags) error {
 	costProfile, err := f.validate(cmd)
 	if err != nil {
@@ -235,10 +234,15 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	case len(f.strategies) > 0:
 		return f.runStrategies(cmd, path, costProfile)
 	}
+	return f.runOnePlan(cmd, path, costProfile)
+}
+
+// runOnePlan makes one plan and prints it.
+func (f *flags) runOnePlan(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var g *graph.Graph
-	err = job.Do(progress.Loading, func() (err error) { g, err = f.load(job.Context, path); return err })
+	err := job.Do(progress.Loading, func() (err error) { g, err = f.load(job.Context, path); return err })
 	if err != nil {
 		return err
 	}
@@ -246,19 +250,13 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	var doc *Document
 	timer := newStepTimer()
 	var dump bytes.Buffer // the graphs for --dump and --passes, printed after the progress line is cleared
-	err = job.Do(progress.Planning, func() (err error) {
+	planErr := job.Do(progress.Planning, func() (err error) {
 		if compiled, doc, err = f.plan(g, job, costProfile, timer, &dump); err != nil {
 			return err
 		}
-		if doc.Classes, err = inspect.Specializations(compiled); err != nil {
-			return err
-		}
-		if err := f.prove(compiled, doc); err != nil {
-			return err
-		}
-		return f.problem.addResults(job.Context, compiled, f.dims, doc)
+		return f.addAnswers(job.Context, compiled, doc)
 	})
-	if !f.measure {
+	if !f.measure { // finish measures, which shows the progress, too
 		job.End()
 	}
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
@@ -268,11 +266,11 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.showPasses(cmd, path, &dump); err != nil {
 		return err
 	}
-	if given := (*layout.GivenError)(nil); errors.As(err, &given) { // the file of --solution does not fit the problem
-		return exit.UsageErrorf("%s: %w", f.problem.solution, err)
+	if given := (*layout.GivenError)(nil); errors.As(planErr, &given) { // the file of --solution does not fit the problem
+		return exit.UsageErrorf("%s: %w", f.problem.solution, planErr)
 	}
-	if err != nil {
-		return program.WithFile(path, err)
+	if planErr != nil {
+		return program.WithFile(path, planErr)
 	}
 	return f.finish(cmd, path, job, compiled, g, doc, timer)
 }
@@ -331,6 +329,18 @@ func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphru
 	return graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
 		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(), Threads: f.threads,
 		MemoryLimit: -1} // the plan may be for another machine
+}
+
+// addAnswers adds the plans for symbolic sizes, the proofs of --for-all and the results of problem.go to the document
+// of a plan. It also writes the files of --problem and --certificate.
+func (f *flags) addAnswers(ctx context.Context, compiled *graphrun.Program, doc *Document) (err error) {
+	if doc.Classes, err = inspect.Specializations(compiled); err != nil {
+		return err
+	}
+	if err := f.prove(compiled, doc); err != nil {
+		return err
+	}
+	return f.problem.addResults(ctx, compiled, f.dims, doc)
 }
 
 // prove checks the properties of --for-all.

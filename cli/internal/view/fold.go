@@ -47,9 +47,9 @@ const (
 // groupBuilder builds the tree of groups.
 type groupBuilder struct {
 	*picture
-	order    []int   // the boxes in a topological order, which is the order of the leaves of the tree
-	position []int   // for each box, its index in order
 	operands [][]int // for each box, the boxes that compute its operands
+	order    []int   // the boxes in a topological order (see sort), which is the order of the leaves of the tree
+	position []int   // for each box, its index in order
 }
 
 // fold returns the root of the tree of groups. It groups boxes by scopes of names, then equal blocks in sequence. If a
@@ -94,45 +94,40 @@ func (builder *groupBuilder) sort() {
 			readers[from] = append(readers[from], to)
 		}
 	}
-	readyBoxes := map[string]*indexHeap{} // heaps by rank and scope; a box is in the heap of each prefix of its scope
-	keys := func(b int) []string {
-		key := fmt.Sprint(builder.boxes[b].rank())
-		list := []string{key}
-		for _, s := range builder.boxes[b].scope {
-			key += "/" + s
-			list = append(list, key)
-		}
-		return list
-	}
-	add := func(b int) {
-		for _, key := range keys(b) {
-			if readyBoxes[key] == nil {
-				readyBoxes[key] = &indexHeap{}
-			}
-			heap.Push(readyBoxes[key], b)
-		}
-	}
+	ready := readyBoxes{}
 	for b, n := range unready {
 		if n == 0 {
-			add(b)
+			ready.add(b, builder.boxes[b].heapKeys())
 		}
 	}
 	isOrdered := make([]bool, len(builder.boxes))
 	rankKeys := []string{"2", "1", "0"} // keys of heaps; popPreferred tries the last key first, so inputs come first
 	preferred := rankKeys
 	for len(builder.order) < len(builder.boxes) {
-		b := popPreferred(readyBoxes, preferred, isOrdered)
+		b := ready.popPreferred(preferred, isOrdered)
 		isOrdered[b] = true
 		builder.order = append(builder.order, b)
 		// The next box is from the heap of the longest prefix of this box's scope. If that heap is empty, shorter
-		// prefixes follow, then boxes of any scope. Element 0 of keys is the rank alone, which rankKeys has.
-		preferred = slices.Concat(rankKeys, keys(b)[1:])
+		// prefixes follow, then boxes of any scope. The first key of b is the rank alone, which rankKeys has.
+		preferred = slices.Concat(rankKeys, builder.boxes[b].heapKeys()[1:])
 		for _, to := range readers[b] {
 			if unready[to]--; unready[to] == 0 {
-				add(to)
+				ready.add(to, builder.boxes[to].heapKeys())
 			}
 		}
 	}
+}
+
+// heapKeys returns the keys of the heaps of readyBoxes that have the box while it is ready: its rank alone, and with
+// each prefix of its scope. A step with the scope layer1/conv has the keys 1, 1/layer1 and 1/layer1/conv.
+func (b *pictureBox) heapKeys() []string {
+	key := fmt.Sprint(b.rank())
+	keys := []string{key}
+	for _, s := range b.scope {
+		key += "/" + s
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 // rank orders inputs before steps, and steps before outputs.
@@ -146,12 +141,25 @@ func (b *pictureBox) rank() int {
 	return 1
 }
 
+// readyBoxes has heaps of the boxes whose operands are in the order, by heapKeys.
+type readyBoxes map[string]*indexHeap
+
+// add adds a box to the heaps with the given keys.
+func (ready readyBoxes) add(b int, keys []string) {
+	for _, key := range keys {
+		if ready[key] == nil {
+			ready[key] = &indexHeap{}
+		}
+		heap.Push(ready[key], b)
+	}
+}
+
 // popPreferred tries the heaps with the preferred keys from last to first. It removes and returns the least box of the
 // first heap that has one. It discards boxes that are already in the order, which remain in the heaps of other
 // prefixes.
-func popPreferred(readyBoxes map[string]*indexHeap, preferred []string, isOrdered []bool) int {
+func (ready readyBoxes) popPreferred(preferred []string, isOrdered []bool) int {
 	for _, key := range slices.Backward(preferred) {
-		for h := readyBoxes[key]; h != nil && h.Len() > 0; {
+		for h := ready[key]; h != nil && h.Len() > 0; {
 			if b := heap.Pop(h).(int); !isOrdered[b] {
 				return b
 			}
@@ -176,12 +184,12 @@ func (h *indexHeap) Pop() any {
 
 // terminals returns the items of the inputs or outputs in a range of order, as one group if they are many.
 func (builder *groupBuilder) terminals(from, upTo int, name string) []*item {
-	list := builder.leaves(from, upTo)
-	if len(list) <= sectionItems/2 {
-		return list
+	leaves := builder.leaves(from, upTo)
+	if len(leaves) <= sectionItems/2 {
+		return leaves
 	}
-	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(list), name), items: builder.drawableItems(list), from: from,
-		upTo: upTo}}
+	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(leaves), name), items: builder.drawableItems(leaves),
+		from: from, upTo: upTo}}
 }
 
 // leaves returns an item for each box in a range of order.

@@ -100,9 +100,9 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 		}
 		drawn.sizes = append(drawn.sizes, s.orientBox(size))
 	}
-	for _, outerPort := range drawn.ports {
+	for _, p := range drawn.ports {
 		box := graphdraw.Box{Width: portWidth, Side: graphdraw.First}
-		if outerPort.out {
+		if p.out {
 			box.Side = graphdraw.Last
 		}
 		drawn.sizes = append(drawn.sizes, box)
@@ -115,6 +115,103 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 	drawn.Drawing, err = graphdraw.Draw(drawn.sizes, nets)
 	s.levels[group] = drawn
 	return drawn, err
+}
+
+// connect adds the lines and ports of a group to its level, drawn. Values between the same items share a line, unless
+// all these items are boxes. innerValues has, for each item that is a group, the values that its boxes compute or read.
+// lineOf maps a value to the index of its line in drawn.lines. The other parameters have the same meaning as in
+// drawLevel.
+func (s *scene) connect(it *item, drawn *level, values []int,
+	outerLine map[int]int) (innerValues [][]int, lineOf map[int]int) {
+	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}
+	itemOf, lineByEnds, portIndices := s.itemOfBox(it), map[string]int{}, map[port]int{}
+	portIndex := func(wanted port) int { // adds the port if necessary
+		if _, exists := portIndices[wanted]; !exists {
+			portIndices[wanted] = len(it.items) + len(drawn.ports)
+			drawn.ports = append(drawn.ports, wanted)
+		}
+		return portIndices[wanted]
+	}
+	for _, valueIndex := range values {
+		value := &s.values[valueIndex]
+		readers, isReadOutside := readingItems(value, itemOf)
+		from, inside := itemOf[value.from]
+		if !inside {
+			from = -1
+		}
+		for i := range it.items {
+			if it.items[i].box < 0 && (i == from || slices.Contains(readers, i)) {
+				innerValues[i] = append(innerValues[i], valueIndex)
+			}
+		}
+		// Readers in the item that computes the value have a line on the level of that item. A value from outside the
+		// group enters at a port. A value of the group that is also read outside leaves at a port.
+		readers = slices.DeleteFunc(readers, func(i int) bool { return i == from })
+		switch {
+		case !inside:
+			from = portIndex(port{line: outerLine[valueIndex]})
+		case isReadOutside:
+			readers = append(readers, portIndex(port{line: outerLine[valueIndex], out: true}))
+		}
+		if len(readers) > 0 {
+			lineOf[valueIndex] = s.addLine(it, drawn, lineByEnds,
+				line{values: []int{valueIndex}, from: from, to: readers, layout: value.layout})
+		}
+	}
+	return innerValues, lineOf
+}
+
+// itemOfBox maps each box of a group to the index of the item that contains the box.
+func (s *scene) itemOfBox(it *item) map[int]int {
+	itemIndex := map[int]int{}
+	var add func(it *item, i int)
+	add = func(it *item, i int) {
+		if it.box >= 0 {
+			itemIndex[it.box] = i
+		}
+		for _, child := range it.items {
+			add(child, i)
+		}
+	}
+	for i, child := range it.items {
+		add(child, i)
+	}
+	return itemIndex
+}
+
+// readingItems returns the items whose boxes read a value, each once, and whether boxes outside these items read it.
+// itemOf maps boxes to items.
+func readingItems(value *pictureValue, itemOf map[int]int) (readers []int, isReadOutside bool) {
+	for _, b := range value.to {
+		index, inside := itemOf[b]
+		switch {
+		case !inside:
+			isReadOutside = true
+		case !slices.Contains(readers, index):
+			readers = append(readers, index)
+		}
+	}
+	return readers, isReadOutside
+}
+
+// addLine adds a line to a level, and returns its index. If a line with the same ends exists, and one of the ends is a
+// group or a port, addLine adds the values to that line instead. lineByEnds maps the ends of lines to their indices.
+func (s *scene) addLine(it *item, drawn *level, lineByEnds map[string]int, added line) int {
+	ends := fmt.Sprint(added.from, added.to)
+	joinsBoxes := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
+		return i >= len(it.items) || it.items[i].box < 0
+	})
+	index, exists := lineByEnds[ends]
+	if !exists || joinsBoxes {
+		lineByEnds[ends] = len(drawn.lines)
+		drawn.lines = append(drawn.lines, added)
+		return lineByEnds[ends]
+	}
+	existing := &drawn.lines[index]
+	if existing.values = append(existing.values, added.values...); existing.layout != added.layout {
+		existing.layout = -1
+	}
+	return index
 }
 
 // names returns the names of the boxes of a group, relative to the scope around them and short enough for a box.
@@ -236,101 +333,3 @@ func (s *scene) frame(l *level, label *svgBox) graphdraw.Box {
 
 // labelWidth returns the least width of the frame of an open group.
 func (b *svgBox) labelWidth() float64 { return headWidth*float64(term.Width(b.frameLabel)) + 60 }
-
-// itemOfBox maps each box of a group to the index of the item that contains the box.
-func (s *scene) itemOfBox(it *item) map[int]int {
-	itemIndex := map[int]int{}
-	var add func(it *item, i int)
-	add = func(it *item, i int) {
-		if it.box >= 0 {
-			itemIndex[it.box] = i
-		}
-		for _, child := range it.items {
-			add(child, i)
-		}
-	}
-	for i, child := range it.items {
-		add(child, i)
-	}
-	return itemIndex
-}
-
-// connect adds the lines and ports of a group to its level, drawn. Values between the same items share a line, unless
-// all these items are boxes. innerValues has, for each item that is a group, the values that its boxes compute or read.
-// lineOf maps a value to the index of its line in drawn.lines. The other parameters have the same meaning as in
-// drawLevel.
-func (s *scene) connect(it *item, drawn *level, values []int,
-	outerLine map[int]int) (innerValues [][]int, lineOf map[int]int) {
-	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}
-	itemOf, lines, ports := s.itemOfBox(it), map[string]int{}, map[port]int{}
-	portIndex := func(wanted port) int {
-		if _, exists := ports[wanted]; !exists {
-			ports[wanted] = len(it.items) + len(drawn.ports)
-			drawn.ports = append(drawn.ports, wanted)
-		}
-		return ports[wanted]
-	}
-	for _, valueIndex := range values {
-		value := &s.values[valueIndex]
-		readers, isReadOutside := readingItems(value, itemOf)
-		from, inside := itemOf[value.from]
-		if !inside {
-			from = -1
-		}
-		for i := range it.items {
-			if it.items[i].box < 0 && (i == from || slices.Contains(readers, i)) {
-				innerValues[i] = append(innerValues[i], valueIndex)
-			}
-		}
-		// Readers in the item that computes the value have a line on the level of that item. A value from outside the
-		// group enters at a port. A value of the group that is also read outside leaves at a port.
-		readers = slices.DeleteFunc(readers, func(i int) bool { return i == from })
-		switch {
-		case !inside:
-			from = portIndex(port{line: outerLine[valueIndex]})
-		case isReadOutside:
-			readers = append(readers, portIndex(port{line: outerLine[valueIndex], out: true}))
-		}
-		if len(readers) > 0 {
-			lineOf[valueIndex] = s.addLine(it, drawn, lines,
-				line{values: []int{valueIndex}, from: from, to: readers, layout: value.layout})
-		}
-	}
-	return innerValues, lineOf
-}
-
-// readingItems returns the items whose boxes read a value, each once, and whether boxes outside these items read it.
-// itemOf maps boxes to items.
-func readingItems(value *pictureValue, itemOf map[int]int) (readers []int, isReadOutside bool) {
-	for _, b := range value.to {
-		index, inside := itemOf[b]
-		switch {
-		case !inside:
-			isReadOutside = true
-		case !slices.Contains(readers, index):
-			readers = append(readers, index)
-		}
-	}
-	return readers, isReadOutside
-}
-
-// addLine adds a line to a level. If such a line between the same items exists, and one of the items is a group or a
-// port, the values are added to it instead. It returns the index of the line. lines maps the ends of lines to their
-// indices.
-func (s *scene) addLine(it *item, drawn *level, lines map[string]int, added line) int {
-	key := fmt.Sprint(added.from, added.to)
-	joinsBoxes := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
-		return i >= len(it.items) || it.items[i].box < 0
-	})
-	index, exists := lines[key]
-	if !exists || joinsBoxes {
-		lines[key] = len(drawn.lines)
-		drawn.lines = append(drawn.lines, added)
-		return lines[key]
-	}
-	existing := &drawn.lines[index]
-	if existing.values = append(existing.values, added.values...); existing.layout != added.layout {
-		existing.layout = -1
-	}
-	return index
-}

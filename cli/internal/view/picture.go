@@ -93,6 +93,18 @@ type pictureLayout struct {
 	count int // the number of values with the layout
 }
 
+// painter builds a picture.
+type painter struct {
+	*picture
+	report      *report.Plan            // the report of the plan; nil for a graph as written
+	maxTime     float64                 // the longest predicted or measured time of a step, in nanoseconds
+	steps       map[string]*report.Step // by name
+	copies      map[string]*report.Copy // by the name of the copied value and the strides of the copy
+	boxOf       map[*graph.Value]int    // index of the box that computes a value
+	legendIndex map[string]int          // index in the legend of a layout, by the layout's name
+	outputBoxes []int                   // index of the box of each output
+}
+
 // pictureOf returns the picture of a graph as written, or of a plan. plan is the report of the plan, or nil.
 func pictureOf(title string, g *graph.Graph, plan *report.Plan) *picture {
 	p := &painter{picture: &picture{title: title, graph: g}, report: plan, boxOf: map[*graph.Value]int{},
@@ -114,18 +126,6 @@ func pictureOf(title string, g *graph.Graph, plan *report.Plan) *picture {
 	p.addOutputs(g)
 	p.addValues(g)
 	return p.picture
-}
-
-// painter builds a picture.
-type painter struct {
-	*picture
-	report      *report.Plan
-	maxTime     float64                 // the longest predicted or measured time of a step, in nanoseconds
-	steps       map[string]*report.Step // by name
-	copies      map[string]*report.Copy // by the name of the copied value and the strides of the copy
-	boxOf       map[*graph.Value]int    // index of the box that computes a value
-	legendIndex map[string]int          // index in the legend of a layout, by the layout's name
-	outputBoxes []int                   // index of the box of each output
 }
 
 // add adds a box and returns its index.
@@ -187,25 +187,12 @@ func (p *painter) layoutIndex(v *graph.Value) int {
 
 // nodeBox returns the box of a node: an inserted copy, a view, or a step.
 func (p *painter) nodeBox(n *graph.Node) pictureBox {
-	b := pictureBox{kind: stepBox, name: n.Name, head: opsOf(n), layout: -1, sourceNames: fusedNames(n)}
+	b := pictureBox{name: n.Name, head: opsOf(n), layout: -1, sourceNames: fusedNames(n)}
 	if len(n.Out) > 0 {
 		b.layout = p.layoutIndex(n.Out[0])
 	}
 	step := p.steps[n.Name]
-	isView := step == nil // in a plan, a view is a node without a step
-	if p.report == nil {
-		isView = len(n.Out) > 0 && n.Out[0].Alias != nil
-	}
-	copied := p.copyOf(n)
-	switch {
-	case copied != nil:
-		b.kind, b.head, b.why = copyBox, "copy of "+copied.Value, copied.Why
-		b.sourceNames = []string{copied.Value}
-	case n.Why != "": // a pass inserted the node: other nodes have no reason
-		b.kind, b.why = copyBox, n.Why
-	case isView:
-		b.kind = viewBox
-	}
+	p.setKind(&b, n, step)
 	b.scope = scopeOf(b.sourceNames)
 	b.details = append(b.details, detail{string(b.kind), n.Name}, detail{"op", opsOf(n)})
 	if len(b.sourceNames) > 1 {
@@ -228,6 +215,27 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 	}
 	b.details = append(b.details, operandDetails(n)...)
 	return b
+}
+
+// setKind sets the kind of the box of a node, and the reason, head and source name of a copy. step is nil if the plan
+// has no step for the node.
+func (p *painter) setKind(b *pictureBox, n *graph.Node, step *report.Step) {
+	isView := step == nil // in a plan, a view is a node without a step
+	if p.report == nil {
+		isView = len(n.Out) > 0 && n.Out[0].Alias != nil
+	}
+	copied := p.copyOf(n)
+	switch {
+	case copied != nil:
+		b.kind, b.head, b.why = copyBox, "copy of "+copied.Value, copied.Why
+		b.sourceNames = []string{copied.Value}
+	case n.Why != "": // a pass inserted the node: other nodes have no reason
+		b.kind, b.why = copyBox, n.Why
+	case isView:
+		b.kind = viewBox
+	default:
+		b.kind = stepBox
+	}
 }
 
 // operandDetails returns the details of the results and operands of a node.
@@ -439,8 +447,8 @@ func (p *painter) addValues(g *graph.Graph) {
 			i = len(p.values)
 			indexOf[v] = i
 			p.values = append(p.values, pictureValue{from: from, layout: p.layoutIndex(v), tip: valueDetails("", v)[0].Text})
-			if l := p.values[i].layout; l >= 0 {
-				p.legend[l].count++
+			if layout := p.values[i].layout; layout >= 0 {
+				p.legend[layout].count++
 			}
 		}
 		if value := &p.values[i]; !slices.Contains(value.to, to) {

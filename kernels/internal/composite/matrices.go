@@ -364,20 +364,10 @@ func linalgNorm(s applier, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
 // least sum of magnitudes of a column, and Infinity and -Infinity the greatest and the least sum of magnitudes of a
 // row.
 func (s applier) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
-	const name = "linalg.matrix_norm: "
-	xType := x.Type()
-	s.Reject(xType.Rank() < 2, name+"The input tensor A must have at least 2 dimensions.")
-	dtype := xType.DType
-	s.Reject(!dtype.IsFloat() && !dtype.IsComplex(), name+"Expected a floating point or complex tensor as input. Got %s",
-		dtype.TorchName())
-	p, word := s.order(a.Ord)
-	usesSingularValues := word == "nuc" || math.Abs(p) == 2
-	s.Reject(dtype.IsReducedFloat() && usesSingularValues, name+"Low precision dtypes not supported. Got %s",
-		dtype.TorchName())
-	s.Reject(word == "" && !usesSingularValues && math.Abs(p) != 1 && !math.IsInf(p, 0), name+"Order %v not supported.", p)
-	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
+	p, word := s.checkedOrder(x.Type(), a)
+	usesSingularValues := isSingularValueNorm(p, word)
 	rowDim, columnDim := s.wrapDim(x, a.Dim[0]), s.wrapDim(x, a.Dim[1])
-	s.Reject(rowDim == columnDim, name+"dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
+	s.Reject(rowDim == columnDim, "linalg.matrix_norm: dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
 	vectorNorm := func(ord float64, dims []int, keepdim bool) *graph.Arg {
 		return s.Apply(reduce.VectorNorm, graph.Attrs{"ord": ord, "dim": dims, "keepdim": keepdim, "dtype": a.DType}, x)
 	}
@@ -394,6 +384,26 @@ func (s applier) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
 	}
 	return s.singularValueNorm(x, a, p, word, rowDim, columnDim)
 }
+
+// checkedOrder returns the order of matrixNorm. It rejects ranks, dtypes and orders that matrixNorm does not support.
+func (s applier) checkedOrder(xType tensor.Type, a *matrixNormAttrs) (p float64, word string) {
+	const name = "linalg.matrix_norm: "
+	s.Reject(xType.Rank() < 2, name+"The input tensor A must have at least 2 dimensions.")
+	dtype := xType.DType
+	s.Reject(!dtype.IsFloat() && !dtype.IsComplex(), name+"Expected a floating point or complex tensor as input. Got %s",
+		dtype.TorchName())
+	p, word = s.order(a.Ord)
+	usesSingularValues := isSingularValueNorm(p, word)
+	s.Reject(dtype.IsReducedFloat() && usesSingularValues, name+"Low precision dtypes not supported. Got %s",
+		dtype.TorchName())
+	usesSums := math.Abs(p) == 1 || math.IsInf(p, 0)
+	s.Reject(word == "" && !usesSingularValues && !usesSums, name+"Order %v not supported.", p)
+	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
+	return p, word
+}
+
+// isSingularValueNorm reports whether the matrix norm of an order is computed from singular values.
+func isSingularValueNorm(p float64, word string) bool { return word == "nuc" || math.Abs(p) == 2 }
 
 // singularValueNorm is matrixNorm for the orders nuc (word), 2 and -2 (p).
 func (s applier) singularValueNorm(x *graph.Arg, a *matrixNormAttrs, p float64, word string,

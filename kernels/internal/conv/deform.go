@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -24,10 +21,11 @@ type deformConvAttrs struct {
 	OffsetGroups int   `attr:"offset_groups" default:"1" doc:"number of groups of input channels with their own offsets and masks"`
 }
 
-// The indices of the optional operands of deform_conv2d.
+// The indices of the operands of deform_conv2d after input and weight. Mask and bias are optional.
 const (
-	deformMask = 3
-	deformBias = 4
+	deformOffset = 2 + iota
+	deformMask
+	deformBias
 )
 
 // DeformConv2d is torchvision's deform_conv2d.
@@ -68,6 +66,89 @@ var DeformConv2d = kit.Define[*deformConvAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileDeform},
 })
 
+// result returns the type of the result. It makes the checks of torchvision's deform_conv2d_forward_kernel, in the same
+// order.
+func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
+	input, weight := call.Type(0), call.Type(1)
+	if err := checkDeformRanks(call); err != nil {
+		return input, err
+	}
+	if err := a.checkWindow(weight); err != nil {
+		return input, err
+	}
+	if err := a.checkChannels(call); err != nil {
+		return input, err
+	}
+	outHeight, outWidth := a.size(input, weight)
+	if err := checkDeformSizes(call, outHeight, outWidth); err != nil {
+		return input, err
+	}
+	dtype, err := a.resultDType(call)
+	if err != nil {
+		return input, err
+	}
+	return kit.FreshType(dtype, []sym.Int{input.Shape[0], weight.Shape[0], outHeight, outWidth})
+}
+
+// checkDeformRanks checks that all operands but the bias have rank 4.
+func checkDeformRanks(call *graph.Call) error {
+	switch {
+	case call.Type(0).Rank() != 4:
+		return expectedError("input_c.ndimension() == 4")
+	case call.Type(deformOffset).Rank() != 4:
+		return expectedError("offset_c.ndimension() == 4")
+	case call.HasOperand(deformMask) && call.Type(deformMask).Rank() != 4:
+		return expectedError("!use_mask || mask_c.ndimension() == 4")
+	case call.Type(1).Rank() != 4:
+		return expectedError("weight_c.ndimension() == 4")
+	}
+	return nil
+}
+
+// expectedError returns torchvision's error for a condition that does not hold.
+func expectedError(condition string) error {
+	return errors.New("Expected " + condition + " to be true, but got false.")
+}
+
+// checkWindow checks the size of the window, and the attributes that move it.
+func (a *deformConvAttrs) checkWindow(weight tensor.Type) error {
+	for _, limits := range []struct {
+		name  string
+		pair  []sym.Int
+		least int
+	}{{name: "weight", pair: weight.Shape[2:], least: 1}, {name: "stride", pair: sym.Ints(a.Stride...), least: 1},
+		{name: "pad", pair: sym.Ints(a.Padding...), least: 0},
+		{name: "dilation", pair: sym.Ints(a.Dilation...), least: 1}} {
+		if !kit.SizeAtLeast(limits.pair[0], limits.least) || !kit.SizeAtLeast(limits.pair[1], limits.least) {
+			return fmt.Errorf("%s_h: %v %s_w: %v", limits.name, limits.pair[0], limits.name, limits.pair[1])
+		}
+	}
+	return nil
+}
+
+// checkChannels checks the groups, and the numbers of channels of all operands but the bias.
+func (a *deformConvAttrs) checkChannels(call *graph.Call) error {
+	input, weight, offset, mask := call.Type(0), call.Type(1), call.Type(deformOffset), call.Type(deformMask)
+	taps := weight.Shape[2].Mul(weight.Shape[3]).Mul(sym.Of(a.OffsetGroups))
+	offsets := taps.Mul(sym.Of(2))
+	switch {
+	case a.Groups < 1 || a.OffsetGroups < 1:
+		// PyTorch divides by the groups without a check.
+		return errors.New("non-positive groups is not supported")
+	case weight.Shape[1].Mul(sym.Of(a.Groups)).Ne(input.Shape[1]).Holds():
+		return expectedError("weight_c.size(1) * n_weight_grps == input_c.size(1)")
+	case !kit.SizeIs(weight.Shape[0].Mod(sym.Of(a.Groups)), 0):
+		return expectedError("weight_c.size(0) % n_weight_grps == 0")
+	case offset.Shape[1].Ne(offsets).Holds():
+		return fmt.Errorf("offset.shape[1] is not valid: got: %v expected: %v", offset.Shape[1], offsets)
+	case call.HasOperand(deformMask) && mask.Shape[1].Ne(taps).Holds():
+		return fmt.Errorf("mask.shape[1] is not valid: got: %v expected: %v", mask.Shape[1], taps)
+	case !kit.SizeIs(input.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
+		return expectedError("input_c.size(1) % n_offset_grps == 0")
+	}
+	return nil
+}
+
 // size returns the height and width of the result, with divisions that truncate as in C.
 func (a *deformConvAttrs) size(input, weight tensor.Type) (outHeight, outWidth sym.Int) {
 	resultSize := func(axis int) sym.Int {
@@ -86,78 +167,27 @@ func towardsZero(dividend sym.Int, divisor int) sym.Int {
 	return dividend.Div(sym.Of(divisor))
 }
 
-// result returns the type of the result. It makes the checks of torchvision's deform_conv2d_forward_kernel, in the same
-// order.
-func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
-	input, weight, offset, mask := call.Type(0), call.Type(1), call.Type(2), call.Type(deformMask)
-	expected := func(condition string) (tensor.Type, error) {
-		return input, errors.New("Expected " + condition + " to be true, but got false.")
-	}
-	switch {
-	case input.Rank() != 4:
-		return expected("input_c.ndimension() == 4")
-	case offset.Rank() != 4:
-		return expected("offset_c.ndimension() == 4")
-	case call.HasOperand(deformMask) && mask.Rank() != 4:
-		return expected("!use_mask || mask_c.ndimension() == 4")
-	case weight.Rank() != 4:
-		return expected("weight_c.ndimension() == 4")
-	}
-	for _, limits := range []struct {
-		name  string
-		pair  []sym.Int
-		least int
-	}{{name: "weight", pair: weight.Shape[2:], least: 1}, {name: "stride", pair: sym.Ints(a.Stride...), least: 1},
-		{name: "pad", pair: sym.Ints(a.Padding...), least: 0},
-		{name: "dilation", pair: sym.Ints(a.Dilation...), least: 1}} {
-		if !kit.SizeAtLeast(limits.pair[0], limits.least) || !kit.SizeAtLeast(limits.pair[1], limits.least) {
-			return input, fmt.Errorf("%s_h: %v %s_w: %v", limits.name, limits.pair[0], limits.name, limits.pair[1])
+// checkDeformSizes checks that offset and mask have the batch size of the input and the height and width of the result,
+// and that the result is not empty.
+func checkDeformSizes(call *graph.Call, outHeight, outWidth sym.Int) error {
+	images := call.Type(0).Shape[0]
+	for i, name := range []string{deformOffset: "offset", deformMask: "mask"} {
+		if name == "" || !call.HasOperand(i) {
+			continue
 		}
-	}
-	taps := weight.Shape[2].Mul(weight.Shape[3]).Mul(sym.Of(a.OffsetGroups))
-	offsets := taps.Mul(sym.Of(2))
-	switch {
-	case a.Groups < 1 || a.OffsetGroups < 1:
-		// PyTorch divides by the groups without a check.
-		return input, errors.New("non-positive groups is not supported")
-	case weight.Shape[1].Mul(sym.Of(a.Groups)).Ne(input.Shape[1]).Holds():
-		return expected("weight_c.size(1) * n_weight_grps == input_c.size(1)")
-	case !kit.SizeIs(weight.Shape[0].Mod(sym.Of(a.Groups)), 0):
-		return expected("weight_c.size(0) % n_weight_grps == 0")
-	case offset.Shape[1].Ne(offsets).Holds():
-		return input, fmt.Errorf("offset.shape[1] is not valid: got: %v expected: %v", offset.Shape[1], offsets)
-	case call.HasOperand(deformMask) && mask.Shape[1].Ne(taps).Holds():
-		return input, fmt.Errorf("mask.shape[1] is not valid: got: %v expected: %v", mask.Shape[1], taps)
-	case !kit.SizeIs(input.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
-		return expected("input_c.size(1) % n_offset_grps == 0")
-	}
-	return a.checkSizes(call)
-}
-
-// checkSizes checks the size of the result, and that offset and mask have the result's height and width. It returns the
-// type of the result.
-func (a *deformConvAttrs) checkSizes(call *graph.Call) (tensor.Type, error) {
-	input, weight := call.Type(0), call.Type(1)
-	outHeight, outWidth := a.size(input, weight)
-	for i, name := range []string{2: "offset", deformMask: "mask"} {
-		if shape := call.Type(i).Shape; name != "" && call.HasOperand(i) {
-			if shape[0].Ne(input.Shape[0]).Holds() {
-				return input, errors.New("invalid batch size of " + name)
-			}
-			if shape[2].Ne(outHeight).Or(shape[3].Ne(outWidth)).Holds() {
-				return input, fmt.Errorf("%s output dims: (%v, %v) - computed output dims: (%v, %v)", name, shape[2], shape[3],
-					outHeight, outWidth)
-			}
+		shape := call.Type(i).Shape
+		if shape[0].Ne(images).Holds() {
+			return errors.New("invalid batch size of " + name)
+		}
+		if shape[2].Ne(outHeight).Or(shape[3].Ne(outWidth)).Holds() {
+			return fmt.Errorf("%s output dims: (%v, %v) - computed output dims: (%v, %v)", name, shape[2], shape[3],
+				outHeight, outWidth)
 		}
 	}
 	if outHeight.Le(sym.Int{}).Or(outWidth.Le(sym.Int{})).Holds() {
-		return input, fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", outHeight, outWidth)
+		return fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", outHeight, outWidth)
 	}
-	dtype, err := a.resultDType(call)
-	if err != nil {
-		return input, err
-	}
-	return kit.FreshType(dtype, []sym.Int{input.Shape[0], weight.Shape[0], outHeight, outWidth})
+	return nil
 }
 
 // resultDType checks dtypes and returns the dtype of the result. As in PyTorch, dtypes are not checked for an empty
@@ -170,7 +200,7 @@ func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
 	if !dtype.IsFloat() || dtype == tensor.BFloat16 {
 		return dtype, kit.NotImplementedBy("deformable_im2col", dtype)
 	}
-	for i := 2; i <= deformMask; i++ {
+	for i := deformOffset; i <= deformMask; i++ {
 		if operandDType := call.Type(i).DType; call.HasOperand(i) && operandDType != dtype {
 			return dtype, fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), operandDType.TorchName())
 		}
@@ -188,18 +218,6 @@ func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
 		return dtype, fmt.Errorf("shape '[1, %v, 1, 1]' is invalid for input of size %v", weight.Shape[0], biasType.Numel())
 	}
 	return tensor.Promote(dtype, biasType.DType)
-}
-
-// deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major. The kernel first
-// samples the image and then multiplies. A column is the samples of one window. For an image of 3 channels, windows of
-// 3x3 and a result of 8 channels and 5x5 pixels, the matrix of columns has 3*3*3 rows and 5*5 columns. The product of
-// the weight, an 8x27 matrix, and this matrix is the result.
-type deform struct {
-	window
-	images, inChannels, outChannels int // images; input channels; output channels
-	inPerGroup                      int // number of input channels per group
-	groups, offsetGroups            int // groups of channels; groups of input channels that share offsets
-	pointCount                      int // number of pixels of the result; a point is such a pixel
 }
 
 // newDeform describes a call.
@@ -223,8 +241,8 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 		dtype, sample = tensor.Float64, sampleColumns[float64]
 	}
 	builder := copies.NewKernelBuilder(call)
-	in, weight := builder.ToRowMajor(builder.Operand(0), dtype), builder.ToRowMajor(builder.Operand(1), dtype)
-	offset, mask := builder.ToRowMajor(builder.Operand(2), dtype), builder.ToRowMajor(builder.Operand(deformMask), dtype)
+	rowMajor := func(operand int) kit.Buffer { return builder.ToRowMajor(builder.Operand(operand), dtype) }
+	in, weight, offset, mask := rowMajor(0), rowMajor(1), rowMajor(deformOffset), rowMajor(deformMask)
 	bias := builder.Operand(deformBias)
 	if bias.IsGiven() {
 		bias = builder.ToRowMajor(bias, bias.Meta.DType)
@@ -265,150 +283,6 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// product returns the product of the weight and the columns of images [firstImage, firstImage+images). addsBias is set
-// if the product adds the bias.
-func (s *deform) product(dtype tensor.DType, firstImage, images int, addsBias bool) (*multiply.Multiplier, error) {
-	outPerGroup, depth := s.outChannels/s.groups, s.inPerGroup*s.taps()
-	spec := gemm.Spec{DType: dtype, M: outPerGroup, N: s.pointCount, K: depth,
-		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.pointCount, ColStride: 1},
-		CRowStride: s.pointCount, CColStride: 1}
-	if addsBias {
-		spec.Bias, spec.BiasStride = gemm.BiasRows, 1
-	}
-	plan, err := gemm.NewPlan(spec)
-	if err != nil {
-		return nil, err
-	}
-	multiplier := &multiply.Multiplier{Plan: plan, Entries: images * s.groups,
-		MACs: kit.BoundedProduct(outPerGroup, s.pointCount, depth),
-		A:    entryOffsets(images, 0, s.groups, outPerGroup*depth),
-		B:    entryOffsets(images, s.inChannels*s.taps()*s.pointCount, s.groups, depth*s.pointCount),
-		C:    entryOffsets(images, s.outChannels*s.pointCount, s.groups, outPerGroup*s.pointCount),
-		Bias: entryOffsets(images, 0, s.groups, outPerGroup)}
-	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-		job.C, job.B, job.A = unsafe.Add(mem.Ptrs[0], firstImage*s.outChannels*s.pointCount*dtype.Size()), mem.Ptrs[1],
-			mem.Ptrs[2]
-		if addsBias {
-			job.Bias = mem.Ptrs[3]
-		}
-	}
-	return multiplier, nil
-}
-
-// pointSample describes the bilinear sample of one tap, which interpolates between four pixels. The pixels are in the
-// order upper left, upper right, lower left, lower right.
-type pointSample[T float32 | float64] struct {
-	upperLeft int     // index of the upper left pixel in the plane
-	inside    [4]bool // whether each pixel is inside the image
-	allInside bool    // all pixels are inside the image
-	weight    [4]T    // bilinear weight of each pixel
-	scale     T       // factor from the mask; 1 if there is no mask
-}
-
-// sampleBlock is the number of points for which positions are computed at once. A point is a pixel of the result. All
-// channels with the same offset use the same positions.
-const sampleBlock = 128
-
-// sampleColumns returns the phase that computes the columns of images [firstImage, firstImage+images), and the size of
-// its worker memory in bytes. A unit of work samples one tap of a block of points, in all channels with the same
-// offset.
-func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (phase graph.Phase, workerBytes int) {
-	blocks, channels := kit.DivUp(conv.pointCount, sampleBlock), conv.inChannels/conv.offsetGroups
-	scratchBytes := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
-	unitCost := sampleBlock * (8 + 4*channels) // estimated: positions and weights once, four pixels per channel
-	return copies.ChunkedPhase(images*conv.offsetGroups*conv.taps()*blocks, unitCost,
-		func(mem *graph.Mem, begin, end int) error {
-			samples := kit.SliceOf[pointSample[T]](mem.WorkerScratch, 0, sampleBlock)
-			for unit := begin; unit < end; unit++ {
-				firstPoint, tap := unit%blocks*sampleBlock, unit/blocks%conv.taps()
-				image, offsetGroup := unit/blocks/conv.taps()/conv.offsetGroups, unit/blocks/conv.taps()%conv.offsetGroups
-				block := samples[:min(sampleBlock, conv.pointCount-firstPoint)]
-				locateSamples(conv, mem, block, (firstImage+image)*conv.offsetGroups+offsetGroup, tap, firstPoint)
-				for indexInGroup := range channels {
-					channel := offsetGroup*channels + indexInGroup
-					var plane []T
-					if mem.Ptrs[1] != nil {
-						plane = kit.PlaneOf[T](mem.Ptrs[1], (firstImage+image)*conv.inChannels+channel, conv.h.Size*conv.w.Size)
-					}
-					columns := kit.PlaneOf[T](mem.Ptrs[0], (image*conv.inChannels+channel)*conv.taps()+tap, conv.pointCount)
-					samplePoints(columns[firstPoint:], plane, conv.w.Size, block)
-				}
-			}
-			return nil
-		}), scratchBytes
-}
-
-// locateSamples computes the positions, weights and mask factors of the samples of one tap for the points from
-// firstPoint on. group is the index of the offset group over all images.
-func locateSamples[T float32 | float64](conv *deform, mem *graph.Mem, block []pointSample[T], group, tap,
-	firstPoint int) {
-	offsets := kit.PlaneOf[T](mem.Ptrs[2], group*conv.taps()+tap, 2*conv.pointCount) // y of all points, then x
-	offsetsY, offsetsX := offsets[firstPoint:conv.pointCount], offsets[conv.pointCount+firstPoint:]
-	_, tapRow, tapCol := conv.tap(tap)
-	outRow, outCol := firstPoint/conv.w.Results, firstPoint%conv.w.Results
-	for i := range block {
-		block[i] = newPointSample(conv.h.Size, conv.w.Size, T(conv.h.Position(outRow, tapRow))+offsetsY[i],
-			T(conv.w.Position(outCol, tapCol))+offsetsX[i])
-		if outCol++; outCol == conv.w.Results {
-			outRow, outCol = outRow+1, 0
-		}
-	}
-	if mem.Ptrs[3] != nil {
-		mask := kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap, conv.pointCount)[firstPoint:]
-		for i := range block {
-			block[i].scale = mask[i]
-		}
-	}
-}
-
-// newPointSample returns the sample at (y, x). A sample is 0 if its position is at least one pixel outside the image.
-// NaN coordinates give NaN.
-func newPointSample[T float32 | float64](height, width int, y, x T) pointSample[T] {
-	sample := pointSample[T]{scale: 1}
-	switch {
-	case y != y || x != x:
-		for i := range sample.weight {
-			sample.weight[i] = T(math.NaN())
-		}
-		return sample
-	case y <= -1 || y >= T(height) || x <= -1 || x >= T(width):
-		return sample
-	}
-	y0, x0 := int(math.Floor(float64(y))), int(math.Floor(float64(x)))
-	dy, dx := y-T(y0), x-T(x0)
-	sample.upperLeft = y0*width + x0
-	// Whether the two rows and the two columns of the pixels are inside the image.
-	top, bottom, left, right := y0 >= 0, y0+1 < height, x0 >= 0, x0+1 < width
-	sample.inside = [4]bool{top && left, top && right, bottom && left, bottom && right}
-	sample.allInside = top && bottom && left && right
-	sample.weight = [4]T{(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx}
-	return sample
-}
-
-// samplePoints writes the samples of a block of points in one channel to dst. plane has the pixels of the channel,
-// whose rows have the given width.
-func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointSample[T]) {
-	dst = dst[:len(block)]
-	for i := range block {
-		sample := &block[i]
-		if sample.allInside {
-			upper, lower := plane[sample.upperLeft:sample.upperLeft+2], plane[sample.upperLeft+width:sample.upperLeft+width+2]
-			dst[i] = sample.scale * (T(sample.weight[0]*upper[0]) + T(sample.weight[1]*upper[1]) +
-				T(sample.weight[2]*lower[0]) + T(sample.weight[3]*lower[1]))
-			continue
-		}
-		var sum T
-		for k, isInside := range sample.inside {
-			var pixel T
-			if isInside {
-				pixel = plane[sample.upperLeft+k/2*width+k%2]
-			}
-			sum += T(sample.weight[k] * pixel)
-		}
-		dst[i] = sample.scale * sum
-	}
-}
-
 // deformRef is the reference implementation. Coordinates are rounded to the dtype.
 func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[*deformConvAttrs](c)
@@ -420,7 +294,7 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	for len(in) <= deformBias {
 		in = append(in, nil)
 	}
-	input, weight, offset, mask, bias := in[0], in[1], in[2], in[deformMask], in[deformBias]
+	input, weight, offset, mask, bias := in[0], in[1], in[deformOffset], in[deformMask], in[deformBias]
 	if bias != nil {
 		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel()))
 	}

@@ -45,8 +45,11 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 	if err := params.checkPaddingWord(input, weight); err != nil {
 		return input, err
 	}
-	if err := op.checkBias(call, input); err != nil && params.paddingWord == "" {
-		return input, err
+	// PyTorch checks the bias of images first, but only if the padding is not a word.
+	if op.dims == 2 && params.paddingWord == "" {
+		if err := checkBias(call, input); err != nil {
+			return input, err
+		}
 	}
 	params, input, err := params.withSymmetricPadding(input)
 	if err != nil {
@@ -59,22 +62,23 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 	if err := tensor.CheckSizes(input.DType, shape); err != nil {
 		return input, err
 	}
-	var out tensor.Type
+	out, err := params.batchedType(call, input, weight, shape)
 	switch {
-	case !kit.SizeIs(input.Shape[0], 0) && !kit.SizeIs(input.Shape[1], 0):
-		if err := params.checkDTypes(call, input, weight); err != nil {
-			return input, err
-		}
-		out = params.resultType(input, weight, shape)
-	case tensor.SameSizes(shape, input.Shape):
-		out = emptyResultType(input)
-	default:
-		out = tensor.NewType(input.DType, shape...)
-	}
-	if isUnbatched {
+	case err != nil:
+		return input, err
+	case isUnbatched:
 		return out.Squeeze(0)
 	}
 	return out, out.Check()
+}
+
+// checkBias rejects a bias of another dtype.
+func checkBias(c *graph.Call, input tensor.Type) error {
+	if bias := c.Type(2); c.HasOperand(2) && bias.DType != input.DType {
+		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(input.DType),
+			kit.CppName(bias.DType))
+	}
+	return nil
 }
 
 // check mirrors aten's check_shape_forward.
@@ -191,15 +195,6 @@ func (params convParams) windowExtent(weight tensor.Type, d int) sym.Int {
 	return kit.BoundedSizeProduct(sym.Of(params.dilation[d]), weight.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
 }
 
-// checkBias rejects a bias of another dtype. For images, PyTorch makes this check before all other checks.
-func (op convolution) checkBias(c *graph.Call, input tensor.Type) error {
-	if bias := c.Type(2); c.HasOperand(2) && op.dims == 2 && bias.DType != input.DType {
-		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(input.DType),
-			kit.CppName(bias.DType))
-	}
-	return nil
-}
-
 // outShape returns the shape [n, o, ...] of the result. If the input has no channels, o is 0 (calc_output_size).
 func (params convParams) outShape(input, weight tensor.Type) []sym.Int {
 	shape := make([]sym.Int, 2, 2+len(params.stride))
@@ -212,6 +207,22 @@ func (params convParams) outShape(input, weight tensor.Type) []sym.Int {
 		shape = append(shape, lastStart.Div(sym.Of(params.stride[d])).Add(sym.Of(1)))
 	}
 	return shape
+}
+
+// batchedType returns the type of a result of the given shape. PyTorch checks dtypes only if the input has images and
+// channels.
+func (params convParams) batchedType(call *graph.Call, input, weight tensor.Type, shape []sym.Int) (tensor.Type,
+	error) {
+	switch {
+	case !kit.SizeIs(input.Shape[0], 0) && !kit.SizeIs(input.Shape[1], 0):
+		if err := params.checkDTypes(call, input, weight); err != nil {
+			return input, err
+		}
+		return params.resultType(input, weight, shape), nil
+	case tensor.SameSizes(shape, input.Shape):
+		return emptyResultType(input), nil
+	}
+	return tensor.NewType(input.DType, shape...), nil
 }
 
 // isDilated reports whether a dilation is not 1.
@@ -254,25 +265,27 @@ func (params convParams) checkDTypes(call *graph.Call, input, weight tensor.Type
 	return nil
 }
 
-// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread, with its numbers. The layout of the result depends on this
+// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. The layout of the result depends on this
 // choice if there are several groups: PyTorch's other kernels compute the groups one by one and concatenate the parts.
 func (params convParams) usesMKLDNN(input, weight tensor.Type) bool {
 	if input.DType != tensor.Float32 {
 		return input.DType == tensor.BFloat16
 	}
+	const batchLimit, numelLimit, tapsLimit = 16, 20480, 3 // of use_mkldnn
 	dims := len(params.stride)
 	isPointwise := !params.isDilated()
 	for d := 0; isPointwise && d < dims; d++ {
 		isPointwise = params.stride[d] == 1 && kit.SizeIs(weight.Shape[2+d], 1)
 	}
-	if isPointwise && input.Shape[0].Lt(sym.Of(16)).Holds() {
+	if isPointwise && input.Shape[0].Lt(sym.Of(batchLimit)).Holds() {
 		return false
 	}
 	hasLargeWindow := dims > 1
 	for d := 0; hasLargeWindow && params.groups == 1 && d < dims; d++ {
-		hasLargeWindow = weight.Shape[2+d].Gt(sym.Of(3)).Holds()
+		hasLargeWindow = weight.Shape[2+d].Gt(sym.Of(tapsLimit)).Holds()
 	}
-	return params.groups > 1 || hasLargeWindow || input.Shape[0].Gt(sym.Of(1)).Or(input.Numel().Gt(sym.Of(20480))).Holds()
+	return params.groups > 1 || hasLargeWindow ||
+		input.Shape[0].Gt(sym.Of(1)).Or(input.Numel().Gt(sym.Of(numelLimit))).Holds()
 }
 
 // resultType returns the type of a batched, non-empty result. The result is channels-last if the strides of input or

@@ -81,49 +81,16 @@ type param struct {
 // describeAll returns the generated functions of the ops. It fails if two declarations of package op would have the
 // same name. handDeclared has the names of the hand-written declarations.
 func describeAll(ops []*graph.Op, handDeclared map[string]bool) ([]*function, error) {
-	owners := map[string]string{} // by declared name: the op
-	declare := func(name, op string) error {
-		owner := owners[name]
-		if handDeclared[name] {
-			owner = "a hand-written declaration of package op"
-		}
-		if owner != "" {
-			return fmt.Errorf("%s: the name %s is taken by %s", op, name, owner)
-		}
-		owners[name] = op
-		return nil
-	}
 	var list []*function
 	for _, op := range ops {
-		plainFunction := describe(op, "")
-		list = append(list, plainFunction)
+		list = append(list, describe(op, ""))
 		for _, operand := range op.Params {
 			if operand.Overload != "" {
 				list = append(list, describe(op, operand.Name))
 			}
 		}
-		if plainFunction.hasStruct() {
-			if err := declare(plainFunction.structName(), op.Name); err != nil {
-				return nil, err
-			}
-		}
-		for _, stringType := range plainFunction.stringTypes() {
-			if err := declare(stringType.name, op.Name); err != nil {
-				return nil, err
-			}
-			for _, constant := range stringType.constants {
-				if err := declare(constant[0], op.Name); err != nil {
-					return nil, err
-				}
-			}
-		}
 	}
-	for _, generated := range list {
-		if err := declare(generated.name, generated.op.Name); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return list, checkNames(list, handDeclared)
 }
 
 // describe returns the plain function of an op, or the function of the overload that has the named operand.
@@ -139,11 +106,11 @@ func describe(op *graph.Op, overload string) *function {
 		return name
 	}
 	isInEveryOverload := map[string]bool{} // by name of an operand
-	described.takesGraph = true
+	described.takesGraph = true            // until an operand is required
 	for _, operand := range op.Params {
 		isInEveryOverload[operand.Name] = operand.Overload == ""
 		switch {
-		case operand.Overload != "" && operand.Name != overload:
+		case operand.Overload != "" && operand.Name != overload: // an operand of another overload
 			continue
 		case operand.Name == overload:
 			operand.Optional = false
@@ -170,6 +137,41 @@ func describe(op *graph.Op, overload string) *function {
 		}
 	}
 	return described
+}
+
+// checkNames returns an error if two declarations have the same name.
+func checkNames(list []*function, handDeclared map[string]bool) error {
+	owners := map[string]string{} // by declared name: the op
+	for name := range handDeclared {
+		owners[name] = "a hand-written declaration of package op"
+	}
+	for _, generated := range list {
+		for _, name := range generated.declaredNames() {
+			if owner := owners[name]; owner != "" {
+				return fmt.Errorf("%s: the name %s is taken by %s", generated.op.Name, name, owner)
+			}
+			owners[name] = generated.op.Name
+		}
+	}
+	return nil
+}
+
+// declaredNames returns the names that the text of a function declares. Only a plain function has its own types.
+func (f *function) declaredNames() []string {
+	names := []string{f.name}
+	if f.overload != "" {
+		return names
+	}
+	if f.hasStruct() {
+		names = append(names, f.structName())
+	}
+	for _, stringType := range f.stringTypes() {
+		names = append(names, stringType.name)
+		for _, constant := range stringType.constants {
+			names = append(names, constant[0])
+		}
+	}
+	return names
 }
 
 // hasStruct reports whether the op has optional attributes, and therefore an Attrs struct.
@@ -253,21 +255,21 @@ func (f *function) callExpression() string {
 	if pairs != nil {
 		attrs = fmt.Sprintf("withRequired(%s, %s)", attrs, strings.Join(pairs, ", "))
 	}
-	count := 1
+	resultCount := 1
 	switch {
 	case f.returnsSlice():
-		count = 0 // any number
+		resultCount = 0 // any number
 	case f.results != nil:
-		count = len(f.results)
+		resultCount = len(f.results)
 	}
 	operandArgs := strings.Join(append([]string{""}, operands...), ", ")
 	switch {
 	case f.numberAttrs != nil:
 		return fmt.Sprintf("overloaded(%q, %s, %#v%s)", f.op.Name, attrs, f.numberAttrs, operandArgs)
 	case f.takesGraph:
-		return fmt.Sprintf("nodeIn(g, %q, %d, %s%s)", f.op.Name, count, attrs, operandArgs)
+		return fmt.Sprintf("nodeIn(g, %q, %d, %s%s)", f.op.Name, resultCount, attrs, operandArgs)
 	}
-	return fmt.Sprintf("node(%q, %d, %s%s)", f.op.Name, count, attrs, operandArgs)
+	return fmt.Sprintf("node(%q, %d, %s%s)", f.op.Name, resultCount, attrs, operandArgs)
 }
 
 // returnsSlice reports whether the function returns a slice, because the number of results depends on the call. The

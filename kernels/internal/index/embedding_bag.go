@@ -279,13 +279,13 @@ func (r *bagReducer[T]) reduce(worker *bagWorker[T], bag int) error {
 	out, rowStep, columnStep := r.out.Address(worker.mem), kit.ByteStride(r.out.Meta, 0), kit.ByteStride(r.out.Meta, 1)
 	allColumns := r.out.Meta.Shape[1]
 	// Without columns, one iteration still checks the indices.
-	for column := 0; column == 0 || column < allColumns; column += bagColumns {
-		columns := min(allColumns-column, bagColumns)
-		if err := r.reduceColumns(worker, operands, column, columns); err != nil {
+	for firstColumn := 0; firstColumn == 0 || firstColumn < allColumns; firstColumn += bagColumns {
+		columnCount := min(allColumns-firstColumn, bagColumns)
+		if err := r.reduceColumns(worker, operands, firstColumn, columnCount); err != nil {
 			return err
 		}
-		dst := unsafe.Add(out, bag*rowStep+column*columnStep)
-		r.store(dst, unsafe.Pointer(&worker.sums[0]), columnStep, r.dtype.Size(), columns)
+		dst := unsafe.Add(out, bag*rowStep+firstColumn*columnStep)
+		r.store(dst, unsafe.Pointer(&worker.sums[0]), columnStep, r.dtype.Size(), columnCount)
 	}
 	return nil
 }
@@ -324,9 +324,9 @@ func (r *bagReducer[T]) operandsOf(mem *graph.Mem, bag int) bagOperands {
 }
 
 // reduceColumns reduces some columns of the rows of a bag to the worker's sums.
-func (r *bagReducer[T]) reduceColumns(worker *bagWorker[T], operands bagOperands, column, columns int) error {
-	sums, addedCount := worker.sums[:columns], 0
-	worker.mem.CheckContextAfter(max(columns, 1))
+func (r *bagReducer[T]) reduceColumns(worker *bagWorker[T], operands bagOperands, firstColumn, columnCount int) error {
+	sums, addedCount := worker.sums[:columnCount], 0
+	worker.mem.CheckContextAfter(max(columnCount, 1))
 	clear(sums)
 	for processed := 0; processed < operands.count; processed += bagIndexBlock {
 		blockCount := min(operands.count-processed, bagIndexBlock)
@@ -336,7 +336,7 @@ func (r *bagReducer[T]) reduceColumns(worker *bagWorker[T], operands bagOperands
 			r.loadScales(unsafe.Pointer(&worker.scales[0]), unsafe.Add(operands.scales, processed*operands.scaleStep),
 				r.dtype.Size(), operands.scaleStep, blockCount)
 		}
-		added, err := r.addRows(worker, column, columns, blockCount, addedCount, operands.scales != nil)
+		added, err := r.addRows(worker, firstColumn, columnCount, blockCount, addedCount)
 		if err != nil {
 			return err
 		}
@@ -350,13 +350,13 @@ func (r *bagReducer[T]) reduceColumns(worker *bagWorker[T], operands bagOperands
 	return nil
 }
 
-// addRows adds rows of the weight to the worker's sums, for some columns. count is the number of the worker's indices.
+// addRows adds the rows of the weight at the first `count` indices of the worker to its sums, for some columns.
 // addedBefore is the number of rows that earlier calls have added. addRows returns the number of added rows.
-func (r *bagReducer[T]) addRows(worker *bagWorker[T], column, columns, count, addedBefore int,
-	isScaled bool) (added int, err error) {
-	weightMeta := r.weight.Meta
+func (r *bagReducer[T]) addRows(worker *bagWorker[T], firstColumn, columnCount, count, addedBefore int) (added int,
+	err error) {
+	weightMeta, isScaled := r.weight.Meta, r.scales.IsGiven()
 	for k, index := range worker.indices[:count] {
-		worker.mem.CheckContextAfter(max(columns, 1))
+		worker.mem.CheckContextAfter(max(columnCount, 1))
 		if err := checkRow(index, weightMeta.Shape[0]); err != nil {
 			return 0, err
 		}
@@ -364,10 +364,10 @@ func (r *bagReducer[T]) addRows(worker *bagWorker[T], column, columns, count, ad
 			continue
 		}
 		src := unsafe.Add(r.weight.Address(worker.mem),
-			int(index)*kit.ByteStride(weightMeta, 0)+column*kit.ByteStride(weightMeta, 1))
-		row, sums := worker.row[:columns], worker.sums[:columns]
-		if columns > 0 {
-			r.loadRow(unsafe.Pointer(&row[0]), src, r.dtype.Size(), kit.ByteStride(weightMeta, 1), columns)
+			int(index)*kit.ByteStride(weightMeta, 0)+firstColumn*kit.ByteStride(weightMeta, 1))
+		row, sums := worker.row[:columnCount], worker.sums[:columnCount]
+		if columnCount > 0 {
+			r.loadRow(unsafe.Pointer(&row[0]), src, r.dtype.Size(), kit.ByteStride(weightMeta, 1), columnCount)
 		}
 		switch {
 		case r.mode == bagMax && addedBefore+added == 0:

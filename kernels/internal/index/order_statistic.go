@@ -440,27 +440,33 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 	}
 	sortedValues, sortedIndices := sortedLines[0], sortedLines[1]
 	kit.EachIndex(outputs[0].Shape, func(coords []int) {
-		sourceIndex := slices.Clone(coords)
-		if self.Rank() > len(coords) && !s.isFlat {
-			sourceIndex = slices.Insert(sourceIndex, dim, 0)
-		} else if s.isFlat {
-			sourceIndex = []int{0}
+		element := func(sorted *tensor.Tensor, i int) tensor.Scalar { // element i of the line
+			return sorted.At(s.indexInSorted(coords, self.Rank(), dim, i)...)
 		}
-		moveTo := func(i int) { // sets sourceIndex to the index of element i of the line
-			if len(sourceIndex) > 0 {
-				sourceIndex[dim] = i
-			}
-		}
-		moveTo(s.sortedRank(length, func(i int) tensor.Scalar {
-			moveTo(i)
-			return sortedValues.At(sourceIndex...)
-		}))
-		outputs[0].Set(sortedValues.At(sourceIndex...), coords...)
+		rank := s.sortedRank(length, func(i int) tensor.Scalar { return element(sortedValues, i) })
+		outputs[0].Set(element(sortedValues, rank), coords...)
 		if len(outputs) > 1 {
-			outputs[1].Set(sortedIndices.At(sourceIndex...), coords...)
+			outputs[1].Set(element(sortedIndices, rank), coords...)
 		}
 	})
 	return outputs, nil
+}
+
+// indexInSorted returns the index of element i of a line in a tensor of the given rank. coords is the index of the line
+// in the result, which may lack dim.
+func (s statistic) indexInSorted(coords []int, rank, dim, i int) []int {
+	switch {
+	case s.isFlat:
+		return []int{i}
+	case rank == 0:
+		return nil
+	}
+	index := slices.Clone(coords)
+	if len(index) < rank {
+		index = slices.Insert(index, dim, 0)
+	}
+	index[dim] = i
+	return index
 }
 
 // sortedRank returns the index of the statistic in a sorted line of the given length. value returns element i of the

@@ -73,17 +73,20 @@ var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 	},
 })
 
-// repeatCall is a call of repeat_interleave.
+// repeatCall is a call of repeat_interleave. It repeats the slices of a value along a dimension.
 type repeatCall struct {
-	valueType         tensor.Type  // type of the repeated value, after it is flattened
-	dtype             tensor.DType // dtype of the result
-	isFlattened       bool         // the value is flattened, because the attribute dim is absent
-	dim               int          // the repeated dimension of the value
-	count             sym.Int      // number of repetitions, if it is the same for all slices
-	hasRepeatsOperand bool         // an operand has the numbers of repetitions: one for each slice, or one for all
-	repeatsOperand    int          // index of the operand that has the numbers of repetitions
-	size              sym.Int      // size of dim in the result
-	isSizeKnown       bool         // whether size is known before the run
+	valueType   tensor.Type  // type of the repeated value, after it is flattened
+	dtype       tensor.DType // dtype of the result
+	isFlattened bool         // the value is flattened, because the attribute dim is absent
+	dim         int          // the repeated dimension of the value
+	size        sym.Int      // size of dim in the result
+	isSizeKnown bool         // whether size is known before the run
+
+	// Numbers of repetitions, called repeats: one for each slice, or one for all.
+
+	hasRepeatsOperand bool    // an operand has the repeats, not the attribute
+	repeatsOperand    int     // index of this operand
+	uniformRepeats    sym.Int // the attribute repeats, if no operand has the repeats
 }
 
 // newRepeatCall checks a call of repeat_interleave and returns its description. The numbers of repetitions are operand
@@ -103,7 +106,7 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 	if call.HasOperand(1) {
 		return repeat, repeat.setRepeatsOperand(call)
 	}
-	return repeat, repeat.setCount(attrs)
+	return repeat, repeat.setUniformRepeats(attrs)
 }
 
 // setDim sets the repeated dimension, and the type of the value that has it.
@@ -139,17 +142,18 @@ func (r *repeatCall) setRepeatsOperand(call *graph.Call) error {
 	return r.setSize(call, repeatsType.DType)
 }
 
-// setCount sets the fields for a call in which the attribute repeats is the number of repetitions of all slices.
-func (r *repeatCall) setCount(attrs *repeatInterleaveAttrs) error {
+// setUniformRepeats sets the fields for a call in which the attribute repeats is the number of repetitions of all
+// slices.
+func (r *repeatCall) setUniformRepeats(attrs *repeatInterleaveAttrs) error {
 	sliceCount := r.valueType.Shape[r.dim]
 	if kit.IsNegative(*attrs.Repeats) {
 		return errors.New("repeats can not be negative")
 	}
-	r.count, r.isSizeKnown = *attrs.Repeats, true
-	if kit.RepeatTooLarge(sliceCount, r.count) {
-		return fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", r.count, sliceCount)
+	r.uniformRepeats, r.isSizeKnown = *attrs.Repeats, true
+	if kit.RepeatTooLarge(sliceCount, r.uniformRepeats) {
+		return fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", r.uniformRepeats, sliceCount)
 	}
-	r.size = sliceCount.Mul(r.count)
+	r.size = sliceCount.Mul(r.uniformRepeats)
 	if attrs.OutputSize != nil && attrs.OutputSize.Ne(r.size).Holds() {
 		return fmt.Errorf("repeat_interleave: output_size is %v, the repeats sum to %v", *attrs.OutputSize, r.size)
 	}
@@ -181,8 +185,8 @@ func (r *repeatCall) setSize(call *graph.Call, dtype tensor.DType) error {
 		}
 		r.size, r.isSizeKnown = *size, true
 	} else if constant := call.Const(r.repeatsOperand); constant != nil {
-		count := r.valueType.Shape[r.dim].Specialize() // the number of repeats
-		total, err := repeatsOf(constant).total(context.Background(), count)
+		sliceCount := r.valueType.Shape[r.dim].Specialize()
+		total, err := repeatsOf(constant).total(context.Background(), sliceCount)
 		r.size, r.isSizeKnown = sym.Of(total), true
 		return err
 	}
@@ -198,8 +202,8 @@ func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 		repetitionDim = src.Meta.Rank() // after all dimensions: each element is repeated
 	}
 	srcView := src.Meta
-	srcView.Shape, srcView.Strides = slices.Insert(slices.Clone(srcView.Shape), repetitionDim, kit.KnownSize(r.count)),
-		slices.Insert(slices.Clone(srcView.Strides), repetitionDim, 0)
+	srcView.Shape = slices.Insert(slices.Clone(srcView.Shape), repetitionDim, kit.KnownSize(r.uniformRepeats))
+	srcView.Strides = slices.Insert(slices.Clone(srcView.Strides), repetitionDim, 0)
 	dstView, err := dst.Meta.View(srcView.Shape)
 	if err != nil {
 		return nil, err
@@ -223,24 +227,28 @@ func (r *repeatCall) operandKernel(call *graph.Call) (*graph.Kernel, error) {
 	if out.Numel() == 0 {
 		return kernel, nil
 	}
-	index := kit.ScratchBuffer(0, tensor.New(tensor.Int64, size))
-	var gather *graph.Kernel
-	switch {
-	case r.repeatsOperand == 0: // the result is the list
-		gather = copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: index})
-	case r.isFlattened: // the list has flat row-major indices of self
-		selfMeta := call.Meta(0)
-		walk := &indexedWalk{shape: out.Shape,
-			operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
-				{index, kit.ByteStrides(index.Meta)}},
-			lookups: []lookup{{operand: 2, isInt64: true, size: selfMeta.Numel(), byteStride: selfMeta.DType.Size(),
-				flatLayout: &selfMeta}}}
-		gather = walk.kernel(kit.GatherRowLoops(out.DType))
-	default:
-		gather = selectKernel(call, index, r.dim)
-	}
+	gather := r.gatherKernel(call, kit.ScratchBuffer(0, tensor.New(tensor.Int64, size)))
 	kernel.Phases, kernel.WorkerScratch = append(kernel.Phases, gather.Phases...), gather.WorkerScratch
 	return kernel, nil
+}
+
+// gatherKernel returns the kernel that gathers the slices of the value at the given indices.
+func (r *repeatCall) gatherKernel(call *graph.Call, indices kit.Buffer) *graph.Kernel {
+	out := call.Out[0]
+	switch {
+	case r.repeatsOperand == 0: // the result is the list of indices
+		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: indices})
+	case !r.isFlattened:
+		return selectKernel(call, indices, r.dim)
+	}
+	// The list has flat row-major indices of self.
+	selfMeta := call.Meta(0)
+	walk := &indexedWalk{shape: out.Shape,
+		operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
+			{indices, kit.ByteStrides(indices.Meta)}},
+		lookups: []lookup{{operand: 2, isInt64: true, size: selfMeta.Numel(), byteStride: selfMeta.DType.Size(),
+			flatLayout: &selfMeta}}}
+	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 
 // scratchLists describes the lists in the scratch memory of operandKernel.
@@ -364,10 +372,10 @@ func (r *repeatCall) listSlices(ctx context.Context, in []*tensor.Tensor, sliceC
 	if r.hasRepeatsOperand {
 		return repeatedIndices(ctx, in[r.repeatsOperand], sliceCount, size)
 	}
-	count := kit.KnownSize(r.count)
-	indices := kit.NewInts[int](sliceCount * count)
+	repetitions := kit.KnownSize(r.uniformRepeats)
+	indices := kit.NewInts[int](sliceCount * repetitions)
 	for i := range indices {
-		indices[i] = i / count
+		indices[i] = i / repetitions
 	}
 	return indices, nil
 }

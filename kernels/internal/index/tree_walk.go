@@ -119,23 +119,19 @@ const treeChunks, minTreeGroups = 16, 8
 func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 	walk, builder, dtype := newTreeWalk[T](c), copies.NewKernelBuilder(c), c.Meta(treeSelf).DType
 	buffers := []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(treeSelf), dtype)}
-	var constants trees[T]
-	isConstant := true
+	areConstant := true
 	for i := treeRoots; i < treeOperands; i++ {
 		operand := kit.Buffer{} // for an omitted operand
 		if c.HasOperand(i) {
 			operand, walk.counts[i] = builder.ToRowMajor(builder.Operand(i), c.Meta(i).DType), c.Meta(i).Numel()
-			if isConstant = isConstant && operand.Data != nil; isConstant {
-				constants.setOperand(i, operand.Data.Pointer(), walk.counts[i])
-			}
+			areConstant = areConstant && operand.Data != nil
 		}
 		buffers = append(buffers, operand)
 	}
-	if isConstant {
-		if err := constants.check(walk.columns, walk.outputs); err != nil {
+	if areConstant {
+		if err := walk.checkConstants(buffers[1:]); err != nil {
 			return nil, err
 		}
-		walk.isForward = isForward(constants.children, 2) && isForward(constants.missing, 1)
 	}
 	var phases []graph.Phase
 	scratch := 0
@@ -177,6 +173,21 @@ func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
 	maxGroupsBySums := max(1, maxTreeSums/treeGroupRows/walk.outputs)
 	walk.blockRows = treeGroupRows * min(groupsPerBlock, maxTreeBlockRows/treeGroupRows, maxGroupsBySums, groups)
 	return walk
+}
+
+// checkConstants checks constant operands, and sets w.isForward. in[i] is operand i.
+func (w *treeWalk[T]) checkConstants(in []kit.Buffer) error {
+	var constants trees[T]
+	for i := treeRoots; i < treeOperands; i++ {
+		if in[i].Data != nil {
+			constants.setOperand(i, in[i].Data.Pointer(), w.counts[i])
+		}
+	}
+	if err := constants.check(w.columns, w.outputs); err != nil {
+		return err
+	}
+	w.isForward = isForward(constants.children, 2) && isForward(constants.missing, 1)
+	return nil
 }
 
 // operands returns the operands of a run. m.Ptrs has the addresses of the result and of the operands.
@@ -267,8 +278,9 @@ func containsNaN[T treeElement](list []T) bool {
 // bounded number of steps, at a node that is its own child. children lists the children of node 0, then the children of
 // node 1, and so on.
 func isForward(children []int32, childrenPerNode int) bool {
+	nodes := len(children) / childrenPerNode
 	for i, next := range children {
-		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
+		if node := i / childrenPerNode; int(next) < node || int(next) >= nodes {
 			return false
 		}
 	}
@@ -278,8 +290,9 @@ func isForward(children []int32, childrenPerNode int) bool {
 // makeForward writes children to dst. A child that is not a later node ends the descent: it is replaced by the node
 // itself.
 func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
+	nodes := len(children) / childrenPerNode
 	for i, next := range children {
-		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
+		if node := i / childrenPerNode; int(next) < node || int(next) >= nodes {
 			next = int32(node)
 		}
 		dst[i] = next

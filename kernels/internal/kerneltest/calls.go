@@ -155,7 +155,7 @@ func RunParts(op *graph.Op, attrs graph.Attrs, in []*tensor.Tensor) ([]*tensor.T
 // runParts is RunParts for operands that may be plain numbers.
 func runParts(op *graph.Op, attrs graph.Attrs, args []graph.Arg, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	parts := graph.New("parts", kernels.Lookup)
-	tensors := map[*graph.Value]*tensor.Tensor{}
+	tensors := map[*graph.Value]*tensor.Tensor{} // the operands, and the results of the nodes that have run
 	applyArgs := make([]any, len(in))
 	for i, operand := range in {
 		if args[i].Kind == graph.NumberArg {
@@ -304,15 +304,16 @@ func Filled(meta tensor.Meta, draw func(dtype tensor.DType) tensor.Scalar) *tens
 // ones. It does not draw 0, because integer divisions by 0 fail. Bools are true or false.
 func NonzeroValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	sign := func() float64 { return float64(1 - 2*rng.IntN(2)) }
+	float := func() float64 { return sign() * (0.25 + float64(1.75*rng.Float64())) } // of magnitude 0.25 to 2
 	return func(dtype tensor.DType) tensor.Scalar {
 		switch {
 		case dtype == tensor.Bool:
 			return tensor.BoolScalar(rng.IntN(2) == 0)
 		case dtype.IsComplex():
-			re := sign() * (0.25 + float64(1.75*rng.Float64()))
-			return tensor.ComplexScalar(complex(re, sign()*(0.25+float64(1.75*rng.Float64()))))
+			re := float()
+			return tensor.ComplexScalar(complex(re, float()))
 		case dtype.IsFloat():
-			return tensor.FloatScalar(sign() * (0.25 + float64(1.75*rng.Float64())))
+			return tensor.FloatScalar(float())
 		case dtype.IsSigned():
 			return tensor.IntScalar(int64(sign()) * (1 + rng.Int64N(8)))
 		}

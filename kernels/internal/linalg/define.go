@@ -120,8 +120,8 @@ func (a *algorithm) newBatchedCall(c *graph.Call) *batchedCall {
 // solverElements is the number that the solver allocates in addition.
 func (a *algorithm) elementCounts(batched *batchedCall) (values, solverElements int) {
 	count := func(list []matrixBatch) (n int) {
-		for _, p := range list {
-			n += p.rows * p.cols
+		for _, matrices := range list {
+			n += matrices.rows * matrices.cols
 		}
 		return n
 	}
@@ -282,42 +282,53 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 		return out, nil
 	}
 	batched := a.newBatchedCall(c)
-	inRanks, outRanks := a.ranks(c)
 	_, solverElements := a.elementCounts(batched)
-	var err error
+	var err error // of the first task that fails
 	taskIndex := 0
 	kit.EachIndex(batched.batch, func(batchIndex []int) {
 		taskSolver := &solver[complex128]{field: complexes, ctx: context.Background(),
 			freeMemory: make([]complex128, solverElements)}
 		current := &task[complex128]{solver: taskSolver, call: c, index: taskIndex, isBatch: len(batched.batch) > 0}
 		taskIndex++
-		for k, source := range batched.in {
-			operand := matrix[complex128]{make([]complex128, source.rows*source.cols), source.rows, source.cols}
-			for i := range operand.elements {
-				if !source.isOmitted {
-					position := elementIndex(in[k], inRanks[k], batchIndex, i%source.rows, i/source.rows)
-					operand.elements[i] = in[k].At(position...).Complex()
-				}
-			}
-			current.in = append(current.in, operand)
-		}
-		for _, p := range batched.out {
-			current.out = append(current.out, matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols})
-		}
-		if taskErr := a.complex(current); taskErr != nil && err == nil {
+		if taskErr := a.referenceTask(current, batched, batchIndex, in, out); err == nil {
 			err = taskErr
-			return
-		}
-		for k, target := range batched.out {
-			for i, element := range current.out[k].elements {
-				if !target.isUnrequested {
-					position := elementIndex(out[k], outRanks[k], batchIndex, i%target.rows, i/target.rows)
-					out[k].Set(tensor.ComplexScalar(element), position...)
-				}
-			}
 		}
 	})
 	return out, err
+}
+
+// referenceTask computes the results of one task from in, and stores them in out.
+func (a *algorithm) referenceTask(current *task[complex128], batched *batchedCall, batchIndex []int,
+	in, out []*tensor.Tensor) error {
+	inRanks, outRanks := a.ranks(batched.call)
+	zeros := func(p matrixBatch) matrix[complex128] {
+		return matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols}
+	}
+	for k, source := range batched.in {
+		operand := zeros(source)
+		for i := range operand.elements {
+			if !source.isOmitted {
+				position := elementIndex(in[k], inRanks[k], batchIndex, i%source.rows, i/source.rows)
+				operand.elements[i] = in[k].At(position...).Complex()
+			}
+		}
+		current.in = append(current.in, operand)
+	}
+	for _, target := range batched.out {
+		current.out = append(current.out, zeros(target))
+	}
+	if err := a.complex(current); err != nil {
+		return err
+	}
+	for k, target := range batched.out {
+		for i, element := range current.out[k].elements {
+			if !target.isUnrequested {
+				position := elementIndex(out[k], outRanks[k], batchIndex, i%target.rows, i/target.rows)
+				out[k].Set(tensor.ComplexScalar(element), position...)
+			}
+		}
+	}
+	return nil
 }
 
 // elementIndex returns the index in t of element i, j of the matrix at an index of the batch. rank is the number of

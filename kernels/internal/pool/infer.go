@@ -14,8 +14,7 @@ import (
 )
 
 // This file infers the results of poolings. It makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As
-// in PyTorch, sequences are pooled as images of height 1. Three functions check a call: inferAdaptive for adaptive
-// windows, inferMaxPool1d for max_pool1d, and infer for all other windows.
+// in PyTorch, sequences are pooled as images of height 1.
 
 // infer checks a call and infers the results. The results of volumes, and of max_pool1d, are row-major. Other results
 // have the memory format that the operand's strides suggest.
@@ -26,6 +25,11 @@ func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 	case p.kind == reduceMax && p.dims == 1 && !p.returnsIndices:
 		return p.inferMaxPool1d(call)
 	}
+	return p.inferSliding(call)
+}
+
+// inferSliding is infer for windows with strides, except max_pool1d.
+func (p *pooling) inferSliding(call *graph.Call) ([]graph.Result, error) {
 	args, input := p.args(call), call.Type(0)
 	allWindows, err := p.slidingWindows(args)
 	if err != nil {
@@ -61,14 +65,10 @@ func (p *pooling) checkRank(input tensor.Type) error {
 				"checking arguments for %s)", rank, strings.TrimSuffix(p.name, "_with_indices"))
 		}
 		return nil
-	case p.dims == 2 && p.kind == reduceAvg && rank != 4:
-		// PyTorch reads size(-3) first, which fails for ranks below 3.
-		if _, err := tensor.WrapDim(-3, rank); err != nil {
-			return err
-		}
-		if rank == 3 {
-			return nil
-		}
+	case p.dims == 2 && p.kind == reduceAvg && rank < 3:
+		_, err := tensor.WrapDim(-3, rank) // fails: PyTorch reads size(-3) first
+		return err
+	case p.dims == 2 && p.kind == reduceAvg && rank > 4:
 		return imageShapeError(input)
 	case p.dims == 2 && p.kind == reduceMax && input.SuggestMemoryFormat(false) == tensor.ChannelsLast3d:
 		return errors.New("Unsupport memory format. Supports only ChannelsLast, Contiguous")
@@ -94,14 +94,8 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 	leadDims := input.Rank() - len(windows)
 	shape := slices.Clone(input.Shape)
 	for i, window := range windows {
-		switch pad := min(window.PadBefore, window.PadAfter); {
-		case window.Stride == 0:
-			return nil, errors.New("stride should not be zero")
-		case pad < 0:
-			return nil, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
-		case !hasONNXPadding && pad > window.Taps/2:
-			return nil, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad,
-				window.Taps)
+		if err := checkPadding(window, hasONNXPadding); err != nil {
+			return nil, err
 		}
 		shape[leadDims+i] = window.ResultCount(input.Shape[leadDims+i])
 	}
@@ -111,12 +105,9 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 	if err := p.checkNotEmpty(input, leadDims); err != nil {
 		return nil, err
 	}
-	for i, window := range windows {
-		padded := input.Shape[leadDims+i].Add(sym.Of(window.PadBefore + window.PadAfter))
-		if p.kind == reduceAvg && p.dims == 3 && !kit.SizeAtLeast(padded, window.Taps) {
-			return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
-				input.Shape[leadDims], input.Shape[leadDims+1], input.Shape[leadDims+2],
-				windows[0].Taps, windows[1].Taps, windows[2].Taps)
+	if p.kind == reduceAvg && p.dims == 3 {
+		if err := checkVolumeSize(input.Shape[leadDims:], windows); err != nil {
+			return nil, err
 		}
 	}
 	for _, n := range shape[leadDims:] {
@@ -126,6 +117,30 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 		}
 	}
 	return shape, nil
+}
+
+// checkPadding rejects a stride of 0, and negative or too large padding.
+func checkPadding(window geometry.Window, hasONNXPadding bool) error {
+	switch pad := min(window.PadBefore, window.PadAfter); {
+	case window.Stride == 0:
+		return errors.New("stride should not be zero")
+	case pad < 0:
+		return fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
+	case !hasONNXPadding && pad > window.Taps/2:
+		return fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, window.Taps)
+	}
+	return nil
+}
+
+// checkVolumeSize rejects windows that are larger than a padded volume of the given sizes.
+func checkVolumeSize(sizes []sym.Int, windows []geometry.Window) error {
+	for i, window := range windows {
+		if !kit.SizeAtLeast(sizes[i].Add(sym.Of(window.PadBefore+window.PadAfter)), window.Taps) {
+			return fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
+				sizes[0], sizes[1], sizes[2], windows[0].Taps, windows[1].Taps, windows[2].Taps)
+		}
+	}
+	return nil
 }
 
 // checkPositive rejects taps, strides and dilations that are not positive.

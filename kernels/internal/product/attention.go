@@ -71,23 +71,8 @@ var ScaledDotProductAttention = kit.Define[*attentionAttrs](graph.Op{
 // attentionType checks a call and returns the type of its result.
 func attentionType(call *graph.Call) (result tensor.Type, err error) {
 	attrs, query, key, value := kit.Attrs[*attentionAttrs](call), call.Type(0), call.Type(1), call.Type(2)
-	for i := 1; i < 3; i++ {
-		if operandType := call.Type(i); operandType.DType != query.DType {
-			return result, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s "+
-				"key.dtype: %s and value.dtype: %s instead.", kit.CppName(query.DType), kit.CppName(key.DType),
-				kit.CppName(value.DType))
-		}
-	}
-	switch {
-	case query.Rank() < 2 || key.Rank() < 2 || value.Rank() < 2:
-		return result, fmt.Errorf("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): "+
-			"%d, key.dim(): %d and value.dim(): %d instead.", query.Rank(), key.Rank(), value.Rank())
-	case !query.DType.IsFloat():
-		return result, kit.NotImplementedBy("softmax_lastdim_kernel_impl", query.DType)
-	case attrs.Dropout != 0:
-		return result, errors.New("scaled_dot_product_attention: dropout_p other than 0 is not supported")
-	case attrs.IsCausal && call.HasOperand(attentionMask):
-		return result, errors.New("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+	if err := attrs.check(query, key, value, call.HasOperand(attentionMask)); err != nil {
+		return result, err
 	}
 	rows := func(operand tensor.Type) sym.Int { return operand.Shape[operand.Rank()-2] }
 	columns := func(operand tensor.Type) sym.Int { return operand.Shape[operand.Rank()-1] }
@@ -111,6 +96,26 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 	}
 	_, err = mask.Expand(append(batch, queries, keys))
 	return result, err
+}
+
+// check makes the checks of attentionType that do not depend on sizes.
+func (attrs *attentionAttrs) check(query, key, value tensor.Type, hasMask bool) error {
+	switch {
+	case key.DType != query.DType || value.DType != query.DType:
+		return fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s "+
+			"key.dtype: %s and value.dtype: %s instead.", kit.CppName(query.DType), kit.CppName(key.DType),
+			kit.CppName(value.DType))
+	case query.Rank() < 2 || key.Rank() < 2 || value.Rank() < 2:
+		return fmt.Errorf("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): "+
+			"%d, key.dim(): %d and value.dim(): %d instead.", query.Rank(), key.Rank(), value.Rank())
+	case !query.DType.IsFloat():
+		return kit.NotImplementedBy("softmax_lastdim_kernel_impl", query.DType)
+	case attrs.Dropout != 0:
+		return errors.New("scaled_dot_product_attention: dropout_p other than 0 is not supported")
+	case attrs.IsCausal && hasMask:
+		return errors.New("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+	}
+	return nil
 }
 
 // attentionBatch returns the sizes of the result before the last two. If enableGQA is set, the heads of key and value,
@@ -168,8 +173,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	queries, keys := query.Shape[query.Rank()-2], key.Shape[key.Rank()-2]
 	if attrs.IsCausal { // a query i < queries sees only the keys up to i
 		keys = min(keys, queries)
-		key.Shape, value.Shape = slices.Clone(key.Shape), slices.Clone(value.Shape)
-		key.Shape[key.Rank()-2], value.Shape[value.Rank()-2] = keys, keys
+		key, value = withRows(key, keys), withRows(value, keys)
 	}
 	if keys == 0 {
 		builder.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": dtype}, buffers[:1])
@@ -208,36 +212,14 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		return nil, err
 	}
 	result, _ := resultType.Meta()
-	attrs, query, key, out := kit.Attrs[*attentionAttrs](call), in[0], in[1], tensor.Zeros(result.DType, result.Shape...)
-	scale, groupSize := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.headGroupSize(query.Meta, key.Meta)
-	var mask *tensor.Tensor
-	if len(in) > attentionMask {
-		mask = in[attentionMask]
-	}
+	attrs, out := kit.Attrs[*attentionAttrs](call), tensor.Zeros(result.DType, result.Shape...)
+	groupSize := attrs.headGroupSize(in[0].Meta, in[1].Meta)
 	kit.EachIndex(result.Shape[:result.Rank()-1], func(index []int) {
-		batch, row := index[:len(index)-1], index[len(index)-1]
-		weights, maxScore := make([]float64, key.Shape[key.Rank()-2]), math.Inf(-1)
-		for i := range weights {
-			for feature := range query.Shape[query.Rank()-1] {
-				weights[i] += float64(headElement(query, batch, row, feature, 1) *
-					headElement(key, batch, i, feature, groupSize))
-			}
-			weights[i] *= scale
-			switch {
-			case mask != nil && mask.DType == tensor.Bool:
-				if headElement(mask, batch, row, i, 1) == 0 {
-					weights[i] = math.Inf(-1)
-				}
-			case mask != nil:
-				weights[i] += headElement(mask, batch, row, i, 1)
-			case attrs.IsCausal && i > row:
-				weights[i] = math.Inf(-1)
-			}
-			maxScore = max(maxScore, weights[i])
-		}
+		batch := index[:len(index)-1]
+		weights, maxScore := attrs.scores(in, batch, index[len(index)-1])
 		sum := 0.0
-		for i, weight := range weights {
-			if weights[i] = math.Exp(weight - maxScore); math.IsInf(maxScore, -1) {
+		for i, score := range weights {
+			if weights[i] = math.Exp(score - maxScore); math.IsInf(maxScore, -1) {
 				weights[i] = 0 // the query sees no key
 			}
 			sum += weights[i]
@@ -253,6 +235,35 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		}
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// scores returns the scores of all keys for the query in the given row, and their maximum.
+func (attrs *attentionAttrs) scores(in []*tensor.Tensor, batch []int, row int) (scores []float64, maxScore float64) {
+	query, key := in[0], in[1]
+	elements, groupSize := query.Shape[query.Rank()-1], attrs.headGroupSize(query.Meta, key.Meta)
+	var mask *tensor.Tensor
+	if len(in) > attentionMask {
+		mask = in[attentionMask]
+	}
+	scores, maxScore = make([]float64, key.Shape[key.Rank()-2]), math.Inf(-1)
+	for i := range scores {
+		for k := range elements {
+			scores[i] += float64(headElement(query, batch, row, k, 1) * headElement(key, batch, i, k, groupSize))
+		}
+		scores[i] *= attrs.scaleOf(elements)
+		switch {
+		case mask != nil && mask.DType == tensor.Bool:
+			if headElement(mask, batch, row, i, 1) == 0 {
+				scores[i] = math.Inf(-1)
+			}
+		case mask != nil:
+			scores[i] += headElement(mask, batch, row, i, 1)
+		case attrs.IsCausal && i > row:
+			scores[i] = math.Inf(-1)
+		}
+		maxScore = max(maxScore, scores[i])
+	}
+	return scores, maxScore
 }
 
 // headElement returns element (i, j) of the matrix of a query head, the last index of batch. groupSize heads share a

@@ -146,14 +146,15 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	if attn.queries-row < block.rows {
 		block = attn.compiled[1]
 	}
+	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	memory := mem.WorkerScratch[attn.scoresBytes:]
-	scratch, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
-	memory = memory[attn.productBytes+attn.panelBytes:]
+	productMemory, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
+	programMemory := memory[attn.productBytes+attn.panelBytes:]
 	worker := attn.workers.Get(mem)
 	args := &worker.args
-	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	*args = gemm.Args{Shared: panels}
-	transposedCopy := attn.transpose(mem, entry, memory[attn.programBytes:])
+	transposedCopy := attn.transpose(mem, entry, programMemory[attn.programBytes:])
+	// The scores are the products of the query and the key.
 	for i := range attn.blockEntries {
 		args.A = attn.addressAt(mem.Ptrs[1], attn.entryOffsets[queryEntries][entry+i]+row*attn.queryStride)
 		args.B = attn.addressAt(mem.Ptrs[2], attn.entryOffsets[keyEntries][entry+i])
@@ -161,17 +162,18 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 			*transposed.addressIn(args) = unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes)
 		}
 		args.C = attn.addressAt(scores, i*block.rows*attn.rowStride)
-		multiplyEntry(block.scores, &worker.scores, args, scratch)
+		multiplyEntry(block.scores, &worker.scores, args, productMemory)
 	}
-	weights, err := block.rowProgram.Weigh(mem, scores, entry, row, memory)
+	weights, err := block.rowProgram.Weigh(mem, scores, entry, row, programMemory)
 	if err != nil {
 		return err
 	}
+	// The results are the products of the weights and the value.
 	for i := range attn.blockEntries {
 		args.A = attn.addressAt(weights, i*block.rows*attn.rowStride)
 		args.B = attn.addressAt(mem.Ptrs[3], attn.entryOffsets[valueEntries][entry+i])
 		args.C = attn.addressAt(mem.Ptrs[0], attn.entryOffsets[resultEntries][entry+i]+row*attn.outStride)
-		multiplyEntry(block.values, &worker.values, args, scratch)
+		multiplyEntry(block.values, &worker.values, args, productMemory)
 	}
 	// The worker's state outlives the call. It must not keep operands of the call alive.
 	worker.scores.Release()

@@ -82,6 +82,13 @@ func (g headGroups) withSplitHeads(operand tensor.Meta, isShared bool) tensor.Me
 	return operand
 }
 
+// withRows returns a view of the first rows of matrices.
+func withRows(matrices tensor.Meta, rows int) tensor.Meta {
+	matrices.Shape = slices.Clone(matrices.Shape)
+	matrices.Shape[matrices.Rank()-2] = rows
+	return matrices
+}
+
 // swapLastDims returns a view of a value with the last two dimensions exchanged.
 func swapLastDims(matrices tensor.Meta) tensor.Meta {
 	matrices.Shape, matrices.Strides = slices.Clone(matrices.Shape), slices.Clone(matrices.Strides)

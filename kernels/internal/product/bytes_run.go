@@ -59,13 +59,13 @@ func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 		default:
 			columnChunk := chunk - firstColumnChunk
 			matrix, firstBlock := columnChunk/blockChunks, columnChunk%blockChunks*blocksPerChunk
-			panels := t.panels(mem, matrix)
+			operands := columnOperands{aZero: aZero(mem), bZero: bZero(mem), bias: bias(mem), biasStep: biasStep}
 			for block := firstBlock; block < min(t.blocks(), firstBlock+blocksPerChunk); block++ {
 				if !t.isPacked {
-					t.packer.packBlock(worker, panels, unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
-						unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
+					t.packer.packBlock(worker, t.panels(mem, matrix), unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow,
+						bCol, block, unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 				}
-				t.prepareColumns(mem, matrix, block, panels, aZero(mem), bZero(mem), bias(mem), biasStep)
+				t.prepareColumns(mem, matrix, block, operands)
 			}
 		}
 		return nil
@@ -97,31 +97,37 @@ func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteRun, matrix, chunk i
 		firstRow, min(t.m, firstRow+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), sum)
 }
 
+// columnOperands has the addresses of the zero points of both operands and of the bias, and the bias's stride in
+// elements. Addresses of omitted operands are nil.
+type columnOperands struct {
+	aZero, bZero, bias unsafe.Pointer
+	biasStep           int
+}
+
 // prepareColumns prepares the columns of a block: it computes the initial values of their sums, and stores their zero
 // points.
-func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer,
-	biasStep int) {
+func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, operands columnOperands) {
 	firstColumn := block * t.width()
 	columns := min(t.width(), t.n-firstColumn)
 	if t.hasInitialSums {
 		offset := t.scratchOffsets.initialSums + (matrix*t.blocks()+block)*t.width()*sumBytes
 		initial := kit.SliceOf[int32](mem.Scratch, offset, columns)
-		totals := kit.ElementsOf[int32](t.columnSums(panels, block), columns)
+		totals := kit.ElementsOf[int32](t.columnSums(t.panels(mem, matrix), block), columns)
 		aZeroPoint := int32(0)
-		if !t.conversion.SubtractsProduct {
-			aZeroPoint = t.zeroPoints.zeroPoint(bytesA, aZero, 0)
+		if !t.conversion.SubtractsProduct { // all rows have the same zero point
+			aZeroPoint = t.zeroPoints.zeroPoint(bytesA, operands.aZero, 0)
 		}
 		for column := range initial {
 			initial[column] = -aZeroPoint * totals[column]
-			if bias != nil {
-				initial[column] += *(*int32)(kit.AddressOf[int32](bias, (firstColumn+column)*biasStep))
+			if operands.bias != nil {
+				initial[column] += *(*int32)(kit.AddressOf[int32](operands.bias, (firstColumn+column)*operands.biasStep))
 			}
 		}
 	}
-	if t.conversion.AddsProduct && matrix == 0 {
+	if t.conversion.AddsProduct && matrix == 0 { // all matrices have the same zero points
 		columnZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+firstColumn*sumBytes, columns)
 		for column := range columnZeroPoints {
-			columnZeroPoints[column] = t.zeroPoints.zeroPoint(bytesB, bZero, firstColumn+column)
+			columnZeroPoints[column] = t.zeroPoints.zeroPoint(bytesB, operands.bZero, firstColumn+column)
 		}
 	}
 }
@@ -184,10 +190,11 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, strip byteStri
 	args := &worker.args
 	t.setStripArgs(mem, args, strip)
 	isLastBlock := strip.block == t.blocks()-1
-	initialSum, maxCallWork := tile.Zero, byteCallMACs // maxCallWork bounds the products of groups in a call
+	initialSum := tile.Zero
 	if t.hasInitialSums {
 		initialSum = tile.FromLanes
 	}
+	maxCallWork := byteCallMACs // bounds the products of groups in a call
 	if t.usesMatrixUnit {
 		maxCallWork = tile.UnitCallGroups
 	}

@@ -30,27 +30,35 @@ import (
 // The other terms are always added afterwards.
 type byteTiles struct {
 	byteShape
+
+	// Operands and result.
+
 	zeroPoints                 byteZeroPoints
 	rowCopier                  *byteRowCopier
 	packer                     *bytePacker
-	aOffsets, bOffsets         []int // offsets of the distinct matrices in the operands
-	aIndex, bIndex, outOffsets []int // for each entry: index in aOffsets, index in bOffsets, offset of its result
-	outRowStride               int   // stride of rows of the result, in elements
+	isPacked                   bool         // whether operand b was packed when the graph was planned
+	aOffsets, bOffsets         []int        // offsets of the distinct matrices in the operands
+	aIndex, bIndex, outOffsets []int        // for each entry: index in aOffsets, index in bOffsets, offset of its result
+	outRowStride               int          // stride of rows of the result, in elements
+	resultDType                tensor.DType // dtype of the result
+	scaleStep                  int          // distance between the scales of adjacent columns; 0 for a single scale
 
-	isPacked       bool                   // whether operand b was packed when the graph was planned
+	// Sums and their conversion to results. If the sums are the results, nothing converts them.
+
 	hasInitialSums bool                   // whether the sums of tiles start from initial values, not from 0
-	resultDType    tensor.DType           // dtype of the result
-	scaleStep      int                    // distance between the scales of adjacent columns; 0 for a single scale
-	stripRows      int                    // rows of a strip
+	conversion     multiply.SumConversion // the corrections of sums by zero points, and their scaling
 	conversionLoop *loops.Loop            // converts sums if zero points correct them or if there is a single scale
 	requantizer    *multiply.Requantizer  // converts sums without corrections, with a scale for each column
 	tileConversion tile.Quantized         // conversion in tiles of the matrix unit; requantizer is then nil
-	conversion     multiply.SumConversion // the corrections of sums by zero points, and their scaling
 	epilogue       multiply.TileEpilogue  // operations that fusion appends and that tiles apply to their sums
-	codes          map[byteCode]*jit.Func // machine code of tiles
-	order          multiply.StripOrder    // order of strips, and their division into chunks
+
+	// Division of the work, and code.
+
+	stripRows      int                 // rows of a strip
+	order          multiply.StripOrder // order of strips, and their division into chunks
 	scratchOffsets byteScratch
-	prefetchLines  int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
+	codes          map[byteCode]*jit.Func // machine code of tiles
+	prefetchLines  int                    // cache lines of the next panel that matrix-unit tiles prefetch per iteration
 	workers        graph.PerWorker[byteRun]
 }
 
@@ -196,7 +204,8 @@ func (t *byteTiles) listEntries(call *graph.Call, product *contraction) {
 	for _, offset := range offsets(product.a) {
 		matrix, isListed := indexByOffset[offset]
 		if !isListed {
-			matrix, indexByOffset[offset] = len(t.aOffsets), len(t.aOffsets)
+			matrix = len(t.aOffsets)
+			indexByOffset[offset] = matrix
 			t.aOffsets = append(t.aOffsets, offset)
 		}
 		t.aIndex = append(t.aIndex, matrix)

@@ -14,9 +14,15 @@ import (
 )
 
 // einsumTypes infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors. These
-// steps determine the dtype and the layout of the result, and whether the result is a view. A term is an operand or an
-// intermediate product, and a label names one of its dimensions. For example, in "bij,bjk->bik", order is b i k j. The
-// terms are aligned as [b, i, 1, j] and [b, 1, k, j], and their product sums over j.
+// steps determine the dtype and the layout of the result, and whether the result is a view:
+//
+//	align          gives all terms the same dimensions, one for each label
+//	multiplyPair   multiplies two terms, and sums over labels that no later term has
+//	einsumProduct  orders the dimensions of a product that sums
+//
+// A term is an operand or an intermediate product, and a label names one of its dimensions. For example, in
+// "bij,bjk->bik", order is b i k j. The terms are aligned as [b, i, 1, j] and [b, 1, k, j], and their product sums
+// over j.
 type einsumTypes struct {
 	equation *equation
 	order    []int // labels of all terms, the result's labels first; dimension i of an aligned term has label order[i]
@@ -77,18 +83,18 @@ func (e *equation) order(list []int) []int {
 	return list
 }
 
-// align returns the type of an operand with a dimension for each label in types.order. It takes the diagonal of
-// dimensions with the same label. labels are the operand's labels. It also counts the operand in types.counts.
-func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, error) {
+// align returns the type of an operand with a dimension for each label in einsum.order, and counts the operand in
+// einsum.counts. labels are the operand's labels. If several dimensions have the same label, it takes their diagonal.
+func (einsum *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, error) {
 	var onStack [8]int  // usually holds all labels, so that dims takes no allocation
 	dims := onStack[:0] // the dimension of each label in the term; -1 if the term does not have the label
-	for range types.order {
+	for range einsum.order {
 		dims = append(dims, -1)
 	}
 	dim := 0 // the dimension of the next label in the term; each diagonal has removed a dimension
 	var err error
 	for _, label := range labels {
-		axis := slices.Index(types.order, label)
+		axis := slices.Index(einsum.order, label)
 		if dims[axis] >= 0 {
 			if term, err = term.Diagonal(0, dims[axis], dim); err == nil {
 				term, err = term.MoveDim([]int{-1}, []int{dims[axis]})
@@ -99,14 +105,15 @@ func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, er
 			continue
 		}
 		if term.Shape[dim].Ne(sym.Of(1)).Holds() {
-			types.counts[axis]++
+			einsum.counts[axis]++
 		}
 		dims[axis] = dim
 		dim++
 	}
 	shape, strides := make([]sym.Int, len(dims)), make([]sym.Int, len(dims))
 	for i, dim := range dims {
-		if shape[i], strides[i] = sym.Of(1), sym.Of(1); dim >= 0 {
+		shape[i], strides[i] = sym.Of(1), sym.Of(1)
+		if dim >= 0 {
 			shape[i], strides[i] = term.Shape[dim], term.Strides[dim]
 		}
 	}
@@ -114,12 +121,12 @@ func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, er
 }
 
 // multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
-func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
-	resultRank, rank := len(types.equation.resultLabels), len(types.counts)
+func (einsum *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
+	resultRank, rank := len(einsum.equation.resultLabels), len(einsum.counts)
 	product := terms[0]
 	var err error
 	for _, term := range terms[1:] {
-		if product, err = types.multiplyPair(product, term); err != nil {
+		if product, err = einsum.multiplyPair(product, term); err != nil {
 			return product, err
 		}
 	}
@@ -137,21 +144,21 @@ func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error
 }
 
 // multiplyPair multiplies two terms. First it sums each term over the labels that no other remaining term has.
-func (types *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
+func (einsum *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	summed := onStack[:0] // dimensions that the product sums
 	var sumA, sumB []int  // dimensions over which a or b is summed before the product
-	for dim := len(types.equation.resultLabels); dim < len(types.counts); dim++ {
+	for dim := len(einsum.equation.resultLabels); dim < len(einsum.counts); dim++ {
 		isInA, isInB := a.Shape[dim].Ne(sym.Of(1)).Holds(), b.Shape[dim].Ne(sym.Of(1)).Holds()
 		switch {
 		case isInA && isInB:
-			if types.counts[dim]--; types.counts[dim] == 1 {
-				summed, types.counts[dim] = append(summed, dim), 0
+			if einsum.counts[dim]--; einsum.counts[dim] == 1 {
+				summed, einsum.counts[dim] = append(summed, dim), 0
 			}
-		case types.counts[dim] == 1 && isInA:
-			sumA, types.counts[dim] = append(sumA, dim), 0
-		case types.counts[dim] == 1 && isInB:
-			sumB, types.counts[dim] = append(sumB, dim), 0
+		case einsum.counts[dim] == 1 && isInA:
+			sumA, einsum.counts[dim] = append(sumA, dim), 0
+		case einsum.counts[dim] == 1 && isInB:
+			sumB, einsum.counts[dim] = append(sumB, dim), 0
 		}
 	}
 	var err error
@@ -177,15 +184,10 @@ func (types *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 
 // einsumProduct infers at::native's sumproduct_pair, a batch of matrix products that sums over the dimensions in
 // summed. The order of the result's dimensions in memory is: dimensions of both terms, dimensions of the first term
-// only, dimensions that are summed, dimensions of the second term only. Dtypes are not checked if an operand has no
-// elements.
+// only, dimensions that are summed, dimensions of the second term only.
 func einsumProduct(a, b tensor.Type, summed []int) (tensor.Type, error) {
-	bothHaveElements := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
-	switch {
-	case a.DType != b.DType && bothHaveElements():
-		return a, fmt.Errorf("expected scalar type %s but found %s", a.DType.TorchName(), b.DType.TorchName())
-	case (a.DType == tensor.Bool || a.DType.IsBareUnsigned()) && bothHaveElements():
-		return a, kit.NotImplementedBy("bmm", a.DType)
+	if err := checkEinsumDTypes(a, b); err != nil {
+		return a, err
 	}
 	var onStack [4][8]int
 	inBoth, onlyInA, onlyInB, order := onStack[0][:0], onStack[1][:0], onStack[2][:0], onStack[3][:0]
@@ -224,6 +226,19 @@ func einsumProduct(a, b tensor.Type, summed []int) (tensor.Type, error) {
 		shape[dim], strides[dim] = permuted.Shape[i], permuted.Strides[i]
 	}
 	return tensor.Type{DType: permuted.DType, Shape: shape, Strides: strides}, nil
+}
+
+// checkEinsumDTypes returns PyTorch's error if a product that sums does not support the dtypes. PyTorch does not check
+// the dtypes if an operand has no elements.
+func checkEinsumDTypes(a, b tensor.Type) error {
+	bothHaveElements := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
+	switch {
+	case a.DType != b.DType && bothHaveElements():
+		return fmt.Errorf("expected scalar type %s but found %s", a.DType.TorchName(), b.DType.TorchName())
+	case (a.DType == tensor.Bool || a.DType.IsBareUnsigned()) && bothHaveElements():
+		return kit.NotImplementedBy("bmm", a.DType)
+	}
+	return nil
 }
 
 // summedType returns the type of a sum over dims. Sums of integers are int64.

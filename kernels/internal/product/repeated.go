@@ -260,7 +260,8 @@ func repetitionByInterleave(source, value *graph.Value) (r repeatedSlices, ok bo
 	return r, r.dim >= 0 && r.times > 1
 }
 
-// repetitionByConcat recognizes a concatenation of values that repeat the successive parts of another value.
+// repetitionByConcat recognizes a concatenation of values that repeat the successive pieces of a value, the whole:
+// concat of p0, p0, p0 and p1, p1, p1, if a node splits the whole into p0 and p1.
 func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	var whole *graph.Value
 	for i, arg := range node.In {
@@ -271,27 +272,14 @@ func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repe
 		if !isRepetition || part.order != nil {
 			return r, false
 		}
-		source := part.source
-		if !part.lacksUnitDim {
-			// The source of the part is a view that adds a dimension of size 1 to a piece of the whole value.
-			if source.Alias == nil || source.Node.Op.ReadsStorage {
-				return r, false
-			}
-			shape := slices.Delete(slices.Clone(source.Type.Shape), part.dim+1, part.dim+2)
-			if !sameSizes(shape, source.Alias.Type.Shape) {
-				return r, false
-			}
-			source = source.Alias
-		}
-		splitNode := source.Node // the node that splits the whole value into parts
-		if splitNode == nil || len(splitNode.Out) != len(node.In) || splitNode.Out[i] != source ||
-			len(splitNode.In) == 0 || source.Alias == nil {
+		piece := part.repeatedPiece()
+		if piece == nil || piece.Alias == nil || !isPieceOfSplit(piece, i, len(node.In)) {
 			return r, false
 		}
 		if i == 0 {
-			whole, r = source.Alias, part
+			whole, r = piece.Alias, part
 		}
-		if source.Alias != whole || part.dim != r.dim || part.times != r.times {
+		if piece.Alias != whole || part.dim != r.dim || part.times != r.times {
 			return r, false
 		}
 	}
@@ -299,6 +287,29 @@ func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repe
 	repeated[r.dim] = repeated[r.dim].Mul(sym.Of(r.times))
 	r.source, r.lacksUnitDim = whole, true
 	return r, len(node.In) > 1 && sameSizes(repeated, value.Type.Shape) && isSplitAlong(node.In[0], r)
+}
+
+// repeatedPiece returns the value that a part of a concatenation repeats: the source or, if the source has the
+// dimension of size 1, the value to which a view has added this dimension. It returns nil if no view has added it.
+func (r repeatedSlices) repeatedPiece() *graph.Value {
+	source := r.source
+	if r.lacksUnitDim {
+		return source
+	}
+	if source.Alias == nil || source.Node.Op.ReadsStorage {
+		return nil
+	}
+	shape := slices.Delete(slices.Clone(source.Type.Shape), r.dim+1, r.dim+2)
+	if !sameSizes(shape, source.Alias.Type.Shape) {
+		return nil
+	}
+	return source.Alias
+}
+
+// isPieceOfSplit reports whether a value is result i of a node that splits a value into count results.
+func isPieceOfSplit(value *graph.Value, i, count int) bool {
+	node := value.Node
+	return node != nil && len(node.In) > 0 && len(node.Out) == count && node.Out[i] == value
 }
 
 // isSplitAlong reports whether the source of r is split into parts along the repeated dimension: in all other

@@ -196,14 +196,16 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 		return rewrite, nil
 	}
 	rewrite.Replaced = node
-	weight, ok := dequantized(node.In[1])
+	weight, isDequantized := dequantized(node.In[1])
+	hasByteWeight := isDequantized && kit.IsByte(weight.bytes.Type().DType) &&
+		(weight.scale.Numel() <= 1 || weight.axis == form.axis)
 	layerBias := bias{operand: operand(node.Call(), 2)}
 	switch {
 	case q.Exact:
 		rewrite.Why = "integers would round differently from floats"
 	case !q.UsedOnlyHere(clamped):
 		rewrite.Why = "its float result has other readers"
-	case !ok || !kit.IsByte(weight.bytes.Type().DType) || weight.scale.Numel() > 1 && weight.axis != form.axis:
+	case !hasByteWeight:
 		rewrite.Why = "its weight is not quantized to bytes per output channel or per tensor"
 	case !layerBias.setInt32Values(input, weight):
 		rewrite.Why = "its bias is not constant, or too large for int32"
@@ -243,7 +245,7 @@ func (q *quantizeRewriter) byteFormOf(node *graph.Node) *byteForm {
 
 // convolution returns the byte form of a convolution of images.
 func (q *quantizeRewriter) convolution(node *graph.Node) *byteForm {
-	var attrs graph.Attrs
+	var attrs graph.Attrs // of the byte op: unsupportedReason sets them, build uses them
 	return &byteForm{unsupportedReason: func(input, weight quantizedValues) (why string) {
 		isSupported := false
 		attrs, isSupported = conv.InBytes(node.Call(), input.bytes.Type().DType, tensor.Int8)
@@ -269,33 +271,8 @@ func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 		}
 		return ""
 	}, build: func(input, weight quantizedValues, layerBias bias) graph.Arg {
-		bytes := weight.bytes
-		if axis == 0 {
-			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
-		}
-		sumScale := q.Add(pointwise.Mul, nil, q.asVector(input.scaleArg), q.asVector(weight.scaleArg))
-		zeros := func(values quantizedValues) graph.Arg {
-			if values.hasZeroPointsOf0() {
-				return graph.Arg{}
-			}
-			return q.asVector(values.zeroArg)
-		}
-		biasArg := graph.Arg{}
-		if layerBias.operand.Kind != graph.Null {
-			biasArg = q.biasOf(layerBias, sumScale, node.In[1].Meta().Shape[axis])
-		}
-		return q.Add(product.MatmulBytes, nil, input.bytes, bytes, zeros(input), zeros(weight), biasArg,
-			q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg)),
-			q.asVector(q.zeroPointArg(q.result.zeroArg, q.Call.Out[0].DType)))
+		return q.addLinear(node, axis, input, weight, layerBias)
 	}}
-}
-
-// zeroPointArg returns a zero point. If zero is null, it returns a constant 0 of the given dtype.
-func (q *quantizeRewriter) zeroPointArg(zero graph.Arg, dtype tensor.DType) graph.Arg {
-	if zero.Kind == graph.Null {
-		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": dtype})
-	}
-	return zero
 }
 
 // addConvolution adds the convolution of bytes that computes the node and quantizes the sums. It returns the quantized
@@ -312,6 +289,37 @@ func (q *quantizeRewriter) addConvolution(node *graph.Node, attrs graph.Attrs, i
 	return q.Add(conv.ConvBytes, attrs, input.bytes, q.int8Weight(weight),
 		q.biasOf(layerBias, sumScale, outputChannels), scale,
 		zero(input.zeroArg, input.bytes.Type().DType), zero(q.result.zeroArg, q.Call.Out[0].DType))
+}
+
+// addLinear adds the product of bytes that computes the node and quantizes the sums. It returns the quantized result.
+func (q *quantizeRewriter) addLinear(node *graph.Node, axis int, input, weight quantizedValues,
+	layerBias bias) graph.Arg {
+	bytes := weight.bytes
+	if axis == 0 {
+		bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
+	}
+	sumScale := q.Add(pointwise.Mul, nil, q.asVector(input.scaleArg), q.asVector(weight.scaleArg))
+	zeros := func(values quantizedValues) graph.Arg {
+		if values.hasZeroPointsOf0() {
+			return graph.Arg{}
+		}
+		return q.asVector(values.zeroArg)
+	}
+	biasArg := graph.Arg{}
+	if layerBias.operand.Kind != graph.Null {
+		biasArg = q.biasOf(layerBias, sumScale, node.In[1].Meta().Shape[axis])
+	}
+	return q.Add(product.MatmulBytes, nil, input.bytes, bytes, zeros(input), zeros(weight), biasArg,
+		q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg)),
+		q.asVector(q.zeroPointArg(q.result.zeroArg, q.Call.Out[0].DType)))
+}
+
+// zeroPointArg returns a zero point. If zero is null, it returns a constant 0 of the given dtype.
+func (q *quantizeRewriter) zeroPointArg(zero graph.Arg, dtype tensor.DType) graph.Arg {
+	if zero.Kind == graph.Null {
+		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": dtype})
+	}
+	return zero
 }
 
 // asVector returns scales or zero points as a vector.

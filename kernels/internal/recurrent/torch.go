@@ -105,7 +105,7 @@ func (cell torchCell) exampleOperands(layers, dirs int, hasBiases bool) []tensor
 }
 
 // firstWeight returns the index of the first weight among the operands. The operands before it are the input and the
-// initial states.
+// initial states, as many as the results: the output and the last states.
 func (cell torchCell) firstWeight() int { return cells[cell.kind].results }
 
 // paramsPerLayer returns the number of parameters, weights and biases, of a layer in one direction.
@@ -127,20 +127,23 @@ func (attrs *recurrentAttrs) dirs() int {
 // layerOf returns a layer of a call without the buffers of its operands.
 func (cell torchCell) layerOf(c *graph.Call, layerIndex int) *recurrentLayer {
 	attrs, input := kit.Attrs[*recurrentAttrs](c), c.Meta(0)
-	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), steps: input.Shape[0], batch: input.Shape[1],
-		inputSize: input.Shape[2],
-		hidden:    c.Meta(1).Shape[2], integerDType: input.DType, resetAfter: true, backward: [2]bool{false, true},
-		gatePosition: cells[cell.kind].torchPosition}
-	if layerIndex > 0 {
-		layer.inputSize = layer.dirs * layer.hidden
+	layer := &recurrentLayer{
+		kind: cell.kind, gatePosition: cells[cell.kind].torchPosition, resetAfter: true, integerDType: input.DType,
+		dirs: attrs.dirs(), backward: [2]bool{false, true},
+		steps: input.Shape[0], batch: input.Shape[1], inputSize: input.Shape[2], hidden: c.Meta(1).Shape[2],
 	}
-	width := layer.dirs * layer.hidden
-	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
-	layer.yTimeStride, layer.yBatchStride, layer.yDirStride = layer.batch*width, width, layer.hidden
-	if attrs.BatchFirst {
+	outputSize := layer.dirs * layer.hidden
+	if layerIndex > 0 {
+		layer.inputSize = outputSize
+	}
+	layer.yDirStride = layer.hidden
+	if attrs.BatchFirst { // x [n, t, i], y [n, t, d*h]
 		layer.steps, layer.batch = layer.batch, layer.steps
-		layer.xTimeStride, layer.xBatchStride, layer.yTimeStride, layer.yBatchStride = 1, layer.steps, width,
-			layer.steps*width
+		layer.xTimeStride, layer.xBatchStride = 1, layer.steps
+		layer.yTimeStride, layer.yBatchStride = outputSize, layer.steps*outputSize
+	} else { // x [t, n, i], y [t, n, d*h]
+		layer.xTimeStride, layer.xBatchStride = layer.batch, 1
+		layer.yTimeStride, layer.yBatchStride = layer.batch*outputSize, outputSize
 	}
 	layer.stateDirStride, layer.stateBatchStride = layer.batch*layer.hidden, layer.hidden
 	for direction := range layer.dirs {
@@ -223,7 +226,7 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vect
 	rows, operandIndex := hidden.Mul(sym.Of(cell.kind.gates())), cell.firstWeight()
 	for i := range attrs.NumLayers * attrs.dirs() {
 		inputs := call.Type(0).Shape[2]
-		if i >= attrs.dirs() {
+		if i >= attrs.dirs() { // after the first layer
 			inputs = hidden.Mul(sym.Of(attrs.dirs()))
 		}
 		shapes := [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}
@@ -293,30 +296,16 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 			results = append(results, builder.Result(i, dtype))
 		}
 	}
-	y, x, lastStates := results[0], operands[0], results[1:]
+	x, y := operands[0], results[0]
 	for i := range attrs.NumLayers {
 		layer := cell.layerOf(call, i)
-		statesOfLayer := func(states kit.Buffer) kit.Buffer { // the part of initial or last states
-			stateMeta := tensor.New(dtype, layer.dirs, layer.batch, layer.hidden)
-			stateMeta.Offset = i * stateMeta.Numel()
-			return states.View(stateMeta)
-		}
 		layer.x, layer.y = x, y
 		if i+1 < attrs.NumLayers {
 			layer.y = builder.NewScratch(dtype, y.Meta.Shape...)
 		}
 		x = layer.y // the input of the next layer
-		layer.h0, layer.hn = statesOfLayer(operands[1]), statesOfLayer(lastStates[0])
-		if cell.kind == cellLSTM {
-			layer.c0, layer.cn = statesOfLayer(operands[2]), statesOfLayer(lastStates[1])
-		}
-		for direction := range layer.dirs {
-			params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]
-			layer.w[direction], layer.r[direction] = params[0], params[1]
-			if attrs.HasBiases {
-				layer.inBias[direction], layer.stateBias[direction] = params[2], params[3]
-			}
-		}
+		cell.setStates(layer, i, operands, results)
+		cell.setParams(layer, i, attrs, operands)
 		if err := layer.addPhases(builder, dtype); err != nil {
 			return nil, err
 		}
@@ -327,6 +316,30 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		}
 	}
 	return builder.Kernel()
+}
+
+// setStates sets the initial and the last states of layer i: its slices of operands and results of the call.
+func (cell torchCell) setStates(layer *recurrentLayer, i int, operands, results []kit.Buffer) {
+	ofLayer := func(states kit.Buffer) kit.Buffer { // [l*d, n, h] -> [d, n, h]
+		meta := tensor.New(states.Meta.DType, layer.dirs, layer.batch, layer.hidden)
+		meta.Offset = i * meta.Numel()
+		return states.View(meta)
+	}
+	layer.h0, layer.hn = ofLayer(operands[1]), ofLayer(results[1])
+	if cell.kind == cellLSTM {
+		layer.c0, layer.cn = ofLayer(operands[2]), ofLayer(results[2])
+	}
+}
+
+// setParams sets the weights and biases of layer i to operands of the call.
+func (cell torchCell) setParams(layer *recurrentLayer, i int, attrs *recurrentAttrs, operands []kit.Buffer) {
+	for direction := range layer.dirs {
+		params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]
+		layer.w[direction], layer.r[direction] = params[0], params[1]
+		if attrs.HasBiases {
+			layer.inBias[direction], layer.stateBias[direction] = params[2], params[3]
+		}
+	}
 }
 
 // pack is [graph.Impl.Pack] of PyTorch's ops. The weights of each layer and direction are separate operands.
@@ -371,20 +384,8 @@ func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*
 	}
 	input := operands[0]
 	for i := range attrs.NumLayers {
-		layer := cell.layerOf(call, i)
-		statesOfLayer := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
-		reference := &cellReference[T]{recurrentLayer: layer, x: input, y: make([]T, len(results[0])),
-			h0: statesOfLayer(operands[1]), hn: statesOfLayer(results[1])}
-		if cell.kind == cellLSTM {
-			reference.c0, reference.cn = statesOfLayer(operands[2]), statesOfLayer(results[2])
-		}
-		for direction := range layer.dirs {
-			params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]
-			reference.w[direction], reference.r[direction] = params[0], params[1]
-			if attrs.HasBiases {
-				reference.inBias[direction], reference.stateBias[direction] = params[2], params[3]
-			}
-		}
+		reference := layerReference(cell, cell.layerOf(call, i), i, attrs, operands, results)
+		reference.x, reference.y = input, make([]T, len(results[0]))
 		reference.run()
 		input = reference.y
 	}
@@ -398,6 +399,25 @@ func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*
 		}
 	}
 	return out, nil
+}
+
+// layerReference returns the reference of layer i with its states and parameters: see [torchCell.setStates] and
+// [torchCell.setParams].
+func layerReference[T kit.WidestNumber](cell torchCell, layer *recurrentLayer, i int, attrs *recurrentAttrs,
+	operands, results [][]T) *cellReference[T] {
+	ofLayer := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
+	reference := &cellReference[T]{recurrentLayer: layer, h0: ofLayer(operands[1]), hn: ofLayer(results[1])}
+	if cell.kind == cellLSTM {
+		reference.c0, reference.cn = ofLayer(operands[2]), ofLayer(results[2])
+	}
+	for direction := range layer.dirs {
+		params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]
+		reference.w[direction], reference.r[direction] = params[0], params[1]
+		if attrs.HasBiases {
+			reference.inBias[direction], reference.stateBias[direction] = params[2], params[3]
+		}
+	}
+	return reference
 }
 
 // tanhs returns the hyperbolic tangents of integers.

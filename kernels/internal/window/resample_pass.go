@@ -33,6 +33,8 @@ const (
 	rowTapOps = 22
 	// loopCallRuns is the approximate cost of calling a loop, in units of graph.LoopRun.
 	loopCallRuns = 6
+	// tabulatedTapMoves is the approximate cost of computing a tap of a table, in elements of a copy.
+	tabulatedTapMoves = 16
 )
 
 // resamplePass resamples one dimension of a dense array [outer, inSize, inner] into an array [outer, outSize, inner]. A
@@ -44,11 +46,12 @@ const (
 type resamplePass[T float32 | float64] struct {
 	axisPass
 	src, dst     kit.Buffer
-	knownTaps    tapTable[T]                // the table of taps if axisTaps.hasStaticTable
-	tableOffset  int                        // offset in scratch memory of a table that a run computes, in bytes
-	outsideValue T                          // result at indices without taps
-	maxCallRows  int                        // maximum number of rows that share a call of a loop
-	sums         [2][maxSumTaps]*loops.Loop // [0][k] sums k+1 weighted taps; [1][k] adds them to the result
+	staticTable  tapTable[T]             // the table of taps if axisTaps.hasStaticTable
+	tableOffset  int                     // otherwise the offset in scratch memory of the table, in bytes
+	outsideValue T                       // result at indices without taps
+	maxCallRows  int                     // maximum number of rows that share a call of a loop
+	startSum     [maxSumTaps]*loops.Loop // by number of taps - 1: sums weighted taps
+	addToSum     [maxSumTaps]*loops.Loop // by number of taps - 1: adds weighted taps to the result
 	state        graph.PerWorker[loopState]
 }
 
@@ -58,8 +61,8 @@ type axisPass struct {
 	taps                 *axisTaps // taps of the resampled dimension, with outSize
 }
 
-// loopState is the state of a worker that runs the loops of a pass. A call has a result, then a row of elements and a
-// weight for each tap, and then, if it adds to a sum, this sum.
+// loopState is the state of a worker that runs the loops of a pass. The arguments of a loop are the result, then a row
+// of elements and a weight for each tap, and then, if the loop adds to a sum, this sum.
 type loopState struct {
 	loops.State
 	ptrs       [2 + 2*maxSumTaps]unsafe.Pointer // addresses of the first rows
@@ -108,6 +111,78 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 	return &kernel.Kernel, nil
 }
 
+// passes returns the passes over an array whose dimensions are stored in the given order. storedShape[i] is the size of
+// dimension order[i].
+func (r *resampling) passes(storedShape, order []int) (list []axisPass) {
+	current, shape := slices.Clone(storedShape), make([]int, len(storedShape))
+	for i, d := range order {
+		shape[d] = storedShape[i]
+	}
+	for _, d := range r.passOrder(shape) {
+		i := slices.Index(order, d)
+		list = append(list, axisPass{outer: tensor.Numel(current[:i]), inSize: current[i],
+			inner: tensor.Numel(current[i+1:]), taps: r.taps[d]})
+		current[i] = r.taps[d].outSize
+	}
+	return list
+}
+
+// passOrder returns the dimensions that change, in the order of their passes. Shrinking dimensions precede growing
+// dimensions, which minimizes work. Each pass rounds, so the order of passes affects results. The order does not depend
+// on the layout, so that results do not depend on the layout either.
+func (r *resampling) passOrder(shape []int) (list []int) {
+	for d, taps := range r.taps {
+		if taps != nil && taps.outSize < shape[d] {
+			list = append(list, d)
+		}
+	}
+	for d, taps := range slices.Backward(r.taps) {
+		if taps != nil && taps.outSize >= shape[d] {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// rowsPerCall returns the maximum number of rows that share a call of a loop. Rows have `inner` elements.
+func rowsPerCall(outer, inner int) int {
+	if inner >= minLongRow {
+		return 1
+	}
+	return max(1, min(outer, maxSharedRows))
+}
+
+// tabulate lists the taps in a table, or adds a phase to the kernel that lists the taps in scratch memory.
+func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
+	outSize, entries := p.taps.outSize, p.taps.outSize*p.taps.maxTaps
+	if p.taps.hasStaticTable() {
+		p.staticTable = tapTable[T]{stride: p.taps.maxTaps, counts: make([]int, outSize), elements: make([]int, entries),
+			weights: make([]T, entries)}
+		p.staticTable.fill(p.taps, 0, outSize)
+		return
+	}
+	p.tableOffset = kernel.Scratch
+	// The counts, then the elements, then the weights.
+	kernel.Scratch += kit.AlignUp(8*(outSize+entries) + int(unsafe.Sizeof(p.outsideValue))*entries)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(outSize, tabulatedTapMoves*p.taps.maxTaps,
+		func(mem *graph.Mem, begin, end int) error {
+			table := p.tapsOf(mem)
+			table.fill(p.taps, begin, end)
+			return nil
+		}))
+}
+
+// tapsOf returns the table of taps.
+func (p *resamplePass[T]) tapsOf(mem *graph.Mem) tapTable[T] {
+	if p.taps.hasStaticTable() {
+		return p.staticTable
+	}
+	outSize, entries := p.taps.outSize, p.taps.outSize*p.taps.maxTaps
+	return tapTable[T]{stride: p.taps.maxTaps, counts: kit.SliceOf[int](mem.Scratch, p.tableOffset, outSize),
+		elements: kit.SliceOf[int](mem.Scratch, p.tableOffset+8*outSize, entries),
+		weights:  kit.SliceOf[T](mem.Scratch, p.tableOffset+8*(outSize+entries), entries)}
+}
+
 // resampleOrder returns the order of dimensions, slowest first, of the arrays between passes.
 func resampleOrder(out tensor.Meta) []int {
 	if order, ok := tensor.OrderOf(out); ok {
@@ -142,81 +217,6 @@ func (k *passKernel) addCopy(dst, src kit.Buffer) {
 	k.Phases, k.WorkerScratch = append(k.Phases, phase), max(k.WorkerScratch, workerBytes)
 }
 
-// tabulatedTapMoves is the approximate cost of computing a tap, in elements of a copy.
-const tabulatedTapMoves = 16
-
-// tabulate lists the taps in a table, or adds a phase to the kernel that lists the taps in scratch memory.
-func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
-	entries := p.taps.outSize * p.taps.maxTaps
-	if p.taps.hasStaticTable() {
-		p.knownTaps = tapTable[T]{stride: p.taps.maxTaps, counts: make([]int, p.taps.outSize), elements: make([]int, entries),
-			weights: make([]T, entries)}
-		p.knownTaps.fill(p.taps, 0, p.taps.outSize)
-		return
-	}
-	p.tableOffset = kernel.Scratch
-	// The counts, then the elements, then the weights.
-	kernel.Scratch += kit.AlignUp(8*(p.taps.outSize+entries) + int(unsafe.Sizeof(p.outsideValue))*entries)
-	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(p.taps.outSize, tabulatedTapMoves*p.taps.maxTaps,
-		func(mem *graph.Mem, begin, end int) error {
-			table := p.tapsOf(mem)
-			table.fill(p.taps, begin, end)
-			return nil
-		}))
-}
-
-// tapsOf returns the table of taps.
-func (p *resamplePass[T]) tapsOf(mem *graph.Mem) tapTable[T] {
-	if p.taps.hasStaticTable() {
-		return p.knownTaps
-	}
-	out, entries := p.taps.outSize, p.taps.outSize*p.taps.maxTaps
-	return tapTable[T]{stride: p.taps.maxTaps, counts: kit.SliceOf[int](mem.Scratch, p.tableOffset, out),
-		elements: kit.SliceOf[int](mem.Scratch, p.tableOffset+8*out, entries),
-		weights:  kit.SliceOf[T](mem.Scratch, p.tableOffset+8*(out+entries), entries)}
-}
-
-// passes returns the passes over an array whose dimensions are stored in the given order. shape lists the sizes in this
-// order: shape[i] is the size of dimension order[i].
-func (r *resampling) passes(shape, order []int) (list []axisPass) {
-	storedShape, byDim := slices.Clone(shape), make([]int, len(shape))
-	for i, d := range order {
-		byDim[d] = shape[i]
-	}
-	for _, d := range r.passOrder(byDim) {
-		i := slices.Index(order, d)
-		list = append(list, axisPass{outer: tensor.Numel(storedShape[:i]), inSize: storedShape[i],
-			inner: tensor.Numel(storedShape[i+1:]), taps: r.taps[d]})
-		storedShape[i] = r.taps[d].outSize
-	}
-	return list
-}
-
-// passOrder returns the dimensions that change, in the order of their passes. Shrinking dimensions precede growing
-// dimensions, which minimizes work. Each pass rounds, so the order of passes affects results. The order does not depend
-// on the layout, so that results do not depend on the layout either.
-func (r *resampling) passOrder(shape []int) (list []int) {
-	for d, taps := range r.taps {
-		if taps != nil && taps.outSize < shape[d] {
-			list = append(list, d)
-		}
-	}
-	for d, taps := range slices.Backward(r.taps) {
-		if taps != nil && taps.outSize >= shape[d] {
-			list = append(list, d)
-		}
-	}
-	return list
-}
-
-// rowsPerCall returns the maximum number of rows that share a call of a loop. Rows have `inner` elements.
-func rowsPerCall(outer, inner int) int {
-	if inner >= minLongRow {
-		return 1
-	}
-	return max(1, min(outer, maxSharedRows))
-}
-
 // compileLoops compiles the loops of a pass over rows.
 func (p *resamplePass[T]) compileLoops() (err error) {
 	if p.inner < minRowElements {
@@ -224,11 +224,11 @@ func (p *resamplePass[T]) compileLoops() (err error) {
 	}
 	dtype := tensor.DTypeOf[T]()
 	for i := range min(p.taps.maxTaps, maxSumTaps) {
-		if p.sums[0][i], err = sumLoop(dtype, i+1, 0); err != nil {
+		if p.startSum[i], err = sumLoop(dtype, i+1, false); err != nil {
 			return err
 		}
 		if p.taps.maxTaps > maxSumTaps { // a sum may take several loops
-			if p.sums[1][i], err = sumLoop(dtype, i+1, 1); err != nil {
+			if p.addToSum[i], err = sumLoop(dtype, i+1, true); err != nil {
 				return err
 			}
 		}
@@ -237,11 +237,15 @@ func (p *resamplePass[T]) compileLoops() (err error) {
 }
 
 // sumLoop compiles a loop that sums weighted taps. Operand 2k is an element of tap k, and operand 2k+1 its weight. If
-// sums is 1, the loop adds the taps to a sum, which is the last operand; if it is 0, there is no such operand.
-func sumLoop(dtype tensor.DType, taps, sums int) (*loops.Loop, error) {
-	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{dtype}, 2*taps+sums)...)
-	isScalar, sum := make([]bool, 2*taps+sums), expr.None
-	if sums > 0 {
+// addsToSum is true, the loop adds the taps to a sum, which is the last operand.
+func sumLoop(dtype tensor.DType, taps int, addsToSum bool) (*loops.Loop, error) {
+	operands := 2 * taps
+	if addsToSum {
+		operands++
+	}
+	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{dtype}, operands)...)
+	isScalar, sum := make([]bool, operands), expr.None
+	if addsToSum {
 		sum = builder.Load(2 * taps)
 	}
 	for tap := range taps {
@@ -301,7 +305,7 @@ func (p *resamplePass[T]) sumRows(state *loopState, table *tapTable[T], dst, src
 	}
 	size := int(unsafe.Sizeof(p.outsideValue))
 	dstStride, srcStride := outSize*p.inner*size, p.inSize*p.inner*size
-	for firstTap, adds := begin, 0; firstTap < end; adds = 1 { // the first loop starts the sum; the others add to it
+	for firstTap := begin; firstTap < end; {
 		taps := min(end-firstTap, maxSumTaps)
 		state.ptrs[0], state.rowStrides[0] = dst, dstStride
 		for tap := range taps {
@@ -309,11 +313,13 @@ func (p *resamplePass[T]) sumRows(state *loopState, table *tapTable[T], dst, src
 			state.rowStrides[1+2*tap] = srcStride
 			state.ptrs[2+2*tap], state.rowStrides[2+2*tap] = unsafe.Pointer(&table.weights[firstTap+tap]), 0
 		}
-		if adds > 0 {
-			state.ptrs[1+2*taps], state.rowStrides[1+2*taps] = dst, dstStride
+		loop, args := p.startSum[taps-1], 1+2*taps
+		if firstTap > begin {
+			loop = p.addToSum[taps-1]
+			state.ptrs[args], state.rowStrides[args] = dst, dstStride
+			args++
 		}
-		operands := 1 + 2*taps + adds
-		p.sums[adds][taps-1].Run(&state.State, state.ptrs[:operands], state.rowStrides[:operands], p.inner, rows)
+		loop.Run(&state.State, state.ptrs[:args], state.rowStrides[:args], p.inner, rows)
 		firstTap += taps
 	}
 }

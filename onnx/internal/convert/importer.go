@@ -21,6 +21,9 @@ const (
 	maxWork  = 1 << 25 // elements and arithmetic operations of the ops evaluated during the import
 )
 
+// limitError reports that a model exceeds a limit. It ends the import even if mistakes are skipped.
+type limitError struct{ error }
+
 // importer converts one graph of a model to a graph.Graph: the main graph, or the body of a loop or branch. For the
 // main graph, method convert adds the constants (initializers) and the inputs, converts the nodes in the model's order,
 // and adds the outputs. The scope maps the names of the model to the values made so far.
@@ -45,7 +48,7 @@ type importer struct {
 	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
 	rejectedCount int          // number of nodes that are rejected for a reason other than a rejected operand
 
-	// For the body of a loop or branch.
+	// For the body of a loop or branch: see capture.go.
 	outer    *importer         // the importer of the enclosing graph; nil for the main graph
 	captured []*Value          // the values of the enclosing graph that became additional inputs of this graph
 	captures map[*Value]*Value // for each used value of the enclosing graph, the value in this graph
@@ -177,13 +180,7 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, dim := range dims {
-		for _, symbol := range symbolsOf(dim) {
-			if _, ok := im.graph.Symbols[symbol]; !ok {
-				im.graph.Symbols[symbol] = im.model.unlimited(symbol)
-			}
-		}
-	}
+	im.declareSymbols(dims)
 	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
 	im.hasModelName[v] = true
 	input := &Value{name: declared.Name, graphValue: v, hasStrings: isText}
@@ -194,6 +191,17 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 		im.addSymbolInputs(input, dims)
 	}
 	return input, nil
+}
+
+// declareSymbols adds the symbols in the sizes of an input to the graph.
+func (im *importer) declareSymbols(dims []graph.Dim) {
+	for _, dim := range dims {
+		for _, symbol := range symbolsOf(dim) {
+			if _, ok := im.graph.Symbols[symbol]; !ok {
+				im.graph.Symbols[symbol] = im.model.unlimited(symbol)
+			}
+		}
+	}
 }
 
 // sizesOf returns the declared sizes of an input as expressions over symbols.
@@ -252,9 +260,6 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	}
 	return dims, nil
 }
-
-// limitError reports that a model exceeds a limit. It ends the import even if mistakes are skipped.
-type limitError struct{ error }
 
 // convertResults converts the nodes of a graph and returns the values of its outputs. If the last converted node also
 // converted its continuation, convertResults returns [Node.finalOutputs] of this node instead.
@@ -373,97 +378,6 @@ func (im *importer) addOutput(name string, v *Value) error {
 	}
 	im.graph.Output(name, im.materialise(v))
 	return nil
-}
-
-// lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
-func (s *scope) lookup(name string) *Value {
-	var outerScope *scope
-	for inner := s; inner != nil; inner = inner.inlineParent {
-		if found := inner.values[name]; found != nil {
-			return found
-		}
-		outerScope = inner.outerGraphScope
-	}
-	if outerScope == nil {
-		return nil
-	}
-	found := outerScope.lookup(name)
-	if found == nil {
-		return nil
-	}
-	captured, err := s.importer.capture(found)
-	if err != nil {
-		panic(failure{fmt.Errorf("%q: %w", name, err)})
-	}
-	s.values[name] = captured
-	return captured
-}
-
-// capture makes a value of the enclosing graph available in this graph. A constant is shared. A value of the graph
-// becomes an input. A tensor computed from sizes keeps its elements, and becomes an input only if the graph needs it. A
-// sequence or map is captured member by member.
-func (im *importer) capture(v *Value) (*Value, error) {
-	if captured := im.captures[v]; captured != nil {
-		return captured, nil
-	}
-	if v.kind == unavailableKind {
-		return nil, &unavailableError{v}
-	}
-	inner := &Value{name: v.name, data: v.data, kind: v.kind, partialType: v.partialType, hasStrings: v.hasStrings}
-	im.captures[v] = inner // replaced below if an input is added
-	switch {
-	case v.packed != nil:
-		tensors, err := im.captureAll([]*Value{v.packed.data, v.packed.shapes})
-		if err != nil {
-			return nil, err
-		}
-		inner.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: tensors[0], shapes: tensors[1],
-			outer: v.packed.outer}
-	case v.kind == sequenceKind || v.kind == mapKind:
-		inner.memberDType = v.memberDType
-		var err error
-		if inner.members, err = im.captureAll(v.members); err != nil {
-			return nil, err
-		}
-	case v.elements != nil:
-		inner.elements = v.elements
-		inner.addToGraph = func() *Value {
-			captured, err := im.addCaptured(&Value{graphValue: im.outer.materialise(v)})
-			if err != nil {
-				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
-			}
-			return captured
-		}
-	case v.data == nil && v.graphValue != nil:
-		var err error
-		if inner, err = im.addCaptured(v); err != nil {
-			return nil, err
-		}
-		inner.hasStrings = v.hasStrings
-		im.captures[v] = inner
-	}
-	return inner, nil
-}
-
-// captureAll captures each value of a list.
-func (im *importer) captureAll(list []*Value) (captured []*Value, err error) {
-	for _, v := range list {
-		inner, err := im.capture(v)
-		if err != nil {
-			return nil, err
-		}
-		captured = append(captured, inner)
-	}
-	return captured, nil
-}
-
-// addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
-func (im *importer) addCaptured(v *Value) (*Value, error) {
-	input, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.TrySymShape(v))
-	if err == nil {
-		im.captured = append(im.captured, v)
-	}
-	return input, err
 }
 
 // materialise returns v as a value of the graph. If v is not yet in the graph, it adds a constant or the computation.

@@ -58,67 +58,15 @@ func loopOp(n *Node) []*Value {
 	return asSequences(out, sequences)
 }
 
-// tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends
-// on data, or if the loop's condition may become false.
-func (n *Node) tripCount(proto *pb.GraphProto, trips, cond *Value) (count sym.Int, ok bool) {
-	if trips == nil {
-		return count, false
-	}
-	startsTrue := cond == nil || cond.data != nil && n.Number(cond).Int() != 0
-	if !startsTrue || !n.keepsCondition(proto) {
-		return count, false
-	}
-	if count, ok = trips.elements.Int(); !ok {
-		return count, false
-	}
-	return count, n.useSymbols(count.String())
-}
-
-// keepsCondition reports whether the body of a loop returns the loop's condition unchanged.
-func (n *Node) keepsCondition(proto *pb.GraphProto) bool {
-	if len(proto.Output) == 0 || len(proto.Input) < 2 {
-		return false
-	}
-	name := proto.Output[0].Name
-	for range min(len(proto.Node)+1, maxDepth) {
-		if name == proto.Input[1].Name {
-			return true
-		}
-		i := slices.IndexFunc(proto.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
-		if i < 0 || proto.Node[i].OpType != "Identity" || len(proto.Node[i].Input) != 1 {
-			return false
-		}
-		name = proto.Node[i].Input[0]
-	}
-	return false
-}
-
-// unroll converts each iteration of a loop to nodes. It returns nil if the number of iterations is unknown or large. A
-// loop that carries a sequence may exceed the frame's budget, but not maxNodes. unroll also returns nil for a loop
-// without iterations that stacks values, because only a conversion of the body gives the sizes of these values.
+// unroll converts each iteration of a loop to nodes. It returns nil if the loop must remain a loop.
 func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value) []*Value {
-	areKnown := trips != nil && trips.data != nil && (cond == nil || cond.data != nil)
-	if !areKnown || !n.hasKnownCondition(proto) {
-		return nil
-	}
-	count := n.Number(trips).Int()
-	if cond != nil && n.Number(cond).Int() == 0 {
-		count = 0
-	}
-	if count < 1 {
-		if len(proto.Output) == 1+len(carried) {
-			return slices.Clone(carried)
-		}
-		return nil
-	}
-	bodyNodes := int64(max(len(proto.Node), 1))
-	hasSequence := slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind })
-	if count > int64(n.frame.unrollBudget)/bodyNodes && !hasSequence || count > maxNodes/bodyNodes {
+	count, ok := n.unrollCount(proto, trips, cond, carried)
+	if !ok {
 		return nil
 	}
 	condition := Constant(tensor.BoolScalar(true).Tensor(tensor.Bool))
 	values := slices.Clone(carried)
-	collected := make([][]any, len(proto.Output)-1-len(carried))
+	toStack := make([][]any, len(proto.Output)-1-len(carried)) // by stacked output: its value in each iteration
 	for i := range count {
 		iteration := Constant(tensor.IntScalar(i).Tensor(tensor.Int64))
 		out := n.convertIteration(proto, append([]*Value{iteration, condition}, values...), int(count))
@@ -127,17 +75,36 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 		}
 		copy(values, out[1:1+len(carried)])
 		for k, v := range out[1+len(carried):] {
-			collected[k] = append(collected[k], v)
+			toStack[k] = append(toStack[k], v)
 		}
 		if n.Number(out[0]).Int() == 0 {
 			break
 		}
 	}
-	for _, list := range collected {
+	for _, list := range toStack {
 		isText := slices.ContainsFunc(list, func(x any) bool { return x.(*Value).hasStrings })
 		values = append(values, n.MarkStrings(n.Op("stack", graph.Attrs{"dim": 0}, list...), isText))
 	}
 	return values
+}
+
+// unrollCount returns the maximum number of iterations of a loop that can be unrolled. ok is false if the number is
+// unknown or large. A loop that carries a sequence may exceed the frame's budget, but not maxNodes.
+func (n *Node) unrollCount(proto *pb.GraphProto, trips, cond *Value, carried []*Value) (count int64, ok bool) {
+	areKnown := trips != nil && trips.data != nil && (cond == nil || cond.data != nil)
+	if !areKnown || !n.hasKnownCondition(proto) {
+		return 0, false
+	}
+	count = n.Number(trips).Int()
+	startsFalse := cond != nil && n.Number(cond).Int() == 0
+	if count < 1 || startsFalse {
+		stacksValues := len(proto.Output) > 1+len(carried)
+		return 0, !stacksValues // only a conversion of the body gives the sizes of stacked values
+	}
+	bodyNodes := int64(max(len(proto.Node), 1))
+	hasSequence := slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind })
+	fitsBudget := hasSequence || count <= int64(n.frame.unrollBudget)/bodyNodes
+	return count, fitsBudget && count <= maxNodes/bodyNodes
 }
 
 // hasKnownCondition reports whether a loop's condition is known in each iteration, because the body returns the
@@ -217,4 +184,39 @@ func declaredRank(v *pb.ValueInfoProto) int {
 		return len(s.Dim)
 	}
 	return -1
+}
+
+// tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends
+// on data, or if the loop's condition may become false.
+func (n *Node) tripCount(proto *pb.GraphProto, trips, cond *Value) (count sym.Int, ok bool) {
+	if trips == nil {
+		return count, false
+	}
+	startsTrue := cond == nil || cond.data != nil && n.Number(cond).Int() != 0
+	if !startsTrue || !n.keepsCondition(proto) {
+		return count, false
+	}
+	if count, ok = trips.elements.Int(); !ok {
+		return count, false
+	}
+	return count, n.useSymbols(count.String())
+}
+
+// keepsCondition reports whether the body of a loop returns the loop's condition unchanged.
+func (n *Node) keepsCondition(proto *pb.GraphProto) bool {
+	if len(proto.Output) == 0 || len(proto.Input) < 2 {
+		return false
+	}
+	name := proto.Output[0].Name
+	for range min(len(proto.Node)+1, maxDepth) { // backwards through Identity; the limit ends cycles
+		if name == proto.Input[1].Name {
+			return true
+		}
+		i := slices.IndexFunc(proto.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
+		if i < 0 || proto.Node[i].OpType != "Identity" || len(proto.Node[i].Input) != 1 {
+			return false
+		}
+		name = proto.Node[i].Input[0]
+	}
+	return false
 }

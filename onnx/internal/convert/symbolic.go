@@ -35,20 +35,14 @@ func (n *Node) applySymbolic(op *graph.Op, attrs graph.Attrs, operands []any) []
 		in: make([]*symbolic.Tensor, len(operands))}
 	args := make([]graph.Arg, len(operands))
 	for i, operand := range operands {
-		if x, ok := operand.(*Value); operand == nil || ok && x == nil {
+		if isOmitted(operand) {
 			continue
 		}
 		elements := n.operandElements(op, i, operand)
 		if elements == nil {
 			return nil
 		}
-		computed.in[i] = elements
-		if number, ok := tensor.ScalarOf(operand); ok {
-			args[i] = graph.Arg{Kind: graph.NumberArg, Number: number}
-			continue
-		}
-		meta := tensor.New(elements.DType, elements.Shape...)
-		args[i] = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: meta, Type: meta.Type()}}
+		computed.in[i], args[i] = elements, argOf(operand, elements)
 	}
 	var results []graph.Result
 	if computed.call, results = n.inferCall(op, attrs, args); results == nil {
@@ -64,6 +58,21 @@ func (n *Node) applySymbolic(op *graph.Op, attrs graph.Attrs, operands []any) []
 		return computed.results(computed.evalSelection())
 	}
 	return computed.results(n.symbols.Evaluate(op, computed.call, computed.in, computed.out))
+}
+
+// isOmitted reports whether an operand is omitted: nil or a nil *Value.
+func isOmitted(operand any) bool {
+	x, ok := operand.(*Value)
+	return operand == nil || ok && x == nil
+}
+
+// argOf returns an operand as an argument for inference: a number, or a tensor with the type of the elements.
+func argOf(operand any, elements *symbolic.Tensor) graph.Arg {
+	if number, ok := tensor.ScalarOf(operand); ok {
+		return graph.Arg{Kind: graph.NumberArg, Number: number}
+	}
+	meta := tensor.New(elements.DType, elements.Shape...)
+	return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: meta, Type: meta.Type()}}
 }
 
 // isComputed reports whether an operand has symbolic elements.
@@ -94,27 +103,6 @@ func isIndex(op *graph.Op, i int) bool {
 	return len(op.Params) > 0 && op.Params[min(i, len(op.Params)-1)].IndexBound != nil
 }
 
-// results returns the results of the op as values: lists has the elements of each result. The op is added to the graph
-// only if the graph needs a value.
-func (c *computation) results(lists [][]symbolic.Element) []*Value {
-	if len(lists) != len(c.out) {
-		return nil
-	}
-	var emitted []*Value
-	out := make([]*Value, len(lists))
-	for i, list := range lists {
-		meta := c.out[i].Meta()
-		elements := &symbolic.Tensor{DType: meta.DType, Shape: meta.Shape, Elements: list}
-		out[i] = computedValue(elements, func() *Value {
-			if emitted == nil {
-				emitted = c.node.Emit(c.op.Name, c.attrs, c.operands...)
-			}
-			return emitted[i].WithSizes(meta.DType, meta.Shape...)
-		})
-	}
-	return out
-}
-
 // isSelection reports whether each element of the results is an element of an operand or a constant.
 func (c *computation) isSelection() bool {
 	computes := func(r graph.Result) bool { // whether r has new elements: it is no view and no copy of an operand
@@ -124,16 +112,16 @@ func (c *computation) isSelection() bool {
 }
 
 // evalSelection evaluates an op that selects elements. It runs the op twice on tensors of positions. In the first run,
-// each element of the operands is replaced by its position. In the second run, it is replaced by its position plus
-// shift. If an element of the results differs by shift between the runs, it is a position: the result is the element at
-// this position. If it is the same in both runs, it is a constant of the op.
+// each element of the operands is replaced by its position among all elements of all operands. In the second run, it is
+// replaced by its position plus shift. If an element of the results differs by shift between the runs, it is a
+// position: the result is the element at this position. If it is the same in both runs, it is a constant of the op.
 //
 // For example, padding [N, H] by a 1 at the end gives [0, 1, 1] in the first run, and [shift, shift+1, 1] in the
 // second. The first two elements are positions, the last is a constant: the result is [N, H, 1].
 func (c *computation) evalSelection() [][]symbolic.Element {
 	const shift = min(1<<40, math.MaxInt/2) // greater than any position
 	var allElements []symbolic.Element
-	dtype := tensor.Invalid
+	dtype := tensor.Invalid // of all elements
 	positions, shiftedPositions := make([]any, len(c.in)), make([]any, len(c.in))
 	for i, elements := range c.in {
 		switch {
@@ -181,6 +169,27 @@ func countFrom(first int, shape []int) *Value {
 		t.SetFlat(k, tensor.IntScalar(int64(first+k)))
 	}
 	return Constant(t)
+}
+
+// results returns the results of the op as values: lists has the elements of each result. The op is added to the graph
+// only if the graph needs a value.
+func (c *computation) results(lists [][]symbolic.Element) []*Value {
+	if len(lists) != len(c.out) {
+		return nil
+	}
+	var emitted []*Value
+	out := make([]*Value, len(lists))
+	for i, list := range lists {
+		meta := c.out[i].Meta()
+		elements := &symbolic.Tensor{DType: meta.DType, Shape: meta.Shape, Elements: list}
+		out[i] = computedValue(elements, func() *Value {
+			if emitted == nil {
+				emitted = c.node.Emit(c.op.Name, c.attrs, c.operands...)
+			}
+			return emitted[i].WithSizes(meta.DType, meta.Shape...)
+		})
+	}
+	return out
 }
 
 // elementsOf returns the elements of a tensor as expressions, or nil if an element has no expression. If newSymbols is

@@ -206,11 +206,7 @@ func splitEvenly(n *node, x *value, axis, parts int) []*value {
 // clamp(size - i*partSize, 0, partSize) elements, where partSize = ceil(size/parts).
 func evenSizes(n *node, size *value, parts int) *value {
 	partSize := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, n.Op("add", nil, size, parts-1), parts)
-	index := make([]int, parts)
-	for i := range index {
-		index[i] = i
-	}
-	starts := n.Op("mul", nil, convert.IntVector(index...), partSize)
+	starts := n.Op("mul", nil, convert.IntVector(firstInts(parts)...), partSize)
 	partSizes := n.Op("minimum", nil, n.Op("sub", nil, size, starts), partSize)
 	return n.Op("clamp", graph.Attrs{"min": 0}, partSizes).WithType(tensor.Int64, 1)
 }
@@ -234,26 +230,9 @@ func slice(n *node) []*value {
 	if starts == nil || ends == nil {
 		n.Failf("starts or ends are missing")
 	}
-	count := -1 // the number of sliced axes, known from any of the vectors
-	for _, vector := range []*value{starts, ends, axes, steps} {
-		if vector == nil {
-			continue
-		}
-		length := n.LengthOf(vector)
-		if length >= 0 && count >= 0 && length != count {
-			n.Failf("starts, ends, axes and steps differ in length")
-		}
-		count = max(count, length)
-	}
-	if count < 0 {
-		n.Failf("the number of axes must be known before the graph runs")
-	}
+	count := slicedAxisCount(n, starts, ends, axes, steps)
 	if axes == nil {
-		list := make([]int, count)
-		for i := range list {
-			list[i] = i
-		}
-		axes = convert.IntVector(list...)
+		axes = convert.IntVector(firstInts(count)...)
 	}
 	if steps == nil {
 		steps = convert.IntVector(slices.Repeat([]int{1}, count)...)
@@ -262,6 +241,35 @@ func slice(n *node) []*value {
 		x = sliceAxis(n, x, n.Element(axes, i), n.Element(steps, i), n.Element(starts, i), n.Element(ends, i))
 	}
 	return single(x)
+}
+
+// slicedAxisCount returns the common length of the operands of Slice, of which at least one must be known. Operands may
+// be nil.
+func slicedAxisCount(n *node, operands ...*value) int {
+	count := -1
+	for _, vector := range operands {
+		if vector == nil {
+			continue
+		}
+		length := n.LengthOf(vector) // -1 if it is unknown
+		if length >= 0 && count >= 0 && length != count {
+			n.Failf("starts, ends, axes and steps differ in length")
+		}
+		count = max(count, length)
+	}
+	if count < 0 {
+		n.Failf("the number of axes must be known before the graph runs")
+	}
+	return count
+}
+
+// firstInts returns the integers 0 to count-1.
+func firstInts(count int) []int {
+	list := make([]int, count)
+	for i := range list {
+		list[i] = i
+	}
+	return list
 }
 
 // sliceAxis slices x along one axis. The op slice has positive steps only. For a negative step, it slices the same
@@ -284,14 +292,14 @@ func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	}
 	axis = n.Axis(axis, n.Rank(x))
 	size := n.Shape(x)[axis]
-	startIndex, endIndex := intOf(start), intOf(end)
-	clampIndex := func(i int) int { // to [-1, size-1]; -1 is before the first element
+	indexOf := func(bound *value) int { // in [-1, size-1]; -1 is before the first element
+		i := intOf(bound)
 		if i < 0 {
 			i += size
 		}
 		return min(max(i, -1), size-1)
 	}
-	first, stop := clampIndex(startIndex), clampIndex(endIndex)
+	first, stop := indexOf(start), indexOf(end)
 	count := max(0, (first-stop-step-1)/-step) // ceil((first-stop)/-step)
 	// Ascending: count elements from first+(count-1)*step to first.
 	lowest := max(0, first+(count-1)*step)

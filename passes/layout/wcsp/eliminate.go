@@ -29,11 +29,12 @@ type bucket struct {
 	message   *function
 }
 
-// elimination is an instance (see [instance]) whose variables are eliminated step by step.
+// elimination is an instance (see [instance]) whose variables are eliminated step by step. Its functions are in
+// functionsOf; the field instance.functions is nil.
 type elimination struct {
 	instance
 	functionsOf [][]*function // by variable: the functions that depend on it
-	steps       []step
+	steps       []step        // the eliminations so far
 }
 
 // newElimination returns an elimination for a copy of the instance.
@@ -79,7 +80,8 @@ func (e *elimination) remaining() *instance {
 }
 
 // eliminateAll eliminates variables in order. Messages have at most maxEntries entries, unless they come from a
-// single function. If a variable has several buckets, the result is a lower bound.
+// single function. If a variable with more than one label has several buckets, the remaining problem only bounds the
+// cost from below.
 func (e *elimination) eliminateAll(order []int, maxEntries int) {
 	for _, v := range order {
 		e.eliminateVariable(v, maxEntries)
@@ -117,12 +119,11 @@ func (e *elimination) eliminateVariable(v, maxEntries int) {
 }
 
 // buckets divides the functions of v into buckets. If the message of all functions has at most maxEntries entries,
-// there is one bucket. Otherwise functions are assigned to buckets by first fit. If v has one label, several buckets
-// give an exact result, so a function joins a bucket only if it adds no variable to the bucket's scope.
+// there is one bucket. Otherwise functions are assigned to buckets by first fit, widest first. If v has one label,
+// several buckets lose nothing, so they are kept small: a function joins a bucket only if it adds no variable to the
+// bucket's scope.
 func (e *elimination) buckets(v, maxEntries int) [][]*function {
 	functions := e.functionsOf[v]
-	var list [][]*function
-	var scopes [][]int
 	if e.sizes[v] == 1 {
 		maxEntries = 0
 	} else if len(functions) > 0 && e.tableEntries(e.otherVariables(v, functions)) <= int64(maxEntries) {
@@ -130,6 +131,8 @@ func (e *elimination) buckets(v, maxEntries int) [][]*function {
 	}
 	widestFirst := slices.Clone(functions)
 	sorted.Func(widestFirst, func(a, b *function) int { return len(b.scope) - len(a.scope) })
+	var list [][]*function
+	var scopes [][]int // by bucket: the variables of its message
 next:
 	for _, f := range widestFirst {
 		for i := range list {
@@ -173,12 +176,11 @@ func (e *elimination) tableEntries(scope []int) int64 {
 func decode(sizes []int, steps []step, labels []int) {
 	for i := len(steps) - 1; i >= 0; i-- {
 		step := &steps[i]
-		variable := step.variable
 		best := Forbidden
-		labels[variable] = 0
-		for label := range sizes[variable] {
+		labels[step.variable] = 0
+		for label := range sizes[step.variable] {
 			if cost := step.cost(sizes, labels, label); cost < best {
-				best, labels[variable] = cost, label
+				best, labels[step.variable] = cost, label
 			}
 		}
 	}

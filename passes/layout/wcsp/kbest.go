@@ -31,13 +31,13 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 		return nil, false, err
 	}
 	list = []*Solution{first}
-	in, err := prepare(options.Context, p)
+	prepared, err := prepare(options.Context, p)
 	if err != nil {
 		return nil, false, err
 	}
 	lister := assignmentLister{search: newSearch(options),
 		remainingTries: triesPerResult * min(k, maxTries/triesPerResult)}
-	lister.push(&cell{bound: in.constant, remaining: in.newElimination()})
+	lister.push(&cell{bound: prepared.constant, remaining: prepared.newElimination()})
 	for ; len(list) < k && lister.remainingTries > 0; lister.remainingTries-- {
 		labels, cost := lister.next()
 		if labels == nil {
@@ -65,21 +65,22 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 type assignmentLister struct {
 	*search
 	cells          cells
-	count          int // number of cells so far
-	remainingTries int // remaining number of assignments to list
-
-	timedOut bool
+	count          int  // number of cells so far
+	remainingTries int  // remaining number of assignments to list
+	timedOut       bool // whether time ran out before the list was complete; set by next
 }
 
 // cell is a set of assignments. An open cell has all assignments of remaining, and bound is a lower bound on their
-// costs. A closed cell has the assignments in which the variable of the stage at stageIndex has the given label, and
-// the variables of later stages have the labels listedLabels. Its bound is the cost of its cheapest assignment.
+// costs. In a closed cell, the variable of stages[stageIndex] has the label `label`, the variables of later stages have
+// their labels of listedLabels, and the variables of earlier stages are free, unless their stage has a label. Its bound
+// is the cost of its cheapest assignment.
 type cell struct {
 	bound     int64
 	number    int          // in order of creation, to break ties
 	stages    []stage      // eliminations so far
 	remaining *elimination // the remaining problem of an open cell, otherwise nil
 
+	// Of a closed cell.
 	listedLabels []int // labels of an assignment that was listed
 	stageIndex   int   // index in stages; len(stages): the cell has all assignments
 	label        int   // label of the variable of that stage
@@ -100,7 +101,7 @@ func (l *assignmentLister) push(c *cell) {
 	c.number = l.count
 	l.count++
 	heap.Push(&l.cells, c)
-	if len(l.cells) > 2*l.remainingTries+maxTries { // rarely, because trim sorts the cells
+	if len(l.cells) > 2*l.remainingTries+maxTries { // trim sorts all cells, so it is called rarely
 		l.trim()
 	}
 }
@@ -179,13 +180,13 @@ func (l *assignmentLister) takeCheapest(c *cell) []int {
 			continue
 		}
 		decode(stage.sizes, []step{stage.step}, labels)
-		variable := stage.variable
-		best := stage.cost(stage.sizes, labels, labels[variable])
-		for other := range stage.sizes[variable] {
-			if other == labels[variable] {
+		best := stage.cost(stage.sizes, labels, labels[stage.variable])
+		for other := range stage.sizes[stage.variable] {
+			if other == labels[stage.variable] {
 				continue
 			}
-			// Only the costs of this step differ, because its functions include the messages of earlier steps.
+			// The cheapest assignments with the two labels differ in cost only by this step: its functions include, as
+			// messages, the costs of earlier steps.
 			if cost := stage.cost(stage.sizes, labels, other); cost < Forbidden {
 				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, listedLabels: labels, stageIndex: i, label: other})
 			}

@@ -1,6 +1,7 @@
 package wcsp
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -35,17 +36,14 @@ type search struct {
 
 // newSearch returns the initial state of a search.
 func newSearch(options Options) *search {
-	s := &search{ctx: options.Context,
-		maxEntries: options.MaxTable, timeLimit: options.TimeLimit, maxNodes: options.MaxNodes, wantProof: options.Proof,
-		maxBoundEntries: maxSearchBoundEntries}
-	if s.maxEntries <= 0 {
-		s.maxEntries = defaultMaxEntries
+	maxEntries := options.MaxTable
+	if maxEntries <= 0 {
+		maxEntries = defaultMaxEntries
 	}
-	s.maxEntries = min(s.maxEntries, largestMaxEntries)
-	s.limitExceeded = s.timeLimit == 0
-	s.maxBoundEntries = min(s.maxBoundEntries, s.maxEntries)
-	s.deadline = time.Now().Add(s.timeLimit)
-	return s
+	maxEntries = min(maxEntries, largestMaxEntries)
+	return &search{ctx: options.Context, maxEntries: maxEntries, maxBoundEntries: min(maxSearchBoundEntries, maxEntries),
+		timeLimit: options.TimeLimit, deadline: time.Now().Add(options.TimeLimit), limitExceeded: options.TimeLimit == 0,
+		maxNodes: options.MaxNodes, wantProof: options.Proof}
 }
 
 // expired reports whether the limit on time, nodes, or memory for proofs is exceeded.
@@ -114,8 +112,8 @@ func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff i
 	total := result{labels: make([]int, len(reduced.problemVariables)), bound: reduced.constant, cost: reduced.constant,
 		tree: tree{steps: s.proofSteps(reduced), constant: reduced.constant}}
 	bounds := make([]int64, len(parts))
-	for i, part := range parts {
-		if len(parts) > 1 {
+	if len(parts) > 1 { // the cutoff of a single part does not depend on bounds
+		for i, part := range parts {
 			relaxed := part.newElimination()
 			relaxed.relax(s.maxBoundEntries)
 			bounds[i] = relaxed.constant
@@ -164,7 +162,7 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	switch {
 	case !feasible:
 		return s.tablesOrBranch(instance, best, cutoff, isRoot)
-	case len(cuts) > 0: // an assignment with an unsupported label costs Forbidden
+	case len(cuts) > 0: // an assignment with an unsupported label costs Forbidden; minimize tightens the rest
 		return s.minimizeAfterCuts(instance, supported, cuts, best, Forbidden, cutoff, isRoot)
 	}
 	tightening := instance.tighten(cutoff)
@@ -176,12 +174,12 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	}
 	tightened, shifts := tightening.withCurrentCosts()
 	bound, limit := tightening.bound(), min(cutoff, best.cost)
-	totalLabels := 0
-	for _, labelCount := range instance.sizes {
-		totalLabels += labelCount
+	labelCount := 0
+	for _, size := range instance.sizes {
+		labelCount += size
 	}
 	remaining, cutCount := tightening.cutLabels(limit - bound)
-	if bound < limit && cutCount*minCutDivisor >= totalLabels {
+	if bound < limit && cutCount*minCutDivisor >= labelCount {
 		best = s.minimizeAfterCuts(tightened, remaining, tightened.cuts(remaining), best, limit, limit, isRoot)
 	} else {
 		best = s.tablesOrBranch(tightened, best, cutoff, isRoot)
@@ -303,19 +301,7 @@ func (e *elimination) relax(maxEntries int) {
 // minimized. best is the best result so far.
 func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff int64) result {
 	v := reduced.mostConnected()
-	type child struct {
-		label   int
-		fixed   *elimination // v is fixed to the label
-		relaxed *elimination // relaxation of fixed
-	}
-	var children []child
-	for label := range reduced.sizes[v] {
-		fixed := reduced.fixLabel(v, label)
-		children = append(children, child{label, fixed, s.relaxation(fixed, min(cutoff, best.cost), false)})
-	}
-	sorted.Func(children, func(a, b child) int {
-		return compare(a.relaxed.constant, b.relaxed.constant)
-	})
+	children := s.children(reduced, v, min(cutoff, best.cost))
 	best.tree = tree{steps: s.proofSteps(reduced), variable: reduced.problemVariables[v]}
 	best.bound = Forbidden
 	for _, next := range children {
@@ -344,17 +330,6 @@ func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff i
 	return best
 }
 
-// compare orders two costs, for sorting.
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // mostConnected returns the variable with the most neighbours and, among these, the fewest labels.
 func (e *elimination) mostConnected() int {
 	best, most := -1, 0
@@ -368,6 +343,24 @@ func (e *elimination) mostConnected() int {
 		}
 	}
 	return best
+}
+
+// child is the remaining problem for one label of a variable.
+type child struct {
+	label   int
+	fixed   *elimination // the variable is fixed to the label
+	relaxed *elimination // relaxation of fixed
+}
+
+// children returns a child for each label of variable v, in ascending order of their lower bounds.
+func (s *search) children(reduced *elimination, v int, limit int64) []child {
+	var list []child
+	for label := range reduced.sizes[v] {
+		fixed := reduced.fixLabel(v, label)
+		list = append(list, child{label, fixed, s.relaxation(fixed, limit, false)})
+	}
+	sorted.Func(list, func(a, b child) int { return cmp.Compare(a.relaxed.constant, b.relaxed.constant) })
+	return list
 }
 
 // fixLabel returns the elimination after assigning a label to v and eliminating v.

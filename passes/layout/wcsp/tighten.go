@@ -30,9 +30,9 @@ type tightening struct {
 	least             []int64         // by variable: the cost common to all of its labels
 	unary             [][]int64       // by variable and label: the cost in excess of least
 	positionsOf       [][]position    // by variable: its positions in functions
-	overflow          bool            // whether a sum of costs has reached Forbidden
-	shares            []int64         // buffer, by label
-	bestLabels        []int           // the best assignment found
+	overflow          bool            // whether a sum of costs has reached Forbidden; set by checkedSum
+	shares            []int64         // by label: buffer of tightenVariable and distributeShares
+	bestLabels        []int           // the best assignment found; set by findAssignment
 	bestCost          int64           // cost of bestLabels
 	originalFunctions [][]*function   // by variable: its original functions
 }
@@ -86,7 +86,8 @@ func (in *instance) tighten(cutoff int64) *tightening {
 			tightening.findAssignment()
 		}
 		bound, goal := tightening.bound(), min(cutoff, tightening.bestCost)
-		if stalledPasses++; bound-oldBound > (goal-bound)/stallDivisor {
+		stalledPasses++
+		if bound-oldBound > (goal-bound)/stallDivisor {
 			oldBound, stalledPasses = bound, 0
 		}
 		if bound >= goal || stalledPasses >= stallPasses {
@@ -135,26 +136,26 @@ func (t *tightening) addFunction(original *function) {
 }
 
 // tightenVariable collects costs from the functions of v. It then distributes the costs in equal shares to the
-// functions that have another variable after v in the pass; v keeps shares without such a function. A forward pass
-// visits the variables in ascending order.
+// functions that have another variable after v in the pass. If there are fewer such functions than shares, v keeps the
+// other shares. A forward pass visits the variables in ascending order.
 func (t *tightening) tightenVariable(v int, forward bool) {
 	interrupt.Check(t.ctx)
-	later, earlier := 0, 0 // numbers of functions with a later and with an earlier variable
 	unary := t.unary[v]
+	withLater, withEarlier := 0, 0 // numbers of functions with a later and with an earlier variable
 	for _, position := range t.positionsOf[v] {
 		t.collectCosts(v, position)
 		if !position.last {
-			later++
+			withLater++
 		}
 		if !position.first {
-			earlier++
+			withEarlier++
 		}
 	}
 	least := unary[0]
 	for _, cost := range unary {
 		least = min(least, cost)
 	}
-	shareCount := int64(max(later, earlier, 1)) // the same in both directions, as in TRW-S
+	shareCount := int64(max(withLater, withEarlier, 1)) // the same in both directions, as in TRW-S
 	t.least[v] = t.checkedSum(t.least[v], least)
 	orOfShares := int64(0) // bitwise or; 0 if all shares are 0
 	for label := range unary {
@@ -294,13 +295,16 @@ func (t *tightening) cutLabels(gap int64) (remaining [][]int, cutCount int) {
 func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 	current := *t.instance
 	current.functions = nil
+	addFunction := func(scope []int, table []int64) { // with the next number in a proof
+		current.functions = append(current.functions,
+			&function{scope: scope, table: table, proofTerms: []int{current.nextProofNumber}})
+		current.nextProofNumber++
+	}
 	var shifts []Shift
 	hasReceived := make([]bool, len(t.problemVariables))
 	for i := range t.functions { // functions of several variables
 		moved := &t.functions[i]
-		if !slices.ContainsFunc(moved.received, func(costs []int64) bool {
-			return slices.ContainsFunc(costs, func(cost int64) bool { return cost != 0 })
-		}) {
+		if !moved.isChanged() {
 			current.functions = append(current.functions, moved.original)
 			continue
 		}
@@ -311,9 +315,7 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 			shift.By = append(shift.By, moved.received[scopeIndex])
 		}
 		shifts = append(shifts, shift)
-		current.functions = append(current.functions,
-			&function{scope: moved.original.scope, table: moved.table, proofTerms: []int{current.nextProofNumber}})
-		current.nextProofNumber++
+		addFunction(moved.original.scope, moved.table)
 	}
 	for _, f := range t.instance.functions {
 		if len(f.scope) == 1 && !hasReceived[f.scope[0]] {
@@ -326,12 +328,17 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 			for label := range table {
 				table[label] += t.least[v]
 			}
-			current.functions = append(current.functions,
-				&function{scope: []int{v}, table: table, proofTerms: []int{current.nextProofNumber}})
-			current.nextProofNumber++
+			addFunction([]int{v}, table)
 		}
 	}
 	return &current, shifts
+}
+
+// isChanged reports whether the function has lost costs to its variables or received costs from them.
+func (moved *movedFunction) isChanged() bool {
+	return slices.ContainsFunc(moved.received, func(costs []int64) bool {
+		return slices.ContainsFunc(costs, func(cost int64) bool { return cost != 0 })
+	})
 }
 
 // cuts returns the labels that do not remain, by their indices in the problem.

@@ -6,18 +6,18 @@ import (
 
 // tree is a node of a proof of a lower bound, under construction. [Proof] defines the terms.
 type tree struct {
+	bound  int64   // lower bound that the node proves
 	label  int     // label of the parent's variable, if the node is a branch
 	shifts []Shift // costs that are moved between functions
 	// cuts are removed labels: an assignment with one of them costs at least cutoff. If there are cuts, bound is therefore
 	// at most cutoff.
 	cuts     []Cut
 	cutoff   int64
-	bound    int64  // lower bound that the node proves
-	constant int64  // bound minus the sum of the bounds of the parts
 	steps    []Step // eliminations of variables
 	variable int    // the variable on which branches split
 	branches []tree // one for each label of variable
 	parts    []tree // connected components
+	constant int64  // bound minus the sum of the bounds of the parts
 	// relaxed are alternative steps, without branches, that prove the weaker bound relaxedBound.
 	relaxed      []Step
 	relaxedBound int64
@@ -33,31 +33,44 @@ func (t *tree) proof(target int64) (Node, int64) {
 	proofNode, bound := Node{Shifts: t.shifts, Cuts: t.cuts, Steps: t.steps}, t.bound
 	switch {
 	case len(t.branches) > 0:
-		proofNode.Variable, bound = t.variable, Forbidden
-		for i := range t.branches {
-			branch := &t.branches[i]
-			child, childBound := branch.proof(target)
-			proofNode.Branches = append(proofNode.Branches, Branch{branch.label, child})
-			bound = min(bound, childBound)
-		}
-		sorted.Func(proofNode.Branches, func(a, b Branch) int { return a.Label - b.Label })
+		proofNode.Variable = t.variable
+		proofNode.Branches, bound = t.branchProofs(target)
 	case len(t.parts) > 0:
-		spare := t.constant - target // the amount by which the sum of the parts' bounds may fall
-		for i := range t.parts {
-			spare = add(spare, t.parts[i].bound)
-		}
-		bound = t.constant
-		for i := range t.parts {
-			part := &t.parts[i]
-			child, childBound := part.proof(max(part.bound-spare, 0))
-			spare -= max(part.bound-childBound, 0)
-			proofNode.Parts = append(proofNode.Parts, child)
-			bound = add(bound, childBound)
-		}
+		proofNode.Parts, bound = t.partProofs(target)
 	}
 	if len(t.cuts) > 0 {
 		proofNode.Cutoff = t.cutoff
 		bound = min(bound, t.cutoff)
 	}
 	return proofNode, bound
+}
+
+// branchProofs returns the proofs of the branches and their least bound. Each branch must prove the target.
+func (t *tree) branchProofs(target int64) (list []Branch, bound int64) {
+	bound = Forbidden
+	for i := range t.branches {
+		child, childBound := t.branches[i].proof(target)
+		list = append(list, Branch{t.branches[i].label, child})
+		bound = min(bound, childBound)
+	}
+	sorted.Func(list, func(a, b Branch) int { return a.Label - b.Label })
+	return list, bound
+}
+
+// partProofs returns the proofs of the parts, and the sum of their bounds and of the constant. Earlier parts may use up
+// the amount by which t.bound exceeds the target.
+func (t *tree) partProofs(target int64) (list []Node, bound int64) {
+	spare := t.constant - target // the amount by which the sum of the parts' bounds may fall
+	for i := range t.parts {
+		spare = add(spare, t.parts[i].bound)
+	}
+	bound = t.constant
+	for i := range t.parts {
+		partBound := t.parts[i].bound
+		child, childBound := t.parts[i].proof(max(partBound-spare, 0))
+		spare -= max(partBound-childBound, 0)
+		list = append(list, child)
+		bound = add(bound, childBound)
+	}
+	return list, bound
 }

@@ -172,17 +172,17 @@ func (g *generator) searchAllocation(rowConstants []alloc.Virt, slots int) (best
 	for count := len(rowConstants); count >= 0 && bestCost > 0 && withoutGain < 3; count -= 1 + count/8 {
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
 		cost, allocated := g.tryAllocation(rowConstants[:count], rowConstants, slots, bestCost)
-		switch { // free the instruction lists of the frame that is dropped
-		case !allocated:
+		if !allocated {
 			g.frame.free()
-		case ok:
+			if ok {
+				withoutGain++
+			}
+			continue
+		}
+		if ok {
 			bestFrame.free()
 		}
-		if allocated {
-			bestFrame, bestCost, withoutGain, ok = g.frame, cost, 0, true
-		} else if ok {
-			withoutGain++
-		}
+		bestFrame, bestCost, withoutGain, ok = g.frame, cost, 0, true
 	}
 	g.frame = bestFrame
 	return bestCost, ok
@@ -205,15 +205,13 @@ func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, slots in
 		}
 	}
 	registers.ReservedSlots = slots
-	g.tailRegisters = registers
+	registers.Pool[alloc.Vectors] = 1<<numRegs - 1<<rowConstRegs // registers rowConstRegs to numRegs-1
+	registers.Pool[alloc.Masks] = 1<<(lastMask+1) - 2            // without K0, which cannot mask an instruction
 	g.decideAccPlace(rowConstRegs, numRegs, lastMask)
-	if g.loop.CombinesLanes && !g.accsInRegisters {
+	if g.loop.CombinesLanes && !g.accsInRegisters { // totals need accumulators in registers
 		return 0, false
 	}
-	g.bodyRegisters = registers
-	g.bodyRegisters.Pool[alloc.Vectors] = 1<<numRegs - 1<<rowConstRegs // registers rowConstRegs to numRegs-1
-	g.bodyRegisters.Pool[alloc.Masks] = 1<<(lastMask+1) - 2            // without K0, which cannot mask an instruction
-	g.tailRegisters.Pool = g.bodyRegisters.Pool
+	g.bodyRegisters, g.tailRegisters = registers, registers
 	if g.accsInRegisters {
 		g.reserveAccs(rowConstRegs)
 	}

@@ -65,13 +65,6 @@ func (s *selector) selectLists(lanes int) (*Lists, error) {
 	return s.Lists, s.err
 }
 
-// instKey identifies an instruction with up to three sources.
-type instKey struct {
-	name string
-	src  [3]alloc.Arg
-	tied alloc.Virt
-}
-
 // fail records the first error.
 func (s *selector) fail(format string, args ...any) {
 	if s.err == nil {
@@ -115,24 +108,41 @@ func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: 
 // and an equal instruction was added before, add returns the result of that instruction.
 func (s *selector) add(inst alloc.Inst) alloc.Virt {
 	inst.FoldableSource = noFoldableSource
-	key, isRowConstant := instKey{name: inst.Name, tied: inst.Tied}, len(inst.Src) <= len(instKey{}.src)
-	for k, source := range inst.Src {
-		isRowConstant = isRowConstant && (source.Virt == 0 || s.Values[source.Virt].Invariant)
-		if isRowConstant {
-			key.src[k] = source
-		}
+	key, isRowConstant := s.rowConstantKey(&inst)
+	if !isRowConstant {
+		inst.Dst = s.New(alloc.Value{Bytes: vectorBytes})
+		return s.Add(inst)
 	}
-	if inst.Tied != 0 {
-		isRowConstant = isRowConstant && s.Values[inst.Tied].Invariant
-	}
-	if v, ok := s.rowResults[key]; ok && isRowConstant {
+	if v, ok := s.rowResults[key]; ok {
 		return v
 	}
 	inst.Dst = s.New(alloc.Value{Bytes: vectorBytes})
-	if isRowConstant {
-		s.rowResults[key] = inst.Dst
-	}
+	s.rowResults[key] = inst.Dst
 	return s.Add(inst)
+}
+
+// instKey identifies an instruction with up to three sources.
+type instKey struct {
+	name string
+	src  [3]alloc.Arg
+	tied alloc.Virt
+}
+
+// rowConstantKey returns the key of an instruction. ok is false if a source is not a row constant, or if the
+// instruction has too many sources for a key.
+func (s *selector) rowConstantKey(inst *alloc.Inst) (key instKey, ok bool) {
+	isRowConstant := func(v alloc.Virt) bool { return v == 0 || s.Values[v].Invariant } // 0: an immediate, or none
+	if len(inst.Src) > len(key.src) || !isRowConstant(inst.Tied) {
+		return key, false
+	}
+	key.name, key.tied = inst.Name, inst.Tied
+	for k, source := range inst.Src {
+		if !isRowConstant(source.Virt) {
+			return key, false
+		}
+		key.src[k] = source
+	}
+	return key, true
 }
 
 // op adds an operation on vectors. arrangement is the kind of all operands, such as "4s", or has several kinds, with

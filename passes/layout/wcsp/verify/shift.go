@@ -31,53 +31,71 @@ func (c *checker) applyShifts(list []wcsp.Shift, functionsOf functionsByVariable
 		}
 	}
 	for _, variable := range slices.Sorted(maps.Keys(received)) {
-		sum, wider := received[variable], []int(nil) // wider: indices of functions of this variable and others
-		for _, functionIndex := range functionsOf[variable] {
-			f := &c.functions[functionIndex]
-			if len(f.scope) > 1 {
-				wider = append(wider, functionIndex)
-				continue
-			}
-			for i, label := range c.remainingLabels[variable] {
-				sum[i] = addSigned(sum[i], f.table[slices.Index(f.labels[0], label)])
-			}
+		if err := c.addReceived(variable, received[variable], functionsOf); err != nil {
+			return err
 		}
-		for i, cost := range sum {
-			if cost < 0 || cost > wcsp.Forbidden {
-				return fmt.Errorf("variable %d has cost %d at label %d", variable, cost, c.remainingLabels[variable][i])
-			}
-		}
-		functionsOf[variable] = append(wider, len(c.functions))
-		c.functions = append(c.functions, function{scope: []int{variable},
-			labels: [][]int{c.remainingLabels[variable]}, table: sum})
 	}
+	return nil
+}
+
+// addReceived replaces the functions of only one variable by their sum with the costs that the variable received.
+func (c *checker) addReceived(variable int, received []int64, functionsOf functionsByVariable) error {
+	sum, labels := received, c.remainingLabels[variable]
+	var wider []int // indices of functions of this variable and others
+	for _, functionIndex := range functionsOf[variable] {
+		f := &c.functions[functionIndex]
+		if len(f.scope) > 1 {
+			wider = append(wider, functionIndex)
+			continue
+		}
+		for i, label := range labels {
+			sum[i] = addSigned(sum[i], f.table[slices.Index(f.labels[0], label)])
+		}
+	}
+	for i, cost := range sum {
+		if cost < 0 || cost > wcsp.Forbidden {
+			return fmt.Errorf("variable %d has cost %d at label %d", variable, cost, labels[i])
+		}
+	}
+	functionsOf[variable] = append(wider, len(c.functions))
+	c.functions = append(c.functions, function{scope: []int{variable}, labels: [][]int{labels}, table: sum})
 	return nil
 }
 
 // applyShift replaces functions of the same variables by their sum minus the moved costs. It adds the moved costs to
 // received.
 func (c *checker) applyShift(shift *wcsp.Shift, functionsOf functionsByVariable, received map[int][]int64) error {
-	if len(shift.From) == 0 {
-		return fmt.Errorf("the shift lists no function")
+	scope, err := c.commonScope(shift.From, functionsOf)
+	if err != nil {
+		return err
+	}
+	if err := c.receiveCosts(shift, scope, received); err != nil {
+		return err
+	}
+	return c.replaceFunctions(shift, scope, functionsOf)
+}
+
+// commonScope returns the variables of the functions of a shift, at least two, in ascending order. It returns an error
+// if the functions cannot be shifted together.
+func (c *checker) commonScope(from []int, functionsOf functionsByVariable) ([]int, error) {
+	if len(from) == 0 {
+		return nil, fmt.Errorf("the shift lists no function")
 	}
 	var scope []int
-	for i, functionIndex := range shift.From {
-		if functionIndex < 0 || functionIndex >= len(c.functions) || slices.Contains(shift.From[:i], functionIndex) {
-			return fmt.Errorf("function %d does not exist or is listed twice", functionIndex)
+	for i, functionIndex := range from {
+		if functionIndex < 0 || functionIndex >= len(c.functions) || slices.Contains(from[:i], functionIndex) {
+			return nil, fmt.Errorf("function %d does not exist or is listed twice", functionIndex)
 		}
 		variables := slices.Sorted(slices.Values(c.functions[functionIndex].scope))
 		if scope == nil {
 			scope = variables
 		}
 		if len(variables) < 2 || !slices.Equal(variables, scope) || !slices.Contains(functionsOf[scope[0]], functionIndex) {
-			return fmt.Errorf("function %d was used before, has fewer than two variables, or has other variables than the "+
+			return nil, fmt.Errorf("function %d was used before, has fewer than two variables, or has other variables than the "+
 				"first function of the shift", functionIndex)
 		}
 	}
-	if err := c.receiveCosts(shift, scope, received); err != nil {
-		return err
-	}
-	return c.replaceFunctions(shift, scope, functionsOf)
+	return scope, nil
 }
 
 // receiveCosts adds the costs that a shift moves to received. scope has the variables of the shift's functions.
@@ -125,18 +143,14 @@ func (c *checker) replaceFunctions(shift *wcsp.Shift, scope []int, functionsOf f
 		for i := range terms {
 			cost = add(cost, terms[i].table[terms[i].index])
 		}
-		for k, label := range labels {
-			if cost == wcsp.Forbidden {
-				break
-			}
-			cost -= shift.By[k][label]
-			if cost <= -wcsp.Forbidden || cost >= wcsp.Forbidden {
-				return fmt.Errorf("a cost overflows")
-			}
+		cost, err := shiftedCost(cost, shift.By, labels)
+		if err != nil {
+			return err
 		}
-		if shifted.table = append(shifted.table, cost); cost < 0 {
-			return fmt.Errorf("the shift changes cost %d to the invalid value %d", len(shifted.table)-1, cost)
+		if cost < 0 {
+			return fmt.Errorf("the shift changes cost %d to the invalid value %d", len(shifted.table), cost)
 		}
+		shifted.table = append(shifted.table, cost)
 		return nil
 	})
 	if err != nil {
@@ -150,6 +164,20 @@ func (c *checker) replaceFunctions(shift *wcsp.Shift, scope []int, functionsOf f
 	}
 	c.functions = append(c.functions, shifted)
 	return nil
+}
+
+// shiftedCost returns a cost minus the costs that are moved to the given labels. A forbidden cost stays forbidden.
+func shiftedCost(cost int64, moved [][]int64, labels []int) (int64, error) {
+	if cost == wcsp.Forbidden {
+		return cost, nil
+	}
+	for k, label := range labels {
+		cost -= moved[k][label]
+		if cost <= -wcsp.Forbidden || cost >= wcsp.Forbidden {
+			return 0, fmt.Errorf("a cost overflows")
+		}
+	}
+	return cost, nil
 }
 
 // addSigned adds a cost to a number that may be negative. The sum is Forbidden if an operand is Forbidden.

@@ -73,7 +73,8 @@ func (c *checker) checkNode(node *wcsp.Node, functionsOf functionsByVariable) (i
 	case len(functionsOf) > 0:
 		err = fmt.Errorf("variable %d is never eliminated", slices.Min(slices.Collect(maps.Keys(functionsOf))))
 	}
-	if bound = add(bound, childBound); len(node.Cuts) > 0 {
+	bound = add(bound, childBound)
+	if len(node.Cuts) > 0 {
 		bound = min(bound, node.Cutoff)
 	}
 	return bound, err
@@ -90,17 +91,7 @@ func (c *checker) checkStep(step *wcsp.Step, functionsOf functionsByVariable) (i
 	if err := checkBuckets(step.Buckets, dependents); err != nil {
 		return 0, err
 	}
-	for _, functionIndex := range dependents {
-		for _, other := range c.functions[functionIndex].scope {
-			if other != eliminated {
-				c.countSteps(len(functionsOf[other]))
-				functionsOf[other] = slices.DeleteFunc(functionsOf[other], func(dependent int) bool {
-					return dependent == functionIndex
-				})
-			}
-		}
-	}
-	delete(functionsOf, eliminated)
+	c.removeVariable(eliminated, functionsOf)
 	var constants int64
 	for i := range step.Buckets {
 		bucket := &step.Buckets[i]
@@ -118,6 +109,21 @@ func (c *checker) checkStep(step *wcsp.Step, functionsOf functionsByVariable) (i
 		c.functions = append(c.functions, message)
 	}
 	return constants, nil
+}
+
+// removeVariable removes a variable, and from the other variables the functions that depend on it.
+func (c *checker) removeVariable(eliminated int, functionsOf functionsByVariable) {
+	for _, functionIndex := range functionsOf[eliminated] {
+		for _, other := range c.functions[functionIndex].scope {
+			if other != eliminated {
+				c.countSteps(len(functionsOf[other]))
+				functionsOf[other] = slices.DeleteFunc(functionsOf[other], func(dependent int) bool {
+					return dependent == functionIndex
+				})
+			}
+		}
+	}
+	delete(functionsOf, eliminated)
 }
 
 // checkBuckets checks that each of the functions that depend on a variable is in exactly one bucket.
@@ -165,11 +171,12 @@ func (c *checker) checkMessage(eliminated int, bucket *wcsp.Bucket) error {
 	if size != len(bucket.Table) {
 		return fmt.Errorf("the %d entries of the message do not match the remaining labels", len(bucket.Table))
 	}
-	i := 0
+	i := 0 // index of the next entry
 	return c.forEachMinimum(bucket.From, scope, eliminated, func(least int64) error {
-		if i++; bucket.Table[i-1] != least {
-			return fmt.Errorf("entry %d is %d, not %d", i-1, bucket.Table[i-1], least)
+		if bucket.Table[i] != least {
+			return fmt.Errorf("entry %d is %d, not %d", i, bucket.Table[i], least)
 		}
+		i++
 		return nil
 	})
 }

@@ -142,7 +142,7 @@ func (in *instruction) fitsVEX() bool {
 func (in *instruction) fitsEVEX() bool {
 	r, masked := in.row, in.mask.kind == maskKind
 	hasLength := r.evex>>in.length&1 != 0
-	acceptsMask := r.evex&noMask == 0 && in.mask.num != 0
+	acceptsMask := r.evex&noMask == 0 && in.mask.num != 0 // K0 cannot mask an instruction
 	if !hasLength || masked && !acceptsMask {
 		return false
 	}
@@ -150,9 +150,10 @@ func (in *instruction) fitsEVEX() bool {
 		return false
 	}
 	for i := range in.args {
-		arg := &in.args[i]
-		needsMask := arg.kind == vmemKind // gathers and scatters need a mask without zeroing
-		if arg.broadcast && r.evex&bcst == 0 || needsMask && (!masked || in.mask.zeroing) {
+		switch arg := &in.args[i]; {
+		case arg.broadcast && r.evex&bcst == 0:
+			return false
+		case arg.kind == vmemKind && (!masked || in.mask.zeroing): // gathers and scatters need a mask without zeroing
 			return false
 		}
 	}
@@ -175,9 +176,12 @@ func (in *instruction) repeatsRegister() bool {
 		return false
 	}
 	for i := range args[:len(args)-1] {
-		if arg := &args[i]; arg.kind == vmemKind {
-			return arg.index == last.num || i > 0 && (args[0].num == last.num || args[0].num == arg.index)
+		arg := &args[i]
+		if arg.kind != vmemKind {
+			continue
 		}
+		hasVEXMask := i > 0 // args[0], a vector before the memory operand
+		return arg.index == last.num || hasVEXMask && (args[0].num == last.num || args[0].num == arg.index)
 	}
 	return false
 }

@@ -1,0 +1,106 @@
+package convert
+
+import "fmt"
+
+// This file makes the values of an enclosing graph available in the body of a loop or branch, when a node of the body
+// uses their names. For example, the body of a loop that uses x of the main graph gets an additional input outer.x, and
+// the loop gets x as an additional operand.
+
+// lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
+func (s *scope) lookup(name string) *Value {
+	var outerScope *scope
+	for inner := s; inner != nil; inner = inner.inlineParent {
+		if found := inner.values[name]; found != nil {
+			return found
+		}
+		outerScope = inner.outerGraphScope
+	}
+	if outerScope == nil {
+		return nil
+	}
+	found := outerScope.lookup(name)
+	if found == nil {
+		return nil
+	}
+	captured, err := s.importer.capture(found)
+	if err != nil {
+		panic(failure{fmt.Errorf("%q: %w", name, err)})
+	}
+	s.values[name] = captured
+	return captured
+}
+
+// capture makes a value of the enclosing graph available in this graph. A constant is shared. A value of the graph
+// becomes an input. A tensor computed from sizes keeps its elements, and becomes an input only if the graph needs it. A
+// sequence or map is captured member by member.
+func (im *importer) capture(v *Value) (*Value, error) {
+	if captured := im.captures[v]; captured != nil {
+		return captured, nil
+	}
+	if v.kind == unavailableKind {
+		return nil, &unavailableError{v}
+	}
+	inner := &Value{name: v.name, data: v.data, kind: v.kind, partialType: v.partialType, hasStrings: v.hasStrings}
+	im.captures[v] = inner // replaced below if an input is added
+	var err error
+	switch {
+	case v.packed != nil:
+		inner.packed, err = im.capturePacked(v.packed)
+	case v.kind == sequenceKind || v.kind == mapKind:
+		inner.memberDType = v.memberDType
+		inner.members, err = im.captureAll(v.members)
+	case v.elements != nil:
+		inner.elements = v.elements
+		inner.addToGraph = func() *Value { return im.addCapturedElements(v) }
+	case v.data == nil && v.graphValue != nil:
+		if inner, err = im.addCaptured(v); err == nil {
+			inner.hasStrings = v.hasStrings
+			im.captures[v] = inner
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return inner, nil
+}
+
+// capturePacked captures the two tensors of a packed sequence.
+func (im *importer) capturePacked(packed *packedSequence) (*packedSequence, error) {
+	tensors, err := im.captureAll([]*Value{packed.data, packed.shapes})
+	if err != nil {
+		return nil, err
+	}
+	return &packedSequence{dtype: packed.dtype, rank: packed.rank, data: tensors[0], shapes: tensors[1],
+		outer: packed.outer}, nil
+}
+
+// captureAll captures each value of a list.
+func (im *importer) captureAll(list []*Value) (captured []*Value, err error) {
+	for _, v := range list {
+		inner, err := im.capture(v)
+		if err != nil {
+			return nil, err
+		}
+		captured = append(captured, inner)
+	}
+	return captured, nil
+}
+
+// addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
+func (im *importer) addCaptured(v *Value) (*Value, error) {
+	input, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.TrySymShape(v))
+	if err == nil {
+		im.captured = append(im.captured, v)
+	}
+	return input, err
+}
+
+// addCapturedElements is addCaptured for a tensor computed from sizes. It is called only if the graph needs the
+// tensor.
+func (im *importer) addCapturedElements(v *Value) *Value {
+	input, err := im.addCaptured(&Value{graphValue: im.outer.materialise(v)})
+	if err != nil {
+		panic(failure{fmt.Errorf("%q: %w", v.name, err)})
+	}
+	return input
+}
