@@ -168,7 +168,7 @@ func towardsZero(dividend sym.Int, divisor int) sym.Int {
 }
 
 // checkDeformSizes checks that offset and mask have the batch size of the input and the height and width of the result,
-// and that the result is not empty.
+// and that this height and width are positive.
 func checkDeformSizes(call *graph.Call, outHeight, outWidth sym.Int) error {
 	images := call.Type(0).Shape[0]
 	for i, name := range []string{deformOffset: "offset", deformMask: "mask"} {

@@ -36,8 +36,8 @@ type pointSample[T float32 | float64] struct {
 	scale     T       // factor from the mask; 1 if there is no mask
 }
 
-// sampleBlock is the number of points for which positions are computed at once. All channels with the same
-// offset use the same positions.
+// sampleBlock is the number of points for which positions are computed at once. All channels with the same offset use
+// the same positions.
 const sampleBlock = 128
 
 // sampleColumns returns the phase that computes the columns of imageCount images from firstImage on, and the size of

@@ -265,8 +265,8 @@ func (params convParams) checkDTypes(call *graph.Call, input, weight tensor.Type
 	return nil
 }
 
-// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. The layout of the result depends on this
-// choice if there are several groups: PyTorch's other kernels compute the groups one by one and concatenate the parts.
+// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. The layout of the result depends on this choice if there
+// are several groups: PyTorch's other kernels compute the groups one by one and concatenate the parts.
 func (params convParams) usesMKLDNN(input, weight tensor.Type) bool {
 	if input.DType != tensor.Float32 {
 		return input.DType == tensor.BFloat16

@@ -141,7 +141,7 @@ func describe(op *graph.Op, overload string) *function {
 
 // checkNames returns an error if two declarations have the same name.
 func checkNames(list []*function, handDeclared map[string]bool) error {
-	owners := map[string]string{} // by declared name: the op
+	owners := map[string]string{} // by declared name: what declares it
 	for name := range handDeclared {
 		owners[name] = "a hand-written declaration of package op"
 	}

@@ -98,7 +98,7 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 	return result, err
 }
 
-// check makes the checks of attentionType that do not depend on sizes.
+// check makes the first checks of attentionType, which do not depend on sizes.
 func (attrs *attentionAttrs) check(query, key, value tensor.Type, hasMask bool) error {
 	switch {
 	case key.DType != query.DType || value.DType != query.DType:

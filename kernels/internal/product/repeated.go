@@ -261,7 +261,7 @@ func repetitionByInterleave(source, value *graph.Value) (r repeatedSlices, ok bo
 }
 
 // repetitionByConcat recognizes a concatenation of values that repeat the successive pieces of a value, the whole:
-// concat of p0, p0, p0 and p1, p1, p1, if a node splits the whole into p0 and p1.
+// for pieces of one slice, concat of p0, p0, p0 and p1, p1, p1, if a node splits the whole into p0 and p1.
 func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	var whole *graph.Value
 	for i, arg := range node.In {
@@ -306,7 +306,7 @@ func (r repeatedSlices) repeatedPiece() *graph.Value {
 	return source.Alias
 }
 
-// isPieceOfSplit reports whether a value is result i of a node that splits a value into count results.
+// isPieceOfSplit reports whether a value is result i of a node with operands and count results.
 func isPieceOfSplit(value *graph.Value, i, count int) bool {
 	node := value.Node
 	return node != nil && len(node.In) > 0 && len(node.Out) == count && node.Out[i] == value
