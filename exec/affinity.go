@@ -29,16 +29,16 @@ type lastUse struct {
 const (
 	// maxParts is the maximum number of parts (one for each worker) for which affinity is computed.
 	maxParts = 16
-	// For affinity, the arena may be larger by 1/arenaGrowthDivisor than without. If the arena would exceed this limit,
-	// the values that are live at that point lose their affinity. Memory is then planned again, at most maxPlans times.
+	// With affinity, the arena may be at most 1/arenaGrowthDivisor larger than without it. If a step exceeds this limit,
+	// the values that are live in this step lose their affinity. Memory is then planned again, at most maxPlans times.
 	arenaGrowthDivisor = 8
 	maxPlans           = 8
 )
 
 // chooseAddress returns the index of a free block, and an address in the block, with the fewest foreign bytes (see
 // foreignBytes). Among blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block
-// is large enough. The candidates in a block are its two ends and, for each earlier storage, the address at which both
-// storages have the same middle. The parts of the workers then overlap.
+// is large enough. The candidates in a block are its two ends and, for each earlier storage, the address at which the
+// new storage has the same middle as the earlier one. The parts of the workers then overlap.
 func (a *affinity) chooseAddress(blocks []block, size int) (blockIndex, address int) {
 	blockIndex, minForeign := -1, 0
 	consider := func(k, candidate int) {

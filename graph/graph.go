@@ -24,8 +24,9 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
-	// Labels maps the name of an input or output to its labels (ONNX-ML). The elements of the value are indices of
-	// labels, or each row has the values of a map whose keys are the labels. Inference and execution do not read Labels.
+	// Labels maps the name of an input or output to its labels (ONNX-ML). Either the elements of the value are indices
+	// into the labels, or each row has the values of a map whose keys are the labels. Inference and execution do not read
+	// Labels.
 	Labels map[string]Labels
 
 	lookup Lookup // the catalogue of ops
@@ -121,8 +122,8 @@ type Output struct {
 	Name  string
 	Value *Value
 	Pin   Pin // the required layout; zero means the inferred layout
-	// OwnStorage means that the result must have storage of its own, although Value is a view of an input: passes removed
-	// the copy node that the user wrote, and a run copies Value instead.
+	// OwnStorage is set if passes removed a copy node of the user, so that Value is a view of an input. A run then copies
+	// Value into new storage.
 	OwnStorage bool
 }
 

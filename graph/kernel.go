@@ -30,7 +30,7 @@ type Kernel struct {
 	// Code lists the expressions of the kernel's loops, and the generated code; nil for a kernel that has none.
 	Code func() []expr.Listing
 	// Arithmetic is the estimated time of the kernel's machine code on one worker, in nanoseconds and without memory
-	// accesses. It is 0 if the operations of Work are the best estimate.
+	// accesses. It is 0 if the operations in [Work] are the best estimate.
 	Arithmetic float64
 	Forms      []Form // the computation as data; nil if it is not described
 }
@@ -38,7 +38,7 @@ type Kernel struct {
 // InPlace means that output Out may use the memory of operand In.
 type InPlace struct{ Out, In int }
 
-// Loop describes the iteration of a pointwise kernel, for reports and prices.
+// Loop describes the iteration of a pointwise kernel, for reports and estimates of cost.
 type Loop interface {
 	Len() int                      // number of operands, outputs included
 	Numel() int                    // number of elements
@@ -62,10 +62,11 @@ type Phase struct {
 // operand has finished. The chunks, numbered from 0, go through memory in order. The results of both functions never
 // decrease as chunk grows.
 type Flow struct {
-	// FinalElements returns n: after chunks 0 to chunk have run, the first n elements of the first output, in memory
-	// order, are final.
+	// FinalElements returns the number of elements of the first output, in memory order, that are final after the chunks
+	// from 0 to chunk have run.
 	FinalElements func(chunk int) int
-	// NeededElements returns n: chunks 0 to chunk read only the first n elements, in memory order, of the first operand.
+	// NeededElements returns the number of leading elements of the first operand, in memory order, that the chunks from 0
+	// to chunk read.
 	NeededElements func(chunk int) int
 }
 
@@ -139,7 +140,7 @@ func (m *Mem) Release() {
 // and, in a session, between runs.
 //
 // A kernel has a PerWorker for each kind of object. A PerWorker is identified by its address and must not
-// be copied. Before a chunk ends, it must clear addresses and other references to the run in the object;
+// be copied. A chunk must clear addresses and other references to the run in the object before it ends;
 // otherwise the session would retain the run's tensors. The contents of the object depend on the chunks
 // that the worker ran before, so results must not depend on these contents.
 type PerWorker[T any] struct {

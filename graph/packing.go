@@ -30,9 +30,9 @@ type Packing struct {
 }
 
 // Packed describes a value whose data are the packed form of another value, the original. Format is the name of the
-// form ([Packing.Format]), and Of is the name of the original. Type and Meta are the type and meta of the original: a
-// call gets them as the type and meta of its operand. The fields Type and Meta of the packed [Value] describe the
-// packed data.
+// form ([Packing.Format]), and Of is the name of the original. Type and Meta are those of the original. A call that
+// reads the packed value sees them instead of the type and meta of the packed data, which are in the fields of the
+// packed [Value].
 type Packed struct {
 	Format string
 	Of     string
@@ -205,7 +205,7 @@ func (n *Node) checkPacked(call *Call, i int) error {
 		return nil
 	}
 	if n.Impl == nil || n.Impl.Pack == nil {
-		return fmt.Errorf("operand %d, %q, is packed, but its node reads no packed operand", i, n.In[i].Value.Name)
+		return fmt.Errorf("operand %d, %q, is packed, but node %q cannot read packed operands", i, n.In[i].Value.Name, n.Name)
 	}
 	if want, ok := n.Impl.Pack(call, i); !ok || want.Format != p.Format {
 		return fmt.Errorf("operand %d, %q, is packed as %q, but implementation %s reads %q", i,

@@ -62,9 +62,9 @@ type Field struct {
 	index  int // of the field in the attribute struct
 }
 
-// SchemaOf reads the schema from the tags of A, a struct or a pointer to a struct. (All pointers share one compiled
-// function.) It panics if a tag is malformed or a field has a type that [Schema] does not list. [Define] reports other
-// mistakes, such as two attributes of one name.
+// SchemaOf reads the schema from the tags of A, a struct or a pointer to a struct. Go compiles one SchemaOf for all
+// types that are pointers, so pointers keep programs small. It panics if a tag is malformed or a field has a type that
+// [Schema] does not list. [Define] reports other mistakes, such as two attributes of one name.
 //
 //go:noinline
 func SchemaOf[A any]() *Schema {
@@ -205,7 +205,7 @@ func (s *Schema) suggest(name string) string {
 		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names)))
 }
 
-// DefaultValue returns the default of an attribute in the form of a graph file: a number, a string or a list.
+// DefaultValue returns the default of an attribute as a graph file states it: a number, a string or a list.
 // Infinities and NaN are strings. It returns false for a required attribute and for an attribute with the default
 // "none".
 func (f Field) DefaultValue() (any, bool) {

@@ -109,14 +109,15 @@ func (env *Env) Assume(condition Bool) error {
 }
 
 // decide returns the answer of a branch on b and records it. If the facts decide b, they give the answer. Otherwise the
-// hints give the answer, or in a fork the current path. The steps of the decision are limited: see questionSteps.
+// hints give it or, while all paths are enumerated (env.fork is set), the current path. The steps of the decision are
+// limited: see questionSteps.
 func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
 	answer, condition := env.answer(b)
 	if condition == nil {
 		return answer
 	}
-	full := b.cond // unlike condition, with the parts of b that the facts decide
+	full := b.cond // all of b; condition lacks the parts that the facts already decide
 	if !answer {
 		condition, full = condition.not(), full.not()
 	}

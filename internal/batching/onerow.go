@@ -26,9 +26,11 @@ import (
 //	8 rows      30 µs          80 µs           1.5, 1
 //	1 row       20 µs          100 µs          1, 1.25    chosen
 //
-// plansOneRow reports whether it chose a plan for one row. pins then has the pins of p, the implementations taken from
-// the plan for `rows` rows, and those that replace implementations that cannot run `rows` rows. plansOneRow is false if
-// other sizes are open, because costs depend on them. symbol is the result of [Symbol].
+// plansOneRow reports whether it chose a plan for one row. It is false if other sizes are open, because costs depend on
+// them. symbol is the result of [Symbol]. For a plan for one row, pins has:
+//   - the pins of p;
+//   - the implementations taken from the plan for `rows` rows;
+//   - replacements of implementations that cannot run `rows` rows.
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
 	plansOneRow bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)
@@ -53,7 +55,7 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 			return false, nil, err
 		}
 	}
-	best := c.cheapest(many, one, mixed)
+	best := c.withLeastRatio(many, one, mixed)
 	return best != many, best.pins, nil
 }
 
@@ -79,9 +81,9 @@ func (c *comparison) maxRatio(atOne, atMany float64) float64 {
 	return max(atOne/c.leastAtOne, atMany/c.leastAtMany)
 }
 
-// cheapest returns the candidate with the least maxRatio; the first one of equal ones. Candidates may be nil, except
-// the first one.
-func (c *comparison) cheapest(candidates ...*candidate) *candidate {
+// withLeastRatio returns the candidate with the least maxRatio; the first one of equal ones. Candidates may be nil,
+// except the first one.
+func (c *comparison) withLeastRatio(candidates ...*candidate) *candidate {
 	best := candidates[0]
 	for _, other := range candidates[1:] {
 		if other != nil && c.maxRatio(other.costs()) < c.maxRatio(best.costs()) {
@@ -177,16 +179,16 @@ type implChange struct {
 // changesTo returns the changes of plan `one` to implementations of plan `many` that save cost at several rows. The
 // change with the greatest ratio of saved to added cost is the first.
 func (c *comparison) changesTo(many, one *candidate) []implChange {
-	sources := map[string]*graph.Op{} // ops of the nodes that can be pinned: passes have not made them
+	pinnableOps := map[string]*graph.Op{} // by name of node: passes have not made these nodes, so they can be pinned
 	for _, n := range c.graph.Nodes {
-		sources[n.Name] = n.Op
+		pinnableOps[n.Name] = n.Op
 	}
 	oneAtOne, oneAtMany := nodesOf(one.atOne), nodesOf(one.atMany)
 	manyAtOne, manyAtMany := nodesOf(many.atOne), nodesOf(many.atMany)
 	var changes []implChange
 	for _, name := range sorted.Keys(oneAtOne) {
 		impl := manyAtMany[name].impl
-		isPinnable := manyAtMany[name].op == sources[name] && impl != nil && impl == manyAtOne[name].impl
+		isPinnable := manyAtMany[name].op == pinnableOps[name] && impl != nil && impl == manyAtOne[name].impl
 		savedNS := oneAtMany[name].costNS - manyAtMany[name].costNS
 		if isPinnable && impl != oneAtMany[name].impl && savedNS > 0 {
 			changes = append(changes, implChange{node: name, impl: impl.Name, savedNS: savedNS,

@@ -17,11 +17,11 @@ func Effort(dtype tensor.DType, m, n, k int) (macs, calls float64) {
 // PadsRows reports whether [Tiled] computes whole panels of rows even if A has fewer rows.
 func PadsRows(dtype tensor.DType) bool { return !kernelsOf(dtype).hasMachineCode() }
 
-// fewSums is the number of accumulator vectors below which the latency of multiply-adds limits the speed of a tile.
-const fewSums = 8
+// latencySums is the number of accumulator vectors below which the latency of multiply-adds limits the speed of a tile.
+const latencySums = 8
 
-// effort is [Effort] for machine code. It estimates the cycles of a register tile, which multiplications, loads or
-// latency may limit. Each cycle counts as one multiply-add for each lane of a vector.
+// effort is [Effort] for machine code. A register tile takes the greatest of three numbers of cycles: for its
+// multiplications, its loads and their latency. Each cycle counts as one multiply-add for each lane of a vector.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	addPanels := func(cols, count int) { // adds `count` panels of `cols` columns
 		if cols == 0 {
@@ -30,7 +30,7 @@ func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 		vectors := s.vectors(cols)
 		tallRows, tallCount, shortCount := divideEvenly(max(m, 1), s.maxHeights[vectors])
 		for _, tiles := range [2]struct{ rows, count int }{{tallRows, tallCount}, {tallRows - 1, shortCount}} {
-			cycles := max(tiles.rows*vectors, tiles.rows+vectors, fewSums) // of a term: multiplications, loads, latency
+			cycles := max(tiles.rows*vectors, tiles.rows+vectors, latencySums) // of a term: multiplications, loads, latency
 			// The conversions to float64 prevent fused multiply-adds, so that all architectures give the same estimate.
 			macs += float64(float64(count*tiles.count) * float64(cycles*s.lanes) * float64(k))
 		}

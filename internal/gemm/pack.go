@@ -31,7 +31,8 @@ func PackB(dtype tensor.DType, dst []byte, src unsafe.Pointer, k, n, rowStride, 
 	PackPanels(dtype, dst, kernelsOf(dtype).nr, src, k, n, rowStride, colStride)
 }
 
-// PackPanels is PackB for panels of the given width, which must equal Operand.Panel.
+// PackPanels is PackB for panels of `width` columns, which must equal Operand.Panel. With exchanged strides, it packs
+// A.
 func PackPanels(dtype tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rowStride, colStride int) {
 	size := dtype.Size()
 	packPanels(size, dst[:roundUp(n, width)*k*size], width, src, colStride, rowStride, 0, k, 0, n) // all terms and lanes

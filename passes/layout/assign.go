@@ -175,7 +175,7 @@ func (view *viewNode) source(resultIndex, resultForm int, available, needed uint
 	source := -1
 	for operandForm := range view.resultForm[resultIndex] {
 		isBetter := source < 0 || needed>>operandForm&1 != 0 && needed>>source&1 == 0
-		if view.viewedForm(resultIndex, operandForm) == resultForm && available>>operandForm&1 != 0 && isBetter {
+		if view.viewOfForm(resultIndex, operandForm) == resultForm && available>>operandForm&1 != 0 && isBetter {
 			source = operandForm
 		}
 	}

@@ -358,7 +358,7 @@ func (m *Model) markInside(view *viewNode, operand *variable) {
 	for resultIndex, out := range view.node.Out {
 		result, isReadAsStorage := m.variables.At(out), m.Problem.readAsStorage[out]
 		for operandForm, resultForm := range view.resultForm[resultIndex] {
-			if view.viewedForm(resultIndex, operandForm) < 0 {
+			if view.viewOfForm(resultIndex, operandForm) < 0 {
 				continue
 			}
 			isInside := m.isInsideBuffer(operand, operandForm) || metas(operandForm)[resultIndex].Offset != 0

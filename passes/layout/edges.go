@@ -106,7 +106,7 @@ func (e *edgeModel) costsFromOperand(view *viewNode, resultIndex int, operandRow
 			continue
 		}
 		if operandForm < len(view.resultForm[resultIndex]) {
-			if resultForm := view.viewedForm(resultIndex, operandForm); resultForm >= 0 {
+			if resultForm := view.viewOfForm(resultIndex, operandForm); resultForm >= 0 {
 				row[resultForm] = min(row[resultForm], cost)
 			}
 		}

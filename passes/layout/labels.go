@@ -329,7 +329,7 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 	from := &operand.forms[operandForm]
 	view.canView[operandForm] = inferred[0].Alias != graph.NoAlias
 	for k, result := range inferred {
-		if view.viewedForm(k, operandForm) >= 0 && view.outputCopies>>operandForm&1 == 0 {
+		if view.viewOfForm(k, operandForm) >= 0 && view.outputCopies>>operandForm&1 == 0 {
 			continue // the form is free
 		}
 		if view.copyCosts[k] == nil {

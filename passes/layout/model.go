@@ -99,7 +99,7 @@ type variable struct {
 	formSets []uint // sets of forms, one per label; set by [Model.listSets]
 	id       int    // index of the variable in WCSP; noVariable if there is a single label
 	// pin is the index of the pinned form, or -1. Readers of another form read a copy of the pinned form, even if the
-	// node writes the value in that other form: see [Model.makePinned].
+	// node writes the value in that other form: see [Model.stepsToPinned].
 	pin                 int
 	firstFormMustBeView bool           // the first form can only be a view, never a copy
 	maxHostForms        int            // maximum number of forms on the host

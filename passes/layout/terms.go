@@ -112,7 +112,7 @@ func (m *Model) inputForm(input *variable) int {
 	return 0
 }
 
-// outputForm returns the form of a value that an output returns.
+// outputForm returns the form in which an output must return its value.
 func (m *Model) outputForm(variable *variable, output graph.Output) int {
 	pin := output.EffectivePin()
 	if !pin.SetsLayout() {
@@ -124,7 +124,7 @@ func (m *Model) outputForm(variable *variable, output graph.Output) int {
 		}
 	}
 	order, _ := pin.OrderFor(variable.value.Meta.Rank())
-	return max(0, variable.addOrder(order)) // findForms has added the form
+	return max(0, variable.addOrder(order)) // findForms added this form already, so addOrder only finds its index
 }
 
 // copyCostMatrix returns the costs of copying a value from one form to another, in picoseconds, as a row-major matrix.
@@ -187,22 +187,22 @@ func (costs *formCosts) leastCost(required uint) cost {
 }
 
 // priceForms prices the sets of forms of a value. roots is the mask of the forms that exist without a copy. If the
-// value is the result of a view, operandCopies has, by form, the cost of copying the view's operand into the form;
-// nil if this is impossible. For a pinned value, the pinned form is made first, and all other forms are copies of the
-// pinned form.
+// value is the result of a view, operandCopies has, by form, the cost of copying the view's operand into the form. It
+// is nil if no form can be made in this way. For a pinned value, the pinned form is made first, and all other forms are
+// copies of the pinned form.
 func (m *Model) priceForms(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	if variable.pin < 0 || variable.neededForms == 0 {
 		return m.priceSets(variable, roots, operandCopies)
 	}
-	steps, pinCost := m.makePinned(variable, roots, operandCopies)
+	steps, pinCost := m.stepsToPinned(variable, roots, operandCopies)
 	costs := m.priceSets(variable, 1<<variable.pin, nil)
 	costs.pinSteps, costs.pinCost = steps, pinCost
 	return costs
 }
 
-// makePinned returns the steps that make the pinned form of a value, and their cost. Its parameters are as in
+// stepsToPinned returns the steps that make the pinned form of a value, and their cost. Its parameters are as in
 // priceForms.
-func (m *Model) makePinned(variable *variable, roots uint, operandCopies []operandCopy) (steps []step, total cost) {
+func (m *Model) stepsToPinned(variable *variable, roots uint, operandCopies []operandCopy) (steps []step, total cost) {
 	if roots>>variable.pin&1 != 0 {
 		return nil, cost{}
 	}
@@ -282,7 +282,7 @@ func (costs *formCosts) findSupersets(formCount int) {
 	}
 }
 
-// steps returns the steps, in order, that make the forms of set from the forms of the mask existing.
+// steps returns the steps, in order, that make the forms in `set` from the forms in `existing`; both are masks.
 func (costs *formCosts) steps(set, existing uint) (list []step) {
 	for set != existing {
 		last := costs.lastStep[set]
@@ -303,7 +303,7 @@ type operandCopy struct {
 }
 
 // operandCopies returns, by form of result k of a view, the cheapest copy from an operand form. It considers the
-// operand forms in the mask available that result k cannot view. It returns nil if there are none.
+// operand forms in the mask `available` that result k cannot view. It returns nil if there are none.
 func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCopy {
 	if view.copyCosts == nil {
 		return nil
@@ -352,19 +352,19 @@ func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) oper
 	return best
 }
 
-// viewForms returns the mask of the forms of result k that are views of an operand form in the mask available.
+// viewForms returns the mask of the forms of result k that are views of an operand form in the mask `available`.
 func (view *viewNode) viewForms(k int, available uint) (roots uint) {
 	for i := range view.resultForm[k] {
-		if to := view.viewedForm(k, i); available>>i&1 != 0 && to >= 0 {
+		if to := view.viewOfForm(k, i); available>>i&1 != 0 && to >= 0 {
 			roots |= 1 << to
 		}
 	}
 	return roots
 }
 
-// viewedForm returns the form of result k that is a view of an operand form, or -1 if there is none. Form 0 of an
-// output is not a view of the operand forms in outputCopies, because these are copied into it.
-func (view *viewNode) viewedForm(k, operandForm int) int {
+// viewOfForm returns the form of result k that is a view of an operand form, or -1 if there is none. If result k is an
+// output of the graph, operand forms in outputCopies are copied into its form 0, so form 0 is not a view of them.
+func (view *viewNode) viewOfForm(k, operandForm int) int {
 	if to := view.resultForm[k][operandForm]; to != 0 || view.outputCopies>>operandForm&1 == 0 {
 		return to
 	}

@@ -17,7 +17,8 @@ func Unsupported(format string, args ...any) error {
 // LoopOptions affect the speed of a loop of expressions, and never its results.
 type LoopOptions struct {
 	// NonTemporal selects non-temporal stores for the outputs outside CachedOutputs, if the processor has such stores for
-	// the dtype. A row uses them only if each of these outputs starts the row at a multiple of 64 bytes.
+	// the dtype. A row is stored this way only if the addresses of its first elements in these outputs are
+	// multiples of 64 bytes.
 	NonTemporal bool
 	// Unfenced omits the fence after non-temporal stores. The caller must then call Fence of package jit after its last
 	// run, before another goroutine reads the outputs.

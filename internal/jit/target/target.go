@@ -41,8 +41,8 @@ type Writer interface {
 
 	// Loads, stores and copies of vectors.
 
-	Load(addr Addr, to VReg, partial bool)    // if partial, lanes beyond the number of SetLanes become 0
-	Store(from VReg, addr Addr, partial bool) // writes memory; if partial, lanes beyond that number are not written
+	Load(addr Addr, to VReg, partial bool)    // if partial, lanes beyond the count given to SetLanes become 0
+	Store(from VReg, addr Addr, partial bool) // writes memory; if partial, lanes beyond that count are not written
 	// SetLanes sets the number of valid lanes of partial vectors. It uses mask only if [UsesVectorMasks].
 	SetLanes(lanes Int, mask VReg, temporary [2]GReg)
 	LoadBytes(addr Addr, to VReg)           // loads a signed byte for each lane, as int32
@@ -93,7 +93,7 @@ type Register interface{ register() string }
 // ArgsWord is a word of 64 bits in [jit.Args]. The value is its offset in bytes from the start of Args.
 type ArgsWord int32
 
-// Imm is an integer constant of 32 bits.
+// Imm is an integer constant. Its value must fit in 32 bits.
 type Imm int64
 
 // Int is an operand of integer instructions: a [GReg], an [ArgsWord] or, as a source, an [Imm].
@@ -170,8 +170,8 @@ func MaxLoadedElements(cpu machine.Features, size int) int {
 }
 
 // UsesVectorMasks reports whether a vector register selects the lanes of partial vectors: the mask of
-// [Writer.SetLanes]. Otherwise the Writer selects lanes by a mask register or by shorter loads, and ignores this
-// argument.
+// [Writer.SetLanes]. Otherwise the Writer selects lanes by a mask register or by shorter loads, and ignores the
+// argument mask of SetLanes.
 func UsesVectorMasks(cpu machine.Features) bool {
 	return cpu.Has(machine.AVX2) && !cpu.Has(machine.AVX512)
 }

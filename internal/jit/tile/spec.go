@@ -2,8 +2,8 @@
 // are the microkernels of matrix products, convolutions and Winograd products. A [Spec] describes the code, and
 // [Compile] generates it.
 //
-// A tile is a block of the result: some rows, of some adjacent vectors each. Its accumulators stay in vector registers
-// for the whole k-loop, which is
+// A tile is a block of the result: several rows, each of the same number of adjacent vectors. Its accumulators stay in
+// vector registers for the whole k-loop, which is
 //
 //	sum[row][lane] += in[row, term] * vec[term, lane]
 //
@@ -37,7 +37,7 @@ const Dynamic = math.MinInt32
 // element must fit.
 const (
 	MaxLoops    = 3
-	DynamicRows = 15 // rows of a tile without Spec.In
+	DynamicRows = 15 // maximum number of rows of a tile without Spec.In
 )
 
 // Spec describes the code of a tile. All distances and offsets are in bytes and may be negative. Offsets in the
@@ -51,33 +51,34 @@ const (
 type Spec struct {
 	ElemBytes int // bytes of an element: 4 for float32, 8 for float64
 
-	// Int8 selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed
-	// in the vector operand. The product of two groups is the sum of four products. Accumulators, initial sums and
-	// results are int32. If there is an epilogue, the accumulators are converted to float32 first. ElemBytes is 4. The
-	// processor must have a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
+	// Int8 selects int8 products: an element is a group of four bytes, unsigned (unless SignedIn) in the broadcast
+	// operand and signed in the vector operand. The product of two groups is the sum of four products. Accumulators,
+	// initial sums and results are int32. If there is an epilogue, the accumulators are converted to float32 first.
+	// ElemBytes is 4. The processor must have a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
 	Int8 bool
 	// SignedIn selects signed bytes in the broadcast operand. It must equal the result of [ReadsSigned].
 	SignedIn bool
-	// Int8Matrix executes Int8 by products of 2 by 8 and 8 by 2 bytes (SMMLA, USMMLA). An element of the operands is
+	// Int8Matrix executes Int8 by products of 2x8 and 8x2 matrices of bytes (SMMLA, USMMLA). An element of the operands is
 	// then a group of eight bytes. It requires machine.MatrixBytes, all rows in every run, and neither Masked nor
 	// PackedStep.
 	Int8Matrix bool
 	// MatrixUnit executes Int8 with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant
-	// numbers of terms, InStep equal to ElemBytes, equal VecSteps, all rows in every run, and rows at constant distances
-	// in one or two parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
+	// numbers of terms, InStep equal to ElemBytes, equal VecSteps, and all rows in every run. The rows must form one or
+	// two groups with a constant distance between the rows of each. A bias must have whole vectors, and the operand
+	// Scratch must have UnitScratchBytes bytes.
 	MatrixUnit bool
-	// Int16 selects int16 products: an element is a pair of int16, and Int8 is not set. Otherwise the rules of Int8
-	// apply. Every instruction set of amd64 has these products.
+	// Int16 selects int16 products: an element is a pair of int16. Int8 must not be set, but its other rules apply. Every
+	// instruction set of amd64 has these products.
 	Int16 bool
-	// Quantized selects the dtype of the result for Int8 and Int16. Unless it is NotQuantized, elements of the result
-	// have one byte, and the spec must have Out, an InitialSum other than FromResult, and no Epilogue.
+	// Quantized selects the dtype of the result for Int8 and Int16. Elements of a quantized result have one
+	// byte, and the spec must then have Out, an InitialSum other than FromResult, and no Epilogue.
 	Quantized Quantized
 
 	VecQuantization VecQuantization // the quantization of the vector operand; zero if its elements are not quantized
 
 	Rows    int // rows of the tile, at least 1
 	Vectors int // vectors of a row, at least 1
-	Lanes   int // number of valid lanes of the last vector, at least 1, or Dynamic (see DynamicLanes); 0 for all
+	Lanes   int // number of valid lanes of the last vector; 0 for all; or Dynamic (see DynamicLanes)
 
 	// In and Out are the offsets of the rows in the broadcast operand and in the result. If nil, rows have a constant
 	// distance that the call passes (InRow, OutRow).
@@ -116,7 +117,7 @@ type Spec struct {
 	Unroll int
 }
 
-// Prefetch describes the prefetching of an operand into L2. Once per Every terms, the code prefetches Lines adjacent
+// Prefetch describes the prefetching of an operand into L2. Once per `Every` terms, the code prefetches Lines adjacent
 // cache lines and advances the address by a distance that the call passes. Every is a power of two that is at least
 // DefaultUnroll. Many prefetches at once would delay the loads of the k-loop.
 type Prefetch struct{ Lines, Every int }

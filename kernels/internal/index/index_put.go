@@ -44,20 +44,20 @@ func inferIndexPut(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("Index put requires the source and destination dtypes match, got %s for the "+
 			"destination and %s for the source.", self.DType.TorchName(), values.DType.TorchName())
 	}
-	selection := selectingCall(c, c.In[0])
-	if hasMask(selection) {
+	indexCall := selectingCall(c, c.In[0])
+	if hasMask(indexCall) {
 		return []graph.Result{graph.PartialType{DType: self.DType, Sizes: outlineSizes(self.Shape),
 			TypeFor: func([]sym.Int) (tensor.Type, error) { return out, nil }}.Result()}, nil
 	}
-	parsed, err := newIndexCall(selection)
+	parsed, err := newIndexCall(indexCall)
 	if err == nil {
 		err = parsed.checkValues(values)
 	}
 	return c.NewResult(out), err
 }
 
-// fillsMask reports whether the call replaces the elements that one mask selects by one number. PyTorch converts the
-// number to the dtype of self, as masked_fill does.
+// fillsMask reports whether the call sets the elements that a single mask selects to a single number. PyTorch converts
+// the number to the dtype of self, as masked_fill does.
 func fillsMask(c *graph.Call) bool {
 	indexOperands := 0
 	for i := 2; i < len(c.In); i++ {
@@ -69,8 +69,8 @@ func fillsMask(c *graph.Call) bool {
 		kit.SizeIs(c.Type(1).Numel(), 1)
 }
 
-// selectingCall returns a call of the op index with operand self and the indices of c, a call of index_put. It selects
-// the elements that c replaces: index(self, i, j) for index_put(self, values, i, j).
+// selectingCall returns the call of op index that selects the elements which c, a call of index_put, replaces:
+// index(self, i, j) for index_put(self, values, i, j).
 func selectingCall(c *graph.Call, self graph.Arg) *graph.Call {
 	return &graph.Call{In: append([]graph.Arg{self}, c.In[min(2, len(c.In)):]...)}
 }
@@ -179,11 +179,11 @@ func runIndexPut(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 	return runSerially(ctx, kernel, call.Out[0], operands)
 }
 
-// replaceMasksOfPut is replaceMasks for a call of index_put. It also converts the number of a call that fills a mask
-// to the dtype of self.
+// replaceMasksOfPut is replaceMasks for a call of index_put. If the call fills a mask by a number (see fillsMask),
+// it also converts this number to the dtype of self.
 func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
-	selection, operands, err := replaceMasks(selectingCall(c, c.In[0]), append([]*tensor.Tensor{in[0]}, in[2:]...),
+	indexCall, operands, err := replaceMasks(selectingCall(c, c.In[0]), append([]*tensor.Tensor{in[0]}, in[2:]...),
 		nonzero)
 	if err != nil {
 		return nil, nil, err
@@ -201,6 +201,6 @@ func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.
 		values.Set(number)
 	}
 	valuesArg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: values.Meta}}
-	args := append([]graph.Arg{selection.In[0], valuesArg}, selection.In[1:]...)
+	args := append([]graph.Arg{indexCall.In[0], valuesArg}, indexCall.In[1:]...)
 	return &graph.Call{In: args, Attrs: c.Attrs}, append([]*tensor.Tensor{operands[0], values}, operands[1:]...), nil
 }

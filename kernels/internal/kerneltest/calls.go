@@ -220,8 +220,8 @@ func makeRowMajor(list []*tensor.Tensor) []graph.Arg {
 }
 
 // CompileAnyLayouts compiles an inferred call whose operands may have any layouts. It uses the implementation of
-// [graph.Op.Fitting] or, if there is none, the last exact implementation that supports the call. It replaces constants
-// that the implementation packs by their packed copies in call.In. An op with a single implementation that packs
+// [graph.Op.Fitting] or, if there is none, the last exact implementation that supports the call. In call.In, each
+// constant that the implementation packs becomes its packed copy. An op with a single implementation that packs
 // nothing is compiled by [graph.Op.Compile].
 func CompileAnyLayouts(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	packs := slices.ContainsFunc(op.Impls, func(candidate graph.Impl) bool { return candidate.Pack != nil })

@@ -19,8 +19,8 @@ func LikeType(t tensor.Type, format tensor.MemoryFormat) (tensor.Type, error) {
 	return tensor.NewTypeFormat(t.DType, t.Shape, format)
 }
 
-// FreshType returns the row-major type of new memory with user-given sizes. The type keeps the slice size without
-// copying it.
+// FreshType returns the row-major type of new memory with user-given sizes. The type refers to the
+// slice `size` itself, not to a copy.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
 func FreshType(dtype tensor.DType, size []sym.Int) (tensor.Type, error) {

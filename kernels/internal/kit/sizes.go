@@ -53,8 +53,8 @@ func KnownMeta(t tensor.Type) tensor.Meta {
 	return m
 }
 
-// SpecializedNumber returns a number. For an unknown size it returns the hint, and adds the guard that the size equals
-// the hint.
+// SpecializedNumber returns the value of n. For an unknown size this is the hint, and SpecializedNumber adds the guard
+// that the size equals the hint.
 func SpecializedNumber(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.DType() == tensor.Invalid {
 		return tensor.IntScalar(int64(n.Size.Specialize()))
@@ -62,7 +62,7 @@ func SpecializedNumber(n graph.NumberOrSize) tensor.Scalar {
 	return n.Number
 }
 
-// NumberForHints returns a number. For an unknown size it returns the hint, without a guard. It is for kernels and
+// NumberForHints returns the value of n. For an unknown size this is the hint, without a guard. It is for kernels and
 // references. They get unknown sizes only in one case: a constant is computed in advance, with the hints as sizes.
 func NumberForHints(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.IsSet() {

@@ -28,7 +28,8 @@ func (s *solver[T]) qrStep(a matrix[T], tau []T, k int) {
 	column[k] = diagonal
 }
 
-// qrPivoted factors a P = Q R as qr does, where P permutes columns: column k of a P is column columns[k] of a. Before
+// qrPivoted factors A P = Q R as qr does. A is the argument a, and P permutes columns: column k of A P is column
+// columns[k] of A. Before
 // step k, the column j >= k for which a[k:,j] has the greatest norm is exchanged with column k, as in LAPACK's geqp3.
 // Therefore the magnitudes on the diagonal of R do not increase. tau and columns are overwritten.
 func (s *solver[T]) qrPivoted(a matrix[T], tau []T, columns []int) {

@@ -86,9 +86,11 @@ func (c *cellReference[T]) step(step int, h, cell []T) (newH, newCell []T) {
 
 // stepGRU computes the state of a GRU after a step, from the state h before it:
 //
-//	z = f(gate z of h), r = f(gate r of h)
-//	candidate = g(gate h of r*h), or with resetAfter: g(input part + r * state part)
+//	z = f(sum_z(h)), r = f(sum_r(h))
+//	candidate = g(sum_n(r*h)), or with resetAfter: g(input part + r * state part)
 //	newH = (1 - z)*candidate + z*h
+//
+// sum_x(s) is the sum of both gateParts of gate x for the state s.
 func (c *cellReference[T]) stepGRU(step int, h, newH []T) {
 	reset := make([]T, len(h))
 	for k := range h {
@@ -112,9 +114,11 @@ func (c *cellReference[T]) stepGRU(step int, h, newH []T) {
 // stepLSTM computes the state and the cell of an LSTM after a step, from the state h and the cell before it. The
 // peepholes p multiply the cell in the gates:
 //
-//	i = f(gate i + p_i*cell), forget = f(gate f + p_f*cell), or 1 - i with coupled gates
-//	newCell = forget*cell + i*g(gate c)
-//	newH = f(gate o + p_o*newCell) * h(newCell), where the function h is functionH
+//	in = f(sum_i + p_i*cell), forget = f(sum_f + p_f*cell), or 1 - in with coupled gates
+//	newCell = forget*cell + in*g(sum_c)
+//	newH = f(sum_o + p_o*newCell) * functionH(newCell)
+//
+// sum_x is the sum of both gateParts of gate x for the state h.
 func (c *cellReference[T]) stepLSTM(step int, h, cell, newH, newCell []T) {
 	for k := range h {
 		peephole := func(gate int) T {

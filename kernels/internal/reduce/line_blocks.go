@@ -3,11 +3,11 @@ package reduce
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
 // lineBlocks divides the lines of a row-major array [outer, lineLength, inner] into blocks of at most columnUnit
-// adjacent lines. A line has lineLength elements, which are inner elements apart. For example, along dimension 1 of
-// [2, 3, 600], there are 2 groups of 600 adjacent lines. Each group has three blocks, of 256, 256 and 88 lines.
+// adjacent lines. Adjacent elements of a line are `inner` elements of the array apart. For example, along dimension 1
+// of [2, 3, 600], there are 2 groups of 600 adjacent lines. Each group has three blocks, of 256, 256 and 88 lines.
 type lineBlocks struct {
 	lineLength, inner int
-	perGroup          int // number of blocks of each group of inner adjacent lines
+	perGroup          int // number of blocks of a group, which has `inner` adjacent lines
 	count             int // number of all blocks
 }
 

@@ -21,9 +21,9 @@ import (
 // examine many assignments of one combination.
 //
 // The list is shorter if there are fewer feasible combinations, or if a part has no solution within the limits;
-// limited reports the latter. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes
-// and MaxTable apply to each solution. Proof is ignored. Classes fails if classes do not match the labels, or if the
-// first solution fails.
+// limited reports the latter. TimeLimit applies to all solves together (a negative value means no limit). MaxNodes and
+// MaxTable apply to each solve. Proof is ignored. Classes fails if classes do not match the labels, or if the first
+// solve fails.
 func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solution, limited bool, err error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
 		return nil, false, fmt.Errorf("wcsp: Classes: k is %d and classes has %d elements: want k of at least 1, and a "+
@@ -144,8 +144,8 @@ func (c *classLister) divide(cheapest *part) {
 			continue
 		}
 		class := list[cheapest.solution.Labels[v]]
-		sameClass := barredClasses(list, func(other int) bool { return other == class })
-		withoutClass := barredInEither(cheapest.barred[v], sameClass)
+		barSameClass := barredClasses(list, func(other int) bool { return other == class })
+		withoutClass := barredInEither(cheapest.barred[v], barSameClass)
 		if bound := c.leastBound(v, withoutClass); bound < Forbidden {
 			barred := slices.Clone(sameClasses)
 			barred[v] = withoutClass

@@ -52,7 +52,7 @@ func (g *generator) loadVector(mem alloc.Mem, dtype tensor.DType) *laneValue {
 	case tensor.Bool:
 		value.reg = g.loadBool(mem)
 	case tensor.Float16:
-		value.packed = g.loadFrom(max(width/2, 16), g.packedMove(), foldable, mem)
+		value.packed = g.loadFrom(max(width/2, 16), g.packedMoveName(), foldable, mem)
 	case tensor.Int8:
 		value.reg = g.loadFrom(width, "VPMOVSXBD", notFoldable, mem)
 	case tensor.Uint8:
@@ -64,14 +64,14 @@ func (g *generator) loadVector(mem alloc.Mem, dtype tensor.DType) *laneValue {
 	default:
 		value.reg = g.loadFrom(width, "VMOVUPS", foldable, mem)
 		if dtype.Size() == 8 {
-			g.Values[value.reg].Reload.Name = "VMOVUPD" // masks count elements of this size
+			g.Values[value.reg].Reload.Name = "VMOVUPD" // its mask has a bit for each 8 bytes
 		}
 	}
 	return value
 }
 
-// packedMove returns the instruction that loads or stores g.lanes elements of 2 bytes.
-func (g *generator) packedMove() string {
+// packedMoveName returns the name of the instruction that loads or stores g.lanes elements of 2 bytes.
+func (g *generator) packedMoveName() string {
 	switch {
 	case g.lanes == 4:
 		return "VMOVQ"
@@ -293,8 +293,8 @@ func (g *generator) upperHalf(x alloc.Virt) alloc.Virt {
 }
 
 // newStore returns a store of v to mem. nonTemporal is the name of the store's non-temporal form, or empty. An output
-// may share the memory of an operand. Therefore, if there are several outputs, a Move loads an operand that is stored
-// unchanged before any store.
+// may share the memory of an operand. Therefore, if there are several outputs, a Move loads an operand that is only
+// copied, ahead of all stores.
 func (g *generator) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
 	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && g.outputCount > 1 {
 		v = g.Add(alloc.Inst{Name: alloc.Move, Src: alloc.Sources(v), Dst: g.newVectorLike(v),
@@ -324,7 +324,7 @@ func (g *generator) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 	}
 	switch {
 	case dtype == tensor.Float16 && value.packed != 0:
-		return g.newStore(g.packedMove(), g.nonTemporalName(2), mem, value.packed)
+		return g.newStore(g.packedMoveName(), g.nonTemporalName(2), mem, value.packed)
 	case dtype == tensor.Bool && g.avx512:
 		ones := g.constantVector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
 		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: alloc.Sources(ones), Mask: value.reg, ZeroMasking: true,

@@ -9,8 +9,8 @@ import (
 )
 
 // This file checks the shifts and cuts of a proof. functionsByVariable has, for each remaining variable, the indices in
-// checker.functions of the functions that depend on it. A term is a function in a sum; its index is the entry in its
-// table for the current labels of forEachEntry.
+// checker.functions of the functions that depend on it. A term is a function in a sum; its index is the position in
+// its table of the entry for the labels that forEachEntry visits.
 //
 // A shift moves costs from a function of several variables to each of its variables; the cost of every assignment stays
 // the same. For example, the shift of 4 and 0 to the labels of variable 1, and of 0 and 1 to those of variable 2, is
@@ -38,7 +38,8 @@ func (c *checker) applyShifts(list []wcsp.Shift, functionsOf functionsByVariable
 	return nil
 }
 
-// addReceived replaces the functions of only one variable by their sum with the costs that the variable received.
+// addReceived replaces the functions of only this variable by one function: their sum, plus the costs that the variable
+// received.
 func (c *checker) addReceived(variable int, received []int64, functionsOf functionsByVariable) error {
 	sum, labels := received, c.remainingLabels[variable]
 	var wider []int // indices of functions of this variable and others
@@ -98,7 +99,8 @@ func (c *checker) commonScope(from []int, functionsOf functionsByVariable) ([]in
 	return scope, nil
 }
 
-// receiveCosts adds the costs that a shift moves to received. scope has the variables of the shift's functions.
+// receiveCosts adds the costs that a shift moves to the map `received`. scope has the variables of the shift's
+// functions.
 func (c *checker) receiveCosts(shift *wcsp.Shift, scope []int, received map[int][]int64) error {
 	if len(shift.By) != len(scope) {
 		return fmt.Errorf("the shift moves costs to %d variables, but its functions have %d", len(shift.By), len(scope))
@@ -148,7 +150,7 @@ func (c *checker) replaceFunctions(shift *wcsp.Shift, scope []int, functionsOf f
 			return err
 		}
 		if cost < 0 {
-			return fmt.Errorf("the shift changes cost %d to the invalid value %d", len(shifted.table), cost)
+			return fmt.Errorf("the shift changes the entry %d of its table to %d: want at least 0", len(shifted.table), cost)
 		}
 		shifted.table = append(shifted.table, cost)
 		return nil
@@ -188,9 +190,9 @@ func addSigned(sum, cost int64) int64 {
 	return sum + cost
 }
 
-// applyCuts checks and removes labels. No assignment with a cut label may cost less than the cutoff. If the cut label
-// were the only label of its variable, the least entries of all groups of functions must therefore add up to at least
-// the cutoff.
+// applyCuts checks and removes labels. No assignment with a cut label may cost less than the cutoff. To check this, the
+// cut label becomes the only label of its variable: the least entries of all groups of functions must then add up to at
+// least the cutoff.
 func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVariable) error {
 	if cutoff < 0 || cutoff > wcsp.Forbidden {
 		return fmt.Errorf("the cutoff %d is out of range", cutoff)
@@ -205,8 +207,8 @@ func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functions
 		withLabel := sum
 		c.remainingLabels[variable] = []int{cut.Label}
 		for _, group := range groupsOf[variable] {
-			withLabel.count(group.least, -1)
-			withLabel.count(c.least(group), 1)
+			withLabel.addCost(group.least, -1)
+			withLabel.addCost(c.least(group), 1)
 		}
 		if withLabel.forbidden == 0 && withLabel.sum < cutoff {
 			return fmt.Errorf("cut %d: with label %d of variable %d, the bound is only %d, which is below the cutoff", i,
@@ -216,9 +218,9 @@ func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functions
 			return label == cut.Label
 		})
 		for _, group := range groupsOf[variable] {
-			sum.count(group.least, -1)
+			sum.addCost(group.least, -1)
 			group.least = c.least(group)
-			sum.count(group.least, 1)
+			sum.addCost(group.least, 1)
 		}
 	}
 	return nil
@@ -267,7 +269,7 @@ func (c *checker) groupFunctions(functionsOf functionsByVariable) (saturatedTota
 		for _, group := range groupsOf[v] {
 			if group.scope[0] == v {
 				group.least = c.least(group)
-				sum.count(group.least, 1)
+				sum.addCost(group.least, 1)
 			}
 		}
 	}
@@ -280,9 +282,9 @@ type saturatedTotal struct {
 	forbidden int
 }
 
-// count adds a cost (sign 1) or subtracts it (sign -1). The sum saturates at Forbidden; a subtraction after saturation
-// gives too low a sum, which is still a valid bound.
-func (t *saturatedTotal) count(cost int64, sign int) {
+// addCost adds a cost (sign 1) or subtracts it (sign -1). The sum saturates at Forbidden; a subtraction after
+// saturation gives too low a sum, which is still a valid bound.
+func (t *saturatedTotal) addCost(cost int64, sign int) {
 	if cost == wcsp.Forbidden {
 		t.forbidden += sign
 	} else {

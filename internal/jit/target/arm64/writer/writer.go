@@ -1,5 +1,5 @@
-// Package writer implements [target.Writer] for NEON. The generators with fixed registers use it: packages tile,
-// depthwise, winograd and requantize.
+// Package writer implements [target.Writer] for NEON. The generators that choose registers themselves use
+// it: packages tile, depthwise, winograd and requantize.
 //
 // The files are:
 //
@@ -73,22 +73,22 @@ func lowBytes(v target.VReg, bytes int) asm.Scalar {
 }
 
 // setConstant sets a register to a constant, 16 bits at a time. The first instruction, MOVZ or MOVN, also sets the
-// other bits to 0 or 1. MOVK follows for each 16 bits that differ from this.
+// other bits to 0 or 1. MOVK then sets each group of 16 bits that still differs.
 func (w *Writer) setConstant(to asm.Reg, constant int64) {
-	name, difference := "movz", uint64(constant) // difference from the other bits
+	name, pattern := "movz", uint64(constant) // pattern is the constant, inverted for MOVN: groups of zeros need no MOVK
 	if constant < 0 {
-		name, difference = "movn", ^uint64(constant)
+		name, pattern = "movn", ^uint64(constant)
 	}
-	w.Emit(name, to, asm.Imm(difference&0xFFFF))
+	w.Emit(name, to, asm.Imm(pattern&0xFFFF))
 	for shift := 16; shift < 64; shift += 16 {
-		if difference>>shift&0xFFFF != 0 {
+		if pattern>>shift&0xFFFF != 0 {
 			w.Emit("movk", to, asm.Imm(uint64(constant)>>shift&0xFFFF), asm.Shift(shift))
 		}
 	}
 }
 
 // intRegister returns a register with the value of an operand: the operand itself if it is a register, otherwise
-// integerTemp, which it loads.
+// integerTemp, into which it loads the value.
 func (w *Writer) intRegister(x target.Int) asm.Reg {
 	switch x := x.(type) {
 	case target.GReg:
@@ -161,7 +161,7 @@ func (w *Writer) Sub(from target.Int, to target.GReg) {
 }
 
 // addIndex returns a register with Base + Index*Scale of an address: the base itself if there is no index, otherwise
-// to.
+// the register `to`.
 func (w *Writer) addIndex(addr target.Addr, to asm.Reg) asm.Reg {
 	shift := map[uint8]asm.Shift{1: 0, 2: 1, 4: 2}[addr.Scale]
 	switch {
@@ -181,7 +181,7 @@ func (w *Writer) mem(addr target.Addr, bytes int) asm.Mem {
 	if addr.Scale == 1 && addr.Disp == 0 {
 		return asm.Indexed(reg(addr.Base), reg(addr.Index))
 	}
-	// A displacement is a signed number of 9 bits, or an unsigned number of 12 bits that counts access sizes.
+	// A displacement is a signed number of 9 bits, or an unsigned number of 12 bits in units of the access size.
 	if addr.Disp >= -256 && addr.Disp < 256 || addr.Disp >= 0 && addr.Disp%bytes == 0 && addr.Disp/bytes < 1<<12 {
 		return asm.Mem{Base: w.addIndex(addr, addressTemp), Offset: addr.Disp}
 	}
@@ -379,7 +379,7 @@ func (w *Writer) vectorRegister(x target.Source) target.VReg {
 	return vectorTemp
 }
 
-// Op implements [target.Writer]. FMAX and FMIN are not used, because their results differ for zeros of unlike signs.
+// Op implements [target.Writer]. FMAX and FMIN are not used, because they order -0 before +0.
 // Instead, a comparison and one of the instructions BIT, BIF and BSL select y if it is greater (Max) or less (Min), and
 // otherwise x. The instruction depends on the operand whose register is the destination.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
@@ -388,7 +388,8 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 		w.Emit(name, w.vec(to), w.vec(y), w.vec(xRegister))
 		return
 	}
-	mask, name, first, second := vectorTemp, "bit", y, vectorTemp // name, first and second: the selection and its sources
+	// The selecting instruction, and its sources. mask is the result of the comparison.
+	mask, name, first, second := vectorTemp, "bit", y, vectorTemp
 	switch to {
 	case xRegister: // bit inserts y where the mask is set
 	case y: // bif inserts x where the mask is clear
