@@ -17,16 +17,16 @@ import (
 //
 // The purpose is speed: small results of exp are subnormal, and operations on subnormal numbers are a hundred times
 // slower. FlushExp replaces only exponentials of an element minus the maximum of its row, so the largest exponential
-// of a row is 1. The code may only scale the exponentials and sum them over the whole row. The small exponentials
-// then do not change the sum. If the code uses a logarithm of an exponential, or a sum over a part of the row, the
-// exponential is not replaced. NaN is preserved.
+// of a row is 1. FlushExp checks that the code only scales the exponentials and sums them over the whole row, so that
+// small exponentials do not change the sum. If the code uses a logarithm of an exponential, or a sum over a part of the
+// row, the exponential is not replaced. NaN is preserved.
 func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 	if c == nil || !(threshold < 0) || math.IsInf(threshold, 0) {
 		return c, false
 	}
 	var isFlushed []bool
 	for v := range c.Insts {
-		isFlushed = append(isFlushed, c.isExpBelowMax(Value(v)) && c.onlyAdds(Value(v)))
+		isFlushed = append(isFlushed, c.isExpBelowMax(Value(v)) && c.isUsedLinearly(Value(v)))
 	}
 	if !slices.Contains(isFlushed, true) {
 		return c, false
@@ -66,9 +66,9 @@ func (c *Code) isExpBelowMax(v Value) bool {
 	return maximum.Op == Reduce && Op(maximum.Imm) == Max && maximum.A == difference.A
 }
 
-// onlyAdds reports whether the results depend on the exponential only through sums over whole rows, and through sums
-// and products of elements.
-func (c *Code) onlyAdds(exponential Value) bool {
+// isUsedLinearly reports whether all uses of the exponential are linear operations (addition, scaling, selection,
+// numerators of divisions) or sums over the whole row.
+func (c *Code) isUsedLinearly(exponential Value) bool {
 	isExponential := make([]bool, len(c.Insts)) // by value: whether the value is the exponential, possibly converted
 	// by value: whether the value depends on the exponential, other than by a sum over the row
 	dependsOnExponential := make([]bool, len(c.Insts))

@@ -202,7 +202,7 @@ func TestWritesInPieces(t *testing.T) {
 		if err := WriteNPY(&b, v); err != nil {
 			t.Fatal(err)
 		}
-		if b.largest > writeBlock {
+		if b.largest > writeBlockBytes {
 			t.Errorf("%v: %d bytes were written at once", m, b.largest)
 		}
 		back, err := ReadNPY(bytes.NewReader(b.Bytes()), int64(b.Len()))

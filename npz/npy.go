@@ -81,7 +81,7 @@ func readMeta(reader io.Reader, size int64) (tensor.Meta, header, error) {
 	return meta, head, err
 }
 
-// readNPY reads one array. size is the number of bytes in the reader that the file declares; it is not trusted.
+// readNPY reads one array. size is the declared size, such as that of an entry of a zip file; it may be wrong.
 // trustedBytes is the number of bytes that certainly exist; memory beyond this number is allocated as data arrive. If
 // want is not nil, the array must have the dtype and shape of want, and all memory is allocated first.
 func readNPY(reader io.Reader, size, trustedBytes int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
@@ -228,22 +228,22 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	return writeData(w, t)
 }
 
-// writeBlock is the size in bytes of the row-major copies that writeData makes of a tensor with another layout.
-const writeBlock = 4 << 20
+// writeBlockBytes is the size in bytes of the row-major copies that writeData makes of a tensor with another layout.
+const writeBlockBytes = 4 << 20
 
 // writeData writes the elements in row-major order. It copies a large tensor with another layout in blocks.
 func writeData(w io.Writer, t *tensor.Tensor) error {
 	if t.Numel() == 0 {
 		return nil
 	}
-	if t.IsContiguous() || t.Bytes() <= writeBlock {
+	if t.IsContiguous() || t.Bytes() <= writeBlockBytes {
 		contiguous := t.Contiguous()
 		offset := contiguous.Offset * contiguous.DType.Size()
 		_, err := w.Write(contiguous.Storage().Bytes()[offset : offset+contiguous.Bytes()])
 		return err
 	}
 	size := t.Shape[0]
-	blockSize := max(1, writeBlock/(t.Bytes()/size)) // of a block along dimension 0
+	blockSize := max(1, writeBlockBytes/(t.Bytes()/size)) // indices of dimension 0 in a block
 	for start := 0; start < size; start += blockSize {
 		meta := t.Meta
 		meta.Shape = slices.Clone(t.Shape)

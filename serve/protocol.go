@@ -100,7 +100,8 @@ func (p port) datatype() string {
 }
 
 // decodeRequest decodes the body of an inference request. The inputs consume the binary data in the order of the JSON.
-// Their tensors may share memory with body; the total size of the tensors is at most proportional to the size of body.
+// Their tensors may share memory with body; the total size of the tensors is at most a constant
+// multiple of the size of body.
 func (m *model) decodeRequest(header http.Header, body []byte) (*request, error) {
 	jsonText, binaryData, err := splitBody(header, body)
 	if err != nil {
@@ -244,7 +245,7 @@ func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, 
 			return nil, err
 		}
 		if len(list) != count {
-			return nil, fmt.Errorf("the data have %d strings, but the shape needs %d: %v", len(list), count, shape)
+			return nil, fmt.Errorf("the data have %d strings, want %d for the shape %v", len(list), count, shape)
 		}
 		return p.labels.Encode(list, shape...)
 	}

@@ -93,7 +93,7 @@ func TestStrings(t *testing.T) {
 		data[:size-1]:               "the length of a string exceeds the data",
 		"\xff\xff\xff\xff":          "the length of a string exceeds the data",
 		"\x01\x00":                  "the length of a string exceeds the data",
-		data + "\x00\x00\x00\x00":   "the data have 4 strings, but the shape needs 3",
+		data + "\x00\x00\x00\x00":   "the data have 4 strings, want 3",
 		"\x00\x00\x00\x00" + "\x00": "the length of a string exceeds the data",
 	} {
 		n := len(bad)

@@ -9,7 +9,7 @@ import "math"
 //	(6*x*y) // (2*x) = 3*y          exactQuotient
 //	(4*x + 7) // 4   = x + 1        splitCoefficients; the remainder 3 is less than 4
 //	(x*y + z) // y   = x + z//y     splitMultiples
-//	(x // 2) // 3    = x // 6       floorConstant
+//	(x // 2) // 3    = x // 6       floorByConstant
 //	(5*x + 3) % 5    = 3            remainder
 
 // div returns a // b. It cancels common factors of a and b, so that equal quotients are often the same expression. If
@@ -54,7 +54,7 @@ func remainderOf(a, b Int) Int {
 // floorQuotient returns a // b, simplified.
 func (env *Env) floorQuotient(a, b *expr) *expr {
 	if len(b.terms) == 0 {
-		return env.floorConstant(a, b.constant)
+		return env.floorByConstant(a, b.constant)
 	}
 	if quotient, ok := env.exactQuotient(a, b); ok {
 		return quotient
@@ -155,10 +155,10 @@ func commonAtoms(a, b []*atom) []*atom {
 }
 
 // quotientAtom returns a // b for operands without common factors: 0 if 0 <= a < b can be proved, else an atom. For a
-// constant b, it returns the result of floorConstant.
+// constant b, it returns the result of floorByConstant.
 func (env *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
-		return env.floorConstant(a, b.constant)
+		return env.floorByConstant(a, b.constant)
 	}
 	if env.provesNonNegative(a) && env.provesNonNegative(env.strictDifference(a, b)) {
 		return env.constant(0)
@@ -166,15 +166,15 @@ func (env *Env) quotientAtom(a, b *expr) *expr {
 	return env.atom(kindDiv, a, b)
 }
 
-// floorConstant returns a // divisor.
-func (env *Env) floorConstant(a *expr, divisor int) *expr {
+// floorByConstant returns a // divisor.
+func (env *Env) floorByConstant(a *expr, divisor int) *expr {
 	switch {
 	case divisor == 0 || divisor == math.MinInt:
 		// Divisions by 0 and by math.MinInt are not simplified. A parsed expression may contain a division by 0. The
 		// negation of math.MinInt overflows.
 		return env.atom(kindDiv, a, env.constant(divisor))
 	case divisor < 0:
-		return env.floorConstant(env.addMultiple(env.constant(0), a, -1), -divisor)
+		return env.floorByConstant(env.addMultiple(env.constant(0), a, -1), -divisor)
 	}
 	quotient, remainder := env.splitCoefficients(a, divisor)
 	switch lo, hi := env.bounds(remainder); {
@@ -192,7 +192,7 @@ func (env *Env) floorConstant(a *expr, divisor int) *expr {
 	}
 	// (y // d) // divisor = y // (d*divisor) for positive d
 	if y, d, ok := remainder.quotientByConstant(); ok && d > 0 && d <= math.MaxInt/divisor {
-		return env.addMultiple(quotient, env.floorConstant(y, d*divisor), 1)
+		return env.addMultiple(quotient, env.floorByConstant(y, d*divisor), 1)
 	}
 	return env.addMultiple(quotient, env.atom(kindDiv, remainder, env.constant(divisor)), 1)
 }

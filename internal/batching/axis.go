@@ -98,7 +98,8 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 		}
 	}
 	if axis.outputHasRows == nil {
-		return nil, fmt.Errorf("the bounds of %s admit none of the batch sizes %v", symbol, proofRows)
+		return nil, fmt.Errorf("independence of rows is tested at the batch sizes %v, and the bounds of %s admit none of them",
+			proofRows, symbol)
 	}
 	return axis, nil
 }
@@ -135,10 +136,10 @@ func (a *Axis) proveAt(ctx context.Context, g *graph.Graph, rows int) error {
 const costTolerance = 0.005
 
 // EfficientRows returns the number of rows that a batch with the given run should have. Candidates are minRows,
-// 2*minRows, 4*minRows and so on, and maxRows, within the bounds of the batch size. If maxRows is less than the rows of
-// two smallest runs, it is increased to them. The result is the least candidate whose predicted cost per row is at most
-// 0.5% above the minimum. EfficientRows prefers small batches, because they need less memory, their rows wait less, and
-// their intermediate results stay in nearer caches.
+// 2*minRows, 4*minRows and so on, and maxRows, within the bounds of the batch size. maxRows is increased to twice the
+// rows of the smallest possible run, if it is less. The result is the least candidate whose predicted cost per row is
+// at most 0.5% above the minimum. EfficientRows prefers small batches, because they need less memory, their rows wait
+// less, and their intermediate results stay in nearer caches.
 //
 // If no other run fits into a batch with the given run, the result is at most the rows of this run, so that it does not
 // wait. The result is maxRows if the run cannot be joined, or if no candidate can be planned before the context ends.

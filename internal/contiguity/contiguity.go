@@ -25,8 +25,8 @@ type Predicate struct {
 	// Steps are the lemmas of an induction over the dimensions, which shows that both forms agree for any rank.
 	Steps []Step
 
-	// parts has the operands of a disjunction that sorts the dimensions. For high ranks, Prove proves each part alone,
-	// because the whole predicate has too many paths.
+	// parts has the operands of the predicate, if it is a disjunction with an operand that sorts the dimensions. For high
+	// ranks, Prove proves each part alone, because the whole predicate has too many paths.
 	parts []part
 }
 
@@ -35,11 +35,11 @@ type part struct {
 	name      string
 	condition func(shape, strides []sym.Int) sym.Bool
 	branches  func(shape, strides []sym.Int) bool
-	// symmetric means that permuting the dimensions of a value with elements does not change the result of the part.
+	// symmetric means that permuting the dimensions of a non-empty value does not change the result of the part.
 	symmetric bool
 }
 
-// Order2d and Order3d are the dimensions of channels-last values, fastest first.
+// Order2d and Order3d are the dimensions of channels-last values, fastest first (a tensor.Order is slowest first).
 var (
 	Order2d = []int{1, 3, 2, 0}
 	Order3d = []int{1, 4, 3, 2, 0}
@@ -79,15 +79,15 @@ var Predicates = []Predicate{
 		}},
 	{Name: "suggests_contiguous", Doc: "suggest_memory_format gives contiguous.",
 		Condition: func(shape, strides []sym.Int) sym.Bool { return suggestedFormula(shape, strides).Not() },
-		Branches:  func(shape, strides []sym.Int) bool { return suggestedFormat(shape, strides) == 0 },
+		Branches:  func(shape, strides []sym.Int) bool { return suggestedRank(shape, strides) == 0 },
 		Steps:     []Step{orderedStep, orderedFirstStep}},
 	{Name: "suggests_channels_last", Doc: "suggest_memory_format gives channels_last.", Rank: 4,
 		Condition: orderedFormula(Order2d),
-		Branches:  func(shape, strides []sym.Int) bool { return suggestedFormat(shape, strides) == 4 },
+		Branches:  func(shape, strides []sym.Int) bool { return suggestedRank(shape, strides) == 4 },
 		Steps:     []Step{orderedStep, orderedFirstStep}},
 	{Name: "suggests_channels_last_3d", Doc: "suggest_memory_format gives channels_last_3d.", Rank: 5,
 		Condition: orderedFormula(Order3d),
-		Branches:  func(shape, strides []sym.Int) bool { return suggestedFormat(shape, strides) == 5 },
+		Branches:  func(shape, strides []sym.Int) bool { return suggestedRank(shape, strides) == 5 },
 		Steps:     []Step{orderedStep, orderedFirstStep}},
 	{Name: "suggests_channels_last_exactly", Doc: "suggest_memory_format with an exact match gives channels_last.",
 		Rank: 4, Condition: exactFormula(Order2d), Branches: exact(Order2d),
@@ -133,8 +133,8 @@ func denseFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (
 	return all, required
 }
 
-// denseLoop is the loop of TensorImpl::compute_contiguous and of compute_channels_last_contiguous_2d and 3d,
-// whose first dimension must have the stride `required`.
+// denseLoop is the loop of TensorImpl::compute_contiguous and of compute_channels_last_contiguous_2d and 3d.
+// `required` is the stride that the first dimension in the order must have.
 func denseLoop(order []int, shape, strides []sym.Int, required sym.Int) (all bool, next sym.Int) {
 	for _, dim := range order {
 		if shape[dim].Ne(one()).Holds() {
@@ -295,9 +295,9 @@ func suggestedFormula(shape, strides []sym.Int) sym.Bool {
 	return orderedFormula(Order2d)(shape, strides).Or(orderedFormula(Order3d)(shape, strides))
 }
 
-// suggestedFormat is TensorBase::suggest_memory_format: it returns the rank of the suggested channels-last format, or
+// suggestedRank is TensorBase::suggest_memory_format: it returns the rank of the suggested channels-last format, or
 // 0.
-func suggestedFormat(shape, strides []sym.Int) int {
+func suggestedRank(shape, strides []sym.Int) int {
 	if ordered(Order2d)(shape, strides) || ordered(Order3d)(shape, strides) {
 		return len(shape)
 	}

@@ -178,8 +178,8 @@ func (c *Cache) Share(storage *tensor.Storage) *tensor.Storage {
 }
 
 // ShareRange returns a number of bytes of a file from the given offset on. They are mapped from an entry. If there is
-// no entry and none can be written, they are in new memory. If there is an entry, the bytes take no memory of their own
-// while they are read.
+// no entry and none can be written, they are in new memory. If there is an entry, no memory for the bytes is allocated:
+// they are only hashed.
 func (c *Cache) ShareRange(src io.ReaderAt, offset int64, bytes int) (_ *tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
 	hash := NewHash("contents")
@@ -194,7 +194,7 @@ func (c *Cache) ShareRange(src io.ReaderAt, offset int64, bytes int) (_ *tensor.
 	if _, err := io.ReadFull(io.NewSectionReader(src, offset, int64(bytes)), storage.Bytes()); err != nil {
 		return nil, err
 	}
-	return c.Share(storage), nil // the file may have changed since its first reading
+	return c.Share(storage), nil // Share hashes again: the file may have changed since it was hashed here
 }
 
 // onlyReader hides other methods, so that [io.CopyBuffer] uses its buffer.

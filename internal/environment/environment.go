@@ -56,7 +56,7 @@ func Version() string {
 	return fmt.Sprintf("graphrun %s, %s, %s", version, commit, runtime.Version())
 }
 
-// Code describes the machine code in use, or why code is generated for planning only.
+// Code describes the machine code in use. If there is none, or it cannot run here, Code states the reason.
 func Code() string {
 	switch err := jit.Available(); {
 	case err == nil && machine.RunError() != nil:

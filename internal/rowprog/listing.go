@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 )
 
-// Listings returns descriptions of the code of all loops, in the order in which the loops run. A pass is one traversal
+// Listings returns descriptions of the code of all loops: the fused loop, if there is one, then the loops of each pass.
+// A pass is one traversal
 // of a row. An object is memory that loops access. Staged operands are read from, or written to, memory of the worker
 // instead of the caller's.
 func (p *Plan) Listings() []expr.Listing {

@@ -2,7 +2,7 @@
 // amd64 rounds the product instead, so that results would differ between the two. An explicit conversion,
 // float64(x*y) + z, prevents fusion.
 //
-// make fused checks the command. Test programs are checked like this:
+// `make fused` checks cmd/graphrun. Test programs are checked like this:
 //
 //	GOOS=linux GOARCH=arm64 go test -c -trimpath -o kernels.test ./kernels
 //	go run ./scripts/fused kernels.test
@@ -21,7 +21,7 @@ import (
 
 const module = "github.com/graphrun/graphrun/" // the programs are built with -trimpath
 
-// exempt lists packages whose numbers are neither results nor prices.
+// exempt lists packages whose numbers are neither results nor costs of the planner.
 var exempt = []string{
 	"cli/internal/bench/", "cli/internal/page/", "cli/internal/view/", "internal/graphdraw/", "scripts/", "examples/",
 }

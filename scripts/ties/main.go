@@ -1,10 +1,12 @@
-// Command ties counts the copies of the cheapest plan of each network, with and without the rule for plans of equal
-// cost: fewest copies, then least memory for copies. It prints a table of the networks that differ.
+// Among plans of equal cost, the planner takes the plan with the fewest copies, then with the least memory for copies.
+// Command ties counts the copies of the cheapest plan of each network with and without this rule, and prints a table of
+// the networks that differ.
 //
 //	go run ./scripts/ties MODEL.onnx MODEL.json ...
 //
-// The rule and the table count inserted copies, not copies that nodes of the graph make; KiB is the memory of all
-// copies. Symbolic sizes have the hints of the file, else 2. Networks whose sizes depend on data are not planned.
+// The rule and the table count inserted copies, not copies that nodes of the graph make. The column KiB counts the
+// memory of both. Symbolic sizes have the hints of the file, else 2. Networks whose sizes depend on data are not
+// planned.
 package main
 
 import (

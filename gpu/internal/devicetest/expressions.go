@@ -17,7 +17,8 @@ import (
 )
 
 // Expressions runs expressions on all devices and compares the results with expr.Code.Eval bit by bit. It
-// skips the test if there are no devices. It does not test devices whose float32 sums and products are not exact.
+// skips the test if there are no devices. It does not test devices whose float32 sums and products are not
+// correctly rounded.
 func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
 	step := testsize.Of(24, 1) // short tests run every 24th expression

@@ -24,8 +24,8 @@
 //
 // The terms of an element are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A
 // result therefore has the same bits for every division into tiles and on all instruction sets. Blocks reduce
-// rounding errors, which grow with the length of a chain of additions. Each block is summed separately, and the sum of
-// the block is added to the initial sum and the sums of the blocks before it.
+// rounding errors, which grow with the length of a chain of additions. Each block is summed separately, and its sum is
+// added to a running total, which begins with the initial sum.
 package tile
 
 import "math"
@@ -44,7 +44,7 @@ const (
 // operands are relative to the operand's address for the tile. A Spec must not be modified after it was compiled.
 //
 // For example, this tile has 2 rows of 2 vectors of 16 float32. It belongs to a product of a row-major 2x100 matrix by
-// packed panels of 32 columns. The result is a row-major 2x32 matrix.
+// one packed panel of 32 columns. The result is a row-major 2x32 matrix.
 //
 //	Spec{ElemBytes: 4, Rows: 2, Vectors: 2, In: []int{0, 400}, Out: []int{0, 128},
 //		Runs: []Run{{InStep: 4, VecStep: 128, Terms: 100}}}
@@ -56,7 +56,8 @@ type Spec struct {
 	// initial sums and results are int32. If there is an epilogue, the accumulators are converted to float32 first.
 	// ElemBytes is 4. The processor must have a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
 	Int8 bool
-	// SignedIn selects signed bytes in the broadcast operand. It must equal the result of [ReadsSigned].
+	// SignedIn selects signed bytes in the broadcast operand. It must equal the result of [ReadsSigned] for the
+	// dtype of the operand.
 	SignedIn bool
 	// Int8Matrix executes Int8 by products of 2x8 and 8x2 matrices of bytes (SMMLA, USMMLA). An element of the operands is
 	// then a group of eight bytes. It requires machine.MatrixBytes, all rows in every run, and neither Masked nor

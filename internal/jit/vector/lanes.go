@@ -65,7 +65,7 @@ func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
 		if operandDType == inst.DType {
 			return b.values[inst.A]
 		}
-		if operandDType == tensor.Bool { // the byte of a bool is 0 or 1
+		if operandDType == tensor.Bool { // a bool is the byte 0 or 1, so Convert gives the same bits
 			inst.Op = expr.Convert
 		}
 	}
@@ -77,7 +77,7 @@ func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
 }
 
 // addStores adds the stores of the outputs. It converts all masks before the first store, because stores must be last.
-// The block then has each conversion, and the second call of Remask returns its value.
+// The second loop's Remask then finds the conversion in the block and adds none.
 func (b *lanesBuilder) addStores() {
 	for _, output := range b.code.Out {
 		b.block.Remask(b.values[output.Re], 1)

@@ -78,14 +78,14 @@ func checkGatherShapes(self, index tensor.Type, dim int) error {
 
 // gatherKernel returns a kernel that gathers along dim. self and index are the metas of operand 0 and of the index
 // operand, broadcast to each other in all dimensions except dim. The kernel is an indexed walk (walk.go) over the
-// result. A lookup is an index operand that gives the position in the table, which is self.
+// result. The table is self; the lookup is the index operand with the positions along dim.
 func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	// The lookup gives the position in dim, so the table has stride 0 there. A 0-dim value counts as a vector of one
-	// element: self and out may differ in rank.
+	// The lookup gives the position in dim, so the table has stride 0 there. self or out may be 0-dim while
+	// the other is a vector of one element; the strides then need an adjustment.
 	tableStrides := withoutStride(kit.ByteStrides(self), dim)
 	if self.Rank() == 0 {
 		tableStrides = make([]int, out.Rank())
@@ -212,7 +212,7 @@ func takeAlongTypes(c *graph.Call) (self, index tensor.Type, dim int, err error)
 	attr := kit.Attrs[*takeAlongAttrs](c).Dim
 	if attr == nil {
 		flat := tensor.NewType(index.DType, index.Numel())
-		if view, err := index.View(flat.Shape); err == nil { // otherwise the flat type is row-major: see takeKernel
+		if view, err := index.View(flat.Shape); err == nil { // without a view, the flat type is row-major: see takeKernel
 			flat = view
 		}
 		return self, flat, 0, nil
@@ -275,8 +275,8 @@ var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 })
 
 // takeKernel returns a kernel that gathers elements of operand 0 by the flat indices in operand 1. index is the meta of
-// the indices in the shape of the result. If operand 1 has another layout than index, the kernel iterates over the
-// shape of operand 1, and the result is viewed in this shape.
+// the indices in the shape of the result. If operand 1 could not be viewed in that shape, the kernel iterates over
+// the shape of operand 1, and writes through a view of the result.
 func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	selfMeta, out := c.Meta(0), c.Out[0]
 	if operand := c.Meta(1); index.Numel() == operand.Numel() && !index.SameLayout(operand) {

@@ -104,7 +104,8 @@ func inferBy(resultType func(a, b tensor.Type) (tensor.Type, error)) func(*graph
 func matmulContraction(c *graph.Call) (*contraction, error) { return productContraction(c, c.Out[0]) }
 
 // productLoops returns the parallel loops over batch dimensions, over the rows of the first matrix, and over the
-// columns of the second matrix. An operand that is broadcast along a batch dimension is read as a whole.
+// columns of the second matrix. Each iteration of a loop over a batch dimension
+// reads all of an operand that is broadcast along this dimension.
 func productLoops(call *graph.Call) []graph.Parallel {
 	a, b, out := call.Meta(0), call.Meta(1), call.Out[0]
 	matrixRank := min(a.Rank(), 2) + min(b.Rank(), 2) - 2 // dimensions of the result that are not batch dimensions
@@ -114,7 +115,7 @@ func productLoops(call *graph.Call) []graph.Parallel {
 		loop := kit.UndividedLoop(call)
 		loop.ResultDims[0], loop.MayBroadcast = d, []bool{true, true}
 		for i, operand := range []tensor.Meta{a, b} {
-			dim := d - (batchRank - (operand.Rank() - 2)) // the last batch dimensions of operand and result correspond
+			dim := d - (batchRank - (operand.Rank() - 2)) // batch dimensions are aligned at the last one
 			if dim >= 0 && operand.Rank() > 2 && operand.Shape[dim] == out.Shape[d] {
 				loop.OperandDims[i] = dim
 			}

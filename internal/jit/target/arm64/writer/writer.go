@@ -388,8 +388,7 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 		w.Emit(name, w.vec(to), w.vec(y), w.vec(xRegister))
 		return
 	}
-	// The selecting instruction, and its sources. mask is the result of the comparison.
-	mask, name, first, second := vectorTemp, "bit", y, vectorTemp
+	mask, name, first, second := vectorTemp, "bit", y, vectorTemp // comparison; selecting instruction, its sources
 	switch to {
 	case xRegister: // bit inserts y where the mask is set
 	case y: // bif inserts x where the mask is clear
