@@ -98,7 +98,7 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 		}
 	}
 	if axis.outputHasRows == nil {
-		return nil, fmt.Errorf("independence of rows is tested at the batch sizes %v, and the bounds of %s admit none of them",
+		return nil, fmt.Errorf("independence of rows is tested at the batch sizes %v, but the bounds of %s admit none",
 			proofRows, symbol)
 	}
 	return axis, nil
