@@ -24,7 +24,7 @@ func (l *layouter) valueOf(c *layout.Copy) (*graph.Value, error) {
 	return v, nil
 }
 
-// insertCopy returns the value of a planned copy, and inserts the node that makes it, if there is one.
+// insertCopy returns the value of a planned copy, and inserts the node that makes it, unless the graph already has it.
 func (l *layouter) insertCopy(planned *layout.Copy) (*graph.Value, error) {
 	if planned.Original {
 		return planned.Value, nil

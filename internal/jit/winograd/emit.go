@@ -28,7 +28,8 @@ const (
 const FirstEpilogueOperand = 4
 
 // General registers. The purpose of two registers depends on the transform. "points" stands for transforms of input
-// pixels to points, "results" for transforms of points to output pixels. Minor3 and Minor5 are 3 and 5 times Minor.
+// pixels and of weights to points, "results" for transforms of points to output pixels. Minor3 and Minor5 are 3 and 5
+// times Minor.
 const (
 	epilogueReg    target.GReg = iota // results: address of an epilogue operand; points: distance between rows
 	channelReg                        // offset of the current channels in bytes

@@ -13,7 +13,7 @@ import (
 
 // This file converts a block, a straight-line sequence of vector operations, to machine code: it selects instructions
 // on virtual registers, allocates registers (package alloc), and writes the instructions. A block transforms pixels of
-// a tile to points, or points to pixels (see the package comment).
+// a tile or weights of a window to points, or points to pixels (see the package comment).
 
 // Instructions for operations with two sources.
 var (

@@ -318,7 +318,8 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// setStates sets the initial and the last states of layer i: its slices of operands and results of the call.
+// setStates sets the initial and the last states of layer i: its slices of operands and of results, or of the sums from
+// which results are computed.
 func (cell torchCell) setStates(layer *recurrentLayer, i int, operands, results []kit.Buffer) {
 	ofLayer := func(states kit.Buffer) kit.Buffer { // [l*d, n, h] -> [d, n, h]
 		meta := tensor.New(states.Meta.DType, layer.dirs, layer.batch, layer.hidden)

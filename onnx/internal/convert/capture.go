@@ -41,7 +41,6 @@ func (im *importer) capture(v *Value) (*Value, error) {
 		return nil, &unavailableError{v}
 	}
 	inner := &Value{name: v.name, data: v.data, kind: v.kind, partialType: v.partialType, hasStrings: v.hasStrings}
-	im.captures[v] = inner // replaced below if an input is added
 	var err error
 	switch {
 	case v.packed != nil:
@@ -55,12 +54,12 @@ func (im *importer) capture(v *Value) (*Value, error) {
 	case v.data == nil && v.graphValue != nil:
 		if inner, err = im.addCaptured(v); err == nil {
 			inner.hasStrings = v.hasStrings
-			im.captures[v] = inner
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
+	im.captures[v] = inner
 	return inner, nil
 }
 

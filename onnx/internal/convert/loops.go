@@ -89,7 +89,8 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 }
 
 // unrollCount returns the maximum number of iterations of a loop that can be unrolled. ok is false if the number is
-// unknown or large. A loop that carries a sequence may exceed the frame's budget, but not maxNodes.
+// unknown or large, or if the loop has no iterations but stacks values. A loop that carries a sequence may exceed the
+// frame's budget, but not maxNodes.
 func (n *Node) unrollCount(proto *pb.GraphProto, trips, cond *Value, carried []*Value) (count int64, ok bool) {
 	areKnown := trips != nil && trips.data != nil && (cond == nil || cond.data != nil)
 	if !areKnown || !n.hasKnownCondition(proto) {
