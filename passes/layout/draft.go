@@ -243,7 +243,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 }
 
 // replaceOperands makes a call read the current layouts of the operands of node n, and a choice their copies. It
-// reports whether any of these layouts differs from the graph as written.
+// reports whether it replaced any operand.
 func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call) (anyChanged bool) {
 	for index, arg := range n.In {
 		if arg.Kind != graph.TensorArg || n.Op.RunDynamic != nil && arg.Value.Const != nil {
@@ -392,8 +392,8 @@ func (d *Draft) fixedLayoutCopy(v *graph.Value) *Copy {
 	return d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
 }
 
-// preferredCopy returns the copy of v in its preferred order, or nil if v has this order or is an output that no node
-// reads.
+// preferredCopy returns the copy of v in its preferred order, or nil if v has no preferred order, has this order, or
+// is an output that no node reads.
 func (d *Draft) preferredCopy(v *graph.Value, wish Wish) (*Copy, error) {
 	order, why, err := wish.orderOf(v)
 	if err != nil || order == "" || order.Matches(d.Meta(v)) || d.isUnreadOutput(v) {

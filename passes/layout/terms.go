@@ -363,7 +363,8 @@ func (view *viewNode) viewForms(k int, available uint) (roots uint) {
 }
 
 // viewOfForm returns the form of result k that is a view of an operand form, or -1 if there is none. If result k is an
-// output of the graph, operand forms in outputCopies are copied into its form 0, so form 0 is not a view of them.
+// output of the graph or pinned, operand forms in outputCopies are copied into its form 0, so form 0 is not a view of
+// them.
 func (view *viewNode) viewOfForm(k, operandForm int) int {
 	if to := view.resultForm[k][operandForm]; to != 0 || view.outputCopies>>operandForm&1 == 0 {
 		return to

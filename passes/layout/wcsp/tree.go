@@ -9,8 +9,8 @@ type tree struct {
 	bound  int64   // lower bound that the node proves
 	label  int     // label of the parent's variable, if the node is a branch
 	shifts []Shift // costs that are moved between functions
-	// cuts are removed labels. Assignments with one of them are known to cost at least cutoff, but not more, so with cuts,
-	// bound is at most cutoff.
+	// cuts are removed labels. Assignments with one of them are only known to cost at least cutoff, so with cuts, bound is
+	// at most cutoff.
 	cuts     []Cut
 	cutoff   int64
 	steps    []Step // eliminations of variables
@@ -58,7 +58,7 @@ func (t *tree) branchProofs(target int64) (list []Branch, bound int64) {
 }
 
 // partProofs returns the proofs of the parts, and the sum of their bounds and of the constant. The amount by
-// which t.bound exceeds the target may be lost in the parts, the earlier ones first.
+// which this sum exceeds the target may be lost in the parts, the earlier ones first.
 func (t *tree) partProofs(target int64) (list []Node, bound int64) {
 	spare := t.constant - target // the amount by which the sum of the parts' bounds may fall
 	for i := range t.parts {

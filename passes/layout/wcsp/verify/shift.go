@@ -150,7 +150,7 @@ func (c *checker) replaceFunctions(shift *wcsp.Shift, scope []int, functionsOf f
 			return err
 		}
 		if cost < 0 {
-			return fmt.Errorf("the shift changes the entry %d of its table to %d: want at least 0", len(shifted.table), cost)
+			return fmt.Errorf("the shift changes entry %d of its table to %d: want at least 0", len(shifted.table), cost)
 		}
 		shifted.table = append(shifted.table, cost)
 		return nil
