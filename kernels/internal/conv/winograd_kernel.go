@@ -15,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -40,6 +41,9 @@ type winogradRun struct {
 
 	inputTransforms   map[winograd.Part]*winograd.Transform // by the part of the tile inside the image
 	inverseTransforms map[inverseKey]*winograd.Transform    // from the products of a tile to results
+	tileCodes         [][]tileCode                          // by the boundary cases of the tile's row and column
+	rowCases          []int                                 // by row of tiles: the boundary case
+	colCases          []int                                 // by column of tiles: the boundary case
 	productCodes      map[int]*jit.Func                     // code that multiplies a strip, by its number of tiles
 	windowProducts    *winograd.Products                    // replaces productCodes if transformsInRun
 	weightTransform   *winograd.Transform                   // for packPhase; nil if there is none
@@ -50,6 +54,18 @@ type winogradRun struct {
 	prefetchedLines int // cache lines of the next weights to prefetch per step of the product code
 	epilogue        codeEpilogue
 	workers         graph.PerWorker[winogradArgs]
+}
+
+// boundaryCase says which rows of a tile are inside the image, from first to end, and how many are inside the result;
+// or which columns are. All rows of tiles with the same boundary case use the same code, and so do columns.
+type boundaryCase struct{ first, end, results int }
+
+// tileCode is the code of the tiles with given boundary cases of their row and column.
+type tileCode struct {
+	part                 winograd.Part // the part of the tile that is inside the image
+	rows, cols           int           // the rows and columns of the tile that are inside the result
+	input                *winograd.Transform
+	inverse, lastInverse *winograd.Transform // for the blocks of output channels; lastInverse is for the last block
 }
 
 // inverseKey identifies the code of an inverse transform. rows and cols are the rows and columns of the tile that are
@@ -177,15 +193,10 @@ func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
 	return r.sections.maxTiles(), partTiles
 }
 
-// compile generates the transforms of all distinct tiles and of the weight, and the product code of all strip sizes.
+// compile generates the transforms of tiles and of the weight, and the product code of all strip sizes.
 func (r *winogradRun) compile() (err error) {
-	conv := r.conv
-	for _, tileRow := range r.distinctTiles(r.tilesDown, conv.h.PadBefore, conv.h.Size, conv.h.Results) {
-		for _, tileCol := range r.distinctTiles(r.tilesAcross, conv.w.PadBefore, conv.w.Size, conv.w.Results) {
-			if err := r.compileTile(tileRow, tileCol); err != nil {
-				return err
-			}
-		}
+	if err := r.compileTiles(); err != nil {
+		return err
 	}
 	if r.transformsInRun {
 		r.windowProducts, err = winograd.CompileProducts(r.cpu, r.tileCount())
@@ -212,65 +223,84 @@ func (r *winogradRun) compileProducts(strips spans) error {
 	for i := range strips.count {
 		tiles := strips.span(i).count
 		compile := func() (*jit.Func, error) { return r.compileProduct(tiles) }
-		if err := generateOnce(r.productCodes, tiles, compile); err != nil {
+		if _, err := generateOnce(r.productCodes, tiles, compile); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// distinctTiles returns one index for each boundary case among n rows or columns of tiles. The tiles of a boundary case
-// have the same parts inside the image and inside the result. pad, size and results are the padding before the image,
-// and the sizes of the image and of the result, along the dimension.
-func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
-	type boundaryCase struct{ first, end, results int } // the parts inside the image and inside the result
-	isListed := map[boundaryCase]bool{}
+// compileTiles generates the transforms of tiles, for each combination of boundary cases.
+func (r *winogradRun) compileTiles() (err error) {
+	var rows, cols []boundaryCase
+	r.rowCases, rows = r.boundaryCases(r.tilesDown, &r.conv.h)
+	r.colCases, cols = r.boundaryCases(r.tilesAcross, &r.conv.w)
+	r.tileCodes = make([][]tileCode, len(rows))
+	for i, row := range rows {
+		r.tileCodes[i] = make([]tileCode, len(cols))
+		for k, col := range cols {
+			if r.tileCodes[i][k], err = r.compileTile(row, col); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// boundaryCases lists the boundary cases of n rows or columns of tiles. caseOf has the index of each row's or column's
+// case in the list.
+func (r *winogradRun) boundaryCases(n int, axis *geometry.Axis) (caseOf []int, list []boundaryCase) {
 	for i := range n {
-		first, end := r.insideImage(i, pad, size)
-		key := boundaryCase{first: first, end: end, results: min(r.form.M, results-i*r.form.M)}
-		if !isListed[key] {
-			isListed[key] = true
-			list = append(list, i)
+		var c boundaryCase
+		start := i*r.form.M - axis.PadBefore // index in the image of the tile's first row or column
+		if first, end := max(0, -start), min(r.form.N(), axis.Size-start); first < end {
+			c.first, c.end = first, end
 		}
-	}
-	return list
-}
-
-// insideImage returns the range of the form.N() rows or columns of tile i that are inside the image. It returns 0 and 0
-// if the tile is outside the image.
-func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
-	start := i*r.form.M - pad // index in the image of the tile's first row or column
-	if first, end = max(0, -start), min(r.form.N(), size-start); first >= end {
-		return 0, 0
-	}
-	return first, end
-}
-
-// compileTile generates the transforms that tile (tileRow, tileCol) needs.
-func (r *winogradRun) compileTile(tileRow, tileCol int) error {
-	inputPart := r.tilePart(tileRow, tileCol)
-	if err := generateOnce(r.inputTransforms, inputPart, func() (*winograd.Transform, error) {
-		return r.form.CompileInput(r.cpu, inputPart, r.conv.inChannels%winograd.Lanes(r.cpu))
-	}); err != nil {
-		return err
-	}
-	for _, block := range []int{0, r.blockCount - 1} { // the last block may have fewer channels
-		code := r.inverseKey(tileRow, tileCol, block)
-		if err := generateOnce(r.inverseTransforms, code, func() (*winograd.Transform, error) {
-			return r.form.CompileOutput(r.cpu, code.rows, code.cols, r.conv.hasBias, r.epilogue.Steps, code.lastLanes)
-		}); err != nil {
-			return err
+		c.results = min(r.form.M, axis.Results-i*r.form.M)
+		index := slices.Index(list, c)
+		if index < 0 {
+			index = len(list)
+			list = append(list, c)
 		}
+		caseOf = append(caseOf, index)
 	}
-	return nil
+	return caseOf, list
 }
 
-// generateOnce generates code and stores it in the map, unless the map already has code for the key.
-func generateOnce[K comparable, T any](codes map[K]*T, key K, generate func() (*T, error)) (err error) {
+// compileTile generates the transforms of the tiles with boundary cases row and col.
+func (r *winogradRun) compileTile(row, col boundaryCase) (code tileCode, err error) {
+	code.rows, code.cols = row.results, col.results
+	if row.first < row.end && col.first < col.end {
+		code.part = winograd.Part{Row: row.first, RowEnd: row.end, Col: col.first, ColEnd: col.end}
+	}
+	code.input, err = generateOnce(r.inputTransforms, code.part, func() (*winograd.Transform, error) {
+		return r.form.CompileInput(r.cpu, code.part, r.conv.inChannels%winograd.Lanes(r.cpu))
+	})
+	if err != nil {
+		return code, err
+	}
+	if code.inverse, err = r.compileInverse(row.results, col.results, 0); err != nil {
+		return code, err
+	}
+	code.lastInverse, err = r.compileInverse(row.results, col.results, r.blockCount-1)
+	return code, err
+}
+
+// compileInverse generates the inverse transform for a block of output channels and for tiles with the given numbers of
+// rows and columns inside the result.
+func (r *winogradRun) compileInverse(rows, cols, block int) (*winograd.Transform, error) {
+	key := inverseKey{rows: rows, cols: cols, lastLanes: r.channels(block) % winograd.Lanes(r.cpu)}
+	return generateOnce(r.inverseTransforms, key, func() (*winograd.Transform, error) {
+		return r.form.CompileOutput(r.cpu, rows, cols, r.conv.hasBias, r.epilogue.Steps, key.lastLanes)
+	})
+}
+
+// generateOnce returns the code with the given key. If the map has none, it generates the code and stores it.
+func generateOnce[K comparable, T any](codes map[K]*T, key K, generate func() (*T, error)) (code *T, err error) {
 	if codes[key] == nil {
 		codes[key], err = generate()
 	}
-	return err
+	return codes[key], err
 }
 
 // compileProduct generates the code that multiplies a strip of tiles by a block of weights, point by point. The rows of
@@ -285,24 +315,6 @@ func (r *winogradRun) compileProduct(tiles int) (*jit.Func, error) {
 		spec.Out = append(spec.Out, i*r.blockChannels*floatBytes)
 	}
 	return tile.Compile(spec, r.cpu)
-}
-
-// tilePart returns the part of tile (tileRow, tileCol) that is inside the image.
-func (r *winogradRun) tilePart(tileRow, tileCol int) winograd.Part {
-	var inputPart winograd.Part
-	inputPart.Row, inputPart.RowEnd = r.insideImage(tileRow, r.conv.h.PadBefore, r.conv.h.Size)
-	inputPart.Col, inputPart.ColEnd = r.insideImage(tileCol, r.conv.w.PadBefore, r.conv.w.Size)
-	if inputPart.Row >= inputPart.RowEnd || inputPart.Col >= inputPart.ColEnd {
-		return winograd.Part{}
-	}
-	return inputPart
-}
-
-// inverseKey returns the key of the inverse transform for tile (tileRow, tileCol) and a block of output channels.
-func (r *winogradRun) inverseKey(tileRow, tileCol, block int) inverseKey {
-	conv, m := r.conv, r.form.M
-	return inverseKey{rows: min(m, conv.h.Results-tileRow*m), cols: min(m, conv.w.Results-tileCol*m),
-		lastLanes: r.channels(block) % winograd.Lanes(r.cpu)}
 }
 
 // channels returns the number of output channels of a block.

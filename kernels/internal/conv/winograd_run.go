@@ -142,17 +142,17 @@ func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, par
 
 // transform transforms a run of tiles. The first tile has the given index in its section.
 func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
-	conv, inputPart := r.conv, r.tilePart(tiles.tileRow, tiles.tileCol)
+	conv, part := r.conv, tiles.code.part
 	first := tiles.image * conv.inStride.n
-	if inputPart.RowEnd > 0 {
-		row := tiles.tileRow*r.form.M - conv.h.PadBefore + inputPart.Row
-		col := tiles.tileCol*r.form.M - conv.w.PadBefore + inputPart.Col
+	if part.RowEnd > 0 {
+		row := tiles.tileRow*r.form.M - conv.h.PadBefore + part.Row
+		col := tiles.tileCol*r.form.M - conv.w.PadBefore + part.Col
 		first += row*conv.inStride.h + col*conv.inStride.w
 	}
 	from := r.pixelArray(m.Ptrs[1], first, conv.inStride)
 	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(m), floatBytes*index*r.tileStride),
 		Row: r.form.N() * r.pointStride, Col: r.pointStride, Tile: floatBytes * r.tileStride}
-	return r.inputTransforms[inputPart].Run(args, to, from, nil, conv.inChannels, tiles.count)
+	return tiles.code.input.Run(args, to, from, nil, conv.inChannels, tiles.count)
 }
 
 // multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
@@ -245,14 +245,17 @@ func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tile
 	if conv.hasBias {
 		bias = unsafe.Add(conv.biasAt(m), floatBytes*channel)
 	}
-	code := r.inverseKey(tiles.tileRow, tiles.tileCol, block)
+	inverse := tiles.code.inverse
+	if block == r.blockCount-1 {
+		inverse = tiles.code.lastInverse
+	}
 	r.epilogue.SetOffsets(&args.transform, floatBytes*first, floatBytes*channel)
-	if err := r.inverseTransforms[code].Run(&args.transform, to, from, bias, r.channels(block), tiles.count); err != nil {
+	if err := inverse.Run(&args.transform, to, from, bias, r.channels(block), tiles.count); err != nil {
 		return err
 	}
 	if r.epilogue.strips != nil {
-		for row := range code.rows {
-			pixels := (tiles.count-1)*r.form.M + code.cols
+		for row := range tiles.code.rows {
+			pixels := (tiles.count-1)*r.form.M + tiles.code.cols
 			r.epilogue.strips.Apply(&args.epilogue, first+row*conv.outStride.h, pixels, conv.outStride.w, r.channels(block), 1)
 		}
 	}
@@ -263,39 +266,26 @@ func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tile
 type tileRun struct {
 	tileSpan
 	image, tileRow, tileCol int // the image; the row of tiles; the column of the first tile
+	code                    *tileCode
 }
 
 // eachRun visits the tiles of a span, run by run (see tileRun).
 func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
 	for span.count > 0 {
-		row := span.first / r.tilesAcross
-		run := tileRun{tileSpan: tileSpan{first: span.first, count: 1}, image: row / r.tilesDown,
-			tileRow: row % r.tilesDown, tileCol: span.first % r.tilesAcross}
-		first := r.codeOf(run.tileRow, run.tileCol)
-		for run.count < span.count && run.tileCol+run.count < r.tilesAcross &&
-			r.codeOf(run.tileRow, run.tileCol+run.count) == first {
-			run.count++
+		row, col := span.first/r.tilesAcross, span.first%r.tilesAcross
+		tileRow, colCase := row%r.tilesDown, r.colCases[col]
+		count := 1
+		for count < span.count && col+count < r.tilesAcross && r.colCases[col+count] == colCase {
+			count++
 		}
-		if err := visit(run); err != nil {
+		if err := visit(tileRun{tileSpan: tileSpan{span.first, count}, image: row / r.tilesDown, tileRow: tileRow,
+			tileCol: col, code: &r.tileCodes[r.rowCases[tileRow]][colCase]}); err != nil {
 			return err
 		}
-		span.first += run.count
-		span.count -= run.count
+		span.first += count
+		span.count -= count
 	}
 	return nil
-}
-
-// tileCode identifies the transforms of a tile in the first block of output channels. Tiles that have the same
-// transforms there have the same transforms in all blocks.
-type tileCode struct {
-	input   winograd.Part
-	inverse inverseKey
-}
-
-// codeOf returns the transforms of a tile.
-func (r *winogradRun) codeOf(tileRow, tileCol int) tileCode {
-	const block = 0
-	return tileCode{r.tilePart(tileRow, tileCol), r.inverseKey(tileRow, tileCol, block)}
 }
 
 // pixelArray describes a row of tiles of an image at address p. The first pixel of the first tile has the given offset,
