@@ -7,11 +7,11 @@ import (
 )
 
 // The time for which an idle goroutine spins before it ends or sleeps. spinIdle is about the time to wake a goroutine,
-// so that spinning wastes at most as much as waking. spinBusy applies while a job is open, because the job may begin
+// so that spinning wastes at most as much as waking. spinOpenJob applies while a job is open, because the job may begin
 // another phase. spinContended applies while other goroutines or processes use the cores.
 const (
 	spinIdle      = 50 * time.Microsecond
-	spinBusy      = 100 * time.Microsecond
+	spinOpenJob   = 100 * time.Microsecond
 	spinContended = 5 * time.Microsecond
 )
 
@@ -60,7 +60,7 @@ func (s *spinner) spin() bool {
 	case int64(now) < contendedUntil.Load():
 		limit = spinContended
 	case openJobs.Load() > 0:
-		limit = spinBusy
+		limit = spinOpenJob
 	}
 	return now-s.firstYield < limit
 }

@@ -132,14 +132,17 @@ func reserveWorkers(n int, policy StartPolicy) (start int) {
 
 // startWorkers starts workers that reserveWorkers has added.
 func startWorkers(start int) {
+	if start == 0 {
+		return
+	}
+	starterCore := currentCore()
 	for range start {
-		go runWorker()
+		go runWorker(starterCore)
 	}
-	if start > 0 {
-		// The scheduler keeps the newest goroutine on its creator's core for some tens of microseconds, because it
-		// expects the creator to block. A dummy goroutine is therefore started last.
-		go noop()
-	}
+	// The scheduler keeps the newest goroutine on its creator's core for some tens of microseconds, because it expects the
+	// creator to block. A dummy goroutine is therefore started last.
+	go noop()
+	yieldCore()
 }
 
 // noop is the dummy goroutine of startWorkers.
@@ -256,8 +259,9 @@ func removeJob(j *Job) {
 	}
 }
 
-// runWorker is the body of a worker's goroutine.
-func runWorker() {
+// runWorker is the body of a worker's goroutine. starterCore is the core of the goroutine that started it.
+func runWorker(starterCore int) {
+	leaveCore(starterCore)
 	hasJoined := false
 	for spinning := (spinner{}); ; {
 		if requestingJobs.Load() > 0 {
