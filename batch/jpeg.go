@@ -44,7 +44,7 @@ type upsampler struct {
 	stride           int
 	xFactor, yFactor int     // pixels for each chroma sample
 	smoothX, smoothY bool    // whether samples are interpolated in x and in y; otherwise they are repeated
-	sums             []int32 // near row or, with smoothY, 3 near + far: set by setRow, read by storeSums
+	sums             []int32 // near row or, with smoothY, 3 near + far: set by setSums, read by storeSums
 }
 
 // newUpsampler returns the upsampler of an image. As in libjpeg-turbo, a dimension is interpolated only if it is
@@ -82,30 +82,31 @@ func (u *upsampler) setRow(out, plane []uint8, y int) {
 		}
 		return
 	}
-	odd := y % u.yFactor // 1 if the far row is below the near row, 0 if it is above
-	if u.smoothY {
-		farIndex := min(max(nearIndex-1+2*odd, 0), u.height-1)
-		farRow := plane[farIndex*u.stride:][:u.width]
-		for i := range u.sums {
-			u.sums[i] = 3*int32(nearRow[i]) + int32(farRow[i])
-		}
-	} else {
-		for i := range u.sums {
-			u.sums[i] = int32(nearRow[i])
+	parity := y % u.yFactor // 1 if the far row is below the near row, 0 if it is above
+	farRow := plane[min(max(nearIndex-1+2*parity, 0), u.height-1)*u.stride:][:u.width]
+	u.setSums(nearRow, farRow)
+	u.storeSums(out, int32(parity))
+}
+
+// setSums sets u.sums. It reads farRow only with smoothY.
+func (u *upsampler) setSums(nearRow, farRow []uint8) {
+	for i, near := range nearRow {
+		if u.sums[i] = int32(near); u.smoothY {
+			u.sums[i] = 3*int32(near) + int32(farRow[i])
 		}
 	}
-	u.storeSums(out, int32(odd))
 }
 
 // storeSums divides u.sums and stores them in out, interpolated in x if u.smoothX is set. Each interpolation, in x and
 // in y, multiplies the values by 4, so the divisor is 4 or 16. As in libjpeg-turbo, two rounding terms alternate
-// between pixels, or without smoothX between rows, so that the mean does not change.
-func (u *upsampler) storeSums(out []uint8, odd int32) {
+// between pixels, or without smoothX between rows, so that the mean does not change. rowParity is the row of the image
+// modulo yFactor.
+func (u *upsampler) storeSums(out []uint8, rowParity int32) {
 	last := u.width - 1
 	for i, sum := range u.sums {
 		switch {
 		case !u.smoothX:
-			out[i] = uint8((sum + 1 + odd) >> 2)
+			out[i] = uint8((sum + 1 + rowParity) >> 2)
 		case u.smoothY:
 			out[2*i] = uint8((3*sum + u.sums[max(i-1, 0)] + 8) >> 4)
 			out[2*i+1] = uint8((3*sum + u.sums[min(i+1, last)] + 7) >> 4)

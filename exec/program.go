@@ -108,6 +108,20 @@ type Program struct {
 	keepsSessions bool
 }
 
+// storage is the memory of one root value and its views. A root is a value with memory of its own. Views of another
+// value (Value.Alias) are no roots, and values that are stored within another value (Value.ContainedIn) are no roots.
+// For example, an operand of a concatenation may be stored within the result.
+type storage struct {
+	kind        storageKind
+	root        *graph.Value // nil for a constant that a kernel provides
+	place       tensor.Place
+	bytes       int
+	arenaOffset int            // for inArena
+	input       int            // for inInput: the index of the input
+	data        *tensor.Tensor // for inConst
+	lastStep    int            // last step that uses the storage; -1 for none
+}
+
 // storageKind is the origin of a storage's bytes in a run.
 type storageKind uint8
 
@@ -117,20 +131,6 @@ const (
 	inConst
 	inNewMemory // allocated for each run: outputs
 )
-
-// storage is the memory of one root value and its views. A root is a value with memory of its own. Views of another
-// value (Value.Alias) are no roots, and values that are stored within another value (Value.ContainedIn) are no roots.
-// For example, an operand of a concatenation may be stored within the result.
-type storage struct {
-	kind        storageKind
-	place       tensor.Place
-	bytes       int
-	arenaOffset int            // offset in the arena
-	input       int            // index of the input
-	data        *tensor.Tensor // the constant
-	root        *graph.Value
-	lastStep    int // last step that uses it
-}
 
 // storageAddress is an address, given as a storage and an offset in bytes. For inputs the offset counts from the first
 // element of the root value. For other storages it counts from the start of the storage.
@@ -173,25 +173,26 @@ func Compile(g *graph.Graph, options Options) (*Program, error) {
 		return nil, err
 	}
 	if options.KeepGoing {
-		return compileWithOmissions(g, options)
+		return compileWithOmissions(g, options) // calls compile for smaller graphs until the memory suffices
 	}
 	return compile(g, options)
 }
 
-// compile makes a step of each node that is not a view, in order. It uses pipelined groups if the memory suffices:
-// groups keep more values live at the same time.
+// compile calls compileSteps with pipelined groups or, if the memory does not suffice, without: groups keep more values
+// live at the same time.
 func compile(g *graph.Graph, options Options) (*Program, error) {
 	pipelined := options.Threads == 1 && !options.KeepGoing
-	program, err := compileWith(g, options, pipelined)
+	program, err := compileSteps(g, options, pipelined)
 	if pipelined && errors.As(err, new(*MemoryError)) {
-		return compileWith(g, options, false)
+		return compileSteps(g, options, false)
 	}
 	return program, err
 }
 
-// compileWith is compile with pipelined groups if pipelined is true, otherwise without groups. It adds the storages and
-// the steps, and then plans memory, divides the steps into sections, and computes the need of memory.
-func compileWith(g *graph.Graph, options Options, pipelined bool) (_ *Program, err error) {
+// compileSteps makes a step of each node that is not a view, in order, and finds pipelined groups of steps if pipelined
+// is true. It adds the storages and the steps, and then plans memory, divides the steps into sections, and computes the
+// need of memory.
+func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
 	if err := options.check(minNeed(g)); err != nil {
@@ -366,7 +367,7 @@ type Step struct {
 
 // Steps returns the steps in a valid order.
 func (p *Program) Steps() []Step {
-	list, names := make([]Step, len(p.steps)), make([]string, len(p.steps))
+	steps, names := make([]Step, len(p.steps)), make([]string, len(p.steps))
 	for i, step := range p.steps {
 		n := step.node
 		names[i] = n.Name
@@ -378,10 +379,10 @@ func (p *Program) Steps() []Step {
 		if fused, isFused := n.Attrs.(*fusion.Fusion); isFused {
 			ops = fused.Names()
 		}
-		list[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: step.kernel.Loop, Code: step.kernel.Code,
+		steps[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: step.kernel.Loop, Code: step.kernel.Code,
 			Strides: n.Out[0].Meta.Strides, Buffer: p.storageOf(n.Out[0]), Bytes: bytes}
 	}
-	return list
+	return steps
 }
 
 // ArenaBytes returns the size of the arena that intermediate values of a run share.

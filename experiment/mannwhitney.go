@@ -68,9 +68,24 @@ func countEqual(sorted []float64, least float64) int {
 	return count
 }
 
-// exactP returns the exact p-value. It counts the choices of n1 ranks by their sum: at most, and at least, the rank sum
-// of the first side.
+// exactP returns the exact p-value. Among all choices of n1 ranks, it counts those whose sum is at most, and those
+// whose sum is at least, the rank sum of the first side.
 func (r rankStatistics) exactP() float64 {
+	var below, above, allChoices float64
+	for sum, count := range r.choicesBySum() {
+		allChoices += count
+		if sum <= r.doubledSum {
+			below += count
+		}
+		if sum >= r.doubledSum {
+			above += count
+		}
+	}
+	return min(1, 2*min(below, above)/allChoices)
+}
+
+// choicesBySum returns, for each doubled sum, the number of ways to choose n1 ranks with this sum.
+func (r rankStatistics) choicesBySum() []float64 {
 	// ways[k][sum] is the number of ways to choose k of the ranks visited so far with this doubled sum.
 	ways := make([][]float64, r.n1+1)
 	for k := range ways {
@@ -93,17 +108,7 @@ func (r rankStatistics) exactP() float64 {
 		}
 		before += tied
 	}
-	var below, above, allChoices float64
-	for sum, count := range ways[r.n1] {
-		allChoices += count
-		if sum <= r.doubledSum {
-			below += count
-		}
-		if sum >= r.doubledSum {
-			above += count
-		}
-	}
-	return min(1, 2*min(below, above)/allChoices)
+	return ways[r.n1]
 }
 
 // normalP returns the p-value of the normal approximation, with corrections for ties and for continuity. With n =

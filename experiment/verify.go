@@ -120,6 +120,9 @@ func (c *Certificate) checkDigests() error {
 	return nil
 }
 
+// shortDigest returns the first 12 digits of a digest, for messages.
+func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
+
 // rebuild states the problem of a graph with the options of the certificate.
 func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Model, error) {
 	if g == nil {
@@ -132,11 +135,8 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 	if err := addPins(pinned, c.Options.Pins); err != nil {
 		return nil, fmt.Errorf("the graph differs from the certified graph: %w", err)
 	}
-	for _, name := range sorted.Keys(c.Options.Sizes) {
-		if _, ok := pinned.SymbolNamed(name); !ok {
-			return nil, fmt.Errorf("the graph differs from the certified graph: the certificate is for %s=%d, and the graph "+
-				"has no symbolic dimension %q; verify the file that was planned", name, c.Options.Sizes[name], name)
-		}
+	if err := c.checkSymbols(pinned); err != nil {
+		return nil, err
 	}
 	if err := c.checkDevice(); err != nil {
 		return nil, err
@@ -165,6 +165,17 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 	}
 	problem.Graph.SetContext(ctx)
 	return layout.NewModel(problem)
+}
+
+// checkSymbols returns an error if the graph lacks a symbol whose size the certificate states.
+func (c *Certificate) checkSymbols(g *graph.Graph) error {
+	for _, name := range sorted.Keys(c.Options.Sizes) {
+		if _, ok := g.SymbolNamed(name); !ok {
+			return fmt.Errorf("the graph differs from the certified graph: the certificate is for %s=%d, and the graph "+
+				"has no symbolic dimension %q; verify the file that was planned", name, c.Options.Sizes[name], name)
+		}
+	}
+	return nil
 }
 
 // checkDevice returns an error if this machine does not have the device of the certificate. The kernels and prices of
@@ -231,13 +242,11 @@ func (c *Certificate) sizes() map[string]int {
 	return sizes
 }
 
-// shortDigest returns the first 12 digits of a digest, for messages.
-func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
-
 // verifyCopies checks the bound on the weighted cost. From this bound and the bound on the cost it derives the bounds
 // on copies and memory.
 func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*CopiesVerdict, error) {
 	certified, labels := c.Copies, c.Solution.Labels
+	// First recompute the plan and its cost.
 	chosen, err := model.WithWeights(certified.PlanWeights)
 	if err != nil {
 		return nil, err
@@ -249,16 +258,17 @@ func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*C
 	if plan.CostPS != certified.Cost {
 		return nil, fmt.Errorf("the plan costs %d picoseconds, not %d", plan.CostPS, certified.Cost)
 	}
+	// Then check the bound on the weighted cost.
 	weighted, err := model.WithWeights(certified.Weights)
 	if err != nil {
 		return nil, err
 	}
-	cost, err := weighted.Weighted.Cost(labels)
+	weightedCost, err := weighted.Weighted.Cost(labels)
 	if err != nil {
 		return nil, err
 	}
-	err = verify.SolutionContext(ctx, weighted.Weighted, &wcsp.Solution{Version: wcsp.Version, Labels: labels, Cost: cost,
-		Bound: certified.Bound, Proof: certified.Proof})
+	err = verify.SolutionContext(ctx, weighted.Weighted, &wcsp.Solution{Version: wcsp.Version, Labels: labels,
+		Cost: weightedCost, Bound: certified.Bound, Proof: certified.Proof})
 	if err != nil {
 		return nil, err
 	}

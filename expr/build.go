@@ -69,6 +69,7 @@ func (b *Builder) Fail(err error) Value {
 // AddInst adds an instruction and returns its value. If the code has an equal instruction, AddInst adds nothing
 // and returns the value of that instruction.
 func (b *Builder) AddInst(inst Inst) Value {
+	// Unused operands are None, so that equal instructions are equal structs. A Load has its operand's number in A.
 	for k, v := range []*Value{&inst.A, &inst.B, &inst.C} {
 		if inst.Op != Load && k >= inst.Op.ArgCount() {
 			*v = None

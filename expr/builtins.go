@@ -11,13 +11,16 @@ import (
 // language itself are in library.go.
 type builtin struct {
 	argCount int // number of operands
-	// apply adds the instructions for the operands x to the builder t.b, and returns the result. The typer t converts
-	// the operands to their common dtype (promote). A value has a dtype, and an instruction for each part: re and im.
-	apply func(t *typer, x []value) value
+	apply    applyFunc
 	// resultHasDType means that the result has a dtype even if all operands are plain numbers. A plain number, like a
 	// number of Python, has no dtype.
 	resultHasDType bool
 }
+
+// applyFunc adds the instructions of an operation on the operands x to the builder t.b, and returns the result. The
+// typer t converts the operands to their common dtype (promote). A formulaValue has a dtype, and an instruction for
+// each part: re and im.
+type applyFunc func(t *typer, x []formulaValue) formulaValue
 
 // builtins maps signs of operators and names of functions to their implementations. The keys of unary operators have
 // the prefix "unary ".
@@ -58,22 +61,22 @@ func init() {
 		builtins[name] = builtin{argCount: f.ArgCount, apply: callFunc(f)}
 	}
 	for dtype := tensor.Bool; dtype.Valid(); dtype++ {
-		builtins[dtype.String()] = withDType(unaryOp(func(t *typer, x []value) value { return t.cast(x[0], dtype) }))
+		builtins[dtype.String()] = withDType(unaryOp(castTo(dtype)))
 	}
 }
 
 // unaryOp returns a builtin with one operand.
-func unaryOp(apply func(t *typer, x []value) value) builtin {
+func unaryOp(apply applyFunc) builtin {
 	return builtin{argCount: 1, apply: apply}
 }
 
 // binaryOp returns a builtin with two operands.
-func binaryOp(apply func(t *typer, x []value) value) builtin {
+func binaryOp(apply applyFunc) builtin {
 	return builtin{argCount: 2, apply: apply}
 }
 
 // ternaryOp returns a builtin with three operands.
-func ternaryOp(apply func(t *typer, x []value) value) builtin {
+func ternaryOp(apply applyFunc) builtin {
 	return builtin{argCount: 3, apply: apply}
 }
 
@@ -98,18 +101,23 @@ func arity(name string) (minOperands, maxOperands int, ok bool) {
 	return minOperands, maxOperands, ok && isName(name)
 }
 
+// castTo returns a function that casts to a dtype.
+func castTo(dtype tensor.DType) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue { return t.cast(x[0], dtype) }
+}
+
 // libraryFunction returns the implementation of an operator that calls a function of the library.
-func libraryFunction(name string) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value { return t.call(name, x) }
+func libraryFunction(name string) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue { return t.call(name, x) }
 }
 
 // eachPart applies an operation to real numbers, or separately to the real and the imaginary parts of complex numbers.
-func (t *typer) eachPart(op Op, dtype tensor.DType, x ...value) value {
+func (t *typer) eachPart(op Op, dtype tensor.DType, x ...formulaValue) formulaValue {
 	re, im := make([]Value, len(x)), make([]Value, len(x))
 	for i, operand := range x {
 		re[i], im[i] = operand.re, operand.im
 	}
-	result := value{dtype: dtype, re: t.b.Emit(op, re...), im: None}
+	result := formulaValue{dtype: dtype, re: t.b.Emit(op, re...), im: None}
 	if dtype.IsComplex() {
 		result.im = t.b.Emit(op, im...)
 	}
@@ -125,7 +133,7 @@ func (t *typer) reject(dtype tensor.DType, isRejected bool, operation string) {
 	}
 }
 
-func add(t *typer, x []value) value {
+func add(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	if dtype == tensor.Bool {
 		return t.eachPart(Or, dtype, x...)
@@ -133,7 +141,7 @@ func add(t *typer, x []value) value {
 	return t.eachPart(Add, dtype, x...)
 }
 
-func sub(t *typer, x []value) value {
+func sub(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, dtype == tensor.Bool, "subtraction (use ^)")
 	return t.eachPart(Sub, dtype, x...)
@@ -141,7 +149,7 @@ func sub(t *typer, x []value) value {
 
 // mul computes complex products in float64, as Go does for complex64. In float32, cancellation would lose more
 // accuracy.
-func mul(t *typer, x []value) value {
+func mul(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	switch {
 	case dtype == tensor.Bool:
@@ -153,12 +161,12 @@ func mul(t *typer, x []value) value {
 	// (a + i*b) * (c + i*e)
 	a, b, c, e := toFloat64(x[0].re), toFloat64(x[0].im), toFloat64(x[1].re), toFloat64(x[1].im)
 	product := func(u, v Value) Value { return t.b.Emit(Mul, u, v) }
-	return value{dtype: dtype,
+	return formulaValue{dtype: dtype,
 		re: t.b.Convert(dtype.ToReal(), t.b.Emit(Sub, product(a, c), product(b, e))),
 		im: t.b.Convert(dtype.ToReal(), t.b.Emit(Add, product(a, e), product(b, c)))}
 }
 
-func div(t *typer, x []value) value {
+func div(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promoteFloat(x...)
 	if dtype.IsComplex() {
 		return t.call("complex /", x)
@@ -166,35 +174,39 @@ func div(t *typer, x []value) value {
 	return t.eachPart(Div, dtype, x...)
 }
 
-func neg(t *typer, x []value) value {
+func neg(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, dtype == tensor.Bool, "a sign (use ~ or not)")
 	return t.eachPart(Neg, dtype, x...)
 }
 
-func positive(t *typer, x []value) value {
+func positive(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, dtype == tensor.Bool, "a sign")
 	return x[0]
 }
 
-func invert(t *typer, x []value) value {
+func invert(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, !dtype.IsIntegral(true), "~")
 	return t.eachPart(Not, dtype, x...)
 }
 
 // toBool converts to bool. Every value except 0 is true, NaN included.
-func (t *typer) toBool(v value) value { return t.convert(v, tensor.Bool) }
+func (t *typer) toBool(v formulaValue) formulaValue { return t.convert(v, tensor.Bool) }
 
-func not(t *typer, x []value) value { return t.eachPart(Not, tensor.Bool, t.toBool(x[0])) }
-
-func logical(op Op) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value { return t.eachPart(op, tensor.Bool, t.toBool(x[0]), t.toBool(x[1])) }
+func not(t *typer, x []formulaValue) formulaValue {
+	return t.eachPart(Not, tensor.Bool, t.toBool(x[0]))
 }
 
-func bitwise(op Op) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value {
+func logical(op Op) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue {
+		return t.eachPart(op, tensor.Bool, t.toBool(x[0]), t.toBool(x[1]))
+	}
+}
+
+func bitwise(op Op) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promote(x...)
 		t.reject(dtype, !dtype.IsIntegral(true), "an operation on bits")
 		return t.eachPart(op, dtype, x...)
@@ -204,8 +216,8 @@ func bitwise(op Op) func(t *typer, x []value) value {
 // shift returns a function that shifts integers. It uses the lowest 5 bits of the count, or the lowest 6 bits for
 // 64-bit integers, as PyTorch on x86 does. Integers of less than 32 bits are shifted as 32-bit integers and
 // truncated.
-func shift(op Op) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value {
+func shift(op Op) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promote(x...)
 		t.reject(dtype, !dtype.IsIntegral(false), "a shift")
 		wideDType := dtype
@@ -215,18 +227,18 @@ func shift(op Op) func(t *typer, x []value) value {
 			}
 		}
 		shifted := t.b.Emit(op, t.b.Convert(wideDType, x[0].re), t.b.Convert(wideDType, x[1].re))
-		return value{dtype: dtype, re: t.b.Convert(dtype, shifted), im: None}
+		return formulaValue{dtype: dtype, re: t.b.Convert(dtype, shifted), im: None}
 	}
 }
 
 // compare returns a comparison by operation op. x > y is y < x: swapOperands exchanges the operands.
-func compare(op Op, swapOperands bool) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value {
+func compare(op Op, swapOperands bool) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promote(x...)
 		if swapOperands {
 			x[0], x[1] = x[1], x[0]
 		}
-		result := value{dtype: tensor.Bool, re: t.b.Emit(op, x[0].re, x[1].re), im: None}
+		result := formulaValue{dtype: tensor.Bool, re: t.b.Emit(op, x[0].re, x[1].re), im: None}
 		if dtype.IsComplex() {
 			t.reject(dtype, op != Eq && op != Ne, "an order")
 			combine := And // complex numbers are equal if both parts are
@@ -239,16 +251,16 @@ func compare(op Op, swapOperands bool) func(t *typer, x []value) value {
 	}
 }
 
-func where(t *typer, x []value) value {
+func where(t *typer, x []formulaValue) formulaValue {
 	condition := t.toBool(x[0])
 	dtype, x := t.promote(x[1:]...)
 	// Two 16-bit floats are selected before they are converted to float32: this saves a conversion.
-	yes, no := t.unwidened(x[0].re, dtype), t.unwidened(x[1].re, dtype)
-	if yes != None && no != None {
-		selected := t.b.Emit(Select, condition.re, yes, no)
-		return value{dtype: dtype, re: t.b.Convert(tensor.Float32, selected), im: None}
+	ifTrue, ifFalse := t.unwidened(x[0].re, dtype), t.unwidened(x[1].re, dtype)
+	if ifTrue != None && ifFalse != None {
+		selected := t.b.Emit(Select, condition.re, ifTrue, ifFalse)
+		return formulaValue{dtype: dtype, re: t.b.Convert(tensor.Float32, selected), im: None}
 	}
-	result := value{dtype: dtype, re: t.b.Emit(Select, condition.re, x[0].re, x[1].re), im: None}
+	result := formulaValue{dtype: dtype, re: t.b.Emit(Select, condition.re, x[0].re, x[1].re), im: None}
 	if dtype.IsComplex() {
 		result.im = t.b.Emit(Select, condition.re, x[0].im, x[1].im)
 	}
@@ -256,8 +268,8 @@ func where(t *typer, x []value) value {
 }
 
 // extremum returns the minimum or maximum by operation op. For bools it is the operation boolOp.
-func extremum(op, boolOp Op) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value {
+func extremum(op, boolOp Op) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promote(x...)
 		t.reject(dtype, dtype.IsComplex(), "an order")
 		if dtype == tensor.Bool {
@@ -267,13 +279,13 @@ func extremum(op, boolOp Op) func(t *typer, x []value) value {
 	}
 }
 
-func fma(t *typer, x []value) value {
+func fma(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promoteFloat(x...)
 	t.reject(dtype, dtype.IsComplex(), "fma")
 	return t.eachPart(FMA, dtype, x...)
 }
 
-func abs(t *typer, x []value) value {
+func abs(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, dtype == tensor.Bool, "abs")
 	switch dtype {
@@ -286,8 +298,8 @@ func abs(t *typer, x []value) value {
 }
 
 // rounding returns a function that rounds by operation op. The function returns integers unchanged.
-func rounding(op Op) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value {
+func rounding(op Op) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promote(x...)
 		t.reject(dtype, dtype == tensor.Bool || dtype.IsComplex(), op.String())
 		if dtype.IsIntegral(false) {
@@ -299,14 +311,14 @@ func rounding(op Op) func(t *typer, x []value) value {
 
 // elementaryFunction applies an elementary function of one operand. For complex numbers it uses a definition of the
 // library or a Go function.
-func elementaryFunction(op Op) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value {
+func elementaryFunction(op Op) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promoteFloat(x...)
 		if !dtype.IsComplex() {
 			return t.eachPart(op, dtype, x...)
 		}
 		if parts, ok := complexCalls[op.String()]; ok {
-			return value{dtype: dtype, re: t.b.Call(parts[0], dtype.ToReal(), x[0].re, x[0].im),
+			return formulaValue{dtype: dtype, re: t.b.Call(parts[0], dtype.ToReal(), x[0].re, x[0].im),
 				im: t.b.Call(parts[1], dtype.ToReal(), x[0].re, x[0].im)}
 		}
 		name := "complex " + op.String()
@@ -316,31 +328,31 @@ func elementaryFunction(op Op) func(t *typer, x []value) value {
 }
 
 // callFunc returns a function that calls a Go function.
-func callFunc(f *Func) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value {
+func callFunc(f *Func) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promoteFloat(x...)
 		t.reject(dtype, dtype.IsComplex(), f.Name)
 		args := make([]Value, len(x))
 		for i, operand := range x {
 			args[i] = operand.re
 		}
-		return value{dtype: dtype, re: t.b.Call(f, dtype.OpMath(), args...), im: None}
+		return formulaValue{dtype: dtype, re: t.b.Call(f, dtype.OpMath(), args...), im: None}
 	}
 }
 
 // fmod is the remainder with the sign of the first operand. For integers the remainder by 0 is unspecified.
-func fmod(t *typer, x []value) value {
+func fmod(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, dtype == tensor.Bool || dtype.IsComplex(), "a remainder")
 	if dtype.IsFloat() {
 		return t.eachPart(Mod, dtype, x...)
 	}
 	multiple := t.b.Emit(Mul, t.b.Emit(Div, x[0].re, x[1].re), x[1].re)
-	return value{dtype: dtype, re: t.b.Emit(Sub, x[0].re, multiple), im: None}
+	return formulaValue{dtype: dtype, re: t.b.Emit(Sub, x[0].re, multiple), im: None}
 }
 
 // truncDivide rounds quotients toward 0. A quotient of 16-bit floats is rounded to its dtype first.
-func truncDivide(t *typer, x []value) value {
+func truncDivide(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, dtype == tensor.Bool || dtype.IsComplex(), "a rounded quotient")
 	if dtype.IsFloat() {
@@ -349,7 +361,7 @@ func truncDivide(t *typer, x []value) value {
 	return t.eachPart(Div, dtype, x...)
 }
 
-func copysign(t *typer, x []value) value {
+func copysign(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promoteFloat(x...)
 	t.reject(dtype, dtype.IsComplex(), "a sign")
 	bitDType, floatDType := tensor.Uint32, dtype.OpMath()
@@ -359,10 +371,10 @@ func copysign(t *typer, x []value) value {
 	}
 	magnitude := t.b.Bits(bitDType, t.b.Emit(Abs, x[0].re))
 	signed := t.b.Emit(And, t.b.Bits(bitDType, x[1].re), t.b.Int(bitDType, int64(sign)))
-	return value{dtype: dtype, re: t.b.Bits(floatDType, t.b.Emit(Or, magnitude, signed)), im: None}
+	return formulaValue{dtype: dtype, re: t.b.Bits(floatDType, t.b.Emit(Or, magnitude, signed)), im: None}
 }
 
-func signbit(t *typer, x []value) value {
+func signbit(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, dtype.IsComplex(), "a sign")
 	v := x[0].re
@@ -372,41 +384,41 @@ func signbit(t *typer, x []value) value {
 	case tensor.Float64:
 		v = t.b.Bits(tensor.Int64, v)
 	}
-	return value{dtype: tensor.Bool, re: t.b.Emit(Lt, v, t.b.Int(t.b.DType(v), 0)), im: None}
+	return formulaValue{dtype: tensor.Bool, re: t.b.Emit(Lt, v, t.b.Int(t.b.DType(v), 0)), im: None}
 }
 
-func realPart(t *typer, x []value) value {
+func realPart(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
-	return value{dtype: dtype.ToReal(), re: x[0].re, im: None}
+	return formulaValue{dtype: dtype.ToReal(), re: x[0].re, im: None}
 }
 
-func imagPart(t *typer, x []value) value {
+func imagPart(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, !dtype.IsComplex(), "an imaginary part")
-	return value{dtype: dtype.ToReal(), re: x[0].im, im: None}
+	return formulaValue{dtype: dtype.ToReal(), re: x[0].im, im: None}
 }
 
-func conj(t *typer, x []value) value {
+func conj(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	if dtype.IsComplex() {
-		return value{dtype: dtype, re: x[0].re, im: t.b.Emit(Neg, x[0].im)}
+		return formulaValue{dtype: dtype, re: x[0].re, im: t.b.Emit(Neg, x[0].im)}
 	}
 	return x[0]
 }
 
 // makeComplex combines two real numbers into a complex number.
-func makeComplex(t *typer, x []value) value {
+func makeComplex(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promoteFloat(x...)
 	t.reject(dtype, dtype.IsComplex(), "a part")
-	return value{dtype: dtype.ToComplex(), re: x[0].re, im: x[1].re}
+	return formulaValue{dtype: dtype.ToComplex(), re: x[0].re, im: x[1].re}
 }
 
 // typeAs casts x[0] to the dtype of x[1].
-func typeAs(t *typer, x []value) value { return t.cast(x[0], t.dtype(x[1])) }
+func typeAs(t *typer, x []formulaValue) formulaValue { return t.cast(x[0], t.dtype(x[1])) }
 
 // asComputed is typeAs without the rounding to 16-bit floats. If x[1] is a 16-bit float, the result is a float32, the
 // dtype in which 16-bit floats are computed.
-func asComputed(t *typer, x []value) value {
+func asComputed(t *typer, x []formulaValue) formulaValue {
 	dtype := t.dtype(x[1])
 	if dtype.IsReducedFloat() {
 		v := t.convert(x[0], tensor.Float32)
@@ -417,8 +429,8 @@ func asComputed(t *typer, x []value) value {
 }
 
 // finiteLimit returns a function for the greatest or the least finite number of a value's dtype.
-func finiteLimit(isGreatest bool) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value {
+func finiteLimit(isGreatest bool) applyFunc {
+	return func(t *typer, x []formulaValue) formulaValue {
 		dtype := t.dtype(x[0])
 		t.reject(dtype, dtype.IsComplex() || dtype == tensor.Bool, "a limit")
 		if dtype.IsIntegral(false) {
@@ -426,13 +438,13 @@ func finiteLimit(isGreatest bool) func(t *typer, x []value) value {
 			if isGreatest {
 				op = Min
 			}
-			return value{dtype: dtype, re: t.b.Int(dtype, int64(Neutral(op, dtype))), im: None}
+			return formulaValue{dtype: dtype, re: t.b.Int(dtype, int64(Neutral(op, dtype))), im: None}
 		}
 		limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127,
 			tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[dtype]
 		if !isGreatest {
 			limit = -limit
 		}
-		return value{dtype: dtype, re: t.b.Const(dtype.OpMath(), limit), im: None}
+		return formulaValue{dtype: dtype, re: t.b.Const(dtype.OpMath(), limit), im: None}
 	}
 }

@@ -69,9 +69,9 @@ func (c *Code) isExpBelowMax(v Value) bool {
 // isUsedLinearly reports whether all uses of the exponential are linear operations (addition, scaling, selection,
 // numerators of divisions) or sums over the whole row.
 func (c *Code) isUsedLinearly(exponential Value) bool {
-	isExponential := make([]bool, len(c.Insts)) // by value: whether the value is the exponential, possibly converted
-	// by value: whether the value depends on the exponential, other than by a sum over the row
-	dependsOnExponential := make([]bool, len(c.Insts))
+	// By value: whether it is the exponential, possibly converted, and whether it depends on the exponential other than
+	// by a sum over the row.
+	isExponential, dependsOnExponential := make([]bool, len(c.Insts)), make([]bool, len(c.Insts))
 	isExponential[exponential], dependsOnExponential[exponential] = true, true
 	for v := int(exponential) + 1; v < len(c.Insts); v++ {
 		inst := c.Insts[v]

@@ -219,7 +219,7 @@ func (d definition) textFor(dtype tensor.DType) (text string, toFloat bool) {
 }
 
 // call applies a function of the library to operands x.
-func (t *typer) call(name string, x []value) value {
+func (t *typer) call(name string, x []formulaValue) formulaValue {
 	definitions := library[name]
 	arityIndex := slices.IndexFunc(definitions, func(d definition) bool { return len(d.operandNames()) == len(x) })
 	if arityIndex < 0 {
@@ -228,7 +228,7 @@ func (t *typer) call(name string, x []value) value {
 	called := definitions[arityIndex]
 	dtype := t.commonDType(x...)
 	if called.flags&ignoreNumbers != 0 {
-		dtype = t.commonDType(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
+		dtype = t.commonDType(slices.DeleteFunc(slices.Clone(x), formulaValue.isPlainNumber)...)
 	}
 	text, toFloat := called.textFor(dtype)
 	t.reject(dtype, text == rejected, strings.TrimPrefix(name, "complex "))

@@ -4,7 +4,7 @@ import "github.com/graphrun/graphrun/tensor"
 
 // nextafter is the next number of the operands' dtype after the first operand in the direction of the second. The bits
 // of positive numbers, as integers, have the order of the numbers.
-func nextafter(t *typer, x []value) value {
+func nextafter(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promoteFloat(x...)
 	t.reject(dtype, dtype.IsComplex() || dtype == tensor.Float16, "a next number")
 	bitDType, step := tensor.Int32, int64(1)
@@ -18,9 +18,9 @@ func nextafter(t *typer, x []value) value {
 	bits, zero := t.b.Bits(bitDType, from), t.b.Const(dtype.OpMath(), 0)
 	growsInMagnitude := t.b.Emit(Eq, t.b.Emit(Lt, from, to), t.b.Emit(Lt, zero, from)) // in magnitude
 	next := t.b.Emit(Select, growsInMagnitude, t.b.Emit(Add, bits, unit), t.b.Emit(Sub, bits, unit))
-	least := copysign(t, []value{{dtype: dtype, re: t.b.Bits(dtype.OpMath(), unit), im: None}, x[1]})
+	least := copysign(t, []formulaValue{{dtype: dtype, re: t.b.Bits(dtype.OpMath(), unit), im: None}, x[1]})
 	result := t.b.Emit(Select, t.b.Emit(Eq, from, zero), least.re, t.b.Bits(dtype.OpMath(), next))
 	result = t.b.Emit(Select, t.b.Emit(Lt, from, to), result, t.b.Emit(Select, t.b.Emit(Lt, to, from), result, to))
 	result = t.b.Emit(Select, t.b.Emit(Eq, from, from), result, from) // NaN
-	return value{dtype: dtype, re: result, im: None}
+	return formulaValue{dtype: dtype, re: result, im: None}
 }

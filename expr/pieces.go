@@ -67,7 +67,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	if err != nil {
 		return nil, err
 	}
-	join, err := splitter.join()
+	join, err := splitter.buildJoin()
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ type pieceSplitter struct {
 	dependsOnFold []bool  // indexed by value: whether it depends on a fold
 	folds         []Value // the folds of the code
 
-	builder  *Builder        // the builder of Join
-	joined   map[Value]Value // indexed by value of the code: its value in Join
-	operands []int           // Pieces.In
-	err      error           // the first error
+	joinBuilder *Builder        // builds Join
+	joined      map[Value]Value // indexed by value of the code: its value in Join
+	operands    []int           // Pieces.In
+	err         error           // the first error
 }
 
 // buildPieceCode builds PieceCode.
@@ -106,11 +106,11 @@ func (p *pieceSplitter) buildPieceCode() (*Code, error) {
 	return builder.Build(outs...)
 }
 
-// join builds Join.
-func (p *pieceSplitter) join() (*Code, error) {
-	p.builder = NewBuilder()
+// buildJoin builds Join.
+func (p *pieceSplitter) buildJoin() (*Code, error) {
+	p.joinBuilder = NewBuilder()
 	for _, v := range p.folds {
-		p.builder.code.In = append(p.builder.code.In, p.code.Insts[v].DType)
+		p.joinBuilder.code.In = append(p.joinBuilder.code.In, p.code.Insts[v].DType)
 	}
 	var outs []Output
 	for _, output := range p.code.Out {
@@ -119,7 +119,7 @@ func (p *pieceSplitter) join() (*Code, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return p.builder.Build(outs...)
+	return p.joinBuilder.Build(outs...)
 }
 
 // valueInJoin adds the computation of v to Join and returns its value in Join. It returns None if v is None. It fails
@@ -138,31 +138,35 @@ func (p *pieceSplitter) valueInJoin(v Value) Value {
 	case inst.Op == Position || inst.Op == Load && !p.uniform[inst.A]:
 		return p.fail("an output differs within a row")
 	case inst.Op == Load:
-		p.joined[v] = p.builder.load(p.operand(int(inst.A)), inst.Imm)
+		p.joined[v] = p.joinBuilder.load(p.joinOperand(int(inst.A)), inst.Imm)
 	default:
-		args := [3]Value{inst.A, inst.B, inst.C}
-		for k := range inst.Operands() {
-			args[k] = p.valueInJoin(args[k])
-		}
-		switch {
-		case p.err != nil:
-			return None
-		case inst.Op == Call:
-			function := p.code.Funcs[inst.Imm]
-			p.joined[v] = p.builder.Call(function, inst.DType, args[:function.ArgCount]...)
-		default:
-			inst.A, inst.B, inst.C = args[0], args[1], args[2]
-			p.joined[v] = p.builder.AddInst(inst)
-		}
+		p.joined[v] = p.copyToJoin(inst)
 	}
 	return p.joined[v]
+}
+
+// copyToJoin adds an instruction, and the computation of its operands, to Join.
+func (p *pieceSplitter) copyToJoin(inst Inst) Value {
+	args := [3]Value{inst.A, inst.B, inst.C}
+	for k := range inst.Operands() {
+		args[k] = p.valueInJoin(args[k])
+	}
+	switch {
+	case p.err != nil:
+		return None
+	case inst.Op == Call:
+		function := p.code.Funcs[inst.Imm]
+		return p.joinBuilder.Call(function, inst.DType, args[:function.ArgCount]...)
+	}
+	inst.A, inst.B, inst.C = args[0], args[1], args[2]
+	return p.joinBuilder.AddInst(inst)
 }
 
 // joinFold returns the value in Join that combines the results of fold v of all pieces.
 func (p *pieceSplitter) joinFold(v Value) Value {
 	inst := p.code.Insts[v]
 	if !p.dependsOnFold[v] {
-		return p.builder.Reduce(Op(inst.Imm), p.pieceResult(v))
+		return p.joinBuilder.Reduce(Op(inst.Imm), p.pieceResult(v))
 	}
 	extreme, matchesNaN, ok := p.matchLeastAtExtreme(inst)
 	if !ok {
@@ -170,11 +174,11 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 	}
 	selection := p.code.Insts[inst.A]
 	x := p.pieceResult(extreme)
-	matches := p.builder.Emit(Eq, x, p.valueInJoin(extreme))
+	matches := p.joinBuilder.Emit(Eq, x, p.valueInJoin(extreme))
 	if matchesNaN {
-		matches = p.builder.Emit(Or, matches, p.builder.Emit(Ne, x, x))
+		matches = p.joinBuilder.Emit(Or, matches, p.joinBuilder.Emit(Ne, x, x))
 	}
-	return p.builder.Reduce(Min, p.builder.Emit(Select, matches, p.pieceResult(v), p.valueInJoin(selection.C)))
+	return p.joinBuilder.Reduce(Min, p.joinBuilder.Emit(Select, matches, p.pieceResult(v), p.valueInJoin(selection.C)))
 }
 
 // matchLeastAtExtreme reports whether a fold is reduce min(select(condition, v, k)), where the condition tests that an
@@ -231,22 +235,22 @@ func (p *pieceSplitter) matchEqual(v Value) (extreme, x Value, ok bool) {
 func (p *pieceSplitter) pieceResult(v Value) Value {
 	for k, fold := range p.folds {
 		if fold == v {
-			return p.builder.Load(k)
+			return p.joinBuilder.Load(k)
 		}
 	}
 	return p.fail("v%d is not a fold", v)
 }
 
-// operand returns the index of the operand of Join that is operand i of the code.
-func (p *pieceSplitter) operand(i int) int {
+// joinOperand returns the index of the operand of Join that is operand i of the code.
+func (p *pieceSplitter) joinOperand(i int) int {
 	for k, operand := range p.operands {
 		if operand == i {
 			return len(p.folds) + k
 		}
 	}
 	p.operands = append(p.operands, i)
-	p.builder.code.In = append(p.builder.code.In, p.code.In[i])
-	return len(p.builder.code.In) - 1
+	p.joinBuilder.code.In = append(p.joinBuilder.code.In, p.code.In[i])
+	return len(p.joinBuilder.code.In) - 1
 }
 
 // fail records the first error and returns None.

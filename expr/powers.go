@@ -6,7 +6,7 @@ import "github.com/graphrun/graphrun/tensor"
 
 // pow uses cheaper operations for the plain exponents 2, 3, -1 and 0.5, as pow_tensor_scalar_optimized_kernel of
 // PyTorch does, and repeated squaring for integers.
-func pow(t *typer, x []value) value {
+func pow(t *typer, x []formulaValue) formulaValue {
 	exponent := x[1]
 	dtype, x := t.promote(x...)
 	t.reject(dtype, dtype == tensor.Bool, "a power")
@@ -15,19 +15,19 @@ func pow(t *typer, x []value) value {
 			if exponent.number.Int() < 0 {
 				t.fail("an integer cannot be raised to a negative integer power")
 			}
-			return value{dtype: dtype, re: t.powConst(x[0].re, exponent.number.Int()), im: None}
+			return formulaValue{dtype: dtype, re: t.powConst(x[0].re, exponent.number.Int()), im: None}
 		}
-		return value{dtype: dtype, re: t.powInt(x[0].re, x[1].re), im: None}
+		return formulaValue{dtype: dtype, re: t.powInt(x[0].re, x[1].re), im: None}
 	}
 	if exponent.isPlainNumber() {
-		square := func() value { return mul(t, []value{x[0], x[0]}) }
+		square := func() formulaValue { return mul(t, []formulaValue{x[0], x[0]}) }
 		switch {
 		case exponent.number.Complex() == 2:
 			return square()
 		case exponent.number.Complex() == 3:
-			return mul(t, []value{square(), x[0]})
+			return mul(t, []formulaValue{square(), x[0]})
 		case exponent.number.Complex() == -1:
-			return div(t, []value{{number: tensor.IntScalar(1)}, x[0]})
+			return div(t, []formulaValue{{number: tensor.IntScalar(1)}, x[0]})
 		case exponent.number.Complex() == 0.5:
 			return elementaryFunction(Sqrt)(t, x[:1])
 		}

@@ -100,11 +100,11 @@ func (c *Code) RowProgram(uniform, perElement []bool) (*RowProgram, error) {
 		}
 	}
 	split.Passes = make([]RowPass, split.countPasses())
-	split.numbersAfter = make([][]Value, len(split.Passes))
+	split.perRowNumbers = make([][]Value, len(split.Passes))
 	// From last to first, because a pass adds the numbers and stored rows that it needs to the outputs of earlier
 	// passes.
 	for pass := len(split.Passes) - 1; pass >= 0; pass-- {
-		if err := split.buildAfter(pass); err != nil {
+		if err := split.buildPerRow(pass); err != nil {
 			return nil, err
 		}
 		if err := split.buildPass(pass); err != nil {
@@ -128,7 +128,7 @@ type splitter struct {
 	writerPass     []int     // indexed by row: the pass that writes it
 	lastReader     []int     // indexed by row: the last pass that reads it
 	inOutputMemory []bool    // indexed by output: whether it is a scanned row, which is stored in the output's memory
-	numbersAfter   [][]Value // indexed by pass: the numbers that are computed after it
+	perRowNumbers  [][]Value // indexed by pass: the numbers that its PerRow computes
 }
 
 // assignPasses sets variesInRow and passOf of each value. A [Scan] is available one pass after the pass that computes
@@ -224,9 +224,9 @@ func (s *splitter) outputPass(output int) int {
 	return max(pass, 0)
 }
 
-// buildAfter builds the computation after a pass: [RowPass.PerRow].
-func (s *splitter) buildAfter(pass int) error {
-	codeEmitter := s.newEmitter(func(v Value) (Place, bool) {
+// buildPerRow builds the computation that runs once per row, after a pass: [RowPass.PerRow].
+func (s *splitter) buildPerRow(pass int) error {
+	emitter := s.newEmitter(func(v Value) (Place, bool) {
 		inst := s.code.Insts[v]
 		if inst.Op == Reduce || s.passOf[v] >= 0 && s.passOf[v] < pass {
 			return s.requireNumber(v), true
@@ -237,29 +237,29 @@ func (s *splitter) buildAfter(pass int) error {
 	var places []Place
 	for output, out := range s.code.Out {
 		if !s.PerElement[output] && s.outputPass(output) == pass {
-			codeEmitter.mark(out.Re, out.Im)
+			emitter.mark(out.Re, out.Im)
 			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: output})
 		}
 	}
-	for _, v := range s.numbersAfter[pass] {
-		codeEmitter.mark(v)
+	for _, v := range s.perRowNumbers[pass] {
+		emitter.mark(v)
 		outputs = append(outputs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtNumber, N: s.numberIndex[v]})
 	}
 	if len(outputs) == 0 {
 		return nil
 	}
-	code, err := codeEmitter.builder.Build(codeEmitter.emit().outputs(outputs)...)
+	code, err := emitter.builder.Build(emitter.emit().outputs(outputs)...)
 	if err != nil {
 		return err
 	}
-	s.Passes[pass].PerRow, s.Passes[pass].PerRowIn, s.Passes[pass].PerRowOut = code, codeEmitter.places, places
+	s.Passes[pass].PerRow, s.Passes[pass].PerRowIn, s.Passes[pass].PerRowOut = code, emitter.places, places
 	return nil
 }
 
 // buildPass builds the loop of a pass: [RowPass.Code].
 func (s *splitter) buildPass(pass int) error {
-	codeEmitter := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, pass) })
+	emitter := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, pass) })
 	outputs, places := s.passOutputs(pass)
 	rowPass, storedCount := &s.Passes[pass], len(outputs)
 	for v, inst := range s.code.Insts {
@@ -276,16 +276,16 @@ func (s *splitter) buildPass(pass int) error {
 		s.storeRows(pass, output.Re, output.Im)
 	}
 	for _, output := range outputs {
-		codeEmitter.mark(output.Re, output.Im)
+		emitter.mark(output.Re, output.Im)
 	}
-	code, err := codeEmitter.builder.Build(codeEmitter.emit().outputs(outputs)...)
+	code, err := emitter.builder.Build(emitter.emit().outputs(outputs)...)
 	if err != nil {
 		return err
 	}
 	for fold := range rowPass.Folds {
 		rowPass.Folds[fold].Value = code.Out[storedCount+fold].Re
 	}
-	rowPass.Code, rowPass.In, rowPass.Out = code, codeEmitter.places, places
+	rowPass.Code, rowPass.In, rowPass.Out = code, emitter.places, places
 	return nil
 }
 
@@ -344,24 +344,25 @@ func (s *splitter) requireNumber(v Value) Place {
 		s.numberIndex[v] = len(s.Numbers)
 		s.Numbers = append(s.Numbers, s.code.Insts[v].DType)
 		if s.code.Insts[v].Op != Reduce {
-			s.numbersAfter[s.passOf[v]] = append(s.numbersAfter[s.passOf[v]], v)
+			s.perRowNumbers[s.passOf[v]] = append(s.perRowNumbers[s.passOf[v]], v)
 		}
 	}
 	return Place{Kind: AtNumber, N: s.numberIndex[v]}
 }
 
-// emitter builds the code of a pass, or of the computation after a pass, from values of the whole code.
+// emitter builds RowPass.Code or RowPass.PerRow from values of the whole code: mark selects the values that the new
+// code needs, and emit builds them.
 type emitter struct {
 	splitter *splitter
 	builder  *Builder // builds the new code
 	marked   []bool   // indexed by value: whether the new code needs it
 	places   []Place  // indexed by operand of the new code
-	// load returns the place from which the new code loads a value, or false if the new code computes the value.
-	load func(v Value) (Place, bool)
+	// placeOf returns the place from which the new code loads a value, or false if the new code computes the value.
+	placeOf func(v Value) (Place, bool)
 }
 
-func (s *splitter) newEmitter(load func(v Value) (Place, bool)) *emitter {
-	return &emitter{splitter: s, builder: NewBuilder(), marked: make([]bool, len(s.code.Insts)), load: load}
+func (s *splitter) newEmitter(placeOf func(v Value) (Place, bool)) *emitter {
+	return &emitter{splitter: s, builder: NewBuilder(), marked: make([]bool, len(s.code.Insts)), placeOf: placeOf}
 }
 
 // mark marks the values on which the roots depend.
@@ -376,7 +377,7 @@ func (e *emitter) mark(roots ...Value) {
 		if !e.marked[v] {
 			continue
 		}
-		if _, isLoaded := e.load(v); isLoaded {
+		if _, isLoaded := e.placeOf(v); isLoaded {
 			continue
 		}
 		for _, operand := range e.splitter.code.Insts[v].Operands() {
@@ -394,13 +395,13 @@ func (e *emitter) emit() valueMap {
 		if !e.marked[v] {
 			continue
 		}
-		if place, isLoaded := e.load(Value(v)); isLoaded {
-			newValue[v] = e.builder.Load(e.operand(place, inst.DType))
+		if place, isLoaded := e.placeOf(Value(v)); isLoaded {
+			newValue[v] = e.builder.Load(e.operandAt(place, inst.DType))
 			continue
 		}
 		switch inst.Op {
 		case Load:
-			newValue[v] = e.builder.load(e.operand(Place{Kind: AtOperand, N: int(inst.A)}, code.In[inst.A]), inst.Imm)
+			newValue[v] = e.builder.load(e.operandAt(Place{Kind: AtOperand, N: int(inst.A)}, code.In[inst.A]), inst.Imm)
 			continue
 		case Call:
 			function := code.Funcs[inst.Imm]
@@ -417,7 +418,7 @@ func (e *emitter) emit() valueMap {
 }
 
 // operand returns the operand of the new code that is loaded from a place.
-func (e *emitter) operand(place Place, dtype tensor.DType) int {
+func (e *emitter) operandAt(place Place, dtype tensor.DType) int {
 	if index := slices.Index(e.places, place); index >= 0 {
 		return index
 	}

@@ -70,7 +70,7 @@ func (t *typer) bindNames(params []string, in []tensor.DType, typing Typing) sco
 	env := scope{}
 	for name, number := range typing.Attrs {
 		if number.IsSet() {
-			env[name] = value{number: number}
+			env[name] = formulaValue{number: number}
 		}
 	}
 	for index, dtype := range in {
@@ -88,8 +88,9 @@ func (t *typer) bindNames(params []string, in []tensor.DType, typing Typing) sco
 	return env
 }
 
-// value is a typed value or a plain number. A plain number becomes an instruction when its dtype is known.
-type value struct {
+// formulaValue is the value of an expression in a formula: a typed value or a plain number. A plain number becomes an
+// instruction when its dtype is known. (A [Value], in contrast, is the result of one instruction.)
+type formulaValue struct {
 	dtype     tensor.DType
 	re        Value         // the value or its real part; a float32 if dtype is a 16-bit float
 	im        Value         // the imaginary part of a complex value, else None
@@ -97,10 +98,10 @@ type value struct {
 	isZeroDim bool          // the operands on which the value depends have no dimensions
 }
 
-func (v value) isPlainNumber() bool { return v.number.IsSet() }
+func (v formulaValue) isPlainNumber() bool { return v.number.IsSet() }
 
 // scope maps names to values.
-type scope map[string]value
+type scope map[string]formulaValue
 
 // typer translates a formula into instructions.
 type typer struct {
@@ -130,11 +131,11 @@ func (t *typer) require(pos int, ok bool, format string, args ...any) {
 }
 
 // evalFormula evaluates the definitions and the results of a formula.
-func (t *typer) evalFormula(f *Formula, env scope) []value {
+func (t *typer) evalFormula(f *Formula, env scope) []formulaValue {
 	for _, definition := range f.lets {
 		env[definition.name] = t.eval(definition.value, env)
 	}
-	results := make([]value, len(f.results))
+	results := make([]formulaValue, len(f.results))
 	for index, result := range f.results {
 		results[index] = t.eval(result, env)
 	}
@@ -142,21 +143,21 @@ func (t *typer) evalFormula(f *Formula, env scope) []value {
 }
 
 // eval evaluates a node of the syntax tree.
-func (t *typer) eval(n *node, env scope) value {
+func (t *typer) eval(n *node, env scope) formulaValue {
 	switch n.kind {
 	case numberNode:
-		return value{number: n.num}
+		return formulaValue{number: n.num}
 	case nameNode:
 		if v, ok := env[n.text]; ok {
 			return v
 		}
 		if constant, ok := constants[n.text]; ok {
-			return value{number: constant}
+			return formulaValue{number: constant}
 		}
 		t.require(n.pos, false, "unknown name %q: it is neither an operand nor a given number%s", n.text,
 			suggest.DidYouMean(suggest.Nearest(n.text, slices.Values(sorted.Keys(env)))))
 	}
-	args := make([]value, len(n.args))
+	args := make([]formulaValue, len(n.args))
 	for index, arg := range n.args {
 		args[index] = t.eval(arg, env)
 	}
@@ -176,7 +177,7 @@ func (t *typer) eval(n *node, env scope) value {
 }
 
 // allZeroDim reports whether the typed values have no dimensions. It returns false if all values are plain numbers.
-func allZeroDim(args []value) bool {
+func allZeroDim(args []formulaValue) bool {
 	hasTyped := false
 	for _, v := range args {
 		isTyped := !v.isPlainNumber()
@@ -190,10 +191,10 @@ func allZeroDim(args []value) bool {
 
 // apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number too,
 // except for functions such as casts, whose result always has a dtype.
-func (t *typer) apply(name string, args []value) value {
+func (t *typer) apply(name string, args []formulaValue) formulaValue {
 	function := builtins[name]
 	switch {
-	case !function.resultHasDType && !slices.ContainsFunc(args, func(v value) bool { return !v.isPlainNumber() }):
+	case !function.resultHasDType && !slices.ContainsFunc(args, func(v formulaValue) bool { return !v.isPlainNumber() }):
 		return t.evalNumbers(name, args)
 	case function.apply != nil:
 		return function.apply(t, args)
@@ -202,14 +203,14 @@ func (t *typer) apply(name string, args []value) value {
 }
 
 // evalNumbers evaluates a function of plain numbers as Python does: in int64, float64 and complex128.
-func (t *typer) evalNumbers(name string, args []value) value {
+func (t *typer) evalNumbers(name string, args []formulaValue) formulaValue {
 	numberTyper := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode,
 		libraryDepth: t.libraryDepth}
-	typed := make([]value, len(args))
+	typed := make([]formulaValue, len(args))
 	for index, arg := range args {
 		typed[index] = numberTyper.convert(arg, arg.number.DType())
 	}
-	var result value
+	var result formulaValue
 	if function := builtins[name]; function.apply != nil {
 		result = function.apply(numberTyper, typed)
 	} else {
@@ -218,11 +219,11 @@ func (t *typer) evalNumbers(name string, args []value) value {
 	if result.isPlainNumber() {
 		return result
 	}
-	return value{number: numberTyper.constantNumber(result)}
+	return formulaValue{number: numberTyper.constantNumber(result)}
 }
 
 // constantNumber returns the number of a value that depends on constants only.
-func (t *typer) constantNumber(result value) tensor.Scalar {
+func (t *typer) constantNumber(result formulaValue) tensor.Scalar {
 	dtype := tensor.Int64
 	switch {
 	case result.dtype == tensor.Bool:
@@ -249,8 +250,8 @@ func (t *typer) constantNumber(result value) tensor.Scalar {
 }
 
 // operand loads an operand.
-func (t *typer) operand(index int, dtype tensor.DType) value {
-	loaded := value{dtype: dtype, re: t.b.Load(index), im: None}
+func (t *typer) operand(index int, dtype tensor.DType) formulaValue {
+	loaded := formulaValue{dtype: dtype, re: t.b.Load(index), im: None}
 	if dtype.IsComplex() {
 		loaded.im = t.b.LoadImag(index)
 	}
@@ -259,7 +260,7 @@ func (t *typer) operand(index int, dtype tensor.DType) value {
 }
 
 // output converts a value to its dtype in memory.
-func (t *typer) output(v value, dtype tensor.DType) Output {
+func (t *typer) output(v formulaValue, dtype tensor.DType) Output {
 	if !dtype.IsReducedFloat() {
 		v = t.convert(v, dtype)
 		return Output{DType: dtype, Re: v.re, Im: v.im}
@@ -271,7 +272,7 @@ func (t *typer) output(v value, dtype tensor.DType) Output {
 }
 
 // dtype returns the dtype of a value, or the default dtype of a plain number.
-func (t *typer) dtype(v value) tensor.DType {
+func (t *typer) dtype(v formulaValue) tensor.DType {
 	if !v.isPlainNumber() {
 		return v.dtype
 	}
@@ -280,7 +281,7 @@ func (t *typer) dtype(v value) tensor.DType {
 }
 
 // promotedDType returns the dtype of an operation on the values, by the promotion rules of PyTorch.
-func (t *typer) promotedDType(args ...value) (tensor.DType, error) {
+func (t *typer) promotedDType(args ...formulaValue) (tensor.DType, error) {
 	var promotion tensor.Promotion
 	for _, v := range args {
 		switch {
@@ -296,7 +297,7 @@ func (t *typer) promotedDType(args ...value) (tensor.DType, error) {
 }
 
 // commonDType is promotedDType, but fails if the values have no common dtype.
-func (t *typer) commonDType(args ...value) tensor.DType {
+func (t *typer) commonDType(args ...formulaValue) tensor.DType {
 	dtype, err := t.promotedDType(args...)
 	if err != nil {
 		t.fail("%v", err)
@@ -305,13 +306,13 @@ func (t *typer) commonDType(args ...value) tensor.DType {
 }
 
 // promote converts values to their common dtype.
-func (t *typer) promote(args ...value) (tensor.DType, []value) {
+func (t *typer) promote(args ...formulaValue) (tensor.DType, []formulaValue) {
 	dtype := t.commonDType(args...)
 	return dtype, t.convertAll(dtype, args)
 }
 
 // promoteFloat is promote, but replaces an integer common dtype by a float.
-func (t *typer) promoteFloat(args ...value) (tensor.DType, []value) {
+func (t *typer) promoteFloat(args ...formulaValue) (tensor.DType, []formulaValue) {
 	dtype := t.commonDType(args...)
 	if dtype.IsIntegral(true) {
 		dtype = t.floatDType
@@ -319,8 +320,8 @@ func (t *typer) promoteFloat(args ...value) (tensor.DType, []value) {
 	return dtype, t.convertAll(dtype, args)
 }
 
-func (t *typer) convertAll(dtype tensor.DType, args []value) []value {
-	out := make([]value, len(args))
+func (t *typer) convertAll(dtype tensor.DType, args []formulaValue) []formulaValue {
+	out := make([]formulaValue, len(args))
 	for index, v := range args {
 		out[index] = t.convert(v, dtype)
 	}
@@ -328,25 +329,16 @@ func (t *typer) convertAll(dtype tensor.DType, args []value) []value {
 }
 
 // convert converts a value to a dtype to which it can be promoted. If the value is already rounded to a 16-bit float,
-// it is not rounded again. A plain number that is converted to a 16-bit float becomes a constant of float32.
-func (t *typer) convert(v value, dtype tensor.DType) value {
-	// The dtype of the computation: float32 for 16-bit floats, and the dtype of the parts for complex numbers.
-	partDType := dtype.ToReal().OpMath()
+// it is not rounded again.
+func (t *typer) convert(v formulaValue, dtype tensor.DType) formulaValue {
 	switch {
-	case v.isPlainNumber() && dtype == tensor.Bool:
-		return value{dtype: dtype, re: t.b.Const(dtype, boolNumber(v.number.Complex() != 0)), im: None}
-	case v.isPlainNumber() && dtype.IsIntegral(false):
-		return value{dtype: dtype, re: t.b.Int(dtype, v.number.Int()), im: None}
 	case v.isPlainNumber():
-		converted := value{dtype: dtype, re: t.floatConst(partDType, v.number), im: None}
-		if dtype.IsComplex() {
-			converted.im = t.b.Const(partDType, imag(v.number.Complex()))
-		}
-		return converted
+		return t.constant(v.number, dtype)
 	case v.dtype == dtype:
 		return v
 	}
-	converted := value{dtype: dtype, re: v.re, im: None}
+	partDType := computedDType(dtype)
+	converted := formulaValue{dtype: dtype, re: v.re, im: None}
 	switch {
 	case dtype == tensor.Bool && v.dtype.IsComplex():
 		converted.re = t.b.Emit(Or, t.b.Convert(dtype, v.re), t.b.Convert(dtype, v.im))
@@ -359,6 +351,26 @@ func (t *typer) convert(v value, dtype tensor.DType) value {
 		converted.im = t.b.Const(partDType, 0)
 	}
 	converted.re = t.b.Convert(partDType, converted.re)
+	return converted
+}
+
+// computedDType returns the dtype in which the numbers of a dtype, or the parts of its complex numbers, are computed:
+// float32 for 16-bit floats.
+func computedDType(dtype tensor.DType) tensor.DType { return dtype.ToReal().OpMath() }
+
+// constant returns a plain number as a constant of a dtype. For a 16-bit float it is a constant of float32, which is
+// not rounded.
+func (t *typer) constant(number tensor.Scalar, dtype tensor.DType) formulaValue {
+	switch {
+	case dtype == tensor.Bool:
+		return formulaValue{dtype: dtype, re: t.b.Const(dtype, boolNumber(number.Complex() != 0)), im: None}
+	case dtype.IsIntegral(false):
+		return formulaValue{dtype: dtype, re: t.b.Int(dtype, number.Int()), im: None}
+	}
+	converted := formulaValue{dtype: dtype, re: t.floatConst(computedDType(dtype), number), im: None}
+	if dtype.IsComplex() {
+		converted.im = t.b.Const(computedDType(dtype), imag(number.Complex()))
+	}
 	return converted
 }
 
@@ -400,7 +412,7 @@ func boolNumber(isTrue bool) float64 {
 
 // cast converts a value to any dtype, as an explicit cast does. For a real dtype it takes the real part of a complex
 // number. For a 16-bit float it rounds the value, which convert does not do for plain numbers.
-func (t *typer) cast(v value, dtype tensor.DType) value {
+func (t *typer) cast(v formulaValue, dtype tensor.DType) formulaValue {
 	converted := t.convert(v, dtype)
 	if dtype.IsReducedFloat() {
 		converted.re = t.b.Convert(tensor.Float32, t.narrow(converted.re, dtype))

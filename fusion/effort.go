@@ -16,10 +16,10 @@ import (
 type OpCounts struct {
 	Simple float64 // instructions for each element
 	Divide float64 // divisions and square roots for each element
-	Folds  float64 // folds (reductions of a row)
+	Folds  float64 // folds (reductions of a row), for each element
 	Row    float64 // instructions for each row
-	Passes float64 // number of folds; each fold takes a pass over the rows
-	Scans  float64 // running folds, which run in Go
+	Passes float64 // folds, for each row: each fold takes a pass over the row
+	Scans  float64 // running folds, for each element; they run in Go
 }
 
 // EffortOf counts the operations of an expression. Values that depend only on constants and folds count once per row.
@@ -53,10 +53,7 @@ func EffortOf(c *expr.Code) (counts OpCounts) {
 			counts.Scans++
 			continue
 		}
-		oncePerRow[i] = true
-		for k, v := range [...]expr.Value{inst.A, inst.B, inst.C} {
-			oncePerRow[i] = oncePerRow[i] && (k >= inst.Op.ArgCount() || v < 0 || oncePerRow[v])
-		}
+		oncePerRow[i] = !slices.ContainsFunc(inst.Operands(), func(v expr.Value) bool { return v >= 0 && !oncePerRow[v] })
 		switch {
 		case oncePerRow[i]:
 			counts.Row += weight

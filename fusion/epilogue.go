@@ -84,25 +84,30 @@ func (e *Epilogue) Defer() {
 // whose memory contains the anchor's result. The anchor's operands are the first fused.Anchor operands of the call. The
 // addresses of the anchor's kernel are the carrier, then all operands, and then the other results.
 func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
-	epilogue := &Epilogue{code: fused.code}
-	carrier, nextAddress := fused.carrierResult(), 1+len(call.In)
+	carrier := fused.carrierResult()
 	if carrier < 0 || len(call.Out) != len(fused.code.Out) || len(fused.code.In) != 1+len(call.In)-fused.Anchor {
 		return nil, errors.New("only passes can make epilogues")
 	}
-	result := call.Out[carrier]
-	metas := make([]tensor.Meta, 0, len(call.Out)+len(fused.code.In))
-	for resultIndex, meta := range call.Out {
-		resultStream := stream{size: meta.DType.Size()}
-		if resultIndex != carrier {
-			resultStream.addressIndex, nextAddress = nextAddress, nextAddress+1
-		}
-		epilogue.streams, metas = append(epilogue.streams, resultStream), append(metas, meta)
+	epilogue := &Epilogue{code: fused.code}
+	metas := make([]tensor.Meta, 0, len(call.Out)+len(fused.code.In)) // the layout of each stream
+	addStream := func(meta tensor.Meta, addressIndex int) {
+		epilogue.streams = append(epilogue.streams, stream{addressIndex: addressIndex, size: meta.DType.Size()})
+		metas = append(metas, meta)
 	}
-	epilogue.streams, metas = append(epilogue.streams, stream{size: result.DType.Size()}), append(metas, result)
+	const carrierAddress = 0
+	nextAddress := 1 + len(call.In)
+	for i, meta := range call.Out {
+		if i == carrier {
+			addStream(meta, carrierAddress)
+			continue
+		}
+		addStream(meta, nextAddress)
+		nextAddress++
+	}
+	result := call.Out[carrier]
+	addStream(result, carrierAddress) // operand 0 of the expression: the anchor's result
 	for i := fused.Anchor; i < len(call.In); i++ {
-		meta := call.Meta(i)
-		operandStream := stream{addressIndex: 1 + i, size: meta.DType.Size()}
-		epilogue.streams, metas = append(epilogue.streams, operandStream), append(metas, meta)
+		addStream(call.Meta(i), 1+i)
 	}
 	if err := epilogue.setDimensions(result, metas); err != nil {
 		return nil, err
@@ -116,19 +121,12 @@ func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 // dimensions are joined: sizes is [4, 3, 2], strides is [1, 4, 12], and the strides of the operand are [0, 4, 0].
 func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error {
 	e.numel, e.isDense = result.Numel(), result.IsNonOverlappingAndDense()
-	var dims []int
-	for dim, size := range result.Shape {
-		if size > 1 {
-			dims = append(dims, dim)
-		}
-	}
-	sorted.Func(dims, func(first, second int) int { return result.Strides[first] - result.Strides[second] })
 	e.sizes, e.strides = []int{1}, []int{1}
 	for i := range e.streams {
 		e.streams[i].strides = []int{e.streams[i].size}
 	}
 	extent := 1 // distance in elements from the first element to the end of the dimensions so far
-	for _, dim := range dims {
+	for _, dim := range dimensionsByStride(result) {
 		if result.Strides[dim] < extent {
 			return errors.New("elements of the anchor's result overlap in memory")
 		}
@@ -154,6 +152,17 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		}
 	}
 	return nil
+}
+
+// dimensionsByStride returns the dimensions of more than one element, the fastest first.
+func dimensionsByStride(meta tensor.Meta) (dims []int) {
+	for dim, size := range meta.Shape {
+		if size > 1 {
+			dims = append(dims, dim)
+		}
+	}
+	sorted.Func(dims, func(first, second int) int { return meta.Strides[first] - meta.Strides[second] })
+	return dims
 }
 
 // streamStrides returns the stride in bytes of each stream along dimension dim of the anchor's result, which has the
@@ -191,7 +200,7 @@ func (e *Epilogue) compile() (err error) {
 type EpilogueRun struct {
 	state      loops.State
 	base       []unsafe.Pointer // address of the first element of each stream
-	coords     []int            // index of the first element of a block, in the dimensions of Epilogue.sizes
+	coords     []int            // coordinates of the current block, in the dimensions of Epilogue.sizes
 	ptrs       []unsafe.Pointer // address of each stream for the loop
 	rowStrides []int            // stride of rows of each stream for the loop, in bytes
 	stage      []byte           // buffer of the staged streams
@@ -229,7 +238,8 @@ func (r *EpilogueRun) Release() {
 
 // Apply applies the epilogue to a rectangle of the anchor's result whose elements are final. The rectangle has `rows`
 // rows of `cols` elements. `offset` is the offset of its first element in memory, `rowStride` is the stride between
-// rows, and `colStride` is the stride between columns. The offset and the strides are in elements.
+// rows, and `colStride` is the stride between columns. The offset and the strides are in elements. Apply divides the
+// rectangle into rows of contiguous elements, and applyRows groups the rows into blocks (applyBlock).
 func (e *Epilogue) Apply(run *EpilogueRun, offset, rows, rowStride, cols, colStride int) {
 	if cols == 1 || colStride != 1 && rowStride == 1 { // exchange rows and columns, so that rows are contiguous
 		rows, rowStride, cols, colStride = cols, colStride, rows, rowStride
@@ -248,10 +258,18 @@ func (e *Epilogue) Apply(run *EpilogueRun, offset, rows, rowStride, cols, colStr
 	e.applyRows(run, offset, rows, rowStride, cols)
 }
 
-// applyRows applies the epilogue to rows of contiguous elements. It groups rows that one call of applyBlock can
-// process: rows at a constant stride along one dimension.
+// block is a rectangle of the anchor's result that one call of the loop can process: rows of contiguous elements that
+// do not cross the ends of dimensions. EpilogueRun.coords has the coordinates of its first element.
+type block struct {
+	rows, cols int
+	dim        int // the dimension along which consecutive rows differ
+	indexStep  int // the difference of their indices in this dimension
+}
+
+// applyRows applies the epilogue to rows of contiguous elements. A row that continues beyond the end of the fastest
+// dimension is divided into blocks of one row.
 func (e *Epilogue) applyRows(run *EpilogueRun, offset, rows, rowStride, cols int) {
-	dim := 0 // the dimension along which consecutive rows differ: the slowest whose stride divides rowStride
+	dim := 0 // the slowest dimension whose stride divides rowStride
 	for candidate := range e.sizes {
 		if rowStride%e.strides[candidate] == 0 {
 			dim = candidate
@@ -263,7 +281,7 @@ func (e *Epilogue) applyRows(run *EpilogueRun, offset, rows, rowStride, cols int
 		rowCount := 1
 		if cols <= e.sizes[0]-run.coords[0] {
 			rowCount = e.blockRows(run, rows, dim, indexStep, cols)
-			e.applyBlock(run, rowCount, dim, indexStep, cols)
+			e.applyBlock(run, block{rows: rowCount, cols: cols, dim: dim, indexStep: indexStep})
 		} else {
 			e.applyWrappedRow(run, offset, cols)
 		}
@@ -271,8 +289,15 @@ func (e *Epilogue) applyRows(run *EpilogueRun, offset, rows, rowStride, cols int
 	}
 }
 
+// locate sets run.coords to the coordinates of the element at an offset.
+func (e *Epilogue) locate(run *EpilogueRun, offset int) {
+	for dim := len(e.sizes) - 1; dim >= 0; dim-- {
+		run.coords[dim], offset = offset/e.strides[dim], offset%e.strides[dim]
+	}
+}
+
 // blockRows returns the number of rows, at most `rows`, that end before the end of dimension dim. run.coords has the
-// coordinates of the first row. Consecutive rows are indexStep indices apart along dimension dim.
+// coordinates of the first row.
 func (e *Epilogue) blockRows(run *EpilogueRun, rows, dim, indexStep, cols int) int {
 	switch {
 	case rows == 1:
@@ -290,59 +315,51 @@ func (e *Epilogue) applyWrappedRow(run *EpilogueRun, offset, cols int) {
 	for cols > 0 {
 		e.locate(run, offset)
 		length := min(cols, e.sizes[0]-run.coords[0])
-		e.applyBlock(run, 1, 0, 0, length)
+		e.applyBlock(run, block{rows: 1, cols: length})
 		offset, cols = offset+length, cols-length
 	}
 }
 
-// locate sets run.coords to the coordinates of the element at an offset.
-func (e *Epilogue) locate(run *EpilogueRun, offset int) {
-	for dim := len(e.sizes) - 1; dim >= 0; dim-- {
-		run.coords[dim], offset = offset/e.strides[dim], offset%e.strides[dim]
-	}
-}
-
-// applyBlock applies the epilogue to rows of cols elements. run.coords has the coordinates of the first element.
-// Consecutive rows are indexStep indices apart along dimension dim.
-func (e *Epilogue) applyBlock(run *EpilogueRun, rows, dim, indexStep, cols int) {
-	if len(e.staged) > 0 && (cols > stageElements || rows*cols > stageElements) {
-		e.applyInParts(run, rows, dim, indexStep, cols)
+// applyBlock applies the epilogue to a block.
+func (e *Epilogue) applyBlock(run *EpilogueRun, b block) {
+	if len(e.staged) > 0 && (b.cols > stageElements || b.rows*b.cols > stageElements) {
+		e.applyInParts(run, b)
 		return
 	}
-	e.setStreamAddresses(run, dim, indexStep)
-	e.stageRows(run, rows, cols, beforeLoop)
-	e.loop.Run(&run.state, run.ptrs, run.rowStrides, cols, rows)
+	e.setStreamAddresses(run, b)
+	e.stageRows(run, b, beforeLoop)
+	e.loop.Run(&run.state, run.ptrs, run.rowStrides, b.cols, b.rows)
 	if resultCount := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < resultCount {
-		e.setStreamAddresses(run, dim, indexStep)
-		e.stageRows(run, rows, cols, afterLoop)
+		e.setStreamAddresses(run, b)
+		e.stageRows(run, b, afterLoop)
 	}
 }
 
-// applyInParts calls applyBlock for parts of a rectangle that fit in the buffer.
-func (e *Epilogue) applyInParts(run *EpilogueRun, rows, dim, indexStep, cols int) {
-	firstCoord, firstColumn := run.coords[dim], run.coords[0]
-	for row := 0; row < rows; {
-		rowCount := max(1, min(rows-row, stageElements/cols)) // 1 if a row exceeds the buffer
-		for column := 0; column < cols; column += stageElements {
+// applyInParts calls applyBlock for parts of a block that fit in the buffer.
+func (e *Epilogue) applyInParts(run *EpilogueRun, b block) {
+	firstCoord, firstColumn := run.coords[b.dim], run.coords[0]
+	for row := 0; row < b.rows; {
+		rowCount := max(1, min(b.rows-row, stageElements/b.cols)) // 1 if a row exceeds the buffer
+		for column := 0; column < b.cols; column += stageElements {
 			run.coords[0] = firstColumn + column
-			run.coords[dim] += row * indexStep // dim may be 0
-			e.applyBlock(run, rowCount, dim, indexStep, min(stageElements, cols-column))
-			run.coords[dim] = firstCoord
+			run.coords[b.dim] += row * b.indexStep // dim may be 0
+			e.applyBlock(run, block{rowCount, min(stageElements, b.cols-column), b.dim, b.indexStep})
+			run.coords[b.dim] = firstCoord
 		}
 		run.coords[0] = firstColumn
-		run.coords[dim] = firstCoord
+		run.coords[b.dim] = firstCoord
 		row += rowCount
 	}
 }
 
-// setStreamAddresses sets the addresses of all streams at run.coords, and their strides between rows.
-func (e *Epilogue) setStreamAddresses(run *EpilogueRun, dim, indexStep int) {
+// setStreamAddresses sets the addresses of all streams at run.coords, and their strides between the rows of a block.
+func (e *Epilogue) setStreamAddresses(run *EpilogueRun, b block) {
 	for i, stream := range e.streams {
 		byteOffset := 0
-		for coordDim, coord := range run.coords {
-			byteOffset += coord * stream.strides[coordDim]
+		for dim, coord := range run.coords {
+			byteOffset += coord * stream.strides[dim]
 		}
-		run.ptrs[i], run.rowStrides[i] = unsafe.Add(run.base[i], byteOffset), indexStep*stream.strides[dim]
+		run.ptrs[i], run.rowStrides[i] = unsafe.Add(run.base[i], byteOffset), b.indexStep*stream.strides[b.dim]
 	}
 }
 
@@ -356,14 +373,14 @@ const (
 
 // stageRows copies the staged streams. Before the loop it copies operands to the buffer and points all staged streams
 // to it. After the loop it copies results from the buffer.
-func (e *Epilogue) stageRows(run *EpilogueRun, rows, cols int, phase staging) {
+func (e *Epilogue) stageRows(run *EpilogueRun, b block, phase staging) {
 	next := unsafe.Pointer(unsafe.SliceData(run.stage))
 	for _, i := range e.staged {
 		stream, buffer := e.streams[i], next
 		next = unsafe.Add(next, stageElements*stream.size)
 		mover := strided.MoverOf(stream.size)
-		along := strided.Axis{N: cols, Dst: stream.size, Src: stream.strides[0]}
-		across := strided.Axis{N: rows, Dst: cols * stream.size, Src: run.rowStrides[i]}
+		along := strided.Axis{N: b.cols, Dst: stream.size, Src: stream.strides[0]}
+		across := strided.Axis{N: b.rows, Dst: b.cols * stream.size, Src: run.rowStrides[i]}
 		switch isResult := i < len(e.code.Out); {
 		case isResult && phase == afterLoop:
 			mover.CopyBlock(run.ptrs[i], buffer, along.Swapped(), across.Swapped())
@@ -371,7 +388,7 @@ func (e *Epilogue) stageRows(run *EpilogueRun, rows, cols int, phase staging) {
 		case !isResult && phase == beforeLoop:
 			mover.CopyBlock(buffer, run.ptrs[i], along, across)
 		}
-		run.ptrs[i], run.rowStrides[i] = buffer, cols*stream.size
+		run.ptrs[i], run.rowStrides[i] = buffer, b.cols*stream.size
 	}
 }
 

@@ -170,23 +170,11 @@ func fusedRef(call *graph.Call, operands []*tensor.Tensor) ([]*tensor.Tensor, er
 		if err != nil {
 			return nil, err
 		}
-		partOperands := make([]*tensor.Tensor, len(part.In))
-		for k, arg := range part.In {
-			switch {
-			case arg.Number.IsSet():
-				partOperands[k] = arg.Number.Tensor(arg.Number.DType())
-			case arg.Part < 0 && arg.Index < 0: // absent
-			case arg.Part < 0:
-				partOperands[k] = operands[arg.Index]
-			default:
-				partOperands[k] = results[arg.Part][arg.Index]
-			}
-		}
 		for _, resultType := range types {
 			meta, _ := resultType.Meta()
 			call.Out = append(call.Out, meta)
 		}
-		partResults, err := part.Op.Ref(call, partOperands)
+		partResults, err := part.Op.Ref(call, part.operandTensors(operands, results))
 		if err == nil && len(partResults) != len(types) {
 			err = fmt.Errorf("the reference of %q returns %d values, not %d", part.Name, len(partResults), len(types))
 		}
@@ -201,6 +189,24 @@ func fusedRef(call *graph.Call, operands []*tensor.Tensor) ([]*tensor.Tensor, er
 		fusedResults[i] = results[result[0]][result[1]]
 	}
 	return fusedResults, nil
+}
+
+// operandTensors returns the operands of a part. operands are the operands of the fused node, and results the results
+// of the earlier parts.
+func (part *FusedPart) operandTensors(operands []*tensor.Tensor, results [][]*tensor.Tensor) []*tensor.Tensor {
+	selected := make([]*tensor.Tensor, len(part.In))
+	for k, arg := range part.In {
+		switch {
+		case arg.Number.IsSet():
+			selected[k] = arg.Number.Tensor(arg.Number.DType())
+		case arg.Part < 0 && arg.Index < 0: // absent
+		case arg.Part < 0:
+			selected[k] = operands[arg.Index]
+		default:
+			selected[k] = results[arg.Part][arg.Index]
+		}
+	}
+	return selected
 }
 
 // lowerFused compiles one loop. As for outputs that PyTorch's caller gives, the layouts of the outputs determine the
@@ -325,13 +331,29 @@ func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
 	return work
 }
 
-// fusedPricing estimates the work of reading the operands of a fused node. fusedWork has the other work.
-type fusedPricing struct{}
-
 // foldingOf returns the dimensions that the parts fold.
 func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
 	shape, err := f.broadcastShape(call)
 	return folding{operandShape: shape, mask: f.Mask, split: f.Split}, err == nil
+}
+
+// fusedPricing estimates the work of reading the operands of a fused node. fusedWork has the other work.
+type fusedPricing struct{}
+
+// Work implements [graph.Pricing].
+func (fusedPricing) Work(*graph.Call, graph.Walk) (work graph.Work, ok bool) { return work, false }
+
+// Read implements [graph.Pricing].
+func (fusedPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok || fused.Mask == nil || fused.effort == nil {
+		return work, false
+	}
+	fold, ok := fused.foldingOf(call)
+	if !ok {
+		return work, false
+	}
+	return fold.read(fused.effort(), call, walk, i, meta), true
 }
 
 // carrierResult returns the index of the carrier: the result whose memory contains the anchor's result until the
@@ -390,19 +412,3 @@ func grainOf(code *expr.Code) int {
 
 // copiedBytes is the size in bytes of a chunk of a copy: GrainSize elements of four bytes.
 const copiedBytes = 4 * iter.GrainSize
-
-// Work implements [graph.Pricing].
-func (fusedPricing) Work(*graph.Call, graph.Walk) (work graph.Work, ok bool) { return work, false }
-
-// Read implements [graph.Pricing].
-func (fusedPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
-	fused, ok := call.Attrs.(*Fusion)
-	if !ok || fused.Mask == nil || fused.effort == nil {
-		return work, false
-	}
-	fold, ok := fused.foldingOf(call)
-	if !ok {
-		return work, false
-	}
-	return fold.read(fused.effort(), call, walk, i, meta), true
-}

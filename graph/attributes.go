@@ -70,18 +70,18 @@ func (a *attributes) clone(copyOf func(*Value) *Value) *attributes {
 
 // givenAttrs returns the attributes as they were given.
 func (n *Node) givenAttrs() Attrs {
-	if n.attrs == nil {
+	if n.undecoded == nil {
 		return nil
 	}
-	return n.attrs.given
+	return n.undecoded.given
 }
 
 // refs returns the attributes that are values of the graph.
 func (n *Node) refs() []attrRef {
-	if n.attrs == nil {
+	if n.undecoded == nil {
 		return nil
 	}
-	return n.attrs.refs
+	return n.undecoded.refs
 }
 
 // AttrRefs returns the values of the graph that are attributes of the node.
@@ -104,7 +104,7 @@ func (n *Node) SetAttr(name string, value any) {
 		given = Attrs{}
 	}
 	given[name] = value
-	n.attrs, n.Attrs = attributesOf(given), nil
+	n.undecoded, n.Attrs = attributesOf(given), nil
 }
 
 // AttrsAsGiven yields the attributes as they were given, with symbols and values of the graph ([ValueRef]), in the
@@ -112,7 +112,7 @@ func (n *Node) SetAttr(name string, value any) {
 // default are omitted.
 func (n *Node) AttrsAsGiven() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		if n == nil || n.Op == nil || n.Op.Schema == nil || n.attrs == nil {
+		if n == nil || n.Op == nil || n.Op.Schema == nil || n.undecoded == nil {
 			return
 		}
 		var symbols map[string]sym.Int
@@ -120,7 +120,7 @@ func (n *Node) AttrsAsGiven() iter.Seq2[string, any] {
 			symbols = n.Out[0].graph.sizes
 		}
 		for _, field := range n.Op.Schema.Fields {
-			given, ok := n.attrs.given[field.Name]
+			given, ok := n.undecoded.given[field.Name]
 			if ok && !n.Op.Schema.isDefault(field, given, symbols) && !yield(field.Name, given) {
 				return
 			}
@@ -128,8 +128,8 @@ func (n *Node) AttrsAsGiven() iter.Seq2[string, any] {
 		if n.Op.Schema.Additional == nil {
 			return
 		}
-		for _, name := range sorted.Keys(n.attrs.given) {
-			if _, ok := n.Op.Schema.byName[name]; !ok && !yield(name, n.attrs.given[name]) {
+		for _, name := range sorted.Keys(n.undecoded.given) {
+			if _, ok := n.Op.Schema.byName[name]; !ok && !yield(name, n.undecoded.given[name]) {
 				return
 			}
 		}
@@ -214,7 +214,7 @@ func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bit
 
 // decode decodes the attributes. It returns nil without an error if an attribute is a value that is not constant.
 func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
-	given, ok, err := n.attrs.withData(func(v *Value) *tensor.Tensor {
+	given, ok, err := n.undecoded.withData(func(v *Value) *tensor.Tensor {
 		if v == nil {
 			return nil
 		}

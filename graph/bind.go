@@ -146,13 +146,13 @@ func (g *Graph) setInputTypes() error {
 func (g *Graph) decodeAll() {
 	decoded := map[*attributes]any{}
 	for _, n := range g.Nodes {
-		if n.Op == nil || n.Op.Schema == nil || n.Attrs != nil && !n.attrs.dependOn(g.sizes) {
+		if n.Op == nil || n.Op.Schema == nil || n.Attrs != nil && !n.undecoded.dependOn(g.sizes) {
 			continue
 		}
-		attrs, ok := decoded[n.attrs]
-		if !ok || n.attrs == nil {
+		attrs, ok := decoded[n.undecoded]
+		if !ok || n.undecoded == nil {
 			attrs, _ = n.decode(g.sizes) // inference decodes again and reports the error
-			decoded[n.attrs] = attrs
+			decoded[n.undecoded] = attrs
 		}
 		n.Attrs = attrs
 	}

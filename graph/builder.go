@@ -316,7 +316,7 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 		n.In = append(n.In, arg)
 	}
 	otherAttrs, numbers := n.Op.splitNumbers(attrs)
-	n.attrs = attributesOf(otherAttrs)
+	n.undecoded = attributesOf(otherAttrs)
 	if err := n.addNumbers(numbers); err != nil {
 		return err
 	}
@@ -365,7 +365,7 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 // endless.
 func (n *Node) checkBodies(g *Graph) error {
 	for _, name := range sorted.Keys(n.givenAttrs()) {
-		body, ok := n.attrs.given[name].(*Graph)
+		body, ok := n.undecoded.given[name].(*Graph)
 		if !ok || body == nil {
 			continue
 		}

@@ -52,7 +52,7 @@ func (p *Parts) Repeat(n *Node, in ...Arg) ([]*Value, error) {
 		return nil, errors.New("only a node of the graph can be copied as a part")
 	}
 	repeated := &Node{Name: p.graph.UniqueName(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in),
-		Attrs: n.Attrs, Why: p.whole.Why, PartOf: p.whole, attrs: n.attrs}
+		Attrs: n.Attrs, Why: p.whole.Why, PartOf: p.whole, undecoded: n.undecoded}
 	if err := p.graph.insertNode(repeated); err != nil {
 		return nil, fmt.Errorf("%s: %w", n.Op.Name, err)
 	}

@@ -109,10 +109,7 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	if name == "" {
 		return nil, []error{errors.New("a node needs a name")}
 	}
-	// names.values has all values. A node with the name of its only result, the usual case, is found by this value, and
-	// names.nodes has only the other nodes.
-	existing := names.values[name]
-	if existing != nil && names.node(name) != nil || names.nodes[name] != nil {
+	if names.node(name) != nil {
 		return nil, []error{fmt.Errorf("two nodes are named %q", name)}
 	}
 	n := &takeFrom(&d.slab.nodes, 1)[0]
@@ -127,17 +124,16 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 		v.Name, v.Node, v.Index, v.graph = name, n, i, g
 		if len(outputs) > 0 {
 			v.Name = outputs[i]
-			existing = names.values[v.Name]
 		}
 		n.Out[i] = v
-		if v.Name == "" || existing != nil {
+		if v.Name == "" || names.values[v.Name] != nil {
 			errs = append(errs, g.nameError(v.Name))
 			continue
 		}
 		g.assignNumber(v)
 		names.values[v.Name] = v
 	}
-	if len(outputs) > 0 || errs != nil {
+	if len(outputs) > 0 || errs != nil { // otherwise the node is found through its only result, which has its name
 		names.addNode(n)
 	}
 	return n, errs
@@ -181,9 +177,9 @@ func (d *Draft) Op(name string) (*Op, error) {
 
 // NodeAttrs are the attributes of one or more nodes. They are decoded once for all nodes that share them.
 type NodeAttrs struct {
-	attrs   *attributes
-	numbers []any // numbers given as attributes in place of operands, indexed by operand: see splitNumbers
-	decoded any   // nil if inference must decode them
+	undecoded *attributes
+	numbers   []any // numbers given as attributes in place of operands, indexed by operand: see splitNumbers
+	decoded   any   // nil if inference must decode them
 }
 
 // Attributes prepares attributes for nodes of an op. The map `given` has a [ValueRef] for an attribute that refers
@@ -196,9 +192,9 @@ func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 		return &NodeAttrs{decoded: op.Schema.defaultAttrs}
 	}
 	otherAttrs, numbers := op.splitNumbers(given)
-	prepared := &NodeAttrs{attrs: attributesOf(otherAttrs), numbers: numbers}
+	prepared := &NodeAttrs{undecoded: attributesOf(otherAttrs), numbers: numbers}
 	if len(d.graph().Symbols) == 0 {
-		prepared.decoded, _ = (&Node{Op: op, attrs: prepared.attrs}).decode(nil)
+		prepared.decoded, _ = (&Node{Op: op, undecoded: prepared.undecoded}).decode(nil)
 	}
 	return prepared
 }
@@ -213,8 +209,8 @@ func (d *Draft) Complete(n *Node, op *Op, operands []Arg, attrs *NodeAttrs) {
 	if attrs == nil {
 		attrs = d.Attributes(op, nil)
 	}
-	d.graph()
-	n.Op, n.In, n.attrs, n.Attrs = op, operands, attrs.attrs, attrs.decoded
+	d.graph() // panics for a zero Draft
+	n.Op, n.In, n.undecoded, n.Attrs = op, operands, attrs.undecoded, attrs.decoded
 	err := n.addNumbers(attrs.numbers)
 	n.trimAbsent()
 	if err == nil {
@@ -289,7 +285,7 @@ func (d *Draft) Sort(breakCycles bool) error {
 		for _, cycleErr := range cycles {
 			n := g.nameIndex().node(cycleErr.Node)
 			d.Reject(n, cycleErr.Err)
-			n.In, n.attrs = nil, nil
+			n.In, n.undecoded = nil, nil
 		}
 		err = g.Sort()
 	}
@@ -367,23 +363,25 @@ func (d Decl) stridesOfLayout(shape []sym.Int) ([]sym.Int, error) {
 // unbound returns the declared layout before symbols have values. In this layout, sizes, strides and
 // offsets that depend on symbols are 0.
 func (d Decl) unbound() (tensor.Meta, error) {
-	if !d.symbolic() {
-		declared, err := d.Type(nil)
-		if err != nil {
-			return tensor.Meta{}, err
-		}
-		meta, _ := declared.Meta()
-		return meta, nil
+	if d.symbolic() {
+		d.Dims, d.Strides = withoutSymbols(d.Dims), withoutSymbols(d.Strides)
+		d.Offset.Symbol, d.Offset.Expr = "", ""
 	}
-	withoutSymbols := func(list []Dim) []Dim {
-		list = slices.Clone(list)
-		for i := range list {
-			list[i].Symbol, list[i].Expr = "", ""
-		}
-		return list
+	declared, err := d.Type(nil)
+	if err != nil {
+		return tensor.Meta{}, err
 	}
-	d.Dims, d.Strides, d.Offset = withoutSymbols(d.Dims), withoutSymbols(d.Strides), withoutSymbols([]Dim{d.Offset})[0]
-	return d.unbound()
+	meta, _ := declared.Meta()
+	return meta, nil
+}
+
+// withoutSymbols returns a copy of dims in which sizes or strides that depend on symbols are 0.
+func withoutSymbols(dims []Dim) []Dim {
+	dims = slices.Clone(dims)
+	for i := range dims {
+		dims[i].Symbol, dims[i].Expr = "", ""
+	}
+	return dims
 }
 
 // symbolic reports whether the declaration depends on symbols.

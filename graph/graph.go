@@ -113,8 +113,8 @@ type Node struct {
 	// PartOf is nil for a node that does not replace another node.
 	PartOf *Node
 
-	attrs  *attributes // the attributes from which Attrs is decoded; nil if there are none
-	number int32       // number in the graph; an index for Places
+	undecoded *attributes // the attributes from which Attrs is decoded; nil if there are none
+	number    int32       // number in the graph; an index for Places
 }
 
 // Output names a value as a result of the graph.
@@ -233,7 +233,7 @@ func (g *Graph) Clone() *Graph {
 			copiedArgs[k].Value = copies.At(arg.Value)
 		}
 		n.In = copiedArgs
-		n.attrs = n.attrs.clone(copies.At)
+		n.undecoded = n.undecoded.clone(copies.At)
 		for _, v := range n.Out {
 			v.Alias, v.ContainedIn = copies.At(v.Alias), copies.At(v.ContainedIn)
 		}
@@ -371,7 +371,7 @@ func (n *Node) dependency(i int) *Value {
 	if i < len(n.In) {
 		return n.In[i].Value
 	}
-	return n.attrs.refs[i-len(n.In)].value
+	return n.undecoded.refs[i-len(n.In)].value
 }
 
 // Number returns the node's number in its graph and in copies and segments of it. Nodes are numbered from 0 in the

@@ -112,7 +112,7 @@ func (inlining *inlining) redirect(n *Node) {
 	for i := range n.In {
 		n.In[i].Value = inlining.replacementOf(n.In[i].Value)
 	}
-	n.attrs = n.attrs.withReplacements(inlining.replacementOf)
+	n.undecoded = n.undecoded.withReplacements(inlining.replacementOf)
 }
 
 // withReplacements returns the attributes with the replacement of each value.
@@ -187,7 +187,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 		}
 		copied := &Node{Name: g.UniqueName(n.Name + "." + bodyNode.Name), Op: bodyNode.Op, In: slices.Clone(bodyNode.In),
 			Pin: bodyNode.Pin, PartOf: n, // Pin demands a layout, an implementation or a device
-			attrs: bodyNode.attrs.withReplacements(copyOf)}
+			undecoded: bodyNode.undecoded.withReplacements(copyOf)}
 		for i := range copied.In {
 			copied.In[i].Value = copyOf(copied.In[i].Value)
 		}
@@ -352,7 +352,7 @@ func (inlining *inlining) stack(n *Node, values []Arg) (*Value, error) {
 		return nil, errors.New("the catalogue has no op named \"stack\", which collects the values of iterations")
 	}
 	stack := &Node{Name: inlining.graph.UniqueName(n.Name + ".stack"), Op: op, In: values, PartOf: n,
-		attrs: attributesOf(Attrs{"dim": 0})}
+		undecoded: attributesOf(Attrs{"dim": 0})}
 	result := inlining.addResult(stack, 0, stack.Name)
 	inlining.addNode(stack)
 	inlining.graph.Nodes = append(inlining.graph.Nodes, stack)

@@ -47,7 +47,7 @@ func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Name: g.UniqueName(name), Op: op, In: in, Attrs: decoded, attrs: attributesOf(attrs)}
+	n := &Node{Name: g.UniqueName(name), Op: op, In: in, Attrs: decoded, undecoded: attributesOf(attrs)}
 	if err := g.insertNode(n); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 	if n == nil || n.Op == nil || index < 0 || index >= len(n.In) || replacement == nil || replacement.graph != g {
 		return nil, errors.New("the replaced operand or its replacement does not belong to the graph")
 	}
-	again := &Node{Name: g.UniqueName(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, attrs: n.attrs,
+	again := &Node{Name: g.UniqueName(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, undecoded: n.undecoded,
 		Why: why, PartOf: n.PartOf}
 	again.In[index] = ArgOf(replacement)
 	for i := range n.Out {

@@ -240,9 +240,9 @@ func (connector *segmentConnector) connect(i int) {
 			}
 			listed[v] = true
 			*list = append(*list, v)
-			if from := connector.export(v); from >= 0 && connector.lastReader[from] != i+1 {
-				connector.lastReader[from] = i + 1
-				segment.After = append(segment.After, from)
+			if source := connector.export(v); source >= 0 && connector.lastReader[source] != i+1 {
+				connector.lastReader[source] = i + 1
+				segment.After = append(segment.After, source)
 			}
 		}
 		for _, v := range n.Out {
@@ -257,13 +257,13 @@ func (connector *segmentConnector) connect(i int) {
 
 // export adds v to Out of the segment that computes it, unless it is there already. It returns the index of this
 // segment, or -1 if no segment so far computes v.
-func (connector *segmentConnector) export(v *Value) (from int) {
-	from = connector.segmentOf.At(v) - 1
-	if from >= 0 && connector.exportingSegment.At(v) != from+1 {
-		connector.exportingSegment.Set(v, from+1)
-		connector.segments[from].Out = append(connector.segments[from].Out, v)
+func (connector *segmentConnector) export(v *Value) (source int) {
+	source = connector.segmentOf.At(v) - 1
+	if source >= 0 && connector.exportingSegment.At(v) != source+1 {
+		connector.exportingSegment.Set(v, source+1)
+		connector.segments[source].Out = append(connector.segments[source].Out, v)
 	}
-	return from
+	return source
 }
 
 // At returns the segment as an inferred graph for the known values. known has the tensors of In and AttrInputs, and of
@@ -393,14 +393,14 @@ func (importer segmentImporter) copyOf(n *Node, dataOf func(*Value) *tensor.Tens
 			copied.In[i].Value = operand
 		}
 	}
-	given, ok, err := n.attrs.withData(dataOf)
+	given, ok, err := n.undecoded.withData(dataOf)
 	switch {
 	case err != nil:
 		importer.graph.rejected[copied.number] = err
 	case !ok:
 		return nil, errors.New("the value of an attribute is not known")
 	default:
-		copied.attrs = attributesOf(given)
+		copied.undecoded = attributesOf(given)
 		copied.Attrs, _ = n.Op.Schema.Decode(given, importer.graph.sizes)
 	}
 	return copied, nil

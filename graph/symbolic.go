@@ -91,7 +91,7 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 		copied.sizes[name] = size
 	}
 	for _, n := range copied.Nodes {
-		if n.attrs.dependOn(copied.sizes) {
+		if n.undecoded.dependOn(copied.sizes) {
 			s.symbolicAttrNodes = append(s.symbolicAttrNodes, n)
 		}
 	}

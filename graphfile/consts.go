@@ -21,8 +21,8 @@ import (
 //
 // readDeclaration reads the members of the object, and readInput and readConstant add the value to the draft.
 //
-// A mistake in a declaration is added to l.errs, and the reading continues. For ParseSome, setAside moves the mistake
-// to l.skipped, and a stand-in replaces the value. An error that a read function returns ends the reading.
+// A mistake in a declaration is added to l.errs, and the reading continues. A stand-in then replaces the value, and for
+// ParseSome the mistake is moved to l.skipped (addStandIn). An error that a read function returns ends the reading.
 
 // readInput reads the declaration of an input and adds the input to the graph. offset is the declaration's offset in
 // the file.
@@ -30,7 +30,7 @@ func (l *loader) readInput(offset int) error {
 	firstErrIndex := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, inputDecl)
 	if !ok {
-		l.setAside(l.declareStandIn(decl.name, inputDecl), firstErrIndex, err)
+		l.addStandIn(decl.name, inputDecl, firstErrIndex, err)
 		return err
 	}
 	if decl.parsed.DType, err = tensor.ParseDType(decl.dtype); err != nil {
@@ -50,7 +50,7 @@ func (l *loader) readInput(offset int) error {
 		l.failAt(offset, "%w", err)
 	}
 	l.prefixErrors(firstErrIndex, inputDecl, decl.name)
-	l.setAside(l.declareStandIn(decl.name, inputDecl), firstErrIndex, nil)
+	l.addStandIn(decl.name, inputDecl, firstErrIndex, nil)
 	return nil
 }
 
@@ -61,14 +61,14 @@ func (l *loader) readConstant(offset int) error {
 	firstErrIndex := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, constantDecl)
 	if !ok {
-		l.setAside(l.declareStandIn(decl.name, constantDecl), firstErrIndex, err)
+		l.addStandIn(decl.name, constantDecl, firstErrIndex, err)
 		return err
 	}
 	t, mistakeOffset, err := l.constData(decl)
 	if err != nil {
 		l.failAt(mistakeOffset, "%w", err)
 		l.prefixErrors(firstErrIndex, constantDecl, decl.name)
-		l.setAside(l.declareStandIn(decl.name, constantDecl), firstErrIndex, nil)
+		l.addStandIn(decl.name, constantDecl, firstErrIndex, nil)
 		return nil
 	}
 	if decl.file != "" {
@@ -80,6 +80,23 @@ func (l *loader) readConstant(offset int) error {
 	}
 	l.places.setValue(v, offset)
 	return nil
+}
+
+// addStandIn declares a stand-in with the name of a rejected input or constant, so that its readers are not rejected
+// for an unknown name. For ParseSome, it also moves the mistakes of the value, l.errs[firstErrIndex:], to l.skipped,
+// unless syntaxErr ends the reading. It does nothing if the name is empty, or if another value has the name.
+func (l *loader) addStandIn(name string, kind declKind, firstErrIndex int, syntaxErr error) {
+	var v *graph.Value
+	if kind == constantDecl {
+		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
+	} else {
+		v, _ = l.draft.Input(name, graph.Decl{DType: tensor.Float32})
+	}
+	if v == nil || !l.skipsMistakes() || syntaxErr != nil || len(l.errs) == firstErrIndex {
+		return
+	}
+	l.unavailable[v] = true
+	l.skipped, l.errs = append(l.skipped, l.errs[firstErrIndex:]...), l.errs[:firstErrIndex]
 }
 
 // valueDecl is the declaration of an input or a constant, as its JSON keys state it. file and key say which array of
@@ -217,6 +234,14 @@ func (l *loader) readDim(decl *valueDecl, key string, offset int, kind declKind)
 	return dim, err
 }
 
+// prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
+// l.errs[firstErrIndex:].
+func (l *loader) prefixErrors(firstErrIndex int, kind declKind, name string) {
+	for _, e := range l.errs[firstErrIndex:] {
+		e.Err = fmt.Errorf("%s %q: %w", kind, name, e.Err)
+	}
+}
+
 // expression is a size, a stride or an offset written as an expression over symbols.
 type expression struct {
 	decl   *valueDecl
@@ -237,35 +262,6 @@ func (l *loader) checkExpressions() {
 			l.failAt(e.offset, "input %q: %s: %w", e.decl.name, e.key, err)
 		}
 	}
-}
-
-// prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
-// l.errs[firstErrIndex:].
-func (l *loader) prefixErrors(firstErrIndex int, kind declKind, name string) {
-	for _, e := range l.errs[firstErrIndex:] {
-		e.Err = fmt.Errorf("%s %q: %w", kind, name, e.Err)
-	}
-}
-
-// declareStandIn declares a placeholder with the name of a rejected input or constant, so that its readers are not
-// rejected for an unknown name. It returns nil if the name is empty, or if another value has the name.
-func (l *loader) declareStandIn(name string, kind declKind) (v *graph.Value) {
-	if kind == constantDecl {
-		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
-	} else {
-		v, _ = l.draft.Input(name, graph.Decl{DType: tensor.Float32})
-	}
-	return v
-}
-
-// setAside moves the mistakes of an input or a constant, l.errs[firstErrIndex:], to l.skipped, and marks the stand-in v
-// as unavailable. It does so only for ParseSome, if there is a stand-in, and if syntaxErr does not end the reading.
-func (l *loader) setAside(v *graph.Value, firstErrIndex int, syntaxErr error) {
-	if v == nil || !l.skipsMistakes() || syntaxErr != nil || len(l.errs) == firstErrIndex {
-		return
-	}
-	l.unavailable[v] = true
-	l.skipped, l.errs = append(l.skipped, l.errs[firstErrIndex:]...), l.errs[:firstErrIndex]
 }
 
 // constData returns the data of a constant. If it fails, the int is the offset of the mistake in the file.

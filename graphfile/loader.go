@@ -26,35 +26,36 @@ import (
 // If the reading ends early because of a syntax error, only syntaxError follows.
 type loader struct {
 	ctx        context.Context // may be nil
-	draft      *graph.Draft    // builds graph
-	graph      *graph.Graph
-	places     *places // offsets of nodes and outputs, for errors
-	source     *source // converts offsets to lines and columns, for errors
 	lookup     graph.Lookup
-	data       []byte
-	baseOffset int // offset of data in the file; all offsets are relative to the file unless stated otherwise
-	depth      int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
 	openConst  OpenConst
+	data       []byte
+	baseOffset int      // offset of data in the file; all offsets are relative to the file unless stated otherwise
+	depth      int      // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
+	scan       *scanner // reads data
+
+	draft *graph.Draft // builds graph
+	graph *graph.Graph
+
+	// Mistakes and their places in the file.
+	errs   graph.Errors // mistakes for which the file is rejected, at most maxErrors
+	places *places      // offsets of nodes and outputs
+	source *source      // converts offsets to lines and columns
 
 	// These fields are for ParseSome, which continues past mistakes. skipsMistakes reports whether unavailable is set.
 	unavailable map[*graph.Value]bool // rejected inputs and constants; nil for other functions
 	skipped     graph.Errors          // mistakes of unavailable values and of outputs
 
-	scan *scanner     // reads data
-	errs graph.Errors // mistakes for which the file is rejected, at most maxErrors
-
-	rawNodes      []rawNode
-	pending       []pendingArg // in the order of the nodes
-	operandBuffer []graph.Arg  // the operands of the node that is being read
-	unusedArgs    []graph.Arg  // the unused part of a block of operands: see argBlock
-	outputs       []rawOutput
-
-	outputsOffset int // offset of the key "outputs"
-
-	attrsCache map[attrsKey]*decodedAttrs // cache of decoded attributes
-
+	// What readTopLevel reads for the later stages.
 	declaredSymbols map[string]bool // the keys of "symbols"
 	expressions     []expression    // checked after all symbols are known
+	rawNodes        []rawNode
+	pending         []pendingArg // in the order of the nodes
+	outputs         []rawOutput
+	outputsOffset   int // offset of the key "outputs"
+
+	operandBuffer []graph.Arg                // the operands of the node that is being read
+	unusedArgs    []graph.Arg                // the unused part of a block of operands: see argBlock
+	attrsCache    map[attrsKey]*decodedAttrs // cache of decoded attributes
 }
 
 // rawOutput is an output as read.
@@ -98,11 +99,11 @@ func (l *loader) readTopLevel() error {
 		presentKeys[key] = true
 		switch key {
 		case "version":
-			v, err := l.scan.value()
-			if _, isInteger := v.(int64); err == nil && !isInteger {
+			version, err := l.scan.value()
+			if _, isInteger := version.(int64); err == nil && !isInteger {
 				l.failAt(offset, "\"version\" must be the integer 1")
-			} else if err == nil && v != int64(1) {
-				l.failAt(offset, "version %v is not supported: want 1", v)
+			} else if err == nil && version != int64(1) {
+				l.failAt(offset, "version %v is not supported: want 1", version)
 			}
 			return err
 		case "name":
@@ -269,11 +270,11 @@ func (l *loader) syntaxError(err error) {
 	if errors.As(err, &syntactic) {
 		offset, msg = l.baseOffset+int(syntactic.ByteOffset), "invalid JSON: "+syntactic.Err.Error()
 	}
-	place := func(offset int) string { // offset is an offset in data
-		p := l.source.position(l.baseOffset + offset)
-		return fmt.Sprintf("line %d, column %d", p.Line, p.Col)
+	positionText := func(dataOffset int) string {
+		position := l.source.position(l.baseOffset + dataOffset)
+		return fmt.Sprintf("line %d, column %d", position.Line, position.Col)
 	}
-	if mistake := diagnose(l.data, place); mistake != nil {
+	if mistake := diagnose(l.data, positionText); mistake != nil {
 		offset, msg = l.baseOffset+mistake.offset, mistake.text
 	}
 	if len(l.errs) == maxErrors {

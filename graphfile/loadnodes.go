@@ -12,13 +12,13 @@ import (
 )
 
 // Nodes are read in two steps. readNode reads a node and adds it to the draft of the graph, with its results. After the
-// whole file was read, complete adds the op, the operands and the attributes. For example, if x is declared before this
-// node and w after it,
+// whole file was read, completeNode adds the op, the operands and the attributes. For example, if x is declared before
+// this node and w after it,
 //
 //	{"name": "y", "op": "matmul", "inputs": ["x", "w"]}
 //
-// then readNode adds y with the operand x and an empty operand, and records {"w", 1} in loader.pending. complete finds
-// w.
+// then readNode adds y with the operand x and an empty operand, and records {"w", 1} in loader.pending. completeNode
+// finds w.
 
 // rawNode is a node as read. Operands that are declared later in the file are in loader.pending.
 type rawNode struct {
@@ -50,7 +50,7 @@ func (l *loader) readNode(offset int) error {
 		l.failAt(offset, "\"outputs\" is empty")
 	}
 	l.checkLayout(declared.pin, offset)
-	raw.node, raw.hasTakenName = l.declare(&declared, offset, firstErrIndex)
+	raw.node, raw.hasTakenName = l.declareNode(&declared, offset, firstErrIndex)
 	raw.hasMistake = len(l.errs) > firstErrIndex
 	l.rawNodes = append(l.rawNodes, raw)
 	for _, mistake := range l.errs[firstErrIndex:] {
@@ -69,7 +69,7 @@ type declaredNode struct {
 }
 
 // readNodeKey reads the value of a key of a node.
-func (l *loader) readNodeKey(node *rawNode, declared *declaredNode, key string, offset int) error {
+func (l *loader) readNodeKey(raw *rawNode, declared *declaredNode, key string, offset int) error {
 	switch key {
 	case "name":
 		return l.scan.stringTo(&declared.name)
@@ -78,14 +78,14 @@ func (l *loader) readNodeKey(node *rawNode, declared *declaredNode, key string, 
 		declared.op = op
 		return err
 	case "inputs":
-		return l.readOperands(node)
+		return l.readOperands(raw)
 	case "attrs":
 		if ok, err := l.nextIsObject(); !ok {
 			return err
 		}
-		node.attrsOffset = l.scan.offset()
-		raw, err := l.scan.raw()
-		node.attrs = raw
+		raw.attrsOffset = l.scan.offset()
+		attrs, err := l.scan.raw()
+		raw.attrs = attrs
 		return err
 	case "outputs":
 		declared.hasOutputs = true
@@ -147,11 +147,11 @@ const argBlock = 512
 // file, it adds the operand to l.pending.
 func (l *loader) readOperand(offset int) (graph.Arg, error) {
 	if l.scan.nextIsString() {
-		raw, err := l.scan.stringContents()
-		if named := l.graph.Value(string(raw)); named != nil {
+		name, err := l.scan.stringContents()
+		if named := l.graph.Value(string(name)); named != nil {
 			return graph.Arg{Kind: graph.TensorArg, Value: named}, err
 		}
-		l.pending = append(l.pending, pendingArg{name: string(raw), index: len(l.operandBuffer), offset: offset})
+		l.pending = append(l.pending, pendingArg{name: string(name), index: len(l.operandBuffer), offset: offset})
 		return graph.Arg{Kind: graph.TensorArg}, err
 	}
 	switch l.scan.dec.PeekKind() {
@@ -182,9 +182,9 @@ func numberObject(content any) (tensor.Scalar, bool) {
 	return numerals.Scalar(object["number"])
 }
 
-// declare registers the node and its outputs by name. The node's mistakes are l.errs[firstErrIndex:]. nameRejected
+// declareNode registers the node and its outputs by name. The node's mistakes are l.errs[firstErrIndex:]. nameRejected
 // reports whether the draft rejected a name, for example because another value has the name.
-func (l *loader) declare(declared *declaredNode, offset, firstErrIndex int) (n *graph.Node, nameRejected bool) {
+func (l *loader) declareNode(declared *declaredNode, offset, firstErrIndex int) (n *graph.Node, nameRejected bool) {
 	if declared.name == "" && len(l.errs) > firstErrIndex {
 		return nil, false
 	}
@@ -230,14 +230,15 @@ func (l *loader) resolve() {
 		pendingStart = raw.pendingEnd
 		// With ParseSome, skipNode has completed the nodes with mistakes.
 		if raw.node != nil && raw.opName != "" && !(raw.hasMistake && l.skipsMistakes()) {
-			l.complete(raw, pending)
+			l.completeNode(raw, pending)
 		}
 	}
 	l.resolveOutputs()
 }
 
-// complete finds the node's op and the pending operands, decodes the attributes, and completes the node in the draft.
-func (l *loader) complete(raw *rawNode, pending []pendingArg) {
+// completeNode finds the op and the pending operands of a node, decodes the attributes, and completes the node in the
+// draft.
+func (l *loader) completeNode(raw *rawNode, pending []pendingArg) {
 	op, err := l.draft.Op(raw.opName)
 	l.draft.Reject(raw.node, err)
 	for _, operand := range pending {
@@ -247,7 +248,7 @@ func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 			continue
 		}
 		if value == nil {
-			l.reject(raw, operand.offset, l.noOperandError(operand.name))
+			l.rejectNode(raw, operand.offset, l.noOperandError(operand.name))
 			l.draft.Complete(raw.node, op, raw.operands, nil)
 			return
 		}
@@ -260,20 +261,20 @@ func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 	decoded := l.decode(op, raw.attrs, raw.attrsOffset)
 	l.places.attrs = append(l.places.attrs, attrsPlace{raw.node.Number(), raw.attrsOffset, decoded.attrOffsets})
 	if decoded.err != nil {
-		l.reject(raw, raw.attrsOffset+decoded.errOffset, decoded.err)
+		l.rejectNode(raw, raw.attrsOffset+decoded.errOffset, decoded.err)
 	}
 	l.draft.Complete(raw.node, op, raw.operands, decoded.attrs)
 }
 
-// decode parses and decodes the attributes in raw, which begin at the given offset of the file. Equal attributes are
+// decode parses and decodes the attributes in text, which begin at the given offset of the file. Equal attributes are
 // decoded once. Symbolic sizes are decoded when the graph is bound.
-func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
-	if decoded, ok := l.attrsCache[attrsKey{op, string(raw)}]; ok {
+func (l *loader) decode(op *graph.Op, text []byte, offset int) *decodedAttrs {
+	if decoded, ok := l.attrsCache[attrsKey{op, string(text)}]; ok {
 		return decoded
 	}
 	decoded := &decodedAttrs{attrOffsets: map[string]int{}}
-	l.attrsCache[attrsKey{op, string(raw)}] = decoded
-	scanner := newScanner(raw, func(errAt int, err error) { decoded.err, decoded.errOffset = err, errAt-offset })
+	l.attrsCache[attrsKey{op, string(text)}] = decoded
+	scanner := newScanner(text, func(errAt int, err error) { decoded.err, decoded.errOffset = err, errAt-offset })
 	scanner.base = offset
 	attrs := graph.Attrs{}
 	if err := l.readAttrs(op.Schema, scanner, attrs, decoded.attrOffsets); err != nil {
@@ -321,10 +322,10 @@ func (l *loader) readAttrs(schema *graph.Schema, scanner *scanner, given graph.A
 			given[key] = value
 			return err
 		}
-		offset = scanner.offset()
-		raw, err := scanner.raw()
+		valueOffset := scanner.offset()
+		text, err := scanner.raw()
 		if err == nil {
-			given[key] = l.subgraph(raw, offset)
+			given[key] = l.subgraph(text, valueOffset)
 		}
 		return err
 	})
@@ -340,9 +341,9 @@ func nameInRef(v any) (string, bool) {
 	return name, ok
 }
 
-// reject reports a mistake in a node. For ParseSome it records the mistake with the node; for other functions the
+// rejectNode reports a mistake in a node. For ParseSome it records the mistake with the node; for other functions the
 // mistake is an error of the file.
-func (l *loader) reject(raw *rawNode, offset int, err error) {
+func (l *loader) rejectNode(raw *rawNode, offset int, err error) {
 	if l.skipsMistakes() {
 		l.draft.Reject(raw.node, err)
 		return

@@ -7,10 +7,11 @@ import "github.com/graphrun/graphrun/tensor"
 //
 //	Map2(func(a, b float32) float32 { return a * b })
 //
-// The names give the number of operands and, if there are several, of results: the kernel of Map2Out3 has two operands
-// and three results. A, B, C and E are the types of the operands; D (destination), R and S are the types of the
-// results. Workers (see [Workers]) call f concurrently and in no particular order, so its results must depend only on
-// its arguments. If f is cheap, the matching Slice function (Slice2 for Map2) is several times faster.
+// MapN is for N operands and one result, and MapNOutM for M results. A, B, C and E are the types of the operands; D
+// (destination), R and S are the types of the results.
+//
+// Workers (see [Workers]) call f concurrently and in no particular order, so its results must depend only on its
+// arguments. If f is cheap, the matching Slice function (Slice2 for Map2) is several times faster.
 
 // Map0 makes a Kernel of a function of no operand: a fill.
 func Map0[D tensor.Element](f func() D) Kernel {

@@ -10,6 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file runs reductions. [Fold.Over] is for a tensor, [Iterator.RunReduce] for the tensors of an iteration, and
+// [Iterator.Reduce] for addresses. All three make a [Reducer] and run its phases. Callers that have their own workers
+// and memory use [Iterator.Reducer] and do the same.
+
 // Over reduces x over the given dimensions, or over all dimensions if dims is empty. It uses all cores. The results are
 // row-major and have the dtypes of the Fold. If keepdim is set, the results have the reduced dimensions with size 1.
 // [Reduction] allows outputs of other dtypes and layouts.

@@ -14,8 +14,8 @@ import (
 //		}
 //	})
 //
-// SliceN is for N operands and one result, and SliceNOutM for M results. A, B, C and E are the types of the operands; D
-// (destination), R and S are the types of the results.
+// SliceN is for N operands and one result, and SliceNOutM for M results, with the type parameters of the Map functions
+// (map.go). The iterator passes the addresses p of the blocks of all results, then of all operands.
 //
 // f gets slices of equal length n, one for each result and operand. It must write every element of its results, and
 // must not retain the slices. The slice of a result may be the slice of an operand with the same element size. The

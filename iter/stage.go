@@ -186,18 +186,18 @@ type piece struct {
 func (s stager) eachPiece(addrs []unsafe.Pointer, rowLen, rowCount int,
 	compute func(pieceLen, pieceRows int) error) error {
 	// Without transposed operands, a piece is several whole rows, or a part of a row.
-	rows, pieceElems := max(1, s.blockLen/rowLen), s.blockLen
-	panelRows := rows
-	if rowsPerLine := min(s.minRows, rowCount); rows < rowsPerLine {
-		rows, pieceElems = rowsPerLine, s.blockLen/rowsPerLine
-		panelRows = maxPanelPieces * rows
+	pieceRows, pieceLen := max(1, s.blockLen/rowLen), s.blockLen
+	panelRows := pieceRows
+	if rowsPerLine := min(s.minRows, rowCount); pieceRows < rowsPerLine {
+		pieceRows, pieceLen = rowsPerLine, s.blockLen/rowsPerLine
+		panelRows = maxPanelPieces * pieceRows
 	}
-	for top := 0; top < rowCount; top += panelRows {
-		bottom := min(top+panelRows, rowCount)
-		for firstElem := 0; firstElem < rowLen; firstElem += pieceElems {
-			for j := top; j < bottom; j += rows {
-				rect := piece{firstElem: firstElem, firstRow: j, elems: min(pieceElems, rowLen-firstElem),
-					rows: min(rows, rowCount-j), rowLen: rowLen}
+	for panel := 0; panel < rowCount; panel += panelRows { // panel is the first row of the panel
+		panelEnd := min(panel+panelRows, rowCount)
+		for firstElem := 0; firstElem < rowLen; firstElem += pieceLen {
+			for firstRow := panel; firstRow < panelEnd; firstRow += pieceRows {
+				rect := piece{firstElem: firstElem, firstRow: firstRow, elems: min(pieceLen, rowLen-firstElem),
+					rows: min(pieceRows, rowCount-firstRow), rowLen: rowLen}
 				if err := s.runPiece(addrs, rect, compute); err != nil {
 					return err
 				}
@@ -245,21 +245,30 @@ func (s stager) block(i int) unsafe.Pointer {
 // loadPiece sets s.cursor.ptrs[i] to the address of a piece of operand i. If the piece cannot be used in place, this is
 // the address of the operand's block, which is filled for an input.
 func (s stager) loadPiece(i int, base unsafe.Pointer, rect piece) {
-	it, operand := s.iterator, &s.iterator.operands[i]
-	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
-	src := unsafe.Add(base, rect.firstElem*elemStride+rect.firstRow*rowStride)
+	src := s.pieceAddress(i, base, rect)
 	if s.isInPlace(i, rect) {
 		s.cursor.ptrs[i] = src
 		return
 	}
-	blockAddr := s.block(i)
-	s.cursor.ptrs[i] = blockAddr
-	if i < it.outCount && !it.IsReduction() { // only written; the loop of a reduction also reads its outputs
-		return
+	s.cursor.ptrs[i] = s.block(i)
+	if isOutput := i < s.iterator.outCount; !isOutput || s.iterator.IsReduction() { // reductions also read their outputs
+		s.fillBlock(i, src, rect)
 	}
+}
+
+// pieceAddress returns the address of a piece of operand i in memory. base is the address of the operand's first row.
+func (s stager) pieceAddress(i int, base unsafe.Pointer, rect piece) unsafe.Pointer {
+	elemStride, rowStride := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.operands)+i]
+	return unsafe.Add(base, rect.firstElem*elemStride+rect.firstRow*rowStride)
+}
+
+// fillBlock copies a piece of operand i to the operand's block. src is the address of the piece.
+func (s stager) fillBlock(i int, src unsafe.Pointer, rect piece) {
+	it, operand, blockAddr := s.iterator, &s.iterator.operands[i], s.block(i)
+	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
 	converter := inputConversion(operand)
 	if elemStride == 0 && (rowStride == 0 || rect.rows == 1) {
-		// The operand is constant in the block, so the next piece can use the same block. filledFrom is its address.
+		// The operand is constant in the block, so the next piece with the same address (filledFrom) reuses the block.
 		if s.cursor.filledFrom[i] != src {
 			converter.Row(blockAddr, src, converter.DstSize, 0, s.blockLen)
 			s.cursor.filledFrom[i] = src
@@ -288,7 +297,6 @@ func (s stager) storePiece(i int, base unsafe.Pointer, rect piece) {
 	}
 	it, operand := s.iterator, &s.iterator.operands[i]
 	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
-	dst := unsafe.Add(base, rect.firstElem*elemStride+rect.firstRow*rowStride)
 	size := operand.TargetDType.Size()
 	if operand.Cast != tensor.Invalid {
 		roundBlock(operand, s.block(i), rect.elems*rect.rows)
@@ -298,7 +306,7 @@ func (s stager) storePiece(i int, base unsafe.Pointer, rect piece) {
 	if s.nonTemporal {
 		copyBlock = converter.StreamBlock
 	}
-	copyBlock(dst, s.block(i), strided.Axis{N: rect.elems, Dst: elemStride, Src: size},
+	copyBlock(s.pieceAddress(i, base, rect), s.block(i), strided.Axis{N: rect.elems, Dst: elemStride, Src: size},
 		strided.Axis{N: rect.rows, Dst: rowStride, Src: rect.elems * size})
 }
 

@@ -23,7 +23,7 @@ type tiles struct {
 	// contiguousDim[i] is the index in tileDims of the dimension along which operand i is contiguous; 0 for rows.
 	contiguousDim   []int
 	blockOffset     []int // blockOffset[i] is the byte offset of the block of operand i, if the operand is staged
-	totalBlockBytes int   // the size of all blocks in bytes
+	totalBlockBytes int
 	// transposed is set if a staged operand is contiguous across rows. Tiles may then be walked in any order.
 	transposed bool
 }
@@ -141,22 +141,22 @@ func (it *Iterator) hasLargeOutput() bool {
 // sizeTransposedTiles sets the tile size for transposed operands. A tile has about elems elements, in whole cache lines
 // of each operand.
 func (t *tiles) sizeTransposedTiles(it *Iterator, elems int) {
-	// A tile has up to `row` elements along rows, and whole cache lines of `line` elements along dimension `across`.
-	row, across, line := tileRow, t.tileDims[1], t.lineElements(it, 1)
+	// A tile has up to maxRow elements along rows, and whole cache lines of lineElems elements along dimension `across`.
+	maxRow, across, lineElems := tileRow, t.tileDims[1], t.lineElements(it, 1)
 	if len(t.tileDims) == maxTileDims {
 		// One cache line along the third dimension, or all of it if it is shorter. elems becomes the number of elements in
 		// the other two dimensions.
-		row = row3D
+		maxRow = row3D
 		t.fullTileSize[t.tileDims[2]] = min(it.walkShape[t.tileDims[2]], t.lineElements(it, 2))
 		elems = max(1, factor3D*elems/t.fullTileSize[t.tileDims[2]])
 	}
 	// Rows are shortened, in steps of minTileRow, until a tile has at least one cache line along across.
-	row = min(row, max(minTileRow, elems/line/minTileRow*minTileRow))
-	t.fullTileSize[0] = pieceLength(it.walkShape[0], row)
-	t.fullTileSize[across] = pieceLength(it.walkShape[across], max(1, elems/t.fullTileSize[0]/line)*line)
+	maxRow = min(maxRow, max(minTileRow, elems/lineElems/minTileRow*minTileRow))
+	t.fullTileSize[0] = pieceLength(it.walkShape[0], maxRow)
+	t.fullTileSize[across] = pieceLength(it.walkShape[across], max(1, elems/t.fullTileSize[0]/lineElems)*lineElems)
 	// If all of across is in a tile, the remaining elements make the rows longer.
 	if t.fullTileSize[across] == it.walkShape[across] {
-		t.fullTileSize[0] = pieceLength(it.walkShape[0], max(row, elems/t.fullTileSize[across]/row*row))
+		t.fullTileSize[0] = pieceLength(it.walkShape[0], max(maxRow, elems/t.fullTileSize[across]/maxRow*maxRow))
 	}
 }
 

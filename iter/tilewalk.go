@@ -18,7 +18,7 @@ type tileState struct {
 	tileSize  []int // size of the current tile, which is smaller at the end of the box
 	taskSize  []int // size of a task, the box that a worker computes at once
 
-	// These slices are indexed by operand.
+	// These slices are indexed by operand. computeTile sets them for the current tile.
 
 	tileStrides []int            // byte strides with which the loop accesses the tile, maxTileDims for each operand
 	memoryAddr  []unsafe.Pointer // address of the tile in memory
@@ -79,10 +79,10 @@ func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	it, state := p.iterator, &c.tileState
 	walk := p.newTileWalk(c)
-	c.start = withLen(c.start, len(ptrs))
-	copy(c.start, ptrs)
+	c.firstAddrs = withLen(c.firstAddrs, len(ptrs))
+	copy(c.firstAddrs, ptrs)
 	for i, offset := range it.offsets {
-		c.start[i] = unsafe.Add(c.start[i], offset)
+		c.firstAddrs[i] = unsafe.Add(c.firstAddrs[i], offset)
 	}
 	// The tasks are numbered like the elements of an array of boxes whose fastest dimension is dimension 0.
 	for d, size := range state.taskSize {
@@ -90,11 +90,11 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 		begin := task % boxCount * size
 		task /= boxCount
 		state.boxSize[d] = min(size, it.walkShape[d]-begin)
-		for i := range c.start {
-			c.start[i] = unsafe.Add(c.start[i], begin*it.walkStrides[d*len(ptrs)+i])
+		for i := range c.firstAddrs {
+			c.firstAddrs[i] = unsafe.Add(c.firstAddrs[i], begin*it.walkStrides[d*len(ptrs)+i])
 		}
 	}
-	walk.computeBox(c.start)
+	walk.computeBox(c.firstAddrs)
 }
 
 // computeBox computes a box of size w.cursor.tileState.boxSize. base has, for each operand, the address of the box's

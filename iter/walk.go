@@ -69,8 +69,8 @@ func Rows(f func(ptrs []unsafe.Pointer, strides []int, n int) error) Loop {
 type Cursor struct {
 	counter     []int            // index of the current step in each dimension of the walk
 	ptrs        []unsafe.Pointer // addresses passed to loops
-	base        []unsafe.Pointer // addresses of the current step
-	start       []unsafe.Pointer // addresses of the first elements of a part or task
+	stepAddrs   []unsafe.Pointer // addresses of the current step
+	firstAddrs  []unsafe.Pointer // addresses of the first elements of a part or task
 	strides     []int            // strides in bytes passed to loops
 	blockMemory []byte           // memory of the blocks
 	filledFrom  []unsafe.Pointer // for each operand: the address of the elements that its block holds, or nil
@@ -118,18 +118,18 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 // eachStep cuts a range into the largest possible steps and calls f for each step (DimCounter, serial_for_each). A step
 // has rowCount rows of rowLen elements. addrs has the address of the step's first element in each operand. In a walk of
 // 3 rows of 4 elements, for example, the range [2, 12) has two steps: one row of 2 elements, and 2 rows of 4.
-func (it *Iterator) eachStep(c *Cursor, base []unsafe.Pointer, r Range,
+func (it *Iterator) eachStep(c *Cursor, ptrs []unsafe.Pointer, r Range,
 	f func(addrs []unsafe.Pointer, rowLen, rowCount int) error) error {
 	operandCount, shape := len(it.operands), it.walkShape
-	c.base = withLen(c.base, operandCount)
+	c.stepAddrs = withLen(c.stepAddrs, operandCount)
 	if it.offsets != nil {
-		base = it.partAddresses(c, base)
+		ptrs = it.partAddresses(c, ptrs)
 	}
 	if len(shape) <= 1 {
 		for i := range operandCount {
-			c.base[i] = unsafe.Add(base[i], r.Begin*it.walkStrides[i])
+			c.stepAddrs[i] = unsafe.Add(ptrs[i], r.Begin*it.walkStrides[i])
 		}
-		return f(c.base, r.End-r.Begin, 1)
+		return f(c.stepAddrs, r.End-r.Begin, 1)
 	}
 	c.counter = withLen(c.counter, len(shape))
 	setCounter(shape, c.counter, r.Begin)
@@ -139,10 +139,10 @@ func (it *Iterator) eachStep(c *Cursor, base []unsafe.Pointer, r Range,
 			for d, index := range c.counter {
 				offset += index * it.walkStrides[d*operandCount+i]
 			}
-			c.base[i] = unsafe.Add(base[i], offset)
+			c.stepAddrs[i] = unsafe.Add(ptrs[i], offset)
 		}
 		rowLen, rowCount := maxStep(shape, c.counter, r.End-position)
-		if err := f(c.base, rowLen, rowCount); err != nil {
+		if err := f(c.stepAddrs, rowLen, rowCount); err != nil {
 			return err
 		}
 		position += rowLen * rowCount
@@ -187,14 +187,14 @@ func advance(shape, counter []int, rowLen, rowCount int) {
 	}
 }
 
-// partAddresses returns the addresses of the operands' first elements in it, which is a part of an iteration. base has
-// the addresses for the whole iteration.
-func (it *Iterator) partAddresses(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
-	c.start = withLen(c.start, len(base))
+// partAddresses returns the addresses of the operands' first elements in a part of an iteration (the receiver). ptrs
+// has the addresses for the whole iteration.
+func (it *Iterator) partAddresses(c *Cursor, ptrs []unsafe.Pointer) []unsafe.Pointer {
+	c.firstAddrs = withLen(c.firstAddrs, len(ptrs))
 	for i, offset := range it.offsets {
-		c.start[i] = unsafe.Add(base[i], offset)
+		c.firstAddrs[i] = unsafe.Add(ptrs[i], offset)
 	}
-	return c.start
+	return c.firstAddrs
 }
 
 // Step is one step of a walk: N1 rows of N0 elements. The first element has the index Counter.
@@ -235,12 +235,12 @@ func (it *Iterator) Chunks(grain int) int {
 	if it.numel == 0 {
 		return 0
 	}
-	return (it.numel-1)/it.grainOf(grain) + 1
+	return (it.numel-1)/it.elementsPerTask(grain) + 1
 }
 
 // Chunk returns the range of task i of [Iterator.Chunks]. It panics if i is out of range.
 func (it *Iterator) Chunk(i, grain int) Range {
-	grain = it.grainOf(grain)
+	grain = it.elementsPerTask(grain)
 	begin := i * grain
 	// A fast check that i*grain did not overflow; chunkBegin makes the exact check.
 	if uint(i)|uint(grain) > math.MaxInt32 || begin >= it.numel {
@@ -260,15 +260,15 @@ func (it *Iterator) chunkBegin(i, grain int) int {
 	return int(begin)
 }
 
-// minEnlargedTasks is the minimum number of panels in an iteration whose tasks are enlarged. With fewer tasks, workers
+// minPanels is the minimum number of panels in an iteration whose tasks consist of panels. With fewer tasks, workers
 // would be idle.
-const minEnlargedTasks = 8
+const minPanels = 8
 
-// grainOf returns the number of elements per task. This number is grain or, if an operand is transposed, grain rounded
-// up to a multiple of a panel. A panel has the rows that share up to maxPanelPieces consecutive cache lines of the
-// operand. grainOf uses the largest panel that fits at least minEnlargedTasks times into the iteration; if there is
-// none, the number is grain.
-func (it *Iterator) grainOf(grain int) int {
+// elementsPerTask returns the number of elements of a task: grain or, if an operand is transposed, grain rounded up to
+// a multiple of a panel. A panel has the rows that share up to maxPanelPieces consecutive cache lines of the operand.
+// The panel is the largest that fits at least minPanels times into the iteration. If there is none, the number is
+// grain.
+func (it *Iterator) elementsPerTask(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize
 	}
@@ -277,7 +277,7 @@ func (it *Iterator) grainOf(grain int) int {
 	}
 	rowsPerLine := it.rowsPerLine()
 	for rows := maxPanelPieces * rowsPerLine; rows >= rowsPerLine && rowsPerLine > 1; rows /= 2 {
-		if panel := rows * it.walkShape[0]; panel <= it.numel/minEnlargedTasks {
+		if panel := rows * it.walkShape[0]; panel <= it.numel/minPanels {
 			return (grain + panel - 1) / panel * panel // grain, rounded up
 		}
 	}

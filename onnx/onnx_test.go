@@ -185,6 +185,19 @@ func TestFunctionsAreInlined(t *testing.T) {
 	require.Equal(t, []float32{-1, 2}, floatsOf(t, out["y"]))
 }
 
+// TestSharedFunctionAttribute checks a node with two attributes that refer to the same attribute of the function.
+func TestSharedFunctionAttribute(t *testing.T) {
+	f := &pb.FunctionProto{Name: "Gate", Domain: "mine", Input: names("a"), Output: names("b"),
+		Node: []*pb.NodeProto{node1("HardSigmoid", names("a"), names("b"), attrRef("alpha", "both"),
+			attrRef("beta", "both"))},
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 13}}}
+	call := node1("Gate", names("x"), names("y"), attrFloat("both", 0.25))
+	call.Domain = "mine"
+	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("x", tFloat, 2)), Output: infos(info("y", tFloat))}
+	out := run(t, model(13, g, f), map[string]*tensor.Tensor{"x": f32([]int{2}, 1, -2)})
+	require.Equal(t, []float32{0.5, 0}, floatsOf(t, out["y"]))
+}
+
 func TestFunctionsThatCallThemselves(t *testing.T) {
 	call := node1("Again", names("a"), names("b"))
 	call.Domain = "mine"

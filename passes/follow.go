@@ -195,13 +195,17 @@ func (g *grouper) checkGroup(group *nodeGroup) error {
 // results, without the reduced dimensions. All its operands from outside of the group must have one element: see
 // [mergedSpace].
 func (group *nodeGroup) iteratesOverReduced(nodeSpace space, n *graph.Node) bool {
-	onlyGroupReduces := group.space.mask != nil && group.space.split == 0 && nodeSpace.mask == nil
-	if !onlyGroupReduces || !slices.Equal(nodeSpace.shape, group.space.withoutReduced()) {
+	if !group.onlyGroupReduces(nodeSpace) || !slices.Equal(nodeSpace.shape, group.space.withoutReduced()) {
 		return false
 	}
 	return !slices.ContainsFunc(n.In, func(arg graph.Arg) bool {
 		return arg.Kind == graph.TensorArg && !slices.Contains(group.nodes, arg.Value.Node) && arg.Value.Meta.Numel() != 1
 	})
+}
+
+// onlyGroupReduces reports whether the group reduces whole dimensions, but a node with the given space does not.
+func (group *nodeGroup) onlyGroupReduces(nodeSpace space) bool {
+	return group.space.mask != nil && group.space.split == 0 && nodeSpace.mask == nil
 }
 
 // noteLayouts records an assignment before it is applied.
@@ -287,7 +291,7 @@ func (l *layouter) checkNodeLayouts(n *graph.Node) error {
 
 // implFor returns the implementation and the walk (loop order and layouts of the results) of a node for the recorded
 // choice. The operands already have their final layouts. The recorded implementation may not support the current sizes;
-// for example, it supports only few rows. Then implFor returns the first implementation with the same layouts.
+// for example, it supports only few rows. Then implFor returns a replacement.
 func (l *layouter) implFor(n *graph.Node, choice *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	recorded := choice.Walk
 	switch {
@@ -309,6 +313,13 @@ func (l *layouter) implFor(n *graph.Node, choice *layout.Choice) (*graph.Impl, g
 	if choice.Impl.OnDevice() { // no host implementation can replace it: its results must be on the device
 		return nil, recorded, misfitError("the device has no kernel for %s in the layout of the decisions", n.Name)
 	}
+	return l.replacementImpl(n, call, recorded, loopOrders)
+}
+
+// replacementImpl returns the first permitted implementation of a node whose results have the layouts of the recorded
+// walk.
+func (l *layouter) replacementImpl(n *graph.Node, call *graph.Call, recorded graph.Walk,
+	loopOrders []tensor.Order) (*graph.Impl, graph.Walk, error) {
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
 		isPermitted := (n.Pin.Impl == "" || impl.Name == n.Pin.Impl) && !(l.plan.exact && impl.Inexact)

@@ -29,10 +29,11 @@ func (g *grouper) recordGuards(group *nodeGroup) {
 			cut.Holds()
 		}
 		same := shapesEqual(shape, groupShape)
-		if mask := group.space.mask; mask != nil && nodeSpace.mask == nil && group.space.split == 0 {
-			same = same.Or(shapesEqual(shape, masked(groupShape, mask, true)))
+		if group.onlyGroupReduces(nodeSpace) {
+			const keepDims, removeDims = true, false
+			same = same.Or(shapesEqual(shape, reduceDims(groupShape, group.space.mask, keepDims)))
 			if group.iteratesOverReduced(space{shape: nodeSpace.shape}, n) {
-				same = same.Or(shapesEqual(shape, masked(groupShape, mask, false)))
+				same = same.Or(shapesEqual(shape, reduceDims(groupShape, group.space.mask, removeDims)))
 			}
 		}
 		same.Holds()
@@ -103,9 +104,9 @@ func shapesEqual(a, b []sym.Int) sym.Bool {
 	return same
 }
 
-// masked returns a shape in which the dimensions that mask marks have size 1 (keepDims is true) or are removed
+// reduceDims returns a shape in which the dimensions that mask marks have size 1 (keepDims is true) or are removed
 // (keepDims is false).
-func masked(shape []sym.Int, mask []bool, keepDims bool) []sym.Int {
+func reduceDims(shape []sym.Int, mask []bool, keepDims bool) []sym.Int {
 	var result []sym.Int
 	for dim, size := range shape {
 		switch {

@@ -102,9 +102,9 @@ func (placer *placer) placeOperands(n *graph.Node) {
 	}
 	placer.placeResult(n)
 	for i, sliceType := range n.Places() {
-		slice, known := sliceType.Meta()
-		if v := n.In[i].Value; known && v.Meta.DType == slice.DType && v.Meta.Numel() > 0 {
-			placer.tryPlacement(v, n.Out[0], slice, producersWrite)
+		sliceMeta, known := sliceType.Meta()
+		if v := n.In[i].Value; known && v.Meta.DType == sliceMeta.DType && v.Meta.Numel() > 0 {
+			placer.tryPlacement(v, n.Out[0], sliceMeta, producersWrite)
 		}
 	}
 }
@@ -295,13 +295,13 @@ func (placer *placer) nodeCost(n *graph.Node, known costByPart,
 		return cost
 	}
 	cost.parts = make([]float64, 1+len(n.In))
-	// i is the index of an operand, or -1 for the node's own work.
-	unknown := func(i int) bool { return known.parts == nil || i >= 0 && layoutChanged(n.In[i].Value) }
+	// k is the index of an operand, or -1 for the node's own work.
+	isUnknown := func(k int) bool { return known.parts == nil || k >= 0 && layoutChanged(n.In[k].Value) }
 	copy(cost.parts, known.parts)
-	setPart := func(i int, work graph.Work) {
-		cost.parts[i+1] = float64(layout.PricePS(placer.profile, work)) / machine.PSPerNS
+	setPart := func(k int, work graph.Work) {
+		cost.parts[k+1] = float64(layout.PricePS(placer.profile, work)) / machine.PSPerNS
 	}
-	if !n.EachWork(unknown, setPart) {
+	if !n.EachWork(isUnknown, setPart) {
 		return costByPart{}
 	}
 	for _, ns := range cost.parts {

@@ -20,7 +20,7 @@ type Env struct {
 	smallConstants [64]*expr           // the numbers from 0 to 63
 	guards         []Bool              // recorded conditions, in the order of the decisions
 	facts          facts               // conditions that are known to be true
-	fork           *pathSearch         // nil if branches follow the hints
+	pathSearch     *pathSearch         // the enumeration of paths by [Fork]; nil if branches follow the hints
 }
 
 // Binding maps names of symbols to values.
@@ -109,40 +109,40 @@ func (env *Env) Assume(condition Bool) error {
 }
 
 // decide returns the answer of a branch on b and records it. If the facts decide b, they give the answer. Otherwise the
-// hints give it or, while all paths are enumerated (env.fork is set), the current path. The steps of the decision are
-// limited: see questionSteps.
+// hints give it or, in a [Fork] (env.pathSearch is set), the current path. The steps of the decision are limited: see
+// questionSteps.
 func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
-	answer, condition := env.answer(b)
-	if condition == nil {
+	answer, remaining := env.answer(b)
+	if remaining == nil {
 		return answer
 	}
-	full := b.cond // all of b; condition lacks the parts that the facts already decide
+	newFact, all := remaining, b.cond // newFact lacks the parts of b that the facts already decide
 	if !answer {
-		condition, full = condition.not(), full.not()
+		newFact, all = newFact.not(), all.not()
 	}
-	defer env.beginQuestion()() // learning the condition has its own budget of steps
+	defer env.beginQuestion()() // learning the new fact has its own budget of steps
 	mark := env.mark()
-	if env.learn(condition); env.facts.contradiction {
-		// The condition contradicts the facts, although reduce did not decide it. Its negation therefore follows
+	if env.learn(newFact); env.facts.contradiction {
+		// The new fact contradicts the facts, although reduce did not decide it. Its negation therefore follows
 		// from the facts.
 		env.reset(mark)
-		if env.fork != nil {
-			env.fork.flip()
+		if env.pathSearch != nil {
+			env.pathSearch.flip()
 		}
-		env.markTrue(condition.not())
+		env.markTrue(newFact.not())
 		return !answer
 	}
-	env.markTrue(full)
-	env.guards = append(env.guards, Bool{truth: condition.hint, cond: condition})
+	env.markTrue(all)
+	env.guards = append(env.guards, Bool{truth: newFact.hint, cond: newFact})
 	return answer
 }
 
 // answer returns the answer of a branch on b, and b without the parts that the facts decide. remaining is nil if they
 // decide b.
 func (env *Env) answer(b Bool) (answer bool, remaining *cond) {
-	if env.fork != nil {
-		branch := env.fork.next(env, b.cond)
+	if env.pathSearch != nil {
+		branch := env.pathSearch.next(env, b.cond)
 		return branch.answer, branch.remaining
 	}
 	reduced := env.reduce(b.cond)

@@ -13,23 +13,24 @@ import (
 // that x is 0 modulo 4. For x of at least 1, x is then 4 or 8: x*y is at least 4 for y of at least 1, and x + 1 is 1
 // modulo 4, so that it is not 0.
 
-// facts holds the known conditions on symbols besides their bounds: guards, assumptions and hypotheses. The operands of
-// a disjunction or conjunction are examined under hypotheses. Each fact is stored in the expression, atom or condition
-// that it is about. trail records the previous contents, so that reset can restore them. A question asks whether a
-// condition holds (budget.go).
+// facts holds the known conditions on symbols besides their bounds: guards, assumptions and hypotheses. A hypothesis is
+// a fact for a limited time: the operands of a disjunction or conjunction are examined under hypotheses. Each fact is
+// stored in the expression, atom or condition that it is about.
 type facts struct {
-	trueRelations []*cond // relations that hold
-	clauses       []*cond // disjunctions that hold
-	sumFacts      int     // number of facts about sums of several terms
-	contradiction bool    // whether no sizes satisfy the facts
-	hypotheses    int     // nesting depth of hypotheses
-	trail         []change
+	trueRelations []*cond  // relations that hold
+	clauses       []*cond  // disjunctions that hold
+	sumFacts      int      // number of facts about sums of several terms
+	contradiction bool     // whether no sizes satisfy the facts
+	hypotheses    int      // nesting depth of hypotheses
+	trail         []change // the changes so far, which reset undoes
 
-	generation     int                       // identifies the current set of facts; 0 is the empty set
-	lastGeneration int                       // the latest generation
+	// Cached bounds and answers are valid for one generation: the number of a set of facts.
+	generation     int                       // the current generation; 0 is the empty set
+	lastGeneration int                       // the greatest number so far
 	generations    map[transition]int        // the generation that followed each earlier transition
 	answers        map[questionKey]reduction // cached answers
 
+	// A question asks whether a condition holds: see budget.go.
 	inUse      bool // whether answers to questions use facts in addition to bounds
 	proofSteps int  // remaining steps of a proof
 	stepsLeft  int  // remaining steps of the question
@@ -69,10 +70,10 @@ func (env *Env) mark() mark {
 
 // reset undoes all facts and guards since the mark.
 func (env *Env) reset(m mark) {
-	facts := &env.facts
-	for len(facts.trail) > m.trail {
-		last := facts.trail[len(facts.trail)-1]
-		facts.trail = facts.trail[:len(facts.trail)-1]
+	f := &env.facts
+	for len(f.trail) > m.trail {
+		last := f.trail[len(f.trail)-1]
+		f.trail = f.trail[:len(f.trail)-1]
 		switch {
 		case last.atom != nil:
 			last.atom.replacement = nil
@@ -82,9 +83,8 @@ func (env *Env) reset(m mark) {
 			last.expr.fact = last.fact
 		}
 	}
-	facts.generation, facts.sumFacts, facts.hypotheses = m.generation, m.sumFacts, m.hypotheses
-	facts.contradiction = m.contradiction
-	facts.trueRelations, facts.clauses = facts.trueRelations[:m.trueRelations], facts.clauses[:m.clauses]
+	f.generation, f.sumFacts, f.hypotheses, f.contradiction = m.generation, m.sumFacts, m.hypotheses, m.contradiction
+	f.trueRelations, f.clauses = f.trueRelations[:m.trueRelations], f.clauses[:m.clauses]
 	env.guards = env.guards[:m.guards]
 }
 
@@ -97,8 +97,8 @@ func (env *Env) withFacts(inUse bool) func() {
 	return func() { env.facts.inUse = wasInUse }
 }
 
-// newGeneration gives the changed set of facts a new number, which invalidates cached bounds and answers.
-func (f *facts) newGeneration() {
+// beginGeneration gives the changed set of facts a new number, which invalidates cached bounds and answers.
+func (f *facts) beginGeneration() {
 	f.lastGeneration++
 	f.generation = f.lastGeneration
 }
@@ -157,16 +157,16 @@ func (env *Env) bounds(e *expr) (lo, hi int) {
 	}
 	lo, hi = constantRange(e.constant)
 	for _, t := range e.terms {
-		low, high := env.termBounds(t)
-		lo, hi = addLower(lo, low), addUpper(hi, high)
+		termLo, termHi := env.termBounds(t)
+		lo, hi = addLower(lo, termLo), addUpper(hi, termHi)
 	}
 	lo, hi = max(lo, e.lo), min(hi, e.hi)
 	if f := e.fact; f != nil {
 		lo, hi = max(lo, f.lo), min(hi, f.hi)
 	} else if env.facts.sumFacts > 0 && len(e.terms) > 1 {
 		if primitive, factor, constant := env.primitiveForm(e); primitive.fact != nil {
-			low, high := mulRange(primitive.fact.lo, primitive.fact.hi, factor, factor)
-			lo, hi = max(lo, addLower(low, constant)), min(hi, addUpper(high, constant))
+			factLo, factHi := mulRange(primitive.fact.lo, primitive.fact.hi, factor, factor)
+			lo, hi = max(lo, addLower(factLo, constant)), min(hi, addUpper(factHi, constant))
 		}
 	}
 	e.boundsGeneration, e.currentBounds = env.facts.generation, [2]int{lo, hi}
@@ -177,8 +177,8 @@ func (env *Env) bounds(e *expr) (lo, hi int) {
 func (env *Env) termBounds(t term) (lo, hi int) {
 	lo, hi = t.coeff, t.coeff
 	for _, a := range t.atoms {
-		low, high := env.atomBounds(a)
-		lo, hi = mulRange(lo, hi, low, high)
+		atomLo, atomHi := env.atomBounds(a)
+		lo, hi = mulRange(lo, hi, atomLo, atomHi)
 	}
 	return lo, hi
 }
@@ -197,8 +197,8 @@ func (env *Env) atomBounds(a *atom) (lo, hi int) {
 		lo, hi = max(lo, f.lo), min(hi, f.hi)
 	}
 	if a.replacement != nil {
-		low, high := env.bounds(a.replacement)
-		lo, hi = max(lo, low), min(hi, high)
+		replacementLo, replacementHi := env.bounds(a.replacement)
+		lo, hi = max(lo, replacementLo), min(hi, replacementHi)
 	}
 	a.boundsGeneration, a.currentBounds = env.facts.generation, [2]int{lo, hi}
 	return lo, hi
@@ -255,13 +255,13 @@ func (env *Env) residueByFact(e *expr) (m, r int, ok bool) {
 
 // atomResidue is residue for an atom.
 func (env *Env) atomResidue(a *atom) (m, r int) {
-	state := 1
+	residueState := 1
 	if env.facts.active() {
-		state += env.facts.generation
+		residueState += env.facts.generation
 	}
-	if a.residueState != state {
+	if a.residueState != residueState {
 		m, r = env.findResidue(a)
-		a.residueState, a.residue = state, [2]int{m, r}
+		a.residueState, a.residue = residueState, [2]int{m, r}
 	}
 	return a.residue[0], a.residue[1]
 }
@@ -286,11 +286,11 @@ func (env *Env) findResidue(a *atom) (m, r int) {
 	x, y := a.args[0], a.args[1]
 	modulus, residue := env.residue(x)
 	divisor := y.constant
-	switch isConstant := len(y.terms) == 0 && divisor > 0; {
+	switch hasKnownDivisor := len(y.terms) == 0 && divisor > 0; {
 	// (m*i + r) // c = (m/c)*i + r//c if c divides m. The remainder by c is r, modulo c or modulo gcd(m, c).
-	case a.kind == kindDiv && isConstant && modulus != 0 && modulus%divisor == 0:
+	case a.kind == kindDiv && hasKnownDivisor && modulus != 0 && modulus%divisor == 0:
 		return modulo(modulus/divisor, floorDiv(residue, divisor))
-	case a.kind == kindMod && isConstant && modulus != 0 && gcd(modulus, divisor) > 1:
+	case a.kind == kindMod && hasKnownDivisor && modulus != 0 && gcd(modulus, divisor) > 1:
 		if modulus%divisor == 0 {
 			return modulo(0, residue-divisor*floorDiv(residue, divisor))
 		}
@@ -331,7 +331,7 @@ func (env *Env) setFact(primitive *expr, f fact) {
 	}
 	env.facts.trail = append(env.facts.trail, change{expr: primitive, fact: primitive.fact})
 	primitive.fact = &f
-	env.facts.newGeneration()
+	env.facts.beginGeneration()
 }
 
 // factOf returns the fact of a primitive expression. Its bounds include bounds that other facts imply.

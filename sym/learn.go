@@ -58,7 +58,7 @@ func (env *Env) assume(c *cond) {
 		}
 	case c.kind == condOr:
 		env.facts.clauses = append(env.facts.clauses, c)
-		env.facts.newGeneration()
+		env.facts.beginGeneration()
 	default:
 		env.facts.trueRelations = append(env.facts.trueRelations, c)
 		simplified := env.simplify(c.difference)
@@ -78,7 +78,7 @@ func (env *Env) markTrue(c *cond) {
 		generation := env.facts.generation
 		c.isFact = true
 		env.facts.trail = append(env.facts.trail, change{cond: c})
-		env.facts.newGeneration()
+		env.facts.beginGeneration()
 		env.facts.reuseGeneration(transition{from: generation, cond: c, hypotheses: env.facts.hypotheses})
 	}
 }
@@ -105,7 +105,7 @@ func (env *Env) undecidedOperands(c *cond) (operand *cond, undecidedCount int) {
 // contradict records that no sizes satisfy the facts.
 func (env *Env) contradict() {
 	env.facts.contradiction = true
-	env.facts.newGeneration()
+	env.facts.beginGeneration()
 }
 
 // assumeRelation adds d = 0 (condEq), d != 0 (condNe) or d >= 0 (condGe) to the facts.
@@ -384,7 +384,7 @@ func (env *Env) substitute(d *expr) {
 	lo, hi := env.atomBounds(solved)
 	solved.replacement = env.addMultiple(solved.asExpr, d, -sign)
 	env.facts.trail = append(env.facts.trail, change{atom: solved})
-	env.facts.newGeneration()
+	env.facts.beginGeneration()
 	env.narrow(solved.replacement, lo, hi)
 	// Learn the earlier relations once more, with the atom replaced.
 	for _, c := range slices.Clone(env.facts.trueRelations) {

@@ -74,10 +74,10 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 // runPath runs the computation along the recorded answers, and then removes the facts that the run added. possible is
 // false if the run was ended early, because its path is impossible or was explored before.
 func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result Case[T], possible bool) {
-	outer, start := env.fork, env.mark()
-	env.fork = search
+	outer, start := env.pathSearch, env.mark()
+	env.pathSearch = search
 	defer func() {
-		env.fork = outer
+		env.pathSearch = outer
 		env.reset(start)
 		panicked := recover()
 		if overflow, overflowed := panicked.(*overflowPanic); overflowed {
@@ -190,7 +190,7 @@ func Join[T any](env *Env, limit int, run func() (T, error), same func(first, ot
 	if env == nil || run == nil || same == nil {
 		panic("sym: Join needs an Env, a computation and a comparison")
 	}
-	if env.fork != nil {
+	if env.pathSearch != nil {
 		return run()
 	}
 	cases, err := Fork(env, limit, run)

@@ -49,7 +49,7 @@ var converters = func() (table [numDTypes][numDTypes]ConvertFunc) {
 		fillFloat[float32](&table, Float32)
 		fillFloat[float64](&table, Float64)
 	}
-	fillHalves(&table)
+	fillFromHalves(&table)
 	for d := Bool; d < numDTypes; d++ {
 		table[d][Bool] = table[d][Uint8]
 		table[d][Complex64] = table[d][Float32] // the real part is first
@@ -59,6 +59,7 @@ var converters = func() (table [numDTypes][numDTypes]ConvertFunc) {
 		table[Complex64][s] = toComplex64(table[Float32][s])
 		table[Complex128][s] = toComplex128(table[Float64][s])
 	}
+	// The special cases replace entries of the loops above.
 	table[Bool][Uint8] = notZero[uint8]
 	table[Bool][Complex64], table[Bool][Complex128] = notZero[complex64], notZero[complex128]
 	table[Complex64][Complex128], table[Complex128][Complex64] = narrowComplex, widenComplex
@@ -83,6 +84,7 @@ func fillReal[S realNumber](table *[numDTypes][numDTypes]ConvertFunc, dtype DTyp
 	table[Uint16][dtype], table[Uint32][dtype] = convert[uint16, S], convert[uint32, S]
 	table[Uint64][dtype] = convert[uint64, S]
 	table[Float32][dtype], table[Float64][dtype] = convert[float32, S], convert[float64, S]
+	table[Float16][dtype], table[BFloat16][dtype] = toHalf[S], toBF16[S]
 }
 
 // convert converts by Go's conversion. It unrolls the loop over dense elements by four.
@@ -139,8 +141,8 @@ func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, dst
 	}
 }
 
-// fillHalves sets the conversions from and to the 16-bit floats. Conversions to integers go through int32 or int64.
-func fillHalves(table *[numDTypes][numDTypes]ConvertFunc) {
+// fillFromHalves sets the conversions from the 16-bit floats. Conversions to integers go through int32 or int64.
+func fillFromHalves(table *[numDTypes][numDTypes]ConvertFunc) {
 	table[Int8][Float16], table[Int8][BFloat16] = halfViaInt32[int8], bf16ViaInt32[int8]
 	table[Int16][Float16], table[Int16][BFloat16] = halfViaInt32[int16], bf16ViaInt32[int16]
 	table[Int32][Float16], table[Int32][BFloat16] = halfViaInt32[int32], bf16ViaInt32[int32]
@@ -152,20 +154,6 @@ func fillHalves(table *[numDTypes][numDTypes]ConvertFunc) {
 	table[Float32][Float16], table[Float32][BFloat16] = fromHalf[float32], fromBF16[float32]
 	table[Float64][Float16], table[Float64][BFloat16] = fromHalf[float64], fromBF16[float64]
 	table[Bool][Float16], table[Bool][BFloat16] = halfNotZero, halfNotZero
-	table[Float16][Uint8], table[BFloat16][Uint8] = toHalf[uint8], toBF16[uint8]
-	table[Float16][Bool], table[BFloat16][Bool] = toHalf[uint8], toBF16[uint8]
-	table[Float16][Int8], table[BFloat16][Int8] = toHalf[int8], toBF16[int8]
-	table[Float16][Int16], table[BFloat16][Int16] = toHalf[int16], toBF16[int16]
-	table[Float16][Int32], table[BFloat16][Int32] = toHalf[int32], toBF16[int32]
-	table[Float16][Int64], table[BFloat16][Int64] = toHalf[int64], toBF16[int64]
-	table[Float16][Uint16], table[BFloat16][Uint16] = toHalf[uint16], toBF16[uint16]
-	table[Float16][Uint32], table[BFloat16][Uint32] = toHalf[uint32], toBF16[uint32]
-	table[Float16][Uint64], table[BFloat16][Uint64] = toHalf[uint64], toBF16[uint64]
-	table[Float16][Float32], table[BFloat16][Float32] = toHalf[float32], toBF16[float32]
-	table[Float16][Float64], table[BFloat16][Float64] = toHalf[float64], toBF16[float64]
-	// The real part of a complex number comes first.
-	table[Float16][Complex64], table[BFloat16][Complex64] = toHalf[float32], toBF16[float32]
-	table[Float16][Complex128], table[BFloat16][Complex128] = toHalf[float64], toBF16[float64]
 	table[BFloat16][Float16], table[Float16][BFloat16] = halfToBF16, bf16ToHalf
 }
 

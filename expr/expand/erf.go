@@ -121,11 +121,11 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	var r, s expr.Value               // exp(-z) is p*s*s, and r is p*c/d
 	if e.lowPrecision {
 		var p expr.Value
-		p, s = e.expParts(e.Emit(expr.Neg, z))
+		p, s = e.expFactors(e.Emit(expr.Neg, z))
 		r = e.div(e.mul(p, c), d)
 	} else {
 		var p, low expr.Value
-		p, low, s = e.expSum(e.Emit(expr.Neg, z))
+		p, low, s = e.expFactorsAsSum(e.Emit(expr.Neg, z))
 		h := e.mul(p, c) // h + hError is (p+low)*c
 		hError := e.fma(low, c, e.productError(p, c, h))
 		r = e.erfcQuotient(h, hError, d, e.fma(a, e.constant(2), e.sub(one, d)), e.productError(a, a, z))

@@ -15,9 +15,9 @@ import (
 // 2*exp(0.307). The functions differ in the multiplication by the power of 2, which may overflow or underflow although
 // the result does not:
 //
-//	exp of float64   p * 2^n by a scaling instruction, or p * 2^h * 2^(n-h) without (expByHalves)
-//	exp of float32   the same with a table for a quarter of the step (expScaled), or p * 2^n * 2^n (expSquared)
-//	exp2, erfc       p * 2^n * 2^n (expParts, expSum)
+//	exp of float64   p * 2^n by a scaling instruction, or p * 2^h * 2^(n-h) without (exp64)
+//	exp of float32   the same with a table for a quarter of the step (exp32Scaled), or p * 2^n * 2^n (exp32Squared)
+//	exp2, erfc       p * 2^n * 2^n (expFactors, expFactorsAsSum)
 //	expm1            2^n * expm1(r) + (2^n - 1), for half of the result
 //	tanh of float64  m/(1-m) with m = (1-exp(-2|x|))/2
 
@@ -26,11 +26,115 @@ import (
 func (e *expander) exp(x expr.Value) expr.Value {
 	switch {
 	case e.isFloat64():
-		return e.expByHalves(x)
+		return e.exp64(x)
 	case e.target.HasScale:
-		return e.expScaled(x)
+		return e.exp32Scaled(x)
 	}
-	return e.expSquared(x)
+	return e.exp32Squared(x)
+}
+
+// exp64 is exp of float64. Without a scaling instruction, it multiplies by two factors instead of 2^n, because 2^n may
+// overflow or underflow although the result does not. The lowest bits of t are n plus twice the bias, and each factor
+// gets about half of this exponent. The first product is exact. Operations: 17, or 21 without a scaling instruction.
+func (e *expander) exp64(x expr.Value) expr.Value {
+	x = e.expRange(x)
+	magic := math.Ldexp(1.5, e.mantissa())
+	if e.target.HasScale {
+		p, _, n := e.expWithExponent(x, magic)
+		return e.Emit(expr.Scale, p, n)
+	}
+	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias()))
+	mantissaWidth := e.intConst(uint64(e.mantissa()))
+	halfExponent := e.Emit(expr.Shl, e.Emit(expr.Shr, e.int(t), e.intConst(1)), mantissaWidth)
+	otherHalf := e.Emit(expr.Sub, e.Emit(expr.Shl, e.int(t), mantissaWidth), halfExponent)
+	return e.mul(e.mul(p, e.float(halfExponent)), e.float(otherHalf))
+}
+
+// expWithExponent returns p = exp(r) and n such that exp(x) = p*2^n in float64. magic is a constant whose addition
+// rounds a number to an integer; t is n + magic.
+func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Value) {
+	hi, lo := e.ln2Parts()
+	t = e.fma(x, e.constant(math.Log2E), e.constant(magic))
+	n = e.sub(t, e.constant(magic))
+	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
+	one := e.constant(1)
+	return e.fma(e.fma(e.evalPoly(expm1Poly, r), r, one), r, one), t, n
+}
+
+// exp32Scaled is exp of float32 in steps of ln 2 / 4. The remainder is limited for operands out of range, so that
+// scaling gives 0, infinity or NaN. Operations: 13.
+func (e *expander) exp32Scaled(x expr.Value) expr.Value {
+	hi, lo := e.ln2Parts()
+	magic := e.constant(math.Ldexp(1.5, e.mantissa()-2))
+	t := e.fma(x, e.constant(math.Log2E), magic)
+	n := e.sub(t, magic)
+	r := e.Emit(expr.Limit, e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x)), e.constant(0.125))
+	return e.Emit(expr.Scale, e.expFromTable(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
+}
+
+// exp32Squared is exp32Scaled with powers of 4, without a scaling instruction. Its tables have twice the number of
+// entries. It multiplies by 2^n twice instead of once by 4^n, because 2^n is a normal number even if the result
+// overflows or underflows. Operations: 17.
+func (e *expander) exp32Squared(x expr.Value) expr.Value {
+	x = e.expRange(x)
+	hi, lo := e.ln2Parts()
+	magic := e.constant(math.Ldexp(1.5, e.mantissa()-3) + float64(e.bias()))
+	t := e.fma(x, e.constant(0.5*math.Log2E), magic)
+	n := e.sub(t, magic)
+	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
+	p := e.expFromTable(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
+	exponent := e.Emit(expr.Shl, e.int(t), e.intConst(uint64(e.mantissa()-3)))
+	s := e.float(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1))))
+	return e.mul(e.mul(p, s), s)
+}
+
+// expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8. The relative error of 1 + r*expQuartic is below 2^-27.4.
+var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
+
+// expFromTable returns exp(r)*2^f. The lowest bits of t are the table index of the fractional exponent f. Table
+// powerTable has the powers, and table lowTable their rounding errors. A table of 8 entries fits a vector register, so
+// that a lookup takes no longer than a product.
+func (e *expander) expFromTable(r, t expr.Value, powerTable, lowTable uint64) expr.Value {
+	power := e.lookup(powerTable, t)
+	return e.fma(e.horner(expQuartic, r), e.fma(r, power, e.lookup(lowTable, t)), power)
+}
+
+// expFactors returns a polynomial p and a power of two s such that exp(x) = p*s*s. s is a normal number even if exp(x)
+// overflows or underflows. The products with s then give the correct infinite or subnormal result. Operations: 14
+// (float32).
+func (e *expander) expFactors(x expr.Value) (p, s expr.Value) {
+	x = e.expRange(x)
+	hi, lo := e.ln2Parts()
+	n, s := e.integerAndPower(x, 0.5*math.Log2E, 0)
+	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
+	p = e.fma(e.fma(e.evalPoly(expPoly, r), r, e.constant(1)), r, e.constant(1))
+	return p, s
+}
+
+// expFactorsAsSum is expFactors with the polynomial as a sum p + low, whose relative error is below 2^-56. exp(r) is
+// 1 + v*r with v = 1 + q*r and q = expPoly. rError and vError are the rounding errors of r and v.
+func (e *expander) expFactorsAsSum(x expr.Value) (p, low, s expr.Value) {
+	x, one := e.clampMin(e.clampMax(x, 711), -746), e.constant(1)
+	hi, lo := e.ln2Parts()
+	n, s := e.integerAndPower(x, 0.5*math.Log2E, 0)
+	r1 := e.fma(n, e.constant(-2*hi), x)
+	r := e.fma(n, e.constant(-2*lo), r1)
+	rError := e.fma(n, e.constant(-2*lo), e.sub(r1, r))
+	q := e.evalPoly(expPoly, r)
+	v := e.fma(q, r, one)
+	p = e.fma(v, r, one)
+	vError := e.fma(q, r, e.sub(one, v))
+	low = e.fma(v, r, e.sub(one, p))
+	return p, e.fma(vError, r, e.fma(rError, p, low)), s
+}
+
+// expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935. The relative error of 1 + r + r^2*expPoly is below 2^-26.0 in float32
+// and 2^-56.5 in float64.
+var expPoly = elementary.Poly{
+	F32: []float64{0.500000358, 0.166666165, 0.0416611768, 0.00833592098, 0.00141058629, 0.000196391033},
+	F64: []float64{0.49999999999999928, 0.16666666666666943, 0.041666666666702191, 0.008333333333268314,
+		0.0013888888883561126, 0.00019841269894144194, 2.4801590838857767e-05, 2.7557300124006472e-06,
+		2.7556155942869026e-07, 2.5055127802815848e-08, 2.1062507620748303e-09, 1.5929204144166162e-10},
 }
 
 // integerAndPower returns the integer n nearest to x*inverseStep, as a float, and scale = 2^(n+shift). It adds a
@@ -59,42 +163,13 @@ func (e *expander) expRange(x expr.Value) expr.Value {
 	return e.clampMin(e.clampMax(x, highest), lowest)
 }
 
-// expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935. The relative error of 1 + r + r^2*expPoly is below 2^-26.0 in float32
-// and 2^-56.5 in float64.
-var expPoly = elementary.Poly{
-	F32: []float64{0.500000358, 0.166666165, 0.0416611768, 0.00833592098, 0.00141058629, 0.000196391033},
-	F64: []float64{0.49999999999999928, 0.16666666666666943, 0.041666666666702191, 0.008333333333268314,
-		0.0013888888883561126, 0.00019841269894144194, 2.4801590838857767e-05, 2.7557300124006472e-06,
-		2.7556155942869026e-07, 2.5055127802815848e-08, 2.1062507620748303e-09, 1.5929204144166162e-10},
-}
-
-// expParts returns a polynomial p and a power of two s such that exp(x) = p*s*s. s is a normal number even if exp(x)
-// overflows or underflows. The products with s then give the correct infinite or subnormal result. Operations: 14
-// (float32).
-func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
-	x = e.expRange(x)
-	hi, lo := e.ln2Parts()
-	n, s := e.integerAndPower(x, 0.5*math.Log2E, 0)
-	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
-	p = e.fma(e.fma(e.evalPoly(expPoly, r), r, e.constant(1)), r, e.constant(1))
-	return p, s
-}
-
-// expSum is expParts with the polynomial as a sum p + low, whose relative error is below 2^-56. exp(r) is 1 + v*r with
-// v = 1 + q*r and q = expPoly. rError and vError are the rounding errors of r and v.
-func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
-	x, one := e.clampMin(e.clampMax(x, 711), -746), e.constant(1)
-	hi, lo := e.ln2Parts()
-	n, s := e.integerAndPower(x, 0.5*math.Log2E, 0)
-	r1 := e.fma(n, e.constant(-2*hi), x)
-	r := e.fma(n, e.constant(-2*lo), r1)
-	rError := e.fma(n, e.constant(-2*lo), e.sub(r1, r))
-	q := e.evalPoly(expPoly, r)
-	v := e.fma(q, r, one)
-	p = e.fma(v, r, one)
-	vError := e.fma(q, r, e.sub(one, v))
-	low = e.fma(v, r, e.sub(one, p))
-	return p, e.fma(vError, r, e.fma(rError, p, low)), s
+// exp2 computes the remainder r = x - 2n exactly, so that it needs no constant in two parts.
+func (e *expander) exp2(x expr.Value) expr.Value {
+	x = e.clampMin(e.clampMax(x, byDType(e, 129.0, 1025.0)), byDType(e, -151.0, -1076.0))
+	n, s := e.integerAndPower(x, 0.5, 0)
+	r := e.fma(n, e.constant(-2), x)
+	p := e.fma(e.evalPoly(elementary.Exp2Poly, r), r, e.constant(1))
+	return e.mul(e.mul(p, s), s)
 }
 
 // expm1Poly is (exp(r)-1-r)/r^2 for |r| <= 0.347. The relative error of r + r^2*expm1Poly is below 2^-26.1 in float32
@@ -106,85 +181,9 @@ var expm1Poly = elementary.Poly{
 		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// expWithExponent returns p = exp(r) and n such that exp(x) = p*2^n in float64. magic is a constant whose addition
-// rounds a number to an integer; t is n + magic.
-func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Value) {
-	hi, lo := e.ln2Parts()
-	t = e.fma(x, e.constant(math.Log2E), e.constant(magic))
-	n = e.sub(t, e.constant(magic))
-	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
-	one := e.constant(1)
-	return e.fma(e.fma(e.evalPoly(expm1Poly, r), r, one), r, one), t, n
-}
-
-// expByHalves is exp of float64. Without a scaling instruction, it multiplies by two factors instead of 2^n, because
-// 2^n may overflow or underflow although the result does not. The lowest bits of t are n plus twice the bias, and each
-// factor gets about half of this exponent. The first product is exact. Operations: 17, or 21 without a scaling
-// instruction.
-func (e *expander) expByHalves(x expr.Value) expr.Value {
-	x = e.expRange(x)
-	magic := math.Ldexp(1.5, e.mantissa())
-	if e.target.HasScale {
-		p, _, n := e.expWithExponent(x, magic)
-		return e.Emit(expr.Scale, p, n)
-	}
-	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias()))
-	mantissaWidth := e.intConst(uint64(e.mantissa()))
-	halfExponent := e.Emit(expr.Shl, e.Emit(expr.Shr, e.int(t), e.intConst(1)), mantissaWidth)
-	otherHalf := e.Emit(expr.Sub, e.Emit(expr.Shl, e.int(t), mantissaWidth), halfExponent)
-	return e.mul(e.mul(p, e.float(halfExponent)), e.float(otherHalf))
-}
-
-// expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8. The relative error of 1 + r*expQuartic is below 2^-27.4.
-var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
-
-// expPiece returns exp(r)*2^f. The lowest bits of t are the table index of the fractional exponent f. Table powerTable
-// has the powers, and table lowTable their rounding errors. A table of 8 entries fits a vector register, so that a
-// lookup takes no longer than a product.
-func (e *expander) expPiece(r, t expr.Value, powerTable, lowTable uint64) expr.Value {
-	power := e.lookup(powerTable, t)
-	return e.fma(e.horner(expQuartic, r), e.fma(r, power, e.lookup(lowTable, t)), power)
-}
-
-// expScaled is exp of float32 in steps of ln 2 / 4. The remainder is limited for operands out of range, so that scaling
-// gives 0, infinity or NaN. Operations: 13.
-func (e *expander) expScaled(x expr.Value) expr.Value {
-	hi, lo := e.ln2Parts()
-	magic := e.constant(math.Ldexp(1.5, e.mantissa()-2))
-	t := e.fma(x, e.constant(math.Log2E), magic)
-	n := e.sub(t, magic)
-	r := e.Emit(expr.Limit, e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x)), e.constant(0.125))
-	return e.Emit(expr.Scale, e.expPiece(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
-}
-
-// expSquared is expScaled with powers of 4, without a scaling instruction. Its tables have twice the number of entries.
-// It multiplies by 2^n twice instead of once by 4^n, because 2^n is a normal number even if the result overflows or
-// underflows. Operations: 17.
-func (e *expander) expSquared(x expr.Value) expr.Value {
-	x = e.expRange(x)
-	hi, lo := e.ln2Parts()
-	magic := e.constant(math.Ldexp(1.5, e.mantissa()-3) + float64(e.bias()))
-	t := e.fma(x, e.constant(0.5*math.Log2E), magic)
-	n := e.sub(t, magic)
-	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
-	p := e.expPiece(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
-	exponent := e.Emit(expr.Shl, e.int(t), e.intConst(uint64(e.mantissa()-3)))
-	s := e.float(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1))))
-	return e.mul(e.mul(p, s), s)
-}
-
-// exp2 computes the remainder r = x - 2n exactly, so that it needs no constant in two parts.
-func (e *expander) exp2(x expr.Value) expr.Value {
-	x = e.clampMin(e.clampMax(x, byDType(e, 129.0, 1025.0)), byDType(e, -151.0, -1076.0))
-	n, s := e.integerAndPower(x, 0.5, 0)
-	r := e.fma(n, e.constant(-2), x)
-	p := e.fma(e.evalPoly(elementary.Exp2Poly, r), r, e.constant(1))
-	return e.mul(e.mul(p, s), s)
-}
-
-// expm1Scaled is 2^shift * expm1(x), computed as s*expm1(r) + c with c = s - 2^shift and expm1(r) = r + r^2*q. In
+// scaledExpm1 is 2^shift * expm1(x), computed as s*expm1(r) + c with c = s - 2^shift and expm1(r) = r + r^2*q. In
 // float64 it compensates the rounding error of this sum, because sinh uses the result.
-func (e *expander) expm1Scaled(x expr.Value, shift int) expr.Value {
+func (e *expander) scaledExpm1(x expr.Value, shift int) expr.Value {
 	hi, lo := e.ln2Parts()
 	n, s := e.integerAndPower(x, math.Log2E, shift)
 	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
@@ -201,7 +200,7 @@ func (e *expander) expm1Scaled(x expr.Value, shift int) expr.Value {
 // half of the result may be subnormal or lose the sign of 0. The result is then x.
 func (e *expander) expm1(x expr.Value) expr.Value {
 	bounded := e.clampMin(e.clampMax(x, byDType(e, 89.0, 710.0)), byDType(e, -18.0, -40.0))
-	half := e.expm1Scaled(bounded, -1)
+	half := e.scaledExpm1(bounded, -1)
 	return e.identityIfTiny(x, e.add(half, half))
 }
 

@@ -10,7 +10,7 @@ import (
 
 // cosh is h + 1/(4h) with h = exp(|x|)/2, which overflows only if the result does.
 func (e *expander) cosh(x expr.Value) expr.Value {
-	p, s := e.expParts(e.Emit(expr.Abs, x))
+	p, s := e.expFactors(e.Emit(expr.Abs, x))
 	h := e.mul(e.mul(e.mul(p, e.constant(0.5)), s), s)
 	return e.add(h, e.div(e.constant(0.25), h))
 }
@@ -18,7 +18,7 @@ func (e *expander) cosh(x expr.Value) expr.Value {
 // sinh is d + d/(2d+1) with d = expm1(|x|)/2. For small d it is 2d - d*2d/(2d+1), which has smaller rounding errors
 // there. d overflows only if the result does, and the quotient uses half of d.
 func (e *expander) sinh(x expr.Value) expr.Value {
-	h := e.expm1Scaled(e.clampMax(e.Emit(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
+	h := e.scaledExpm1(e.clampMax(e.Emit(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
 	d, q := e.add(h, h), e.div(h, e.add(h, e.constant(0.25)))
 	ifSmall := e.fma(e.Emit(expr.Neg, d), q, e.add(d, d))
 	r := e.choose(e.less(d, e.constant(0.5)), ifSmall, e.fma(q, e.constant(0.5), d))

@@ -61,9 +61,11 @@ func each3[T any](o *operands, f func(x, y, z T) T) {
 func moveOf[U word](o operands) {
 	size, dst, src := int(unsafe.Sizeof(U(0))), o.dst, o.a
 	if dst.stride == size && (src.stride == size || src.stride == 0) {
-		dstElements := unsafe.Slice((*U)(unsafe.Add(dst.ptr, dst.offset)), o.n)
-		// The source is one element if its stride is 0, else n elements.
-		copied := copy(dstElements, unsafe.Slice((*U)(unsafe.Add(src.ptr, src.offset)), max(1, o.n*min(src.stride, 1))))
+		dstElements, srcCount := unsafe.Slice((*U)(unsafe.Add(dst.ptr, dst.offset)), o.n), o.n
+		if src.stride == 0 {
+			srcCount = min(1, o.n)
+		}
+		copied := copy(dstElements, unsafe.Slice((*U)(unsafe.Add(src.ptr, src.offset)), srcCount))
 		for copied < o.n {
 			copied += copy(dstElements[copied:], dstElements[:copied])
 		}
@@ -80,14 +82,15 @@ func moveOf[U word](o operands) {
 // is the same for all elements is copied. Other blocks are selected as 64 bits, because there is no conditional move of
 // bytes, and a branch would be unpredictable.
 func selectOf[U word](o operands) {
-	for _, maskValue := range []bool{true, false} {
-		if noElementEquals(o.a, o.n, maskValue) {
-			if o.a = o.b; maskValue {
-				o.a = o.c
-			}
-			moveOf[U](o)
-			return
-		}
+	switch {
+	case noElementEquals(o.a, o.n, true):
+		o.a = o.c
+		moveOf[U](o)
+		return
+	case noElementEquals(o.a, o.n, false):
+		o.a = o.b
+		moveOf[U](o)
+		return
 	}
 	dst, mask := unsafe.Slice((*U)(o.dst.ptr), o.n), unsafe.Slice((*uint8)(unsafe.Add(o.a.ptr, o.a.offset)), o.n)
 	trueElements, falseElements := unsafe.Add(o.b.ptr, o.b.offset), unsafe.Add(o.c.ptr, o.c.offset)

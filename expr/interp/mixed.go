@@ -16,7 +16,7 @@ import (
 //
 //	a = convert x to float32   b = convert y to float32   c = a + b   d = convert c to bfloat16
 //
-// joinConversions chooses the loops of all instructions. The second half of the file has the table of mixed loops.
+// chooseLoops chooses the loops of all instructions. The second half of the file has the table of mixed loops.
 
 // mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`. Its result, which
 // is a bool if the operation is a comparison, is converted to dtype `to`.
@@ -25,14 +25,14 @@ type mixedOp struct {
 	from, in, to tensor.DType
 }
 
-// joinConversions chooses the loop and the operands of each value. A conversion gets no step if only operations of
+// chooseLoops chooses the loop and the operands of each value. A conversion gets no step if only operations of
 // mixed dtypes read it, and an operation gets no step if only a conversion reads it.
-func (prep *preparer) joinConversions() error {
+func (prep *preparer) chooseLoops() error {
 	readers := prep.countReaders()
-	narrow := make([]mixedOperands, len(prep.code.Insts)) // indexed by value
+	narrow := make([]narrowOperands, len(prep.code.Insts)) // indexed by value
 	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
 	for v, inst := range slices.Clone(prep.code.Insts) {
-		narrow[v] = prep.narrowOperands(inst)
+		narrow[v] = prep.findNarrowOperands(inst)
 		prep.loops[v], prep.operands[v] = prep.chooseLoop(expr.Value(v), inst, readers, narrow)
 		if prep.loops[v] == nil && inst.Op != expr.Const {
 			return fmt.Errorf("v%d: %v of %v cannot be computed", v, inst.Op, inst.DType)
@@ -61,16 +61,16 @@ func (prep *preparer) countReaders() []int {
 	return readers
 }
 
-// mixedOperands are the operands of an operation before their conversion from a narrow dtype.
-type mixedOperands struct {
+// narrowOperands are the operands of an operation before their conversion from a narrow dtype.
+type narrowOperands struct {
 	dtype  tensor.DType // Invalid if the operands are not narrow
 	values []expr.Value
 }
 
-// narrowOperands returns the operands of an instruction before their conversion to its dtype, if there is a loop for
-// operands of the narrow dtype. A constant operand must be a number of the narrow dtype; the narrow constant is
+// findNarrowOperands returns the operands of an instruction before their conversion to its dtype, if there is a loop
+// for operands of the narrow dtype. A constant operand must be a number of the narrow dtype; the narrow constant is
 // appended to the code.
-func (prep *preparer) narrowOperands(inst expr.Inst) (narrowed mixedOperands) {
+func (prep *preparer) findNarrowOperands(inst expr.Inst) (narrowed narrowOperands) {
 	wideOperands := inst.Operands()
 	if len(wideOperands) != 2 {
 		return narrowed
@@ -81,20 +81,20 @@ func (prep *preparer) narrowOperands(inst expr.Inst) (narrowed mixedOperands) {
 		}
 	}
 	if mixedLoops[mixedOp{inst.Op, narrowed.dtype, inst.DType, narrowed.dtype}] == nil {
-		return mixedOperands{}
+		return narrowOperands{}
 	}
 	for _, operand := range wideOperands {
 		producer := prep.code.Insts[operand]
-		narrowBits, isExact := uint64(0), false
+		narrowBits, isNarrow := uint64(0), false
 		switch producer.Op {
 		case expr.Convert:
-			operand, isExact = producer.A, prep.code.Insts[producer.A].DType == narrowed.dtype
+			operand, isNarrow = producer.A, prep.code.Insts[producer.A].DType == narrowed.dtype
 		case expr.Const:
-			narrowBits, isExact = narrowConstant(producer.Imm, inst.DType, narrowed.dtype)
+			narrowBits, isNarrow = narrowConstant(producer.Imm, inst.DType, narrowed.dtype)
 			operand = expr.Value(len(prep.code.Insts))
 		}
-		if !isExact {
-			return mixedOperands{}
+		if !isNarrow {
+			return narrowOperands{}
 		}
 		if producer.Op == expr.Const {
 			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: narrowed.dtype, A: expr.None,
@@ -113,10 +113,11 @@ func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, is
 	return bits, back == wideBits
 }
 
-// chooseLoop returns the loop of instruction v and the values that the loop reads. The loop includes conversions and
-// other operations before the instruction where it can. By value, readers has the number of readers, and narrow the
-// operands before their conversion.
-func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, narrow []mixedOperands) (loop,
+// chooseLoop returns the loop of instruction v and the values that the loop reads. The first of these loops that exists
+// is chosen: with the operation before a conversion, with products, with conversions of the operands, with comparisons
+// of complex parts, for a constant 0, and for the instruction alone. By value, readers has the number of readers, and
+// narrow the operands before their conversion.
+func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, narrow []narrowOperands) (loop,
 	[]expr.Value) {
 	if inst.Op == expr.Convert && readers[inst.A] == 1 {
 		if operation, operands := prep.joinConversion(inst, readers, narrow); operation != nil {
@@ -129,7 +130,8 @@ func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, na
 	if operation := mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; operation != nil {
 		return operation, narrow[v].values
 	}
-	if op, numbers := prep.complexOperands(inst); len(numbers) == 2 && readers[inst.A] == 1 && readers[inst.B] == 1 {
+	// If only inst reads the comparisons of the parts, the comparison of complex numbers replaces them.
+	if op, numbers := prep.complexComparison(inst); len(numbers) == 2 && readers[inst.A] == 1 && readers[inst.B] == 1 {
 		if operation, tested := prep.zeroTest(op, tensor.Complex64, numbers); operation != nil {
 			return operation, tested
 		}
@@ -146,17 +148,18 @@ func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, na
 
 // joinConversion returns the loop that computes the operand of a conversion and converts the result, and the values
 // that the loop reads. It returns nil if there is no such loop.
-func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow []mixedOperands) (loop, []expr.Value) {
+func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow []narrowOperands) (loop,
+	[]expr.Value) {
 	if operation, operands := prep.joinProducts(conversion.A, conversion.DType, readers, narrow); operation != nil {
 		return operation, operands
 	}
-	converted, narrowOperands := prep.code.Insts[conversion.A], narrow[conversion.A]
-	operation, wide := mixedOp{op: converted.Op, from: narrowOperands.dtype, to: conversion.DType}, converted.Operands()
+	converted, unconverted := prep.code.Insts[conversion.A], narrow[conversion.A]
+	operation, wide := mixedOp{op: converted.Op, from: unconverted.dtype, to: conversion.DType}, converted.Operands()
 	for _, operand := range wide {
 		operation.in = prep.code.Insts[operand].DType
 	}
 	if joined := mixedLoops[operation]; joined != nil {
-		return joined, narrowOperands.values
+		return joined, unconverted.values
 	}
 	operation.from = operation.in // only the result is converted
 	return mixedLoops[operation], wide
@@ -173,11 +176,11 @@ func (prep *preparer) zeroTest(op expr.Op, dtype tensor.DType, operands []expr.V
 	return nil, nil
 }
 
-// complexOperands is for an And or Or that combines the comparisons of the real and the imaginary parts of two
-// complex64 numbers. It returns the comparison of the complex numbers, Eq or Ne, and its operands. These are loads of
-// the real parts, which the imaginary parts follow in memory, and constants. The constants are appended to the code. It
-// returns no operands for other instructions.
-func (prep *preparer) complexOperands(inst expr.Inst) (op expr.Op, operands []expr.Value) {
+// complexComparison is for an And or Or that combines the comparisons of the real and the imaginary parts of two
+// complex64 numbers. It returns the comparison of the complex numbers, Eq or Ne, and its operands: constants, which are
+// appended to the code, and loads of the real parts, which the imaginary parts follow in memory. It returns no operands
+// for other instructions.
+func (prep *preparer) complexComparison(inst expr.Inst) (op expr.Op, operands []expr.Value) {
 	switch {
 	case inst.Op == expr.And && inst.DType == tensor.Bool:
 		op = expr.Eq

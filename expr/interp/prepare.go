@@ -141,7 +141,7 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 	for _, fold := range loop.Folds {
 		prep.folded = append(prep.folded, expr.Fold{Op: fold.Op, Value: newValue[fold.Value]})
 	}
-	if err := prep.joinConversions(); err != nil {
+	if err := prep.chooseLoops(); err != nil {
 		return nil, err
 	}
 	prep.findUniform()
@@ -154,7 +154,7 @@ func (prep *preparer) findUniform() {
 	prep.initialCells, prep.uniform = make([]uint64, instCount), make([]bool, instCount)
 	prep.places, prep.lastReader = make([]place, instCount), make([]int, instCount)
 	for v, inst := range prep.code.Insts {
-		prep.uniform[v] = inst.Op == expr.Const // joinConversions appends constants after their readers
+		prep.uniform[v] = inst.Op == expr.Const // chooseLoops appends constants after their readers
 	}
 	for v, inst := range prep.code.Insts {
 		if inst.Op == expr.Const {

@@ -25,7 +25,7 @@ type sumLoops struct {
 // that the loop reads. The loop also computes the products that only v reads. joinProducts returns nil if there is no
 // such loop. readers and narrow are indexed by value: the number of readers, and the operands before their conversion
 // to the dtype of the operation.
-func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []mixedOperands) (loop,
+func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []narrowOperands) (loop,
 	[]expr.Value) {
 	inst, sign := prep.code.Insts[v], 1
 	switch inst.Op {
@@ -38,12 +38,13 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	isProduct := func(operand expr.Value) bool {
 		return prep.code.Insts[operand].Op == expr.Mul && readers[operand] == 1
 	}
-	from, first, second := inst.DType, prep.code.Insts[inst.A].Operands(), prep.code.Insts[inst.B].Operands()
+	from := inst.DType
+	firstFactors, secondFactors := prep.code.Insts[inst.A].Operands(), prep.code.Insts[inst.B].Operands()
 	// A product of narrow operands is joined only with a product of operands of the same narrow dtype.
 	narrowFirst, narrowSecond := narrow[inst.A], narrow[inst.B]
 	isFirstProduct, isSecondProduct := isProduct(inst.A), isProduct(inst.B)
 	if isFirstProduct && isSecondProduct && narrowFirst.dtype == narrowSecond.dtype && narrowFirst.values != nil {
-		from, first, second = narrowFirst.dtype, narrowFirst.values, narrowSecond.values
+		from, firstFactors, secondFactors = narrowFirst.dtype, narrowFirst.values, narrowSecond.values
 	} else {
 		isFirstProduct = isFirstProduct && narrowFirst.values == nil
 		isSecondProduct = isSecondProduct && narrowSecond.values == nil
@@ -52,11 +53,11 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	switch {
 	case !hasLoops: // no sum with these dtypes
 	case isFirstProduct && isSecondProduct && loops.ofProducts != nil:
-		return loops.ofProducts(sign), slices.Concat(first, second)
+		return loops.ofProducts(sign), slices.Concat(firstFactors, secondFactors)
 	case isSecondProduct: // before isFirstProduct: integers have no loop of a product minus a number
-		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, second...)
+		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, secondFactors...)
 	case isFirstProduct:
-		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, first...)
+		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, firstFactors...)
 	}
 	return nil, nil
 }
@@ -102,12 +103,12 @@ func sumOfProducts[T, W, R float](sign int) loop {
 		a.ptr, b.ptr, c.ptr, d.ptr = unsafe.Add(a.ptr, a.offset), unsafe.Add(b.ptr, b.offset),
 			unsafe.Add(c.ptr, c.offset), unsafe.Add(d.ptr, d.offset)
 		if a.stride == c.stride && b.stride == d.stride {
-			first, second := 0, 0 // offsets
+			offsetAC, offsetBD := 0, 0
 			for i := range dst {
-				dst[i] = R(W(W(*(*T)(unsafe.Add(a.ptr, first)))*W(*(*T)(unsafe.Add(b.ptr, second)))) +
-					W(factor*W(W(*(*T)(unsafe.Add(c.ptr, first)))*W(*(*T)(unsafe.Add(d.ptr, second))))))
-				first += a.stride
-				second += b.stride
+				dst[i] = R(W(W(*(*T)(unsafe.Add(a.ptr, offsetAC)))*W(*(*T)(unsafe.Add(b.ptr, offsetBD)))) +
+					W(factor*W(W(*(*T)(unsafe.Add(c.ptr, offsetAC)))*W(*(*T)(unsafe.Add(d.ptr, offsetBD))))))
+				offsetAC += a.stride
+				offsetBD += b.stride
 			}
 			return
 		}

@@ -26,13 +26,13 @@ import (
 //	8 rows      30 µs          80 µs           1.5, 1
 //	1 row       20 µs          100 µs          1, 1.25    chosen
 //
-// plansOneRow reports whether it chose a plan for one row. It is false if other sizes are open, because costs depend on
-// them. symbol is the result of [Symbol]. For a plan for one row, pins has:
+// choseOneRow reports whether it chose one of the plans for one row. It is false if other sizes are open, because costs
+// depend on them. symbol is the result of [Symbol]. For a plan for one row, pins has:
 //   - the pins of p;
 //   - the implementations taken from the plan for `rows` rows;
 //   - replacements of implementations that cannot run `rows` rows.
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
-	plansOneRow bool, pins map[string]graph.Pin, err error) {
+	choseOneRow bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)
 	index := slices.Index(p.OpenSymbols(), symbol)
 	if index < 0 || !p.Specializes() || rows == 1 || len(p.OpenSymbols()) > 1 {
@@ -41,44 +41,47 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 	c := comparison{program: p, graph: g, oneRowSizes: slices.Clone(p.AssumedSizes()),
 		manyRowsSizes: slices.Clone(p.AssumedSizes())}
 	c.oneRowSizes[index], c.manyRowsSizes[index] = 1, rows
-	many := c.planForMany(ctx)
-	if many == nil {
+	manyRows := c.planForManyRows(ctx)
+	if manyRows == nil {
 		return false, nil, nil
 	}
-	one, err := c.planForOne(ctx, p.Options().Pins)
-	if err != nil || one == nil {
+	oneRow, err := c.planForOneRow(ctx, p.Options().Pins)
+	if err != nil || oneRow == nil {
 		return false, nil, err
 	}
-	mixed := one
-	if pins := c.mixedPins(one, many); !maps.Equal(pins, one.pins) {
-		if mixed, err = c.planForOne(ctx, pins); err != nil {
+	mixed := oneRow
+	if pins := c.mixedPins(oneRow, manyRows); !maps.Equal(pins, oneRow.pins) {
+		if mixed, err = c.planForOneRow(ctx, pins); err != nil {
 			return false, nil, err
 		}
 	}
-	best := c.withLeastRatio(many, one, mixed)
-	return best != many, best.pins, nil
+	best := c.withLeastRatio(manyRows, oneRow, mixed)
+	return best != manyRows, best.pins, nil
 }
 
-// comparison compares plans for all batch sizes at two sizes: one row and several rows.
+// comparison compares plans for all batch sizes at two sizes: one row, and many rows (the argument rows of
+// PlanForOneRow).
 type comparison struct {
-	program                    *program.Program
-	graph                      *graph.Graph
-	oneRowSizes, manyRowsSizes []int   // sizes of the open symbols
-	leastAtOne, leastAtMany    float64 // costs of the plans for these sizes
+	program                        *program.Program
+	graph                          *graph.Graph
+	oneRowSizes, manyRowsSizes     []int   // sizes of the open symbols
+	leastAtOneRow, leastAtManyRows float64 // costs of the plans for these sizes
 }
 
 // candidate is a plan for all batch sizes.
 type candidate struct {
-	pins          map[string]graph.Pin
-	atOne, atMany *passes.Plan // the plan, applied to one row and to several rows
+	pins                 map[string]graph.Pin
+	atOneRow, atManyRows *passes.Plan // the plan, applied to one row and to many rows
 }
 
-// costs returns the costs of a plan for one row and for several rows, in ns.
-func (plan *candidate) costs() (atOne, atMany float64) { return plan.atOne.CostNS, plan.atMany.CostNS }
+// costs returns the costs of a plan for one row and for many rows, in ns.
+func (plan *candidate) costs() (atOneRow, atManyRows float64) {
+	return plan.atOneRow.CostNS, plan.atManyRows.CostNS
+}
 
-// maxRatio returns the greater of a plan's two ratios, for its costs at one row and at several rows.
-func (c *comparison) maxRatio(atOne, atMany float64) float64 {
-	return max(atOne/c.leastAtOne, atMany/c.leastAtMany)
+// maxRatio returns the greater of a plan's two ratios, for its costs at one row and at many rows.
+func (c *comparison) maxRatio(atOneRow, atManyRows float64) float64 {
+	return max(atOneRow/c.leastAtOneRow, atManyRows/c.leastAtManyRows)
 }
 
 // withLeastRatio returns the candidate with the least maxRatio; the first one of equal ones. Candidates may be nil,
@@ -93,28 +96,29 @@ func (c *comparison) withLeastRatio(candidates ...*candidate) *candidate {
 	return best
 }
 
-// planForMany returns the plan for several rows, and sets the least costs. It returns nil if this is also the plan for
+// planForManyRows returns the plan for many rows, and sets the least costs. It returns nil if this is also the plan for
 // one row, or if there is no plan for one of the sizes.
-func (c *comparison) planForMany(ctx context.Context) *candidate {
+func (c *comparison) planForManyRows(ctx context.Context) *candidate {
 	p := c.program
-	forMany, forOne := p.SpecializationAt(ctx, c.manyRowsSizes), p.SpecializationAt(ctx, c.oneRowSizes)
-	if forMany == nil || forOne == nil || forMany.Decisions.Equal(forOne.Decisions) {
+	manyRowsSpec, oneRowSpec := p.SpecializationAt(ctx, c.manyRowsSizes), p.SpecializationAt(ctx, c.oneRowSizes)
+	if manyRowsSpec == nil || oneRowSpec == nil || manyRowsSpec.Decisions.Equal(oneRowSpec.Decisions) {
 		return nil
 	}
 	// A plan found by a search and the same plan made from cached decisions may differ slightly in cost, so all plans here
 	// are made from decisions.
-	oneAtOne := followAt(ctx, p, forOne, c.oneRowSizes)
-	many := &candidate{atOne: followAt(ctx, p, forMany, c.oneRowSizes), atMany: followAt(ctx, p, forMany, c.manyRowsSizes)}
-	if oneAtOne == nil || many.atOne == nil || many.atMany == nil {
+	oneRowAtOneRow := followAt(ctx, p, oneRowSpec, c.oneRowSizes)
+	manyRows := &candidate{atOneRow: followAt(ctx, p, manyRowsSpec, c.oneRowSizes),
+		atManyRows: followAt(ctx, p, manyRowsSpec, c.manyRowsSizes)}
+	if oneRowAtOneRow == nil || manyRows.atOneRow == nil || manyRows.atManyRows == nil {
 		return nil
 	}
-	c.leastAtOne, c.leastAtMany = oneAtOne.CostNS, many.atMany.CostNS
-	return many
+	c.leastAtOneRow, c.leastAtManyRows = oneRowAtOneRow.CostNS, manyRows.atManyRows.CostNS
+	return manyRows
 }
 
-// planForOne returns the plan for one row with pins. It adds pins where implementations do not support several rows,
+// planForOneRow returns the plan for one row with pins. It adds pins where implementations do not support many rows,
 // and plans anew until all of them do. It returns nil if there is no such plan.
-func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) (*candidate, error) {
+func (c *comparison) planForOneRow(ctx context.Context, pins map[string]graph.Pin) (*candidate, error) {
 	options := *c.program.Options()
 	options.Pins = pins
 	for {
@@ -129,16 +133,16 @@ func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) 
 				return nil, err
 			}
 		}
-		forOne := p.SpecializationAt(ctx, c.oneRowSizes)
-		if !forOne.Serves(ctx, p, c.manyRowsSizes) {
+		oneRowSpec := p.SpecializationAt(ctx, c.oneRowSizes)
+		if !oneRowSpec.Serves(ctx, p, c.manyRowsSizes) {
 			return nil, nil
 		}
-		plan := &candidate{pins: options.Pins, atOne: followAt(ctx, p, forOne, c.oneRowSizes),
-			atMany: followAt(ctx, p, forOne, c.manyRowsSizes)}
-		if plan.atOne == nil || plan.atMany == nil {
+		plan := &candidate{pins: options.Pins, atOneRow: followAt(ctx, p, oneRowSpec, c.oneRowSizes),
+			atManyRows: followAt(ctx, p, oneRowSpec, c.manyRowsSizes)}
+		if plan.atOneRow == nil || plan.atManyRows == nil {
 			return nil, nil
 		}
-		replaced := replacements(plan.atOne.Graph, plan.atMany.Graph)
+		replaced := replacements(plan.atOneRow.Graph, plan.atManyRows.Graph)
 		if len(replaced) == 0 {
 			return plan, nil
 		}
@@ -151,15 +155,15 @@ func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) 
 	}
 }
 
-// mixedPins returns the pins of plan `one` and further pins: implementations of plan `many`. It adds them in the order
-// of changesTo, and ends when the maximum ratio of costs does not fall.
-func (c *comparison) mixedPins(one, many *candidate) map[string]graph.Pin {
-	pins := one.pins
-	atOne, atMany := one.costs()
-	ratio := c.maxRatio(atOne, atMany)
-	for _, change := range c.changesTo(many, one) {
-		atOne, atMany = atOne+change.addedNS, atMany-change.savedNS
-		changedRatio := c.maxRatio(atOne, atMany)
+// mixedPins returns the pins of plan oneRow and further pins: implementations of plan manyRows. It adds them in the
+// order of changesTo, and ends when the maximum ratio of costs does not fall.
+func (c *comparison) mixedPins(oneRow, manyRows *candidate) map[string]graph.Pin {
+	pins := oneRow.pins
+	atOneRow, atManyRows := oneRow.costs()
+	ratio := c.maxRatio(atOneRow, atManyRows)
+	for _, change := range c.changesTo(manyRows, oneRow) {
+		atOneRow, atManyRows = atOneRow+change.addedNS, atManyRows-change.savedNS
+		changedRatio := c.maxRatio(atOneRow, atManyRows)
 		if changedRatio >= ratio {
 			break
 		}
@@ -168,31 +172,32 @@ func (c *comparison) mixedPins(one, many *candidate) map[string]graph.Pin {
 	return pins
 }
 
-// implChange is a change of plan `one`: a node gets its implementation of plan `many`. The costs of other nodes are
+// implChange is a change of plan oneRow: a node gets its implementation of plan manyRows. The costs of other nodes are
 // assumed not to change.
 type implChange struct {
 	node, impl string
 	addedNS    float64 // cost added at one row
-	savedNS    float64 // cost saved at several rows
+	savedNS    float64 // cost saved at many rows
 }
 
-// changesTo returns the changes of plan `one` to implementations of plan `many` that save cost at several rows. The
+// changesTo returns the changes of plan oneRow to implementations of plan manyRows that save cost at many rows. The
 // change with the greatest ratio of saved to added cost is the first.
-func (c *comparison) changesTo(many, one *candidate) []implChange {
+func (c *comparison) changesTo(manyRows, oneRow *candidate) []implChange {
 	pinnableOps := map[string]*graph.Op{} // by name of node: passes have not made these nodes, so they can be pinned
 	for _, n := range c.graph.Nodes {
 		pinnableOps[n.Name] = n.Op
 	}
-	oneAtOne, oneAtMany := nodesOf(one.atOne), nodesOf(one.atMany)
-	manyAtOne, manyAtMany := nodesOf(many.atOne), nodesOf(many.atMany)
+	// The nodes of both plans, at one row and at many rows.
+	oneRowAtOneRow, oneRowAtManyRows := nodesOf(oneRow.atOneRow), nodesOf(oneRow.atManyRows)
+	manyRowsAtOneRow, manyRowsAtManyRows := nodesOf(manyRows.atOneRow), nodesOf(manyRows.atManyRows)
 	var changes []implChange
-	for _, name := range sorted.Keys(oneAtOne) {
-		impl := manyAtMany[name].impl
-		isPinnable := manyAtMany[name].op == pinnableOps[name] && impl != nil && impl == manyAtOne[name].impl
-		savedNS := oneAtMany[name].costNS - manyAtMany[name].costNS
-		if isPinnable && impl != oneAtMany[name].impl && savedNS > 0 {
+	for _, name := range sorted.Keys(oneRowAtOneRow) {
+		impl := manyRowsAtManyRows[name].impl
+		isPinnable := manyRowsAtManyRows[name].op == pinnableOps[name] && impl != nil && impl == manyRowsAtOneRow[name].impl
+		savedNS := oneRowAtManyRows[name].costNS - manyRowsAtManyRows[name].costNS
+		if isPinnable && impl != oneRowAtManyRows[name].impl && savedNS > 0 {
 			changes = append(changes, implChange{node: name, impl: impl.Name, savedNS: savedNS,
-				addedNS: max(0, manyAtOne[name].costNS-oneAtOne[name].costNS)})
+				addedNS: max(0, manyRowsAtOneRow[name].costNS-oneRowAtOneRow[name].costNS)})
 		}
 	}
 	sorted.Func(changes, func(a, b implChange) int { return cmp.Compare(b.savedNS*a.addedNS, a.savedNS*b.addedNS) })

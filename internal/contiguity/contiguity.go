@@ -25,8 +25,8 @@ type Predicate struct {
 	// Steps are the lemmas of an induction over the dimensions, which shows that both forms agree for any rank.
 	Steps []Step
 
-	// parts has the operands of the predicate, if it is a disjunction with an operand that sorts the dimensions. For high
-	// ranks, Prove proves each part alone, because the whole predicate has too many paths.
+	// parts are the operands of a predicate that is a disjunction and sorts the dimensions. For high ranks, Prove proves
+	// each part alone, because the whole predicate has too many paths.
 	parts []part
 }
 
@@ -45,37 +45,38 @@ var (
 	Order3d = []int{1, 4, 3, 2, 0}
 )
 
-// Predicates lists all predicates. A tensor.Predicate is an index of it. The lemmas (Steps) are in induction.go. A
-// function whose name ends in Formula returns a formula. The function without this ending is the branching form.
+// Predicates lists all predicates. A tensor.Predicate is an index of this list. Functions with the suffix Formula make
+// a Condition, functions with the suffix Branches make Branches. The lemmas (Steps) are in induction.go.
 var Predicates = []Predicate{
 	{Name: "contiguous",
 		Doc:       "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
-		Condition: contiguousFormula, Branches: contiguous, Steps: []Step{denseStep, elementsStep}},
+		Condition: contiguousFormula, Branches: contiguousBranches, Steps: []Step{denseStep, elementsStep}},
 	{Name: "channels_last", Doc: "The value is dense in the order NHWC; dimensions of size 1 do not count.", Rank: 4,
-		Condition: denseFormula(Order2d), Branches: dense(Order2d), Steps: []Step{denseStep}},
+		Condition: denseFormula(Order2d), Branches: denseBranches(Order2d), Steps: []Step{denseStep}},
 	{Name: "channels_last_3d", Doc: "The value is dense in the order NDHWC; dimensions of size 1 do not count.", Rank: 5,
-		Condition: denseFormula(Order3d), Branches: dense(Order3d), Steps: []Step{denseStep}},
+		Condition: denseFormula(Order3d), Branches: denseBranches(Order3d), Steps: []Step{denseStep}},
 	{Name: "strides_like_channels_last", Doc: "The strides, dense or not, order the dimensions as NHWC.", Rank: 4,
-		Condition: orderedFormula(Order2d), Branches: ordered(Order2d), Steps: []Step{orderedStep, orderedFirstStep}},
+		Condition: orderedFormula(Order2d), Branches: orderedBranches(Order2d), Steps: []Step{orderedStep, orderedFirstStep}},
 	{Name: "strides_like_channels_last_3d", Doc: "The strides, dense or not, order the dimensions as NDHWC.", Rank: 5,
-		Condition: orderedFormula(Order3d), Branches: ordered(Order3d), Steps: []Step{orderedStep, orderedFirstStep}},
+		Condition: orderedFormula(Order3d), Branches: orderedBranches(Order3d), Steps: []Step{orderedStep, orderedFirstStep}},
 	{Name: "non_overlapping_and_dense", Doc: "Some order of the dimensions makes the value dense.",
-		Condition: nonOverlappingAndDenseFormula, Branches: nonOverlappingAndDense,
+		Condition: nonOverlappingAndDenseFormula, Branches: nonOverlappingAndDenseBranches,
 		Steps: []Step{denseStep, elementsStep, sortStep, sortedDenseStep, disjunctionStep}, parts: []part{
-			{name: "contiguous", condition: contiguousFormula, branches: contiguous},
-			{name: "channels_last", condition: denseFormula(Order2d), branches: dense(Order2d)},
-			{name: "channels_last_3d", condition: denseFormula(Order3d), branches: dense(Order3d)},
-			{name: "dense in the order of strides", condition: sortedFormula, branches: sortedDense, symmetric: true},
+			{name: "contiguous", condition: contiguousFormula, branches: contiguousBranches},
+			{name: "channels_last", condition: denseFormula(Order2d), branches: denseBranches(Order2d)},
+			{name: "channels_last_3d", condition: denseFormula(Order3d), branches: denseBranches(Order3d)},
+			{name: "dense in the order of strides", condition: sortedDenseFormula, branches: sortedDenseBranches,
+				symmetric: true},
 		}},
 	{Name: "no_overlap",
 		Doc: "Each stride exceeds the offsets that dimensions of smaller strides reach, so no two elements share " +
 			"memory.",
-		Condition: noOverlapFormula, Branches: noOverlap,
+		Condition: noOverlapFormula, Branches: noOverlapBranches,
 		Steps: []Step{disjointStep, elementsStep, sortStep, reachStep}, parts: []part{
 			{name: "no elements",
 				condition: func(shape, _ []sym.Int) sym.Bool { return numel(shape).Eq(sym.Int{}) },
 				branches:  func(shape, _ []sym.Int) bool { return numel(shape).Eq(sym.Int{}).Holds() }},
-			{name: "apart in the order of strides", condition: disjointFormula, branches: sortedDisjoint, symmetric: true},
+			{name: "apart in the order of strides", condition: disjointFormula, branches: disjointBranches, symmetric: true},
 		}},
 	{Name: "suggests_contiguous", Doc: "suggest_memory_format gives contiguous.",
 		Condition: func(shape, strides []sym.Int) sym.Bool { return suggestedFormula(shape, strides).Not() },
@@ -90,10 +91,10 @@ var Predicates = []Predicate{
 		Branches:  func(shape, strides []sym.Int) bool { return suggestedRank(shape, strides) == 5 },
 		Steps:     []Step{orderedStep, orderedFirstStep}},
 	{Name: "suggests_channels_last_exactly", Doc: "suggest_memory_format with an exact match gives channels_last.",
-		Rank: 4, Condition: exactFormula(Order2d), Branches: exact(Order2d),
+		Rank: 4, Condition: exactFormula(Order2d), Branches: exactBranches(Order2d),
 		Steps: []Step{orderedStep, orderedFirstStep, exactStep}},
 	{Name: "suggests_channels_last_3d_exactly", Doc: "suggest_memory_format with an exact match gives channels_last_3d.",
-		Rank: 5, Condition: exactFormula(Order3d), Branches: exact(Order3d),
+		Rank: 5, Condition: exactFormula(Order3d), Branches: exactBranches(Order3d),
 		Steps: []Step{orderedStep, orderedFirstStep, exactStep}},
 }
 
@@ -112,8 +113,8 @@ func numel(shape []sym.Int) sym.Int {
 	return product
 }
 
-// rowMajor returns the dimensions of a row-major value, fastest first.
-func rowMajor(rank int) []int {
+// rowMajorOrder returns the dimensions of a row-major value, fastest first.
+func rowMajorOrder(rank int) []int {
 	order := make([]int, rank)
 	for i := range order {
 		order[i] = rank - 1 - i
@@ -134,7 +135,7 @@ func denseFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (
 }
 
 // denseLoop is the loop of TensorImpl::compute_contiguous and of compute_channels_last_contiguous_2d and 3d.
-// `required` is the stride that the first dimension in the order must have.
+// Its parameters and results are those of denseFormulaFrom.
 func denseLoop(order []int, shape, strides []sym.Int, required sym.Int) (all bool, next sym.Int) {
 	for _, dim := range order {
 		if shape[dim].Ne(one()).Holds() {
@@ -158,8 +159,8 @@ func denseFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	}
 }
 
-// dense returns the branching form of denseFormula.
-func dense(order []int) func(shape, strides []sym.Int) bool {
+// denseBranches returns the branching form of denseFormula.
+func denseBranches(order []int) func(shape, strides []sym.Int) bool {
 	return func(shape, strides []sym.Int) bool {
 		if len(shape) != len(order) {
 			return false
@@ -171,23 +172,24 @@ func dense(order []int) func(shape, strides []sym.Int) bool {
 
 // contiguousFormula is the condition that a value is row-major or has no elements.
 func contiguousFormula(shape, strides []sym.Int) sym.Bool {
-	all, _ := denseFormulaFrom(rowMajor(len(shape)), shape, strides, one())
+	all, _ := denseFormulaFrom(rowMajorOrder(len(shape)), shape, strides, one())
 	return numel(shape).Eq(sym.Int{}).Or(all)
 }
 
-// contiguous is TensorImpl::compute_contiguous.
-func contiguous(shape, strides []sym.Int) bool {
+// contiguousBranches is TensorImpl::compute_contiguous.
+func contiguousBranches(shape, strides []sym.Int) bool {
 	if numel(shape).Eq(sym.Int{}).Holds() {
 		return true
 	}
-	all, _ := denseLoop(rowMajor(len(shape)), shape, strides, one())
+	all, _ := denseLoop(rowMajorOrder(len(shape)), shape, strides, one())
 	return all
 }
 
-// orderedFormulaFrom returns the condition that sizes are not 0 and that strides do not decrease along the order.
-// minStride is the lower bound for the first stride, and next is the lower bound for the stride of a further dimension.
-// channelStride is the stride of the channel dimension. At dimension 0, the lower bound must differ from it: PyTorch
-// thereby rejects ambiguous values, such as a value of shape [N, 1, 1, 1] with equal strides.
+// orderedFormulaFrom returns the condition that sizes are not 0, and that each stride is at least the stride times the
+// size of the dimension before it in the order. minStride is the lower bound for the first stride, and next the lower
+// bound for the stride of a further dimension. At dimension 0, the lower bound must differ from channelStride, the
+// stride of the channels: PyTorch thereby rejects ambiguous values, such as a value of shape [N, 1, 1, 1] with equal
+// strides.
 func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channelStride sym.Int) (all sym.Bool,
 	next sym.Int) {
 	all = sym.BoolOf(true)
@@ -233,8 +235,8 @@ func orderedFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	}
 }
 
-// ordered returns the branching form of orderedFormula.
-func ordered(order []int) func(shape, strides []sym.Int) bool {
+// orderedBranches returns the branching form of orderedFormula.
+func orderedBranches(order []int) func(shape, strides []sym.Int) bool {
 	return func(shape, strides []sym.Int) bool {
 		if len(shape) != len(order) || strides[1].Eq(sym.Int{}).Holds() {
 			return false
@@ -279,10 +281,10 @@ func exactFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	}
 }
 
-// exact returns the branching form of exactFormula.
-func exact(order []int) func(shape, strides []sym.Int) bool {
+// exactBranches returns the branching form of exactFormula.
+func exactBranches(order []int) func(shape, strides []sym.Int) bool {
 	return func(shape, strides []sym.Int) bool {
-		if !ordered(order)(shape, strides) {
+		if !orderedBranches(order)(shape, strides) {
 			return false
 		}
 		all, _ := exactLoop(order, shape, strides, one())
@@ -298,7 +300,7 @@ func suggestedFormula(shape, strides []sym.Int) sym.Bool {
 // suggestedRank is TensorBase::suggest_memory_format: it returns the rank of the suggested channels-last format, or
 // 0.
 func suggestedRank(shape, strides []sym.Int) int {
-	if ordered(Order2d)(shape, strides) || ordered(Order3d)(shape, strides) {
+	if orderedBranches(Order2d)(shape, strides) || orderedBranches(Order3d)(shape, strides) {
 		return len(shape)
 	}
 	return 0

@@ -160,7 +160,7 @@ var sortStep = Step{
 	}),
 }
 
-// sortedDenseStep is the induction step of sortedFormula.
+// sortedDenseStep is the induction step of sortedDenseFormula.
 var sortedDenseStep = Step{
 	Claim: "Let m be the dimension that all others precede. The product that the formula compares with the " +
 		"stride of m has the size of every other dimension as a factor. The product for another dimension has 1 " +

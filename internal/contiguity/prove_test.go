@@ -34,18 +34,18 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 		right func(shape, strides []sym.Int) bool
 	}{
 		{"size 0 forgotten", func(shape, strides []sym.Int) sym.Bool {
-			all, _ := denseFormulaFrom(rowMajor(len(shape)), shape, strides, one())
+			all, _ := denseFormulaFrom(rowMajorOrder(len(shape)), shape, strides, one())
 			return all
-		}, contiguous},
+		}, contiguousBranches},
 		{"size 1 counted", func(shape, strides []sym.Int) sym.Bool {
 			all, step := numel(shape).Eq(sym.Int{}), one()
 			for d := len(shape) - 1; d >= 0; d-- {
 				all, step = all.Or(strides[d].Eq(step)), step.Mul(shape[d])
 			}
 			return all
-		}, contiguous},
-		{"density without contiguity", sortedFormula, nonOverlappingAndDense},
-		{"reach for product", noOverlapFormula, nonOverlappingAndDense},
+		}, contiguousBranches},
+		{"density without contiguity", sortedDenseFormula, nonOverlappingAndDenseBranches},
+		{"reach for product", noOverlapFormula, nonOverlappingAndDenseBranches},
 	} {
 		p, err := Prove(Predicate{Name: c.name, Condition: c.wrong, Branches: c.right}, 2)
 		require.NoError(t, err)

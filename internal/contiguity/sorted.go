@@ -2,20 +2,19 @@ package contiguity
 
 import "github.com/graphrun/graphrun/sym"
 
-// Each predicate of this file has two forms. The branching form (such as noOverlap) follows PyTorch's code and sorts
-// the dimensions. The form with the suffix Formula needs neither branches nor a sort.
+// Each predicate of this file has two forms. The branching form (suffix Branches) follows PyTorch's code and sorts the
+// dimensions. The form with the suffix Formula needs neither branches nor a sort.
 
 // nonOverlappingAndDenseFormula is the condition of TensorImpl::is_non_overlapping_and_dense. It holds for every value
 // without elements, because contiguousFormula does.
 func nonOverlappingAndDenseFormula(shape, strides []sym.Int) sym.Bool {
 	return contiguousFormula(shape, strides).Or(denseFormula(Order2d)(shape, strides)).
-		Or(denseFormula(Order3d)(shape, strides)).Or(sortedFormula(shape, strides))
+		Or(denseFormula(Order3d)(shape, strides)).Or(sortedDenseFormula(shape, strides))
 }
 
-// sortedFormula returns the condition that the dimensions are dense in the order of their strides. The stride of each
-// dimension of size other than 1 must be the product of the sizes of all dimensions before it in that order. The
-// formula needs no sort.
-func sortedFormula(shape, strides []sym.Int) sym.Bool {
+// sortedDenseFormula returns the condition that the dimensions are dense in the order of their strides. The stride of
+// each dimension of size other than 1 must be the product of the sizes of all dimensions before it in that order.
+func sortedDenseFormula(shape, strides []sym.Int) sym.Bool {
 	all := sym.BoolOf(true)
 	for d := range shape {
 		all = all.And(is1(shape[d]).Or(strides[d].Eq(sizesBefore(shape, strides, d))))
@@ -43,17 +42,15 @@ func precedes(strides []sym.Int, a, b int) sym.Bool {
 	return strides[a].Lt(strides[b])
 }
 
-// nonOverlappingAndDense computes the bool that TensorImpl::refresh_contiguous caches. That function calls
+// nonOverlappingAndDenseBranches computes the bool that TensorImpl::refresh_contiguous caches. That function calls
 // compute_non_overlapping_and_dense last.
-func nonOverlappingAndDense(shape, strides []sym.Int) bool {
-	if contiguous(shape, strides) || dense(Order2d)(shape, strides) || dense(Order3d)(shape, strides) {
-		return true
-	}
-	return sortedDense(shape, strides)
+func nonOverlappingAndDenseBranches(shape, strides []sym.Int) bool {
+	return contiguousBranches(shape, strides) || denseBranches(Order2d)(shape, strides) ||
+		denseBranches(Order3d)(shape, strides) || sortedDenseBranches(shape, strides)
 }
 
-// sortedDense is TensorImpl::compute_non_overlapping_and_dense for values with elements.
-func sortedDense(shape, strides []sym.Int) bool {
+// sortedDenseBranches is TensorImpl::compute_non_overlapping_and_dense for values with elements.
+func sortedDenseBranches(shape, strides []sym.Int) bool {
 	all, _ := denseLoop(sortedDims(shape, strides), shape, strides, one())
 	return all
 }
@@ -104,14 +101,14 @@ func reachBefore(shape, strides []sym.Int, d int) sym.Int {
 	return reach
 }
 
-// noOverlap is the test of as_strided_backward (_maybe_overlapping_memory), which checks for elements first
+// noOverlapBranches is the test of as_strided_backward (_maybe_overlapping_memory), which checks for elements first
 // and ignores dimensions of size 1.
-func noOverlap(shape, strides []sym.Int) bool {
-	return numel(shape).Eq(sym.Int{}).Holds() || sortedDisjoint(shape, strides)
+func noOverlapBranches(shape, strides []sym.Int) bool {
+	return numel(shape).Eq(sym.Int{}).Holds() || disjointBranches(shape, strides)
 }
 
-// sortedDisjoint is noOverlap for values with elements.
-func sortedDisjoint(shape, strides []sym.Int) bool {
+// disjointBranches is noOverlapBranches for values with elements.
+func disjointBranches(shape, strides []sym.Int) bool {
 	disjoint, _ := disjointLoop(sortedDims(shape, strides), shape, strides, sym.Int{})
 	return disjoint
 }

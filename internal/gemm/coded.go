@@ -16,13 +16,14 @@ import (
 //
 // Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block
 // of rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height form a
-// stack: a strip has at most four stacks. One call of machine code computes several register tiles of a stack.
+// stack. One call of machine code computes several register tiles of a stack.
 //
 // For example, with AVX-512 a panel of B has 4 vectors: 64 columns of float32. Register tiles of 4 vectors have at most
 // 6 rows. If A is read in place, a block of 100 rows has strips of two stacks: 15 tiles of 6 rows, and 2 tiles of 5.
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows
+	maxStacks  = 4  // greatest number of stacks of a strip: two heights in whole panels of A, two in the last panel
 	// maxBlockDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel
 	// of B of this depth exceeds L1, but reading it from L2 is fast enough.
 	maxBlockDepth = 1024
@@ -75,17 +76,17 @@ func machineCodeSets(dtype tensor.DType) (list []*kernelSet) {
 
 // machineCodeSet returns the kernel set with machine code for a dtype.
 func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
-	const narrow = 2 // vectors of a narrow panel
-	routines, ok := thinRoutines[sizes.cpu][dtype]
+	const narrowVectors = 2 // vectors of a narrow panel
+	thin, ok := thinRoutines[sizes.cpu][dtype]
 	if !ok {
-		routines = portable[dtype].thinKernels
+		thin = portable[dtype].thinKernels
 	}
 	kernels := &kernelSet{name: sizes.cpu.String() + " code", cpu: sizes.cpu, mr: sizes.panelRows, kc: maxBlockDepth,
-		elemBytes: dtype.Size(), maxHeights: sizes.maxHeights, thinKernels: routines,
+		elemBytes: dtype.Size(), maxHeights: sizes.maxHeights, thinKernels: thin,
 		sharedLoops: portable[dtype].sharedLoops}
 	_, bytes := tile.VectorRegisters(sizes.cpu)
 	kernels.lanes = bytes / kernels.elemBytes
-	kernels.nr, kernels.narrowPanel = sizes.vectors*kernels.lanes, narrow*kernels.lanes
+	kernels.nr, kernels.narrowPanel = sizes.vectors*kernels.lanes, narrowVectors*kernels.lanes
 	return kernels
 }
 
@@ -118,7 +119,7 @@ const (
 // tileKind identifies the code of register tiles.
 type tileKind struct {
 	store           storeMode
-	mode            readMode
+	read            readMode
 	isPartial       bool // the last vector is partial
 	vectors, height int
 }
@@ -131,20 +132,20 @@ type codeTable [numStoreModes][numReadModes][2]*codeBySize
 type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
 
 // entry returns the entry for register tiles of all sizes.
-func (c *codeTable) entry(store storeMode, mode readMode, isPartial bool) **codeBySize {
+func (c *codeTable) entry(store storeMode, read readMode, isPartial bool) **codeBySize {
 	index := 0
 	if isPartial {
 		index = 1
 	}
-	return &c[store][mode][index]
+	return &c[store][read][index]
 }
 
 // compile generates the code of all kinds of register tiles of the plan. It returns an error if no executable memory
 // is available.
 func (p *Plan) compile() error {
 	p.codes = new(codeTable)
-	for mode := range numReadModes {
-		p.prefetchLines[mode] = p.linesToPrefetch(mode)
+	for read := range numReadModes {
+		p.prefetchLines[read] = p.linesToPrefetch(read)
 	}
 	p.callsSpanPanels = p.spansPanels()
 	p.prefetchResultInLoop = p.prefetchesResult() && !p.callsSpanPanels
@@ -168,16 +169,16 @@ func (p *Plan) compileBlock(rows, cols int) error {
 			stores = append(stores, addLaterBlock)
 		}
 	}
-	modes := []readMode{readDirect}
+	reads := []readMode{readDirect}
 	if p.b.packedByFirstRow {
-		modes = []readMode{readDirect, readAndCopy, readCopied}
+		reads = []readMode{readDirect, readAndCopy, readCopied}
 	}
 	isPartial, vectors := cols%p.kernels.lanes > 0, p.kernels.vectors(cols)
 	stacks, count := p.stacks(rows, vectors)
 	for _, stack := range stacks[:count] {
 		for _, store := range stores {
-			for _, mode := range modes {
-				kind := tileKind{store: store, mode: mode, isPartial: isPartial, vectors: vectors, height: stack.height}
+			for _, read := range reads {
+				kind := tileKind{store: store, read: read, isPartial: isPartial, vectors: vectors, height: stack.height}
 				if err := p.compileTile(kind); err != nil {
 					return err
 				}
@@ -189,7 +190,7 @@ func (p *Plan) compileBlock(rows, cols int) error {
 
 // compileTile generates the code of one kind of register tile, unless the code exists already.
 func (p *Plan) compileTile(kind tileKind) (err error) {
-	sizes := p.codes.entry(kind.store, kind.mode, kind.isPartial)
+	sizes := p.codes.entry(kind.store, kind.read, kind.isPartial)
 	if *sizes == nil {
 		*sizes = new(codeBySize)
 	}
@@ -202,7 +203,7 @@ func (p *Plan) compileTile(kind tileKind) (err error) {
 // tileSpec describes the code of one kind of register tile to package tile.
 func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: p.kernels.elemBytes, Rows: kind.height, Vectors: kind.vectors,
-		Masked: p.b.inPlace || kind.mode == readAndCopy, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Masked: p.b.inPlace || kind.read == readAndCopy, Tiles: tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic},
 		Runs: []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {
 	case kind.isPartial && tile.DynamicLanes(p.kernels.cpu):
@@ -210,13 +211,13 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	case kind.isPartial:
 		spec.Lanes = p.spec.N % p.kernels.lanes
 	}
-	spec.Prefetch = p.prefetchSpec(kind.mode, kind.vectors, kind.height)
-	spec.PrefetchedLines = p.prefetchLines[kind.mode]
-	if kind.mode == readAndCopy {
+	spec.Prefetch = p.prefetchSpec(kind.read, kind.vectors, kind.height)
+	spec.PrefetchedLines = p.prefetchLines[kind.read]
+	if kind.read == readAndCopy {
 		spec.PackedStep = p.b.panelWidth * p.kernels.elemBytes
 	}
 	if p.callsSpanPanels {
-		spec.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
+		spec.Tiles = tile.Loop{VecStep: tile.Dynamic, OutStep: tile.Dynamic}
 	}
 	if !p.a.contiguousAlongK() {
 		spec.Runs[0].InStep = tile.Dynamic
@@ -226,7 +227,7 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	}
 	spec.Epilogue = p.tileEpilogue(kind.store)
 	if readsResult := len(spec.Epilogue) > 0 && spec.Epilogue[0].Op == tile.AddResult; readsResult {
-		spec.PrefetchResult = !p.prefetchResultInLoop || kind.mode != readDirect
+		spec.PrefetchResult = !p.prefetchResultInLoop || kind.read != readDirect
 	}
 	return spec
 }
@@ -251,14 +252,14 @@ func (p *Plan) tileEpilogue(store storeMode) (steps []tile.EpilogueStep) {
 // one panel. If several tiles read a panel, each prefetches lines of the next panel; otherwise the tile prefetches its
 // own panel, prefetchBytes ahead. B is often a constant that has left the caches since the previous run, and the
 // hardware prefetcher stops at page boundaries.
-func (p *Plan) linesToPrefetch(mode readMode) int {
-	justPacked := p.b.packsPerTile() && mode == readDirect
+func (p *Plan) linesToPrefetch(read readMode) int {
+	justPacked := p.b.packsPerTile() && read == readDirect
 	if p.spec.BInCache || p.b.inPlace || justPacked || p.spec.N <= p.b.panelWidth {
 		return 0
 	}
 	tiles := p.tilesPerStrip()
 	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes
-	if tiles == 1 && mode == readDirect {
+	if tiles == 1 && read == readDirect {
 		return lines
 	}
 	return min(ceilDiv(lines, tiles), maxPrefetchLines)
@@ -293,7 +294,7 @@ type tileStack struct {
 // stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
 // first stackCount entries of list. For example, if A is read in place and a register tile has at most 14 rows, 29 rows
 // give a stack of two tiles of 10 rows and a stack of one tile of 9 rows.
-func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
+func (p *Plan) stacks(rows, vectors int) (list [maxStacks]tileStack, stackCount int) {
 	heightLimit := p.kernels.maxHeights[vectors]
 	add := func(stack tileStack) {
 		if stack.count > 0 {
@@ -302,9 +303,9 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 		}
 	}
 	if p.a.inPlace {
-		height, count, smallerCount := divideEvenly(rows, heightLimit)
+		height, count, lowerCount := divideEvenly(rows, heightLimit)
 		add(tileStack{firstRow: 0, height: height, count: count, rowStep: height})
-		add(tileStack{firstRow: count * height, height: height - 1, count: smallerCount, rowStep: height - 1})
+		add(tileStack{firstRow: count * height, height: height - 1, count: lowerCount, rowStep: height - 1})
 		return list, stackCount
 	}
 	// A stack has the tiles at one position in all whole panels, or a tile of the last panel if that has fewer rows.
@@ -318,10 +319,9 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 			continue
 		}
 		row := panels.firstRow
-		size, count, smallerCount := divideEvenly(panels.rows, heightLimit)
-		for i := range count + smallerCount {
-			height := size
-			if i >= count {
+		height, count, lowerCount := divideEvenly(panels.rows, heightLimit)
+		for i := range count + lowerCount {
+			if i == count { // the other tiles are one row lower
 				height--
 			}
 			add(tileStack{firstRow: row, height: height, count: panels.count, rowStep: panelWidth})
@@ -338,10 +338,10 @@ func (p *Plan) Listings(visit func(name string, assembly func() string)) {
 		return
 	}
 	for store, byReading := range p.codes {
-		for mode, byPartial := range byReading {
+		for read, byPartial := range byReading {
 			for partialIndex, sizes := range byPartial {
 				suffix := [numStoreModes]string{"", ", later terms", ", to a temporary tile"}[store] +
-					[numReadModes]string{"", ", copies B into a panel", ", reads a copied panel"}[mode] +
+					[numReadModes]string{"", ", copies B into a panel", ", reads a copied panel"}[read] +
 					[2]string{"", ", last columns"}[partialIndex]
 				sizes.listings(suffix, visit)
 			}

@@ -126,24 +126,24 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 	if spec.K == 0 { // the operands may be nil, so no address in them may be computed
 		operandA.RowStride, operandA.ColStride, operandB.RowStride, operandB.ColStride = 0, 0, 0, 0
 	}
-	// The product is divided into parts of maxRows × maxCols elements and depth terms. A part has at most checkMACs
-	// multiplications, the number between two calls of Args.Check.
-	depth, maxCols, maxRows := max(spec.K, 1), j1-j0, i1-i0
-	if depth > checkMACs/maxCols/maxRows {
-		depth = min(depth, checkMACs)
-		maxCols = min(maxCols, max(1, checkMACs/depth))
-		maxRows = min(maxRows, max(1, checkMACs/depth/maxCols))
+	// The product is divided into parts of at most maxRows × maxCols elements and maxTerms terms. A part has at most
+	// checkMACs multiplications, the number between two calls of Args.Check.
+	maxTerms, maxCols, maxRows := max(spec.K, 1), j1-j0, i1-i0
+	if maxTerms > checkMACs/maxCols/maxRows {
+		maxTerms = min(maxTerms, checkMACs)
+		maxCols = min(maxCols, max(1, checkMACs/maxTerms))
+		maxRows = min(maxRows, max(1, checkMACs/maxTerms/maxCols))
 	}
 	for i := i0; i < i1; i += maxRows {
 		rows := min(maxRows, i1-i)
 		for j := j0; j < j1; j += maxCols {
 			cols, bias, accumulate := min(maxCols, j1-j), x.biasAt(i, j), spec.Accumulate
-			for k := 0; k == 0 || k < spec.K; k += depth { // one iteration if K is 0
+			for k := 0; k == 0 || k < spec.K; k += maxTerms { // one iteration if K is 0
 				a := matrix{x.elem(x.ptrA, i*operandA.RowStride+k*operandA.ColStride), operandA.RowStride, operandA.ColStride}
 				b := matrix{x.elem(x.ptrB, j*operandB.ColStride+k*operandB.RowStride), operandB.RowStride, operandB.ColStride}
-				x.kernels.product(rows, cols, min(depth, spec.K-k), a, b, x.result(i, j), bias, accumulate)
+				x.kernels.product(rows, cols, min(maxTerms, spec.K-k), a, b, x.result(i, j), bias, accumulate)
 				bias, accumulate = matrix{}, true // later parts add to the first
-				x.countMACs(rows * cols * depth)
+				x.countMACs(rows * cols * maxTerms)
 			}
 		}
 	}
@@ -180,18 +180,18 @@ func (x *execution) runDirect(j0, j1 int) {
 	for k0 := 0; k0 < spec.K; k0 += x.maxSuperBlockTerms {
 		depth := min(x.maxSuperBlockTerms, spec.K-k0)
 		rows, lda := x.rowsOf(k0, depth)
-		partSums, ldPart := sums, ldc // the first sums in place, later ones in scratch
+		blockSums, ldBlock := sums, ldc // of this super-block: the first in place, later ones in scratch
 		if k0 > 0 {
-			partSums, ldPart = unsafe.Add(x.worker, x.Plan.worker.tempTile), cols
+			blockSums, ldBlock = unsafe.Add(x.worker, x.Plan.worker.tempTile), cols
 		}
 		b := x.elem(x.ptrB, k0*spec.B.RowStride+j0*spec.B.ColStride)
 		if x.path == pathDot {
-			x.dotColumns(rows, lda, b, depth, partSums, ldPart, cols)
+			x.dotColumns(rows, lda, b, depth, blockSums, ldBlock, cols)
 		} else {
-			x.axpyColumns(rows, lda, b, depth, partSums, ldPart, cols)
+			x.axpyColumns(rows, lda, b, depth, blockSums, ldBlock, cols)
 		}
 		if k0 > 0 {
-			x.kernels.store(spec.M, cols, matrix{partSums, ldPart, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+			x.kernels.store(spec.M, cols, matrix{blockSums, ldBlock, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
 	if !accumulatesInC {
@@ -218,8 +218,8 @@ func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 const l1PartBytes = 16 << 10
 
 // dotColumns computes sums as dot products of rows of A with cols columns of B, over depth terms. lda and ldc are the
-// distances between rows of A and of the sums, in elements. It multiplies all rows of A by one part of B (l1PartBytes),
-// in groups of four columns, before it reads the next part.
+// distances between rows of A and of the sums, in elements. dotColumns multiplies all rows of A by one part of B
+// (l1PartBytes), in groups of four columns, before it reads the next part.
 func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	cols int) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
@@ -252,8 +252,8 @@ func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, d
 // (l1PartBytes) is read.
 const maxShortRowCols = 128
 
-// axpyColumns adds multiples of the rows of B to the sums. It has the parameters of dotColumns. It reads depth rows
-// of B with cols columns, four rows at a time. While these are in L1, it multiplies them by all rows of A.
+// axpyColumns computes sums as sums of multiples of the rows of B. It has the parameters of dotColumns. It reads depth
+// rows of B with cols columns, four rows at a time. While these are in L1, it multiplies them by all rows of A.
 func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	cols int) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes

@@ -3,13 +3,13 @@ package gemm
 import "github.com/graphrun/graphrun/tensor"
 
 // Effort estimates the work of [Tiled] for a product of m x k by k x n elements. macs is the number of multiply-adds
-// of all register tiles, including those on padding. calls is the number of calls of an inner kernel. As in BLIS, mr
-// and nr are the rows and columns of a panel, and kc is the greatest depth of a block of K.
+// of all register tiles, including those on padding. calls is the number of calls of an inner kernel.
 func Effort(dtype tensor.DType, m, n, k int) (macs, calls float64) {
 	set := kernelsOf(dtype)
 	if set.hasMachineCode() {
-		return set.effort(m, n, k)
+		return set.machineCodeEffort(m, n, k)
 	}
+	// A call computes a register tile of mr rows and nr columns, for a block of at most kc terms.
 	tiles := float64(ceilDiv(m, set.mr) * ceilDiv(n, set.nr))
 	return tiles * float64(set.mr*set.nr) * float64(k), tiles * float64(ceilDiv(max(k, 1), set.kc))
 }
@@ -20,9 +20,10 @@ func PadsRows(dtype tensor.DType) bool { return !kernelsOf(dtype).hasMachineCode
 // latencySums is the number of accumulator vectors below which the latency of multiply-adds limits the speed of a tile.
 const latencySums = 8
 
-// effort is [Effort] for machine code. A register tile takes the greatest of three numbers of cycles: for its
-// multiplications, its loads and their latency. Each cycle counts as one multiply-add for each lane of a vector.
-func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
+// machineCodeEffort is [Effort] for machine code. For each term, a register tile takes the greatest of three numbers of
+// cycles: for its multiplications, for its loads, and for the latency of multiply-adds. A cycle counts as one
+// multiply-add for each lane of a vector.
+func (s *kernelSet) machineCodeEffort(m, n, k int) (macs, calls float64) {
 	addPanels := func(cols, count int) { // adds `count` panels of `cols` columns
 		if cols == 0 {
 			return
@@ -30,7 +31,8 @@ func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 		vectors := s.vectors(cols)
 		tallRows, tallCount, shortCount := divideEvenly(max(m, 1), s.maxHeights[vectors])
 		for _, tiles := range [2]struct{ rows, count int }{{tallRows, tallCount}, {tallRows - 1, shortCount}} {
-			cycles := max(tiles.rows*vectors, tiles.rows+vectors, latencySums) // of a term: multiplications, loads, latency
+			multiplications, loads := tiles.rows*vectors, tiles.rows+vectors
+			cycles := max(multiplications, loads, latencySums)
 			// The conversions to float64 prevent fused multiply-adds, so that all architectures give the same estimate.
 			macs += float64(float64(count*tiles.count) * float64(cycles*s.lanes) * float64(k))
 		}

@@ -6,9 +6,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the portable kernel set: the function types of kernel.go, for each element type. goMicro multiplies
-// packed panels. goAxpy4, goDot, goAxpys and goDots are for products with few rows or columns, and goProduct is for
-// tiny ones. Abbreviations are those of kernel.go.
+// This file has the portable kernel set: functions for each element type, with the signatures of kernel.go, which
+// explains their parameters.
+//
+//	goMicro            a register tile of a product of packed panels
+//	goDot, goDots      products with few rows or columns: one dot product, or many
+//	goAxpy4, goAxpys   the same products: add four rows of B, times factors, to a row of C; or any number of rows
+//	goProduct          tiny products
+//	goStore            adds sums and a bias to C
 
 // Panel widths of the portable kernels: the rows and columns of a register tile.
 const (
@@ -53,8 +58,8 @@ func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer,
 	}
 }
 
-// goMicroHalf computes at most two columns of goMicro: C = the product + the bias of the row + init. Here and below,
-// the conversion T(x*y) rounds a product. Without the conversion, the compiler may fuse the product with the addition.
+// goMicroHalf computes at most two columns of goMicro. Here and below, the conversion T(x*y) rounds a product. Without
+// the conversion, the compiler may fuse the product with the addition.
 func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	var c00, c01, c10, c11, c20, c21, c30, c31 T
@@ -78,14 +83,14 @@ func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 		c21 += T(a2 * b1)
 		c31 += T(a3 * b1)
 	}
-	acc := [8]T{c00, c01, c10, c11, c20, c21, c30, c31}
+	sums := [8]T{c00, c01, c10, c11, c20, c21, c30, c31}
 	for i := 0; i < rows; i++ {
 		var bias T
 		if rowBias != nil {
 			bias = *elemAt[T](rowBias, i)
 		}
 		for j := 0; j < cols; j++ {
-			*elemAt[T](unsafe.Add(c, i*ldc), j) = acc[2*i+j] + bias + *elemAt[T](unsafe.Add(init, i*ldinit), j)
+			*elemAt[T](unsafe.Add(c, i*ldc), j) = sums[2*i+j] + bias + *elemAt[T](unsafe.Add(init, i*ldinit), j)
 		}
 	}
 }

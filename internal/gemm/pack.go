@@ -34,29 +34,31 @@ func PackB(dtype tensor.DType, dst []byte, src unsafe.Pointer, k, n, rowStride, 
 // PackPanels is PackB for panels of `width` columns, which must equal Operand.Panel. With exchanged strides, it packs
 // A.
 func PackPanels(dtype tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rowStride, colStride int) {
-	size := dtype.Size()
-	packPanels(size, dst[:roundUp(n, width)*k*size], width, src, colStride, rowStride, 0, k, 0, n) // all terms and lanes
+	elemBytes := dtype.Size()
+	panels := dst[:roundUp(n, width)*k*elemBytes]
+	packPanels(elemBytes, panels, width, src, colStride, rowStride, 0, k, 0, n) // all terms and lanes
 }
 
 // packPanels packs a strided operand into panels of the given width, as a [PackFunc] does for other operands. Element
 // (l, k) is at distance laneStride·l + termStride·k from src, in elements. The lanes of the last panel from l1 on
 // become zero.
-func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride, termStride, k0, k1, l0, l1 int) {
+func packPanels(elemBytes int, dst []byte, width int, src unsafe.Pointer, laneStride, termStride, k0, k1, l0, l1 int) {
 	depth := k1 - k0
 	if depth == 0 {
 		return
 	}
-	mover, bytes := strided.MoverOf(size), width*depth*size
+	mover, panelBytes := strided.MoverOf(elemBytes), width*depth*elemBytes
 	for lane := l0; lane < l1; lane += width {
-		panel := dst[:bytes]
-		dst = dst[bytes:]
+		panel := dst[:panelBytes]
+		dst = dst[panelBytes:]
 		lanes := min(width, l1-lane)
 		if lanes < width {
 			clear(panel)
 		}
-		mover.CopyBlock(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Add(src, (lane*laneStride+k0*termStride)*size),
-			strided.Axis{N: lanes, Dst: size, Src: laneStride * size},
-			strided.Axis{N: depth, Dst: width * size, Src: termStride * size})
+		laneSrc := unsafe.Add(src, (lane*laneStride+k0*termStride)*elemBytes)
+		mover.CopyBlock(unsafe.Pointer(unsafe.SliceData(panel)), laneSrc,
+			strided.Axis{N: lanes, Dst: elemBytes, Src: laneStride * elemBytes},
+			strided.Axis{N: depth, Dst: width * elemBytes, Src: termStride * elemBytes})
 	}
 }
 
@@ -71,14 +73,14 @@ func PackedBBytes(dtype tensor.DType, k, n int) int {
 }
 
 // Interleave stores runs[l][k] as element dst[k*width+l], for k < depth and l < len(runs) <= width. A nil run has
-// zeros. It is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC image. dst
-// may be a part of a panel. size is the number of bytes of an element.
-func Interleave(size int, dst []byte, width int, runs []unsafe.Pointer, depth int) {
+// zeros. Interleave is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC
+// image. dst may be a part of a panel. elemBytes is the number of bytes of an element.
+func Interleave(elemBytes int, dst []byte, width int, runs []unsafe.Pointer, depth int) {
 	if depth == 0 || len(runs) == 0 {
 		return
 	}
-	dst = dst[:((depth-1)*width+len(runs))*size]
-	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), width*size, runs, depth)
+	dst = dst[:((depth-1)*width+len(runs))*elemBytes]
+	strided.Interleave(elemBytes, unsafe.Pointer(unsafe.SliceData(dst)), width*elemBytes, runs, depth)
 }
 
 // roundUp returns the least multiple of b that is at least a.

@@ -28,10 +28,10 @@ func (p *Plan) prefetchesResult() bool {
 
 // prefetchSpec returns the prefetches of register tiles that read B in the given mode, with `vectors` vectors and
 // `height` rows.
-func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch {
+func (p *Plan) prefetchSpec(read readMode, vectors, height int) []tile.Prefetch {
 	lines := ceilDiv(vectors*p.kernels.lanes*p.kernels.elemBytes, machine.LineBytes)
 	switch {
-	case mode != readDirect:
+	case read != readDirect:
 		return []tile.Prefetch{{Lines: lines, Every: p.prefetchInterval}}
 	case p.prefetchResultInLoop:
 		return []tile.Prefetch{{Lines: lines, Every: powerOfTwoAtMost(p.kc / height)}}
@@ -61,9 +61,9 @@ func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 
 // advancePrefetches moves the addresses of prefetches beyond the lines that the given tiles have prefetched.
 func (t *tileState) advancePrefetches(args *jit.Args, tiles tileRun) {
-	lines := tiles.count * (t.kc / tile.DefaultUnroll) * t.Plan.prefetchLines[tiles.mode]
+	lines := tiles.count * (t.kc / tile.DefaultUnroll) * t.Plan.prefetchLines[tiles.read]
 	args.Row[tile.Prefetched] += lines * machine.LineBytes
-	if tiles.mode != readDirect {
+	if tiles.read != readDirect {
 		prefetches := tiles.count * prefetchCount(t.kc, t.Plan.prefetchInterval)
 		args.Row[tile.PrefetchOperands] += prefetches * args.Step[tile.PrefetchStep]
 	}

@@ -7,10 +7,12 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// This file runs the tiles of a plan on the tiled path. K is divided into super-blocks, and these into blocks. For each
-// block of K, runTile locates or packs the panels of both operands, and then calls a kernel for each register tile. A
-// panel is a contiguous copy of a few lanes. Lanes are rows of A or columns of B. A term is one of the K products whose
-// sum is an element of C.
+// This file runs the tiles of a plan. A term is one of the K products whose sum is an element of C. A lane is a row of
+// A or a column of B. A panel is a contiguous copy of a few lanes.
+//
+// Run calls the loops of the plan's path: runTile, or the functions of direct.go. On the tiled path, K is divided into
+// super-blocks, and these into blocks. For each block, runTile locates or packs the panels of both operands, and then
+// calls a kernel for each register tile.
 //
 // In this package, i counts rows of C, j its columns, k terms, and l lanes. The names i0 and i1 stand for the range
 // [i0, i1).
@@ -146,10 +148,10 @@ func (x *execution) runPack(tile int) {
 
 // packShared packs one chunk of an operand, a part of the lanes and terms of a super-block, into shared panels.
 func (x *execution) packShared(tile int, operand operandPlan, src unsafe.Pointer, pack PackFunc, dst unsafe.Pointer) {
-	panels, depth := operand.packChunk(x.superBlockTerms)
-	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
 	// A packing tile is a group of panels and a range of terms. Adjacent tiles have adjacent groups. Panels are adjacent
 	// in memory: the panel that begins with lane l has term k of the super-block at l*superBlockTerms + k*panelWidth.
+	panels, depth := operand.packChunk(x.superBlockTerms)
+	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
 	firstLane := tile % panelGroups * panels * operand.panelWidth
 	endLane := min(firstLane+panels*operand.panelWidth, operand.extent)
 	firstTerm := tile / panelGroups * depth
@@ -221,9 +223,8 @@ func (x *execution) locate(view *operandView, operand *operandPlan, src, shared,
 	}
 }
 
-// runTile computes C[i0:i1, j0:j1] over the current super-block. The loops are, from the outside: blocks of K, blocks
-// of A that fit L2, panels of B that fit L1. The two inner loops are in computePanels for machine code, and in
-// computePanelsInGo for kernels in Go.
+// runTile computes C[i0:i1, j0:j1] over the current super-block. It loops over blocks of K. computePanels (for machine
+// code) and computePanelsInGo loop over blocks of A that fit L2, and within each over panels of B that fit L1.
 func (x *execution) runTile(i0, i1, j0, j1 int) {
 	plan, spec := x.Plan, &x.spec
 	if x.superBlockStart == 0 {
@@ -255,7 +256,8 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 // gatherBias copies the tile's part of the bias to contiguous worker scratch, where kernels may read whole panels of
 // it.
 func (x *execution) gatherBias(i0, i1, j0, j1 int) {
-	dst, lane, end := x.worker, 0, 0 // lanes from lane to end-1 are still to be copied
+	var dst unsafe.Pointer
+	var lane, end int // the lanes [lane, end) are still to be copied
 	switch x.spec.Bias {
 	case BiasRows:
 		dst, lane, end = unsafe.Add(x.worker, x.Plan.worker.rowBias), i0, i1
@@ -271,16 +273,19 @@ func (x *execution) gatherBias(i0, i1, j0, j1 int) {
 	}
 }
 
-// tileState is the state of a tile of C during one block of K. The tile has the columns [j0, j1), and rows from i0 on.
-// The block has kc terms from term k0.
+// tileState is the state of a tile of C during one block of K.
 type tileState struct {
 	*execution
-	i0, j0, j1, k0, kc          int
-	isFirstBlock, isLastBlock   bool         // whether the block of K is the first or the last one
-	recordedTo                  *[]call      // if not nil, calls are appended to it instead of being executed
-	stacks                      [4]tileStack // stacks of equal register tiles in a strip; stackCount entries are in use
+	i0, j0, j1                int     // the tile has the columns [j0, j1), and rows from i0 on
+	k0, kc                    int     // the block has kc terms from term k0
+	isFirstBlock, isLastBlock bool    // whether the block of K is the first or the last one
+	recordedTo                *[]call // if not nil, calls are appended to it instead of being executed
+
+	// The stacks of the last strip that computeStrip divided. Strips of the same size reuse them.
+
+	stacks                      [maxStacks]tileStack // stackCount entries are in use
 	stackCount                  int
-	stackedRows, stackedVectors int // rows, and vectors of columns, of the strip for which stacks was computed
+	stackedRows, stackedVectors int // size of the strip: rows, and vectors of columns
 }
 
 // computePanelsInGo computes C[i0:i1, j0:j1] for one block of K, whose terms of A and B are a and b.

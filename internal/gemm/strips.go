@@ -63,7 +63,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 	t.setOperands(args, a, b, j, cols)
 	store, rowsPerCall := t.setStoreMode(args, j)
 	t.setPrefetch(args, b, j)
-	tiles := tileRun{row: blockStart, col: j, cols: cols, store: store, mode: readDirect}
+	tiles := tileRun{row: blockStart, col: j, cols: cols, store: store, read: readDirect}
 	if plan.callsSpanPanels {
 		args.Step[tile.VecTile] = b.laneOffset(plan.b.panelWidth) * t.kernels.elemBytes
 		// The stack has one register tile for each panel, so its tiles have the same rows.
@@ -78,16 +78,16 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 	t.computeStacks(args, a, tiles, max(1, rowsPerCall/t.stacks[0].height))
 }
 
-// computeStacks computes the stacks of a strip. The fields row, col, cols and store of `strip` describe the strip; its
-// mode is readDirect. Calls for different stacks alternate, so that a panel of A stays in the cache until all its tiles
-// are computed.
+// computeStacks computes the stacks of a strip. The fields row, col, cols and store of `strip` describe the strip;
+// strip.read is readDirect. Calls for different stacks alternate, so that a panel of A stays in the cache until all its
+// tiles are computed.
 func (t *tileState) computeStacks(args *jit.Args, a *operandView, strip tileRun, tilesPerCall int) {
 	tiles := strip
 	var tilesDone [len(t.stacks)]int // by stack: the number of tiles that are computed
 	if t.copyPanels && strip.row == t.i0 {
-		tiles.stack, tiles.count, tiles.mode = t.stacks[0], 1, readAndCopy
+		tiles.stack, tiles.count, tiles.read = t.stacks[0], 1, readAndCopy
 		t.computeAndCopyPanel(args, a, tiles)
-		tilesDone[0], tiles.mode = 1, readCopied
+		tilesDone[0], tiles.read = 1, readCopied
 	}
 	for unfinished := true; unfinished; {
 		unfinished = false
@@ -148,7 +148,7 @@ type tileRun struct {
 	row, col int // where the first tile begins in C
 	cols     int // columns of a tile
 	store    storeMode
-	mode     readMode
+	read     readMode
 }
 
 // computeTiles computes register tiles.
@@ -182,11 +182,11 @@ func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, tiles tileR
 	if tiles.store == storeFirstBlock && spec.Bias == BiasRows {
 		args.Row[tile.FirstEpilogueOperand] = (tiles.row - t.i0) * elemBytes
 	}
-	if plan.prefetchResultInLoop && tiles.mode == readDirect {
+	if plan.prefetchResultInLoop && tiles.read == readDirect {
 		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
 		args.Step[tile.PrefetchStep] = spec.CRowStride * elemBytes
 	}
 	isPartial := tiles.cols%set.lanes > 0
-	codes := *plan.codes.entry(tiles.store, tiles.mode, isPartial)
+	codes := *plan.codes.entry(tiles.store, tiles.read, isPartial)
 	return codes[set.vectors(tiles.cols)][tiles.stack.height]
 }

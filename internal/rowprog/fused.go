@@ -147,7 +147,7 @@ func (b *builder) fuse() error {
 	if err != nil || code == nil || len(code.In)+len(code.Out) > expr.MaxOperands {
 		return err
 	}
-	exprLoop := b.newLoop(code, in)
+	exprLoop := b.newExprLoop(code, in)
 	exprLoop.Folds, exprLoop.CombinesLanes = folds, len(folds) > 0
 	var prefetch loops.Prefetch
 	if b.rowsPerGroup == 0 || b.elementCost > 1 { // otherwise the hardware prefetcher suffices
@@ -218,23 +218,24 @@ func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer
 		state.passBases = append(state.passBases, nil)
 		state.tiles = append(state.tiles, tile{})
 	}
-	// first is the tile of the first pass; pass k processes tile first-k. Tile i has its state in slot i%passesAtOnce.
-	for first := begin; first < end+p.passesAtOnce-1; first++ {
-		if first < end {
-			slot := first % p.passesAtOnce
+	// firstTile is the tile of the first pass; pass k processes tile firstTile-k. Tile i has its state in slot
+	// i%passesAtOnce.
+	for firstTile := begin; firstTile < end+p.passesAtOnce-1; firstTile++ {
+		if firstTile < end {
+			slot := firstTile % p.passesAtOnce
 			state.tileBase = state.passBases[slot]
-			state.tiles[slot] = p.setTile(state, first, ptrs, worker)
+			state.tiles[slot] = p.setTile(state, firstTile, ptrs, worker)
 			state.passBases[slot] = state.tileBase
 		}
 		// The fused loop needs a tile for each pass, and tiles of equal size.
-		hasAllTiles := first < end && first-begin >= p.passesAtOnce-1
-		isFused := hasAllTiles && p.areTilesEqual(state)
+		everyPassHasTile := firstTile < end && firstTile-begin >= p.passesAtOnce-1
+		isFused := everyPassHasTile && p.areTilesEqual(state)
 		if isFused {
-			p.runFusedTile(state, first)
+			p.runFusedTile(state, firstTile)
 		}
 		// Later passes run first, because each pass overwrites the rows that the next pass reads.
-		for k := min(p.passesAtOnce-1, first-begin); k >= max(0, first-end+1); k-- {
-			slot := (first - k) % p.passesAtOnce
+		for k := min(p.passesAtOnce-1, firstTile-begin); k >= max(0, firstTile-end+1); k-- {
+			slot := (firstTile - k) % p.passesAtOnce
 			state.tileBase = state.passBases[slot]
 			if !isFused {
 				p.runPass(state, state.tiles[slot], &p.passes[k])
@@ -254,15 +255,16 @@ func (p *Plan) areTilesEqual(state *State) bool {
 	return true
 }
 
-// runFusedTile runs the fused loop over tile first for the first pass, tile first-1 for the second pass, and so on.
-func (p *Plan) runFusedTile(state *State, first int) {
+// runFusedTile runs the fused loop over tile firstTile for the first pass, tile firstTile-1 for the second pass, and so
+// on.
+func (p *Plan) runFusedTile(state *State, firstTile int) {
 	state.ptrs, state.strides = state.ptrs[:0], state.strides[:0]
 	for _, pointer := range p.fused.pointers {
 		if pointer.object < 0 {
 			state.ptrs, state.strides = append(state.ptrs, nil), append(state.strides, 0)
 			continue
 		}
-		state.ptrs = append(state.ptrs, state.passBases[(first-pointer.pass)%p.passesAtOnce][pointer.object])
+		state.ptrs = append(state.ptrs, state.passBases[(firstTile-pointer.pass)%p.passesAtOnce][pointer.object])
 		state.strides = append(state.strides, p.objects[pointer.object].keptStride)
 	}
 	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, state.tiles[0].positions)

@@ -7,24 +7,13 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 )
 
-// Listings returns descriptions of the code of all loops: the fused loop, if there is one, then the loops of each pass.
-// A pass is one traversal
-// of a row. An object is memory that loops access. Staged operands are read from, or written to, memory of the worker
-// instead of the caller's.
-func (p *Plan) Listings() []expr.Listing {
-	var list []expr.Listing
-	// objects[i] is the index in p.objects of the memory of pointer i, or -1.
+// Listings returns descriptions of the code of all loops: the fused loop, if there is one, then the loops of each pass,
+// which is one traversal of a row.
+func (p *Plan) Listings() (list []expr.Listing) {
 	add := func(loop *loops.Loop, objects []int, name string) {
-		if loop == nil {
-			return
+		if loop != nil {
+			list = append(list, p.listing(loop, objects, name))
 		}
-		listing := loop.Listing(name)
-		listing.Staged = make([]bool, len(listing.Loop.Code.Out)+len(listing.Loop.Code.In))
-		for i := range min(len(objects), len(listing.Staged)) {
-			// An object that is no argument is in memory of the worker: a staged copy or an intermediate result.
-			listing.Staged[i] = objects[i] >= 0 && p.objects[objects[i]].argument < 0
-		}
-		list = append(list, listing)
 	}
 	if p.fused != nil {
 		objects := make([]int, len(p.fused.pointers))
@@ -42,4 +31,15 @@ func (p *Plan) Listings() []expr.Listing {
 		add(pass.perRow, pass.perRowObjects, fmt.Sprintf("after pass %d, once per row", i+1))
 	}
 	return list
+}
+
+// listing describes the code of a loop. objects[i] is the index in p.objects of the memory of pointer i, or -1. An
+// operand is staged if it is in memory of the worker (a copy or an intermediate result), not an argument of the caller.
+func (p *Plan) listing(loop *loops.Loop, objects []int, name string) expr.Listing {
+	listing := loop.Listing(name)
+	listing.Staged = make([]bool, len(listing.Loop.Code.Out)+len(listing.Loop.Code.In))
+	for i := range min(len(objects), len(listing.Staged)) {
+		listing.Staged[i] = objects[i] >= 0 && p.objects[objects[i]].argument < 0
+	}
+	return listing
 }

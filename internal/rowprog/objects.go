@@ -11,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file compiles the passes of a plan ([Plan.build]): it determines the memory of the operands of loops (objects),
-// and compiles the loops.
+// This file compiles the passes of a plan. [Plan.build] chooses their form. For each form that it tries, compilePasses
+// determines the memory of the operands of loops (objects), and compiles the loops of each pass (compilePass) and the
+// fused loop (fuse).
 
 // object is memory that the loops of a tile read or write: an output or operand of the caller, or memory of the worker.
 // Memory of the worker holds a staged copy, a stored row, one number for each row, or accumulators. An object is
@@ -76,11 +77,11 @@ type elementPointer struct {
 	element int // index in the column of the pointer's first element
 }
 
-// fold is a reduction of each row in a pass, such as a sum. result, laneAccs and upperAccs are indices of objects.
+// fold is a reduction of each row in a pass, such as a sum. result, laneAccs and blockTotals are indices of objects.
 type fold struct {
 	result       int                                  // one number for each row: the result
 	laneAccs     int                                  // accumulators by row and lane; -1 if they are not in memory
-	upperAccs    int                                  // along columns: totals of the previous blocks (foldBlock); else -1
+	blockTotals  int                                  // along columns: totals of the previous blocks (foldBlock); else -1
 	neutral      [expr.FoldLanes * 8]byte             // copies of the neutral element
 	combineLanes func(dst, acc unsafe.Pointer, n int) // combines the lane accumulators of n rows at acc to results at dst
 	joinLoop     *loops.Loop                          // combines results of blocks of columns, or of parts of rows
@@ -134,10 +135,10 @@ func (p *Plan) compilePasses() error {
 			b.rowObjects = append(b.rowObjects, b.outObjects[row.Out])
 			continue
 		}
-		b.rowObjects = append(b.rowObjects, b.tileMemory(row.DType.Size(), p.rowCopies(k)))
+		b.rowObjects = append(b.rowObjects, b.allocateTile(row.DType.Size(), p.rowCopies(k)))
 	}
 	for _, dtype := range p.program.Numbers {
-		b.numberObjects = append(b.numberObjects, b.perRowMemory(dtype.Size()))
+		b.numberObjects = append(b.numberObjects, b.allocatePerRow(dtype.Size()))
 	}
 	for k := range p.program.Passes {
 		if err := b.compilePass(k); err != nil {
@@ -166,7 +167,7 @@ func (b *builder) makeObjects() {
 		switch {
 		case b.isUsedInPlace(i):
 		case b.variesInRow(i):
-			objectOf[i] = b.tileMemory(b.objects[i].size, 1)
+			objectOf[i] = b.allocateTile(b.objects[i].size, 1)
 			b.stagedCopies = append(b.stagedCopies, stagedCopy{isWholeTile: true, isOutput: i < b.outCount, argument: i,
 				staged: objectOf[i], elem: strided.MoverOf(b.objects[i].size)})
 		case b.alongColumns && i >= b.outCount:
@@ -207,11 +208,12 @@ func (b *builder) compileLoop(passIndex int, pass *compiledPass) (err error) {
 			return err
 		}
 	}
-	exprLoop := b.newLoop(code, in)
+	exprLoop := b.newExprLoop(code, in)
 	if pass.pointerObjects = b.objectsAt(out, in); !b.alongColumns {
 		exprLoop.Folds = rowPass.Folds
 	}
-	if pass.loop, err = b.compile(exprLoop, b.options(b.onlyNonTemporal(out), b.passPrefetch(passIndex, in))); err != nil {
+	options := b.options(b.onlyNonTemporal(out), b.passPrefetch(passIndex, in))
+	if pass.loop, err = b.compileExprLoop(exprLoop, options); err != nil {
 		return err
 	}
 	if err := b.addFolds(rowPass, pass, exprLoop.CombinesLanes); err != nil {
@@ -244,7 +246,7 @@ func (b *builder) addFolds(rowPass *expr.RowPass, pass *compiledPass, combinesLa
 
 // newFold returns a fold without accumulators in memory. result is the object of its results.
 func newFold(op expr.Op, dtype tensor.DType, result int) (fold, error) {
-	created := fold{result: result, laneAccs: -1, upperAccs: -1, combineLanes: interp.Combine(op, dtype)}
+	created := fold{result: result, laneAccs: -1, blockTotals: -1, combineLanes: interp.Combine(op, dtype)}
 	fillBits(created.neutral[:], expr.Neutral(op, dtype), dtype.Size())
 	join, err := expr.Joining(op, dtype)
 	if err != nil {
@@ -266,7 +268,7 @@ func fillBits(to []byte, bits uint64, size int) {
 func (b *builder) addAccumulators(pass *compiledPass, rowFold *fold, dtype tensor.DType, combinesLanes bool) {
 	switch {
 	case b.alongColumns:
-		rowFold.upperAccs = b.perRowMemory(dtype.Size())
+		rowFold.blockTotals = b.allocatePerRow(dtype.Size())
 	case combinesLanes:
 		pass.pointerObjects = append(pass.pointerObjects, rowFold.result)
 	default:
@@ -298,7 +300,7 @@ func (b *builder) compileUnrolled(passIndex int, pass *compiledPass) error {
 			continue
 		}
 		opts := b.options(b.onlyNonTemporal(out), b.prefetch(in, allOperands, count, onePassPrefetch))
-		loop, err := loops.New(b.newLoop(code, in), opts)
+		loop, err := loops.New(b.newExprLoop(code, in), opts)
 		if err != nil || !loop.Compiled() {
 			return err
 		}
@@ -328,8 +330,8 @@ func (b *builder) compilePerRow(rowPass *expr.RowPass, pass *compiledPass) (err 
 	return err
 }
 
-// newLoop returns the loop of an expression. Operands that are constant along the inner axis are scalars.
-func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
+// newExprLoop returns the loop of an expression. Operands that are constant along the inner axis are scalars.
+func (b *builder) newExprLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 	loop := &expr.Loop{Code: code, Uniform: make([]bool, len(in))}
 	for k, place := range in {
 		index := b.objectAt(place, inLoop, asInput)
@@ -338,8 +340,9 @@ func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 	return loop
 }
 
-// compile compiles a loop. If the loop has folds, and one call can process whole rows, it sets loop.CombinesLanes.
-func (b *builder) compile(loop *expr.Loop, options loops.Options) (*loops.Loop, error) {
+// compileExprLoop compiles a loop. If the loop has folds, and one call can process whole rows, it sets
+// loop.CombinesLanes.
+func (b *builder) compileExprLoop(loop *expr.Loop, options loops.Options) (*loops.Loop, error) {
 	if b.severalRowsPerCall && len(loop.Folds) > 0 {
 		loop.CombinesLanes = true
 		if compiled, err := loops.New(loop, options); err != nil || b.maxLength(0) <= compiled.MaxElements() {
@@ -350,8 +353,9 @@ func (b *builder) compile(loop *expr.Loop, options loops.Options) (*loops.Loop, 
 	return loops.New(loop, options)
 }
 
-// options returns the options of a loop. Run executes a fence once per chunk, instead of a fence in each loop, because
-// a call may process a single row. Softmax of 4096x4096 then takes 3.0 ms instead of 3.4 ms.
+// options returns the options of a loop. With non-temporal stores, it sets needsStoreFence: Run executes a fence once
+// per chunk, instead of a fence in each loop, because a call may process a single row. Softmax of 4096x4096 then takes
+// 3.0 ms instead of 3.4 ms.
 func (b *builder) options(nonTemporal bool, prefetch loops.Prefetch) loops.Options {
 	b.needsStoreFence = b.needsStoreFence || nonTemporal
 	return loops.Options{NonTemporal: nonTemporal, Unfenced: nonTemporal, Prefetch: prefetch}
@@ -426,7 +430,7 @@ func (b *builder) perRowObject(argument int) int {
 	if staged, ok := b.perRowStaged[argument]; ok {
 		return staged
 	}
-	staged := b.perRowMemory(obj.size)
+	staged := b.allocatePerRow(obj.size)
 	b.stagedCopies = append(b.stagedCopies, stagedCopy{isOutput: isOutput, argument: argument, staged: staged,
 		elem: strided.MoverOf(obj.size)})
 	b.perRowStaged[argument] = staged
@@ -443,10 +447,10 @@ func (b *builder) allocate(bytes int, obj object) int {
 	return len(b.objects) - 1
 }
 
-// tileMemory allocates an object with all elements of a tile, with the given number of copies. If loops run along
+// allocateTile allocates an object with all elements of a tile, with the given number of copies. If loops run along
 // columns, kept[0] is the fastest axis, followed by the reduced axes. Along rows, the reduced axes are the fastest, and
 // rows are padded to a multiple of tensor.Align bytes.
-func (b *builder) tileMemory(size, copies int) int {
+func (b *builder) allocateTile(size, copies int) int {
 	obj := object{size: size, copies: copies, reducedStrides: make([]int, len(b.reduced))}
 	stride := size
 	if b.alongColumns {
@@ -467,8 +471,8 @@ func (b *builder) tileMemory(size, copies int) int {
 	return b.allocate(stride, obj)
 }
 
-// perRowMemory allocates an object with one element for each row of a tile, or of a chunk in a pipeline.
-func (b *builder) perRowMemory(size int) int {
+// allocatePerRow allocates an object with one element for each row of a tile, or of a chunk in a pipeline.
+func (b *builder) allocatePerRow(size int) int {
 	obj := object{size: size, keptStride: size, reducedStrides: make([]int, len(b.reduced))}
 	if b.rowsPerGroup > 0 {
 		return b.allocate(size*b.tileLen*b.tilesPerChunk, obj)

@@ -65,7 +65,9 @@ func (p *Plan) combineColumnFolds(state *State, t tile, pass *compiledPass) {
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		size, rows := p.objects[rowFold.result].size, t.positions/p.columnsPerRow
-		elem, results, transposed := strided.MoverOf(size), state.tileBase[rowFold.result], state.tileBase[rowFold.upperAccs]
+		elem := strided.MoverOf(size)
+		// The totals are not needed any more, so the transposed results may take their memory.
+		results, transposed := state.tileBase[rowFold.result], state.tileBase[rowFold.blockTotals]
 		// transposed[column][row] = results[row][column]
 		elem.CopyBlock(transposed, results, strided.Axis{N: rows, Dst: size, Src: p.columnsPerRow * size},
 			strided.Axis{N: p.columnsPerRow, Dst: rows * size, Src: size})

@@ -169,16 +169,15 @@ type pieceLayout struct {
 // position along the outer axes. Pieces are the rows of this plan: the outer axes and the index of a piece are kept
 // dimensions.
 func (l *pieceLayout) planPieces(pieceCount, length int, direction Direction) (*Plan, error) {
-	const isKept, isReduced = false, true
 	cut := &l.cut
 	l.reset()
-	for i := len(cut.outer) - 1; i >= 0; i-- {
-		l.addAxis(cut.outer[i].length, cut.outer[i].strides, 1, cut.piecesAlongAxis()*elementsOf(cut.outer[:i]), isKept)
+	for i, outer := range slices.Backward(cut.outer) {
+		l.addPieceDim(pieceDim{axis: outer, step: 1, partialStride: cut.piecesAlongAxis() * elementsOf(cut.outer[:i])})
 	}
-	l.addAxis(pieceCount, cut.axis.strides, cut.length, 1, isKept)
-	l.addAxis(length, cut.axis.strides, 1, 0, isReduced)
+	l.addPieceDim(pieceDim{axis: axis{length: pieceCount, strides: cut.axis.strides}, step: cut.length, partialStride: 1})
+	l.addPieceDim(pieceDim{axis: axis{length: length, strides: cut.axis.strides}, step: 1, isReduced: true})
 	for _, inner := range slices.Backward(cut.inner) {
-		l.addAxis(inner.length, inner.strides, 1, 0, isReduced)
+		l.addPieceDim(pieceDim{axis: inner, step: 1, isReduced: true})
 	}
 	return New(l.pieces.code.PieceCode, l.outs, l.ins, l.mask, direction)
 }
@@ -194,27 +193,34 @@ func (l *pieceLayout) reset() {
 	}
 	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32})
 	for d, keptAxis := range slices.Backward(l.kept) {
-		const isReduced = false
-		l.addAxis(keptAxis.length, keptAxis.strides, 1, l.piecesPerRow*elementsOf(l.kept[:d]), isReduced)
+		l.addPieceDim(pieceDim{axis: keptAxis, step: 1, partialStride: l.piecesPerRow * elementsOf(l.kept[:d])})
 		l.ins[len(l.ins)-1].Strides[len(l.mask)-1] = 0 // all rows have the same first indices
 	}
 }
 
-// addAxis adds an axis of `length` positions to all metas. The stride of operand i is factor*strides[outCount+i] bytes.
-// The stride of outputs and first indices is partialStride elements.
-func (l *pieceLayout) addAxis(length int, strides []int, factor, partialStride int, isReduced bool) {
-	l.mask = append(l.mask, isReduced)
+// pieceDim is a dimension of a plan for pieces.
+type pieceDim struct {
+	axis          axis // its length, and the strides of the outputs and operands of the expression
+	step          int  // distance between the positions of the dimension, in positions of the axis
+	partialStride int  // stride of the results of folds and of the first indices, in elements
+	isReduced     bool
+}
+
+// addPieceDim adds a dimension to all metas.
+func (l *pieceLayout) addPieceDim(dim pieceDim) {
+	l.mask = append(l.mask, dim.isReduced)
 	for i := range l.outs {
-		addDim(&l.outs[i], length, partialStride)
-		if isReduced {
+		addDim(&l.outs[i], dim.axis.length, dim.partialStride)
+		if dim.isReduced {
 			l.outs[i].Shape[len(l.mask)-1] = 1
 		}
 	}
 	last := len(l.ins) - 1
 	for i := range l.ins[:last] {
-		addDim(&l.ins[i], length, strides[l.pieces.outCount+i]*factor/l.ins[i].DType.Size())
+		stride := dim.axis.strides[l.pieces.outCount+i] * dim.step
+		addDim(&l.ins[i], dim.axis.length, stride/l.ins[i].DType.Size())
 	}
-	addDim(&l.ins[last], length, partialStride)
+	addDim(&l.ins[last], dim.axis.length, dim.partialStride)
 }
 
 // addDim adds a dimension to a layout.

@@ -80,8 +80,8 @@ const firstKept = -1
 const (
 	minChunks = 16
 	maxParts  = 64
-	// foldBlock is the number of elements that are folded in a column before the result is added to an upper-level
-	// accumulator, which bounds the rounding error.
+	// foldBlock is the number of elements that are folded in a column before the result is added to a total
+	// (fold.blockTotals), which bounds the rounding error.
 	foldBlock = 256
 	// cacheBytes is the approximate size in bytes of a tile that stays in the cache between passes.
 	cacheBytes        = 1 << 16

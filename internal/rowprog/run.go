@@ -166,15 +166,15 @@ func (p *Plan) runPass(state *State, current tile, pass *compiledPass) {
 }
 
 // foldColumns runs the loop of a pass along columns. It folds blocks of foldBlock elements of each column, and adds the
-// result of each block to the upper-level accumulators.
+// result of each block to the totals of the folds.
 func (p *Plan) foldColumns(state *State, current tile, pass *compiledPass) {
-	elementsInBlock, hasUpperAccs := 0, false // hasUpperAccs: the upper-level accumulators have been initialized
+	elementsInBlock, hasTotals := 0, false // hasTotals: the totals have been initialized
 	p.eachPosition(state, current, pass.pointerObjects, func(innerLen, outerLen int) {
 		for outerLen > 0 {
 			if elementsInBlock == foldBlock {
 				interrupt.Check(state.Context)
-				p.addBlock(state, current, pass, !hasUpperAccs)
-				elementsInBlock, hasUpperAccs = 0, true
+				p.addBlock(state, current, pass, !hasTotals)
+				elementsInBlock, hasTotals = 0, true
 			}
 			count := min(outerLen, foldBlock-elementsInBlock)
 			p.runColumns(state, pass, innerLen, count)
@@ -189,7 +189,7 @@ func (p *Plan) foldColumns(state *State, current tile, pass *compiledPass) {
 			}
 		}
 	})
-	if !hasUpperAccs { // there is one block, whose result is in place
+	if !hasTotals { // there is one block, whose result is in place
 		return
 	}
 	const isFirst = false
@@ -197,21 +197,21 @@ func (p *Plan) foldColumns(state *State, current tile, pass *compiledPass) {
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		bytes := current.positions * p.objects[rowFold.result].size
-		upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
-		copy(unsafe.Slice((*byte)(result), bytes), unsafe.Slice((*byte)(upperAccs), bytes))
+		blockTotals, result := state.tileBase[rowFold.blockTotals], state.tileBase[rowFold.result]
+		copy(unsafe.Slice((*byte)(result), bytes), unsafe.Slice((*byte)(blockTotals), bytes))
 	}
 }
 
-// addBlock adds the result of a block to the upper-level accumulators of each fold, and resets the result. For the
-// first block, it initializes these accumulators.
+// addBlock adds the result of a block to the totals of each fold, and resets the result. For the first block, it
+// initializes the totals.
 func (p *Plan) addBlock(state *State, current tile, pass *compiledPass, isFirst bool) {
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		if isFirst {
-			p.setNeutral(state, rowFold, rowFold.upperAccs, current.positions)
+			p.setNeutral(state, rowFold, rowFold.blockTotals, current.positions)
 		}
-		upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
-		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{upperAccs, upperAccs, result}, []int{0, 0, 0},
+		blockTotals, result := state.tileBase[rowFold.blockTotals], state.tileBase[rowFold.result]
+		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{blockTotals, blockTotals, result}, []int{0, 0, 0},
 			current.positions, 1)
 		p.setNeutral(state, rowFold, rowFold.result, current.positions)
 	}

@@ -22,7 +22,7 @@ func (b *builder) compileScans(rowPass *expr.RowPass, pass *compiledPass) {
 		}
 		row := b.program.Rows[place.N]
 		rowScan := scan{rowObject: b.rowObjects[place.N], scanner: expr.Scanning(row.Scan, row.DType)}
-		rowScan.carryObject = b.perRowMemory(rowScan.scanner.Carry)
+		rowScan.carryObject = b.allocatePerRow(rowScan.scanner.Carry)
 		pass.scans = append(pass.scans, rowScan)
 	}
 }

@@ -10,11 +10,9 @@ func (e *Elem) CopyBlock(dst, src unsafe.Pointer, a, b Axis) {
 		a, b = b, a // a single row, if there is one, runs along a
 	}
 	switch {
-	case b.N == 1:
-		if a.N > 0 {
-			e.Row(dst, src, a.Dst, a.Src, a.N)
-		}
 	case a.N <= 0 || b.N <= 0:
+	case b.N == 1:
+		e.Row(dst, src, a.Dst, a.Src, a.N)
 	case e.copiesUnchanged:
 		blocksBySize[e.DstSize](dst, src, a, b)
 	default:
@@ -27,6 +25,9 @@ func (e *Elem) CopyBlock(dst, src unsafe.Pointer, a, b Axis) {
 	}
 }
 
+// longRow is the row length, in elements, from which the overhead per row is negligible.
+const longRow = 16
+
 // prefersRowsAlongB reports whether the inner loop runs along b instead of a. The inner loop is along the longer axis
 // or, if both are long, along the axis with the smaller stride in src.
 func prefersRowsAlongB(a, b Axis) bool {
@@ -35,12 +36,6 @@ func prefersRowsAlongB(a, b Axis) bool {
 	}
 	return abs(b.Src) < abs(a.Src)
 }
-
-// longRow is the row length, in elements, from which the overhead per row is negligible.
-const longRow = 16
-
-// abs returns the absolute value of n.
-func abs(n int) int { return max(n, -n) }
 
 // blocksBySize has the functions that copy blocks, by element size in bytes.
 var blocksBySize = [17]func(dst, src unsafe.Pointer, a, b Axis){
@@ -74,3 +69,6 @@ func moveBlock[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		move[T](unsafe.Add(dst, i*b.Dst), unsafe.Add(src, i*b.Src), a.Dst, a.Src, a.N)
 	}
 }
+
+// abs returns the absolute value of n.
+func abs(n int) int { return max(n, -n) }

@@ -17,7 +17,7 @@ type Copy struct {
 	elem         Elem
 	axisA, axisB axis // called a and b in comments
 	outer        []outerAxis
-	elementCount int // number of elements
+	elementCount int
 	tileCount    int
 	transposed   bool // dst is dense along a, src is dense along b, and elements are moved
 	staged       bool // dst is dense along a, src is dense along b, and tiles are transposed in a worker's scratch
@@ -244,16 +244,17 @@ func (p *Copy) movesRows() bool {
 func (p *Copy) scaleGrain(n int) int { return n * max(1, grainElemBytes/p.elem.DstSize) }
 
 // cut divides the dimension into tiles of at most maxLen indices.
-func (x *axis) cut(maxLen int) {
-	x.tileLen = max(1, min(maxLen, x.N))
-	x.tileCount = (x.N + x.tileLen - 1) / x.tileLen
+func (d *axis) cut(maxLen int) {
+	d.tileLen = max(1, min(maxLen, d.N))
+	d.tileCount = (d.N + d.tileLen - 1) / d.tileLen
 }
 
 // cutEvenly cuts the dimension into tiles of nearly equal length, with the fewest tiles of at most about maxLen
 // indices. If several tiles result, the length of all but the last is a multiple of unit.
-func (x *axis) cutEvenly(maxLen, unit int) {
-	if x.cut(maxLen); x.tileCount > 1 {
-		x.cut(((x.N+x.tileCount-1)/x.tileCount + unit - 1) / unit * unit)
+func (d *axis) cutEvenly(maxLen, unit int) {
+	if d.cut(maxLen); d.tileCount > 1 {
+		evenLen := (d.N + d.tileCount - 1) / d.tileCount
+		d.cut((evenLen + unit - 1) / unit * unit)
 	}
 }
 
@@ -263,7 +264,7 @@ func (x *axis) cutEvenly(maxLen, unit int) {
 // 15 us.
 func (p *Copy) addOuter(otherAxes []Axis) {
 	indexOfB, tilesInside := p.dimsBetween(otherAxes), p.axisA.tileCount
-	if indexOfB == 0 || p.axisB.tileCount == 1 {
+	if indexOfB == 0 || p.axisB.tileCount == 1 { // copyPlane loops over the tiles of b
 		indexOfB, tilesInside = -1, p.axisA.tileCount*p.axisB.tileCount
 	}
 	p.outer = make([]outerAxis, 0, len(otherAxes)+1)

@@ -2,10 +2,14 @@ package strided
 
 import "unsafe"
 
-// transpose copies a block of a.N by b.N elements. dst is dense along a: elements for consecutive indices of a are
-// adjacent. A row of src has the b.N elements for one index of a. If src is dense along b, tiles are transposed in
-// registers where possible ([matrix.transpose]). Otherwise transpose reads four rows at a time: the hardware can
-// prefetch four streams, and each iteration writes four adjacent elements.
+// transpose copies a block of a.N by b.N elements. A row of src has the b.N elements for one index of a, and a row of
+// dst has the a.N elements for one index of b:
+//
+//	dst[j*b.Dst + i*size] = src[i*a.Src + j*b.Src]    i < a.N, j < b.N, offsets in bytes
+//
+// If src is dense along b (b.Src is the size of an element), tiles are transposed in registers where possible
+// ([matrix.transpose]). Otherwise transpose reads four rows of src at a time: the hardware can prefetch four streams,
+// and each iteration writes four adjacent elements.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size {
@@ -28,12 +32,12 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		return // an address beyond the last row may be invalid
 	}
 	// One to three rows remain.
-	out, row0 := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
+	dstColumn, row0 := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
 	switch dstOffset, srcOffset := 0, 0; a.N - i {
 	case 3:
 		row1, row2 := unsafe.Add(row0, a.Src), unsafe.Add(row0, 2*a.Src)
 		for range b.N {
-			triple := (*[3]T)(unsafe.Add(out, dstOffset))
+			triple := (*[3]T)(unsafe.Add(dstColumn, dstOffset))
 			triple[0], triple[1] = *(*T)(unsafe.Add(row0, srcOffset)), *(*T)(unsafe.Add(row1, srcOffset))
 			triple[2] = *(*T)(unsafe.Add(row2, srcOffset))
 			dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
@@ -41,12 +45,12 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	case 2:
 		row1 := unsafe.Add(row0, a.Src)
 		for range b.N {
-			pair := (*[2]T)(unsafe.Add(out, dstOffset))
+			pair := (*[2]T)(unsafe.Add(dstColumn, dstOffset))
 			pair[0], pair[1] = *(*T)(unsafe.Add(row0, srcOffset)), *(*T)(unsafe.Add(row1, srcOffset))
 			dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
 		}
 	case 1:
-		move[T](out, row0, b.Dst, b.Src, b.N)
+		move[T](dstColumn, row0, b.Dst, b.Src, b.N)
 	}
 }
 
@@ -54,11 +58,11 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 // at the same time.
 func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows, cols int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), rows) } // row j of dst
+	dstRow := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), rows) }
 	j := 0
 	for ; j+4 <= cols; j += 4 {
-		dst0, srcOffset := row(j), j*size
-		dst1, dst2, dst3 := row(j + 1)[:len(dst0)], row(j + 2)[:len(dst0)], row(j + 3)[:len(dst0)]
+		dst0, srcOffset := dstRow(j), j*size
+		dst1, dst2, dst3 := dstRow(j + 1)[:len(dst0)], dstRow(j + 2)[:len(dst0)], dstRow(j + 3)[:len(dst0)]
 		for i := range dst0 {
 			elems := (*[4]T)(unsafe.Add(src, srcOffset))
 			dst0[i], dst1[i], dst2[i], dst3[i] = elems[0], elems[1], elems[2], elems[3]
@@ -67,23 +71,23 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 	}
 	switch srcOffset := j * size; cols - j { // the remaining rows of dst
 	case 3:
-		dst0 := row(j)
-		dst1, dst2 := row(j + 1)[:len(dst0)], row(j + 2)[:len(dst0)]
+		dst0 := dstRow(j)
+		dst1, dst2 := dstRow(j + 1)[:len(dst0)], dstRow(j + 2)[:len(dst0)]
 		for i := range dst0 {
 			elems := (*[3]T)(unsafe.Add(src, srcOffset))
 			dst0[i], dst1[i], dst2[i] = elems[0], elems[1], elems[2]
 			srcOffset += srcStep
 		}
 	case 2:
-		dst0 := row(j)
-		dst1 := row(j + 1)[:len(dst0)]
+		dst0 := dstRow(j)
+		dst1 := dstRow(j + 1)[:len(dst0)]
 		for i := range dst0 {
 			elems := (*[2]T)(unsafe.Add(src, srcOffset))
 			dst0[i], dst1[i] = elems[0], elems[1]
 			srcOffset += srcStep
 		}
 	case 1:
-		move[T](unsafe.Pointer(unsafe.SliceData(row(j))), unsafe.Add(src, srcOffset), size, srcStep, rows)
+		move[T](unsafe.Pointer(unsafe.SliceData(dstRow(j))), unsafe.Add(src, srcOffset), size, srcStep, rows)
 	}
 }
 

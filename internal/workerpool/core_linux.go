@@ -8,8 +8,8 @@ import (
 )
 
 // Linux wakes a thread on the core that it last used. If a busy thread has this core, Linux looks for an idle core only
-// among cores that share a cache. Many virtual machines do not tell Linux which cores share a cache. A new worker may
-// then wait for milliseconds on the core of the goroutine that starts it, while another core is idle. Therefore the
+// among cores that share a cache. In many virtual machines, Linux does not know which cores share a cache. A new worker
+// may then wait for milliseconds on the core of the goroutine that starts it, while another core is idle. Therefore the
 // starter yields its core to such a worker, and the worker moves to another core.
 
 // currentCore returns the core of the calling thread.

@@ -123,14 +123,14 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 		if operand.RuleChoosesLayout() {
 			continue
 		}
-		swapHere, stayHere := r.compareByOperand(operand, a, b)
+		operandSwap, operandStay := r.compareByOperand(operand, a, b)
 		// An operand counts only where no earlier operand decides.
-		swapHere, stayHere = undecided.And(swapHere), undecided.And(stayHere)
-		if decidingOperand < 0 && (swapHere.Hint() || stayHere.Hint()) {
+		operandSwap, operandStay = undecided.And(operandSwap), undecided.And(operandStay)
+		if decidingOperand < 0 && (operandSwap.Hint() || operandStay.Hint()) {
 			decidingOperand = i
 		}
-		swap, stay = swap.Or(swapHere), stay.Or(stayHere)
-		undecided = undecided.And(swapHere.Or(stayHere).Not()).Decide()
+		swap, stay = swap.Or(operandSwap), stay.Or(operandStay)
+		undecided = undecided.And(operandSwap.Or(operandStay).Not()).Decide()
 		if isUndecided, known := undecided.Known(); known && !isUndecided {
 			break
 		}
@@ -142,8 +142,9 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 // equal, the sizes. If a stride is 0, the operand does not decide, with one exception: reduced dimensions of an
 // output move to the front.
 func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Bool) {
-	// swap = decides && (strideA > strideB || strideA == strideB && size[a] > size[b]), and stay = decides && strideA <
-	// strideB. The branches below omit the conditions that are known.
+	// swap = decides && (strideA > strideB || strideA == strideB && size[a] > size[b])
+	// stay = decides && strideA < strideB
+	// The branches below omit the conditions that are known.
 	strideA, strideB := r.effectiveStride(operand.comparedType, a), r.effectiveStride(operand.comparedType, b)
 	if knownA, known := strideA.Known(); known {
 		if knownB, known := strideB.Known(); known && (knownA != knownB || knownA == 0) {
@@ -159,7 +160,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	if always, known := decides.Known(); known && !always {
 		return swap, stay
 	}
-	if !strideA.Same(strideB) && a > b && r.isRowMajor(operand) {
+	if !strideA.Same(strideB) && a > b && r.isRowMajor(operand) { // so strideA <= strideB
 		equal := r.equalRowMajorStrides(a, b).And(decides).Decide()
 		if equal.Same(sym.BoolOf(false)) {
 			return swap, stay.Or(decides)
@@ -193,8 +194,7 @@ func (r *Rule) compareNumbers(operand *Resolved, strideA, strideB int) (swap, st
 }
 
 // equalRowMajorStrides returns the condition that the row-major strides of dimensions a and b are equal, where a is the
-// later dimension. Its stride is at most the stride of b. The strides are equal if the sizes of dimensions b+1 to a are
-// at most 1.
+// later dimension: the sizes of dimensions b+1 to a are at most 1.
 func (r *Rule) equalRowMajorStrides(a, b int) sym.Bool {
 	equal := sym.BoolOf(true)
 	for d := b + 1; d <= a; d++ {

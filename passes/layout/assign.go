@@ -64,30 +64,6 @@ func newDecoder(m *Model, labels []int) (*decoder, error) {
 		formCopies: graph.NewByValue[[]*Copy](m.Problem.Graph)}, nil
 }
 
-// existingForms returns the mask of the forms in which a value exists. An unpinned constant has all forms.
-func (decoder *decoder) existingForms(variable *variable) uint {
-	switch {
-	case isFreeConstant(variable.value):
-		return 1<<len(variable.forms) - 1
-	case variable.id < 0: // the variable has a single label, so WCSP omits it
-		return variable.formSets[0]
-	}
-	return variable.formSets[decoder.labels[variable.id]]
-}
-
-// chosenLabel returns the chosen label of a node.
-func (decoder *decoder) chosenLabel(computed *computedNode) *label {
-	if computed.id < 0 { // as in existingForms
-		return &computed.labels[0]
-	}
-	return &computed.labels[decoder.labels[computed.id]]
-}
-
-// markNeeded adds a form to the needed forms of v.
-func (decoder *decoder) markNeeded(v *graph.Value, form int) {
-	decoder.needed.Set(v, decoder.needed.At(v)|1<<form)
-}
-
 // markReadForms visits the nodes in reverse order and marks the forms that they read.
 func (decoder *decoder) markReadForms() {
 	g := decoder.model.Problem.Graph
@@ -117,6 +93,30 @@ func (decoder *decoder) markReadForms() {
 	}
 }
 
+// existingForms returns the mask of the forms in which a value exists. An unpinned constant has all forms.
+func (decoder *decoder) existingForms(variable *variable) uint {
+	switch {
+	case isFreeConstant(variable.value):
+		return 1<<len(variable.forms) - 1
+	case variable.id < 0: // the variable has a single label, so WCSP omits it
+		return variable.formSets[0]
+	}
+	return variable.formSets[decoder.labels[variable.id]]
+}
+
+// chosenLabel returns the chosen label of a node.
+func (decoder *decoder) chosenLabel(computed *computedNode) *label {
+	if computed.id < 0 { // as in existingForms
+		return &computed.labels[0]
+	}
+	return &computed.labels[decoder.labels[computed.id]]
+}
+
+// markNeeded adds a form to the needed forms of v.
+func (decoder *decoder) markNeeded(v *graph.Value, form int) {
+	decoder.needed.Set(v, decoder.needed.At(v)|1<<form)
+}
+
 // derivation says how the needed forms of one value are made. A root is a form that exists without a copy.
 type derivation struct {
 	usedRoots uint   // mask of the roots that are read or are the source of a copy
@@ -124,13 +124,13 @@ type derivation struct {
 }
 
 // derive returns the cheapest derivation of the needed forms of a value from roots, a mask of forms. If the value is
-// the result of a view, operandCopies has the copies of the view's operand: see [Model.priceForms].
+// the result of a view, operandCopies has the copies of the view's operand: see [Model.priceSets].
 func (decoder *decoder) derive(variable *variable, roots uint, operandCopies []operandCopy) (derived derivation) {
 	needed := decoder.needed.At(variable.value)
 	if needed == 0 {
 		return derived
 	}
-	costs := decoder.model.priceForms(variable, roots, operandCopies)
+	costs := decoder.model.priceSets(variable, roots, operandCopies)
 	existing := roots // the forms from which all other forms are copied
 	if variable.pin >= 0 {
 		existing = 1 << variable.pin
@@ -159,7 +159,7 @@ func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit f
 		decoder.model.operandCopies(view, resultIndex, available))
 	for resultForm := range result.forms {
 		if derived.usedRoots>>resultForm&1 != 0 {
-			visit(view.source(resultIndex, resultForm, available, decoder.needed.At(operand)))
+			visit(view.viewSource(resultIndex, resultForm, available, decoder.needed.At(operand)))
 		}
 	}
 	for _, step := range derived.steps {
@@ -169,9 +169,10 @@ func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit f
 	}
 }
 
-// source returns an operand form whose view is the given form of a result, or -1 if there is no such form. available is
-// the mask of the operand forms to consider. Forms in the mask needed, which other nodes read, have priority.
-func (view *viewNode) source(resultIndex, resultForm int, available, needed uint) int {
+// viewSource returns an operand form whose view is the given form of a result, or -1 if there is no such form.
+// available is the mask of the operand forms to consider. Forms in the mask needed, which other nodes read, have
+// priority.
+func (view *viewNode) viewSource(resultIndex, resultForm int, available, needed uint) int {
 	source := -1
 	for operandForm := range view.resultForm[resultIndex] {
 		isBetter := source < 0 || needed>>operandForm&1 != 0 && needed>>source&1 == 0
@@ -356,7 +357,7 @@ func (decoder *decoder) recordSteps(variable *variable, list []step) {
 		from := decoder.formCopies.At(variable.value)[step.from]
 		form := &variable.forms[step.to]
 		stepCopy := &Copy{Value: variable.value, Order: form.order, Place: form.place, From: from, Why: ReaderNeeds}
-		if step.to == 0 {
+		if step.to == 0 { // form 0 has the exact strides of the graph as written
 			stepCopy.Strides = variable.value.Meta.Strides
 		}
 		switch {

@@ -12,13 +12,15 @@ import (
 // with the same op, or by copies. The decoder (assign.go) knows the needed forms of each value, as a mask, and the copy
 // (formCopies) that has each form.
 
-// defaultView is the choice for a view node of the graph. The node itself makes one form of its results from one form
-// of its operand. Additional nodes with the same op make the other needed forms.
-type defaultView struct {
-	view   *viewNode
-	choice *Choice
-	from   *Copy       // the operand that the node itself reads
-	impl   *graph.Impl // the implementation that copies; nil if the node makes a view
+// viewRecorder is the state of [decoder.recordViewChoice] for a view node of the graph. The node itself makes the first
+// recorded form of its results from one form of its operand. Additional nodes with the same op make the other forms.
+type viewRecorder struct {
+	decoder *decoder
+	view    *viewNode
+	choice  *Choice // the choice for the node; Removed is set until useNode is called
+	// Set by useNode.
+	from *Copy       // the operand that the node itself reads
+	impl *graph.Impl // the implementation that copies; nil if the node makes a view
 }
 
 // recordViewChoice records the choice for a view node: from which forms of the operand the needed forms of the results
@@ -26,8 +28,8 @@ type defaultView struct {
 func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 	operandValue := view.node.In[view.operand].Value
 	available := decoder.existingForms(decoder.model.variables.At(operandValue)) & view.allowed
-	choice.Removed = true // until copyOf uses the node
-	base := &defaultView{view: view, choice: choice}
+	choice.Removed = true
+	recorder := &viewRecorder{decoder: decoder, view: view, choice: choice}
 	// Some forms of a result are views of existing operand forms. Steps of the derivation make the other forms.
 	for k, out := range view.node.Out {
 		if decoder.needed.At(out) == 0 {
@@ -37,33 +39,33 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 		derived := decoder.derive(result, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
 		for resultForm := range result.forms {
 			if derived.usedRoots>>resultForm&1 != 0 {
-				operandForm := view.source(k, resultForm, available, decoder.needed.At(operandValue))
+				operandForm := view.viewSource(k, resultForm, available, decoder.needed.At(operandValue))
 				from := decoder.formCopies.At(operandValue)[operandForm]
-				decoder.setFormCopy(result, resultForm, base.copyOf(decoder, out, from, nil, resultForm))
+				decoder.setFormCopy(result, resultForm, recorder.repeatView(out, from, nil, resultForm))
 			}
 		}
 		for _, step := range derived.steps {
 			if resultForm := int(step.to); step.from < 0 { // the step copies the operand, not a form of the result
 				operandForm := decoder.model.copySource(view, k, resultForm, available)
-				decoder.setFormCopy(result, resultForm, base.copyFromOperand(decoder, k, operandForm, resultForm))
+				decoder.setFormCopy(result, resultForm, recorder.copyOperand(k, operandForm, resultForm))
 			}
 		}
 		decoder.recordSteps(result, derived.steps)
 	}
 }
 
-// copyFromOperand returns the copy that makes form resultForm of result k from the given form of the operand.
-func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, resultForm int) *Copy {
-	view, out := base.view, base.view.node.Out[k]
-	from := decoder.formCopies.At(view.node.In[view.operand].Value)[operandForm]
-	if decoder.model.operandCopy(view, k, operandForm, resultForm).byNode {
-		return base.copyOf(decoder, out, from, &view.node.Op.Impls[0], resultForm)
+// copyOperand returns the copy that makes form resultForm of result k from the given form of the operand.
+func (recorder *viewRecorder) copyOperand(k, operandForm, resultForm int) *Copy {
+	view, out, model := recorder.view, recorder.view.node.Out[k], recorder.decoder.model
+	from := recorder.decoder.formCopies.At(view.node.In[view.operand].Value)[operandForm]
+	if model.operandCopy(view, k, operandForm, resultForm).byNode {
+		return recorder.repeatView(out, from, &view.node.Op.Impls[0], resultForm)
 	}
-	form := &decoder.model.variables.At(out).forms[resultForm]
+	form := &model.variables.At(out).forms[resultForm]
 	planned := &Copy{Value: out, Order: form.order, Place: form.place, From: from,
 		Why: fmt.Sprintf("%q needs its own buffer", out.Name)}
 	if view.canView[operandForm] { // the op can make a view, which is then copied
-		planned.From = base.copyOf(decoder, out, from, nil, resultForm)
+		planned.From = recorder.repeatView(out, from, nil, resultForm)
 	}
 	if resultForm == 0 {
 		planned.Strides = out.Meta.Strides
@@ -71,37 +73,44 @@ func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, resul
 	return planned
 }
 
-// copyOf returns the copy that has form resultForm of result out: the view's op, applied to `from` instead of the
-// operand. If impl is nil, the copy is a view; otherwise it has its own buffer.
-func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, impl *graph.Impl,
-	resultForm int) *Copy {
-	variable := decoder.model.variables.At(out)
+// repeatView returns the copy that has form resultForm of result out: the view's op, applied to `from` instead of the
+// operand. If impl is nil, the copy is a view; otherwise it has its own buffer. The first call that needs the op uses
+// the node itself.
+func (recorder *viewRecorder) repeatView(out *graph.Value, from *Copy, impl *graph.Impl, resultForm int) *Copy {
+	variable, n := recorder.decoder.model.variables.At(out), recorder.view.node
 	form := variable.forms[resultForm]
-	isPinned := base.view.node.Pin.SetsLayout() && variable.pin == resultForm
-	needsExactStrides := resultForm == 0 && decoder.model.Problem.outputs[out] && hasAmbiguousStrides(out.Meta)
-	isRedundant := base.view.identity && impl == nil && !isPinned && !needsExactStrides
+	isPinned := n.Pin.SetsLayout() && variable.pin == resultForm
+	needsExactStrides := resultForm == 0 && recorder.decoder.model.Problem.outputs[out] && hasAmbiguousStrides(out.Meta)
+	isRedundant := recorder.view.identity && impl == nil && !isPinned && !needsExactStrides
 	switch {
 	case isRedundant: // the operand itself has the form
 		return from
-	case base.choice.Removed: // the node of the graph makes the first form
-		base.choice.Removed, base.from, base.impl, base.choice.ExactStrides = false, from, impl, true
-		decoder.setInput(base.choice, base.view.node, base.view.operand, from)
-		if base.choice.Impl = impl; impl != nil && base.view.node.Op.WritesAnyDenseLayout {
-			base.choice.Walk = base.view.node.Call().WalkInOrder(form.order)
-		}
+	case recorder.choice.Removed:
+		recorder.useNode(from, impl, form.order)
 		return &Copy{Value: out, Original: true}
-	case base.from == from && base.impl == nil && impl == nil: // the node of the graph makes this view already
+	case recorder.from == from && recorder.impl == nil && impl == nil: // the node makes this view already
 		return &Copy{Value: out, Original: true}
 	}
-	planned := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
+	repeated := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
 	if form.meta.SameAddresses(out.Meta) {
-		planned.Strides = out.Meta.Strides
+		repeated.Strides = out.Meta.Strides
 	}
 	if impl != nil {
-		planned.Order, planned.Why = form.order, fmt.Sprintf("%s cannot view %q in its layout", base.view.node.Name,
-			base.view.node.In[base.view.operand].Value.Name)
+		repeated.Order, repeated.Why = form.order, fmt.Sprintf("%s cannot view %q in its layout", n.Name,
+			n.In[recorder.view.operand].Value.Name)
 	}
-	return planned
+	return repeated
+}
+
+// useNode makes the node itself apply its op to `from`. If impl is not nil, it copies `from` to the given order.
+func (recorder *viewRecorder) useNode(from *Copy, impl *graph.Impl, order tensor.Order) {
+	choice, n := recorder.choice, recorder.view.node
+	recorder.from, recorder.impl = from, impl
+	choice.Removed, choice.ExactStrides, choice.Impl = false, true, impl
+	recorder.decoder.setInput(choice, n, recorder.view.operand, from)
+	if impl != nil && n.Op.WritesAnyDenseLayout {
+		choice.Walk = n.Call().WalkInOrder(order)
+	}
 }
 
 // hasAmbiguousStrides reports whether other strides of the same shape give the same addresses.

@@ -48,7 +48,7 @@ func (m *Model) build() error {
 		}
 	}
 	for variable := range m.inputVariables() {
-		costs := m.priceForms(variable, 1<<m.inputForm(variable), nil)
+		costs := m.priceSets(variable, 1<<m.inputForm(variable), nil)
 		builder.addCopyFactor(variable.id, noVariable, len(variable.formSets), 1, func(i, _ int) cost {
 			return costs.leastCost(variable.formSets[i])
 		})
@@ -252,7 +252,7 @@ func (builder *builder) addViewFactors(view *viewNode) {
 	for k, out := range view.node.Out {
 		result := builder.model.variables.At(out)
 		if isFreeConstant(operand.value) {
-			costs := builder.model.priceForms(result, view.viewForms(k, view.allowed),
+			costs := builder.model.priceSets(result, view.viewForms(k, view.allowed),
 				builder.model.operandCopies(view, k, view.allowed))
 			builder.addCopyFactor(result.id, noVariable, len(result.formSets), 1, func(i, _ int) cost {
 				return costs.leastCost(result.formSets[i])
@@ -262,7 +262,7 @@ func (builder *builder) addViewFactors(view *viewNode) {
 		costs := make([]formCosts, len(operand.formSets))
 		for i, set := range operand.formSets {
 			available := set & view.allowed
-			costs[i] = builder.model.priceForms(result, view.viewForms(k, available),
+			costs[i] = builder.model.priceSets(result, view.viewForms(k, available),
 				builder.model.operandCopies(view, k, available))
 		}
 		builder.addCopyFactor(operand.id, result.id, len(operand.formSets), len(result.formSets), func(i, j int) cost {
@@ -286,7 +286,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 		costs := map[int]*formCosts{} // by form that the node writes
 		for _, candidate := range computed.labels {
 			if costs[candidate.resultForms[k]] == nil {
-				writtenCosts := builder.model.priceForms(result, 1<<candidate.resultForms[k], nil)
+				writtenCosts := builder.model.priceSets(result, 1<<candidate.resultForms[k], nil)
 				costs[candidate.resultForms[k]] = &writtenCosts
 			}
 		}

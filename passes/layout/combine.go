@@ -34,21 +34,21 @@ const maxCombinations = 64
 
 // combine returns a plan that fits and is cheaper than all fitting plans so far, or else the given plan.
 //
-//   - For each amount of other memory that a nodeLimit in list requires, the rest of the memory remains for constants.
+//   - For each amount of other memory that a nodeLimit requires, the rest of the memory remains for constants.
 //     The cheapest combination whose constants fit into the rest is a candidate.
 //   - combine examines the candidates in the order of their predicted costs. A candidate may not fit, because the arena
 //     has gaps or the recorded bounds are too small. A candidate with fewer bytes for constants then replaces it: fewer
 //     by the bytes by which the plan exceeds the limit.
 //   - When a plan fits, combine examines the skipped combinations in the same order.
-func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan, error) {
+func (s *memorySearch) combine(plan *pricedPlan, nodeLimits []nodeLimit) (*pricedPlan, error) {
 	var candidates, skipped []*combination
 	var otherByteCounts []int64
-	for _, limit := range list {
+	for _, limit := range nodeLimits {
 		otherByteCounts = append(otherByteCounts, s.otherBytesOf(limit))
 	}
 	sorted.Func(otherByteCounts, func(a, b int64) int { return cmp.Compare(a, b) })
 	for _, otherBytes := range slices.Compact(otherByteCounts) {
-		candidates = s.addCombination(candidates, plan, list, otherBytes, s.limit-otherBytes)
+		candidates = s.addCombination(candidates, plan, nodeLimits, otherBytes, s.limit-otherBytes)
 	}
 	best := plan
 	for range maxCombinations {
@@ -60,25 +60,26 @@ func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan,
 		if err != nil {
 			return nil, err
 		}
-		switch fewerBytes := candidate.bytes() - 1; {
-		case fitting != nil && best == plan: // the first plan that fits
+		noneFitsYet, fewerBytes := best == plan, candidate.bytes()-1
+		switch {
+		case fitting != nil && noneFitsYet:
 			best, candidates = fitting, skipped
 		case fitting != nil:
 			best = fitting
-		case best == plan: // no plan fits yet: reduce the bytes to a number with which a plan would fit
-			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(fittingBytes, fewerBytes))
-			skipped = s.addCombination(skipped, plan, list, candidate.otherBytes, fewerBytes)
+		case noneFitsYet: // reduce the bytes to a number with which a plan would fit
+			candidates = s.addCombination(candidates, plan, nodeLimits, candidate.otherBytes, min(fittingBytes, fewerBytes))
+			skipped = s.addCombination(skipped, plan, nodeLimits, candidate.otherBytes, fewerBytes)
 		default:
-			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, fewerBytes)
+			candidates = s.addCombination(candidates, plan, nodeLimits, candidate.otherBytes, fewerBytes)
 		}
 	}
 	return best, nil
 }
 
 // addCombination adds the result of [memorySearch.cheapestCombination] to a list, unless the list has it.
-func (s *memorySearch) addCombination(candidates []*combination, plan *pricedPlan, list []nodeLimit, otherBytes,
+func (s *memorySearch) addCombination(candidates []*combination, plan *pricedPlan, nodeLimits []nodeLimit, otherBytes,
 	bytes int64) []*combination {
-	added := s.cheapestCombination(plan, list, otherBytes, bytes)
+	added := s.cheapestCombination(plan, nodeLimits, otherBytes, bytes)
 	isListed := func(listed *combination) bool { return slices.Equal(added.limits, listed.limits) }
 	if added == nil || slices.ContainsFunc(candidates, isListed) {
 		return candidates
@@ -88,13 +89,14 @@ func (s *memorySearch) addCombination(candidates []*combination, plan *pricedPla
 
 // cheapestCombination returns the limits of least predicted cost whose constants have at most the given bytes, and that
 // require at most the given other memory. It returns nil if there are none.
-func (s *memorySearch) cheapestCombination(plan *pricedPlan, list []nodeLimit,
+func (s *memorySearch) cheapestCombination(plan *pricedPlan, nodeLimits []nodeLimit,
 	otherBytes, constantBytes int64) *combination {
-	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherBytesOf(l) > otherBytes })
+	needsMore := func(limit nodeLimit) bool { return s.otherBytesOf(limit) > otherBytes }
+	allowed := slices.DeleteFunc(slices.Clone(nodeLimits), needsMore)
 	countNodes := func(list []nodeLimit) int {
 		return len(slices.CompactFunc(slices.Clone(list), func(a, b nodeLimit) bool { return a.node == b.node }))
 	}
-	if countNodes(allowed) < countNodes(list) { // a node has no allowed limit
+	if countNodes(allowed) < countNodes(nodeLimits) { // a node has no allowed limit
 		return nil
 	}
 	chosen := &combination{limits: s.limitsOf(plan), costPS: plan.CostPS, otherBytes: otherBytes}
@@ -192,7 +194,7 @@ type classLevel struct {
 // findClasses sets the class of each node that has a choice.
 func (s *memorySearch) findClasses() {
 	s.classes = make([]int64, len(s.bytesByLabel))
-	known := map[string]int64{}
+	classOf := map[string]int64{} // by the properties that nodes of a class have in common
 	for i, bytes := range s.bytesByLabel {
 		if bytes == nil {
 			continue
@@ -202,15 +204,15 @@ func (s *memorySearch) findClasses() {
 		for _, v := range computed.node.Out {
 			resultBytes += int64(v.Meta.Bytes())
 		}
-		key := []int64{resultBytes}
+		properties := []int64{resultBytes}
 		for label, labelBytes := range bytes {
-			key = append(key, labelBytes, computed.labels[label].leastCost())
+			properties = append(properties, labelBytes, computed.labels[label].leastCost())
 		}
-		text := fmt.Sprint(key)
-		if _, ok := known[text]; !ok {
-			known[text] = int64(len(known))
+		key := fmt.Sprint(properties)
+		if _, known := classOf[key]; !known {
+			classOf[key] = int64(len(classOf))
 		}
-		s.classes[i] = known[text]
+		s.classes[i] = classOf[key]
 	}
 }
 
@@ -236,11 +238,11 @@ func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
 	return s.limit - s.smallest.unusedBytes - s.smallest.constantBytes
 }
 
-// measureOtherBytes examines a plan for each unknown level in the list. Each plan differs in one node from the plan
+// measureOtherBytes examines a plan for each unknown level of nodeLimits. Each plan differs in one node from the plan
 // with the smallest constants.
-func (s *memorySearch) measureOtherBytes(list []nodeLimit) error {
+func (s *memorySearch) measureOtherBytes(nodeLimits []nodeLimit) error {
 	examinedAtEnd := len(s.runBytesByLabels) + maxMeasured // number of examined plans at which measureOtherBytes ends
-	for _, limit := range list {
+	for _, limit := range nodeLimits {
 		if _, known := s.otherBytes[classLevel{s.classes[limit.node], limit.bytes}]; known {
 			continue
 		}

@@ -245,7 +245,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 // replaceOperands makes a call read the current layouts of the operands of node n, and a choice their copies. It
 // reports whether it replaced any operand.
 func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call) (anyChanged bool) {
-	for index, arg := range n.In {
+	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg || n.Op.RunDynamic != nil && arg.Value.Const != nil {
 			continue // inference reads the data of the constant itself
 		}
@@ -260,7 +260,7 @@ func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call)
 			if !anyChanged {
 				call.In, anyChanged = slices.Clone(n.In), true
 			}
-			d.replaceOperand(choice, call, index, arg.Value, meta, operandCopy)
+			d.replaceOperand(choice, call, k, arg.Value, meta, operandCopy)
 		}
 	}
 	return anyChanged
@@ -336,18 +336,24 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result
 	}
 	if !isView {
 		meta = choice.Walk.ResultLayout(resultIndex, meta)
-		if choice.ExactStrides && meta.SameAddresses(v.Meta) && !meta.SameLayout(v.Meta) {
-			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
+		onlyStridesOfOneDiffer := meta.SameAddresses(v.Meta) && !meta.SameLayout(v.Meta) // of dimensions of size 1
+		if choice.ExactStrides && onlyStridesOfOneDiffer {
 			meta = v.Meta
-			order, _ := tensor.OrderOf(meta)
-			orders := make([]tensor.Order, max(resultIndex+1, len(choice.Walk.ResultOrders)))
-			copy(orders, choice.Walk.ResultOrders)
-			choice.Walk.ResultOrders, orders[resultIndex] = orders, order
+			setResultOrder(&choice.Walk, resultIndex, meta)
 		}
 	}
 	if isView != (v.Alias != nil) || !meta.SameLayout(v.Meta) || meta.Offset != v.Meta.Offset {
 		d.changedLayouts[v] = valueLayout{symbolicType: meta.Type(), meta: meta, isView: isView}
 	}
+}
+
+// setResultOrder sets the order of one result of a walk to the order of meta. It does not change the slice that the
+// walk shares with other walks.
+func setResultOrder(walk *graph.Walk, resultIndex int, meta tensor.Meta) {
+	orders := make([]tensor.Order, max(resultIndex+1, len(walk.ResultOrders)))
+	copy(orders, walk.ResultOrders)
+	orders[resultIndex], _ = tensor.OrderOf(meta)
+	walk.ResultOrders = orders
 }
 
 // shareCopy records the copy that all readers of v read, and returns it. It returns nil if no copy is needed: v has the

@@ -107,16 +107,16 @@ func (l *label) costAtPreferred() int64 {
 	return sum
 }
 
-// leastReadCost returns the least cost of reading operand k. If the node is a concatenation, it excludes the
-// forms in which the operand is already a slice of the result (l.ownSlots). It returns 0 for constants and for operands
-// that are not tensors.
+// leastReadCost returns the least cost of reading operand k. If the node is a concatenation, it excludes the forms in
+// which the operand is already a slice of the result (l.resultSlots). It returns 0 for constants and for operands that
+// are not tensors.
 func (l *label) leastReadCost(k int) int64 {
 	if l.readCosts[k] == nil {
 		return 0
 	}
 	least := int64(wcsp.Forbidden)
 	for i, readCost := range l.readCosts[k] {
-		if k >= len(l.ownSlots) || l.ownSlots[k]>>i&1 == 0 {
+		if k >= len(l.resultSlots) || l.resultSlots[k]>>i&1 == 0 {
 			least = min(least, readCost)
 		}
 	}

@@ -45,7 +45,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 				switch earlier := slices.IndexFunc(computed.labels, candidate.isEquivalent); {
 				case earlier < 0:
 					computed.labels = append(computed.labels, candidate)
-				case computed.labels[earlier].walk.HasInferredLayouts(): // prefer explicit orders: writeSlot needs them
+				case computed.labels[earlier].walk.HasInferredLayouts(): // prefer explicit orders: addSlotLabels needs them
 					computed.labels[earlier] = candidate
 				}
 			}

@@ -62,6 +62,51 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	if err := m.check(); err != nil {
 		return nil, err
 	}
+	search := m.newMemorySearch(ctx, limit, knownPS, need)
+	psPerByte, fitting, err := search.findBytePrice()
+	if err == nil && search.mayImprove() {
+		err = search.examineNearEdge(psPerByte)
+	}
+	if err == nil && search.smallest != nil && search.mayImprove() {
+		err = search.improvePlan(cmp.Or(fitting, search.smallest))
+	}
+	search.result.BoundPS = min(search.result.BoundPS, search.leastPS)
+	return search.result, err
+}
+
+// memorySearch is the state of [Model.CheapestWithin].
+type memorySearch struct {
+	model          *Model
+	problem        *wcsp.Problem // without prices of memory
+	options        wcsp.Options
+	limit          int64                         // maximum number of bytes that a run may need
+	runBytes       func(*Outcome) (int64, error) // returns the bytes that a run of a plan needs
+	bytesByLabel   [][]int64                     // see constantBytesByLabel; nil for nodes with a single label
+	availableBytes float64                       // the limit less the bytes that every plan needs: see removeFixedBytes
+
+	// Set by checkFit, which examines a plan. Method raiseBound sets BoundPS of the result.
+	result           *Within
+	leastPS          int64            // the cost of the cheapest plan within the limit
+	runBytesByLabels map[string]int64 // by labels of the examined plans: results of runBytes
+
+	// Set and read by the last stage: see combine.go.
+	smallest    *pricedPlan          // the plan with the smallest constants; set by findBytePrice
+	maxExamined int                  // the number of examined plans at which the search ends; set by improvePlan
+	classes     []int64              // by node; nodes with equal choices are in the same class
+	otherBytes  map[classLevel]int64 // by level of constants: least other memory of the examined plans
+}
+
+// pricedPlan is a plan with its bytes of constants.
+type pricedPlan struct {
+	*Outcome
+	constantBytes int64
+	pricedPS      int64 // the cost of the plan plus the price of its bytes, in picoseconds
+	unusedBytes   int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
+}
+
+// newMemorySearch returns the initial state. Its parameters are as in [Model.CheapestWithin].
+func (m *Model) newMemorySearch(ctx context.Context, limit, knownPS int64,
+	need func(*Outcome) (int64, error)) *memorySearch {
 	bytes := m.constantBytesByLabel()
 	search := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytesByLabel: bytes, limit: limit,
 		runBytes: need, runBytesByLabels: map[string]int64{}, otherBytes: map[classLevel]int64{}, leastPS: knownPS,
@@ -72,43 +117,11 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	search.availableBytes = float64(limit - fixedBytes)
 	search.result.LeastBytes = fixedBytes + search.leastConstantBytes()
 	search.findClasses()
-	psPerByte, fitting, err := search.findBytePrice()
-	if err == nil && search.result.BoundPS < search.leastPS {
-		err = search.examineNearEdge(psPerByte)
-	}
-	if err == nil && search.smallest != nil && search.result.BoundPS < search.leastPS {
-		err = search.improvePlan(cmp.Or(fitting, search.smallest))
-	}
-	search.result.BoundPS = min(search.result.BoundPS, search.leastPS)
-	return search.result, err
+	return search
 }
 
-// memorySearch is the state of [Model.CheapestWithin]. limit is the maximum number of bytes that a run may need, and
-// runBytes returns the bytes that a run of a plan needs.
-type memorySearch struct {
-	model            *Model
-	problem          *wcsp.Problem // without prices of memory
-	options          wcsp.Options
-	limit            int64
-	runBytes         func(*Outcome) (int64, error)
-	runBytesByLabels map[string]int64     // by labels: results of runBytes
-	bytesByLabel     [][]int64            // see constantBytesByLabel; nil for nodes with a single label
-	classes          []int64              // by node; nodes with equal choices are in the same class
-	otherBytes       map[classLevel]int64 // by level of constants: least other memory of the examined plans
-	smallest         *pricedPlan          // the plan with the smallest constants
-	maxExamined      int                  // the number of examined plans at which the search ends
-	availableBytes   float64              // the limit less the bytes of all plans: inputs, fixed constants, LiveBytes
-	leastPS          int64                // the cost of the cheapest plan within the limit
-	result           *Within
-}
-
-// pricedPlan is a plan with its bytes of constants.
-type pricedPlan struct {
-	*Outcome
-	constantBytes int64
-	pricedCost    int64 // the cost of the plan plus the price of its bytes
-	unusedBytes   int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
-}
+// mayImprove reports whether there may be a plan within the limit that is cheaper than all plans found.
+func (s *memorySearch) mayImprove() bool { return s.result.BoundPS < s.leastPS }
 
 // removeFixedBytes returns the bytes that every plan needs. It removes the nodes with a single label from bytesByLabel.
 func (s *memorySearch) removeFixedBytes() int64 {
@@ -130,9 +143,9 @@ func (s *memorySearch) removeFixedBytes() int64 {
 // leastConstantBytes returns a lower bound on the bytes of the constants that depend on labels: each node reads the
 // smallest constants of its labels.
 func (s *memorySearch) leastConstantBytes() (sum int64) {
-	for _, list := range s.bytesByLabel {
-		if len(list) > 0 {
-			sum += slices.Min(list)
+	for _, bytes := range s.bytesByLabel {
+		if len(bytes) > 0 {
+			sum += slices.Min(bytes)
 		}
 	}
 	return sum
@@ -194,9 +207,9 @@ func (s *memorySearch) moveToEdge(fitting, tooLarge *pricedPlan) (float64, *pric
 // The price is limited so that the bytes of a plan cost at most an eighth of [wcsp.Forbidden].
 func (s *memorySearch) topBytePrice() float64 {
 	maxBytes := int64(1)
-	for _, list := range s.bytesByLabel {
-		if len(list) > 0 {
-			maxBytes += slices.Max(list)
+	for _, bytes := range s.bytesByLabel {
+		if len(bytes) > 0 {
+			maxBytes += slices.Max(bytes)
 		}
 	}
 	return min(s.model.planBounds.ps+1, float64(wcsp.Forbidden)/8/float64(maxBytes))
@@ -204,11 +217,11 @@ func (s *memorySearch) topBytePrice() float64 {
 
 // solve returns the cheapest plan if each byte of constants costs psPerByte picoseconds.
 func (s *memorySearch) solve(psPerByte float64) (*pricedPlan, error) {
-	list, err := s.cheapest(1, psPerByte)
+	plans, err := s.cheapest(1, psPerByte)
 	if err != nil {
 		return nil, err
 	}
-	return list[0], nil
+	return plans[0], nil
 }
 
 // checkFit reports whether a plan is within the limit, and updates the result.
@@ -235,11 +248,11 @@ func (s *memorySearch) checkFit(plan *pricedPlan) (bool, error) {
 
 // examineNearEdge examines the plans nearest to the edge of the hull at the price psPerByte.
 func (s *memorySearch) examineNearEdge(psPerByte float64) error {
-	list, err := s.cheapest(maxListed, psPerByte)
+	plans, err := s.cheapest(maxListed, psPerByte)
 	if err != nil {
 		return err
 	}
-	for _, plan := range list {
+	for _, plan := range plans {
 		if plan.CostPS >= s.leastPS || float64(plan.constantBytes) > s.availableBytes {
 			continue
 		}
@@ -247,8 +260,8 @@ func (s *memorySearch) examineNearEdge(psPerByte float64) error {
 			return err
 		}
 	}
-	if len(list) > 1 { // the first plan is optimal for the price, and the others follow in order
-		s.raiseBound(list[len(list)-1].pricedCost, psPerByte)
+	if len(plans) > 1 { // the first plan is optimal for the price, and the others follow in order
+		s.raiseBound(plans[len(plans)-1].pricedPS, psPerByte)
 	}
 	return nil
 }
@@ -267,7 +280,7 @@ func (s *memorySearch) cheapest(k int, psPerByte float64) ([]*pricedPlan, error)
 	var plans []*pricedPlan
 	for _, found := range list {
 		plans = append(plans, &pricedPlan{Outcome: comparer.outcome(found.Labels), constantBytes: s.bytesOf(found.Labels),
-			pricedCost: found.Cost})
+			pricedPS: found.Cost})
 	}
 	if psPerByte < s.topBytePrice() { // at the top price, rounding may exceed the bound
 		s.raiseBound(list[0].Bound, psPerByte)
@@ -294,8 +307,8 @@ func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.P
 
 // raiseBound raises the lower bound on the cost of plans within the limit. Every plan that is not examined has at least
 // the given priced cost. The bound is this cost minus the price of availableBytes, the most bytes that a plan may have.
-func (s *memorySearch) raiseBound(pricedCost int64, psPerByte float64) {
-	bound := min(float64(pricedCost)-math.Ceil(psPerByte*s.availableBytes), float64(wcsp.Forbidden))
+func (s *memorySearch) raiseBound(pricedPS int64, psPerByte float64) {
+	bound := min(float64(pricedPS)-math.Ceil(psPerByte*s.availableBytes), float64(wcsp.Forbidden))
 	s.result.BoundPS = max(s.result.BoundPS, int64(bound))
 }
 

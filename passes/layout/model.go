@@ -104,8 +104,8 @@ type variable struct {
 	firstFormMustBeView bool           // the first form can only be a view, never a copy
 	maxHostForms        int            // maximum number of forms on the host
 	insideBuffer        uint           // mask of forms whose first element may not be at the start of the buffer
-	neededForms         int            // upper bound on the number of forms that readers need; set by [Model.countReads]
-	outputs             []graph.Output // outputs that are this value; set by [Model.countReads]
+	neededForms         int            // upper bound on the number of forms that readers need; set by [Model.findFormSets]
+	outputs             []graph.Output // outputs that are this value; set by [Model.findFormSets]
 	copyMatrix          []int64        // see [Model.copyCostMatrix]; nil until it is needed
 }
 
@@ -127,7 +127,7 @@ type label struct {
 	readCosts     [][]int64 // by operand and form: cost of reading, in picoseconds; nil for operands without a variable
 	constantForms []int     // by operand: the form in which the label reads a constant
 	concatName    string    // name of the concatenation result that a result is written into; else empty
-	ownSlots      []uint    // by operand of a concatenation: mask of the forms that are inside its result
+	resultSlots   []uint    // by operand of a concatenation: mask of the forms that are inside its result
 }
 
 // viewNode is a node whose results are views of its operand, or copies if a view is impossible.
@@ -140,7 +140,7 @@ type viewNode struct {
 
 	// Set by [Model.priceViewCopies].
 	allowed       uint      // mask of operand forms that the view may use
-	outputCopies  uint      // mask of operand forms that are copied into the first form, because the result is an output
+	outputCopies  uint      // mask of operand forms that are copied into form 0, because the result is an output or pinned
 	canView       []bool    // by operand form: whether the op can make a view
 	insertedCosts [][]int64 // by operand and result form: cost of an inserted copy in place of the node; nil if impossible
 	// copyCosts has, by result, operand form and result form, the cost of the copy. An inserted step makes the copy if
@@ -197,7 +197,7 @@ func NewModel(problem *Problem) (_ *Model, err error) {
 			return nil, err
 		}
 	}
-	model.countReads()
+	model.findFormSets()
 	model.findPlanBounds()
 	model.Weights = model.lexicographicWeights()
 	if err := model.build(); err != nil {

@@ -183,12 +183,12 @@ func (decoder *decoder) copyOfOperand(variable *variable, from, to int) (operand
 		return nil, 0, 0
 	}
 	k := variable.value.Index // the value is result k of the view
-	target = view.source(k, to, view.allowed, 0)
+	target = view.viewSource(k, to, view.allowed, 0)
 	if from < 0 {
 		available := decoder.existingForms(operand) & view.allowed // the operand forms that the view may use
 		source = decoder.model.copySource(view, k, to, available)
 	} else {
-		source = view.source(k, from, view.allowed, decoder.needed.At(operand.value))
+		source = view.viewSource(k, from, view.allowed, decoder.needed.At(operand.value))
 	}
 	if source < 0 || target < 0 || source == target {
 		return nil, 0, 0

@@ -31,7 +31,7 @@ func (m *Model) permittedReads(n *graph.Node, l *label, readWork readWorkFunc, k
 	if isPinned && pinned >= 0 && (required < 0 || required == operand.pin) {
 		requirePinned(costs, pinned)
 	}
-	m.priceOwnSlots(n, k, l.resultForms, operand, l, costs) // changes the costs of forms inside the result of n
+	m.priceResultSlots(n, k, l.resultForms, operand, l, costs) // changes the costs of forms inside the result of n
 	if required >= 0 {
 		requireForm(costs, operand, required)
 	}

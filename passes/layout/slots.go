@@ -159,7 +159,7 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *v
 		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concatIndex: concat, operand: operand,
 			order: order, concatName: concatResult.value.Name})
 		if slotForm >= 0 {
-			m.writeSlot(i, n, resultIndex, slotForm)
+			m.addSlotLabels(i, n, resultIndex, slotForm)
 		}
 	}
 }
@@ -209,10 +209,10 @@ func (variable *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, slot 
 	return len(variable.forms) - 1
 }
 
-// writeSlot adds labels that write one result of node n (index i) in the given slot form. Each of these labels is a
+// addSlotLabels adds labels that write one result of node n (index i) in the given slot form. Each of these labels is a
 // copy of a label that writes the corresponding form with its own buffer. The implementation must support the strides
 // of the slot.
-func (m *Model) writeSlot(i int, n *graph.Node, resultIndex, slotForm int) {
+func (m *Model) addSlotLabels(i int, n *graph.Node, resultIndex, slotForm int) {
 	computed, call := m.computedNodes[i], n.Call()
 	result := m.variables.At(n.Out[resultIndex])
 	ownBufferForm, slotMeta := result.forms[slotForm].ownBufferForm, result.forms[slotForm].meta
@@ -222,7 +222,7 @@ func (m *Model) writeSlot(i int, n *graph.Node, resultIndex, slotForm int) {
 		if !isOnHost || candidate.concatName != "" || candidate.resultForms[resultIndex] != ownBufferForm {
 			continue
 		}
-		slotCall, resultForms := *call, slices.Clone(candidate.resultForms)
+		slotCall, resultForms := *call, slices.Clone(candidate.resultForms) // with the result in the slot
 		slotCall.Out = make([]tensor.Meta, len(n.Out))
 		for j, v := range n.Out {
 			slotCall.Out[j] = m.variables.At(v).forms[candidate.resultForms[j]].meta
@@ -251,28 +251,33 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	if first < 0 {
 		return
 	}
-	for _, operandForm := range m.variables.At(n.In[first].Value).forms {
-		outerSlot := operandForm.slot // of the first operand; the result of node i begins there, too
-		if outerSlot == nil || outerSlot.concatIndex == i {
-			continue
+	for _, firstForm := range m.variables.At(n.In[first].Value).forms {
+		if outerSlot := firstForm.slot; outerSlot != nil && outerSlot.concatIndex != i {
+			m.addAdjacentSlot(i, n, result, &firstForm)
 		}
-		ownBufferForm := result.formWithOrder(outerSlot.order)
-		if ownBufferForm < 0 || operandForm.meta.Rank() != result.value.Meta.Rank() {
-			continue
-		}
-		outer := m.variables.At(m.Problem.Graph.Nodes[outerSlot.concatIndex].Out[0])
-		slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(outerSlot.order)].meta.Strides)
-		slotMeta.Offset = operandForm.meta.Offset
-		slotMeta = withOwnBufferStrides(slotMeta, result.forms[ownBufferForm].meta)
-		operandForms := m.adjacentForms(n, slotMeta, outerSlot)
-		if operandForms == nil {
-			continue
-		}
-		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concatIndex: outerSlot.concatIndex, operand: -1,
-			order: outerSlot.order, concatName: outerSlot.concatName})
-		if slotForm < 0 {
-			return
-		}
+	}
+}
+
+// addAdjacentSlot adds a label for the case that the operands of concatenation i are adjacent in an outer
+// concatenation. The first operand has the form firstForm, a slot in the result of the outer concatenation, and the
+// result of node i begins there, too.
+func (m *Model) addAdjacentSlot(i int, n *graph.Node, result *variable, firstForm *form) {
+	outerSlot := firstForm.slot
+	ownBufferForm := result.formWithOrder(outerSlot.order)
+	if ownBufferForm < 0 || firstForm.meta.Rank() != result.value.Meta.Rank() {
+		return
+	}
+	outer := m.variables.At(m.Problem.Graph.Nodes[outerSlot.concatIndex].Out[0])
+	slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(outerSlot.order)].meta.Strides)
+	slotMeta.Offset = firstForm.meta.Offset
+	slotMeta = withOwnBufferStrides(slotMeta, result.forms[ownBufferForm].meta)
+	operandForms := m.adjacentForms(n, slotMeta, outerSlot)
+	if operandForms == nil {
+		return
+	}
+	slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concatIndex: outerSlot.concatIndex, operand: -1,
+		order: outerSlot.order, concatName: outerSlot.concatName})
+	if slotForm >= 0 {
 		m.addNoopLabel(i, n, slotForm, operandForms)
 	}
 }
@@ -312,7 +317,7 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 	// All constantForms are 0 and have no effect: no operand with elements is a constant.
 	noop := label{impl: impl, walk: call.WalkInOrder(result.forms[resultForm].slot.order), resultForms: []int{resultForm},
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In)),
-		concatName: result.forms[resultForm].slot.concatName, ownSlots: make([]uint, len(n.In))}
+		concatName: result.forms[resultForm].slot.concatName, resultSlots: make([]uint, len(n.In))}
 	noop.cost = PricePS(m.Problem.Profile, impl.Work(call, noop.walk))
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg || arg.Value.Const != nil {
@@ -329,11 +334,11 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 	computed.labels = append(computed.labels, noop)
 }
 
-// priceOwnSlots finds the forms of an operand of a concatenation that are slots in the node's own result. It marks them
-// in priced.ownSlots and sets their elements of costs. The cost of a slot is [wcsp.Forbidden] if the slot is not within
-// the label's form of the result. Otherwise the cost is 0 for a slot of the operand itself. It is unchanged for a slot
-// of another operand that is the same value.
-func (m *Model) priceOwnSlots(n *graph.Node, operandIndex int, resultForms []int, operand *variable, priced *label,
+// priceResultSlots finds the forms of an operand of a concatenation that are slots in the node's own result. It marks
+// them in priced.resultSlots and sets their elements of costs. The cost of a slot is [wcsp.Forbidden] if the slot is
+// not within the label's form of the result. Otherwise the cost is 0 for a slot of the operand itself. It is unchanged
+// for a slot of another operand that is the same value.
+func (m *Model) priceResultSlots(n *graph.Node, operandIndex int, resultForms []int, operand *variable, priced *label,
 	costs []int64) {
 	if n.Op.ConcatDim == nil || len(resultForms) != 1 {
 		return
@@ -344,10 +349,10 @@ func (m *Model) priceOwnSlots(n *graph.Node, operandIndex int, resultForms []int
 		if operandSlot == nil || operandSlot.concatIndex != i {
 			continue
 		}
-		if priced.ownSlots == nil {
-			priced.ownSlots = make([]uint, len(n.In))
+		if priced.resultSlots == nil {
+			priced.resultSlots = make([]uint, len(n.In))
 		}
-		priced.ownSlots[operandIndex] |= 1 << slotForm
+		priced.resultSlots[operandIndex] |= 1 << slotForm
 		switch {
 		case !operandSlot.isWithin(resultForm):
 			costs[slotForm] = wcsp.Forbidden

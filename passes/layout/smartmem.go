@@ -92,7 +92,7 @@ func (w wishList) passWishesToOperand(view *viewNode) {
 		if wanted < 0 {
 			continue
 		}
-		if from := view.source(k, wanted, view.allowed, 0); from >= 0 {
+		if from := view.viewSource(k, wanted, view.allowed, 0); from >= 0 {
 			w.add(view.node.In[view.operand].Value, from)
 		}
 	}

@@ -19,8 +19,9 @@ import (
 // form 0, so that {0, 1} is the cheapest superset of {1}. The last part does the same for views, whose missing forms
 // may be copied from the operand of the view.
 
-// countReads sets, for each value, neededForms and the useful sets of forms.
-func (m *Model) countReads() {
+// findFormSets sets neededForms, outputs and formSets of each value. It visits the nodes in reverse order, because a
+// view needs as many forms of its operand as all its results need.
+func (m *Model) findFormSets() {
 	g := m.Problem.Graph
 	for _, output := range g.Outputs {
 		variable := m.variables.At(output.Value)
@@ -170,11 +171,12 @@ func (c cost) plus(other cost) cost {
 // formCosts has, for one value, the cheapest steps that make each set of forms from the existing forms. The cheapest
 // steps have the least weighted cost ([Weights]).
 type formCosts struct {
-	pinSteps []step  // steps that make the pinned form, from which all other forms are copied
-	pinCost  cost    // cost of pinSteps
 	setCosts []cost  // by set
-	superset []uint8 // by set: its cheapest superset; the additional forms are sources of copies
 	lastStep []step  // by set: the last of the cheapest steps that make the set
+	superset []uint8 // by set: its cheapest superset; the additional forms are sources of copies
+	// For a pinned value, pinSteps make the pinned form, at pinCost. The sets are then made from this form.
+	pinSteps []step
+	pinCost  cost
 }
 
 // step makes form `to` by a copy of form `from`. If `from` is -1, the value is the result of a view, and the copy is
@@ -186,36 +188,37 @@ func (costs *formCosts) leastCost(required uint) cost {
 	return costs.setCosts[costs.superset[required]].plus(costs.pinCost)
 }
 
-// priceForms prices the sets of forms of a value. roots is the mask of the forms that exist without a copy. If the
+// priceSets prices the sets of forms of a value. roots is the mask of the forms that exist without a copy. If the
 // value is the result of a view, operandCopies has, by form, the cost of copying the view's operand into the form. It
-// is nil if no form can be made in this way. For a pinned value, the pinned form is made first, and all other forms are
-// copies of the pinned form.
-func (m *Model) priceForms(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
+// is nil if no form can be made in this way. The pinned form of a pinned value is made first; the other forms are
+// copies of it.
+func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	if variable.pin < 0 || variable.neededForms == 0 {
-		return m.priceSets(variable, roots, operandCopies)
+		return m.priceSetsIgnoringPin(variable, roots, operandCopies)
 	}
 	steps, pinCost := m.stepsToPinned(variable, roots, operandCopies)
-	costs := m.priceSets(variable, 1<<variable.pin, nil)
+	costs := m.priceSetsIgnoringPin(variable, 1<<variable.pin, nil)
 	costs.pinSteps, costs.pinCost = steps, pinCost
 	return costs
 }
 
 // stepsToPinned returns the steps that make the pinned form of a value, and their cost. Its parameters are as in
-// priceForms.
+// priceSets.
 func (m *Model) stepsToPinned(variable *variable, roots uint, operandCopies []operandCopy) (steps []step, total cost) {
-	if roots>>variable.pin&1 != 0 {
+	pinned := uint(1) << variable.pin
+	if roots&pinned != 0 {
 		return nil, cost{}
 	}
-	costs := m.priceSets(variable, roots, operandCopies)
-	if total = costs.leastCost(1 << variable.pin); total.weighted < wcsp.Forbidden {
-		steps = costs.steps(costs.cheapestSuperset(1<<variable.pin), roots)
+	costs := m.priceSetsIgnoringPin(variable, roots, operandCopies)
+	if total = costs.leastCost(pinned); total.weighted < wcsp.Forbidden {
+		steps = costs.steps(costs.cheapestSuperset(pinned), roots)
 	}
 	return steps, total
 }
 
-// priceSets prices every set of forms (a bit mask) by dynamic programming over subsets. Forms are added one by one,
-// each by the cheapest copy of a form in the set or of the view's operand. Its parameters are as in priceForms.
-func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
+// priceSetsIgnoringPin prices every set of forms (a bit mask) by dynamic programming over subsets. Forms are added one
+// by one, each by the cheapest copy of a form in the set or of the view's operand. Its parameters are as in priceSets.
+func (m *Model) priceSetsIgnoringPin(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	formCount := len(variable.forms)
 	costs := formCosts{setCosts: make([]cost, 1<<formCount), lastStep: make([]step, 1<<formCount)}
 	for set := range costs.setCosts {

@@ -192,7 +192,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	var benchmark *runner
-	err = job.Do(progress.Planning, func() (err error) { benchmark, err = benchRunner(&workload, f, job); return err })
+	err = job.Do(progress.Planning, func() (err error) { benchmark, err = compileRunner(&workload, f, job); return err })
 	if err != nil {
 		return err
 	}
@@ -208,6 +208,31 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return workload.Inputs.HintAtGeneratedValues(err)
 	}
 	return benchmark.writeResults(cmd, path, workload.Graph, f, exit.InterruptError(job.Context))
+}
+
+// compileRunner compiles a graph and returns its runner. Segments with data-dependent shapes are planned in the first
+// run.
+func compileRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner, error) {
+	created := &runner{strategy: f.strategy, in: workload.Inputs.Values}
+	// The inputs are in memory before the graph is compiled.
+	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
+		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Costs: f.costProfile, Hints: f.hints,
+		Slack: f.slack.Option(), Progress: job.EnterPhaseBeforeRun, Cache: f.cache.Option()}
+	if f.trace != "" || f.report != "" {
+		created.trace = &chromeTrace{}
+	}
+	if f.profile || f.report != "" {
+		created.profile = newProfile()
+		created.profile.costProfile = f.costProfile
+	}
+	if created.profile != nil || created.trace != nil {
+		options.Tracer = &created.observer
+	}
+	var err error
+	if created.program, err = f.ext.Compile(job.Context, workload.Graph, options); err == nil {
+		workload.DropConstants()
+	}
+	return created, err
 }
 
 // writeResults prints the times, and writes the report and the trace. interruptErr is the error of an interrupted
@@ -234,31 +259,6 @@ func (r *runner) writeResults(cmd *cobra.Command, path string, g *graph.Graph, f
 	return outfile.Write(cmd.Context(), f.trace, func(w io.Writer) error {
 		return r.trace.write(w, filepath.Base(path), opsByName(g))
 	})
-}
-
-// benchRunner compiles a graph and returns its runner. Segments with data-dependent shapes are planned in the first
-// run.
-func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner, error) {
-	created := &runner{strategy: f.strategy, in: workload.Inputs.Values}
-	// The inputs are in memory before the graph is compiled.
-	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
-		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Costs: f.costProfile, Hints: f.hints,
-		Slack: f.slack.Option(), Progress: job.EnterPhaseBeforeRun, Cache: f.cache.Option()}
-	if f.trace != "" || f.report != "" {
-		created.trace = &chromeTrace{}
-	}
-	if f.profile || f.report != "" {
-		created.profile = newProfile()
-		created.profile.costProfile = f.costProfile
-	}
-	if created.profile != nil || created.trace != nil {
-		options.Tracer = &created.observer
-	}
-	var err error
-	if created.program, err = f.ext.Compile(job.Context, workload.Graph, options); err == nil {
-		workload.DropConstants()
-	}
-	return created, err
 }
 
 // Document is the output of bench.
@@ -320,19 +320,7 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 		return out.Flush()
 	}
 	if doc.Runs > 0 {
-		profiled := f.profile && doc.ProfileDoc != nil && doc.Into.Median != nil
-		stepsText, timesText := "", "" // sentences
-		if profiled {
-			stepsText = doc.ProfileDoc.summary()
-		}
-		if doc.Into.Median != nil {
-			timesText = doc.summary("strategy " + doc.Strategy)
-		}
-		term.StdoutDisplay(cmd).WriteSentences(out, stepsText, timesText)
-		doc.writeTimes(out, term.StdoutDisplay(cmd))
-		if profiled {
-			doc.ProfileDoc.write(out, term.StdoutDisplay(cmd), *doc.Into.Median)
-		}
+		doc.writeText(out, term.StdoutDisplay(cmd), f.profile)
 	}
 	switch {
 	case doc.Interrupted && f.measureTime > 0:
@@ -341,6 +329,23 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 		fmt.Fprintf(out, "interrupted after %d of %s\n", doc.Runs, format.Count(f.runs, "run"))
 	}
 	return out.Flush()
+}
+
+// writeText prints a summary, the times, and with withProfile the profile.
+func (d *Document) writeText(out *bufio.Writer, display term.Display, withProfile bool) {
+	withProfile = withProfile && d.ProfileDoc != nil && d.Into.Median != nil
+	stepsText, timesText := "", "" // sentences
+	if withProfile {
+		stepsText = d.ProfileDoc.summary()
+	}
+	if d.Into.Median != nil {
+		timesText = d.summary("strategy " + d.Strategy)
+	}
+	display.WriteSentences(out, stepsText, timesText)
+	d.writeTimes(out, display)
+	if withProfile {
+		d.ProfileDoc.write(out, display, *d.Into.Median)
+	}
 }
 
 // writeTimes prints a row for each way to call the program.

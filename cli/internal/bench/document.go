@@ -66,41 +66,27 @@ type workerDoc struct {
 	Idle   float64 `json:"idle_ns" doc:"The time of a run minus busy_ns."`
 }
 
-// doc summarizes the profile. It returns nil if no run was profiled. ops maps the name of a node to its op.
+// doc summarizes the profile. It returns nil if no run was profiled. opOf maps the name of a node to its op.
 //
 // Times are means over the faster half of the profiled runs. They are computed in this order: by worker, by step (from
 // the times of each graph's steps), and by op (sums of the times of steps).
-func (p *profile) doc(ops map[string]string) *ProfileDoc {
+func (p *profile) doc(opOf map[string]string) *ProfileDoc {
 	fasterHalf := p.fasterHalf() // indices of p.profiledRuns
 	if len(fasterHalf) == 0 {
 		return nil
 	}
-	workers := 0
+	workers, meanRunTime, meanBusy := p.workerDocs(fasterHalf)
 	allTimes := make([]float64, len(p.profiledRuns))
-	for i, sample := range p.profiledRuns {
-		allTimes[i] = float64(sample.runTime)
-		workers = max(workers, len(sample.busy))
+	for i, profiled := range p.profiledRuns {
+		allTimes[i] = float64(profiled.runTime)
 	}
 	spread := experiment.SpreadOf(allTimes)
-	doc := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
-	var meanRunTime, meanBusy float64 // means over fasterHalf: the time of a run, and of all workers in steps
-	runs := float64(len(fasterHalf))
-	for _, i := range fasterHalf {
-		meanRunTime += float64(p.profiledRuns[i].runTime) / runs
-		for worker, busy := range p.profiledRuns[i].busy {
-			doc.ByWorker[worker].Busy += float64(busy) / runs
-			meanBusy += float64(busy) / runs
-		}
-	}
-	for i := range doc.ByWorker {
-		worker := &doc.ByWorker[i]
-		worker.Worker, worker.Idle = i, max(0, meanRunTime-worker.Busy)
-	}
 	costProfile := cmp.Or(p.costProfile, machine.SharedDefaultProfile())
+	doc := &ProfileDoc{ByWorker: workers}
 	doc.Profile = profiledRunsDoc{Runs: len(p.profiledRuns), Median: *spread.Median, Noise: noiseOf(spread),
-		FasterHalfMean: meanRunTime, Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(workers))),
+		FasterHalfMean: meanRunTime, Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(len(workers)))),
 		GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
-	doc.ByStep = p.stepDocs(fasterHalf, ops)
+	doc.ByStep = p.stepDocs(fasterHalf, opOf)
 	doc.ByOp = timesByOp(doc.ByStep)
 	for i := range doc.ByStep {
 		doc.ByStep[i].setRates(meanBusy)
@@ -111,11 +97,33 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	return doc
 }
 
+// workerDocs returns the times by worker, and the times of a run and of all workers in steps, as means over the runs
+// fasterHalf (indices of p.profiledRuns).
+func (p *profile) workerDocs(fasterHalf []int) (docs []workerDoc, meanRunTime, meanBusy float64) {
+	workers := 0
+	for _, profiled := range p.profiledRuns {
+		workers = max(workers, len(profiled.busy))
+	}
+	docs = make([]workerDoc, workers)
+	runs := float64(len(fasterHalf))
+	for _, i := range fasterHalf {
+		meanRunTime += float64(p.profiledRuns[i].runTime) / runs
+		for worker, busy := range p.profiledRuns[i].busy {
+			docs[worker].Busy += float64(busy) / runs
+			meanBusy += float64(busy) / runs
+		}
+	}
+	for i := range docs {
+		docs[i].Worker, docs[i].Idle = i, max(0, meanRunTime-docs[i].Busy)
+	}
+	return docs, meanRunTime, meanBusy
+}
+
 // stepDocs returns the times by step, as means over the runs fasterHalf (indices of p.profiledRuns). A graph may be
 // compiled for several shapes; the times of steps with the same name and ops are added up. The predicted times are
-// computed from p.costProfile. ops maps the name of a node to its op.
-func (p *profile) stepDocs(fasterHalf []int, ops map[string]string) []stepDoc {
-	var list []stepDoc
+// computed from p.costProfile. opOf maps the name of a node to its op.
+func (p *profile) stepDocs(fasterHalf []int, opOf map[string]string) []stepDoc {
+	var docs []stepDoc
 	type key struct{ name, op string }
 	indexOf := map[key]int{}
 	for _, g := range p.graphs {
@@ -132,19 +140,19 @@ func (p *profile) stepDocs(fasterHalf []int, ops map[string]string) []stepDoc {
 			if sums[i].calls == 0 || step.Node == nil {
 				continue
 			}
-			stepKey := key{step.Name, opLabel(step, ops)}
+			stepKey := key{step.Name, opLabel(step, opOf)}
 			index, known := indexOf[stepKey]
 			if !known {
-				index = len(list)
+				index = len(docs)
 				indexOf[stepKey] = index
-				list = append(list,
+				docs = append(docs,
 					stepDoc{Name: step.Name, Nodes: program.NotNil(step.Ops), timeDoc: timeDoc{Op: stepKey.op}})
 			}
-			list[index].addStep(sums[i], step.Node.Work(), predictedNS(step.Node, costProfile), float64(len(fasterHalf)))
+			docs[index].addStep(sums[i], step.Node.Work(), predictedNS(step.Node, costProfile), float64(len(fasterHalf)))
 		}
 	}
-	sorted.Func(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
-	return list
+	sorted.Func(docs, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
+	return docs
 }
 
 // predictedNS returns the estimated time of a node on one worker, in nanoseconds.
@@ -161,27 +169,27 @@ func stepsOf(run *exec.Run) []exec.Step {
 	if run.Program != nil {
 		return run.Program.Steps()
 	}
-	list := make([]exec.Step, 0, run.Steps)
+	steps := make([]exec.Step, 0, run.Steps)
 	for _, s := range run.Graph.Segments() {
 		if s.Dynamic {
-			list = append(list, exec.Step{Name: s.Nodes[0].Name, Ops: []string{s.Nodes[0].Name}, Node: s.Nodes[0]})
+			steps = append(steps, exec.Step{Name: s.Nodes[0].Name, Ops: []string{s.Nodes[0].Name}, Node: s.Nodes[0]})
 		}
 	}
-	return list
+	return steps
 }
 
-// opLabel returns timeDoc.Op of a step. step.Ops has the names of its nodes, and ops maps each name to an op.
-func opLabel(step exec.Step, ops map[string]string) string {
+// opLabel returns timeDoc.Op of a step. step.Ops has the names of its nodes, and opOf maps each name to an op.
+func opLabel(step exec.Step, opOf map[string]string) string {
 	if len(step.Ops) < 2 {
 		return step.Node.Op.Name
 	}
 	var labels []string
 	for i := 0; i < len(step.Ops); {
-		op, first := ops[step.Ops[i]], i
+		op, first := opOf[step.Ops[i]], i
 		if op == "" { // a pass inserted the node, so the graph as written does not have it
 			return step.Node.Op.Name
 		}
-		for i < len(step.Ops) && ops[step.Ops[i]] == op {
+		for i < len(step.Ops) && opOf[step.Ops[i]] == op {
 			i++
 		}
 		if i > first+1 {
@@ -228,16 +236,16 @@ func (d *timeDoc) setRates(busy float64) {
 
 // timesByOp adds up the times of steps with the same ops.
 func timesByOp(steps []stepDoc) []timeDoc {
-	var list []timeDoc
+	var totals []timeDoc
 	indexOf := map[string]int{}
 	for _, step := range steps {
 		index, known := indexOf[step.Op]
 		if !known {
-			index = len(list)
+			index = len(totals)
 			indexOf[step.Op] = index
-			list = append(list, timeDoc{Op: step.Op})
+			totals = append(totals, timeDoc{Op: step.Op})
 		}
-		total := &list[index]
+		total := &totals[index]
 		total.Calls += step.Calls
 		total.Time += step.Time
 		total.Busy += step.Busy
@@ -245,8 +253,8 @@ func timesByOp(steps []stepDoc) []timeDoc {
 		total.bytes += step.bytes
 		total.flops += step.flops
 	}
-	sorted.Func(list, func(a, b timeDoc) int { return cmp.Compare(b.Busy, a.Busy) })
-	return list
+	sorted.Func(totals, func(a, b timeDoc) int { return cmp.Compare(b.Busy, a.Busy) })
+	return totals
 }
 
 // summary returns a sentence with the op that takes the most time, the slowest step and the noise.
@@ -285,18 +293,18 @@ const maxSteps = 40
 
 // write prints the profile. median is the median time of the runs without profiling.
 func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64) {
-	runsDoc := &d.Profile
+	runs := &d.Profile
 	fmt.Fprintf(w,
 		"\n%s median %s (%+.1f%% relative to the measured runs); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
-		"profile of "+format.Count(runsDoc.Runs, "run")+", made between the measured runs:",
-		format.Nanoseconds(runsDoc.Median), 100*(runsDoc.Median/median-1), runsDoc.GBs, runsDoc.GFLOPs)
+		"profile of "+format.Count(runs.Runs, "run")+", made between the measured runs:",
+		format.Nanoseconds(runs.Median), 100*(runs.Median/median-1), runs.GBs, runs.GFLOPs)
 	rates := []term.Column{term.UntruncatedCol("calls"), term.UntruncatedCol("time"),
 		term.UntruncatedCol("predicted").OmitIfNarrow(), term.UntruncatedCol("busy%"),
 		term.UntruncatedCol("workers").OmitIfNarrow(), term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"),
 		term.UntruncatedCol("of a core's peak")}
 	opColumns := append([]term.Column{term.NameCol("op")}, rates...)
 	term.WriteList(w, display, "By op", d.ByOp, opColumns, func(t timeDoc) []any {
-		return append([]any{t.Op}, t.cells(runsDoc)...)
+		return append([]any{t.Op}, t.cells(runs)...)
 	})
 	term.WriteList(w, display, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
 		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).OmitIfNarrow()},
@@ -305,7 +313,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 			if len(s.Nodes) > 1 {
 				nodes = strings.Join(s.Nodes, " ")
 			}
-			return append([]any{s.Name, s.Op, nodes}, s.cells(runsDoc)...)
+			return append([]any{s.Name, s.Op, nodes}, s.cells(runs)...)
 		})
 	if more := len(d.ByStep) - maxSteps; more > 0 {
 		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
@@ -313,7 +321,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 	workerColumns := []term.Column{term.UntruncatedCol("worker"), term.UntruncatedCol("at steps"),
 		term.UntruncatedCol("idle"), term.UntruncatedCol("idle share")}
 	term.WriteList(w, display, "Workers", d.ByWorker, workerColumns, func(worker workerDoc) []any {
-		idle := format.Percent(worker.Idle / max(1, runsDoc.FasterHalfMean))
+		idle := format.Percent(worker.Idle / max(1, runs.FasterHalfMean))
 		return []any{worker.Worker, format.Nanoseconds(worker.Busy), format.Nanoseconds(worker.Idle), idle}
 	})
 }
@@ -323,7 +331,7 @@ const workersCell = 4
 
 // cells returns the cells of a row, one for each column of rates in [ProfileDoc.write]. The last cell is the greater of
 // two shares: the share of a core's memory bandwidth, and the share of a core's peak arithmetic speed.
-func (d *timeDoc) cells(runsDoc *profiledRunsDoc) []any {
+func (d *timeDoc) cells(runs *profiledRunsDoc) []any {
 	rateText := func(rate *float64) string {
 		if rate == nil {
 			return "-"
@@ -332,10 +340,10 @@ func (d *timeDoc) cells(runsDoc *profiledRunsDoc) []any {
 	}
 	peakShare := 0.0
 	if d.GBs != nil {
-		peakShare = *d.GBs / runsDoc.GBs
+		peakShare = *d.GBs / runs.GBs
 	}
 	if d.GFLOPs != nil {
-		peakShare = max(peakShare, *d.GFLOPs/runsDoc.GFLOPs)
+		peakShare = max(peakShare, *d.GFLOPs/runs.GFLOPs)
 	}
 	ofCore := "-"
 	if peakShare > 0 {

@@ -30,7 +30,7 @@ func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path strin
 	if doc.ProfileDoc != nil {
 		html.Sections = append(html.Sections, doc.predictionSection(), doc.rooflineSection(costProfile))
 	}
-	if memory := r.trace.memory(); len(memory) > 0 {
+	if memory := r.trace.memoryInUse(); len(memory) > 0 {
 		html.Sections = append(html.Sections, memorySection(memory))
 	}
 	if doc.ProfileDoc != nil {

@@ -34,19 +34,6 @@ type chromeTrace struct {
 	tracks []track   // the track of each worker
 }
 
-// traceRun makes a traced run if --trace or --report is given and the context has not ended.
-func (r *runner) traceRun(ctx context.Context) error {
-	if r.trace == nil || ctx.Err() != nil {
-		return nil
-	}
-	return r.runTraced(ctx, methodRun, r.trace)
-}
-
-// checkTrace returns an error if the file of --trace cannot be written.
-func checkTrace(path string) error {
-	return outfile.CheckWritable("--trace", path, ".json")
-}
-
 // track has the spans of a worker.
 type track struct {
 	openStarts []time.Duration // starts of the spans that have not ended
@@ -74,6 +61,19 @@ func (t *track) pop(s span, now time.Duration) {
 	s.from, s.to = t.openStarts[len(t.openStarts)-1], now
 	t.openStarts = t.openStarts[:len(t.openStarts)-1]
 	t.spans = append(t.spans, s)
+}
+
+// traceRun makes a traced run if --trace or --report is given and the context has not ended.
+func (r *runner) traceRun(ctx context.Context) error {
+	if r.trace == nil || ctx.Err() != nil {
+		return nil
+	}
+	return r.runTraced(ctx, methodRun, r.trace)
+}
+
+// checkTrace returns an error if the file of --trace cannot be written.
+func checkTrace(path string) error {
+	return outfile.CheckWritable("--trace", path, ".json")
 }
 
 // BeginRun creates the tracks of the workers.
@@ -118,8 +118,8 @@ func (c *chromeTrace) endSpan(p exec.Position, phase, chunk int) {
 	c.tracks[p.Worker].pop(span{run: p.Run, node: p.Node, step: p.Step, phase: phase, chunk: chunk}, time.Since(c.start))
 }
 
-// write writes the trace, each event on its own line. ops maps the name of a node to its op.
-func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
+// write writes the trace, each event on its own line. opOf maps the name of a node to its op.
+func (c *chromeTrace) write(w io.Writer, title string, opOf map[string]string) error {
 	separator := traceHead // the text before the next event
 	writeEvent := func(e traceEvent) error {
 		if _, err := io.WriteString(w, separator); err != nil {
@@ -128,16 +128,16 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 		separator = ",\n"
 		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
 	}
-	descriptions := &stepDescriptions{ops, map[*graph.Graph][]*stepArgs{}}
-	err := writeEvent(traceEvent{Name: "process_name", Phase: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
+	descriptions := &stepDescriptions{opOf, map[*graph.Graph][]*stepArgs{}}
+	err := writeEvent(traceEvent{Name: "process_name", Type: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
 	for worker := 0; worker < len(c.tracks) && err == nil; worker++ {
 		err = c.writeTrack(worker, descriptions, writeEvent)
 	}
-	for _, m := range c.memory() {
+	for _, m := range c.memoryInUse() {
 		if err != nil {
 			break
 		}
-		err = writeEvent(traceEvent{Name: "memory", Phase: "C", TS: microseconds(m.time), PID: tracePID, TID: firstTID,
+		err = writeEvent(traceEvent{Name: "memory", Type: "C", TS: microseconds(m.time), PID: tracePID, TID: firstTID,
 			Args: m.memory})
 	}
 	if err == nil {
@@ -161,7 +161,7 @@ const (
 
 // writeTrack writes the name of a worker's track and its spans.
 func (c *chromeTrace) writeTrack(worker int, descriptions *stepDescriptions, writeEvent func(traceEvent) error) error {
-	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
+	name := traceEvent{Name: "thread_name", Type: "M", PID: tracePID, TID: firstTID + worker,
 		Args: nameArgs{fmt.Sprint("worker ", worker)}}
 	sortIndex := name
 	sortIndex.Name, sortIndex.Args = "thread_sort_index", sortIndexArgs{worker}
@@ -187,14 +187,14 @@ func (c *chromeTrace) writeTrack(worker int, descriptions *stepDescriptions, wri
 
 // traceEvent is an event in Chrome's trace event format. Times are microseconds.
 type traceEvent struct {
-	Name  string   `json:"name"`
-	Cat   string   `json:"cat,omitempty"`
-	Phase string   `json:"ph"` // X: complete, with a duration; C: a counter; M: metadata
-	TS    *float64 `json:"ts,omitempty"`
-	Dur   *float64 `json:"dur,omitempty"`
-	PID   int      `json:"pid"`
-	TID   int      `json:"tid"`
-	Args  any      `json:"args"`
+	Name string   `json:"name"`
+	Cat  string   `json:"cat,omitempty"`
+	Type string   `json:"ph"` // X: complete, with a duration; C: a counter; M: metadata
+	TS   *float64 `json:"ts,omitempty"`
+	Dur  *float64 `json:"dur,omitempty"`
+	PID  int      `json:"pid"`
+	TID  int      `json:"tid"`
+	Args any      `json:"args"`
 }
 
 // stepArgs has the arguments of a step's event. The events of its chunks have the same arguments.
@@ -234,27 +234,27 @@ type sortIndexArgs struct {
 
 // stepDescriptions is a cache of the arguments of steps.
 type stepDescriptions struct {
-	ops   map[string]string            // the op of each node, by the name of the node
+	opOf  map[string]string            // the op of each node, by the name of the node
 	steps map[*graph.Graph][]*stepArgs // the arguments of the steps of each graph
 }
 
 // args returns the arguments of the step of a span.
 func (d *stepDescriptions) args(s span) *stepArgs {
-	list := d.steps[s.run.Graph]
-	if list == nil {
-		list = make([]*stepArgs, s.run.Steps)
+	stepsArgs := d.steps[s.run.Graph]
+	if stepsArgs == nil {
+		stepsArgs = make([]*stepArgs, s.run.Steps)
 		for i, step := range stepsOf(s.run) {
-			list[i] = d.describe(step, i)
+			stepsArgs[i] = d.describe(step, i)
 		}
-		d.steps[s.run.Graph] = list
+		d.steps[s.run.Graph] = stepsArgs
 	}
-	return list[s.step]
+	return stepsArgs[s.step]
 }
 
 // describe returns the arguments that Perfetto shows for step i.
 func (d *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
-	args := &stepArgs{Op: opLabel(s, d.ops), Step: i}
-	if len(s.Ops) > 1 { // s.Ops has the names of nodes
+	args := &stepArgs{Op: opLabel(s, d.opOf), Step: i}
+	if len(s.Ops) > 1 { // Ops has the names of nodes
 		args.Nodes = s.Ops
 	}
 	if s.Node.Impl != nil {
@@ -282,7 +282,7 @@ func microseconds(d time.Duration) *float64 {
 
 // event returns the event of a span.
 func (s span) event(worker int, descriptions *stepDescriptions) traceEvent {
-	e := traceEvent{Phase: "X", TS: microseconds(s.from), Dur: microseconds(s.to - s.from),
+	e := traceEvent{Type: "X", TS: microseconds(s.from), Dur: microseconds(s.to - s.from),
 		PID: tracePID, TID: firstTID + worker}
 	switch {
 	case s.node == nil:
@@ -301,9 +301,9 @@ type memoryAt struct {
 	memory memoryArgs
 }
 
-// memory returns the memory of arenas and outputs over time. A value occupies memory from the first step that accesses
-// it to the last. An output occupies memory until the end of its run.
-func (c *chromeTrace) memory() []memoryAt {
+// memoryInUse returns the memory of arenas and outputs over time. A value occupies memory from the first step that
+// accesses it to the last. An output occupies memory until the end of its run.
+func (c *chromeTrace) memoryInUse() []memoryAt {
 	steps, runs := map[*exec.Run][]span{}, []span{}
 	for _, t := range c.tracks {
 		for _, s := range t.spans {
@@ -317,7 +317,7 @@ func (c *chromeTrace) memory() []memoryAt {
 			}
 		}
 	}
-	var changes []memoryAt // changes of the memory in use
+	var changes []memoryAt
 	for _, r := range runs {
 		changes = append(changes, memoryChanges(r, steps[r.run])...)
 	}
@@ -349,7 +349,7 @@ func memoryChanges(run span, steps []span) []memoryAt {
 		wasRun[s.step] = true
 		ends[s.step] = max(ends[s.step], s.to)
 	}
-	var list []memoryAt
+	var changes []memoryAt
 	for _, lifetime := range run.run.Program.Lifetimes() {
 		first, last := time.Duration(-1), run.from
 		for _, i := range lifetime.Steps {
@@ -365,7 +365,7 @@ func memoryChanges(run span, steps []span) []memoryAt {
 		if lifetime.Output {
 			allocation, release, last = memoryArgs{Outputs: lifetime.Bytes}, memoryArgs{Outputs: -lifetime.Bytes}, run.to
 		}
-		list = append(list, memoryAt{first, allocation}, memoryAt{last, release})
+		changes = append(changes, memoryAt{first, allocation}, memoryAt{last, release})
 	}
-	return list
+	return changes
 }

@@ -53,7 +53,7 @@ func TestBenchKeepsWeightsOnce(t *testing.T) {
 			cmd.SetContext(t.Context())
 			of := inputs.Workload{Graph: g, Inputs: in}
 			g, x, weight = nil, nil, nil
-			r, err := benchRunner(&of, flags{ext: &command.Extensions{}, strategy: command.DefaultStrategy, threads: 1},
+			r, err := compileRunner(&of, flags{ext: &command.Extensions{}, strategy: command.DefaultStrategy, threads: 1},
 				progress.Begin(cmd, "wide"))
 			require.NoError(t, err)
 			for range 3 {

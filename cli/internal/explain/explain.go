@@ -352,11 +352,11 @@ func writeExecution(w io.Writer, display term.Display, explanation *inspect.Expl
 		fmt.Fprintf(w, "its strides are %s\n", format.Ints(outcome.Strides))
 	}
 	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(outcome.Readers, ", "), "no node"))
-	list := make([]report.Copy, len(explanation.Copies))
+	copies := make([]report.Copy, len(explanation.Copies))
 	for i, c := range explanation.Copies {
-		list[i] = c.Copy
+		copies[i] = c.Copy
 	}
-	sections.WriteCopies(w, display, "Copies", list)
+	sections.WriteCopies(w, display, "Copies", copies)
 	for _, c := range explanation.Copies {
 		writeCopyReasons(w, display, c)
 	}

@@ -133,7 +133,7 @@ func (c *Scatter) draw() string {
 	points := slices.Clone(c.Points)
 	sorted.Func(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
 	var takenPositions [][2]float64 // positions of points and of the characters of names
-	var drawn []Point               // the points, with their coordinates in the picture
+	var drawnPoints []Point         // the points, with their coordinates in the picture
 	for _, point := range points {
 		pointX, okX := x.coordinate(point.X)
 		pointY, okY := y.coordinate(point.Y)
@@ -144,10 +144,10 @@ func (c *Scatter) draw() string {
 			markPath(point.Group, pointX, pointY))
 		takenPositions = append(takenPositions, [2]float64{pointX, pointY})
 		point.X, point.Y = pointX, pointY
-		drawn = append(drawn, point)
+		drawnPoints = append(drawnPoints, point)
 	}
 	picture.add("%s", labels)
-	for _, point := range drawn {
+	for _, point := range drawnPoints {
 		if point.Name != "" {
 			takenPositions = picture.drawPointName(&point, takenPositions)
 		}

@@ -124,7 +124,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var work runWork
-	err = job.Do(progress.Loading, func() (err error) { work, err = loadRun(job.Context, path, f); return err })
+	err = job.Do(progress.Loading, func() (err error) { work, err = loadWork(job.Context, path, f); return err })
 	if err != nil {
 		return err
 	}
@@ -136,12 +136,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		work.inputs.Print(cmd)
 	})
 	defer printNotes()
-	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, Tracer: job,
-		InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
-		Device: f.device, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(), Cache: f.cache.Option()}
 	var compiled *graphrun.Program
 	err = job.Do(progress.Planning, func() (err error) {
-		compiled, err = f.ext.Compile(job.Context, work.runGraph, options)
+		compiled, err = f.ext.Compile(job.Context, work.runGraph, f.compileOptions(job, costProfile))
 		return err
 	})
 	if err != nil {
@@ -187,8 +184,8 @@ func (f *flags) check(cmd *cobra.Command) error {
 	return outfile.CheckWritable("--outputs", f.outputs, ".npz")
 }
 
-// loadRun reads, binds and infers the graph, and reads its inputs.
-func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
+// loadWork reads, binds and infers the graph, and reads its inputs.
+func loadWork(ctx context.Context, path string, f flags) (w runWork, err error) {
 	g, given, err := inputs.Load(ctx, f.ext, f.sources, path, f.dims)
 	if err != nil {
 		return w, err
@@ -216,6 +213,13 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 		w.dropInputs(given)
 	}
 	return w, err
+}
+
+// compileOptions returns the options for compiling the graph.
+func (f *flags) compileOptions(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
+	return graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, Tracer: job,
+		InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
+		Device: f.device, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(), Cache: f.cache.Option()}
 }
 
 // writeOutputs writes the outputs to the file of --outputs, and prints them. With --keep-going it prints the outputs
@@ -281,8 +285,8 @@ type OutputDoc struct {
 	min, max, mean float64 // may be infinite or NaN
 }
 
-// runReportOf returns the document of a run. out has the outputs; missing is used if keepGoing is true.
-func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, missing incomplete) *Document {
+// documentOf returns the document of a run. out has the outputs; missing is used if keepGoing is true.
+func documentOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, missing incomplete) *Document {
 	doc := &Document{Notes: report.NotesOf(g)}
 	doc.Outputs = document.StreamOf(arrays.Entries(g, out), func(entry npz.Entry) OutputDoc {
 		values := entry.Tensor
@@ -322,7 +326,7 @@ func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 func printOutputs(w io.Writer, display term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
 	missing incomplete) error {
 	buffer := bufio.NewWriter(w)
-	doc := runReportOf(g, out, f.keepGoing, missing)
+	doc := documentOf(g, out, f.keepGoing, missing)
 	if f.json {
 		document.Write(buffer, doc)
 		return buffer.Flush()
@@ -333,9 +337,9 @@ func printOutputs(w io.Writer, display term.Display, g *graph.Graph, out map[str
 		cells := []any{output.Name, output.DType, format.Ints(output.Shape), "strides " + format.Ints(output.Strides)}
 		switch {
 		case output.Strings != nil:
-			cells = append(cells, "strings "+firstOf(output.Strings, strconv.Quote))
+			cells = append(cells, "strings "+joinFirst(output.Strings, strconv.Quote))
 		case output.Maps != nil:
-			cells = append(cells, "maps "+firstOf(output.Maps, mapText))
+			cells = append(cells, "maps "+joinFirst(output.Maps, mapText))
 		default:
 			cells = append(cells, "min "+statistic(output.min), "max "+statistic(output.max), "mean "+statistic(output.mean))
 		}
@@ -345,8 +349,8 @@ func printOutputs(w io.Writer, display term.Display, g *graph.Graph, out map[str
 	return buffer.Flush()
 }
 
-// firstOf formats the first elements of a list, and the number of the other elements.
-func firstOf[T any](list []T, text func(T) string) string {
+// joinFirst formats the first elements of a list, as in a, b, c, d and 3 more.
+func joinFirst[T any](list []T, text func(T) string) string {
 	const maxListed = 4
 	var b strings.Builder
 	for i, element := range list[:min(len(list), maxListed)] {
@@ -363,15 +367,15 @@ func firstOf[T any](list []T, text func(T) string) string {
 
 // mapText formats a map as in {a: 0.25, b: 0.75}, sorted by key.
 func mapText(row map[string]*float64) string {
-	list := make([]string, 0, len(row))
+	entries := make([]string, 0, len(row))
 	for _, key := range sorted.Keys(row) {
 		value := "null"
 		if row[key] != nil {
 			value = statistic(*row[key])
 		}
-		list = append(list, key+": "+value)
+		entries = append(entries, key+": "+value)
 	}
-	return "{" + strings.Join(list, ", ") + "}"
+	return "{" + strings.Join(entries, ", ") + "}"
 }
 
 // finite returns nil for infinities and NaN, for which JSON has no literals.

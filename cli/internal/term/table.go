@@ -48,10 +48,10 @@ func ListCol(head string) Column {
 	return Column{Head: head, Cut: cutList, minWidths: [rounds]int{unshrinkable, unshrinkable, 10, 6}}
 }
 
-// PhraseCol returns a column of short texts, cut at the end. Except in the last round of shrinking, the column keeps at
-// least `floor` characters.
-func PhraseCol(head string, floor int) Column {
-	return Column{Head: head, Cut: CutEnd, minWidths: [rounds]int{floor, floor, floor, 6}}
+// PhraseCol returns a column of short texts, cut at the end. The column has at least minWidth characters, except in the
+// last round of shrinking.
+func PhraseCol(head string, minWidth int) Column {
+	return Column{Head: head, Cut: CutEnd, minWidths: [rounds]int{minWidth, minWidth, minWidth, 6}}
 }
 
 // ProseCol returns a column of sentences, which continue on further lines. It must be the last column.
@@ -108,21 +108,21 @@ func (t *Table) AddColumn(c Column, cells []string) {
 
 // WriteMarkdown prints the table in Markdown. It ignores errors of w.
 func (t *Table) WriteMarkdown(w io.Writer) {
-	line := func(cell func(column int) string) {
+	writeLine := func(cell func(column int) string) {
 		for i := range t.Columns {
 			fmt.Fprint(w, "| ", strings.ReplaceAll(cell(i), "|", "\\|"), " ")
 		}
 		fmt.Fprintln(w, "|")
 	}
-	line(func(i int) string { return t.Columns[i].Head })
-	line(func(i int) string {
+	writeLine(func(i int) string { return t.Columns[i].Head })
+	writeLine(func(i int) string {
 		if t.Columns[i].Right {
 			return "---:"
 		}
 		return "---"
 	})
 	for _, row := range t.Rows {
-		line(func(i int) string { return row[i] })
+		writeLine(func(i int) string { return row[i] })
 	}
 }
 
@@ -168,7 +168,7 @@ const omitted = -1
 // fittedWidths returns the widths of the columns on a display with lines of limit characters; limit 0 means unlimited.
 func (t *Table) fittedWidths(limit int) []int {
 	widths := t.widths()
-	if limit == 0 || total(widths) <= limit {
+	if limit == 0 || lineWidth(widths) <= limit {
 		return widths
 	}
 	for i, c := range t.Columns {
@@ -186,48 +186,40 @@ func (t *Table) fittedWidths(limit int) []int {
 
 // omitOptional omits the columns with omitIfNarrow one by one, from the right, until round 0 of shrinking suffices.
 func (t *Table) omitOptional(widths []int, limit int) {
-	for {
+	for i := len(widths) - 1; i >= 0; i-- {
+		if !t.Columns[i].omitIfNarrow {
+			continue
+		}
 		shrunk := slices.Clone(widths)
 		const round = 0
 		t.shrink(shrunk, limit, round)
-		last := lastIndex(t.Columns, func(i int) bool { return t.Columns[i].omitIfNarrow && widths[i] != omitted })
-		if total(shrunk) <= limit || last < 0 {
+		if lineWidth(shrunk) <= limit {
 			return
 		}
-		widths[last] = omitted
+		widths[i] = omitted
 	}
 }
 
-// total returns the width of a line, gaps included.
-func total(widths []int) int {
-	n := -columnGap
-	for _, w := range widths {
-		if w != omitted {
-			n += w + columnGap
+// lineWidth returns the width of a line, gaps included.
+func lineWidth(widths []int) int {
+	total := -columnGap
+	for _, width := range widths {
+		if width != omitted {
+			total += width + columnGap
 		}
 	}
-	return n
-}
-
-// lastIndex returns the last index of list for which accept returns true, or -1.
-func lastIndex[T any](list []T, accept func(i int) bool) int {
-	for i := len(list) - 1; i >= 0; i-- {
-		if accept(i) {
-			return i
-		}
-	}
-	return -1
+	return total
 }
 
 // shrink narrows the widest columns until the line fits, or all columns have reached their least widths.
 func (t *Table) shrink(widths []int, limit, round int) {
-	for excess := total(widths) - limit; excess > 0; {
-		widest, next := t.widestColumns(widths, round)
+	for excess := lineWidth(widths) - limit; excess > 0; {
+		widest, secondWidth := t.widestColumns(widths, round)
 		if widest < 0 {
 			return
 		}
-		// Shrink the widest column to the width of the next column, and then both columns together.
-		least := max(t.minWidth(widest, round), min(next, widths[widest]-1))
+		// Shrink the widest column to the width of the second widest, and then both columns together.
+		least := max(t.minWidth(widest, round), min(secondWidth, widths[widest]-1))
 		reduction := min(excess, widths[widest]-least)
 		widths[widest] -= reduction
 		excess -= reduction
@@ -236,7 +228,7 @@ func (t *Table) shrink(widths []int, limit, round int) {
 
 // widestColumns returns the index of the widest column that can still be shrunk in a round, or -1, and the width of the
 // second widest.
-func (t *Table) widestColumns(widths []int, round int) (widest, next int) {
+func (t *Table) widestColumns(widths []int, round int) (widest, secondWidth int) {
 	widest = -1
 	for i, width := range widths {
 		switch {
@@ -244,12 +236,12 @@ func (t *Table) widestColumns(widths []int, round int) (widest, next int) {
 		case widest < 0:
 			widest = i
 		case width > widths[widest]:
-			widest, next = i, widths[widest]
+			widest, secondWidth = i, widths[widest]
 		default:
-			next = max(next, width)
+			secondWidth = max(secondWidth, width)
 		}
 	}
-	return widest, next
+	return widest, secondWidth
 }
 
 // minWidth returns the least width of a column in a round.
@@ -264,8 +256,8 @@ func (t *Table) minWidth(i, round int) int {
 // and limit is the width of the display.
 func (t *Table) lines(row []string, widths []int, limit int) []string {
 	var b strings.Builder
-	var further []string // lines after the first
-	start := 0           // the terminal column at which the next column of the table starts
+	var continuation []string // lines after the first
+	start := 0                // the terminal column at which the next column of the table starts
 	for i, cell := range row {
 		if widths[i] == omitted {
 			continue
@@ -276,9 +268,9 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 		case Width(cell) <= widths[i]:
 		case column.wraps:
 			wrapped := strings.Split(format.Wrap(cell, widths[i]), "\n")
-			cell, further = wrapped[0], wrapped[1:]
-			for k := range further {
-				further[k] = strings.Repeat(" ", start) + further[k]
+			cell, continuation = wrapped[0], wrapped[1:]
+			for k := range continuation {
+				continuation[k] = strings.Repeat(" ", start) + continuation[k]
 			}
 		default:
 			cell = column.Cut(cell, widths[i])
@@ -292,13 +284,13 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 		b.WriteString(blanks)
 		start += max(cellWidth, widths[i])
 	}
-	out := append([]string{strings.TrimRight(b.String(), " ")}, further...)
+	lines := append([]string{strings.TrimRight(b.String(), " ")}, continuation...)
 	if limit > 0 {
-		for i := range out {
-			out[i] = CutEnd(out[i], limit)
+		for i := range lines {
+			lines[i] = CutEnd(lines[i], limit)
 		}
 	}
-	return out
+	return lines
 }
 
 // pad writes the blanks before a column other than the first, and advances start.
@@ -333,13 +325,13 @@ func CutEnd(s string, width int) string {
 
 // CutMiddle cuts the middle of a text that is wider than width.
 func CutMiddle(s string, width int) string {
-	n := Width(s)
-	if n <= width {
+	fullWidth := Width(s)
+	if fullWidth <= width {
 		return s
 	}
 	remainingWidth := max(0, width-Width(Ellipsis))
 	head := runewidth.Truncate(s, (remainingWidth+1)/2, "")
-	tail := runewidth.TruncateLeft(s, n-(remainingWidth-Width(head)), "")
+	tail := runewidth.TruncateLeft(s, fullWidth-(remainingWidth-Width(head)), "")
 	return head + Ellipsis + tail
 }
 

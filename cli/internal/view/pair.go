@@ -101,11 +101,11 @@ func markDifferences(pictures [2]*picture, difference *experiment.Difference) {
 	valueMarks := [2]map[string]string{{}, {}}
 	names := [2]string{difference.First.Strategy, difference.Second.Strategy}
 	for _, s := range difference.Steps {
-		stepsOf := [2][]experiment.StepSummary{s.First, s.Second}
-		cost := [2]float64{s.FirstNS, s.SecondNS}
+		steps := [2][]experiment.StepSummary{s.First, s.Second}
+		costNS := [2]float64{s.FirstNS, s.SecondNS}
 		for i := range pictures {
-			text := stepDifferenceText(s.What, names[1-i], stepsOf[1-i], cost[1-i])
-			for _, step := range stepsOf[i] {
+			text := stepDifferenceText(s.What, names[1-i], steps[1-i], costNS[1-i])
+			for _, step := range steps[i] {
 				stepMarks[i][step.Name] = text
 			}
 		}
@@ -164,33 +164,40 @@ func signedTime(ns float64) string {
 // planIndex is 0 or 1.
 func (p *picture) addPicture(added *picture, tree *item, planIndex int) {
 	firstBox := len(p.boxes)
-	layouts := make([]int, len(added.legend)) // for each layout of added, its index in p.legend
-	for i, l := range added.legend {
-		layouts[i] = slices.IndexFunc(p.legend, func(other pictureLayout) bool { return other.name == l.name })
-		if layouts[i] < 0 {
-			layouts[i] = len(p.legend)
-			p.legend = append(p.legend, pictureLayout{name: l.name})
+	newIndex := p.mergeLegend(added.legend)
+	layoutOf := func(index int) int {
+		if index < 0 { // no layout
+			return index
 		}
-		p.legend[layouts[i]].count += l.count
+		return newIndex[index]
 	}
-	layoutIn := func(l int) int { // the index in p.legend of the layout with index l in added.legend
-		if l < 0 {
-			return l
-		}
-		return layouts[l]
-	}
-	for _, b := range added.boxes {
-		b.layout, b.planIndex = layoutIn(b.layout), planIndex
-		p.boxes = append(p.boxes, b)
+	for _, box := range added.boxes {
+		box.layout, box.planIndex = layoutOf(box.layout), planIndex
+		p.boxes = append(p.boxes, box)
 	}
 	for _, value := range added.values {
-		value.from, value.to, value.layout = value.from+firstBox, slices.Clone(value.to), layoutIn(value.layout)
+		value.from, value.to, value.layout = value.from+firstBox, slices.Clone(value.to), layoutOf(value.layout)
 		for i := range value.to {
 			value.to[i] += firstBox
 		}
 		p.values = append(p.values, value)
 	}
 	tree.shiftBoxes(firstBox)
+}
+
+// mergeLegend adds a legend to p.legend. It returns the index in p.legend of each added layout.
+func (p *picture) mergeLegend(added []pictureLayout) (newIndex []int) {
+	newIndex = make([]int, len(added))
+	for i, layout := range added {
+		index := slices.IndexFunc(p.legend, func(known pictureLayout) bool { return known.name == layout.name })
+		if index < 0 {
+			index = len(p.legend)
+			p.legend = append(p.legend, pictureLayout{name: layout.name})
+		}
+		p.legend[index].count += layout.count
+		newIndex[i] = index
+	}
+	return newIndex
 }
 
 // shiftBoxes adds offset to the indices of the boxes of an item.
@@ -206,18 +213,19 @@ func (it *item) shiftBoxes(offset int) {
 
 // linkPeers sets pictureBox.peer: it links the boxes of the two plans for the same node, input or output.
 func (p *picture) linkPeers() {
-	boxNamed := [2]map[string]int{{}, {}} // the boxes of each plan, by key
 	// A node, an input and an output may have the same name. A copy may have the name of a node.
-	key := func(b *pictureBox) string {
-		return fmt.Sprint(b.kind == copyBox, b.kind == outputBox, b.kind == inputBox, " ", b.name)
+	type boxKey struct {
+		isCopy, isOutput, isInput bool
+		name                      string
 	}
+	boxOf := [2]map[boxKey]int{{}, {}} // the boxes of each plan
 	for i := range p.boxes {
 		box := &p.boxes[i]
 		box.peer = -1
-		boxNamed[box.planIndex][key(box)] = i
+		boxOf[box.planIndex][boxKey{box.kind == copyBox, box.kind == outputBox, box.kind == inputBox, box.name}] = i
 	}
-	for name, i := range boxNamed[0] {
-		if k, found := boxNamed[1][name]; found {
+	for key, i := range boxOf[0] {
+		if k, found := boxOf[1][key]; found {
 			p.boxes[i].peer, p.boxes[k].peer = k, i
 		}
 	}

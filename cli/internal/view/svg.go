@@ -48,8 +48,8 @@ const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"Deja
 .net{fill:none;stroke-width:1.8;stroke:#8c959f}.tip{fill:#8c959f}
 `
 
-// svgWriter writes a scene as SVG: the title, the remarks and the legend, and below them the levels of all open groups,
-// each inside the frame of its group.
+// svgWriter writes a scene as SVG: the title, the remarks and the legend, and below them the drawings of all open
+// groups, each inside the frame of its group.
 type svgWriter struct {
 	bytes.Buffer
 	*scene
@@ -139,10 +139,10 @@ type legendEntry struct {
 
 // legendEntries returns the entries of the legend: the layouts, and the kinds of boxes that the picture has.
 func (s *scene) legendEntries() []legendEntry {
-	var list []legendEntry
+	var entries []legendEntry
 	for i, layout := range s.legend {
 		text := fmt.Sprintf("%s (%s)", layout.name, format.Count(layout.count, "value"))
-		list = append(list, legendEntry{text, func(x, y float64) string {
+		entries = append(entries, legendEntry{text, func(x, y float64) string {
 			return fmt.Sprintf(`<path class="net l%d" d="M%g %gh26"/>`, i, x, y)
 		}})
 	}
@@ -158,12 +158,12 @@ func (s *scene) legendEntries() []legendEntry {
 		if !hasKind[meaning.kind] {
 			continue
 		}
-		list = append(list, legendEntry{meaning.text, func(x, y float64) string {
+		entries = append(entries, legendEntry{meaning.text, func(x, y float64) string {
 			return fmt.Sprintf(`<g class="%s"><rect class="box" x="%g" y="%g" width="26" height="12" rx="3"/></g>`,
 				meaning.kind, x, y-6)
 		}})
 	}
-	return list
+	return entries
 }
 
 // writeGroup draws the items of an open group and the lines between the items. origin is the upper left corner of the
@@ -185,9 +185,68 @@ func (w *svgWriter) writeGroup(it *item, origin graphdraw.Point) {
 		innerSize := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
 		shift := w.orientPoint(graphdraw.Point{X: (size.Width - innerSize.Width) / 2, Y: frameHead})
 		innerOrigin := addPoints(corner, shift)
-		w.connectPorts(drawing, i, len(child.items), inner, origin, innerOrigin)
+		w.connectPorts(it, i, origin, innerOrigin)
 		w.writeGroup(child, innerOrigin)
 	}
+}
+
+// writeLine draws line i of a drawing, with an arrowhead at each reader. origin is the upper left corner of the
+// drawing.
+func (w *svgWriter) writeLine(it *item, drawing *level, i int, origin graphdraw.Point) {
+	line := &drawing.lines[i]
+	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(line)),
+		lineClass("net", "l", line.layout))
+	last := graphdraw.Point{X: -1} // end of the previous segment; no segment begins at a negative x
+	for _, segment := range drawing.Nets[i] {
+		from, to := addPoints(segment.From, origin), addPoints(segment.To, origin)
+		if segment.From != last {
+			w.WriteString(w.point("M", from))
+		}
+		if from.X == to.X {
+			w.WriteString(w.point("L", to))
+		} else {
+			w.WriteString(w.curve(from, to))
+		}
+		last = segment.To
+	}
+	w.WriteString(`"/>`)
+	for k, to := range line.to {
+		if to >= len(it.items) || it.items[to].isOpen {
+			continue // the line continues inside an open group, or outside this group
+		}
+		// The tip is a triangle with its point at the reader.
+		x, y := drawing.Routes[i].ArriveX[k]+origin.X, drawing.Corners[to].Y+origin.Y
+		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", line.layout),
+			w.point("M", graphdraw.Point{X: x, Y: y}), w.point("L", graphdraw.Point{X: x - 4, Y: y - 7}),
+			w.point("L", graphdraw.Point{X: x + 4, Y: y - 7}))
+	}
+	w.WriteString("</g>\n")
+}
+
+// lineTip returns the tooltip of a line.
+func (s *scene) lineTip(l *line) string {
+	var texts []string
+	for _, index := range l.values {
+		var readers []string
+		for _, to := range s.values[index].to {
+			readers = append(readers, s.boxes[to].details[0].Text)
+		}
+		texts = append(texts, s.values[index].tip+"\nread by "+format.JoinFirst(readers))
+	}
+	const maxValues = 4
+	if len(texts) > maxValues {
+		texts = append(texts[:maxValues], fmt.Sprintf("and %d more values", len(texts)-maxValues))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// lineClass returns the CSS classes of a line: the parameter class and, unless layout is -1, the class of the layout.
+// The class of a layout is a letter (l for strokes, f for fills) and the index of the layout, such as l2.
+func lineClass(class, letter string, layout int) string {
+	if layout < 0 {
+		return class
+	}
+	return fmt.Sprintf("%s %s%d", class, letter, layout)
 }
 
 // writeBox draws a box, or a folded group. corner is its upper left corner.
@@ -209,6 +268,27 @@ func (w *svgWriter) writeFrame(label string, corner graphdraw.Point, size graphd
 		formatTenth(size.Width), formatTenth(size.Height), escapeXML(label))
 }
 
+// connectPorts connects the ports of item i of an open group, itself an open group, with the lines around item i.
+// origin is the upper left corner of the drawing of it, and innerOrigin that of the drawing of item i.
+func (w *svgWriter) connectPorts(it *item, i int, origin, innerOrigin graphdraw.Point) {
+	child := it.items[i]
+	outer, inner := w.levels[it], w.levels[child]
+	for k, port := range inner.ports {
+		// A port is a box at the border of the group's own drawing. The curve of an outgoing value leads from the middle of
+		// the port's upper edge to the point where the outer line leaves item i. The curve of an incoming value leads from
+		// the point where the outer line arrives at item i to the middle of the port's upper edge.
+		corner, line, route := inner.Corners[len(child.items)+k], &outer.lines[port.line], outer.Routes[port.line]
+		from := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
+		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + outer.Corners[i].Y + outer.sizes[i].Height}
+		if !port.out {
+			arriveX := route.ArriveX[slices.Index(line.to, i)]
+			from, to = graphdraw.Point{X: origin.X + arriveX, Y: origin.Y + outer.Corners[i].Y}, from
+		}
+		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", line.layout), w.point("M", from),
+			w.curve(from, to))
+	}
+}
+
 // addPoints returns the sum of two points.
 func addPoints(a, b graphdraw.Point) graphdraw.Point {
 	return graphdraw.Point{X: a.X + b.X, Y: a.Y + b.Y}
@@ -226,96 +306,18 @@ func (s *scene) orientPoint(p graphdraw.Point) graphdraw.Point {
 // (vertical or horizontal): the control points are halfway along this direction.
 func (s *scene) curve(from, to graphdraw.Point) string {
 	halfHeight := (to.Y - from.Y) / 2 // Y is the direction of the picture before orientPoint
-	list := []string{"C"}
+	command := []string{"C"}
 	for _, p := range []graphdraw.Point{{X: from.X, Y: from.Y + halfHeight}, {X: to.X, Y: to.Y - halfHeight}, to} {
 		p = s.orientPoint(p)
-		list = append(list, formatTenth(p.X), formatTenth(p.Y))
+		command = append(command, formatTenth(p.X), formatTenth(p.Y))
 	}
-	return strings.Join(list, " ")
+	return strings.Join(command, " ")
 }
 
 // point returns a path command with a point.
 func (s *scene) point(command string, p graphdraw.Point) string {
 	p = s.orientPoint(p)
 	return command + formatTenth(p.X) + " " + formatTenth(p.Y)
-}
-
-// connectPorts connects the ports of item i, an open group, with the lines of level l outside the group. items is the
-// number of items of the group, and inner is the drawing of the group. origin and innerOrigin are the upper left
-// corners of l and inner.
-func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, innerOrigin graphdraw.Point) {
-	for k, innerPort := range inner.ports {
-		// A port is a box at the border of the group's own drawing. The curve of an outgoing value leads from the middle of
-		// the port's upper edge to the point where the outer line leaves item i. The curve of an incoming value leads from
-		// the point where the outer line arrives at item i to the middle of the port's upper edge.
-		corner, outer, route := inner.Corners[items+k], &l.lines[innerPort.line], l.Routes[innerPort.line]
-		from := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
-		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
-		if !innerPort.out {
-			arrival := graphdraw.Point{X: origin.X + route.ArriveX[slices.Index(outer.to, i)], Y: origin.Y + l.Corners[i].Y}
-			from, to = arrival, from
-		}
-		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", outer.layout), w.point("M", from),
-			w.curve(from, to))
-	}
-}
-
-// lineClass returns the CSS classes of a line: the parameter class and, unless layout is -1, the class of the layout.
-// The class of a layout is a letter (l for strokes, f for fills) and the index of the layout, such as l2.
-func lineClass(class, letter string, layout int) string {
-	if layout < 0 {
-		return class
-	}
-	return fmt.Sprintf("%s %s%d", class, letter, layout)
-}
-
-// writeLine draws line i of a level, with an arrowhead at each reader. origin is the upper left corner of the level.
-func (w *svgWriter) writeLine(it *item, l *level, i int, origin graphdraw.Point) {
-	drawn := &l.lines[i]
-	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(drawn)),
-		lineClass("net", "l", drawn.layout))
-	last := graphdraw.Point{X: -1} // end of the previous segment; no segment begins at a negative x
-	for _, segment := range l.Nets[i] {
-		from, to := addPoints(segment.From, origin), addPoints(segment.To, origin)
-		if segment.From != last {
-			w.WriteString(w.point("M", from))
-		}
-		if from.X == to.X {
-			w.WriteString(w.point("L", to))
-		} else {
-			w.WriteString(w.curve(from, to))
-		}
-		last = segment.To
-	}
-	w.WriteString(`"/>`)
-	for k, to := range drawn.to {
-		if to >= len(it.items) || it.items[to].isOpen {
-			continue // the line continues inside an open group, or outside this group
-		}
-		// The tip is a triangle with its point at the reader.
-		x, y := l.Routes[i].ArriveX[k]+origin.X, l.Corners[to].Y+origin.Y
-		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", drawn.layout),
-			w.point("M", graphdraw.Point{X: x, Y: y}), w.point("L", graphdraw.Point{X: x - 4, Y: y - 7}),
-			w.point("L", graphdraw.Point{X: x + 4, Y: y - 7}))
-	}
-	w.WriteString("</g>\n")
-}
-
-// lineTip returns the tooltip of a line.
-func (s *scene) lineTip(l *line) string {
-	var list []string
-	for _, index := range l.values {
-		var readers []string
-		for _, to := range s.values[index].to {
-			readers = append(readers, s.boxes[to].details[0].Text)
-		}
-		list = append(list, s.values[index].tip+"\nread by "+format.JoinFirst(readers))
-	}
-	const maxValues = 4
-	if len(list) > maxValues {
-		list = append(list[:maxValues], fmt.Sprintf("and %d more values", len(list)-maxValues))
-	}
-	return strings.Join(list, "\n")
 }
 
 // escapeXML escapes a text for XML. It replaces control characters by Go escapes, and other characters that XML does

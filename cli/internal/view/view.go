@@ -296,15 +296,15 @@ func (f *flags) encode(ctx context.Context, drawing *picture, root *item, explai
 // addSizes adds a remark with the sizes of symbols.
 func (p *picture) addSizes(g *graph.Graph) {
 	sizes, assumed := g.BoundSizes(), g.Assumed()
-	var list []string
+	var texts []string
 	for _, name := range sorted.Keys(sizes) {
 		text := fmt.Sprintf("%s=%d", name, sizes[name])
 		if _, isAssumed := assumed[name]; isAssumed {
 			text += " (assumed)"
 		}
-		list = append(list, text)
+		texts = append(texts, text)
 	}
-	if len(list) > 0 {
-		p.remarks = append(p.remarks, "for "+strings.Join(list, ", "))
+	if len(texts) > 0 {
+		p.remarks = append(p.remarks, "for "+strings.Join(texts, ", "))
 	}
 }

@@ -89,12 +89,9 @@ func (d *dev) Alloc(bytes int, hostAccess bool) (_ *device.Buffer, err error) {
 	address, _, _ := purego.SyscallN(d.api.GetBufferDeviceAddress, d.handle, uintptr(ptr(&addressInfo)))
 	created := &device.Buffer{Address: uint64(address), Size: bytes, Free: free}
 	if hostAccess {
-		var mapped unsafe.Pointer
-		err := call(d.api.MapMemory, d.handle, uintptr(memory), 0, uintptr(bytes), 0, uintptr(ptr(&mapped)))
-		if err != nil {
+		if created.Bytes, err = d.mapMemory(memory, bytes); err != nil {
 			return nil, err
 		}
-		created.Bytes = unsafe.Slice((*byte)(mapped), bytes)
 	}
 	d.buffers[buffer] = created
 	return created, nil
@@ -131,6 +128,16 @@ func (d *dev) memoryType(allowed uint32, hostAccess bool) (uint32, error) {
 		allowed, want)
 }
 
+// mapMemory makes memory accessible to the host.
+func (d *dev) mapMemory(memory uint64, bytes int) ([]byte, error) {
+	var mapped unsafe.Pointer
+	err := call(d.api.MapMemory, d.handle, uintptr(memory), 0, uintptr(bytes), 0, uintptr(ptr(&mapped)))
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(mapped), bytes), nil
+}
+
 // kernel is a compiled kernel: a pipeline of Vulkan.
 type kernel struct {
 	owner            *dev
@@ -160,30 +167,40 @@ func (d *dev) Compile(source *ir.Kernel) (_ device.Kernel, err error) {
 			compiled.Free()
 		}
 	}()
-	pushRange := pushConstantRange{StageFlags: stageCompute, Size: uint32(addressBytes * source.Params)}
-	layoutInfo := pipelineLayoutCreateInfo{SType: sPipelineLayoutCreateInfo}
-	if source.Params > 0 {
-		layoutInfo.PushConstantRangeCount, layoutInfo.PPushConstantRanges = 1, &pushRange
-	}
-	err = call(d.api.CreatePipelineLayout, d.handle, uintptr(ptr(&layoutInfo)), 0, uintptr(ptr(&compiled.layout)))
-	if err != nil {
+	if compiled.layout, err = d.createLayout(source.Params); err != nil {
 		return nil, err
 	}
+	compiled.pipeline, err = d.createPipeline(words, compiled.layout)
+	return compiled, err
+}
+
+// createLayout creates the layout of a pipeline with a number of addresses.
+func (d *dev) createLayout(params int) (layout uint64, err error) {
+	pushRange := pushConstantRange{StageFlags: stageCompute, Size: uint32(addressBytes * params)}
+	layoutInfo := pipelineLayoutCreateInfo{SType: sPipelineLayoutCreateInfo}
+	if params > 0 {
+		layoutInfo.PushConstantRangeCount, layoutInfo.PPushConstantRanges = 1, &pushRange
+	}
+	err = call(d.api.CreatePipelineLayout, d.handle, uintptr(ptr(&layoutInfo)), 0, uintptr(ptr(&layout)))
+	return layout, err
+}
+
+// createPipeline creates the pipeline of a module of SPIR-V.
+func (d *dev) createPipeline(words []uint32, layout uint64) (pipeline uint64, err error) {
 	var module uint64
 	moduleInfo := shaderModuleCreateInfo{SType: sShaderModuleCreateInfo, CodeSize: uint64(4 * len(words)),
 		PCode: &words[0]}
 	if err := call(d.api.CreateShaderModule, d.handle, uintptr(ptr(&moduleInfo)), 0, uintptr(ptr(&module))); err != nil {
-		return nil, err
+		return 0, err
 	}
 	entryName := []int8{'m', 'a', 'i', 'n', 0}
-	pipelineInfo := computePipelineCreateInfo{SType: sComputePipelineCreateInfo, Layout: compiled.layout,
+	pipelineInfo := computePipelineCreateInfo{SType: sComputePipelineCreateInfo, Layout: layout,
 		BasePipelineIndex: -1, // no other pipeline is the base of this one
 		Stage: pipelineShaderStageCreateInfo{SType: sPipelineShaderStageCreateInfo, Stage: stageCompute, Module: module,
 			PName: &entryName[0]}}
-	err = call(d.api.CreateComputePipelines, d.handle, 0, 1, uintptr(ptr(&pipelineInfo)), 0,
-		uintptr(ptr(&compiled.pipeline)))
+	err = call(d.api.CreateComputePipelines, d.handle, 0, 1, uintptr(ptr(&pipelineInfo)), 0, uintptr(ptr(&pipeline)))
 	purego.SyscallN(d.api.DestroyShaderModule, d.handle, uintptr(module), 0)
-	return compiled, err
+	return pipeline, err
 }
 
 // Run implements device.Device. It records all steps in the command buffer, submits the buffer, and waits until the

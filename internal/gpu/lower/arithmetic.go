@@ -84,27 +84,22 @@ func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 	return s.op(lane.Convert, tensor.Float32, s.bits(f64, roundedToOdd))
 }
 
-// scale computes value*2^floor(power) by up to five products. If the power is large, up to two products by 2^bias
-// reduce it. If the power is small, up to two products by 2^-down increase it. The last product is by the remaining
-// power. Only the last product rounds: if the result is subnormal, the earlier products are normal numbers. If the
-// power is NaN, the result is NaN.
+// scale computes value*2^floor(power) by up to five products. A large power is divided among up to two products by
+// 2^bias and the last product, and a small power among up to two products by 2^-step and the last product. Only the
+// last product rounds: if the result is subnormal, the earlier products are normal numbers. If the power is NaN, the
+// result is NaN.
 func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 	float, integer := s.in(dtype), s.in(tensor.Int32)
 	bias, mantissaBits := 127, 23
 	if dtype == tensor.Float64 {
 		bias, mantissaBits = 1023, 52
 	}
-	// Clamp the power. Beyond the limit, every result is 0 or infinite.
-	limit := float64(4 * bias)
-	clamped := s.round(lane.Floor, dtype, power)
-	upper := s.float(dtype, limit)
-	clamped = float.choose(s.less(clamped, upper), clamped, upper)
-	lower := s.float(dtype, -limit)
-	clamped = float.choose(s.less(lower, clamped), clamped, lower)
+	minExponent := 1 - bias // the exponent of the least normal number
+	step := bias - 2 - mantissaBits
+	limit := float64(4 * bias) // beyond the limit, every result is 0 or infinite
+	clamped := s.clampMagnitude(dtype, s.round(lane.Floor, dtype, power), limit)
 	isNaN := s.differ(power, power)
 	remaining := s.op(lane.Convert, tensor.Int32, clamped)
-	minExponent := 1 - bias // the exponent of the least normal number
-	down := bias - 2 - mantissaBits
 	for range 2 {
 		isLarge := s.less(integer.number(bias), remaining)
 		value = float.choose(isLarge, float.mul(value, s.float(dtype, math.Ldexp(1, bias))), value)
@@ -112,8 +107,8 @@ func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Valu
 	}
 	for range 2 {
 		isSmall := s.less(remaining, integer.number(minExponent))
-		value = float.choose(isSmall, float.mul(value, s.float(dtype, math.Ldexp(1, -down))), value)
-		remaining = integer.choose(isSmall, integer.add(remaining, integer.number(down)), remaining)
+		value = float.choose(isSmall, float.mul(value, s.float(dtype, math.Ldexp(1, -step))), value)
+		remaining = integer.choose(isSmall, integer.add(remaining, integer.number(step)), remaining)
 	}
 	// The factor has the exponent field remaining + bias. It must be a normal number.
 	remaining = integer.max(integer.min(remaining, integer.number(bias)), integer.number(minExponent))
@@ -121,6 +116,15 @@ func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Valu
 	exponent := s.convertInteger(bitType, s.bits(tensor.Uint32, integer.add(remaining, integer.number(bias))))
 	factor := s.bits(dtype, s.op(lane.Shl, bitType, exponent, s.Const(bitType, uint64(mantissaBits))))
 	return float.choose(isNaN, power, float.mul(value, factor))
+}
+
+// clampMagnitude limits x to the range from -limit to limit.
+func (s *scalarBuilder) clampMagnitude(dtype tensor.DType, x ir.Value, limit float64) ir.Value {
+	float := s.in(dtype)
+	upper := s.float(dtype, limit)
+	x = float.choose(s.less(x, upper), x, upper)
+	lower := s.float(dtype, -limit)
+	return float.choose(s.less(lower, x), x, lower)
 }
 
 // mod computes the C function fmod(a, b). With a = mantissaA*2^exponentA and b = mantissaB*2^exponentB (up to a common

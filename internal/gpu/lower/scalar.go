@@ -121,60 +121,6 @@ func (s *scalarBuilder) selectValue(dtype tensor.DType, condition, yes, no ir.Va
 	return s.op(lane.Select, registerDType(dtype), condition, yes, no)
 }
 
-// addInst adds an instruction of an expression without elementary functions. operandDType is the dtype of its last
-// operand.
-func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, operands []ir.Value) ir.Value {
-	dtype, computed := source.DType, registerDType(source.DType)
-	isFloat := dtype == tensor.Float32 || dtype == tensor.Float64
-	if isFloat && !s.target.KeepsConstantZeros {
-		operands = s.hideZeros(lane.Op(source.Op), dtype, operands)
-	}
-	switch op := lane.Op(source.Op); op {
-	case lane.Const:
-		if dtype == tensor.Bool {
-			return s.Const(dtype, source.Imm)
-		}
-		return s.constant(dtype, source.Imm)
-	case lane.Bits:
-		if operandDType == dtype {
-			return operands[0]
-		}
-		return s.fromRawBits(dtype, s.rawBits(operandDType, operands[0]))
-	case lane.Convert:
-		return s.convert(dtype, operandDType, operands[0])
-	case lane.Select:
-		return s.selectValue(dtype, operands[0], operands[1], operands[2])
-	case lane.Eq, lane.Ne, lane.Lt, lane.Le:
-		return s.compare(op, operandDType, operands)
-	case lane.Min, lane.Max:
-		return s.extreme(op, computed, operands)
-	case lane.Shl, lane.Shr:
-		count := s.op(lane.And, computed, operands[1], s.Const(computed, uint64(8*dtype.Size()-1)))
-		return s.wrapInteger(dtype, s.op(op, computed, operands[0], count))
-	case lane.Neg, lane.Abs:
-		return s.sign(op, dtype, operands[0])
-	case lane.Div:
-		if !dtype.IsFloat() {
-			return s.wrapInteger(dtype, s.divide(computed, operands))
-		}
-		return s.correctlyRounded(op, dtype, operands)
-	case lane.Sqrt, lane.FMA:
-		return s.correctlyRounded(op, dtype, operands)
-	case lane.Floor, lane.Ceil, lane.Trunc, lane.Rint:
-		return s.round(op, dtype, operands[0])
-	case lane.Mod:
-		return s.mod(dtype, operands[0], operands[1])
-	case lane.Scale:
-		return s.scale(dtype, operands[0], operands[1])
-	case lane.Limit: // limits the magnitude of operand 0 to the magnitude of operand 1
-		magnitude := s.sign(lane.Abs, dtype, operands[1])
-		isLess := s.op(lane.Lt, tensor.Bool, s.sign(lane.Abs, dtype, operands[0]), magnitude)
-		return s.selectValue(dtype, isLess, operands[0], s.withSign(dtype, magnitude, operands[0]))
-	default:
-		return s.wrapInteger(dtype, s.op(op, computed, operands...))
-	}
-}
-
 // eval adds the instructions of an expression without elementary functions, and returns their values, indexed as
 // code.Insts. load returns one number of the element of an operand: its imaginary part if part is 1, otherwise its
 // real part, or the element itself if it is real.
@@ -203,6 +149,60 @@ func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Va
 		}
 	}
 	return values
+}
+
+// addInst adds an instruction of an expression without elementary functions. operandDType is the dtype of its last
+// operand.
+func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, operands []ir.Value) ir.Value {
+	dtype, registerType := source.DType, registerDType(source.DType)
+	isFloat := dtype == tensor.Float32 || dtype == tensor.Float64
+	if isFloat && !s.target.KeepsConstantZeros {
+		operands = s.hideZeros(lane.Op(source.Op), dtype, operands)
+	}
+	switch op := lane.Op(source.Op); op {
+	case lane.Const:
+		if dtype == tensor.Bool {
+			return s.Const(dtype, source.Imm)
+		}
+		return s.constant(dtype, source.Imm)
+	case lane.Bits:
+		if operandDType == dtype {
+			return operands[0]
+		}
+		return s.fromRawBits(dtype, s.rawBits(operandDType, operands[0]))
+	case lane.Convert:
+		return s.convert(dtype, operandDType, operands[0])
+	case lane.Select:
+		return s.selectValue(dtype, operands[0], operands[1], operands[2])
+	case lane.Eq, lane.Ne, lane.Lt, lane.Le:
+		return s.compare(op, operandDType, operands)
+	case lane.Min, lane.Max:
+		return s.extreme(op, registerType, operands)
+	case lane.Shl, lane.Shr:
+		count := s.op(lane.And, registerType, operands[1], s.Const(registerType, uint64(8*dtype.Size()-1)))
+		return s.wrapInteger(dtype, s.op(op, registerType, operands[0], count))
+	case lane.Neg, lane.Abs:
+		return s.sign(op, dtype, operands[0])
+	case lane.Div:
+		if !dtype.IsFloat() {
+			return s.wrapInteger(dtype, s.divide(registerType, operands))
+		}
+		return s.correctlyRounded(op, dtype, operands)
+	case lane.Sqrt, lane.FMA:
+		return s.correctlyRounded(op, dtype, operands)
+	case lane.Floor, lane.Ceil, lane.Trunc, lane.Rint:
+		return s.round(op, dtype, operands[0])
+	case lane.Mod:
+		return s.mod(dtype, operands[0], operands[1])
+	case lane.Scale:
+		return s.scale(dtype, operands[0], operands[1])
+	case lane.Limit: // limits the magnitude of operand 0 to the magnitude of operand 1
+		magnitude := s.sign(lane.Abs, dtype, operands[1])
+		isLess := s.op(lane.Lt, tensor.Bool, s.sign(lane.Abs, dtype, operands[0]), magnitude)
+		return s.selectValue(dtype, isLess, operands[0], s.withSign(dtype, magnitude, operands[0]))
+	default:
+		return s.wrapInteger(dtype, s.op(op, registerType, operands...))
+	}
 }
 
 // hideZeros returns the operands of an operation. It is for drivers that simplify arithmetic and selections with the
@@ -262,16 +262,16 @@ func (s *scalarBuilder) extreme(op lane.Op, dtype tensor.DType, operands []ir.Va
 // sign adds Neg or Abs. For floats it changes the sign bit by integer operations, because float operations of some
 // devices change NaN or subnormal numbers.
 func (s *scalarBuilder) sign(op lane.Op, dtype tensor.DType, operand ir.Value) ir.Value {
-	computed := registerDType(dtype)
+	registerType := registerDType(dtype)
 	if dtype.IsFloat() {
 		bitType, signBit := unsigned(dtype), uint64(1)<<(8*dtype.Size()-1)
 		if op == lane.Neg {
-			return s.bits(computed, s.op(lane.Xor, bitType, s.bits(bitType, operand), s.Const(bitType, signBit)))
+			return s.bits(registerType, s.op(lane.Xor, bitType, s.bits(bitType, operand), s.Const(bitType, signBit)))
 		}
-		return s.bits(computed, s.op(lane.And, bitType, s.bits(bitType, operand), s.Const(bitType, signBit-1)))
+		return s.bits(registerType, s.op(lane.And, bitType, s.bits(bitType, operand), s.Const(bitType, signBit-1)))
 	}
-	zero := s.Const(computed, 0)
-	negated := s.wrapInteger(dtype, s.op(lane.Sub, computed, zero, operand))
+	zero := s.Const(registerType, 0)
+	negated := s.wrapInteger(dtype, s.op(lane.Sub, registerType, zero, operand))
 	switch {
 	case op == lane.Neg:
 		return negated

@@ -111,11 +111,11 @@ func (p *printer) emitStore(dtype tensor.DType, address uint32, words []uint32) 
 
 // emitControl adds the branches and labels of a Loop, Break, If, Else or End. SPIR-V requires structured control flow.
 // The header of a Loop or If names its merge block, and the header of a Loop also the continue block, which branches
-// back. secondLabel is the label of the continue block or, for an If, of the Else. The blocks of a Loop are
+// back. continueOrElseLabel is the label of the continue block or, for an If, of the Else. The blocks of a Loop are
 //
 //	beginLabel     the header: OpLoopMerge, and a branch to the body
 //	(a new label)  the body; a Break branches to mergeLabel
-//	secondLabel    the continue block: a branch to beginLabel
+//	continueOrElseLabel    the continue block: a branch to beginLabel
 //	mergeLabel     the instructions after the loop
 func (p *printer) emitControl(op ir.Op, args []uint32) {
 	branch := func(label uint32) { emit(&p.body, opBranch, label) }
@@ -123,13 +123,13 @@ func (p *printer) emitControl(op ir.Op, args []uint32) {
 	last := len(p.open) - 1
 	switch op {
 	case ir.Loop:
-		opened := block{isLoop: true, beginLabel: p.id(), secondLabel: p.id(), mergeLabel: p.id()}
+		opened := block{isLoop: true, beginLabel: p.id(), continueOrElseLabel: p.id(), mergeLabel: p.id()}
 		p.open = append(p.open, opened)
 		bodyLabel := p.id()
 		branch(opened.beginLabel)
 		label(opened.beginLabel)
 		const noLoopControl = 0
-		emit(&p.body, opLoopMerge, opened.mergeLabel, opened.secondLabel, noLoopControl)
+		emit(&p.body, opLoopMerge, opened.mergeLabel, opened.continueOrElseLabel, noLoopControl)
 		branch(bodyLabel)
 		label(bodyLabel)
 	case ir.Break:
@@ -137,27 +137,27 @@ func (p *printer) emitControl(op ir.Op, args []uint32) {
 		emit(&p.body, opBranchConditional, args[0], p.open[last].mergeLabel, afterBreak)
 		label(afterBreak)
 	case ir.If:
-		opened := block{beginLabel: p.id(), secondLabel: p.id(), mergeLabel: p.id()}
+		opened := block{beginLabel: p.id(), continueOrElseLabel: p.id(), mergeLabel: p.id()}
 		p.open = append(p.open, opened)
 		const noSelectionControl = 0
 		emit(&p.body, opSelectionMerge, opened.mergeLabel, noSelectionControl)
-		emit(&p.body, opBranchConditional, args[0], opened.beginLabel, opened.secondLabel)
+		emit(&p.body, opBranchConditional, args[0], opened.beginLabel, opened.continueOrElseLabel)
 		label(opened.beginLabel)
 	case ir.Else:
 		p.open[last].hasElse = true
 		branch(p.open[last].mergeLabel)
-		label(p.open[last].secondLabel)
+		label(p.open[last].continueOrElseLabel)
 	case ir.End:
 		opened := p.open[last]
 		p.open = p.open[:last]
 		if opened.isLoop {
-			branch(opened.secondLabel)
-			label(opened.secondLabel)
+			branch(opened.continueOrElseLabel)
+			label(opened.continueOrElseLabel)
 			branch(opened.beginLabel)
 		} else {
 			branch(opened.mergeLabel)
 			if !opened.hasElse {
-				label(opened.secondLabel)
+				label(opened.continueOrElseLabel)
 				branch(opened.mergeLabel)
 			}
 		}

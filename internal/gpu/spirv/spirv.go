@@ -69,10 +69,10 @@ type printer struct {
 
 // block is an open Loop or If, with the ids of its labels.
 type block struct {
-	isLoop, hasElse bool
-	beginLabel      uint32 // the header of a Loop, or the first block of an If
-	secondLabel     uint32 // the continue target of a Loop, or the Else of an If
-	mergeLabel      uint32 // the merge block, which follows the Loop or If
+	isLoop, hasElse     bool
+	beginLabel          uint32 // the header of a Loop, or the first block of an If
+	continueOrElseLabel uint32 // the continue target of a Loop, or the Else of an If
+	mergeLabel          uint32 // the merge block, which follows the Loop or If
 }
 
 // typeOf returns the id of the type of a dtype. Integer types are the same for both signs, because SPIR-V has separate

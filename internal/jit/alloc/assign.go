@@ -74,19 +74,26 @@ func (a *allocator) allocatePlain(inst *Inst) {
 	} else {
 		dst = a.allocateDestination(inst, inst.Tied)
 	}
-	for class, count := range inst.TempCounts {
-		for range count {
-			reg := a.allocateRegister(Class(class))
-			a.pinned[class] |= 1 << reg
-			args = append(args, Operand{Kind: Register, Class: Class(class), Reg: reg, Bytes: dst.Bytes})
-		}
-	}
+	args = a.appendTemps(args, inst, dst.Bytes)
 	if inst.Mask != 0 {
 		args = append(args, mask)
 	}
 	a.emit(Allocated{Name: inst.Name, NonTemporal: inst.NonTemporal, From: a.position}, append(args, dst)...)
 	a.InstructionCount += max(1, int(inst.InstructionCount)) - 1 // emit has counted 1
 	a.releaseDead(inst)
+}
+
+// appendTemps allocates the temporary registers of an instruction and appends them to its operands. size is their size
+// in bytes.
+func (a *allocator) appendTemps(args []Operand, inst *Inst, size uint8) []Operand {
+	for class, count := range inst.TempCounts {
+		for range count {
+			reg := a.allocateRegister(Class(class))
+			a.pinned[class] |= 1 << reg
+			args = append(args, Operand{Kind: Register, Class: Class(class), Reg: reg, Bytes: size})
+		}
+	}
+	return args
 }
 
 // fold tries to make the source inst.FoldableSource a memory operand. It returns the sources and the memory operand. If
@@ -97,9 +104,9 @@ func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 	if index < 0 || !a.registerFile.FoldLoads {
 		return src, Operand{}
 	}
-	operand, ok := a.memoryOperand(src[index], inst.BroadcastBytes)
+	operand, ok := a.foldSource(src[index], inst.BroadcastBytes)
 	if !ok && inst.Commutative && src[index].Virt != src[index+1].Virt {
-		if operand, ok = a.memoryOperand(src[index+1], inst.BroadcastBytes); ok {
+		if operand, ok = a.foldSource(src[index+1], inst.BroadcastBytes); ok {
 			src = append([]Arg(nil), src...)
 			src[index], src[index+1] = src[index+1], src[index]
 		}
@@ -113,9 +120,9 @@ func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 	return src, operand
 }
 
-// memoryOperand returns a source as a memory operand. It returns false if the instruction cannot or should not read the
-// source from memory. broadcastBytes is [Inst].BroadcastBytes.
-func (a *allocator) memoryOperand(source Arg, broadcastBytes uint8) (Operand, bool) {
+// foldSource returns a source as a memory operand, and adds its cost to the cost of the list. It returns false if the
+// instruction cannot or should not read the source from memory. broadcastBytes is [Inst].BroadcastBytes.
+func (a *allocator) foldSource(source Arg, broadcastBytes uint8) (Operand, bool) {
 	isImmediate := source.Virt == 0
 	if isImmediate || source.Bytes != 0 || !a.isOnlyInMemory(source.Virt) {
 		return Operand{}, false
@@ -197,10 +204,10 @@ func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 			continue
 		}
 		if canFold {
-			first := inst.Src[form.Order[0]]
-			if operand, ok := a.memoryOperand(first, inst.BroadcastBytes); ok {
-				if virt := first.Virt; virt == inst.Src[form.Order[1]].Virt || virt == inst.Src[tied].Virt {
-					operand = Operand{} // the value needs a register
+			first, second := inst.Src[form.Order[0]], inst.Src[form.Order[1]]
+			if operand, ok := a.foldSource(first, inst.BroadcastBytes); ok {
+				if first.Virt == second.Virt || first.Virt == inst.Src[tied].Virt {
+					operand = Operand{} // another source has the same value, which needs a register
 				}
 				return *form, operand
 			}
@@ -236,9 +243,9 @@ func (a *allocator) chooseTied(inst *Inst) int8 {
 func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
 	switch {
 	case a.values[inst.Dst].Acc != nil:
-		return a.accumulatorDestination(inst, tied)
+		return a.allocateAccumulator(inst, tied)
 	case tied != 0:
-		return a.tiedDestination(inst, tied)
+		return a.allocateTied(inst, tied)
 	}
 	if !inst.writesEarly() {
 		for _, source := range inst.Src {
@@ -254,8 +261,8 @@ func (in *Inst) writesEarly() bool {
 	return in.EarlyClobber || in.TempCounts != [numClasses]uint8{}
 }
 
-// tiedDestination is allocateDestination for a destination that must hold the value tied before the instruction.
-func (a *allocator) tiedDestination(inst *Inst, tied Virt) Operand {
+// allocateTied is allocateDestination for a destination that must hold the value tied before the instruction.
+func (a *allocator) allocateTied(inst *Inst, tied Virt) Operand {
 	mustCopyTied := a.registerFile.Permanent[inst.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
 	for _, source := range inst.Src { // an early write would overwrite this source before it is read
 		mustCopyTied = mustCopyTied || inst.writesEarly() && source.Virt == tied
@@ -280,9 +287,9 @@ func (a *allocator) tiedDestination(inst *Inst, tied Virt) Operand {
 	return dst
 }
 
-// accumulatorDestination is allocateDestination for an accumulator, whose register is fixed. It records an error if the
+// allocateAccumulator is allocateDestination for an accumulator, whose register is fixed. It records an error if the
 // register would be written before the instruction reads its old value.
-func (a *allocator) accumulatorDestination(inst *Inst, tied Virt) Operand {
+func (a *allocator) allocateAccumulator(inst *Inst, tied Virt) Operand {
 	dst, mustCopyTied := a.accumulatorOperand(inst.Dst, 0), tied != 0 && tied != inst.Dst
 	for _, source := range inst.Src {
 		if source.Virt == inst.Dst && (mustCopyTied || inst.writesEarly()) {

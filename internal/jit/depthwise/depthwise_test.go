@@ -96,7 +96,7 @@ func (c *call[T]) drawChannels(rng *rand.Rand) {
 func (c *call[T]) drawTail(rng *rand.Rand) {
 	for range rng.IntN(4) {
 		op := tile.EpilogueOp(rng.IntN(int(tile.Scale) + 1))
-		t := tile.EpilogueStep{Op: op, Lo: rng.NormFloat64(), Hi: rng.NormFloat64()}
+		t := tile.EpilogueStep{Op: op, Lower: rng.NormFloat64(), Upper: rng.NormFloat64()}
 		switch t.Op {
 		case tile.AddLanes, tile.MulLanes:
 			t.Operand = 1 + rng.IntN(2)

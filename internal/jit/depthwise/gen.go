@@ -211,17 +211,17 @@ func (g *gen) sumChannelsOfGroup() {
 		advanceWeights()
 		return
 	}
-	top := g.NewLabel()
+	eachChannel := g.NewLabel()
 	g.Permutation(g.firstChannels(), g.permutationReg())
 	g.Move(target.Imm(spec.Group), rowsRemaining)
 	g.Align(16)
-	g.Bind(top)
+	g.Bind(eachChannel)
 	g.Move(rowsRemaining, target.ArgsSpill(channelsRemainingSpill)) // sumWindows uses the register for rows
 	g.sumWindows()
 	advanceWeights()
 	g.AddToIndices(spec.Size/4, g.permutationReg()) // the next channel, in words of 4 bytes
 	g.Move(target.ArgsSpill(channelsRemainingSpill), rowsRemaining)
-	g.CountDown(rowsRemaining, target.NE, top)
+	g.CountDown(rowsRemaining, target.NE, eachChannel)
 }
 
 // permutationReg returns the register with the permutation of grouped convolutions. Word i (of 32 bits) of the
@@ -232,13 +232,13 @@ func (g *gen) permutationReg() target.VReg {
 }
 
 // firstChannels returns the permutation that broadcasts the first channel of each group.
-func (g *gen) firstChannels() (list []int) {
-	words := g.spec.Size / 4
+func (g *gen) firstChannels() (indices []int) {
+	words := g.spec.Size / 4 // of a lane
 	for i := range g.spec.VectorBytes / 4 {
-		first := i / words / g.spec.Group * g.spec.Group // first lane of the group that contains word i
-		list = append(list, first*words+i%words)
+		firstLane := i / words / g.spec.Group * g.spec.Group // of the group that contains word i
+		indices = append(indices, firstLane*words+i%words)
 	}
-	return list
+	return indices
 }
 
 // loadInput loads an element of the input; in a grouped convolution it broadcasts one channel to all lanes of its
@@ -270,18 +270,18 @@ func (g *gen) sumWindows() {
 // sumRowsFromCall adds up the products of the window rows that the call passes, in a loop over these rows.
 func (g *gen) sumRowsFromCall() {
 	spec := g.spec
-	top, end := g.NewLabel(), g.NewLabel()
+	eachRow, done := g.NewLabel(), g.NewLabel()
 	g.Move(target.ArgsStep(WindowRows), rowsRemaining)
-	g.AddJump(0, rowsRemaining, target.LE, end)
+	g.AddJump(0, rowsRemaining, target.LE, done)
 	g.Move(inReg, inRowReg)
 	g.Move(weightsReg, weightRowReg)
 	g.Align(16)
-	g.Bind(top)
+	g.Bind(eachRow)
 	g.sumWindowRow(0, inRowReg, weightRowReg, 0, math.MaxInt32) // all rows exist: the call passes only existing rows
 	g.Add(target.Imm(spec.InStride[0]*spec.Dilation[0]), inRowReg)
 	g.Add(target.Imm(spec.Window[1]*spec.VectorBytes), weightRowReg)
-	g.CountDown(rowsRemaining, target.NE, top)
-	g.Bind(end)
+	g.CountDown(rowsRemaining, target.NE, eachRow)
+	g.Bind(done)
 }
 
 // sumByInputRow adds up the windows with all weights in registers. It processes the input row by row, and adds the
@@ -307,9 +307,9 @@ func (g *gen) sumByInputRow() {
 }
 
 // sumWindowRow adds the products of one row of the windows. It skips the rows of results for which the corresponding
-// row of the input is not in [first, end). inputReg has the address of input row `first`, and weightsReg the address of
-// the weights of window row 0.
-func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, first, end int) {
+// row of the input is not in [firstRow, endRow). inputReg has the address of input row firstRow, and weightsReg the
+// address of the weights of window row 0.
+func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firstRow, endRow int) {
 	spec := g.spec
 	isLoaded := false // the weights of the window row are in registers
 	weightAddr := func(col int) target.Addr {
@@ -317,7 +317,7 @@ func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firs
 	}
 	for row := range spec.Tile[0] {
 		inputRow := row*spec.Stride[0] + windowRow*spec.Dilation[0]
-		if inputRow < first || inputRow >= end {
+		if inputRow < firstRow || inputRow >= endRow {
 			continue
 		}
 		if !isLoaded {
@@ -327,8 +327,9 @@ func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firs
 			isLoaded = true
 		}
 		for col := spec.First[1]; col < spec.End[1]; col++ {
-			addr := target.Addr{Base: inputReg, Disp: (inputRow-first)*spec.InStride[0] + (col-spec.First[1])*spec.InStride[1]}
-			g.useElement(g.usesOfColumn(nil, row, col, 0), addr, weightAddr)
+			disp := (inputRow-firstRow)*spec.InStride[0] + (col-spec.First[1])*spec.InStride[1]
+			uses := g.usesOfColumn(nil, row, col, 0)
+			g.useElement(uses, target.Addr{Base: inputReg, Disp: disp}, weightAddr)
 		}
 	}
 }
@@ -363,11 +364,10 @@ func (s *Spec) indexInWindow(axis, input, result int) (index int, ok bool) {
 // useElement adds the products of the input element at an address to the sums of its uses. weightAddr returns the
 // address of a weight; it is not called if the weights are in registers.
 func (g *gen) useElement(uses []elementUse, addr target.Addr, weightAddr func(col int) target.Addr) {
-	fmaReadsElement := len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.fmaCanReadMemory
-	switch {
-	case len(uses) == 0:
+	if len(uses) == 0 {
 		return
-	case fmaReadsElement:
+	}
+	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.fmaCanReadMemory {
 		g.FMA(addr, g.weightReg(uses[0].weight), uses[0].sum)
 		return
 	}

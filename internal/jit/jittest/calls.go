@@ -150,11 +150,11 @@ func Epilogue[T float32 | float64 | int32 | uint32](step tile.EpilogueStep, x, o
 	case tile.MulTile, tile.MulLanes, tile.MulRows:
 		return x * operand
 	case tile.AtLeast:
-		return max(x, T(step.Lo))
+		return max(x, T(step.Lower))
 	case tile.AtMost:
-		return min(x, T(step.Hi))
+		return min(x, T(step.Upper))
 	}
-	return x * T(step.Lo)
+	return x * T(step.Lower)
 }
 
 // CheckListings compares each form of instruction in the listings with Go's assembler, and checks the rules of package

@@ -118,22 +118,29 @@ func (c *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 		if !c.ptrs[k].hasMemory || bytes.Equal(compiled, interpreted) {
 			continue
 		}
-		elemBytes := dtype.Size()
-		for start := 0; start < len(compiled); start += elemBytes {
-			compiledElement, interpretedElement := compiled[start:][:elemBytes], interpreted[start:][:elemBytes]
-			if !Same(dtype, compiledElement, interpretedElement) {
-				element := start / elemBytes
-				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows,
-					rowLen, k, dtype, element, compiledElement, interpretedElement,
-					c.operandsAt(copies, strides, element, rowLen))
-			}
+		if i := firstDifferentElement(dtype, compiled, interpreted); i >= 0 {
+			start, end := i*dtype.Size(), (i+1)*dtype.Size()
+			return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows, rowLen,
+				k, dtype, i, compiled[start:end], interpreted[start:end], c.formatOperands(copies, strides, i, rowLen))
 		}
 	}
 	return nil
 }
 
-// operandsAt prints the operands of an element. rowLen is the number of elements of a row.
-func (c *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, element, rowLen int) (text string) {
+// firstDifferentElement returns the index of the first element that is not the same in both buffers, or -1. Buffers of
+// different bytes may have the same elements (see [Same]).
+func firstDifferentElement(dtype tensor.DType, compiled, interpreted []byte) int {
+	elemBytes := dtype.Size()
+	for i := range len(compiled) / elemBytes {
+		if start := i * elemBytes; !Same(dtype, compiled[start:][:elemBytes], interpreted[start:][:elemBytes]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// formatOperands prints the operands of an element. rowLen is the number of elements of a row.
+func (c *Comparison) formatOperands(copies []unsafe.Pointer, strides []int, element, rowLen int) (text string) {
 	for k, dtype := range c.loop.Code.In {
 		offset := element / rowLen * strides[k]
 		if !c.loop.Uniform[k] {

@@ -26,7 +26,7 @@ func Eval(op Op, dtype, operandDType tensor.DType, x [3]uint64) uint64 {
 	case !operandDType.IsFloat():
 		return evalInt(operandDType, op, x)
 	}
-	return evalFloats(operandDType, op, x)
+	return evalFloatBits(operandDType, op, x)
 }
 
 // evalConvert converts a number. Its operand escapes to the heap. As this is a function of its own, other operations do
@@ -36,8 +36,9 @@ func evalConvert(dtype, operandDType tensor.DType, x uint64) (to uint64) {
 	return to
 }
 
-// evalFloats computes with float32 or float64.
-func evalFloats(dtype tensor.DType, op Op, x [3]uint64) uint64 {
+// evalFloatBits computes an operation on floats that are given as bits. Except for comparisons and FMA of float32,
+// evalFloat64 computes the result.
+func evalFloatBits(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 	var floats [3]float64
 	for k := range floats {
 		if floats[k] = math.Float64frombits(x[k]); dtype == tensor.Float32 {
@@ -55,10 +56,10 @@ func evalFloats(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 		return boolBits(floats[0] <= floats[1])
 	case FMA:
 		if dtype == tensor.Float32 {
-			return uint64(math.Float32bits(evalFMA(floats[0], floats[1], floats[2])))
+			return uint64(math.Float32bits(evalFMA32(floats[0], floats[1], floats[2])))
 		}
 	}
-	result := evalFloat(op, floats)
+	result := evalFloat64(op, floats)
 	// For float32, rounding the float64 result gives the correctly rounded float32 result, because float64 has more than
 	// twice the precision.
 	if dtype == tensor.Float32 {
@@ -75,8 +76,8 @@ func boolBits(b bool) uint64 {
 	return 0
 }
 
-// evalFMA returns a*b + c, rounded once.
-func evalFMA(a, b, c float64) float32 {
+// evalFMA32 returns a*b + c, rounded once.
+func evalFMA32(a, b, c float64) float32 {
 	product := float64(a * b) // exact: the factors have 24 bits
 	sum := product + c
 	if sum == 0 || math.IsInf(sum, 0) || sum != sum {
@@ -95,8 +96,8 @@ func evalFMA(a, b, c float64) float32 {
 	return rounded
 }
 
-// evalFloat computes an operation whose operands and result are float64.
-func evalFloat(op Op, x [3]float64) float64 {
+// evalFloat64 computes an operation whose operands and result are float64.
+func evalFloat64(op Op, x [3]float64) float64 {
 	a, b := x[0], x[1]
 	switch op {
 	case Add:
@@ -157,8 +158,8 @@ func Limited(x, limit float64) float64 {
 	return math.Copysign(limit, x)
 }
 
-// evalInt computes with integers of any width and with bools. It sign-extends signed operands to 64 bits and truncates
-// the result to the dtype.
+// evalInt computes with integers of any width and with bools. It sign-extends signed operands to 64 bits, computes with
+// evalInt64, and truncates the result to the dtype.
 func evalInt(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 	width := 8 * dtype.Size()
 	a, b := int64(x[0]), int64(x[1])
@@ -186,12 +187,12 @@ func evalInt(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 			return x[0] ^ 1
 		}
 	}
-	return uint64(evalWide(dtype, op, a, b, x)) & (^uint64(0) >> (64 - width))
+	return uint64(evalInt64(dtype, op, a, b, x)) & (^uint64(0) >> (64 - width))
 }
 
-// evalWide computes an operation of integers or bools in 64 bits. Only the lower bits of the result, as many as dtype
+// evalInt64 computes an operation on integers or bools in 64 bits. Only the lower bits of the result, as many as dtype
 // has, are meaningful. a and b are x[0] and x[1], sign-extended if the dtype is signed.
-func evalWide(dtype tensor.DType, op Op, a, b int64, x [3]uint64) int64 {
+func evalInt64(dtype tensor.DType, op Op, a, b int64, x [3]uint64) int64 {
 	shift := x[1] & uint64(8*dtype.Size()-1)
 	switch op {
 	case Add:

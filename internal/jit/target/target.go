@@ -75,11 +75,11 @@ type Writer interface {
 	Finish() (jit.Code, error)            // returns the code
 }
 
-// GReg is a general register. [Args] and the registers below [Generals] exist on all processors.
+// GReg is a general register. [Args] and the registers below [GeneralRegisters] exist on all processors.
 type GReg uint8
 
-// Generals is the number of general registers, without Args.
-const Generals = 13
+// GeneralRegisters is the number of general registers, without Args.
+const GeneralRegisters = 13
 
 // Args is the register with the address of [jit.Args], which code does not change.
 const Args GReg = 0xFF
@@ -189,8 +189,8 @@ func (r *Roles) Declare(role string, registers ...Register) {
 	}
 	for _, reg := range registers {
 		general, isGeneral := reg.(GReg)
-		if isGeneral && general >= Generals {
-			r.Fail(fmt.Errorf("target: %s does not exist: the numbers are 0 to %d", reg.register(), Generals-1))
+		if isGeneral && general >= GeneralRegisters {
+			r.Fail(fmt.Errorf("target: %s does not exist: the numbers are 0 to %d", reg.register(), GeneralRegisters-1))
 		}
 		if other, declared := r.roles[reg]; declared {
 			r.Fail(fmt.Errorf("target: %s is declared twice, as %s and as %s", reg.register(), other, role))

@@ -23,7 +23,7 @@ func TestDeclare(t *testing.T) {
 			{target.GReg(2), ""}, {target.VReg(1), ""},
 			{target.GReg(1), "general register 1 is declared twice, as a sum and as a count"},
 			{target.VReg(3), "vector register 3 is declared twice, as a sum and as a count"},
-			{target.GReg(target.Generals), "general register 13 does not exist"},
+			{target.GReg(target.GeneralRegisters), "general register 13 does not exist"},
 		} {
 			w := w()
 			w.Declare("a sum", target.GReg(1), target.VReg(3))

@@ -64,7 +64,7 @@ func BenchmarkTile(b *testing.B) {
 		most = rate(b, 2*12*1000*float64(bytes/4), func() { _ = p.Call(a) })
 		for _, s := range shapes {
 			for _, dynamic := range []bool{false, true} {
-				if dynamic && s[0] > DynamicRows {
+				if dynamic && s[0] > MaxDynamicRows {
 					continue
 				}
 				b.Run(fmt.Sprintf("%v/%dx%d/dynamic=%v", cpu, s[0], s[1], dynamic), func(b *testing.B) {

@@ -13,7 +13,8 @@ import (
 // This file checks specs ([Spec]), and reports what code a processor supports.
 
 // check returns an error if a spec is invalid. The comments on the fields of [Spec] give the rules. The other checks
-// assume that checkShape passed.
+// assume that checkShape passed. checkLevels is in levels.go, checkDistances in distances.go, and checkMatrixUnit in
+// unit.go.
 func (s *Spec) check(cpu machine.Features) error {
 	if err := s.checkShape(cpu); err != nil {
 		return err
@@ -49,8 +50,8 @@ func (s *Spec) checkShape(cpu machine.Features) error {
 	case s.In != nil && len(s.In) != s.Rows || s.Out != nil && len(s.Out) != s.Rows:
 		return fmt.Errorf("tile: In has %d offsets and Out has %d: want %d (one for each row) or nil", len(s.In),
 			len(s.Out), s.Rows)
-	case s.In == nil && s.Rows > DynamicRows:
-		return fmt.Errorf("tile: Rows is %d: want at most %d if In is nil", s.Rows, DynamicRows)
+	case s.In == nil && s.Rows > MaxDynamicRows:
+		return fmt.Errorf("tile: Rows is %d: want at most %d if In is nil", s.Rows, MaxDynamicRows)
 	case s.InitialSum > FromResult:
 		return fmt.Errorf("tile: InitialSum is %d: want 0 to %d", s.InitialSum, FromResult)
 	case s.Unroll < 0 || s.PrefetchedLines < 0:
@@ -89,6 +90,9 @@ func (s *Spec) minRegisters(cpu machine.Features) int {
 // checkIntegers checks the fields of integer products.
 func (s *Spec) checkIntegers(cpu machine.Features) error {
 	omitsRows := func(run Run) bool { return run.Rows != 0 && run.Rows != uint32(1<<s.Rows-1) }
+	canUseMatrices := s.Int8 && cpu.Has(machine.MatrixBytes) && !s.Masked && s.PackedStep == 0 &&
+		!slices.ContainsFunc(s.Runs, omitsRows)
+	canQuantize := s.hasIntSums() && s.Out != nil && s.InitialSum != FromResult && len(s.Epilogue) == 0
 	switch {
 	case !SupportsIntegers(cpu) && s.hasIntSums():
 		return fmt.Errorf("tile: there is no code for products of bytes or 16-bit words on %v", cpu)
@@ -97,8 +101,7 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 	case s.SignedIn && !s.Int8, s.Int8 && ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
 		return fmt.Errorf("tile: SignedIn is %v: want false without Int8 and, with Int8, the value of ReadsSigned for %v",
 			s.SignedIn, cpu)
-	case s.Int8Matrix && (!s.Int8 || !cpu.Has(machine.MatrixBytes) || s.Masked || s.PackedStep != 0 ||
-		slices.ContainsFunc(s.Runs, omitsRows)):
+	case s.Int8Matrix && !canUseMatrices:
 		return fmt.Errorf("tile: Int8Matrix requires the feature i8mm, Int8, whole vectors, all rows in every run, and no "+
 			"packing; features: %v", cpu)
 	case s.Int8 && s.ElemBytes != 4:
@@ -106,10 +109,7 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 	case s.Int16 && (s.ElemBytes != 4 || s.Int8):
 		return fmt.Errorf("tile: Int16 requires elements of 4 bytes (pairs of words) and excludes Int8: ElemBytes is %d, "+
 			"Int8 %v", s.ElemBytes, s.Int8)
-	// The requirements of [Spec.Quantized].
-	case s.Quantized > Signed,
-		s.Quantized != NotQuantized && (!s.hasIntSums() || s.Out == nil || s.InitialSum == FromResult ||
-			len(s.Epilogue) > 0):
+	case s.Quantized > Signed, s.Quantized != NotQuantized && !canQuantize:
 		return fmt.Errorf("tile: Quantized is %d: want 0 to %d; a quantized result requires Int8 or Int16, Out, no "+
 			"Epilogue, and an InitialSum other than FromResult", s.Quantized, Signed)
 	}
@@ -143,11 +143,11 @@ func (s *Spec) checkPrefetch() error {
 // checkLoops checks the distances and the numbers of iterations of the loops.
 func (s *Spec) checkLoops() error {
 	for index, loop := range s.Loops {
-		hasDynamicStep := loop.In == Dynamic || loop.Vec == Dynamic
+		hasDynamicStep := loop.InStep == Dynamic || loop.VecStep == Dynamic
 		hasTrips := loop.Trips >= 1 || loop.Trips == Dynamic
-		if hasDynamicStep || loop.Out != 0 || !hasTrips || loop.Block < 0 {
-			return fmt.Errorf("tile: loop %d is %+v: want constant In and Vec, Out 0, Trips at least 1 or Dynamic, and Block "+
-				"at least 0", index, loop)
+		if hasDynamicStep || loop.OutStep != 0 || !hasTrips || loop.Block < 0 {
+			return fmt.Errorf("tile: loop %d is %+v: want constant InStep and VecStep, OutStep 0, Trips at least 1 or "+
+				"Dynamic, and Block at least 0", index, loop)
 		}
 	}
 	return nil
@@ -170,11 +170,14 @@ func (s *Spec) checkEpilogue() error {
 func (s *Spec) checkRuns() error {
 	for i, run := range s.Runs {
 		isDynamic := run.Terms == Dynamic || run.InStep == Dynamic || run.VecStep == Dynamic
+		hasTerms := run.Terms >= 1 || run.Terms == Dynamic
+		hasConstantStart := run.In != Dynamic && run.Vec != Dynamic
+		fitsRows := run.Rows>>s.Rows == 0
+		hasBlock := run.Block == 0 || run.Block > 0 && run.Terms != Dynamic
 		switch {
 		case isDynamic && len(s.Runs) > 1:
 			return fmt.Errorf("tile: run %d has Dynamic fields, so it must be the only run: there are %d", i, len(s.Runs))
-		case run.Terms < 1 && run.Terms != Dynamic || run.In == Dynamic || run.Vec == Dynamic || run.Rows>>s.Rows != 0,
-			run.Block < 0, run.Block > 0 && run.Terms == Dynamic:
+		case !hasTerms, !hasConstantStart, !fitsRows, !hasBlock:
 			return fmt.Errorf("tile: run %d is %+v: want Terms at least 1 or (with Block 0) Dynamic, constant In and Vec, "+
 				"Block at least 0, and Rows within %d rows", i, run, s.Rows)
 		}

@@ -26,7 +26,7 @@ func TestInvalid(t *testing.T) {
 		"InitialSum is 4":                func(s *tile.Spec) { s.InitialSum = 4 },
 		"Unroll is -1":                   func(s *tile.Spec) { s.Unroll = -1 },
 		"there are 4 Loops":              func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
-		"loop 0 is {In:0 Vec:0":          func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
+		"loop 0 is {InStep:0 VecStep:0":  func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
 		"epilogue step 0 is {Op:0":       func(s *tile.Spec) { s.Epilogue = []tile.EpilogueStep{{Operand: -1}} },
 		"run 0 has Dynamic fields": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{Terms: tile.Dynamic},
@@ -49,9 +49,9 @@ func TestInvalid(t *testing.T) {
 		"rows of the result: the distance is -4294967292": func(s *tile.Spec) {
 			s.Out = []int{0, 4 - min(1<<32, math.MaxInt), 0, 0, 0, 0}
 		},
-		"tiles: the distance is 4294967296": func(s *tile.Spec) { s.Tiles.In = min(1<<32, math.MaxInt) },
-		"loop 0 is {In:0 Vec:8589934592": func(s *tile.Spec) {
-			s.Loops = []tile.Loop{{Trips: 1, Vec: min(1<<33, math.MaxInt)}}
+		"tiles: the distance is 4294967296": func(s *tile.Spec) { s.Tiles.InStep = min(1<<32, math.MaxInt) },
+		"loop 0 is {InStep:0 VecStep:8589934592": func(s *tile.Spec) {
+			s.Loops = []tile.Loop{{Trips: 1, VecStep: min(1<<33, math.MaxInt)}}
 		},
 		"run 0 is {In:4611686018427387904": func(s *tile.Spec) {
 			s.Runs[0].In = min(1<<62, math.MaxInt)

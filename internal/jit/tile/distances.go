@@ -17,7 +17,7 @@ func (s *Spec) checkDistances() error {
 		name string
 		list []int
 	}{{"rows of the broadcast operand", s.In}, {"rows of the result", s.Out},
-		{"tiles", []int{constantOr0(s.Tiles.In), constantOr0(s.Tiles.Vec), constantOr0(s.Tiles.Out)}},
+		{"tiles", []int{constantOr0(s.Tiles.InStep), constantOr0(s.Tiles.VecStep), constantOr0(s.Tiles.OutStep)}},
 		{"prefetched lines", []int{s.PrefetchDistance, s.PrefetchedLines * lineBytes}},
 		{"packed terms", []int{s.unroll() * s.PackedStep}}} {
 		for _, distance := range group.list {
@@ -28,10 +28,10 @@ func (s *Spec) checkDistances() error {
 		}
 	}
 	for i, loop := range s.Loops {
-		if !fitsDistance(loop.In) || !fitsDistance(loop.Vec) || loop.Trips > math.MaxInt32 ||
+		if !fitsDistance(loop.InStep) || !fitsDistance(loop.VecStep) || loop.Trips > math.MaxInt32 ||
 			loop.Block > math.MaxInt32 {
-			return fmt.Errorf("tile: loop %d is %+v: want In and Vec from %d to %d, and Trips and Block up to %d", i, loop,
-				-maxDistance, maxDistance, math.MaxInt32)
+			return fmt.Errorf("tile: loop %d is %+v: want InStep and VecStep from %d to %d, and Trips and Block up to %d", i,
+				loop, -maxDistance, maxDistance, math.MaxInt32)
 		}
 	}
 	inEnd, vecEnd := 0, 0 // the ends of the previous run's terms

@@ -121,14 +121,14 @@ func (c *call[T]) drawRows(rng *rand.Rand) {
 	for i := range s.Out {
 		s.Out[i] += i * size
 	}
-	if rng.IntN(3) == 0 && s.Rows <= tile.DynamicRows {
+	if rng.IntN(3) == 0 && s.Rows <= tile.MaxDynamicRows {
 		s.In = nil
 	}
 	if rng.IntN(3) == 0 {
 		s.Out = nil
 	}
-	s.Tiles = tile.Loop{In: c.maybeDynamic(rng, size*rng.IntN(99), tile.InTile),
-		Vec: c.maybeDynamic(rng, size*rng.IntN(99), tile.VecTile), Out: c.maybeDynamic(rng, outTile, tile.OutTile)}
+	s.Tiles = tile.Loop{InStep: c.maybeDynamic(rng, size*rng.IntN(99), tile.InTile),
+		VecStep: c.maybeDynamic(rng, size*rng.IntN(99), tile.VecTile), OutStep: c.maybeDynamic(rng, outTile, tile.OutTile)}
 }
 
 func (c *call[T]) drawRuns(rng *rand.Rand) {
@@ -149,7 +149,7 @@ func (c *call[T]) drawRuns(rng *rand.Rand) {
 		s.Unroll = 1 + rng.IntN(6)
 	}
 	for i := range rng.IntN(tile.MaxLoops + 1) {
-		s.Loops = append(s.Loops, tile.Loop{In: size * rng.IntN(99), Vec: size * (rng.IntN(999) - 500),
+		s.Loops = append(s.Loops, tile.Loop{InStep: size * rng.IntN(99), VecStep: size * (rng.IntN(999) - 500),
 			Trips: int(c.maybeDynamic(rng, 1+rng.IntN(3), tile.LoopTrips+i))})
 		if s.Loops[i].Trips == tile.Dynamic && rng.IntN(4) == 0 {
 			c.step[tile.LoopTrips+i] = 0
@@ -175,7 +175,7 @@ func (c *call[T]) drawBlocks(rng *rand.Rand) {
 func (c *call[T]) drawEpilogue(rng *rand.Rand) {
 	for range rng.IntN(4) {
 		op := tile.EpilogueOp(rng.IntN(int(tile.Scale) + 1))
-		t := tile.EpilogueStep{Op: op, Lo: rng.NormFloat64(), Hi: rng.NormFloat64()}
+		t := tile.EpilogueStep{Op: op, Lower: rng.NormFloat64(), Upper: rng.NormFloat64()}
 		switch t.Op {
 		case tile.AddTile, tile.MulTile:
 			t.Operand = rng.IntN(2)

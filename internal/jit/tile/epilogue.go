@@ -132,9 +132,9 @@ func (o EpilogueOp) VectorOp() target.Op {
 // Number returns the bound of AtLeast or AtMost, or the factor of Scale.
 func (s EpilogueStep) Number() float64 {
 	if s.Op == AtMost {
-		return s.Hi
+		return s.Upper
 	}
-	return s.Lo
+	return s.Lower
 }
 
 // eachResult visits the vectors of the result, or of another operand with the same layout, with their addresses. base
@@ -142,7 +142,7 @@ func (s EpilogueStep) Number() float64 {
 func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr target.Addr)) {
 	if g.spec.Out == nil { // the distance between rows is an argument of the call
 		g.Move(base, outRowReg)
-		g.Move(target.ArgsStep(OutRow), outStrideReg)
+		g.Move(target.ArgsStep(OutRow), outRowStepReg)
 		base = outRowReg
 	}
 	for i := range g.spec.Rows {
@@ -155,7 +155,7 @@ func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr targ
 			addr.Disp += g.vectorBytes
 		}
 		if g.spec.Out == nil && i < g.spec.Rows-1 {
-			g.Add(outStrideReg, outRowReg)
+			g.Add(outRowStepReg, outRowReg)
 		}
 	}
 }

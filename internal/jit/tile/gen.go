@@ -13,26 +13,26 @@ import (
 
 // General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	inReg           target.GReg = iota // address of the term in the broadcast operand; of row 0 if rows are dynamic
-	vecReg                             // address of the term in the vector operand
-	countReg                           // remaining terms or iterations
-	prefetchedReg                      // address of the next cache line of the operand Prefetched
-	inTileReg                          // address of the tile in the broadcast operand; see also inTile
-	vecTileReg                         // address of the tile in the vector operand
-	outTileReg                         // address of the tile in the result
-	strideReg                          // distance between rows, if dynamic
-	strideTimes3Reg                    // three times the distance
-	inRow5Reg                          // like inReg, for row 5
-	inRow10Reg                         // like inReg, for row 10
-	vecStepReg                         // distance between terms in the vector operand, if dynamic
-	inStepReg                          // distance between terms in the broadcast operand, if dynamic
+	inReg         target.GReg = iota // address of the term in the broadcast operand; of row 0 if rows are dynamic
+	vecReg                           // address of the term in the vector operand
+	countReg                         // remaining terms or iterations
+	prefetchedReg                    // address of the next cache line of the operand Prefetched
+	inTileReg                        // address of the tile in the broadcast operand; see inTileLocation
+	vecTileReg                       // address of the tile in the vector operand
+	outTileReg                       // address of the tile in the result
+	rowStepReg                       // distance between rows, if dynamic
+	rowStep3Reg                      // three times rowStepReg
+	inRow5Reg                        // like inReg, for row 5
+	inRow10Reg                       // like inReg, for row 10
+	vecStepReg                       // distance between terms in the vector operand, if dynamic
+	inStepReg                        // distance between terms in the broadcast operand, if dynamic
 
 	packedReg = vecTileReg // address of operand Packed: a call with PackedStep has one tile, so vecTileReg is free
-	// outRowReg and outStrideReg are used outside the k-loop if Spec.Out is nil.
-	outRowReg    = inRow5Reg  // address of the current row of the result
-	outStrideReg = inRow10Reg // distance between rows of the result
+	// outRowReg and outRowStepReg are used outside the k-loop if Spec.Out is nil.
+	outRowReg     = inRow5Reg  // address of the current row of the result
+	outRowStepReg = inRow10Reg // distance between rows of the result
 
-	blockTotalsReg = strideReg // address of the totals over blocks: with blocks, offsets of rows are constant
+	blockTotalsReg = rowStepReg // address of the totals over blocks: with blocks, offsets of rows are constant
 )
 
 // Indices of 8-byte words of jit.Args.Spill, which hold values that have no register.
@@ -73,8 +73,8 @@ const (
 //
 //	       load the arguments of the call (begin)
 //	tile:  initialize the accumulators (initSums)
-//	       for each iteration of Spec.Loops (loops):
-//	           for each run: load vectors, broadcast elements, multiply and add (runs)
+//	       for each iteration of Spec.Loops (emitKLoop):
+//	           for each run: load vectors, broadcast elements, multiply and add (emitRuns)
 //	       add the sums of blocks (joinBlocks)
 //	       apply the epilogue and store the tile (storeResult)
 //	       advance to the next tile; go to tile if there is one (nextTile)
@@ -126,7 +126,7 @@ func (g *gen) emit() {
 	tile := g.NewLabel()
 	g.Bind(tile)
 	g.initSums()
-	g.loops(0)
+	g.emitKLoop()
 	g.joinBlocks()
 	g.storeResult()
 	g.nextTile(tile)
@@ -139,7 +139,7 @@ func (g *gen) begin() {
 		g.declare()
 	}
 	g.loadAddress(In, inReg)
-	g.Move(inReg, g.inTile())
+	g.Move(inReg, g.inTileLocation())
 	g.loadAddress(Vec, vecTileReg)
 	g.loadAddress(Out, outTileReg)
 	if g.spec.PrefetchedLines > 0 {
@@ -148,16 +148,29 @@ func (g *gen) begin() {
 	for i := range g.spec.Prefetch {
 		g.loadAddress(PrefetchOperands+i, prefetchListRegs[i])
 	}
-	// From here on, inReg is free: setAddresses reads the address from inTile.
+	// From here on, inReg is free: setAddresses reads the address from inTileLocation.
 	for _, operand := range g.tileOperands() {
 		g.loadAddress(FirstEpilogueOperand+operand, inReg)
 		g.Move(inReg, target.ArgsSpill(epilogueAddressWords+operand))
 	}
 	g.Move(target.ArgsWord(jit.OffsetRows), inReg)
 	g.Move(inReg, target.ArgsSpill(tilesRemaining))
+	g.loadSteps()
+	if g.spec.hasBlocks() {
+		// The totals start at the end of the spill words, rounded up to a cache line. This is (end + lineBytes - 8),
+		// rounded down, because the end is a multiple of 8.
+		g.Lea(target.Addr{Base: target.Args, Disp: int(target.ArgsSpill(spillWords)) + lineBytes - 8}, blockTotalsReg)
+		g.AlignDown(lineBytes, blockTotalsReg)
+	}
+	g.loadKLoopMask()
+	g.beginQuantized()
+}
+
+// loadSteps emits the loads of the dynamic distances between rows and between terms.
+func (g *gen) loadSteps() {
 	if g.spec.In == nil {
-		g.Move(target.ArgsStep(InRow), strideReg)
-		g.Lea(target.Addr{Base: strideReg, Index: strideReg, Scale: 2}, strideTimes3Reg)
+		g.Move(target.ArgsStep(InRow), rowStepReg)
+		g.Lea(target.Addr{Base: rowStepReg, Index: rowStepReg, Scale: 2}, rowStep3Reg)
 	}
 	for _, run := range g.spec.Runs {
 		if run.VecStep == Dynamic {
@@ -167,14 +180,6 @@ func (g *gen) begin() {
 			g.Move(target.ArgsStep(InTerm), inStepReg)
 		}
 	}
-	if g.spec.hasBlocks() {
-		// The totals start at the end of the spill words, rounded up to a cache line. This is (end + lineBytes - 8),
-		// rounded down, because the end is a multiple of 8.
-		g.Lea(target.Addr{Base: target.Args, Disp: int(target.ArgsSpill(spillWords)) + lineBytes - 8}, blockTotalsReg)
-		g.AlignDown(lineBytes, blockTotalsReg)
-	}
-	g.loadKLoopMask()
-	g.beginQuantized()
 }
 
 // declare states the roles of the registers, so that a register with two roles is an error.
@@ -193,7 +198,7 @@ func (g *gen) declare() {
 		g.Declare("a prefetched address", prefetchedReg)
 	}
 	if g.spec.In == nil {
-		g.Declare("a distance between rows", strideReg, strideTimes3Reg)
+		g.Declare("a distance between rows", rowStepReg, rowStep3Reg)
 	}
 	if g.spec.hasBlocks() {
 		g.Declare("the address of the totals over blocks", blockTotalsReg)
@@ -215,16 +220,19 @@ func (g *gen) declare() {
 	}
 }
 
-// loops emits the loop at a depth of the nest (0 is the outermost loop), the loops inside it, and the runs. Each loop
-// keeps the addresses at the start of its current iteration in spill words.
-func (g *gen) loops(depth int) {
-	if depth == 0 {
-		g.setAddresses(g.inTile(), vecTileReg)
-		g.loadLevelAddresses()
-	}
+// emitKLoop emits the loops and the runs of a tile.
+func (g *gen) emitKLoop() {
+	g.setAddresses()
+	g.loadLevelAddresses()
+	g.emitLoop(0)
+}
+
+// emitLoop emits the loop at a depth of the nest (0 is the outermost loop), the loops inside it, and the runs. Each
+// loop keeps the addresses at the start of its current iteration in spill words.
+func (g *gen) emitLoop(depth int) {
 	if depth == len(g.spec.Loops) {
 		g.loadZeroPoints()
-		g.runs()
+		g.emitRuns()
 		return
 	}
 	loop := &g.spec.Loops[depth]
@@ -247,14 +255,14 @@ func (g *gen) loops(depth int) {
 	g.Align(16)
 	top := g.NewLabel()
 	g.Bind(top)
-	g.loops(depth + 1)
+	g.emitLoop(depth + 1)
 	g.endIteration(loop, blockTripsRemaining)
 	// The inner loops have advanced the addresses. The next iteration starts at a constant distance from the start of
 	// this iteration.
 	g.Move(inWord, inReg)
 	g.Move(vecWord, vecReg)
-	g.advance(inReg, loop.In)
-	g.advance(vecReg, loop.Vec)
+	g.advance(inReg, loop.InStep)
+	g.advance(vecReg, loop.VecStep)
 	g.Move(inReg, inWord)
 	g.Move(vecReg, vecWord)
 	g.setRowBases()
@@ -263,9 +271,9 @@ func (g *gen) loops(depth int) {
 }
 
 // setAddresses sets the addresses of the first term in both operands to the addresses of the tile.
-func (g *gen) setAddresses(inTile, vecTile target.Int) {
-	g.Move(inTile, inReg)
-	g.Move(vecTile, vecReg)
+func (g *gen) setAddresses() {
+	g.Move(g.inTileLocation(), inReg)
+	g.Move(vecTileReg, vecReg)
 	if g.spec.PackedStep != 0 {
 		g.loadAddress(Packed, packedReg)
 	}
@@ -277,15 +285,15 @@ func (g *gen) setRowBases() {
 	if g.spec.In != nil {
 		return
 	}
-	for i, reg := range g.rowBases()[1:] { // five rows after the previous base: previous + 4*stride + stride
+	for i, reg := range g.rowBases()[1:] { // five rows after the previous base: previous + 4*step + step
 		previous := [...]target.GReg{inReg, inRow5Reg}[i]
-		g.Lea(target.Addr{Base: previous, Index: strideReg, Scale: 4}, reg)
-		g.Add(strideReg, reg)
+		g.Lea(target.Addr{Base: previous, Index: rowStepReg, Scale: 4}, reg)
+		g.Add(rowStepReg, reg)
 	}
 }
 
-// runs emits the runs of an iteration of the innermost loop.
-func (g *gen) runs() {
+// emitRuns emits the runs of an iteration of the innermost loop.
+func (g *gen) emitRuns() {
 	isUnrolled := g.unitCode == nil && g.isFullyUnrolled()
 	inOffset, vecOffset := 0, 0 // the distance of the addresses from the start of the iteration
 	for i := range g.spec.Runs {
@@ -329,11 +337,11 @@ func (g *gen) nextTile(tile target.Label) {
 	if g.spec.PackedStep != 0 { // a call has one tile
 		return
 	}
-	g.advanceTile(g.inTile(), g.spec.Tiles.In, InTile)
-	g.advanceTile(vecTileReg, g.spec.Tiles.Vec, VecTile)
-	g.advanceTile(outTileReg, g.spec.Tiles.Out, OutTile)
+	g.advanceTile(g.inTileLocation(), g.spec.Tiles.InStep, InTile)
+	g.advanceTile(vecTileReg, g.spec.Tiles.VecStep, VecTile)
+	g.advanceTile(outTileReg, g.spec.Tiles.OutStep, OutTile)
 	for _, operand := range g.tileOperands() {
-		g.advanceTile(target.ArgsSpill(epilogueAddressWords+operand), g.spec.Tiles.Out, OutTile)
+		g.advanceTile(target.ArgsSpill(epilogueAddressWords+operand), g.spec.Tiles.OutStep, OutTile)
 	}
 	g.CountDown(target.ArgsSpill(tilesRemaining), target.NE, tile)
 }
@@ -349,8 +357,8 @@ func (g *gen) advanceTile(address target.Int, distance int, slot Slot) {
 	}
 }
 
-// inTile returns the register or spill word that has the address of the tile in the broadcast operand.
-func (g *gen) inTile() target.Int {
+// inTileLocation returns the register or spill word that has the address of the tile in the broadcast operand.
+func (g *gen) inTileLocation() target.Int {
 	if len(g.spec.Prefetch) > 0 {
 		return target.ArgsSpill(inTileWord)
 	}
@@ -392,9 +400,9 @@ func (g *gen) rowAddr(i, disp int) target.Addr {
 	addr := target.Addr{Base: g.rowBases()[i/5], Disp: disp}
 	switch i % 5 {
 	case 1, 2, 4:
-		addr.Index, addr.Scale = strideReg, uint8(i%5)
+		addr.Index, addr.Scale = rowStepReg, uint8(i%5)
 	case 3:
-		addr.Index, addr.Scale = strideTimes3Reg, 1
+		addr.Index, addr.Scale = rowStep3Reg, 1
 	}
 	return addr
 }

@@ -34,8 +34,8 @@ func (s *Spec) key(cpu machine.Features) string {
 	for _, step := range s.Epilogue {
 		builder.text = append(builder.text, ' ', '+')
 		builder.numbers(int(step.Op), step.Operand)
-		builder.text = strconv.AppendUint(append(builder.text, ' '), math.Float64bits(step.Lo), 16)
-		builder.text = strconv.AppendUint(append(builder.text, ' '), math.Float64bits(step.Hi), 16)
+		builder.text = strconv.AppendUint(append(builder.text, ' '), math.Float64bits(step.Lower), 16)
+		builder.text = strconv.AppendUint(append(builder.text, ' '), math.Float64bits(step.Upper), 16)
 	}
 	return string(builder.text)
 }
@@ -81,5 +81,5 @@ func (k *keyBuilder) list(letter byte, list []int) {
 // loop appends a letter and the fields of a loop. Block is the number of iterations of a block.
 func (k *keyBuilder) loop(letter byte, loop *Loop) {
 	k.text = append(k.text, ' ', letter)
-	k.numbers(loop.In, loop.Vec, loop.Out, loop.Trips, loop.Block)
+	k.numbers(loop.InStep, loop.VecStep, loop.OutStep, loop.Trips, loop.Block)
 }

@@ -40,14 +40,14 @@ func randomLevels(rng *rand.Rand, cpu machine.Features) *levelsCall {
 	terms := 1 + rng.IntN(40)
 	step := s.Vectors * c.lanes * s.VecQuantization.Bits / 8
 	s.Runs = []tile.Run{{InStep: 4, VecStep: step, Terms: terms}}
-	s.Loops = []tile.Loop{{In: 4 * terms, Vec: step * terms, Block: 1,
+	s.Loops = []tile.Loop{{InStep: 4 * terms, VecStep: step * terms, Block: 1,
 		Trips: c.maybeDynamic(rng, c.blocks, tile.LoopTrips)}}
 	for i := range s.Rows {
 		s.In = append(s.In, i*4*terms*c.blocks)
 	}
 	wide := s.Vectors * c.lanes * 4
 	c.step[tile.OutRow] = wide + 4*rng.IntN(3)
-	s.Tiles = tile.Loop{In: 4 * rng.IntN(9), Out: s.Rows * c.step[tile.OutRow]}
+	s.Tiles = tile.Loop{InStep: 4 * rng.IntN(9), OutStep: s.Rows * c.step[tile.OutRow]}
 	return c
 }
 
@@ -55,8 +55,8 @@ func randomLevels(rng *rand.Rand, cpu machine.Features) *levelsCall {
 func (c *levelsCall) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	s := c.spec
 	n, wide := c.blocks*s.Runs[0].Terms, s.Vectors*c.lanes
-	extents := map[tile.Slot]int{tile.In: 4*(s.Rows*n) + (c.tiles-1)*s.Tiles.In, tile.Vec: n * s.Runs[0].VecStep,
-		tile.Out:  (c.tiles-1)*s.Tiles.Out + (s.Rows-1)*c.step[tile.OutRow] + 4*wide,
+	extents := map[tile.Slot]int{tile.In: 4*(s.Rows*n) + (c.tiles-1)*s.Tiles.InStep, tile.Vec: n * s.Runs[0].VecStep,
+		tile.Out:  (c.tiles-1)*s.Tiles.OutStep + (s.Rows-1)*c.step[tile.OutRow] + 4*wide,
 		tile.Bias: 4 * wide, tile.LevelScales: c.blocks * wide * 4, tile.LevelZeros: c.blocks * wide}
 	c.mem, c.at = mem, make([]int, operands)
 	for k := range c.at {
@@ -107,7 +107,7 @@ func (c *levelsCall) Reference(mem [][]byte) {
 	for t := range c.tiles {
 		for row := range s.Rows {
 			for lane := range wide {
-				out := t*s.Tiles.Out + row*c.step[tile.OutRow] + 4*lane
+				out := t*s.Tiles.OutStep + row*c.step[tile.OutRow] + 4*lane
 				var total float32
 				switch s.InitialSum {
 				case tile.FromLanes:
@@ -120,7 +120,7 @@ func (c *levelsCall) Reference(mem [][]byte) {
 				for b := range c.blocks {
 					var sum float32
 					for k := b * terms; k < (b+1)*terms; k++ {
-						sum = term(*c.elem(mem, tile.In, t*s.Tiles.In+s.In[row]+4*k), c.number(mem, k, lane), sum,
+						sum = term(*c.elem(mem, tile.In, t*s.Tiles.InStep+s.In[row]+4*k), c.number(mem, k, lane), sum,
 							false)
 					}
 					scale := *c.elem(mem, tile.LevelScales, 4*(b*wide+lane))

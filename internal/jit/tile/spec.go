@@ -36,8 +36,8 @@ const Dynamic = math.MinInt32
 // Limits of a Spec. The registers limit the rows further: accumulators, a term's vectors and at least one broadcast
 // element must fit.
 const (
-	MaxLoops    = 3
-	DynamicRows = 15 // maximum number of rows of a tile without Spec.In
+	MaxLoops       = 3
+	MaxDynamicRows = 15 // rows of a tile without Spec.In
 )
 
 // Spec describes the code of a tile. All distances and offsets are in bytes and may be negative. Offsets in the
@@ -49,7 +49,33 @@ const (
 //	Spec{ElemBytes: 4, Rows: 2, Vectors: 2, In: []int{0, 400}, Out: []int{0, 128},
 //		Runs: []Run{{InStep: 4, VecStep: 128, Terms: 100}}}
 type Spec struct {
+	// The tile.
+
 	ElemBytes int // bytes of an element: 4 for float32, 8 for float64
+	Rows      int // rows of the tile, at least 1
+	Vectors   int // vectors of a row, at least 1
+	Lanes     int // number of valid lanes of the last vector; 0 for all; or Dynamic (see DynamicLanes)
+
+	// In and Out are the offsets of the rows in the broadcast operand and in the result. If nil, rows have a constant
+	// distance that the call passes (InRow, OutRow).
+	In, Out []int
+
+	// Masked limits reads of the vector operand to the valid Lanes of the last vector. Otherwise whole vectors are
+	// read, as from packed panels.
+	Masked bool
+
+	// The terms and the tiles of a call.
+
+	Runs  []Run  // terms of an iteration of the innermost loop, in order; a run with Dynamic fields must be the only one
+	Loops []Loop // loops around the runs, outermost first; at most MaxLoops
+	Tiles Loop   // distances between the tiles of a call; Trips is ignored, because Args.Rows is the number of tiles
+
+	// The result.
+
+	InitialSum InitialSum
+	Epilogue   []EpilogueStep // applied in order
+
+	// Integers.
 
 	// Int8 selects int8 products: an element is a group of four bytes, unsigned (unless SignedIn) in the broadcast
 	// operand and signed in the vector operand. The product of two groups is the sum of four products. Accumulators,
@@ -77,25 +103,11 @@ type Spec struct {
 
 	VecQuantization VecQuantization // the quantization of the vector operand; zero if its elements are not quantized
 
-	Rows    int // rows of the tile, at least 1
-	Vectors int // vectors of a row, at least 1
-	Lanes   int // number of valid lanes of the last vector; 0 for all; or Dynamic (see DynamicLanes)
+	// Speed.
 
-	// In and Out are the offsets of the rows in the broadcast operand and in the result. If nil, rows have a constant
-	// distance that the call passes (InRow, OutRow).
-	In, Out []int
-
-	// Masked limits reads of the vector operand to the valid Lanes of the last vector. Otherwise whole vectors are
-	// read, as from packed panels.
-	Masked bool
-
-	Runs  []Run  // terms of an iteration of the innermost loop, in order; a run with Dynamic fields must be the only one
-	Loops []Loop // loops around the runs, outermost first; at most MaxLoops
-	Tiles Loop   // distances between the tiles of a call; Trips is ignored, because Args.Rows is the number of tiles
-
-	InitialSum InitialSum
-	Epilogue   []EpilogueStep // applied in order
-
+	// Unroll is the number of terms of an iteration of the k-loop; 0 selects DefaultUnroll, or full unrolling for
+	// short runs.
+	Unroll int
 	// PrefetchResult prefetches the tile's cache lines of the result into L1 before the k-loop. The prefetches save time
 	// if the initial sum or the epilogue reads the result.
 	PrefetchResult bool
@@ -113,9 +125,6 @@ type Spec struct {
 	// the operand [Packed], PackedStep bytes after the vectors of the previous term. Whole vectors are stored, and the
 	// lanes that a Masked operand lacks are 0. PackedStep requires a single run without loops, and one tile per call.
 	PackedStep int
-	// Unroll is the number of terms of an iteration of the k-loop; 0 selects DefaultUnroll, or full unrolling for
-	// short runs.
-	Unroll int
 }
 
 // Prefetch describes the prefetching of an operand into L2. Once per `Every` terms, the code prefetches Lines adjacent
@@ -137,9 +146,9 @@ type Run struct {
 
 // Loop repeats the loops inside it and the runs.
 type Loop struct {
-	In, Vec, Out int // distances between iterations; only the loop over tiles has Out and Dynamic distances
-	Trips        int // number of iterations, at least 1, or Dynamic, which may be 0
-	Block        int // number of iterations of a block; 0 for none. Run.Block states the requirements.
+	InStep, VecStep, OutStep int // distances between iterations; only Spec.Tiles has an OutStep and Dynamic distances
+	Trips                    int // number of iterations, at least 1, or Dynamic, which may be 0
+	Block                    int // number of iterations of a block; 0 for none. Run.Block states the requirements.
 }
 
 // InitialSum is the value of the accumulators before the k-loop.
@@ -156,8 +165,10 @@ const (
 // EpilogueStep is an element-wise operation on the accumulators.
 type EpilogueStep struct {
 	Op      EpilogueOp
-	Operand int     // index among the operands of the epilogue (see FirstEpilogueOperand), if Op has an operand
-	Lo, Hi  float64 // the bounds (AtLeast: Lo, AtMost: Hi), or the factor (Scale: Lo); rounded to the elements' dtype
+	Operand int // index among the operands of the epilogue (see FirstEpilogueOperand), if Op has an operand
+	// Lower is the bound of AtLeast or the factor of Scale, and Upper is the bound of AtMost. They are rounded to the
+	// elements' dtype.
+	Lower, Upper float64
 }
 
 // EpilogueOp is the operation of an EpilogueStep.
@@ -174,9 +185,9 @@ const (
 	MulLanes
 	AddRows
 	MulRows
-	AtLeast // max(x, Lo)
-	AtMost  // min(x, Hi)
-	Scale   // x * Lo
+	AtLeast // max(x, Lower)
+	AtMost  // min(x, Upper)
+	Scale   // x * Lower
 )
 
 // Slot is the index of an argument in [jit.Args]. Operand k starts Row[k] bytes after Ptr[k], so that a caller can
@@ -205,9 +216,9 @@ const (
 	OutRow                   // distance between rows of the result and of tile operands, without Spec.Out
 	InTerm                   // Run.InStep
 	VecTerm                  // Run.VecStep
-	InTile                   // Spec.Tiles.In
-	VecTile                  // Spec.Tiles.Vec
-	OutTile                  // Spec.Tiles.Out
+	InTile                   // Spec.Tiles.InStep
+	VecTile                  // Spec.Tiles.VecStep
+	OutTile                  // Spec.Tiles.OutStep
 	LastLanes                // Spec.Lanes
 	PrefetchStep             // distance between consecutive prefetches of an operand
 

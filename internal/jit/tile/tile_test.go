@@ -124,7 +124,7 @@ func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int), end
 			if l.Block > 0 && (i+1)%l.Block == 0 {
 				end()
 			}
-			in, vec = in+int(l.In), vec+int(l.Vec)
+			in, vec = in+int(l.InStep), vec+int(l.VecStep)
 		}
 		return
 	}
@@ -158,7 +158,7 @@ func (c *call[T]) blocks() bool {
 // tileOffsets returns the offsets of tile t in the broadcast operand, in the vector operand and in the result.
 func (c *call[T]) tileOffsets(t int) (in, vec, out int) {
 	s := &c.spec.Tiles
-	return t * c.value(s.In, tile.InTile), t * c.value(s.Vec, tile.VecTile), t * c.value(s.Out, tile.OutTile)
+	return t * c.value(s.InStep, tile.InTile), t * c.value(s.VecStep, tile.VecTile), t * c.value(s.OutStep, tile.OutTile)
 }
 
 // extents returns the range of bytes of each operand that the call may access.

@@ -184,8 +184,8 @@ func (s *Spec) checkMatrixUnit() error {
 // General registers of the matrix unit. scratchReg has the address of the sums after the loop over terms, when vecReg
 // is free.
 const (
-	unitRowStepReg  = strideReg       // distance between rows of the broadcast operand
-	unitTermStepReg = strideTimes3Reg // distance between terms of the vector operand
+	unitRowStepReg  = rowStepReg  // distance between rows of the broadcast operand
+	unitTermStepReg = rowStep3Reg // distance between terms of the vector operand
 	scratchReg      = vecReg
 )
 
@@ -210,7 +210,7 @@ func (g *gen) emitUnit() {
 	tileStart := g.NewLabel()
 	g.Bind(tileStart)
 	x.initSumTiles()
-	g.loops(0)
+	g.emitKLoop()
 	x.storeSumTiles()
 	g.nextTile(tileStart)
 	g.amd64.ReleaseTiles()

@@ -35,16 +35,16 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 	if s.Rows = parts * rows; rng.IntN(4) == 0 {
 		s.Out[s.Rows-1] += 4
 	}
-	s.Tiles = tile.Loop{In: c.maybeDynamic(rng, 4*rng.IntN(99), tile.InTile),
-		Vec: c.maybeDynamic(rng, 4*rng.IntN(99), tile.VecTile),
-		Out: c.maybeDynamic(rng, s.Rows*(wide+8)+8, tile.OutTile)}
+	s.Tiles = tile.Loop{InStep: c.maybeDynamic(rng, 4*rng.IntN(99), tile.InTile),
+		VecStep: c.maybeDynamic(rng, 4*rng.IntN(99), tile.VecTile),
+		OutStep: c.maybeDynamic(rng, s.Rows*(wide+8)+8, tile.OutTile)}
 	chunk, rest := 1+rng.IntN(40), rng.IntN(2)*rng.IntN(16)
 	for range 1 + rng.IntN(3) {
 		s.Runs = append(s.Runs, tile.Run{In: 4 * (rng.IntN(99) - 50), Vec: 4 * (rng.IntN(999) - 500),
 			Terms: chunk + 16*rng.IntN(2)*min(rest, 1), InStep: 4, VecStep: wide})
 	}
 	for i := range rng.IntN(tile.MaxLoops) {
-		s.Loops = append(s.Loops, tile.Loop{In: 4 * rng.IntN(99), Vec: 4 * (rng.IntN(999) - 500),
+		s.Loops = append(s.Loops, tile.Loop{InStep: 4 * rng.IntN(99), VecStep: 4 * (rng.IntN(999) - 500),
 			Trips: int(c.maybeDynamic(rng, 1+rng.IntN(3), tile.LoopTrips+i))})
 	}
 	c.drawQuantized(rng)

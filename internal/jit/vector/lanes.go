@@ -6,39 +6,45 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lanesOf translates a loop of primitive operations to the intermediate representation of package lane. The pointers
+// lowerLoop translates a loop of primitive operations to the intermediate representation of package lane. The pointers
 // are the outputs, the operands and the accumulators, as in [Loop.Run]. A bool becomes a mask. The lanes of a mask are
 // as wide as the elements that it selects or was computed from; masks that are stored or folded have lanes of 1 byte.
-func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
-	lanes := &lane.Loop{CombinesLanes: loop.CombinesLanes}
+func lowerLoop(loop *expr.Loop) (*lane.Loop, error) {
+	result := &lane.Loop{CombinesLanes: loop.CombinesLanes}
+	result.Ptrs = pointersOf(loop)
+	lowering := loopLowering{code: loop.Code, block: &result.Block, values: make([]lane.Value, len(loop.Code.Insts)),
+		tables: map[uint64]*[32]float32{}}
+	order := evaluationOrder(loop)
+	result.Grow(len(order) + len(loop.Code.Out))
+	for _, v := range order {
+		lowering.values[v] = lowering.add(loop.Code.Insts[v])
+	}
+	for k, fold := range loop.Folds { // the operations of packages expr and lane have the same numbers
+		value := result.Remask(lowering.values[fold.Value], 1)
+		result.Folds = append(result.Folds, lane.Fold{Op: lane.Op(fold.Op), Value: value, Ptr: len(result.Ptrs)})
+		result.Ptrs = append(result.Ptrs, lane.Ptr{DType: loop.DType(k), Kind: lane.Accumulator})
+	}
+	lowering.addStores()
+	return result, result.Check()
+}
+
+// pointersOf describes the pointers to the outputs and operands of a loop.
+func pointersOf(loop *expr.Loop) (ptrs []lane.Ptr) {
 	for _, output := range loop.Code.Out {
-		lanes.Ptrs = append(lanes.Ptrs, lane.Ptr{DType: output.DType, Kind: lane.Output})
+		ptrs = append(ptrs, lane.Ptr{DType: output.DType, Kind: lane.Output})
 	}
 	for k, dtype := range loop.Code.In {
 		ptr := lane.Ptr{DType: dtype, Kind: lane.Operand}
 		if loop.Uniform[k] {
 			ptr.Kind = lane.RowOperand
 		}
-		lanes.Ptrs = append(lanes.Ptrs, ptr)
+		ptrs = append(ptrs, ptr)
 	}
-	builder := lanesBuilder{code: loop.Code, block: &lanes.Block, values: make([]lane.Value, len(loop.Code.Insts)),
-		tables: map[uint64]*[32]float32{}}
-	order := evaluationOrder(loop)
-	lanes.Grow(len(order) + len(loop.Code.Out))
-	for _, v := range order {
-		builder.values[v] = builder.add(loop.Code.Insts[v])
-	}
-	for k, fold := range loop.Folds { // the operations of packages expr and lane have the same numbers
-		lanes.Folds = append(lanes.Folds, lane.Fold{Op: lane.Op(fold.Op), Value: lanes.Remask(builder.values[fold.Value], 1),
-			Ptr: len(lanes.Ptrs)})
-		lanes.Ptrs = append(lanes.Ptrs, lane.Ptr{DType: loop.DType(k), Kind: lane.Accumulator})
-	}
-	builder.addStores()
-	return lanes, lanes.Check()
+	return ptrs
 }
 
-// lanesBuilder translates the instructions of an [expr.Code] and adds them to a block.
-type lanesBuilder struct {
+// loopLowering translates the instructions of an [expr.Code] and adds them to a block.
+type loopLowering struct {
 	code   *expr.Code
 	block  *lane.Block
 	values []lane.Value            // by expr.Value: its translation
@@ -46,7 +52,7 @@ type lanesBuilder struct {
 }
 
 // add adds an instruction whose operands are already in the block, and returns its value.
-func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
+func (b *loopLowering) add(inst expr.Inst) lane.Value {
 	switch inst.Op {
 	case expr.Const:
 		return b.block.Const(inst.DType, inst.Imm)
@@ -78,7 +84,7 @@ func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
 
 // addStores adds the stores of the outputs. It converts all masks before the first store, because stores must be last.
 // The second loop's Remask then finds the conversion in the block and adds none.
-func (b *lanesBuilder) addStores() {
+func (b *loopLowering) addStores() {
 	for _, output := range b.code.Out {
 		b.block.Remask(b.values[output.Re], 1)
 	}

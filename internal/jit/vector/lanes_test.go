@@ -28,7 +28,7 @@ func TestLanesOfRandomLoops(t *testing.T) {
 		require.NoError(t, err)
 		l, err = expandLoop(l, expand.Target{HasScale: rng.IntN(2) == 0})
 		require.NoError(t, err)
-		lanes, err := lanesOf(l)
+		lanes, err := lowerLoop(l)
 		require.NoError(t, err, "seed %d\n%v", seed, l.Code)
 		n := 1 << rng.IntN(6)
 		rest := max(1, n>>rng.IntN(4))

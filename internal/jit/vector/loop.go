@@ -65,7 +65,7 @@ func assemble(loop *expr.Loop, cpu machine.Features, opts Options, withListing b
 	if err != nil {
 		return jit.Code{}, err
 	}
-	lanes, err := lanesOf(loop)
+	lanes, err := lowerLoop(loop)
 	if err != nil {
 		return jit.Code{}, err
 	}

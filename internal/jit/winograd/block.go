@@ -183,11 +183,11 @@ func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int
 	result := operation{opcode: opAdd, x: value, y: zero, k: zero}
 	switch step.Op {
 	case tile.AtLeast:
-		result.opcode, result.k = opMax, b.constant(step.Lo)
+		result.opcode, result.k = opMax, b.constant(step.Lower)
 	case tile.AtMost:
-		result.opcode, result.k = opMin, b.constant(step.Hi)
+		result.opcode, result.k = opMin, b.constant(step.Upper)
 	case tile.Scale:
-		result.opcode, result.k = opMulConst, b.constant(step.Lo)
+		result.opcode, result.k = opMulConst, b.constant(step.Lower)
 	case tile.MulTile, tile.MulLanes:
 		result.opcode = opMul
 		fallthrough

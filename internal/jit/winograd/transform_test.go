@@ -158,11 +158,12 @@ func TestProducts(t *testing.T) {
 var relu = []tile.EpilogueStep{{Op: tile.AtLeast}}
 
 // epilogues returns the epilogues that are tested: none, each operation alone, and several operations.
-var epilogues = [][]tile.EpilogueStep{nil, relu, {{Op: tile.AtMost, Hi: 0.25}}, {{Op: tile.Scale, Lo: -1.5}},
+var epilogues = [][]tile.EpilogueStep{nil, relu, {{Op: tile.AtMost, Upper: 0.25}}, {{Op: tile.Scale, Lower: -1.5}},
 	{{Op: tile.AddTile}},
 	{{Op: tile.MulTile}}, {{Op: tile.AddLanes}}, {{Op: tile.MulLanes}},
-	{{Op: tile.MulLanes, Operand: 1}, {Op: tile.AddTile}, {Op: tile.AtLeast, Lo: -0.125}, {Op: tile.MulTile, Operand: 2}},
-	{{Op: tile.AddLanes, Operand: 2}, {Op: tile.MulLanes}, {Op: tile.AddLanes, Operand: 2}, {Op: tile.AtMost, Hi: 6}}}
+	{{Op: tile.MulLanes, Operand: 1}, {Op: tile.AddTile}, {Op: tile.AtLeast, Lower: -0.125},
+		{Op: tile.MulTile, Operand: 2}},
+	{{Op: tile.AddLanes, Operand: 2}, {Op: tile.MulLanes}, {Op: tile.AddLanes, Operand: 2}, {Op: tile.AtMost, Upper: 6}}}
 
 // TestResults compares the code with an interpretation of the block, bit by bit, with operands next to inaccessible
 // memory.

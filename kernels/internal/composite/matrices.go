@@ -138,8 +138,8 @@ func matrixPower(s applier, a *matrixPowerAttrs, in []*graph.Arg) *graph.Arg {
 	matmul := func(x, y *graph.Arg) *graph.Arg { return s.Apply(product.Matmul, nil, x, y) }
 	switch {
 	case n == 0:
-		one := s.Apply(view.Eye, graph.Attrs{"n": size, "dtype": x.Type().DType})
-		return s.rowMajor(s.Apply(view.Expand, graph.Attrs{"size": shape}, one))
+		identity := s.Apply(view.Eye, graph.Attrs{"n": size, "dtype": x.Type().DType})
+		return s.rowMajor(s.Apply(view.Expand, graph.Attrs{"size": shape}, identity))
 	case n == 1:
 		return s.rowMajor(x)
 	case n < 0:
@@ -176,12 +176,12 @@ func multiDot(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	var resultShape []sym.Int
 	first, last := in[0].Type(), in[count-1].Type()
 	if first.Rank() == 1 {
-		in[0] = s.unsqueeze(in[0], 0)
+		in[0] = s.unsqueeze(in[0], 0) // a row; the result has no dimension for it
 	} else {
 		resultShape = append(resultShape, first.Shape[0])
 	}
 	if last.Rank() == 1 {
-		in[count-1] = s.unsqueeze(in[count-1], -1)
+		in[count-1] = s.unsqueeze(in[count-1], -1) // a column
 	} else {
 		resultShape = append(resultShape, last.Shape[1])
 	}
@@ -214,8 +214,8 @@ func (s applier) checkMultiDot(in []*graph.Arg) {
 
 // splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
 // as the product of operands i to k times the product of operands k+1 to j. For example, operands of 10x100, 100x5 and
-// 5x50 take 5000+2500 multiplications as (AB)C and 25000+50000 as A(BC), so splits[0][2] is 1. It computes the indices
-// for products of 2 operands first, then of 3, and so on.
+// 5x50 take 5000+2500 multiplications as (AB)C and 25000+50000 as A(BC), so splits[0][2] is 1. It finds the indices by
+// dynamic programming: for products of 2 operands first, then of 3, and so on.
 func (s applier) splits(in []*graph.Arg) [][]int {
 	count := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}
@@ -226,10 +226,10 @@ func (s applier) splits(in []*graph.Arg) [][]int {
 	for i := range count {
 		cost[i], split[i] = make([]sym.Int, count), make([]int, count)
 	}
-	for length := 1; length < count; length++ {
-		for i := 0; i+length < count; i++ {
+	for distance := 1; distance < count; distance++ {
+		for i := 0; i+distance < count; i++ {
 			// cost[i][j] = min over k of cost[i][k] + cost[k+1][j] + sizes[i]*sizes[k+1]*sizes[j+1]
-			j := i + length
+			j := i + distance
 			for k := i; k < j; k++ {
 				multiplications := kit.BoundedSizeProduct(kit.BoundedSizeProduct(sizes[i], sizes[k+1]), sizes[j+1])
 				candidate := cost[i][k].Add(cost[k+1][j]).Add(multiplications)
@@ -251,8 +251,8 @@ func (s applier) chainProduct(in []*graph.Arg, splits [][]int, i, j int) *graph.
 	return s.Apply(product.Mm, nil, s.chainProduct(in, splits, i, k), s.chainProduct(in, splits, k+1, j))
 }
 
-// pinv returns the pseudoinverse of matrices. Singular values up to the greater of atol and rtol times the greatest one
-// count as 0.
+// pinv returns the pseudoinverses of matrices: for x = left diag(values) right^H, right diag(1/values) left^H. Singular
+// values up to the greater of atol and rtol times the greatest one count as 0, and are not inverted.
 func (s applier) pinv(x *graph.Arg, atol, rtol givenTolerance, isHermitian bool) *graph.Arg {
 	xType := x.Type()
 	dtype := xType.DType
@@ -265,7 +265,6 @@ func (s applier) pinv(x *graph.Arg, atol, rtol givenTolerance, isHermitian bool)
 		shape := append(append([]sym.Int{}, xType.Shape[:rank-2]...), xType.Shape[rank-1], xType.Shape[rank-2])
 		return s.Apply(view.NewZeros, graph.Attrs{"size": shape}, x)
 	}
-	// x is left diag(values) right^H.
 	var left, right, values, magnitudes *graph.Arg
 	if isHermitian {
 		factors := s.ApplyMany(linalg.Eigh, nil, x)
@@ -333,15 +332,13 @@ func linalgNorm(s applier, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	rank := x.Type().Rank()
 	hasOrder := a.Ord.Word != "" || a.Ord.Ints != nil
+	attrs := graph.Attrs{"keepdim": a.Keepdim, "dtype": a.DType}
 	if n := len(a.Dim); a.Dim != nil {
 		s.Reject(n != 1 && n != 2, "linalg.norm: If dim is specified, it mut be of length 1 or 2. Got %v", a.Dim)
+		attrs["dim"] = a.Dim
 	} else if hasOrder {
 		s.Reject(rank != 1 && rank != 2, "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "+
 			"%dD.", rank)
-	}
-	attrs := graph.Attrs{"keepdim": a.Keepdim, "dtype": a.DType}
-	if a.Dim != nil {
-		attrs["dim"] = a.Dim
 	}
 	p, word := 2.0, ""
 	if hasOrder {
@@ -359,13 +356,9 @@ func linalgNorm(s applier, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
 	return s.matrixNorm(x, &matrixAttrs)
 }
 
-// matrixNorm returns the norms of the matrices x. The order fro is the root of the sum of squares, and nuc the sum of
-// the singular values. The orders 2 and -2 are the greatest and the least singular value, 1 and -1 the greatest and the
-// least sum of magnitudes of a column, and Infinity and -Infinity the greatest and the least sum of magnitudes of a
-// row.
+// matrixNorm returns the norms of the matrices x. The attribute ord (matrixNormAttrs) lists the orders.
 func (s applier) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
 	p, word := s.checkedOrder(x.Type(), a)
-	usesSingularValues := isSingularValueNorm(p, word)
 	rowDim, columnDim := s.wrapDim(x, a.Dim[0]), s.wrapDim(x, a.Dim[1])
 	s.Reject(rowDim == columnDim, "linalg.matrix_norm: dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
 	vectorNorm := func(ord float64, dims []int, keepdim bool) *graph.Arg {
@@ -374,8 +367,8 @@ func (s applier) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
 	switch {
 	case word == "fro":
 		return vectorNorm(2, []int{rowDim, columnDim}, a.Keepdim)
-	case !usesSingularValues:
-		summedDim := rowDim // the dimension along which magnitudes are added
+	case !isSingularValueNorm(p, word):
+		summedDim := rowDim // orders 1 and -1: the sums of columns are along the dimension of rows
 		if math.IsInf(p, 0) {
 			summedDim = columnDim
 		}
@@ -450,8 +443,8 @@ func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
 		p, word = s.order(a.P)
 	}
 	magnitude := math.Abs(p)
-	s.Reject(word == "" && magnitude != 1 && magnitude != 2 && !math.IsInf(magnitude, 1),
-		name+" got an invalid norm type: %v", p)
+	isSupportedOrder := word != "" || magnitude == 1 || magnitude == 2 || math.IsInf(magnitude, 1)
+	s.Reject(!isSupportedOrder, name+" got an invalid norm type: %v", p)
 	isSpectral := word == "" && magnitude == 2 // from the greatest and the least singular value
 	s.Reject(!isSpectral && xType.Shape[rank-1].Ne(xType.Shape[rank-2]).Holds(),
 		name+": A must be batches of square matrices, but they are %v by %v matrices", xType.Shape[rank-2],

@@ -37,7 +37,7 @@ var (
 		Name: "index_reduce", Doc: "Copies self and reduces the slices of `source` into its slices along `dim`, at the " +
 			"positions in a one-dimensional `index`.",
 		Params: []graph.Param{kit.Self, {Name: "index", IndexBound: func(c *graph.Call) int {
-			return kit.SizeOf(c.Meta(0), kit.Attrs[*indexReduceAttrs](c).Dim)
+			return kit.SizeOrMissing(c.Meta(0), kit.Attrs[*indexReduceAttrs](c).Dim)
 		}}, {Name: "source"}},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"dim": 1, "reduce": "mean"}, kit.F32(3, 4, 2), kit.I64(2),
 			kit.F32(3, 2, 2))},

@@ -54,47 +54,6 @@ var (
 	}, istft)
 )
 
-// hopAndWindow checks the attributes of frames. It returns the distance between frames and the window, extended to
-// n_fft elements. The window is null if all its elements would be 1.
-func (s applier) hopAndWindow(name string, nFFT int, hopLength, winLength *int, window *graph.Arg) (int, *graph.Arg) {
-	hop, windowLength := nFFT/4, nFFT
-	if hopLength != nil {
-		hop = *hopLength
-	}
-	if winLength != nil {
-		windowLength = *winLength
-	}
-	s.Reject(hop <= 0, "%s: expected hop_length > 0, but got hop_length=%d", name, hop)
-	s.Reject(windowLength <= 0 || windowLength > nFFT, "%s: expected 0 < win_length <= n_fft, but got win_length=%d",
-		name, windowLength)
-	s.Reject(name == "istft" && hop > windowLength, "istft: expected 0 < hop_length <= win_length, but got hop_length=%d",
-		hop)
-	if window.Kind != graph.Null {
-		windowType := window.Type()
-		s.Reject(windowType.Rank() != 1 || !kit.SizeIs(windowType.Shape[0], windowLength),
-			"%s: expected a 1D window tensor of size equal to "+
-				"win_length=%d, but got window with size %s", name, windowLength, tensor.Sizes(windowType.Shape))
-	}
-	return hop, s.paddedWindow(window, nFFT, windowLength)
-}
-
-// paddedWindow extends a window of the given length to frameLength elements by zeros on both sides. A null window
-// stands for ones; it stays null if its length is frameLength.
-func (s applier) paddedWindow(window *graph.Arg, frameLength, length int) *graph.Arg {
-	if length == frameLength {
-		return window
-	}
-	if window.Kind == graph.Null {
-		window = s.Apply(view.Full, graph.Attrs{"size": []int{length}, "fill_value": 1, "dtype": s.windowDType()})
-	}
-	leftPad := (frameLength - length) / 2
-	return s.Apply(view.Pad, graph.Attrs{"pad": []int{leftPad, frameLength - length - leftPad}, "mode": "constant"},
-		window)
-}
-
-// windowDType is the dtype of a window of ones: the real dtype of self.
-func (s applier) windowDType() tensor.DType { return s.Call.Type(0).DType.ToReal() }
-
 // stft returns [batch, frequencies, frames] for signals [batch, n], and [frequencies, frames] for one signal [n].
 func stft(s applier, a *stftAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
@@ -176,22 +135,35 @@ func istft(s applier, a *istftAttrs, in []*graph.Arg) *graph.Arg {
 	s.Reject(!a.ReturnComplex && window.Type().DType.IsComplex(), "Complex windows are incompatible with "+
 		"return_complex=False")
 	s.Reject(a.ReturnComplex && isOnesided, "Cannot have onesided output if window or input is complex")
-	x = s.transpose(x, 1, 2)
-	attrs := graph.Attrs{"n": frameLength, "norm": normOf(a.Normalized)}
-	if a.ReturnComplex {
-		x = s.Apply(fourier.FftIfft, attrs, x)
-	} else {
-		x = s.Apply(fourier.FftIrfft, attrs, s.slice(x, 2, 0, frameLength/2+1))
-	}
-	signal := s.overlapAdd(s.mul(x, window), batch, frameCount, frameLength, hop)
-	length := s.shape(signal)[1]
+	frames := s.inverseFrames(a, s.transpose(x, 1, 2))
+	signal := s.overlapAdd(s.mul(frames, window), batch, frameCount, frameLength, hop)
 	squares := s.Apply(pointwise.Pow, nil, window, integer(2))
 	oneBatch := sym.Of(1)
 	squares = s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{oneBatch, frameCount, sym.Of(frameLength)}}, squares)
 	envelope := s.overlapAdd(squares, oneBatch, frameCount, frameLength, hop)
+	result := s.normalizedSignal(a, signal, envelope)
+	if rank == 2 {
+		result = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{0}}, result)
+	}
+	return result
+}
+
+// inverseFrames returns frames [batch, frames, n_fft] for spectra [batch, frames, frequencies].
+func (s applier) inverseFrames(a *istftAttrs, spectra *graph.Arg) *graph.Arg {
+	attrs := graph.Attrs{"n": a.NFFT, "norm": normOf(a.Normalized)}
+	if a.ReturnComplex {
+		return s.Apply(fourier.FftIfft, attrs, spectra)
+	}
+	return s.Apply(fourier.FftIrfft, attrs, s.slice(spectra, 2, 0, a.NFFT/2+1))
+}
+
+// normalizedSignal returns signal/envelope, without the padding of centered frames. Elements up to a.Length that no
+// frame covers are zeros.
+func (s applier) normalizedSignal(a *istftAttrs, signal, envelope *graph.Arg) *graph.Arg {
+	length := s.shape(signal)[1]
 	start, end := 0, length
 	if a.Center {
-		start, end = frameLength/2, length.Sub(sym.Of(frameLength/2))
+		start, end = a.NFFT/2, length.Sub(sym.Of(a.NFFT/2))
 	}
 	if a.Length != nil {
 		s.Reject(*a.Length <= 0, "istft: expected length > 0, but got length=%d", *a.Length)
@@ -200,9 +172,6 @@ func istft(s applier, a *istftAttrs, in []*graph.Arg) *graph.Arg {
 	result := s.div(s.slice(signal, 1, start, end), s.slice(envelope, 1, start, end))
 	if missing := end.Sub(length); missing.Gt(sym.Of(0)).Holds() {
 		result = s.Apply(view.Pad, graph.Attrs{"pad": []sym.Int{sym.Of(0), missing}, "mode": "constant"}, result)
-	}
-	if rank == 2 {
-		result = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{0}}, result)
 	}
 	return result
 }
@@ -222,6 +191,47 @@ func (s applier) isOnesided(a *istftAttrs, size sym.Int) bool {
 		"tensor to be %d, but got %v", frequencies, size)
 	return isOnesided
 }
+
+// hopAndWindow checks the attributes of frames. It returns the distance between frames and the window, extended to
+// n_fft elements. The window is null if all its elements would be 1.
+func (s applier) hopAndWindow(name string, nFFT int, hopLength, winLength *int, window *graph.Arg) (int, *graph.Arg) {
+	hop, windowLength := nFFT/4, nFFT
+	if hopLength != nil {
+		hop = *hopLength
+	}
+	if winLength != nil {
+		windowLength = *winLength
+	}
+	s.Reject(hop <= 0, "%s: expected hop_length > 0, but got hop_length=%d", name, hop)
+	s.Reject(windowLength <= 0 || windowLength > nFFT, "%s: expected 0 < win_length <= n_fft, but got win_length=%d",
+		name, windowLength)
+	s.Reject(name == "istft" && hop > windowLength, "istft: expected 0 < hop_length <= win_length, but got hop_length=%d",
+		hop)
+	if window.Kind != graph.Null {
+		windowType := window.Type()
+		s.Reject(windowType.Rank() != 1 || !kit.SizeIs(windowType.Shape[0], windowLength),
+			"%s: expected a 1D window tensor of size equal to "+
+				"win_length=%d, but got window with size %s", name, windowLength, tensor.Sizes(windowType.Shape))
+	}
+	return hop, s.paddedWindow(window, nFFT, windowLength)
+}
+
+// paddedWindow extends a window of the given length to frameLength elements by zeros on both sides. A null window
+// stands for ones; it stays null if its length is frameLength.
+func (s applier) paddedWindow(window *graph.Arg, frameLength, length int) *graph.Arg {
+	if length == frameLength {
+		return window
+	}
+	if window.Kind == graph.Null {
+		window = s.Apply(view.Full, graph.Attrs{"size": []int{length}, "fill_value": 1, "dtype": s.windowDType()})
+	}
+	leftPad := (frameLength - length) / 2
+	return s.Apply(view.Pad, graph.Attrs{"pad": []int{leftPad, frameLength - length - leftPad}, "mode": "constant"},
+		window)
+}
+
+// windowDType is the dtype of a window of ones: the real dtype of self.
+func (s applier) windowDType() tensor.DType { return s.Call.Type(0).DType.ToReal() }
 
 // overlapAdd returns a signal [batch, (frameCount-1)*hop+frameLength], the sum of frames [batch, frameCount,
 // frameLength]. Frame i begins at i*hop.

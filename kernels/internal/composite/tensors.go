@@ -75,15 +75,37 @@ var (
 	}, bilinear)
 )
 
-// tensordot multiplies x and y and adds the products over pairs of dimensions. If one dimension of a pair has size 1,
-// it is broadcast: the other operand is first summed over its dimension of the pair.
+// tensordot multiplies x and y and adds the products over pairs of dimensions. It is the product of a matrix [rows,
+// terms] and a matrix [terms, columns], where the terms are the contracted dimensions. For example, x [2, 3, 4] and y
+// [4, 3, 5] contracted over dimensions 1, 2 of x and 1, 0 of y are matrices [2, 12] and [12, 5].
 func (s applier) tensordot(x, y *graph.Arg, dimsX, dimsY []int) *graph.Arg {
+	x, y, contractedX, contractedY := s.alignContracted(x, y, dimsX, dimsY)
+	freeX, freeY := remaining(len(s.shape(x)), contractedX), remaining(len(s.shape(y)), contractedY)
+	var productShape []sym.Int
+	rows, terms, columns := sym.Of(1), sym.Of(1), sym.Of(1)
+	for _, dim := range freeX {
+		productShape, rows = append(productShape, s.shape(x)[dim]), rows.Mul(s.shape(x)[dim])
+	}
+	for _, dim := range freeY {
+		productShape, columns = append(productShape, s.shape(y)[dim]), columns.Mul(s.shape(y)[dim])
+	}
+	for _, dim := range contractedX {
+		terms = terms.Mul(s.shape(x)[dim])
+	}
+	x = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(freeX, contractedX...)}, x), rows, terms)
+	y = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(contractedY, freeY...)}, y), terms, columns)
+	return s.reshape(s.Apply(product.Mm, nil, x, y), productShape...)
+}
+
+// alignContracted checks the pairs of dimensions of tensordot and wraps negative dimensions. If one dimension of a pair
+// has size 1, it is broadcast: the other operand is summed over its dimension of the pair.
+func (s applier) alignContracted(x, y *graph.Arg, dimsX, dimsY []int) (alignedX, alignedY *graph.Arg, contractedX,
+	contractedY []int) {
 	s.Reject(len(dimsX) != len(dimsY), "both dimension lists should have same length")
-	var contractedDims [2][]int
 	for i := range dimsX {
 		dimX, dimY := s.wrapDim(x, dimsX[i]), s.wrapDim(y, dimsY[i])
-		s.Reject(slices.Contains(contractedDims[0], dimX), "dim %d appears multiple times in the list of dims", dimX)
-		s.Reject(slices.Contains(contractedDims[1], dimY), "dim %d appears multiple times in the list of dims", dimY)
+		s.Reject(slices.Contains(contractedX, dimX), "dim %d appears multiple times in the list of dims", dimX)
+		s.Reject(slices.Contains(contractedY, dimY), "dim %d appears multiple times in the list of dims", dimY)
 		s.Reject(len(s.shape(x)) == 0 || len(s.shape(y)) == 0,
 			"Dimension specified as %d but tensor has no dimensions", dimsX[i])
 		sizeX, sizeY := s.shape(x)[dimX], s.shape(y)[dimY]
@@ -96,27 +118,12 @@ func (s applier) tensordot(x, y *graph.Arg, dimsX, dimsY []int) *graph.Arg {
 			s.Reject(sizeX.Ne(sizeY).Holds(), "contracted dimensions need to match, but first has size %v in dim %d and "+
 				"second has size %v in dim %d", sizeX, dimX, sizeY, dimY)
 		}
-		contractedDims[0], contractedDims[1] = append(contractedDims[0], dimX), append(contractedDims[1], dimY)
+		contractedX, contractedY = append(contractedX, dimX), append(contractedY, dimY)
 	}
-	// The product of matrices [rows, terms] and [terms, columns], where the terms are the pairs of dimensions.
-	freeX, freeY := remaining(len(s.shape(x)), contractedDims[0]), remaining(len(s.shape(y)), contractedDims[1])
-	var productShape []sym.Int
-	rows, terms, columns := sym.Of(1), sym.Of(1), sym.Of(1)
-	for _, dim := range freeX {
-		productShape, rows = append(productShape, s.shape(x)[dim]), rows.Mul(s.shape(x)[dim])
-	}
-	for _, dim := range freeY {
-		productShape, columns = append(productShape, s.shape(y)[dim]), columns.Mul(s.shape(y)[dim])
-	}
-	for _, dim := range contractedDims[0] {
-		terms = terms.Mul(s.shape(x)[dim])
-	}
-	x = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(freeX, contractedDims[0]...)}, x), rows, terms)
-	y = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(contractedDims[1], freeY...)}, y), terms, columns)
-	return s.reshape(s.Apply(product.Mm, nil, x, y), productShape...)
+	return x, y, contractedX, contractedY
 }
 
-// remaining returns the dimensions that are not in the list.
+// remaining returns the dimensions below rank that are not in dims.
 func remaining(rank int, dims []int) []int {
 	var out []int
 	for dim := range rank {
@@ -157,10 +164,11 @@ func kron(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 func addmv(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 	selfShape, matShape, vecShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
 	s.Reject(len(matShape) != 2 || len(vecShape) != 1 || len(selfShape) > 1,
-		"vector + matrix @ vector expected, got %d, %d, %d", len(selfShape),
-		len(matShape), len(vecShape))
-	s.Reject(matShape[1].Ne(vecShape[0]).Holds() || len(selfShape) == 1 && selfShape[0].Ne(matShape[0]).Holds() &&
-		!kit.SizeIs(selfShape[0], 1),
+		"vector + matrix @ vector expected, got %d, %d, %d", len(selfShape), len(matShape), len(vecShape))
+	canBroadcastSelf := func() bool {
+		return len(selfShape) == 0 || !selfShape[0].Ne(matShape[0]).Holds() || kit.SizeIs(selfShape[0], 1)
+	}
+	s.Reject(matShape[1].Ne(vecShape[0]).Holds() || !canBroadcastSelf(),
 		"size mismatch, got input (%v), mat (%vx%v), vec (%v)", matShape[0], matShape[0], matShape[1], vecShape[0])
 	if dtype := in[1].Type().DType; dtype == tensor.Bool {
 		s.Check(kit.NotImplementedBy("addmv_impl_cpu", dtype))
@@ -176,14 +184,13 @@ func addr(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 		rank := len(s.shape(x))
 		s.Reject(rank != 1, "addr: Expected 1-D argument vec%d, but got %d-D", i+1, rank)
 	}
+	dtype := s.commonDType(in...)
 	checkFactor := func(factor tensor.Scalar, name string) {
-		dtype := s.commonDType(in...)
 		s.Reject(dtype.IsIntegral(true) && factor.DType().IsFloat(),
 			"For integral input tensors, argument %s must not be a floating point number.", name)
 	}
 	checkFactor(a.Beta, "beta")
 	checkFactor(a.Alpha, "alpha")
-	dtype := s.commonDType(in...)
 	x, column, row := s.to(in[0], dtype), s.unsqueeze(s.to(in[1], dtype), 1), s.to(in[2], dtype)
 	// PyTorch computes the result in one iteration over three operands, as where does.
 	layout := s.TypeOf(pointwise.Where, nil, s.to(x, tensor.Bool), column, row)
@@ -226,8 +233,7 @@ func bilinear(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	}
 	for i, size := range []sym.Int{xShape[rank-1], yShape[rank-1]} {
 		s.Reject(size.Ne(weightShape[1+i]).Holds(), name+"input%d size does not match weight size: got %v but expected %v",
-			i+1,
-			size, weightShape[1+i])
+			i+1, size, weightShape[1+i])
 	}
 	for _, shape := range [][]sym.Int{xShape, yShape} {
 		s.Reject(kit.SizeIs(shape[rank-1], 0), name+"cannot reshape an input of shape %s into matrices with 0 columns",
@@ -291,7 +297,8 @@ var (
 	})
 )
 
-// blockDiag pads each matrix with columns of 0 on both sides to the total number of columns, and concatenates the rows.
+// blockDiag pads each matrix with columns of 0, at the left and at the right, to the total number of columns, and
+// concatenates the rows.
 func blockDiag(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	dtype := s.commonDType(in...)
 	totalColumns := sym.Of(0)

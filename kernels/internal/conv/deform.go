@@ -79,7 +79,7 @@ func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	if err := a.checkChannels(call); err != nil {
 		return input, err
 	}
-	outHeight, outWidth := a.size(input, weight)
+	outHeight, outWidth := a.outSize(input, weight)
 	if err := checkDeformSizes(call, outHeight, outWidth); err != nil {
 		return input, err
 	}
@@ -149,18 +149,19 @@ func (a *deformConvAttrs) checkChannels(call *graph.Call) error {
 	return nil
 }
 
-// size returns the height and width of the result, with divisions that truncate as in C.
-func (a *deformConvAttrs) size(input, weight tensor.Type) (outHeight, outWidth sym.Int) {
+// outSize returns the height and width of the result, with divisions that truncate as in C.
+func (a *deformConvAttrs) outSize(input, weight tensor.Type) (outHeight, outWidth sym.Int) {
 	resultSize := func(axis int) sym.Int {
-		window := kit.BoundedSizeProduct(weight.Shape[2+axis].Sub(sym.Of(1)), sym.Of(a.Dilation[axis]))
-		outputSpan := input.Shape[2+axis].Sub(window).Add(sym.Of(2*a.Padding[axis] - 1))
-		return towardsZero(outputSpan, a.Stride[axis]).Add(sym.Of(1))
+		// The extent of the window is windowSpan + 1, so the last window starts at lastStart in the padded image.
+		windowSpan := kit.BoundedSizeProduct(weight.Shape[2+axis].Sub(sym.Of(1)), sym.Of(a.Dilation[axis]))
+		lastStart := input.Shape[2+axis].Sub(windowSpan).Add(sym.Of(2*a.Padding[axis] - 1))
+		return divTruncated(lastStart, a.Stride[axis]).Add(sym.Of(1))
 	}
 	return resultSize(0), resultSize(1)
 }
 
-// towardsZero divides by a positive number, truncating as C does.
-func towardsZero(dividend sym.Int, divisor int) sym.Int {
+// divTruncated divides by a positive number and truncates, as C does.
+func divTruncated(dividend sym.Int, divisor int) sym.Int {
 	if kit.IsNegative(dividend) {
 		return dividend.Neg().Div(sym.Of(divisor)).Neg()
 	}
@@ -247,7 +248,9 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	if bias.IsGiven() {
 		bias = builder.ToRowMajor(bias, bias.Meta.DType)
 	}
+	// A bias of another dtype promotes the result: it is added after the products.
 	addsBiasLater := bias.IsGiven() && bias.Meta.DType != dtype
+	productAddsBias := bias.IsGiven() && !addsBiasLater
 	var out kit.Buffer
 	if addsBiasLater {
 		out = builder.NewScratch(dtype, call.Out[0].Shape...)
@@ -258,12 +261,11 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	if columnBytes > tensor.MaxBytes {
 		return nil, errors.New("the samples of one image take more than 2^47 bytes")
 	}
-	imagesAtOnce := min(conv.images, max(1, maxProductBytes/max(1, columnBytes))) // images that are computed at a time
+	imagesAtOnce := min(conv.images, max(1, maxProductBytes/max(1, columnBytes)))
 	columns := builder.NewScratch(dtype, imagesAtOnce, conv.inChannels*conv.taps(), conv.pointCount)
-	buffers := []kit.Buffer{out, columns, weight}
-	productAddsBias := bias.IsGiven() && !addsBiasLater
+	productBuffers := []kit.Buffer{out, columns, weight}
 	if productAddsBias {
-		buffers = append(buffers, bias)
+		productBuffers = append(productBuffers, bias)
 	}
 	for firstImage := 0; firstImage < conv.images; firstImage += imagesAtOnce {
 		imageCount := min(imagesAtOnce, conv.images-firstImage)
@@ -274,7 +276,7 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 			return nil, err
 		}
 		phases, scratch, workerBytes := product.Phases(0)
-		builder.AddPhases(scratch, workerBytes, buffers, phases...)
+		builder.AddPhases(scratch, workerBytes, productBuffers, phases...)
 	}
 	if addsBiasLater {
 		builder.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(call, 0)}, out,
@@ -309,18 +311,19 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	kit.EachIndex(meta.Shape, func(index []int) {
 		image, outChannel, outRow, outCol := index[0], index[1], index[2], index[3]
 		sum := 0.0
-		kit.EachIndex(weight.Shape[1:], func(tapIndex []int) { // input channel of the group, row and column of the tap
-			channel := outChannel/outPerGroup*weight.Shape[1] + tapIndex[0]
-			tap := channel/(input.Shape[1]/attrs.OffsetGroups)*taps + tapIndex[1]*weightWidth + tapIndex[2]
-			row := coordinate(outRow*attrs.Stride[0]-attrs.Padding[0]+tapIndex[1]*attrs.Dilation[0],
+		kit.EachIndex(weight.Shape[1:], func(term []int) {
+			channelInGroup, kh, kw := term[0], term[1], term[2]
+			channel := outChannel/outPerGroup*weight.Shape[1] + channelInGroup
+			tap := channel/(input.Shape[1]/attrs.OffsetGroups)*taps + kh*weightWidth + kw // over all offset groups
+			row := coordinate(outRow*attrs.Stride[0]-attrs.Padding[0]+kh*attrs.Dilation[0],
 				offset.At(image, 2*tap, outRow, outCol).Float())
-			col := coordinate(outCol*attrs.Stride[1]-attrs.Padding[1]+tapIndex[2]*attrs.Dilation[1],
+			col := coordinate(outCol*attrs.Stride[1]-attrs.Padding[1]+kw*attrs.Dilation[1],
 				offset.At(image, 2*tap+1, outRow, outCol).Float())
 			sample := bilinearSample(input, image, channel, row, col)
 			if mask != nil {
 				sample *= mask.At(image, tap, outRow, outCol).Float()
 			}
-			sum += float64(sample * weight.At(outChannel, tapIndex[0], tapIndex[1], tapIndex[2]).Float())
+			sum += float64(sample * weight.At(outChannel, channelInGroup, kh, kw).Float())
 		})
 		total := tensor.FloatScalar(sum)
 		if bias != nil {

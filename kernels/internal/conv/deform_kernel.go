@@ -13,9 +13,9 @@ import (
 )
 
 // deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major. The kernel first
-// samples the image and then multiplies. A column is the samples of one window. For an image of 3 channels, windows of
-// 3x3 and a result of 8 channels and 5x5 pixels, the matrix of columns has 3*3*3 rows and 5*5 columns. The product of
-// the weight, an 8x27 matrix, and this matrix is the result.
+// samples the image (sampleColumns) and then multiplies (product). A column is the samples of one window. For an image
+// of 3 channels, windows of 3x3 and a result of 8 channels and 5x5 pixels, the matrix of columns has 3*3*3 rows and 5*5
+// columns. The result is the product of the weight, an 8x27 matrix, and this matrix.
 type deform struct {
 	window
 	images                  int
@@ -33,7 +33,7 @@ type pointSample[T float32 | float64] struct {
 	inside    [4]bool // whether each pixel is inside the image
 	allInside bool    // all pixels are inside the image
 	weight    [4]T    // bilinear weight of each pixel
-	scale     T       // factor from the mask; 1 if there is no mask
+	factor    T       // from the mask; 1 if there is no mask
 }
 
 // sampleBlock is the number of points for which positions are computed at once. All channels with the same offset use
@@ -51,17 +51,16 @@ func sampleColumns[T float32 | float64](conv *deform, firstImage, imageCount int
 		func(mem *graph.Mem, begin, end int) error {
 			samples := kit.SliceOf[pointSample[T]](mem.WorkerScratch, 0, sampleBlock)
 			for unit := begin; unit < end; unit++ {
+				// Units are numbered as [image][offset group][tap][block].
 				firstPoint, tap, group := unit%blocks*sampleBlock, unit/blocks%conv.taps(), unit/blocks/conv.taps()
-				image, offsetGroup := group/conv.offsetGroups, group%conv.offsetGroups
 				block := samples[:min(sampleBlock, conv.pointCount-firstPoint)]
 				locateSamples(conv, mem, block, firstImage*conv.offsetGroups+group, tap, firstPoint)
-				for indexInGroup := range channels {
-					channel := offsetGroup*channels + indexInGroup
+				for channel := group * channels; channel < (group+1)*channels; channel++ { // over all images
 					var plane []T
 					if mem.Ptrs[1] != nil {
-						plane = kit.PlaneOf[T](mem.Ptrs[1], (firstImage+image)*conv.inChannels+channel, conv.h.Size*conv.w.Size)
+						plane = kit.PlaneOf[T](mem.Ptrs[1], firstImage*conv.inChannels+channel, conv.h.Size*conv.w.Size)
 					}
-					columns := kit.PlaneOf[T](mem.Ptrs[0], (image*conv.inChannels+channel)*conv.taps()+tap, conv.pointCount)
+					columns := kit.PlaneOf[T](mem.Ptrs[0], channel*conv.taps()+tap, conv.pointCount)
 					samplePoints(columns[firstPoint:], plane, conv.w.Size, block)
 				}
 			}
@@ -87,7 +86,7 @@ func locateSamples[T float32 | float64](conv *deform, mem *graph.Mem, block []po
 	if mem.Ptrs[3] != nil {
 		mask := kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap, conv.pointCount)[firstPoint:]
 		for i := range block {
-			block[i].scale = mask[i]
+			block[i].factor = mask[i]
 		}
 	}
 }
@@ -95,7 +94,7 @@ func locateSamples[T float32 | float64](conv *deform, mem *graph.Mem, block []po
 // newPointSample returns the sample at (y, x). A sample is 0 if its position is at least one pixel outside the image.
 // NaN coordinates give NaN.
 func newPointSample[T float32 | float64](height, width int, y, x T) pointSample[T] {
-	sample := pointSample[T]{scale: 1}
+	sample := pointSample[T]{factor: 1}
 	switch {
 	case y != y || x != x:
 		for i := range sample.weight {
@@ -124,7 +123,7 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointS
 		sample := &block[i]
 		if sample.allInside {
 			upper, lower := plane[sample.upperLeft:sample.upperLeft+2], plane[sample.upperLeft+width:sample.upperLeft+width+2]
-			dst[i] = sample.scale * (T(sample.weight[0]*upper[0]) + T(sample.weight[1]*upper[1]) +
+			dst[i] = sample.factor * (T(sample.weight[0]*upper[0]) + T(sample.weight[1]*upper[1]) +
 				T(sample.weight[2]*lower[0]) + T(sample.weight[3]*lower[1]))
 			continue
 		}
@@ -136,17 +135,18 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointS
 			}
 			sum += T(sample.weight[k] * pixel)
 		}
-		dst[i] = sample.scale * sum
+		dst[i] = sample.factor * sum
 	}
 }
 
 // product returns the product of the weight and the columns of imageCount images from firstImage on. addsBias is set if
 // the product adds the bias.
-func (s *deform) product(dtype tensor.DType, firstImage, imageCount int, addsBias bool) (*multiply.Multiplier, error) {
-	outPerGroup, depth := s.outChannels/s.groups, s.inPerGroup*s.taps()
-	spec := gemm.Spec{DType: dtype, M: outPerGroup, N: s.pointCount, K: depth,
-		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.pointCount, ColStride: 1},
-		CRowStride: s.pointCount, CColStride: 1}
+func (conv *deform) product(dtype tensor.DType, firstImage, imageCount int, addsBias bool) (*multiply.Multiplier,
+	error) {
+	outPerGroup, depth := conv.outChannels/conv.groups, conv.inPerGroup*conv.taps()
+	spec := gemm.Spec{DType: dtype, M: outPerGroup, N: conv.pointCount, K: depth,
+		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: conv.pointCount, ColStride: 1},
+		CRowStride: conv.pointCount, CColStride: 1}
 	if addsBias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, 1
 	}
@@ -154,14 +154,14 @@ func (s *deform) product(dtype tensor.DType, firstImage, imageCount int, addsBia
 	if err != nil {
 		return nil, err
 	}
-	multiplier := &multiply.Multiplier{Plan: plan, Entries: imageCount * s.groups,
-		MACs: kit.BoundedProduct(outPerGroup, s.pointCount, depth),
-		A:    entryOffsets(imageCount, 0, s.groups, outPerGroup*depth),
-		B:    entryOffsets(imageCount, s.inChannels*s.taps()*s.pointCount, s.groups, depth*s.pointCount),
-		C:    entryOffsets(imageCount, s.outChannels*s.pointCount, s.groups, outPerGroup*s.pointCount),
-		Bias: entryOffsets(imageCount, 0, s.groups, outPerGroup)}
+	multiplier := &multiply.Multiplier{Plan: plan, Entries: imageCount * conv.groups,
+		MACs: kit.BoundedProduct(outPerGroup, conv.pointCount, depth),
+		A:    entryOffsets(imageCount, 0, conv.groups, outPerGroup*depth),
+		B:    entryOffsets(imageCount, conv.inChannels*conv.taps()*conv.pointCount, conv.groups, depth*conv.pointCount),
+		C:    entryOffsets(imageCount, conv.outChannels*conv.pointCount, conv.groups, outPerGroup*conv.pointCount),
+		Bias: entryOffsets(imageCount, 0, conv.groups, outPerGroup)}
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-		job.C, job.B, job.A = unsafe.Add(mem.Ptrs[0], firstImage*s.outChannels*s.pointCount*dtype.Size()), mem.Ptrs[1],
+		job.C, job.B, job.A = unsafe.Add(mem.Ptrs[0], firstImage*conv.outChannels*conv.pointCount*dtype.Size()), mem.Ptrs[1],
 			mem.Ptrs[2]
 		if addsBias {
 			job.Bias = mem.Ptrs[3]

@@ -49,9 +49,8 @@ type depthwiseBytesRun struct {
 func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	conv := byteConv.bytesShape(call)
 	host := machine.HostFeatures()
-	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copiesInput: conv.readsPadding(), inRows: conv.h.Size,
-		inCols:       conv.w.Size,
-		outElemBytes: call.Out[0].DType.Size()}
+	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copiesInput: conv.readsPadding(),
+		inRows: conv.h.Size, inCols: conv.w.Size, outElemBytes: call.Out[0].DType.Size()}
 	if host.Has(machine.DotBytes512) {
 		t.cpu = host
 	}
@@ -114,13 +113,13 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 		// The last vector extends beyond the last pixel.
 		kernel.WorkerScratch = t.inRows*t.inCols*conv.inChannels + t.blockChannels()
 	}
-	kernel.Phases = append(weight.phases(), t.prepare(weight), t.convolve(weight))
+	kernel.Phases = append(weight.phases(), t.preparePhase(weight), t.computePhase(weight))
 	return kernel, nil
 }
 
-// prepare returns the phase that stores the initial values of sums, and the scales, in the channel order of the code
-// (see eachChannel).
-func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
+// preparePhase returns the phase that stores the initial values of sums, and the scales, in the channel order of the
+// code (see eachChannel).
+func (t *depthwiseBytes) preparePhase(weight *byteWeight) graph.Phase {
 	conv, call := t.conv, t.conv.call
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		initialSum := weight.initialSums(mem, inputZeroPoint(mem, imageSignMask(call), t.spec.SignedIn))
@@ -147,28 +146,28 @@ func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
 	}}
 }
 
-// convolve returns the phase that computes the result. A chunk computes some rows of an image of the result.
-func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
+// computePhase returns the phase that computes the result. A chunk computes some rows of an image of the result.
+func (t *depthwiseBytes) computePhase(weight *byteWeight) graph.Phase {
 	conv := t.conv
-	strips := kit.DivUp(conv.h.Results, t.rowsPerChunk)
-	return graph.Phase{Chunks: conv.batch * strips, Run: func(mem *graph.Mem, chunk int) error {
+	chunksPerImage := kit.DivUp(conv.h.Results, t.rowsPerChunk)
+	return graph.Phase{Chunks: conv.batch * chunksPerImage, Run: func(mem *graph.Mem, chunk int) error {
 		worker := t.workers.Get(mem)
 		args := &worker.args
-		image, first := chunk/strips, chunk%strips*t.rowsPerChunk
-		rows := min(t.rowsPerChunk, conv.h.Results-first)
+		image, firstRow := chunk/chunksPerImage, chunk%chunksPerImage*t.rowsPerChunk
+		rows := min(t.rowsPerChunk, conv.h.Results-firstRow)
 		args.Ptr[depthwise.In], args.Row[depthwise.In] = mem.Ptrs[1+bytesInput],
-			(image*conv.h.Size+first*conv.h.Stride)*conv.w.Size*conv.inChannels
+			(image*conv.h.Size+firstRow*conv.h.Stride)*conv.w.Size*conv.inChannels
 		if t.copiesInput {
-			t.copyPadded(mem, image, first, rows)
+			t.copyPadded(mem, image, firstRow, rows)
 			args.Ptr[depthwise.In], args.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0
 		}
 		args.Ptr[depthwise.Weights], args.Ptr[depthwise.Out] = weight.address(mem), mem.Ptrs[0]
-		resultIndex := (image*conv.h.Results + first) * conv.w.Results * conv.inChannels
+		resultIndex := (image*conv.h.Results + firstRow) * conv.w.Results * conv.inChannels
 		args.Row[depthwise.Out] = resultIndex * t.outElemBytes
 		args.Ptr[depthwise.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
 		args.Ptr[depthwise.Scales] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.scales])
 		args.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
-		err := t.compute(args, rows)
+		err := t.computeRows(args, rows)
 		clear(args.Ptr[:])
 		if t.epilogue != nil && err == nil {
 			t.epilogue.Bind(&worker.epilogue, mem)
@@ -179,12 +178,23 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 	}}
 }
 
+// copyPadded copies the input of the given rows of the result, from row firstRow on, to worker memory, with the zero
+// point as padding.
+func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, firstRow, rows int) {
+	conv, rowBytes := t.conv, t.inCols*t.conv.inChannels
+	zero := *(*uint8)(m.Ptrs[1+bytesInputZero])
+	for i := range conv.h.Extent(rows) {
+		to := kit.SliceOf[uint8](m.WorkerScratch, i*rowBytes, rowBytes)
+		conv.copyPaddedRow(to, t.inCols, m, image, conv.h.Begin(firstRow)+i, zero, func(to, from []uint8) { copy(to, from) })
+	}
+}
+
 // maxCallInstructions bounds the instructions of a call of machine code. A goroutine cannot be preempted within a call,
 // so a call must not take longer than 50 us.
 const maxCallInstructions = 1 << 15
 
-// compute computes rows of the result for all channels.
-func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
+// computeRows computes rows of the result for all channels.
+func (t *depthwiseBytes) computeRows(args *jit.Args, rows int) error {
 	conv := t.conv
 	args.InnerCount = kit.DivUp(conv.w.Results, t.spec.Tile)
 	rowsPerCall := max(1, maxCallInstructions/(args.InnerCount*t.spec.InstructionCount()))
@@ -205,17 +215,6 @@ func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
 		}
 	}
 	return nil
-}
-
-// copyPadded copies the input of the given rows of the result, from row `first` on, to worker memory, with the zero
-// point as padding.
-func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, first, rows int) {
-	conv, rowBytes := t.conv, t.inCols*t.conv.inChannels
-	zero := *(*uint8)(m.Ptrs[1+bytesInputZero])
-	for i := range conv.h.Extent(rows) {
-		to := kit.SliceOf[uint8](m.WorkerScratch, i*rowBytes, rowBytes)
-		conv.copyPaddedRow(to, t.inCols, m, image, conv.h.Begin(first)+i, zero, func(to, from []uint8) { copy(to, from) })
-	}
 }
 
 // weight describes the packed weight, which has blocks of channels in the order of the code.

@@ -29,11 +29,12 @@ type number interface {
 
 // depthwiseLoops has the loops in Go for a dtype.
 type depthwiseLoops struct {
-	// plane computes one row of one plane of the result. row is an index over the rows of all planes of all images.
-	plane func(conv *convShape, mem *graph.Mem, row int)
-	// pixels computes one row of the result in all channels. weight is packed. row is an index over the rows of all
+	// computePlaneRow computes one row of one plane of the result. row is an index over the rows of all planes of all
 	// images.
-	pixels func(conv *convShape, mem *graph.Mem, weight unsafe.Pointer, row int)
+	computePlaneRow func(conv *convShape, mem *graph.Mem, row int)
+	// computePixelRow computes one row of the result in all channels. weight is packed. row is an index over the rows of
+	// all images.
+	computePixelRow func(conv *convShape, mem *graph.Mem, weight unsafe.Pointer, row int)
 }
 
 // depthwiseByDType has the loops by dtype of the computation.
@@ -47,7 +48,7 @@ var depthwiseByDType = map[tensor.DType]depthwiseLoops{
 
 // newDepthwiseLoops returns the loops for elements of type T.
 func newDepthwiseLoops[T number]() depthwiseLoops {
-	return depthwiseLoops{plane: planeRow[T], pixels: pixelRow[T]}
+	return depthwiseLoops{computePlaneRow: computePlaneRow[T], computePixelRow: computePixelRow[T]}
 }
 
 // depthwiseLoopsFor returns the loops of a dtype.
@@ -72,23 +73,23 @@ func depthwiseKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	rows, rowMACs := conv.batch*conv.outChannels*conv.h.Results, conv.w.Results*conv.h.Taps*conv.w.Taps
-	phase := depthwiseRows(rows, rowMACs, func(mem *graph.Mem, row int) { loops.plane(conv, mem, row) })
+	phase := rowPhase(rows, rowMACs, func(mem *graph.Mem, row int) { loops.computePlaneRow(conv, mem, row) })
 	return &graph.Kernel{Phases: []graph.Phase{phase}}, nil
 }
 
-// depthwiseRows returns a phase that calls run for each row. rowMACs is the number of multiply-adds per row.
-func depthwiseRows(rows, rowMACs int, run func(mem *graph.Mem, row int)) graph.Phase {
+// rowPhase returns a phase that calls computeRow for each row. rowMACs is the number of multiply-adds per row.
+func rowPhase(rows, rowMACs int, computeRow func(mem *graph.Mem, row int)) graph.Phase {
 	rowsPerChunk := max(1, machine.DirectMACGrain/max(1, rowMACs))
 	return graph.Phase{Chunks: kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 		for row := chunk * rowsPerChunk; row < min(rows, (chunk+1)*rowsPerChunk); row++ {
-			run(mem, row)
+			computeRow(mem, row)
 		}
 		return nil
 	}}
 }
 
-// planeRow computes a row of one plane of the result.
-func planeRow[T number](conv *convShape, mem *graph.Mem, row int) {
+// computePlaneRow computes a row of one plane of the result.
+func computePlaneRow[T number](conv *convShape, mem *graph.Mem, row int) {
 	outRow, channel, image := row%conv.h.Results, row/conv.h.Results%conv.outChannels, row/conv.h.Results/conv.outChannels
 	out := kit.AddressOf[T](mem.Ptrs[0], image*conv.outStride.n+channel*conv.outStride.c+outRow*conv.outStride.h)
 	plane := kit.AddressOf[T](mem.Ptrs[1], image*conv.inStride.n+channel/conv.outPerGroup()*conv.inStride.c)
@@ -179,19 +180,19 @@ func depthwiseKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	conv.epilogue.Defer()
-	rows := depthwiseRows(conv.batch*conv.h.Results, conv.w.Results*conv.outChannels*conv.taps(),
-		func(mem *graph.Mem, row int) { loops.pixels(conv, mem, weight.address(mem), row) })
-	return &graph.Kernel{Phases: append(weight.phases(), rows), Scratch: weight.Scratch}, nil
+	phase := rowPhase(conv.batch*conv.h.Results, conv.w.Results*conv.outChannels*conv.taps(),
+		func(mem *graph.Mem, row int) { loops.computePixelRow(conv, mem, weight.address(mem), row) })
+	return &graph.Kernel{Phases: append(weight.phases(), phase), Scratch: weight.Scratch}, nil
 }
 
-// pixelRow computes a row of the result in all channels.
-func pixelRow[T number](conv *convShape, mem *graph.Mem, weight unsafe.Pointer, row int) {
+// computePixelRow computes a row of the result in all channels.
+func computePixelRow[T number](conv *convShape, mem *graph.Mem, weight unsafe.Pointer, row int) {
 	weights := kit.ElementsOf[T](weight, conv.h.Taps*conv.w.Taps*conv.outChannels)
 	for outCol := range conv.w.Results {
 		out := unsafe.Slice((*T)(kit.AddressOf[T](mem.Ptrs[0], (row*conv.w.Results+outCol)*conv.outChannels)),
 			conv.outChannels)
 		fillBias(out, conv.biasAt(mem), conv.biasStride)
-		depthwisePixel(conv, out, kit.AddressOf[T](mem.Ptrs[1], row/conv.h.Results*conv.h.Size*conv.w.Size*conv.inChannels),
+		addWindow(conv, out, kit.AddressOf[T](mem.Ptrs[1], row/conv.h.Results*conv.h.Size*conv.w.Size*conv.inChannels),
 			weights, row%conv.h.Results, outCol)
 	}
 }
@@ -207,18 +208,18 @@ func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 	}
 }
 
-// depthwisePixel adds the products of all taps to one output pixel, in all channels.
-func depthwisePixel[T number](conv *convShape, out []T, image unsafe.Pointer, weights []T, outRow, outCol int) {
+// addWindow adds the products of all taps of the window to one output pixel, in all channels.
+func addWindow[T number](conv *convShape, out []T, image unsafe.Pointer, weights []T, outRow, outCol int) {
 	inCol := conv.w.Begin(outCol)
 	first, end := conv.w.TapsOf(outCol)
+	hasOneOutput := conv.outChannels == conv.inChannels // one output channel for each input channel
 	for tapRow := range conv.h.Taps {
 		inRow := conv.h.Position(outRow, tapRow)
 		if !conv.h.Contains(inRow) || first >= end {
 			continue
 		}
 		tapCol := first
-		// addThreePixels requires one output channel for each input channel.
-		for ; conv.outChannels == conv.inChannels && tapCol+3 <= end; tapCol += 3 {
+		for ; hasOneOutput && tapCol+3 <= end; tapCol += 3 {
 			pixel := kit.AddressOf[T](image, (inRow*conv.w.Size+inCol+tapCol*conv.w.Dilation)*conv.inChannels)
 			firstWeight := (tapRow*conv.w.Taps + tapCol) * conv.outChannels
 			addThreePixels(out, unsafe.Slice((*T)(pixel), 2*conv.w.Dilation*conv.inChannels+conv.inChannels),

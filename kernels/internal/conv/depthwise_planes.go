@@ -23,17 +23,18 @@ const minTileCols = 16
 
 // planeTiles convolves planes (channels of row-major images) by compiled loops. A tile is a rectangle of the output,
 // and a tap is an element of the window. The input of a tile is copied to worker memory with zero padding. The copy is
-// divided into parts by the strides of the window: with strides of 2, the four parts are the even or odd rows with even
-// or odd columns. Within a part, the elements that a tap multiplies are adjacent in each row. The compiled loop treats
-// all rows of a plane's tile as one long row, and so also computes some unused pixels between rows. A rowStream is an
-// operand of a loop: the address of its first row, and the distance between rows.
+// divided into subgrids by the strides of the window: with strides of 2, they are the four combinations of even or odd
+// rows with even or odd columns. Within a subgrid, the elements that a tap multiplies are adjacent in each row. The
+// compiled loop treats all rows of a plane's tile as one long row, and so also computes some unused pixels between
+// rows. A rowStream is an operand of a loop: the address of its first row, and the distance between rows.
 //
 // Planes are computed in batches: one call of the loop computes the tiles at the same position in several planes.
-// Worker memory has the parts of a batch as [plane][part][row][column], and then its sums as [plane][row][column].
+// Worker memory has the subgrids of a batch as [plane][subgrid][row][column], and then its sums as
+// [plane][row][column].
 //
-// For example, with 3x3 windows and strides of 1, there is one part. A tile of 4x6 results has a part of 6 rows and 8
+// For example, with 3x3 windows and strides of 1, there is one subgrid. For a tile of 4x6 results, it has 6 rows and 8
 // columns. Result (r, c) is at index r*rowStride + c of the long row. The element that tap (kh, kw) multiplies for it
-// is at index (r+kh)*rowStride + c+kw of the part.
+// is at index (r+kh)*rowStride + c+kw of the subgrid.
 type planeTiles struct {
 	conv                   *convShape              // h and w are the axes of its window
 	elemBytes              int                     // bytes of an element
@@ -45,21 +46,26 @@ type planeTiles struct {
 	tilesDown, tilesAcross int                     // numbers of rows and columns of tiles in a plane
 	planesPerBatch         int                     // planes of a batch
 	batches                int                     // number of batches of planes in an image
-	parts                  []*planePart            // parts of the input of a tile
-	rowStride              int                     // stride of rows of a part, in elements
-	partRows               int                     // number of rows of a part
+	subgrids               []*subgrid              // of the input of a tile
+	rowStride              int                     // stride of rows of a subgrid, in elements
 	planeStride            int                     // stride of planes, in bytes
 	tapOffsets             []int                   // by tap: byte offset, in worker memory, of its first row
 	outOffset, workerBytes int                     // in worker memory: offset of the result, and size in bytes
 	workers                graph.PerWorker[tapRun] // arguments of the loops that sum the taps
 }
 
-// planePart has the elements at (row + i*sh, col + j*sw) of the padded plane, for all i and j. sh and sw are the
+// subgrid describes the elements at (row + i*sh, col + j*sw) of the padded plane, for all i and j. sh and sw are the
 // strides of the window.
-type planePart struct {
+type subgrid struct {
 	row, col   int
-	offset     int        // byte offset of the part in worker memory
-	oddColumns *planePart // if this part has even columns and the column stride is 2: the part of the odd columns
+	offset     int      // byte offset of the subgrid in worker memory
+	oddColumns *subgrid // if this subgrid has even columns and the column stride is 2: the subgrid of the odd columns
+}
+
+// tileRect is the rectangle of the output that a tile covers.
+type tileRect struct {
+	row, col   int // of the first result
+	rows, cols int // less than the tile size at the lower and right border
 }
 
 // newPlaneTiles divides planes into tiles and compiles the loops. It returns nil if there is no machine code, or if a
@@ -136,27 +142,47 @@ func (t *planeTiles) chooseTileSize() {
 	})
 }
 
-// assignOffsets assigns offsets to the parts of a tile. The padding at the right end of a row is also the padding at
-// the left end of the next row. Image elements start at a cache line, because loading a vector that crosses a line
-// takes twice as long. All rows start at a cache line if this lengthens them by at most a seventh.
+// assignOffsets assigns offsets in worker memory to the subgrids of a tile, to the taps and to the results.
 func (t *planeTiles) assignOffsets() {
 	conv := t.conv
+	var tapGrids []*subgrid // by tap
+	for tap := range conv.h.Taps * conv.w.Taps {
+		tapRow, tapCol := tap/conv.w.Taps, tap%conv.w.Taps
+		tapGrids = append(tapGrids, t.subgridAt(tapRow*conv.h.Dilation%conv.h.Stride, tapCol*conv.w.Dilation%conv.w.Stride))
+	}
 	width := t.neededColumns(t.cols)
+	t.chooseRowStride(width)
+	gridBytes := kit.AlignUp(((t.neededRows(t.rows)-1)*t.rowStride+width)*t.elemBytes) + machine.LineBytes
+	line := machine.LineBytes / t.elemBytes // elements of a cache line
+	for i, grid := range t.subgrids {
+		if grid.col == 0 && conv.w.Stride == 2 && conv.inStride.w == 1 {
+			grid.oddColumns = t.findSubgrid(grid.row, 1)
+		}
+		// Image elements start at a cache line, because loading a vector that crosses a line takes twice as long.
+		first, _ := t.imageColumns(grid, width)
+		grid.offset = i*gridBytes + (line-first%line)%line*t.elemBytes
+	}
+	t.planeStride = len(t.subgrids) * gridBytes
+	for tap, grid := range tapGrids {
+		tapRow, tapCol := tap/conv.w.Taps, tap%conv.w.Taps
+		row, col := tapRow*conv.h.Dilation/conv.h.Stride, tapCol*conv.w.Dilation/conv.w.Stride
+		t.tapOffsets = append(t.tapOffsets, grid.offset+(row*t.rowStride+col)*t.elemBytes)
+	}
+	t.outOffset = t.planesPerBatch * t.planeStride
+	t.workerBytes = t.outOffset + t.planesPerBatch*t.rows*t.rowStride*t.elemBytes
+}
+
+// chooseRowStride sets the stride of the rows of a subgrid, which have `width` columns. The padding at the right end of
+// a row is also the padding at the left end of the next row. All rows start at a cache line if this lengthens them by
+// at most a seventh.
+func (t *planeTiles) chooseRowStride(width int) {
 	sharedZeros := width // zeros that pad both the right end of a row and the left end of the next row
 	if t.tilesAcross > 1 {
 		sharedZeros = 0
 	}
-	var tapParts []*planePart // by tap
-	for tap := range conv.h.Taps * conv.w.Taps {
-		tapRow, tapCol := tap/conv.w.Taps, tap%conv.w.Taps
-		tapParts = append(tapParts, t.gridPart(tapRow*conv.h.Dilation%conv.h.Stride, tapCol*conv.w.Dilation%conv.w.Stride))
-	}
-	for _, part := range t.parts {
-		if first, end := geometry.IndicesInside(part.col-conv.w.PadBefore, conv.w.Stride, conv.w.Size, width); first < end {
+	for _, grid := range t.subgrids {
+		if first, end := t.imageColumns(grid, width); first < end {
 			sharedZeros = min(sharedZeros, first, width-end)
-		}
-		if part.col == 0 && conv.w.Stride == 2 && conv.inStride.w == 1 {
-			part.oddColumns = t.findPart(part.row, 1)
 		}
 	}
 	t.rowStride = max(t.cols, width-sharedZeros)
@@ -164,44 +190,42 @@ func (t *planeTiles) assignOffsets() {
 	if aligned := kit.DivUp(t.rowStride, line) * line; aligned-t.rowStride <= t.rowStride/7 {
 		t.rowStride = aligned
 	}
-	t.partRows = t.rows + (conv.h.Taps-1)*conv.h.Dilation/conv.h.Stride
-	partBytes := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.elemBytes) + machine.LineBytes
-	for i, part := range t.parts {
-		first, _ := geometry.IndicesInside(part.col-conv.w.PadBefore, conv.w.Stride, conv.w.Size, width)
-		part.offset = i*partBytes + (line-first%line)%line*t.elemBytes
-	}
-	t.planeStride = len(t.parts) * partBytes
-	for tap, part := range tapParts {
-		tapRow, tapCol := tap/conv.w.Taps, tap%conv.w.Taps
-		row, col := tapRow*conv.h.Dilation/conv.h.Stride, tapCol*conv.w.Dilation/conv.w.Stride
-		t.tapOffsets = append(t.tapOffsets, part.offset+(row*t.rowStride+col)*t.elemBytes)
-	}
-	t.outOffset = t.planesPerBatch * t.planeStride
-	t.workerBytes = t.outOffset + t.planesPerBatch*t.rows*t.rowStride*t.elemBytes
 }
 
-// gridPart returns the part whose first element is at (row, col) of the padded plane, where row and col are less than
-// the strides of the window. It adds the part if it is missing.
-func (t *planeTiles) gridPart(row, col int) *planePart {
-	part := t.findPart(row, col)
-	if part == nil {
-		part = &planePart{row: row, col: col}
-		t.parts = append(t.parts, part)
-	}
-	return part
+// imageColumns returns the range of columns of a subgrid, of `width` columns, that are inside the image if the tile is
+// at the left border.
+func (t *planeTiles) imageColumns(grid *subgrid, width int) (first, end int) {
+	axis := &t.conv.w
+	return geometry.IndicesInside(grid.col-axis.PadBefore, axis.Stride, axis.Size, width)
 }
 
-// findPart returns the part whose first element is at (row, col) of the padded plane, or nil.
-func (t *planeTiles) findPart(row, col int) *planePart {
-	for _, part := range t.parts {
-		if part.row == row && part.col == col {
-			return part
+// subgridAt returns the subgrid whose first element is at (row, col) of the padded plane, where row and col are less
+// than the strides of the window. It adds the subgrid if it is missing.
+func (t *planeTiles) subgridAt(row, col int) *subgrid {
+	grid := t.findSubgrid(row, col)
+	if grid == nil {
+		grid = &subgrid{row: row, col: col}
+		t.subgrids = append(t.subgrids, grid)
+	}
+	return grid
+}
+
+// findSubgrid returns the subgrid whose first element is at (row, col) of the padded plane, or nil.
+func (t *planeTiles) findSubgrid(row, col int) *subgrid {
+	for _, grid := range t.subgrids {
+		if grid.row == row && grid.col == col {
+			return grid
 		}
 	}
 	return nil
 }
 
-// neededColumns returns the number of columns of a part that the taps read for cols columns of the output.
+// neededRows returns the number of rows of a subgrid that the taps read for rows of the output.
+func (t *planeTiles) neededRows(rows int) int {
+	return rows + (t.conv.h.Taps-1)*t.conv.h.Dilation/t.conv.h.Stride
+}
+
+// neededColumns returns the number of columns of a subgrid that the taps read for columns of the output.
 func (t *planeTiles) neededColumns(cols int) int {
 	return cols + (t.conv.w.Taps-1)*t.conv.w.Dilation/t.conv.w.Stride
 }
@@ -237,29 +261,31 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	// group is the first group of the batch. A group has one plane.
 	image, group := batch/t.batches, batch%t.batches*t.planesPerBatch
 	planes := min(t.planesPerBatch, conv.groups-group)
-	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
-	rows, cols := min(t.rows, conv.h.Results-row), min(t.cols, conv.w.Results-col)
+	rect := tileRect{row: tile / t.tilesAcross * t.rows, col: tile % t.tilesAcross * t.cols}
+	rect.rows, rect.cols = min(t.rows, conv.h.Results-rect.row), min(t.cols, conv.w.Results-rect.col)
 	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
-	t.fill(worker, memory, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes), planes,
-		row, col, rows, cols)
+	firstPlane := unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes)
+	t.copyInput(worker, memory, firstPlane, planes, rect)
 	for tap, offset := range t.tapOffsets {
 		worker.inputs[tap] = rowStream{unsafe.Add(memory, offset), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
 	for channel := group * conv.outPerGroup(); channel < (group+1)*conv.outPerGroup(); channel++ {
 		bias := t.bindWeights(mem, worker, channel)
-		rowLen := (rows-1)*t.rowStride + cols // length of the long row, with the unused elements between rows
-		resultOffset := image*conv.outStride.n + channel*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
+		rowLen := (rect.rows-1)*t.rowStride + rect.cols // length of the long row, with the unused elements between rows
+		resultOffset := image*conv.outStride.n + channel*conv.outStride.c + rect.row*conv.outStride.h +
+			rect.col*conv.outStride.w
 		out := rowStream{unsafe.Add(mem.Ptrs[0], resultOffset*t.elemBytes),
 			conv.outPerGroup() * conv.outStride.c * t.elemBytes}
-		if conv.outStride.w == 1 && (rows == 1 || conv.outStride.h == t.rowStride && cols == t.rowStride) {
-			t.sum.run(worker, out, bias, rowLen, planes) // the result has the layout of the long row
+		rowsAreContiguous := rect.rows == 1 || conv.outStride.h == t.rowStride && rect.cols == t.rowStride
+		if conv.outStride.w == 1 && rowsAreContiguous { // the result has the layout of the long row
+			t.sum.run(worker, out, bias, rowLen, planes)
 			continue
 		}
-		sums := rowStream{unsafe.Add(memory, t.outOffset), rows * t.rowStride * t.elemBytes}
+		sums := rowStream{unsafe.Add(memory, t.outOffset), rect.rows * t.rowStride * t.elemBytes}
 		t.sum.run(worker, sums, bias, rowLen, planes)
-		t.copy(worker, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: conv.outStride.w * t.elemBytes, Src: t.elemBytes},
-			strided.Axis{N: rows, Dst: conv.outStride.h * t.elemBytes, Src: t.rowStride * t.elemBytes},
+		t.copy(worker, out.ptr, sums.ptr, strided.Axis{N: rect.cols, Dst: conv.outStride.w * t.elemBytes, Src: t.elemBytes},
+			strided.Axis{N: rect.rows, Dst: conv.outStride.h * t.elemBytes, Src: t.rowStride * t.elemBytes},
 			strided.Axis{N: planes, Dst: out.rowStride, Src: sums.rowStride})
 	}
 }
@@ -281,45 +307,44 @@ func (t *planeTiles) bindWeights(mem *graph.Mem, worker *tapRun, channel int) (b
 	return bias
 }
 
-// fill copies the input elements of the tile at (row, col) of the result to the parts, for several planes. memory is
-// the address of the first plane's parts, and plane the address of the first plane of the input. fill does not write
-// the padding around the elements.
-func (t *planeTiles) fill(worker *tapRun, memory, plane unsafe.Pointer, planes, row, col, rows, cols int) {
+// copyInput copies the input elements of a tile to the subgrids, for several planes. memory is the address of the first
+// plane's subgrids, and plane the address of the first plane of the input. copyInput does not write the padding around
+// the elements.
+func (t *planeTiles) copyInput(worker *tapRun, memory, plane unsafe.Pointer, planes int, rect tileRect) {
 	conv := t.conv
-	top, left := conv.h.Begin(row), conv.w.Begin(col) // position in the plane
-	height := rows + (conv.h.Taps-1)*conv.h.Dilation/conv.h.Stride
+	top, left := conv.h.Begin(rect.row), conv.w.Begin(rect.col) // position in the plane
 	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: conv.inStride.c * t.elemBytes}
-	for _, part := range t.parts {
-		firstRow, endRow := geometry.IndicesInside(top+part.row, conv.h.Stride, conv.h.Size, height)
-		firstCol, endCol := geometry.IndicesInside(left+part.col, conv.w.Stride, conv.w.Size, t.neededColumns(cols))
+	for _, grid := range t.subgrids {
+		firstRow, endRow := geometry.IndicesInside(top+grid.row, conv.h.Stride, conv.h.Size, t.neededRows(rect.rows))
+		firstCol, endCol := geometry.IndicesInside(left+grid.col, conv.w.Stride, conv.w.Size, t.neededColumns(rect.cols))
 		if firstRow >= endRow {
 			continue
 		}
 		down := strided.Axis{N: endRow - firstRow, Dst: t.rowStride * t.elemBytes,
 			Src: conv.h.Stride * conv.inStride.h * t.elemBytes}
-		to := unsafe.Add(memory, part.offset+firstRow*t.rowStride*t.elemBytes)
-		from := unsafe.Add(plane, (top+part.row+firstRow*conv.h.Stride)*conv.inStride.h*t.elemBytes)
+		to := unsafe.Add(memory, grid.offset+firstRow*t.rowStride*t.elemBytes)
+		from := unsafe.Add(plane, (top+grid.row+firstRow*conv.h.Stride)*conv.inStride.h*t.elemBytes)
 		switch {
-		case part.oddColumns != nil:
-			t.split(worker, to, unsafe.Add(to, part.oddColumns.offset-part.offset), from, left, conv.w.Extent(cols), down,
-				planeAxis)
-		case firstCol < endCol && !t.isFilledBySplit(part):
-			first := unsafe.Add(from, (left+part.col+firstCol*conv.w.Stride)*conv.inStride.w*t.elemBytes)
+		case grid.oddColumns != nil:
+			t.split(worker, to, unsafe.Add(to, grid.oddColumns.offset-grid.offset), from, left, conv.w.Extent(rect.cols),
+				down, planeAxis)
+		case firstCol < endCol && !t.isFilledBySplit(grid):
+			first := unsafe.Add(from, (left+grid.col+firstCol*conv.w.Stride)*conv.inStride.w*t.elemBytes)
 			across := strided.Axis{N: endCol - firstCol, Dst: t.elemBytes, Src: conv.w.Stride * conv.inStride.w * t.elemBytes}
 			t.copy(worker, unsafe.Add(to, firstCol*t.elemBytes), first, across, down, planeAxis)
 		}
 	}
 }
 
-// isFilledBySplit reports whether split fills the part together with the even columns of the same rows.
-func (t *planeTiles) isFilledBySplit(part *planePart) bool {
-	even := t.findPart(part.row, 0)
-	return even != nil && even.oddColumns == part
+// isFilledBySplit reports whether split fills the subgrid together with the even columns of the same rows.
+func (t *planeTiles) isFilledBySplit(grid *subgrid) bool {
+	even := t.findSubgrid(grid.row, 0)
+	return even != nil && even.oddColumns == grid
 }
 
 // split copies the columns [left, left+width) of the plane, except columns outside the plane, in pairs. Columns at even
-// distances from left are copied to the part `even`, all other columns to the part `odd`. down and planeAxis describe
-// rows and planes.
+// distances from left are copied to address even, all other columns to address odd. down and planeAxis describe rows
+// and planes.
 func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left, width int, down,
 	planeAxis strided.Axis) {
 	first, end := geometry.IndicesInside(left, 1, t.conv.w.Size, width)
@@ -328,6 +353,7 @@ func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left,
 	}
 	to := [2]unsafe.Pointer{even, odd}
 	pairs := (end - first) / 2
+	// The first and the second column of each pair go to these addresses.
 	dst0, dst1 := unsafe.Add(to[first%2], first/2*t.elemBytes), unsafe.Add(to[(first+1)%2], (first+1)/2*t.elemBytes)
 	from = unsafe.Add(from, (left+first)*t.elemBytes)
 	down, planeAxis = mergeAxes(down, planeAxis)

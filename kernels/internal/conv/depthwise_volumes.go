@@ -25,10 +25,10 @@ import (
 type volumeTaps struct {
 	*convShape
 	dtype            tensor.DType
-	elemCopier       strided.Elem // copies elements
-	sum              *tapSum      // compiled loops that sum the taps
-	paddedRows       int          // rows per plane of the padded channel
-	colsPerRemainder int          // columns per row that have the same remainder modulo the column stride
+	elemCopier       strided.Elem
+	sum              *tapSum // compiled loops that sum the taps
+	paddedRows       int     // rows per plane of the padded channel
+	colsPerRemainder int     // columns per row that have the same remainder modulo the column stride
 	workers          graph.PerWorker[tapRun]
 }
 
@@ -74,12 +74,12 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		if t.sum, err = newTapSum(t.dtype, conv.taps(), conv.hasBias, isUniform); err != nil || t.sum == nil {
 			return nil, err
 		}
-		units := conv.batch * conv.outChannels
+		channels := conv.batch * conv.outChannels // over all images
 		channelsPerChunk := max(1, machine.MACGrain/(conv.pixelsOut()*conv.taps()))
 		return &graph.Kernel{WorkerScratch: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
-			Chunks: kit.DivUp(units, channelsPerChunk),
+			Chunks: kit.DivUp(channels, channelsPerChunk),
 			Run: func(mem *graph.Mem, chunk int) error {
-				t.computeChannels(mem, chunk*channelsPerChunk, min(units, (chunk+1)*channelsPerChunk))
+				t.computeChannels(mem, chunk*channelsPerChunk, min(channels, (chunk+1)*channelsPerChunk))
 				return nil
 			}}}}, nil
 	})
@@ -90,8 +90,8 @@ func (t *volumeTaps) computeChannels(mem *graph.Mem, begin, end int) {
 	worker := t.workers.Get(mem)
 	clear(mem.WorkerScratch[:t.channelBytes()])
 	copiedChannel := -1 // number of the input channel in worker memory, over all images
-	for unit := begin; unit < end; unit++ {
-		image, outChannel := unit/t.outChannels, unit%t.outChannels
+	for channel := begin; channel < end; channel++ {
+		image, outChannel := channel/t.outChannels, channel%t.outChannels
 		if inChannel := outChannel / t.outPerGroup(); copiedChannel != image*t.groups+inChannel {
 			copiedChannel = image*t.groups + inChannel
 			t.copyChannel(mem, unsafe.Add(mem.Ptrs[1], (image*t.inStride.n+inChannel*t.inStride.c)*t.dtype.Size()))

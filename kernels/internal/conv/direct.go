@@ -14,13 +14,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directConv is the kernel of a convolution in register tiles. A tile is the set of results that the registers hold at
-// once: some output pixels for a block of output channels. A panel is the packed weight of a block. A strip is a
-// sequence of tiles in one block. The channels of a block are contiguous in the result and in its panel. Pixels of the
-// input are read in place, from channels-last images or from planes. Taps outside the image are skipped. For this,
-// tiles at the left and at the right border have separate code, and the number of rows of the window that are inside
-// the image is an argument of the code. An element of the input is a number. If the operands are bytes or words, it is
-// a set of adjacent channels of a pixel that one instruction multiplies and sums (direct_bytes.go).
+// directConv is the kernel of a convolution in register tiles. The package comment defines its terms. A tile has some
+// output pixels of a block of output channels. The channels of a block are contiguous in the result and in its panel.
+// Pixels of the input are read in place, from channels-last images or from planes. Taps outside the image are skipped.
+// For this, tiles at the left and at the right border have separate code, and the number of rows of the window that are
+// inside the image is an argument of the code. An element of the input is a number. If the operands are bytes or words,
+// it is a set of adjacent channels of a pixel that one instruction multiplies and sums (direct_bytes.go).
 //
 // newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
@@ -135,13 +134,13 @@ func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv,
 
 // compile generates the code of each kind of tile, once for whole blocks and once for the last block of a group.
 func (t *directConv) compile() error {
-	blocks := []int{t.shape.blockChannels()}
+	blocks := []int{t.shape.blockChannels()} // numbers of channels
 	if remaining := t.conv.outPerGroup() % blocks[0]; remaining > 0 {
 		blocks = append(blocks, remaining)
 	}
 	for i, channels := range blocks {
-		for _, kind := range t.specs {
-			code, err := tile.Compile(t.specForChannels(kind, channels), machine.HostFeatures())
+		for _, spec := range t.specs {
+			code, err := tile.Compile(t.specForChannels(spec, channels), machine.HostFeatures())
 			if err != nil {
 				return fmt.Errorf("direct convolution: %w", err)
 			}
@@ -151,9 +150,9 @@ func (t *directConv) compile() error {
 	return nil
 }
 
-// specForChannels returns the spec of a kind of tile for a block of the given number of channels.
-func (t *directConv) specForChannels(kind *tile.Spec, channels int) *tile.Spec {
-	spec := *kind
+// specForChannels returns the spec of the same kind of tile for a block of the given number of channels.
+func (t *directConv) specForChannels(wholeBlock *tile.Spec, channels int) *tile.Spec {
+	spec := *wholeBlock
 	spec.Vectors, spec.Lanes = kit.DivUp(channels, t.shape.lanes), channels%t.shape.lanes
 	spec.PrefetchedLines, spec.Epilogue, spec.Quantized = t.prefetchLines, t.epilogue.Steps, t.requantization
 	spec.Int8, spec.Int16, spec.MatrixUnit = t.hasByteElements, t.hasWordElements, t.shape.usesMatrixUnit
@@ -197,6 +196,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 	// The strips of a band each prefetch a part of the next block's panel.
 	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
 	image, strip = t.imageAndStrip(image, strip)
+	// The byte offsets of the strip's operands, to which each call adds its own.
 	in := image*t.inImageBytes + firstChannel/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.inElemBytes
 	out := (image*conv.outStride.n + firstChannel + conv.outStart()) * t.outElemBytes
 	weight := t.panelStart(block)
@@ -216,9 +216,10 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 			args.Row[tile.Prefetched] = in + call.in + t.specs[call.code].Rows*t.pixelBytes()
 		}
 		t.epilogue.SetOffsets(args, out+call.out, biasOffset)
-		args.Rows, args.Step[tile.LoopTrips+t.shape.windowLoop()] = call.tiles, call.rows
+		rowLoop := tile.LoopTrips + t.shape.windowLoop()
+		args.Rows, args.Step[rowLoop] = call.tiles, call.rows
 		if t.shape.loopsOverDepth { // the loop over planes is around the loop over rows
-			args.Step[tile.LoopTrips+t.shape.windowLoop()-1] = call.planes
+			args.Step[rowLoop-1] = call.planes
 		}
 		if err := codes[call.code].Call(args); err != nil {
 			return err
@@ -234,16 +235,17 @@ func (t *directConv) applyEpilogue(worker *directRun, image, block, strip int) {
 		return
 	}
 	conv := t.conv
-	channel, channels := t.channelsOf(block)
+	firstChannel, channels := t.channelsOf(block)
 	image, strip = t.imageAndStrip(image, strip)
-	start := image*conv.outStride.n + channel + conv.outStart()
+	start := image*conv.outStride.n + firstChannel + conv.outStart()
 	for first, end := t.stripStart(strip), t.stripStart(strip+1); first < end; {
-		n := end - first
+		pixels := end - first
 		if conv.phase != nil { // pixels have a constant distance only within a row
-			n = min(n, conv.w.Results-first%conv.w.Results)
+			pixels = min(pixels, conv.w.Results-first%conv.w.Results)
 		}
-		t.epilogue.strips.Apply(&worker.epilogue, start+t.outOffset(first), n, t.outPixelStride, channels, 1)
-		first += n
+		const channelStride = 1
+		t.epilogue.strips.Apply(&worker.epilogue, start+t.outOffset(first), pixels, t.outPixelStride, channels, channelStride)
+		first += pixels
 	}
 }
 
@@ -258,10 +260,11 @@ func (t *directConv) imageAndStrip(image, strip int) (int, int) {
 }
 
 // channelsOf returns the first output channel of a block, and its number of channels.
-func (t *directConv) channelsOf(block int) (first, n int) {
-	groupBlocks := kit.DivUp(t.conv.outPerGroup(), t.shape.blockChannels())
-	inGroup := block % groupBlocks * t.shape.blockChannels()
-	return block/groupBlocks*t.conv.outPerGroup() + inGroup, min(t.shape.blockChannels(), t.conv.outPerGroup()-inGroup)
+func (t *directConv) channelsOf(block int) (first, count int) {
+	outPerGroup, blockChannels := t.conv.outPerGroup(), t.shape.blockChannels()
+	blocksPerGroup := kit.DivUp(outPerGroup, blockChannels)
+	firstInGroup := block % blocksPerGroup * blockChannels
+	return block/blocksPerGroup*outPerGroup + firstInGroup, min(blockChannels, outPerGroup-firstInGroup)
 }
 
 // outOffset returns the offset of a pixel of the result from the first pixel, in elements.
@@ -283,13 +286,14 @@ func (t *directConv) orderStripStart(strip int) int {
 
 // hasDirectCode reports whether machine code supports a convolution of this size and dtype. Strides do not matter.
 func hasDirectCode(conv *convShape, dtype tensor.DType) bool {
-	hasCode := tile.Supports(machine.HostFeatures()) && jit.Available() == nil
+	canGenerate := tile.Supports(machine.HostFeatures()) && jit.Available() == nil
 	hasDType := dtype == tensor.Float32 || dtype == tensor.Float64
-	if !hasCode || !hasDType || conv.batch*conv.outChannels*conv.pixelsOut() == 0 {
+	isEmpty := conv.batch*conv.outChannels*conv.pixelsOut() == 0
+	if !canGenerate || !hasDType || isEmpty {
 		return false
 	}
-	return conv.termsPerOutput() > 0 && conv.termsPerOutput() <= maxDirectTerms &&
-		conv.inputReach(max(conv.inChannels, 1), dtype.Size()) < maxReach &&
+	hasFewTerms := conv.termsPerOutput() > 0 && conv.termsPerOutput() <= maxDirectTerms
+	return hasFewTerms && conv.inputReach(max(conv.inChannels, 1), dtype.Size()) < maxReach &&
 		conv.outputReach(dtype.Size()) < maxReach
 }
 

@@ -60,7 +60,7 @@ const minGroupChannels = 8
 // of these elements: it has 2 input channels and no padding (see packedShape).
 type directBytes struct {
 	directConv
-	image            *convShape                            // the convolution of bytes; directConv.conv is in elements
+	unpacked         *convShape                            // the convolution of bytes; directConv.conv is in elements
 	elementChannels  int                                   // number of channels of an element
 	copiesImages     bool                                  // whether images are copied to scratch memory
 	multipliesSigned bool                                  // whether images are multiplied as signed numbers
@@ -73,10 +73,10 @@ type directBytes struct {
 // newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
 func newDirectBytes(call *graph.Call) *directBytes {
 	conv := byteConv.bytesShape(call)
-	t := &directBytes{image: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
+	t := &directBytes{unpacked: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
 	isSigned := call.Meta(bytesInput).DType == tensor.Int8
-	t.copiesImages, t.multipliesSigned = conv.needsCopy(t.elementChannels) || t.signMask != 0,
-		tile.ReadsSigned(machine.HostFeatures(), isSigned)
+	t.copiesImages = conv.needsCopy(t.elementChannels) || t.signMask != 0
+	t.multipliesSigned = tile.ReadsSigned(machine.HostFeatures(), isSigned)
 	if t.elementChannels == wordChannels {
 		t.copiesImages, t.multipliesSigned, t.signMask = true, isSigned, 0 // the conversion to words keeps the sign
 	}
@@ -189,13 +189,13 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 
 // initSums computes the initial values of sums, and stores the zero point of the result for the machine code.
 func (t *directBytes) initSums(mem *graph.Mem, weight *byteWeight) {
-	initialSum := weight.initialSums(mem, inputZeroPoint(mem, t.signMask, t.multipliesSigned))
-	sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, t.image.outChannels)
+	initialSumOf := weight.initialSums(mem, inputZeroPoint(mem, t.signMask, t.multipliesSigned))
+	sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, t.unpacked.outChannels)
 	for o := range sums {
-		sums[o] = initialSum(o)
+		sums[o] = initialSumOf(o)
 	}
 	if t.requantization != tile.NotQuantized {
-		zeroPoint := resultZeroPoint(mem, t.image.call.Out[0].DType)
+		zeroPoint := resultZeroPoint(mem, t.unpacked.call.Out[0].DType)
 		kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = zeroPoint
 	}
 }
@@ -203,7 +203,7 @@ func (t *directBytes) initSums(mem *graph.Mem, weight *byteWeight) {
 // copyRow copies row i of the padded images to scratch memory. The rows of all images are numbered together. If
 // elements are words, it widens the bytes. A row that needs padding is first padded in worker memory.
 func (t *directBytes) copyRow(mem *graph.Mem, i int) {
-	conv, packed := t.image, t.conv
+	conv, packed := t.unpacked, t.conv
 	zero := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
 	rowBytes := packed.w.Size * t.paddedChannels()
 	image, row := i/packed.h.Size, i%packed.h.Size-conv.h.PadBefore
@@ -224,11 +224,11 @@ func (t *directBytes) copyRow(mem *graph.Mem, i int) {
 
 // copyPixels copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
 func (t *directBytes) copyPixels(to, from []uint8) {
-	conv, padded := t.image, t.paddedChannels()
-	if padded == conv.inChannels {
+	conv, paddedChannels := t.unpacked, t.paddedChannels()
+	if paddedChannels == conv.inChannels {
 		copy(to, from)
 	} else { // each group begins with a new element
-		padPixels(to, from, padded/conv.groups, conv.inPerGroup)
+		padPixels(to, from, paddedChannels/conv.groups, conv.inPerGroup)
 	}
 	if t.signMask != 0 {
 		flipSigns(to)
@@ -270,10 +270,10 @@ func (t *directBytes) paddedChannels() int {
 // input channels of an element are adjacent.
 func (t *directBytes) weight() *byteWeight {
 	order := "kh,kw,c"
-	if t.image.spansPixels(t.elementChannels) {
+	if t.unpacked.spansPixels(t.elementChannels) {
 		order = "kh,kw*c"
 	}
-	return &byteWeight{conv: t.image, weightBytes: t.blockCount() * t.panelBytes(), hasWords: t.hasWordElements,
+	return &byteWeight{conv: t.unpacked, weightBytes: t.blockCount() * t.panelBytes(), hasWords: t.hasWordElements,
 		offset: t.weightOffset,
 		format: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
 			t.shape.blockChannels(), order, t.elementChannels),
@@ -288,8 +288,8 @@ func (t *directBytes) weight() *byteWeight {
 // output channel.
 func (t *directBytes) weightOffset(kh, kw, c int) int {
 	term, channel := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
-	if t.image.spansPixels(t.elementChannels) {
-		term, channel = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
+	if t.unpacked.spansPixels(t.elementChannels) {
+		term, channel = kh*t.conv.inPerGroup, kw*t.unpacked.inPerGroup+c
 	}
 	return (term+channel/t.elementChannels)*t.termBytes + channel%t.elementChannels*channelSize(t.elementChannels)
 }
@@ -322,7 +322,7 @@ func (s *convShape) packedShape(channels int) *convShape {
 		packed.inPerGroup, packed.w.Taps = kit.DivUp(s.w.Taps*s.inPerGroup, channels), 1
 	}
 	packed.h.PadBefore, packed.w.PadBefore = 0, 0
-	packed.hasBias = true // the initial values of sums, see prepare
+	packed.hasBias = true // the initial values of sums (initSums)
 	packed.inChannels = s.groups * kit.DivUp(s.inPerGroup, channels)
 	packed.inStride = ncdhw{n: kit.BoundedProduct(packed.h.Size, packed.w.Size, packed.inChannels), c: 1,
 		h: kit.BoundedProduct(packed.w.Size, packed.inChannels), w: packed.inChannels}
@@ -341,11 +341,11 @@ func (s *convShape) spansPixels(channels int) bool {
 
 // bytesWalks implements [graph.Impl.Walks] for direct convolution. The result is channels-last.
 func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
-	order, supported := byteConv.order(directByPixels, call.Meta(bytesInput).Rank())
+	order, isSupported := byteConv.order(directByPixels, call.Meta(bytesInput).Rank())
 	conv := byteConv.bytesShape(call)
 	hasSmallGroups := conv.groups > 1 && (conv.inPerGroup < dotChannels || conv.outPerGroup() < minGroupChannels)
-	if !supported || hasSmallGroups || !tile.SupportsIntegers(machine.HostFeatures()) ||
-		conv.batch*conv.outChannels*conv.h.Results*conv.w.Results == 0 {
+	isEmpty := conv.batch*conv.outChannels*conv.h.Results*conv.w.Results == 0
+	if !isSupported || hasSmallGroups || isEmpty || !tile.SupportsIntegers(machine.HostFeatures()) {
 		return nil
 	}
 	channels := elementChannels()

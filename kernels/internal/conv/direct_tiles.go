@@ -87,15 +87,15 @@ func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []direc
 		longerTiles = t.tiles.count
 	}
 	maxTiles := t.maxCallTiles()
-	// Tiles with an index below longerTiles have code 0, the others code 1.
-	type tileRange struct{ first, end int }
-	tileRanges := [2]tileRange{{first: first, end: min(end, longerTiles)}, {first: max(first, longerTiles), end: end}}
-	for code, tileRange := range tileRanges {
-		for i := tileRange.first; i < tileRange.end; i += maxTiles {
-			pixel := t.tiles.start(i)
-			calls = append(calls, directCall{code: code, tiles: min(maxTiles, tileRange.end-i),
-				in: pixel * t.pixelBytes(), out: pixel * t.outPixelBytes()})
+	for i := first; i < end; {
+		code, kindEnd := 0, min(end, longerTiles) // the longer tiles come first, and have code 0
+		if i >= longerTiles {
+			code, kindEnd = 1, end
 		}
+		count, pixel := min(maxTiles, kindEnd-i), t.tiles.start(i)
+		calls = append(calls, directCall{code: code, tiles: count, in: pixel * t.pixelBytes(),
+			out: pixel * t.outPixelBytes()})
+		i += count
 	}
 	return calls
 }
@@ -106,7 +106,7 @@ func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
 	for i := range rows {
 		spec.In, spec.Out = append(spec.In, i*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
 	}
-	spec.Tiles = tile.Loop{In: rows * t.pixelBytes(), Out: rows * t.outPixelBytes()}
+	spec.Tiles = tile.Loop{InStep: rows * t.pixelBytes(), OutStep: rows * t.outPixelBytes()}
 	spec.Runs = []tile.Run{{Terms: t.conv.inPerGroup, InStep: t.channelBytes(), VecStep: t.termBytes,
 		Block: t.sums.termsPerBlock}}
 	return spec
@@ -194,16 +194,16 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 	for i := range n {
 		spec.In, spec.Out = append(spec.In, i*conv.w.Stride*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
 	}
-	spec.Tiles = tile.Loop{In: n * conv.w.Stride * t.pixelBytes(), Out: n * t.outPixelBytes()}
+	spec.Tiles = tile.Loop{InStep: n * conv.w.Stride * t.pixelBytes(), OutStep: n * t.outPixelBytes()}
 	const in, vec = 0, 0 // the loop over window rows adds the offsets of a row
 	t.addWindowRow(spec, in, vec, func(kw, i int) bool { return conv.w.Contains(conv.w.Position(ow+i, kw)) })
-	window := tile.Loop{In: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
-		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
-		Trips: tile.Dynamic}
+	window := tile.Loop{InStep: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
+		VecStep: conv.w.Taps * t.contiguousTerms() * t.termBytes,
+		Trips:   tile.Dynamic}
 	spec.Loops = t.withChannelLoop(window)
 	if t.shape.loopsOverDepth {
 		plane := conv.d.Dilation * conv.h.Size * conv.w.Size * t.pixelBytes()
-		planes := tile.Loop{In: plane, Vec: conv.h.Taps * window.Vec, Trips: tile.Dynamic}
+		planes := tile.Loop{InStep: plane, VecStep: conv.h.Taps * window.VecStep, Trips: tile.Dynamic}
 		spec.Loops = slices.Insert(spec.Loops, len(spec.Loops)-1, planes)
 	}
 	return spec
@@ -214,7 +214,7 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	if !t.shape.byPlanes {
 		return inner
 	}
-	channels := tile.Loop{In: t.channelBytes(), Vec: t.conv.taps() * t.termBytes, Trips: t.conv.inPerGroup,
+	channels := tile.Loop{InStep: t.channelBytes(), VecStep: t.conv.taps() * t.termBytes, Trips: t.conv.inPerGroup,
 		Block: t.sums.channelsPerBlock}
 	return append([]tile.Loop{channels}, inner...)
 }
@@ -225,7 +225,7 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 // the same rows of the tile.
 func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
 	conv := t.conv
-	begin := len(spec.Runs)
+	firstRun := len(spec.Runs) // of the row
 	step := t.channelBytes()
 	if t.shape.byPlanes {
 		step = conv.w.Dilation * t.pixelBytes()
@@ -239,12 +239,12 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 		}
 		run := tile.Run{In: in + kw*conv.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.contiguousTerms()*t.termBytes,
 			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rowBits, Block: t.sums.termsPerBlock}
-		if last := len(spec.Runs) - 1; last >= begin && canMergeRuns(&spec.Runs[last], &run) {
+		if last := len(spec.Runs) - 1; last >= firstRun && canMergeRuns(&spec.Runs[last], &run) {
 			spec.Runs[last].Terms += run.Terms
 		} else if rowBits != 0 {
 			spec.Runs = append(spec.Runs, run)
 		}
-		if last := len(spec.Runs) - 1; last >= begin && t.sums.endsAfter(kw, conv.w.Taps) && spec.Runs[last].Block == 0 {
+		if last := len(spec.Runs) - 1; last >= firstRun && t.sums.endsAfter(kw, conv.w.Taps) && spec.Runs[last].Block == 0 {
 			spec.Runs[last].Block = spec.Runs[last].Terms
 		}
 	}

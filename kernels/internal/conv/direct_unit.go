@@ -151,13 +151,13 @@ func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 		spec.In = append(spec.In, (row*conv.h.Stride*conv.w.Size+col*conv.w.Stride)*t.pixelBytes())
 		spec.Out = append(spec.Out, (row*conv.w.Results+col)*t.outPixelBytes())
 	}
-	spec.Tiles = tile.Loop{In: rows * conv.h.Stride * conv.w.Size * t.pixelBytes(),
-		Out: rows * conv.w.Results * t.outPixelBytes()}
+	spec.Tiles = tile.Loop{InStep: rows * conv.h.Stride * conv.w.Size * t.pixelBytes(),
+		OutStep: rows * conv.w.Results * t.outPixelBytes()}
 	const in, vec = 0, 0 // the loop over window rows adds the offsets of a row
 	t.addWindowRow(spec, in, vec, func(_, _ int) bool { return true })
-	spec.Loops = []tile.Loop{{In: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
-		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
-		Trips: tile.Dynamic}}
+	spec.Loops = []tile.Loop{{InStep: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
+		VecStep: conv.w.Taps * t.contiguousTerms() * t.termBytes,
+		Trips:   tile.Dynamic}}
 	return spec
 }
 

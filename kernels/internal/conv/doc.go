@@ -6,9 +6,9 @@
 //
 // All convolutions describe their windows by the type window (window.go). A window has three axes of package geometry:
 // depth, height and width. An image is a volume with one plane, and a sequence is an image with one row. A convShape
-// adds channels, groups, strides, the bias and the fused epilogue (shape.go). Costs, packed weights and kernels are
-// computed from the convShape. A transposed convolution is the gradient of a convolution and has the geometry of that
-// convolution.
+// adds channels, groups, strides, the bias and the fused epilogue (shape.go). Costs, packed weights (weight.go) and
+// kernels are computed from the convShape. A transposed convolution is the gradient of a convolution and has the
+// geometry of that convolution.
 //
 // # Terms
 //

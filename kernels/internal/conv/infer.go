@@ -272,20 +272,33 @@ func (params convParams) usesMKLDNN(input, weight tensor.Type) bool {
 		return input.DType == tensor.BFloat16
 	}
 	const batchLimit, numelLimit, tapsLimit = 16, 20480, 3 // of use_mkldnn
-	dims := len(params.stride)
-	isPointwise := !params.isDilated()
-	for d := 0; isPointwise && d < dims; d++ {
-		isPointwise = params.stride[d] == 1 && kit.SizeIs(weight.Shape[2+d], 1)
-	}
-	if isPointwise && input.Shape[0].Lt(sym.Of(batchLimit)).Holds() {
+	if params.isPointwise(weight) && input.Shape[0].Lt(sym.Of(batchLimit)).Holds() {
 		return false
 	}
-	hasLargeWindow := dims > 1
-	for d := 0; hasLargeWindow && params.groups == 1 && d < dims; d++ {
-		hasLargeWindow = weight.Shape[2+d].Gt(sym.Of(tapsLimit)).Holds()
+	hasLargeWindow := func() bool {
+		for d := range params.stride {
+			if !weight.Shape[2+d].Gt(sym.Of(tapsLimit)).Holds() {
+				return false
+			}
+		}
+		return true
 	}
-	return params.groups > 1 || hasLargeWindow ||
+	isSequence := len(params.stride) == 1
+	return params.groups > 1 || !isSequence && hasLargeWindow() ||
 		input.Shape[0].Gt(sym.Of(1)).Or(input.Numel().Gt(sym.Of(numelLimit))).Holds()
+}
+
+// isPointwise reports whether each window is one pixel and windows have stride 1.
+func (params convParams) isPointwise(weight tensor.Type) bool {
+	if params.isDilated() {
+		return false
+	}
+	for d, stride := range params.stride {
+		if stride != 1 || !kit.SizeIs(weight.Shape[2+d], 1) {
+			return false
+		}
+	}
+	return true
 }
 
 // resultType returns the type of a batched, non-empty result. The result is channels-last if the strides of input or

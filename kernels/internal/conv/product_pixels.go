@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 const (
@@ -36,18 +37,8 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	if conv.outStride.n == conv.h.Results*conv.w.Results*pixelStride { // images are adjacent
 		images = imagesPerEntry(conv)
 	}
-	pixels := images * conv.h.Results * conv.w.Results
 	dtype := conv.call.Out[0].DType
-	spec := gemm.Spec{DType: dtype, M: pixels, N: conv.outPerGroup(), K: conv.termsPerOutput(),
-		A:          gemm.Operand{Source: gemm.Custom},
-		B:          gemm.Operand{Source: gemm.Prepacked},
-		CRowStride: pixelStride, CColStride: conv.outStride.c}
-	if conv.isPointwise() {
-		spec.A = gemm.Operand{RowStride: conv.inChannels, ColStride: 1}
-	}
-	if conv.hasBias {
-		spec.Bias, spec.BiasStride = gemm.BiasCols, conv.biasStride
-	}
+	spec := pixelProductSpec(conv, dtype, images, pixelStride)
 	plan, err := gemm.NewPlan(spec)
 	if err != nil {
 		return nil, err
@@ -56,20 +47,10 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	groupCount := conv.batch / images // groups of images that form one matrix
-	multiplier := &multiply.Multiplier{Plan: plan, Entries: groupCount * conv.groups,
-		MACs: kit.BoundedProduct(pixels, conv.outPerGroup(), conv.termsPerOutput())}
-	if multiplier.Entries > 1 {
-		imagesElements := images * conv.h.Size * conv.w.Size * conv.inChannels
-		multiplier.A = entryOffsets(groupCount, imagesElements, conv.groups, conv.inPerGroup)
-		multiplier.B = entryOffsets(groupCount, 0, conv.groups, weight.MatrixLen())
-		multiplier.C = entryOffsets(groupCount, images*conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
-		multiplier.Bias = entryOffsets(groupCount, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
-	}
+	multiplier := &multiply.Multiplier{Plan: plan, Entries: conv.batch / images * conv.groups,
+		MACs: kit.BoundedProduct(spec.M, spec.N, spec.K)}
 	multiplier.SetEpilogue(conv.epilogue, spec)
-	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], weight.address(mem), conv.biasAt(mem)
-	}
+	setPixelEntries(multiplier, conv, weight, images)
 	if !conv.isPointwise() {
 		runLength, runsAreRows := pixelRun(conv)
 		packer := &pixelPacker{conv: conv, width: plan.PackRows(), elemCopier: strided.MoverOf(dtype.Size()),
@@ -91,6 +72,37 @@ func imagesPerEntry(conv *convShape) int {
 	return 1
 }
 
+// pixelProductSpec returns the spec of the product for one group of channels of the given number of images.
+func pixelProductSpec(conv *convShape, dtype tensor.DType, images, pixelStride int) gemm.Spec {
+	spec := gemm.Spec{DType: dtype, M: images * conv.h.Results * conv.w.Results, N: conv.outPerGroup(),
+		K:          conv.termsPerOutput(),
+		A:          gemm.Operand{Source: gemm.Custom},
+		B:          gemm.Operand{Source: gemm.Prepacked},
+		CRowStride: pixelStride, CColStride: conv.outStride.c}
+	if conv.isPointwise() {
+		spec.A = gemm.Operand{RowStride: conv.inChannels, ColStride: 1}
+	}
+	if conv.hasBias {
+		spec.Bias, spec.BiasStride = gemm.BiasCols, conv.biasStride
+	}
+	return spec
+}
+
+// setPixelEntries sets the entries of a product. Operand A is the input, and operand B the weight. There is one entry
+// for each group of channels of each matrix, and a matrix has the given number of images.
+func setPixelEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight, images int) {
+	if multiplier.Entries > 1 {
+		matrices, matrixElements := conv.batch/images, images*conv.h.Size*conv.w.Size*conv.inChannels
+		multiplier.A = entryOffsets(matrices, matrixElements, conv.groups, conv.inPerGroup)
+		multiplier.B = entryOffsets(matrices, 0, conv.groups, w.MatrixLen())
+		multiplier.C = entryOffsets(matrices, images*conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
+		multiplier.Bias = entryOffsets(matrices, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
+	}
+	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], w.address(mem), conv.biasAt(mem)
+	}
+}
+
 // pixelPacker fills panels with the windows of channels-last images. The lanes of a panel are output pixels. For each
 // term (a tap and an input channel), the elements of all lanes are adjacent. The terms are divided into runs, which are
 // contiguous in the image. A run has the channels of one pixel or, if there are few channels, of a row of the window.
@@ -98,10 +110,10 @@ func imagesPerEntry(conv *convShape) int {
 // tap. k is the index of a term.
 type pixelPacker struct {
 	conv        *convShape
-	width       int          // number of output pixels of a panel
-	elemCopier  strided.Elem // copies elements
-	runLength   int          // number of elements of a run
-	runsAreRows bool         // whether a run is a row of the window
+	width       int // number of output pixels of a panel
+	elemCopier  strided.Elem
+	runLength   int  // number of elements of a run
+	runsAreRows bool // whether a run is a row of the window
 }
 
 // attachTo makes a product pack its operand A with the packer.
@@ -196,13 +208,4 @@ func (p *pixelPacker) packRow(job *multiply.Job, to []byte, kh, begin, end, lane
 			p.elemCopier.Row(unsafe.Pointer(&to[((first-begin)*p.width+lane)*size]), from, p.width*size, size, stop-first)
 		}
 	}
-}
-
-// kernel returns the kernel that packs the weight and computes the products.
-func (w packedWeight) kernel(multiplier *multiply.Multiplier) *graph.Kernel {
-	kernel := &graph.Kernel{Phases: w.phases()}
-	phases, scratch, worker := multiplier.Phases(w.Scratch)
-	kernel.Phases = append(kernel.Phases, phases...)
-	kernel.Scratch, kernel.WorkerScratch = w.Scratch+scratch, worker
-	return kernel
 }

@@ -50,3 +50,17 @@ func productKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 	}
 	return weight.kernel(multiplier), nil
 }
+
+// setPlaneEntries sets the entries of a product. Operand A is the weight, and operand B the channels of an image. There
+// is one entry for each group of each image.
+func setPlaneEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight) {
+	if multiplier.Entries > 1 {
+		multiplier.A = entryOffsets(conv.batch, 0, conv.groups, w.MatrixLen())
+		multiplier.B = entryOffsets(conv.batch, conv.inStride.n, conv.groups, conv.inPerGroup*conv.inStride.c)
+		multiplier.C = entryOffsets(conv.batch, conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
+		multiplier.Bias = entryOffsets(conv.batch, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
+	}
+	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], w.address(mem), mem.Ptrs[1], conv.biasAt(mem)
+	}
+}

@@ -100,29 +100,24 @@ func (op transposedConv) impls() []graph.Impl {
 	}
 }
 
-// compile makes the kernel of the implementation "spread".
+// compile makes the kernel of the implementation "spread", which computes a few images at a time. It multiplies the
+// transposed weight by the input, which gives a product for each input element, output channel and tap. It then sums
+// the overlapping windows in the result.
 func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	return op.lower(c, c.Out[0].DType.OpMath())
-}
-
-// lower makes a kernel that computes a few images at a time. It multiplies the transposed weight by the input, which
-// gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result.
-// dtype is the dtype of sums.
-func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel, error) {
+	dtype := c.Out[0].DType.OpMath() // of sums
 	windows, builder := op.windows(c), copies.NewKernelBuilder(c)
 	operands := builder.Operands(dtype)
 	out := builder.Result(0, dtype)
-	// In transposedWindows, pixelsOut returns the number of pixels of the input.
-	inputPixels, inPerGroup, rows := windows.pixelsOut(), windows.inChannels/windows.groups, windows.weightRows()
+	inputPixels, rows := windows.inputPixels(), windows.weightRows()
 	panels := transposedPanels(windows, dtype)
-	packed, err := multiply.IsPackedIn(c, 1, panels)
+	isPacked, err := multiply.IsPackedIn(c, 1, panels)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := transposedPlan(dtype, rows, inputPixels, inPerGroup, packed)
+	plan, err := transposedPlan(dtype, rows, inputPixels, windows.inPerGroup(), isPacked)
 	if err != nil {
 		return nil, err
 	}
@@ -136,26 +131,26 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	if err != nil {
 		return nil, err
 	}
-	adderBytes, add := adder.workerBytes(), channelAdders[dtype]
+	adderBytes, addChannels := adder.workerBytes(), channelAdders[dtype]
 	if adder != nil {
 		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.addRow.Listing("windows")} })
 	}
 	for firstImage := 0; firstImage < windows.images; firstImage += imagesAtOnce {
 		imageCount := min(imagesAtOnce, windows.images-firstImage)
 		multiplier := windows.multiplier(plan, dtype, firstImage, imageCount)
-		if packed {
+		if isPacked {
 			multiplier.A = panels.PackedOffsets(multiplier.A)
 		}
-		phases, scratch, worker := multiplier.Phases(0)
-		builder.AddPhases(scratch, worker, []kit.Buffer{products, operands[0], operands[1]}, phases...)
+		phases, scratchBytes, workerBytes := multiplier.Phases(0)
+		builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{products, operands[0], operands[1]}, phases...)
 		buffers := []kit.Buffer{out, products}
 		if windows.hasBias {
 			buffers = append(buffers, operands[2])
 		}
-		channelCost := kit.BoundedProduct(inputPixels, windows.taps()) + windows.pixelsIn()
+		channelCost := kit.BoundedProduct(inputPixels, windows.taps()) + windows.resultPixels()
 		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(imageCount*windows.outChannels, channelCost,
 			func(mem *graph.Mem, begin, end int) error {
-				add(windows, adder, mem, firstImage*windows.outChannels, begin, end)
+				addChannels(windows, adder, mem, firstImage*windows.outChannels, begin, end)
 				return nil
 			}))
 	}
@@ -166,7 +161,7 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 // offsets of a weight that is not packed.
 func (s *transposedWindows) multiplier(plan *gemm.Plan, dtype tensor.DType, firstImage,
 	imageCount int) *multiply.Multiplier {
-	inputPixels, inPerGroup, rows := s.pixelsOut(), s.inChannels/s.groups, s.weightRows()
+	inputPixels, inPerGroup, rows := s.inputPixels(), s.inPerGroup(), s.weightRows()
 	return &multiply.Multiplier{Plan: plan, Entries: imageCount * s.groups,
 		MACs: kit.BoundedProduct(rows, inputPixels, inPerGroup),
 		A:    entryOffsets(imageCount, 0, s.groups, inPerGroup*rows),
@@ -179,11 +174,11 @@ func (s *transposedWindows) multiplier(plan *gemm.Plan, dtype tensor.DType, firs
 }
 
 // transposedPlan plans the product of the transposed weight, [rows, depth], and the pixels of an image, [depth,
-// pixels]. packed is set if the weight is packed.
-func transposedPlan(dtype tensor.DType, rows, pixels, depth int, packed bool) (*gemm.Plan, error) {
+// pixels].
+func transposedPlan(dtype tensor.DType, rows, pixels, depth int, isPacked bool) (*gemm.Plan, error) {
 	spec := gemm.Spec{DType: dtype, M: rows, N: pixels, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
 		B: gemm.Operand{RowStride: pixels, ColStride: 1}, CRowStride: pixels, CColStride: 1}
-	if packed {
+	if isPacked {
 		spec.A.Source = gemm.Prepacked
 	}
 	return gemm.NewPlan(spec)
@@ -200,7 +195,7 @@ var channelAdders = map[tensor.DType]func(windows *transposedWindows, adder *win
 // numbered together; first is the number of the first channel of these images.
 func addChannels[T int64 | float32 | float64 | complex64 | complex128](windows *transposedWindows, adder *windowAdder,
 	mem *graph.Mem, first, begin, end int) {
-	channelElements, windowElements := windows.pixelsIn(), windows.pixelsOut()*windows.taps()
+	channelElements, windowElements := windows.resultPixels(), windows.inputPixels()*windows.taps()
 	for channel := begin; channel < end; channel++ {
 		var bias T
 		if windows.hasBias {
@@ -220,7 +215,7 @@ func addChannels[T int64 | float32 | float64 | complex64 | complex128](windows *
 // transposedPanels returns the panels of the transposed weight. The rows of this matrix are the taps of a group's
 // output channels.
 func transposedPanels(windows *transposedWindows, dtype tensor.DType) *multiply.Panels {
-	rows, depth := windows.weightRows(), windows.inChannels/windows.groups
+	rows, depth := windows.weightRows(), windows.inPerGroup()
 	return multiply.MatrixPanels(dtype, gemm.PanelRows(dtype), rows, 1, depth, rows,
 		entryOffsets(1, 0, windows.groups, depth*rows))
 }
@@ -242,8 +237,7 @@ func (op transposedConv) windows(c *graph.Call) *transposedWindows {
 	params := op.params(c, op.dims)
 	input, weight, out := c.Meta(0), c.Meta(1), c.Out[0]
 	windows := &transposedWindows{images: 1, inChannels: weight.Shape[0], outChannels: weight.Shape[1] * params.groups,
-		groups:  params.groups,
-		hasBias: c.HasOperand(2)}
+		groups: params.groups, hasBias: c.HasOperand(2)}
 	if input.Rank() == op.dims+2 {
 		windows.images = input.Shape[0]
 	}
@@ -412,12 +406,12 @@ func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
 		return work
 	}
 	windows := op.windows(call)
-	inputPixels, rows := windows.pixelsOut(), windows.weightRows() // see transposedWindows
+	inputPixels, rows := windows.inputPixels(), windows.weightRows()
 	multiply.ReclassifyPanels(&work, call, 1, inputPixels)
 	multiply.ReclassifyStores(&work, call)
 	work.AddUnits(multiply.RateStartStep, 1)
 	multiply.AddProduct(&work, call.Out[0].DType, float64(windows.images*windows.groups), rows, inputPixels,
-		windows.inChannels/windows.groups)
+		windows.inPerGroup())
 	work.AddUnits(multiply.RateStartProduct, float64(windows.images*windows.groups))
 	work.AddUnits(rateSpreadAdd, float64(windows.images*windows.groups)*float64(rows)*float64(inputPixels))
 	return work

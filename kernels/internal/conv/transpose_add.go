@@ -29,6 +29,14 @@ type transposedWindows struct {
 	hasBias                 bool
 }
 
+// inputPixels and resultPixels return the pixels of an image of the transposed convolution, which reads the results of
+// the ordinary convolution and writes its input.
+func (s *transposedWindows) inputPixels() int  { return s.pixelsOut() }
+func (s *transposedWindows) resultPixels() int { return s.pixelsIn() }
+
+// inPerGroup returns the number of input channels per group.
+func (s *transposedWindows) inPerGroup() int { return s.inChannels / s.groups }
+
 // weightRows returns the number of rows of a group's transposed weight: one for each output channel and tap.
 func (s *transposedWindows) weightRows() int { return s.outChannels / s.groups * s.taps() }
 
@@ -101,7 +109,7 @@ func (a *windowAdder) sumChannel(mem *graph.Mem, out, products, phases unsafe.Po
 	} else {
 		fill(mem, kit.ElementsOf[float64](phases, elements), bias)
 	}
-	inputPixels := a.pixelsOut() // see transposedWindows
+	inputPixels := a.inputPixels()
 	for tap := range a.taps() {
 		a.addTap(mem, worker, phases, unsafe.Add(products, tap*inputPixels*a.elemBytes), tap)
 	}
@@ -133,43 +141,6 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products 
 	}
 }
 
-// joinPhases interleaves the phases of a channel in the result.
-func (a *windowAdder) joinPhases(mem *graph.Mem, worker *adderRun, out, phases unsafe.Pointer) {
-	phaseBytes, columns := a.phaseElements()*a.elemBytes, a.phaseCounts[2]
-	fullColumns := a.w.Size / a.w.Stride
-	for row := range a.rowsIn() {
-		mem.CheckContextAfter(a.w.Size)
-		d, h := row/a.h.Size, row%a.h.Size
-		phase := (d%a.d.Stride*a.phaseCounts[1] + h%a.h.Stride) * columns
-		rowOffset := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
-		worker.phaseRows = worker.phaseRows[:0]
-		for w := range columns {
-			worker.phaseRows = append(worker.phaseRows, unsafe.Add(phases, (phase+w)*phaseBytes+rowOffset))
-		}
-		to := unsafe.Add(out, row*a.w.Size*a.elemBytes)
-		if columns == 2 && a.elemBytes == 4 {
-			joinPairs(to, worker.phaseRows[0], worker.phaseRows[1], fullColumns)
-		} else {
-			strided.Interleave(a.elemBytes, to, a.w.Stride*a.elemBytes, worker.phaseRows, fullColumns)
-		}
-		for w := range a.w.Size - fullColumns*a.w.Stride { // the first phases may have one more element
-			strided.MoverOf(a.elemBytes).Row(unsafe.Add(to, (fullColumns*a.w.Stride+w)*a.elemBytes),
-				unsafe.Add(worker.phaseRows[w], fullColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
-		}
-	}
-	clear(worker.phaseRows)
-}
-
-// joinPairs interleaves two rows of elements of 4 bytes.
-func joinPairs(to, even, odd unsafe.Pointer, n int) {
-	evens, odds := unsafe.Slice((*uint32)(even), n), unsafe.Slice((*uint32)(odd), n)
-	odds = odds[:len(evens)]
-	pairs := unsafe.Slice((*[2]uint32)(to), n)[:len(evens)]
-	for i, v := range evens {
-		pairs[i] = [2]uint32{v, odds[i]}
-	}
-}
-
 // tapTarget describes, along one dimension, to which elements the products of a tap are added. The product of input
 // element i is added to element i+shift of the phase. [first, end) are the input elements whose products are inside the
 // result.
@@ -185,6 +156,43 @@ func targetOf(a *geometry.Axis, tap int) tapTarget {
 
 // count returns the number of products.
 func (t *tapTarget) count() int { return t.end - t.first }
+
+// joinPhases interleaves the phases of a channel in the result.
+func (a *windowAdder) joinPhases(mem *graph.Mem, worker *adderRun, out, phases unsafe.Pointer) {
+	phaseBytes, columnPhases := a.phaseElements()*a.elemBytes, a.phaseCounts[2]
+	commonColumns := a.w.Size / a.w.Stride // number of columns that each phase has
+	for row := range a.rowsIn() {
+		mem.CheckContextAfter(a.w.Size)
+		d, h := row/a.h.Size, row%a.h.Size
+		firstPhase := (d%a.d.Stride*a.phaseCounts[1] + h%a.h.Stride) * columnPhases
+		rowOffset := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
+		worker.phaseRows = worker.phaseRows[:0]
+		for w := range columnPhases {
+			worker.phaseRows = append(worker.phaseRows, unsafe.Add(phases, (firstPhase+w)*phaseBytes+rowOffset))
+		}
+		to := unsafe.Add(out, row*a.w.Size*a.elemBytes)
+		if columnPhases == 2 && a.elemBytes == 4 {
+			joinPairs(to, worker.phaseRows[0], worker.phaseRows[1], commonColumns)
+		} else {
+			strided.Interleave(a.elemBytes, to, a.w.Stride*a.elemBytes, worker.phaseRows, commonColumns)
+		}
+		for w := range a.w.Size - commonColumns*a.w.Stride { // the first phases may have one more column
+			strided.MoverOf(a.elemBytes).Row(unsafe.Add(to, (commonColumns*a.w.Stride+w)*a.elemBytes),
+				unsafe.Add(worker.phaseRows[w], commonColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
+		}
+	}
+	clear(worker.phaseRows)
+}
+
+// joinPairs interleaves two rows of elements of 4 bytes.
+func joinPairs(to, even, odd unsafe.Pointer, n int) {
+	evens, odds := unsafe.Slice((*uint32)(even), n), unsafe.Slice((*uint32)(odd), n)
+	odds = odds[:len(evens)]
+	pairs := unsafe.Slice((*[2]uint32)(to), n)[:len(evens)]
+	for i, v := range evens {
+		pairs[i] = [2]uint32{v, odds[i]}
+	}
+}
 
 // isInPlace reports whether there is a single phase. The windows are then summed in the result.
 func (a *windowAdder) isInPlace() bool { return a.phaseCounts == [3]int{1, 1, 1} }

@@ -37,17 +37,17 @@ type transposedPhase struct {
 // lowerDirect makes the kernel of direct convolution. The chunks of all phases are in one phase of the kernel.
 func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kernel, error) {
 	dtype := c.Out[0].DType
-	list, ok := op.phaseShapes(c, dtype, byPlanes)
+	phaseConvs, ok := op.phaseShapes(c, dtype, byPlanes)
 	if !ok {
 		return nil, fmt.Errorf("%s: no machine code for this call", op.name)
 	}
-	weight, err := newPackedWeight(c, op.phasePanels(c, list, dtype, byPlanes))
+	weight, err := newPackedWeight(c, op.phasePanels(c, phaseConvs, dtype, byPlanes))
 	if err != nil {
 		return nil, err
 	}
 	var computePhases []graph.Phase
 	var directConvs []*directConv
-	for _, conv := range list {
+	for _, conv := range phaseConvs {
 		direct, err := newDirect(conv, dtype, byPlanes)
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kerne
 		}))
 	}
 	return &graph.Kernel{Phases: append(weight.phases(), joinChunks(computePhases)), Scratch: weight.Scratch,
-		WorkerScratch: list[0].denseBiasBytes(dtype.Size()),
+		WorkerScratch: phaseConvs[0].denseBiasBytes(dtype.Size()),
 		Code:          func() []expr.Listing { return phaseListings(directConvs) }}, nil
 }
 
@@ -75,10 +75,10 @@ func phaseListings(directConvs []*directConv) (all []expr.Listing) {
 }
 
 // joinChunks returns one phase with the chunks of independent phases.
-func joinChunks(list []graph.Phase) graph.Phase {
-	ends := make([]int, len(list))
+func joinChunks(phases []graph.Phase) graph.Phase {
+	ends := make([]int, len(phases))
 	total := 0
-	for i, phase := range list {
+	for i, phase := range phases {
 		total += phase.Chunks
 		ends[i] = total
 	}
@@ -87,7 +87,7 @@ func joinChunks(list []graph.Phase) graph.Phase {
 		if isEnd {
 			i++
 		}
-		return list[i].Run(mem, chunk-ends[i]+list[i].Chunks)
+		return phases[i].Run(mem, chunk-ends[i]+phases[i].Chunks)
 	}}
 }
 
@@ -98,20 +98,19 @@ const maxPhases = 16
 // It supports batches of floats with few phases, if no phase is empty and every tap belongs to a phase.
 func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPlanes bool) ([]*convShape, bool) {
 	windows := op.windows(call)
-	axes := []*geometry.Axis{&windows.d, &windows.h, &windows.w}
-	phases := 1
-	for _, axis := range axes {
-		if axis.Stride > axis.Size || axis.Results == 0 {
+	phaseCount := 1
+	for _, axis := range []*geometry.Axis{&windows.d, &windows.h, &windows.w} {
+		if hasEmptyPhase := axis.Stride > axis.Size; hasEmptyPhase || axis.Results == 0 {
 			return nil, false
 		}
-		phases = kit.BoundedProduct(phases, axis.Stride)
+		phaseCount = kit.BoundedProduct(phaseCount, axis.Stride)
 	}
 	// The greatest distance in bytes between pixels of a tile, which may have pixels of several rows.
 	reach := kit.BoundedProduct(tileRowsBound, windows.h.Stride, windows.w.Size, windows.outChannels, dtype.Size())
-	if call.Meta(0).Rank() != op.dims+2 || phases > maxPhases || reach >= maxReach {
+	if call.Meta(0).Rank() != op.dims+2 || phaseCount > maxPhases || reach >= maxReach {
 		return nil, false
 	}
-	phaseConvs := make([]*convShape, phases)
+	phaseConvs := make([]*convShape, phaseCount)
 	for i := range phaseConvs {
 		phaseConvs[i] = op.phaseShape(call, windows, i)
 		if !hasDirectCode(phaseConvs[i], dtype) {
@@ -132,7 +131,7 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPla
 // phaseShape returns phase number `phase` of a call as a convolution.
 func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows, phase int) *convShape {
 	conv := &convShape{batch: windows.images, inChannels: windows.inChannels, outChannels: windows.outChannels,
-		inPerGroup: windows.inChannels / windows.groups, groups: windows.groups, hasBias: windows.hasBias, call: call,
+		inPerGroup: windows.inPerGroup(), groups: windows.groups, hasBias: windows.hasBias, call: call,
 		epilogue: fusion.EpilogueOf(call), phase: &transposedPhase{}}
 	if conv.hasBias {
 		conv.biasStride = call.Meta(2).Strides[0]
@@ -142,14 +141,14 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 	_, conv.outStride = sizesAndStrides(call.Out[0], op.dims)
 	// The weight of a transposed convolution is [input channel, output channel, taps].
 	conv.weightStride.n, conv.weightStride.c = conv.weightStride.c, conv.weightStride.n
-	// setAxis sets an axis of the phase, the result, from an axis of the whole convolution. It multiplies the strides of
-	// weight and result by the distances of the phase's taps and results.
-	setAxis := func(result, whole *geometry.Axis, remainder int, weightStride, outStride *int) {
-		axis, first, step := phaseAxis(whole, remainder)
-		*result = axis
-		conv.phase.firstTap += first * *weightStride
+	// setAxis sets an axis of the phase from an axis of the whole convolution. It multiplies the strides of weight and
+	// result by the distances of the phase's taps and results.
+	setAxis := func(axis, whole *geometry.Axis, remainder int, weightStride, outStride *int) {
+		var firstTap, tapStep int
+		*axis, firstTap, tapStep = phaseAxis(whole, remainder)
+		conv.phase.firstTap += firstTap * *weightStride
 		conv.phase.outStart += remainder * *outStride
-		*weightStride *= step
+		*weightStride *= tapStep
 		*outStride *= whole.Stride
 	}
 	setAxis(&conv.w, &windows.w, phase%windows.w.Stride, &conv.weightStride.w, &conv.outStride.w)
@@ -162,7 +161,7 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 // phaseAxis returns the phase with the given remainder of an axis of a transposed convolution, its first tap, and the
 // distance of its taps. axis is an axis that transposedWindows returns. If no tap contributes to the phase, its window
 // has one tap in the padding.
-func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTap, step int) {
+func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTap, tapStep int) {
 	divisor := greatestDivisor(axis.Stride, axis.Dilation)
 	period := axis.Stride / divisor // distance of the taps of a phase
 	phase = geometry.Axis{Size: axis.Results, Results: kit.DivUp(axis.Size-remainder, axis.Stride),
@@ -247,11 +246,11 @@ func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl 
 				kit.BoundedProduct(tileRowsBound, vertical.Stride, max(stride.h, stride.w), resultMeta.DType.Size()) < maxReach
 		},
 		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
-			list, ok := op.phaseShapes(c, c.Out[0].DType, byPlanes)
+			phaseConvs, ok := op.phaseShapes(c, c.Out[0].DType, byPlanes)
 			if i != 1 || !ok {
 				return graph.Packing{}, false
 			}
-			return multiply.PackingOf(op.phasePanels(c, list, c.Out[0].DType, byPlanes)), true
+			return multiply.PackingOf(op.phasePanels(c, phaseConvs, c.Out[0].DType, byPlanes)), true
 		}),
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
 			return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
@@ -265,17 +264,17 @@ func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, byPlanes 
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	dtype := multiply.ComputationDType(call)
-	list, ok := op.phaseShapes(call, dtype, byPlanes)
+	phaseConvs, ok := op.phaseShapes(call, dtype, byPlanes)
 	if !ok {
 		return work
 	}
 	multiply.ReclassifyStores(&work, call)
-	multiply.ReclassifyPanels(&work, call, 1, list[0].batch*list[0].pixelsIn())
-	work.AddUnoverlapped(rateDirectStart, float64(len(list)))
+	multiply.ReclassifyPanels(&work, call, 1, phaseConvs[0].batch*phaseConvs[0].pixelsIn())
+	work.AddUnoverlapped(rateDirectStart, float64(len(phaseConvs)))
 	if !call.IsConstant(1) {
 		work.AddUnits(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
-	for _, conv := range list {
+	for _, conv := range phaseConvs {
 		conv.tileWork(&work, rateDirectTaps, dtype, byPlanes)
 	}
 	return work

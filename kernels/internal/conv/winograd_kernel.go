@@ -309,7 +309,7 @@ func (r *winogradRun) compileProduct(tiles int) (*jit.Func, error) {
 	spec := &tile.Spec{ElemBytes: 4, Rows: tiles, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
 		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetchedLines,
 		Runs:  []tile.Run{{InStep: floatBytes, VecStep: floatBytes * r.blockChannels, Terms: r.conv.inChannels}},
-		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
+		Tiles: tile.Loop{InStep: tile.Dynamic, VecStep: tile.Dynamic, OutStep: tile.Dynamic}}
 	for i := range tiles {
 		spec.In = append(spec.In, i*r.tileStride*floatBytes)
 		spec.Out = append(spec.Out, i*r.blockChannels*floatBytes)

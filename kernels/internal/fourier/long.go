@@ -21,110 +21,19 @@ const (
 	rootBits = 13
 )
 
-// matrixFourier transforms a line, the elements along the transformed dimension at one index of the others. It treats
-// the n = rows*cols elements of the line as a matrix (Bailey's four-step method): element j*cols+i of the line is at
-// row j and column i. It transforms the columns, multiplies them by twiddle factors, and then transforms the rows.
-// After the transform, row k has the frequencies k, k+rows, k+2*rows and so on. For example, with 6 elements and 2
-// rows:
+// longFourier transforms a group of long lines in phases that all workers share. A line has the elements along the
+// transformed dimension at one index of the others. It is treated as a matrix ([matrixFourier]). The units of work of a
+// phase are the columns, or the rows, of the matrices of the group.
 //
-//	x0 x1 x2        X0 X2 X4
-//	x3 x4 x5   ->   X1 X3 X5
-type matrixFourier struct {
-	n, rows, cols                 int
-	columnTransform, rowTransform *fourier // transforms of the columns and of the rows
-	twiddles                      rootTable
-}
-
-// newMatrixFourier returns the transform of lines of the given length. Lines are treated as matrices with the given
-// number of rows.
-func newMatrixFourier(length, rows int) *matrixFourier {
-	cols := length / rows
-	return &matrixFourier{n: length, rows: rows, cols: cols, columnTransform: newFourier(rows),
-		rowTransform: newFourier(cols), twiddles: newRootTable(length)}
-}
-
-// matrixRows divides a line into a matrix with about as many rows as columns, and returns the number of rows. It
-// returns 0 if the length of the line has a prime factor above maxLongRadix.
-func matrixRows(length int) int {
-	rows, cols := 1, 1
-	for factor := maxLongRadix; factor > 1; factor-- { // composite factors are products of small primes
-		for length%factor == 0 {
-			if length /= factor; rows < cols {
-				rows *= factor
-			} else {
-				cols *= factor
-			}
-		}
-	}
-	if length > 1 || max(rows, cols) > maxChunkLine {
-		return 0
-	}
-	return rows
-}
-
-// workLen returns the number of elements of memory that a worker needs.
-func (f *matrixFourier) workLen() int {
-	return max(f.rows+f.columnTransform.workLen(), f.cols+f.rowTransform.workLen())
-}
-
-// checkEvery is the number of elements of a column after which a worker checks whether the call was cancelled. The
-// number is small because each write may be the first access to a large page, which the operating system must clear.
-const checkEvery = 64
-
-// transformColumn transforms a column of the matrix of a line, multiplies it by twiddle factors, and writes it to the
-// same column of the given matrix. element(j) returns element j of the line. scratch is memory of the worker.
-func (f *matrixFourier) transformColumn(mem *graph.Mem, matrix, scratch []complex128, column int,
-	element func(j int) complex128) {
-	elements, scratch := scratch[:f.rows], scratch[f.rows:]
-	for row := range elements {
-		elements[row] = element(row*f.cols + column)
-	}
-	f.columnTransform.forward(elements, scratch)
-	for row, frequency := range elements {
-		if row%checkEvery == 0 {
-			mem.CheckContext()
-		}
-		matrix[row*f.cols+column] = kit.MulComplex(frequency, f.twiddles.power(column*row))
-	}
-}
-
-// transformRow returns the transform of a row of the matrix. Row k has the frequencies k, k+rows, k+2*rows and so on of
-// the line.
-func (f *matrixFourier) transformRow(matrix, scratch []complex128, row int) []complex128 {
-	elements, scratch := scratch[:f.cols], scratch[f.cols:]
-	copy(elements, matrix[row*f.cols:])
-	f.rowTransform.forward(elements, scratch)
-	return elements
-}
-
-// rootTable computes powers of exp(-2 pi i / n). A power is the product of an entry of low and an entry of high. The
-// lowest rootBits bits of the exponent are the index in low, and its other bits are the index in high.
-type rootTable struct{ low, high []complex128 }
-
-// newRootTable returns the table for n.
-func newRootTable(n int) rootTable {
-	table := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
-	for k := range table.low {
-		table.low[k] = unitRoot(k, n)
-	}
-	for k := range table.high {
-		table.high[k] = unitRoot(k<<rootBits, n)
-	}
-	return table
-}
-
-// power returns exp(-2 pi i / n) to the power of k, for k from 0 to n-1.
-func (t *rootTable) power(k int) complex128 {
-	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
-}
-
-// longFourier transforms a group of long lines in phases that all workers share. The units of work of a phase are the
-// columns, or the rows, of all matrices of the group.
+// If the prime factors of the length are small, two phases transform the columns and the rows. Otherwise four phases
+// compute Bluestein's convolution (see [fourier]):
 //
-// If the prime factors of the length are small, a line is transformed as a matrix, in two phases: columns and rows.
-// Otherwise a line is transformed by Bluestein's convolution, in four phases: the columns of the line times the chirp;
-// its rows, which are multiplied by the transform of the filter; the columns of this product; its rows, which are
-// multiplied by the chirp. Earlier phases, once for all groups, transform the filter.
+//	columns of the line times the chirp
+//	rows, then multiplication by the transform of the filter
+//	columns of this product
+//	rows, then multiplication by the chirp
+//
+// Earlier phases, once for all groups, transform the filter.
 //
 // Scratch memory consists of matrices. With groups of at most L lines, these are:
 //
@@ -152,17 +61,16 @@ func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	if f.chirp != nil {
 		matricesPerLine = 2
 	}
-	f.groupLines = min(f.lines.Count, max(1, longScratchBytes/(matrixBytes*matricesPerLine)))
-	kernel := &graph.Kernel{WorkerScratch: complexBytes * f.workLen(),
-		Scratch: matrixBytes * matricesPerLine * f.groupLines}
+	maxLines := min(f.lines.Count, max(1, longScratchBytes/(matrixBytes*matricesPerLine)))
+	kernel := &graph.Kernel{WorkerScratch: complexBytes * f.workLen(), Scratch: matrixBytes * matricesPerLine * maxLines}
 	if f.chirp != nil {
 		kernel.Scratch += matrixBytes // for the filter
-		kernel.Phases = f.filterPhases()
+		kernel.Phases = f.filterPhases(2 * maxLines)
 	}
-	for f.firstLine = 0; f.firstLine < f.lines.Count; f.firstLine += f.groupLines {
+	for firstLine := 0; firstLine < f.lines.Count; firstLine += maxLines {
 		group := f
-		group.groupLines = min(f.groupLines, f.lines.Count-f.firstLine)
-		kernel.Phases = append(kernel.Phases, group.phases(f.groupLines)...)
+		group.firstLine, group.groupLines = firstLine, min(maxLines, f.lines.Count-firstLine)
+		kernel.Phases = append(kernel.Phases, group.phases(maxLines)...)
 	}
 	return kernel
 }
@@ -235,7 +143,7 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 func (f *longFourier) convolutionPhases(maxLines int) []graph.Phase {
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{
-		// Transforms the columns of the line times the chirp.
+		// Transform the columns of the line times the chirp.
 		f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
 			src := f.operandLine(mem, line)
 			f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 {
@@ -245,39 +153,39 @@ func (f *longFourier) convolutionPhases(maxLines int) []graph.Phase {
 				return kit.MulComplex(f.lineValue(src, j), f.chirpAt(j))
 			})
 		}),
-		// Transforms the rows, multiplies the transform by the filter, and computes the inner conj.
+		// Transform the rows, multiply by the transform of the filter, and compute the inner conj.
 		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
 			product, filter := f.matrix(mem, maxLines+line), f.matrix(mem, 2*maxLines)
-			for column, frequencyValue := range f.transformRow(f.matrix(mem, line), scratch, row) {
+			for column, value := range f.transformRow(f.matrix(mem, line), scratch, row) {
 				if column%checkEvery == 0 {
 					mem.CheckContext()
 				}
 				frequency := row + column*f.rows
-				product[frequency] = conj(kit.MulComplex(frequencyValue, filter[frequency]))
+				product[frequency] = conj(kit.MulComplex(value, filter[frequency]))
 			}
 		}),
-		// Transforms the columns of the product.
+		// Transform the columns of the product.
 		f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
 			product := f.matrix(mem, maxLines+line)
 			f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 { return product[j] })
 		}),
-		// Transforms the rows of the product, computes the outer conj, and multiplies by the scale and by the chirp.
+		// Transform the rows of the product, compute the outer conj, and multiply by the scale and by the chirp.
 		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
 			frequencies := f.transformRow(f.matrix(mem, line), scratch, row)
-			for column, frequencyValue := range frequencies {
+			for column, value := range frequencies {
 				if frequency := row + column*f.rows; frequency < f.fourierSpec.points {
-					frequencies[column] = kit.MulComplex(kit.MulComplex(conj(frequencyValue), scale), f.chirpAt(frequency))
+					frequencies[column] = kit.MulComplex(kit.MulComplex(conj(value), scale), f.chirpAt(frequency))
 				}
 			}
 			f.writeFrequencies(f.resultLine(mem, line), frequencies, row)
 		})}
 }
 
-// filterPhases returns the phases that transform the filter of the convolution, which is the conjugate chirp,
-// extended periodically. They write the transform to the last matrix of scratch memory, and use the first matrix as
-// temporary memory.
-func (f *longFourier) filterPhases() []graph.Phase {
-	points, paddedLength, filterIndex := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
+// filterPhases returns the phases that transform the filter of the convolution, which is the conjugate chirp, extended
+// periodically. They write the transform to matrix filterIndex of scratch memory, and use matrix 0 as temporary
+// memory.
+func (f *longFourier) filterPhases(filterIndex int) []graph.Phase {
+	points, paddedLength := f.fourierSpec.points, f.matrixFourier.n
 	return []graph.Phase{
 		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, _, column int) {
 			f.transformColumn(mem, f.matrix(mem, 0), scratch, column, func(j int) complex128 {
@@ -344,6 +252,103 @@ func (f *longFourier) writeFrequencies(line unsafe.Pointer, values []complex128,
 		values[column] = complex(real(value)*f.scale, imag(value)*imagScale)
 	}
 	f.storeElements(line, values, first, f.rows)
+}
+
+// matrixFourier transforms a line as a matrix of n = rows*cols elements (Bailey's four-step method): element j*cols+i
+// of the line is at row j and column i. It transforms the columns, multiplies them by twiddle factors, and then
+// transforms the rows.
+// After the transform, row k has the frequencies k, k+rows, k+2*rows and so on. For example, with 6 elements and 2
+// rows:
+//
+//	x0 x1 x2        X0 X2 X4
+//	x3 x4 x5   ->   X1 X3 X5
+type matrixFourier struct {
+	n, rows, cols                 int
+	columnTransform, rowTransform *fourier // transforms of the columns and of the rows
+	twiddles                      rootTable
+}
+
+// newMatrixFourier returns the transform of lines of the given length. Lines are treated as matrices with the given
+// number of rows.
+func newMatrixFourier(length, rows int) *matrixFourier {
+	cols := length / rows
+	return &matrixFourier{n: length, rows: rows, cols: cols, columnTransform: newFourier(rows),
+		rowTransform: newFourier(cols), twiddles: newRootTable(length)}
+}
+
+// matrixRows divides a line into a matrix with about as many rows as columns, and returns the number of rows. It
+// returns 0 if the length of the line has a prime factor above maxLongRadix.
+func matrixRows(length int) int {
+	rows, cols := 1, 1
+	for factor := maxLongRadix; factor > 1; factor-- { // composite factors are products of small primes
+		for length%factor == 0 {
+			if length /= factor; rows < cols {
+				rows *= factor
+			} else {
+				cols *= factor
+			}
+		}
+	}
+	if length > 1 || max(rows, cols) > maxChunkLine {
+		return 0
+	}
+	return rows
+}
+
+// workLen returns the number of elements of memory that a worker needs.
+func (f *matrixFourier) workLen() int {
+	return max(f.rows+f.columnTransform.workLen(), f.cols+f.rowTransform.workLen())
+}
+
+// checkEvery is the number of elements of a column after which a worker checks whether the call was cancelled. The
+// number is small because each write may be the first access to a large page, which the operating system must clear.
+const checkEvery = 64
+
+// transformColumn transforms a column of the matrix of a line, multiplies it by twiddle factors, and writes it to the
+// same column of the given matrix. element(j) returns element j of the line. scratch is memory of the worker.
+func (f *matrixFourier) transformColumn(mem *graph.Mem, matrix, scratch []complex128, column int,
+	element func(j int) complex128) {
+	elements, scratch := scratch[:f.rows], scratch[f.rows:]
+	for row := range elements {
+		elements[row] = element(row*f.cols + column)
+	}
+	f.columnTransform.forward(elements, scratch)
+	for row, value := range elements {
+		if row%checkEvery == 0 {
+			mem.CheckContext()
+		}
+		matrix[row*f.cols+column] = kit.MulComplex(value, f.twiddles.power(column*row))
+	}
+}
+
+// transformRow returns the transform of a row of the matrix. Row k has the frequencies k, k+rows, k+2*rows and so on of
+// the line.
+func (f *matrixFourier) transformRow(matrix, scratch []complex128, row int) []complex128 {
+	elements, scratch := scratch[:f.cols], scratch[f.cols:]
+	copy(elements, matrix[row*f.cols:])
+	f.rowTransform.forward(elements, scratch)
+	return elements
+}
+
+// rootTable computes powers of exp(-2 pi i / n). A power is the product of an entry of low and an entry of high. The
+// lowest rootBits bits of the exponent are the index in low, and its other bits are the index in high.
+type rootTable struct{ low, high []complex128 }
+
+// newRootTable returns the table for n.
+func newRootTable(n int) rootTable {
+	table := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
+	for k := range table.low {
+		table.low[k] = unitRoot(k, n)
+	}
+	for k := range table.high {
+		table.high[k] = unitRoot(k<<rootBits, n)
+	}
+	return table
+}
+
+// power returns exp(-2 pi i / n) to the power of k, for k from 0 to n-1.
+func (t *rootTable) power(k int) complex128 {
+	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
 }
 
 // conj returns the conjugate of x.

@@ -96,8 +96,10 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 		dims, lengths, err := callAttrs.dimsOf(s.Call.Type(0).Rank())
 		s.Check(err)
 		if len(dims) == 0 {
-			// fft_fftn and fft_ifftn use one op for all dimensions. The other ops halve or mirror the last dimension.
-			return []*graph.Arg{complexCopy(s, name, lastOp != otherOp || startsWithLast)}
+			// fft_fftn and fft_ifftn use one op for all dimensions. The other ops need a last dimension, which they halve
+			// or mirror.
+			s.Reject(lastOp != otherOp, "%s must transform at least one axis", name[len("fft_"):])
+			return []*graph.Arg{complexCopy(s)}
 		}
 		lastIndex := len(dims) - 1
 		s.Reject(startsWithLast && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
@@ -120,12 +122,10 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 	})
 }
 
-// complexCopy returns the result of a transform along no dimension: a complex row-major copy of self. It fails if
-// hasHalf is set, because such an op needs a dimension that stores only half of its frequencies.
-func complexCopy(s *compose.Applier, name string, hasHalf bool) *graph.Arg {
+// complexCopy returns the result of a transform along no dimension: a complex row-major copy of self.
+func complexCopy(s *compose.Applier) *graph.Arg {
 	x := s.Operands()[0]
 	dtype := x.Type().DType
-	s.Reject(hasHalf, "%s must transform at least one axis", name[len("fft_"):])
 	s.Reject(dtype.IsReducedFloat(), "Unsupported dtype %s", dtype.TorchName())
 	if dtype.IsIntegral(true) {
 		dtype = tensor.Float32
@@ -176,8 +176,8 @@ func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 	return dims, lengths, nil
 }
 
-// fftShiftOp defines a rotation of dimensions by half of their size: rounded down if roundUp is 0, up if roundUp is 1.
-func fftShiftOp(name, doc string, roundUp int) *graph.Op {
+// fftShiftOp defines a rotation of dimensions by half of their size, rounded down if rounding is 0 and up if it is 1.
+func fftShiftOp(name, doc string, rounding int) *graph.Op {
 	return compose.Define[*fftShiftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
@@ -185,32 +185,40 @@ func fftShiftOp(name, doc string, roundUp int) *graph.Op {
 				{In: []tensor.Meta{kit.F32(2, 4, 5)}, Attrs: graph.Attrs{"dim": []int{0, -1}}}},
 		},
 	}, func(s *compose.Applier) []*graph.Arg {
-		self := s.Call.Type(0)
-		dims, shifts := slices.Clone(kit.Attrs[*fftShiftAttrs](s.Call).Dim), []int{}
+		self, dims := s.Call.Type(0), slices.Clone(kit.Attrs[*fftShiftAttrs](s.Call).Dim)
 		if dims == nil {
 			for dim := range self.Rank() {
 				dims = append(dims, dim)
 			}
 		}
-		_, isKnown := self.Meta()
+		if _, isKnown := self.Meta(); !isKnown && len(dims) > 0 { // sizes are unknown only in inference
+			shifted := shiftedType(s, self, dims, rounding)
+			return []*graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Name: name, Type: rule.PreserveType(shifted)}}}
+		}
+		shifts := []int{}
 		for i := range dims {
 			dim, err := tensor.WrapDim(dims[i], self.Rank())
 			s.Check(err)
-			switch {
-			case isKnown:
-				shifts = append(shifts, (kit.KnownSize(self.Shape[dim])+roundUp)/2)
-			case !kit.IsEmpty(self):
-				start := sym.Int{} // index in the operand of the first element of the result
-				if !kit.SizeIs(self.Shape[dim], 1) {
-					start = self.Shape[dim].Add(sym.Of(1 - roundUp)).Div(sym.Of(2))
-				}
-				self, err = view.RolledType(self, dim, start)
-				s.Check(err)
-			}
-		}
-		if !isKnown && len(dims) > 0 { // sizes are unknown only in inference
-			return []*graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Name: name, Type: rule.PreserveType(self)}}}
+			shifts = append(shifts, (kit.KnownSize(self.Shape[dim])+rounding)/2)
 		}
 		return []*graph.Arg{s.Apply(view.Roll, graph.Attrs{"shifts": shifts, "dims": dims}, s.Operands()[0])}
 	})
+}
+
+// shiftedType returns the type of self after the rotation of dims by [fftShiftOp].
+func shiftedType(s *compose.Applier, self tensor.Type, dims []int, rounding int) tensor.Type {
+	for i := range dims {
+		dim, err := tensor.WrapDim(dims[i], self.Rank())
+		s.Check(err)
+		if kit.IsEmpty(self) {
+			continue
+		}
+		start := sym.Int{} // index in the operand of the first element of the result
+		if !kit.SizeIs(self.Shape[dim], 1) {
+			start = self.Shape[dim].Add(sym.Of(1 - rounding)).Div(sym.Of(2))
+		}
+		self, err = view.RolledType(self, dim, start)
+		s.Check(err)
+	}
+	return self
 }

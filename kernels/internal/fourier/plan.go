@@ -13,8 +13,14 @@ import (
 // fourier computes discrete Fourier transforms of one length n: result k is the sum over j of x[j] * exp(-2 pi i
 // j*k/n). If the prime factors of n are small, it uses mixed radices: each stage combines the transforms of the stage
 // before into longer ones. For example, n = 12 has the factors 4 and 3; the first stage computes 3 transforms of 4
-// elements, and the second combines them into one of 12. Other lengths use Bluestein's convolution, which has a
-// power-of-two length. Roots of unity are computed once, in float64.
+// elements, and the second combines them into one of 12. Roots of unity are computed once, in float64.
+//
+// Other lengths use Bluestein's algorithm. Because 2*j*k = j*j + k*k - (k-j)*(k-j), result k is
+//
+//	chirp[k] * sum over j of (x[j] * chirp[j]) * filter[k-j]
+//
+// where chirp[k] = exp(-pi i k*k / n), and filter is the conjugate chirp. The sum is a convolution, which is computed
+// by transforms of a power-of-two length.
 type fourier struct {
 	n       int          // length
 	factors []int        // factors of n, in the order of the stages; unused in Bluestein's algorithm

@@ -24,6 +24,9 @@ const (
 	combineMin
 )
 
+// isExtremum reports whether the mode compares elements, which complex numbers do not support.
+func (mode combineMode) isExtremum() bool { return mode == combineMax || mode == combineMin }
+
 // combineModeByName maps the values of the attribute reduce of scatter ops to modes. A mean adds the elements; a later
 // phase divides the sums.
 var combineModeByName = map[string]combineMode{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,

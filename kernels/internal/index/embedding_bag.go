@@ -17,6 +17,8 @@ import (
 //
 //	result[0] = weight[4] + weight[1] + weight[3]
 //	result[1] = weight[0]
+//
+// The scales are the factors of the rows of a sum, one for each index (operand per_sample_weights).
 
 type embeddingBagAttrs struct {
 	ScaleGradByFreq   bool `attr:"scale_grad_by_freq" default:"false" doc:"affects gradients only; ignored"`
@@ -262,6 +264,7 @@ func (r *bagReducer[T]) checkOffsets(m *graph.Mem, _ int) error {
 type bagWorker[T float32 | float64] struct {
 	mem       *graph.Mem
 	sums, row []T
+	rowCount  int // number of rows that were added to sums
 	scales    []T
 	indices   []int64
 }
@@ -273,19 +276,22 @@ func newBagWorker[T float32 | float64](mem *graph.Mem) *bagWorker[T] {
 		indices: kit.ElementsOf[int64](region.Take(8*bagIndexBlock), bagIndexBlock)}
 }
 
-// reduce computes the row of the result for a bag, in parts of bagColumns columns.
+// columnRange is a range of columns of the weight and of the result.
+type columnRange struct{ first, count int }
+
+// reduce computes the row of the result for a bag, in ranges of at most bagColumns columns.
 func (r *bagReducer[T]) reduce(worker *bagWorker[T], bag int) error {
 	operands := r.operandsOf(worker.mem, bag)
 	out, rowStep, columnStep := r.out.Address(worker.mem), kit.ByteStride(r.out.Meta, 0), kit.ByteStride(r.out.Meta, 1)
 	allColumns := r.out.Meta.Shape[1]
 	// Without columns, one iteration still checks the indices.
-	for firstColumn := 0; firstColumn == 0 || firstColumn < allColumns; firstColumn += bagColumns {
-		columnCount := min(allColumns-firstColumn, bagColumns)
-		if err := r.reduceColumns(worker, operands, firstColumn, columnCount); err != nil {
+	for first := 0; first == 0 || first < allColumns; first += bagColumns {
+		columns := columnRange{first: first, count: min(allColumns-first, bagColumns)}
+		if err := r.reduceColumns(worker, operands, columns); err != nil {
 			return err
 		}
-		dst := unsafe.Add(out, bag*rowStep+firstColumn*columnStep)
-		r.store(dst, unsafe.Pointer(&worker.sums[0]), columnStep, r.dtype.Size(), columnCount)
+		dst := unsafe.Add(out, bag*rowStep+first*columnStep)
+		r.store(dst, unsafe.Pointer(&worker.sums[0]), columnStep, r.dtype.Size(), columns.count)
 	}
 	return nil
 }
@@ -323,11 +329,12 @@ func (r *bagReducer[T]) operandsOf(mem *graph.Mem, bag int) bagOperands {
 	return operands
 }
 
-// reduceColumns reduces some columns of the rows of a bag to the worker's sums.
-func (r *bagReducer[T]) reduceColumns(worker *bagWorker[T], operands bagOperands, firstColumn, columnCount int) error {
-	sums, addedCount := worker.sums[:columnCount], 0
-	worker.mem.CheckContextAfter(max(columnCount, 1))
+// reduceColumns reduces some columns of the rows of a bag to the worker's sums, block after block of indices.
+func (r *bagReducer[T]) reduceColumns(worker *bagWorker[T], operands bagOperands, columns columnRange) error {
+	sums := worker.sums[:columns.count]
+	worker.mem.CheckContextAfter(max(columns.count, 1))
 	clear(sums)
+	worker.rowCount = 0
 	for processed := 0; processed < operands.count; processed += bagIndexBlock {
 		blockCount := min(operands.count-processed, bagIndexBlock)
 		r.loadIndices(unsafe.Pointer(&worker.indices[0]), unsafe.Add(operands.indices, processed*operands.indexStep), 8,
@@ -336,41 +343,38 @@ func (r *bagReducer[T]) reduceColumns(worker *bagWorker[T], operands bagOperands
 			r.loadScales(unsafe.Pointer(&worker.scales[0]), unsafe.Add(operands.scales, processed*operands.scaleStep),
 				r.dtype.Size(), operands.scaleStep, blockCount)
 		}
-		added, err := r.addRows(worker, firstColumn, columnCount, blockCount, addedCount)
-		if err != nil {
+		if err := r.addRows(worker, columns, blockCount); err != nil {
 			return err
 		}
-		addedCount += added
 	}
-	if r.mode == bagMean && addedCount > 0 {
+	if r.mode == bagMean && worker.rowCount > 0 {
 		for j, x := range sums {
-			sums[j] = x / T(addedCount)
+			sums[j] = x / T(worker.rowCount)
 		}
 	}
 	return nil
 }
 
-// addRows adds the rows of the weight at the first `count` indices of the worker to its sums, for some columns.
-// addedBefore is the number of rows that earlier calls have added. addRows returns the number of added rows.
-func (r *bagReducer[T]) addRows(worker *bagWorker[T], firstColumn, columnCount, count, addedBefore int) (added int,
-	err error) {
+// addRows adds the rows of the weight at the first indexCount indices of the worker to its sums, for some columns.
+// For the maximum, the first row of a bag replaces the sums.
+func (r *bagReducer[T]) addRows(worker *bagWorker[T], columns columnRange, indexCount int) error {
 	weightMeta, isScaled := r.weight.Meta, r.scales.IsGiven()
-	for k, index := range worker.indices[:count] {
-		worker.mem.CheckContextAfter(max(columnCount, 1))
+	row, sums := worker.row[:columns.count], worker.sums[:columns.count]
+	for k, index := range worker.indices[:indexCount] {
+		worker.mem.CheckContextAfter(max(columns.count, 1))
 		if err := checkRow(index, weightMeta.Shape[0]); err != nil {
-			return 0, err
+			return err
 		}
 		if index == r.padding {
 			continue
 		}
 		src := unsafe.Add(r.weight.Address(worker.mem),
-			int(index)*kit.ByteStride(weightMeta, 0)+firstColumn*kit.ByteStride(weightMeta, 1))
-		row, sums := worker.row[:columnCount], worker.sums[:columnCount]
-		if columnCount > 0 {
-			r.loadRow(unsafe.Pointer(&row[0]), src, r.dtype.Size(), kit.ByteStride(weightMeta, 1), columnCount)
+			int(index)*kit.ByteStride(weightMeta, 0)+columns.first*kit.ByteStride(weightMeta, 1))
+		if columns.count > 0 {
+			r.loadRow(unsafe.Pointer(&row[0]), src, r.dtype.Size(), kit.ByteStride(weightMeta, 1), columns.count)
 		}
 		switch {
-		case r.mode == bagMax && addedBefore+added == 0:
+		case r.mode == bagMax && worker.rowCount == 0:
 			copy(sums, row)
 		case r.mode == bagMax:
 			for j, x := range row {
@@ -387,9 +391,9 @@ func (r *bagReducer[T]) addRows(worker *bagWorker[T], firstColumn, columnCount, 
 				sums[j] += x
 			}
 		}
-		added++
+		worker.rowCount++
 	}
-	return added, nil
+	return nil
 }
 
 // paddingRow returns the index of padding, or -1 if there is none.

@@ -13,16 +13,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type gatherGradAttrs struct {
+type gatherAttrs struct {
 	Dim        int  `attr:"dim" doc:"dimension to index"`
 	SparseGrad bool `attr:"sparse_grad" default:"false" doc:"affects gradients only; ignored"`
 }
 
 // indexedDim implements [oneDimAttrs], as do the methods of this name in other files.
-func (a *gatherGradAttrs) indexedDim() (int, bool) { return a.Dim, true }
+func (a *gatherAttrs) indexedDim() (int, bool) { return a.Dim, true }
+
+// The ops of this file take single elements of self. For matrices and dim 0:
+//
+//	gather:          result[i, j] = self[index[i, j], j]
+//	take_along_dim:  the same, after self and index are broadcast to each other in the other dimensions
+//	take:            result[i, j] = element index[i, j] of self in row-major order
 
 // Gather is torch.gather.
-var Gather = kit.Define[*gatherGradAttrs](graph.Op{
+var Gather = kit.Define[*gatherAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "gather",
 		Doc: "Takes elements of self at the indices `index` along `dim`. For matrices and dim 0, result[i][j] is " +
@@ -30,7 +36,7 @@ var Gather = kit.Define[*gatherGradAttrs](graph.Op{
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self, index := c.Type(0), c.Type(1)
-			dim, err := tensor.WrapDim(kit.Attrs[*gatherGradAttrs](c).Dim, self.Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, self.Rank())
 			if err == nil && !kit.IsEmpty(index) { // PyTorch does not check empty indices
 				if err = checkGatherShapes(self, index, dim); err == nil {
 					err = checkIndexDType("gather", index.DType)
@@ -39,7 +45,7 @@ var Gather = kit.Define[*gatherGradAttrs](graph.Op{
 			return c.NewResult(index.RowMajor().WithDType(self.DType)), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			dim, err := tensor.WrapDim(kit.Attrs[*gatherGradAttrs](c).Dim, in[0].Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, in[0].Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -50,10 +56,10 @@ var Gather = kit.Define[*gatherGradAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true,
-		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*gatherGradAttrs](c).Dim} })},
+		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*gatherAttrs](c).Dim} })},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) {
-			dim, err := tensor.WrapDim(kit.Attrs[*gatherGradAttrs](c).Dim, c.Meta(0).Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, c.Meta(0).Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -84,14 +90,13 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	// The lookup gives the position in dim, so the table has stride 0 there. self or out may be 0-dim while
-	// the other is a vector of one element; the strides then need an adjustment.
+	// The lookup gives the position in dim, so the table has stride 0 there.
 	tableStrides := withoutStride(kit.ByteStrides(self), dim)
-	if self.Rank() == 0 {
-		tableStrides = make([]int, out.Rank())
-	}
-	if out.Rank() == 0 {
+	switch { // one of self and out may be 0-dim while the other is a vector of one element
+	case out.Rank() == 0:
 		tableStrides = nil
+	case self.Rank() == 0:
+		tableStrides = make([]int, out.Rank())
 	}
 	result, indexOperand := operandAt(0, out), operandAt(2, index)
 	table := walkOperand{kit.PtrBuffer(1, self), tableStrides}
@@ -124,19 +129,6 @@ func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, firstErr
 }
 
-// flatGatherRef is gatherRef for self and index flattened to vectors.
-func flatGatherRef(self, index *tensor.Tensor) ([]*tensor.Tensor, error) {
-	source, err := kit.ReshapeRowMajor(context.Background(), self, self.Numel())
-	if err != nil {
-		return nil, err
-	}
-	indices, err := kit.ReshapeRowMajor(context.Background(), index, index.Numel())
-	if err != nil {
-		return nil, err
-	}
-	return gatherRef(source, indices, 0)
-}
-
 type takeAlongAttrs struct {
 	Dim *int `attr:"dim" default:"none" doc:"dimension to index; none: self and indices are flattened"`
 }
@@ -156,26 +148,25 @@ var TakeAlongDim = kit.Define[*takeAlongAttrs](graph.Op{
 			"other dimensions. If `dim` is not given, self and `indices` are flattened.",
 		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: selfIndexBound}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			selfType, index, _, err := takeAlongTypes(c)
+			self, index, _, err := takeAlongTypes(c)
 			if err != nil {
 				return nil, err
 			}
-			return c.NewResult(index.RowMajor().WithDType(selfType.DType)), nil
+			return c.NewResult(index.RowMajor().WithDType(self.DType)), nil
 		},
 		Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			self, index, dim, err := takeAlongTypes(call)
 			if err != nil {
 				return nil, err
 			}
-			selfMeta, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
 			if kit.Attrs[*takeAlongAttrs](call).Dim == nil {
 				return flatGatherRef(in[0], in[1])
 			}
-			source, err := in[0].View(selfMeta)
+			source, err := in[0].View(kit.KnownMeta(self))
 			if err != nil {
 				return nil, err
 			}
-			indices, err := in[1].Contiguous().Expanded(indexMeta.Shape)
+			indices, err := in[1].Contiguous().Expanded(kit.KnownMeta(index).Shape)
 			if err != nil {
 				return nil, err
 			}
@@ -236,6 +227,28 @@ func takeAlongTypes(c *graph.Call) (self, index tensor.Type, dim int, err error)
 	return self, index, dim, err
 }
 
+// flatGatherRef is gatherRef for self and index flattened to vectors.
+func flatGatherRef(self, index *tensor.Tensor) ([]*tensor.Tensor, error) {
+	source, err := kit.ReshapeRowMajor(context.Background(), self, self.Numel())
+	if err != nil {
+		return nil, err
+	}
+	indices, err := kit.ReshapeRowMajor(context.Background(), index, index.Numel())
+	if err != nil {
+		return nil, err
+	}
+	return gatherRef(source, indices, 0)
+}
+
+// takeAlongLoops returns the parallel loops over the dimensions that are not indexed.
+func takeAlongLoops(c *graph.Call) []graph.Parallel {
+	dim := kit.Attrs[*takeAlongAttrs](c).Dim
+	if dim == nil {
+		return nil
+	}
+	return kit.LoopsExceptDims(*dim)(c)
+}
+
 // Take is torch.take.
 var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
@@ -289,13 +302,4 @@ func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: selfMeta.Numel(),
 			byteStride: selfMeta.DType.Size(), flatLayout: &selfMeta}}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
-}
-
-// takeAlongLoops returns the parallel loops over the dimensions that are not indexed.
-func takeAlongLoops(c *graph.Call) []graph.Parallel {
-	dim := kit.Attrs[*takeAlongAttrs](c).Dim
-	if dim == nil {
-		return nil
-	}
-	return kit.LoopsExceptDims(*dim)(c)
 }

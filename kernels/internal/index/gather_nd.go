@@ -12,7 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// GatherND is ONNX's GatherND; PyTorch has no equivalent.
+// GatherND is ONNX's GatherND; PyTorch has no equivalent. For tuples of two indices and batch_dims 0:
+//
+//	gather_nd:   result[i, ...] = self[indices[i, 0], indices[i, 1], ...]
+//	scatter_nd:  result[indices[i, 0], indices[i, 1], ...] = updates[i, ...]
 var GatherND = kit.Define[*gatherNDAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "gather_nd",
@@ -105,8 +108,7 @@ func inferScatterND(call *graph.Call) ([]graph.Result, error) {
 	if updates.DType != self.DType {
 		return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 	}
-	if mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]; self.DType.IsComplex() &&
-		(mode == combineMax || mode == combineMin) {
+	if mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]; self.DType.IsComplex() && mode.isExtremum() {
 		return nil, kit.NotImplementedBy("scatter_nd", self.DType)
 	}
 	return call.NewResult(self.RowMajor()), nil
@@ -196,9 +198,10 @@ func newTupleWalk(op string, self, index tensor.Meta, batchDims int) (*tupleWalk
 	// has stride 0 in the second group, the index operand in the third.
 	last := index.Rank() - 1
 	tableStrides, indexStrides := kit.ByteStrides(self), kit.ByteStrides(index)
-	tuples.tableByteStrides = append(append(slices.Clone(tableStrides[:batchDims]), make([]int, last-batchDims)...),
-		tableStrides[batchDims+tupleLen:]...)
-	tuples.indexByteStrides = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batchDims-tupleLen)...)
+	firstUnindexed := batchDims + tupleLen
+	tuples.tableByteStrides = slices.Concat(tableStrides[:batchDims], make([]int, last-batchDims),
+		tableStrides[firstUnindexed:])
+	tuples.indexByteStrides = slices.Concat(indexStrides[:last], make([]int, self.Rank()-firstUnindexed))
 	for k := range tupleLen {
 		dim := batchDims + k
 		tuples.lookups = append(tuples.lookups,

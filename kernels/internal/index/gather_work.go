@@ -11,17 +11,18 @@ const (
 	lookupRate = "gather.lookup" // the time of an element that is looked up separately
 )
 
-// Values of the parameter copiesSlices of gatherImpls.
+// gatherUnit is what a gather copies from operand 0 for each index that it looks up.
+type gatherUnit uint8
+
 const (
-	byElement = false
-	bySlice   = true
+	byElement gatherUnit = iota
+	bySlice
 )
 
-// gatherImpls returns the implementation of an op that copies slices of operand 0 or, if copiesSlices is false, single
-// elements.
-func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
+// gatherImpls returns the implementation of an op that gathers.
+func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
 	impl := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
-	if copiesSlices {
+	if unit == bySlice {
 		impl = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}
 	}
 	impl.Lower = lower
@@ -33,7 +34,7 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 		}
 		return kernel.Forms, nil
 	}
-	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work { return gatherWork(call, copiesSlices) }
+	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work { return gatherWork(call, unit) }
 	// The additional work for the layout of an operand: none, and every layout is read.
 	impl.Read = func(*graph.Call, graph.Walk, int, tensor.Meta) (graph.Work, bool) { return graph.Work{}, true }
 	return []graph.Impl{impl}
@@ -41,7 +42,7 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 
 // gatherWork returns the work of a call, which is the same for every walk (order of the loops). It assumes that the op
 // reads as many bytes from operand 0 as the result has.
-func gatherWork(call *graph.Call, copiesSlices bool) graph.Work {
+func gatherWork(call *graph.Call, unit gatherUnit) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	for i := 1; i < len(call.In); i++ {
 		if call.In[i].Kind == graph.TensorArg {
@@ -51,7 +52,7 @@ func gatherWork(call *graph.Call, copiesSlices bool) graph.Work {
 	bytes, elements := float64(call.Out[0].Bytes()), float64(call.Out[0].Numel())
 	work.Bytes[graph.Dense] += bytes // the result is written
 	// As many bytes of operand 0 are read.
-	if copiesSlices {
+	if unit == bySlice {
 		work.Bytes[graph.Copied] += bytes
 		sliceCount := 1.0 // one for each index
 		if len(call.In) > 1 && call.In[1].Kind == graph.TensorArg {

@@ -18,6 +18,8 @@ type indexAddAttrs struct {
 	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of source"`
 }
 
+func (a *indexAddAttrs) indexedDim() (int, bool) { return a.Dim, true }
+
 // IndexAdd, IndexCopy and IndexFill copy self and write to slices of the copy. For dim 0, and each position j of index:
 //
 //	index_add:   result[index[j]] += alpha * source[j]
@@ -31,29 +33,29 @@ var (
 			attrs := kit.Attrs[*indexAddAttrs](c)
 			return indexWrite{dim: attrs.Dim, mode: combineAdd, alpha: attrs.Alpha}
 		})
-	IndexCopy = indexWriteOp(graph.SchemaOf[*gatherAttrs](), "index_copy",
+	IndexCopy = indexWriteOp(graph.SchemaOf[*dimAttrs](), "index_copy",
 		"Copies self and replaces its slices along `dim`, at the positions in a one-dimensional `index`, by the slices "+
 			"of `source`.",
 		replacingWrite)
-	IndexFill = indexWriteOp(graph.SchemaOf[*gatherAttrs](), "index_fill",
+	IndexFill = indexWriteOp(graph.SchemaOf[*dimAttrs](), "index_fill",
 		"Copies self and fills its slices along `dim`, at the positions in a one-dimensional `index`, with a number or "+
 			"0-dim value.",
 		replacingWrite)
 )
 
-// indexWrite is how a call combines the source with slices of the result.
+// indexWrite describes how a call combines the source with slices of the result.
 type indexWrite struct {
 	dim   int // may be negative, as in the attribute
 	mode  combineMode
 	alpha tensor.Scalar // factor of the source
 }
 
-// replacingWrite returns how index_copy and index_fill write the source.
+// replacingWrite returns the indexWrite of a call of index_copy or index_fill.
 func replacingWrite(c *graph.Call) indexWrite {
-	return indexWrite{dim: kit.Attrs[*gatherAttrs](c).Dim, mode: combineSet, alpha: tensor.IntScalar(1)}
+	return indexWrite{dim: kit.Attrs[*dimAttrs](c).Dim, mode: combineSet, alpha: tensor.IntScalar(1)}
 }
 
-// indexWriteOp defines index_add, index_copy or index_fill. writeOf returns how a call writes the source.
+// indexWriteOp defines index_add, index_copy or index_fill. writeOf returns the indexWrite of a call.
 func indexWriteOp(attrs *graph.Schema, name, doc string, writeOf func(c *graph.Call) indexWrite) *graph.Op {
 	isFill := name == "index_fill"
 	source := graph.Param{Name: "source"}
@@ -103,9 +105,11 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 		return err
 	}
 	// No index of an empty dimension is valid. If the slices have no elements, only index_add rejects the indices.
-	hasInvalidIndex := kit.SizeIs(kit.SizeAtDim(self, dim), 0) && !kit.IsEmpty(index)
-	if hasInvalidIndex &&
-		(name == "index_add" || !kit.SizeIs(tensor.Product(slices.Delete(slices.Clone(self.Shape), dim, dim+1)), 0)) {
+	rejectsIndices := func() bool {
+		sliceShape := slices.Delete(slices.Clone(self.Shape), dim, dim+1)
+		return name == "index_add" || !kit.SizeIs(tensor.Product(sliceShape), 0)
+	}
+	if kit.SizeIs(kit.SizeAtDim(self, dim), 0) && !kit.IsEmpty(index) && rejectsIndices() {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
 	}
 	if isFill {
@@ -252,5 +256,3 @@ func indexWriteRef(in []*tensor.Tensor, write indexWrite) ([]*tensor.Tensor, err
 	}
 	return []*tensor.Tensor{out}, nil
 }
-
-func (a *indexAddAttrs) indexedDim() (int, bool) { return a.Dim, true }

@@ -44,12 +44,12 @@ func inferIndexPut(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("Index put requires the source and destination dtypes match, got %s for the "+
 			"destination and %s for the source.", self.DType.TorchName(), values.DType.TorchName())
 	}
-	indexCall := selectingCall(c, c.In[0])
-	if hasMask(indexCall) {
+	selecting := selectingCall(c, c.In[0])
+	if hasMask(selecting) {
 		return []graph.Result{graph.PartialType{DType: self.DType, Sizes: outlineSizes(self.Shape),
 			TypeFor: func([]sym.Int) (tensor.Type, error) { return out, nil }}.Result()}, nil
 	}
-	parsed, err := newIndexCall(indexCall)
+	parsed, err := newIndexCall(selecting)
 	if err == nil {
 		err = parsed.checkValues(values)
 	}
@@ -65,8 +65,8 @@ func fillsMask(c *graph.Call) bool {
 			indexOperands++
 		}
 	}
-	return indexOperands == 1 && hasMask(selectingCall(c, c.In[0])) && !kit.Attrs[*indexPutAttrs](c).Accumulate &&
-		kit.SizeIs(c.Type(1).Numel(), 1)
+	isSingleMask := indexOperands == 1 && hasMask(selectingCall(c, c.In[0]))
+	return isSingleMask && !kit.Attrs[*indexPutAttrs](c).Accumulate && kit.SizeIs(c.Type(1).Numel(), 1)
 }
 
 // selectingCall returns the call of op index that selects the elements which c, a call of index_put, replaces:
@@ -84,41 +84,52 @@ func (parsed *indexCall) checkValues(values tensor.Type) error {
 	return nil
 }
 
-// indexPutRef is the reference of index_put. The op index is applied to a tensor whose elements are their own row-major
-// indices. Its result has the indices of the selected elements.
+// indexPutRef is the reference of index_put.
 func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	c, in, err := replaceMasksOfPut(c, in, nonzeroRef)
+	call, operands, err := replaceMasksOfPut(c, in, nonzeroRef)
 	if err != nil {
 		return nil, err
 	}
-	positions := tensor.Zeros(tensor.Int64, in[0].Shape...)
-	position := int64(0)
-	kit.EachIndex(in[0].Shape, func(coords []int) {
-		positions.Set(tensor.IntScalar(position), coords...)
-		position++
-	})
-	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: positions.Meta, Type: positions.Meta.Type()}}
-	selected, err := indexRef(selectingCall(c, self), append([]*tensor.Tensor{positions}, in[2:]...))
+	self, values, indices := operands[0], operands[1], operands[2:]
+	targets, err := selectedPositions(call, self.Shape, indices)
 	if err != nil {
 		return nil, err
 	}
-	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	out := self.CopyTo(tensor.New(self.DType, self.Shape...))
 	flat, err := out.View(tensor.New(out.DType, out.Numel()))
 	if err != nil {
 		return nil, err
 	}
-	values, err := in[1].Expanded(selected[0].Shape)
+	expandedValues, err := values.Expanded(targets.Shape)
 	if err != nil {
 		return nil, err
 	}
-	kit.EachIndex(selected[0].Shape, func(coords []int) {
-		target := int(selected[0].At(coords...).Int())
-		flat.Set(refCombine(out.DType, putMode(c), putAlpha, flat.At(target), values.At(coords...)), target)
+	kit.EachIndex(targets.Shape, func(coords []int) {
+		target := int(targets.At(coords...).Int())
+		flat.Set(refCombine(out.DType, putMode(call), putAlpha, flat.At(target), expandedValues.At(coords...)), target)
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
-// compileIndexPut compiles a call without masks.
+// selectedPositions returns the row-major positions in self of the elements that the indices select. It applies the op
+// index to a tensor of the shape of self whose elements are their own positions.
+func selectedPositions(c *graph.Call, shape []int, indices []*tensor.Tensor) (*tensor.Tensor, error) {
+	positions := tensor.Zeros(tensor.Int64, shape...)
+	position := int64(0)
+	kit.EachIndex(shape, func(coords []int) {
+		positions.Set(tensor.IntScalar(position), coords...)
+		position++
+	})
+	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: positions.Meta, Type: positions.Meta.Type()}}
+	selected, err := indexRef(selectingCall(c, self), append([]*tensor.Tensor{positions}, indices...))
+	if err != nil {
+		return nil, err
+	}
+	return selected[0], nil
+}
+
+// compileIndexPut compiles a call without masks: the kernel copies self, and an indexed walk (walk.go) writes values to
+// the copy.
 func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 	kernel, out := copySelfKernel(c), c.Out[0]
 	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: out, Type: out.Type()}}
@@ -183,7 +194,8 @@ func runIndexPut(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 // it also converts this number to the dtype of self.
 func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
-	indexCall, operands, err := replaceMasks(selectingCall(c, c.In[0]), append([]*tensor.Tensor{in[0]}, in[2:]...),
+	self, values := in[0], in[1]
+	selecting, operands, err := replaceMasks(selectingCall(c, c.In[0]), append([]*tensor.Tensor{self}, in[2:]...),
 		nonzero)
 	if err != nil {
 		return nil, nil, err
@@ -191,16 +203,15 @@ func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.
 	if len(operands) > maxIndices+1 {
 		return nil, nil, errors.New("index_put: too many indices")
 	}
-	values := in[1]
-	if values.DType != in[0].DType { // see fillsMask
-		values = tensor.Zeros(in[0].DType)
-		number := in[1].At(make([]int, in[1].Rank())...)
-		if err := kit.CheckNumberFits(number, values.DType); err != nil {
+	if values.DType != self.DType { // the call fills a mask
+		number := values.At(make([]int, values.Rank())...)
+		if err := kit.CheckNumberFits(number, self.DType); err != nil {
 			return nil, nil, err
 		}
+		values = tensor.Zeros(self.DType)
 		values.Set(number)
 	}
 	valuesArg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: values.Meta}}
-	args := append([]graph.Arg{indexCall.In[0], valuesArg}, indexCall.In[1:]...)
+	args := append([]graph.Arg{selecting.In[0], valuesArg}, selecting.In[1:]...)
 	return &graph.Call{In: args, Attrs: c.Attrs}, append([]*tensor.Tensor{operands[0], values}, operands[1:]...), nil
 }

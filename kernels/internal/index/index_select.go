@@ -13,7 +13,7 @@ import (
 )
 
 // IndexSelect is torch.index_select.
-var IndexSelect = kit.Define[*gatherAttrs](graph.Op{
+var IndexSelect = kit.Define[*dimAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "index_select",
 		Doc: "Takes slices of self along a dimension, one for each element of a one-dimensional `index`. A negative " +
@@ -21,7 +21,7 @@ var IndexSelect = kit.Define[*gatherAttrs](graph.Op{
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer:  inferIndexSelect,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, in[0].Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*dimAttrs](c).Dim, in[0].Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -34,7 +34,7 @@ var IndexSelect = kit.Define[*gatherAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
 			self := c.Meta(0)
-			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, self.Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*dimAttrs](c).Dim, self.Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -46,7 +46,7 @@ var IndexSelect = kit.Define[*gatherAttrs](graph.Op{
 // inferIndexSelect is the Infer function of index_select.
 func inferIndexSelect(call *graph.Call) ([]graph.Result, error) {
 	self, index := call.Type(0), call.Type(1)
-	dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](call).Dim, self.Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[*dimAttrs](call).Dim, self.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 // indices.
 func indexSelectLoops(call *graph.Call) []graph.Parallel {
 	rank := call.Meta(0).Rank()
-	dim := kit.WrappedDim(kit.Attrs[*gatherAttrs](call).Dim, rank)
+	dim := kit.WrappedDim(kit.Attrs[*dimAttrs](call).Dim, rank)
 	if dim == nil || rank == 0 {
 		return nil
 	}

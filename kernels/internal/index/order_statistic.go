@@ -43,42 +43,42 @@ var (
 			"their indices. NaN is greater than every number.",
 		Outputs: valuesAndIndices, Examples: kit.OneExample(kit.F32(3, 5), graph.Attrs{"k": 2}),
 	}, func(a *kthAttrs) statistic {
-		return statistic{kind: kthOf, k: a.K, dim: a.Dim, keepdim: a.Keepdim}
+		return statistic{kind: kthKind, k: a.K, dim: a.Dim, keepdim: a.Keepdim}
 	})
 	Median = orderStatistic(graph.Semantics{
 		Name: "median",
 		Doc: "Returns the median of all elements, or the medians along a dimension and their indices. The median of an " +
 			"even number of elements is the lower of the two in the middle. If an element is NaN, the median is NaN.",
 		VariadicResults: true, Examples: medianExamples,
-	}, func(a *medianAttrs) statistic { return a.statistic(medianOf) })
+	}, func(a *medianAttrs) statistic { return a.statistic(medianKind) })
 	Nanmedian = orderStatistic(graph.Semantics{
 		Name: "nanmedian",
 		Doc: "Returns the median of all elements that are not NaN, or the medians along a dimension and their indices. " +
 			"The median of an even number of elements is the lower of the two in the middle.",
 		VariadicResults: true, Examples: medianExamples,
-	}, func(a *medianAttrs) statistic { return a.statistic(nanmedianOf) })
+	}, func(a *medianAttrs) statistic { return a.statistic(nanmedianKind) })
 	Mode = orderStatistic(graph.Semantics{
 		Name: "mode",
 		Doc: "Returns the most frequent element along a dimension and the index of its last occurrence. Of several most " +
 			"frequent elements, it is the least. NaN differs from every element, including itself.",
 		Outputs: valuesAndIndices, Examples: kit.OneExample(kit.F32(3, 5), nil),
-	}, func(a *modeAttrs) statistic { return statistic{kind: modeOf, dim: a.Dim, keepdim: a.Keepdim} })
+	}, func(a *modeAttrs) statistic { return statistic{kind: modeKind, dim: a.Dim, keepdim: a.Keepdim} })
 )
 
 // statisticKind is the op of a statistic.
 type statisticKind uint8
 
 const (
-	kthOf statisticKind = iota // kthvalue
-	medianOf
-	nanmedianOf
-	modeOf
+	kthKind statisticKind = iota // kthvalue
+	medianKind
+	nanmedianKind
+	modeKind
 )
 
 // statistic describes the element that an op takes of each line.
 type statistic struct {
 	kind    statisticKind
-	k       int // for kthOf: the element's rank in ascending order, from 1
+	k       int // for kthKind: the element's rank in ascending order, from 1
 	dim     int
 	keepdim bool
 	isFlat  bool // whether all elements are one line; there is then no result of indices
@@ -127,9 +127,9 @@ func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) 
 	switch {
 	case err != nil:
 		return nil, err
-	case s.kind == kthOf && (s.k < 1 || sym.Of(s.k).Gt(kit.SizeAtDim(selfType, dim)).Holds()):
+	case s.kind == kthKind && (s.k < 1 || sym.Of(s.k).Gt(kit.SizeAtDim(selfType, dim)).Holds()):
 		return nil, fmt.Errorf("kthvalue(): selected number k out of range for dimension %d", dim)
-	case s.kind != kthOf && selfType.Rank() > 0 && kit.SizeIs(selfType.Shape[dim], 0):
+	case s.kind != kthKind && selfType.Rank() > 0 && kit.SizeIs(selfType.Shape[dim], 0):
 		return nil, fmt.Errorf("%s(): Expected reduction dim %d to have non-zero size.", name, dim)
 	}
 	shape := selfType.Shape
@@ -144,15 +144,15 @@ func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) 
 // checkDType returns PyTorch's error if the op does not support the dtype.
 func (s statistic) checkDType(name string, dtype tensor.DType) error {
 	isSupported := !dtype.IsComplex() && dtype != tensor.Bool
-	if s.kind == modeOf {
+	if s.kind == modeKind {
 		isSupported = !dtype.IsComplex() && !dtype.IsBareUnsigned()
 	}
 	switch {
 	case isSupported:
 		return nil
-	case s.kind == modeOf:
+	case s.kind == modeKind:
 		return kit.NotImplementedBy("mode_impl", dtype)
-	case s.kind == kthOf:
+	case s.kind == kthKind:
 		return kit.NotImplemented("kthvalue", dtype)
 	case s.isFlat:
 		return kit.NotImplementedBy("median_cpu", dtype)
@@ -202,18 +202,18 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 		scratch := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), 2*length)
 		line := scratch[:length]
 		loadLine(mem.Context, line, load, src, stepBytes, dtype == tensor.Uint64)
-		index := indexOf(mem.Context, stat, line, scratch[length:])
+		index := selectIndex(mem.Context, stat, line, scratch[length:])
 		kit.CopyElement(dst, unsafe.Add(src, index*stepBytes), elementSize)
 		if !stat.isFlat {
 			*(*int64)(unsafe.Add(mem.Ptrs[2], offsets[2])) = int64(index)
 		}
 		return nil
 	})
-	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in}
+	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in} // their addresses are in mem.Ptrs, in this order
 	if !stat.isFlat {
 		buffers = append(buffers, kit.OutBuffer(call, 1))
 	}
-	workerBytes := 2 * length * 8 // a copy of the line, and the memory of indexOf; elements have at most 8 bytes
+	workerBytes := 2 * length * 8 // a copy of the line, and the memory of selectIndex; elements have at most 8 bytes
 	builder.AddPhases(copies.NoScratch, workerBytes, buffers, phase)
 	return builder.Kernel()
 }
@@ -253,9 +253,9 @@ func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.Convert
 	})
 }
 
-// indexOf returns the index of the element that a statistic takes of a line. Elements other than NaN are called numbers
-// here; NaN is greater than all numbers. scratch is temporary memory for the numbers, as long as the line.
-func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, scratch []T) int {
+// selectIndex returns the index of the element that a statistic takes of a line. Elements other than NaN are called
+// numbers here; NaN is greater than all numbers. scratch is temporary memory for the numbers, as long as the line.
+func selectIndex[T kit.Sortable](ctx context.Context, stat statistic, line, scratch []T) int {
 	numberCount, firstNaN := 0, -1
 	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		for i, element := range line[begin:end] {
@@ -268,20 +268,21 @@ func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, scratch 
 		}
 	})
 	numbers := scratch[:numberCount]
-	rank := stat.k - 1
+	rank := (numberCount - 1) / 2 // of the lower median
+	if stat.kind == kthKind {
+		rank = stat.k - 1
+	}
 	switch {
-	case stat.kind == modeOf && numberCount > 0:
+	case stat.kind == modeKind && numberCount > 0:
 		return lastOccurrence(ctx, line, mostFrequent(ctx, numbers))
-	case stat.kind == kthOf && rank >= numberCount:
+	case stat.kind == kthKind && rank >= numberCount:
 		return nthNaN(ctx, line, rank-numberCount)
-	case stat.kind == medianOf && firstNaN >= 0, numberCount == 0:
+	case stat.kind == medianKind && firstNaN >= 0, numberCount == 0:
 		return firstNaN
-	case stat.kind != kthOf: // the lower median of the numbers
-		rank = (numberCount - 1) / 2
 	}
 	// Equal elements are ranked by index: the result is occurrence rank-lesserCount of value.
 	value, lesserCount := selectRank(ctx, numbers, rank)
-	return occurrence(ctx, line, value, rank-lesserCount)
+	return nthOccurrence(ctx, line, value, rank-lesserCount)
 }
 
 // mostFrequent sorts a line without NaN and returns the least of its most frequent elements.
@@ -343,30 +344,29 @@ func nthNaN[T kit.Sortable](ctx context.Context, line []T, k int) int {
 const maxPivots, maxSortedLen = 64, 32
 
 // selectRank returns the element of the given rank, from 0, in ascending order of a line without NaN, and the number of
-// lesser elements. It reorders the line: it partitions the part that contains the rank until this part is short.
+// lesser elements. It is quickselect: it partitions the line around a pivot and continues with the part that contains
+// the rank until this part is short. The line is reordered.
 func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value T, lesserCount int) {
-	removedCount := 0 // number of elements that were cut off before line
 	for pivots := 0; len(line) > maxSortedLen && pivots < maxPivots; pivots++ {
-		pivot := pivotFor(line, rank-removedCount)
-		smallerCount := partition(ctx, line, func(x T) bool { return x < pivot })
-		if rank-removedCount < smallerCount {
-			line = line[:smallerCount]
+		pivot := pivotFor(line, rank)
+		less := partition(ctx, line, func(x T) bool { return x < pivot })
+		if rank < less {
+			line = line[:less]
 			continue
 		}
-		line, removedCount = line[smallerCount:], removedCount+smallerCount
-		equalCount := partition(ctx, line, func(x T) bool { return x == pivot })
-		if rank-removedCount < equalCount {
-			return pivot, removedCount
+		line, rank, lesserCount = line[less:], rank-less, lesserCount+less
+		equal := partition(ctx, line, func(x T) bool { return x == pivot })
+		if rank < equal {
+			return pivot, lesserCount
 		}
-		line, removedCount = line[equalCount:], removedCount+equalCount
+		line, rank, lesserCount = line[equal:], rank-equal, lesserCount+equal
 	}
 	kit.Sort(ctx, line, compareNumbers[T])
-	value = line[rank-removedCount]
-	// In sorted order, the number of elements less than value is the index of the first element that equals value.
-	for i := rank - removedCount; i >= 0 && line[i] == value; i-- {
-		lesserCount = removedCount + i
+	value = line[rank]
+	for rank > 0 && line[rank-1] == value {
+		rank--
 	}
-	return value, lesserCount
+	return value, lesserCount + rank
 }
 
 // pivotFor returns an element whose rank in the line is close to the given rank. It sorts a sample of 31 elements at
@@ -395,8 +395,8 @@ func partition[T kit.Sortable](ctx context.Context, line []T, isFirst func(x T) 
 	return firstCount
 }
 
-// occurrence returns the index of occurrence k of a value in a line. k counts from 0.
-func occurrence[T kit.Sortable](ctx context.Context, line []T, value T, k int) int {
+// nthOccurrence returns the index of occurrence k of a value in a line. k counts from 0.
+func nthOccurrence[T kit.Sortable](ctx context.Context, line []T, value T, k int) int {
 	index := 0
 	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		for i := begin; i < end && k >= 0; i++ {
@@ -477,13 +477,13 @@ func (s statistic) sortedRank(length int, value func(i int) tensor.Scalar) int {
 		numberCount--
 	}
 	switch {
-	case s.kind == kthOf:
+	case s.kind == kthKind:
 		return s.k - 1
 	case numberCount == 0:
 		return 0
-	case s.kind == medianOf && numberCount < length:
+	case s.kind == medianKind && numberCount < length:
 		return numberCount // the first NaN
-	case s.kind != modeOf:
+	case s.kind != modeKind:
 		return (numberCount - 1) / 2
 	}
 	best, bestCount, runStart := 0, 0, 0 // runStart is the start of the current run of equal elements

@@ -14,11 +14,12 @@ type gatherNDAttrs struct {
 	BatchDims int `attr:"batch_dims" default:"0" doc:"number of leading dimensions that self and indices share"`
 }
 
-type gatherAttrs struct {
+// dimAttrs are the attributes of ops whose only attribute is the indexed dimension.
+type dimAttrs struct {
 	Dim int `attr:"dim" doc:"dimension to index"`
 }
 
-func (a *gatherAttrs) indexedDim() (int, bool) { return a.Dim, true }
+func (a *dimAttrs) indexedDim() (int, bool) { return a.Dim, true }
 
 // indexParam is an operand with indices of dimension dim of self, or with flat indices if the op has no attribute dim.
 var indexParam = graph.Param{Name: "index", IndexBound: selfIndexBound}
@@ -34,14 +35,14 @@ func selfIndexBound(c *graph.Call) int {
 	self := c.Meta(0)
 	if attrs, ok := c.Attrs.(oneDimAttrs); ok {
 		if dim, ok := attrs.indexedDim(); ok {
-			return kit.SizeOf(self, dim)
+			return kit.SizeOrMissing(self, dim)
 		}
 	}
 	return self.Numel()
 }
 
 // rowIndexBound returns the bound on indices of rows of operand 0.
-func rowIndexBound(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) }
+func rowIndexBound(c *graph.Call) int { return kit.SizeOrMissing(c.Meta(0), 0) }
 
 // noBound is the bound of operands that may have any elements.
 const noBound = -1
@@ -53,7 +54,7 @@ func dimIndexBound(dim int) func(c *graph.Call) int {
 		if hasMask(c) {
 			return noBound
 		}
-		return kit.SizeOf(c.Meta(0), dim)
+		return kit.SizeOrMissing(c.Meta(0), dim)
 	}
 }
 

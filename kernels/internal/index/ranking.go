@@ -49,18 +49,19 @@ func rankKernel[T kit.Sortable](r *ranking, call *graph.Call, dtype tensor.DType
 	length := sizeAt(selfMeta, r.dim)
 	// sort and topk return values and indices, argsort only indices. Mem.Ptrs has the results, then the operand. The
 	// offsets of a line are first the offset in the operand, then the offsets in the results.
-	hasValues, last := len(call.Out) == 2, len(call.Out)-1
+	hasValues, indicesResult := len(call.Out) == 2, len(call.Out)-1
 	lines := kit.NewLineSet(selfMeta.Shape, r.dim, append([]tensor.Meta{selfMeta}, call.Out...)...)
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	inStep, valueStep := kit.ByteStride(selfMeta, r.dim), kit.ByteStride(call.Out[0], r.dim)
-	indexStep := kit.ByteStride(call.Out[last], r.dim)
+	indexStep := kit.ByteStride(call.Out[indicesResult], r.dim)
 	return &graph.Kernel{WorkerScratch: length * int(unsafe.Sizeof(rankedElement[T]{})),
 		Phases: []graph.Phase{lines.Phase(sortCost(length), func(mem *graph.Mem, offsets [4]int) error {
 			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), length)
-			src := unsafe.Add(mem.Ptrs[last+1], offsets[0])
+			src := unsafe.Add(mem.Ptrs[indicesResult+1], offsets[0])
 			loadRanked(mem.Context, line, load, src, inStep, dtype == tensor.Uint64)
-			line = takeBest(mem.Context, line, r.k, r.isDescending)
-			storeIndices(mem.Context, line, unsafe.Add(mem.Ptrs[last], offsets[last+1]), indexStep)
+			line = sortFirst(mem.Context, line, r.k, r.isDescending)
+			indices := unsafe.Add(mem.Ptrs[indicesResult], offsets[indicesResult+1])
+			storeIndices(mem.Context, line, indices, indexStep)
 			if hasValues {
 				values := unsafe.Add(mem.Ptrs[0], offsets[1])
 				for i := range line {
@@ -133,10 +134,9 @@ func flipSign[T kit.Sortable](number *T) {
 	*bits = int64(uint64(*bits) ^ 1<<63)
 }
 
-// takeBest returns the first count elements of the line in sorted order. If count is less than a quarter of the line, a
-// heap holds the best count elements found so far, with the worst of them at the root. Only these are sorted at the
-// end.
-func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], count int,
+// sortFirst returns the first count elements of the line in sorted order. If count is less than a quarter of the line,
+// a heap first selects these elements, and only they are sorted.
+func sortFirst[T kit.Sortable](ctx context.Context, line []rankedElement[T], count int,
 	isDescending bool) []rankedElement[T] {
 	compare := compareAscending[T]
 	if isDescending {
@@ -178,8 +178,8 @@ func compareDescending[T kit.Sortable](a, b rankedElement[T]) int {
 // siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
 const siftsPerCheck = kit.CheckEvery / 8
 
-// selectByHeap moves the count elements that compare orders first to the front of the line. They form a heap there and
-// are not sorted.
+// selectByHeap moves the count elements that compare orders first to the front of the line. They form a heap there,
+// with the last of them at the root, and are not sorted.
 func selectByHeap[T kit.Sortable](ctx context.Context, line []rankedElement[T], count int,
 	compare func(a, b rankedElement[T]) int) {
 	heap := line[:count]
@@ -231,15 +231,6 @@ func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	shape := shapeWithLength(r.k)
 	values, indices := tensor.Zeros(self.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
-	isLess := func(a, b tensor.Scalar) bool {
-		switch aValue, bValue := a.Float(), b.Float(); {
-		case self.DType == tensor.Uint64:
-			return uint64(a.Int()) < uint64(b.Int())
-		case self.DType.IsFloat():
-			return aValue < bValue || bValue != bValue && aValue == aValue
-		}
-		return a.Int() < b.Int()
-	}
 	if r.k == 0 {
 		return []*tensor.Tensor{values, indices}, nil
 	}
@@ -252,28 +243,45 @@ func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 			return coords
 		}
 		element := func(i int) tensor.Scalar { return self.At(coordsOf(i)...) }
-		order := make([]int, sizeAt(self.Meta, r.dim))
-		for i := range order {
-			order[i] = i
-		}
-		sorted.Func(order, func(a, b int) int {
-			x, y := element(a), element(b)
-			if r.isDescending {
-				x, y = y, x
-			}
-			switch {
-			case isLess(x, y):
-				return -1
-			case isLess(y, x):
-				return 1
-			}
-			return 0
-		})
-		for i, index := range order[:r.k] {
+		for i, index := range r.refOrder(self.DType, sizeAt(self.Meta, r.dim), element)[:r.k] {
 			value := element(index)
 			values.Set(value, coordsOf(i)...)
 			indices.Set(tensor.IntScalar(int64(index)), coordsOf(i)...)
 		}
 	})
 	return []*tensor.Tensor{values, indices}, nil
+}
+
+// refOrder returns the indices of the elements of a line in sorted order. element returns an element of the line.
+func (r *ranking) refOrder(dtype tensor.DType, length int, element func(i int) tensor.Scalar) []int {
+	order := make([]int, length)
+	for i := range order {
+		order[i] = i
+	}
+	sorted.Func(order, func(a, b int) int {
+		x, y := element(a), element(b)
+		if r.isDescending {
+			x, y = y, x
+		}
+		switch {
+		case refIsLess(dtype, x, y):
+			return -1
+		case refIsLess(dtype, y, x):
+			return 1
+		}
+		return 0
+	})
+	return order
+}
+
+// refIsLess reports whether a comes before b in ascending order. NaN is last.
+func refIsLess(dtype tensor.DType, a, b tensor.Scalar) bool {
+	switch {
+	case dtype == tensor.Uint64:
+		return uint64(a.Int()) < uint64(b.Int())
+	case dtype.IsFloat():
+		x, y := a.Float(), b.Float()
+		return x < y || y != y && x == x
+	}
+	return a.Int() < b.Int()
 }

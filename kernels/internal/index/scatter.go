@@ -25,6 +25,10 @@ type scatterReduceAttrs struct {
 	IncludeSelf bool   `attr:"include_self" default:"true" doc:"include self's element in the reduction"`
 }
 
+func (a *scatterAttrs) indexedDim() (int, bool) { return a.Dim, true }
+
+func (a *scatterReduceAttrs) indexedDim() (int, bool) { return a.Dim, true }
+
 // scatterPositions is the part of the docs about positions.
 const scatterPositions = "An element of `src` goes to its own indices, except that `index` gives the index in " +
 	"dimension `dim`."
@@ -43,10 +47,10 @@ var (
 			attrs := kit.Attrs[*scatterAttrs](c)
 			return scatterCall{dim: attrs.Dim, reduce: attrs.Reduce, includeSelf: true}
 		})
-	ScatterAdd = scatterOp(graph.SchemaOf[*gatherAttrs](), "scatter_add",
+	ScatterAdd = scatterOp(graph.SchemaOf[*dimAttrs](), "scatter_add",
 		"Returns a copy of self to which the elements of `src` are added. "+scatterPositions,
 		graph.Attrs{"dim": 0}, func(c *graph.Call) scatterCall {
-			return scatterCall{dim: kit.Attrs[*gatherAttrs](c).Dim, reduce: "add", includeSelf: true}
+			return scatterCall{dim: kit.Attrs[*dimAttrs](c).Dim, reduce: "add", includeSelf: true}
 		})
 	ScatterReduce = scatterOp(graph.SchemaOf[*scatterReduceAttrs](), "scatter_reduce",
 		"Returns a copy of self into which the elements of `src` are reduced. "+scatterPositions,
@@ -56,7 +60,8 @@ var (
 		})
 )
 
-// scatterOp defines scatter, scatter_add or scatter_reduce. attrsOf returns the attributes of a call.
+// scatterOp defines scatter, scatter_add or scatter_reduce. attrsOf returns the attributes of a call; its dimension may
+// be negative or invalid.
 func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	attrsOf func(c *graph.Call) scatterCall) *graph.Op {
 	checkedAttrsOf := func(c *graph.Call) (scatterCall, error) {
@@ -121,7 +126,7 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	if !isNumber && src.DType != self.DType {
 		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
 	}
-	if mode := scatter.mode(); self.DType.IsComplex() && (mode == combineMax || mode == combineMin) {
+	if self.DType.IsComplex() && scatter.mode().isExtremum() {
 		return kit.NotImplementedBy(name, self.DType)
 	}
 	if scatter.reduce == "mean" && self.DType == tensor.Bool {
@@ -152,18 +157,19 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 	if call.Meta(1).Numel() == 0 {
 		return kernel, nil
 	}
-	out, one := call.Out[0], tensor.IntScalar(1)
+	dtype := call.Out[0].DType
+	addPhase := func(mode combineMode, source walkOperand) {
+		walk := s.walk(call, kit.OutBuffer(call, 0), source)
+		kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(dtype, mode, tensor.IntScalar(1))))
+	}
 	if !s.includeSelf {
-		identity := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.mode()))}
-		kernel.Phases = append(kernel.Phases, s.walk(call, kit.OutBuffer(call, 0),
-			identity).phase(scatterRowLoops(out.DType, combineSet, one)))
+		addPhase(combineSet, walkOperand{Buffer: kit.DataBuffer(identityOf(dtype, s.mode()))})
 	}
 	source := operandAt(3, call.Meta(2))
 	if arg := call.In[2]; arg.Kind == graph.NumberArg {
-		source = walkOperand{Buffer: kit.DataBuffer(arg.Number.Tensor(out.DType))}
+		source = walkOperand{Buffer: kit.DataBuffer(arg.Number.Tensor(dtype))}
 	}
-	kernel.Phases = append(kernel.Phases, s.walk(call, kit.OutBuffer(call, 0),
-		source).phase(scatterRowLoops(out.DType, s.mode(), one)))
+	addPhase(s.mode(), source)
 	if s.reduce == "mean" {
 		s.addMeanPhases(call, kernel)
 	}
@@ -175,36 +181,41 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) *indexedWalk {
 	index := c.Meta(1)
 	// The lookup gives the position in dim, so the table has stride 0 there.
-	steps := withoutStride(kit.ByteStrides(table.Meta), s.dim)
-	// A 0-dim value counts as a vector of one element: table and index may differ in rank.
-	if index.Rank() == 0 {
-		steps = nil
-	} else if table.Meta.Rank() == 0 {
-		steps = []int{0}
+	tableStrides := withoutStride(kit.ByteStrides(table.Meta), s.dim)
+	switch { // one of table and index may be 0-dim while the other is a vector of one element
+	case index.Rank() == 0:
+		tableStrides = nil
+	case table.Meta.Rank() == 0:
+		tableStrides = []int{0}
 	}
 	// A constant, or a src of another rank, has one element, which is read with strides of 0.
 	if source.IsInKernel() || len(source.byteStrides) != index.Rank() {
 		source.byteStrides = make([]int, index.Rank())
 	}
-	return &indexedWalk{shape: index.Shape, operands: []walkOperand{source, {table, steps}, operandAt(2, index)},
-		lookups: []lookup{lookupAlong(table.Meta, index, s.dim)}, writesTable: true}
+	return &indexedWalk{shape: index.Shape, lookups: []lookup{lookupAlong(table.Meta, index, s.dim)},
+		operands: []walkOperand{source, {table, tableStrides}, operandAt(2, index)}, writesTable: true}
 }
 
 // identityOf returns the identity element of a reduction: x combined with it is x. For combineSet it is 0.
 func identityOf(dtype tensor.DType, mode combineMode) *tensor.Tensor {
 	identity := tensor.IntScalar(0)
+	isMin := mode == combineMin
+	minInt := int64(-1) << (8*dtype.Size() - 1) // of a signed dtype; ^minInt is the greatest number
 	switch {
 	case mode == combineMul:
 		identity = tensor.IntScalar(1)
-	case mode == combineAdd || mode == combineSet:
+	case !mode.isExtremum():
 	case dtype == tensor.Bool:
-		identity = tensor.BoolScalar(mode == combineMin)
-	case dtype.IsFloat(): // -inf for a maximum, +inf for a minimum
-		identity = tensor.FloatScalar(math.Inf(map[combineMode]int{combineMax: -1, combineMin: 1}[mode]))
+		identity = tensor.BoolScalar(isMin)
+	case dtype.IsFloat() && isMin:
+		identity = tensor.FloatScalar(math.Inf(1))
+	case dtype.IsFloat():
+		identity = tensor.FloatScalar(math.Inf(-1))
+	case dtype.IsSigned() && isMin:
+		identity = tensor.IntScalar(^minInt)
 	case dtype.IsSigned():
-		minInt := int64(-1) << (8*dtype.Size() - 1) // ^minInt is the greatest number
-		identity = tensor.IntScalar(map[combineMode]int64{combineMax: minInt, combineMin: ^minInt}[mode])
-	case mode == combineMin: // unsigned: all bits are 1. The identity of a maximum is 0.
+		identity = tensor.IntScalar(minInt)
+	case isMin: // unsigned: all bits are 1
 		identity = tensor.IntScalar(-1)
 	}
 	return identity.Tensor(dtype)
@@ -343,7 +354,3 @@ func floorDiv(a, b int64) int64 {
 	}
 	return quotient
 }
-
-func (a *scatterAttrs) indexedDim() (int, bool) { return a.Dim, true }
-
-func (a *scatterReduceAttrs) indexedDim() (int, bool) { return a.Dim, true }

@@ -133,60 +133,90 @@ const maxTfidfPosition = 1 << 24
 const tfidfGrain = 1 << 20
 
 // kernel returns the kernel of the call. It first counts the occurrences of each n-gram in each row; the counts
-// [rows, gramCount] are in scratch memory. Then it writes the results. A unit of work counts one n-gram in one row, for
-// a range of at most distancesPerUnit distances.
+// [rows, gramCount] are in scratch memory. Then it writes the results.
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(c)
 	buffers := []kit.Buffer{builder.Result(0, tensor.Float32), builder.ToRowMajor(builder.Operand(0), tensor.Int64)}
 	selfMeta := c.Meta(0)
-	length := selfMeta.Shape[selfMeta.Rank()-1]
-	rows, gramCount := c.Out[0].Numel()/t.size, len(t.grams)
-	distancesPerUnit := max(1, tfidfGrain/max(1, length)) // number of distances in a unit
-	firstUnits := []int{0}                                // firstUnits[i] is the first unit of n-gram i
-	for i := range t.grams {
-		firstUnits = append(firstUnits, firstUnits[i]+kit.DivUp(t.maxDistance(&t.grams[i], length), distancesPerUnit))
-	}
-	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*gramCount) }
-	clearCounts := copies.ChunkedPhase(rows*gramCount, 1, func(m *graph.Mem, begin, end int) error {
-		clear(counts(m)[begin:end])
+	k := newTfidfKernel(t, selfMeta.Shape[selfMeta.Rank()-1], c.Out[0].Numel()/t.size)
+	clearCounts := copies.ChunkedPhase(k.rows*k.gramCount, 1, func(mem *graph.Mem, begin, end int) error {
+		clear(k.counts(mem)[begin:end])
 		return nil
 	})
-	unitsPerRow := firstUnits[gramCount]
-	countGrams := copies.ChunkedPhase(rows*unitsPerRow, min(length, math.MaxInt32)*distancesPerUnit,
+	countGrams := copies.ChunkedPhase(k.rows*k.unitsPerRow(), min(k.length, math.MaxInt32)*k.distancesPerUnit,
 		func(mem *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
-				row, unitInRow := unit/unitsPerRow, unit%unitsPerRow
-				// The unit belongs to the n-gram i with firstUnits[i] <= unitInRow < firstUnits[i+1].
-				next, _ := slices.BinarySearch(firstUnits, unitInRow+1)
-				i := next - 1
-				gram := &t.grams[i]
-				elements := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*length)), length)
-				firstDistance := (unitInRow-firstUnits[i])*distancesPerUnit + 1
-				lastDistance := min(firstDistance+distancesPerUnit-1, t.maxDistance(gram, length))
-				occurrences := 0
-				for distance := firstDistance; distance <= lastDistance; distance++ {
-					occurrences += gram.count(mem, elements, distance)
-				}
-				atomic.AddInt64(&counts(mem)[row*gramCount+i], int64(occurrences))
+				k.countUnit(mem, unit/k.unitsPerRow(), unit%k.unitsPerRow())
 			}
 			return nil
 		})
-	writeResults := copies.ChunkedPhase(rows, t.size+gramCount, func(m *graph.Mem, begin, end int) error {
+	writeResults := copies.ChunkedPhase(k.rows, t.size+k.gramCount, func(mem *graph.Mem, begin, end int) error {
 		for row := begin; row < end; row++ {
-			resultRow := unsafe.Slice((*float32)(kit.AddressOf[float32](m.Ptrs[0], row*t.size)), t.size)
-			kit.ForEachBlock(m.Context, len(resultRow), func(begin, end int) { clear(resultRow[begin:end]) })
-			for i := range t.grams {
-				m.CheckContextAfter(1)
-				if gram := &t.grams[i]; t.includes(gram) {
-					t.writeCount(gram, int(counts(m)[row*gramCount+i]), &resultRow[gram.position])
-				}
-			}
+			k.writeRow(mem, row)
 		}
 		return nil
 	})
-	countBytes := rows * gramCount * 8
+	countBytes := k.rows * k.gramCount * 8
 	builder.AddPhases(countBytes, copies.NoScratch, buffers, clearCounts, countGrams, writeResults)
 	return builder.Kernel()
+}
+
+// tfidfKernel is a tfidf for rows of known length. A unit of work counts one n-gram in one row, for a range of at most
+// distancesPerUnit distances.
+type tfidfKernel struct {
+	*tfidf
+	length, rows     int // number of elements of a row; number of rows
+	gramCount        int // number of n-grams
+	distancesPerUnit int
+	firstUnits       []int // firstUnits[i] is the first unit, in its row, of n-gram i; the last element is their number
+}
+
+// newTfidfKernel divides the work on rows of the given length into units.
+func newTfidfKernel(t *tfidf, length, rows int) *tfidfKernel {
+	k := &tfidfKernel{tfidf: t, length: length, rows: rows, gramCount: len(t.grams),
+		distancesPerUnit: max(1, tfidfGrain/max(1, length)), firstUnits: []int{0}}
+	for i := range t.grams {
+		units := kit.DivUp(t.maxDistance(&t.grams[i], length), k.distancesPerUnit)
+		k.firstUnits = append(k.firstUnits, k.firstUnits[i]+units)
+	}
+	return k
+}
+
+// unitsPerRow returns the number of units of a row.
+func (k *tfidfKernel) unitsPerRow() int { return k.firstUnits[k.gramCount] }
+
+// counts returns the number of occurrences of each n-gram in each row.
+func (k *tfidfKernel) counts(mem *graph.Mem) []int64 {
+	return kit.SliceOf[int64](mem.Scratch, 0, k.rows*k.gramCount)
+}
+
+// countUnit adds the occurrences of a unit of a row to the counts.
+func (k *tfidfKernel) countUnit(mem *graph.Mem, row, unit int) {
+	// The unit belongs to the n-gram i with firstUnits[i] <= unit < firstUnits[i+1].
+	next, _ := slices.BinarySearch(k.firstUnits, unit+1)
+	i := next - 1
+	gram := &k.grams[i]
+	elements := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*k.length)), k.length)
+	firstDistance := (unit-k.firstUnits[i])*k.distancesPerUnit + 1
+	lastDistance := min(firstDistance+k.distancesPerUnit-1, k.maxDistance(gram, k.length))
+	occurrences := 0
+	for distance := firstDistance; distance <= lastDistance; distance++ {
+		occurrences += gram.count(mem, elements, distance)
+	}
+	atomic.AddInt64(&k.counts(mem)[row*k.gramCount+i], int64(occurrences))
+}
+
+// writeRow writes a row of the result.
+func (k *tfidfKernel) writeRow(mem *graph.Mem, row int) {
+	resultRow := unsafe.Slice((*float32)(kit.AddressOf[float32](mem.Ptrs[0], row*k.size)), k.size)
+	kit.ForEachBlock(mem.Context, len(resultRow), func(begin, end int) { clear(resultRow[begin:end]) })
+	counts := k.counts(mem)[row*k.gramCount:]
+	for i := range k.grams {
+		mem.CheckContextAfter(1)
+		if gram := &k.grams[i]; k.includes(gram) {
+			k.writeCount(gram, int(counts[i]), &resultRow[gram.position])
+		}
+	}
 }
 
 // includes reports whether the attributes request n-grams of the length of the given one.

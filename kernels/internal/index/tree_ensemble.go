@@ -29,10 +29,10 @@ var TreeEnsemble = kit.Define[*treeEnsembleAttrs](graph.Op{
 			"offsets[i] to offsets[i+1]-1, node i has the weight weights[k] for column targets[k]. A column of the result " +
 			"without weights is 0. Sums are computed in float64.",
 		Params: []graph.Param{kit.Self,
-			{Name: "roots", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeFeatures), 0) }},
-			{Name: "features", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeSelf), 1) }},
+			{Name: "roots", IndexBound: func(c *graph.Call) int { return kit.SizeOrMissing(c.Meta(treeFeatures), 0) }},
+			{Name: "features", IndexBound: func(c *graph.Call) int { return kit.SizeOrMissing(c.Meta(treeSelf), 1) }},
 			{Name: "thresholds"}, {Name: "children"},
-			{Name: "offsets", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeWeights), 0) + 1 }},
+			{Name: "offsets", IndexBound: func(c *graph.Call) int { return kit.SizeOrMissing(c.Meta(treeWeights), 0) + 1 }},
 			{Name: "targets", IndexBound: func(c *graph.Call) int { return kit.Attrs[*treeEnsembleAttrs](c).Outputs }},
 			{Name: "weights"}, {Name: "missing", Optional: true}},
 		Infer: inferTreeEnsemble,
@@ -52,7 +52,7 @@ var TreeEnsemble = kit.Define[*treeEnsembleAttrs](graph.Op{
 		Flops: func(c *graph.Call) float64 {
 			nodes, trees := c.Meta(treeFeatures).Numel(), max(1, c.Meta(treeRoots).Numel())
 			depth := math.Log2(float64(max(2, nodes/trees)))
-			return float64(kit.SizeOf(c.Meta(treeSelf), 0)) * float64(trees) * depth
+			return float64(kit.SizeOrMissing(c.Meta(treeSelf), 0)) * float64(trees) * depth
 		},
 		FlopKernel: graph.GoSimple,
 	},

@@ -96,9 +96,9 @@ func RepeatTooLarge(size, repeats sym.Int) bool {
 		knownRepeats < -tensor.MaxBytes/knownSize)
 }
 
-// SizeOf returns the size of a dimension, or -1 if there is no such dimension. A negative dim counts from the end. The
-// size is 1 for dimension 0 of a value without dimensions.
-func SizeOf(m tensor.Meta, dim int) int {
+// SizeOrMissing returns the size of a dimension, or -1 if there is no such dimension. A negative dim counts from the
+// end. The size is 1 for dimension 0 of a value without dimensions.
+func SizeOrMissing(m tensor.Meta, dim int) int {
 	dim, err := tensor.WrapDim(dim, m.Rank())
 	switch {
 	case err != nil:

@@ -89,10 +89,10 @@ func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // about the rounding error of the cosine in rotate
 	norms := make([]float64, a.cols)
 	for range maxRounds {
-		anyRotated := false
 		for j := range norms {
 			norms[j] = s.norm(a.column(j))
 		}
+		anyRotated := false
 		for i := range a.cols {
 			for j := i + 1; j < a.cols; j++ {
 				anyRotated = s.rotate(a, v, norms, i, j, tolerance) || anyRotated
@@ -122,9 +122,9 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 		return false
 	}
 	innerProduct := s.dot(x, y)
-	// the inner product of x/|x| and y/|y|
-	innerProduct = s.fromParts(s.re(innerProduct)/norms[i]/norms[j], s.im(innerProduct)/norms[i]/norms[j])
-	columnCosine := s.abs(innerProduct)
+	// normalized is the inner product of x/|x| and y/|y|.
+	normalized := s.fromParts(s.re(innerProduct)/norms[i]/norms[j], s.im(innerProduct)/norms[i]/norms[j])
+	columnCosine := s.abs(normalized)
 	if !(columnCosine > tolerance) { // also if it is NaN
 		return false
 	}
@@ -138,7 +138,7 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 		tangent = -tangent
 	}
 	cosine := 1 / hypot(1, tangent)
-	phase := s.fromParts(s.re(innerProduct)/columnCosine, s.im(innerProduct)/columnCosine)
+	phase := s.fromParts(s.re(normalized)/columnCosine, s.im(normalized)/columnCosine)
 	s.rotateColumns(x, y, cosine, cosine*tangent, phase)
 	s.rotateColumns(v.column(i), v.column(j), cosine, cosine*tangent, phase)
 	norms[i], norms[j] = s.norm(x), s.norm(y)

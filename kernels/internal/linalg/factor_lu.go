@@ -12,7 +12,7 @@ import (
 //
 //	    0 2                    4 6
 //	a = 4 6   is overwritten   0 2   and pivots is [2 2]
-func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
+func (s *solver[T]) lu(a matrix[T], pivots []int) (firstZeroPivot int) {
 	sumOfParts := func(v T) float64 { return math.Abs(s.re(v)) + math.Abs(s.im(v)) }
 	for k := range min(a.rows, a.cols) {
 		s.checkContextAfter(a.rows + a.cols)
@@ -25,8 +25,8 @@ func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 		}
 		pivots[k] = pivot + 1
 		if column[pivot] == 0 {
-			if info == 0 {
-				info = k + 1
+			if firstZeroPivot == 0 {
+				firstZeroPivot = k + 1
 			}
 			continue
 		}
@@ -44,7 +44,7 @@ func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 			s.checkContextAfter(a.rows - k)
 		}
 	}
-	return info
+	return firstZeroPivot
 }
 
 // exchangeRows exchanges row k of b with row pivots[k]-1, for each k in ascending order.
@@ -102,34 +102,34 @@ func (s *solver[T]) solveTriangular(a matrix[T], shape triangle, b matrix[T]) {
 	}
 }
 
-// solveLU overwrites b with the solution x of a x = b or, if isAdjoint is set, of a^H x = b. lu and pivots are the
-// results of method lu for a: P a = L U, where P makes the exchanges of pivots. Hence a^H = U^H L^H P.
-func (s *solver[T]) solveLU(lu matrix[T], pivots []int, b matrix[T], isAdjoint bool) {
+// solveLU overwrites b with the solution x of a x = b or, if isAdjoint is set, of a^H x = b. factors and pivots are the
+// results of lu for a: P a = L U, where P makes the exchanges of pivots. Hence a^H = U^H L^H P.
+func (s *solver[T]) solveLU(factors matrix[T], pivots []int, b matrix[T], isAdjoint bool) {
 	if !isAdjoint {
 		s.exchangeRows(b, pivots)
-		s.solveTriangular(lu, triangle{hasUnitDiagonal: true}, b)
-		s.solveTriangular(lu, triangle{isUpper: true}, b)
+		s.solveTriangular(factors, triangle{hasUnitDiagonal: true}, b)
+		s.solveTriangular(factors, triangle{isUpper: true}, b)
 		return
 	}
-	luAdjoint := s.adjointOf(lu)
-	s.solveTriangular(luAdjoint, triangle{}, b)
-	s.solveTriangular(luAdjoint, triangle{isUpper: true, hasUnitDiagonal: true}, b)
+	adjoint := s.adjointOf(factors)
+	s.solveTriangular(adjoint, triangle{}, b)
+	s.solveTriangular(adjoint, triangle{isUpper: true, hasUnitDiagonal: true}, b)
 	s.undoExchanges(b, pivots)
 }
 
 // cholesky overwrites the lower triangle of a with the factor L of a = L L^H. It does not read the elements above the
 // diagonal, and overwrites them with zeros. The result is 0, or the order of the first leading minor that is not
 // positive. In the latter case, the columns of L from this order on are not computed.
-func (s *solver[T]) cholesky(a matrix[T]) (info int) {
+func (s *solver[T]) cholesky(a matrix[T]) (failedMinor int) {
 	for k := range a.cols {
 		column := a.column(k)
 		clear(column[:k])
-		if info > 0 {
+		if failedMinor > 0 {
 			continue
 		}
 		diagonal := s.re(column[k])
 		if !(diagonal > 0) { // also if it is NaN
-			info = k + 1
+			failedMinor = k + 1
 			continue
 		}
 		column[k] = s.fromParts(math.Sqrt(diagonal), 0)
@@ -142,5 +142,5 @@ func (s *solver[T]) cholesky(a matrix[T]) (info int) {
 			s.checkContextAfter(a.rows - j)
 		}
 	}
-	return info
+	return failedMinor
 }

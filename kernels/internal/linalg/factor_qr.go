@@ -29,9 +29,8 @@ func (s *solver[T]) qrStep(a matrix[T], tau []T, k int) {
 }
 
 // qrPivoted factors A P = Q R as qr does. A is the argument a, and P permutes columns: column k of A P is column
-// columns[k] of A. Before
-// step k, the column j >= k for which a[k:,j] has the greatest norm is exchanged with column k, as in LAPACK's geqp3.
-// Therefore the magnitudes on the diagonal of R do not increase. tau and columns are overwritten.
+// columns[k] of A. Before step k, the column j >= k for which a[k:,j] has the greatest norm is exchanged with column k,
+// as in LAPACK's geqp3. Therefore the magnitudes on the diagonal of R do not increase. tau and columns are overwritten.
 func (s *solver[T]) qrPivoted(a matrix[T], tau []T, columns []int) {
 	for j := range columns {
 		columns[j] = j

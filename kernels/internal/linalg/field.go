@@ -16,7 +16,7 @@ import (
 type number interface{ float64 | complex128 }
 
 // field has the arithmetic of a type of numbers. No product is fused with a sum, so that all processors compute the
-// same bits; in reals, conversions such as float64(a * v) prevent the fusion.
+// same bits. In reals, conversions such as float64(a * v) prevent the fusion.
 type field[T number] struct {
 	mul, div func(a, b T) T
 	conj     func(a T) T
@@ -117,12 +117,11 @@ func (a matrix[T]) firstColumns(cols int) matrix[T] {
 // clear sets all elements to 0.
 func (a matrix[T]) clear() { clear(a.elements) }
 
-// solver computes with matrices of one type of numbers. The method zeros allocates a matrix at the start of freeMemory.
-// Matrices are not freed before the end of the task.
+// solver computes with matrices of one type of numbers.
 type solver[T number] struct {
 	*field[T]
 	ctx                  context.Context
-	freeMemory           []T
+	freeMemory           []T // zeros allocates matrices from its start; none is freed before the end of the task
 	operationsSinceCheck int // approximate number of operations since the last check of the context
 }
 

@@ -129,16 +129,16 @@ func rightSideShape(a, b tensor.Type) ([]sym.Int, error) {
 func leastSquares[T number](t *task[T]) error {
 	driver, x := kit.Attrs[*lstsqAttrs](t.call).Driver, t.out[0]
 	a, b := t.in[0], t.copyOf(t.in[1])
-	original := t.copyOf(a)
+	originalA := t.copyOf(a) // solveByDriver may overwrite a and b
 	rank, err := solveByDriver(t, a, b, x)
 	if err != nil {
 		return err
 	}
-	if driver == "gels" && t.norm(original.elements) == 0 {
+	if driver == "gels" && t.norm(originalA.elements) == 0 {
 		return nil // LAPACK then sets b to 0. PyTorch computes the residuals from b, so they are 0.
 	}
 	for j := range t.out[1].rows { // residuals; no rows if they are not requested
-		t.out[1].set(j, 0, t.fromParts(t.residual(original, x.column(j), t.in[1].column(j)), 0))
+		t.out[1].set(j, 0, t.fromParts(t.residual(originalA, x.column(j), t.in[1].column(j)), 0))
 	}
 	if driver != "gels" {
 		t.setNumber(2, rank)
@@ -299,8 +299,8 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 	permuted := s.zeros(x.rows, x.cols)
 	s.solveWide(adjoint, b, permuted)
 	for j := range x.cols {
-		for i, v := range permuted.column(j) {
-			x.set(columns[i], j, v)
+		for i, element := range permuted.column(j) {
+			x.set(columns[i], j, element)
 		}
 	}
 	return rank

@@ -22,8 +22,8 @@ type qrAttrs struct {
 	Some bool `attr:"some" default:"true" doc:"Q has as many columns as R has rows; else it is square"`
 }
 
-// Ops that compute QR decompositions A = Q R, or the reflections whose product is the factor Q. The mode of linalg_qr
-// chooses the sizes of Q and R. For example, for A [4, 3]:
+// Ops that compute QR decompositions A = Q R, or the reflections whose product is the factor Q (solver.qr). The mode of
+// linalg_qr chooses the sizes of Q and R. For example, for A [4, 3]:
 //
 //	reduced   Q [4, 3]  R [3, 3]
 //	complete  Q [4, 4]  R [4, 3]
@@ -41,24 +41,9 @@ var (
 	Geqrf = matrixOp(kit.NoAttrs, graph.Semantics{Name: "geqrf",
 		Doc: "Factors matrices by reflections I - tau v v^H: `a` has R, and below it the vectors v, whose first " +
 			"element, 1, is not stored.", Params: selfOnly, Outputs: []string{"a", "tau"},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			aType := c.Type(0)
-			rank := aType.Rank()
-			if rank < 2 {
-				return nil, errors.New("torch.geqrf: input must have at least 2 dimensions.")
-			}
-			if err := (matrixCheck{kernel: "geqrf"}).checkDType(aType.DType); err != nil {
-				return nil, err
-			}
-			out, err := columnMajor(aType.DType, aType.Shape...)
-			return c.NewResults(out, tensor.NewType(aType.DType,
-				withBatch(batchSizes(aType), aType.Shape[rank-2].Min(aType.Shape[rank-1]))...)), err
-		},
-		Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{
-		float:   func(t *task[float64]) error { return factorToReflections(t) },
-		complex: func(t *task[complex128]) error { return factorToReflections(t) },
-		ranks:   fixedRanks([]int{2}, []int{2, 1})})
+		Infer: inferGeqrf, Examples: examples(nil, tallExample, wideExample, complexExample),
+	}, algorithm{float: factorToReflections[float64], complex: factorToReflections[complex128],
+		ranks: fixedRanks([]int{2}, []int{2, 1})})
 	HouseholderProduct = householderOp("linalg_householder_product", []graph.Param{{Name: "input"}, {Name: "tau"}})
 	Orgqr              = householderOp("orgqr", []graph.Param{kit.Self, {Name: "input2"}})
 	Ormqr              = matrixOp(graph.SchemaOf[*ormqrAttrs](), graph.Semantics{Name: "ormqr",
@@ -118,6 +103,20 @@ func factorQR[T number](t *task[T], mode string) error {
 	}
 	t.multiplyQ(a, tau, q, notAdjoint)
 	return nil
+}
+
+func inferGeqrf(c *graph.Call) ([]graph.Result, error) {
+	aType := c.Type(0)
+	rank := aType.Rank()
+	if rank < 2 {
+		return nil, errors.New("torch.geqrf: input must have at least 2 dimensions.")
+	}
+	if err := (matrixCheck{kernel: "geqrf"}).checkDType(aType.DType); err != nil {
+		return nil, err
+	}
+	out, err := columnMajor(aType.DType, aType.Shape...)
+	reflections := aType.Shape[rank-2].Min(aType.Shape[rank-1])
+	return c.NewResults(out, tensor.NewType(aType.DType, withBatch(batchSizes(aType), reflections)...)), err
 }
 
 // factorToReflections computes the results a and tau of geqrf.

@@ -56,7 +56,7 @@ func NewTileEpilogue(epilogue *fusion.Epilogue, columns, firstSlot int, hasLaneM
 // tileStep returns a step in the form that tiles apply, or false if tiles cannot apply the step. The caller sets the
 // operand index.
 func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok bool) {
-	out.Lo, out.Hi = step.Number, step.Number // bounds or factor, if the step has a number
+	out.Lower, out.Upper = step.Number, step.Number // bounds or factor, if the step has a number
 	// isNumber: the step combines with a number, not with an operand. isPerColumn: the operand has one element, or one
 	// for each column, because it is a vector along the dimension of the least stride (AlongFastest).
 	isNumber, isPerColumn := step.AddressIndex == 0, step.IsScalar || step.AlongFastest && step.Width == columns

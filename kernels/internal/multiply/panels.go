@@ -39,8 +39,8 @@ type Panels struct {
 }
 
 // MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has `lanes` lanes and `depth`
-// terms; laneStride and termStride are their strides in elements. offsets has the offset of each entry's matrix. nil
-// stands for a single matrix at offset 0. Each distinct matrix is packed once.
+// terms; laneStride and termStride are their strides in elements. offsets has the offset of the matrix of each entry
+// (product of the batch). nil stands for a single matrix at offset 0. Each distinct matrix is packed once.
 func MatrixPanels(dtype tensor.DType, width, lanes, laneStride, depth, termStride int, offsets []int) *Panels {
 	p := &Panels{DType: dtype, Width: width, Lanes: lanes, LaneStride: laneStride, Depth: depth, TermStride: termStride,
 		Starts: []int{0}}
@@ -88,43 +88,53 @@ func (p *Panels) PackedOffsets(offsets []int) []int {
 }
 
 // PackingOf returns the packing of an operand that is packed in several forms of the same dtype, one after another.
-func PackingOf(list ...*Panels) graph.Packing {
-	dtype := list[0].DType
+func PackingOf(forms ...*Panels) graph.Packing {
+	dtype := forms[0].DType
 	packing := graph.Packing{DType: dtype}
-	for i, p := range list {
+	for i, p := range forms {
 		if i > 0 {
 			packing.Format += " and "
 		}
-		packing.Format, packing.Len = packing.Format+p.Format, packing.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
-	}
-	forEachMatrix := func(packed, matrices *tensor.Tensor, visit func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
-		size := dtype.Size()
-		remaining := kit.ElementsOf[byte](packed.Pointer(), packing.Len*size)
-		for _, p := range list {
-			for _, start := range p.Starts {
-				packedBytes := p.MatrixLen() * size
-				visit(p, remaining[:packedBytes], unsafe.Add(matrices.Pointer(), start*size))
-				remaining = remaining[packedBytes:]
-			}
-		}
+		packing.Format += p.Format
+		packing.Len += kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
 		if src.DType != dtype {
 			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, dtype))
 		}
-		forEachMatrix(dst, src, func(p *Panels, to []byte, from unsafe.Pointer) { p.fill(ctx, to, from) })
+		packed := kit.ElementsOf[byte](dst.Pointer(), packing.Len*dtype.Size())
+		forEachMatrix(forms, packed, src, func(p *Panels, panels []byte, matrix unsafe.Pointer) {
+			p.fill(ctx, panels, matrix)
+		})
 	}
-	packing.Unpack = func(dst, packed *tensor.Tensor) {
+	packing.Unpack = func(dst, src *tensor.Tensor) {
 		unpacked := dst
 		if dst.DType != dtype {
 			unpacked = tensor.Empty(copies.DenseAs(dst.Meta, dtype))
 		}
-		forEachMatrix(packed, unpacked, func(p *Panels, from []byte, to unsafe.Pointer) { p.unpack(to, from) })
+		packed := kit.ElementsOf[byte](src.Pointer(), packing.Len*dtype.Size())
+		forEachMatrix(forms, packed, unpacked, func(p *Panels, panels []byte, matrix unsafe.Pointer) {
+			p.unpack(matrix, panels)
+		})
 		if unpacked != dst {
 			tensor.CopyElements(dst, unpacked)
 		}
 	}
 	return packing
+}
+
+// forEachMatrix calls visit with each matrix of an operand in each of its packed forms: the panels of the matrix, and
+// its address in the operand. packed has the panels of all forms.
+func forEachMatrix(forms []*Panels, packed []byte, operand *tensor.Tensor,
+	visit func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
+	for _, p := range forms {
+		size := p.DType.Size()
+		for _, start := range p.Starts {
+			matrixBytes := p.MatrixLen() * size
+			visit(p, packed[:matrixBytes], unsafe.Add(operand.Pointer(), start*size))
+			packed = packed[matrixBytes:]
+		}
+	}
 }
 
 // fill packs the matrix at src into dst. It checks the context after about elementsPerCheck elements: several panels,
@@ -135,23 +145,24 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 		terms = p.terms()
 	}
 	panelsPerCheck, size := max(1, elementsPerCheck/max(1, p.Width*p.Depth)), p.DType.Size()
-	for first := 0; first < p.Lanes; first += panelsPerCheck * p.Width {
+	termsPerCheck := elementsPerCheck / p.Width
+	for firstLane := 0; firstLane < p.Lanes; firstLane += panelsPerCheck * p.Width {
 		interrupt.Check(ctx)
-		lanes := min(panelsPerCheck*p.Width, p.Lanes-first)
-		target, source := dst[first*p.Depth*size:], unsafe.Add(src, first*p.LaneStride*size)
-		switch termsPerCheck := elementsPerCheck / p.Width; {
+		lanes := min(panelsPerCheck*p.Width, p.Lanes-firstLane)
+		panels, srcLanes := dst[firstLane*p.Depth*size:], unsafe.Add(src, firstLane*p.LaneStride*size)
+		switch {
 		case p.Terms != nil:
 			for i := range kit.DivUp(lanes, p.Width) {
-				p.FillPanel(ctx, terms, dst, src, first/p.Width+i)
+				p.FillPanel(ctx, terms, dst, src, firstLane/p.Width+i)
 			}
 		case panelsPerCheck == 1:
 			for k := 0; k < p.Depth; k += termsPerCheck {
 				interrupt.Check(ctx)
-				gemm.PackPanels(p.DType, target[k*p.Width*size:], p.Width, unsafe.Add(source, k*p.TermStride*size),
+				gemm.PackPanels(p.DType, panels[k*p.Width*size:], p.Width, unsafe.Add(srcLanes, k*p.TermStride*size),
 					min(termsPerCheck, p.Depth-k), lanes, p.TermStride, p.LaneStride)
 			}
 		default:
-			gemm.PackPanels(p.DType, target, p.Width, source, p.Depth, lanes, p.TermStride, p.LaneStride)
+			gemm.PackPanels(p.DType, panels, p.Width, srcLanes, p.Depth, lanes, p.TermStride, p.LaneStride)
 		}
 	}
 }
@@ -159,9 +170,9 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 // FillPanel packs panel i of the matrix at src into dst. terms has the offset of each term from the start of its lane.
 // In long panels, FillPanel checks the context and panics as [interrupt.Check] does.
 func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src unsafe.Pointer, i int) {
-	first, size := i*p.Width, p.DType.Size()
-	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
-	lanes := min(p.Width, p.Lanes-first)
+	firstLane, size := i*p.Width, p.DType.Size()
+	dst = dst[firstLane*p.Depth*size:][:p.Width*p.Depth*size]
+	lanes := min(p.Width, p.Lanes-firstLane)
 	elem, packed := strided.MoverOf(size), unsafe.Pointer(unsafe.SliceData(dst))
 	for k, filledElements := 0, 0; k < len(terms); {
 		termCount, step := evenPrefix(terms[k:])
@@ -172,7 +183,7 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 		if lanes < p.Width { // the missing lanes of the last panel are 0
 			clear(dst[k*p.Width*size:][:termCount*p.Width*size])
 		}
-		elem.CopyBlock(unsafe.Add(packed, k*p.Width*size), unsafe.Add(src, (first*p.LaneStride+terms[k])*size),
+		elem.CopyBlock(unsafe.Add(packed, k*p.Width*size), unsafe.Add(src, (firstLane*p.LaneStride+terms[k])*size),
 			strided.Axis{N: lanes, Dst: size, Src: p.LaneStride * size},
 			strided.Axis{N: termCount, Dst: p.Width * size, Src: step * size})
 		k += termCount
@@ -212,10 +223,10 @@ func (p *Panels) terms() []int {
 func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
 	terms, size := p.terms(), p.DType.Size()
 	elem := strided.MoverOf(size)
-	for first := 0; first < p.Lanes; first += p.Width {
-		panel, lanes := src[first*p.Depth*size:][:p.Width*p.Depth*size], min(p.Width, p.Lanes-first)
+	for firstLane := 0; firstLane < p.Lanes; firstLane += p.Width {
+		panel, lanes := src[firstLane*p.Depth*size:][:p.Width*p.Depth*size], min(p.Width, p.Lanes-firstLane)
 		for k, offset := range terms {
-			elem.Row(unsafe.Add(dst, (first*p.LaneStride+offset)*size), unsafe.Pointer(&panel[k*p.Width*size]),
+			elem.Row(unsafe.Add(dst, (firstLane*p.LaneStride+offset)*size), unsafe.Pointer(&panel[k*p.Width*size]),
 				p.LaneStride*size, size, lanes)
 		}
 	}

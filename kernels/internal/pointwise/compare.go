@@ -42,8 +42,7 @@ var (
 )
 
 // comparisonOp defines a comparison of bools, integers, real floats and moreDTypes. Kernels are compiled from
-// formulaText, a formula of the elements x and y. ref computes one element in the reference: the operands are its slice
-// x.
+// formulaText, a formula of the elements x and y. ref compares two elements in the reference: its argument has both.
 func comparisonOp(name, doc, formulaText string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, kernelsWithResultDType(formula(formulaText), toBool, bools, integers, floats, moreDTypes))},

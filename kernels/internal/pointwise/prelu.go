@@ -126,7 +126,7 @@ func decomposeGlu(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	builder, dim := compose.NewBuilder(parts, c), kit.Attrs[*gluAttrs](c).Dim
 	// half returns half i of self, 0 or 1.
 	half := func(i int) graph.Arg {
-		size := kit.SizeOf(kit.KnownMeta(firstType), dim)
+		size := kit.SizeOrMissing(kit.KnownMeta(firstType), dim)
 		return builder.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * size, "length": size}, c.In[0])
 	}
 	// The sigmoid is computed in OpMath, so that only the product is rounded to the dtype.

@@ -21,12 +21,11 @@ const maxRunElements = 1 << 24
 // loopCallCost is the approximate cost of a call of a loop, in the unit of [graph.Mem.CheckContextAfter].
 const loopCallCost = 64
 
-// compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. The loops
-// fold (reduce) windows; a tap is an element of a window. One call of a loop computes a run of neighbouring results
-// along the last dimension ([geometry.Run]). For each result, the loop has one loop row, with the channels of the
-// result. If the pixels of the run are contiguous in operand and result, a single loop row has the channels of the
-// whole run. Windows of up to maxLoopTaps taps are folded by a single loop (isSingle), larger windows by several loops
-// of tapsPerPartialLoop taps.
+// compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. One call
+// of a loop computes a run: neighbouring results along the last dimension ([geometry.Run]). For each result, the loop
+// has one loop row, with the channels of the result. If the pixels of the run are contiguous in operand and result, a
+// single loop row has the channels of the whole run. Windows of up to maxLoopTaps taps are folded by a single loop
+// (isSingle), larger windows by several loops of tapsPerPartialLoop taps.
 //
 // For example, an average over 3x3 windows of an image with 64 channels takes one call for a run of 16 results. The
 // loop has the 9 taps as operands, and 16 loop rows of 64 elements.
@@ -42,11 +41,12 @@ type compiledPixels struct {
 // a tap inside the operand, or if the loops cannot be compiled (newTapLoops).
 func compilePixels(p *sizedPooling) (*graph.Kernel, error) {
 	pixels := &compiledPixels{elemBytes: p.meta.DType.Size()}
-	isContiguous := p.channels <= 1 || p.inStrides[channelDim] == pixels.elemBytes
+	hasContiguousChannels := p.channels <= 1 || p.inStrides[channelDim] == pixels.elemBytes
 	for i, result := range p.results {
-		isContiguous = isContiguous && (p.channels <= 1 || p.outStrides[i][channelDim] == result.DType.Size())
+		hasContiguousChannels = hasContiguousChannels &&
+			(p.channels <= 1 || p.outStrides[i][channelDim] == result.DType.Size())
 	}
-	if !isContiguous || p.taps == 0 {
+	if !hasContiguousChannels || p.taps == 0 {
 		return nil, nil
 	}
 	var err error
@@ -81,7 +81,7 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 		for resultRow, end := division.ChunkRange(chunk); resultRow < end; resultRow++ {
 			p.computeResultRow(mem, worker, resultRow/heights/depths, resultRow/heights%depths, resultRow%heights)
 		}
-		// The worker's state outlives the run. It must not keep the memory of the run alive.
+		// The worker's state outlives the execution of the graph, and must not keep its memory alive.
 		clear(worker.taps[:cap(worker.taps)])
 		clear(worker.ptrs[:])
 		worker.Release()
@@ -114,17 +114,17 @@ func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, ima
 			p.putDivisor(worker.divisor[:], p.dtype, p.sumDType, p.area(windows))
 		}
 		if !p.isSingle {
-			p.runLoops(mem, worker, dst, run, firstTap, windows)
+			p.foldInSeveralLoops(mem, worker, dst, run, firstTap, windows)
 			continue
 		}
-		allTapsInside := p.listTaps(worker, firstTap, windows, run.Step*p.inStrides[columnDim],
+		allInside := p.listTaps(worker, firstTap, windows, run.Step*p.inStrides[columnDim],
 			unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 		if p.returnsIndices {
 			worker.index = int64(p.planeIndex(tapDepth, tapRow, tapColumn))
-			p.runIndices(mem, worker, dst, resultAddress(1, run.First), run)
-			continue
+			p.foldWithIndices(mem, worker, dst, resultAddress(1, run.First), run)
+		} else {
+			p.foldInOneLoop(worker, dst, run, allInside)
 		}
-		p.runSingle(worker, dst, run, allTapsInside)
 	}
 }
 
@@ -159,8 +159,8 @@ func (p *compiledPixels) tapOffset(window [maxDims]geometry.Range, windowDepth, 
 		windowColumn*window[2].Step*p.inStrides[columnDim]
 }
 
-// runSingle computes a run of results at address dst by one loop.
-func (p *compiledPixels) runSingle(worker *loopState, dst unsafe.Pointer, run geometry.Run, allInside bool) {
+// foldInOneLoop computes a run of results at address dst by one loop. The taps are those of worker.taps.
+func (p *compiledPixels) foldInOneLoop(worker *loopState, dst unsafe.Pointer, run geometry.Run, allInside bool) {
 	worker.add(dst, p.outStrides[0][columnDim])
 	for _, tap := range worker.taps {
 		worker.add(tap.ptr, tap.resultStride)
@@ -175,9 +175,9 @@ func (p *compiledPixels) runSingle(worker *loopState, dst unsafe.Pointer, run ge
 	worker.run(p.firstLoop, p.channels, run.Results)
 }
 
-// runIndices computes a run of maxima at address dst, and of their indices at address dstIndices. The index of the
+// foldWithIndices computes a run of maxima at address dst, and of their indices at address dstIndices. The index of the
 // first tap is a scalar operand and differs from result to result, so each result takes one call.
-func (p *compiledPixels) runIndices(mem *graph.Mem, worker *loopState, dst, dstIndices unsafe.Pointer,
+func (p *compiledPixels) foldWithIndices(mem *graph.Mem, worker *loopState, dst, dstIndices unsafe.Pointer,
 	run geometry.Run) {
 	for i := range run.Results {
 		worker.add(unsafe.Add(dst, i*p.outStrides[0][columnDim]), 0)
@@ -192,10 +192,10 @@ func (p *compiledPixels) runIndices(mem *graph.Mem, worker *loopState, dst, dstI
 	}
 }
 
-// runLoops computes a run of results at address dst by several loops. Each loop folds tapsPerPartialLoop taps of each
-// window. firstTap is the address of the first tap of the first result, whose window is given. In the last loop,
-// neutral elements replace missing taps.
-func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, dst unsafe.Pointer, run geometry.Run,
+// foldInSeveralLoops computes a run of results at address dst by several loops. Each loop folds tapsPerPartialLoop
+// taps of each window. firstTap is the address of the first tap of the first result, whose window is given. In the
+// last loop, neutral elements replace missing taps.
+func (p *compiledPixels) foldInSeveralLoops(mem *graph.Mem, worker *loopState, dst unsafe.Pointer, run geometry.Run,
 	firstTap unsafe.Pointer, window [maxDims]geometry.Range) {
 	// The results hold the partial maxima. Partial sums are in worker memory.
 	partials, partialStride := dst, p.outStrides[0][columnDim]

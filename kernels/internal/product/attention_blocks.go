@@ -42,7 +42,7 @@ type attention struct {
 	// packs; the memory of the row program; the transposed operand. gemm calls panels shared, because in other kernels all
 	// workers use them; here each worker packs its own.
 	scoresBytes, productBytes, panelBytes, programBytes, transposedBytes int
-	workers                                                              graph.PerWorker[attentionRun]
+	workers                                                              graph.PerWorker[attentionWorker]
 }
 
 // Indices in attention.entryOffsets.
@@ -60,8 +60,8 @@ type attentionBlock struct {
 	rowProgram     *fusion.ScoreRows
 }
 
-// attentionRun is the state of a worker that computes an attention.
-type attentionRun struct {
+// attentionWorker is the state of a worker that computes an attention.
+type attentionWorker struct {
 	args           gemm.Args
 	scores, values gemm.Replay // machine-code calls of the two products, recorded for one entry and replayed for others
 }
@@ -88,15 +88,15 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
 	attn.setTransposedOperand(spec)
 	blocksPerEntry := attn.blocksPerEntry // it is 1 if a block has several entries
-	blockCount := attn.entries / attn.blockEntries * blocksPerEntry
-	blockMACs := attn.blockEntries * attn.blockRows * attn.keys * (attn.keySize + attn.valueSize)
+	blockCount := attn.entries / attn.entriesPerBlock * blocksPerEntry
+	blockMACs := attn.entriesPerBlock * attn.blockRows * attn.keys * (attn.keySize + attn.valueSize)
 	blocksPerChunk := max(1, machine.MACGrain/max(1, blockMACs))
 	return &graph.Kernel{
 		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.programBytes + attn.transposedBytes,
 		Code:          attn.listings,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(blockCount, blocksPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * blocksPerChunk; i < min(blockCount, (chunk+1)*blocksPerChunk); i++ {
-				entry, row := i/blocksPerEntry*attn.blockEntries, i%blocksPerEntry*attn.blockRows
+				entry, row := i/blocksPerEntry*attn.entriesPerBlock, i%blocksPerEntry*attn.blockRows
 				if err := attn.computeBlock(mem, entry, row); err != nil {
 					return err
 				}
@@ -115,7 +115,7 @@ func (attn *attention) addBlock(spec *graph.Attention, rowCount int) (err error)
 	if block.values, err = gemm.NewPlan(values); err != nil {
 		return err
 	}
-	block.rowProgram, err = fusion.NewScoreRows(spec, attn.blockEntries, rowCount, attn.rowStride, attn.colStride)
+	block.rowProgram, err = fusion.NewScoreRows(spec, attn.entriesPerBlock, rowCount, attn.rowStride, attn.colStride)
 	if err != nil {
 		return err
 	}
@@ -154,8 +154,8 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	args := &worker.args
 	*args = gemm.Args{Shared: panels}
 	transposedCopy := attn.transpose(mem, entry, programMemory[attn.programBytes:])
-	// The scores are the products of the query and the key.
-	for i := range attn.blockEntries {
+	// Step 1: the scores are the products of the query and the key.
+	for i := range attn.entriesPerBlock {
 		args.A = attn.addressAt(mem.Ptrs[1], attn.entryOffsets[queryEntries][entry+i]+row*attn.queryStride)
 		args.B = attn.addressAt(mem.Ptrs[2], attn.entryOffsets[keyEntries][entry+i])
 		if transposed := attn.transposed; transposed != nil {
@@ -164,12 +164,13 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 		args.C = attn.addressAt(scores, i*block.rows*attn.rowStride)
 		multiplyEntry(block.scores, &worker.scores, args, productMemory)
 	}
+	// Step 2: the row program.
 	weights, err := block.rowProgram.Weigh(mem, scores, entry, row, programMemory)
 	if err != nil {
 		return err
 	}
-	// The results are the products of the weights and the value.
-	for i := range attn.blockEntries {
+	// Step 3: the results are the products of the weights and the value.
+	for i := range attn.entriesPerBlock {
 		args.A = attn.addressAt(weights, i*block.rows*attn.rowStride)
 		args.B = attn.addressAt(mem.Ptrs[3], attn.entryOffsets[valueEntries][entry+i])
 		args.C = attn.addressAt(mem.Ptrs[0], attn.entryOffsets[resultEntries][entry+i]+row*attn.outStride)
@@ -196,7 +197,7 @@ type attentionSizes struct {
 	queries, keys             int // queries per entry; keys per entry
 	keySize, valueSize        int // length of a query vector or key vector; length of a value vector
 	blockRows, blocksPerEntry int // rows per block; blocks per entry
-	blockEntries              int // entries per block; 1 unless entries are small
+	entriesPerBlock           int // entries per block; 1 unless entries are small
 	rowStride, colStride      int // strides of scores between rows and between columns, in elements
 	scoreElements             int // size of the memory for a block of scores, in elements
 }
@@ -219,16 +220,16 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	maxRows := max(minScoreRows, maxScoreBytes/(sizes.keys*elemBytes))
 	sizes.blockRows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, maxRows))
 	sizes.blocksPerEntry = kit.DivUp(sizes.queries, sizes.blockRows)
-	// The strides of a block of one entry, which entriesPerBlock needs to compute the number of entries. Scores are stored
-	// by columns if the row program computes many rows at once.
-	sizes.blockEntries, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1
+	// The strides of a block of one entry, which chooseEntriesPerBlock needs. Scores are stored by columns if the row
+	// program computes many rows at once.
+	sizes.entriesPerBlock, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1
 	if spec.ByColumns() {
 		sizes.rowStride, sizes.colStride = 1, aligned(sizes.blockRows)
 	}
-	if sizes.blockEntries = sizes.entriesPerBlock(spec); spec.ByColumns() {
-		sizes.colStride = aligned(sizes.blockEntries * sizes.blockRows)
+	if sizes.entriesPerBlock = sizes.chooseEntriesPerBlock(spec); spec.ByColumns() {
+		sizes.colStride = aligned(sizes.entriesPerBlock * sizes.blockRows)
 	}
-	sizes.scoreElements = max(sizes.blockEntries*sizes.blockRows*sizes.rowStride, sizes.keys*sizes.colStride)
+	sizes.scoreElements = max(sizes.entriesPerBlock*sizes.blockRows*sizes.rowStride, sizes.keys*sizes.colStride)
 	return sizes
 }
 
@@ -242,12 +243,12 @@ func (sizes attentionSizes) specs(spec *graph.Attention, rowCount int) (scores, 
 	out := strides(spec.Out)
 	scores = gemm.Spec{DType: spec.Out.DType, M: rowCount, N: sizes.keys, K: sizes.keySize, A: strides(spec.Query),
 		B: strides(spec.Key), CRowStride: sizes.rowStride, CColStride: sizes.colStride}
-	if sizes.blockEntries > 1 {
+	if sizes.entriesPerBlock > 1 {
 		scores.Algorithm = gemm.Tiled
 		if sizes.transposesQuery(spec) { // the operand is then the copy of a transposedOperand
-			scores.A = gemm.Operand{RowStride: 1, ColStride: sizes.blockEntries * rowCount}
+			scores.A = gemm.Operand{RowStride: 1, ColStride: sizes.entriesPerBlock * rowCount}
 		} else if sizes.transposesKey(spec) {
-			scores.B = gemm.Operand{RowStride: sizes.blockEntries * sizes.keys, ColStride: 1}
+			scores.B = gemm.Operand{RowStride: sizes.entriesPerBlock * sizes.keys, ColStride: 1}
 		}
 	}
 	values = gemm.Spec{DType: spec.Out.DType, M: rowCount, N: sizes.valueSize, K: sizes.keys,
@@ -261,7 +262,7 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 	sizes, dtype := attentionSizesOf(spec), spec.Out.DType
 	blockCount := float64(sizes.entries * sizes.blocksPerEntry)
 	work.AddUnits(multiply.RateStartStep, 1)
-	work.AddUnits(multiply.RateStartProduct, 2*blockCount/float64(sizes.blockEntries))
+	work.AddUnits(multiply.RateStartProduct, 2*blockCount/float64(sizes.entriesPerBlock))
 	isThin := sizes.areThin(spec)
 	for i, product := range [2]struct{ m, n, k int }{{sizes.blockRows, sizes.keys, sizes.keySize},
 		{sizes.blockRows, sizes.valueSize, sizes.keys}} {
@@ -280,7 +281,7 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 // areThin reports, for the product of queries and keys and for the product of weights and values, whether gemm reads
 // the larger operand once and in place ([gemm.Thin]).
 func (sizes attentionSizes) areThin(spec *graph.Attention) [2]bool {
-	if sizes.blockEntries > 1 {
+	if sizes.entriesPerBlock > 1 {
 		return [2]bool{}
 	}
 	scores, values := sizes.specs(spec, sizes.blockRows)

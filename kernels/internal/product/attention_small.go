@@ -23,29 +23,29 @@ const (
 	smallBlockBytes = 16 << 10
 )
 
-// entriesPerBlock returns the number of entries per block: the largest divisor of evenEntries for which the scores
-// of a block fit in smallBlockBytes. It returns 1 if entries are not small.
-func (sizes attentionSizes) entriesPerBlock(spec *graph.Attention) int {
+// chooseEntriesPerBlock returns the number of entries per block: the largest divisor of evenlySpacedEntries for which
+// the scores of a block fit in smallBlockBytes. It returns 1 if entries are not small.
+func (sizes attentionSizes) chooseEntriesPerBlock(spec *graph.Attention) int {
 	entryBytes := sizes.queries * sizes.keys * spec.Out.DType.Size()
-	macs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
+	entryMACs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
 	isThin := sizes.areThin(spec)
-	if !loops.CodeAvailable() || sizes.blocksPerEntry > 1 || macs > smallEntryMACs || isThin[0] || isThin[1] {
+	if !loops.CodeAvailable() || sizes.blocksPerEntry > 1 || entryMACs > smallEntryMACs || isThin[0] || isThin[1] {
 		return 1
 	}
-	evenCount := evenEntries(spec)
-	for n := min(evenCount, smallBlockBytes/entryBytes); n > 1; n-- {
-		if evenCount%n == 0 {
+	evenlySpaced := evenlySpacedEntries(spec)
+	for n := min(evenlySpaced, smallBlockBytes/entryBytes); n > 1; n-- {
+		if evenlySpaced%n == 0 {
 			return n
 		}
 	}
 	return 1
 }
 
-// evenEntries returns the number of consecutive entries whose matrices are equally spaced, in the query, in the key
-// and in all operands of the row program. It counts the entries along the longest suffix of the batch dimensions with
-// this property. A batch [4, 6] has 24 even entries if all operands are row-major, and 6 if the key has gaps between
-// the indices of dimension 0.
-func evenEntries(spec *graph.Attention) int {
+// evenlySpacedEntries returns the number of consecutive entries whose matrices are equally spaced, in the query, in the
+// key and in all operands of the row program. It counts the entries along the longest suffix of the batch dimensions
+// with this property. For a batch [4, 6], the number is 24 if all operands are row-major, and 6 if the key has gaps
+// between the indices of dimension 0.
+func evenlySpacedEntries(spec *graph.Attention) int {
 	entries := 1
 	for dim := len(spec.Batch) - 1; dim >= 0; dim-- {
 		for _, operand := range append([]tensor.Meta{spec.Query, spec.Key}, spec.Others...) {
@@ -79,13 +79,13 @@ func isEvenlySpaced(operand tensor.Meta, batch []int, dim int) bool {
 // of the scores. If adjacent scores are in one column (ByColumns), tiles read adjacent elements of a column of the
 // query.
 func (sizes attentionSizes) transposesQuery(spec *graph.Attention) bool {
-	return sizes.blockEntries > 1 && spec.ByColumns() && spec.Query.Strides[len(spec.Batch)] != 1
+	return sizes.entriesPerBlock > 1 && spec.ByColumns() && spec.Query.Strides[len(spec.Batch)] != 1
 }
 
 // transposesKey reports whether blocks of several entries transpose the key. If adjacent scores are in one row, tiles
 // read adjacent elements of a row of the key, whose rows are indices of the depth.
 func (sizes attentionSizes) transposesKey(spec *graph.Attention) bool {
-	return sizes.blockEntries > 1 && !spec.ByColumns() && spec.Key.Strides[len(spec.Batch)+1] != 1
+	return sizes.entriesPerBlock > 1 && !spec.ByColumns() && spec.Key.Strides[len(spec.Batch)+1] != 1
 }
 
 // transposedOperand is the operand of the product of queries and keys that blocks of several entries transpose. The
@@ -119,11 +119,11 @@ func (attn *attention) setTransposedOperand(spec *graph.Attention) {
 		return
 	}
 	entryStride := attn.entryOffsets[transposed.operand][1] - attn.entryOffsets[transposed.operand][0]
-	transposed.bytes = kit.AlignUp(attn.keySize * attn.blockEntries * transposed.lanes * attn.elemBytes)
+	transposed.bytes = kit.AlignUp(attn.keySize * attn.entriesPerBlock * transposed.lanes * attn.elemBytes)
 	transposed.copy = strided.New(strided.MoverOf(attn.elemBytes), []strided.Axis{
-		{N: attn.keySize, Dst: attn.blockEntries * transposed.lanes * attn.elemBytes,
+		{N: attn.keySize, Dst: attn.entriesPerBlock * transposed.lanes * attn.elemBytes,
 			Src: operand.Strides[depthDim] * attn.elemBytes},
-		{N: attn.blockEntries, Dst: transposed.lanes * attn.elemBytes, Src: entryStride * attn.elemBytes},
+		{N: attn.entriesPerBlock, Dst: transposed.lanes * attn.elemBytes, Src: entryStride * attn.elemBytes},
 		{N: transposed.lanes, Dst: attn.elemBytes, Src: operand.Strides[laneDim] * attn.elemBytes}})
 	attn.transposed, attn.transposedBytes = transposed, transposed.bytes+transposed.copy.ScratchBytes()
 }

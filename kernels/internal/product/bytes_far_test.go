@@ -25,7 +25,7 @@ func TestFarRowsLeaveTheMatrixUnit(t *testing.T) {
 	}
 	for _, row := range []int{maxUnitRowStep/sumBytes + 1, 1 << 30, 1 << 45} {
 		if s := near.forRowStride(row); s.usesMatrixUnit || s.formatName() != near.formatName() || s.height < 1 ||
-			s.height > tile.DynamicRows {
+			s.height > tile.MaxDynamicRows {
 			t.Errorf("rows %d elements apart: %+v becomes %+v", row, near, s)
 		}
 	}
@@ -38,7 +38,7 @@ func TestUnitStepFitsTheCode(t *testing.T) {
 	}
 	b := &byteTiles{byteShape: unitShape(), rowCopier: &byteRowCopier{rowStride: maxUnitRowStep},
 		outRowStride: maxUnitRowStep / sumBytes}
-	spec := b.spec(byteCode{height: b.height, groups: b.groups})
+	spec := b.spec(byteCodeKey{height: b.height, groups: b.groups})
 	if _, err := tile.Compile(spec, machine.AVX512); err != nil {
 		t.Error(err)
 	}

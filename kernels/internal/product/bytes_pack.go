@@ -60,7 +60,7 @@ func newBytePacker(shape byteShape, isSigned bool) (*bytePacker, error) {
 func (shape *byteShape) tileSpec(isSigned bool) *tile.Spec {
 	return &tile.Spec{ElemBytes: sumBytes, Int8: !shape.usesWords(), Int16: shape.usesWords(),
 		Int8Matrix: shape.multipliesMatrices(), SignedIn: isSigned,
-		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Tiles: tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: shape.groupBytes, VecStep: shape.width() * shape.groupBytes, Terms: tile.Dynamic}}}
 }
 
@@ -102,7 +102,7 @@ func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 // packBlock packs a block of columns of the matrix at address src, and sums the columns. rowStride and colStride are
 // the strides of this matrix in bytes. packed is the address of the packed matrix. transposeBuffer is worker memory for
 // the block in row-major order.
-func (p *bytePacker) packBlock(worker *byteRun, packed, src unsafe.Pointer, rowStride, colStride, block int,
+func (p *bytePacker) packBlock(worker *byteWorker, packed, src unsafe.Pointer, rowStride, colStride, block int,
 	transposeBuffer unsafe.Pointer) {
 	width := p.width()
 	columns := min(width, p.n-block*width)
@@ -123,7 +123,7 @@ func (p *bytePacker) packBlock(worker *byteRun, packed, src unsafe.Pointer, rowS
 func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
 // transposeBlock copies a block with the given number of columns to dst, in row-major order.
-func (p *bytePacker) transposeBlock(worker *byteRun, dst, src unsafe.Pointer, rowStride, colStride, columns int) {
+func (p *bytePacker) transposeBlock(worker *byteWorker, dst, src unsafe.Pointer, rowStride, colStride, columns int) {
 	move, rows := strided.MoverOf(1), max(1, kit.CheckEvery/columns)
 	for k := 0; k < p.k; k += rows {
 		interrupt.Check(worker.state.Context)
@@ -136,7 +136,7 @@ func (p *bytePacker) transposeBlock(worker *byteRun, dst, src unsafe.Pointer, ro
 // joinGroups joins the elements of groupCount groups of each column of a block, starting with group `first`. columns
 // is the number of the block's columns. The last group may have elements beyond the depth. Their values do not matter,
 // because tiles multiply them by 0.
-func (p *bytePacker) joinGroups(worker *byteRun, panel, src unsafe.Pointer, rowStride, first, groupCount,
+func (p *bytePacker) joinGroups(worker *byteWorker, panel, src unsafe.Pointer, rowStride, first, groupCount,
 	columns int) {
 	step := p.width() * p.groupBytes
 	var ptrs [1 + maxGroupBytes]unsafe.Pointer
@@ -156,7 +156,7 @@ func (shape *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Poin
 
 // sumColumns writes the sums of the columns of a panel to address dst, as int32. It multiplies a row of ones by the
 // panel, at most callGroups groups per call of machine code.
-func (p *bytePacker) sumColumns(worker *byteRun, panel, dst unsafe.Pointer) {
+func (p *bytePacker) sumColumns(worker *byteWorker, panel, dst unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](dst, p.width())
 	clear(sums)
 	args := &worker.args
@@ -193,8 +193,8 @@ func (shape *byteShape) element(panel unsafe.Pointer, depth, column int) int32 {
 	return int32(*(*int8)(address))
 }
 
-// byteRun is the state of a worker that runs the phases of a byte product.
-type byteRun struct {
+// byteWorker is the state of a worker that runs the phases of a byte product.
+type byteWorker struct {
 	state     loops.State
 	args      jit.Args
 	lanes     multiply.EpilogueLanes // operands of the epilogue, the fused operations that tiles apply
@@ -232,7 +232,7 @@ func packBytes(call *graph.Call, operand int) (graph.Packing, bool) {
 			kit.ForEachBlock(ctx, len(elements), func(begin, end int) { clear(elements[begin:end]) })
 			transposeBuffer := tensor.NewStorage(packer.transposeBytes()).Bytes()
 			rowStride, colStride, starts := matrixLayout(src.Meta)
-			var worker byteRun
+			var worker byteWorker
 			worker.state.Context = ctx
 			for matrix, start := range starts {
 				for block := range packer.blocks() {

@@ -25,8 +25,8 @@ import (
 // blocks of operand b.
 func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
-	bRow, bCol, _ := matrixLayout(c.Meta(bytesB))
-	biasStep := vectorStride(c, bytesBias)
+	bRowStride, bColStride, _ := matrixLayout(c.Meta(bytesB))
+	biasStride := vectorStride(c, bytesBias)
 	rowChunks := t.rowCopier.chunks()
 	// All blocks are one chunk if b is packed, because only initial values of sums are then computed.
 	blocksPerChunk := t.blocks()
@@ -49,27 +49,33 @@ func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 		defer worker.state.Release()
 		switch {
 		case chunk < zeroPointChunks:
-			rowZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowZeros, t.m)
-			for i := range rowZeroPoints {
-				rowZeroPoints[i] = t.zeroPoints.zeroPoint(bytesA, aZero(mem), i)
-			}
+			t.storeRowZeroPoints(mem, aZero(mem))
 		case chunk < firstColumnChunk:
 			rowChunk := chunk - zeroPointChunks
 			t.prepareRows(mem, worker, rowChunk/rowChunks, rowChunk%rowChunks, aZero(mem))
 		default:
 			columnChunk := chunk - firstColumnChunk
 			matrix, firstBlock := columnChunk/blockChunks, columnChunk%blockChunks*blocksPerChunk
-			operands := columnOperands{aZero: aZero(mem), bZero: bZero(mem), bias: bias(mem), biasStep: biasStep}
+			operands := columnOperands{aZero: aZero(mem), bZero: bZero(mem), bias: bias(mem), biasStride: biasStride}
 			for block := firstBlock; block < min(t.blocks(), firstBlock+blocksPerChunk); block++ {
 				if !t.isPacked {
-					t.packer.packBlock(worker, t.panels(mem, matrix), unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow,
-						bCol, block, unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
+					t.packer.packBlock(worker, t.panels(mem, matrix), unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]),
+						bRowStride, bColStride, block, unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 				}
 				t.prepareColumns(mem, matrix, block, operands)
 			}
 		}
 		return nil
 	}}
+}
+
+// storeRowZeroPoints stores the zero point of each row in scratch memory. zeroPoints is the address of operand a's zero
+// points.
+func (t *byteTiles) storeRowZeroPoints(mem *graph.Mem, zeroPoints unsafe.Pointer) {
+	rowZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowZeros, t.m)
+	for row := range rowZeroPoints {
+		rowZeroPoints[row] = t.zeroPoints.zeroPoint(bytesA, zeroPoints, row)
+	}
 }
 
 // panels returns the address of the panels of a distinct matrix of operand b.
@@ -83,25 +89,25 @@ func (t *byteTiles) panels(mem *graph.Mem, matrix int) unsafe.Pointer {
 
 // prepareRows copies and sums a chunk of the rows of a matrix, if necessary. zeroPoints is the address of operand a's
 // zero points. The sum that it stores for a row is k*za - sum(a), the factor of zb in the result (see [byteTiles]).
-func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteRun, matrix, chunk int, zeroPoints unsafe.Pointer) {
-	var sum func(row int, total int32)
+func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteWorker, matrix, chunk int, zeroPoints unsafe.Pointer) {
+	var storeSum func(row int, total int32)
 	if t.conversion.AddsProduct {
 		rowSums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowSums+matrix*t.m*sumBytes, t.m)
-		sum = func(row int, total int32) {
+		storeSum = func(row int, total int32) {
 			rowSums[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zeroPoints, row) - total
 		}
 	}
 	firstRow := chunk * t.rowCopier.rowsPerChunk
 	t.rowCopier.copyRows(&worker.state, scratchAddress(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[matrix]),
-		firstRow, min(t.m, firstRow+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), sum)
+		firstRow, min(t.m, firstRow+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), storeSum)
 }
 
 // columnOperands has the addresses of the zero points of both operands and of the bias, and the bias's stride in
 // elements. Addresses of omitted operands are nil.
 type columnOperands struct {
 	aZero, bZero, bias unsafe.Pointer
-	biasStep           int
+	biasStride         int
 }
 
 // prepareColumns prepares the columns of a block: it computes the initial values of their sums, and stores their zero
@@ -120,7 +126,7 @@ func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, operands c
 		for column := range initial {
 			initial[column] = -aZeroPoint * totals[column]
 			if operands.bias != nil {
-				initial[column] += *(*int32)(kit.AddressOf[int32](operands.bias, (firstColumn+column)*operands.biasStep))
+				initial[column] += *(*int32)(kit.AddressOf[int32](operands.bias, (firstColumn+column)*operands.biasStride))
 			}
 		}
 	}
@@ -142,7 +148,7 @@ func (t *byteTiles) multiplyPhase(c *graph.Call) graph.Phase {
 		if t.hasInitialSums {
 			args.Ptr[tile.Bias] = scratchAddress(mem, t.scratchOffsets.initialSums)
 		}
-		t.setUnitArgs(mem, worker, scale, zero)
+		t.setMatrixUnitArgs(mem, worker, scale, zero)
 		err := t.order.EachUnit(chunk, func(entry, block, stripIndex int) error {
 			strip := t.stripAt(mem, entry, block, stripIndex)
 			if err := t.computeStrip(mem, worker, strip); err != nil {
@@ -186,7 +192,7 @@ func (t *byteTiles) stripAt(mem *graph.Mem, entry, block, index int) byteStrip {
 }
 
 // computeStrip computes the sums of a strip. Each call of code multiplies at most callGroups groups along the depth.
-func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, strip byteStrip) error {
+func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip) error {
 	args := &worker.args
 	t.setStripArgs(mem, args, strip)
 	isLastBlock := strip.block == t.blocks()-1
@@ -213,7 +219,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, strip byteStri
 				args.Row[tile.Out] = row * strip.sumStride
 				t.epilogue.SetOffsets(args, t.resultOffset(strip.entry, strip.firstRow+row, strip.block)*sumBytes,
 					strip.block*t.width()*sumBytes)
-				if err := t.codes[t.code(stack.height, isLastBlock, initialSum, args.InnerCount)].Call(args); err != nil {
+				if err := t.codes[t.codeKey(stack.height, isLastBlock, initialSum, args.InnerCount)].Call(args); err != nil {
 					return err
 				}
 			}
@@ -243,7 +249,7 @@ func (t *byteTiles) setStripArgs(mem *graph.Mem, args *jit.Args, strip byteStrip
 }
 
 // convertStrip converts the sums of a strip to results. The operands are in the order of [multiply.SumConversion].
-func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, strip byteStrip, scale, zero unsafe.Pointer) {
+func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip, scale, zero unsafe.Pointer) {
 	var ptrs [8]unsafe.Pointer
 	var strides [8]int
 	count := 0
@@ -270,8 +276,8 @@ func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, strip byteStri
 	t.conversionLoop.Run(&worker.state, ptrs[:count], strides[:count], min(t.width(), t.n-column), strip.rows)
 }
 
-// setUnitArgs sets the arguments that only tiles on the matrix unit have. It does nothing for other tiles.
-func (t *byteTiles) setUnitArgs(mem *graph.Mem, worker *byteRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
+// setMatrixUnitArgs sets the arguments that only tiles on the matrix unit have. It does nothing for other tiles.
+func (t *byteTiles) setMatrixUnitArgs(mem *graph.Mem, worker *byteWorker, scale, zero func(*graph.Mem) unsafe.Pointer) {
 	if !t.usesMatrixUnit {
 		return
 	}

@@ -77,7 +77,7 @@ func (shape *byteShape) setMatrixTile(registers, rows int) {
 	shape.vectors = min(maxVectors, kit.DivUp(shape.n, shape.lanes))
 	// The sums of two rows and one vector of columns take two registers, and the weights of the vector two more.
 	rowPairs := (registers - 2*shape.vectors) / shape.vectors / 2
-	shape.height = 2 * min(tile.DynamicRows/2, rowPairs)
+	shape.height = 2 * min(tile.MaxDynamicRows/2, rowPairs)
 }
 
 // setVectorTile chooses the size of tiles of other vector instructions. otherRegisters is the number of registers that
@@ -94,7 +94,7 @@ func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
 		maxVectors = 3
 	}
 	shape.vectors = min(maxVectors, kit.DivUp(shape.n, shape.lanes))
-	shape.height = min(tile.DynamicRows, (registers-shape.vectors-otherRegisters)/(shape.vectors+registersPerRow))
+	shape.height = min(tile.MaxDynamicRows, (registers-shape.vectors-otherRegisters)/(shape.vectors+registersPerRow))
 }
 
 // forRowStride returns the shape for a result with the given row stride, in elements. If the stride is too large for
@@ -103,7 +103,7 @@ func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
 func (shape byteShape) forRowStride(stride int) byteShape {
 	if shape.usesMatrixUnit && stride > maxUnitRowStep/sumBytes {
 		const registers = 32 // a machine with the matrix unit has AVX-512
-		shape.usesMatrixUnit, shape.height = false, min(tile.DynamicRows, (registers-shape.vectors-1)/shape.vectors)
+		shape.usesMatrixUnit, shape.height = false, min(tile.MaxDynamicRows, (registers-shape.vectors-1)/shape.vectors)
 	}
 	return shape
 }

@@ -57,9 +57,9 @@ type byteTiles struct {
 	stripRows      int                 // rows of a strip
 	order          multiply.StripOrder // order of strips, and their division into chunks
 	scratchOffsets byteScratch
-	codes          map[byteCode]*jit.Func // machine code of tiles
-	prefetchLines  int                    // cache lines of the next panel that matrix-unit tiles prefetch per iteration
-	workers        graph.PerWorker[byteRun]
+	codes          map[byteCodeKey]*jit.Func // machine code of tiles
+	prefetchLines  int                       // cache lines of the next panel that matrix-unit tiles prefetch per iteration
+	workers        graph.PerWorker[byteWorker]
 }
 
 // byteScratch has offsets in the scratch memory of byteTiles, in bytes.
@@ -69,8 +69,8 @@ type byteScratch struct {
 	size                             int // size of the scratch memory
 }
 
-// byteCode identifies the machine code of a tile.
-type byteCode struct {
+// byteCodeKey identifies the machine code of a tile.
+type byteCodeKey struct {
 	height      int             // rows of a tile
 	isLastBlock bool            // whether the tile is in the last block of columns
 	initialSum  tile.InitialSum // initial values of sums: 0, a value for each column, or the sums of an earlier call
@@ -133,7 +133,7 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	}
 	t := &byteTiles{byteShape: shape, zeroPoints: newByteZeroPoints(call), resultDType: call.Out[0].DType,
 		outRowStride: product.c.row, isPacked: call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale),
-		codes: map[byteCode]*jit.Func{}}
+		codes: map[byteCodeKey]*jit.Func{}}
 	if err := t.chooseConversion(call); err != nil {
 		return nil, err
 	}
@@ -297,8 +297,8 @@ func (t *byteTiles) compileTiles(height int, starts []tile.InitialSum) (err erro
 		for _, start := range starts {
 			// Groups of all calls but the last, and groups of the last call.
 			for _, groups := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
-				code := t.code(height, isLastBlock, start, groups)
-				if t.codes[code], err = tile.Compile(t.spec(code), machine.HostFeatures()); err != nil {
+				key := t.codeKey(height, isLastBlock, start, groups)
+				if t.codes[key], err = tile.Compile(t.spec(key), machine.HostFeatures()); err != nil {
 					return fmt.Errorf("product of bytes: %w", err)
 				}
 			}
@@ -307,26 +307,26 @@ func (t *byteTiles) compileTiles(height int, starts []tile.InitialSum) (err erro
 	return nil
 }
 
-// code identifies the machine code of tiles that multiply the given number of groups.
-func (t *byteTiles) code(height int, isLastBlock bool, start tile.InitialSum, groups int) byteCode {
+// codeKey identifies the machine code of tiles that multiply the given number of groups.
+func (t *byteTiles) codeKey(height int, isLastBlock bool, start tile.InitialSum, groups int) byteCodeKey {
 	if !t.usesMatrixUnit {
 		groups = 0
 	}
-	return byteCode{height: height, isLastBlock: isLastBlock, initialSum: start, groups: groups}
+	return byteCodeKey{height: height, isLastBlock: isLastBlock, initialSum: start, groups: groups}
 }
 
 // spec describes the code of a tile.
-func (t *byteTiles) spec(code byteCode) *tile.Spec {
+func (t *byteTiles) spec(key byteCodeKey) *tile.Spec {
 	spec := t.tileSpec(t.rowCopier.readsSigned)
-	spec.Rows, spec.Epilogue, spec.Vectors, spec.InitialSum = code.height, t.epilogue.Steps, t.vectors, code.initialSum
+	spec.Rows, spec.Epilogue, spec.Vectors, spec.InitialSum = key.height, t.epilogue.Steps, t.vectors, key.initialSum
 	if t.usesMatrixUnit {
 		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
-		spec.Runs[0].Terms = code.groups
-		for i := range code.height {
+		spec.Runs[0].Terms = key.groups
+		for i := range key.height {
 			spec.In, spec.Out = append(spec.In, i*t.rowCopier.tileRowStride()), append(spec.Out, i*t.outStride())
 		}
 	}
-	if code.isLastBlock {
+	if key.isLastBlock {
 		columns := t.n - (t.blocks()-1)*t.width()
 		spec.Vectors = kit.DivUp(columns, t.lanes)
 		if spec.Lanes = columns % t.lanes; spec.Lanes > 0 && tile.DynamicLanes(machine.HostFeatures()) {
@@ -352,9 +352,9 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 	for height := t.height; height > 0; height-- {
 		for _, isLastBlock := range []bool{false, true} {
 			for _, start := range []tile.InitialSum{tile.Zero, tile.FromLanes, tile.FromResult} {
-				id := t.code(height, isLastBlock, start, min(t.groups, callGroups))
-				if code := t.codes[id]; code != nil {
-					list = append(list, expr.Listing{Name: id.listingName(), Assembly: code.Listing})
+				key := t.codeKey(height, isLastBlock, start, min(t.groups, callGroups))
+				if code := t.codes[key]; code != nil {
+					list = append(list, expr.Listing{Name: key.listingName(), Assembly: code.Listing})
 				}
 			}
 		}
@@ -375,12 +375,12 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 }
 
 // listingName returns the name of the code in listings.
-func (code byteCode) listingName() string {
-	name := fmt.Sprintf("tiles of %d rows", code.height)
-	if code.isLastBlock {
+func (key byteCodeKey) listingName() string {
+	name := fmt.Sprintf("tiles of %d rows", key.height)
+	if key.isLastBlock {
 		name += ", last columns"
 	}
-	if code.initialSum == tile.FromResult {
+	if key.initialSum == tile.FromResult {
 		name += ", later terms"
 	}
 	return name

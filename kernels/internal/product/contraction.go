@@ -25,14 +25,10 @@ type contraction struct {
 	add     matrixStrides // layout of the addend, if hasAdd
 	hasAdd  bool          // whether there is an addend
 
-	// aOperand, bOperand and addOperand are the operand indexes of the matrices a, b and add.
-	aOperand, bOperand, addOperand int
+	aOperand, bOperand, addOperand int // indices of the operands with the matrices a, b and add
 	alpha, beta                    tensor.Scalar
 	algorithm                      gemm.Algorithm
-	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from the sizes and
-	// from the dimensions along which b is broadcast. The width of packed panels of b depends on sharedRows, and must not
-	// depend on the layouts of other operands.
-	sharedRows int
+	sharedRows                     int // number of rows that are multiplied by the same matrix b; set by mergeBatch
 }
 
 // matrixStrides has the strides of a batch of matrices, in elements.
@@ -55,12 +51,7 @@ func (product *contraction) flops() float64 {
 // row-major [8, 16, k] times [k, n] becomes [128, k] times [k, n]. The conditions for n are symmetric: the same matrix
 // a, and one stride of the columns of b, c and add.
 func (product *contraction) mergeBatch() {
-	product.sharedRows = product.m
-	for dim, size := range product.batch {
-		if product.b.batch[dim] == 0 || size == 1 {
-			product.sharedRows = kit.BoundedProduct(product.sharedRows, size)
-		}
-	}
+	product.setSharedRows()
 	for dim := len(product.batch) - 1; dim >= 0; dim-- {
 		if product.batch[dim] == 1 {
 			product.dropBatchDim(dim)
@@ -77,6 +68,17 @@ func (product *contraction) mergeBatch() {
 			return
 		}
 		product.dropBatchDim(dim)
+	}
+}
+
+// setSharedRows sets sharedRows from the sizes and from the dimensions along which b is broadcast. The width of packed
+// panels of b depends on sharedRows, and must not depend on the layouts of other operands.
+func (product *contraction) setSharedRows() {
+	product.sharedRows = product.m
+	for dim, size := range product.batch {
+		if product.b.batch[dim] == 0 || size == 1 {
+			product.sharedRows = kit.BoundedProduct(product.sharedRows, size)
+		}
 	}
 }
 
@@ -132,7 +134,7 @@ func (product *contraction) dropBatchDim(dim int) {
 }
 
 // compile returns the kernel of a contraction. It computes in the dtype of the output. A vector is added as the bias of
-// the product; any other addend, and a factor alpha, are applied to each completed part of the result.
+// the product. Any other addend and a factor alpha are applied to each completed part of the result.
 func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	dtype := call.Out[0].DType
 	if !gemm.Multiplies(dtype) {
@@ -147,15 +149,15 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	if err := product.readPacked(call, multiplier, &spec); err != nil {
 		return nil, err
 	}
-	isVector := product.addAddend(multiplier, &spec)
+	isBias := product.addAddend(multiplier, &spec)
 	// Indices in Mem.Ptrs, where the result precedes the operands.
-	aOperand, bOperand, addOperand, hasAdd := 1+product.aOperand, 1+product.bOperand, 1+product.addOperand, product.hasAdd
+	aPtr, bPtr, addPtr, hasAdd := 1+product.aOperand, 1+product.bOperand, 1+product.addOperand, product.hasAdd
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-		job.C, job.A, job.B = mem.Ptrs[0], mem.Ptrs[aOperand], mem.Ptrs[bOperand]
-		if hasAdd && isVector {
-			job.Bias = mem.Ptrs[addOperand]
+		job.C, job.A, job.B = mem.Ptrs[0], mem.Ptrs[aPtr], mem.Ptrs[bPtr]
+		if hasAdd && isBias {
+			job.Bias = mem.Ptrs[addPtr]
 		} else if hasAdd {
-			job.Add = mem.Ptrs[addOperand]
+			job.Add = mem.Ptrs[addPtr]
 		}
 	}
 	var err error
@@ -196,10 +198,9 @@ func (product *contraction) panels(isA bool, dtype tensor.DType) *multiply.Panel
 	hasUnitStride := matrix.row == 1 || matrix.col == 1
 	isThin := (product.m <= multiply.MaxThin || product.n <= multiply.MaxThin) && hasUnitStride
 	isTiny := kit.BoundedProduct(product.m, product.n, product.k) <= tinyMACs
-	switch {
-	case product.algorithm == gemm.Loops, product.algorithm == gemm.Thin:
-		return nil
-	case product.algorithm == gemm.Any && (isThin || isTiny):
+	readsInPlace := product.algorithm == gemm.Loops || product.algorithm == gemm.Thin ||
+		product.algorithm == gemm.Any && (isThin || isTiny)
+	if readsInPlace {
 		return nil
 	}
 	return multiply.MatrixPanels(dtype, width, lanes, laneStride, product.k, depthStride, matrix.offsets(product.batch))
@@ -210,10 +211,10 @@ const tinyMACs = 4096
 
 // addAddend makes the multiplier add the addend, as the bias of the product or by an affine loop. It reports whether
 // the addend is a bias.
-func (product *contraction) addAddend(multiplier *multiply.Multiplier, spec *gemm.Spec) (isVector bool) {
-	bias, stride, isVector := product.vectorBias()
-	if isVector {
-		spec.Bias, spec.BiasStride = bias, stride
+func (product *contraction) addAddend(multiplier *multiply.Multiplier, spec *gemm.Spec) (isBias bool) {
+	direction, stride, isBias := product.vectorBias()
+	if isBias {
+		spec.Bias, spec.BiasStride = direction, stride
 		multiplier.Bias = product.add.offsets(product.batch)
 	} else if product.hasAdd || product.alpha.Complex() != 1 {
 		multiplier.Add = product.add.offsets(product.batch)
@@ -223,11 +224,11 @@ func (product *contraction) addAddend(multiplier *multiply.Multiplier, spec *gem
 			job.Args.Epilogue = func(i0, i1, j0, j1 int) { applyAffine(job.Args.C, job.EntryAdd, i0, i1, j0, j1) }
 		}
 	}
-	return isVector
+	return isBias
 }
 
-// vectorBias returns the direction and the stride, in elements, of the addend if it is a vector that gemm can add:
-// alpha and beta are 1, and the addend is broadcast along the rows or the columns. Otherwise ok is false.
+// vectorBias returns the direction and the stride, in elements, of the addend if gemm can add it as a bias: alpha and
+// beta are 1, and the addend is a vector that is broadcast along the rows or the columns. Otherwise ok is false.
 func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bool) {
 	if !product.hasAdd || product.alpha.Complex() != 1 || product.beta.Complex() != 1 {
 		return gemm.NoBias, 0, false

@@ -26,15 +26,17 @@ import (
 type einsumTypes struct {
 	equation *equation
 	order    []int // labels of all terms, the result's labels first; dimension i of an aligned term has label order[i]
-	counts   []int // for each dimension, the number of remaining terms in which its size is not 1
+	// termCounts has, for each dimension, the number of remaining terms in which its size is not 1. A product sums over a
+	// dimension if no later term has it.
+	termCounts []int
 }
 
 // layout returns the type of the result, and whether the result is a view of the only operand. It overwrites types.
 func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	var onStack [2][8]int
-	einsum := &einsumTypes{equation: e, order: e.order(onStack[0][:0]), counts: onStack[1][:0]}
+	einsum := &einsumTypes{equation: e, order: e.order(onStack[0][:0]), termCounts: onStack[1][:0]}
 	for range einsum.order {
-		einsum.counts = append(einsum.counts, 0)
+		einsum.termCounts = append(einsum.termCounts, 0)
 	}
 	for i, operand := range types {
 		var err error
@@ -62,29 +64,33 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 
 // hasResultSizes reports whether a shape has the sizes of the result's labels.
 func (e *equation) hasResultSizes(shape []sym.Int) bool {
-	hasSizes := len(shape) == len(e.resultLabels)
-	for i := 0; hasSizes && i < len(e.resultLabels); i++ {
-		size := e.size(e.resultLabels[i])
-		hasSizes = size.Same(shape[i]) || size.Eq(shape[i]).Holds()
+	if len(shape) != len(e.resultLabels) {
+		return false
 	}
-	return hasSizes
-}
-
-// order appends the labels of the equation to list in the order of at::einsum: the labels of the result, the labels of
-// a summed ellipsis, capital letters, small letters.
-func (e *equation) order(list []int) []int {
-	list = append(list, e.resultLabels...)
-	for _, label := range e.labels {
-		if !slices.Contains(e.resultLabels, label) {
-			list = append(list, label)
+	for i, label := range e.resultLabels {
+		if size := e.size(label); !size.Same(shape[i]) && !size.Eq(shape[i]).Holds() {
+			return false
 		}
 	}
-	sorted.Ints(list[len(e.resultLabels):])
-	return list
+	return true
+}
+
+// order appends the labels of the equation to labels in the order of at::einsum: the labels of the result, the labels
+// of a summed ellipsis, capital letters, small letters.
+func (e *equation) order(labels []int) []int {
+	labels = append(labels, e.resultLabels...)
+	for _, label := range e.labels {
+		if !slices.Contains(e.resultLabels, label) {
+			labels = append(labels, label)
+		}
+	}
+	sorted.Ints(labels[len(e.resultLabels):])
+	return labels
 }
 
 // align returns the type of an operand with a dimension for each label in einsum.order, and counts the operand in
-// einsum.counts. labels are the operand's labels. If several dimensions have the same label, it takes their diagonal.
+// einsum.termCounts. labels are the operand's labels. If several dimensions have the same label, align takes their
+// diagonal.
 func (einsum *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, error) {
 	var onStack [8]int  // usually holds all labels, so that dims takes no allocation
 	dims := onStack[:0] // the dimension of each label in the term; -1 if the term does not have the label
@@ -105,7 +111,7 @@ func (einsum *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, e
 			continue
 		}
 		if term.Shape[dim].Ne(sym.Of(1)).Holds() {
-			einsum.counts[axis]++
+			einsum.termCounts[axis]++
 		}
 		dims[axis] = dim
 		dim++
@@ -122,7 +128,7 @@ func (einsum *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, e
 
 // multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
 func (einsum *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
-	resultRank, rank := len(einsum.equation.resultLabels), len(einsum.counts)
+	resultRank, rank := len(einsum.equation.resultLabels), len(einsum.termCounts)
 	product := terms[0]
 	var err error
 	for _, term := range terms[1:] {
@@ -143,22 +149,23 @@ func (einsum *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, erro
 	return product.View(product.Shape[:resultRank])
 }
 
-// multiplyPair multiplies two terms. First it sums each term over the labels that no other remaining term has.
+// multiplyPair multiplies two terms. First it sums each term over the dimensions that no other remaining term has. The
+// product sums over the dimensions that both terms but no later term have.
 func (einsum *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	summed := onStack[:0] // dimensions that the product sums
 	var sumA, sumB []int  // dimensions over which a or b is summed before the product
-	for dim := len(einsum.equation.resultLabels); dim < len(einsum.counts); dim++ {
+	for dim := len(einsum.equation.resultLabels); dim < len(einsum.termCounts); dim++ {
 		isInA, isInB := a.Shape[dim].Ne(sym.Of(1)).Holds(), b.Shape[dim].Ne(sym.Of(1)).Holds()
 		switch {
 		case isInA && isInB:
-			if einsum.counts[dim]--; einsum.counts[dim] == 1 {
-				summed, einsum.counts[dim] = append(summed, dim), 0
+			if einsum.termCounts[dim]--; einsum.termCounts[dim] == 1 {
+				summed, einsum.termCounts[dim] = append(summed, dim), 0
 			}
-		case einsum.counts[dim] == 1 && isInA:
-			sumA, einsum.counts[dim] = append(sumA, dim), 0
-		case einsum.counts[dim] == 1 && isInB:
-			sumB, einsum.counts[dim] = append(sumB, dim), 0
+		case einsum.termCounts[dim] == 1 && isInA:
+			sumA, einsum.termCounts[dim] = append(sumA, dim), 0
+		case einsum.termCounts[dim] == 1 && isInB:
+			sumB, einsum.termCounts[dim] = append(sumB, dim), 0
 		}
 	}
 	var err error

@@ -52,13 +52,13 @@ func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Point
 
 // multiplyLevels computes the part by tiles that read levels. A call of code computes one tile for some blocks of the
 // depth, which all have part.blockElements terms, or for the shorter last block.
-func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
+func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelWorker) error {
 	part.bind(mem, worker)
 	args := &worker.args
 	args.Ptr[tile.Vec], args.Ptr[tile.LevelScales] = part.levelProduct.panel(mem, blocksWeight, part.panel),
 		part.levelProduct.panel(mem, blocksScale, part.panel)
 	args.Ptr[tile.LevelZeros], args.Rows = part.levelProduct.panel(mem, blocksZero, part.panel), 1
-	callBlocks := max(1, levelCallMACs/(part.height*part.width()*part.blockElements))
+	callBlocks := max(1, levelCallMACs/(part.maxHeight*part.width()*part.blockElements))
 	wholeBlocks := part.k / part.blockElements
 	height, tallTiles := part.tileHeights(part.rows)
 	for row := 0; row < part.rows; row += height {
@@ -77,8 +77,8 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 			args.Step[tile.LoopTrips] = count
 			block += count
 			mem.CheckContextAfter(2 * height * count * terms * part.width())
-			code := levelCode{rows: height, terms: terms, initialSum: part.initialSum(firstTerm), isLast: block == part.blocks}
-			if err := part.codes[code].Call(args); err != nil {
+			key := levelCodeKey{rows: height, terms: terms, initialSum: part.initialSum(firstTerm), isLast: block == part.blocks}
+			if err := part.codes[key].Call(args); err != nil {
 				return err
 			}
 		}
@@ -88,7 +88,7 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 
 // multiplyConverted computes the part by tiles that read levels converted to float32. It converts and multiplies
 // levelTerms terms at a time. A call of code computes tiles of equal height.
-func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error {
+func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelWorker) error {
 	part.bind(mem, worker)
 	args := &worker.args
 	args.Ptr[tile.Vec] = part.converted
@@ -106,10 +106,10 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 }
 
 // multiplyColumns multiplies the converted terms, which begin at firstTerm, for the columns of one column of tiles.
-func (part *levelPart) multiplyColumns(mem *graph.Mem, worker *levelRun, firstTerm, column, tileColumns int) error {
+func (part *levelPart) multiplyColumns(mem *graph.Mem, worker *levelWorker, firstTerm, column, tileColumns int) error {
 	args := &worker.args
 	args.Row[tile.Vec] = 4 * column
-	maxTiles := max(1, levelCallMACs/(part.height*tileColumns*args.InnerCount))
+	maxTiles := max(1, levelCallMACs/(part.maxHeight*tileColumns*args.InnerCount))
 	height, tiles := part.tileHeights(part.rows)
 	for row := 0; row < part.rows; row += args.Rows * height {
 		if tiles == 0 { // all tiles of the greater height are computed
@@ -121,8 +121,8 @@ func (part *levelPart) multiplyColumns(mem *graph.Mem, worker *levelRun, firstTe
 		args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.rowStep
 		part.setOffsets(worker, row, firstTerm, column)
 		mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * tileColumns)
-		code := levelCode{rows: height, initialSum: part.initialSum(firstTerm), isLast: firstTerm+args.InnerCount == part.k}
-		if err := part.codes[code].Call(args); err != nil {
+		key := levelCodeKey{rows: height, initialSum: part.initialSum(firstTerm), isLast: firstTerm+args.InnerCount == part.k}
+		if err := part.codes[key].Call(args); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func (part *levelPart) multiplyColumns(mem *graph.Mem, worker *levelRun, firstTe
 }
 
 // convertTerms converts the levels of termCount terms of a panel, from firstTerm on, to float32 in worker memory.
-func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, firstTerm, termCount int) {
+func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelWorker, firstTerm, termCount int) {
 	levels := part.levelProduct.panel(mem, blocksWeight, part.panel)
 	scales := part.levelProduct.panel(mem, blocksScale, part.panel)
 	zeros := part.levelProduct.panel(mem, blocksZero, part.panel)
@@ -168,7 +168,7 @@ func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
 }
 
 // bind sets the addresses of the operands of all tiles.
-func (part *levelPart) bind(mem *graph.Mem, worker *levelRun) {
+func (part *levelPart) bind(mem *graph.Mem, worker *levelWorker) {
 	args := &worker.args
 	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], part.dst, part.bias
 	args.Step[tile.InRow], args.Step[tile.OutRow] = 4*part.k, part.rowStep
@@ -177,7 +177,7 @@ func (part *levelPart) bind(mem *graph.Mem, worker *levelRun) {
 
 // setOffsets sets the offsets of a tile that begins at a row of the part and a column of the panel, and multiplies
 // terms from firstTerm on.
-func (part *levelPart) setOffsets(worker *levelRun, row, firstTerm, panelColumn int) {
+func (part *levelPart) setOffsets(worker *levelWorker, row, firstTerm, panelColumn int) {
 	args, column := &worker.args, part.panel*part.width()+panelColumn
 	args.Row[tile.In], args.Row[tile.Out] = 4*((part.row+row)*part.k+firstTerm), row*part.rowStep+4*panelColumn
 	args.Row[tile.Bias] = 4 * panelColumn

@@ -23,10 +23,10 @@ const (
 	tiledLevels                       // for many rows: levels are first converted to float32, in the cache
 )
 
-// levelProduct is the kernel of a product by a quantized weight. A level is a packed integer of the weight (see
-// [levelShape]), and a term is an index of the depth. A panel has the levels of some columns of the result. The first
-// phase packs the operands that were not packed when the graph was planned. The second phase computes the result,
-// divided into bands of rows and panels of columns.
+// levelProduct is the kernel of a product by a quantized weight. A level is a packed integer of the weight, and a panel
+// has the levels of some columns of the result (see [levelShape]). A term is an index of the depth. The first phase
+// packs the operands that were not packed when the graph was planned. The second phase computes the result, divided
+// into bands of rows and panels of columns. Register tiles divide the rows of a band.
 type levelProduct struct {
 	levelShape
 	algorithm          levelAlgorithm
@@ -37,25 +37,25 @@ type levelProduct struct {
 	epilogue           multiply.TileEpilogue // a fused pointwise computation that tiles apply to their sums
 	tilesApplyEpilogue bool                  // whether tiles apply the epilogue
 
-	height   int              // maximum number of rows of a tile
-	bandRows int              // number of rows of a band; the last band may have fewer
-	bands    int              // number of bands
-	division machine.Division // division of the pairs of a panel and a band into chunks
+	maxHeight int              // maximum number of rows of a tile
+	bandRows  int              // number of rows of a band; the last band may have fewer
+	bands     int              // number of bands
+	division  machine.Division // division of the pairs of a panel and a band into chunks
 
-	codes      map[levelCode]*jit.Func
+	codes      map[levelCodeKey]*jit.Func
 	converters [2]*loops.Loop // convert levels to float32: one loop for all columns, or one for each half of a panel
-	workers    graph.PerWorker[levelRun]
+	workers    graph.PerWorker[levelWorker]
 }
 
-// levelCode identifies the machine code of a tile.
-type levelCode struct {
+// levelCodeKey identifies the machine code of a tile in levelProduct.codes.
+type levelCodeKey struct {
 	rows, terms int             // rows of a tile; terms of a block for thinLevels, else 0
 	initialSum  tile.InitialSum // initial values of sums
 	isLast      bool            // whether the tile computes the last terms
 }
 
-// levelRun is the state of a worker that runs a levelProduct.
-type levelRun struct {
+// levelWorker is the state of a worker that runs a levelProduct.
+type levelWorker struct {
 	state loops.State
 	args  jit.Args
 	lanes multiply.EpilogueLanes // operands of the epilogue
@@ -70,26 +70,24 @@ const (
 	levelBandRows = 128
 )
 
-// lowerLevels returns a function that implements [graph.Impl.Lower] by an algorithm.
-func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, error) {
-	return func(call *graph.Call) (*graph.Kernel, error) {
-		p, err := newLevelProduct(call, algorithm)
-		if err != nil {
-			return nil, err
-		}
-		kernel := &graph.Kernel{Scratch: p.scratchBytes, WorkerScratch: p.workerBytes(), Code: p.listings}
-		if len(p.operandsToPack) > 0 {
-			kernel.Phases = append(kernel.Phases, p.packPhase(call))
-		}
-		kernel.Phases = append(kernel.Phases, p.multiplyPhase(call))
-		return kernel, nil
+// lower implements [graph.Impl.Lower].
+func (algorithm levelAlgorithm) lower(call *graph.Call) (*graph.Kernel, error) {
+	p, err := newLevelProduct(call, algorithm)
+	if err != nil {
+		return nil, err
 	}
+	kernel := &graph.Kernel{Scratch: p.scratchBytes, WorkerScratch: p.workerBytes(), Code: p.listings}
+	if len(p.operandsToPack) > 0 {
+		kernel.Phases = append(kernel.Phases, p.packPhase(call))
+	}
+	kernel.Phases = append(kernel.Phases, p.multiplyPhase(call))
+	return kernel, nil
 }
 
 // newLevelProduct divides the product of a call by an algorithm, and generates the code.
 func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct, error) {
 	p := &levelProduct{levelShape: newLevelShape(call), algorithm: algorithm, hasBias: call.HasOperand(blocksBias),
-		codes: map[levelCode]*jit.Func{}}
+		codes: map[levelCodeKey]*jit.Func{}}
 	if err := p.listOperandsToPack(call); err != nil {
 		return nil, err
 	}
@@ -125,7 +123,7 @@ func (p *levelProduct) listOperandsToPack(call *graph.Call) error {
 // write to the result, and so apply no epilogue.
 func (p *levelProduct) chooseEpilogue(epilogue *fusion.Epilogue) {
 	if p.tilesApplyEpilogue = p.n%p.width() == 0; p.tilesApplyEpilogue {
-		const hasLaneMemory = true // levelRun.lanes
+		const hasLaneMemory = true // levelWorker.lanes
 		p.epilogue, p.tilesApplyEpilogue = multiply.NewTileEpilogue(epilogue, p.n, tile.FirstEpilogueOperand, hasLaneMemory)
 	}
 	if p.tilesApplyEpilogue {
@@ -135,9 +133,9 @@ func (p *levelProduct) chooseEpilogue(epilogue *fusion.Epilogue) {
 	}
 }
 
-// levelRows returns the maximum number of rows of a tile. It follows from the number of registers: a row needs a
-// register of sums per vector, and the rows share the registers of the levels.
-func (shape *levelShape) levelRows(algorithm levelAlgorithm) int {
+// maxTileRows returns the maximum number of rows of a tile, which the registers limit: a row needs a register of sums
+// per vector, and the rows share the registers of the levels.
+func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 	registers, _ := tile.VectorRegisters(machine.HostFeatures())
 	switch {
 	case algorithm == thinLevels && shape.hasZeros: // zero points take one register per vector, like levels
@@ -147,7 +145,7 @@ func (shape *levelShape) levelRows(algorithm levelAlgorithm) int {
 	case tile.ElementsPerLoad(machine.HostFeatures(), 4) > 1: // rows have a register for elements
 		return (registers - levelVectors) / (levelVectors + 1)
 	}
-	return min(tile.DynamicRows, (registers-3)/2) // tiles of two vectors; see tileVectors
+	return min(tile.MaxDynamicRows, (registers-3)/2) // tiles of two vectors; see tileVectors
 }
 
 // tileVectors returns the number of vectors of a tile.
@@ -160,7 +158,7 @@ func (p *levelProduct) tileVectors() int {
 
 // chooseRows divides the result into bands of rows, and these into chunks.
 func (p *levelProduct) chooseRows() {
-	p.height = p.levelRows(p.algorithm)
+	p.maxHeight = p.maxTileRows(p.algorithm)
 	p.bands = kit.DivUp(p.m, levelBandRows)
 	p.bandRows = kit.DivUp(p.m, p.bands)
 	p.division = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
@@ -169,26 +167,26 @@ func (p *levelProduct) chooseRows() {
 // tileHeights divides rows into tiles as evenly as possible. The first tiles, tallTiles in number, have `height` rows.
 // The other tiles have height-1 rows.
 func (p *levelProduct) tileHeights(rows int) (height, tallTiles int) {
-	tiles := kit.DivUp(rows, p.height)
+	tiles := kit.DivUp(rows, p.maxHeight)
 	height = kit.DivUp(rows, tiles)
 	return height, rows - tiles*(height-1)
 }
 
 // compileTiles generates the code of all tiles.
 func (p *levelProduct) compileTiles() error {
-	termCounts := []int{0} // values of levelCode.terms
+	termCounts := []int{0} // values of levelCodeKey.terms
 	if p.algorithm == thinLevels {
 		if termCounts[0] = p.blockElements; p.k%p.blockElements > 0 {
 			termCounts = append(termCounts, p.k%p.blockElements)
 		}
 	}
 	for _, rows := range []int{p.bandRows, p.m - (p.bands-1)*p.bandRows} {
-		maxHeight, tallTiles := p.tileHeights(rows)
-		for _, height := range []int{maxHeight, maxHeight - 1} {
-			areAllTall := tallTiles*maxHeight == rows
-			if height == 0 || height < maxHeight && areAllTall { // no tile has this height
-				continue
-			}
+		tallHeight, tallTiles := p.tileHeights(rows)
+		heights := []int{tallHeight}
+		if tallTiles*tallHeight < rows { // the other tiles
+			heights = append(heights, tallHeight-1)
+		}
+		for _, height := range heights {
 			for _, terms := range termCounts {
 				if err := p.compileTile(height, terms); err != nil {
 					return err
@@ -200,7 +198,7 @@ func (p *levelProduct) compileTiles() error {
 }
 
 // compileTile generates the code of tiles of the given height, for each position along the depth. terms is as in
-// [levelCode].
+// [levelCodeKey].
 func (p *levelProduct) compileTile(height, terms int) (err error) {
 	firstStart := tile.Zero
 	if p.hasBias {
@@ -208,8 +206,8 @@ func (p *levelProduct) compileTile(height, terms int) (err error) {
 	}
 	for _, start := range []tile.InitialSum{firstStart, tile.FromResult} {
 		for _, isLast := range []bool{false, true} {
-			code := levelCode{rows: height, terms: terms, initialSum: start, isLast: isLast}
-			if p.codes[code], err = tile.Compile(p.spec(code), machine.HostFeatures()); err != nil {
+			key := levelCodeKey{rows: height, terms: terms, initialSum: start, isLast: isLast}
+			if p.codes[key], err = tile.Compile(p.spec(key), machine.HostFeatures()); err != nil {
 				return fmt.Errorf("product of levels: %w", err)
 			}
 		}
@@ -218,24 +216,24 @@ func (p *levelProduct) compileTile(height, terms int) (err error) {
 }
 
 // spec describes the code of a tile. Elements and sums are float32, of 4 bytes.
-func (p *levelProduct) spec(code levelCode) *tile.Spec {
-	spec := &tile.Spec{ElemBytes: 4, Rows: code.rows, Vectors: p.tileVectors(), InitialSum: code.initialSum}
+func (p *levelProduct) spec(key levelCodeKey) *tile.Spec {
+	spec := &tile.Spec{ElemBytes: 4, Rows: key.rows, Vectors: p.tileVectors(), InitialSum: key.initialSum}
 	if p.algorithm == thinLevels {
 		spec.VecQuantization = tile.VecQuantization{Bits: p.levelBits(), HasZeroPoints: p.hasZeros}
-		for i := range code.rows {
+		for i := range key.rows {
 			spec.In = append(spec.In, 4*i*p.k)
 		}
 		termBytes := p.termBytes()
-		spec.Runs = []tile.Run{{InStep: 4, VecStep: termBytes, Terms: code.terms}} // one block
-		spec.Loops = []tile.Loop{{In: 4 * code.terms, Vec: termBytes * code.terms, Block: 1, Trips: tile.Dynamic}}
+		spec.Runs = []tile.Run{{InStep: 4, VecStep: termBytes, Terms: key.terms}} // one block
+		spec.Loops = []tile.Loop{{InStep: 4 * key.terms, VecStep: termBytes * key.terms, Block: 1, Trips: tile.Dynamic}}
 	} else {
-		if code.initialSum == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
+		if key.initialSum == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
 			spec.InitialSum, spec.Epilogue = tile.Zero, []tile.EpilogueStep{{Op: tile.AddResult}}
 		}
 		spec.Runs = []tile.Run{{InStep: 4, VecStep: 4 * p.width(), Terms: tile.Dynamic}}
-		spec.Tiles = tile.Loop{In: tile.Dynamic, Out: tile.Dynamic}
+		spec.Tiles = tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic}
 	}
-	if code.isLast {
+	if key.isLast {
 		spec.Epilogue = append(spec.Epilogue, p.epilogue.Steps...)
 	}
 	return spec
@@ -323,10 +321,10 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 
 // listings returns the code of the tiles and of the loops that convert levels.
 func (p *levelProduct) listings() (list []expr.Listing) {
-	for height := p.height; height > 0; height-- {
-		for code, function := range p.codes {
-			isWholeBlock := code.terms == 0 || code.terms == p.blockElements
-			if code.rows == height && code.isLast && code.initialSum != tile.FromResult && isWholeBlock {
+	for height := p.maxHeight; height > 0; height-- {
+		for key, function := range p.codes {
+			isWholeBlock := key.terms == 0 || key.terms == p.blockElements
+			if key.rows == height && key.isLast && key.initialSum != tile.FromResult && isWholeBlock {
 				list = append(list, expr.Listing{Name: fmt.Sprintf("tiles of %d rows", height), Assembly: function.Listing})
 			}
 		}
@@ -339,33 +337,32 @@ func (p *levelProduct) listings() (list []expr.Listing) {
 	return list
 }
 
-// levelWork returns a function that implements [graph.Impl.Work] for an algorithm.
-func levelWork(algorithm levelAlgorithm) func(*graph.Call, graph.Walk) graph.Work {
-	return func(call *graph.Call, _ graph.Walk) graph.Work {
-		work, shape := graph.Work{StartedSteps: 1, Flops: linearBlocksFlops(call)}, newLevelShape(call)
-		call.AddStreamed(&work)
-		multiply.ReclassifyStores(&work, call)
-		work.AddUnits(multiply.RateStartStep, 1)
-		work.AddUnits(multiply.RateStartProduct, 1)
-		columns := float64(shape.panels() * shape.width())
-		levels, tileRows := columns*float64(shape.k), shape.levelRows(algorithm)
-		if algorithm == thinLevels {
-			tiles := float64(kit.DivUp(shape.m, tileRows)) // tiles of a panel
-			work.AddUnits(multiply.RateLevels, tiles*levels)
-			work.AddUnits(multiply.RateTile32, float64(shape.m)*levels)
-			work.AddUnits(multiply.RateTileCall, tiles*float64(shape.panels()))
-		} else {
-			multiply.ReclassifyPanels(&work, call, blocksWeight, shape.m)
-			work.AddUnits(multiply.RateConvertLevels, float64(kit.DivUp(shape.m, levelBandRows))*levels)
-			work.AddUnits(multiply.RateTile32, float64(shape.m)*levels)
-			calls := float64(kit.DivUp(shape.m, tileRows) * kit.DivUp(shape.k, levelTerms)) // per column of tiles
-			work.AddUnits(multiply.RateTileCall, calls*columns/float64(2*shape.lanes))      // tiles have 2 vectors
-		}
-		for operand := blocksWeight; operand <= blocksZero; operand++ {
-			if call.HasOperand(operand) && !call.IsConstant(operand) {
-				work.AddUnits(multiply.RatePackRow, levels)
-			}
-		}
-		return work
+// work implements [graph.Impl.Work].
+func (algorithm levelAlgorithm) work(call *graph.Call, _ graph.Walk) graph.Work {
+	work := graph.Work{StartedSteps: 1, Flops: linearBlocksFlops(call)}
+	call.AddStreamed(&work)
+	multiply.ReclassifyStores(&work, call)
+	work.AddUnits(multiply.RateStartStep, 1)
+	work.AddUnits(multiply.RateStartProduct, 1)
+	shape := newLevelShape(call)
+	columns := float64(shape.panels() * shape.width())
+	levels, tileRows := columns*float64(shape.k), shape.maxTileRows(algorithm)
+	if algorithm == thinLevels {
+		tiles := float64(kit.DivUp(shape.m, tileRows)) // tiles of a panel
+		work.AddUnits(multiply.RateLevels, tiles*levels)
+		work.AddUnits(multiply.RateTile32, float64(shape.m)*levels)
+		work.AddUnits(multiply.RateTileCall, tiles*float64(shape.panels()))
+	} else {
+		multiply.ReclassifyPanels(&work, call, blocksWeight, shape.m)
+		work.AddUnits(multiply.RateConvertLevels, float64(kit.DivUp(shape.m, levelBandRows))*levels)
+		work.AddUnits(multiply.RateTile32, float64(shape.m)*levels)
+		calls := float64(kit.DivUp(shape.m, tileRows) * kit.DivUp(shape.k, levelTerms)) // per column of tiles
+		work.AddUnits(multiply.RateTileCall, calls*columns/float64(2*shape.lanes))      // tiles have 2 vectors
 	}
+	for operand := blocksWeight; operand <= blocksZero; operand++ {
+		if call.HasOperand(operand) && !call.IsConstant(operand) {
+			work.AddUnits(multiply.RatePackRow, levels)
+		}
+	}
+	return work
 }

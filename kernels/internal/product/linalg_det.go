@@ -59,7 +59,7 @@ func compileDet(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	batchRank := self.Rank() - 2
-	n, rowStep, colStep := self.Shape[batchRank], kit.ByteStride(self, batchRank), kit.ByteStride(self, batchRank+1)
+	n, rowStride, colStride := self.Shape[batchRank], kit.ByteStride(self, batchRank), kit.ByteStride(self, batchRank+1)
 	batch := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
 	// A line for each matrix: offset 0 locates the result, and offset 1 the matrix.
 	lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
@@ -71,7 +71,7 @@ func compileDet(c *graph.Call) (*graph.Kernel, error) {
 		matrix := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), n*n)
 		for i := range n {
 			mem.CheckContext()
-			load(unsafe.Pointer(&matrix[i*n]), unsafe.Add(mem.Ptrs[1], offsets[1]+i*rowStep), complexBytes, colStep, n)
+			load(unsafe.Pointer(&matrix[i*n]), unsafe.Add(mem.Ptrs[1], offsets[1]+i*rowStride), complexBytes, colStride, n)
 		}
 		det := determinant(mem.Context, matrix, n)
 		const unusedStep, count = 0, 1
@@ -116,14 +116,17 @@ func determinant(ctx context.Context, matrix []complex128, n int) complex128 {
 	return det
 }
 
+// maxExpandedRows is the greatest number of rows of a matrix that refDet expands.
+const maxExpandedRows = 8
+
 // refDet is the reference implementation. It expands a determinant along the first row (Laplace). For a matrix with
-// more than 8 rows it uses elimination, because an expansion takes n! products.
+// more than maxExpandedRows rows it uses elimination, because an expansion takes n! products.
 func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	batchRank := in[0].Rank() - 2
 	out := tensor.Zeros(in[0].DType, in[0].Shape[:batchRank]...)
 	n := in[0].Shape[batchRank]
 	kit.EachIndex(out.Shape, func(batch []int) {
-		if n > 8 {
+		if n > maxExpandedRows {
 			matrix := make([]complex128, 0, n*n)
 			kit.EachIndex([]int{n, n}, func(i []int) { matrix = append(matrix, in[0].At(slices.Concat(batch, i)...).Complex()) })
 			out.Set(tensor.ComplexScalar(determinant(context.Background(), matrix, n)), batch...)

@@ -50,14 +50,14 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 }
 
 // foldsBatch mirrors PyTorch's should_fold. It reports whether PyTorch computes the product of batch, a batch of
-// matrices, and an operand of the given rank as one matrix product: the rows of all matrices of the batch become the
+// matrices, and an operand of rank otherRank as one matrix product: the rows of all matrices of the batch become the
 // rows of one matrix. PyTorch does not fold a batch of transposed matrices, because bmm reads such matrices without a
 // copy.
-func foldsBatch(batch tensor.Type, rank int) bool {
-	if batch.Rank() < 3 || rank != 1 && rank != 2 {
+func foldsBatch(batch tensor.Type, otherRank int) bool {
+	if batch.Rank() < 3 || otherRank != 1 && otherRank != 2 {
 		return false
 	}
-	if batch.Rank() > 3 || rank == 1 {
+	if batch.Rank() > 3 || otherRank == 1 {
 		return true
 	}
 	isTransposed := batch.Strides[2].Ne(sym.Of(1)).Holds() &&
@@ -65,11 +65,11 @@ func foldsBatch(batch tensor.Type, rank int) bool {
 	return !isTransposed
 }
 
-// foldedType returns the type of a product that is computed as one matrix product. The batch of the larger operand is
-// folded into the rows of one matrix.
+// foldedType returns the type of a product that is computed as one matrix product. The batch of the operand of higher
+// rank is folded. If this is b, the result is the transpose of bᵀ @ aᵀ.
 func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	if b.Rank() <= a.Rank() {
-		return mergedRowsType(a, b)
+		return foldedRowsType(a, b)
 	}
 	transposedB, err := b.Transpose(-2, -1)
 	if err == nil && a.Rank() == 2 {
@@ -78,7 +78,7 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	out, err := mergedRowsType(transposedB, a)
+	out, err := foldedRowsType(transposedB, a)
 	if err != nil || a.Rank() == 1 {
 		return out, err
 	}
@@ -88,20 +88,20 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	return out.RowMajor(), nil
 }
 
-// mergedRowsType returns the type of the product of left, a batch of matrices, and right, a matrix or vector. The rows
-// of all matrices of the batch are merged into one matrix: [2, 3, 4] @ [4, 5] is computed as [6, 4] @ [4, 5].
-func mergedRowsType(left, right tensor.Type) (tensor.Type, error) {
+// foldedRowsType returns the type of the product of left, a batch of matrices, and right, a matrix or vector. The rows
+// of all matrices of the batch become the rows of one matrix: [2, 3, 4] @ [4, 5] is computed as [6, 4] @ [4, 5].
+func foldedRowsType(left, right tensor.Type) (tensor.Type, error) {
 	batchRank := left.Rank() - 1
-	flat := [2]sym.Int{tensor.Product(left.Shape[:batchRank]), left.Shape[batchRank]}
-	rows := tensor.Type{DType: left.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
+	foldedShape := [2]sym.Int{tensor.Product(left.Shape[:batchRank]), left.Shape[batchRank]}
+	folded := tensor.Type{DType: left.DType, Shape: foldedShape[:], Strides: foldedShape[:]} // strides are not used
 	shape := append(make([]sym.Int, 0, left.Rank()), left.Shape[:batchRank]...)
 	if right.Rank() == 1 {
-		if err := checkMv(rows, right); err != nil {
+		if err := checkMv(folded, right); err != nil {
 			return tensor.Type{}, err
 		}
 		return kit.FreshType(right.DType, shape)
 	}
-	if err := checkMm(rows, right); err != nil {
+	if err := checkMm(folded, right); err != nil {
 		return tensor.Type{}, err
 	}
 	return kit.FreshType(left.DType, append(shape, right.Shape[1]))
@@ -122,9 +122,10 @@ func batchedType(a, b tensor.Type) (tensor.Type, error) {
 		return tensor.Type{}, err
 	}
 	entries := tensor.Product(batch)
-	left, right := [3]sym.Int{entries, rows, depthA}, [3]sym.Int{entries, depthB, cols}
-	if err := checkBmm("bmm", tensor.Type{DType: a.DType, Shape: left[:], Strides: left[:]},
-		tensor.Type{DType: b.DType, Shape: right[:], Strides: right[:]}); err != nil { // strides are not used
+	shapeA, shapeB := [3]sym.Int{entries, rows, depthA}, [3]sym.Int{entries, depthB, cols}
+	expandedA := tensor.Type{DType: a.DType, Shape: shapeA[:], Strides: shapeA[:]} // strides are not used
+	expandedB := tensor.Type{DType: b.DType, Shape: shapeB[:], Strides: shapeB[:]}
+	if err := checkBmm("bmm", expandedA, expandedB); err != nil {
 		return tensor.Type{}, err
 	}
 	shape := batch

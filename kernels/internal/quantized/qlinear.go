@@ -27,6 +27,9 @@ type quantMatmul struct {
 	aScale, bScale int // scales of a and b
 }
 
+// isScaled reports whether the op scales and quantizes the sums.
+func (q *quantMatmul) isScaled() bool { return q.aScale >= 0 }
+
 // MatmulInteger and QLinearMatmul are ONNX's operators.
 var (
 	MatmulInteger = quantMatmulOp("matmul_integer", "Multiplies matrices of bytes after subtracting their zero "+
@@ -48,7 +51,7 @@ func quantMatmulOp(name, doc string, matmul quantMatmul, operands ...string) *gr
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
 	examples := []graph.Example{{In: []tensor.Meta{u8(2, 3, 4), tensor.New(tensor.Int8, 4, 5), u8(3),
 		tensor.New(tensor.Int8, 5)}}, {In: []tensor.Meta{u8(3, 4), u8(4, 2)}}}
-	if matmul.aScale > 0 {
+	if matmul.isScaled() {
 		examples = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5),
 			f32, u8(), tensor.New(tensor.Int32, 5)}}}
 	}
@@ -81,7 +84,7 @@ func (q *quantMatmul) resultType(call *graph.Call) (tensor.Type, error) {
 	if err := q.checkParamCounts(call); err != nil {
 		return result, err
 	}
-	if q.aScale >= 0 {
+	if q.isScaled() {
 		if err := checkByteDTypes(q.name, call, resultZeroOperand); err != nil {
 			return result, err
 		}
@@ -133,15 +136,9 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 	builder := quantBuilder{compose.NewBuilder(parts, call)}
 	a, b := call.Meta(q.a), call.Meta(q.b)
 	depth := a.Shape[a.Rank()-1]
-	// Sums of bytes are int32. Scaled sums and their bias must not wrap: see maxTerms, which assumes a bias of at most
-	// half of the int32 range.
-	cannotWrap := q.aScale < 0 || depth <= maxTerms
-	usesBytes := product.MultipliesBytes() && cannotWrap && zeroPointHasOperandDType(call, q.a, q.aZero) &&
-		zeroPointHasOperandDType(call, q.b, q.bZero)
-	isBiasSmall := !call.HasOperand(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
-	isScaled := q.aScale >= 0
-	if usesBytes && (!isScaled || call.Meta(q.aScale).Numel() == 1 && isBiasSmall) {
-		return builder.Result(builder.bytesProduct(q, isScaled))
+	usesBytes := q.canMultiplyBytes(call, depth)
+	if usesBytes && (!q.isScaled() || canScaleInProduct(call, q.aScale)) {
+		return builder.Result(builder.bytesProduct(q, q.isScaled()))
 	}
 	var sums graph.Arg
 	if usesBytes {
@@ -151,7 +148,7 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 		sums = builder.Add(product.Matmul, nil, builder.minusZeroPoint(q.a, q.aZero, a.Rank()-2, dtype),
 			builder.minusZeroPoint(q.b, q.bZero, b.Rank()-1, dtype))
 	}
-	if q.aScale < 0 {
+	if !q.isScaled() {
 		return builder.Result(builder.toInt32(sums, depth))
 	}
 	rank := len(call.Out[0].Shape)
@@ -166,34 +163,54 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 		builder.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
+// canMultiplyBytes reports whether a product of bytes with sums of depth terms computes the call. Sums of bytes are
+// int32. Scaled sums must not wrap.
+func (q *quantMatmul) canMultiplyBytes(call *graph.Call, depth int) bool {
+	cannotWrap := !q.isScaled() || depth <= maxTerms
+	return product.MultipliesBytes() && cannotWrap && zeroPointHasOperandDType(call, q.a, q.aZero) &&
+		zeroPointHasOperandDType(call, q.b, q.bZero)
+}
+
+// canScaleInProduct reports whether the product of bytes can also add the bias and scale the sums. It needs a single
+// scale of a, and a bias of at most half of the int32 range, which maxTerms assumes.
+func canScaleInProduct(call *graph.Call, aScale int) bool {
+	isBiasSmall := !call.HasOperand(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
+	return call.Meta(aScale).Numel() == 1 && isBiasSmall
+}
+
 // bytesProduct adds a node that multiplies bytes, and returns its result: int32 sums or, if isScaled is set, the sums
 // plus the bias, scaled and quantized to a byte dtype.
 func (builder quantBuilder) bytesProduct(q *quantMatmul, isScaled bool) graph.Arg {
 	const f32 = tensor.Float32
-	flat := func(operand int) graph.Arg { // the operand as a vector or a single element
-		if builder.Call.Meta(operand).Rank() > 1 {
-			return builder.BroadcastAlong(builder.Call.In[operand], 0, 1)
-		}
-		return builder.Call.In[operand]
-	}
-	zeroPoint := func(operand int) graph.Arg { // null if the operand is absent or all its zero points are 0
-		if !builder.Call.HasOperand(operand) || magnitudesAtMost(builder.Call.Const(operand), 0) {
-			return graph.Arg{}
-		}
-		return flat(operand)
-	}
-	in := []graph.Arg{builder.Call.In[q.a], builder.Call.In[q.b], zeroPoint(q.aZero), zeroPoint(q.bZero)}
+	in := []graph.Arg{builder.Call.In[q.a], builder.Call.In[q.b], builder.zeroPoints(q.aZero),
+		builder.zeroPoints(q.bZero)}
 	if isScaled {
-		scale := builder.Add(pointwise.Mul, nil, builder.Convert(f32, flat(q.aScale)),
-			builder.Convert(f32, flat(q.bScale)))
-		scale = builder.Add(pointwise.Div, nil, scale, builder.Convert(f32, flat(resultScaleOperand)))
+		scale := builder.Add(pointwise.Mul, nil, builder.Convert(f32, builder.flattened(q.aScale)),
+			builder.Convert(f32, builder.flattened(q.bScale)))
+		scale = builder.Add(pointwise.Div, nil, scale, builder.Convert(f32, builder.flattened(resultScaleOperand)))
 		bias := graph.Arg{}
 		if builder.Call.HasOperand(biasOperand) {
 			bias = builder.Call.In[biasOperand]
 		}
-		in = append(in, bias, scale, flat(resultZeroOperand))
+		in = append(in, bias, scale, builder.flattened(resultZeroOperand))
 	}
 	return builder.Add(product.MatmulBytes, nil, in...)
+}
+
+// zeroPoints returns the zero points of an operand. It returns null if they are absent or all 0.
+func (builder quantBuilder) zeroPoints(operand int) graph.Arg {
+	if !builder.Call.HasOperand(operand) || magnitudesAtMost(builder.Call.Const(operand), 0) {
+		return graph.Arg{}
+	}
+	return builder.flattened(operand)
+}
+
+// flattened returns an operand as a vector or a single element.
+func (builder quantBuilder) flattened(operand int) graph.Arg {
+	if builder.Call.Meta(operand).Rank() > 1 {
+		return builder.BroadcastAlong(builder.Call.In[operand], 0, 1)
+	}
+	return builder.Call.In[operand]
 }
 
 // ref computes the result of the op by its definition. It multiplies the operands minus their zero points in float64.
@@ -203,15 +220,14 @@ func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 		return nil, err
 	}
 	result, _ := resultType.Meta()
-	// differences returns an operand minus its zero points: one zero point, or one for each index along dim.
-	differences := func(operand, zeroPoint, dim int) *tensor.Tensor {
-		var zero *tensor.Tensor
-		if zeroPoint < len(in) {
-			zero = in[zeroPoint]
+	zeroPoints := func(operand int) *tensor.Tensor { // nil if the operand is omitted
+		if operand < len(in) {
+			return in[operand]
 		}
-		return minusZeroPoints(in[operand], zero, dim)
+		return nil
 	}
-	a, b := differences(q.a, q.aZero, in[q.a].Rank()-2), differences(q.b, q.bZero, in[q.b].Rank()-1)
+	a := minusZeroPoints(in[q.a], zeroPoints(q.aZero), in[q.a].Rank()-2)
+	b := minusZeroPoints(in[q.b], zeroPoints(q.bZero), in[q.b].Rank()-1)
 	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.EmptyAttrs{}, In: call.In,
 		Out: []tensor.Meta{tensor.New(tensor.Float64, result.Shape...)}}, []*tensor.Tensor{a, b})
 	if err != nil {
@@ -220,7 +236,7 @@ func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 	out := tensor.Zeros(result.DType, result.Shape...)
 	kit.EachIndex(result.Shape, func(index []int) {
 		sum := sums[0].At(index...).Float()
-		if q.aScale >= 0 {
+		if q.isScaled() {
 			if len(in) > biasOperand && in[biasOperand] != nil {
 				sum += kit.ElementAlong(in[biasOperand], index, len(index)-1)
 			}
@@ -228,8 +244,8 @@ func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 			aScale := float32(kit.ElementAlong(in[q.aScale], index, row))
 			bScale := float32(kit.ElementAlong(in[q.bScale], index, column))
 			scale := aScale * bScale / float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
-			zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
-			sum = float64(saturate(result.DType, math.RoundToEven(float64(float32(sum)*scale))+zero))
+			zeroPoint := kit.ElementAlong(in[resultZeroOperand], index, 0)
+			sum = float64(saturate(result.DType, math.RoundToEven(float64(float32(sum)*scale))+zeroPoint))
 		}
 		out.Set(tensor.IntScalar(int64(sum)), index...)
 	})

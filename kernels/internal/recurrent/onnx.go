@@ -61,7 +61,7 @@ func lengthBound(c *graph.Call) int {
 	if kit.Attrs[*onnxCellAttrs](c).Layout == 1 {
 		stepDim = 1
 	}
-	return kit.SizeOf(c.Meta(0), stepDim) + 1
+	return kit.SizeOrMissing(c.Meta(0), stepDim) + 1
 }
 
 // onnxCellLoops returns the parallel loop over the batch.

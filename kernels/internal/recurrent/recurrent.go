@@ -1,6 +1,7 @@
 package recurrent
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -20,8 +21,15 @@ const (
 	cellLSTM
 )
 
-// cells has the properties of each kind of cell. Gates are numbered in ONNX's order: the gates i, o, f and c of an
-// LSTM, and the gates z, r and h of a GRU.
+// Numbers of the gates of a GRU, which ONNX calls z, r and h, and of an LSTM, which ONNX calls i, o, f and c. The
+// candidate is the new value that the cell or state moves towards. A simple recurrent cell has the one gate rnnState.
+const (
+	gruUpdate, gruReset, gruCandidate                = 0, 1, 2
+	lstmInput, lstmOutput, lstmForget, lstmCandidate = 0, 1, 2, 3
+	rnnState                                         = 0
+)
+
+// cells has the properties of each kind of cell.
 var cells = [...]struct {
 	gates         int      // number of gates
 	results       int      // number of results: the output of all steps, and the last states
@@ -36,14 +44,6 @@ var cells = [...]struct {
 
 // gates returns the number of gates of a cell.
 func (k cellKind) gates() int { return cells[k].gates }
-
-// Numbers of the gates of a GRU, which ONNX calls z, r and h, and of an LSTM, which ONNX calls i, o, f and c. The
-// candidate is the new value that the cell or state moves towards. A simple recurrent cell has the one gate rnnState.
-const (
-	gruUpdate, gruReset, gruCandidate                = 0, 1, 2
-	lstmInput, lstmOutput, lstmForget, lstmCandidate = 0, 1, 2, 3
-	rnnState                                         = 0
-)
 
 // Numbers of the activation functions.
 const (
@@ -169,15 +169,18 @@ func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias
 type stepper struct {
 	*recurrentLayer
 	dtype          tensor.DType
-	elemBytes      int // bytes of an element
-	rows           int // rows of the weights, for all gates together
-	blockSequences int // number of sequences of a block
-	// by direction and product: the weights that a run packs, as an offset in bytes in their temporary buffer
-	packedOffsets      [2][2]int
-	usesPackedWeights  bool             // whether products read packed weights; planning or the run packs them
-	secondPackedOffset int              // bytes from the first product's packed weights to the second's
-	plans              [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
-	loops              [2][]cellLoop    // by direction: the loops after the products of a step
+	elemBytes      int              // bytes of an element
+	rows           int              // rows of the weights, for all gates together
+	blockSequences int              // number of sequences of a block
+	plans          [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
+	loops          [2][]cellLoop    // by direction: the loops after the products of a step
+
+	// usesPackedWeights is set if products read packed weights. If planning did not pack the weights of a direction
+	// (kit.Buffer.Packed), a run packs them into a temporary buffer.
+	usesPackedWeights  bool
+	packedOffsets      [2][2]int // by direction and product: offsets in bytes in the temporary buffer
+	secondPackedOffset int       // packed by planning: bytes from the first product's weights to the second's
+
 	// Sizes of the parts of worker memory: states and gates, scratch memory of a product, and panels of a product.
 	bufferBytes, productBytes, panelBytes int
 
@@ -191,45 +194,43 @@ const maxBlockSequences = 16
 // inputProducts has the products of the inputs with the weights.
 func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType,
 	inputProducts kit.Buffer) error {
-	steps := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(),
+	s := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(),
 		rows: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
 	// Packing the weights in each run saves time only with large blocks or many steps.
-	savesTime := steps.blockSequences > multiply.MaxThin || steps.steps > maxUnpackedSteps
-	steps.usesPackedWeights = steps.r[0].Packed || steps.r[1].Packed || layer.packsStepWeights(dtype) && savesTime
-	if err := steps.plan(); err != nil {
+	savesTime := s.blockSequences > multiply.MaxThin || s.steps > maxUnpackedSteps
+	s.usesPackedWeights = s.r[0].Packed || s.r[1].Packed || layer.packsStepWeights(dtype) && savesTime
+	if err := s.plan(); err != nil {
 		return err
 	}
 	for direction := range layer.dirs {
 		var err error
-		if steps.loops[direction], err = layer.stepLoops(dtype, direction); err != nil {
+		if s.loops[direction], err = layer.stepLoops(dtype, direction); err != nil {
 			return err
 		}
 	}
-	builder.AddListings(steps.listings)
-	packedWeights := builder.NewScratch(dtype, steps.assignPackedOffsets()/steps.elemBytes)
-	buffers := []kit.Buffer{packedWeights, inputProducts, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
-	buffers = append(buffers, layer.r[:]...)
-	buffers = append(buffers, layer.stateBias[:]...)
-	buffers = append(buffers, layer.peepholes[:]...)
-	if steps.usesPackedWeights && packedWeights.Meta.Numel() > 0 {
+	builder.AddListings(s.listings)
+	packedWeights := builder.NewScratch(dtype, s.assignPackedOffsets()/s.elemBytes)
+	buffers := layer.stepBuffers(packedWeights, inputProducts)
+	if s.usesPackedWeights && packedWeights.Meta.Numel() > 0 {
 		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs,
 			Run: func(mem *graph.Mem, direction int) error {
-				steps.pack(mem, direction, kit.ElementsOf[byte](mem.Ptrs[0], packedWeights.Meta.Bytes()), mem.Ptrs[stepR+direction])
+				memory := kit.ElementsOf[byte](mem.Ptrs[stepPackedWeights], packedWeights.Meta.Bytes())
+				s.pack(mem, direction, memory, mem.Ptrs[stepR+direction])
 				return nil
 			}})
 	}
-	blocks := kit.DivUp(layer.batch, steps.blockSequences)
-	workerBytes := steps.bufferBytes + steps.productBytes + steps.panelBytes
+	blocks := kit.DivUp(layer.batch, s.blockSequences)
+	workerBytes := s.bufferBytes + s.productBytes + s.panelBytes
 	builder.AddPhases(copies.NoScratch, workerBytes, buffers, graph.Phase{Chunks: layer.dirs * blocks,
 		Run: func(mem *graph.Mem, chunk int) error {
 			direction, block := chunk/blocks, chunk%blocks
-			steps.run(mem, direction, block*steps.blockSequences)
+			s.run(mem, direction, block*s.blockSequences)
 			return nil
 		}})
 	return nil
 }
 
-// Indices in Mem.Ptrs of the buffers that steps use.
+// Indices in Mem.Ptrs of the buffers that steps use, in the order of stepBuffers.
 const (
 	stepPackedWeights = iota
 	stepInputs
@@ -243,6 +244,12 @@ const (
 	stepBias      = stepR + 2
 	stepPeepholes = stepBias + 2
 )
+
+// stepBuffers returns the buffers that steps use.
+func (layer *recurrentLayer) stepBuffers(packedWeights, inputProducts kit.Buffer) []kit.Buffer {
+	buffers := []kit.Buffer{packedWeights, inputProducts, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
+	return slices.Concat(buffers, layer.r[:], layer.stateBias[:], layer.peepholes[:])
+}
 
 // plan prepares the products of a step: the sequences of a full block or of the last block, times rows of weights.
 func (s *stepper) plan() error {
@@ -292,14 +299,14 @@ func (s *stepper) assignPackedOffsets() int {
 
 // pack packs the weights r of a direction into memory. It does nothing if planning packed the weights. A call of PackB
 // packs few enough columns that the context is checked about once per CheckEvery elements.
-func (s *stepper) pack(mem *graph.Mem, dir int, memory []byte, r unsafe.Pointer) {
-	if s.r[dir].Packed {
+func (s *stepper) pack(mem *graph.Mem, direction int, memory []byte, r unsafe.Pointer) {
+	if s.r[direction].Packed {
 		return
 	}
 	for product, rows := range s.products() {
 		if rows > 0 {
 			src := unsafe.Add(r, s.firstRow(product)*s.hidden*s.elemBytes)
-			dst, width := memory[s.packedOffsets[dir][product]:], gemm.PanelCols(s.dtype)
+			dst, width := memory[s.packedOffsets[direction][product]:], gemm.PanelCols(s.dtype)
 			colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
 			for first := 0; first < rows; first += colsPerCheck {
 				mem.CheckContext()
@@ -310,15 +317,15 @@ func (s *stepper) pack(mem *graph.Mem, dir int, memory []byte, r unsafe.Pointer)
 	}
 }
 
-// weights returns the address of the weights of a product (0 or 1) of a step in direction dir.
-func (s *stepper) weights(mem *graph.Mem, dir, product int) unsafe.Pointer {
+// weights returns the address of the weights of a product (0 or 1) of a step in a direction.
+func (s *stepper) weights(mem *graph.Mem, direction, product int) unsafe.Pointer {
 	switch {
 	case !s.usesPackedWeights:
-		return unsafe.Add(mem.Ptrs[stepR+dir], s.firstRow(product)*s.hidden*s.elemBytes)
-	case s.r[dir].Packed:
-		return unsafe.Add(mem.Ptrs[stepR+dir], product*s.secondPackedOffset)
+		return unsafe.Add(mem.Ptrs[stepR+direction], s.firstRow(product)*s.hidden*s.elemBytes)
+	case s.r[direction].Packed:
+		return unsafe.Add(mem.Ptrs[stepR+direction], product*s.secondPackedOffset)
 	}
-	return unsafe.Add(mem.Ptrs[stepPackedWeights], s.packedOffsets[dir][product])
+	return unsafe.Add(mem.Ptrs[stepPackedWeights], s.packedOffsets[direction][product])
 }
 
 // addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all
@@ -332,21 +339,24 @@ func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer 
 	}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs * layer.batch,
 		Run: func(mem *graph.Mem, chunk int) error {
-			sequenceReference := &cellReference[T]{recurrentLayer: layer, ctx: mem.Context}
-			fields := []*[]T{&sequenceReference.x, &sequenceReference.y, &sequenceReference.hn, &sequenceReference.cn,
-				&sequenceReference.h0, &sequenceReference.c0} // in the order of buffers
-			for direction := range 2 {
-				fields = append(fields, &sequenceReference.w[direction], &sequenceReference.r[direction],
-					&sequenceReference.inBias[direction], &sequenceReference.stateBias[direction])
-			}
-			for i, field := range fields {
+			reference := &cellReference[T]{recurrentLayer: layer, ctx: mem.Context}
+			for i, field := range reference.bufferFields() {
 				if buffers[i].IsGiven() {
 					*field = kit.ElementsOf[T](mem.Ptrs[i], buffers[i].Meta.Numel())
 				}
 			}
 			direction, sequence := chunk/layer.batch, chunk%layer.batch
-			sequenceReference.runSequence(direction, sequence)
+			reference.runSequence(direction, sequence)
 			return nil
 		}})
 	return nil
+}
+
+// bufferFields returns the fields for the buffers of addByDefinition, in the same order.
+func (c *cellReference[T]) bufferFields() []*[]T {
+	fields := []*[]T{&c.x, &c.y, &c.hn, &c.cn, &c.h0, &c.c0}
+	for direction := range 2 {
+		fields = append(fields, &c.w[direction], &c.r[direction], &c.inBias[direction], &c.stateBias[direction])
+	}
+	return fields
 }

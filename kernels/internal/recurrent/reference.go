@@ -9,9 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellReference computes a layer step by step, by its definition. The operands and results are row-major and in the
-// widest dtype of their kind. An omitted operand is nil. Weights, biases and peepholes have one slice for each
-// direction.
+// cellReference computes a layer step by step, by its definition: run calls runSequence for each direction and
+// sequence, and runSequence calls step for each step. The operands and results are row-major and in the widest dtype of
+// their kind. An omitted operand is nil. Weights, biases and peepholes have one slice for each direction.
+//
+// An element of a gate is f(inputPart + statePart), with the activation function f and
+//
+//	inputPart = w·x + inBias, with the input x of the step
+//	statePart = r·h + stateBias, with the state h before the step
 type cellReference[T kit.WidestNumber] struct {
 	*recurrentLayer
 	x, y                               []T    // input and output of all steps
@@ -19,10 +24,13 @@ type cellReference[T kit.WidestNumber] struct {
 	w, r                               [2][]T // weights of the input, and recurrent weights of the state
 	inBias, stateBias, peepholeWeights [2][]T
 	sequenceLengths                    []int32
-	functions                          [3]func(T) T    // the activation functions f, g and h of the direction
-	direction, sequence                int             // indices of the current direction and sequence
 	ctx                                context.Context // the context that long loops check, or nil
 	productsSinceCheck                 int             // number of products since the last check of the context
+
+	// runSequence sets these fields for the methods that it calls.
+
+	direction, sequence int          // indices of the current direction and sequence
+	functions           [3]func(T) T // the activation functions f, g and h of the direction
 }
 
 // run runs all sequences through all steps of all directions.
@@ -42,8 +50,8 @@ func (c *cellReference[T]) runSequence(direction, sequence int) {
 		}
 	}
 	c.direction, c.sequence = direction, sequence
-	h, cell := make([]T, c.hidden), make([]T, c.hidden)
 	stateOffset := direction*c.stateDirStride + sequence*c.stateBatchStride
+	h, cell := make([]T, c.hidden), make([]T, c.hidden)
 	if c.h0 != nil {
 		copy(h, c.h0[stateOffset:])
 	}
@@ -86,9 +94,10 @@ func (c *cellReference[T]) step(step int, h, cell []T) (newH, newCell []T) {
 
 // stepGRU computes the state of a GRU after a step, from the state h before it:
 //
-//	z = f(sum_z(h)), r = f(sum_r(h))
-//	candidate = g(sum_n(r*h)), or with resetAfter: g(input part + r * state part)
-//	newH = (1 - z)*candidate + z*h
+//	reset = f(sum_r(h))
+//	update = f(sum_z(h))
+//	candidate = g(sum_n(reset*h)), or with resetAfter: g(inputPart_n(h) + reset*statePart_n(h))
+//	newH = (1 - update)*candidate + update*h
 //
 // sum_x(s) is the sum of both gateParts of gate x for the state s.
 func (c *cellReference[T]) stepGRU(step int, h, newH []T) {
@@ -102,20 +111,21 @@ func (c *cellReference[T]) stepGRU(step int, h, newH []T) {
 	}
 	for k := range h {
 		update := c.gate(functionF, gruUpdate, k, step, h, 0)
-		in, state := c.gateParts(gruCandidate, k, step, resetState)
+		inputPart, statePart := c.gateParts(gruCandidate, k, step, resetState)
 		if c.resetAfter {
-			in, state = c.gateParts(gruCandidate, k, step, h)
-			state *= reset[k]
+			inputPart, statePart = c.gateParts(gruCandidate, k, step, h)
+			statePart *= reset[k]
 		}
-		newH[k] = T((1-update)*c.activate(functionG, in+state)) + T(update*h[k])
+		newH[k] = T((1-update)*c.activate(functionG, inputPart+statePart)) + T(update*h[k])
 	}
 }
 
 // stepLSTM computes the state and the cell of an LSTM after a step, from the state h and the cell before it. The
 // peepholes p multiply the cell in the gates:
 //
-//	in = f(sum_i + p_i*cell), forget = f(sum_f + p_f*cell), or 1 - in with coupled gates
-//	newCell = forget*cell + in*g(sum_c)
+//	input = f(sum_i + p_i*cell)
+//	forget = f(sum_f + p_f*cell), or 1 - input with coupled gates
+//	newCell = forget*cell + input*g(sum_c)
 //	newH = f(sum_o + p_o*newCell) * functionH(newCell)
 //
 // sum_x is the sum of both gateParts of gate x for the state h.
@@ -127,12 +137,12 @@ func (c *cellReference[T]) stepLSTM(step int, h, cell, newH, newCell []T) {
 			}
 			return c.peepholeWeights[c.direction][gate*len(h)+k]
 		}
-		in := c.gate(functionF, lstmInput, k, step, h, peephole(lstmInput)*cell[k])
+		input := c.gate(functionF, lstmInput, k, step, h, peephole(lstmInput)*cell[k])
 		forget := c.gate(functionF, lstmForget, k, step, h, peephole(lstmForget)*cell[k])
 		if c.coupledGates {
-			forget = 1 - in
+			forget = 1 - input
 		}
-		newCell[k] = T(forget*cell[k]) + T(in*c.gate(functionG, lstmCandidate, k, step, h, 0))
+		newCell[k] = T(forget*cell[k]) + T(input*c.gate(functionG, lstmCandidate, k, step, h, 0))
 		newH[k] = c.gate(functionF, lstmOutput, k, step, h,
 			peephole(lstmOutput)*newCell[k]) * c.functions[functionH](newCell[k])
 	}
@@ -141,27 +151,25 @@ func (c *cellReference[T]) stepLSTM(step int, h, cell, newH, newCell []T) {
 // gate returns element k of a gate: the activation function with the given index, applied to the gate's argument plus
 // the peephole term. h is the state before the step.
 func (c *cellReference[T]) gate(function, gate, k, step int, h []T, peepholeTerm T) T {
-	in, state := c.gateParts(gate, k, step, h)
-	return c.activate(function, in+state+peepholeTerm)
+	inputPart, statePart := c.gateParts(gate, k, step, h)
+	return c.activate(function, inputPart+statePart+peepholeTerm)
 }
 
-// gateParts returns the two parts of the argument of a gate, for element k of the state. `in` is the product of the
-// weights and the input, and `state` is the product of the recurrent weights and the state h. Both include their
-// biases.
-//
-// The conversions to T keep Go from fusing a product and a sum, which would round once instead of twice.
-func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (in, state T) {
+// gateParts returns the two parts of the argument of a gate, for element k of the state (see cellReference). The
+// conversions to T keep Go from fusing a product and a sum, which would round once instead of twice.
+func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (inputPart, statePart T) {
 	row := c.gatePosition[gate]*c.hidden + k
-	w, x := c.w[c.direction][row*c.inputSize:], c.x[(step*c.xTimeStride+c.sequence*c.xBatchStride)*c.inputSize:]
+	w := c.w[c.direction][row*c.inputSize:]
+	x := c.x[(step*c.xTimeStride+c.sequence*c.xBatchStride)*c.inputSize:]
 	kit.ForEachBlock(c.ctx, c.inputSize, func(begin, end int) {
 		for i := begin; i < end; i++ {
-			in += T(w[i] * x[i])
+			inputPart += T(w[i] * x[i])
 		}
 	})
 	r := c.r[c.direction][row*c.hidden:]
 	kit.ForEachBlock(c.ctx, len(h), func(begin, end int) {
 		for i := begin; i < end; i++ {
-			state += T(r[i] * h[i])
+			statePart += T(r[i] * h[i])
 		}
 	})
 	// ForEachBlock checks the context within long vectors only. For short vectors, the products of many calls are
@@ -171,10 +179,10 @@ func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (in, state T) {
 		interrupt.Check(c.ctx)
 	}
 	if bias := c.inBias[c.direction]; bias != nil {
-		in += bias[row]
-		state += c.stateBias[c.direction][row]
+		inputPart += bias[row]
+		statePart += c.stateBias[c.direction][row]
 	}
-	return in, state
+	return inputPart, statePart
 }
 
 // activate clips a sum to the layer's bound, and applies the activation function with the given index to it. Only
@@ -207,20 +215,20 @@ func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 		reference.sequenceLengths = kit.ElementsOf[int32](lengths.Pointer(), layer.batch)
 	}
 	for direction := range layer.dirs {
-		reference.w[direction], reference.r[direction] = equalPart(operands[onnxW], direction, layer.dirs),
-			equalPart(operands[onnxR], direction, layer.dirs)
+		reference.w[direction] = equalPart(operands[onnxW], direction, layer.dirs)
+		reference.r[direction] = equalPart(operands[onnxR], direction, layer.dirs)
 		reference.peepholeWeights[direction] = equalPart(operands[onnxPeepholes], direction, layer.dirs)
 		// B has the input bias and the state bias of each direction.
 		reference.inBias[direction] = equalPart(operands[onnxB], 2*direction, 2*layer.dirs)
 		reference.stateBias[direction] = equalPart(operands[onnxB], 2*direction+1, 2*layer.dirs)
 	}
 	results := make([]*tensor.Tensor, len(inferred))
-	for i, list := range []*[]float64{&reference.y, &reference.hn, &reference.cn}[:len(inferred)] {
-		*list = make([]float64, tensor.Numel(inferred[i].Meta().Shape))
+	for i, elements := range []*[]float64{&reference.y, &reference.hn, &reference.cn}[:len(inferred)] {
+		*elements = make([]float64, tensor.Numel(inferred[i].Meta().Shape))
 	}
 	reference.run()
-	for i, list := range [][]float64{reference.y, reference.hn, reference.cn}[:len(inferred)] {
-		results[i] = resultTensor(list, inferred[i])
+	for i, elements := range [][]float64{reference.y, reference.hn, reference.cn}[:len(inferred)] {
+		results[i] = resultTensor(elements, inferred[i])
 	}
 	return results, nil
 }
@@ -240,8 +248,8 @@ func equalPart[T any](list []T, i, parts int) []T {
 	return list[i*size : (i+1)*size : (i+1)*size]
 }
 
-// resultTensor returns the tensor of a result. It has the elements of the list, converted to the dtype of the result.
-func resultTensor[T kit.WidestNumber](list []T, result graph.Result) *tensor.Tensor {
+// resultTensor returns the tensor of a result, with the given elements converted to the dtype of the result.
+func resultTensor[T kit.WidestNumber](elements []T, result graph.Result) *tensor.Tensor {
 	meta := result.Meta()
-	return tensor.Must(tensor.FromSlice(list, meta.Shape...)).CopyTo(tensor.New(meta.DType, meta.Shape...))
+	return tensor.Must(tensor.FromSlice(elements, meta.Shape...)).CopyTo(tensor.New(meta.DType, meta.Shape...))
 }

@@ -20,7 +20,7 @@ type argmaxAttrs struct {
 }
 
 // Argmax gives the index of the first greatest element, and Argmin the index of the first least element. For example,
-// the argmax of [1 3 3] is 1.
+// the argmax of [1 3 3] is 1. Functions for both call this element the best ([bestElement]).
 var (
 	Argmax = argOp("argmax", "Returns the index of the first greatest element along a dimension, or of all elements. "+
 		"NaN counts as greater than all numbers.", true)
@@ -54,7 +54,8 @@ func argOp(name, doc string, isMax bool) *graph.Op {
 		}
 		mask, err := folds.MaskOfDim(attrs.Dim, self.Rank())
 		dtype := self.DType
-		if hasOrder := dtype != tensor.Bool && !dtype.IsComplex() && !dtype.IsBareUnsigned(); !hasOrder {
+		isUnsupported := dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned()
+		if isUnsupported {
 			// Like PyTorch, accept these dtypes for results that need no comparison: no elements, or one element per row.
 			if err == nil && !kit.IsEmpty(self) && !isDimOfSizeOne(self, mask, attrs.Dim) {
 				err = kit.NotImplemented(name, dtype)
@@ -75,7 +76,8 @@ func argOp(name, doc string, isMax bool) *graph.Op {
 	})
 }
 
-// bestOp defines max if isMax is set, else min, for calls with one tensor.
+// bestOp defines max if isMax is set, else min, for calls with one tensor. With a dim, the results are the best
+// elements and their indices. Without a dim, the result is the value of the best element.
 func bestOp(name, doc string, isMax bool) *graph.Op {
 	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
 	return folds.Define(graph.SchemaOf[*argmaxAttrs](), graph.Op{
@@ -125,38 +127,37 @@ func bestOp(name, doc string, isMax bool) *graph.Op {
 // withPairwise returns the op `reduction` with an additional overload: calls with a second tensor are calls of the op
 // `pairwise`.
 func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
-	infer, compile, reference, rows := reduction.Infer, reduction.Compile, reduction.Ref, reduction.Rows
 	op := *reduction
 	op.Impls = nil // derived from Compile
 	op.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		if !c.HasOperand(1) {
-			return infer(c)
+			return reduction.Infer(c)
 		}
 		if attrs := kit.Attrs[*argmaxAttrs](c); attrs.Dim != nil || attrs.Keepdim {
 			return nil, errors.New(op.Name + "(): dim and keepdim cannot be given together with other")
 		}
 		return pairwise.Infer(c)
 	}
-	if rows != nil {
+	if reduction.Rows != nil {
 		op.Rows = func(c *graph.Call) (*graph.Rows, error) {
 			if c.HasOperand(1) {
 				return nil, nil
 			}
-			return rows(c)
+			return reduction.Rows(c)
 		}
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		if c.HasOperand(1) {
 			return pairwise.Compile(c)
 		}
-		return compile(c)
+		return reduction.Compile(c)
 	}
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if c.HasOperand(1) {
 			return pairwise.Ref(c, in)
 		}
-		return reference(c, in)
+		return reduction.Ref(c, in)
 	}
 	op.Examples = append(slices.Clone(op.Examples), graph.Example{In: []tensor.Meta{kit.TransposedMatrix, kit.FloatRow}})
 	return kit.Define[*argmaxAttrs](op)

@@ -77,7 +77,7 @@ func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool
 		return nil, err
 	}
 	builder := copies.NewKernelBuilder(c)
-	lineLength, inner := kit.SizeOf(self, dim), tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
+	lineLength, inner := kit.SizeOrMissing(self, dim), tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
 	blocks := newLineBlocks(self.Numel(), lineLength, inner)
 	buffers := []kit.Buffer{builder.Result(0, dtype), builder.Result(1, tensor.Int64),
 		builder.ToRowMajor(builder.Operand(0), dtype)}

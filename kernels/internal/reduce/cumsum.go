@@ -22,18 +22,18 @@ type cumAttrs struct {
 // cumsum of the line [1, 2, 3] is [1, 3, 6]. Floats are accumulated in float64.
 //
 // A call is lowered in one of two ways. If its elements are converted, and the dtypes and rows permit it, scanRows
-// makes an expression, which includes the conversion. Otherwise compileScan makes a kernel that runs a [scanLoops] over
-// blocks of adjacent lines.
+// makes an expression, which includes the conversion. Otherwise compileScan makes a kernel that runs [scanLoops] over
+// blocks of adjacent lines ([lineBlocks]).
 var (
 	Cumsum = scanOp("cumsum", "Returns the running sums along a dimension. Bools and integers give int64 unless "+
 		"`dtype` is given.", expr.Add,
-		[2]scanLoops{newComplexScan(0, sumComplexRow[complex64], sumComplexColumns[complex64]),
-			newComplexScan(0, sumComplexRow[complex128], sumComplexColumns[complex128])},
+		[2]scanLoops{complexScanLoops(0, sumComplexRow[complex64], sumComplexColumns[complex64]),
+			complexScanLoops(0, sumComplexRow[complex128], sumComplexColumns[complex128])},
 		func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
 	Cumprod = scanOp("cumprod", "Returns the running products along a dimension. Bools and integers give int64 "+
 		"unless `dtype` is given.", expr.Mul,
-		[2]scanLoops{newComplexScan(1, prodComplexRow[complex64], prodComplexColumns[complex64]),
-			newComplexScan(1, prodComplexRow[complex128], prodComplexColumns[complex128])},
+		[2]scanLoops{complexScanLoops(1, prodComplexRow[complex64], prodComplexColumns[complex64]),
+			complexScanLoops(1, prodComplexRow[complex128], prodComplexColumns[complex128])},
 		kit.MulComplex, func(a, b int64) int64 { return a * b })
 )
 
@@ -77,16 +77,16 @@ func scanOp(name, doc string, op expr.Op, complexLoops [2]scanLoops, combine fun
 				elementCost: graph.ElementFlops{Simple: fusion.ScanSimple},
 				lower: func(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 					dtype := resultDType(call)
-					scan := scanLoopsOf(op, dtype, complexLoops)
+					loops := scanLoopsOf(op, dtype, complexLoops)
 					// An expression also converts the elements; compileScan would convert them in a copy.
-					if call.Meta(0).DType != scan.dtype || dtype != scan.dtype {
+					if call.Meta(0).DType != loops.dtype || dtype != loops.dtype {
 						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype) })
 						kernel, err := compileOrInterpretSuitedRows(call, rows)
 						if kernel != nil || err != nil {
 							return kernel, err
 						}
 					}
-					return compileScan(call, dim, order, dtype, scan)
+					return compileScan(call, dim, order, dtype, loops)
 				}}.impls(),
 		},
 	})
@@ -130,7 +130,8 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 	}
 	builder := copies.NewKernelBuilder(call)
 	in, out := builder.Operand(0), kit.OutBuffer(call, 0)
-	lineLength, inner := kit.SizeOf(call.Meta(0), dim), 1
+	lineLength := kit.SizeOrMissing(call.Meta(0), dim)
+	inner := 1             // distance in elements between the elements of a line; see lineBlocks
 	if order == lineRows { // lines are contiguous
 		in, out = withDimLast(in, dim), withDimLast(out, dim)
 	} else {
@@ -145,8 +146,8 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 	phase := copies.ChunkedPhase(blocks.count, blocks.maxElements(), func(mem *graph.Mem, begin, end int) error {
 		for block := begin; block < end; block++ {
 			first, lines := blocks.position(block)
-			loops.scan(mem, unsafe.Add(mem.Ptrs[0], first*elementBytes), unsafe.Add(mem.Ptrs[1], first*elementBytes),
-				lineLength, inner*elementBytes, lines)
+			dst, src := unsafe.Add(mem.Ptrs[0], first*elementBytes), unsafe.Add(mem.Ptrs[1], first*elementBytes)
+			loops.scanBlock(mem, dst, src, lineLength, inner*elementBytes, lines)
 		}
 		return nil
 	})
@@ -173,8 +174,9 @@ func withDimLast(buffer kit.Buffer, dim int) kit.Buffer {
 	return buffer
 }
 
-// scan scans the given number of adjacent lines of lineLength elements. The elements of a line are stepBytes apart.
-func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, lineLength, stepBytes, lines int) {
+// scanBlock scans the given number of adjacent lines of lineLength elements. The elements of a line are stepBytes
+// apart.
+func (l *scanLoops) scanBlock(mem *graph.Mem, out, in unsafe.Pointer, lineLength, stepBytes, lines int) {
 	carry := unsafe.Pointer(&mem.WorkerScratch[0])
 	l.Begin(carry, lines)
 	if lines == 1 && stepBytes == l.dtype.Size() {
@@ -197,7 +199,7 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 	self = self.CopyTo(tensor.New(dtype, self.Shape...))
 	out := tensor.Zeros(dtype, self.Shape...)
 	kit.EachIndex(self.Shape, func(index []int) {
-		elementIndex := append([]int(nil), index...)
+		elementIndex := slices.Clone(index)
 		var result tensor.Scalar
 		last := 0
 		if len(elementIndex) > 0 {
@@ -222,10 +224,10 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 	return out
 }
 
-// newComplexScan returns the loops of a scan of complex numbers, which expressions do not support. initial is the value
-// before the first element. row scans one line. columns makes one step in each of several adjacent lines. running has
-// the running value of each line.
-func newComplexScan[T tensor.Element](initial complex128, row func(running *complex128, dst, x []T),
+// complexScanLoops returns the loops of a scan of complex numbers, which expressions do not support. initial is the
+// value before the first element. row scans one line. columns makes one step in each of several adjacent lines. running
+// has the running value of each line.
+func complexScanLoops[T tensor.Element](initial complex128, row func(running *complex128, dst, x []T),
 	columns func(running []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
 		Carry: int(unsafe.Sizeof(initial)),
@@ -244,7 +246,7 @@ func newComplexScan[T tensor.Element](initial complex128, row func(running *comp
 	}}
 }
 
-// The following functions are the loops of [newComplexScan]. Row functions scan the line x into dst, from the running
+// The following functions are the loops of [complexScanLoops]. Row functions scan the line x into dst, from the running
 // value on. Column functions make one step in each line i, whose running value is running[i].
 
 func sumComplexRow[T complex64 | complex128](running *complex128, dst, x []T) {

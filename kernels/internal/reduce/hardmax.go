@@ -101,7 +101,7 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	if self.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	builder, lineLength, shape := copies.NewKernelBuilder(c), kit.SizeOf(self, dim), slices.Clone(self.Shape)
+	builder, lineLength, shape := copies.NewKernelBuilder(c), kit.SizeOrMissing(self, dim), slices.Clone(self.Shape)
 	if self.Rank() > 0 {
 		shape[dim] = 1
 	}

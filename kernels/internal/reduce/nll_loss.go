@@ -412,4 +412,6 @@ func (l *nllLoss) refLoss(input, target, classWeights *tensor.Tensor, index []in
 }
 
 // classIndexBound returns the bound on targets: the number of classes. self is [n, classes, ...] or [classes].
-func classIndexBound(c *graph.Call) int { return kit.SizeOf(c.Meta(0), min(1, c.Meta(0).Rank()-1)) }
+func classIndexBound(c *graph.Call) int {
+	return kit.SizeOrMissing(c.Meta(0), min(1, c.Meta(0).Rank()-1))
+}

@@ -65,8 +65,11 @@ var PairwiseProbabilities = kit.Define[*pairwiseAttrs](graph.Op{
 // maxPairwiseClasses bounds the memory of a worker, which has a matrix [classes, classes] of float64.
 const maxPairwiseClasses = 1 << 12
 
-// maxPairwiseIterations is libsvm's bound on the number of iterations.
-const maxPairwiseIterations = 100
+// libsvm's bounds of the iterations: their number, and the error, times the number of classes, at which they end.
+const (
+	maxPairwiseIterations = 100
+	maxPairwiseError      = 0.005
+)
 
 // compilePairwise returns a kernel whose units of work are rows.
 func compilePairwise(c *graph.Call) (*graph.Kernel, error) {
@@ -108,21 +111,21 @@ func pairwiseReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	return []*tensor.Tensor{out}, nil
 }
 
-// coupling computes the probabilities of a row. Let r[i][j] be the probability that class i wins against class j: the
-// row has r[0][1], r[0][2], ..., and r[j][i] is 1 - r[i][j]. The probabilities p minimize p*Q*p under the condition
-// that their sum is 1. The elements of the matrix Q are
+// coupling computes the probabilities p of the classes from a row of the operand. Let r[i][j] be the probability that
+// class i wins against class j: the row has r[0][1], r[0][2], ..., and r[j][i] is 1 - r[i][j]. The probabilities
+// minimize p*Q*p under the condition that their sum is 1. The elements of the matrix Q are
 //
 //	Q[i][i] = sum over j != i of r[j][i]^2
 //	Q[i][j] = -r[j][i]*r[i][j]
 //
-// At the minimum, all elements of Q*p equal p*Q*p.
+// At the minimum, all elements of Q*p equal p*Q*p. The error is the greatest difference between them.
 type coupling struct {
 	classes int
 	pairs   []float64  // the operand's row
 	q       []float64  // the matrix Q, [classes, classes]
 	p       []float64  // the probabilities
 	qp      []float64  // the product Q*p
-	mem     *graph.Mem // ends the computation if the run is cancelled; nil for the reference
+	mem     *graph.Mem // stops the computation if the run is cancelled; nil for the reference
 }
 
 // newCoupling returns a state with memory for the given number of classes.
@@ -131,8 +134,8 @@ func newCoupling(classes int) *coupling {
 		qp: make([]float64, classes), p: make([]float64, classes)}
 }
 
-// solve returns the probabilities p, which are valid until the next call. It starts with equal probabilities, and
-// adjusts one after another until the error is small.
+// solve computes the probabilities of the row in s.pairs. They are valid until the next call. It starts with equal
+// probabilities, and adjusts one after another until the error is small.
 func (s *coupling) solve() []float64 {
 	s.fillQ()
 	for i := range s.p {
@@ -144,7 +147,7 @@ func (s *coupling) solve() []float64 {
 		for _, element := range s.qp {
 			greatestError = max(greatestError, math.Abs(element-pqp))
 		}
-		if greatestError < 0.005/float64(s.classes) {
+		if greatestError < maxPairwiseError/float64(s.classes) {
 			break
 		}
 		for i := range s.classes {

@@ -11,143 +11,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Separable interpolation resamples one dimension after another. An axisTaps computes the taps of one dimension, and a
-// resampling has the axisTaps of all dimensions of a call. A resamplePass (resample_pass.go) computes the weighted sums
-// of one dimension. If each result is a copy of one element, selectionKernel copies all dimensions at once.
+// Separable interpolation resamples one dimension after another. A [resampling] describes a call: it has an [axisTaps]
+// for each dimension, which computes the taps: elements of the operand and their weights. A resamplePass
+// (resample_pass.go) computes the weighted sums of one dimension. If each result is a copy of one element, a
+// [selection] copies along all dimensions at once.
 //
 // For example, linear interpolation doubles a dimension of 4 elements x as follows. Index i of the result is at
 // position (i+0.5)/2 - 0.5 of the operand. Index 3 is at position 1.25: its taps are element 1 with weight 0.75 and
 // element 2 with weight 0.25, and the result is 0.75*x[1] + 0.25*x[2].
-
-// axisTaps computes the taps of each index of an output dimension. A tap is an element of the input dimension with a
-// weight. An index whose position is outside the input may have no taps. Results without taps are
-// [resampling.outsideValue].
-type axisTaps struct {
-	outSize   int  // size of the output dimension
-	maxTaps   int  // maximum number of taps per index
-	isNearest bool // whether each index has at most one tap whose weight is not 0, and this weight is 1
-	// eachTap calls add for each tap of index i. element is an index of the input dimension.
-	eachTap func(i int, add func(element int, weight float64))
-}
-
-// maxListedTaps is the maximum number of entries of a table that is computed when the kernel is made. A table of this
-// length has about 1 MiB. A phase of the kernel computes longer tables.
-const maxListedTaps = 1 << 16
-
-// hasStaticTable reports whether the table of taps is computed when the kernel is made, and not by a phase of the
-// kernel.
-func (t *axisTaps) hasStaticTable() bool {
-	return kit.BoundedProduct(t.outSize, t.maxTaps) <= maxListedTaps
-}
-
-// eachNonzero calls add for the taps of index i whose weight is not 0.
-func (t *axisTaps) eachNonzero(i int, add func(element int, weight float64)) {
-	t.eachTap(i, func(element int, weight float64) {
-		if weight != 0 {
-			add(element, weight)
-		}
-	})
-}
-
-// isSelection reports whether each index is known to have at most one tap, and this tap has weight 1.
-func (t *axisTaps) isSelection() bool {
-	return t.isNearest || t.hasStaticTable() && t.hasOnlyUnitTaps(1)
-}
-
-// hasOnlyUnitTaps reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
-func (t *axisTaps) hasOnlyUnitTaps(step int) bool {
-	for i := 0; i < t.outSize; i += step {
-		count, unitCount := 0, 0
-		t.eachNonzero(i, func(_ int, weight float64) {
-			count++
-			if weight == 1 {
-				unitCount++
-			}
-		})
-		if count != 1 || unitCount != 1 {
-			return false
-		}
-	}
-	return true
-}
-
-// sampledIndices is the approximate number of indices that [axisTaps.estimate] examines.
-const sampledIndices = 64
-
-// estimate examines about sampledIndices indices. It estimates the number of taps per index, and the result of
-// [axisTaps.isSelection].
-func (t *axisTaps) estimate() (tapsPerIndex float64, isSelection bool) {
-	step := max(1, t.outSize/sampledIndices)
-	taps, sampled := 0, 0
-	for i := 0; i < t.outSize; i += step {
-		sampled++
-		if t.maxTaps > maxListedTaps { // listing the taps would take too long
-			taps += t.maxTaps
-			continue
-		}
-		t.eachNonzero(i, func(int, float64) { taps++ })
-	}
-	return float64(taps) / float64(max(1, sampled)), t.isNearest || t.maxTaps <= maxListedTaps && t.hasOnlyUnitTaps(step)
-}
-
-// tapTable lists the taps of all indices whose weight is not 0. The taps of index i are elements[k] with weights[k],
-// for k from i*stride to i*stride + counts[i] - 1.
-type tapTable[T float32 | float64] struct {
-	stride           int
-	counts, elements []int
-	weights          []T
-}
-
-// fill lists the taps of the indices from begin to end-1.
-func (t *tapTable[T]) fill(axis *axisTaps, begin, end int) {
-	for i := begin; i < end; i++ {
-		next := i * t.stride
-		axis.eachNonzero(i, func(element int, weight float64) {
-			t.elements[next], t.weights[next] = element, T(weight)
-			next++
-		})
-		t.counts[i] = next - i*t.stride
-	}
-}
-
-// indexTable lists a number for each index of a dimension: an index or an offset in the operand. A list of at most
-// maxListedTaps numbers is computed when the kernel is made. A phase of the kernel computes a longer list, in scratch
-// memory.
-type indexTable struct {
-	list                  []int
-	length, scratchOffset int // length of the list; offset of a long list in scratch memory, in bytes
-}
-
-// newIndexTable lists number(i) for i from 0 to length-1. If the list is long, it adds a phase and scratch memory to
-// the kernel.
-func newIndexTable(kernel *graph.Kernel, length int, number func(i int) int) indexTable {
-	fill := func(list []int, begin, end int) {
-		for i := begin; i < end; i++ {
-			list[i] = number(i)
-		}
-	}
-	table := indexTable{length: length}
-	if length <= maxListedTaps {
-		table.list = make([]int, length)
-		fill(table.list, 0, length)
-		return table
-	}
-	table.scratchOffset = kernel.Scratch
-	kernel.Scratch += kit.AlignUp(8 * length)
-	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(length, 1, func(mem *graph.Mem, begin, end int) error {
-		fill(table.indicesOf(mem), begin, end)
-		return nil
-	}))
-	return table
-}
-
-// indicesOf returns the list. A long list is in the scratch memory of the run.
-func (t *indexTable) indicesOf(mem *graph.Mem) []int {
-	if t.list != nil || t.length == 0 {
-		return t.list
-	}
-	return kit.SliceOf[int](mem.Scratch, t.scratchOffset, t.length)
-}
 
 // resampling describes a separable interpolation of an operand.
 type resampling struct {
@@ -222,6 +93,136 @@ func (r *resampling) isSelection() bool {
 		}
 	}
 	return true
+}
+
+// axisTaps computes the taps of each index of an output dimension. A tap is an element of the input dimension with a
+// weight. An index whose position is outside the input may have no taps. Results without taps are
+// [resampling.outsideValue].
+type axisTaps struct {
+	outSize   int  // size of the output dimension
+	maxTaps   int  // maximum number of taps per index
+	isNearest bool // whether each index has at most one tap whose weight is not 0, and this weight is 1
+	// eachTap calls add for each tap of index i. element is an index of the input dimension.
+	eachTap func(i int, add func(element int, weight float64))
+}
+
+// maxStaticEntries is the maximum number of entries of a static table, which is computed when the kernel is made. A
+// table of this length has about 1 MiB. A phase of the kernel computes longer tables.
+const maxStaticEntries = 1 << 16
+
+// hasStaticTable reports whether the table of taps is static.
+func (t *axisTaps) hasStaticTable() bool {
+	return kit.BoundedProduct(t.outSize, t.maxTaps) <= maxStaticEntries
+}
+
+// eachNonzero calls add for the taps of index i whose weight is not 0.
+func (t *axisTaps) eachNonzero(i int, add func(element int, weight float64)) {
+	t.eachTap(i, func(element int, weight float64) {
+		if weight != 0 {
+			add(element, weight)
+		}
+	})
+}
+
+// isSelection reports whether each index is known to have at most one tap, and this tap has weight 1.
+func (t *axisTaps) isSelection() bool {
+	return t.isNearest || t.hasStaticTable() && t.hasOnlyUnitTaps(1)
+}
+
+// hasOnlyUnitTaps reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
+func (t *axisTaps) hasOnlyUnitTaps(step int) bool {
+	for i := 0; i < t.outSize; i += step {
+		count, unitCount := 0, 0
+		t.eachNonzero(i, func(_ int, weight float64) {
+			count++
+			if weight == 1 {
+				unitCount++
+			}
+		})
+		if count != 1 || unitCount != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// sampledIndices is the approximate number of indices that [axisTaps.estimate] examines.
+const sampledIndices = 64
+
+// estimate examines about sampledIndices indices. It estimates the number of taps per index, and the result of
+// [axisTaps.isSelection].
+func (t *axisTaps) estimate() (tapsPerIndex float64, isSelection bool) {
+	step := max(1, t.outSize/sampledIndices)
+	taps, sampled := 0, 0
+	for i := 0; i < t.outSize; i += step {
+		sampled++
+		if t.maxTaps > maxStaticEntries { // listing the taps would take too long
+			taps += t.maxTaps
+			continue
+		}
+		t.eachNonzero(i, func(int, float64) { taps++ })
+	}
+	isSelection = t.isNearest || t.maxTaps <= maxStaticEntries && t.hasOnlyUnitTaps(step)
+	return float64(taps) / float64(max(1, sampled)), isSelection
+}
+
+// tapTable lists the taps of all indices whose weight is not 0. The taps of index i are elements[k] with weights[k],
+// for k from i*stride to i*stride + counts[i] - 1.
+type tapTable[T float32 | float64] struct {
+	stride           int
+	counts, elements []int
+	weights          []T
+}
+
+// fill lists the taps of the indices from begin to end-1.
+func (t *tapTable[T]) fill(axis *axisTaps, begin, end int) {
+	for i := begin; i < end; i++ {
+		next := i * t.stride
+		axis.eachNonzero(i, func(element int, weight float64) {
+			t.elements[next], t.weights[next] = element, T(weight)
+			next++
+		})
+		t.counts[i] = next - i*t.stride
+	}
+}
+
+// indexTable lists a number for each index of a dimension: an index or an offset in the operand. It is static, or a
+// phase of the kernel computes it in scratch memory (see maxStaticEntries).
+type indexTable struct {
+	staticList    []int // nil if a phase computes the list
+	length        int   // length of the list
+	scratchOffset int   // offset of the list of a phase in scratch memory, in bytes
+}
+
+// newIndexTable lists number(i) for i from 0 to length-1. If the list is not static, it adds a phase and scratch memory
+// to the kernel.
+func newIndexTable(kernel *graph.Kernel, length int, number func(i int) int) indexTable {
+	fill := func(list []int, begin, end int) {
+		for i := begin; i < end; i++ {
+			list[i] = number(i)
+		}
+	}
+	table := indexTable{length: length}
+	if length <= maxStaticEntries {
+		table.staticList = make([]int, length)
+		fill(table.staticList, 0, length)
+		return table
+	}
+	table.scratchOffset = kernel.Scratch
+	kernel.Scratch += kit.AlignUp(8 * length)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(length, 1, func(mem *graph.Mem, begin, end int) error {
+		fill(table.indicesOf(mem), begin, end)
+		return nil
+	}))
+	return table
+}
+
+// indicesOf returns the list.
+func (t *indexTable) indicesOf(mem *graph.Mem) []int {
+	if t.staticList != nil || t.length == 0 {
+		return t.staticList
+	}
+	return kit.SliceOf[int](mem.Scratch, t.scratchOffset, t.length)
 }
 
 // maxPieceElements is the maximum number of elements of a piece of a row. A unit of work copies one piece, in at most a

@@ -23,9 +23,9 @@ type roiAlignAttrs struct {
 }
 
 // RoiAlign is torchvision's roi_align, with the max mode of ONNX. A roi (region of interest) is a rectangle of an
-// image. It is divided into bins, one for each pixel of the result. A bin has samples at equal distances, whose mean is
-// the result, or in mode max the maximum of their weighted pixels. For example, a roi of 8x6 pixels with pooled_height
-// 2 and pooled_width 3 has bins of 4x2 pixels. By default, each bin then has 4x2 samples, one per pixel.
+// image. It is divided into bins, one for each pixel of the result. A bin has samples at equal distances. The result is
+// the mean of the samples, or in mode max the maximum of their weighted pixels. For example, a roi of 8x6 pixels with
+// pooled_height 2 and pooled_width 3 has bins of 4x2 pixels. By default, each bin then has 4x2 samples, one per pixel.
 var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "roi_align",
@@ -69,7 +69,7 @@ var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 				plane := roiPlane{input.Shape[2], input.Shape[3], func(row, col int) float64 {
 					return input.At(int(roi[0]), index[1], row, col).Float()
 				}}
-				value := attrs.binResult(nil, &roi, index[2], index[3], &plane)
+				value := attrs.binResult(nil, attrs.bin(&roi, index[2], index[3]), &plane)
 				out.Set(tensor.FloatScalar(value), index...)
 			})
 			return []*tensor.Tensor{out}, imageErr
@@ -99,9 +99,11 @@ type roiPlane struct {
 	pixel         func(row, col int) float64 // returns a pixel
 }
 
-// binResult returns the result of the bin at (binRow, binCol) of a roi. roi is a row of the operand rois. mem may be
-// nil.
-func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, roi *[5]float64, binRow, binCol int, plane *roiPlane) float64 {
+// roiBin is a bin of a roi, in pixels of the image: its first corner and its size.
+type roiBin struct{ y, x, height, width float64 }
+
+// bin returns the bin at (binRow, binCol) of a roi. roi is a row of the operand rois.
+func (attrs *roiAlignAttrs) bin(roi *[5]float64, binRow, binCol int) roiBin {
 	shift := 0.0
 	if attrs.Aligned {
 		shift = 0.5
@@ -113,17 +115,23 @@ func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, roi *[5]float64, binRow, b
 	}
 	binHeight := roiHeight / float64(kit.KnownSize(attrs.PooledHeight))
 	binWidth := roiWidth / float64(kit.KnownSize(attrs.PooledWidth))
-	rowSamples, colSamples := attrs.samplesAlong(binHeight), attrs.samplesAlong(binWidth)
+	return roiBin{y: y0 + float64(float64(binRow)*binHeight), x: x0 + float64(float64(binCol)*binWidth),
+		height: binHeight, width: binWidth}
+}
+
+// binResult returns the result of a bin for one channel. mem may be nil.
+func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, bin roiBin, plane *roiPlane) float64 {
+	rowSamples, colSamples := attrs.samplesAlong(bin.height), attrs.samplesAlong(bin.width)
 	sum, maximum := 0.0, math.Inf(-1)
 	for i := range rowSamples {
-		y := y0 + float64(float64(binRow)*binHeight) + (float64(i)+0.5)*binHeight/float64(rowSamples)
+		y := bin.y + (float64(i)+0.5)*bin.height/float64(rowSamples)
 		isRowInside := y >= -1 && y <= float64(plane.height)
 		if !isRowInside && colSamples > 0 { // all samples of the row are 0
 			maximum = max(maximum, 0)
 			continue
 		}
 		for j := range colSamples {
-			x := x0 + float64(float64(binCol)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
+			x := bin.x + (float64(j)+0.5)*bin.width/float64(colSamples)
 			mem.CheckContextAfter(roiSampleMoves)
 			value, maxPixel := plane.sample(y, x)
 			sum, maximum = sum+value, max(maximum, maxPixel)
@@ -197,7 +205,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 			toFloat64(unsafe.Pointer(&pixel), address, 0, 0, 1)
 			return pixel
 		}}
-		result := attrs.binResult(mem, roi, binRow, binCol, &plane)
+		result := attrs.binResult(mem, attrs.bin(roi, binRow, binCol), &plane)
 		offset := roiIndex*outStrides[0] + channel*outStrides[1] + binRow*outStrides[2] + binCol*outStrides[3]
 		fromFloat64(unsafe.Add(mem.Ptrs[0], offset), unsafe.Pointer(&result), 0, 0, 1)
 	}

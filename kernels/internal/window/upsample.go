@@ -45,29 +45,29 @@ var (
 // cubic. Modes linear and cubic resample one spatial dimension after another, the others copy all at once
 // (resample.go). The taps are those of upsampleTaps.
 func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
-	sizes := func(c *graph.Call) ([]sym.Int, []float64, error) {
+	checkedSizes := func(c *graph.Call) (outSizes []sym.Int, factors []float64, err error) {
 		inputType := c.Type(0)
-		size, factors, err := kit.Attrs[*upsampleAttrs](c).sizes(inputType.Shape, spatialDims)
+		outSizes, factors, err = kit.Attrs[*upsampleAttrs](c).sizes(inputType.Shape, spatialDims)
 		if err == nil {
-			err = checkUpsample(name, inputType, size, mode == "nearest" || mode == "exact")
+			err = checkUpsample(name, inputType, outSizes, mode == "nearest" || mode == "exact")
 		}
-		return size, factors, err
+		return outSizes, factors, err
 	}
 	resamplingOf := func(c *graph.Call) (*resampling, error) {
-		size, factors, err := sizes(c)
+		outSizes, factors, err := checkedSizes(c)
 		if err != nil {
 			return nil, err
 		}
 		attrs, input := kit.Attrs[*upsampleAttrs](c), c.Meta(0)
 		resample := &resampling{taps: make([]*axisTaps, spatialDims+2)}
-		for i, outSize := range kit.KnownSizes(size) {
+		for i, outSize := range kit.KnownSizes(outSizes) {
 			resample.taps[2+i] = upsampleTaps(mode, input.DType, input.Shape[2+i], outSize, factors[i], attrs.AlignCorners)
 		}
 		return resample, nil
 	}
 	layoutDoc := " The result has the memory format that the strides of `input` suggest."
-	isRowMajor := spatialDims == 1 || mode == "cubic"
-	if isRowMajor {
+	alwaysRowMajor := spatialDims == 1 || mode == "cubic"
+	if alwaysRowMajor {
 		layoutDoc = " The result is row-major."
 	}
 	// Shapes of the operand, and spatial sizes of the result, of an example, by number of spatial dimensions.
@@ -78,14 +78,14 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 			Name: name, Doc: doc + layoutDoc, Params: []graph.Param{kit.Input},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
 				inputType, format := call.Type(0), tensor.Contiguous
-				size, _, err := sizes(call)
+				outSizes, _, err := checkedSizes(call)
 				if err != nil {
 					return nil, err
 				}
-				if !isRowMajor {
+				if !alwaysRowMajor {
 					format = inputType.SuggestMemoryFormat(false)
 				}
-				out, err := kit.FreshTypeInFormat(inputType.DType, kit.ReplaceSizes(inputType.Shape, 2, size...), format)
+				out, err := kit.FreshTypeInFormat(inputType.DType, kit.ReplaceSizes(inputType.Shape, 2, outSizes...), format)
 				return call.NewResult(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -104,9 +104,9 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	})
 }
 
-// sizes returns the spatial sizes of the result and the factors out/in that map its indices to the operand. A factor
-// that is not given is 0.
-func (attrs *upsampleAttrs) sizes(shape []sym.Int, spatialDims int) ([]sym.Int, []float64, error) {
+// sizes returns the spatial sizes of the result and the factors outSize/inSize that map its indices to the operand. A
+// factor that is not given is 0.
+func (attrs *upsampleAttrs) sizes(shape []sym.Int, spatialDims int) (outSizes []sym.Int, factors []float64, err error) {
 	if len(shape) != spatialDims+2 {
 		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatialDims+2, len(shape))
 	}
@@ -114,7 +114,7 @@ func (attrs *upsampleAttrs) sizes(shape []sym.Int, spatialDims int) ([]sym.Int, 
 	if spatialDims == 1 && attrs.Scales != nil {
 		givenFactors = []*float64{attrs.Scales}
 	}
-	factors := make([]float64, spatialDims)
+	factors = make([]float64, spatialDims)
 	for i, factor := range givenFactors {
 		if factor != nil {
 			factors[i] = *factor
@@ -133,20 +133,20 @@ func (attrs *upsampleAttrs) sizes(shape []sym.Int, spatialDims int) ([]sym.Int, 
 	if len(attrs.ScaleFactors) != spatialDims {
 		return nil, nil, fmt.Errorf("Expected scale_factors of length %d, but got %d", spatialDims, len(attrs.ScaleFactors))
 	}
-	sizes := make([]sym.Int, spatialDims)
+	outSizes = make([]sym.Int, spatialDims)
 	for i, factor := range attrs.ScaleFactors {
-		sizes[i] = ScaledSize(shape[2+i], factor)
+		outSizes[i] = ScaledSize(shape[2+i], factor)
 	}
-	return sizes, attrs.ScaleFactors, nil
+	return outSizes, attrs.ScaleFactors, nil
 }
 
 // checkUpsample makes PyTorch's checks. copiesElements is set if each result is a copy of one element. An op with this
 // property also supports uint8.
-func checkUpsample(name string, self tensor.Type, sizes []sym.Int, copiesElements bool) error {
-	for i, size := range sizes {
+func checkUpsample(name string, self tensor.Type, outSizes []sym.Int, copiesElements bool) error {
+	for i, size := range outSizes {
 		if !kit.SizeAtLeast(size, 1) || !kit.SizeAtLeast(self.Shape[2+i], 1) {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
-				tensor.Sizes(self.Shape[2:]), tensor.Sizes(sizes))
+				tensor.Sizes(self.Shape[2:]), tensor.Sizes(outSizes))
 		}
 	}
 	if kit.SizeIs(self.Shape[1], 0) {
@@ -156,7 +156,7 @@ func checkUpsample(name string, self tensor.Type, sizes []sym.Int, copiesElement
 	if !self.DType.IsFloat() && !(copiesElements && self.DType == tensor.Uint8) {
 		return kit.NotImplementedBy(name, self.DType)
 	}
-	_, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, 2, sizes...))
+	_, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, 2, outSizes...))
 	return err
 }
 
@@ -233,10 +233,10 @@ func (a *upsampleAxis) linearTaps(i int, add func(int, float64)) {
 // cubicTaps implements [axisTaps.eachTap] for cubic interpolation.
 func (a *upsampleAxis) cubicTaps(i int, add func(int, float64)) {
 	position := a.position(i)
-	floor := math.Floor(position)
+	positionFloor := math.Floor(position)
 	// All taps of a position more than 4 elements outside the image are at the edge, so clamping it changes nothing.
-	base := clampIndex(floor+4, a.inSize+8) - 4
-	for tap, weight := range cubicWeights(position-floor, torchCubicCoefficient) {
-		add(min(max(base-1+tap, 0), a.inSize-1), weight)
+	source := clampIndex(positionFloor+4, a.inSize+8) - 4
+	for tap, weight := range cubicWeights(position-positionFloor, torchCubicCoefficient) {
+		add(min(max(source-1+tap, 0), a.inSize-1), weight)
 	}
 }

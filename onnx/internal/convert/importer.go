@@ -168,22 +168,22 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 		return nil, errors.New("only tensors and maps are supported as inputs")
 	}
 	dtype, err := modelfile.DTypeOf(tensorType.ElemType)
-	isText := pb.DataType(tensorType.ElemType) == pb.String
-	if isText { // strings become codes
+	hasStrings := pb.DataType(tensorType.ElemType) == pb.String
+	if hasStrings { // strings become codes
 		dtype, err = tensor.Int64, nil
 		im.label(declared.Name, graph.Labels{Strings: []string{}})
 	}
 	if err != nil {
 		return nil, err
 	}
-	dims, err := im.dims(declared.Name, tensorType.Shape)
+	dims, err := im.declaredDims(declared.Name, tensorType.Shape)
 	if err != nil {
 		return nil, err
 	}
 	im.declareSymbols(dims)
 	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
 	im.hasModelName[v] = true
-	input := &Value{name: declared.Name, graphValue: v, hasStrings: isText}
+	input := &Value{name: declared.Name, graphValue: v, hasStrings: hasStrings}
 	if v.Dims != nil && len(im.symbols.Inputs()) > 0 { // Model.Signature binds no symbols
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
@@ -225,24 +225,26 @@ func (im *importer) addSymbolInputs(input *Value, dims []graph.Dim) {
 	}
 }
 
-// dims returns the sizes of an input: the sizes that the model declares or Options.Shapes gives, otherwise symbols or
-// expressions over symbols, with the numbers of Options.Dims for symbols ([Model.dim]).
-func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
+// declaredDims returns the sizes of an input: the sizes that the model declares or Options.Shapes gives, otherwise
+// symbols or expressions over symbols, with the numbers of Options.Dims for symbols ([Model.dim]).
+func (im *importer) declaredDims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
 	given, isGiven := im.opts.Shapes[name]
-	switch {
-	case shape != nil && len(shape.Dim) > modelfile.MaxRank:
-		return nil, fmt.Errorf("%d dimensions are not supported", len(shape.Dim))
-	case shape == nil && !isGiven:
-		return nil, errors.New("its rank is unknown: a shape must be given")
-	case shape != nil && isGiven && len(given) != len(shape.Dim):
-		return nil, fmt.Errorf("the model declares %d dimensions, the given shape is %s", len(shape.Dim),
-			tensor.ListString(given))
-	case shape == nil:
+	if shape == nil { // the model does not declare the rank
+		if !isGiven {
+			return nil, errors.New("its rank is unknown: a shape must be given")
+		}
 		dims := make([]graph.Dim, len(given))
 		for i, size := range given {
 			dims[i].Size = size
 		}
 		return dims, nil
+	}
+	switch {
+	case len(shape.Dim) > modelfile.MaxRank:
+		return nil, fmt.Errorf("%d dimensions are not supported", len(shape.Dim))
+	case isGiven && len(given) != len(shape.Dim):
+		return nil, fmt.Errorf("the model declares %d dimensions, the given shape is %s", len(shape.Dim),
+			tensor.ListString(given))
 	}
 	dims := make([]graph.Dim, len(shape.Dim))
 	for i, dim := range shape.Dim {
@@ -306,8 +308,7 @@ func liveNodes(proto *pb.GraphProto) []bool {
 		needed[output.Name] = true
 	}
 	live := make([]bool, len(proto.Node))
-	for i := len(proto.Node) - 1; i >= 0; i-- {
-		n := proto.Node[i]
+	for i, n := range slices.Backward(proto.Node) {
 		live[i] = slices.ContainsFunc(n.Output, func(output string) bool { return output != "" && needed[output] })
 		if live[i] {
 			markNeeded(n, needed, 0)

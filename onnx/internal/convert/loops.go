@@ -65,7 +65,7 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 		return nil
 	}
 	condition := Constant(tensor.BoolScalar(true).Tensor(tensor.Bool))
-	values := slices.Clone(carried)
+	values := slices.Clone(carried)                            // after the last iteration so far
 	toStack := make([][]any, len(proto.Output)-1-len(carried)) // by stacked output: its value in each iteration
 	for i := range count {
 		iteration := Constant(tensor.IntScalar(i).Tensor(tensor.Int64))
@@ -111,30 +111,46 @@ func (n *Node) unrollCount(proto *pb.GraphProto, trips, cond *Value, carried []*
 // hasKnownCondition reports whether a loop's condition is known in each iteration, because the body returns the
 // condition unchanged or returns a constant.
 func (n *Node) hasKnownCondition(proto *pb.GraphProto) bool {
-	if len(proto.Output) == 0 || len(proto.Input) < 2 {
+	name, node, ok := conditionOrigin(proto, "Identity", "Cast")
+	isInitializer := func(initializer *pb.TensorProto) bool { return initializer.Name == name }
+	switch {
+	case !ok:
 		return false
+	case name == proto.Input[1].Name || slices.ContainsFunc(proto.Initializer, isInitializer):
+		return true
+	case node != nil:
+		return node.OpType == "Constant"
 	}
-	name := proto.Output[0].Name
-	for range min(len(proto.Node)+1, maxDepth) { // backwards through Identity and Cast; the limit ends cycles
-		if name == proto.Input[1].Name {
-			return true
-		}
-		if slices.ContainsFunc(proto.Initializer, func(proto *pb.TensorProto) bool { return proto.Name == name }) {
-			return true
-		}
+	outside := n.scope.lookup(name)
+	return outside != nil && outside.data != nil
+}
+
+// keepsCondition reports whether the body of a loop returns the loop's condition unchanged.
+func keepsCondition(proto *pb.GraphProto) bool {
+	name, _, ok := conditionOrigin(proto, "Identity")
+	return ok && name == proto.Input[1].Name
+}
+
+// conditionOrigin follows the condition that a loop's body returns backwards through nodes of the given op types. It
+// returns the value that it reaches, and the node that computes this value; nil if no node of the body does. ok is
+// false if the body has no condition.
+func conditionOrigin(proto *pb.GraphProto, opTypes ...string) (name string, node *pb.NodeProto, ok bool) {
+	if len(proto.Output) == 0 || len(proto.Input) < 2 {
+		return "", nil, false
+	}
+	name = proto.Output[0].Name
+	for range min(len(proto.Node)+1, maxDepth) { // the limit ends cycles
 		i := slices.IndexFunc(proto.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
-		switch {
-		case i < 0:
-			outside := n.scope.lookup(name)
-			return outside != nil && outside.data != nil
-		case proto.Node[i].OpType == "Constant":
-			return true
-		case proto.Node[i].OpType != "Identity" && proto.Node[i].OpType != "Cast" || len(proto.Node[i].Input) != 1:
-			return false
+		if i < 0 || name == proto.Input[1].Name {
+			return name, nil, true
 		}
-		name = proto.Node[i].Input[0]
+		node = proto.Node[i]
+		if !slices.Contains(opTypes, node.OpType) || len(node.Input) != 1 {
+			return name, node, true
+		}
+		name = node.Input[0]
 	}
-	return false
+	return "", nil, false
 }
 
 // loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values as tensors with
@@ -156,12 +172,12 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 			return body, tensors, sequences
 		}
 		var rankErr *memberRankError
-		i := -1
-		if errors.As(err, &rankErr) {
-			i = slices.IndexFunc(carried, func(x *Value) bool {
-				return x != nil && x.packed != nil && x.packed == rankErr.sequence.outer
-			})
+		if !errors.As(err, &rankErr) {
+			n.Failf("%w", err)
 		}
+		i := slices.IndexFunc(carried, func(x *Value) bool {
+			return x != nil && x.packed != nil && x.packed == rankErr.sequence.outer
+		})
 		switch {
 		case i < 0:
 			n.Failf("%w", err)
@@ -194,30 +210,11 @@ func (n *Node) tripCount(proto *pb.GraphProto, trips, cond *Value) (count sym.In
 		return count, false
 	}
 	startsTrue := cond == nil || cond.data != nil && n.Number(cond).Int() != 0
-	if !startsTrue || !n.keepsCondition(proto) {
+	if !startsTrue || !keepsCondition(proto) {
 		return count, false
 	}
 	if count, ok = trips.elements.Int(); !ok {
 		return count, false
 	}
 	return count, n.useSymbols(count.String())
-}
-
-// keepsCondition reports whether the body of a loop returns the loop's condition unchanged.
-func (n *Node) keepsCondition(proto *pb.GraphProto) bool {
-	if len(proto.Output) == 0 || len(proto.Input) < 2 {
-		return false
-	}
-	name := proto.Output[0].Name
-	for range min(len(proto.Node)+1, maxDepth) { // backwards through Identity; the limit ends cycles
-		if name == proto.Input[1].Name {
-			return true
-		}
-		i := slices.IndexFunc(proto.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
-		if i < 0 || proto.Node[i].OpType != "Identity" || len(proto.Node[i].Input) != 1 {
-			return false
-		}
-		name = proto.Node[i].Input[0]
-	}
-	return false
 }

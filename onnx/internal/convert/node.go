@@ -109,21 +109,10 @@ func (n *Node) readProto() error {
 		if attribute.RefAttrName == "" {
 			n.attrs[attribute.Name] = attribute
 		} else if given := n.frame.attrs[attribute.RefAttrName]; given != nil { // else the function call omits it
-			n.attrs[attrName(n.proto, given)] = given
+			n.attrs[attribute.Name] = given
 		}
 	}
 	return nil
-}
-
-// attrName returns the name that node p has for functionAttr, an attribute of the enclosing function to which an
-// attribute of p refers. The function may have another name for it.
-func attrName(p *pb.NodeProto, functionAttr *pb.AttributeProto) string {
-	for _, attribute := range p.Attribute {
-		if attribute.RefAttrName == functionAttr.Name {
-			return attribute.Name
-		}
-	}
-	return functionAttr.Name
 }
 
 // Recover turns a failure panic into an error.

@@ -18,6 +18,11 @@ func scanOp(n *Node) []*Value {
 	if n.Opset >= 9 {
 		return n.scanOnce(n.In)
 	}
+	return n.scanBatch()
+}
+
+// scanBatch converts a Scan of operator set 8.
+func (n *Node) scanBatch() []*Value {
 	if n.HasOperand(0) {
 		n.Failf("lengths of sequences are not supported")
 	}
@@ -29,7 +34,7 @@ func scanOp(n *Node) []*Value {
 	if batch < 1 || batch > maxUnrolled {
 		n.Failf("a batch of %d is not supported: want 1 to %d", batch, maxUnrolled)
 	}
-	var lists [][]any
+	var results [][]any // by result and row
 	for row := range batch {
 		operandsOfRow := make([]*Value, len(operands))
 		for i, v := range operands {
@@ -40,14 +45,14 @@ func scanOp(n *Node) []*Value {
 		}
 		for i, result := range n.scanOnce(operandsOfRow) {
 			if row == 0 {
-				lists = append(lists, nil)
+				results = append(results, nil)
 			}
-			lists[i] = append(lists[i], result)
+			results[i] = append(results[i], result)
 		}
 	}
-	out := make([]*Value, len(lists))
-	for i, list := range lists {
-		out[i] = n.Op("stack", graph.Attrs{"dim": 0}, list...)
+	out := make([]*Value, len(results))
+	for i, rows := range results {
+		out[i] = n.Op("stack", graph.Attrs{"dim": 0}, rows...)
 	}
 	return out
 }
@@ -55,14 +60,19 @@ func scanOp(n *Node) []*Value {
 // scan has the operands and attributes of a Scan without a batch.
 type scan struct {
 	*Node
-	bodyProto     *pb.GraphProto
-	states        []*Value // the initial states
-	scanned       []*Value
-	inAxes        []int  // the axes along which scanned values are sliced
-	inBackward    []bool // whether a scanned value is sliced from its last index to its first
-	outAxes       []int  // the axes along which results are stacked
-	outBackward   []bool // whether the slices of a result are stacked in reverse order
-	length        int    // the number of iterations, if it is known
+	bodyProto *pb.GraphProto
+	states    []*Value // the initial states
+
+	// By scanned value.
+	scanned    []*Value
+	inAxes     []int  // the axis along which the value is sliced
+	inBackward []bool // whether the value is sliced from its last index to its first
+
+	// By result.
+	outAxes     []int  // the axis along which the slices are stacked
+	outBackward []bool // whether the slices are stacked in reverse order
+
+	length        int // the number of iterations, if it is known
 	isLengthKnown bool
 }
 
@@ -72,7 +82,7 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 	s := n.readScan(operands)
 	maxLength := n.frame.unrollBudget / max(len(s.bodyProto.Node), 1)
 	if s.isLengthKnown && s.length >= 1 && s.length <= maxLength {
-		return s.unrolled()
+		return s.unrollScan()
 	}
 	body := n.convertBody(s.bodyProto, s.bodyOperands(0), func(int) bool { return false })
 	attrs := graph.Attrs{"body": body.importer.graph, "states": len(s.states), "num_scan_inputs": len(s.scanned),
@@ -139,11 +149,11 @@ func (s *scan) bodyOperands(iteration int) []*Value {
 	return list
 }
 
-// unrolled converts each iteration to nodes.
-func (s *scan) unrolled() []*Value {
+// unrollScan converts each iteration to nodes.
+func (s *scan) unrollScan() []*Value {
 	stateCount := len(s.states)
-	var values []*Value // the states of the previous iteration; in the end, the results
-	collected := make([][]any, len(s.bodyProto.Output)-stateCount)
+	var values []*Value                                          // the states of the previous iteration
+	toStack := make([][]any, len(s.bodyProto.Output)-stateCount) // by result: its slice in each iteration
 	for i := range s.length {
 		operands := s.bodyOperands(i)
 		if i > 0 {
@@ -152,10 +162,10 @@ func (s *scan) unrolled() []*Value {
 		out := s.convertIteration(s.bodyProto, operands, s.length)
 		values = out[:stateCount:stateCount] // clipped, because the stacked results are appended
 		for k, slice := range out[stateCount:] {
-			collected[k] = append(collected[k], slice)
+			toStack[k] = append(toStack[k], slice)
 		}
 	}
-	for k, list := range collected {
+	for k, list := range toStack {
 		if s.outBackward[k] {
 			slices.Reverse(list)
 		}
@@ -178,7 +188,8 @@ func (n *Node) ScanRows(state *Value, rows []*Value, step scanStep) []*Value {
 		return list
 	}
 	const stepNodes = 16 // upper bound on the number of nodes of a step
-	if length, known := n.SymShape(rows[0])[1].Known(); known && length >= 1 && length <= n.frame.unrollBudget/stepNodes {
+	maxLength := n.frame.unrollBudget / stepNodes
+	if length, known := n.SymShape(rows[0])[1].Known(); known && length >= 1 && length <= maxLength {
 		results := make([]any, length)
 		for i := range results {
 			state, results[i] = step(n, state, rowsAt(i))

@@ -37,7 +37,7 @@ func (im *importer) bindHints(first, step int) error {
 		if shape == nil {
 			continue
 		}
-		dims, err := im.dims(declared.Name, shape)
+		dims, err := im.declaredDims(declared.Name, shape)
 		if err != nil {
 			return fmt.Errorf("input %q: %w", declared.Name, err)
 		}

@@ -18,6 +18,14 @@ type attentionNode struct {
 	visible   *value  // whether a query may attend to a key; nil: to each key. Set by restrict.
 }
 
+// Operands of an Attention node after the queries, keys and values.
+const (
+	attentionMask        = 3
+	attentionPastKeys    = 4
+	attentionPastValues  = 5
+	attentionValidCounts = 6 // number of valid keys, by batch
+)
+
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. For example, with 8 heads of 64 elements,
 // q is [batch, 8, queries, 64], k and v are [batch, 8, keys, 64], the scores q @ kᵀ are [batch, 8, queries, keys], and
 // the result is [batch, 8, queries, 64].
@@ -31,14 +39,14 @@ type attentionNode struct {
 func attention(n *node) []*value {
 	operands := attentionOperands(n)
 	scores := operands.scores(n.HasAttr("scale"))
-	intermediate, mode := []*value{scores, nil, nil, nil}, n.Int("qk_matmul_output_mode", 0)
-	// softcap(x) = c * tanh(x/c)
-	if softcap := n.Float("softcap", 0); softcap > 0 {
+	var byMode [4]*value // by qk_matmul_output_mode
+	byMode[0] = scores
+	if softcap := n.Float("softcap", 0); softcap > 0 { // softcap(x) = c * tanh(x/c)
 		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
 	}
-	intermediate[1] = scores
-	scores, hasKey := operands.masked(scores)
-	intermediate[2] = scores
+	byMode[1] = scores
+	scores, hasKey := operands.maskScores(scores)
+	byMode[2] = scores
 	zeroWithoutKey := func(x *value) *value {
 		if hasKey == nil {
 			return x
@@ -49,30 +57,23 @@ func attention(n *node) []*value {
 	if precision == tensor.Invalid {
 		precision = scores.DType()
 	}
-	if !precision.IsFloat() || mode < 0 || mode >= len(intermediate) {
+	mode := n.Int("qk_matmul_output_mode", 0)
+	if !precision.IsFloat() || mode < 0 || mode >= len(byMode) {
 		n.Failf("softmax_precision %s and qk_matmul_output_mode %d are not supported", precision, mode)
 	}
 	weights := n.Op("softmax", graph.Attrs{"dim": -1}, n.Cast(scores, precision))
 	weights = n.Cast(weights, operands.q.DType())
 	y := zeroWithoutKey(n.Op("matmul", nil, weights, operands.repeatHeads(operands.v)))
 	if mode == 3 {
-		intermediate[3] = zeroWithoutKey(weights)
+		byMode[3] = zeroWithoutKey(weights)
 	}
 	if operands.isFlat {
 		y = joinHeads(n, y)
 	}
-	return []*value{y, operands.k, operands.v, intermediate[mode]}
+	return []*value{y, operands.k, operands.v, byMode[mode]}
 }
 
-// joinHeads converts [batch, heads, positions, elements] to [batch, positions, heads*elements].
-func joinHeads(n *node, x *value) *value {
-	x = n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
-	sizes := n.SymShape(x)
-	return n.ReshapeSym(x, sizes[0], sizes[1], sizes[2].Mul(sizes[3]))
-}
-
-// attentionOperands sets the fields of an [attentionNode]. Operands 0 to 2 are queries, keys and values. The optional
-// operands 4 and 5 are past keys and values.
+// attentionOperands sets the fields of an [attentionNode]. Operands 0 to 2 are queries, keys and values.
 func attentionOperands(n *node) *attentionNode {
 	operands := &attentionNode{node: n, isFlat: n.Rank(n.Operand(0)) == 3}
 	heads := []int{n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0), n.Int("kv_num_heads", 0)}
@@ -87,12 +88,12 @@ func attentionOperands(n *node) *attentionNode {
 		}
 		*target = x
 	}
-	if n.OperandOrNil(4) == nil && n.OperandOrNil(5) == nil {
+	if n.OperandOrNil(attentionPastKeys) == nil && n.OperandOrNil(attentionPastValues) == nil {
 		return operands
 	}
-	operands.pastCount = n.SymShape(n.Operand(4))[2]
-	operands.k = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(4), operands.k)
-	operands.v = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(5), operands.v)
+	operands.pastCount = n.SymShape(n.Operand(attentionPastKeys))[2]
+	operands.k = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(attentionPastKeys), operands.k)
+	operands.v = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(attentionPastValues), operands.v)
 	return operands
 }
 
@@ -140,28 +141,19 @@ func (a *attentionNode) scores(hasScale bool) *value {
 		a.SizeOperand(a.SymShape(a.q)[3]))))
 }
 
-// masked applies the mask (operand 3) and the restrictions of restrictPositions to the scores. A mask of bools selects
-// the keys of a query, a mask of numbers is added. The scores of other keys become -Inf. The second result reports for
-// each query whether it has a key; it is nil if each has one.
-func (a *attentionNode) masked(scores *value) (masked, hasKey *value) {
+// maskScores applies the mask and the restrictions of restrictPositions to the scores. A mask of bools selects the keys
+// of a query, a mask of numbers is added. The scores of other keys become -Inf. The second result reports for each
+// query whether it has a key; it is nil if each has one.
+func (a *attentionNode) maskScores(scores *value) (masked, hasKey *value) {
 	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
 	allHaveKeys := a.restrictPositions(keys)
-	mask, addend := a.OperandOrNil(3), (*value)(nil)
-	if mask != nil {
-		rank := a.Rank(mask)
-		if rank < 1 {
-			a.Failf("the mask has no dimensions")
-		}
-		// If the mask has fewer keys, hidden keys are appended.
-		before, after := make([]sym.Int, rank), make([]sym.Int, rank)
-		if size := a.SymShape(mask)[rank-1]; !size.Same(keys) {
-			after[rank-1] = keys.Sub(size)
-		}
-		if mask.DType() == tensor.Bool {
-			a.restrict(padded(a.node, mask, before, after, false))
-		} else {
-			addend = padded(a.node, mask, before, after, negInf)
-		}
+	mask, addend := a.OperandOrNil(attentionMask), (*value)(nil)
+	switch {
+	case mask == nil:
+	case mask.DType() == tensor.Bool:
+		a.restrict(a.extendMask(mask, keys, false))
+	default:
+		addend = a.extendMask(mask, keys, negInf)
 	}
 	if a.visible != nil {
 		scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, a.visible), negInf)
@@ -176,6 +168,19 @@ func (a *attentionNode) masked(scores *value) (masked, hasKey *value) {
 	return scores, a.Op("any", graph.Attrs{"dim": -1, "keepdim": true}, a.visible)
 }
 
+// extendMask appends hidden keys to a mask that has fewer keys. hidden is the element of the mask for such a key.
+func (a *attentionNode) extendMask(mask *value, keys sym.Int, hidden any) *value {
+	rank := a.Rank(mask)
+	if rank < 1 {
+		a.Failf("the mask has no dimensions")
+	}
+	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
+	if size := a.SymShape(mask)[rank-1]; !size.Same(keys) {
+		after[rank-1] = keys.Sub(size)
+	}
+	return padded(a.node, mask, before, after, hidden)
+}
+
 // restrict hides the keys for which a condition is false.
 func (a *attentionNode) restrict(condition *value) {
 	if a.visible != nil {
@@ -184,42 +189,54 @@ func (a *attentionNode) restrict(condition *value) {
 	a.visible = condition
 }
 
-// restrictPositions hides keys by the number of valid keys (operand 6), causality, and windows of keys around the
-// position of a query. It reports whether every query surely keeps a key.
+// restrictPositions hides keys by the number of valid keys, causality, and windows of keys around the position of a
+// query. It reports whether every query surely keeps a key.
 func (a *attentionNode) restrictPositions(keys sym.Int) (allHaveKeys bool) {
-	validKeys, allHaveKeys := a.OperandOrNil(6), true
-	if validKeys != nil {
-		validKeys = a.Reshape(a.Cast(validKeys, tensor.Int64), -1, 1, 1, 1)
-		a.restrict(a.Op("lt", nil, a.IndexVector(keys), validKeys))
+	validCounts, allHaveKeys := a.OperandOrNil(attentionValidCounts), true
+	if validCounts != nil {
+		validCounts = a.Reshape(a.Cast(validCounts, tensor.Int64), -1, 1, 1, 1)
+		a.restrict(a.Op("lt", nil, a.IndexVector(keys), validCounts))
 		allHaveKeys = false
 	}
-	isCausal, left, right := a.Flag("is_causal", false), a.Int("left_window_size", -1), a.Int("right_window_size", -1)
-	if left < -1 || right < -1 {
-		a.Failf("left_window_size %d and right_window_size %d: want at least -1", left, right)
+	isCausal := a.Flag("is_causal", false)
+	leftWindow, rightWindow := a.Int("left_window_size", -1), a.Int("right_window_size", -1) // -1: no limit
+	if leftWindow < -1 || rightWindow < -1 {
+		a.Failf("left_window_size %d and right_window_size %d: want at least -1", leftWindow, rightWindow)
 	}
-	if !isCausal && left < 0 && right < 0 {
+	if !isCausal && leftWindow < 0 && rightWindow < 0 {
 		return allHaveKeys
 	}
-	// The position of query i is i + pastCount. If the keys include unused positions (validKeys without past keys), the
-	// last query has the position of the last valid key: query i has the position i + validKeys - queries.
-	queries := a.SymShape(a.q)[2]
-	position := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
-	if validKeys != nil && a.OperandOrNil(4) == nil {
-		position = a.Op("sub", nil, a.Op("add", nil, position, validKeys), a.SizeOperand(queries))
-	} else {
-		position = a.Op("add", nil, position, a.SizeOperand(a.pastCount))
-	}
+	position := a.queryPositions(validCounts)
 	if isCausal {
 		a.restrict(a.Op("le", nil, a.IndexVector(keys), position))
 	}
-	if right >= 0 && !isCausal {
-		a.restrict(a.Op("le", nil, a.IndexVector(keys), a.Op("add", nil, position, right)))
+	if rightWindow >= 0 && !isCausal {
+		a.restrict(a.Op("le", nil, a.IndexVector(keys), a.Op("add", nil, position, rightWindow)))
 	}
-	if left >= 0 {
-		a.restrict(a.Op("ge", nil, a.IndexVector(keys), a.Op("sub", nil, position, left)))
+	if leftWindow >= 0 {
+		a.restrict(a.Op("ge", nil, a.IndexVector(keys), a.Op("sub", nil, position, leftWindow)))
 		allHaveKeys = false
 	}
 	return allHaveKeys
+}
+
+// queryPositions returns the positions of the queries among the keys. The position of query i is i + pastCount. If the
+// keys include unused positions (validCounts without past keys), the last query has the position of the last valid key:
+// query i has the position i + validCounts - queries.
+func (a *attentionNode) queryPositions(validCounts *value) *value {
+	queries := a.SymShape(a.q)[2]
+	position := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
+	if validCounts != nil && a.OperandOrNil(attentionPastKeys) == nil {
+		return a.Op("sub", nil, a.Op("add", nil, position, validCounts), a.SizeOperand(queries))
+	}
+	return a.Op("add", nil, position, a.SizeOperand(a.pastCount))
+}
+
+// joinHeads converts [batch, heads, positions, elements] to [batch, positions, heads*elements].
+func joinHeads(n *node, x *value) *value {
+	x = n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
+	sizes := n.SymShape(x)
+	return n.ReshapeSym(x, sizes[0], sizes[1], sizes[2].Mul(sizes[3]))
 }
 
 // rotaryEmbedding converts RotaryEmbedding: operands x, cos, sin and optional positions, the rows of the tables cos and
@@ -277,12 +294,12 @@ func rotate(n *node, x, cos, sin *value, rotatedCount int, interleaved bool) *va
 	if rotatedCount < 0 || rotatedCount%2 != 0 {
 		n.Failf("%d elements are not pairs", rotatedCount)
 	}
-	part := func(start int, end any, step int) *value {
+	sliceOf := func(start int, end any, step int) *value {
 		return n.Op("slice", graph.Attrs{"dim": 3, "start": start, "end": end, "step": step}, x)
 	}
-	a, b := part(0, rotatedCount/2, 1), part(rotatedCount/2, rotatedCount, 1)
+	a, b := sliceOf(0, rotatedCount/2, 1), sliceOf(rotatedCount/2, rotatedCount, 1)
 	if interleaved {
-		a, b = part(0, rotatedCount, 2), part(1, rotatedCount, 2)
+		a, b = sliceOf(0, rotatedCount, 2), sliceOf(1, rotatedCount, 2)
 	}
 	mul := func(a, b *value) *value { return n.Op("mul", nil, a, b) }
 	a, b = n.Op("sub", nil, mul(cos, a), mul(sin, b)), n.Op("add", nil, mul(sin, a), mul(cos, b))
@@ -292,7 +309,7 @@ func rotate(n *node, x, cos, sin *value, rotatedCount int, interleaved bool) *va
 		parts = []any{n.ReshapeSym(stacked, sizes[0], sizes[1], sizes[2], sym.Of(rotatedCount))}
 	}
 	if !sizes[3].Same(sym.Of(rotatedCount)) {
-		parts = append(parts, part(rotatedCount, n.SizeAttr(sizes[3]), 1))
+		parts = append(parts, sliceOf(rotatedCount, n.SizeAttr(sizes[3]), 1))
 	}
 	return n.Op("cat", graph.Attrs{"dim": 3}, parts...)
 }

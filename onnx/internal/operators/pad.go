@@ -15,15 +15,7 @@ import (
 // set 11 on.
 func pad(n *node) []*value {
 	x := n.Operand(0)
-	mode := n.Text("mode", "constant")
-	rank := n.Rank(x)
-	var value any = n.Float("value", 0)
-	if n.Opset >= 11 {
-		value = 0
-		if valueOperand := n.OperandOrNil(2); valueOperand != nil {
-			value = n.NumberAttr(valueOperand)
-		}
-	}
+	mode, value := n.Text("mode", "constant"), padValue(n)
 	var widths []int
 	switch {
 	case n.Opset < 2:
@@ -31,10 +23,32 @@ func pad(n *node) []*value {
 	case n.Opset < 11:
 		widths, _ = n.Ints("pads")
 	case n.Operand(1).Data() == nil || n.HasOperand(3) && n.Operand(3).Data() == nil:
-		return single(padBy(n, x, n.Operand(1), mode, value))
+		return single(padByComputed(n, x, n.Operand(1), mode, value))
 	default:
 		widths = n.ConstantInts(1)
 	}
+	before, after := widthsByDim(n, widths, n.Rank(x))
+	if mode == "constant" {
+		return single(padded(n, x, sym.Ints(before...), sym.Ints(after...), value))
+	}
+	return single(padMirrored(n, x, mode, before, after))
+}
+
+// padValue returns the value of the padding.
+func padValue(n *node) any {
+	attribute := n.Float("value", 0)
+	if n.Opset < 11 {
+		return attribute
+	}
+	if operand := n.OperandOrNil(2); operand != nil {
+		return n.NumberAttr(operand)
+	}
+	return 0
+}
+
+// widthsByDim returns the widths before and after each dimension. With axes (operand 3), ONNX lists only the widths of
+// these.
+func widthsByDim(n *node, widths []int, rank int) (before, after []int) {
 	axes := make([]int, rank)
 	for i := range axes {
 		axes[i] = i
@@ -45,14 +59,11 @@ func pad(n *node) []*value {
 	if len(widths) != 2*len(axes) {
 		n.Failf("got %d widths for %d axes, want two for each", len(widths), len(axes))
 	}
-	before, after := make([]int, rank), make([]int, rank)
+	before, after = make([]int, rank), make([]int, rank)
 	for i, axis := range axes {
 		before[axis], after[axis] = widths[i], widths[len(axes)+i]
 	}
-	if mode == "constant" {
-		return single(padded(n, x, sym.Ints(before...), sym.Ints(after...), value))
-	}
-	return single(padMirrored(n, x, mode, before, after))
+	return before, after
 }
 
 // padded adds before[i] elements at the start of dimension i, and after[i] elements at its end. All have the given
@@ -71,8 +82,8 @@ func padded(n *node, x *value, before, after []sym.Int, value any) *value {
 	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.SizesAttr(pairs...), "value": value}, x)
 }
 
-// padBy pads by computed widths. With axes (operand 3), ONNX lists only the widths of these.
-func padBy(n *node, x, widths *value, mode string, value any) *value {
+// padByComputed pads by widths that are computed when the graph runs.
+func padByComputed(n *node, x, widths *value, mode string, value any) *value {
 	rank := n.Rank(x)
 	count := n.LengthOf(widths)
 	if n.HasOperand(3) {
@@ -99,17 +110,15 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.IntsAttr(pairs), "value": value}, x)
 }
 
-// padMirrored pads x with its own elements. It uses the op pad for modes reflect and edge if x is a float of rank 3 to
-// 5, only dimensions from the third on are padded, and none is cropped. In all other cases it selects elements by an
-// index, for one dimension after another; if a size is not known, or the index is too long for a constant, the index is
-// computed when the graph runs ([padMirroredAtRuntime]).
+// padMirrored pads x with its own elements. It uses the op pad if the op supports the mode, the dtype and the padded
+// dimensions. Otherwise it selects elements by an index, for one dimension after another. If a size is not known, or
+// the index is too long for a constant, the index is computed when the graph runs ([padMirroredAtRuntime]).
 func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 	opMode := convert.Choice(n, "mode", mode, map[string]string{"constant": "constant", "reflect": "reflect",
 		"edge": "replicate", "wrap": "circular"})
 	shape := n.Sizes(x)
 	rank := len(shape)
-	isSupportedByOp := opMode != "circular" && x.DType().IsFloat() && padsOnlySpatial(before, after)
-	if isSupportedByOp {
+	if opMode != "circular" && x.DType().IsFloat() && padsOnlySpatial(before, after) {
 		var pairs []int
 		for i := rank - 1; i >= 2; i-- {
 			pairs = append(pairs, before[i], after[i])
@@ -120,10 +129,11 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		if before[dim] == 0 && after[dim] == 0 {
 			continue
 		}
-		paddedSize, isKnown := before[dim]+shape[dim]+after[dim], shape[dim] >= 0
-		if isKnown && (shape[dim] == 0 || paddedSize < 0 || before[dim] < -maxPadding || before[dim] > maxPadding ||
-			after[dim] > maxPadding) {
-			n.Failf("dimension %d of size %d cannot be padded by %d and %d", dim, shape[dim], before[dim], after[dim])
+		size := shape[dim] // negative if it is not known
+		paddedSize, isKnown := before[dim]+size+after[dim], size >= 0
+		overflows := before[dim] < -maxPadding || before[dim] > maxPadding || after[dim] > maxPadding
+		if isKnown && (size == 0 || paddedSize < 0 || overflows) {
+			n.Failf("dimension %d of size %d cannot be padded by %d and %d", dim, size, before[dim], after[dim])
 		}
 		if !isKnown || paddedSize > convert.FoldLimit {
 			widths := make([]int, 2*rank)
@@ -133,7 +143,7 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		}
 		index := make([]int, paddedSize)
 		for i := range index {
-			index[i] = mirror(i-before[dim], shape[dim], mode)
+			index[i] = mirror(i-before[dim], size, mode)
 		}
 		x = n.Op("index_select", graph.Attrs{"dim": dim}, x, convert.IntVector(index...))
 	}

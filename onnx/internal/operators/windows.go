@@ -41,14 +41,8 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 		windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
 	case "VALID": // no padding
 	case "SAME_UPPER", "SAME_LOWER":
-		for i := range kernel {
-			// out = ceil(in/stride), total padding = max(0, (out-1)*stride + extent - in)
-			stride := sym.Of(windows.stride[i])
-			out := inputSizes[i].Add(stride).Sub(sym.Of(1)).Div(stride)
-			total := out.Sub(sym.Of(1)).Mul(stride).Add(windows.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
-			// SAME_UPPER puts the odd element after the dimension, SAME_LOWER before it.
-			half := total.Div(sym.Of(2))
-			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
+		for i, size := range inputSizes {
+			windows.padBefore[i], windows.padAfter[i] = windows.samePadding(i, size)
 			if autoPad == "SAME_LOWER" {
 				windows.padBefore[i], windows.padAfter[i] = windows.padAfter[i], windows.padBefore[i]
 			}
@@ -57,6 +51,17 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 		n.Failf("auto_pad %q is not supported", autoPad)
 	}
 	return windows
+}
+
+// samePadding returns the padding of dimension i with which there are size/stride windows, rounded up. An odd element
+// of padding is after the dimension.
+func (g geometry) samePadding(i int, size sym.Int) (before, after sym.Int) {
+	// total padding = max(0, (windows-1)*stride + extent - size)
+	stride := sym.Of(g.stride[i])
+	windows := size.Add(stride).Sub(sym.Of(1)).Div(stride)
+	total := windows.Sub(sym.Of(1)).Mul(stride).Add(g.windowExtent(i)).Sub(size).Max(sym.Int{})
+	before = total.Div(sym.Of(2))
+	return before, total.Sub(before)
 }
 
 // checkSteps rejects sizes, strides and dilations of windows outside [1, 2^30], so that the extent of a window does not
@@ -168,37 +173,47 @@ func convTranspose(n *node) []*value {
 	rank := len(inputSizes)
 	windows := geometry{kernel: weightSizes(n, weight, rank), stride: n.PerDim("strides", rank, 1),
 		dilation: n.PerDim("dilations", rank, 1)}
-	autoPad := n.Text("auto_pad", "NOTSET")
-	outputSizes, hasOutputShape := n.Ints("output_shape")
-	if len(outputSizes) == rank+2 {
-		outputSizes = outputSizes[2:] // the batch and the channels may be given too
-	}
-	if hasOutputShape && len(outputSizes) != rank {
-		n.Failf("output_shape has %d numbers, want %d", len(outputSizes), rank)
-	}
 	outputPadding := n.PerDim("output_padding", rank, 0)
 	checkSteps(n, windows.kernel, windows.stride, windows.dilation)
 	pads := sym.Ints(checkedPads(n, rank)...)
 	windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
-	for i := range inputSizes {
-		stride := sym.Of(windows.stride[i])
-		out := inputSizes[i].Mul(stride) // the size for SAME_UPPER and SAME_LOWER
-		if hasOutputShape {
-			out = sym.Of(outputSizes[i])
-		} else if autoPad != "SAME_UPPER" && autoPad != "SAME_LOWER" {
-			break // the attribute pads, which is read above, applies to all dimensions
-		}
+	for i, out := range transposedSizes(n, inputSizes, windows.stride) {
 		// total padding = (in-1)*stride + output_padding + extent - out. A negative total extends the result; Div rounds
 		// half of it down in this case too.
-		total := stride.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(outputPadding[i])).Add(windows.windowExtent(i)).Sub(out)
+		spread := sym.Of(windows.stride[i]).Mul(inputSizes[i].Sub(sym.Of(1)))
+		total := spread.Add(sym.Of(outputPadding[i])).Add(windows.windowExtent(i)).Sub(out)
 		half := total.Div(sym.Of(2))
 		windows.padBefore[i], windows.padAfter[i] = total.Sub(half), half
-		if autoPad == "SAME_UPPER" {
+		if n.Text("auto_pad", "NOTSET") == "SAME_UPPER" {
 			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
 		}
 	}
 	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": n.Int("group", 1)}
 	return single(addConvTranspose(n, x, weight, bias, windows, outputPadding, attrs))
+}
+
+// transposedSizes returns the spatial sizes of the result that the attributes of ConvTranspose give. It returns nil if
+// the attribute pads determines the sizes.
+func transposedSizes(n *node, inputSizes []sym.Int, stride []int) []sym.Int {
+	rank := len(inputSizes)
+	sizes, hasOutputShape := n.Ints("output_shape")
+	if len(sizes) == rank+2 {
+		sizes = sizes[2:] // the batch and the channels may be given too
+	}
+	if hasOutputShape {
+		if len(sizes) != rank {
+			n.Failf("output_shape has %d numbers, want %d", len(sizes), rank)
+		}
+		return sym.Ints(sizes...)
+	}
+	if autoPad := n.Text("auto_pad", "NOTSET"); autoPad != "SAME_UPPER" && autoPad != "SAME_LOWER" {
+		return nil
+	}
+	out := make([]sym.Int, rank)
+	for i, size := range inputSizes {
+		out[i] = size.Mul(sym.Of(stride[i]))
+	}
+	return out
 }
 
 // addConvTranspose adds a transposed convolution, which crops the padding from its result and adds outputPadding
@@ -274,20 +289,24 @@ func col2Im(n *node) []*value {
 		n.Failf("operand 0 of shape %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), blockCount,
 			blockElements)
 	}
-	indices := grid.imageIndices()
-	channels := sizes[1].Div(sym.Of(blockElements))
-	elements := n.ReshapeSym(x, sizes[0], channels, sym.Of(blockElements*blockCount))
+	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
+	for i := range image {
+		before[i], after[i] = grid.padBefore[i].Neg(), grid.padAfter[i].Neg()
+	}
+	return single(padSpatial(n, sumBlocks(n, x, grid), before, after, 0))
+}
+
+// sumBlocks returns the padded image: each element is the sum of the elements of blocks at its position.
+func sumBlocks(n *node, x *value, grid blockGrid) *value {
+	sizes, indices := n.SymShape(x), grid.imageIndices()
+	channels := sizes[1].Div(sym.Of(tensor.Numel(grid.block)))
+	elements := n.ReshapeSym(x, sizes[0], channels, sym.Of(len(indices)))
 	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes[0], channels, sym.Of(len(indices)))},
 		convert.IntVector(indices...))
 	paddedShape := n.SizesAttr(sizes[0], channels, sym.Of(tensor.Numel(grid.paddedSizes)))
 	zeros := n.Op("full", graph.Attrs{"size": paddedShape, "fill_value": 0, "dtype": x.DType()})
 	sums := n.Op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, elements)
-	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
-	for i := range image {
-		before[i], after[i] = grid.padBefore[i].Neg(), grid.padAfter[i].Neg()
-	}
-	sums = n.ReshapeSym(sums, append([]sym.Int{sizes[0], channels}, sym.Ints(grid.paddedSizes...)...)...)
-	return single(padSpatial(n, sums, before, after, 0))
+	return n.ReshapeSym(sums, append([]sym.Int{sizes[0], channels}, sym.Ints(grid.paddedSizes...)...)...)
 }
 
 // blockGrid describes the positions of blocks in an image of known size.
@@ -316,23 +335,23 @@ func blockGridOf(n *node, image, block []int) blockGrid {
 // imageIndices returns the index in the padded image of each element of each block. The first elements of all blocks
 // come first, then the second elements of all blocks, and so on.
 func (b blockGrid) imageIndices() []int {
-	index := []int{0}
-	// extend replaces each index by several: it adds the indices of the positions (k0*steps[0], k1*steps[1], ...) in the
-	// image, for all ki from 0 to counts[i]-1. The last k changes fastest.
-	extend := func(counts, steps []int) {
-		stride := tensor.Numel(b.paddedSizes)
-		for i, count := range counts {
-			stride /= max(1, b.paddedSizes[i]) // the product of the padded sizes after dimension i
-			next := make([]int, 0, len(index)*count)
-			for _, offset := range index {
-				for k := range count {
-					next = append(next, offset+k*steps[i]*stride)
-				}
+	elements := b.addOffsets([]int{0}, b.block, b.dilation) // of the first block
+	return b.addOffsets(elements, b.counts, b.stride)
+}
+
+// addOffsets replaces each index in the padded image by several: it adds the indices of the positions (k0*steps[0],
+// k1*steps[1], ...), for all ki from 0 to counts[i]-1. The last k changes fastest.
+func (b blockGrid) addOffsets(indices, counts, steps []int) []int {
+	stride := tensor.Numel(b.paddedSizes)
+	for i, count := range counts {
+		stride /= max(1, b.paddedSizes[i]) // the product of the padded sizes after dimension i
+		next := make([]int, 0, len(indices)*count)
+		for _, index := range indices {
+			for k := range count {
+				next = append(next, index+k*steps[i]*stride)
 			}
-			index = next
 		}
+		indices = next
 	}
-	extend(b.block, b.dilation)
-	extend(b.counts, b.stride)
-	return index
+	return indices
 }

@@ -44,7 +44,7 @@ func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solut
 	if err := lister.boundClasses(); err != nil {
 		return nil, false, err
 	}
-	lister.parts = partition{{bound: first.Cost, solution: first, barred: make([][]bool, len(classes))}}
+	lister.parts = partQueue{{bound: first.Cost, solution: first, barred: make([][]bool, len(classes))}}
 	for len(list) < k {
 		solution, err := lister.next()
 		if err != nil {
@@ -66,7 +66,7 @@ type classLister struct {
 	classes     [][]int
 	classBounds [][]int64 // by variable and label: lower bound for assignments with any label of the same class
 	deadline    time.Time
-	parts       partition
+	parts       partQueue
 	count       int  // number of parts so far
 	limited     bool // whether a part had no solution within the limits
 }
@@ -219,17 +219,17 @@ func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 	return solution, err
 }
 
-// partition is a priority queue of parts by bound.
-type partition []*part
+// partQueue is a priority queue of parts by bound.
+type partQueue []*part
 
-func (q partition) Len() int      { return len(q) }
-func (q partition) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *partition) Push(x any)   { *q = append(*q, x.(*part)) }
-func (q partition) Less(i, j int) bool {
+func (q partQueue) Len() int      { return len(q) }
+func (q partQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *partQueue) Push(x any)   { *q = append(*q, x.(*part)) }
+func (q partQueue) Less(i, j int) bool {
 	return q[i].bound < q[j].bound || q[i].bound == q[j].bound && q[i].number < q[j].number
 }
 
-func (q *partition) Pop() any {
+func (q *partQueue) Pop() any {
 	last := len(*q) - 1
 	x := (*q)[last]
 	*q = (*q)[:last]

@@ -57,10 +57,10 @@ func (s *search) expired() bool {
 
 // result is the result of minimizing an instance. Costs include the instance's constant.
 type result struct {
-	bound  int64 // lower bound; at or above the cutoff, it proves that no assignment costs less than the cutoff
-	cost   int64 // cost of labels; Forbidden if no assignment below the cutoff was found
-	labels []int // labels of the variables that the instance had not eliminated
-	tree   tree  // proof of bound
+	bound  int64     // lower bound; at or above the cutoff, it proves that no assignment costs less than the cutoff
+	cost   int64     // cost of labels; Forbidden if no assignment below the cutoff was found
+	labels []int     // labels of the variables that the instance had not eliminated
+	proof  proofNode // proof of bound
 }
 
 // minimize minimizes an instance. Assignments that cost the cutoff or more are irrelevant. At the root, elimination
@@ -73,7 +73,7 @@ func (s *search) minimize(instance *instance, cutoff int64, isRoot bool) result 
 	}
 	if reduced.remainingCount() == 0 {
 		solved := result{bound: reduced.constant, cost: reduced.constant,
-			tree: tree{bound: reduced.constant, steps: s.proofSteps(reduced)}}
+			proof: proofNode{bound: reduced.constant, steps: s.proofSteps(reduced)}}
 		s.recordInfeasible(reduced)
 		if solved.cost >= cutoff {
 			solved.cost = Forbidden
@@ -110,7 +110,7 @@ func (s *search) withEliminatedLabels(reduced *elimination, found result) result
 // part replaces it by a better bound. The cutoff of a part is the cutoff less the bounds of the other parts.
 func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff int64, isRoot bool) result {
 	total := result{labels: make([]int, len(reduced.problemVariables)), bound: reduced.constant, cost: reduced.constant,
-		tree: tree{steps: s.proofSteps(reduced), constant: reduced.constant}}
+		proof: proofNode{steps: s.proofSteps(reduced), constant: reduced.constant}}
 	bounds := make([]int64, len(parts))
 	if len(parts) > 1 { // the cutoff of a single part does not depend on bounds
 		for i, part := range parts {
@@ -130,9 +130,9 @@ func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff i
 		for v, label := range found.labels {
 			total.labels[part.outerVariables[v]] = label
 		}
-		total.tree.parts = append(total.tree.parts, found.tree)
+		total.proof.parts = append(total.proof.parts, found.proof)
 	}
-	total.tree.bound = total.bound
+	total.proof.bound = total.bound
 	if total.cost >= cutoff {
 		total.cost = Forbidden
 	}
@@ -184,7 +184,7 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	} else {
 		best = s.tablesOrBranch(tightened, best, cutoff, isRoot)
 	}
-	best.tree.shifts = shifts
+	best.proof.shifts = shifts
 	return best
 }
 
@@ -199,10 +199,10 @@ func (s *search) minimizeAfterCuts(instance *instance, remaining [][]int, cuts [
 			best.labels[v] = remaining[v][label]
 		}
 	}
-	best.tree = found.tree
-	best.tree.cuts, best.tree.cutoff = cuts, cutBound
+	best.proof = found.proof
+	best.proof.cuts, best.proof.cutoff = cuts, cutBound
 	best.bound = min(found.bound, cutBound)
-	best.tree.bound = best.bound
+	best.proof.bound = best.bound
 	return best
 }
 
@@ -236,7 +236,7 @@ func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, i
 		best.bound = relaxed.constant
 	}
 	s.recordInfeasible(relaxed)
-	best.tree = tree{bound: best.bound, steps: s.proofSteps(relaxed)}
+	best.proof = proofNode{bound: best.bound, steps: s.proofSteps(relaxed)}
 	return best
 }
 
@@ -246,7 +246,7 @@ func (s *search) minimizeByTables(reduced *elimination, plan eliminationPlan, be
 	reduced.eliminateAll(plan.order, s.maxEntries)
 	s.recordInfeasible(reduced)
 	found := result{bound: reduced.constant, cost: reduced.constant,
-		tree: tree{bound: reduced.constant, steps: s.proofSteps(reduced)}}
+		proof: proofNode{bound: reduced.constant, steps: s.proofSteps(reduced)}}
 	if reduced.constant >= min(cutoff, best.cost) {
 		found.cost, found.labels = best.cost, best.labels
 		return found
@@ -302,13 +302,13 @@ func (e *elimination) relax(maxEntries int) {
 func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff int64) result {
 	v := reduced.mostConnected()
 	children := s.children(reduced, v, min(cutoff, best.cost))
-	best.tree = tree{steps: s.proofSteps(reduced), variable: reduced.problemVariables[v]}
+	best.proof = proofNode{steps: s.proofSteps(reduced), variable: reduced.problemVariables[v]}
 	best.bound = Forbidden
 	for _, next := range children {
 		limit := min(cutoff, best.cost)
 		steps := s.proofSteps(next.fixed)
 		problemLabel := reduced.problemLabels[v][next.label]
-		branch := tree{label: problemLabel, bound: next.relaxed.constant,
+		branch := proofNode{label: problemLabel, bound: next.relaxed.constant,
 			steps: slices.Concat(steps, s.proofSteps(next.relaxed))}
 		if branch.bound < limit && !s.expired() {
 			found := s.minimize(next.fixed.remaining(), limit, false)
@@ -316,14 +316,14 @@ func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff i
 				best.cost, best.labels = found.cost, found.labels
 				best.labels[v] = next.label
 			}
-			found.tree.label, found.tree.steps = problemLabel, slices.Concat(steps, found.tree.steps)
-			found.tree.relaxed, found.tree.relaxedBound = branch.steps, branch.bound
-			branch = found.tree
+			found.proof.label, found.proof.steps = problemLabel, slices.Concat(steps, found.proof.steps)
+			found.proof.relaxed, found.proof.relaxedBound = branch.steps, branch.bound
+			branch = found.proof
 		}
 		best.bound = min(best.bound, branch.bound)
-		best.tree.branches = append(best.tree.branches, branch)
+		best.proof.branches = append(best.proof.branches, branch)
 	}
-	best.tree.bound = best.bound
+	best.proof.bound = best.bound
 	if !s.hasInfeasible && best.bound == Forbidden {
 		s.infeasibleVariable, s.hasInfeasible = reduced.problemVariables[v], true
 	}

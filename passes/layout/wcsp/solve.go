@@ -92,7 +92,7 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	}
 	if s.wantProof {
 		solution.Proof = &Proof{Prunings: prunings}
-		solution.Proof.Root, solution.Bound = found.tree.proof(found.tree.bound)
+		solution.Proof.Root, solution.Bound = found.proof.toNode(found.proof.bound)
 	}
 	return solution, nil
 }

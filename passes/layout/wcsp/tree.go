@@ -4,53 +4,55 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// tree is a node of a proof of a lower bound, under construction. [Proof] defines the terms.
-type tree struct {
-	bound  int64   // lower bound that the node proves
-	label  int     // label of the parent's variable, if the node is a branch
-	shifts []Shift // costs that are moved between functions
-	// cuts are removed labels. Assignments with one of them are only known to cost at least cutoff, so with cuts, bound is
-	// at most cutoff.
+// proofNode is a node of the tree that proves a lower bound, under construction. The search makes a node for each
+// subproblem; toNode converts it to a [Node] of the [Proof].
+type proofNode struct {
+	bound int64 // lower bound that the node proves
+	label int   // label of the parent's variable, if the node is a branch
+
+	// As in Node.
+	shifts   []Shift
 	cuts     []Cut
-	cutoff   int64
-	steps    []Step // eliminations of variables
-	variable int    // the variable on which branches split
-	branches []tree // one for each label of variable
-	parts    []tree // connected components
-	constant int64  // bound minus the sum of the bounds of the parts
+	cutoff   int64 // if there are cuts, bound is at most cutoff
+	steps    []Step
+	variable int
+	branches []proofNode
+	parts    []proofNode
+
+	constant int64 // bound minus the sum of the bounds of the parts
 	// relaxed are alternative steps, without branches, that prove the weaker bound relaxedBound.
 	relaxed      []Step
 	relaxedBound int64
 }
 
-// proof returns a proof of a bound of at least target, and the proved bound. target is at most t.bound. If the relaxed
+// toNode returns a proof of a bound of at least target, and the proved bound. target is at most p.bound. If the relaxed
 // steps prove the target, they replace the branches. This shortens the proof if the search explored more branches than
 // the target needs.
-func (t *tree) proof(target int64) (Node, int64) {
-	if t.relaxed != nil && t.relaxedBound >= target {
-		return Node{Steps: t.relaxed}, t.relaxedBound
+func (p *proofNode) toNode(target int64) (Node, int64) {
+	if p.relaxed != nil && p.relaxedBound >= target {
+		return Node{Steps: p.relaxed}, p.relaxedBound
 	}
-	proofNode, bound := Node{Shifts: t.shifts, Cuts: t.cuts, Steps: t.steps}, t.bound
+	node, bound := Node{Shifts: p.shifts, Cuts: p.cuts, Steps: p.steps}, p.bound
 	switch {
-	case len(t.branches) > 0:
-		proofNode.Variable = t.variable
-		proofNode.Branches, bound = t.branchProofs(target)
-	case len(t.parts) > 0:
-		proofNode.Parts, bound = t.partProofs(target)
+	case len(p.branches) > 0:
+		node.Variable = p.variable
+		node.Branches, bound = p.branchProofs(target)
+	case len(p.parts) > 0:
+		node.Parts, bound = p.partProofs(target)
 	}
-	if len(t.cuts) > 0 {
-		proofNode.Cutoff = t.cutoff
-		bound = min(bound, t.cutoff)
+	if len(p.cuts) > 0 {
+		node.Cutoff = p.cutoff
+		bound = min(bound, p.cutoff)
 	}
-	return proofNode, bound
+	return node, bound
 }
 
 // branchProofs returns the proofs of the branches and their least bound. Each branch must prove the target.
-func (t *tree) branchProofs(target int64) (list []Branch, bound int64) {
+func (p *proofNode) branchProofs(target int64) (list []Branch, bound int64) {
 	bound = Forbidden
-	for i := range t.branches {
-		child, childBound := t.branches[i].proof(target)
-		list = append(list, Branch{t.branches[i].label, child})
+	for i := range p.branches {
+		child, childBound := p.branches[i].toNode(target)
+		list = append(list, Branch{p.branches[i].label, child})
 		bound = min(bound, childBound)
 	}
 	sorted.Func(list, func(a, b Branch) int { return a.Label - b.Label })
@@ -59,15 +61,15 @@ func (t *tree) branchProofs(target int64) (list []Branch, bound int64) {
 
 // partProofs returns the proofs of the parts, and the sum of their bounds and of the constant. The amount by
 // which this sum exceeds the target may be lost in the parts, the earlier ones first.
-func (t *tree) partProofs(target int64) (list []Node, bound int64) {
-	spare := t.constant - target // the amount by which the sum of the parts' bounds may fall
-	for i := range t.parts {
-		spare = add(spare, t.parts[i].bound)
+func (p *proofNode) partProofs(target int64) (list []Node, bound int64) {
+	spare := p.constant - target // the amount by which the sum of the parts' bounds may fall
+	for i := range p.parts {
+		spare = add(spare, p.parts[i].bound)
 	}
-	bound = t.constant
-	for i := range t.parts {
-		partBound := t.parts[i].bound
-		child, childBound := t.parts[i].proof(max(partBound-spare, 0))
+	bound = p.constant
+	for i := range p.parts {
+		partBound := p.parts[i].bound
+		child, childBound := p.parts[i].toNode(max(partBound-spare, 0))
 		spare -= max(partBound-childBound, 0)
 		list = append(list, child)
 		bound = add(bound, childBound)

@@ -18,25 +18,11 @@ func (g *generator) selectInst(inst *lane.Inst) *laneValue {
 	dtype := inst.Type.DType
 	switch inst.Op {
 	case lane.Const:
-		if dtype != tensor.Bool {
-			return g.constOf(dtype, inst.Imm)
-		}
-		if g.bools[inst.Imm] == nil { // the block may have the constant in several widths
-			g.bools[inst.Imm] = g.constOf(dtype, inst.Imm)
-		}
-		return g.bools[inst.Imm]
+		return g.selectConst(inst)
 	case lane.Load:
 		return g.load(int(inst.Ptr), int(inst.Imm))
 	case lane.Convert:
-		source := &g.loop.Insts[inst.A]
-		isRounded := source.Op == lane.Rint && source.Type.DType == tensor.Float32
-		if isRounded && convertsThroughInt32(dtype) {
-			// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
-			// conversion become one instruction.
-			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(source.A).reg), dtype: dtype,
-				hasUndefinedHighBits: dtype.Size() < 4}
-		}
-		return g.convert(dtype, g.selectedValue(inst.A))
+		return g.selectConvert(inst)
 	case lane.Bits:
 		return &laneValue{reg: g.unpackedReg(g.selectedValue(inst.A)), dtype: dtype, hasUndefinedHighBits: dtype.Size() < 4}
 	case lane.Remask:
@@ -55,6 +41,29 @@ func (g *generator) selectInst(inst *lane.Inst) *laneValue {
 		args[k] = g.selectedValue(operand)
 	}
 	return g.apply(inst.Op, dtype, args[0], args[1])
+}
+
+// selectConst returns a constant. The block may have a bool in several widths, which share one value.
+func (g *generator) selectConst(inst *lane.Inst) *laneValue {
+	if inst.Type.DType != tensor.Bool {
+		return g.constOf(inst.Type.DType, inst.Imm)
+	}
+	if g.bools[inst.Imm] == nil {
+		g.bools[inst.Imm] = g.constOf(inst.Type.DType, inst.Imm)
+	}
+	return g.bools[inst.Imm]
+}
+
+// selectConvert selects instructions for a conversion. Rint and the conversion to an integer become one instruction: a
+// value out of range converts to the same integer whether or not it is rounded first.
+func (g *generator) selectConvert(inst *lane.Inst) *laneValue {
+	dtype, source := inst.Type.DType, &g.loop.Insts[inst.A]
+	isRounded := source.Op == lane.Rint && source.Type.DType == tensor.Float32
+	if isRounded && convertsThroughInt32(dtype) {
+		return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(source.A).reg), dtype: dtype,
+			hasUndefinedHighBits: dtype.Size() < 4}
+	}
+	return g.convert(dtype, g.selectedValue(inst.A))
 }
 
 // convertsThroughInt32 reports whether a float is converted to a dtype in two steps, through int32.

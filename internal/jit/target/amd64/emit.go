@@ -11,12 +11,13 @@ import (
 
 // emit writes the code:
 //
-//	load pointers and constants                    (startCall)
+//	load pointers and constants                           (startCall)
 //	for each row {
-//		compute row constants                        (rowCode)
-//		for each iteration: passes of g.lanes elements   (writeFullPasses, bodyCode)
-//		for the remaining elements: masked passes    (writeTailLoop, tailCode)
-//		advance pointers to the next row             (advanceRow)
+//		compute row constants                             (startRow, rowCode)
+//		for each iteration: passes of g.lanes elements    (writeFullPasses, bodyCode)
+//		for the remaining elements: masked passes         (writeTailLoop, tailCode)
+//		store totals, and end after the last row          (countRow)
+//		advance pointers to the next row                  (advanceRow)
 //	}
 //
 // For example, a row of 100 elements with 16 lanes and two passes in an iteration has three iterations, for 96
@@ -29,27 +30,10 @@ func (g *generator) emit() error {
 	done, rowStart := assembler.NewLabel(), assembler.NewLabel()
 	g.startCall()
 	assembler.Bind(rowStart)
-	g.writeInsts(g.rowCode.Insts, 0)
-	emit("XORL", regIndex, regIndex)
-	if g.hasWideElements {
-		emit("XORL", regDoubleIndex, regDoubleIndex)
-	}
-	if g.loop.CombinesLanes {
-		for set := range g.accSets {
-			g.writeInsts(g.accLoads.Insts, set)
-		}
-	}
+	g.startRow()
 	g.writeFullPasses()
 	g.writeTailLoop()
-	if g.loop.CombinesLanes {
-		g.writeInsts(g.accStores.Insts, 0)
-	}
-	if g.registerIndexOf[g.rowCounter] >= 0 {
-		emit("DECQ", g.pointerRegister(g.rowCounter, 0))
-	} else {
-		emit("DECQ", g.pointerWord(g.rowCounter))
-	}
-	emit("JEQ", done)
+	g.countRow(done)
 	g.advanceRow()
 	emit("JMP", rowStart)
 	assembler.Bind(done)
@@ -58,7 +42,7 @@ func (g *generator) emit() error {
 	}
 	emit("VZEROUPPER")
 	emit("RET")
-	g.work.Row += g.executedCount()
+	g.work.Row += g.executedCount() // the loops over elements have subtracted their instructions
 	return g.err
 }
 
@@ -83,6 +67,34 @@ func (g *generator) startCall() {
 	}
 }
 
+// startRow writes the code that runs once per row, before the passes: it computes the row constants, sets the index of
+// the element to 0, and initializes the accumulators of totals.
+func (g *generator) startRow() {
+	g.writeInsts(g.rowCode.Insts, 0)
+	g.asm.Emit("XORL", regIndex, regIndex)
+	if g.hasWideElements {
+		g.asm.Emit("XORL", regDoubleIndex, regDoubleIndex)
+	}
+	if g.loop.CombinesLanes {
+		for set := range g.accSets {
+			g.writeInsts(g.accLoads.Insts, set)
+		}
+	}
+}
+
+// countRow writes the code after the passes of a row: it stores the totals, and jumps to done after the last row.
+func (g *generator) countRow(done asm.Label) {
+	if g.loop.CombinesLanes {
+		g.writeInsts(g.accStores.Insts, 0)
+	}
+	if g.registerIndexOf[g.rowCounter] >= 0 {
+		g.asm.Emit("DECQ", g.pointerRegister(g.rowCounter, 0))
+	} else {
+		g.asm.Emit("DECQ", g.pointerWord(g.rowCounter))
+	}
+	g.asm.Emit("JEQ", done)
+}
+
 // advanceRow writes the code that advances all pointers to the next row, by the distances in jit.Args.Row.
 func (g *generator) advanceRow() {
 	for pointer := range g.registerIndexOf[:g.rowCounter] {
@@ -99,7 +111,7 @@ func (g *generator) executedCount() int { return g.asm.Instructions() + g.extraE
 // pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
 func (g *generator) pointerRegister(k int, fallback asm.Reg) asm.Reg {
 	if index := g.registerIndexOf[k]; index >= 0 {
-		return bases[index]
+		return pointerRegisters[index]
 	}
 	return fallback
 }
@@ -128,8 +140,7 @@ func (g *generator) hasNonTemporalStores() bool {
 	return slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool { return inst.NonTemporal != "" })
 }
 
-// writeFullPasses writes the main loop, which runs the full passes of a row. With non-temporal stores, it writes a
-// second loop, with ordinary stores, for rows that are not aligned.
+// writeFullPasses writes the main loop, which runs the full passes of a row.
 func (g *generator) writeFullPasses() {
 	emit, assembler := g.asm.Emit, g.asm
 	step := g.lanes * g.passesPerIteration
@@ -143,15 +154,7 @@ func (g *generator) writeFullPasses() {
 		}
 	}
 	if g.hasNonTemporalStores() {
-		plain, after := assembler.NewLabel(), assembler.NewLabel()
-		g.checkAlignment(plain)
-		g.writesNonTemporal = true
-		g.writeMainLoop(step)
-		g.writesNonTemporal = false
-		emit("JMP", after)
-		assembler.Bind(plain)
-		g.writeMainLoop(step)
-		assembler.Bind(after)
+		g.writeNonTemporalLoop(step)
 	} else {
 		g.writeMainLoop(step)
 	}
@@ -161,6 +164,20 @@ func (g *generator) writeFullPasses() {
 		}
 	}
 	assembler.Bind(end)
+}
+
+// writeNonTemporalLoop writes the main loop with non-temporal stores and, for rows that are not aligned, the main loop
+// with ordinary stores.
+func (g *generator) writeNonTemporalLoop(step int) {
+	ordinary, end := g.asm.NewLabel(), g.asm.NewLabel()
+	g.checkAlignment(ordinary)
+	g.writesNonTemporal = true
+	g.writeMainLoop(step)
+	g.writesNonTemporal = false
+	g.asm.Emit("JMP", end)
+	g.asm.Bind(ordinary)
+	g.writeMainLoop(step)
+	g.asm.Bind(end)
 }
 
 // checkAlignment writes a check that jumps to the label `otherwise` unless the addresses of all outputs with
@@ -205,7 +222,7 @@ func (g *generator) writeMainLoop(step int) {
 	g.asm.Emit("JLE", loop)
 	executed := g.executedCount() - executedBefore
 	g.work.Iteration, g.work.IterationElements = max(g.work.Iteration, executed), step
-	g.work.Row -= executed // emit adds all instructions to Row
+	g.work.Row -= executed
 }
 
 // writePrefetches writes the prefetches of an iteration of the main loop. They fetch the cache lines at the requested

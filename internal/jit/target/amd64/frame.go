@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// General registers. The registers `bases` have the addresses of operands. Addresses without a register are in the
-// spill area of jit.Args.
+// General registers. The pointerRegisters have the addresses of operands. Addresses without a register are in the spill
+// area of jit.Args.
 const (
 	regArgs        = asm.DI
 	regSpill       = asm.BX // the spill area
@@ -23,8 +23,8 @@ const (
 	regDoubleIndex = asm.SI // 2*regIndex, for elements of 16 bytes
 )
 
-// bases are the registers for addresses of operands.
-var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
+// pointerRegisters are the registers for addresses of operands.
+var pointerRegisters = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
 // frame is the result of register allocation for one loop: the registers and memory of its values, the numbers of
 // interleaved and unrolled passes, and the allocated instructions. A pass computes a fixed number of adjacent elements;
@@ -40,7 +40,7 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 type frame struct {
 	// Pointers.
 
-	registerIndexOf []int       // by pointer: the index of its register in bases, or -1
+	registerIndexOf []int       // by pointer: the index of its register in pointerRegisters, or -1
 	rowCounter      int         // number of the pointer that counts the remaining rows
 	pointerSlots    int         // number of vectors in the spill area that hold pointers without a register
 	bounceVectors   map[int]int // by pointer: index of the spill vector that buffers an unmasked tail
@@ -98,7 +98,7 @@ func (g *generator) layOutFrame() error {
 		g.accSets = lane.FoldLanes / g.lanes
 	}
 	g.layOutPointers()
-	slots := g.layOutBounceVectors()
+	usedSlots := g.layOutBounceVectors()
 	rowConstants := g.RowConstants(g.Body, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory],
 		g.foldInsts[foldsInTail], g.stores)
 	for _, kind := range bodyKinds {
@@ -106,7 +106,7 @@ func (g *generator) layOutFrame() error {
 	}
 	g.tailInsts = slices.Concat(g.Body, g.foldInsts[foldsInTail], g.stores)
 	g.interleavedPasses = 1
-	cost, ok := g.searchAllocation(rowConstants, slots)
+	cost, ok := g.searchAllocation(rowConstants, usedSlots)
 	switch {
 	case !ok && g.loop.CombinesLanes:
 		return target.Unsupported("totals need more accumulators than there are registers")
@@ -114,7 +114,7 @@ func (g *generator) layOutFrame() error {
 		return target.Unsupported("too many values are live at the same time")
 	}
 	passLength := g.bodyCode.InstructionCount
-	g.tryInterleave(rowConstants, slots, cost, passLength)
+	g.tryInterleave(rowConstants, usedSlots, cost, passLength)
 	g.chooseUnroll(passLength)
 	return nil
 }
@@ -130,7 +130,7 @@ func (g *generator) layOutPointers() {
 			if g.advances[k] != advances {
 				continue
 			}
-			if g.registerIndexOf[k] = -1; next < len(bases) {
+			if g.registerIndexOf[k] = -1; next < len(pointerRegisters) {
 				g.registerIndexOf[k] = next
 				next++
 			}
@@ -148,30 +148,30 @@ func (g *generator) layOutPointers() {
 
 // layOutBounceVectors assigns spill vectors to the pointers whose tails cannot be masked. It returns the number of
 // spill vectors in use.
-func (g *generator) layOutBounceVectors() (slots int) {
+func (g *generator) layOutBounceVectors() (usedSlots int) {
 	g.bounceVectors = map[int]int{}
-	slots = g.pointerSlots
+	usedSlots = g.pointerSlots
 	for k, ptr := range g.loop.Ptrs {
 		if !g.avx512 && g.advances[k] && (ptr.DType.Size() < 4 || ptr.DType.IsComplex()) {
-			g.bounceVectors[k] = slots
-			slots++
+			g.bounceVectors[k] = usedSlots
+			usedSlots++
 		}
 	}
-	return slots
+	return usedSlots
 }
 
 // searchAllocation allocates registers for different numbers of row constants in permanent registers, and sets the
 // frame to the cheapest allocation. rowConstants are all row constants; the first ones get the permanent registers.
 // Each attempt uses about an eighth fewer permanent registers than the previous one. The search ends after three
-// attempts without improvement. The first `slots` vectors of the spill area are in use. ok is false if every attempt
-// failed.
-func (g *generator) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost float64, ok bool) {
+// attempts without improvement, or at cost 0. The first usedSlots vectors of the spill area are in use. ok is false if
+// every attempt failed.
+func (g *generator) searchAllocation(rowConstants []alloc.Virt, usedSlots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
 	withoutGain := 0 // number of attempts since the cheapest one
 	for count := len(rowConstants); count >= 0 && bestCost > 0 && withoutGain < 3; count -= 1 + count/8 {
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
-		cost, allocated := g.tryAllocation(rowConstants[:count], rowConstants, slots, bestCost)
+		cost, allocated := g.tryAllocation(rowConstants[:count], rowConstants, usedSlots, bestCost)
 		if !allocated {
 			g.frame.free()
 			if ok {
@@ -189,31 +189,31 @@ func (g *generator) searchAllocation(rowConstants []alloc.Virt, slots int) (best
 }
 
 // tryAllocation allocates registers. The row constants in `permanent` get permanent registers. Other rowConstants
-// get vectors of the spill area from number `slots` on, unless they can be loaded again. ok is false if the
+// get vectors of the spill area from number usedSlots on, unless they can be loaded again. ok is false if the
 // allocation failed or its cost is not below limit.
-func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, limit float64) (cost float64,
+func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, usedSlots int, limit float64) (cost float64,
 	ok bool) {
-	registers, rowConstRegs, lastMask := g.placeRowConstants(permanent)
-	numRegs := g.vectorRegisterCount()
-	if rowConstRegs > numRegs-minPool {
+	registers, rowConstVectors, lastMask := g.placeRowConstants(permanent)
+	vectorCount := g.vectorRegisterCount()
+	if rowConstVectors > vectorCount-minPool {
 		return 0, false
 	}
 	for _, virt := range rowConstants {
 		if value := &g.Values[virt]; registers.Permanent[virt] < 0 && (value.Reload == nil || !value.Constant) {
-			registers.PermanentSlot[virt] = int16(slots)
-			slots++
+			registers.PermanentSlot[virt] = int16(usedSlots)
+			usedSlots++
 		}
 	}
-	registers.ReservedSlots = slots
-	registers.Pool[alloc.Vectors] = 1<<numRegs - 1<<rowConstRegs // registers rowConstRegs to numRegs-1
-	registers.Pool[alloc.Masks] = 1<<(lastMask+1) - 2            // without K0, which cannot mask an instruction
-	g.decideAccPlace(rowConstRegs, numRegs, lastMask)
+	registers.ReservedSlots = usedSlots
+	registers.Pool[alloc.Vectors] = 1<<vectorCount - 1<<rowConstVectors // registers rowConstVectors to vectorCount-1
+	registers.Pool[alloc.Masks] = 1<<(lastMask+1) - 2                   // without K0, which cannot mask an instruction
+	g.decideAccPlace(rowConstVectors, vectorCount, lastMask)
 	if g.loop.CombinesLanes && !g.accsInRegisters { // totals need accumulators in registers
 		return 0, false
 	}
 	g.bodyRegisters, g.tailRegisters = registers, registers
 	if g.accsInRegisters {
-		g.reserveAccs(rowConstRegs)
+		g.reserveAccs(rowConstVectors)
 	}
 	if g.loop.CombinesLanes { // tails use the accumulator registers, too
 		g.tailRegisters.Pool = g.bodyRegisters.Pool
@@ -260,8 +260,9 @@ func (g *generator) vectorRegisterCount() int {
 
 // decideAccPlace decides whether accumulators stay in registers in the body. Enough registers must remain for the other
 // values of the body: half of the vector registers, minPool vector registers without row constants, and three mask
-// registers. Row constants occupy `rowConstRegs` of numRegs vector registers. lastMask is the last free mask register.
-func (g *generator) decideAccPlace(rowConstRegs, numRegs, lastMask int) {
+// registers. Row constants occupy rowConstVectors of the vectorCount vector registers. lastMask is the last free mask
+// register.
+func (g *generator) decideAccPlace(rowConstVectors, vectorCount, lastMask int) {
 	accVectors, accMasks := 0, 0
 	for _, acc := range g.accs {
 		if g.Values[acc.Virt].Class == alloc.Masks {
@@ -270,7 +271,7 @@ func (g *generator) decideAccPlace(rowConstRegs, numRegs, lastMask int) {
 			accVectors += g.accSets
 		}
 	}
-	leavesVectors := accVectors <= numRegs/2 && rowConstRegs+accVectors <= numRegs-minPool
+	leavesVectors := accVectors <= vectorCount/2 && rowConstVectors+accVectors <= vectorCount-minPool
 	leavesMasks := lastMask-accMasks >= 3
 	g.accsInRegisters = len(g.accs) > 0 && leavesVectors && leavesMasks
 }
@@ -369,7 +370,7 @@ func (f *frame) free() {
 // per six instructions. In measurements, interleaved code below this limit was faster, even if it had memory
 // accesses: gelu with AVX-512 took a fifth less time. Memory-bound bodies gain nothing from four passes. cost and
 // length are the cost and the number of instructions of one pass.
-func (g *generator) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, length int) {
+func (g *generator) tryInterleave(rowConstants []alloc.Virt, usedSlots int, cost float64, length int) {
 	maxPasses := 4
 	switch {
 	case length > longBody || len(g.bounceVectors) > 0:
@@ -386,7 +387,7 @@ func (g *generator) tryInterleave(rowConstants []alloc.Virt, slots int, cost flo
 			g.bodyInsts[kind] = g.Interleave(g.bodyInsts[kind], passes/2)
 		}
 		g.interleavedPasses = passes
-		totalCost, ok := g.searchAllocation(rowConstants, slots)
+		totalCost, ok := g.searchAllocation(rowConstants, usedSlots)
 		if !ok {
 			g.frame = previousFrame
 			return

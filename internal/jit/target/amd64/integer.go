@@ -120,9 +120,9 @@ func (g *generator) intExtremum(op lane.Op, dtype tensor.DType, a, b alloc.Virt)
 	return g.commutativeOp(name+"S"+intSuffix(laneBytes), laneBytes, a, b)
 }
 
-// shiftCount returns a shift distance, modulo the number of bits of dtype. If the distance is a constant, shiftCount
-// returns the constant and no register (0). Otherwise it returns 0 and the register with the distances.
-func (g *generator) shiftCount(dtype tensor.DType, b *laneValue) (int64, alloc.Virt) {
+// shiftDistance returns a shift distance, modulo the number of bits of dtype: a constant and no register (0), or 0 and
+// the register with the distances.
+func (g *generator) shiftDistance(dtype tensor.DType, b *laneValue) (constant int64, distances alloc.Virt) {
 	bits := uint64(8 * dtype.Size())
 	if reload := g.Values[b.reg].Reload; reload != nil && reload.Mem.Space == alloc.Constant {
 		return int64(uint64(reload.Mem.Data[0]) & (bits - 1)), 0
@@ -133,11 +133,11 @@ func (g *generator) shiftCount(dtype tensor.DType, b *laneValue) (int64, alloc.V
 // shift selects instructions for a shift. name is the instruction without its suffix.
 func (g *generator) shift(name string, dtype tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
 	laneBytes := laneSize(dtype)
-	constant, distance := g.shiftCount(dtype, b)
-	if distance == 0 {
+	constant, distances := g.shiftDistance(dtype, b)
+	if distances == 0 {
 		return g.immediateOp(name+intSuffix(laneBytes), constant, a)
 	}
-	return g.binaryOp(name+"V"+intSuffix(laneBytes), laneBytes, distance, a)
+	return g.binaryOp(name+"V"+intSuffix(laneBytes), laneBytes, distances, a)
 }
 
 // shiftSigned selects an arithmetic shift to the right.
@@ -174,10 +174,10 @@ func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
 	apply := func(op lane.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }
 	bitsAs := func(dtype tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: dtype} }
-	inverse := &laneValue{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
+	reciprocal := &laneValue{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
 		dtype: tensor.Float64}
 	roundedQuotient := func(x *laneValue) *laneValue { // x/b
-		quotient := apply(lane.Mul, g.convert(tensor.Float64, x), inverse)
+		quotient := apply(lane.Mul, g.convert(tensor.Float64, x), reciprocal)
 		if x.dtype == tensor.Uint64 { // the conversion cannot represent 2^64
 			quotient.reg = g.extremum(lane.Min, 8, quotient.reg, g.float64Const(0x1.fffffffffffffp63))
 		}
@@ -185,11 +185,11 @@ func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
 	}
 	zero := number(0)
 	dividend, divisor := bitsAs(tensor.Int64, a), bitsAs(tensor.Int64, b)
-	first := bitsAs(tensor.Int64, roundedQuotient(a))
-	remainder := apply(lane.Sub, dividend, apply(lane.Mul, first, divisor))
+	firstQuotient := bitsAs(tensor.Int64, roundedQuotient(a))
+	remainder := apply(lane.Sub, dividend, apply(lane.Mul, firstQuotient, divisor))
 	correction := roundedQuotient(remainder)
 	remainder = apply(lane.Sub, remainder, apply(lane.Mul, correction, divisor))
-	quotient := apply(lane.Add, first, correction)
+	quotient := apply(lane.Add, firstQuotient, correction)
 	less := func(u, v *laneValue) *laneValue {
 		return &laneValue{reg: g.compare(lane.Lt, u, v), dtype: tensor.Bool}
 	}

@@ -1,6 +1,7 @@
 package amd64
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -18,7 +19,13 @@ import (
 //	memory    re0 im0 re1 im1   re2 im2 re3 im3
 //	values    re0 re1 re2 re3   im0 im1 im2 im3
 
-// load returns the operand at a pointer or, if it is complex, its real part (part is 0) or imaginary part (part is 1).
+// The parts of a complex number, as numbers in lane.Inst.Imm and as indices.
+const (
+	realPart = iota
+	imaginaryPart
+)
+
+// load returns the operand at a pointer or, if it is complex, its real or imaginary part.
 func (g *generator) load(pointer, part int) *laneValue {
 	dtype := g.loop.Ptrs[pointer].DType
 	if dtype.IsComplex() {
@@ -88,14 +95,18 @@ func (g *generator) loadBool(mem alloc.Mem) alloc.Virt {
 		x := g.loadFrom(g.width(laneBytes), g.widenBytesName(), notFoldable, mem)
 		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), x) // x > 0
 	}
-	name := "VMOVDQU8"
-	if g.lanes == 8 {
-		name = "VMOVQ"
-	}
-	x := g.loadFrom(16, name, notFoldable, mem)
+	x := g.loadFrom(16, g.byteMoveName(), notFoldable, mem)
 	// VPTESTMB returns the mask of the bytes in which x & x is not 0.
 	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: alloc.Sources(x, x), Dst: g.New(g.boolRegister()),
 		FoldableSource: noFoldableSource})
+}
+
+// byteMoveName returns, with AVX-512, the instruction that loads or stores g.lanes elements of 1 byte.
+func (g *generator) byteMoveName() string {
+	if g.lanes == 8 {
+		return "VMOVQ"
+	}
+	return "VMOVDQU8"
 }
 
 // widenBytesName returns, without AVX-512, the instruction that zero-extends bytes to the lanes of bools.
@@ -132,20 +143,20 @@ func (g *generator) loadScalar(pointer int, offset int32, dtype tensor.DType) *l
 	return value
 }
 
-// widenByte widens bytes to the lanes of a dtype: int8, uint8 or bool.
-func (g *generator) widenByte(bytes alloc.Virt, dtype tensor.DType) alloc.Virt {
+// widenByte widens one byte, broadcast to all bytes of a vector, to the lanes of a dtype: int8, uint8 or bool.
+func (g *generator) widenByte(byteLanes alloc.Virt, dtype tensor.DType) alloc.Virt {
 	switch {
 	case dtype == tensor.Bool && g.avx512:
-		return g.Add(alloc.Inst{Name: "VPTESTMB", Src: alloc.Sources(bytes, bytes), Dst: g.New(g.boolRegister()),
+		return g.Add(alloc.Inst{Name: "VPTESTMB", Src: alloc.Sources(byteLanes, byteLanes), Dst: g.New(g.boolRegister()),
 			FoldableSource: noFoldableSource})
 	case dtype == tensor.Bool:
 		laneBytes := g.widestLaneBytes()
 		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), // byte > 0
-			g.convertOp(g.widenBytesName(), g.width(laneBytes), noBroadcast, bytes))
+			g.convertOp(g.widenBytesName(), g.width(laneBytes), noBroadcast, byteLanes))
 	case dtype == tensor.Int8:
-		return g.convertOp("VPMOVSXBD", g.width(laneSize(dtype)), noBroadcast, bytes)
+		return g.convertOp("VPMOVSXBD", g.width(laneSize(dtype)), noBroadcast, byteLanes)
 	}
-	return g.convertOp("VPMOVZXBD", g.width(laneSize(dtype)), noBroadcast, bytes)
+	return g.convertOp("VPMOVZXBD", g.width(laneSize(dtype)), noBroadcast, byteLanes)
 }
 
 // complexParts returns the real and the imaginary parts of the complex operand at a pointer.
@@ -166,15 +177,19 @@ func (g *generator) complexParts(pointer int) [2]alloc.Virt {
 
 // loadComplex loads the complex elements of a pass and separates their parts. size is the size of a part in bytes.
 func (g *generator) loadComplex(pointer, size int) [2]alloc.Virt {
-	width := g.width(size)
 	var halves [2]alloc.Virt
 	for k := range halves {
 		mem := g.halfMemory(pointer, k, size)
-		halves[k] = g.loadFrom(width, "VMOVU"+floatSuffix(size), notFoldable, mem)
+		halves[k] = g.loadFrom(g.width(size), "VMOVU"+floatSuffix(size), notFoldable, mem)
 	}
+	return g.separateParts(halves, size)
+}
+
+// separateParts returns the real and the imaginary parts of the complex elements in two vectors.
+func (g *generator) separateParts(halves [2]alloc.Virt, size int) [2]alloc.Virt {
 	if g.avx512 {
-		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, partIndices(g.lanes, 0)),
-			g.permute2(halves[0], halves[1], size, partIndices(g.lanes, 1))}
+		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, partIndices(g.lanes, realPart)),
+			g.permute2(halves[0], halves[1], size, partIndices(g.lanes, imaginaryPart))}
 	}
 	// VUNPCK and VSHUFPS work within each half of 128 bits. VPERMPD then exchanges quarters 1 and 2 of the vector.
 	const exchangeMiddle = 0xD8
@@ -186,7 +201,7 @@ func (g *generator) loadComplex(pointer, size int) [2]alloc.Virt {
 	var parts [2]alloc.Virt
 	for k, imm := range []int64{0x88, 0xDD} { // the even elements, then the odd elements
 		parts[k] = g.shuffle("VSHUFPS", imm, halves[1], halves[0])
-		if width == 32 {
+		if g.width(size) == 32 {
 			parts[k] = g.immediateOp("VPERMPD", exchangeMiddle, parts[k])
 		}
 	}
@@ -201,8 +216,7 @@ func (g *generator) halfMemory(pointer, k, size int) alloc.Mem {
 		Part: uint8(1 + k), ElementBytes: uint8(size)}
 }
 
-// partIndices returns the indices of the real parts (part is 0) or the imaginary parts (part is 1) in two vectors of n
-// elements.
+// partIndices returns the indices of the real or the imaginary parts in two vectors of n elements.
 func partIndices(n, part int) []int {
 	indices := make([]int, n)
 	for k := range indices {
@@ -326,14 +340,10 @@ func (g *generator) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 	case dtype == tensor.Float16 && value.packed != 0:
 		return g.newStore(g.packedMoveName(), g.nonTemporalName(2), mem, value.packed)
 	case dtype == tensor.Bool && g.avx512:
-		ones := g.constantVector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
+		ones := g.constantVector(bytes.Repeat([]byte{1}, 16))
 		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: alloc.Sources(ones), Mask: value.reg, ZeroMasking: true,
 			Dst: g.newVector(16), FoldableSource: 0})
-		name := "VMOVDQU8"
-		if g.lanes == 8 {
-			name = "VMOVQ"
-		}
-		return g.newStore(name, g.nonTemporalName(1), mem, x)
+		return g.newStore(g.byteMoveName(), g.nonTemporalName(1), mem, x)
 	case g.avx512:
 		return g.storePacked512(mem, dtype.Size(), g.unpackedReg(value))
 	}
@@ -397,27 +407,28 @@ func (g *generator) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 // storeComplex returns the stores of complex numbers with parts re and im.
 func (g *generator) storeComplex(pointer int, dtype tensor.DType, re, im alloc.Virt) []alloc.Inst {
 	size := dtype.ToReal().Size()
-	var halves [2]alloc.Virt
-	switch width := g.Values[re].Bytes; {
-	case g.avx512:
+	var stores []alloc.Inst
+	for k, half := range g.interleaveParts(re, im, size) {
+		stores = append(stores, g.newStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size),
+			g.halfMemory(pointer, k, size), half))
+	}
+	return stores
+}
+
+// interleaveParts returns two vectors with the complex elements that have parts re and im.
+func (g *generator) interleaveParts(re, im alloc.Virt, size int) [2]alloc.Virt {
+	if g.avx512 {
 		lo, hi := make([]int, g.lanes), make([]int, g.lanes)
 		for k := range g.lanes { // element k is re[k/2] for even k, else im[k/2], which has index g.lanes + k/2
 			lo[k] = k/2 + k%2*g.lanes
 			hi[k] = lo[k] + g.lanes/2
 		}
-		halves = [2]alloc.Virt{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
-	default:
-		a := g.binaryOp("VUNPCKL"+floatSuffix(size), noBroadcast, im, re)
-		b := g.binaryOp("VUNPCKH"+floatSuffix(size), noBroadcast, im, re)
-		halves = [2]alloc.Virt{a, b}
-		if width == 32 { // 0x20 joins the low halves of a and b, and 0x31 the high halves
-			halves = [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
-		}
+		return [2]alloc.Virt{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
 	}
-	var stores []alloc.Inst
-	for k := range halves {
-		stores = append(stores, g.newStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size),
-			g.halfMemory(pointer, k, size), halves[k]))
+	a := g.binaryOp("VUNPCKL"+floatSuffix(size), noBroadcast, im, re)
+	b := g.binaryOp("VUNPCKH"+floatSuffix(size), noBroadcast, im, re)
+	if g.Values[re].Bytes == 32 { // 0x20 joins the low halves of a and b, and 0x31 the high halves
+		return [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
 	}
-	return stores
+	return [2]alloc.Virt{a, b}
 }

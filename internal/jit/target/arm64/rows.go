@@ -109,9 +109,10 @@ func (g *generator) writeMainLoop() {
 		g.out.pass = 0
 	}
 	// With totals, a fold gives one number for each row. Its accumulators are then initialized for every row, even for one
-	// without iterations. Otherwise they are kept across rows, and are loaded before the first iteration.
+	// without iterations. Otherwise they are kept in memory across rows, and a row without iterations does not load them.
 	hasTotals := g.loop.CombinesLanes
-	if hasTotals && g.accsInRegisters {
+	loadsForEveryRow, loadsForIterations := g.accsInRegisters && hasTotals, g.accsInRegisters && !hasTotals
+	if loadsForEveryRow {
 		writeForAllSets(g.accLoadCode.Insts)
 	} else if hasTotals {
 		g.out.write(g.accInitCode.Insts, lane.FoldLanes)
@@ -119,7 +120,7 @@ func (g *generator) writeMainLoop() {
 	emit("ldr", regRemaining, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	emit("subs", regRemaining, regRemaining, asm.Imm(elementsPerIteration))
 	emit("b.lt", tail)
-	if g.accsInRegisters && !hasTotals {
+	if loadsForIterations {
 		writeForAllSets(g.accLoadCode.Insts)
 	}
 	top := assembler.NewLabel()
@@ -132,11 +133,11 @@ func (g *generator) writeMainLoop() {
 	emit("b.ge", top)
 	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, elementsPerIteration
 	g.work.Row -= g.work.Iteration // because method g.emit adds all instructions to g.work.Row
-	if g.accsInRegisters && !hasTotals {
+	if loadsForIterations {
 		writeForAllSets(g.accStoreCode.Insts)
 	}
 	assembler.Bind(tail)
-	if g.accsInRegisters && hasTotals {
+	if loadsForEveryRow {
 		writeForAllSets(g.accStoreCode.Insts)
 	}
 }
@@ -144,12 +145,12 @@ func (g *generator) writeMainLoop() {
 // writeTailLoop writes the tail loop and the partial passes.
 func (g *generator) writeTailLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
-	lanes, elementsPerIteration := g.tailPass.lanes, g.work.IterationElements // elementsPerIteration of the main loop
+	lanes, mainElements := g.tailPass.lanes, g.work.IterationElements // mainElements: of an iteration of the main loop
 	g.work.TailElements = lanes
-	if elementsPerIteration > lanes {
+	if mainElements > lanes {
 		top, partial := assembler.NewLabel(), assembler.NewLabel()
 		// regRemaining becomes the number of remaining elements minus lanes.
-		emit("adds", regRemaining, regRemaining, asm.Imm(elementsPerIteration-lanes))
+		emit("adds", regRemaining, regRemaining, asm.Imm(mainElements-lanes))
 		emit("b.lt", partial)
 		assembler.Bind(top)
 		executedBefore := g.out.executedCount()
@@ -174,7 +175,7 @@ func (g *generator) writeTailLoop() {
 		assembler.Bind(skip)
 	}
 	// g.work, the bound on executed instructions, counts all partial passes as one iteration of the tail loop.
-	if elementsPerIteration == lanes {
+	if mainElements == lanes {
 		g.work.TailIteration = partialWork
 	}
 	g.work.Row -= min(partialWork, g.work.TailIteration)

@@ -28,12 +28,12 @@ type selector struct {
 
 	// State of the selection for a number of lanes. Lists has the instructions and the parts of values.
 	*Lists
-	resultIsUniform bool                        // the result of the current instruction is the same for all lanes
-	complexParts    map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary parts of the elements
-	equalities      map[lane.Value][]alloc.Virt // by result of Ne: the opposite mask, for equality
-	lookups         map[lookupKey][]alloc.Virt  // the results of lookups that are already selected
-	byteIndices     map[indexKey][]alloc.Virt   // the results of tableIndices
-	err             error                       // the first error
+	resultIsUniform   bool                        // the result of the current instruction is the same for all lanes
+	complexComponents map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary numbers of the elements
+	equalities        map[lane.Value][]alloc.Virt // by result of Ne: the opposite mask, for equality
+	lookups           map[lookupKey][]alloc.Virt  // the results of lookups that are already selected
+	byteIndices       map[indexKey][]alloc.Virt   // the results of tableIndices
+	err               error                       // the first error
 }
 
 func newSelector(loop *lane.Loop) *selector {
@@ -49,7 +49,7 @@ func (s *selector) selectLists(lanes int) (*Lists, error) {
 				s.Add(store)
 			}
 		}}
-	s.complexParts, s.equalities = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
+	s.complexComponents, s.equalities = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
 	s.lookups, s.byteIndices = map[lookupKey][]alloc.Virt{}, map[indexKey][]alloc.Virt{}
 	for value := range s.loop.Insts {
 		inst := &s.loop.Insts[value]

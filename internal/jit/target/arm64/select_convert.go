@@ -21,6 +21,7 @@ func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
 		// conversion become one instruction.
 		return s.floatToInteger(s.Parts[operand.A], from, to, "fcvtns")
 	}
+	// A bounded number fits into int32, and fcvtzs converts NaN to 0, so the result needs no mask of the range.
 	if toShort := toInteger && to.Size() < 4; from == tensor.Float32 && toShort && s.isBounded(inst.A) {
 		return s.truncate(s.makeParts(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", parts[p]) }), 4, to.Size())
 	}
@@ -233,12 +234,12 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 // or int64 in conversions to these dtypes, and 0 in other conversions. The range is the range of int64 for conversions
 // to uint8, uint32 and int64, and the range of int32 for other dtypes. For uint64, see floatToUint64.
 func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
-	size, rangeSize := 4, 4 // bytes of the result before truncation, and of the type that bounds the range
+	wideSize, rangeSize := 4, 4 // bytes of an integer before truncation, and of the type that bounds the range
 	switch to {
 	case tensor.Uint64:
 		return s.floatToUint64(s.convertParts(x, from, tensor.Float64))
 	case tensor.Int64, tensor.Uint32:
-		x, from, size, rangeSize = s.convertParts(x, from, tensor.Float64), tensor.Float64, 8, 8
+		x, from, wideSize, rangeSize = s.convertParts(x, from, tensor.Float64), tensor.Float64, 8, 8
 	case tensor.Uint8:
 		// float32 needs no int64: beyond int32 its values are multiples of 256, whose lower 8 bits are 0.
 		if from == tensor.Float64 {
@@ -246,18 +247,18 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 		}
 	}
 	if from == tensor.Float64 {
-		size = 8
+		wideSize = 8
 	}
-	shape := arrangement(size)
-	limit := s.floatConstant(size, float64(signBit(rangeSize)))
-	integers := s.makeParts(size, func(p int) alloc.Virt { // facgt compares magnitudes: |limit| > |x|
+	shape := arrangement(wideSize)
+	limit := s.floatConstant(wideSize, float64(signBit(rangeSize)))
+	integers := s.makeParts(wideSize, func(p int) alloc.Virt { // facgt compares magnitudes: |limit| > |x|
 		converted, inRange := s.op(name, shape, x[p]), s.op("facgt", shape, limit, x[p])
 		if to == tensor.Int32 || to == tensor.Int64 {
-			return s.selectBits(inRange, converted, s.constant(size, signBit(to.Size())))
+			return s.selectBits(inRange, converted, s.constant(wideSize, signBit(to.Size())))
 		}
 		return s.bitwise("and", converted, inRange)
 	})
-	return s.truncate(integers, size, to.Size())
+	return s.truncate(integers, wideSize, to.Size())
 }
 
 // floatToUint64 converts float64 to uint64 as Go does. A magnitude below 2^63 is converted to int64. For other numbers

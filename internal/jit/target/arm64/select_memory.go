@@ -22,8 +22,8 @@ func (s *selector) memory(ptr int16, dtype tensor.DType) alloc.Mem {
 	return mem
 }
 
-// load returns the elements that an instruction loads. For a complex dtype, it returns the real parts (Imm 0) or the
-// imaginary parts (Imm 1).
+// load returns the elements that an instruction loads. For a complex dtype, it returns one of their two components: the
+// real numbers (Imm 0) or the imaginary numbers (Imm 1).
 func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 	dtype := s.loop.Ptrs[inst.Ptr].DType
 	mem, size := s.memory(inst.Ptr, dtype), inst.Type.Size()
@@ -34,20 +34,25 @@ func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 		mem.ElementBytes, mem.Offset = uint8(size), int32(inst.Imm)*int32(size)
 		return s.loadParts(mem, inst.Type, 1)
 	}
-	pair, ok := s.complexParts[inst.Ptr]
+	components, ok := s.complexComponents[inst.Ptr]
 	if !ok {
-		// In memory, each real part precedes its imaginary part. uzp1 selects the real parts from two registers, and uzp2
-		// the imaginary parts.
 		loaded := s.loadParts(mem, inst.Type, s.partCount(dtype.Size()))
-		for k, name := range []string{"uzp1", "uzp2"} {
-			pair[k] = s.makeParts(size, func(p int) alloc.Virt {
-				low, high := s.widePair(loaded, p)
-				return s.op(name, arrangement(size), low, high)
-			})
-		}
-		s.complexParts[inst.Ptr] = pair
+		components = s.separateComponents(loaded, size)
+		s.complexComponents[inst.Ptr] = components
 	}
-	return pair[inst.Imm]
+	return components[inst.Imm]
+}
+
+// separateComponents returns the real and the imaginary numbers of complex elements. In memory, they alternate. uzp1
+// selects the real numbers from two registers, and uzp2 the imaginary numbers. size is the size of one number.
+func (s *selector) separateComponents(loaded []alloc.Virt, size int) (components [2][]alloc.Virt) {
+	for k, name := range []string{"uzp1", "uzp2"} {
+		components[k] = s.makeParts(size, func(p int) alloc.Virt {
+			low, high := s.widePair(loaded, p)
+			return s.op(name, arrangement(size), low, high)
+		})
+	}
+	return components
 }
 
 // loadParts returns count vectors of adjacent elements in memory. Bools become masks of bytes.
@@ -97,7 +102,7 @@ func (s *selector) store(inst *lane.Inst) {
 			parts[p] = s.part(inst.A, p)
 			continue
 		}
-		// zip1 alternates real and imaginary parts from the low halves of two registers, and zip2 from the high halves.
+		// zip1 alternates real and imaginary numbers from the low halves of two registers, and zip2 from the high halves.
 		zip := []string{"zip1", "zip2"}[p%2]
 		parts[p] = s.op(zip, arrangement(dtype.Size()/2), s.part(inst.A, p/2), s.part(inst.B, p/2))
 	}
@@ -107,7 +112,7 @@ func (s *selector) store(inst *lane.Inst) {
 // storeParts returns the stores of vectors to memory. Masks of bytes become bools. An output may share the memory of an
 // operand. An operand that is stored unchanged is therefore moved to a register before the first store.
 func (s *selector) storeParts(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) []alloc.Inst {
-	var list []alloc.Inst
+	var stores []alloc.Inst
 	for _, v := range parts {
 		if laneType.DType == tensor.Bool {
 			v = s.op("neg", "16b", v)
@@ -120,9 +125,9 @@ func (s *selector) storeParts(mem alloc.Mem, laneType lane.Type, parts []alloc.V
 		if mem.Space == alloc.PerRow {
 			bytes = int(mem.ElementBytes)
 		}
-		list = append(list, alloc.Inst{Name: "str " + registerLetter[bytes], Src: alloc.Sources(v), Store: &address,
+		stores = append(stores, alloc.Inst{Name: "str " + registerLetter[bytes], Src: alloc.Sources(v), Store: &address,
 			FoldableSource: noFoldableSource})
 		mem.Offset += vectorBytes
 	}
-	return list
+	return stores
 }

@@ -8,9 +8,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// This file checks the shifts and cuts of a proof. functionsByVariable has, for each remaining variable, the indices in
-// checker.functions of the functions that depend on it. A term is a function in a sum; its index is the position in
-// its table of the entry for the labels that forEachEntry visits.
+// This file checks the shifts and cuts of a proof ([wcsp.Shift], [wcsp.Cut]).
 //
 // A shift moves costs from a function of several variables to each of its variables; the cost of every assignment stays
 // the same. For example, the shift of 4 and 0 to the labels of variable 1, and of 0 and 1 to those of variable 2, is
@@ -35,31 +33,6 @@ func (c *checker) applyShifts(list []wcsp.Shift, functionsOf functionsByVariable
 			return err
 		}
 	}
-	return nil
-}
-
-// addReceived replaces the functions of only this variable by one function: their sum, plus the costs that the variable
-// received.
-func (c *checker) addReceived(variable int, received []int64, functionsOf functionsByVariable) error {
-	sum, labels := received, c.remainingLabels[variable]
-	var wider []int // indices of functions of this variable and others
-	for _, functionIndex := range functionsOf[variable] {
-		f := &c.functions[functionIndex]
-		if len(f.scope) > 1 {
-			wider = append(wider, functionIndex)
-			continue
-		}
-		for i, label := range labels {
-			sum[i] = addSigned(sum[i], f.table[slices.Index(f.labels[0], label)])
-		}
-	}
-	for i, cost := range sum {
-		if cost < 0 || cost > wcsp.Forbidden {
-			return fmt.Errorf("variable %d has cost %d at label %d", variable, cost, labels[i])
-		}
-	}
-	functionsOf[variable] = append(wider, len(c.functions))
-	c.functions = append(c.functions, function{scope: []int{variable}, labels: [][]int{labels}, table: sum})
 	return nil
 }
 
@@ -182,6 +155,31 @@ func shiftedCost(cost int64, moved [][]int64, labels []int) (int64, error) {
 	return cost, nil
 }
 
+// addReceived replaces the functions of only this variable by one function: their sum, plus the costs that the variable
+// received.
+func (c *checker) addReceived(variable int, received []int64, functionsOf functionsByVariable) error {
+	sum, labels := received, c.remainingLabels[variable]
+	var wider []int // indices of functions of this variable and others
+	for _, functionIndex := range functionsOf[variable] {
+		f := &c.functions[functionIndex]
+		if len(f.scope) > 1 {
+			wider = append(wider, functionIndex)
+			continue
+		}
+		for i, label := range labels {
+			sum[i] = addSigned(sum[i], f.table[slices.Index(f.labels[0], label)])
+		}
+	}
+	for i, cost := range sum {
+		if cost < 0 || cost > wcsp.Forbidden {
+			return fmt.Errorf("variable %d has cost %d at label %d", variable, cost, labels[i])
+		}
+	}
+	functionsOf[variable] = append(wider, len(c.functions))
+	c.functions = append(c.functions, function{scope: []int{variable}, labels: [][]int{labels}, table: sum})
+	return nil
+}
+
 // addSigned adds a cost to a number that may be negative. The sum is Forbidden if an operand is Forbidden.
 func addSigned(sum, cost int64) int64 {
 	if sum >= wcsp.Forbidden || cost >= wcsp.Forbidden {
@@ -204,15 +202,15 @@ func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functions
 		if len(remaining) <= 1 || !slices.Contains(remaining, cut.Label) {
 			return fmt.Errorf("cut %d: label %d of variable %d does not remain, or is the last one", i, cut.Label, variable)
 		}
-		withLabel := sum
+		sumWithLabel := sum
 		c.remainingLabels[variable] = []int{cut.Label}
 		for _, group := range groupsOf[variable] {
-			withLabel.addCost(group.least, -1)
-			withLabel.addCost(c.least(group), 1)
+			sumWithLabel.addCost(group.least, -1)
+			sumWithLabel.addCost(c.least(group), 1)
 		}
-		if withLabel.forbidden == 0 && withLabel.sum < cutoff {
+		if sumWithLabel.forbidden == 0 && sumWithLabel.sum < cutoff {
 			return fmt.Errorf("cut %d: with label %d of variable %d, the bound is only %d, which is below the cutoff", i,
-				cut.Label, variable, withLabel.sum)
+				cut.Label, variable, sumWithLabel.sum)
 		}
 		c.remainingLabels[variable] = slices.DeleteFunc(slices.Clone(remaining), func(label int) bool {
 			return label == cut.Label
@@ -267,7 +265,7 @@ func (c *checker) groupFunctions(functionsOf functionsByVariable) (saturatedTota
 	}
 	for _, v := range slices.Sorted(maps.Keys(groupsOf)) {
 		for _, group := range groupsOf[v] {
-			if group.scope[0] == v {
+			if group.scope[0] == v { // count each group once
 				group.least = c.least(group)
 				sum.addCost(group.least, 1)
 			}

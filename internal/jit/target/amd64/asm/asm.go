@@ -89,7 +89,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 			return
 		}
 	}
-	rows := rowsOf()[name]
+	rows := rowsByName()[name]
 	for i := range rows {
 		if inst, ok := rows[i].match(operands[:len(args)], withoutMask[:0], a.NoEVEX); ok {
 			if a.WithListing {

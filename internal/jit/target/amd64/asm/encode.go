@@ -250,7 +250,7 @@ func (a *Assembler) encode(in *instruction) {
 	}
 	switch {
 	case row.code&noOperandRM != 0:
-		a.code = append(a.code, 0xC0|encoded.reg<<3)
+		a.code = append(a.code, modRegister|encoded.reg<<3)
 	case encoded.rm != nil && !hasOpcodeRegister(row):
 		a.appendModRM(encoded.reg, encoded.rm, dispUnit, encoded.immBytes)
 	}
@@ -342,44 +342,54 @@ func (a *Assembler) appendEVEX(in *instruction, encoded *fields, extX, extB uint
 	a.code = append(a.code, 0x62, byte0, byte1, byte2, row.opcode())
 }
 
-// appendModRM appends the ModRM byte (mod, reg and rm: 2, 3 and 3 bits). For memory, it also appends the displacement,
-// after a SIB byte (scale, index and base: 2, 3 and 3 bits) if necessary. mod is 3 for a register. For memory, it is 0
-// without a displacement, 1 with one of one byte, and 2 with one of four bytes. rm 4 selects a SIB byte, whose index 4
-// means none. A one-byte displacement counts in units of dispUnit bytes. bytesAfter is the number of bytes of the
-// instruction after the displacement, because addresses of constants are relative to the end of the instruction.
+// Fields of the ModRM byte, which has mod (2 bits), reg and rm (3 bits each), and of the SIB byte, which has scale
+// (2 bits), index and base (3 bits each).
+const (
+	modNoDisp   = 0 << 6 // mod: memory without a displacement
+	modDisp8    = 1 << 6 // memory with a displacement of one byte
+	modDisp32   = 2 << 6 // memory with a displacement of four bytes
+	modRegister = 3 << 6
+	rmSIB       = 4 // rm: a SIB byte follows
+	rmRelative  = 5 // with modNoDisp: four bytes follow, relative to the end of the instruction
+	sibNoIndex  = 4 << 3
+)
+
+// appendModRM appends the ModRM byte. For memory, it also appends the SIB byte, if necessary, and the displacement. A
+// one-byte displacement counts in units of dispUnit bytes. bytesAfter is the number of bytes of the instruction after
+// the displacement, because addresses of constants are relative to the end of the instruction.
 func (a *Assembler) appendModRM(reg uint8, arg *operand, dispUnit int32, bytesAfter int) {
 	reg = (reg & 7) << 3
 	if arg.kind != memKind && arg.kind != vmemKind {
-		a.code = append(a.code, 0xC0|reg|arg.num&7)
+		a.code = append(a.code, modRegister|reg|arg.num&7)
 		return
 	}
-	if arg.isConstant { // mod 0 and rm 5: relative to the end of the instruction
-		a.code = append(a.code, reg|5)
+	if arg.isConstant {
+		a.code = append(a.code, modNoDisp|reg|rmRelative)
 		a.constantRefs = append(a.constantRefs, constantRef{offset: len(a.code), end: len(a.code) + 4 + bytesAfter})
 		a.code = appendInt32(a.code, arg.disp)
 		return
 	}
-	mod, scaledDisp := byte(0), arg.disp/dispUnit
+	mod, scaledDisp := byte(modNoDisp), arg.disp/dispUnit
 	switch {
 	case arg.disp == 0 && arg.num&7 != uint8(BP): // without a displacement, BP and R13 have another meaning
 	case arg.disp%dispUnit == 0 && scaledDisp == int32(int8(scaledDisp)):
-		mod = 1 << 6
+		mod = modDisp8
 	default:
-		mod = 2 << 6
+		mod = modDisp32
 	}
 	switch {
 	case arg.scale > 0:
 		scaleBits := byte(bits.TrailingZeros8(arg.scale))
-		a.code = append(a.code, mod|reg|4, scaleBits<<6|(arg.index&7)<<3|arg.num&7)
+		a.code = append(a.code, mod|reg|rmSIB, scaleBits<<6|(arg.index&7)<<3|arg.num&7)
 	case arg.needsSIB || arg.num&7 == uint8(SP): // SP and R12 as base require a SIB byte, here without an index
-		a.code = append(a.code, mod|reg|4, 4<<3|arg.num&7)
+		a.code = append(a.code, mod|reg|rmSIB, sibNoIndex|arg.num&7)
 	default:
 		a.code = append(a.code, mod|reg|arg.num&7)
 	}
 	switch mod {
-	case 1 << 6:
+	case modDisp8:
 		a.code = append(a.code, byte(scaledDisp))
-	case 2 << 6:
+	case modDisp32:
 		a.code = appendInt32(a.code, arg.disp)
 	}
 }

@@ -203,7 +203,7 @@ func emitted(name string, args []Arg) *row {
 	for i, a := range args {
 		ops[i] = a.operand()
 	}
-	rows := rowsOf()[name]
+	rows := rowsByName()[name]
 	for i := range rows {
 		if _, ok := rows[i].match(ops[:len(args)], buf[:0], false); ok {
 			return &rows[i]

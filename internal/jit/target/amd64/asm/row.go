@@ -111,8 +111,8 @@ func (r *row) dispUnitBytes(length uint8, broadcast bool) int32 {
 var tables = [][]row{generalRows, moveRows, floatRows, fmaRows, integerRows, conversionRows, shuffleRows, maskRows,
 	tileRows}
 
-// rowsOf returns the rows by mnemonic. The map is built when the first instruction is assembled.
-var rowsOf = sync.OnceValue(func() map[string][]row {
+// rowsByName returns the rows of each mnemonic. The map is built when the first instruction is assembled.
+var rowsByName = sync.OnceValue(func() map[string][]row {
 	byName := map[string][]row{}
 	for _, table := range tables {
 		for first := 0; first < len(table); {

@@ -55,15 +55,6 @@ func NewByteDepthwise(spec target.ByteDepthwise, cpu machine.Features, withListi
 	return g
 }
 
-// xor emits an exclusive or.
-func (g *ByteDepthwise) xor(x asm.Arg, y, to asm.Vec) {
-	if !g.NoEVEX {
-		g.Emit("VPXORD", x, y, to)
-	} else {
-		g.Emit("VPXOR", x, y, to)
-	}
-}
-
 // Begin loads constants. zeroPoint is the address of the zero point.
 func (g *ByteDepthwise) Begin(zeroPoint target.Addr) {
 	if !g.spec.Sums {
@@ -79,13 +70,35 @@ func (g *ByteDepthwise) Begin(zeroPoint target.Addr) {
 	}
 }
 
-// Multiply adds the products of interleaved pixels and weights to a sum.
-func (g *ByteDepthwise) Multiply(weights target.Addr, pixels, sum target.VReg) {
-	if g.spec.WordProducts {
-		g.DotWords(weights, pixels, sum, g.temps[4])
-		return
+// Interleave loads the pixels of an input column in up to four rows, and interleaves their bytes by channel. Each of
+// the four registers that it returns has a quarter of the channels. If the rows are a, b, c and d, two steps of unpack
+// instructions produce, in each 16 bytes of the registers:
+//
+//	a0 b0 a1 b1 ... a7 b7     and     c0 d0 c1 d1 ... c7 d7     (bytes; likewise for channels 8 to 15)
+//	a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3          (words; likewise for channels 4 to 15)
+//
+// With spec.WordProducts, there are only rows a and b, and the second step extends bytes to 16 bits by interleaving
+// them with zeros. Registers of temps are reused as soon as their contents were read.
+func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
+	var temps [len(g.temps)]asm.Vec
+	for i, reg := range g.temps {
+		temps[i] = g.Vec(reg)
 	}
-	g.Emit("VPDPBUSD", Mem(weights), g.Vec(pixels), g.Vec(sum))
+	lo01, hi01 := g.interleaveRows(g.loadPixel(pixels, 0, temps[0]), g.loadPixel(pixels, 1, temps[1]), temps[2], temps[0])
+	if g.spec.WordProducts {
+		zero := g.Vec(g.zero)
+		g.Emit("VPUNPCKLBW", zero, lo01, temps[1])
+		g.Emit("VPUNPCKHBW", zero, lo01, temps[2])
+		g.Emit("VPUNPCKLBW", zero, hi01, temps[3])
+		g.Emit("VPUNPCKHBW", zero, hi01, temps[0])
+		return [4]target.VReg{g.temps[1], g.temps[2], g.temps[3], g.temps[0]}
+	}
+	lo23, hi23 := g.interleaveRows(g.loadPixel(pixels, 2, temps[1]), g.loadPixel(pixels, 3, temps[3]), temps[4], temps[1])
+	g.Emit("VPUNPCKLWD", lo23, lo01, temps[3])
+	g.Emit("VPUNPCKHWD", lo23, lo01, temps[2])
+	g.Emit("VPUNPCKLWD", hi23, hi01, temps[4])
+	g.Emit("VPUNPCKHWD", hi23, hi01, temps[0])
+	return [4]target.VReg{g.temps[3], g.temps[2], g.temps[4], g.temps[0]}
 }
 
 // loadPixel loads the pixel of a row into a register and, if spec.FlipSigns is set, flips the sign bits of its bytes.
@@ -116,41 +129,13 @@ func (g *ByteDepthwise) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) 
 	return lo, hi
 }
 
-// Interleave loads the pixels of an input column in up to four rows, and interleaves their bytes by channel. Each of
-// the four registers that it returns has a quarter of the channels. If the rows are a, b, c and d, two steps of unpack
-// instructions produce, in each 16 bytes of the registers:
-//
-//	a0 b0 a1 b1 ... a7 b7     and     c0 d0 c1 d1 ... c7 d7     (bytes; likewise for channels 8 to 15)
-//	a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3          (words; likewise for channels 4 to 15)
-//
-// With spec.WordProducts, there are only rows a and b, and the second step extends bytes to 16 bits by interleaving
-// them with zeros. Registers of temps are reused as soon as their contents were read.
-func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
-	registers := func(vecs ...asm.Vec) (list [4]target.VReg) {
-		for i, vec := range vecs {
-			list[i] = target.VReg(vec.Num())
-		}
-		return list
-	}
-	var temps [len(g.temps)]asm.Vec
-	for i, reg := range g.temps {
-		temps[i] = g.Vec(reg)
-	}
-	lo01, hi01 := g.interleaveRows(g.loadPixel(pixels, 0, temps[0]), g.loadPixel(pixels, 1, temps[1]), temps[2], temps[0])
+// Multiply adds the products of interleaved pixels and weights to a sum.
+func (g *ByteDepthwise) Multiply(weights target.Addr, pixels, sum target.VReg) {
 	if g.spec.WordProducts {
-		zero := g.Vec(g.zero)
-		g.Emit("VPUNPCKLBW", zero, lo01, temps[1])
-		g.Emit("VPUNPCKHBW", zero, lo01, temps[2])
-		g.Emit("VPUNPCKLBW", zero, hi01, temps[3])
-		g.Emit("VPUNPCKHBW", zero, hi01, temps[0])
-		return registers(temps[1], temps[2], temps[3], temps[0])
+		g.DotWords(weights, pixels, sum, g.temps[4])
+		return
 	}
-	lo23, hi23 := g.interleaveRows(g.loadPixel(pixels, 2, temps[1]), g.loadPixel(pixels, 3, temps[3]), temps[4], temps[1])
-	g.Emit("VPUNPCKLWD", lo23, lo01, temps[3])
-	g.Emit("VPUNPCKHWD", lo23, lo01, temps[2])
-	g.Emit("VPUNPCKLWD", hi23, hi01, temps[4])
-	g.Emit("VPUNPCKHWD", hi23, hi01, temps[0])
-	return registers(temps[3], temps[2], temps[4], temps[0])
+	g.Emit("VPDPBUSD", Mem(weights), g.Vec(pixels), g.Vec(sum))
 }
 
 // LoadScales prepares the scales of StoreResult. AVX-512 code loads them into registers of Interleave, which are free
@@ -161,7 +146,8 @@ func (g *ByteDepthwise) LoadScales(addr target.Addr) {
 			g.scales[q] = addr
 		} else {
 			g.scales[q] = temp
-			g.Load(addr, temp, false)
+			const partial = false
+			g.Load(addr, temp, partial)
 		}
 		addr.Disp += g.vectorBytes
 	}
@@ -189,27 +175,45 @@ func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, to target.Addr) {
 	}
 }
 
+// xor emits an exclusive or.
+func (g *ByteDepthwise) xor(x asm.Arg, y, to asm.Vec) {
+	if !g.NoEVEX {
+		g.Emit("VPXORD", x, y, to)
+	} else {
+		g.Emit("VPXOR", x, y, to)
+	}
+}
+
 // storeSums writes the sums of a result in the order of the channels. The 128-bit lanes j of quarters 0 to 3 have the
-// channels 16j to 16j+15. With AVX-512, store i has lane i of all quarters. With AVX2, store i has lane i/2 of two
-// quarters.
+// channels 16j to 16j+15.
 func (g *ByteDepthwise) storeSums(sums [4]target.VReg, addr asm.Mem) {
 	var quarters, temps [4]asm.Vec
 	for i, sum := range sums {
 		quarters[i], temps[i] = g.Vec(sum), g.Vec(g.temps[i])
 	}
-	if !g.NoEVEX {
-		for i, pair := range [2][2]asm.Vec{{quarters[0], quarters[1]}, {quarters[2], quarters[3]}} {
-			// 0x44 selects lanes 0 and 1 of both quarters, and 0xEE lanes 2 and 3.
-			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], temps[2*i])
-			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], temps[2*i+1])
-		}
-		for i := range 4 { // selects lanes 0 and 2 (0x88) or 1 and 3 (0xDD) of two registers
-			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), temps[2+i/2], temps[i/2], quarters[0])
-			g.Emit("VMOVDQU32", quarters[0], quarterMasks+asm.Mask(i), addr)
-			addr.Disp += 64
-		}
-		return
+	if g.NoEVEX {
+		g.storeSumsAVX2(quarters, temps, addr)
+	} else {
+		g.storeSumsAVX512(quarters, temps, addr)
 	}
+}
+
+// storeSumsAVX512 is storeSums with AVX-512. Store i has lane i of all quarters.
+func (g *ByteDepthwise) storeSumsAVX512(quarters, temps [4]asm.Vec, addr asm.Mem) {
+	for i, pair := range [2][2]asm.Vec{{quarters[0], quarters[1]}, {quarters[2], quarters[3]}} {
+		// 0x44 selects lanes 0 and 1 of both quarters, and 0xEE lanes 2 and 3.
+		g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], temps[2*i])
+		g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], temps[2*i+1])
+	}
+	for i := range 4 { // selects lanes 0 and 2 (0x88) or 1 and 3 (0xDD) of two registers
+		g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), temps[2+i/2], temps[i/2], quarters[0])
+		g.Emit("VMOVDQU32", quarters[0], quarterMasks+asm.Mask(i), addr)
+		addr.Disp += 64
+	}
+}
+
+// storeSumsAVX2 is storeSums with AVX2. Store i has lane i/2 of two quarters.
+func (g *ByteDepthwise) storeSumsAVX2(quarters, temps [4]asm.Vec, addr asm.Mem) {
 	for i := range 4 {
 		first := i % 2 * 2 // the first of two quarters
 		// 0x20 selects lane 0 of both quarters, and 0x31 selects lane 1.

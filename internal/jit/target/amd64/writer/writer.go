@@ -53,7 +53,7 @@ const partialMask = asm.K1
 func (w *Writer) SetVectorBytes(n int) { w.vectorBytes = n }
 
 // generalRegisters has the registers of amd64 by GReg.
-var generalRegisters = [target.Generals]asm.Reg{asm.AX, asm.BX, asm.CX, asm.DX, asm.SI, asm.R8, asm.R9, asm.R10,
+var generalRegisters = [target.GeneralRegisters]asm.Reg{asm.AX, asm.BX, asm.CX, asm.DX, asm.SI, asm.R8, asm.R9, asm.R10,
 	asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
 // Reg returns a general register.

@@ -30,8 +30,8 @@ import (
 type Writer struct {
 	asm.Assembler
 	target.Roles
-	elem  asm.Elem // size of an element: asm.S or asm.D
-	lanes int      // number of lanes of partial vectors
+	elem         asm.Elem // size of an element: asm.S or asm.D
+	partialLanes int      // number of lanes of partial vectors, from SetLanes
 }
 
 // Registers for the Writer's own use: an address, an integer, and a vector.
@@ -59,8 +59,7 @@ func reg(number target.GReg) asm.Reg {
 	return asm.X(int(number) + 1)
 }
 
-// word returns the memory operand of a [target.ArgsWord], which is 64 bits of [jit.Args]. X0 has the address of
-// the Args.
+// word returns the memory operand of a word of [jit.Args]. X0 has the address of the Args.
 func word(x target.ArgsWord) asm.Mem { return asm.Mem{Base: asm.X(0), Offset: int(x)} }
 
 // vec returns a vector register.
@@ -188,8 +187,7 @@ func (w *Writer) mem(addr target.Addr, bytes int) asm.Mem {
 	return w.baseOnly(addr)
 }
 
-// baseOnly returns an address that is a base register alone. It writes code that adds the index and the
-// displacement.
+// baseOnly returns an address that is only a base register, and writes code that adds the index and displacement to it.
 func (w *Writer) baseOnly(addr target.Addr) asm.Mem {
 	base := w.addIndex(addr, addressTemp)
 	if addr.Disp != 0 {
@@ -269,12 +267,11 @@ func (w *Writer) SetLanes(lanes target.Int, _ target.VReg, _ [2]target.GReg) {
 	if !isConstant {
 		w.Fail(errors.New("arm64: SetLanes requires a constant number of lanes"))
 	}
-	w.lanes = int(count)
+	w.partialLanes = int(count)
 }
 
-// accessPieces loads or stores the first count bytes of a vector: 16 bytes at once, fewer bytes in pieces of
-// 8, 4, 2 and 1 bytes. name is the instruction for a piece of at least 4 bytes at the start of the register,
-// and laneName the instruction for other pieces.
+// accessPieces loads or stores the first count bytes of a vector, in pieces of 16, 8, 4, 2 and 1 bytes. name is the
+// instruction for a piece of at least 4 bytes at the start of the register, and laneName the one for other pieces.
 func (w *Writer) accessPieces(name, laneName string, vector target.VReg, addr target.Addr, count int) {
 	for size, done := 16, 0; done < count; size /= 2 {
 		if count&size == 0 {
@@ -293,7 +290,7 @@ func (w *Writer) accessPieces(name, laneName string, vector target.VReg, addr ta
 // vectorBytes returns the number of bytes of a vector.
 func (w *Writer) vectorBytes(partial bool) int {
 	if partial {
-		return w.lanes * w.elem.Bytes()
+		return w.partialLanes * w.elem.Bytes()
 	}
 	return 16
 }
@@ -379,35 +376,39 @@ func (w *Writer) vectorRegister(x target.Source) target.VReg {
 	return vectorTemp
 }
 
-// Op implements [target.Writer]. FMAX and FMIN are not used, because they order -0 before +0.
-// Instead, a comparison and one of the instructions BIT, BIF and BSL select y if it is greater (Max) or less (Min), and
-// otherwise x. The instruction depends on the operand whose register is the destination.
+// Op implements [target.Writer].
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
-	xRegister := w.vectorRegister(x)
 	if name, ok := arithmeticNames[op]; ok {
-		w.Emit(name, w.vec(to), w.vec(y), w.vec(xRegister))
+		w.Emit(name, w.vec(to), w.vec(y), w.vec(w.vectorRegister(x)))
 		return
 	}
-	mask, name, first, second := vectorTemp, "bit", y, vectorTemp // comparison; selecting instruction, its sources
-	switch to {
-	case xRegister: // bit inserts y where the mask is set
-	case y: // bif inserts x where the mask is clear
-		name, first = "bif", xRegister
-	default: // bsl selects y where the mask, in the destination, is set, and otherwise x
-		mask, name, second = to, "bsl", xRegister
-	}
-	if mask == xRegister {
-		w.Fail(errors.New("arm64: Max and Min with x in memory require a destination other than y"))
-	}
-	if op == target.Max {
-		w.Emit("fcmgt", w.vec(mask), w.vec(y), w.vec(xRegister))
-	} else {
-		w.Emit("fcmgt", w.vec(mask), w.vec(xRegister), w.vec(y))
-	}
-	w.Emit(name, w.vec(to).As(asm.B), w.vec(first).As(asm.B), w.vec(second).As(asm.B))
+	w.extremum(op, w.vectorRegister(x), y, to)
 }
 
 var arithmeticNames = map[target.Op]string{target.Add: "fadd", target.Sub: "fsub", target.Mul: "fmul"}
+
+// extremum computes Max or Min. FMAX and FMIN are not used, because they order -0 before +0. Instead, a comparison sets
+// the mask of the lanes in which y is greater (Max) or less (Min), and BIT, BIF or BSL selects y in these lanes, and
+// otherwise x. The instruction depends on the operand whose register is the destination.
+func (w *Writer) extremum(op target.Op, x, y, to target.VReg) {
+	mask, name, first, second := vectorTemp, "bit", y, vectorTemp // the selecting instruction and its sources
+	switch to {
+	case x: // bit inserts y where the mask is set
+	case y: // bif inserts x where the mask is clear
+		name, first = "bif", x
+	default: // bsl selects y where the mask, in the destination, is set, and otherwise x
+		mask, name, second = to, "bsl", x
+	}
+	if mask == x {
+		w.Fail(errors.New("arm64: Max and Min with x in memory require a destination other than y"))
+	}
+	if op == target.Max {
+		w.Emit("fcmgt", w.vec(mask), w.vec(y), w.vec(x))
+	} else {
+		w.Emit("fcmgt", w.vec(mask), w.vec(x), w.vec(y))
+	}
+	w.Emit(name, w.vec(to).As(asm.B), w.vec(first).As(asm.B), w.vec(second).As(asm.B))
+}
 
 // Inst implements [target.Writer]. The operands are registers, the destination last.
 func (w *Writer) Inst(name string, operands ...target.Source) {
@@ -462,8 +463,7 @@ func (w *Writer) FMA(x target.Source, y, sum target.VReg) {
 	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(w.vectorRegister(x)))
 }
 
-// Permutation implements [target.Writer]. The instruction tbl selects bytes, so each word has the indices of four
-// bytes.
+// Permutation implements [target.Writer]. tbl selects bytes, so each word has the indices of four bytes.
 func (w *Writer) Permutation(indices []int, to target.VReg) {
 	var data []byte
 	for _, index := range indices {
