@@ -90,10 +90,14 @@ func (u *upsampler) setRow(out, plane []uint8, y int) {
 
 // setSums sets u.sums. It reads farRow only with smoothY.
 func (u *upsampler) setSums(nearRow, farRow []uint8) {
-	for i, near := range nearRow {
-		if u.sums[i] = int32(near); u.smoothY {
-			u.sums[i] = 3*int32(near) + int32(farRow[i])
+	if !u.smoothY {
+		for i, near := range nearRow {
+			u.sums[i] = int32(near)
 		}
+		return
+	}
+	for i, near := range nearRow {
+		u.sums[i] = 3*int32(near) + int32(farRow[i])
 	}
 }
 

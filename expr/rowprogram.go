@@ -417,7 +417,8 @@ func (e *emitter) emit() valueMap {
 	return newValue
 }
 
-// operand returns the operand of the new code that is loaded from a place.
+// operandAt returns the index of the operand of the new code that is loaded from a place. It adds the operand if
+// necessary.
 func (e *emitter) operandAt(place Place, dtype tensor.DType) int {
 	if index := slices.Index(e.places, place); index >= 0 {
 		return index

@@ -359,7 +359,7 @@ func (t *typer) convert(v formulaValue, dtype tensor.DType) formulaValue {
 func computedDType(dtype tensor.DType) tensor.DType { return dtype.ToReal().OpMath() }
 
 // constant returns a plain number as a constant of a dtype. For a 16-bit float it is a constant of float32, which is
-// not rounded.
+// not rounded to 16 bits.
 func (t *typer) constant(number tensor.Scalar, dtype tensor.DType) formulaValue {
 	switch {
 	case dtype == tensor.Bool:

@@ -258,8 +258,9 @@ func (e *Epilogue) Apply(run *EpilogueRun, offset, rows, rowStride, cols, colStr
 	e.applyRows(run, offset, rows, rowStride, cols)
 }
 
-// block is a rectangle of the anchor's result that one call of the loop can process: rows of contiguous elements that
-// do not cross the ends of dimensions. EpilogueRun.coords has the coordinates of its first element.
+// block is a rectangle of the anchor's result: rows of contiguous elements that do not cross the ends of dimensions.
+// One call of the loop processes it, or several calls if it exceeds the buffer of staged streams. EpilogueRun.coords
+// has the coordinates of its first element.
 type block struct {
 	rows, cols int
 	dim        int // the dimension along which consecutive rows differ

@@ -38,7 +38,7 @@ type loader struct {
 
 	// Mistakes and their places in the file.
 	errs   graph.Errors // mistakes for which the file is rejected, at most maxErrors
-	places *places      // offsets of nodes and outputs
+	places *places      // offsets of declarations
 	source *source      // converts offsets to lines and columns
 
 	// These fields are for ParseSome, which continues past mistakes. skipsMistakes reports whether unavailable is set.

@@ -60,7 +60,6 @@ var converters = func() (table [numDTypes][numDTypes]ConvertFunc) {
 		table[Complex128][s] = toComplex128(table[Float64][s])
 	}
 	// The special cases replace entries of the loops above.
-	table[Bool][Uint8] = notZero[uint8]
 	table[Bool][Complex64], table[Bool][Complex128] = notZero[complex64], notZero[complex128]
 	table[Complex64][Complex128], table[Complex128][Complex64] = narrowComplex, widenComplex
 	for d := Bool; d < numDTypes; d++ {

@@ -14,16 +14,17 @@ import (
 // vectors of columns. Rows are divided evenly among register tiles and need no padding. Columns are padded in the last
 // vector of a panel only. An operand with a stride of 1 is read in place, because packing is rarely faster.
 //
-// Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block
-// of rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height form a
-// stack. One call of machine code computes several register tiles of a stack.
+// Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block of
+// rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height and, if A is
+// packed, the same position in their panels form a stack. One call of machine code computes several register tiles of a
+// stack.
 //
 // For example, with AVX-512 a panel of B has 4 vectors: 64 columns of float32. Register tiles of 4 vectors have at most
 // 6 rows. If A is read in place, a block of 100 rows has strips of two stacks: 15 tiles of 6 rows, and 2 tiles of 5.
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows
-	maxStacks  = 4  // greatest number of stacks of a strip: two heights in whole panels of A, two in the last panel
+	maxStacks  = 4  // greatest number of stacks of a strip: two in whole panels of A, two in the last panel
 	// maxBlockDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel
 	// of B of this depth exceeds L1, but reading it from L2 is fast enough.
 	maxBlockDepth = 1024

@@ -34,7 +34,8 @@ func (p *Plan) Listings() (list []expr.Listing) {
 }
 
 // listing describes the code of a loop. objects[i] is the index in p.objects of the memory of pointer i, or -1. An
-// operand is staged if it is in memory of the worker (a copy or an intermediate result), not an argument of the caller.
+// output or operand is staged if it is in memory of the worker (a copy or an intermediate result), not an argument of
+// the caller.
 func (p *Plan) listing(loop *loops.Loop, objects []int, name string) expr.Listing {
 	listing := loop.Listing(name)
 	listing.Staged = make([]bool, len(listing.Loop.Code.Out)+len(listing.Loop.Code.In))

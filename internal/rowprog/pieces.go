@@ -202,7 +202,7 @@ func (l *pieceLayout) reset() {
 type pieceDim struct {
 	axis          axis // its length, and the strides of the outputs and operands of the expression
 	step          int  // distance between the positions of the dimension, in positions of the axis
-	partialStride int  // stride of the results of folds and of the first indices, in elements
+	partialStride int  // stride of the results of folds and, until reset clears it, of the first indices, in elements
 	isReduced     bool
 }
 

@@ -1,42 +1,103 @@
 package workerpool
 
 import (
+	"os"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Linux wakes a thread on the core that it last used. If a busy thread has this core, Linux looks for an idle core only
-// among cores that share a cache. In many virtual machines, Linux does not know which cores share a cache. A new worker
-// may then wait for milliseconds on the core of the goroutine that starts it, while another core is idle. Therefore the
-// starter yields its core to such a worker, and the worker moves to another core.
+// Linux wakes a thread on the logical core that the thread last used, or on the core of the waking thread. If this core
+// is busy, Linux looks for an idle core only among cores that share a cache. In many virtual machines, Linux does not
+// know which cores share a cache. A new worker may then wait for milliseconds on the core of the goroutine that starts
+// it, while another core is idle. On such machines, the starter therefore yields its core, and the worker moves to
+// another core.
 
-// currentCore returns the core of the calling thread.
+// starter is the thread that starts a worker, and the core on which it runs.
+type starter struct{ thread, core int }
+
+// mayMisplace reports whether Linux knows no caches, so that it may start a worker on a busy core.
+var mayMisplace = sync.OnceValue(func() bool {
+	const core = "/sys/devices/system/cpu/cpu0"
+	_, coreErr := os.Stat(core)
+	_, cacheErr := os.Stat(core + "/cache")
+	return coreErr == nil && os.IsNotExist(cacheErr)
+})
+
+// movingFails is set if the system does not permit a thread to choose its cores.
+var movingFails atomic.Bool
+
+// thisThread returns the calling thread as a starter. The core is -1 if the worker need not move.
+func thisThread() starter {
+	if !mayMisplace() || movingFails.Load() {
+		return starter{core: -1}
+	}
+	return starter{thread: unix.Gettid(), core: currentCore()}
+}
+
+// currentCore returns the core of the calling thread, or -1 if it is not known.
 func currentCore() int {
 	var core uint32
-	unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&core)), 0, 0)
+	if _, _, err := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&core)), 0, 0); err != 0 {
+		return -1
+	}
 	return int(core)
 }
 
-// yieldCore lets another thread that waits for this core run.
-func yieldCore() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+// yieldCore lets the threads that wait for the starter's core run.
+func (s starter) yieldCore() {
+	if s.core >= 0 && !coresContended() {
+		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
+}
 
-// leaveCore moves the calling thread to another core if it is on the given one. It reports whether the thread moved.
-func leaveCore(core int) bool {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if currentCore() != core {
+// leaveCore moves the calling thread to another core if it is on the starter's core. It reports whether the thread
+// moved.
+func (s starter) leaveCore() bool {
+	if s.core < 0 {
 		return false
+	}
+	runtime.LockOSThread()
+	moved, restored := s.leaveCoreLocked()
+	if restored {
+		runtime.UnlockOSThread()
+	} // otherwise the thread ends with its goroutine, so that no other goroutine is restricted to its cores
+	return moved
+}
+
+// leaveCoreLocked is leaveCore for a goroutine that is locked to its thread. restored reports whether the thread has
+// the same permitted cores as before.
+func (s starter) leaveCoreLocked() (moved, restored bool) {
+	if unix.Gettid() == s.thread || currentCore() != s.core {
+		return false, true
 	}
 	var permitted unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &permitted); err != nil { // for example, a machine with more than 1024 cores
-		return false
+	if unix.SchedGetaffinity(0, &permitted) != nil { // for example, a machine with more than 1024 cores
+		movingFails.Store(true)
+		return false, true
 	}
 	others := permitted
-	others.Clear(core)
-	if others.Count() == 0 || unix.SchedSetaffinity(0, &others) != nil {
-		return false
+	others.Clear(s.core)
+	if others.Count() == 0 {
+		return false, true
 	}
-	return unix.SchedSetaffinity(0, &permitted) == nil
+	if unix.SchedSetaffinity(0, &others) != nil {
+		movingFails.Store(true)
+		return false, true
+	}
+	return true, permitCores(&permitted)
+}
+
+// permitCores lets the calling thread use the given cores, and reports success. If these are all cores of the process's
+// cpuset, the thread may also use cores that are added to the cpuset later.
+func permitCores(cores *unix.CPUSet) bool {
+	var all, permitted unix.CPUSet
+	all.Fill()
+	if unix.SchedSetaffinity(0, &all) == nil && unix.SchedGetaffinity(0, &permitted) == nil && permitted == *cores {
+		return true
+	}
+	return unix.SchedSetaffinity(0, cores) == nil
 }

@@ -7,44 +7,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLeaveCore checks that leaveCore moves the thread only from the given core, only if another core is permitted, and
-// that the set of permitted cores stays the same.
+// TestLeaveCore checks that leaveCore moves a thread only from the starter's core, only if another core is permitted,
+// and that the set of permitted cores stays the same.
 func TestLeaveCore(t *testing.T) {
-	runtime.LockOSThread() // never unlocked if the cores of the thread cannot be restored
+	runtime.LockOSThread() // not unlocked if the test fails: the thread then ends with its permitted cores
+	defer movingFails.Store(movingFails.Load())
 	var permitted unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &permitted); err != nil {
 		t.Fatal(err)
 	}
-	wantUnchanged := func(want unix.CPUSet) {
+	otherThread := func(core int) starter { return starter{thread: -1, core: core} }
+	leaves := func(s starter) bool {
 		t.Helper()
-		var after unix.CPUSet
-		if err := unix.SchedGetaffinity(0, &after); err != nil || after != want {
-			t.Fatalf("permitted cores %v, error %v: want %v", after, err, want)
+		var before, after unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &before); err != nil {
+			t.Fatal(err)
 		}
+		moved := s.leaveCore()
+		if err := unix.SchedGetaffinity(0, &after); err != nil || after != before {
+			t.Fatalf("permitted cores %v, error %v: want %v", after, err, before)
+		}
+		return moved
 	}
-	if leaveCore(-1) {
+	if leaves(otherThread(-1)) || leaves(otherThread(1<<20)) {
 		t.Error("the thread left a core on which it was not")
 	}
+	if leaves(starter{thread: unix.Gettid(), core: currentCore()}) {
+		t.Error("the starter's own thread moved")
+	}
+	canMove := permitted.Count() > 1 && unix.SchedSetaffinity(0, &permitted) == nil
 	moved := false
 	for attempt := 0; attempt < 100 && !moved; attempt++ { // Linux may move the thread before leaveCore looks
-		moved = leaveCore(currentCore())
+		moved = leaves(otherThread(currentCore()))
 	}
-	if moved != (permitted.Count() > 1) {
-		t.Errorf("moved: %v with %d permitted cores", moved, permitted.Count())
+	if moved != canMove {
+		t.Errorf("moved: %v with %d permitted cores, can choose cores: %v", moved, permitted.Count(), canMove)
 	}
-	wantUnchanged(permitted)
-
+	if !canMove {
+		return
+	}
 	var single unix.CPUSet
 	single.Set(currentCore())
 	if err := unix.SchedSetaffinity(0, &single); err != nil {
 		t.Fatal(err)
 	}
-	if leaveCore(currentCore()) {
+	if leaves(otherThread(currentCore())) {
 		t.Error("the thread left the only permitted core")
 	}
-	wantUnchanged(single)
-	if err := unix.SchedSetaffinity(0, &permitted); err != nil {
-		t.Fatal(err)
+	if !permitCores(&permitted) {
+		t.Fatal("the permitted cores cannot be restored")
 	}
 	runtime.UnlockOSThread()
 }

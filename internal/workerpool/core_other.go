@@ -2,8 +2,11 @@
 
 package workerpool
 
-func currentCore() int { return 0 }
+// starter is the thread that starts a worker. Only Linux needs it.
+type starter struct{}
 
-func yieldCore() {}
+func thisThread() starter { return starter{} }
 
-func leaveCore(int) bool { return false }
+func (starter) yieldCore() {}
+
+func (starter) leaveCore() bool { return false }

@@ -135,14 +135,14 @@ func startWorkers(start int) {
 	if start == 0 {
 		return
 	}
-	starterCore := currentCore()
+	s := thisThread()
 	for range start {
-		go runWorker(starterCore)
+		go runWorker(s)
 	}
 	// The scheduler keeps the newest goroutine on its creator's core for some tens of microseconds, because it expects the
 	// creator to block. A dummy goroutine is therefore started last.
 	go noop()
-	yieldCore()
+	s.yieldCore()
 }
 
 // noop is the dummy goroutine of startWorkers.
@@ -259,9 +259,9 @@ func removeJob(j *Job) {
 	}
 }
 
-// runWorker is the body of a worker's goroutine. starterCore is the core of the goroutine that started it.
-func runWorker(starterCore int) {
-	leaveCore(starterCore)
+// runWorker is the body of a worker's goroutine.
+func runWorker(startedBy starter) {
+	startedBy.leaveCore()
 	hasJoined := false
 	for spinning := (spinner{}); ; {
 		if requestingJobs.Load() > 0 {

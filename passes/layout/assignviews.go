@@ -13,7 +13,8 @@ import (
 // (formCopies) that has each form.
 
 // viewRecorder is the state of [decoder.recordViewChoice] for a view node of the graph. The node itself makes the first
-// recorded form of its results from one form of its operand. Additional nodes with the same op make the other forms.
+// form that needs its op, from one form of its operand. Additional nodes with the same op, or copies, make the other
+// forms.
 type viewRecorder struct {
 	decoder *decoder
 	view    *viewNode
@@ -102,7 +103,8 @@ func (recorder *viewRecorder) repeatView(out *graph.Value, from *Copy, impl *gra
 	return repeated
 }
 
-// useNode makes the node itself apply its op to `from`. If impl is not nil, it copies `from` to the given order.
+// useNode makes the node itself apply its op to `from`. If impl is not nil, it copies `from`, in the
+// given order if the op can write any dense layout.
 func (recorder *viewRecorder) useNode(from *Copy, impl *graph.Impl, order tensor.Order) {
 	choice, n := recorder.choice, recorder.view.node
 	recorder.from, recorder.impl = from, impl

@@ -336,8 +336,8 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result
 	}
 	if !isView {
 		meta = choice.Walk.ResultLayout(resultIndex, meta)
-		onlyStridesOfOneDiffer := meta.SameAddresses(v.Meta) && !meta.SameLayout(v.Meta) // of dimensions of size 1
-		if choice.ExactStrides && onlyStridesOfOneDiffer {
+		if choice.ExactStrides && meta.SameAddresses(v.Meta) && !meta.SameLayout(v.Meta) {
+			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
 			meta = v.Meta
 			setResultOrder(&choice.Walk, resultIndex, meta)
 		}

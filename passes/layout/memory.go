@@ -84,12 +84,12 @@ type memorySearch struct {
 	bytesByLabel   [][]int64                     // see constantBytesByLabel; nil for nodes with a single label
 	availableBytes float64                       // the limit less the bytes that every plan needs: see removeFixedBytes
 
-	// Set by checkFit, which examines a plan. Method raiseBound sets BoundPS of the result.
+	// Updated by checkFit, which examines a plan. Method raiseBound sets BoundPS of the result.
 	result           *Within
 	leastPS          int64            // the cost of the cheapest plan within the limit
 	runBytesByLabels map[string]int64 // by labels of the examined plans: results of runBytes
 
-	// Set and read by the last stage: see combine.go.
+	// For the last stage: see combine.go. checkFit fills otherBytes.
 	smallest    *pricedPlan          // the plan with the smallest constants; set by findBytePrice
 	maxExamined int                  // the number of examined plans at which the search ends; set by improvePlan
 	classes     []int64              // by node; nodes with equal choices are in the same class

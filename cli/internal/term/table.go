@@ -48,8 +48,8 @@ func ListCol(head string) Column {
 	return Column{Head: head, Cut: cutList, minWidths: [rounds]int{unshrinkable, unshrinkable, 10, 6}}
 }
 
-// PhraseCol returns a column of short texts, cut at the end. The column has at least minWidth characters, except in the
-// last round of shrinking.
+// PhraseCol returns a column of short texts, cut at the end. The column is not shrunk below minWidth characters,
+// except in the last round of shrinking.
 func PhraseCol(head string, minWidth int) Column {
 	return Column{Head: head, Cut: CutEnd, minWidths: [rounds]int{minWidth, minWidth, minWidth, 6}}
 }

@@ -170,8 +170,10 @@ func (d *dev) Compile(source *ir.Kernel) (_ device.Kernel, err error) {
 	if compiled.layout, err = d.createLayout(source.Params); err != nil {
 		return nil, err
 	}
-	compiled.pipeline, err = d.createPipeline(words, compiled.layout)
-	return compiled, err
+	if compiled.pipeline, err = d.createPipeline(words, compiled.layout); err != nil {
+		return nil, err
+	}
+	return compiled, nil
 }
 
 // createLayout creates the layout of a pipeline with a number of addresses.

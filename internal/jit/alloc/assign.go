@@ -120,8 +120,9 @@ func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 	return src, operand
 }
 
-// foldSource returns a source as a memory operand, and adds its cost to the cost of the list. It returns false if the
-// instruction cannot or should not read the source from memory. broadcastBytes is [Inst].BroadcastBytes.
+// foldSource returns a source as a memory operand, and adds its cost to that of the list if it is not an element. It
+// returns false if the instruction cannot or should not read the source from memory. broadcastBytes is
+// [Inst].BroadcastBytes.
 func (a *allocator) foldSource(source Arg, broadcastBytes uint8) (Operand, bool) {
 	isImmediate := source.Virt == 0
 	if isImmediate || source.Bytes != 0 || !a.isOnlyInMemory(source.Virt) {

@@ -248,7 +248,7 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	if bias.IsGiven() {
 		bias = builder.ToRowMajor(bias, bias.Meta.DType)
 	}
-	// A bias of another dtype promotes the result: it is added after the products.
+	// A bias of another dtype is added after the products, because the sum may have another dtype than the products.
 	addsBiasLater := bias.IsGiven() && bias.Meta.DType != dtype
 	productAddsBias := bias.IsGiven() && !addsBiasLater
 	var out kit.Buffer

@@ -55,7 +55,8 @@ func sampleColumns[T float32 | float64](conv *deform, firstImage, imageCount int
 				firstPoint, tap, group := unit%blocks*sampleBlock, unit/blocks%conv.taps(), unit/blocks/conv.taps()
 				block := samples[:min(sampleBlock, conv.pointCount-firstPoint)]
 				locateSamples(conv, mem, block, firstImage*conv.offsetGroups+group, tap, firstPoint)
-				for channel := group * channels; channel < (group+1)*channels; channel++ { // over all images
+				// Channels are numbered over the images from firstImage on.
+				for channel := group * channels; channel < (group+1)*channels; channel++ {
 					var plane []T
 					if mem.Ptrs[1] != nil {
 						plane = kit.PlaneOf[T](mem.Ptrs[1], firstImage*conv.inChannels+channel, conv.h.Size*conv.w.Size)

@@ -65,7 +65,7 @@ type subgrid struct {
 // tileRect is the rectangle of the output that a tile covers.
 type tileRect struct {
 	row, col   int // of the first result
-	rows, cols int // less than the tile size at the lower and right border
+	rows, cols int // at the lower and right border, they may be less than those of other tiles
 }
 
 // newPlaneTiles divides planes into tiles and compiles the loops. It returns nil if there is no machine code, or if a
@@ -220,12 +220,13 @@ func (t *planeTiles) findSubgrid(row, col int) *subgrid {
 	return nil
 }
 
-// neededRows returns the number of rows of a subgrid that the taps read for rows of the output.
+// neededRows returns the number of rows of a subgrid that the taps read for the given number of rows of the output.
 func (t *planeTiles) neededRows(rows int) int {
 	return rows + (t.conv.h.Taps-1)*t.conv.h.Dilation/t.conv.h.Stride
 }
 
-// neededColumns returns the number of columns of a subgrid that the taps read for columns of the output.
+// neededColumns returns the number of columns of a subgrid that the taps read for the given number of columns
+// of the output.
 func (t *planeTiles) neededColumns(cols int) int {
 	return cols + (t.conv.w.Taps-1)*t.conv.w.Dilation/t.conv.w.Stride
 }

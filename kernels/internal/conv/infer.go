@@ -288,7 +288,7 @@ func (params convParams) usesMKLDNN(input, weight tensor.Type) bool {
 		input.Shape[0].Gt(sym.Of(1)).Or(input.Numel().Gt(sym.Of(numelLimit))).Holds()
 }
 
-// isPointwise reports whether each window is one pixel and windows have stride 1.
+// isPointwise reports whether each window is one pixel, with stride 1 and dilation 1.
 func (params convParams) isPointwise(weight tensor.Type) bool {
 	if params.isDilated() {
 		return false

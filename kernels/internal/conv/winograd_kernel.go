@@ -56,14 +56,15 @@ type winogradRun struct {
 	workers         graph.PerWorker[winogradArgs]
 }
 
-// boundaryCase says which rows of a tile are inside the image, from first to end, and how many are inside the result;
-// or which columns are. All rows of tiles with the same boundary case use the same code, and so do columns.
+// boundaryCase says which of the N() rows of a tile of the image are inside the image, from first to end, and how many
+// of the M rows of the tile's results are inside the result; or which columns are. All rows of tiles with the same
+// boundary case use the same code, and so do columns.
 type boundaryCase struct{ first, end, results int }
 
 // tileCode is the code of the tiles with given boundary cases of their row and column.
 type tileCode struct {
 	part                 winograd.Part // the part of the tile that is inside the image
-	rows, cols           int           // the rows and columns of the tile that are inside the result
+	rows, cols           int           // the numbers of rows and columns of the results that are inside the result
 	input                *winograd.Transform
 	inverse, lastInverse *winograd.Transform // for the blocks of output channels; lastInverse is for the last block
 }
@@ -270,7 +271,7 @@ func (r *winogradRun) boundaryCases(n int, axis *geometry.Axis) (caseOf []int, l
 // compileTile generates the transforms of the tiles with boundary cases row and col.
 func (r *winogradRun) compileTile(row, col boundaryCase) (code tileCode, err error) {
 	code.rows, code.cols = row.results, col.results
-	if row.first < row.end && col.first < col.end {
+	if row.end > 0 && col.end > 0 {
 		code.part = winograd.Part{Row: row.first, RowEnd: row.end, Col: col.first, ColEnd: col.end}
 	}
 	code.input, err = generateOnce(r.inputTransforms, code.part, func() (*winograd.Transform, error) {
@@ -286,7 +287,7 @@ func (r *winogradRun) compileTile(row, col boundaryCase) (code tileCode, err err
 	return code, err
 }
 
-// compileInverse generates the inverse transform for a block of output channels and for tiles with the given numbers of
+// compileInverse returns the inverse transform for a block of output channels and for tiles with the given numbers of
 // rows and columns inside the result.
 func (r *winogradRun) compileInverse(rows, cols, block int) (*winograd.Transform, error) {
 	key := inverseKey{rows: rows, cols: cols, lastLanes: r.channels(block) % winograd.Lanes(r.cpu)}

@@ -96,8 +96,8 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 		dims, lengths, err := callAttrs.dimsOf(s.Call.Type(0).Rank())
 		s.Check(err)
 		if len(dims) == 0 {
-			// fft_fftn and fft_ifftn use one op for all dimensions. The other ops need a last dimension, which they halve
-			// or mirror.
+			// Ops that use one op for all dimensions need none. The other ops need a last dimension, which they halve or
+			// mirror.
 			s.Reject(lastOp != otherOp, "%s must transform at least one axis", name[len("fft_"):])
 			return []*graph.Arg{complexCopy(s)}
 		}

@@ -197,7 +197,7 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, isScaled bool) graph.Ar
 	return builder.Add(product.MatmulBytes, nil, in...)
 }
 
-// zeroPoints returns the zero points of an operand. It returns null if they are absent or all 0.
+// zeroPoints returns an operand that has zero points. It returns null if the operand is absent or has only zeros.
 func (builder quantBuilder) zeroPoints(operand int) graph.Arg {
 	if !builder.Call.HasOperand(operand) || magnitudesAtMost(builder.Call.Const(operand), 0) {
 		return graph.Arg{}

@@ -13,10 +13,12 @@ import (
 // sequence, and runSequence calls step for each step. The operands and results are row-major and in the widest dtype of
 // their kind. An omitted operand is nil. Weights, biases and peepholes have one slice for each direction.
 //
-// An element of a gate is f(inputPart + statePart), with the activation function f and
+// An element of a gate is f(inputPart + statePart), with an activation function f and
 //
 //	inputPart = w·x + inBias, with the input x of the step
 //	statePart = r·h + stateBias, with the state h before the step
+//
+// stepLSTM adds peepholes to the sum, and stepGRU applies the reset gate to the state part of the candidate.
 type cellReference[T kit.WidestNumber] struct {
 	*recurrentLayer
 	x, y                               []T    // input and output of all steps

@@ -118,7 +118,7 @@ func pairwiseReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, er
 //	Q[i][i] = sum over j != i of r[j][i]^2
 //	Q[i][j] = -r[j][i]*r[i][j]
 //
-// At the minimum, all elements of Q*p equal p*Q*p. The error is the greatest difference between them.
+// At the minimum, all elements of Q*p equal p*Q*p. The error is the greatest distance of an element from p*Q*p.
 type coupling struct {
 	classes int
 	pairs   []float64  // the operand's row

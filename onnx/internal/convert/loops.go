@@ -132,8 +132,9 @@ func keepsCondition(proto *pb.GraphProto) bool {
 }
 
 // conditionOrigin follows the condition that a loop's body returns backwards through nodes of the given op types. It
-// returns the value that it reaches, and the node that computes this value; nil if no node of the body does. ok is
-// false if the body has no condition.
+// returns the value that it reaches, and the node that computes this value; nil if no node of the body does. It stops
+// at the condition that is an input of the body. ok is false if the body has no condition, or if the chain is a cycle
+// or too long.
 func conditionOrigin(proto *pb.GraphProto, opTypes ...string) (name string, node *pb.NodeProto, ok bool) {
 	if len(proto.Output) == 0 || len(proto.Input) < 2 {
 		return "", nil, false

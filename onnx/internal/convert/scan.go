@@ -152,7 +152,8 @@ func (s *scan) bodyOperands(iteration int) []*Value {
 // unrollScan converts each iteration to nodes.
 func (s *scan) unrollScan() []*Value {
 	stateCount := len(s.states)
-	var values []*Value                                          // the states of the previous iteration
+	// values are the states of the previous iteration; in the end, the results.
+	var values []*Value
 	toStack := make([][]any, len(s.bodyProto.Output)-stateCount) // by result: its slice in each iteration
 	for i := range s.length {
 		operands := s.bodyOperands(i)

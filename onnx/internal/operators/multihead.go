@@ -44,7 +44,7 @@ type optionalOperands struct{ mask, past, bias int }
 // past ones.
 func joinedAttention(n *node, x *value, sizes []int, indices optionalOperands) []*value {
 	if n.Rank(x) != 3 {
-		n.Failf("operand 0 has %d dimensions, want 3", n.Rank(x))
+		n.Failf("the product of operands 0 and 1 has %d dimensions, want 3", n.Rank(x))
 	}
 	if n.Flag("do_rotary", false) {
 		n.Failf("attribute do_rotary is not supported")

@@ -82,7 +82,7 @@ func padded(n *node, x *value, before, after []sym.Int, value any) *value {
 	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.SizesAttr(pairs...), "value": value}, x)
 }
 
-// padByComputed pads by widths that are computed when the graph runs.
+// padByComputed pads by widths, or along axes, that are computed when the graph runs.
 func padByComputed(n *node, x, widths *value, mode string, value any) *value {
 	rank := n.Rank(x)
 	count := n.LengthOf(widths)

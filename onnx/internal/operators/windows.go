@@ -53,8 +53,8 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 	return windows
 }
 
-// samePadding returns the padding of dimension i with which there are size/stride windows, rounded up. An odd element
-// of padding is after the dimension.
+// samePadding returns the padding of dimension i with which there are size/stride windows, rounded up, if the number of
+// windows is rounded down. An odd element of padding is after the dimension.
 func (g geometry) samePadding(i int, size sym.Int) (before, after sym.Int) {
 	// total padding = max(0, (windows-1)*stride + extent - size)
 	stride := sym.Of(g.stride[i])

@@ -54,8 +54,8 @@ func (g *generator) selectConst(inst *lane.Inst) *laneValue {
 	return g.bools[inst.Imm]
 }
 
-// selectConvert selects instructions for a conversion. Rint and the conversion to an integer become one instruction: a
-// value out of range converts to the same integer whether or not it is rounded first.
+// selectConvert selects instructions for a conversion. Rint of float32 and a conversion through int32 become one
+// instruction: a value out of range converts to the same integer whether or not it is rounded first.
 func (g *generator) selectConvert(inst *lane.Inst) *laneValue {
 	dtype, source := inst.Type.DType, &g.loop.Insts[inst.A]
 	isRounded := source.Op == lane.Rint && source.Type.DType == tensor.Float32

@@ -285,7 +285,7 @@ func (g *generator) writeTailLoop() {
 	assembler.Bind(done)
 	executed := g.executedCount() - executedBefore
 	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
-	g.work.Row += 3 - executed // as in writeMainLoop, but Row keeps the three instructions that detect an empty tail
+	g.work.Row += 3 - executed // Row keeps the three instructions that detect an empty tail
 }
 
 // writeTailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. The 2*regLimit parts of complex

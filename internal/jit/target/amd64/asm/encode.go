@@ -354,8 +354,8 @@ const (
 	sibNoIndex  = 4 << 3
 )
 
-// appendModRM appends the ModRM byte. For memory, it also appends the SIB byte, if necessary, and the displacement. A
-// one-byte displacement counts in units of dispUnit bytes. bytesAfter is the number of bytes of the instruction after
+// appendModRM appends the ModRM byte. For memory, it also appends the SIB byte and the displacement, each if necessary.
+// A one-byte displacement counts in units of dispUnit bytes. bytesAfter is the number of bytes of the instruction after
 // the displacement, because addresses of constants are relative to the end of the instruction.
 func (a *Assembler) appendModRM(reg uint8, arg *operand, dispUnit int32, bytesAfter int) {
 	reg = (reg & 7) << 3
