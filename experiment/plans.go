@@ -39,7 +39,7 @@ func LowerBound(g *graph.Graph, options graphrun.Options) (*float64, error) {
 // Choice is one of the cheapest plans.
 type Choice struct {
 	CostNS float64       `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
-	MoreNS float64       `json:"more_ns" doc:"Its cost less that of the cheapest plan, in nanoseconds."`
+	MoreNS float64       `json:"more_ns" doc:"By how much its cost exceeds the cost of the cheapest plan, in nanoseconds."`
 	Change layout.Change `json:"change" doc:"Its differences from the cheapest plan."`
 
 	rank     int
@@ -96,7 +96,8 @@ type MemorySearch struct {
 
 // CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. For each candidate, it calls need,
 // which returns the bytes that a run of the plan needs: see [layout.Model.CheapestWithin]. knownNS is the cost of a
-// known plan within the limit, or infinite. A nil need is an error. The search ends with ctx.
+// known plan within the limit, or infinite. A nil need is an error. The search ends with ctx. The result
+// does not contain the plan: the caller keeps the cheapest candidate that fits.
 func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS float64,
 	need func(Choice) (int, error)) (*MemorySearch, error) {
 	if need == nil {
@@ -122,7 +123,7 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	return &MemorySearch{float64(found.BoundPS) / machine.PSPerNS, int(found.LeastBytes), found.Rejected}, nil
 }
 
-// Sensitivity returns the factors on the price of copies at which another plan becomes the cheapest.
+// Sensitivity returns by which factors the price of copies must rise or fall before another plan becomes the cheapest.
 func Sensitivity(p *graphrun.Program) (*layout.Sensitivity, error) {
 	model, err := (*program.Program)(p).Model()
 	if err != nil {

@@ -184,7 +184,7 @@ func (f *foldCache) cachedCall(key string, op *Op, attrs any) *foldedCall {
 	return call
 }
 
-// tensors returns the results of a call, or nil if a result is garbage-collected.
+// tensors returns the results of a call, or nil if the call has no results yet or a result is garbage-collected.
 func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 	if len(c.results) != len(metas) {
 		return nil
@@ -217,10 +217,10 @@ func (f *foldCache) store(c *foldedCall, out []*tensor.Tensor) {
 	}
 }
 
-// dropCalls removes calls whose results are garbage-collected. Without it, calls would accumulate if an attribute is a
-// value that the graph computes ([ValueRef]), different in every run. dropCalls keeps the calls that were used since
-// the last dropCalls, with the ids of their results. If such a call is computed again, results that were computed from
-// its old results are then still found.
+// dropCalls removes calls whose results are garbage-collected. An attribute may be a value that the graph computes
+// ([ValueRef]): then every run adds a call, and without dropCalls they would accumulate. It keeps the calls that were
+// used since the last dropCalls, with the ids of their results. If such a call is computed again, results that were
+// computed from its old results are then still found.
 func (f *foldCache) dropCalls() {
 	const minNewCalls = 256 // minimum number of new calls before the next dropCalls
 	f.callCount = 0

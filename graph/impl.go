@@ -37,9 +37,9 @@ type Impl struct {
 	// returns false if the implementation cannot read the layout, so that the operand must be copied. meta need not be
 	// dense: it may be a slice or a broadcast. If Read is nil, operands are read in any layout.
 	//
-	// The price of a node is the price of Work plus the price of Read for each operand. Only Read, by its argument meta,
-	// prices the layout of an operand: Work, Read and Walks must ignore the layouts of the operands in call. They may use
-	// the shapes and dtypes of the operands, which of them are constants, and their other arguments.
+	// The price of a node is the price of Work plus the price of Read for each operand. The layout of
+	// an operand affects the price only through the argument meta of Read. Work, Read and Walks must not use the layouts
+	// of the operands in call. They may use the shapes and dtypes of the operands, and whether an operand is a constant.
 	Read func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 	// Writes reports whether the kernel can write result i in layout meta. meta is a slice of a larger value and has the
 	// order of the walk. If Writes is nil, the kernel writes only dense values.
@@ -64,8 +64,8 @@ type Impl struct {
 	// in transfers. An implementation on a device also reads an operand with 0 dimensions from the host, as PyTorch's
 	// kernels do.
 	ResultPlace, OperandPlace tensor.Place
-	// Forms returns forms that compute the call one after another, for compilers of devices: see [FormsOf]. It returns
-	// nil if the call has no form. If Forms is nil, the form is made from the op's Expression or Rows.
+	// Forms describes the call for compilers of devices: forms ([Form]) that are executed in order. See [FormsOf]. It
+	// returns nil if the call has no form. If Forms is nil, the form is made from the op's Expression or Rows.
 	Forms func(call *Call) ([]Form, error)
 
 	hasRead bool // the op's definition has a Read function, which may reject layouts
@@ -75,8 +75,8 @@ type Impl struct {
 	definedRead func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 }
 
-// completeImpls sets the nil functions of the implementations, makes an Impl from Compile if there is none, and
-// otherwise sets Compile.
+// completeImpls sets the nil functions of the implementations. If the op has no implementations, it makes one from
+// Compile. Otherwise it sets Compile.
 func (op *Op) completeImpls() {
 	if len(op.Impls) == 0 {
 		if op.Compile == nil {
@@ -345,9 +345,8 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work))
 	return true
 }
 
-// OperandWorkFunc returns a function that calls [Impl.Read] for operand i of one call, in layout meta. For many
-// operands and layouts this is faster than calling Read, because the footprint of the call is computed only once. The
-// function is not safe for concurrent use.
+// OperandWorkFunc returns [Impl.Read] with fixed arguments call and walk. For many operands and layouts, it is faster
+// than Read, because it computes the footprint of the call only once. The function is not safe for concurrent use.
 func (impl *Impl) OperandWorkFunc(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
 	read, footprint := impl.definedRead, 0.0
 	if read == nil {

@@ -30,9 +30,9 @@ type Kernel struct {
 	// Code lists the expressions of the kernel's loops, and the generated code; nil for a kernel that has none.
 	Code func() []expr.Listing
 	// Arithmetic is the estimated time of the kernel's machine code on one worker, in nanoseconds and without memory
-	// accesses. It is 0 if the operations in [Work] are the best estimate.
+	// accesses. 0 means that the estimate follows from [Work].
 	Arithmetic float64
-	Forms      []Form // the computation as data; nil if it is not described
+	Forms      []Form // the computation as data, for compilers of devices; nil if it is not described
 }
 
 // InPlace means that output Out may use the memory of operand In.
@@ -58,9 +58,9 @@ type Phase struct {
 	Flow     *Flow // nil if the progress of chunks is not described
 }
 
-// Flow describes the progress of a phase. The executor uses it to start a chunk before the step that computes the first
-// operand has finished. The chunks, numbered from 0, go through memory in order. The results of both functions never
-// decrease as chunk grows.
+// Flow describes the progress of a phase. With it, the executor can start chunks while the step that computes the first
+// operand is still running. The chunks, numbered from 0, go through memory in order. The results of both functions
+// never decrease as chunk grows.
 type Flow struct {
 	// FinalElements returns the number of elements of the first output, in memory order, that are final after the chunks
 	// from 0 to chunk have run.
@@ -129,7 +129,7 @@ func (m *Mem) Within(inner *Mem, offset int) {
 	inner.Context = m.Context
 }
 
-// Release clears the fields that Within set, so that they keep no memory alive.
+// Release clears all fields, so that they keep no memory alive.
 func (m *Mem) Release() {
 	clear(m.Ptrs)
 	*m = Mem{Ptrs: m.Ptrs[:0]}
@@ -140,8 +140,8 @@ func (m *Mem) Release() {
 // and, in a session, between runs.
 //
 // A kernel has a PerWorker for each kind of object. A PerWorker is identified by its address and must not
-// be copied. A chunk must clear addresses and other references to the run in the object before it ends;
-// otherwise the session would retain the run's tensors. The contents of the object depend on the chunks
+// be copied. Before a chunk ends, it must clear all addresses and references to the run's tensors in the
+// object; otherwise the session would retain the tensors. The contents of the object depend on the chunks
 // that the worker ran before, so results must not depend on these contents.
 type PerWorker[T any] struct {
 	// Make returns a new object; nil means new(T).

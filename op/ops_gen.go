@@ -5679,13 +5679,13 @@ func Nms(boxes, scores *graph.Value, iouThreshold float64) *graph.Value {
 
 // NonMaxSuppressionAttrs are the optional attributes of [NonMaxSuppression].
 type NonMaxSuppressionAttrs struct {
-	// maximum number of boxes to keep per class and image; 0: none
+	// maximum number of boxes to keep per class and image; 0 keeps no boxes
 	MaxOutputBoxesPerClass int `attr:"max_output_boxes_per_class"`
 	// intersection over union above which the box with the lower score is dropped
 	IouThreshold float64 `attr:"iou_threshold"`
 	// score that boxes must exceed
 	ScoreThreshold *float64 `attr:"score_threshold"`
-	// 0: boxes are y1, x1, y2, x2, corners in any order; 1: x, y of the centre, width, height
+	// 0: boxes are y1, x1, y2, x2 of two opposite corners in any order; 1: x, y of the centre, width, height
 	CenterPointBox int `attr:"center_point_box"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
@@ -8032,10 +8032,10 @@ type TreeEnsembleAttrs struct {
 // the row leaves the trees; the result is [rows, outputs].
 // The nodes of all trees are in one list. `roots` [trees] has the first node of each tree; every row visits all
 // trees. At node i it continues at children[i, 1] if its element in column features[i] is at most thresholds[i],
-// and at children[i, 0] otherwise. If the element is NaN, it continues at missing[i], or without `missing` at
-// children[i, 0]. If the next node is not later in the list than node i (for example, i itself), the row leaves
-// the tree at node i. For each k from offsets[i] to offsets[i+1]-1, node i has the weight weights[k] for column
-// targets[k]. A column of the result without weights is 0. Sums are computed in float64.
+// and at children[i, 0] otherwise. If the element is NaN, the row continues at missing[i], or at children[i, 0]
+// if `missing` is not given. If the next node is not later in the list than node i (for example, i itself), the
+// row leaves the tree at node i. For each k from offsets[i] to offsets[i+1]-1, node i has the weight weights[k]
+// for column targets[k]. A column of the result without weights is 0. Sums are computed in float64.
 //
 // May be nil: missing.
 //

@@ -13,7 +13,7 @@ type Step struct {
 	Bytes     int      `json:"bytes,omitzero" doc:"The bytes that it reads and writes, each operand once."`
 	// MeasuredNS is nil in reports; a caller that measures steps may set it, as plan --measure does.
 	MeasuredNS *float64 `json:"measured_ns,omitzero" doc:"The median of the measured times, in nanoseconds."`
-	Work       []Work   `json:"work,omitzero" doc:"The priced work: of the implementation, then of its operands."`
+	Work       []Work   `json:"work,omitzero" doc:"The work that is priced: first the work of the implementation, then the additional work for each operand."`
 	Strides    []int    `json:"strides" doc:"The strides of its first output, in elements."`
 	Buffer     int      `json:"buffer" doc:"The number of the buffer of its first output."`
 }
@@ -24,14 +24,13 @@ type Loop struct {
 	Strides [][]int `json:"strides" doc:"The byte strides of each operand, outputs first, in the same order of dimensions."`
 }
 
-// Work is an amount of work, in the terms of the machine profiles of graphrun calibrate. A profile has a price for
+// Work is an amount of work, in the units of a machine profile (`graphrun calibrate`). A profile has a price for
 // each kind of memory access, for each inner kernel, and for starting a step. The price of an inner kernel is for one
 // unit of its work, such as a multiply-add.
 type Work struct {
 	Footprint float64 `json:"footprint" doc:"The bytes of all memory that the step touches."`
 	Steps     float64 `json:"steps" doc:"The number of steps that are started, each at a fixed price."`
-	// The work of an operand is the difference from the work of a dense operand. Bytes is then the accesses of the operand
-	// minus the accesses of a dense operand, and may be negative.
+	// For an operand, all fields are differences from the work for a dense operand. Bytes may then be negative.
 	Bytes   map[string]float64 `json:"bytes" doc:"Bytes by the kind of access."`
 	Kernels map[string]float64 `json:"kernels" doc:"Units of inner kernels that overlap with memory accesses."`
 	Waits   map[string]float64 `json:"waits" doc:"Units of inner kernels that do not overlap with memory accesses."`
@@ -41,7 +40,7 @@ type Work struct {
 type Memory struct {
 	Inputs          int       `json:"inputs" doc:"For the inputs."`
 	Constants       int       `json:"constants" doc:"For the constants."`
-	Originals       int       `json:"originals" doc:"The part of constants that runs do not read: original weights that cannot be restored from their packed form."`
+	Originals       int       `json:"originals" doc:"The part of constants that no run reads: original weights that cannot be restored from their packed form."`
 	Packed          int       `json:"packed" doc:"For packed constants."`
 	Arena           int       `json:"arena" doc:"For the arena, which intermediate values share."`
 	Outputs         int       `json:"outputs" doc:"For the outputs."`

@@ -16,8 +16,8 @@ type Batching string
 const (
 	// BatchExact joins requests whose results have the same bits in the batch as alone. One plan serves all batch sizes.
 	BatchExact Batching = "exact"
-	// BatchFast joins all requests with independent rows. Sizes may have different plans, so that the last bits of a
-	// result depend on the size of the batch.
+	// BatchFast joins all requests with independent rows. Batches of different sizes may have different plans, so the
+	// last bits of a result depend on the size of the batch.
 	BatchFast Batching = "fast"
 	// BatchOff joins no requests.
 	BatchOff Batching = "off"
@@ -35,16 +35,16 @@ type Options struct {
 	Batching Batching
 	// MaxRows is the maximum number of rows of a batch; 0 means 64. A single request may have more rows.
 	MaxRows int
-	// PreferredRows are the preferred numbers of rows of a batch. A batch has at most the largest preferred number of rows
-	// for which enough rows wait. If too few rows wait for any preferred number, all of them run.
+	// PreferredRows are the preferred numbers of rows of a batch. A batch has the largest preferred number that the
+	// waiting rows fill. If they fill none, all of them run.
 	//
-	// With BatchExact, models are planned for the first number, or for one row with some implementations of that plan, if
-	// this is the better compromise between one row and the first number of rows.
+	// With BatchExact, one plan serves all batch sizes. It is the plan for the first number of rows, or the plan for one
+	// row with some implementations of that plan, if this is better on balance.
 	//
 	// Nil means that models are planned for 8 rows, and that the preferred number follows from predicted costs. The
 	// candidates are 8, and the number of workers times 1, 2, 4 and so on. The preferred number is the least candidate at
-	// which a row costs at most 0.5% more than at the best candidate. It is at most 8 or twice the least batch size,
-	// because larger batches would need more memory and are rarely faster.
+	// which a row costs at most 0.5% more than at the best candidate. It is at most 8, or twice the smallest batch size
+	// of the model if that is more, because larger batches would need more memory and are rarely faster.
 	PreferredRows []int
 	// MaxDelay is the longest time that a request waits for other requests to fill a batch. 0 means 2 ms; a negative time
 	// disables waiting. If only one request waited when the last batch was taken, the next request does not wait.

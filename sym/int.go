@@ -12,15 +12,15 @@ import (
 //
 // The first field takes no space. It makes == and the use of an Int as a map key compile-time errors. Arithmetic on two
 // numbers panics if the result overflows an int. [Catch] turns this panic into an error. Expressions are exact: if a
-// coefficient would overflow an int, the sum or product is not expanded. [Parse] rejects such an expression, and
-// [Int.At] rejects a value that overflows an int.
+// coefficient would overflow an int, the sum or product is not expanded. [Parse] rejects an expression with such a
+// coefficient, and [Int.At] rejects a value that overflows an int.
 type Int struct {
 	_ [0]func()
 	n int   // the number if e is nil, else the constant exprMark
 	e *expr // never a constant
 }
 
-// exprMark is the field n of every expression. It is negative, so that one comparison shows that two Ints are natural
+// exprMark is the field n of every expression. It is negative, so that a.n|b.n >= 0 only if a and b are natural
 // numbers.
 const exprMark = math.MinInt
 
@@ -132,8 +132,8 @@ func (a Int) Hint() int {
 }
 
 // Specialize returns the hint, and records the guard that the size equals the hint. It is for ops that need a number.
-// For a known number it records no guard. In a [Fork], which explores both outcomes of conditions, all values other
-// than the hint are one case, with the error [ErrNumber].
+// For a known number it records no guard. A [Fork], which explores both outcomes of conditions, has one case for
+// the hint, and one for all other values, which fails with [ErrNumber].
 func (a Int) Specialize() int {
 	number := a.Hint()
 	if a.e != nil && !a.Eq(Of(number)).Holds() {

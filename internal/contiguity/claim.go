@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Claim is a statement about values of all sizes and strides: predicates joined by ~, &, | and =>.
+// Claim is a statement about tensors of all sizes and strides: predicates joined by ~, &, | and =>.
 type Claim struct {
 	// Text is the claim with normalized spacing.
 	Text string
@@ -76,7 +76,7 @@ func (p *claimParser) next() {
 	p.token, p.tokenEnd = unread[:length], p.tokenEnd+length
 }
 
-// accept reports whether the current token is the given one, and then reads the next token.
+// accept returns whether the current token is the given one. If so, it reads the next token.
 func (p *claimParser) accept(token string) bool {
 	if p.token != token {
 		return false
@@ -171,9 +171,9 @@ type ClaimReport struct {
 	env *sym.Env
 }
 
-// ProveClaim decides the claim's formula for every class of sizes and strides. A class is a consistent combination of
-// answers to the comparisons in the formula. If the formula is false in a class, ProveClaim searches for sizes and
-// strides that refute the claim. The rank must be from 0 to 6.
+// ProveClaim decides the claim's formula for every class of sizes and strides. In a class, all comparisons in the
+// formula have the same answers. If the formula is false in a class, ProveClaim searches for sizes and strides that
+// refute the claim. The rank must be from 0 to 6.
 func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 	switch {
 	case claim.Condition == nil:

@@ -12,7 +12,7 @@ import (
 // place. A panel is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K. A
 // tile prefetches one cache line at a time, at intervals of several terms. Many prefetches at once would delay the
 // loads of the tile. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy. Other
-// tiles prefetch the rows of the result that they are about to write.
+// tiles may prefetch the rows of the result that they are about to write.
 
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
 // must be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result
@@ -69,7 +69,7 @@ func (t *tileState) advancePrefetches(args *jit.Args, tiles tileRun) {
 	}
 }
 
-// prefetchCount returns the number of prefetches of a tile that has one prefetch for each `interval` of its terms.
+// prefetchCount returns the number of prefetches of a tile that prefetches once every `interval` terms.
 func prefetchCount(terms, interval int) int {
 	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
 }
@@ -96,7 +96,7 @@ func (t *tileState) nextPanelOffset(j int) int {
 		return t.k0*b.termStride + next
 	case t.k0+t.kc < t.superBlockStart+t.superBlockTerms: // the first panel of the next block
 		return (t.k0+t.kc)*b.termStride + t.j0
-	case next < t.spec.N: // the first panel of the next tile
+	case next < t.spec.N: // the first panel of the next tile of C
 		return t.superBlockStart*b.termStride + next
 	}
 	return t.k0*b.termStride + j // there is no next panel

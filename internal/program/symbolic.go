@@ -69,8 +69,8 @@ func (p *Program) Evaluator(symbolic *graph.Symbolic, sizes []sym.Int, conds []s
 	return sym.NewEvaluator(names, sizes, conds)
 }
 
-// SymbolicPlan is the plan of a graph in which sizes are symbols instead of numbers. The types of PlannedGraph
-// are expressions. Guards are the conditions under which these types hold.
+// SymbolicPlan is the plan of a graph in which sizes are symbols instead of numbers. The sizes and strides
+// in PlannedGraph are expressions in the symbols. Guards are the conditions under which these types hold.
 type SymbolicPlan struct {
 	*graph.Symbolic
 	PlannedGraph *graph.Graph
@@ -85,7 +85,7 @@ func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, size
 	if err != nil {
 		return nil, fmt.Errorf("inferring the graph for unknown sizes: %w", err)
 	}
-	// Planning appends guards, which belong to no node, to the environment.
+	// Guards of inference have nodes and are kept here. Planning appends guards without nodes to the environment.
 	inferenceGuards := slices.Clone(symbolic.Guards)
 	options := p.PlanOptions(ctx)
 	options.Follow, options.Check, options.MemoryLimit = spec.Decisions, false, -1

@@ -10,8 +10,9 @@ import (
 // bytes. Inputs, constants and scratch memory do not count. A value counts with the bytes of its smallest form, and a
 // copy in another form does not count. With a device, LiveBytes returns 0.
 //
-// Values that may share the memory of another value do not count: operands and results of concatenations, and results
-// of copies. A value is live from its node to the last node that reads the value itself, not a view of it. For example:
+// Operands and results of concatenations do not count, because they may share memory. Results of copies do not count,
+// because a plan may omit the copy. A value is live from its node to the last node that reads the value itself, not a
+// view of it. For example:
 //
 //	node            live before the node
 //	a = conv(x)
@@ -77,7 +78,7 @@ func (live *liveValues) findOwnBytes() {
 		for _, v := range n.Out {
 			live.variesWithInputs.Set(v, varies)
 			isComputed := m.computedNodes[i] != nil && !n.Op.Identity && v.Alias == nil
-			// The result of a concatenation may be a slice of a concatenation of more values.
+			// A concatenation may be written into the result of a larger concatenation.
 			if varies && isComputed && !concatenates {
 				live.ownBytes.Set(v, live.smallestBytes(v))
 			}

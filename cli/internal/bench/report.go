@@ -13,9 +13,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// writeReport writes the measurements as an HTML page. The page has a summary, the command line and these sections: the
-// time of a run, with a profile also predicted against measured times and the roofline, memory over time, and with a
-// profile tables of times by op and by step. path is the file of the graph.
+// writeReport writes the measurements as an HTML page. The page has a summary, the command line, the time of a run, and
+// memory over time. With a profile it also has predicted against measured times, the roofline, and tables of times by
+// op and by step. path is the file of the graph.
 func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path string) error {
 	costProfile := cmp.Or(r.profile.costProfile, machine.SharedDefaultProfile())
 	about, err := page.About(commandLine, []string{path}, &r.program.Report().Profile)
@@ -86,7 +86,7 @@ func (d *Document) callsSection() page.Section {
 			"memory; RunInto writes existing tensors."}
 }
 
-// maxNumbered is the number of steps whose points have a label: the number of the step's row in the table of steps.
+// maxNumbered is the number of steps whose points are labelled with the step's row in the table of steps.
 const maxNumbered = 12
 
 // stepNumber returns the label of a step's point in a chart, or "" for none. step is an index of ByStep.

@@ -16,9 +16,10 @@ type Workload struct {
 	Inputs *Set
 }
 
-// LoadWorkload reads a graph and its inputs, and infers the graph. dims are the values of --dim with one size, such as
-// N=8. hints are combinations of sizes, by symbol: N=1,64 and M=2,3 give four ([command.SplitHints]). A program gets a
-// plan for each. pins are the values of --pin, which fix layouts, implementations and devices ([command.ApplyPins]).
+// LoadWorkload reads a graph and its inputs, and infers the graph. dims are the values of --dim that fix a size, such
+// as N=8. hints are combinations of sizes, by symbol: N=1,64 and M=2,3 give four combinations ([command.SplitHints]). A
+// program gets a plan for each. pins are the values of --pin, which fix layouts, implementations and devices
+// ([command.ApplyPins]).
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
 	hints []map[string]int, src Sources) (w Workload, err error) {
 	command.LimitGarbage()
@@ -39,8 +40,8 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 	return Workload{g, inputSet}, err
 }
 
-// Load reads a graph file or a model, and the headers of the arrays for its inputs. dims, the values of --dim, and the
-// shapes of the arrays bind the symbols. The graph is not yet inferred.
+// Load reads a graph file or a model, and the headers of the arrays for its inputs. The symbols are bound by dims (the
+// values of --dim) and by the shapes of the arrays. The graph is not yet inferred.
 func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Arrays,
 	error) {
 	f, err := ext.Open(ctx, path, dims, src.KeepGoing, src.Cache)

@@ -11,10 +11,10 @@ import (
 )
 
 type nonMaxAttrs struct {
-	MaxOutputBoxesPerClass int      `attr:"max_output_boxes_per_class" default:"0" range:"int64" doc:"maximum number of boxes to keep per class and image; 0: none"`
+	MaxOutputBoxesPerClass int      `attr:"max_output_boxes_per_class" default:"0" range:"int64" doc:"maximum number of boxes to keep per class and image; 0 keeps no boxes"`
 	IouThreshold           float64  `attr:"iou_threshold" default:"0" doc:"intersection over union above which the box with the lower score is dropped"`
 	ScoreThreshold         *float64 `attr:"score_threshold" default:"none" doc:"score that boxes must exceed"`
-	CenterPointBox         int      `attr:"center_point_box" default:"0" doc:"0: boxes are y1, x1, y2, x2, corners in any order; 1: x, y of the centre, width, height"`
+	CenterPointBox         int      `attr:"center_point_box" default:"0" doc:"0: boxes are y1, x1, y2, x2 of two opposite corners in any order; 1: x, y of the centre, width, height"`
 }
 
 // NonMaxSuppression is ONNX's operator; PyTorch has no equivalent.

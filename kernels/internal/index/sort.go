@@ -95,7 +95,7 @@ func sortDim(c *graph.Call) int { return kit.Attrs[*sortAttrs](c).Dim }
 // sortRanking returns the ranking of a call of sort or argsort.
 func sortRanking(c *graph.Call) *ranking {
 	attrs, selfMeta := kit.Attrs[*sortAttrs](c), c.Meta(0)
-	dim := checkedDim(attrs.Dim, selfMeta.Rank())
+	dim := dimFromFront(attrs.Dim, selfMeta.Rank())
 	return &ranking{dim: dim, k: sizeAt(selfMeta, dim), isDescending: attrs.Descending}
 }
 
@@ -104,13 +104,13 @@ func topkRanking(c *graph.Call) *ranking {
 	attrs, selfMeta := kit.Attrs[*topkAttrs](c), c.Meta(0)
 	k := kit.KnownSize(attrs.K)
 	if selfMeta.Rank() == 0 {
-		k = 1 // PyTorch returns the value for k = 0, too; inferTopk rejects a greater k
+		k = 1 // PyTorch returns the only value even if k is 0; inferTopk rejects a greater k
 	}
-	return &ranking{dim: checkedDim(attrs.Dim, selfMeta.Rank()), k: k, isDescending: attrs.Largest}
+	return &ranking{dim: dimFromFront(attrs.Dim, selfMeta.Rank()), k: k, isDescending: attrs.Largest}
 }
 
-// checkedDim returns dim, counted from the front, after inference has checked its range. The result is 0 for rank 0.
-func checkedDim(dim, rank int) int { return max(0, (dim+rank)%max(1, rank)) }
+// dimFromFront returns dim counted from the front. Inference has checked its range. The result is 0 for rank 0.
+func dimFromFront(dim, rank int) int { return max(0, (dim+rank)%max(1, rank)) }
 
 // inferTopk infers the results of topk.
 func inferTopk(call *graph.Call) ([]graph.Result, error) {

@@ -24,8 +24,8 @@ var TreeEnsemble = kit.Define[*treeEnsembleAttrs](graph.Op{
 			"the row leaves the trees; the result is [rows, outputs].\nThe nodes of all trees are in one list. `roots` " +
 			"[trees] has the first node of each tree; every row visits all trees. At node i it continues at children[i, 1] " +
 			"if its element in column features[i] is at most thresholds[i], and at children[i, 0] otherwise. If the element " +
-			"is NaN, it continues at missing[i], or without `missing` at children[i, 0]. If the next node is not later in " +
-			"the list than node i (for example, i itself), the row leaves the tree at node i. For each k from " +
+			"is NaN, the row continues at missing[i], or at children[i, 0] if `missing` is not given. If the next node is " +
+			"not later in the list than node i (for example, i itself), the row leaves the tree at node i. For each k from " +
 			"offsets[i] to offsets[i+1]-1, node i has the weight weights[k] for column targets[k]. A column of the result " +
 			"without weights is 0. Sums are computed in float64.",
 		Params: []graph.Param{kit.Self,
@@ -75,7 +75,7 @@ func treeExample(dtype tensor.DType) []tensor.Meta {
 		treeWeights: tensor.New(dtype, 4)}
 }
 
-// treeMissingExample returns the operands of treeExample with the operand missing, and with a transposed self.
+// treeMissingExample returns the operands of treeExample, with a transposed self, and operand `missing`.
 func treeMissingExample(dtype tensor.DType) []tensor.Meta {
 	in := append(treeExample(dtype), tensor.New(tensor.Int32, 6))
 	in[treeSelf] = in[treeSelf].WithStrides([]int{1, 20})

@@ -23,8 +23,8 @@ func PointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 	}
 }
 
-// pointwiseRef computes the result of a call for [PointwiseRef]. It converts and broadcasts the operands as the
-// iteration does, and then computes element by element.
+// pointwiseRef computes the result of a call for [PointwiseRef]. It converts and broadcasts the operands as
+// package iter does, and then computes element by element.
 func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarFunc, call *graph.Call,
 	in []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
 	// The functions of integer divisions panic with ErrZeroDivision, because a ScalarFunc returns no error.
@@ -46,7 +46,7 @@ func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 		return nil, err
 	}
 	shape := iterator.Shape()
-	if tensor.Numel(shape) == 0 { // copies of the operands in a wider dtype might be too large
+	if tensor.Numel(shape) == 0 { // no conversions, because operands may be large although the result is empty
 		return []*tensor.Tensor{tensor.Zeros(iterator.Meta(0).DType, shape...)}, nil
 	}
 	expanded, err := expandedOperands(iterator, in)
@@ -78,7 +78,7 @@ func expandedOperands(iterator *iter.Iterator, in []*tensor.Tensor) (expanded []
 		}
 		i := iterator.NumOutputs() + len(expanded) // the iterator lists the outputs before the operands
 		given = given.CopyTo(tensor.New(iterator.Meta(i).DType, given.Shape...))
-		if dtype := iterator.Cast(i); dtype != tensor.Invalid { // a conversion before the conversion to the loop's dtype
+		if dtype := iterator.Cast(i); dtype != tensor.Invalid { // an additional dtype that the operand passes through first
 			given = given.CopyTo(tensor.New(dtype, given.Shape...))
 		}
 		operand, err := given.CopyTo(tensor.New(iterator.DType(i), given.Shape...)).Expanded(iterator.Shape())

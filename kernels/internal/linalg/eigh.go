@@ -61,8 +61,8 @@ func eigen[T number](t *task[T]) error {
 	return nil
 }
 
-// mirrorTriangle makes a Hermitian: it writes the conjugate of one triangle, the upper one if isUpper is set, to the
-// other triangle, and clears imaginary parts on the diagonal.
+// mirrorTriangle makes matrix a Hermitian: it writes the conjugate of one triangle, the upper one if isUpper is set, to
+// the other triangle, and clears imaginary parts on the diagonal.
 func (t *task[T]) mirrorTriangle(a matrix[T], isUpper bool) {
 	for j := range a.cols {
 		for i := range j {

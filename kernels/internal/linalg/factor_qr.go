@@ -87,8 +87,8 @@ func (s *solver[T]) reflect(tau T, v, y []T) {
 }
 
 // multiplyQ overwrites c with Q c or, if isAdjoint is set, with Q^H c. Q is the product H_0 H_1 ... of the len(tau)
-// reflections that qr stored in a and tau. For Q c the last reflection is applied first, for Q^H c the first
-// reflection.
+// reflections that qr stored in a and tau. For Q c it applies the reflections from the last to the first, for
+// Q^H c from the first to the last.
 func (s *solver[T]) multiplyQ(a matrix[T], tau []T, c matrix[T], isAdjoint bool) {
 	for k := range tau {
 		if !isAdjoint {

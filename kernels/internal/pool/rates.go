@@ -10,7 +10,8 @@ import (
 // to measure it.
 func Rates() []graph.Rate {
 	implNames := [...]string{byPlanes: "planes", byPixels: "pixels"}
-	// call has windows of windowSize x windowSize elements, 2 apart, over an image of imageSize x imageSize pixels.
+	// call returns a call of op with windows of windowSize x windowSize elements and stride 2, over an image of imageSize
+	// x imageSize pixels.
 	call := func(op string, order visitOrder, windowSize, channels, imageSize int) graph.RateCall {
 		attrs, image := graph.Attrs{"kernel_size": windowSize, "stride": 2}, kit.F32(1, channels, imageSize, imageSize)
 		if op == "lp_pool" {
@@ -21,7 +22,7 @@ func Rates() []graph.Rate {
 		}
 		return graph.RateCall{Op: op, Attrs: attrs, In: []tensor.Meta{image}, Impl: implNames[order]}
 	}
-	// overlappingCall is a call with windows of 3 x 3 elements, 1 apart, and padding.
+	// overlappingCall returns a call of op with windows of 3 x 3 elements, stride 1 and padding.
 	overlappingCall := func(op string, order visitOrder, channels, imageSize int) graph.RateCall {
 		c := call(op, order, 3, channels, imageSize)
 		c.Attrs["stride"], c.Attrs["padding"] = 1, 1

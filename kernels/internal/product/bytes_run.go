@@ -21,14 +21,14 @@ import (
 //	rows 100-199  strip 1 of block 0    strip 1 of block 1
 
 // preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
-// are, in this order: one for the zero points of single rows, if there are any; chunks of rows of operand a; chunks of
-// blocks of operand b.
+// are, in this order: one for the zero points of operand a, if its rows have different ones; chunks of rows of operand
+// a; chunks of blocks of operand b.
 func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
 	bRowStride, bColStride, _ := matrixLayout(c.Meta(bytesB))
 	biasStride := vectorStride(c, bytesBias)
 	rowChunks := t.rowCopier.chunks()
-	// All blocks are one chunk if b is packed, because only initial values of sums are then computed.
+	// If b is packed, all blocks are one chunk, because only the initial sums remain to be computed.
 	blocksPerChunk := t.blocks()
 	if !t.isPacked {
 		blocksPerChunk = max(1, machine.MoveGrain/(t.width()*t.k))
@@ -78,7 +78,7 @@ func (t *byteTiles) storeRowZeroPoints(mem *graph.Mem, zeroPoints unsafe.Pointer
 	}
 }
 
-// panels returns the address of the panels of a distinct matrix of operand b.
+// panels returns the address of the panels of a matrix of operand b. Entries of the batch may share a matrix.
 func (t *byteTiles) panels(mem *graph.Mem, matrix int) unsafe.Pointer {
 	offset := matrix * t.matrixBytes()
 	if t.isPacked {
@@ -170,7 +170,7 @@ func (t *byteTiles) multiplyPhase(c *graph.Call) graph.Phase {
 	}}
 }
 
-// byteStrip is a strip of the result, and the memory of its sums: the memory of the result, or worker memory.
+// byteStrip is a strip of the result. Its sums are in the memory of the result or in worker memory.
 type byteStrip struct {
 	entry, block   int
 	firstRow, rows int            // range of rows

@@ -61,7 +61,7 @@ func compileDet(c *graph.Call) (*graph.Kernel, error) {
 	batchRank := self.Rank() - 2
 	n, rowStride, colStride := self.Shape[batchRank], kit.ByteStride(self, batchRank), kit.ByteStride(self, batchRank+1)
 	batch := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
-	// A line for each matrix: offset 0 locates the result, and offset 1 the matrix.
+	// Each matrix of the batch is a line of one element: offset 0 locates the result, and offset 1 the matrix.
 	lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
 	lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(batch)}
 	load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)

@@ -14,11 +14,11 @@ import (
 // The method is sequential reweighted message passing (TRW-S, SRMP) in integers. Variables are visited in order. For
 // each label of a variable, the least cost of the label in each of its functions is moved to the variable. The
 // variable's costs are then distributed in equal shares to its functions with later variables. The cost of every
-// assignment is unchanged, no entry becomes negative, and the bound never decreases. For submodular costs, as with two
-// layouts, the bound converges to the least cost.
+// assignment is unchanged, no entry becomes negative, and the bound never decreases. For submodular costs, for example
+// with two layouts if copies cost more than no copy, the bound converges to the least cost.
 //
-// For example, let variable 1, with two labels, share a function with variable 0 and one with variable 2. By its own
-// labels, it costs nothing; the rows of the functions are for its labels:
+// For example, let variable 1, with two labels, share a function with variable 0 and one with variable 2. It has
+// no costs of its own. The rows of the functions (separated by /) are for its labels:
 //
 //	function with variable 0   function with variable 2   costs of variable 1   bound
 //	4 5 / 0 3                  0 2 / 6 7                  0 / 0                 0
@@ -41,7 +41,7 @@ type tightening struct {
 type movedFunction struct {
 	original *function
 	table    []int64
-	received [][]int64 // by variable of the scope and label: costs moved from the function to the variable
+	received [][]int64 // [i][label]: costs moved from the function to variable i of the scope
 }
 
 // position is the position of a variable in the scope of a function.
@@ -135,9 +135,10 @@ func (t *tightening) addFunction(original *function) {
 	t.functions = append(t.functions, moved)
 }
 
-// tightenVariable collects costs from the functions of v. It then distributes the costs in equal shares to the
-// functions that have another variable after v in the pass. If there are fewer such functions than shares, v keeps the
-// other shares. A forward pass visits the variables in ascending order.
+// tightenVariable collects costs from the functions of v. It then divides the costs into equal shares, as many as v has
+// functions with variables before it or with variables after it, whichever are more. Each function with a variable
+// after v in the pass gets a share, and v keeps the other shares. A forward pass visits the variables in ascending
+// order.
 func (t *tightening) tightenVariable(v int, forward bool) {
 	interrupt.Check(t.ctx)
 	unary := t.unary[v]
@@ -219,7 +220,7 @@ func (t *tightening) distributeShares(v int, position position) {
 	}
 }
 
-// checkedSum returns a sum of costs that must stay below Forbidden, and records an overflow.
+// checkedSum returns sum+cost. If this reaches Forbidden, it sets t.overflow and returns Forbidden-1.
 func (t *tightening) checkedSum(sum, cost int64) int64 {
 	if sum += cost; sum >= Forbidden {
 		t.overflow = true

@@ -38,7 +38,7 @@ func (c *checker) checkRoot(rootNode *wcsp.Node) (int64, error) {
 	return add(constant, bound), err
 }
 
-// checkNode checks a node and returns its bound: the sum of its constants, and the least bound of its branches or the
+// checkNode checks a node and returns its bound: the sum of its constants, plus the least bound of its branches or the
 // sum of the bounds of its parts. It modifies functionsOf.
 func (c *checker) checkNode(node *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	functionCount := len(c.functions)
@@ -111,7 +111,7 @@ func (c *checker) checkStep(step *wcsp.Step, functionsOf functionsByVariable) (i
 	return constants, nil
 }
 
-// removeVariable removes a variable, and from the other variables the functions that depend on it.
+// removeVariable removes a variable and all functions that depend on it.
 func (c *checker) removeVariable(eliminated int, functionsOf functionsByVariable) {
 	for _, functionIndex := range functionsOf[eliminated] {
 		for _, other := range c.functions[functionIndex].scope {
@@ -185,15 +185,15 @@ func (c *checker) checkMessage(eliminated int, bucket *wcsp.Bucket) error {
 type term struct {
 	table             []int64
 	index             int     // current index into table, without the offset for the eliminated variable
-	scopeOffsets      [][]int // by variable of the scope: index offset of each label; nil if the function lacks it
+	scopeOffsets      [][]int // [i][label]: index offset for variable i of the scope; [i] is nil if the function lacks it
 	eliminatedOffsets []int   // index offset of each label of the eliminated variable
 }
 
-// forEachMinimum adds up the functions with the numbers in from, and minimizes the sum over the labels of the
+// forEachMinimum adds up the functions with the given indices, and minimizes the sum over the labels of the
 // eliminated variable. It calls visit with the minimum for each combination of labels of the scope, in row-major order.
-func (c *checker) forEachMinimum(from, scope []int, eliminated int, visit func(least int64) error) error {
-	terms := make([]term, len(from))
-	for i, functionIndex := range from {
+func (c *checker) forEachMinimum(functionIndices, scope []int, eliminated int, visit func(least int64) error) error {
+	terms := make([]term, len(functionIndices))
+	for i, functionIndex := range functionIndices {
 		terms[i] = c.term(&c.functions[functionIndex], scope)
 	}
 	sums := make([]int64, len(c.remainingLabels[eliminated]))
