@@ -23,6 +23,8 @@ func TestRejectedCalls(t *testing.T) {
 			[]*pb.AttributeProto{heads, attrInt("past_present_share_buffer", 1)}},
 		{"Attention", [][]any{{1, 3, 4}, {4, 12}}, "qkv_hidden_sizes has 2 numbers, want 3",
 			[]*pb.AttributeProto{heads, attrInts("qkv_hidden_sizes", 4, 8)}},
+		{"Attention", [][]any{{1, 3, 4}, {4, 12}}, "the sum of qkv_hidden_sizes is 10, want 12",
+			[]*pb.AttributeProto{heads, attrInts("qkv_hidden_sizes", 4, 4, 2)}},
 		{"Attention", [][]any{{3, 4}, {4, 12}}, "the product of operands 0 and 1 has 2 dimensions, want 3",
 			[]*pb.AttributeProto{heads}},
 		{"Attention", [][]any{{1, 3, 4}, {4, 12}, nil, {1, 1, 3, 3}}, "a mask of shape [1, 1, 3, 3] is not supported",

@@ -62,9 +62,11 @@ func (s starter) leaveCore() bool {
 	}
 	runtime.LockOSThread()
 	moved, restored := s.leaveCoreLocked()
+	// A thread that is not restored stays locked and ends with its goroutine, because its cores would restrict the next
+	// goroutine.
 	if restored {
 		runtime.UnlockOSThread()
-	} // otherwise the thread ends with its goroutine, so that no other goroutine is restricted to its cores
+	}
 	return moved
 }
 

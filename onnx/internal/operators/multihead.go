@@ -64,6 +64,10 @@ func joinedAttention(n *node, x *value, sizes []int, indices optionalOperands) [
 		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(start), "end": n.SizeAttr(end)}
 		*target = operands.headsFirst(n.Op("slice", attrs, x))
 	}
+	if width := n.SymShape(x)[2]; sizes != nil && end.Ne(width).Holds() {
+		n.Failf("the sum of qkv_hidden_sizes is %v, want %v, the last dimension of the product of operands 0 and 1", end,
+			width)
+	}
 	outputs := []*value{nil, nil}
 	if earlier := n.OperandOrNil(indices.past); earlier != nil { // [2, batch, heads, positions, elements]: keys, values
 		if n.Rank(earlier) != 5 {
