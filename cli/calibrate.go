@@ -137,16 +137,6 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	return out.Flush()
 }
 
-// calibrateReportOf returns the document of a measurement, without the file.
-func calibrateReportOf(result *calibrate.Result, took time.Duration) *calibrateReport {
-	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: took.Seconds(), Profile: result.Profile}
-	for _, point := range result.Points {
-		doc.Points = append(doc.Points, calibratePoint{Subject: point.Of, Unit: point.Unit, Bytes: point.Bytes,
-			NS: point.NS, Predicted: point.PredictedNS})
-	}
-	return doc
-}
-
 // openMeasured opens the device to measure. It returns nil for the host. If no device can be opened for the name auto,
 // it prints a note with the reasons.
 func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
@@ -167,14 +157,21 @@ func keepDevices(path string, profile *machine.Profile) {
 		path, _ = machine.ProfilePath() // on an error, storeProfile reports it
 	}
 	stored, err := machine.ReadProfile(path)
-	if err != nil { // there is no profile to keep
-		return
-	}
-	if stored.Devices == nil {
+	if err != nil || stored.Devices == nil { // there is nothing to keep
 		return
 	}
 	maps.Copy(stored.Devices, profile.Devices)
 	profile.Devices = stored.Devices
+}
+
+// calibrateReportOf returns the document of a measurement, without the file.
+func calibrateReportOf(result *calibrate.Result, took time.Duration) *calibrateReport {
+	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: took.Seconds(), Profile: result.Profile}
+	for _, point := range result.Points {
+		doc.Points = append(doc.Points, calibratePoint{Subject: point.Of, Unit: point.Unit, Bytes: point.Bytes,
+			NS: point.NS, Predicted: point.PredictedNS})
+	}
+	return doc
 }
 
 // storeProfile writes a profile to path, or to the cache folder if path is empty, and returns the path of the file. If
@@ -184,23 +181,26 @@ func storeProfile(cmd *cobra.Command, path string, profile *machine.Profile) (st
 	if err != nil {
 		return "", err
 	}
-	hasPath := path != ""
-	if !hasPath {
-		if path, err = machine.ProfilePath(); err == nil {
-			err = os.MkdirAll(filepath.Dir(path), 0o755)
-		}
-	}
-	if err == nil {
-		err = outfile.Write(cmd.Context(), path, func(w io.Writer) error {
+	write := func(path string) error {
+		return outfile.Write(cmd.Context(), path, func(w io.Writer) error {
 			_, err := w.Write(text)
 			return err
 		})
 	}
-	if err != nil && !hasPath {
+	if path != "" {
+		return path, write(path)
+	}
+	if path, err = machine.ProfilePath(); err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = write(path)
+	}
+	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the profile was not stored: %v; use --out FILE\n", outfile.Cause(err))
 		return "", nil
 	}
-	return path, err
+	return path, nil
 }
 
 // write prints the measured speeds.
@@ -260,13 +260,13 @@ func memoryCurves(rates *machine.Rates) []memoryCurve {
 // writeKernels prints the speeds of the inner kernels, in the order of the first measured call of each.
 func (d *calibrateReport) writeKernels(w *bufio.Writer, display term.Display) {
 	profile := d.Profile
-	units, kernels := map[string]string{}, []string{} // the unit of work by subject, and the names of kernels
+	var kernels []string          // names
+	unitOf := map[string]string{} // the unit of work of each kernel
 	for _, point := range d.Points {
-		if _, known := units[point.Subject]; !known {
-			if _, isKernel := profile.Kernels[point.Subject]; isKernel {
-				kernels = append(kernels, point.Subject)
-			}
-			units[point.Subject] = point.Unit
+		_, isKernel := profile.Kernels[point.Subject]
+		if _, isListed := unitOf[point.Subject]; isKernel && !isListed {
+			kernels = append(kernels, point.Subject)
+			unitOf[point.Subject] = point.Unit
 		}
 	}
 	kernelColumns := []term.Column{term.NameCol("kernel"), term.UntruncatedCol("a unit takes"),
@@ -277,7 +277,7 @@ func (d *calibrateReport) writeKernels(w *bufio.Writer, display term.Display) {
 		if ps > 0 {
 			rate = fmt.Sprintf("%.3g", machine.PSPerNS/ps)
 		}
-		return []any{name, fmt.Sprintf("%.4g ns", ps/machine.PSPerNS), rate, units[name]}
+		return []any{name, fmt.Sprintf("%.4g ns", ps/machine.PSPerNS), rate, unitOf[name]}
 	})
 }
 

@@ -265,19 +265,19 @@ func (p *Program) addMissingOutputs(completeGraph *graph.Graph, omissions graph.
 	p.findDirectOutputs()
 }
 
-// markIfOperandMissing reports whether a node reads a missing value. If so, it marks the node's results as missing.
-func (p *Program) markIfOperandMissing(n *graph.Node) bool {
+// omitIfDependent reports whether a node reads an omitted value. If so, it omits the node's results.
+func (p *Program) omitIfDependent(n *graph.Node) bool {
 	for _, arg := range n.In {
 		if arg.Kind == graph.TensorArg && p.omittedValues[arg.Value] {
-			p.markMissing(n)
+			p.omitResults(n)
 			return true
 		}
 	}
 	return false
 }
 
-// markMissing marks the results of a node as missing.
-func (p *Program) markMissing(n *graph.Node) {
+// omitResults adds the results of a node to omittedValues, and frees their storages.
+func (p *Program) omitResults(n *graph.Node) {
 	for _, v := range n.Out {
 		p.omittedValues[v] = true
 		if p.storageIndex.At(v) > 0 {

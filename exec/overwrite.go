@@ -18,28 +18,32 @@ import (
 // overwritten by at most one output.
 func (m *memoryPlanner) overwriteInputs(i int) {
 	p := m.program
+	if p.keepsGoing() {
+		return
+	}
 	step := &p.steps[i]
 	outCount := len(step.node.Out)
 	for _, pair := range step.kernel.InPlace {
-		out, in := step.addresses[pair.Out], step.addresses[outCount+pair.In]
-		if out.storage < 0 || in.storage < 0 || p.omittedValues != nil {
+		result, operand := step.addresses[pair.Out].storage, step.addresses[outCount+pair.In].storage
+		if result < 0 || operand < 0 {
 			continue
 		}
-		input, output := &p.storages[in.storage], &p.storages[out.storage]
+		input, output := &p.storages[operand], &p.storages[result]
 		if input.kind != inInput || output.kind != inNewMemory {
 			continue
 		}
-		isOverwritten := slices.Contains(m.overwrites, 1+input.input)
-		isReadLater := input.lastStep != i || p.viewsInput(in.storage)
+		isOverwritten := slices.Contains(m.overwrites, 1+input.inputIndex)
+		isReadLater := input.lastStep != i || p.viewsInput(operand)
 		// The operand and the result are the whole input and the whole output, in the same layout.
 		isWhole := output.root == step.node.Out[pair.Out] && sameLayout(input.root.Meta, output.root.Meta) &&
 			sameLayout(input.root.Meta, step.node.In[pair.In].Meta())
 		if isOverwritten || isReadLater || !isWhole || !m.readsSameElements(i, pair.In) {
 			continue
 		}
-		m.overwrites[out.storage] = 1 + input.input
+		m.overwrites[result] = 1 + input.inputIndex
+		readsInput := func(address storageAddress) bool { return address.storage == operand }
 		for k := range p.steps[:i] {
-			if slices.ContainsFunc(p.steps[k].addresses, func(r storageAddress) bool { return r.storage == in.storage }) {
+			if slices.ContainsFunc(p.steps[k].addresses, readsInput) {
 				m.addWait(i, int32(k))
 			}
 		}
@@ -48,32 +52,33 @@ func (m *memoryPlanner) overwriteInputs(i int) {
 
 // viewsInput reports whether an output is a view of the input with the given storage.
 func (p *Program) viewsInput(storage int) bool {
-	return slices.ContainsFunc(p.outputs, func(o graph.Output) bool { return p.storageOf(o.Value) == storage })
+	return slices.ContainsFunc(p.outputs, func(output graph.Output) bool { return p.storageOf(output.Value) == storage })
 }
 
-// sameLayout reports whether two metas have the same elements at the same addresses of a storage.
+// sameLayout reports whether two metas have the same dtype and shape, and the same address of each element.
 func sameLayout(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && slices.Equal(a.Shape, b.Shape) && a.SameAddresses(b)
 }
 
 // overlappedInputs returns the indices of the inputs whose memory overlaps t, the caller's tensor for an output.
 // permitted is true if each of these inputs has the layout and storage of t, and no output is a view of such an input.
-func (p *Program) overlappedInputs(t *tensor.Tensor, in []*tensor.Tensor) (list []int, permitted bool) {
+func (p *Program) overlappedInputs(t *tensor.Tensor, inputs []*tensor.Tensor) (overlapped []int, permitted bool) {
 	permitted = true
-	for k, input := range in {
-		if mayRead(input, t, p.readsStorage) {
-			list = append(list, k)
-			permitted = permitted && input.Storage() == t.Storage() && sameLayout(input.Meta, t.Meta) &&
-				!p.viewsInput(p.storageOf(p.inputs[k]))
+	for k, input := range inputs {
+		if !mayRead(input, t, p.readsStorage) {
+			continue
 		}
+		overlapped = append(overlapped, k)
+		isSameMemory := input.Storage() == t.Storage() && sameLayout(input.Meta, t.Meta)
+		permitted = permitted && isSameMemory && !p.viewsInput(p.storageOf(p.inputs[k]))
 	}
-	return list, permitted
+	return overlapped, permitted
 }
 
-// mayOverwrite reports whether a step may write output i directly to a tensor that overlaps the given inputs.
-func (p *Program) mayOverwrite(i int, inputs []int) bool {
-	if len(inputs) == 0 {
+// mayOverwrite reports whether a step may write output i directly to a tensor that overlaps inputs, given by index.
+func (p *Program) mayOverwrite(i int, overlapped []int) bool {
+	if len(overlapped) == 0 {
 		return true
 	}
-	return len(inputs) == 1 && p.overwrites[p.storageOf(p.outputs[i].Value)] == 1+inputs[0]
+	return len(overlapped) == 1 && p.overwrites[p.storageOf(p.outputs[i].Value)] == 1+overlapped[0]
 }

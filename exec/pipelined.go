@@ -32,13 +32,13 @@ const (
 	maxGroupSteps = 16
 )
 
-// findPipelines marks the first step of each group. The memory plan depends on the groups.
+// findPipelines finds the groups and sets pipelineEnd of their first steps. The memory plan depends on the groups.
 func (p *Program) findPipelines() {
 	for i := 0; i < len(p.steps); {
 		end, buffered := i+1, 0
 		for end < min(len(p.steps), i+maxGroupSteps) {
 			bytes := p.bufferedBytes(end)
-			if bytes < 0 || buffered+bytes > maxBufferedBytes || p.readsFrom(end, i) {
+			if bytes < 0 || buffered+bytes > maxBufferedBytes || p.readsOtherResult(end, i) {
 				break
 			}
 			buffered += bytes
@@ -107,9 +107,9 @@ func maxBufferedElements(previousPhase, phase *graph.Phase) int {
 	return maxElements
 }
 
-// readsFrom reports whether step i reads a result of the steps from first to i-1 by an operand other than its first
-// operand.
-func (p *Program) readsFrom(i, first int) bool {
+// readsOtherResult reports whether step i reads a result of the steps from first to i-1 by an operand other than its
+// first operand. mustWait does not wait for such a result.
+func (p *Program) readsOtherResult(i, first int) bool {
 	for _, operand := range p.steps[i].addresses[2:] { // addresses 0 and 1 are the only output and the first operand
 		for k := first; k < i && operand.storage >= 0; k++ {
 			if p.steps[k].addresses[0].storage == operand.storage {
@@ -130,11 +130,11 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 		switch {
 		case chunk == phase.Chunks && i == end-1:
 			return nil
-		case chunk == phase.Chunks: // the next step has all of its operands
+		case chunk == phase.Chunks: // the step has ended, so the next step has all of its operands
 			i++
 			continue
 		case i > first && s.program.mustWait(i, chunk, nextChunk[i-1-first]):
-			i--
+			i-- // a chunk of the previous step must run first
 			continue
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -147,7 +147,7 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 			return s.chunkError(ctx, i, err)
 		}
 		nextChunk[i-first]++
-		i = end - 1
+		i = end - 1 // look for a chunk from the last step backward
 	}
 }
 
@@ -163,10 +163,12 @@ func (p *Program) mustWait(i, chunk, finished int) bool {
 // step of the group may run until then.
 func (p *Program) extendLifetimes() {
 	for i := range p.steps {
-		for k := i; k < p.steps[i].pipelineEnd; k++ {
-			for _, r := range p.steps[k].addresses {
-				if r.storage >= 0 {
-					p.storages[r.storage].lastStep = max(p.storages[r.storage].lastStep, p.steps[i].pipelineEnd-1)
+		end := p.steps[i].pipelineEnd
+		for k := i; k < end; k++ {
+			for _, address := range p.steps[k].addresses {
+				if address.storage >= 0 {
+					used := &p.storages[address.storage]
+					used.lastStep = max(used.lastStep, end-1)
 				}
 			}
 		}

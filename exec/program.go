@@ -49,7 +49,7 @@ type Options struct {
 	Uploads *Uploads
 }
 
-// maxThreads is the maximum number of workers of a run. It bounds memory, because each worker has its own.
+// maxThreads is the maximum of [Options.Threads]. It bounds memory, because each worker has its own.
 const maxThreads = 4096
 
 // Program is a compiled graph: the kernels of its steps, their schedule, and the addresses of their operands. It is
@@ -72,7 +72,7 @@ type Program struct {
 	// The steps and their schedule.
 	steps       []step
 	calls       []call    // indexed by step
-	sections    []section // ranges of steps
+	sections    []section // ranges of steps: see sections.go
 	phaseCount  int       // number of phases of all steps
 	partOffsets []int     // indexed by phase: number of parts of all earlier phases; see setParts
 
@@ -99,7 +99,7 @@ type Program struct {
 	// The following fields are nil without KeepGoing.
 	failed        graph.Errors          // errors of nodes that were omitted at compilation
 	sourceSteps   [][]int32             // indexed by step: the steps that compute its operands
-	omittedValues map[*graph.Value]bool // values whose nodes were omitted at compilation
+	omittedValues map[*graph.Value]bool // results of nodes that were omitted at compilation
 	completeGraph *graph.Graph          // the graph before nodes were omitted for lack of memory; nil if none were
 
 	mu           sync.Mutex
@@ -117,7 +117,7 @@ type storage struct {
 	place       tensor.Place
 	bytes       int
 	arenaOffset int            // for inArena
-	input       int            // for inInput: the index of the input
+	inputIndex  int            // for inInput: index in Program.inputs
 	data        *tensor.Tensor // for inConst
 	lastStep    int            // last step that uses the storage; -1 for none
 }
@@ -143,19 +143,19 @@ type storageAddress struct {
 type step struct {
 	node         *graph.Node
 	kernel       *graph.Kernel
-	addresses    []storageAddress // addresses of the outputs, then of the operands; storage -1 means a nil address
+	addresses    []storageAddress // addresses of the outputs, then of the operands
 	firstPtr     int              // index of its first address in a session
 	firstPhase   int              // index of its first phase in a session
 	waitingSteps []int32          // steps that wait for this step, in order
-	// scratchOffset is the offset in the arena of the kernel's shared scratch.
+	// scratchOffset is the offset in the arena of the scratch memory that the workers share.
 	scratchOffset int
 	pipelineEnd   int // end of the pipelined group (see pipelined.go) that starts here; 0 if none does
 }
 
-// call has the fields that a run needs to execute a step of a single chunk. It is small, so that several calls fit in
-// a cache line.
+// call has the fields of a step that a run needs if the step has a single chunk and no scratch memory. It is small, so
+// that several calls fit in a cache line.
 type call struct {
-	run                func(*graph.Mem, int) error // nil if the step has several chunks or scratch memory
+	run                func(*graph.Mem, int) error // nil for other steps
 	firstPtr, ptrCount int32                       // index of its first address in a session, and number of its addresses
 }
 
@@ -189,9 +189,9 @@ func compile(g *graph.Graph, options Options) (*Program, error) {
 	return program, err
 }
 
-// compileSteps makes a step of each node that is not a view, in order, and finds pipelined groups of steps if pipelined
-// is true. It adds the storages and the steps, and then plans memory, divides the steps into sections, and computes the
-// need of memory.
+// compileSteps compiles a graph in stages. It adds the storages of all values, adds a step for each node that is not a
+// view, finds groups of steps if pipelined is true, plans memory, divides the steps into sections, and computes how
+// much memory a run needs.
 func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
@@ -208,7 +208,7 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	program.addStorages(g)
 	program.steps, program.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
 	if options.KeepGoing {
-		program.omittedValues = map[*graph.Value]bool{}
+		program.omittedValues = map[*graph.Value]bool{} // see keepsGoing
 	}
 	if err := program.addSteps(g, options); err != nil {
 		return nil, err
@@ -228,33 +228,6 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	return program, nil
 }
 
-// addSteps adds a step for each node that is not a view. With KeepGoing, a node that fails is recorded and marked as
-// missing.
-func (p *Program) addSteps(g *graph.Graph, options Options) error {
-	kernels := lowerAll(g, options)
-	for i, n := range g.Nodes {
-		interrupt.Check(options.Context)
-		if p.omittedValues != nil && p.markIfOperandMissing(n) || n.IsView() {
-			continue
-		}
-		err := kernels[i].err
-		if err == nil {
-			err = p.addStep(n, kernels[i].kernel)
-		}
-		if err != nil {
-			if p.omittedValues == nil {
-				return g.NodeError(n, err)
-			}
-			p.failed = append(p.failed, g.NodeError(n, err))
-			p.markMissing(n)
-		}
-	}
-	if p.omittedValues != nil {
-		p.findSourceSteps()
-	}
-	return nil
-}
-
 // check compares a need with the limit.
 func (o Options) check(need Need) error {
 	held := need.Held()
@@ -267,14 +240,14 @@ func (o Options) check(need Need) error {
 // addStorages creates the storages of all root values.
 func (p *Program) addStorages(g *graph.Graph) {
 	p.storages = make([]storage, 0, len(g.Inputs)+len(g.Constants)+len(g.Nodes))
-	add := func(v *graph.Value, added storage) {
-		added.root, added.lastStep = v, -1
-		added.bytes = v.Meta.Extent() * v.Meta.DType.Size()
+	add := func(root *graph.Value, added storage) {
+		added.root, added.lastStep = root, -1
+		added.bytes = root.Meta.Extent() * root.Meta.DType.Size()
 		p.storages = append(p.storages, added)
-		p.storageIndex.Set(v, int32(len(p.storages)))
+		p.storageIndex.Set(root, int32(len(p.storages)))
 	}
 	for i, v := range g.Inputs {
-		add(v, storage{kind: inInput, input: i})
+		add(v, storage{kind: inInput, inputIndex: i})
 	}
 	for _, v := range g.Constants {
 		add(v, storage{kind: inConst, data: v.Const})
@@ -298,6 +271,36 @@ func (p *Program) storageOf(v *graph.Value) int {
 	return int(max(p.storageIndex.At(v.BufferOwner())-1, 0))
 }
 
+// keepsGoing reports whether [Options.KeepGoing] was set at compilation.
+func (p *Program) keepsGoing() bool { return p.omittedValues != nil }
+
+// addSteps adds a step for each node that is not a view. With KeepGoing, it records the error of a node that fails, and
+// omits the results of the node.
+func (p *Program) addSteps(g *graph.Graph, options Options) error {
+	kernels := lowerAll(g, options)
+	for i, n := range g.Nodes {
+		interrupt.Check(options.Context)
+		if p.keepsGoing() && p.omitIfDependent(n) || n.IsView() {
+			continue
+		}
+		err := kernels[i].err
+		if err == nil {
+			err = p.addStep(n, kernels[i].kernel)
+		}
+		if err != nil {
+			if !p.keepsGoing() {
+				return g.NodeError(n, err)
+			}
+			p.failed = append(p.failed, g.NodeError(n, err))
+			p.omitResults(n)
+		}
+	}
+	if p.keepsGoing() {
+		p.findSourceSteps()
+	}
+	return nil
+}
+
 // addStep adds a step for a node and its kernel. A node that uploads a constant has no step.
 func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	defer panics.Recover(&err)
@@ -305,21 +308,8 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 		p.addUploaded(n)
 		return nil
 	}
-	newStep := step{node: n, kernel: kernel, firstPtr: p.pointerCount, firstPhase: p.phaseCount,
-		addresses: make([]storageAddress, 0, len(n.Out)+len(n.In))}
-	for _, v := range n.Out {
-		newStep.addresses = append(newStep.addresses, p.addressOf(v))
-	}
-	for i, arg := range n.In {
-		address := storageAddress{storage: -1}
-		switch {
-		case i < len(kernel.EmbeddedOperands) && kernel.EmbeddedOperands[i] != nil:
-			address = p.addConstant(kernel.EmbeddedOperands[i])
-		case arg.Kind == graph.TensorArg:
-			address = p.addressOf(arg.Value)
-		}
-		newStep.addresses = append(newStep.addresses, address)
-	}
+	newStep := step{node: n, kernel: kernel, addresses: p.addressesOf(n, kernel), firstPtr: p.pointerCount,
+		firstPhase: p.phaseCount}
 	newCall := call{firstPtr: int32(newStep.firstPtr), ptrCount: int32(len(newStep.addresses))}
 	if len(kernel.Phases) == 1 && kernel.Phases[0].Chunks == 1 && kernel.Scratch == 0 {
 		newCall.run = kernel.Phases[0].Run
@@ -333,6 +323,26 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	p.workerBytes = max(p.workerBytes, kernel.WorkerScratch)
 	p.steps = append(p.steps, newStep)
 	return nil
+}
+
+// addressesOf returns the addresses of the outputs and operands of a node. It adds storages for the constants that the
+// kernel provides.
+func (p *Program) addressesOf(n *graph.Node, kernel *graph.Kernel) []storageAddress {
+	addresses := make([]storageAddress, 0, len(n.Out)+len(n.In))
+	for _, v := range n.Out {
+		addresses = append(addresses, p.addressOf(v))
+	}
+	for i, arg := range n.In {
+		address := storageAddress{storage: -1}
+		switch {
+		case i < len(kernel.EmbeddedOperands) && kernel.EmbeddedOperands[i] != nil:
+			address = p.addConstant(kernel.EmbeddedOperands[i])
+		case arg.Kind == graph.TensorArg:
+			address = p.addressOf(arg.Value)
+		}
+		addresses = append(addresses, address)
+	}
+	return addresses
 }
 
 // addConstant adds a storage for a constant that a kernel provides, and returns the address of the constant.

@@ -162,7 +162,7 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 			memory.ownedByCaller = true
 		}
 	case inInput:
-		result, err = s.viewOfInput(ctx, inputs[storage.input], root.Meta, meta)
+		result, err = s.viewOfInput(ctx, inputs[storage.inputIndex], root.Meta, meta)
 		if err == nil && output.OwnStorage && !isGiven {
 			result, err = s.copyOf(ctx, result, meta) // the output must not share the input's memory
 		}

@@ -29,13 +29,16 @@ type Planner func(*graph.Graph) (*graph.Graph, error)
 // A Runner is safe for concurrent use. It caches the most recently used programs within [Options.MemoryLimit], or half
 // of the memory available to the process.
 type Runner struct {
-	graph         *graph.Graph
-	planner       Planner
-	options       Options
-	staticProgram *Program        // nil if shapes of the graph depend on data
-	failed        graph.Errors    // errors of the nodes of the static graph that planning rejected
-	segmented     *segmentedGraph // nil if the graph is static
+	graph   *graph.Graph
+	planner Planner
+	options Options
 
+	// For a static graph: one whose shapes do not depend on data.
+	staticProgram *Program     // nil for other graphs
+	rejectedNodes graph.Errors // errors of the nodes that planning rejected
+
+	// For other graphs.
+	segmented    *segmentedGraph // nil for a static graph
 	segmentCache segmentCache
 	mu           sync.Mutex                       // guards bodies
 	bodies       map[*graph.Graph]*segmentedGraph // segments of the bodies of loops and branches
@@ -63,8 +66,8 @@ func NewRunner(g *graph.Graph, plan Planner, options Options) (*Runner, error) {
 		runner.segmented = newSegmentedGraph(g)
 		return runner, nil
 	}
-	program, failed, err := runner.compile(g, options)
-	if runner.staticProgram, runner.failed = program, failed; len(failed) == 0 {
+	runner.staticProgram, runner.rejectedNodes, err = runner.planAndCompile(g, options)
+	if len(runner.rejectedNodes) == 0 {
 		runner.graph = nil // otherwise the Runner would keep the original data of packed constants alive
 	}
 	return runner, err
@@ -104,17 +107,18 @@ func (r *Runner) PrepareBeforeRun(ctx context.Context) (index int, program *Prog
 	return -1, nil, nil
 }
 
-// compile plans and compiles a graph. With KeepGoing, failed has the errors of the nodes that planning rejected.
-func (r *Runner) compile(g *graph.Graph, options Options) (_ *Program, failed graph.Errors, err error) {
+// planAndCompile plans and compiles a graph. With KeepGoing, rejected has the errors of the nodes that planning
+// rejected.
+func (r *Runner) planAndCompile(g *graph.Graph, options Options) (_ *Program, rejected graph.Errors, err error) {
 	planned, err := r.planner(g)
-	if err != nil && !(options.KeepGoing && planned != nil && errors.As(err, &failed)) {
+	if err != nil && !(options.KeepGoing && planned != nil && errors.As(err, &rejected)) {
 		return nil, nil, err
 	}
 	program, err := Compile(planned, options)
-	if ended := interrupt.Err(options.Context); ended != nil && err != nil {
-		return nil, nil, ended
+	if ctxErr := interrupt.Err(options.Context); ctxErr != nil && err != nil {
+		return nil, nil, ctxErr
 	}
-	return program, failed, err
+	return program, rejected, err
 }
 
 // prepare prepares a segment for known values. The result is a program, the call of the segment's dynamic node, or, if
@@ -130,8 +134,8 @@ func (r *Runner) prepare(ctx context.Context, segment *graph.Segment, known map[
 		}
 	}()
 	prepared := &preparedSegment{}
-	if ended := interrupt.Err(ctx); ended != nil {
-		return nil, ended
+	if ctxErr := interrupt.Err(ctx); ctxErr != nil {
+		return nil, ctxErr
 	}
 	if err != nil {
 		if !keepGoing || segmentGraph == nil || segment.Dynamic {
@@ -149,7 +153,7 @@ func (r *Runner) prepare(ctx context.Context, segment *graph.Segment, known map[
 	}
 	options := r.options
 	options.Context, options.InputsInMemory, options.KeepGoing = ctx, true, keepGoing
-	program, rejected, err := r.compile(segmentGraph, options)
+	program, rejected, err := r.planAndCompile(segmentGraph, options)
 	prepared.program, prepared.failed = program, append(prepared.failed, rejected...)
 	return prepared, err
 }
@@ -164,21 +168,20 @@ func inferWithOmissions(segmentGraph *graph.Graph) (*graph.Graph, graph.Errors) 
 // Run runs the graph on inputs by name, like [Program.Run].
 func (r *Runner) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if r.staticProgram != nil {
-		outputsByName, err := r.staticProgram.Run(ctx, inputs)
-		return outputsByName, r.addRejectedNodes(err)
+		outputs, err := r.staticProgram.Run(ctx, inputs)
+		return outputs, r.addRejectedNodes(err)
 	}
-	outputs := make([]*tensor.Tensor, len(r.graph.Outputs))
-	err := r.runInSegments(ctx, inputs, outputs, nil)
+	results, err := r.runInSegments(ctx, inputs, nil)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
-	byName := map[string]*tensor.Tensor{}
-	for i, output := range r.graph.Outputs {
-		if outputs[i] != nil {
-			byName[output.Name] = outputs[i]
+	outputs := map[string]*tensor.Tensor{}
+	for i, result := range results {
+		if result != nil {
+			outputs[r.graph.Outputs[i].Name] = result
 		}
 	}
-	return byName, err
+	return outputs, err
 }
 
 // RunInto runs the graph like [Runner.Run], and writes each output into the tensor that out holds under its name.
@@ -207,7 +210,8 @@ func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor)
 	for i, output := range outputs {
 		given[i] = out[output.Name]
 	}
-	return r.runInSegments(ctx, in, given, newCallerOutputs(outputs, given))
+	_, err := r.runInSegments(ctx, in, newCallerOutputs(outputs, given))
+	return err
 }
 
 // outputs returns the outputs of the graph that planning did not remove.
@@ -218,39 +222,41 @@ func (r *Runner) outputs() []graph.Output {
 	return r.graph.Outputs
 }
 
-// runInSegments runs a graph in segments. It sets the entries of out, or writes the tensors that the caller gave.
-func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Tensor, out []*tensor.Tensor,
-	caller *callerOutputs) (err error) {
+// runInSegments checks the inputs, puts them in their declared layouts, and calls runSegments. It returns the outputs
+// in order. If caller is not nil, it writes the outputs to the tensors that the caller gave.
+func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Tensor, caller *callerOutputs) (
+	results []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if ctx == nil {
-		return errNoContext
+		return nil, errNoContext
 	}
 	orderedInputs := make([]*tensor.Tensor, len(r.graph.Inputs))
 	if err := orderInputs(r.graph.Inputs, inputs, orderedInputs); err != nil {
-		return err
+		return nil, err
 	}
 	for i, v := range r.graph.Inputs {
 		if err := checkInput(v, orderedInputs[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := caller.check(r.graph, orderedInputs); err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.putInLayout(ctx, orderedInputs); err != nil {
-		return err
+		return nil, err
 	}
-	results, err := r.runSegments(ctx, nil, r.segmented, orderedInputs, r.options.KeepGoing, caller)
+	results, err = r.runSegments(ctx, nil, r.segmented, orderedInputs, r.options.KeepGoing, caller)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
-		return err
+		return nil, err
 	}
 	if caller == nil {
-		copy(out, results)
-		r.makeReleasable(out, inputs)
-	} else if copyErr := caller.copyRemaining(ctx, results, r.options.Threads); copyErr != nil {
-		return copyErr
+		r.makeReleasable(results, inputs)
+		return results, err
 	}
-	return err
+	if copyErr := caller.copyRemaining(ctx, results, r.options.Threads); copyErr != nil {
+		return nil, copyErr
+	}
+	return results, err
 }
 
 // putInLayout replaces the inputs by tensors with the declared layouts, copied if necessary.
@@ -269,12 +275,12 @@ func (r *Runner) putInLayout(ctx context.Context, inputs []*tensor.Tensor) (err 
 
 // makeReleasable makes it possible to release the memory of outputs ([tensor.Tensor.Release]), except outputs in the
 // memory of an input. Without this call, memory that RunDynamic of an op allocated could not be released.
-func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
+func (r *Runner) makeReleasable(outputs []*tensor.Tensor, inputs map[string]*tensor.Tensor) {
 	adopted := map[*tensor.Storage]*tensor.Storage{} // the pool's storage for each storage; inputs keep their own
-	for _, input := range in {
+	for _, input := range inputs {
 		adopted[input.Storage()] = input.Storage()
 	}
-	for i, output := range out {
+	for i, output := range outputs {
 		if output == nil || output.Storage().Releasable() {
 			continue
 		}
@@ -283,16 +289,16 @@ func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tens
 			pooled = r.options.Pool.Adopt(output.Storage())
 			adopted[output.Storage()] = pooled
 		}
-		out[i] = tensor.Must(tensor.FromStorage(output.Meta, pooled))
+		outputs[i] = tensor.Must(tensor.FromStorage(output.Meta, pooled))
 	}
 }
 
 // addRejectedNodes adds the nodes that planning rejected to the error of a static run.
 func (r *Runner) addRejectedNodes(err error) error {
-	if len(r.failed) == 0 {
+	if len(r.rejectedNodes) == 0 {
 		return err
 	}
-	return AddFailures(err, r.graph, r.failed, r.staticProgram.outputs)
+	return AddFailures(err, r.graph, r.rejectedNodes, r.staticProgram.outputs)
 }
 
 // AddFailures returns err, the error of a run, together with failed, the errors of nodes that failed before the run.
@@ -350,7 +356,7 @@ func (rt nodeRuntime) Run(subgraph *graph.Graph, inputs []*tensor.Tensor) ([]*te
 // maxBodies is the maximum number of cached bodies. Only an op that creates graphs at run time can need more.
 const maxBodies = 1024
 
-// segmentsOfBody returns the segments of a subgraph.
+// segmentsOfBody returns a subgraph in segments, from the cache if possible.
 func (r *Runner) segmentsOfBody(subgraph *graph.Graph) (*segmentedGraph, error) {
 	if subgraph == nil {
 		return nil, errors.New("the graph to run is nil")

@@ -13,9 +13,10 @@ import (
 
 // This file runs graphs with data-dependent shapes. A segment is a part of a graph whose shapes are known once its
 // input values are known. It is either a subgraph, which is compiled to a program, or a single dynamic node. The op of
-// a dynamic node has a [graph.Lowerings.RunDynamic], because its result shapes depend on data. A run ([segmentRun])
-// executes the segments in order. It prepares each segment for the values that are known at this time, stores the
-// results, and drops the values that no later segment reads.
+// a dynamic node has a [graph.Lowerings.RunDynamic], because its result shapes depend on data. A run (runSegments)
+// executes the segments in order: by runCompiled, or by runDynamicNode for a dynamic node. Both prepare the segment for
+// the values that are known at this time, and store the results. The run then drops the values that no later segment
+// reads.
 
 // segmentedGraph is a graph divided into segments. It is immutable, so all runs share it.
 type segmentedGraph struct {
@@ -88,7 +89,7 @@ type segmentRun struct {
 	sharedConstants map[*tensor.Storage]bool
 
 	callerOutputs *callerOutputs // nil if no tensors are given for outputs
-	traced        bool           // whether the tracer observes the steps
+	traced        bool           // whether the tracer observes the steps: set by beginRun
 
 	failed        graph.Errors
 	missingValues map[*graph.Value]bool // values that are missing because of failures
@@ -150,39 +151,22 @@ func (run *segmentRun) runSegment(i int) error {
 	return run.runCompiled(segment, isCacheable)
 }
 
-// runCompiled runs a compiled segment and stores its results.
+// runCompiled runs a segment that is not a dynamic node, and stores its results.
 func (run *segmentRun) runCompiled(segment *graph.Segment, isCacheable bool) error {
 	prepared, err := run.prepareSegment(segment, isCacheable)
 	if err != nil {
 		return err
 	}
 	failed := slices.Clone(prepared.failed)
-	inputs := make([]*tensor.Tensor, len(segment.In))
-	for i, v := range segment.In {
-		inputs[i] = run.knownValues[v]
-	}
-	var out []*tensor.Tensor
-	var outputs []graph.Output
-	if prepared.innerSegments != nil {
-		outputs = prepared.innerSegments.graph.Outputs
-		out, err = run.runner.runSegments(run.ctx, run.tracedRun, prepared.innerSegments, inputs, run.keepGoing, nil)
-	} else {
-		outputs = prepared.program.outputs
-		out = run.callerOutputs.writableTensors(run.segmentedGraph, segment, prepared.program)
-		err = prepared.program.runInto(run.ctx, run.tracedRun, inputs, out)
-	}
+	resultsByName, err := run.runPrepared(segment, prepared)
 	var incomplete *Incomplete
 	if errors.As(err, &incomplete) {
 		failed = append(failed, incomplete.Failed...)
 	} else if err != nil {
 		return err
 	}
-	byName := make(map[string]*tensor.Tensor, len(out))
-	for i, output := range outputs {
-		byName[output.Name] = out[i]
-	}
 	for _, v := range segment.Out {
-		if result := byName[v.Name]; result != nil {
+		if result := resultsByName[v.Name]; result != nil {
 			run.knownValues[v] = result
 		}
 	}
@@ -190,6 +174,30 @@ func (run *segmentRun) runCompiled(segment *graph.Segment, isCacheable bool) err
 		return &Incomplete{Failed: failed}
 	}
 	return nil
+}
+
+// runPrepared runs the program or the inner segments of a segment. It returns the results by name.
+func (run *segmentRun) runPrepared(segment *graph.Segment, prepared *preparedSegment) (
+	byName map[string]*tensor.Tensor, err error) {
+	inputs := make([]*tensor.Tensor, len(segment.In))
+	for i, v := range segment.In {
+		inputs[i] = run.knownValues[v]
+	}
+	var outputs []graph.Output
+	var results []*tensor.Tensor
+	if prepared.innerSegments != nil {
+		outputs = prepared.innerSegments.graph.Outputs
+		results, err = run.runner.runSegments(run.ctx, run.tracedRun, prepared.innerSegments, inputs, run.keepGoing, nil)
+	} else {
+		outputs = prepared.program.outputs
+		results = run.callerOutputs.writableTensors(run.segmentedGraph, segment, prepared.program)
+		err = prepared.program.runInto(run.ctx, run.tracedRun, inputs, results)
+	}
+	byName = make(map[string]*tensor.Tensor, len(results))
+	for i, result := range results {
+		byName[outputs[i].Name] = result
+	}
+	return byName, err
 }
 
 // prepareSegment returns a prepared segment. If isCacheable is true, prepareSegment uses the cache. Otherwise it
@@ -202,6 +210,79 @@ func (run *segmentRun) prepareSegment(segment *graph.Segment, isCacheable bool) 
 		return prepare()
 	}
 	return run.runner.segmentCache.getOrPrepare(run.ctx, classKey{segment, segment.Class(run.knownValues)}, prepare)
+}
+
+// runDynamicUntraced runs a dynamic node; runDynamicNode also traces it.
+func (run *segmentRun) runDynamicUntraced(segment *graph.Segment, isCacheable bool) (err error) {
+	defer panics.Recover(&err)
+	n := segment.Nodes[0]
+	prepared, err := run.prepareSegment(segment, isCacheable)
+	if err != nil {
+		return err
+	}
+	results, err := n.Op.RunDynamic(run.nodeRuntime, prepared.call, run.operandsOf(n))
+	if err != nil {
+		return err
+	}
+	if len(results) != len(n.Out) {
+		return fmt.Errorf("the op returned %d values, but \"outputs\" names %d", len(results), len(n.Out))
+	}
+	for i, v := range n.Out {
+		if run.knownValues[v], err = run.inPinnedLayout(results[i], n.Pin); err != nil {
+			return err
+		}
+		run.recordSharedConstant(n, run.knownValues[v])
+	}
+	return nil
+}
+
+// operandsOf returns the operands of a dynamic node. A number becomes a tensor with one element.
+func (run *segmentRun) operandsOf(n *graph.Node) []*tensor.Tensor {
+	operands := make([]*tensor.Tensor, len(n.In))
+	for i, arg := range n.In {
+		switch arg.Kind {
+		case graph.TensorArg:
+			if operands[i] = arg.Value.Const; operands[i] == nil {
+				operands[i] = run.knownValues[arg.Value]
+			}
+		case graph.NumberArg:
+			operands[i] = arg.Number.Tensor(arg.Number.DType())
+		}
+	}
+	return operands
+}
+
+// recordSharedConstant records a result that shares memory with a constant operand. An example is the result of a
+// branch that returns its input.
+func (run *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor) {
+	sharesMemory := func(arg graph.Arg) bool {
+		return arg.Kind == graph.TensorArg && arg.Value.Const != nil && arg.Value.Const.Storage() == result.Storage()
+	}
+	if result == nil || !slices.ContainsFunc(n.In, sharesMemory) {
+		return
+	}
+	if run.sharedConstants == nil {
+		run.sharedConstants = map[*tensor.Storage]bool{}
+	}
+	run.sharedConstants[result.Storage()] = true
+}
+
+// inPinnedLayout returns a tensor in its pinned layout, copied if necessary.
+func (run *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
+	if t == nil || pin.Matches(t.Meta) {
+		return t, nil
+	}
+	meta, err := pin.Apply(t.Meta)
+	if err != nil {
+		return nil, err
+	}
+	return run.copyOf(t, meta)
+}
+
+// copyOf returns a copy of a tensor with the layout meta, from the start of new memory.
+func (run *segmentRun) copyOf(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
+	meta.Offset = 0
+	return pooledCopy(run.ctx, run.runner.options.Pool, t, meta, run.runner.options.Threads)
 }
 
 // recordFailure records the error of a segment and marks the results that the segment did not compute as missing.
@@ -261,97 +342,22 @@ func (run *segmentRun) output(output graph.Output) (*tensor.Tensor, error) {
 	if result == nil || run.callerOutputs != nil {
 		return result, nil
 	}
-	meta := result.Meta
-	isPinnedLayout := output.Pin.Matches(meta)
-	if !isPinnedLayout {
-		var err error
-		meta, err = output.Pin.Apply(meta)
-		if err != nil && run.keepGoing {
-			run.failed = append(run.failed, run.graph.OutputError(output, err))
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("output %q: %w", output.Name, err)
-		}
-	}
-	// The caller must not get the graph's own data.
 	isGraphData := output.Value.Const != nil || run.sharedConstants[result.Storage()]
-	if isPinnedLayout && !isGraphData {
+	if output.Pin.Matches(result.Meta) {
+		if isGraphData { // the caller must not get the graph's own data
+			return run.copyOf(result, result.Meta)
+		}
 		return result, nil
 	}
-	return run.copyOf(result, meta)
-}
-
-// runDynamicUntraced runs a dynamic node; runDynamicNode also traces it.
-func (run *segmentRun) runDynamicUntraced(segment *graph.Segment, isCacheable bool) (err error) {
-	defer panics.Recover(&err)
-	n := segment.Nodes[0]
-	prepared, err := run.prepareSegment(segment, isCacheable)
-	if err != nil {
-		return err
+	meta, err := output.Pin.Apply(result.Meta)
+	switch {
+	case err == nil:
+		return run.copyOf(result, meta)
+	case run.keepGoing:
+		run.failed = append(run.failed, run.graph.OutputError(output, err))
+		return nil, nil
 	}
-	results, err := n.Op.RunDynamic(run.nodeRuntime, prepared.call, run.operandsOf(n))
-	if err != nil {
-		return err
-	}
-	if len(results) != len(n.Out) {
-		return fmt.Errorf("the op returned %d values, but \"outputs\" names %d", len(results), len(n.Out))
-	}
-	for i, v := range n.Out {
-		if run.knownValues[v], err = run.inPinnedLayout(results[i], n.Pin); err != nil {
-			return err
-		}
-		run.recordSharedConstant(n, run.knownValues[v])
-	}
-	return nil
-}
-
-// operandsOf returns the operands of a dynamic node. A number becomes a tensor with one element.
-func (run *segmentRun) operandsOf(n *graph.Node) []*tensor.Tensor {
-	operands := make([]*tensor.Tensor, len(n.In))
-	for i, arg := range n.In {
-		switch arg.Kind {
-		case graph.TensorArg:
-			if operands[i] = arg.Value.Const; operands[i] == nil {
-				operands[i] = run.knownValues[arg.Value]
-			}
-		case graph.NumberArg:
-			operands[i] = arg.Number.Tensor(arg.Number.DType())
-		}
-	}
-	return operands
-}
-
-// inPinnedLayout returns a tensor in its pinned layout, copied if necessary.
-func (run *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
-	if t == nil || pin.Matches(t.Meta) {
-		return t, nil
-	}
-	meta, err := pin.Apply(t.Meta)
-	if err != nil {
-		return nil, err
-	}
-	return run.copyOf(t, meta)
-}
-
-// copyOf returns a copy of a tensor with the layout meta, from the start of new memory.
-func (run *segmentRun) copyOf(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
-	meta.Offset = 0
-	return pooledCopy(run.ctx, run.runner.options.Pool, t, meta, run.runner.options.Threads)
-}
-
-// recordSharedConstant records a result that shares memory with a constant operand. An example is the result of a
-// branch that returns its input.
-func (run *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor) {
-	for _, arg := range n.In {
-		if arg.Kind == graph.TensorArg && arg.Value.Const != nil && result != nil &&
-			arg.Value.Const.Storage() == result.Storage() {
-			if run.sharedConstants == nil {
-				run.sharedConstants = map[*tensor.Storage]bool{}
-			}
-			run.sharedConstants[result.Storage()] = true
-		}
-	}
+	return nil, fmt.Errorf("output %q: %w", output.Name, err)
 }
 
 // withoutNode removes the node from an error that will be wrapped with the same node.

@@ -68,7 +68,7 @@ func (p *Program) NewSession() *Session {
 	session.in, session.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	session.sectionRun.prepare(p)
 	session.sectionRun.job.Help = session.runHelper
-	if p.omittedValues != nil {
+	if p.keepsGoing() {
 		session.stepFailures = &stepFailures{program: p, lostSteps: make([]atomic.Bool, len(p.steps))}
 	}
 	for i := range session.workers {
@@ -116,7 +116,7 @@ func (s *Session) bind(in []*tensor.Tensor) {
 			continue
 		}
 		// The offsets of patches are for the declared layout; shiftBytes is the distance to the given tensor.
-		t := in[storage.input]
+		t := in[storage.inputIndex]
 		shiftBytes := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
 		s.ptrs[patched.ptrIndex] = address(t.Storage().Bytes(), shiftBytes+patched.address.offset)
 	}

@@ -173,7 +173,8 @@ func randomFolds(t *testing.T, rng *rand.Rand) *expr.Code {
 			values = append(values, b.Scan(op, v))
 			continue
 		}
-		if op := []expr.Op{expr.Add, expr.Mul, expr.Min, expr.Max, expr.And, expr.Or}[rng.IntN(6)]; exprtest.Defined(op, d) {
+		op := []expr.Op{expr.Add, expr.Mul, expr.Min, expr.Max, expr.And, expr.Or}[rng.IntN(6)]
+		if exprtest.IsValidOp(op, d) {
 			values = append(values, b.Reduce(op, v))
 		}
 	}

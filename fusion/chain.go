@@ -32,26 +32,20 @@ func (e *Epilogue) Chain() []EpilogueStep {
 	if e == nil || e.code == nil || len(e.code.Out) != 1 {
 		return nil
 	}
-	insts := e.code.Insts
-	isOp := func(v expr.Value, op expr.Op) bool { return v >= 0 && insts[v].Op == op }
-	isFirstOperand := func(v expr.Value) bool { return isOp(v, expr.Load) && insts[v].A == 0 }
-	dtype, isAnchorResult := e.code.In[0], isFirstOperand
+	dtype := e.code.In[0]
 	if dtype == tensor.Int32 {
 		dtype = tensor.Float32
-		isAnchorResult = func(v expr.Value) bool {
-			return isOp(v, expr.Convert) && insts[v].DType == dtype && isFirstOperand(insts[v].A)
-		}
 	}
 	if !dtype.IsFloat() {
 		return nil
 	}
 	var steps []EpilogueStep
-	stepResult := e.code.Out[0].Re // the result of the next step to find; the last step is found first
-	for !isAnchorResult(stepResult) {
-		if stepResult < 0 || insts[stepResult].DType != dtype {
+	result := e.code.Out[0].Re // of the next step to find; the last step is found first
+	for !e.isAnchorResult(result, dtype) {
+		if result < 0 || e.code.Insts[result].DType != dtype {
 			return nil
 		}
-		inst := insts[stepResult]
+		inst := e.code.Insts[result]
 		switch inst.Op {
 		case expr.Add, expr.Mul, expr.Min, expr.Max:
 		default:
@@ -59,32 +53,57 @@ func (e *Epilogue) Chain() []EpilogueStep {
 		}
 		// All these operations commute, so either operand may be the result of the previous step.
 		previous, second := inst.A, inst.B
-		if isOp(previous, expr.Const) || isOp(previous, expr.Load) && insts[previous].A != 0 {
+		if e.isSecondOperand(previous) {
 			previous, second = second, previous
 		}
-		step, ok := e.step(inst.Op, second, dtype)
+		step, ok := e.stepOf(inst.Op, second, dtype)
 		if !ok {
 			return nil
 		}
-		steps, stepResult = append(steps, step), previous
+		steps, result = append(steps, step), previous
 	}
 	slices.Reverse(steps)
 	return steps
 }
 
-// step returns the step with operation op and the given second operand, in the given dtype. It returns false if the
+// isAnchorResult reports whether a value is the anchor's result in the given dtype.
+func (e *Epilogue) isAnchorResult(v expr.Value, dtype tensor.DType) bool {
+	if v < 0 {
+		return false
+	}
+	inst := e.code.Insts[v]
+	if e.code.In[0] != dtype { // int32: the code converts the result
+		if inst.Op != expr.Convert || inst.DType != dtype {
+			return false
+		}
+		inst = e.code.Insts[inst.A]
+	}
+	return inst.Op == expr.Load && inst.A == 0
+}
+
+// isSecondOperand reports whether a value is a number or an operand other than the anchor's result, so that it is not
+// the result of a step.
+func (e *Epilogue) isSecondOperand(v expr.Value) bool {
+	if v < 0 {
+		return false
+	}
+	inst := e.code.Insts[v]
+	return inst.Op == expr.Const || inst.Op == expr.Load && inst.A != 0
+}
+
+// stepOf returns the step with operation op and the given second operand, in the given dtype. It returns false if the
 // second operand is neither a number nor an operand in a layout that kernels read.
-func (e *Epilogue) step(op expr.Op, second expr.Value, dtype tensor.DType) (found EpilogueStep, ok bool) {
-	found.Op = op
+func (e *Epilogue) stepOf(op expr.Op, second expr.Value, dtype tensor.DType) (step EpilogueStep, ok bool) {
+	step.Op = op
 	switch inst := e.code.Insts[second]; {
 	case inst.Op == expr.Const && inst.DType == tensor.Float32:
-		found.Number = float64(math.Float32frombits(uint32(inst.Imm)))
-		return found, !math.IsNaN(found.Number)
+		step.Number = float64(math.Float32frombits(uint32(inst.Imm)))
+		return step, !math.IsNaN(step.Number)
 	case inst.Op == expr.Const && inst.DType == tensor.Float64:
-		found.Number = math.Float64frombits(inst.Imm)
-		return found, !math.IsNaN(found.Number)
+		step.Number = math.Float64frombits(inst.Imm)
+		return step, !math.IsNaN(step.Number)
 	case inst.Op != expr.Load || inst.A == 0 || inst.DType != dtype || e.code.In[inst.A] != dtype:
-		return found, false
+		return step, false
 	default:
 		return e.operandStep(op, int(inst.A))
 	}
@@ -92,7 +111,7 @@ func (e *Epilogue) step(op expr.Op, second expr.Value, dtype tensor.DType) (foun
 
 // operandStep returns the step with operation op whose second operand is an operand of the expression. It returns false
 // if kernels do not read the operand's layout.
-func (e *Epilogue) operandStep(op expr.Op, operandIndex int) (found EpilogueStep, ok bool) {
+func (e *Epilogue) operandStep(op expr.Op, operandIndex int) (step EpilogueStep, ok bool) {
 	result, operand := e.streams[0], e.streams[1+operandIndex] // streams: the result, then the operands
 	isScalar, sameStrides := true, true
 	alongFastest := operand.strides[0] == operand.size
@@ -102,7 +121,7 @@ func (e *Epilogue) operandStep(op expr.Op, operandIndex int) (found EpilogueStep
 		alongFastest = alongFastest && (dim == 0 || stride == 0)
 	}
 	alongFastest = alongFastest && !sameStrides
-	found = EpilogueStep{Op: op, AddressIndex: operand.addressIndex, AlongFastest: alongFastest, IsScalar: isScalar,
+	step = EpilogueStep{Op: op, AddressIndex: operand.addressIndex, AlongFastest: alongFastest, IsScalar: isScalar,
 		Width: e.sizes[0]}
-	return found, sameStrides || alongFastest || isScalar
+	return step, sameStrides || alongFastest || isScalar
 }

@@ -12,22 +12,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldCache is the cache of constant folding: it has results that were computed from constants. The references to the
-// results are weak. A graph, its clones and its segments share one foldCache. A constant that was converted to another
-// layout or packed form is thus in memory only once for all plans.
+// foldCache is the cache of constant folding: it has results that were computed from constants. A graph, its clones and
+// its segments share one foldCache. A constant that was converted to another layout or packed form is thus in memory
+// only once for all plans. The cache does not keep results in memory: its references are weak.
 //
 // For example, the plans for two sizes of a batch both need the constant w in packed form. The first plan computes it.
 // For the second plan the key of the call is equal: the same op and implementation, the id of w's storage, and equal
 // layouts. [Graph.Fold] then returns the first result.
 type foldCache struct {
 	mu sync.Mutex
-	// ids identify the storages of constants. If a result was garbage-collected and is computed again, the
-	// new result gets the old id. Cached results that were computed from the old result are then still
-	// found.
+	// ids identify the storages of constants. If a result was garbage-collected and is computed again, the new result gets
+	// the old id. Cached results that were computed from the old result are then still found.
 	ids        map[weakStorage]int
 	maxIDs     int                      // above this number of ids, the ids of garbage-collected storages are removed
 	lastID     int                      // the highest id that was assigned
-	callsByKey map[string][]*foldedCall // indexed by a text for op, operands and results: see key
+	callsByKey map[string][]*foldedCall // calls with one key differ in their attributes: see key
 	callCount  int                      // number of calls in callsByKey
 	maxCalls   int                      // at this number of calls, calls with garbage-collected results are removed
 }
@@ -61,34 +60,47 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	for i, v := range n.Out {
 		metas[i] = v.Meta
 	}
-	cache, attrs := g.folded, n.Attrs
+	attrs := n.Attrs
 	if packing := n.Packing(); packing != nil {
 		attrs = packing.Format // Format identifies the packing: the functions of a Packing cannot be compared
 	}
-	// The cache is not locked while compute runs.
-	cache.mu.Lock()
-	key, ok := cache.key(n)
+	key, cached, ok := g.folded.find(n, attrs, metas)
 	if !ok {
-		cache.mu.Unlock()
 		return compute()
 	}
-	cached := cache.cachedCall(key, n.Op, attrs).tensors(metas)
-	cache.mu.Unlock()
 	if cached != nil {
 		return cached, nil
 	}
-	out, err := compute()
+	out, err := compute() // without the lock
 	if err != nil || len(out) != len(metas) {
 		return out, err
 	}
-	cache.mu.Lock()
-	defer cache.mu.Unlock()
-	call := cache.cachedCall(key, n.Op, attrs)
-	if cached := call.tensors(metas); cached != nil {
-		return cached, nil // another goroutine has computed it
+	return g.folded.findOrStore(key, n.Op, attrs, out, metas), nil
+}
+
+// find returns the key of a call and its cached results, or nil if it has none. It returns false if an operand is not
+// constant.
+func (f *foldCache) find(n *Node, attrs any, metas []tensor.Meta) (key string, cached []*tensor.Tensor, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if key, ok = f.key(n); !ok {
+		return "", nil, false
 	}
-	cache.store(call, out)
-	return out, nil
+	return key, f.findOrAddCall(key, n.Op, attrs).tensors(metas), true
+}
+
+// findOrStore stores the results of a call and returns them. If another goroutine has stored results of an equal call,
+// it returns those.
+func (f *foldCache) findOrStore(key string, op *Op, attrs any, out []*tensor.Tensor,
+	metas []tensor.Meta) []*tensor.Tensor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call := f.findOrAddCall(key, op, attrs)
+	if cached := call.tensors(metas); cached != nil {
+		return cached
+	}
+	f.store(call, out)
+	return out
 }
 
 // key returns a key of a call's op, implementation, operands and results, but not of its attributes. It returns false
@@ -110,7 +122,8 @@ func (f *foldCache) key(n *Node) (string, bool) {
 		case arg.Value == nil || arg.Value.Const == nil:
 			return "", false
 		default:
-			key = appendMeta(binary.AppendVarint(key, int64(f.id(arg.Value.Const.Storage()))), arg.Value.Meta)
+			key = binary.AppendVarint(key, int64(f.idOf(arg.Value.Const.Storage())))
+			key = appendMeta(key, arg.Value.Meta)
 		}
 	}
 	for _, v := range n.Out {
@@ -136,8 +149,8 @@ func appendMeta(key []byte, meta tensor.Meta) []byte {
 	return key
 }
 
-// id returns the id of a storage. If the storage has none, id assigns a new id.
-func (f *foldCache) id(storage *tensor.Storage) int {
+// idOf returns the id of a storage. If the storage has none, idOf assigns a new id.
+func (f *foldCache) idOf(storage *tensor.Storage) int {
 	ref := weakStorage(weak.Make(storage))
 	id := f.ids[ref]
 	if id == 0 {
@@ -164,8 +177,8 @@ func (f *foldCache) setID(ref weakStorage, id int) {
 	f.ids[ref] = id
 }
 
-// cachedCall returns the cached call with the given key and attributes. It adds the call if it is not in the cache.
-func (f *foldCache) cachedCall(key string, op *Op, attrs any) *foldedCall {
+// findOrAddCall returns the cached call with the given key and attributes. It adds the call if it is not in the cache.
+func (f *foldCache) findOrAddCall(key string, op *Op, attrs any) *foldedCall {
 	for _, call := range f.callsByKey[key] {
 		if identical(reflect.ValueOf(call.attrs), reflect.ValueOf(attrs)) {
 			call.usedRecently = true
@@ -190,8 +203,8 @@ func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 		return nil
 	}
 	out := make([]*tensor.Tensor, len(metas))
-	for i, p := range c.results {
-		storage := p.Value()
+	for i, ref := range c.results {
+		storage := ref.Value()
 		if storage == nil {
 			return nil
 		}
@@ -239,5 +252,5 @@ func (f *foldCache) dropCalls() {
 
 // isCollected reports whether all results of the call are garbage-collected.
 func (c *foldedCall) isCollected() bool {
-	return !slices.ContainsFunc(c.results, func(p weakStorage) bool { return p.Value() != nil })
+	return !slices.ContainsFunc(c.results, func(ref weakStorage) bool { return ref.Value() != nil })
 }

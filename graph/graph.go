@@ -36,8 +36,8 @@ type Graph struct {
 	sizes         map[string]sym.Int
 	symbolicState *Symbolic // state of the inference for unknown sizes; nil if all sizes are numbers
 	errs          []error   // mistakes made while building; see Err
-	nameSerial    int       // last number used in a fresh name
-	// valueCount and nodeCount are the next free numbers of values and nodes: see [Value.Number].
+	nameSerial    int       // last number used in a unique name: see UniqueName
+	// valueCount and nodeCount are the numbers of the next new value and node: see [Value.Number].
 	valueCount, nodeCount int
 
 	folded   *foldCache      // results of nodes with constant operands; shared by clones and segments
@@ -67,9 +67,9 @@ type Value struct {
 	Name string
 	Type tensor.Type
 	Meta tensor.Meta
-	// Node is the producer of the value, and Index the value's position in Node.Out. Node is nil for inputs and constants.
-	Node  *Node
-	Index int // see Node
+	Node *Node // the producer; nil for inputs and constants
+	// Index is the position in Node.Out.
+	Index int
 	// Dynamic means that the shape is known only when the graph runs. Meta then has only the dtype, if it is known.
 	Dynamic bool
 	// Alias is the operand of Node whose storage the value shares; nil if the value is not a view.
@@ -195,11 +195,12 @@ func (g *Graph) Clone() *Graph {
 		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
 		Nodes: make([]*Node, len(g.Nodes))}
 	// All values are allocated at once, and so are all nodes, operands and lists of results.
-	valueCount, operandCount := len(g.Inputs)+len(g.Constants), 0
+	valueCount, operandCount := len(g.Inputs)+len(g.Constants), 0 // not g.valueCount, which also counts removed values
 	for _, n := range g.Nodes {
 		valueCount, operandCount = valueCount+len(n.Out), operandCount+len(n.In)
 	}
-	allValues, allNodes := make([]Value, 0, valueCount), make([]Node, len(g.Nodes)) // allValues must not be reallocated
+	allValues := make([]Value, 0, valueCount) // must not be reallocated, because copies points into it
+	allNodes := make([]Node, len(g.Nodes))
 	freeArgs, freeOuts := make([]Arg, operandCount), make([]*Value, valueCount)
 	copies := NewByValue[*Value](g)
 	copyValue := func(v *Value, producer *Node) *Value {
@@ -289,10 +290,10 @@ func (v *Value) BufferOwner() *Value {
 
 // StorageLen returns the length of v's storage in elements of v's dtype.
 func (v *Value) StorageLen() sym.Int {
-	root := v.Root()
 	if !v.Meta.DType.Valid() {
 		return sym.Int{} // not inferred
 	}
+	root := v.Root()
 	if root.Const != nil {
 		return sym.Of(root.Const.Storage().Len() / v.Meta.DType.Size())
 	}
@@ -354,8 +355,8 @@ func (n *Node) IsView() bool {
 // needsData reports whether the node can be inferred only after a part of the graph has run.
 func (n *Node) needsData() bool {
 	for i := range n.dependencyCount() {
-		v := n.dependency(i)
-		if v != nil && (v.Dynamic || i >= len(n.In) && v.Const == nil) {
+		v, isAttr := n.dependency(i), i >= len(n.In)
+		if v != nil && (v.Dynamic || isAttr && v.Const == nil) { // of an attribute the elements must be known
 			return true
 		}
 	}

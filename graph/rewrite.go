@@ -35,7 +35,8 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	return n, nil
 }
 
-// insert is Insert for a given op. Unlike Insert, it accepts ops with several results.
+// insert is Insert for a given op. Unlike Insert, it accepts ops with several results. Its work is in two stages: it
+// decodes the attributes, and insertNode makes and infers the results.
 func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error) {
 	switch {
 	case op == nil || op.original != op:
@@ -54,7 +55,7 @@ func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error
 	return n, nil
 }
 
-// insertNode makes and infers the values of a new node.
+// insertNode makes and infers the results of a new node.
 func (g *Graph) insertNode(n *Node) error {
 	for i, arg := range n.In {
 		if arg.Kind == TensorArg && (arg.Value == nil || arg.Value.graph != g) {
@@ -76,10 +77,15 @@ func (g *Graph) insertNode(n *Node) error {
 		return err
 	}
 	for _, v := range n.Out {
-		g.assignNumber(v)
-		g.nameIndex().values[v.Name] = v
+		g.register(v)
 	}
 	return nil
+}
+
+// register numbers a new value and makes it known by its name.
+func (g *Graph) register(v *Value) {
+	g.assignNumber(v)
+	g.nameIndex().values[v.Name] = v
 }
 
 // Again makes and infers a copy of node n whose operand at the given index is replacement. The caller, a pass, adds
@@ -102,8 +108,7 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 		if len(again.Out) > 1 {
 			v.Name = g.UniqueName(n.Out[i].Name)
 		}
-		g.assignNumber(v)
-		g.nameIndex().values[v.Name] = v
+		g.register(v)
 	}
 	g.nameIndex().addNode(again)
 	return again, nil
@@ -113,22 +118,23 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 // node. The values of the group that are in made[i].Out become results of the new node; all others are removed. If a
 // node is in two groups, Merge fails and the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
-	removed, replacement := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
+	isReplaced := NewByValue[bool](g) // a node is identified by its first result
+	madeAt := make(map[*Node]*Node, len(groups))
 	for i, group := range groups {
 		for _, member := range group {
-			if removed.At(member.Out[0]) {
+			if isReplaced.At(member.Out[0]) {
 				return g.NodeError(member, errors.New("the node is in two groups, but Merge can replace it by only one new node"))
 			}
-			removed.Set(member.Out[0], true)
+			isReplaced.Set(member.Out[0], true)
 		}
-		replacement[group[len(group)-1]] = made[i]
+		madeAt[group[len(group)-1]] = made[i]
 	}
 	nodes := make([]*Node, 0, len(g.Nodes))
 	for _, n := range g.Nodes {
-		switch merged := replacement[n]; {
-		case merged != nil:
-			nodes = append(nodes, merged)
-		case len(n.Out) == 0 || !removed.At(n.Out[0]):
+		switch newNode := madeAt[n]; {
+		case newNode != nil:
+			nodes = append(nodes, newNode)
+		case len(n.Out) == 0 || !isReplaced.At(n.Out[0]):
 			nodes = append(nodes, n)
 		}
 	}
@@ -160,7 +166,7 @@ func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
 func (g *Graph) Rename(v *Value, name string) {
 	g.mustOwn(v)
 	names := g.nameIndex()
-	if holder := names.values[name]; name == "" || holder != nil && holder != v {
+	if named := names.values[name]; name == "" || named != nil && named != v {
 		panic("graph: " + g.nameError(name).Error())
 	}
 	names.dropValue(v)

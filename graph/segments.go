@@ -95,7 +95,7 @@ type segmenter struct {
 }
 
 // setStage sets the stage (see stageOfValue) of a node's results.
-func (segmenter *segmenter) setStage(n *Node) {
+func (s *segmenter) setStage(n *Node) {
 	stage := stageOfValue{isDynamic: n.isDynamic()}
 	stage.isConstant = !stage.isDynamic
 	for i := range n.dependencyCount() {
@@ -103,20 +103,20 @@ func (segmenter *segmenter) setStage(n *Node) {
 		if v == nil || v.Const != nil {
 			continue
 		}
-		dependency, isAttr := segmenter.stages.At(v), i >= len(n.In)
+		dependency, isAttr := s.stages.At(v), i >= len(n.In)
 		stage.isConstant = stage.isConstant && dependency.isConstant && !isAttr
 		// A dynamic node runs at the end of its round, after the other nodes. Another node is planned at the start of its
 		// round. The results of dynamic nodes that it reads, and all values of its attributes, must therefore be from an
-		// earlier round.
-		needsEarlier := !stage.isDynamic && (dependency.isDynamic || isAttr)
-		if v.Node != nil && needsEarlier {
-			dependency.round++
+		// earlier round. Inputs of the graph are known before round 0.
+		firstRound := dependency.round
+		if v.Node != nil && !stage.isDynamic && (dependency.isDynamic || isAttr) {
+			firstRound++
 		}
-		stage.round = max(stage.round, dependency.round)
+		stage.round = max(stage.round, firstRound)
 	}
-	segmenter.lastRound = max(segmenter.lastRound, stage.round)
+	s.lastRound = max(s.lastRound, stage.round)
 	for _, v := range n.Out {
-		segmenter.stages.Set(v, stage)
+		s.stages.Set(v, stage)
 	}
 }
 
@@ -134,36 +134,36 @@ func (n *Node) isDynamic() bool {
 }
 
 // stageOf returns the stage of a node's results.
-func (segmenter *segmenter) stageOf(n *Node) stageOfValue {
+func (s *segmenter) stageOf(n *Node) stageOfValue {
 	if len(n.Out) == 0 {
 		return stageOfValue{}
 	}
-	return segmenter.stages.At(n.Out[0])
+	return s.stages.At(n.Out[0])
 }
 
 // findRounds sets rounds. A node that depends only on constants is in the rounds of the nodes that read it. If an
 // output, a dynamic node or an attribute needs it, it is in round 0.
-func (segmenter *segmenter) findRounds(nodes []*Node) {
-	segmenter.rounds = map[*Node][]int{}
+func (s *segmenter) findRounds(nodes []*Node) {
+	s.rounds = map[*Node][]int{}
 	addRounds := func(v *Value, rounds ...int) {
-		if v == nil || v.Node == nil || !segmenter.stages.At(v).isConstant {
+		if v == nil || v.Node == nil || !s.stages.At(v).isConstant {
 			return
 		}
-		segmenter.rounds[v.Node] = append(segmenter.rounds[v.Node], rounds...)
+		s.rounds[v.Node] = append(s.rounds[v.Node], rounds...)
 	}
-	for _, output := range segmenter.graph.Outputs {
+	for _, output := range s.graph.Outputs {
 		addRounds(output.Value, 0)
 	}
 	for _, n := range slices.Backward(nodes) {
-		stage := segmenter.stageOf(n)
+		stage := s.stageOf(n)
 		if stage.isConstant {
-			sorted.Ints(segmenter.rounds[n]) // the list is complete: the loop has visited all readers of n, which follow n
-			segmenter.rounds[n] = slices.Compact(segmenter.rounds[n])
+			sorted.Ints(s.rounds[n]) // the list is complete: the loop has visited all readers of n, which follow n
+			s.rounds[n] = slices.Compact(s.rounds[n])
 		}
 		for i := range n.dependencyCount() {
 			switch {
 			case stage.isConstant:
-				addRounds(n.dependency(i), segmenter.rounds[n]...)
+				addRounds(n.dependency(i), s.rounds[n]...)
 			case stage.isDynamic || i >= len(n.In):
 				addRounds(n.dependency(i), 0)
 			default:
@@ -174,15 +174,15 @@ func (segmenter *segmenter) findRounds(nodes []*Node) {
 }
 
 // formSegments returns the segments of nodes whose results have stages.
-func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
-	static, dynamic := make([][]*Node, segmenter.lastRound+1), make([][]*Node, segmenter.lastRound+1)
+func (s *segmenter) formSegments(nodes []*Node) []Segment {
+	static, dynamic := make([][]*Node, s.lastRound+1), make([][]*Node, s.lastRound+1)
 	for _, n := range nodes {
-		stage := segmenter.stageOf(n)
+		stage := s.stageOf(n)
 		switch {
 		case stage.isDynamic:
 			dynamic[stage.round] = append(dynamic[stage.round], n)
 		case stage.isConstant:
-			for _, round := range segmenter.rounds[n] {
+			for _, round := range s.rounds[n] {
 				static[round] = append(static[round], n)
 			}
 		default:
@@ -192,13 +192,13 @@ func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 	var segments []Segment
 	for round := range static {
 		if len(static[round]) > 0 {
-			segments = append(segments, Segment{Nodes: static[round], graph: segmenter.graph})
+			segments = append(segments, Segment{Nodes: static[round], graph: s.graph})
 		}
 		for i := range dynamic[round] {
-			segments = append(segments, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: segmenter.graph})
+			segments = append(segments, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: s.graph})
 		}
 	}
-	connectSegments(segmenter.graph, segments)
+	connectSegments(s.graph, segments)
 	return segments
 }
 
@@ -231,14 +231,15 @@ func (connector *segmentConnector) connect(i int) {
 	for _, n := range segment.Nodes {
 		segment.readsOffsets = segment.readsOffsets || n.Op.ReadsStorage
 		for k := range n.dependencyCount() {
-			v, list, listed := n.dependency(k), &segment.In, inIn
+			v := n.dependency(k)
+			list, isInList := &segment.In, inIn
 			if k >= len(n.In) { // an attribute
-				list, listed = &segment.AttrInputs, inAttrInputs
+				list, isInList = &segment.AttrInputs, inAttrInputs
 			}
-			if v == nil || v.Const != nil || computed[v] || listed[v] {
+			if v == nil || v.Const != nil || computed[v] || isInList[v] {
 				continue
 			}
-			listed[v] = true
+			isInList[v] = true
 			*list = append(*list, v)
 			if source := connector.export(v); source >= 0 && connector.lastReader[source] != i+1 {
 				connector.lastReader[source] = i + 1
@@ -411,8 +412,8 @@ func (importer segmentImporter) addCopy(copied, n *Node) {
 	for i, v := range n.Out {
 		result := &Value{Name: v.Name, Node: copied, Index: i, graph: importer.graph}
 		copied.Out = append(copied.Out, result)
-		importer.graph.assignNumber(result)
-		importer.copies[v], importer.graph.nameIndex().values[v.Name] = result, result
+		importer.graph.register(result)
+		importer.copies[v] = result
 	}
 	importer.graph.nameIndex().addNode(copied)
 	importer.graph.Nodes = append(importer.graph.Nodes, copied)

@@ -77,9 +77,9 @@ func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Explanation{Layout: layoutOf(v)}
-	addOutcome(e, internal, planned, v)
-	return e, nil
+	explanation := &Explanation{Layout: layoutOf(v)}
+	addOutcome(explanation, internal, planned, v)
+	return explanation, nil
 }
 
 // ExplainLayout says why a value of an inferred graph has its layout. In a graph from [graph.Graph.Symbolic], strides
@@ -133,8 +133,8 @@ func layoutOf(v *graph.Value) Layout {
 	case v.Alias != nil:
 		layout.Rule, layout.Why = ruleView, viewReason(v)
 	default:
-		if decided := permutationRuleOf(n); decided != nil {
-			layout.explainPermutation(n, decided)
+		if permutation := permutationRuleOf(n); permutation != nil {
+			layout.explainPermutation(n, permutation)
 		} else {
 			layout.Rule, layout.Why = ruleOp, opRuleReason(v)
 		}
@@ -159,11 +159,68 @@ func permutationRuleOf(n *graph.Node) *rule.Rule {
 	if n.Op.Pointwise == nil {
 		return nil
 	}
-	decided, err := n.Op.Pointwise.Rule(n.Call())
+	permutation, err := n.Op.Pointwise.Rule(n.Call())
 	if err != nil {
 		return nil
 	}
-	return decided
+	return permutation
+}
+
+// explainPermutation fills in the layout for a result of the permutation rule.
+func (layout *Layout) explainPermutation(n *graph.Node, permutation *rule.Rule) {
+	layout.Rule = rulePermutation
+	resultCount := permutation.NumOutputs() // the operands of an iteration are the results, and then the node's operands
+	for i := resultCount; i < permutation.Len() && i-resultCount < len(n.In); i++ {
+		strides := mapSlice(permutation.Effective(i), sym.Int.Simplify)
+		layout.Operands = append(layout.Operands,
+			Operand{Name: operandName(n, resultCount, i), Strides: report.SizesOf(strides)})
+	}
+	for _, step := range permutation.Sort() { // nil if the dimensions were not sorted
+		comparison := Comparison{Faster: step.A, Slower: step.B, Exchanged: step.Exchanged, Why: comparisonReason(step)}
+		if step.DecidingOperand >= 0 {
+			comparison.By = operandName(n, resultCount, step.DecidingOperand)
+		}
+		layout.Sort = append(layout.Sort, comparison)
+	}
+	if why := permutation.UnsortedReason(); why != "" {
+		layout.Why = "nothing was sorted: " + why + fastPathReasons[permutation.FastSetup()]
+		return
+	}
+	layout.Order = permutation.Perm() // the fastest dimension first
+	slices.Reverse(layout.Order)
+	layout.Why = "the dimensions are sorted by the operands' strides, in the order of the operands; the result is " +
+		"dense in that order"
+}
+
+// operandName names operand i of the iteration of a node with resultCount results.
+func operandName(n *graph.Node, resultCount, i int) string {
+	if i < resultCount {
+		return "the result"
+	}
+	arg := n.In[i-resultCount]
+	if arg.Kind == graph.TensorArg {
+		return arg.Value.Name
+	}
+	return arg.Number.String()
+}
+
+// comparisonReason returns the strides or sizes that decided a comparison of two dimensions.
+func comparisonReason(step rule.SortStep) string {
+	switch {
+	case step.DecidingOperand < 0:
+		return "no operand decides: in every operand, one of the two dimensions is repeated, or their " +
+			"strides and sizes are equal; the two dimensions are not exchanged"
+	case step.Strides[0].Same(step.Strides[1]):
+		return fmt.Sprintf("equal strides %v, sizes %v and %v", step.Strides[0], step.Sizes[0], step.Sizes[1])
+	}
+	return fmt.Sprintf("strides %v and %v", step.Strides[0], step.Strides[1])
+}
+
+// fastPathReasons explain the fast paths of TensorIterator, which do not sort.
+var fastPathReasons = map[rule.FastSetup]string{
+	rule.FastContiguous:          ": all operands have one shape and are row-major, and so is the result",
+	rule.FastChannelsLast:        ": all operands have one shape and are channels-last, and so is the result",
+	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
 // opRuleReason explains the result of an op with its own layout rule. It lists the layouts of the operands, and the
@@ -175,16 +232,17 @@ func opRuleReason(v *graph.Value) string {
 		why = fmt.Sprintf("%s cannot be a view of this operand: it copies", n.Op.Name)
 	}
 	var operandLayouts []string
-	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && !a.Value.Dynamic && a.Value.Meta.Rank() > 1 {
-			operandLayouts = append(operandLayouts, fmt.Sprintf("%s is %s", a.Value.Name, valueLayoutName(a.Value)))
+	for _, arg := range n.In {
+		if arg.Kind == graph.TensorArg && !arg.Value.Dynamic && arg.Value.Meta.Rank() > 1 {
+			operandLayouts = append(operandLayouts, fmt.Sprintf("%s is %s", arg.Value.Name, valueLayoutName(arg.Value)))
 		}
 	}
 	if len(operandLayouts) > 0 {
 		why += "; " + strings.Join(operandLayouts, ", ")
 	}
 	why += "; the result is " + valueLayoutName(v)
-	for _, sentence := range strings.Split(strings.Join(strings.Fields(n.Op.Doc), " "), ". ") {
+	doc := strings.Join(strings.Fields(n.Op.Doc), " ") // in one line
+	for _, sentence := range strings.Split(doc, ". ") {
 		if slices.ContainsFunc(layoutWords, func(w string) bool { return strings.Contains(sentence, w) }) {
 			why += ". " + strings.TrimSuffix(sentence, ".")
 		}
@@ -238,73 +296,14 @@ func valueLayoutName(v *graph.Value) string {
 		return known && holds
 	}
 	isChannelsLast := alwaysHolds(tensor.IsChannelsLast) || alwaysHolds(tensor.IsChannelsLast3d)
-	name := formatName(alwaysHolds(tensor.IsContiguous), isChannelsLast)
-	strides := report.SizesOf(v.Type.Simplify().Strides).String()
-	switch {
-	case name != "":
+	if name := formatName(alwaysHolds(tensor.IsContiguous), isChannelsLast); name != "" {
 		return name
-	case alwaysHolds(tensor.IsNonOverlappingAndDense):
+	}
+	strides := report.SizesOf(v.Type.Simplify().Strides).String()
+	if alwaysHolds(tensor.IsNonOverlappingAndDense) {
 		return "dense, by " + strides
 	}
 	return "by " + strides
-}
-
-// explainPermutation fills in the layout for a result of the permutation rule.
-func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
-	layout.Rule = rulePermutation
-	resultCount := decided.NumOutputs()
-	for i := resultCount; i < decided.Len() && i-resultCount < len(n.In); i++ {
-		strides := mapSlice(decided.Effective(i), sym.Int.Simplify)
-		layout.Operands = append(layout.Operands,
-			Operand{Name: operandName(n, resultCount, i), Strides: report.SizesOf(strides)})
-	}
-	for _, step := range decided.Sort() { // nil if the dimensions were not sorted
-		comparison := Comparison{Faster: step.A, Slower: step.B, Exchanged: step.Exchanged, Why: comparisonReason(step)}
-		if step.DecidingOperand >= 0 {
-			comparison.By = operandName(n, resultCount, step.DecidingOperand)
-		}
-		layout.Sort = append(layout.Sort, comparison)
-	}
-	if why := decided.UnsortedReason(); why != "" {
-		layout.Why = "nothing was sorted: " + why + fastPathReasons[decided.FastSetup()]
-		return
-	}
-	layout.Order = decided.Perm() // the fastest dimension first
-	slices.Reverse(layout.Order)
-	layout.Why = "the dimensions are sorted by the operands' strides, in the order of the operands; the result is " +
-		"dense in that order"
-}
-
-// operandName names operand i of the iteration of a node. The operands of an iteration are resultCount results, and
-// then the arguments of the node.
-func operandName(n *graph.Node, resultCount, i int) string {
-	if i < resultCount {
-		return "the result"
-	}
-	arg := n.In[i-resultCount]
-	if arg.Kind == graph.TensorArg {
-		return arg.Value.Name
-	}
-	return arg.Number.String()
-}
-
-// comparisonReason returns the strides or sizes that decided a comparison of two dimensions.
-func comparisonReason(step rule.SortStep) string {
-	switch {
-	case step.DecidingOperand < 0:
-		return "no operand decides: in every operand, one of the two dimensions is repeated, or their " +
-			"strides and sizes are equal; the two dimensions are not exchanged"
-	case step.Strides[0].Same(step.Strides[1]):
-		return fmt.Sprintf("equal strides %v, sizes %v and %v", step.Strides[0], step.Sizes[0], step.Sizes[1])
-	}
-	return fmt.Sprintf("strides %v and %v", step.Strides[0], step.Strides[1])
-}
-
-// fastPathReasons explain the fast paths of TensorIterator, which do not sort.
-var fastPathReasons = map[rule.FastSetup]string{
-	rule.FastContiguous:          ": all operands have one shape and are row-major, and so is the result",
-	rule.FastChannelsLast:        ": all operands have one shape and are channels-last, and so is the result",
-	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
 // FirstBreak returns the first result in an inferred graph that loses memory format f, or nil. Let x be the first
@@ -322,8 +321,8 @@ func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 		return nil, errNoGraph
 	}
 	for _, n := range g.Nodes {
-		first := slices.IndexFunc(n.In, func(a graph.Arg) bool {
-			return a.Kind == graph.TensorArg && !a.Value.Dynamic && isOnlyIn(a.Value.Meta, f)
+		first := slices.IndexFunc(n.In, func(arg graph.Arg) bool {
+			return arg.Kind == graph.TensorArg && !arg.Value.Dynamic && isOnlyIn(arg.Value.Meta, f)
 		})
 		if first < 0 {
 			continue

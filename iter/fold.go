@@ -35,7 +35,7 @@ import (
 // contiguous are copied to blocks first.
 type Fold struct {
 	inDType  tensor.DType // dtype of the elements
-	acc      any          // a nil pointer whose type is a pointer to an accumulator
+	accType  reflect.Type // type of the accumulators
 	accBytes int          // bytes of an accumulator
 	inOrder  bool         // elements are folded in row-major order
 	weight   int          // time to fold an element, relative to an addition
@@ -72,17 +72,17 @@ type Fold struct {
 // functions that use the Fold return an error.
 func NewFold[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), columns func(a []A, x []T, pos int),
 	merge func(a, from []A)) *Fold {
-	acc := any((*A)(nil))
+	accType := reflect.TypeFor[A]()
 	switch {
-	case pointsToPointers(acc): // the garbage collector must see pointers
-		return &Fold{acc: acc, err: fmt.Errorf("iter: accumulators of type %s contain pointers, which is not permitted",
-			typeName(acc))}
+	case hasPointers(accType): // the garbage collector must see pointers
+		return &Fold{accType: accType,
+			err: fmt.Errorf("iter: accumulators of type %v contain pointers, which is not permitted", accType)}
 	case row == nil || columns == nil || merge == nil:
-		return &Fold{acc: acc, err: errNilFoldFunction}
+		return &Fold{accType: accType, err: errNilFoldFunction}
 	}
 	return &Fold{
 		inDType:  tensor.DTypeOf[T](),
-		acc:      acc,
+		accType:  accType,
 		accBytes: int(unsafe.Sizeof(zero)),
 		weight:   1,
 		init: func(acc unsafe.Pointer, n int) {
@@ -109,7 +109,7 @@ func NewFold[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), co
 func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, pos int) A, merge func(a, b A) A,
 	finish func(a A) R) *Fold {
 	if add == nil || merge == nil || finish == nil {
-		return &Fold{acc: (*A)(nil), err: errNilFoldFunction}
+		return &Fold{accType: reflect.TypeFor[A](), err: errNilFoldFunction}
 	}
 	row := func(a *A, x []T, pos int) {
 		// Each block has its own accumulator, which bounds rounding errors.
@@ -139,7 +139,7 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 // WithResult returns the Fold with one more result. finish computes dst[i], an element of this result, from accumulator
 // a[i]. The results of a Fold are the outputs of the iteration, in order.
 func WithResult[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
-	if f = f.withAccumulators((*A)(nil), finish == nil); f.err != nil {
+	if f = f.withFunctionOf(reflect.TypeFor[A](), finish == nil); f.err != nil {
 		return f
 	}
 	f.outDTypes = append(f.outDTypes, tensor.DTypeOf[R]())
@@ -153,7 +153,7 @@ func WithResult[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *
 // result 1, and so on. load merges the earlier result from[i] into a[i], which is initially neutral. A Fold with such a
 // function for each result can run iterations that continue an earlier part of a reduction ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
-	if f = f.withAccumulators((*A)(nil), load == nil); f.err != nil {
+	if f = f.withFunctionOf(reflect.TypeFor[A](), load == nil); f.err != nil {
 		return f
 	}
 	index := len(f.resume)
@@ -190,28 +190,24 @@ func (f *Fold) In() tensor.DType { return f.inDType }
 // Out returns the dtypes of the results.
 func (f *Fold) Out() []tensor.DType { return append([]tensor.DType(nil), f.outDTypes...) }
 
-// withAccumulators returns a copy of the Fold to which the caller adds a function of accumulators. acc is a nil
-// pointer to the accumulators of that function, and functionIsNil is set if the function is nil. If the function does
-// not fit the Fold, the copy has an error.
-func (f *Fold) withAccumulators(acc any, functionIsNil bool) *Fold {
+// withFunctionOf returns a copy of the Fold to which the caller adds a function of accumulators of a type. If the
+// function does not fit the Fold or is nil, the copy has an error.
+func (f *Fold) withFunctionOf(accType reflect.Type, functionIsNil bool) *Fold {
 	if f == nil {
-		return &Fold{acc: acc, err: errNilFold}
+		return &Fold{accType: accType, err: errNilFold}
 	}
 	copied := *f
 	switch {
 	case copied.err != nil:
-	case acc != f.acc:
-		copied.err = fmt.Errorf("iter: the function takes accumulators of type %s, but the fold has accumulators of type %s",
-			typeName(acc), typeName(f.acc))
+	case accType != f.accType:
+		copied.err = fmt.Errorf("iter: the function takes accumulators of type %v, but the fold has accumulators of type %v",
+			accType, f.accType)
 	case functionIsNil:
 		copied.err = errNilFoldFunction
 	}
 	copied.outDTypes, copied.finish, copied.resume = clipCap(f.outDTypes), clipCap(f.finish), clipCap(f.resume)
 	return &copied
 }
-
-// pointsToPointers is [hasPointers] for the type to which acc points.
-func pointsToPointers(acc any) bool { return hasPointers(reflect.TypeOf(acc).Elem()) }
 
 // hasPointers reports whether values of a type contain pointers for the garbage collector.
 func hasPointers(t reflect.Type) bool {
@@ -231,9 +227,6 @@ func hasPointers(t reflect.Type) bool {
 	}
 	return false
 }
-
-// typeName returns the name of the accumulators' type.
-func typeName(acc any) string { return reflect.TypeOf(acc).Elem().String() }
 
 // clipCap returns the slice without spare capacity, so that an append copies it.
 func clipCap[T any](s []T) []T { return s[:len(s):len(s)] }

@@ -84,9 +84,9 @@ func (r *Reducer) plan() {
 	unitElements := r.unitLen * max(r.reducedLen, 1)
 	r.unitsPerChunk = max(1, grain/unitElements)
 	r.pieceCount, r.pieceLen = 1, r.reducedLen
-	// If there are too few chunks, and a unit has enough elements for at least two chunks, cut the reduced range.
 	chunks := (r.unitCount + r.unitsPerChunk - 1) / r.unitsPerChunk
-	if r.unitCount > 0 && chunks < minChunks && unitElements >= 2*grain {
+	hasFewChunks := chunks > 0 && chunks < minChunks
+	if hasFewChunks && unitElements >= 2*grain { // a unit has enough elements for at least two chunks
 		r.cutPieces(unitElements, grain)
 	}
 }
@@ -217,6 +217,6 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 // partialMemory returns the memory in scratch for the n accumulators of a piece of a unit.
 func (r *Reducer) partialMemory(scratch []byte, piece, unit, n int) []byte {
 	// Memory has the accumulators of all results for piece 0, then for piece 1, and so on.
-	first := piece*r.resultCount + unit/r.unitsPerFastestAxis*r.keptAxes[0].Size + unit%r.unitsPerFastestAxis*r.unitLen
+	first := piece*r.resultCount + unit/r.unitsPerFastestAxis*r.keptAxes[0].Size + r.firstResult(unit)
 	return scratch[first*r.fold.accBytes : (first+n)*r.fold.accBytes]
 }

@@ -33,12 +33,14 @@ func (r *Reducer) divideMemory(worker []byte) reduceMemory {
 	return m
 }
 
-// seekUnit moves the walker of the kept axes to a unit and returns its number of results. A unit is a group of up to
-// unitLen adjacent results along the fastest kept axis.
+// seekUnit moves the walker of the kept axes to a unit and returns its number of results.
 func (r *Reducer) seekUnit(memory *reduceMemory, unit int) int {
 	memory.keptWalker.Seek(unit / r.unitsPerFastestAxis)
-	return min(r.unitLen, r.keptAxes[0].Size-unit%r.unitsPerFastestAxis*r.unitLen)
+	return min(r.unitLen, r.keptAxes[0].Size-r.firstResult(unit))
 }
+
+// firstResult returns the index of the first result of a unit along the fastest kept axis.
+func (r *Reducer) firstResult(unit int) int { return unit % r.unitsPerFastestAxis * r.unitLen }
 
 // reduce folds elements [begin, end) of the reduced range for the n results of a unit, and returns the accumulators.
 func (r *Reducer) reduce(memory *reduceMemory, in unsafe.Pointer, unit, n, begin, end int) unsafe.Pointer {
@@ -46,10 +48,11 @@ func (r *Reducer) reduce(memory *reduceMemory, in unsafe.Pointer, unit, n, begin
 	if begin >= end {
 		return memory.acc
 	}
-	base := unsafe.Add(in, r.inOffset+memory.keptWalker.Offset+unit%r.unitsPerFastestAxis*r.unitLen*r.keptAxes[0].InStride)
+	step := r.keptAxes[0].InStride
+	base := unsafe.Add(in, r.inOffset+memory.keptWalker.Offset+r.firstResult(unit)*step)
 	if r.byRows {
 		for j := range n {
-			r.foldRow(memory, unsafe.Add(memory.acc, j*r.fold.accBytes), unsafe.Add(base, j*r.keptAxes[0].InStride), begin, end)
+			r.foldRow(memory, unsafe.Add(memory.acc, j*r.fold.accBytes), unsafe.Add(base, j*step), begin, end)
 		}
 		return memory.acc
 	}
@@ -67,38 +70,53 @@ func (r *Reducer) foldRow(memory *reduceMemory, acc, src unsafe.Pointer, begin, 
 	inner := r.reducedAxes[0]
 	memory.reducedWalker.Seek(begin / inner.Size)
 	innerIndex := begin % inner.Size
-	size, filled := r.loader.Size, 0 // filled is the number of elements in the block
-	isContiguous := r.loader.Direct && inner.InStride == size
+	isContiguous := r.loader.Direct && inner.InStride == r.loader.Size
+	blockLen := 0 // number of elements in the block, which precede pos
 	for pos := begin; pos < end; {
 		runLen := min(inner.Size-innerIndex, end-pos)
 		run := unsafe.Add(src, memory.reducedWalker.Offset+innerIndex*inner.InStride)
 		if isContiguous && runLen >= shortRun {
-			// A long contiguous run is folded in place, after the elements in the block, which are earlier.
-			if filled > 0 {
-				r.fold.row(acc, memory.block, filled, r.firstPosition+pos-filled)
-				filled = 0
-			}
-			for offset := 0; offset < runLen; offset += axes.BlockLen {
-				r.fold.row(acc, unsafe.Add(run, offset*size), min(axes.BlockLen, runLen-offset), r.firstPosition+pos+offset)
-			}
+			r.foldBlock(memory, acc, blockLen, pos)
+			blockLen = 0
+			r.foldInPlace(acc, run, runLen, pos)
 		} else {
-			for offset := 0; offset < runLen; { // copy the run to the block, which is folded whenever it is full
-				copied := min(runLen-offset, axes.BlockLen-filled)
-				r.loader.Load(unsafe.Add(memory.block, filled*size), memory.loaderBlock, unsafe.Add(run, offset*inner.InStride),
-					inner.InStride, copied)
-				offset += copied
-				if filled += copied; filled == axes.BlockLen {
-					r.fold.row(acc, memory.block, filled, r.firstPosition+pos+offset-filled)
-					filled = 0
-				}
-			}
+			blockLen = r.foldByBlock(memory, acc, run, runLen, pos, blockLen)
 		}
 		pos += runLen
 		innerIndex = 0
 		memory.reducedWalker.Next()
 	}
-	if filled > 0 {
-		r.fold.row(acc, memory.block, filled, r.firstPosition+end-filled)
+	r.foldBlock(memory, acc, blockLen, end)
+}
+
+// foldInPlace folds a contiguous run of n elements into acc. The first one has position pos.
+func (r *Reducer) foldInPlace(acc, run unsafe.Pointer, n, pos int) {
+	for offset := 0; offset < n; offset += axes.BlockLen {
+		r.fold.row(acc, unsafe.Add(run, offset*r.loader.Size), min(axes.BlockLen, n-offset), r.firstPosition+pos+offset)
+	}
+}
+
+// foldByBlock copies a run of n elements, of which the first has position pos, to the block after its blockLen
+// elements. Whenever the block is full, it is folded into acc. The result is the number of elements in the block.
+func (r *Reducer) foldByBlock(memory *reduceMemory, acc, run unsafe.Pointer, n, pos, blockLen int) int {
+	step := r.reducedAxes[0].InStride
+	for offset := 0; offset < n; {
+		copied := min(n-offset, axes.BlockLen-blockLen)
+		r.loader.Load(unsafe.Add(memory.block, blockLen*r.loader.Size), memory.loaderBlock,
+			unsafe.Add(run, offset*step), step, copied)
+		offset += copied
+		if blockLen += copied; blockLen == axes.BlockLen {
+			r.foldBlock(memory, acc, blockLen, pos+offset)
+			blockLen = 0
+		}
+	}
+	return blockLen
+}
+
+// foldBlock folds the n elements of the block into acc. They precede position end.
+func (r *Reducer) foldBlock(memory *reduceMemory, acc unsafe.Pointer, n, end int) {
+	if n > 0 {
+		r.fold.row(acc, memory.block, n, r.firstPosition+end-n)
 	}
 }
 
@@ -109,7 +127,8 @@ func (r *Reducer) foldColumns(memory *reduceMemory, base unsafe.Pointer, n, begi
 	inner, step := r.reducedAxes[0], r.keptAxes[0].InStride
 	memory.reducedWalker.Seek(begin / inner.Size)
 	innerIndex := begin % inner.Size
-	folded, usesUpper := 0, false // folded is the number of elements in each accumulator of the first level
+	folded := 0        // number of elements in each accumulator of the first level
+	usesUpper := false // the second level has elements
 	for pos := begin; pos < end; pos++ {
 		first := unsafe.Add(base, memory.reducedWalker.Offset+innerIndex*inner.InStride)
 		// elems are the elements in place, or copies in memory.block.
@@ -172,7 +191,7 @@ func (r *Reducer) resume(memory *reduceMemory, ptrs []unsafe.Pointer, acc unsafe
 // resultAddress returns the address of a unit's first result in output i, and the stride in bytes between results.
 func (r *Reducer) resultAddress(memory *reduceMemory, ptrs []unsafe.Pointer, i, unit int) (unsafe.Pointer, int) {
 	step := r.keptAxes[0].OutStrides[i]
-	offset := r.outs[i].offset + memory.keptWalker.OutOffsets[i] + unit%r.unitsPerFastestAxis*r.unitLen*step
+	offset := r.outs[i].offset + memory.keptWalker.OutOffsets[i] + r.firstResult(unit)*step
 	return unsafe.Add(ptrs[i], offset), step
 }
 

@@ -49,7 +49,7 @@ func codeOf(dtype tensor.DType) string {
 type header struct {
 	dtype         tensor.DType
 	byteOrder     byte // '<': little-endian; '>': big-endian; '|' and '=': no conversion is needed
-	width         int  // the number of characters of each string; 0 for an array of numbers
+	stringLength  int  // in characters; 0 for an array of numbers
 	isColumnMajor bool
 	shape         []int
 }
@@ -58,12 +58,12 @@ type header struct {
 // dimension has the characters of a string, with stride 1.
 func (h header) meta() (tensor.Meta, error) {
 	shape := h.shape
-	if h.width > 0 {
-		shape = append(slices.Clone(shape), h.width)
+	if h.stringLength > 0 {
+		shape = append(slices.Clone(shape), h.stringLength)
 	}
 	meta := tensor.New(h.dtype, shape...)
 	if h.isColumnMajor {
-		stride := max(h.width, 1)
+		stride := max(h.stringLength, 1)
 		for d, size := range h.shape {
 			meta.Strides[d] = stride
 			stride *= max(size, 1)
@@ -87,7 +87,7 @@ func parseHeader(text string) (h header, err error) {
 		hasKey[key] = true
 		switch key {
 		case "descr":
-			h.dtype, h.byteOrder, h.width = p.descr()
+			h.dtype, h.byteOrder, h.stringLength = p.descr()
 		case "fortran_order":
 			h.isColumnMajor = p.boolean()
 		case "shape":
@@ -121,7 +121,7 @@ type parser struct {
 	err       error
 }
 
-// fail sets err, unless an earlier error is set.
+// fail sets err, unless it is set.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf("header: "+format, args...)
@@ -163,7 +163,7 @@ func (p *parser) quoted() string {
 }
 
 // descr reads a type code. For strings it returns the dtype of a character and the number of characters.
-func (p *parser) descr() (dtype tensor.DType, byteOrder byte, width int) {
+func (p *parser) descr() (dtype tensor.DType, byteOrder byte, stringLength int) {
 	p.remaining = strings.TrimLeft(p.remaining, blanks)
 	if strings.HasPrefix(p.remaining, "[") {
 		p.fail("arrays of records are not supported")
@@ -177,9 +177,9 @@ func (p *parser) descr() (dtype tensor.DType, byteOrder byte, width int) {
 		if dtype, ok := typeCodes[code]; ok {
 			return dtype, byteOrder, 0
 		}
-		width, err := strconv.Atoi(code[1:])
-		if dtype, ok := characterCodes[code[0]]; ok && err == nil && width > 0 {
-			return dtype, byteOrder, width
+		stringLength, err := strconv.Atoi(code[1:])
+		if dtype, ok := characterCodes[code[0]]; ok && err == nil && stringLength > 0 {
+			return dtype, byteOrder, stringLength
 		}
 	}
 	p.fail("unsupported dtype %.20q", text)

@@ -70,12 +70,12 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduct
 }
 
 // firstProductOf searches for the first product of an attention that ends with product n. It searches backwards from
-// the first operand of n through pointwise nodes, row reductions and views, about maxGroup nodes at most, and returns
+// the first operand of n through pointwise nodes, row reductions and views, about maxNodes nodes at most, and returns
 // these nodes as visited. If it reaches several products, it returns the last one in the graph.
 func (g *grouper) firstProductOf(n *graph.Node) (firstProduct *graph.Node, visited map[*graph.Node]bool) {
 	visited = map[*graph.Node]bool{}
 	queue := []*graph.Node{n.In[0].Value.Node}
-	for len(queue) > 0 && len(visited) <= maxGroup {
+	for len(queue) > 0 && len(visited) <= maxNodes {
 		next := queue[0]
 		queue = queue[1:]
 		switch {

@@ -13,7 +13,7 @@ import (
 // is 0 for views and for uploads of constants.
 func (p *Plan) Cost(n *graph.Node) float64 {
 	if n != nil && len(n.Out) > 0 {
-		if known := p.costs.At(n.Out[0]); known.node == n {
+		if known := p.nodeCosts.At(n.Out[0]); known.node == n {
 			return known.ns
 		}
 	}
@@ -28,7 +28,7 @@ type nodeCost struct {
 
 // summarize lists the remaining copies and adds up the costs.
 func (p *Plan) summarize() {
-	p.costs = graph.NewByValue[nodeCost](p.Graph)
+	p.nodeCosts = graph.NewByValue[nodeCost](p.Graph)
 	p.listPackings()
 	if !p.profileAdjusted {
 		p.profile = layout.ProfileFor(p.profile, p.Graph)
@@ -37,7 +37,7 @@ func (p *Plan) summarize() {
 		interrupt.Check(p.ctx)
 		cost := p.estimatedNS(n)
 		if len(n.Out) > 0 {
-			p.costs.Set(n.Out[0], nodeCost{n, cost})
+			p.nodeCosts.Set(n.Out[0], nodeCost{n, cost})
 		}
 		p.CostNS += cost
 		if !isInsertedCopy(n) {

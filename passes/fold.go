@@ -107,8 +107,8 @@ func (p *Plan) resultsIfFolded(n *graph.Node) ([]*tensor.Tensor, error) {
 
 // foldResults returns the results of a node that is folded.
 func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
-	if result, packed := p.packed[n]; packed {
-		delete(p.packed, n)
+	if result, packed := p.packedResults[n]; packed {
+		delete(p.packedResults, n)
 		return result.data, result.err
 	}
 	compute := func() ([]*tensor.Tensor, error) { return p.compute(n) }
@@ -135,14 +135,14 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 		return
 	}
 	var unpacked []*graph.Node // nodes whose results must be computed
-	p.packed = map[*graph.Node]foldedNode{}
+	p.packedResults = map[*graph.Node]foldedNode{}
 	for _, n := range nodes {
 		if n.Packing() == nil || !p.shouldFold(n) {
 			continue
 		}
 		data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return nil, errNotPacked })
 		if err == nil {
-			p.packed[n] = foldedNode{data: data}
+			p.packedResults[n] = foldedNode{data: data}
 		} else {
 			unpacked = append(unpacked, n)
 		}
@@ -161,7 +161,7 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 	}
 	_ = group.Wait() // outcomes has the errors
 	for i, n := range unpacked {
-		p.packed[n] = outcomes[i]
+		p.packedResults[n] = outcomes[i]
 	}
 }
 

@@ -17,7 +17,7 @@ type Group struct {
 
 // Limits of a group.
 const (
-	maxGroup   = 64 // maximum number of nodes: the values of more nodes would not fit in registers
+	maxNodes   = 64 // maximum number of nodes: the values of more nodes would not fit in registers
 	maxResults = 4  // maximum number of stored values; each stored value is a separate stream of writes to memory
 )
 

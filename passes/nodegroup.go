@@ -91,8 +91,8 @@ func (g *grouper) whyTooLarge(group *nodeGroup, n *graph.Node) string {
 // returns "" if the group is within all limits.
 func overLimit(nodeCount, resultCount, operandCount int) string {
 	switch {
-	case nodeCount > maxGroup:
-		return fmt.Sprintf("a step has at most %d nodes", maxGroup)
+	case nodeCount > maxNodes:
+		return fmt.Sprintf("a step has at most %d nodes", maxNodes)
 	case resultCount > maxResults:
 		return fmt.Sprintf("the step would store %d results; the limit is %d", resultCount, maxResults)
 	case operandCount+resultCount > expr.MaxOperands:
@@ -102,55 +102,16 @@ func overLimit(nodeCount, resultCount, operandCount int) string {
 	return ""
 }
 
-// Reasons why a node is not in the group of its readers.
-const (
-	// reasonRowsDiffer: the groups reduce different dimensions or iterate over different shapes.
-	reasonRowsDiffer = "its readers iterate over different rows"
-	// reasonDimsDiffer: a reader broadcasts a reduced value along other dimensions than the reduced dimensions.
-	reasonDimsDiffer = "its readers broadcast its reduced values along other dimensions"
-	// reasonSecondPass: rows are processed in pieces, so that reduced values are known only after the pass over all
-	// pieces.
-	reasonSecondPass = "its rows are processed in pieces: readers of its results run in a later step"
-)
-
-// recordUnfused records why a node is not in a group of its readers. It ignores a nil node.
-func (g *grouper) recordUnfused(n *graph.Node, why string) {
-	if n != nil {
-		g.unfused[n] = why
-	}
-}
-
-// merge unites two groups at the position of the later group, and returns the later group. The arguments may be in
-// any order. n is a node that will join the union, or nil. Readers of n and of the earlier group that are in neither
-// group must come after the later group. If the groups cannot be united, merge records the reason for n and returns
-// the earlier group.
+// merge unites two groups, given in any order, at the position of the later group, and returns this group. n is a node
+// that will join the union, or nil. If the groups cannot be united, merge records the reason for n and returns the
+// earlier group.
 func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 	interrupt.Check(g.plan.ctx)
 	if earlier.position > later.position {
 		earlier, later = later, earlier
 	}
 	merged := mergedSpace(earlier.space, later, func(v *graph.Value) bool { return g.group(v.Node) == earlier })
-	why := reasonRowsDiffer
-	if merged.shape != nil {
-		why = g.whyMisaligned(merged, slices.Concat(earlier.nodes, later.nodes)...)
-	}
-	if why != "" {
-		g.recordUnfused(n, why)
-		return earlier
-	}
-	operandCount := len(later.operands)
-	for v := range earlier.operands {
-		if !later.operands[v] {
-			operandCount++
-		}
-	}
-	// One more node: n. The counts of results and operands are upper bounds, because each group may read the other.
-	nodeCount, resultCount := len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount
-	if why := overLimit(nodeCount, resultCount, operandCount); why != "" {
-		g.recordUnfused(n, why)
-		return earlier
-	}
-	if why := g.whyNotLater(earlier, later, n); why != "" {
+	if why := g.whyNotMerged(earlier, later, n, merged); why != "" {
 		g.recordUnfused(n, why)
 		return earlier
 	}
@@ -164,6 +125,40 @@ func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 	g.recount(later)
 	return later
 }
+
+// whyNotMerged returns the reason why two groups and n cannot be one group with the space merged; "" if they can. n may
+// be nil.
+func (g *grouper) whyNotMerged(earlier, later *nodeGroup, n *graph.Node, merged space) string {
+	if merged.shape == nil {
+		return reasonRowsDiffer
+	}
+	if why := g.whyMisaligned(merged, slices.Concat(earlier.nodes, later.nodes)...); why != "" {
+		return why
+	}
+	operandCount := len(later.operands)
+	for v := range earlier.operands {
+		if !later.operands[v] {
+			operandCount++
+		}
+	}
+	// One more node: n. The counts of results and operands are upper bounds, because each group may read the other.
+	nodeCount, resultCount := len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount
+	if why := overLimit(nodeCount, resultCount, operandCount); why != "" {
+		return why
+	}
+	return g.whyNotLater(earlier, later, n)
+}
+
+// Reasons why a node is not in the group of its readers.
+const (
+	// reasonRowsDiffer: the groups reduce different dimensions or iterate over different shapes.
+	reasonRowsDiffer = "its readers iterate over different rows"
+	// reasonDimsDiffer: a reader broadcasts a reduced value along other dimensions than the reduced dimensions.
+	reasonDimsDiffer = "its readers broadcast its reduced values along other dimensions"
+	// reasonSecondPass: rows are processed in pieces, so that reduced values are known only after the pass over all
+	// pieces.
+	reasonSecondPass = "its rows are processed in pieces: readers of its results run in a later step"
+)
 
 // whyNotLater returns the reason why n and the nodes of the earlier group cannot run at the position of the later
 // group: a reader outside both groups needs their results before. It returns "" if there is no such reader.
@@ -184,6 +179,13 @@ func (g *grouper) whyNotLater(earlier, later *nodeGroup, n *graph.Node) string {
 		}
 	}
 	return ""
+}
+
+// recordUnfused records why a node is not in a group of its readers. It ignores a nil node.
+func (g *grouper) recordUnfused(n *graph.Node, why string) {
+	if n != nil {
+		g.unfused[n] = why
+	}
 }
 
 // recount recomputes the operands and the number of results of a group.

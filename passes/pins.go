@@ -10,17 +10,17 @@ import (
 // A pin demands a layout of a value, for example channels last for the result of `conv`. The value that has the name
 // `conv` in the plan must then have this layout. The layout pass may let the node write another layout, and name a copy
 // of it `conv`; only copies may read the source of this copy ([uses.checkOnlyCopiesRead]). [Run] lists the pins before
-// the first pass (pinsOf) and checks that the final plan meets them (checkedPlan).
+// the first pass (pinsOf) and checks that the final plan meets them (checkPins).
 
-// pinned is a value with a pin that the plan must meet.
-type pinned struct {
+// pinnedValue is a value with a pin that the plan must meet.
+type pinnedValue struct {
 	name   string // name of the value
 	pin    graph.Pin
 	isNode bool // a node computes the value; false for an input or a constant
 }
 
 // pinsOf lists the values of a graph that are pinned to a layout and that an output depends on.
-func pinsOf(g *graph.Graph) (list []pinned) {
+func pinsOf(g *graph.Graph) (list []pinnedValue) {
 	hasPins := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Pin.SetsLayout() }) ||
 		slices.ContainsFunc(slices.Concat(g.Inputs, g.Constants), func(v *graph.Value) bool { return v.Pin.SetsLayout() })
 	if !hasPins {
@@ -30,7 +30,7 @@ func pinsOf(g *graph.Graph) (list []pinned) {
 	g.Values(func(v *graph.Value) {
 		if pin := v.EffectivePin(); pin.SetsLayout() && live.At(v) && !v.Dynamic {
 			pin.Impl, pin.Device = "", ""
-			list = append(list, pinned{name: v.Name, pin: pin, isNode: v.Node != nil})
+			list = append(list, pinnedValue{name: v.Name, pin: pin, isNode: v.Node != nil})
 		}
 	})
 	return list
@@ -71,14 +71,6 @@ func needsCopy(v *graph.Value) bool {
 // hasGaps reports whether a value is not dense. A copy of the value has no gaps.
 func hasGaps(v *graph.Value) bool { return !v.Meta.IsNonOverlappingAndDense() }
 
-// checkedPlan returns the plan, or an error if it does not meet a pin.
-func (p *Plan) checkedPlan() (*Plan, error) {
-	if err := p.checkPins(true); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
 // checkPins returns an error for a pin that the graph does not meet. The node of a pinned value must write the pinned
 // layout. If layouts are already chosen, copies must be the only readers of an input or constant that does not have its
 // pinned layout, and of the source of a pinned copy.
@@ -88,29 +80,32 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 	}
 	uses, valueOf := usesOf(p.Graph), map[string]*graph.Value{} // valueOf: by name
 	p.Graph.Values(func(v *graph.Value) { valueOf[v.Name] = v })
-	for _, demanded := range p.pins {
-		v := valueOf[demanded.name]
-		switch {
-		case v == nil && p.keepGoing:
-			continue
-		case v == nil && demanded.isNode:
-			return pinError(demanded.name, demanded.pin, "the plan has no value %q", demanded.name)
-		case v == nil:
-			continue // a folded copy has replaced the input or constant
-		case v.Node != nil && !demanded.pin.Matches(v.Meta):
-			return pinError(demanded.name, demanded.pin, "%q is %v", demanded.name, v.Meta)
-		case !layoutsChosen || demanded.pin.Matches(v.Meta):
+	for _, pinned := range p.pins {
+		v := valueOf[pinned.name]
+		if v == nil {
+			if p.keepGoing || !pinned.isNode { // the node has failed, or a folded copy has replaced the input or constant
+				continue
+			}
+			return pinError(pinned.name, pinned.pin, "the plan has no value %q", pinned.name)
+		}
+		if pinned.pin.Matches(v.Meta) {
 			continue
 		}
-		if err := uses.checkOnlyCopiesRead(p.Graph, v, demanded.pin, demanded.name); err != nil {
+		if v.Node != nil {
+			return pinError(pinned.name, pinned.pin, "%q is %v", pinned.name, v.Meta)
+		}
+		if !layoutsChosen {
+			continue
+		}
+		if err := uses.checkOnlyCopiesRead(p.Graph, v, pinned.pin, pinned.name); err != nil {
 			return err
 		}
 	}
-	for v, name := range p.unpinned { // the sources of pinned copies, with the names of the pinned values
-		if valueOf[v.Name] != v {
-			continue
+	for source, pinnedName := range p.pinSources {
+		if valueOf[source.Name] != source {
+			continue // no longer in the graph
 		}
-		if err := uses.checkOnlyCopiesRead(p.Graph, v, p.pinOf(name), name); err != nil {
+		if err := uses.checkOnlyCopiesRead(p.Graph, source, p.pinOf(pinnedName), pinnedName); err != nil {
 			return err
 		}
 	}
@@ -119,9 +114,9 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 
 // pinOf returns the pin that the value with the given name must meet, or the zero Pin if the value has no pin.
 func (p *Plan) pinOf(name string) graph.Pin {
-	for _, demanded := range p.pins {
-		if demanded.name == name {
-			return demanded.pin
+	for _, pinned := range p.pins {
+		if pinned.name == name {
+			return pinned.pin
 		}
 	}
 	return graph.Pin{}
@@ -166,8 +161,8 @@ func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
 
 // recordPinSource records the value that is copied to the pinned value of the given name.
 func (l *layouter) recordPinSource(source *graph.Value, pinnedName string) {
-	if l.plan.unpinned == nil {
-		l.plan.unpinned = map[*graph.Value]string{}
+	if l.plan.pinSources == nil {
+		l.plan.pinSources = map[*graph.Value]string{}
 	}
-	l.plan.unpinned[source] = pinnedName
+	l.plan.pinSources[source] = pinnedName
 }

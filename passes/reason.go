@@ -69,8 +69,8 @@ func (p *Plan) hasCopy(c *Copy) bool {
 // describeProducer describes the origin of a value's layout.
 func (e *Explainer) describeProducer(v *graph.Value) Producer {
 	producer, n := Producer{Name: v.Name}, v.Node
-	// unpinned has the name of the pinned copy of v, or "". An input or a constant has the same name as its copy.
-	if pinned := e.plan.unpinned[v]; pinned != v.Name {
+	// pinSources has the name of the pinned copy of v, or "". An input or a constant has the same name as its copy.
+	if pinned := e.plan.pinSources[v]; pinned != v.Name {
 		producer.Pinned = pinned
 	}
 	switch {

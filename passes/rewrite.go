@@ -18,29 +18,18 @@ import (
 //
 // Nodes without readers are dropped at the end.
 func rewrite(p *Plan) error {
-	state := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{},
-		context: graph.RewriteContext{Exact: p.exact}, readCounts: graph.NewByValue[int](p.Graph)}
-	state.context.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && state.readCounts.At(v) == 1 }
-	state.context.ComputedFrom = func(v *graph.Value) []*graph.Value { return state.unaryResults[v] }
-	hasRewrites := false
-	for _, n := range p.Graph.Nodes {
-		hasRewrites = hasRewrites || n.Op.Rewrite != nil
-		state.context.Pinned = state.context.Pinned || n.Pin != (graph.Pin{})
-		state.countReads(n, 1)
-	}
-	if !hasRewrites {
+	if !slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool { return n.Op.Rewrite != nil }) {
 		return nil
 	}
-	for _, output := range p.Graph.Outputs {
-		state.readCounts.Set(output.Value, state.readCounts.At(output.Value)+2) // an output always has other readers
-	}
+	state := newRewriting(p)
 	for _, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
-		name := n.Name
+		name := n.Name // before the rewrite
+		state.outcome = rewriteOutcome{}
 		if err := state.rewriteNode(n); err != nil {
 			return p.Graph.NodeError(n, err)
 		}
-		state.recordRewrite(n, name) // under the name before the rewrite
+		state.recordOutcome(n, name)
 	}
 	if state.rewriteCount == 0 {
 		return nil
@@ -53,19 +42,40 @@ func rewrite(p *Plan) error {
 
 // rewriting is the state of the pass.
 type rewriting struct {
-	plan               *Plan
-	context            graph.RewriteContext
-	readCounts         graph.ByValue[int]              // by value: number of uses as an operand of needed nodes
-	nodes              []*graph.Node                   // nodes of the rewritten graph, so far
-	rewriteCount       int                             // number of rewrites
-	replacements       []string                        // names of the nodes that replace the current node
-	reasons            []string                        // reasons of the rewrites of the current node
-	unaryResults       map[*graph.Value][]*graph.Value // by value: results of new nodes with that single operand
-	notRewritten       *graph.Node                     // a node that could not be rewritten together with the current node
-	notRewrittenReason string                          // reason for notRewritten
+	plan         *Plan
+	context      graph.RewriteContext
+	nodes        []*graph.Node                   // nodes of the rewritten graph, so far
+	readCounts   graph.ByValue[int]              // by value: number of uses as an operand of needed nodes
+	unaryResults map[*graph.Value][]*graph.Value // by value: results of new nodes with that single operand
+	rewriteCount int                             // number of rewrites
+	outcome      rewriteOutcome                  // of the current node
 }
 
-// rewriteNode appends a node, or the nodes that replace it, to the list.
+// rewriteOutcome is the outcome for a node of the graph before the pass: set by rewriteNode, read by recordOutcome.
+type rewriteOutcome struct {
+	replacements       []string    // names of the nodes that replace the node
+	reasons            []string    // reasons of the rewrites
+	notRewritten       *graph.Node // a node that could not be rewritten together with the node
+	notRewrittenReason string      // reason for notRewritten
+}
+
+// newRewriting returns the state before the first rewrite.
+func newRewriting(p *Plan) *rewriting {
+	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{},
+		context: graph.RewriteContext{Exact: p.exact}, readCounts: graph.NewByValue[int](p.Graph)}
+	r.context.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && r.readCounts.At(v) == 1 }
+	r.context.ComputedFrom = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
+	for _, n := range p.Graph.Nodes {
+		r.context.Pinned = r.context.Pinned || n.Pin != (graph.Pin{})
+		r.countReads(n, 1)
+	}
+	for _, output := range p.Graph.Outputs {
+		r.readCounts.Set(output.Value, r.readCounts.At(output.Value)+2) // an output always has other readers
+	}
+	return r
+}
+
+// rewriteNode appends a node, or the nodes that replace it, to the list. It adds to the outcome.
 func (r *rewriting) rewriteNode(n *graph.Node) error {
 	if n.Op.Rewrite == nil || n.Pin != (graph.Pin{}) {
 		r.appendUnchanged(n)
@@ -78,13 +88,13 @@ func (r *rewriting) rewriteNode(n *graph.Node) error {
 	}
 	if substitution.Results == nil {
 		if substitution.Why != "" {
-			r.notRewritten, r.notRewrittenReason = substitution.Replaced, substitution.Why
+			r.outcome.notRewritten, r.outcome.notRewrittenReason = substitution.Replaced, substitution.Why
 		}
 		r.appendUnchanged(n)
 		return nil
 	}
 	r.rewriteCount++
-	r.reasons = append(r.reasons, substitution.Why)
+	r.outcome.reasons = append(r.outcome.reasons, substitution.Why)
 	for _, newNode := range newNodes {
 		r.countReads(newNode, 1)
 	}
@@ -99,13 +109,13 @@ func (r *rewriting) rewriteNode(n *graph.Node) error {
 
 // appendUnchanged appends a node unchanged.
 func (r *rewriting) appendUnchanged(n *graph.Node) {
-	r.nodes, r.replacements = append(r.nodes, n), append(r.replacements, n.Name)
+	r.nodes, r.outcome.replacements = append(r.nodes, n), append(r.outcome.replacements, n.Name)
 	if n.PartOf != nil && len(n.In) == 1 && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg {
 		r.unaryResults[n.In[0].Value] = append(r.unaryResults[n.In[0].Value], n.Out[0])
 	}
 }
 
-// countReads adds delta to the reader counts of the operands of n.
+// countReads adds delta to the read counts of the operands of n.
 func (r *rewriting) countReads(n *graph.Node, delta int) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
@@ -117,7 +127,7 @@ func (r *rewriting) countReads(n *graph.Node, delta int) {
 	}
 }
 
-// releaseOperands decrements the reader counts of operands. If an operand has no readers left, releaseOperands
+// releaseOperands decrements the read counts of operands. If an operand has no reads left, releaseOperands
 // continues with the operands of its node.
 func (r *rewriting) releaseOperands(in []graph.Arg) {
 	for _, a := range in {
@@ -132,15 +142,15 @@ func (r *rewriting) releaseOperands(in []graph.Arg) {
 	}
 }
 
-// recordRewrite records the outcome for a node.
-func (r *rewriting) recordRewrite(n *graph.Node, name string) {
+// recordOutcome adds the outcome for a node with the given name to the plan.
+func (r *rewriting) recordOutcome(n *graph.Node, name string) {
+	outcome := &r.outcome
 	switch {
-	case len(r.reasons) > 0:
-		why := strings.Join(slices.Compact(r.reasons), "; ")
-		r.plan.Decomposed = append(r.plan.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: r.replacements,
+	case len(outcome.reasons) > 0:
+		why := strings.Join(slices.Compact(outcome.reasons), "; ")
+		r.plan.Decomposed = append(r.plan.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: outcome.replacements,
 			Why: why})
-	case r.notRewritten != nil:
-		r.plan.Unfused = append(r.plan.Unfused, Unfused{r.notRewritten.Name, name, r.notRewrittenReason})
+	case outcome.notRewritten != nil:
+		r.plan.Unfused = append(r.plan.Unfused, Unfused{outcome.notRewritten.Name, name, outcome.notRewrittenReason})
 	}
-	r.replacements, r.reasons, r.notRewrittenReason, r.notRewritten = nil, nil, "", nil
 }

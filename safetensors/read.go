@@ -60,14 +60,14 @@ var dtypes = map[string]tensor.DType{
 //	bytes 8 to 64   {"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}
 //	bytes 65 to 88  six float32, row-major
 type File struct {
-	path     string // for errors; empty for a file of Parse
-	source   io.ReaderAt
-	data     []byte    // the tensors, if they are in memory; otherwise nil
-	start    int64     // offset of the tensors in source
-	closer   io.Closer // nil unless the file was made by Open
-	names    []string  // of the tensors, in the order of their bytes
-	entries  map[string]entry
-	metadata map[string]string // free-form
+	path      string            // for errors; empty for a file of Parse
+	source    io.ReaderAt       // the whole file
+	closer    io.Closer         // nil unless the file was made by Open
+	dataStart int64             // offset of the tensors in source
+	data      []byte            // the tensors of a file of Parse; otherwise nil
+	names     []string          // of the tensors, in the order of their bytes
+	entries   map[string]entry  // by name of the tensor
+	metadata  map[string]string // free-form
 }
 
 // entry is a tensor's description and the range of its bytes, relative to the end of the header.
@@ -98,43 +98,41 @@ func NewFile(path string, r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("%s: the reader is nil", path)
 	}
 	f := &File{path: path, source: r, entries: map[string]entry{}}
-	if err := f.open(size); err != nil {
+	if err := f.readHeader(size); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
 }
 
-var errTruncated = errors.New("the file is truncated: it ends before its header")
-
 // Parse checks the header of a file in memory. Tensors of the result may alias data.
 func Parse(data []byte) (*File, error) {
 	f := &File{source: bytes.NewReader(data), entries: map[string]entry{}}
-	if err := f.open(int64(len(data))); err != nil {
+	if err := f.readHeader(int64(len(data))); err != nil {
 		return nil, err
 	}
-	f.data = data[f.start:]
+	f.data = data[f.dataStart:]
 	return f, nil
 }
 
-// open reads and checks the header of a file of size bytes.
-func (f *File) open(size int64) error {
+// readHeader reads and checks the header of a file of size bytes.
+func (f *File) readHeader(size int64) error {
 	if bigEndian {
 		return errors.New("safetensors files are little-endian, and this machine is not")
 	}
 	if size < lengthBytes {
-		return errTruncated
+		return errors.New("the file is truncated: it ends before its header")
 	}
 	beginning, err := f.read(0, int(min(size, 64))) // files.Kind recognizes other formats by these bytes
 	if err != nil {
 		return err
 	}
-	headerBytes, following := binary.LittleEndian.Uint64(beginning), size-lengthBytes // following: bytes after the field
-	if headerBytes > maxHeader || headerBytes > uint64(following) {
+	headerBytes, bytesAfterLength := binary.LittleEndian.Uint64(beginning), size-lengthBytes
+	if headerBytes > maxHeader || headerBytes > uint64(bytesAfterLength) {
 		if kind := files.Kind(beginning); kind != "" {
 			return errors.New("not a safetensors file: " + kind)
 		}
 		return fmt.Errorf("header claims %d bytes, %d follow: the file is truncated, or not in the safetensors format",
-			headerBytes, following)
+			headerBytes, bytesAfterLength)
 	}
 	if headerBytes == 0 || beginning[lengthBytes] != '{' {
 		return errors.New("header does not start with '{'")
@@ -146,29 +144,37 @@ func (f *File) open(size int64) error {
 	if err := f.parseHeader(header); err != nil {
 		return err
 	}
-	f.start = lengthBytes + int64(headerBytes)
-	return f.placeTensors(size - f.start)
+	f.dataStart = lengthBytes + int64(headerBytes)
+	return f.sortTensors(size - f.dataStart)
 }
 
 // read reads n bytes of the source.
 func (f *File) read(offset int64, n int) ([]byte, error) {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(io.NewSectionReader(f.source, offset, int64(n)), b); err != nil {
-		return nil, readError(err)
+		return nil, rewordReadError(err)
 	}
 	return b, nil
+}
+
+// rewordReadError rewords the error of a file that ended early.
+func rewordReadError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the file was truncated while it was read")
+	}
+	return err
 }
 
 // parseHeader parses the JSON header. The JSON decoder rejects duplicate names and invalid UTF-8.
 func (f *File) parseHeader(text []byte) error {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(text, &members); err != nil {
-		return fmt.Errorf("header: %w", rewordError(err))
+		return fmt.Errorf("header: %w", rewordJSONError(err))
 	}
 	for name, member := range members {
 		if name == metadataKey {
 			if err := json.Unmarshal(member, &f.metadata); err != nil {
-				return fmt.Errorf("header: %s: %w", metadataKey, rewordError(err))
+				return fmt.Errorf("header: %s: %w", metadataKey, rewordJSONError(err))
 			}
 			continue
 		}
@@ -190,7 +196,7 @@ func parseEntry(v jsontext.Value) (parsed entry, err error) {
 		Offsets []int64 `json:"data_offsets"`
 	}
 	if err := json.Unmarshal(v, &raw, json.RejectUnknownMembers(true)); err != nil {
-		return parsed, rewordError(err)
+		return parsed, rewordJSONError(err)
 	}
 	dtype, ok := dtypes[raw.DType]
 	if !ok {
@@ -232,32 +238,8 @@ func toInts(sizes []int64) ([]int, error) {
 	return shape, nil
 }
 
-// placeTensors sorts the names by offset. It checks that the tensors fill the data of size bytes without overlap or
-// gap.
-func (f *File) placeTensors(size int64) error {
-	sorted.Func(f.names, func(nameA, nameB string) int {
-		a, b := f.entries[nameA], f.entries[nameB]
-		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), strings.Compare(nameA, nameB))
-	})
-	previousEnd := int64(0)
-	for _, name := range f.names {
-		e := f.entries[name]
-		if e.begin != previousEnd {
-			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", name, e.begin, previousEnd)
-		}
-		if e.end > size {
-			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", name, e.end, size)
-		}
-		previousEnd = e.end
-	}
-	if previousEnd != size {
-		return fmt.Errorf("the tensors end at %d, the data at %d", previousEnd, size)
-	}
-	return nil
-}
-
-// rewordError rewords JSON errors: it removes the names of Go's types.
-func rewordError(err error) error {
+// rewordJSONError rewords JSON errors: it removes the names of Go's types.
+func rewordJSONError(err error) error {
 	var syntactic *jsontext.SyntacticError
 	var semantic *json.SemanticError
 	switch {
@@ -281,12 +263,27 @@ func rewordError(err error) error {
 	return err
 }
 
-// readError rewords the error of a file that ended early.
-func readError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file was truncated while it was read")
+// sortTensors sorts the names by offset. It checks that the tensors fill the data of size bytes without overlap or gap.
+func (f *File) sortTensors(size int64) error {
+	sorted.Func(f.names, func(nameA, nameB string) int {
+		a, b := f.entries[nameA], f.entries[nameB]
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), strings.Compare(nameA, nameB))
+	})
+	previousEnd := int64(0)
+	for _, name := range f.names {
+		e := f.entries[name]
+		if e.begin != previousEnd {
+			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", name, e.begin, previousEnd)
+		}
+		if e.end > size {
+			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", name, e.end, size)
+		}
+		previousEnd = e.end
 	}
-	return err
+	if previousEnd != size {
+		return fmt.Errorf("the tensors end at %d, the data at %d", previousEnd, size)
+	}
+	return nil
 }
 
 // Names returns the tensors' names in file order, in a fresh slice.
@@ -335,9 +332,9 @@ func (f *File) storage(e entry) (*tensor.Storage, error) {
 		return tensor.StorageOf(f.data[e.begin:e.end:e.end]), nil
 	}
 	s := tensor.NewStorage(int(e.end - e.begin)) // fits an int: it is the size of a checked meta
-	r := io.NewSectionReader(f.source, f.start+e.begin, e.end-e.begin)
+	r := io.NewSectionReader(f.source, f.dataStart+e.begin, e.end-e.begin)
 	if _, err := io.ReadFull(r, s.Bytes()); err != nil {
-		return nil, readError(err)
+		return nil, rewordReadError(err)
 	}
 	if isBool {
 		for i, b := range s.Bytes() {

@@ -47,7 +47,8 @@ type Options struct {
 	// of the model if that is more, because larger batches would need more memory and are rarely faster.
 	PreferredRows []int
 	// MaxDelay is the longest time that a request waits for other requests to fill a batch. 0 means 2 ms; a negative time
-	// disables waiting. If only one request waited when the last batch was taken, the next request does not wait.
+	// disables waiting. If only one request waited when the last batch was taken, the next request does not wait,
+	// because others are then unlikely to follow.
 	MaxDelay time.Duration
 	// Queue is the maximum number of waiting requests; 0 means 1024. Further requests are rejected with status 429.
 	Queue int
@@ -84,8 +85,8 @@ type Outcome struct {
 	Run    time.Duration // duration of the batch's run
 }
 
-// complete sets defaults.
-func (o *Options) complete() {
+// setDefaults replaces zero values.
+func (o *Options) setDefaults() {
 	defaultTo(&o.Batching, BatchExact)
 	defaultTo(&o.MaxRows, 64)
 	defaultTo(&o.MaxDelay, 2*time.Millisecond)

@@ -52,7 +52,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 	if err := machine.RunError(); err != nil {
 		return nil, err
 	}
-	o.complete()
+	o.setDefaults()
 	if !slices.Contains([]Batching{BatchExact, BatchFast, BatchOff}, o.Batching) {
 		return nil, fmt.Errorf("Options.Batching is %q: want exact, fast or off", o.Batching)
 	}

@@ -41,10 +41,9 @@ type atom struct {
 	replacement      *expr  // an expression that equals the atom and replaces it
 	boundsGeneration int    // the generation of facts for which currentBounds is valid
 	currentBounds    [2]int // least and greatest value under these facts
-	// residueState is 0 if residue is not computed. Otherwise residue is valid for generation residueState-1 of the
-	// facts. Generation 0 has no facts.
-	residueState int
-	residue      [2]int // m and r: the atom equals r modulo m (see Env.residue)
+	residue          [2]int // m and r: the atom equals r modulo m (see Env.residue)
+	// residueGeneration is 1 plus the generation for which residue is valid, or 0 if residue is not computed.
+	residueGeneration int
 }
 
 // atom returns the unique atom with the given parts, as an expression.
@@ -63,15 +62,15 @@ func (env *Env) atomWithCond(kind kind, cond *cond, args ...*expr) *expr {
 		return existing.asExpr
 	}
 	created := &atom{kind: kind, cond: cond, args: args, id: len(env.symbols) + len(env.atoms)}
-	created.lo, created.hi = created.boundsFrom((*expr).bounds)
+	created.lo, created.hi = created.boundsFrom((*expr).symbolBounds)
 	created.hint, created.size = created.hintValue(), created.printedSize()
 	created.asExpr = env.sum([]term{{coeff: 1, atoms: []*atom{created}}}, 0)
 	env.atoms[string(key)] = created
 	return created.asExpr
 }
 
-// bounds returns the bounds of e without facts.
-func (e *expr) bounds() (lo, hi int) { return e.lo, e.hi }
+// symbolBounds returns the bounds of e without facts.
+func (e *expr) symbolBounds() (lo, hi int) { return e.lo, e.hi }
 
 // boundsFrom computes the bounds of a from the bounds of its operands, which the function bounds returns.
 func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
@@ -177,18 +176,17 @@ func (e *expr) singleAtom() *atom {
 // maxOf returns the maximum of two operands.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func maxOf(a, b Int) Int { return extreme(kindMax, a, b) }
+func maxOf(a, b Int) Int { return extremeOf(kindMax, a, b) }
 
 // minOf returns the minimum of two operands.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func minOf(a, b Int) Int { return extreme(kindMin, a, b) }
+func minOf(a, b Int) Int { return extremeOf(kindMin, a, b) }
 
-// extreme returns the maximum or the minimum of two operands. If bounds show that an operand is the result, it returns
-// this operand.
-func extreme(kind kind, a, b Int) Int {
+// extremeOf returns the maximum or the minimum of two operands. It memoizes Env.extreme.
+func extremeOf(kind kind, a, b Int) Int {
 	env := envOf(a, b)
-	defer env.withFacts(false)() // the returned function restores the previous setting
+	defer env.withFacts(false)() // the form must not depend on recorded facts
 	x, y := env.exprOf(a), env.exprOf(b)
 	return env.memoized(byte(kind), x, y, func() *expr { return env.extreme(kind, x, y) }).int()
 }

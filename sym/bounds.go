@@ -49,24 +49,27 @@ func satNeg(a int) int {
 	return -a
 }
 
-// mulRange returns the bounds of x * y for x in [a, b] and y in [c, d].
-func mulRange(a, b, c, d int) (lo, hi int) {
-	ac, ad, bc, bd := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
-	return min(ac, ad, bc, bd, maxLower), max(ac, ad, bc, bd, minUpper)
+// mulRange returns the bounds of x * y for x in [xLo, xHi] and y in [yLo, yHi].
+func mulRange(xLo, xHi, yLo, yHi int) (lo, hi int) {
+	a, b, c, d := satMul(xLo, yLo), satMul(xLo, yHi), satMul(xHi, yLo), satMul(xHi, yHi)
+	return min(a, b, c, d, maxLower), max(a, b, c, d, minUpper)
 }
 
-// divRange returns the bounds of x // y for x in [a, b] and y in [c, d]. There are no bounds unless y is positive.
-func divRange(a, b, c, d int) (lo, hi int) {
-	if c <= 0 {
+// divRange returns the bounds of x // y for x in [xLo, xHi] and y in [yLo, yHi]. There are no bounds unless y is
+// positive.
+func divRange(xLo, xHi, yLo, yHi int) (lo, hi int) {
+	if yLo <= 0 {
 		return math.MinInt, math.MaxInt
 	}
-	quotient := func(x, y int) int {
-		if x == math.MinInt || x == math.MaxInt {
-			return x
-		}
-		return floorDiv(x, y)
+	return min(satFloorDiv(xLo, yLo), satFloorDiv(xLo, yHi)), max(satFloorDiv(xHi, yLo), satFloorDiv(xHi, yHi))
+}
+
+// satFloorDiv divides a bound by a positive number. math.MinInt and math.MaxInt are infinite bounds.
+func satFloorDiv(bound, divisor int) int {
+	if bound == math.MinInt || bound == math.MaxInt {
+		return bound
 	}
-	return min(quotient(a, c), quotient(a, d)), max(quotient(b, c), quotient(b, d))
+	return floorDiv(bound, divisor)
 }
 
 // satMul multiplies bounds. math.MinInt and math.MaxInt are infinite bounds and also the results of an overflow. 0

@@ -149,32 +149,47 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 		return w.expr(a.args[1])
 	}
 	result, err := w.expr(a.args[0])
+	if err != nil {
+		return nil, err
+	}
 	for _, arg := range a.args[1:] {
+		operand, err := w.expr(arg)
 		if err != nil {
 			return nil, err
 		}
-		var operand *big.Int
-		if operand, err = w.expr(arg); err != nil {
+		if result, err = bigFunction(a.kind, result, operand); err != nil {
 			return nil, err
 		}
-		switch larger := result.Cmp(operand) > 0; {
-		case a.kind == kindMax || a.kind == kindMin:
-			if larger != (a.kind == kindMax) {
-				result = operand
-			}
-		case a.kind == kindUnexpandedSum:
-			result = new(big.Int).Add(result, operand)
-		case a.kind == kindUnexpandedProduct:
-			if result = new(big.Int).Mul(result, operand); result.BitLen() > maxBits {
-				return nil, errTooManyBits
-			}
-		case operand.Sign() == 0:
-			return nil, errDivisionByZero
-		default:
-			result = bigFloorDiv(a.kind == kindMod, result, operand)
-		}
 	}
-	return result, err
+	return result, nil
+}
+
+// bigFunction computes a function of two operands.
+func bigFunction(kind kind, x, y *big.Int) (*big.Int, error) {
+	switch kind {
+	case kindMax:
+		if x.Cmp(y) > 0 {
+			return x, nil
+		}
+		return y, nil
+	case kindMin:
+		if x.Cmp(y) > 0 {
+			return y, nil
+		}
+		return x, nil
+	case kindUnexpandedSum:
+		return new(big.Int).Add(x, y), nil
+	case kindUnexpandedProduct:
+		product := new(big.Int).Mul(x, y)
+		if product.BitLen() > maxBits {
+			return nil, errTooManyBits
+		}
+		return product, nil
+	}
+	if y.Sign() == 0 {
+		return nil, errDivisionByZero
+	}
+	return bigFloorDiv(kind == kindMod, x, y), nil
 }
 
 // bigFloorDiv returns a // b. If wantsRemainder is set, it returns a % b instead.

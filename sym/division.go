@@ -10,7 +10,10 @@ import "math"
 //	(4*x + 7) // 4   = x + 1        splitCoefficients; the remainder 3 is less than 4
 //	(x*y + z) // y   = x + z//y     splitMultiples
 //	(x // 2) // 3    = x // 6       floorByConstant
-//	(5*x + 3) % 5    = 3            remainder
+//	(5*x + 3) % 5    = 3            floorRemainder
+//
+// div and mod guard against a divisor of 0 and call quotientOf and remainderOf. These memoize floorQuotient and
+// floorRemainder, which simplify. What cannot be simplified becomes an atom of kindDiv or kindMod.
 
 // div returns a // b. It cancels common factors of a and b, so that equal quotients are often the same expression. If
 // it is unknown whether b is 0, div records the guard that b is not 0.
@@ -48,7 +51,7 @@ func remainderOf(a, b Int) Int {
 	env := envOf(a, b)
 	defer env.withFacts(false)() // the form must not depend on recorded facts
 	x, y := env.exprOf(a), env.exprOf(b)
-	return env.memoized('%', x, y, func() *expr { return env.remainder(x, y) }).int()
+	return env.memoized('%', x, y, func() *expr { return env.floorRemainder(x, y) }).int()
 }
 
 // floorQuotient returns a // b, simplified.
@@ -60,9 +63,9 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 		return quotient
 	}
 	if len(b.terms) == 1 && b.constant == 0 {
-		// (quotient*b + rest) // b = quotient + rest // b
-		quotient, rest := env.splitMultiples(a, b.terms[0])
-		dividend, divisor := env.cancel(rest, b)
+		// (quotient*b + remainder) // b = quotient + remainder // b
+		quotient, remainder := env.splitMultiples(a, b.terms[0])
+		dividend, divisor := env.cancel(remainder, b)
 		return env.addMultiple(quotient, env.quotientAtom(dividend, divisor), 1)
 	}
 	dividend, divisor := env.cancel(a, b)
@@ -223,8 +226,8 @@ func (env *Env) splitCoefficients(a *expr, divisor int) (quotientExpr, remainder
 	return env.sum(quotient, quotientConstant), env.sum(remainder, a.constant-quotientConstant*divisor)
 }
 
-// remainder returns a % b. Multiples of b are first removed from a.
-func (env *Env) remainder(a, b *expr) *expr {
+// floorRemainder returns a % b, simplified. Multiples of b are first removed from a.
+func (env *Env) floorRemainder(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		if b.constant > 0 {
 			_, a = env.splitCoefficients(a, b.constant)

@@ -22,15 +22,15 @@ import (
 //	cell 6  opGe, cell 5          the condition
 type Evaluator struct {
 	symbols   []string
-	code      []instruction
-	operands  []int32 // indexes of the operands of instructions
-	sizeCells []int32 // indexed by expression: the index of the instruction that computes it
-	condCells []int32 // indexed by condition: the index of the instruction that computes it
-	sizes     []Int   // the expressions, evaluated directly if intermediate results overflow an int
-	conds     []Bool  // the conditions, evaluated directly in the same case
+	code      []instruction // code[i] computes cell i
+	operands  []int32       // the cells that instructions read: see instruction
+	sizeCells []int32       // by expression: its cell
+	condCells []int32       // by condition: its cell
+	sizes     []Int         // the expressions, evaluated directly if intermediate results overflow an int
+	conds     []Bool        // the conditions, evaluated directly in the same case
 }
 
-// instruction computes one cell from earlier cells. The indexes of its operands are Evaluator.operands[from:to].
+// instruction computes one cell from the earlier cells with the indexes Evaluator.operands[from:to].
 type instruction struct {
 	op       opcode
 	from, to int32
@@ -70,23 +70,10 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 		atoms: map[*atom]int32{}, conds: map[*cond]int32{}}
 	builder.evaluator.sizes, builder.evaluator.conds = slices.Clone(sizes), slices.Clone(conds)
 	for _, size := range sizes {
-		if size.e == nil { // a number
-			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.emit(opSum, size.n))
-		} else {
-			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.expr(size.e))
-		}
+		builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.size(size))
 	}
 	for _, c := range conds {
-		switch {
-		case c.cond != nil:
-			builder.evaluator.condCells = append(builder.evaluator.condCells, builder.cond(c.cond))
-		case c.truth:
-			isTrue := builder.emit(opAnd, 0) // an empty conjunction
-			builder.evaluator.condCells = append(builder.evaluator.condCells, isTrue)
-		default:
-			isFalse := builder.emit(opOr, 0) // an empty disjunction
-			builder.evaluator.condCells = append(builder.evaluator.condCells, isFalse)
-		}
+		builder.evaluator.condCells = append(builder.evaluator.condCells, builder.bool(c))
 	}
 	if builder.err != nil {
 		return nil, builder.err
@@ -184,33 +171,22 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 		case opSymbol:
 			cells[i] = cell{value: values[inst.number]}
 		case opProduct, opSum, opMax, opMin:
-			cells[i] = accumulate(inst, args, cells)
+			cells[i] = accumulatedCell(inst, args, cells)
 		case opDiv, opMod:
 			cells[i] = floorCell(inst.op == opMod, cells[args[0]], cells[args[1]])
 		case opWhere:
-			switch c := cells[args[0]]; {
-			case c.undefined:
-				cells[i] = c
-			case c.value != 0:
-				cells[i] = cells[args[1]]
-			default:
-				cells[i] = cells[args[2]]
-			}
+			cells[i] = whereCell(cells[args[0]], cells[args[1]], cells[args[2]])
 		case opAnd, opOr:
 			cells[i] = junctionCell(inst.op == opOr, args, cells)
-		default:
-			x := cells[args[0]]
-			cells[i] = cell{undefined: x.undefined, overflows: x.overflows}
-			if inst.op == opEq && x.value == 0 || inst.op == opNe && x.value != 0 || inst.op == opGe && x.value >= 0 {
-				cells[i].value = 1
-			}
+		case opEq, opNe, opGe:
+			cells[i] = comparisonCell(inst.op, cells[args[0]])
 		}
 	}
 	return cells
 }
 
-// accumulate computes a sum, a product, a maximum or a minimum of the cells with the indexes args.
-func accumulate(inst *instruction, args []int32, cells []cell) cell {
+// accumulatedCell computes a sum, a product, a maximum or a minimum of the cells with the indexes args.
+func accumulatedCell(inst *instruction, args []int32, cells []cell) cell {
 	result := cell{value: inst.number}
 	for k, index := range args {
 		operand := cells[index]
@@ -249,6 +225,27 @@ func floorCell(wantsRemainder bool, dividend, divisor cell) cell {
 	return cell{value: quotient}
 }
 
+// whereCell returns ifTrue or ifFalse.
+func whereCell(cond, ifTrue, ifFalse cell) cell {
+	switch {
+	case cond.undefined:
+		return cond
+	case cond.value != 0:
+		return ifTrue
+	}
+	return ifFalse
+}
+
+// comparisonCell compares a difference with 0.
+func comparisonCell(op opcode, difference cell) cell {
+	result := cell{undefined: difference.undefined, overflows: difference.overflows}
+	isZero := difference.value == 0
+	if op == opEq && isZero || op == opNe && !isZero || op == opGe && difference.value >= 0 {
+		result.value = 1
+	}
+	return result
+}
+
 // junctionCell computes a disjunction if isOr is set, else a conjunction. As in [Bool.At], evaluation stops at the
 // first operand that decides the result. Later operands may be undefined.
 func junctionCell(isOr bool, args []int32, cells []cell) cell {
@@ -283,6 +280,25 @@ func (b *evaluatorBuilder) emit(op opcode, number int, args ...int32) int32 {
 	b.evaluator.code = append(b.evaluator.code,
 		instruction{op: op, from: int32(first), to: int32(len(b.evaluator.operands)), number: number})
 	return int32(len(b.evaluator.code) - 1)
+}
+
+// size compiles a number or an expression and returns the index of its instruction.
+func (b *evaluatorBuilder) size(a Int) int32 {
+	if a.e == nil {
+		return b.emit(opSum, a.n)
+	}
+	return b.expr(a.e)
+}
+
+// bool compiles a truth value or a condition and returns the index of its instruction.
+func (b *evaluatorBuilder) bool(c Bool) int32 {
+	switch {
+	case c.cond != nil:
+		return b.cond(c.cond)
+	case c.truth:
+		return b.emit(opAnd, 0) // an empty conjunction
+	}
+	return b.emit(opOr, 0) // an empty disjunction
 }
 
 // expr compiles an expression, a constant plus terms, and returns the index of its instruction. A term is a coefficient
@@ -320,18 +336,21 @@ func (b *evaluatorBuilder) atom(a *atom) int32 {
 	for _, x := range a.args {
 		args = append(args, b.expr(x))
 	}
-	op, number := map[kind]opcode{kindSymbol: opSymbol, kindDiv: opDiv, kindMod: opMod, kindMax: opMax, kindMin: opMin,
-		kindWhere: opWhere, kindUnexpandedSum: opSum, kindUnexpandedProduct: opProduct}[a.kind], 0
-	switch op {
-	case opSymbol:
+	number := 0
+	switch a.kind {
+	case kindSymbol:
 		number = b.symbol(a.name)
-	case opProduct:
+	case kindUnexpandedProduct:
 		number = 1
 	}
-	index := b.emit(op, number, args...)
+	index := b.emit(atomOps[a.kind], number, args...)
 	b.atoms[a] = index
 	return index
 }
+
+// atomOps has the operation that computes an atom, by its kind.
+var atomOps = [...]opcode{kindSymbol: opSymbol, kindDiv: opDiv, kindMod: opMod, kindMax: opMax, kindMin: opMin,
+	kindWhere: opWhere, kindUnexpandedSum: opSum, kindUnexpandedProduct: opProduct}
 
 // symbol returns the index of a symbol in Evaluator.symbols. An unknown symbol is an error.
 func (b *evaluatorBuilder) symbol(name string) int {

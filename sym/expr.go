@@ -62,19 +62,11 @@ func (env *Env) sum(terms []term, constant int) *expr {
 	if !fits || constant == math.MinInt && len(merged) > 0 {
 		return nil
 	}
-	var buffer [64]byte
-	// The key has the constant, and the coefficient and the atoms of each term.
-	key := binary.AppendVarint(buffer[:0], int64(constant))
-	for _, t := range merged {
-		if t.coeff == math.MinInt {
-			return nil
-		}
-		key = binary.AppendVarint(key, int64(t.coeff))
-		key = binary.AppendVarint(key, int64(len(t.atoms)))
-		for _, a := range t.atoms {
-			key = binary.AppendVarint(key, int64(a.id))
-		}
+	if slices.ContainsFunc(merged, func(t term) bool { return t.coeff == math.MinInt }) {
+		return nil
 	}
+	var buffer [64]byte
+	key := appendKey(buffer[:0], merged, constant)
 	if existing := env.exprs[string(key)]; existing != nil {
 		return existing
 	}
@@ -83,6 +75,19 @@ func (env *Env) sum(terms []term, constant int) *expr {
 	created.size = created.printedSize()
 	env.exprs[string(key)] = created
 	return created
+}
+
+// appendKey appends the key of an expression in env.exprs: the constant, then the coefficient and atoms of each term.
+func appendKey(key []byte, terms []term, constant int) []byte {
+	key = binary.AppendVarint(key, int64(constant))
+	for _, t := range terms {
+		key = binary.AppendVarint(key, int64(t.coeff))
+		key = binary.AppendVarint(key, int64(len(t.atoms)))
+		for _, a := range t.atoms {
+			key = binary.AppendVarint(key, int64(a.id))
+		}
+	}
+	return key
 }
 
 // mergeTerms sorts terms in place and adds up the terms with equal products. It returns the terms that are not 0 in the
@@ -208,16 +213,16 @@ func (env *Env) addMultiple(a, b *expr, factor int) *expr {
 	case len(b.terms) == 0 && b.constant == 0:
 		return a
 	case factor == 1:
-		return env.memoized('+', a, b, func() *expr { return env.scaledSum(a, b, 1) })
+		return env.memoized('+', a, b, func() *expr { return env.expandSum(a, b, 1) })
 	case factor == -1:
-		return env.memoized('-', a, b, func() *expr { return env.scaledSum(a, b, -1) })
+		return env.memoized('-', a, b, func() *expr { return env.expandSum(a, b, -1) })
 	}
-	return env.scaledSum(a, b, factor)
+	return env.expandSum(a, b, factor)
 }
 
-// scaledSum is addMultiple without memoization. If a coefficient overflows an int, the sum is an atom
+// expandSum is addMultiple without memoization. If a coefficient overflows an int, the sum is an atom
 // (kindUnexpandedSum).
-func (env *Env) scaledSum(a, b *expr, factor int) *expr {
+func (env *Env) expandSum(a, b *expr, factor int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
 	var arith checkedArithmetic
 	for _, t := range b.terms {

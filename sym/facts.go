@@ -3,11 +3,10 @@ package sym
 import (
 	"math"
 	"slices"
-	"strconv"
 )
 
-// This file stores facts about expressions and derives bounds and residues from them. An expr is a constant plus terms,
-// a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
+// This file stores facts about expressions and derives bounds from them; residue.go derives residues. An expr is a
+// constant plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
 //
 // For example, the guard 2*x + 4 <= 20 is stored as the fact that x is at most 8, and the guard x % 4 = 0 as the fact
 // that x is 0 modulo 4. For x of at least 1, x is then 4 or 8: x*y is at least 4 for y of at least 1, and x + 1 is 1
@@ -22,7 +21,7 @@ type facts struct {
 	sumFacts      int      // number of facts about sums of several terms
 	contradiction bool     // whether no sizes satisfy the facts
 	hypotheses    int      // nesting depth of hypotheses
-	trail         []change // the changes so far, which reset undoes
+	trail         []change // the changes so far, in order; reset undoes them
 
 	// Cached bounds and answers are valid for one generation: the number of a set of facts.
 	generation     int                       // the current generation; 0 is the empty set
@@ -52,6 +51,49 @@ type change struct {
 	fact *fact
 	atom *atom
 	cond *cond
+}
+
+// setFact stores the fact of a primitive expression (see primitiveForm).
+func (env *Env) setFact(primitive *expr, f fact) {
+	if primitive.fact == nil && len(primitive.terms) > 1 {
+		env.facts.sumFacts++
+	}
+	env.facts.trail = append(env.facts.trail, change{expr: primitive, fact: primitive.fact})
+	primitive.fact = &f
+	env.facts.beginGeneration()
+}
+
+// factOf returns the fact of a primitive expression. Its bounds include bounds that other facts imply.
+func (env *Env) factOf(primitive *expr) fact {
+	lo, hi := env.bounds(primitive)
+	f := fact{lo: lo, hi: hi, mod: 1}
+	if primitive.fact != nil {
+		f.excluded, f.mod, f.rem = primitive.fact.excluded, primitive.fact.mod, primitive.fact.rem
+	}
+	return f
+}
+
+// tighten raises lo and lowers hi to the nearest value that is not excluded and has the residue. It does not change
+// bounds near the limits of an int.
+func (f *fact) tighten() {
+	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
+		if offset := f.lo - f.rem; f.mod > 1 && offset%f.mod != 0 {
+			f.lo = f.rem + f.mod*floorDiv(offset, f.mod) + f.mod
+		}
+		if !slices.Contains(f.excluded, f.lo) {
+			break
+		}
+		f.lo++
+	}
+	for f.hi < math.MaxInt && f.hi >= f.lo && f.hi > math.MinInt+2*maxModulus {
+		if offset := f.hi - f.rem; f.mod > 1 && offset%f.mod != 0 {
+			f.hi = f.rem + f.mod*floorDiv(offset, f.mod)
+		}
+		if !slices.Contains(f.excluded, f.hi) {
+			break
+		}
+		f.hi--
+	}
 }
 
 // mark is a state of the facts that reset can restore. The numbers are the lengths of lists at that time, or counters.
@@ -218,151 +260,4 @@ func (env *Env) primitiveForm(e *expr) (primitive *expr, factor, constant int) {
 	const primitivePart = 'p' // name of this operation in the memo
 	primitive = env.memoized(primitivePart, e, e, func() *expr { return env.dividedBy(e, factor, 0) })
 	return primitive, factor, e.constant
-}
-
-// residue returns m and r such that e equals r modulo m. m is 1 if nothing is known. m is 0 if e is the number r.
-func (env *Env) residue(e *expr) (m, r int) {
-	m, r = modulo(0, e.constant)
-	for _, t := range e.terms {
-		termModulus, termResidue := modulo(0, t.coeff)
-		for _, a := range t.atoms {
-			atomModulus, atomResidue := env.atomResidue(a)
-			// (m1*i + r1)*(m2*j + r2) equals r1*r2 modulo the common divisor of m1*m2, m1*r2 and m2*r1.
-			termModulus, termResidue = modulo(gcd(gcd(termModulus*atomModulus, termModulus*atomResidue),
-				atomModulus*termResidue), termResidue*atomResidue)
-		}
-		m, r = modulo(gcd(m, termModulus), r+termResidue) // sums are equal modulo common divisors
-	}
-	if factModulus, factResidue, ok := env.residueByFact(e); ok && factModulus > m {
-		return factModulus, factResidue
-	}
-	return m, r
-}
-
-// residueByFact returns the residue of a sum of several terms that its own fact states. ok is false if there is none.
-func (env *Env) residueByFact(e *expr) (m, r int, ok bool) {
-	if len(e.terms) < 2 || !env.facts.active() || env.facts.sumFacts == 0 {
-		return 0, 0, false
-	}
-	primitive, factor, constant := env.primitiveForm(e)
-	f := primitive.fact
-	if f == nil || f.mod <= 1 || max(factor, -factor, constant, -constant) >= maxModulus {
-		return 0, 0, false
-	}
-	m, r = modulo(f.mod*factor, f.rem*factor+constant)
-	return m, r, true
-}
-
-// atomResidue is residue for an atom.
-func (env *Env) atomResidue(a *atom) (m, r int) {
-	residueState := 1
-	if env.facts.active() {
-		residueState += env.facts.generation
-	}
-	if a.residueState != residueState {
-		m, r = env.findResidue(a)
-		a.residueState, a.residue = residueState, [2]int{m, r}
-	}
-	return a.residue[0], a.residue[1]
-}
-
-// findResidue computes the residue of an atom from its facts, or from the residues of its operands.
-func (env *Env) findResidue(a *atom) (m, r int) {
-	m = 1
-	if env.facts.active() {
-		if lo, hi := env.atomBounds(a); lo == hi {
-			return modulo(0, lo)
-		}
-		if a.replacement != nil {
-			return env.residue(a.replacement)
-		}
-		if f := a.asExpr.fact; f != nil {
-			m, r = f.mod, f.rem
-		}
-	}
-	if m > 1 || a.kind == kindSymbol {
-		return m, r
-	}
-	x, y := a.args[0], a.args[1]
-	modulus, residue := env.residue(x)
-	divisor := y.constant
-	switch hasKnownDivisor := len(y.terms) == 0 && divisor > 0; {
-	// (m*i + r) // c = (m/c)*i + r//c if c divides m. The remainder by c is r, modulo c or modulo gcd(m, c).
-	case a.kind == kindDiv && hasKnownDivisor && modulus != 0 && modulus%divisor == 0:
-		return modulo(modulus/divisor, floorDiv(residue, divisor))
-	case a.kind == kindMod && hasKnownDivisor && modulus != 0 && gcd(modulus, divisor) > 1:
-		if modulus%divisor == 0 {
-			return modulo(0, residue-divisor*floorDiv(residue, divisor))
-		}
-		return modulo(gcd(modulus, divisor), residue)
-	// The value is one of the operands: their residues are equal modulo common divisors of the moduli and of the
-	// differences.
-	case a.kind == kindMax || a.kind == kindMin || a.kind == kindWhere:
-		for _, e := range a.args[1:] {
-			otherModulus, otherResidue := env.residue(e)
-			modulus, residue = modulo(gcd(gcd(modulus, otherModulus), residue-otherResidue), residue)
-		}
-		return modulus, residue
-	}
-	return 1, 0
-}
-
-// maxModulus bounds moduli, so that their products fit an int.
-const maxModulus = 1 << (strconv.IntSize/2 - 2)
-
-// modulo normalizes a residue r modulo m. If m or r exceeds maxModulus, the result is the unknown residue.
-func modulo(m, r int) (int, int) {
-	m = max(m, -m)
-	switch {
-	case m > maxModulus || r > maxModulus*maxModulus || r < -maxModulus*maxModulus:
-		return 1, 0
-	case m == 0 && (r > maxModulus || r < -maxModulus):
-		return 1, 0
-	case m == 0:
-		return 0, r
-	}
-	return m, r - m*floorDiv(r, m)
-}
-
-// setFact stores the fact of a primitive expression (see primitiveForm).
-func (env *Env) setFact(primitive *expr, f fact) {
-	if primitive.fact == nil && len(primitive.terms) > 1 {
-		env.facts.sumFacts++
-	}
-	env.facts.trail = append(env.facts.trail, change{expr: primitive, fact: primitive.fact})
-	primitive.fact = &f
-	env.facts.beginGeneration()
-}
-
-// factOf returns the fact of a primitive expression. Its bounds include bounds that other facts imply.
-func (env *Env) factOf(primitive *expr) fact {
-	lo, hi := env.bounds(primitive)
-	f := fact{lo: lo, hi: hi, mod: 1}
-	if primitive.fact != nil {
-		f.excluded, f.mod, f.rem = primitive.fact.excluded, primitive.fact.mod, primitive.fact.rem
-	}
-	return f
-}
-
-// tighten raises lo and lowers hi to the nearest value that is not excluded and has the residue. It does not change
-// bounds near the limits of an int.
-func (f *fact) tighten() {
-	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
-		if offset := f.lo - f.rem; f.mod > 1 && offset%f.mod != 0 {
-			f.lo = f.rem + f.mod*floorDiv(offset, f.mod) + f.mod
-		}
-		if !slices.Contains(f.excluded, f.lo) {
-			break
-		}
-		f.lo++
-	}
-	for f.hi < math.MaxInt && f.hi >= f.lo && f.hi > math.MinInt+2*maxModulus {
-		if offset := f.hi - f.rem; f.mod > 1 && offset%f.mod != 0 {
-			f.hi = f.rem + f.mod*floorDiv(offset, f.mod)
-		}
-		if !slices.Contains(f.excluded, f.hi) {
-			break
-		}
-		f.hi--
-	}
 }

@@ -21,8 +21,8 @@ func (e *expr) String() string {
 		return fmt.Sprintf("(an expression of %d parts)", e.size)
 	}
 	var text strings.Builder
-	for i, product := range e.terms {
-		coeff, negated := product.coeff, false
+	for i, t := range e.terms {
+		coeff, negated := t.coeff, false
 		switch {
 		case i > 0 && coeff < 0:
 			text.WriteString(" - ")
@@ -33,7 +33,7 @@ func (e *expr) String() string {
 			text.WriteString("-")
 			coeff, negated = 1, true
 		}
-		product.print(&text, coeff, negated)
+		t.print(&text, coeff, negated)
 	}
 	switch {
 	case len(e.terms) == 0:
@@ -62,8 +62,7 @@ func (t term) print(out *strings.Builder, coeff int, negated bool) {
 			out.WriteString("*")
 		}
 		text := t.atoms[i].String()
-		infix := t.atoms[i].kind == kindDiv || t.atoms[i].kind == kindMod
-		if infix && (negated || coeff != 1 || len(t.atoms) > 1) {
+		if t.atoms[i].isInfix() && (negated || coeff != 1 || len(t.atoms) > 1) {
 			text = "(" + text + ")"
 		}
 		out.WriteString(text)
@@ -80,13 +79,13 @@ func (a *atom) String() string {
 	case kindSymbol:
 		return a.name
 	case kindDiv:
-		return dividend(a.args[0]) + "//" + operand(a.args[1])
+		return dividendText(a.args[0]) + "//" + operandText(a.args[1])
 	case kindMod:
-		return dividend(a.args[0]) + " % " + operand(a.args[1])
+		return dividendText(a.args[0]) + " % " + operandText(a.args[1])
 	case kindUnexpandedSum:
-		return "(" + a.args[0].String() + " + " + operand(a.args[1]) + ")"
+		return "(" + a.args[0].String() + " + " + operandText(a.args[1]) + ")"
 	case kindUnexpandedProduct:
-		return "(" + operand(a.args[0]) + "*" + operand(a.args[1]) + ")"
+		return "(" + operandText(a.args[0]) + "*" + operandText(a.args[1]) + ")"
 	}
 	args := make([]string, len(a.args))
 	for i, e := range a.args {
@@ -99,23 +98,27 @@ func (a *atom) String() string {
 	return name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// dividend prints the left operand of // or %. These operators bind as tightly as *.
-func dividend(e *expr) string {
-	infix := func(a *atom) bool { return a.kind == kindDiv || a.kind == kindMod }
-	if e.constant == 0 && len(e.terms) == 1 && e.terms[0].coeff > 0 && !slices.ContainsFunc(e.terms[0].atoms, infix) {
+// dividendText prints the left operand of // or %. These operators bind as tightly as *.
+func dividendText(e *expr) string {
+	isProduct := e.constant == 0 && len(e.terms) == 1 && e.terms[0].coeff > 0
+	if isProduct && !slices.ContainsFunc(e.terms[0].atoms, (*atom).isInfix) {
 		return e.String()
 	}
-	return operand(e)
+	return operandText(e)
 }
 
-// operand prints the right operand of // or %, or an operand of a product. Natural numbers are printed without
+// operandText prints the right operand of // or %, or an operand of a product. Natural numbers are printed without
 // parentheses, and so are atoms other than quotients and remainders.
-func operand(e *expr) string {
-	if s := e.singleAtom(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.constant >= 0 {
+func operandText(e *expr) string {
+	isNatural := len(e.terms) == 0 && e.constant >= 0
+	if a := e.singleAtom(); isNatural || a != nil && !a.isInfix() {
 		return e.String()
 	}
 	return "(" + e.String() + ")"
 }
+
+// isInfix reports whether a is a quotient or a remainder, which are printed with the operators // and %.
+func (a *atom) isInfix() bool { return a.kind == kindDiv || a.kind == kindMod }
 
 // printedSize returns the number of symbols, functions and numbers in the printed form.
 func (e *expr) printedSize() int {

@@ -25,14 +25,7 @@ func (env *Env) simplify(e *expr) *expr {
 	if lo, hi := env.bounds(e); lo == hi {
 		simplified = env.constant(lo)
 	} else if env.isSimplifiable(e) {
-		simplified = env.constant(e.constant)
-		for _, t := range e.terms {
-			product := env.constant(t.coeff)
-			for _, a := range t.atoms {
-				product = env.multiply(product, env.simplifyAtom(a))
-			}
-			simplified = env.addMultiple(simplified, product, 1)
-		}
+		simplified = env.simplifyAtoms(e)
 	}
 	simplified = env.expandQuotients(simplified)
 	// If the steps ran out, or the state changed with the second half of the budget, the result is not cached: a question
@@ -53,6 +46,19 @@ func (env *Env) isSimplifiable(e *expr) bool {
 		}
 	}
 	return false
+}
+
+// simplifyAtoms replaces each atom of e by its simplified form.
+func (env *Env) simplifyAtoms(e *expr) *expr {
+	sum := env.constant(e.constant)
+	for _, t := range e.terms {
+		product := env.constant(t.coeff)
+		for _, a := range t.atoms {
+			product = env.multiply(product, env.simplifyAtom(a))
+		}
+		sum = env.addMultiple(sum, product, 1)
+	}
+	return sum
 }
 
 // simplifyAtom returns the atom, simplified under the facts.
@@ -84,7 +90,7 @@ func (env *Env) simplifyAtom(a *atom) *expr {
 		if modulus, remainder := env.atomResidue(a); modulus == 0 { // the atom is the number remainder
 			return env.constant(remainder)
 		}
-		return env.remainder(args[0], args[1])
+		return env.floorRemainder(args[0], args[1])
 	case kindWhere:
 		if truth, known := env.condTruth(a.cond); known {
 			if truth {
@@ -111,28 +117,28 @@ func (env *Env) expandQuotients(e *expr) *expr {
 			if a.kind != kindDiv {
 				continue
 			}
-			rest, ok := env.divideOut(t, a)
-			if !ok {
+			factor, divides := env.factorWithoutQuotient(t, a)
+			if !divides {
 				continue
 			}
 			x, y := a.args[0], a.args[1]
-			modulus, remainder := env.residue(env.remainder(x, y))
+			modulus, remainder := env.residue(env.floorRemainder(x, y))
 			if modulus != 0 {
 				continue
 			}
 			// The modulus 0 means that x%y is the number remainder (see Env.residue). Then y*(x//y) = x - remainder.
-			multiple := env.multiply(rest, env.addMultiple(x, env.constant(remainder), -1))
-			return env.expandQuotients(env.addMultiple(env.addMultiple(e, env.termExpr(t), -1), multiple, 1))
+			expanded := env.multiply(factor, env.addMultiple(x, env.constant(remainder), -1))
+			return env.expandQuotients(env.addMultiple(env.addMultiple(e, env.termExpr(t), -1), expanded, 1))
 		}
 	}
 	return e
 }
 
-// divideOut removes the factor a = x//y from a product, and divides the rest of the product by y. It returns false if y
-// does not divide the rest.
-func (env *Env) divideOut(product term, a *atom) (*expr, bool) {
-	divisor := a.args[1]
-	remaining, _ := withoutAtoms(product.atoms, []*atom{a})
+// factorWithoutQuotient returns k//y for the product k*(x//y), where quotient is the atom x//y. divides is false if y
+// does not divide k.
+func (env *Env) factorWithoutQuotient(product term, quotient *atom) (factor *expr, divides bool) {
+	divisor := quotient.args[1]
+	remaining, _ := withoutAtoms(product.atoms, []*atom{quotient})
 	switch {
 	case len(divisor.terms) == 0 && divisor.constant != 0 && product.coeff%divisor.constant == 0:
 		return env.termExpr(term{product.coeff / divisor.constant, remaining}), true

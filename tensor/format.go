@@ -8,7 +8,6 @@ import (
 
 	"github.com/graphrun/graphrun/internal/contiguity"
 	"github.com/graphrun/graphrun/internal/suggest"
-	"github.com/graphrun/graphrun/sym"
 )
 
 // MemoryFormat names an order of the dimensions of a dense value. The names are PyTorch's. The strides of an image of
@@ -48,17 +47,22 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 			return MemoryFormat(f), nil
 		}
 	}
-	meant := map[string]MemoryFormat{
-		"nhwc": ChannelsLast, "channelslast": ChannelsLast, "nchw": Contiguous, "ncdhw": Contiguous, "rowmajor": Contiguous,
-		"contiguousformat": Contiguous, "channelslastformat": ChannelsLast, "channelslast3d": ChannelsLast3d,
-		"ndhwc": ChannelsLast3d,
-	}[strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))]
-	suggestion := meant.String()
-	if meant == NoFormat {
+	suggestion := formatMeant(name).String()
+	if suggestion == "" {
 		suggestion = suggest.Nearest(name, slices.Values(formatNames[1:]))
 	}
 	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve%s",
 		name, suggest.DidYouMean(suggestion))
+}
+
+// formatMeant returns the format that other libraries give the name, or NoFormat.
+func formatMeant(name string) MemoryFormat {
+	letters := strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))
+	return map[string]MemoryFormat{
+		"nhwc": ChannelsLast, "channelslast": ChannelsLast, "nchw": Contiguous, "ncdhw": Contiguous, "rowmajor": Contiguous,
+		"contiguousformat": Contiguous, "channelslastformat": ChannelsLast, "channelslast3d": ChannelsLast3d,
+		"ndhwc": ChannelsLast3d,
+	}[letters]
 }
 
 // Strides returns the strides of a dense value of the shape in the format. The errors for a wrong rank are PyTorch's.
@@ -142,11 +146,11 @@ func (m Meta) isDenseIn(order []int) bool {
 	m.mustMatchRanks()
 	denseStride := 1
 	for _, d := range order {
-		if s := m.Shape[d]; s != 1 {
+		if size := m.Shape[d]; size != 1 {
 			if m.Strides[d] != denseStride {
 				return false
 			}
-			denseStride *= s
+			denseStride *= size
 		}
 	}
 	return true
@@ -232,7 +236,7 @@ func (m Meta) IsNonOverlappingAndDense() bool {
 // exactMatch is set, the strides must be the strides of a dense value in the format, even in dimensions of size 0 and 1
 // (TensorBase::suggest_memory_format).
 func (m Meta) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
-	format := Contiguous
+	var format MemoryFormat
 	switch {
 	case m.StridesLikeChannelsLast():
 		format = ChannelsLast
@@ -266,84 +270,4 @@ func (m Meta) Flags() []string {
 		flags = append(flags, "non_overlapping_and_dense")
 	}
 	return flags
-}
-
-// DenseStrides returns dense strides that keep the memory order of an operand's dimensions (at::infer_dense_strides).
-// empty_like(memory_format=preserve) uses them for an operand that is not dense. Dimensions are sorted by [SortDims].
-// Sizes 0 and 1 do not increase the strides. DenseStrides panics if the lists differ in length.
-func DenseStrides(shape, strides []int) []int {
-	rank := len(shape)
-	(&Meta{Shape: shape, Strides: strides}).mustMatchRanks()
-	fastestFirst := make([]int, rank)
-	for i := range fastestFirst {
-		fastestFirst[i] = rank - 1 - i
-	}
-	SortDims(fastestFirst, func(a, b int) int {
-		switch strideA, strideB := strides[a], strides[b]; {
-		case strideA == 0 || strideB == 0:
-			return 0
-		case strideA < strideB:
-			return -1
-		case strideA > strideB:
-			return 1
-		case shape[a] > shape[b]:
-			return 1
-		}
-		return 0
-	})
-	out := make([]int, rank)
-	denseStride := 1
-	for _, d := range fastestFirst {
-		out[d] = denseStride
-		if shape[d] > 1 {
-			denseStride = saturatingMul(denseStride, shape[d])
-		}
-	}
-	return out
-}
-
-// SortDims is the insertion sort of TensorIterator::reorder_dimensions. It inserts each dimension b by scanning the
-// preceding dimensions a backward. swap(a, b) returns 1 to exchange the pair, -1 to end the scan, and 0 (ambiguous) to
-// continue the scan without an exchange. The comparison is not a total order, so another sorting algorithm would give
-// other layouts. SortDims panics if swap is nil.
-func SortDims(perm []int, swap func(a, b int) int) {
-	if swap == nil {
-		panic("tensor: SortDims needs a comparison")
-	}
-	for i := 1; i < len(perm); i++ {
-		position := i
-		for before := i - 1; before >= 0; before-- {
-			c := swap(perm[before], perm[position])
-			if c > 0 {
-				perm[before], perm[position] = perm[position], perm[before]
-				position = before
-			} else if c < 0 {
-				break
-			}
-		}
-	}
-}
-
-// SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns two conditions that exclude each
-// other. If swap holds, the preceding dimension a and dimension b are exchanged. If stay holds, the scan ends. A
-// condition that neither its form nor bounds decide is evaluated for typical sizes, and recorded as a guard. SortDimsIf
-// panics if compare is nil.
-func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
-	if compare == nil {
-		panic("tensor: SortDimsIf needs a comparison")
-	}
-	for i := 1; i < len(perm); i++ {
-		position, ended := i, sym.BoolOf(false)
-		for before := i - 1; before >= 0; before-- {
-			swap, stay := compare(perm[before], perm[position])
-			if swap.And(ended.Not()).Holds() {
-				perm[before], perm[position] = perm[position], perm[before]
-				position, ended = before, sym.BoolOf(false)
-				continue
-			}
-			if ended = ended.Or(stay).Decide(); ended.Same(sym.BoolOf(true)) {
-				break
-			}
-		}
-	}
 }

@@ -110,9 +110,12 @@ func (o Order) IsRowMajor() bool {
 	return true
 }
 
+// orderedFormats lists the memory formats that have an order, as opposed to Preserve.
+var orderedFormats = [...]MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d}
+
 // Format returns the memory format with this order, or NoFormat.
 func (o Order) Format() MemoryFormat {
-	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
+	for _, f := range orderedFormats {
 		if named, err := f.Order(len(o)); err == nil && named == o {
 			return f
 		}
@@ -128,6 +131,7 @@ func (o Order) String() string {
 	return joinDims(o.Dims())
 }
 
+// joinDims returns the dimensions with commas, as [ParseOrder] reads them.
 func joinDims(dims []int) string {
 	parts := make([]string, len(dims))
 	for i, d := range dims {
@@ -186,11 +190,11 @@ func (o Order) Matches(m Meta) bool {
 	}
 	denseStride := 1
 	for i := len(o) - 1; i >= 0; i-- {
-		if s := m.Shape[o[i]]; s != 1 {
+		if size := m.Shape[o[i]]; size != 1 {
 			if m.Strides[o[i]] != denseStride {
 				return false
 			}
-			denseStride *= s
+			denseStride *= size
 		}
 	}
 	return true
@@ -211,19 +215,19 @@ func (o Order) HoldsSymbolic(t Type) bool {
 	if o.IsRowMajor() {
 		return t.IsRowMajor() || t.IsContiguous()
 	}
-	all, denseStride := sym.BoolOf(true), sym.Of(1)
+	isDense, denseStride := sym.BoolOf(true), sym.Of(1)
 	for _, d := range slices.Backward(o.Dims()) {
-		all = all.And(t.Shape[d].Eq(sym.Of(1)).Or(t.Strides[d].Eq(denseStride)))
+		isDense = isDense.And(t.Shape[d].Eq(sym.Of(1)).Or(t.Strides[d].Eq(denseStride)))
 		denseStride = mulSizes(denseStride, t.Shape[d])
 	}
-	return all.Holds()
+	return isDense.Holds()
 }
 
 // OrderOf returns the order of a value's dimensions in memory, and whether the value is dense. A dense value fills a
 // block of storage without gaps or overlap. If several orders describe the value, OrderOf prefers the order of a memory
 // format, and otherwise the order of the strides.
 func OrderOf(m Meta) (Order, bool) {
-	for _, format := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
+	for _, format := range orderedFormats {
 		if order, err := format.Order(m.Rank()); err == nil && m.Is(format) {
 			return order, true
 		}
@@ -254,8 +258,8 @@ func (o Order) Canonical(shape []int) Order {
 		return RowMajorOrder(len(o))
 	}
 	canonical := make([]byte, 0, len(o))
-	for d, s := range shape {
-		if s == 1 {
+	for d, size := range shape {
+		if size == 1 {
 			canonical = append(canonical, byte(d))
 		}
 	}

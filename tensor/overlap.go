@@ -19,12 +19,12 @@ func Overlap(a, b *Tensor) bool {
 	if !rangesIntersect(a, b) {
 		return false
 	}
-	// Solve a + i*strides + u = b + j*strides + v for the indices i and j of two elements, and for bytes u and v of
-	// them.
+	// Solve beginA + i*stridesA + u = beginB + j*stridesB + v for the indices i and j of two elements, and for bytes u and
+	// v of them.
 	var buf [16]term
 	search := overlapSearch{terms: buf[:0]}
 	sizeA, sizeB := a.DType.Size(), b.DType.Size()
-	search.add(1, -(sizeB - 1), sizeA-1) // u - v
+	search.add(1, -(sizeB - 1), sizeA-1) // u - v, where v < sizeB and u < sizeA
 	for d, n := range a.Shape {
 		search.add(a.Strides[d]*sizeA, 0, n-1)
 	}
@@ -33,8 +33,8 @@ func Overlap(a, b *Tensor) bool {
 	}
 	beginA, _ := a.Span()
 	beginB, _ := b.Span()
-	const allowZeros = true // elements at equal indices may share a byte
-	return search.solve(int(beginB)-int(beginA), allowZeros)
+	const allowAllZero = true // elements at equal indices may share a byte, too
+	return search.solve(int(beginB)-int(beginA), allowAllZero)
 }
 
 // OverlapsItself reports whether two elements share an address. It is exact, except that it returns true if irregular
@@ -55,8 +55,8 @@ func (m Meta) OverlapsItself() bool {
 	if search.merged { // two dimensions have the same stride: their indices (1, 0) and (0, 1) share an address
 		return true
 	}
-	const allowZeros = false // an element does not overlap itself
-	return search.solve(0, allowZeros)
+	const allowAllZero = false // an element does not overlap itself
+	return search.solve(0, allowAllZero)
 }
 
 // overlapSearch solves sum(k*stride) = target for integers k within bounds, by branch and bound. It assigns the terms
@@ -91,9 +91,9 @@ func (s *overlapSearch) add(stride, minK, maxK int) {
 	s.terms = append(s.terms, term{stride: stride, minK: minK, maxK: maxK})
 }
 
-// solve reports whether the terms can have the given sum. If allowZeros is false, solve ignores the solution in which
+// solve reports whether the terms can have the given sum. If allowAllZero is false, solve ignores the solution in which
 // every k is 0.
-func (s *overlapSearch) solve(sum int, allowZeros bool) bool {
+func (s *overlapSearch) solve(sum int, allowAllZero bool) bool {
 	sorted.Func(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
 	least, most := 0, 0
 	for i := len(s.terms) - 1; i >= 0; i-- {
@@ -101,13 +101,13 @@ func (s *overlapSearch) solve(sum int, allowZeros bool) bool {
 		least, most = least+t.minK*t.stride, most+t.maxK*t.stride
 		t.minSum, t.maxSum = least, most
 	}
-	return s.solveFrom(0, sum, allowZeros)
+	return s.solveFrom(0, sum, allowAllZero)
 }
 
 // solveFrom is solve for terms[i:].
-func (s *overlapSearch) solveFrom(i, sum int, allowZeros bool) bool {
+func (s *overlapSearch) solveFrom(i, sum int, allowAllZero bool) bool {
 	if i == len(s.terms) {
-		return sum == 0 && allowZeros
+		return sum == 0 && allowAllZero
 	}
 	if s.steps++; s.steps > maxSteps {
 		return true
@@ -115,7 +115,7 @@ func (s *overlapSearch) solveFrom(i, sum int, allowZeros bool) bool {
 	t := &s.terms[i]
 	least, most := t.minSum-t.minK*t.stride, t.maxSum-t.maxK*t.stride // bounds of the sum of terms[i+1:]
 	for k := max(t.minK, -floorDiv(most-sum, t.stride)); k <= min(t.maxK, floorDiv(sum-least, t.stride)); k++ {
-		if s.solveFrom(i+1, sum-k*t.stride, allowZeros || k != 0) {
+		if s.solveFrom(i+1, sum-k*t.stride, allowAllZero || k != 0) {
 			return true
 		}
 	}

@@ -61,25 +61,11 @@ var promoteTable = func() (table [numDTypes][numDTypes]DType) {
 	return table
 }()
 
-// CanCast reports whether a result of dtype from may be written to an output of dtype to. A complex dtype does not cast
-// to a real dtype, a float does not cast to an integer, and no other dtype casts to bool (c10::canCast).
-func CanCast(from, to DType) bool {
-	switch {
-	case from.IsComplex() && !to.IsComplex():
-		return false
-	case from.IsFloat() && to.IsIntegral(false):
-		return false
-	case from != Bool && to == Bool:
-		return false
-	}
-	return true
-}
-
 // Promotion computes the common dtype of operands, which at::native::ResultTypeState divides into three categories:
 // tensors with dimensions, 0-dim tensors, and plain numbers. A category counts only if its kind (bool, integer, float,
 // complex) is above the kind of the preceding categories. The zero value is ready for use.
 type Promotion struct {
-	// the common dtype of each category, Invalid for a category without operands
+	// The common dtype of each category; Invalid for a category without operands.
 	dimDType, zeroDimDType, numberDType DType
 	err                                 error
 }
@@ -93,9 +79,9 @@ func (p *Promotion) Add(d DType, rank int) {
 		return
 	}
 	if rank > 0 {
-		p.dimDType = p.join(p.dimDType, d)
+		p.dimDType = p.promoteWithin(p.dimDType, d)
 	} else {
-		p.zeroDimDType = p.join(p.zeroDimDType, d)
+		p.zeroDimDType = p.promoteWithin(p.zeroDimDType, d)
 	}
 }
 
@@ -108,11 +94,12 @@ func (p *Promotion) AddNumber(s Scalar) {
 	case Complex128:
 		dtype = Complex64
 	}
-	p.numberDType = p.join(p.numberDType, dtype)
+	p.numberDType = p.promoteWithin(p.numberDType, dtype)
 }
 
-// join returns the dtype to which a and b are promoted. Invalid stands for no operand. An error is kept in p.
-func (p *Promotion) join(a, b DType) DType {
+// promoteWithin returns the common dtype of two operands of a category. Invalid stands for no operand. An error is kept
+// in p.
+func (p *Promotion) promoteWithin(a, b DType) DType {
 	switch {
 	case a == Invalid:
 		return b
@@ -131,17 +118,16 @@ func (p *Promotion) Result() (DType, error) {
 	if p.err != nil {
 		return Invalid, p.err
 	}
-	common, err := combine(p.zeroDimDType, p.numberDType)
+	common, err := combineCategories(p.zeroDimDType, p.numberDType)
 	if err == nil {
-		common, err = combine(p.dimDType, common)
+		common, err = combineCategories(p.dimDType, common)
 	}
 	return common, err
 }
 
-// combine returns the common dtype of two categories of operands. higher is the dtype of the preceding category, lower
-// the dtype of the next category. lower counts only if its kind (bool, integer, float, complex) is above the kind of
-// higher (combine_categories).
-func combine(higher, lower DType) (DType, error) {
+// combineCategories returns the common dtype of two categories of operands: the preceding one, with dtype higher, and
+// the next one, with dtype lower (combine_categories).
+func combineCategories(higher, lower DType) (DType, error) {
 	switch {
 	case higher == Invalid:
 		return lower, nil
@@ -159,6 +145,20 @@ func combine(higher, lower DType) (DType, error) {
 		return Promote(higher, lower)
 	}
 	return higher, nil
+}
+
+// CanCast reports whether a result of dtype from may be written to an output of dtype to. A complex dtype does not cast
+// to a real dtype, a float does not cast to an integer, and no other dtype casts to bool (c10::canCast).
+func CanCast(from, to DType) bool {
+	switch {
+	case from.IsComplex() && !to.IsComplex():
+		return false
+	case from.IsFloat() && to.IsIntegral(false):
+		return false
+	case from != Bool && to == Bool:
+		return false
+	}
+	return true
 }
 
 // FloatFor returns the dtype of the result of a transcendental function of an operand of dtype d. It is d itself for

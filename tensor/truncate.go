@@ -59,7 +59,8 @@ func fillFloat[S float32 | float64](table *[numDTypes][numDTypes]ConvertFunc, dt
 }
 
 // viaInt32 converts through int32, and viaInt64 through int64, so that smaller integers take the low bits. The
-// functions halfVia... and bf16Via... do the same for 16-bit floats.
+// functions halfVia... and bf16Via... do the same for 16-bit floats. They are not one generic function: the compiler
+// would share its code, as Half and BF16 are both uint16, and would not inline Float32.
 func viaInt32[D int8 | int16 | int32 | uint16, S float32 | float64](dst, src unsafe.Pointer,
 	dstStride, srcStride, n int) {
 	isDense := dstStride == int(unsafe.Sizeof(D(0))) && srcStride == int(unsafe.Sizeof(S(0)))

@@ -51,8 +51,9 @@ func channelNorm() (*graph.Op, error) {
 	})
 }
 
-// normIn returns the implementation for images whose dimensions are stored in the given order: Walks and Read say that
-// it reads and writes only this order. Its work counts the bytes of its memory accesses, which have the given kind.
+// normIn returns the implementation for images whose dimensions are stored in the given order. Walks says that it
+// writes results in this order only. Read says that an operand in another order must be copied first. Work counts the
+// bytes of the memory accesses, which are of the given kind.
 func normIn(name, doc string, order tensor.Order, access graph.Access) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc,
 		Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.WalkInOrder(order)} },
@@ -60,7 +61,7 @@ func normIn(name, doc string, order tensor.Order, access graph.Access) graph.Imp
 			return work, order.Matches(meta)
 		},
 		Work: func(call *graph.Call, _ graph.Walk) (work graph.Work) {
-			work.Bytes[access] = 4 * float64(call.Out[0].Bytes()) // three passes over the operand, one over the result
+			work.Bytes[access] = 4 * float64(call.Out[0].Bytes()) // the operand is read three times, the result written once
 			work.AddUnits(graph.GoSimple, 4*float64(call.Out[0].Numel()))
 			work.StartedSteps = 1
 			return work
@@ -77,8 +78,8 @@ func lowerNorm(call *graph.Call) (*graph.Kernel, error) {
 		dst := unsafe.Slice((*float32)(m.Ptrs[0]), x.Numel())
 		src := unsafe.Slice((*float32)(m.Ptrs[1]), x.Numel())
 		for i := range height * width {
-			first := image*x.Strides[0] + i/width*x.Strides[2] + i%width*x.Strides[3]
-			normalize(dst[first:], src[first:], channels, x.Strides[1], eps)
+			pixel := image*x.Strides[0] + i/width*x.Strides[2] + i%width*x.Strides[3] // index of its first channel
+			normalize(dst[pixel:], src[pixel:], channels, x.Strides[1], eps)
 		}
 		return nil
 	}}}}, nil
@@ -101,21 +102,22 @@ func normalize(dst, src []float32, count, stride int, eps float64) {
 	}
 }
 
-// normReference is the reference implementation: tests compare kernels with it.
+// normReference is the reference implementation: tests compare kernels with it. It computes the variance as the mean of
+// the squares less the square of the mean.
 func normReference(x *tensor.Tensor, eps float64) *tensor.Tensor {
 	y := tensor.Zeros(x.DType, x.Shape...)
-	n := float64(x.Shape[1])
-	for i := range x.Numel() / max(x.Shape[1], 1) {
-		height, width := x.Shape[2], x.Shape[3]
+	channels, height, width := x.Shape[1], x.Shape[2], x.Shape[3]
+	for i := range x.Numel() / max(channels, 1) { // pixels of all images
 		image, row, column := i/(height*width), i/width%height, i%width
 		var sum, squares float64
-		for c := range x.Shape[1] {
+		for c := range channels {
 			v := x.At(image, c, row, column).Float()
 			sum, squares = sum+v, squares+v*v
 		}
-		mean := sum / n
-		for c := range x.Shape[1] {
-			v := (x.At(image, c, row, column).Float() - mean) / math.Sqrt(squares/n-mean*mean+eps)
+		mean := sum / float64(channels)
+		variance := squares/float64(channels) - mean*mean
+		for c := range channels {
+			v := (x.At(image, c, row, column).Float() - mean) / math.Sqrt(variance+eps)
 			y.Set(tensor.FloatScalar(v), image, c, row, column)
 		}
 	}

@@ -25,9 +25,6 @@ func (e *expander) reduceAngle(a expr.Value) (q, r, low expr.Value) {
 	return q, e.choose(isSmall, smallR, largeR), e.choose(isSmall, smallLow, largeLow)
 }
 
-// roundingNumber returns a constant c such that c+n has the integer n in its lowest bits.
-func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
-
 // reduceSmallAngle is reduceAngle for numbers below 2^25.
 func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 	q = e.fma(a, e.constant(2/math.Pi), e.roundingNumber())
@@ -39,41 +36,54 @@ func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.fma(quarters, e.constant(-elementary.PiOver2[2]), secondError))
 }
 
+// roundingNumber returns a constant c such that c+n has the integer n in its lowest bits.
+func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
+
 // reduceLargeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by each of the four parts of (2/pi * 2^k)
 // mod 4 (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute
 // error stays below 2^-120 even if the remainder is near 0.
 func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
-	parts := e.twoOverPiBits(a)
+	products := e.partProducts(mantissa, e.twoOverPiBits(a))
+	q, fraction, fractionLow := e.addProducts(products)
+	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
+	r = e.mul(fraction, halfPi)
+	low = e.fma(fractionLow, halfPi, e.fma(fraction, halfPiLow, e.productError(fraction, halfPi, r)))
+	return q, r, e.add(low, e.sub(a, a)) // a-a is 0, or NaN if a is infinite or NaN
+}
 
-	// The products of m and the parts. hi0+lo0, hi1+lo1 and hi2+lo2 are the exact products of m with parts 0, 1 and 2.
-	// The product with part 3 is added to lo2.
-	hi0 := e.mul(mantissa, parts[0])
-	lo0 := e.productError(mantissa, parts[0], hi0)
-	hi1 := e.mul(mantissa, parts[1])
-	lo1 := e.productError(mantissa, parts[1], hi1)
-	hi2 := e.mul(mantissa, parts[2])
-	lo2 := e.fma(mantissa, parts[3], e.productError(mantissa, parts[2], hi2))
+// product is a product as the sum hi + lo, where lo is the rounding error of hi.
+type product struct{ hi, lo expr.Value }
 
-	// The sum of the products as integer parts n0 to n3 and a fraction f + fLow. g is a part of the fraction, and f1, f2,
-	// f3 and g1 are rounding errors of f and g.
+// partProducts returns the exact products of a number with parts 0, 1 and 2. The last lo includes the rounded product
+// with part 3.
+func (e *expander) partProducts(mantissa expr.Value, parts [4]expr.Value) (products [3]product) {
+	for i := range products {
+		hi := e.mul(mantissa, parts[i])
+		products[i] = product{hi, e.productError(mantissa, parts[i], hi)}
+	}
+	products[2].lo = e.fma(mantissa, parts[3], products[2].lo)
+	return products
+}
+
+// addProducts returns the sum of products as q, which has the integer part modulo 4 in its lowest bits, and a fraction
+// f + fLow. n0 to n3 are summands of the integer part, and g is one of the fraction. f1, f2, f3 and g1 are the rounding
+// errors of f and g.
+func (e *expander) addProducts(products [3]product) (q, f, fLow expr.Value) {
 	rint := func(x expr.Value) expr.Value { return e.Emit(expr.Rint, x) }
-	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
-	// hi0 + lo0 is a multiple of 2^-50, so the sum of the fractions of hi0 and lo0 is exact.
-	f, f1 := e.twoSum(e.add(e.sub(hi0, n0), e.sub(lo0, n1)), e.sub(hi1, n2))
+	first, second, third := products[0], products[1], products[2]
+	n0, n1, n2 := rint(first.hi), rint(first.lo), rint(second.hi)
+	// first is a multiple of 2^-50, so the sum of the fractions of its hi and lo is exact.
+	f, f1 := e.twoSum(e.add(e.sub(first.hi, n0), e.sub(first.lo, n1)), e.sub(second.hi, n2))
 	n3 := rint(f)
-	g, g1 := e.twoSum(lo1, hi2)
+	g, g1 := e.twoSum(second.lo, third.hi)
 	f, f2 := e.twoSum(e.sub(f, n3), g)
 	f, f3 := e.twoSum(f, f1)
-	fLow := e.add(e.add(f2, f3), e.add(g1, lo2))
+	fLow = e.add(e.add(f2, f3), e.add(g1, third.lo))
 
-	// The number of quarter turns, and the remainder (f + fLow)*pi/2.
 	n0 = e.fma(rint(e.mul(n0, e.constant(0.25))), e.constant(-4), n0) // modulo 4: whole turns do not count
 	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.roundingNumber())
-	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
-	r = e.mul(f, halfPi)
-	low = e.fma(fLow, halfPi, e.fma(f, halfPiLow, e.productError(f, halfPi, r)))
-	return q, r, e.add(low, e.sub(a, a)) // a-a is 0, or NaN if a is infinite or NaN
+	return q, f, fLow
 }
 
 // twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These
@@ -81,17 +91,17 @@ func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.intConst(52)), e.intConst(1013))
 	window := e.twoOverPiWindow(bitOffset)
-	left := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.intConst(count)) }
-	right := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.intConst(count)) }
-	// fraction returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2.
-	fraction := func(bits expr.Value, unit float64) expr.Value {
+	shl := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.intConst(count)) }
+	shr := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.intConst(count)) }
+	// number returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2.
+	number := func(bits expr.Value, unit float64) expr.Value {
 		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
 	}
 	return [4]expr.Value{
-		fraction(right(window[0], 12), 4),
-		fraction(e.Emit(expr.Or, right(left(window[0], 52), 12), right(window[1], 24)), 0x1p-50),
-		fraction(e.Emit(expr.Or, right(left(window[1], 40), 12), right(window[2], 36)), 0x1p-102),
-		fraction(right(left(window[2], 28), 12), 0x1p-154),
+		number(shr(window[0], 12), 4),
+		number(e.Emit(expr.Or, shr(shl(window[0], 52), 12), shr(window[1], 24)), 0x1p-50),
+		number(e.Emit(expr.Or, shr(shl(window[1], 40), 12), shr(window[2], 36)), 0x1p-102),
+		number(shr(shl(window[2], 28), 12), 0x1p-154),
 	}
 }
 
@@ -104,7 +114,7 @@ func (e *expander) twoOverPiWindow(bitOffset expr.Value) (window [3]expr.Value) 
 		words[i] = e.intConst(tableWord)
 	}
 	for step := 16; step > 0; step /= 2 {
-		bit := uint64(step) << 6
+		bit := uint64(step) << 6 // of bitOffset: a word has 2^6 bits
 		isSet := e.Emit(expr.Eq, e.Emit(expr.And, bitOffset, e.intConst(bit)), e.intConst(bit))
 		for i := 0; i < step+3 && i+step < len(words); i++ {
 			words[i] = e.choose(isSet, words[i+step], words[i])

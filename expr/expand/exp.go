@@ -10,10 +10,13 @@ import (
 // This file expands exponentials into primitive operations. The methods of expander add instructions and return the
 // result.
 //
-// The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r. The step is ln 2 or ln 4, and
-// ln 2 / 4 for exp of float32. For example, exp(1) with the step ln 2 has n = 1 and r = 1 - ln 2 = 0.307, and is
-// 2*exp(0.307). The functions differ in the multiplication by the power of 2, which may overflow or underflow although
-// the result does not:
+// The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r. The step is ln 2 or ln 4, and a
+// quarter of it for exp of float32. For example, exp(1) with the step ln 2 has n = 1 and r = 1 - ln 2 = 0.307, and is
+// 2*exp(0.307). Rounding needs no conversion: the constant magic is about 1.5*2^mantissa, so that t = x/step + magic
+// has n in its lowest bits, and n = t - magic. If magic includes the bias of the exponent, a shift of t gives s = 2^n.
+//
+// The functions differ in the multiplication by the power of 2, which may overflow or underflow although the result
+// does not:
 //
 //	exp of float64   p * 2^n by a scaling instruction, or p * 2^h * 2^(n-h) without (exp64)
 //	exp of float32   the same with a table for a quarter of the step (exp32Scaled), or p * 2^n * 2^n (exp32Squared)
@@ -50,13 +53,11 @@ func (e *expander) exp64(x expr.Value) expr.Value {
 	return e.mul(e.mul(p, e.float(halfExponent)), e.float(otherHalf))
 }
 
-// expWithExponent returns p = exp(r) and n such that exp(x) = p*2^n in float64. magic is a constant whose addition
-// rounds a number to an integer; t is n + magic.
+// expWithExponent returns p = exp(r) and n such that exp(x) = p*2^n in float64, and t = n + magic.
 func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Value) {
-	hi, lo := e.ln2Parts()
 	t = e.fma(x, e.constant(math.Log2E), e.constant(magic))
 	n = e.sub(t, e.constant(magic))
-	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
+	r := e.subtractLn2(x, n, 1)
 	one := e.constant(1)
 	return e.fma(e.fma(e.evalPoly(expm1Poly, r), r, one), r, one), t, n
 }
@@ -64,11 +65,10 @@ func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Va
 // exp32Scaled is exp of float32 in steps of ln 2 / 4. The remainder is limited for operands out of range, so that
 // scaling gives 0, infinity or NaN. Operations: 13.
 func (e *expander) exp32Scaled(x expr.Value) expr.Value {
-	hi, lo := e.ln2Parts()
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()-2))
 	t := e.fma(x, e.constant(math.Log2E), magic)
 	n := e.sub(t, magic)
-	r := e.Emit(expr.Limit, e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x)), e.constant(0.125))
+	r := e.Emit(expr.Limit, e.subtractLn2(x, n, 1), e.constant(0.125))
 	return e.Emit(expr.Scale, e.expFromTable(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
 }
 
@@ -77,11 +77,10 @@ func (e *expander) exp32Scaled(x expr.Value) expr.Value {
 // overflows or underflows. Operations: 17.
 func (e *expander) exp32Squared(x expr.Value) expr.Value {
 	x = e.expRange(x)
-	hi, lo := e.ln2Parts()
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()-3) + float64(e.bias()))
 	t := e.fma(x, e.constant(0.5*math.Log2E), magic)
 	n := e.sub(t, magic)
-	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
+	r := e.subtractLn2(x, n, 2)
 	p := e.expFromTable(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
 	exponent := e.Emit(expr.Shl, e.int(t), e.intConst(uint64(e.mantissa()-3)))
 	s := e.float(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1))))
@@ -104,9 +103,8 @@ func (e *expander) expFromTable(r, t expr.Value, powerTable, lowTable uint64) ex
 // (float32).
 func (e *expander) expFactors(x expr.Value) (p, s expr.Value) {
 	x = e.expRange(x)
-	hi, lo := e.ln2Parts()
 	n, s := e.integerAndPower(x, 0.5*math.Log2E, 0)
-	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
+	r := e.subtractLn2(x, n, 2)
 	p = e.fma(e.fma(e.evalPoly(expPoly, r), r, e.constant(1)), r, e.constant(1))
 	return p, s
 }
@@ -137,9 +135,7 @@ var expPoly = elementary.Poly{
 		2.7556155942869026e-07, 2.5055127802815848e-08, 2.1062507620748303e-09, 1.5929204144166162e-10},
 }
 
-// integerAndPower returns the integer n nearest to x*inverseStep, as a float, and scale = 2^(n+shift). It adds a
-// constant of about 1.5*2^mantissa to x*inverseStep, so that the lowest bits of the sum are n. The constant includes
-// the bias of the exponent, so that one shift of the bits gives the power of 2.
+// integerAndPower returns the integer n nearest to x*inverseStep, as a float, and scale = 2^(n+shift).
 func (e *expander) integerAndPower(x expr.Value, inverseStep float64, shift int) (n, scale expr.Value) {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+shift))
 	t := e.fma(x, e.constant(inverseStep), magic)
@@ -147,7 +143,13 @@ func (e *expander) integerAndPower(x expr.Value, inverseStep float64, shift int)
 	return e.sub(t, magic), scale
 }
 
-// ln2Parts returns log(2) as a sum whose first part is rounded to the dtype.
+// subtractLn2 returns x - n*factor*ln 2. The factor is a power of 2, or its negation.
+func (e *expander) subtractLn2(x, n expr.Value, factor float64) expr.Value {
+	hi, lo := e.ln2Parts()
+	return e.fma(n, e.constant(-factor*lo), e.fma(n, e.constant(-factor*hi), x))
+}
+
+// ln2Parts returns ln 2 as a sum whose first part is rounded to the dtype.
 func (e *expander) ln2Parts() (hi, lo float64) {
 	return byDType(e, float64(float32(math.Ln2)), math.Ln2),
 		byDType(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
@@ -184,9 +186,8 @@ var expm1Poly = elementary.Poly{
 // scaledExpm1 is 2^shift * expm1(x), computed as s*expm1(r) + c with c = s - 2^shift and expm1(r) = r + r^2*q. In
 // float64 it compensates the rounding error of this sum, because sinh uses the result.
 func (e *expander) scaledExpm1(x expr.Value, shift int) expr.Value {
-	hi, lo := e.ln2Parts()
 	n, s := e.integerAndPower(x, math.Log2E, shift)
-	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
+	r := e.subtractLn2(x, n, 1)
 	q, c := e.evalPoly(expm1Poly, r), e.sub(s, e.constant(math.Ldexp(1, shift)))
 	if !e.isFloat64() {
 		return e.fma(s, e.fma(e.mul(r, r), q, r), c)
@@ -209,23 +210,27 @@ func (e *expander) identityIfTiny(x, y expr.Value) expr.Value {
 	return e.choose(e.less(e.Emit(expr.Abs, x), e.constant(byDType(e, 0x1p-25, 0x1p-54))), x, y)
 }
 
+// tanh of float32 is a table of polynomials.
+func (e *expander) tanh(x expr.Value) expr.Value {
+	if e.isFloat64() {
+		return e.tanh64(x)
+	}
+	return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Emit(expr.Abs, x), 9.2), 1), e.signBit(x))
+}
+
 // tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735. The relative error of r + r^2*tanhPoly is below 2^-55.5.
 var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.33333333333257353, 0.13333333333422395,
 	-0.044444444586707703, 0.01269841262340125, -0.0031745923855766756, 0.00070546941588815726,
 	-0.00014145012521824384, 2.5659209834456356e-05}
 
-// tanh of float32 is a table of polynomials. In float64, tanh is q = m/(1-m) with m = (1-exp(-2|x|))/2, which is
-// accurate for small x. Here exp(-2|x|) is s*exp(-2r) with s = 2^n, and p is (1-exp(-2r))/2. The rounding error of q is
-// corrected: the remainder m - q*(1-m), divided by 1-m, is added. This quotient is computed as the remainder times 1+q.
-// Beyond the bound of |x|, the result is 1.
-func (e *expander) tanh(x expr.Value) expr.Value {
-	if !e.isFloat64() {
-		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Emit(expr.Abs, x), 9.2), 1), e.signBit(x))
-	}
+// tanh64 is tanh of float64: q = m/(1-m) with m = (1-exp(-2|x|))/2, which is accurate for small x. Here exp(-2|x|) is
+// s*exp(-2r) with s = 2^n, and p is (1-exp(-2r))/2. The rounding error of q is corrected: the remainder m - q*(1-m),
+// divided by 1-m, is added. This quotient is computed as the remainder times 1+q. Beyond the bound of |x|, the result
+// is 1.
+func (e *expander) tanh64(x expr.Value) expr.Value {
 	magnitude := e.clampMax(e.Emit(expr.Abs, x), 19.2)
 	n, s := e.integerAndPower(magnitude, -2*math.Log2E, 0)
-	hi, lo := e.ln2Parts()
-	r := e.fma(n, e.constant(lo/2), e.fma(n, e.constant(hi/2), magnitude))
+	r := e.subtractLn2(magnitude, n, -0.5)
 	p := e.fma(e.mul(r, r), e.horner(tanhPoly, r), r)
 	half := e.fma(s, e.constant(-0.5), e.constant(0.5))
 	m := e.fma(s, p, half)

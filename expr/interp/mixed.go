@@ -68,8 +68,8 @@ type narrowOperands struct {
 }
 
 // findNarrowOperands returns the operands of an instruction before their conversion to its dtype, if there is a loop
-// for operands of the narrow dtype. A constant operand must be a number of the narrow dtype; the narrow constant is
-// appended to the code.
+// for operands of the narrow dtype. For a constant operand that the narrow dtype can represent, it appends a narrow
+// constant to the code.
 func (prep *preparer) findNarrowOperands(inst expr.Inst) (narrowed narrowOperands) {
 	wideOperands := inst.Operands()
 	if len(wideOperands) != 2 {
@@ -84,25 +84,31 @@ func (prep *preparer) findNarrowOperands(inst expr.Inst) (narrowed narrowOperand
 		return narrowOperands{}
 	}
 	for _, operand := range wideOperands {
-		producer := prep.code.Insts[operand]
-		narrowBits, isNarrow := uint64(0), false
-		switch producer.Op {
-		case expr.Convert:
-			operand, isNarrow = producer.A, prep.code.Insts[producer.A].DType == narrowed.dtype
-		case expr.Const:
-			narrowBits, isNarrow = narrowConstant(producer.Imm, inst.DType, narrowed.dtype)
-			operand = expr.Value(len(prep.code.Insts))
-		}
+		value, isNarrow := prep.narrowOperand(operand, inst.DType, narrowed.dtype)
 		if !isNarrow {
 			return narrowOperands{}
 		}
-		if producer.Op == expr.Const {
-			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: narrowed.dtype, A: expr.None,
-				B: expr.None, C: expr.None, Imm: narrowBits})
-		}
-		narrowed.values = append(narrowed.values, operand)
+		narrowed.values = append(narrowed.values, value)
 	}
 	return narrowed
+}
+
+// narrowOperand returns an operand before its conversion from dtype narrow to dtype wide, or the narrow constant for a
+// constant operand.
+func (prep *preparer) narrowOperand(operand expr.Value, wide, narrow tensor.DType) (value expr.Value, ok bool) {
+	switch producer := prep.code.Insts[operand]; producer.Op {
+	case expr.Convert:
+		return producer.A, prep.code.Insts[producer.A].DType == narrow
+	case expr.Const:
+		bits, isExact := narrowConstant(producer.Imm, wide, narrow)
+		if !isExact {
+			return expr.None, false
+		}
+		prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: narrow, A: expr.None, B: expr.None,
+			C: expr.None, Imm: bits})
+		return expr.Value(len(prep.code.Insts) - 1), true
+	}
+	return expr.None, false
 }
 
 // narrowConstant converts a number to a narrower dtype, and reports whether this loses no bits.
@@ -113,34 +119,34 @@ func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, is
 	return bits, back == wideBits
 }
 
-// chooseLoop returns the loop of instruction v and the values that the loop reads. The first of these loops that exists
-// is chosen: with the operation before a conversion, with products, with conversions of the operands, with comparisons
-// of complex parts, for a constant 0, and for the instruction alone. By value, readers has the number of readers, and
-// narrow the operands before their conversion.
+// chooseLoop returns the loop of instruction v and the values that the loop reads. It is the first of these loops that
+// exists: with the operation before a conversion, with products, with conversions of the operands, with comparisons of
+// complex parts, for a constant 0, and for the instruction alone. readers and narrow are indexed by value: the number
+// of readers, and the operands before their conversion.
 func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, narrow []narrowOperands) (loop,
 	[]expr.Value) {
 	if inst.Op == expr.Convert && readers[inst.A] == 1 {
-		if operation, operands := prep.joinConversion(inst, readers, narrow); operation != nil {
-			return operation, operands
+		if joined, operands := prep.joinConversion(inst, readers, narrow); joined != nil {
+			return joined, operands
 		}
 	}
-	if operation, operands := prep.joinProducts(v, inst.DType, readers, narrow); operation != nil {
-		return operation, operands
+	if joined, operands := prep.joinProducts(v, inst.DType, readers, narrow); joined != nil {
+		return joined, operands
 	}
-	if operation := mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; operation != nil {
-		return operation, narrow[v].values
+	if mixed := mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; mixed != nil {
+		return mixed, narrow[v].values
 	}
 	// If only inst reads the comparisons of the parts, the comparison of complex numbers replaces them.
 	if op, numbers := prep.complexComparison(inst); len(numbers) == 2 && readers[inst.A] == 1 && readers[inst.B] == 1 {
-		if operation, tested := prep.zeroTest(op, tensor.Complex64, numbers); operation != nil {
-			return operation, tested
+		if test, tested := prep.zeroTest(op, tensor.Complex64, numbers); test != nil {
+			return test, tested
 		}
 		return table[op][tensor.Complex64], numbers
 	}
 	if inst.Op == expr.Eq || inst.Op == expr.Ne {
-		operation, tested := prep.zeroTest(inst.Op, prep.code.Insts[inst.A].DType, inst.Operands())
-		if operation != nil {
-			return operation, tested
+		test, tested := prep.zeroTest(inst.Op, prep.code.Insts[inst.A].DType, inst.Operands())
+		if test != nil {
+			return test, tested
 		}
 	}
 	return loopFor(prep.code, inst), inst.Operands()
@@ -150,19 +156,19 @@ func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, na
 // that the loop reads. It returns nil if there is no such loop.
 func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow []narrowOperands) (loop,
 	[]expr.Value) {
-	if operation, operands := prep.joinProducts(conversion.A, conversion.DType, readers, narrow); operation != nil {
-		return operation, operands
+	if joined, operands := prep.joinProducts(conversion.A, conversion.DType, readers, narrow); joined != nil {
+		return joined, operands
 	}
-	converted, unconverted := prep.code.Insts[conversion.A], narrow[conversion.A]
-	operation, wide := mixedOp{op: converted.Op, from: unconverted.dtype, to: conversion.DType}, converted.Operands()
-	for _, operand := range wide {
+	inst, narrowed := prep.code.Insts[conversion.A], narrow[conversion.A]
+	operation, wideOperands := mixedOp{op: inst.Op, from: narrowed.dtype, to: conversion.DType}, inst.Operands()
+	for _, operand := range wideOperands {
 		operation.in = prep.code.Insts[operand].DType
 	}
 	if joined := mixedLoops[operation]; joined != nil {
-		return joined, unconverted.values
+		return joined, narrowed.values
 	}
 	operation.from = operation.in // only the result is converted
-	return mixedLoops[operation], wide
+	return mixedLoops[operation], wideOperands
 }
 
 // zeroTest returns the loop that compares an operand with the constant 0, and the operand. op is Eq or Ne. zeroTest

@@ -38,25 +38,30 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	isProduct := func(operand expr.Value) bool {
 		return prep.code.Insts[operand].Op == expr.Mul && readers[operand] == 1
 	}
-	from := inst.DType
-	firstFactors, secondFactors := prep.code.Insts[inst.A].Operands(), prep.code.Insts[inst.B].Operands()
 	// A product of narrow operands is joined only with a product of operands of the same narrow dtype.
-	narrowFirst, narrowSecond := narrow[inst.A], narrow[inst.B]
-	isFirstProduct, isSecondProduct := isProduct(inst.A), isProduct(inst.B)
-	if isFirstProduct && isSecondProduct && narrowFirst.dtype == narrowSecond.dtype && narrowFirst.values != nil {
-		from, firstFactors, secondFactors = narrowFirst.dtype, narrowFirst.values, narrowSecond.values
-	} else {
-		isFirstProduct = isFirstProduct && narrowFirst.values == nil
-		isSecondProduct = isSecondProduct && narrowSecond.values == nil
+	from, isNarrowSum := inst.DType, false
+	if first, second := narrow[inst.A], narrow[inst.B]; isProduct(inst.A) && isProduct(inst.B) &&
+		first.dtype == second.dtype && first.values != nil {
+		from, isNarrowSum = first.dtype, true
 	}
+	factorsOf := func(operand expr.Value) []expr.Value { // nil if the operand is not a product that can be joined
+		switch {
+		case isNarrowSum:
+			return narrow[operand].values
+		case isProduct(operand) && narrow[operand].values == nil:
+			return prep.code.Insts[operand].Operands()
+		}
+		return nil
+	}
+	firstFactors, secondFactors := factorsOf(inst.A), factorsOf(inst.B)
 	loops, hasLoops := productSums[mixedOp{op: expr.Add, from: from, in: inst.DType, to: to}]
 	switch {
 	case !hasLoops: // no sum with these dtypes
-	case isFirstProduct && isSecondProduct && loops.ofProducts != nil:
+	case firstFactors != nil && secondFactors != nil && loops.ofProducts != nil:
 		return loops.ofProducts(sign), slices.Concat(firstFactors, secondFactors)
-	case isSecondProduct: // before isFirstProduct: integers have no loop of a product minus a number
+	case secondFactors != nil: // before the first product: integers have no loop of a product minus a number
 		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, secondFactors...)
-	case isFirstProduct:
+	case firstFactors != nil:
 		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, firstFactors...)
 	}
 	return nil, nil

@@ -126,14 +126,7 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 	if spec.K == 0 { // the operands may be nil, so no address in them may be computed
 		operandA.RowStride, operandA.ColStride, operandB.RowStride, operandB.ColStride = 0, 0, 0, 0
 	}
-	// The product is divided into parts of at most maxRows × maxCols elements and maxTerms terms. A part has at most
-	// checkMACs multiplications, the number between two calls of Args.Check.
-	maxTerms, maxCols, maxRows := max(spec.K, 1), j1-j0, i1-i0
-	if maxTerms > checkMACs/maxCols/maxRows {
-		maxTerms = min(maxTerms, checkMACs)
-		maxCols = min(maxCols, max(1, checkMACs/maxTerms))
-		maxRows = min(maxRows, max(1, checkMACs/maxTerms/maxCols))
-	}
+	maxRows, maxCols, maxTerms := simplePartSizes(i1-i0, j1-j0, max(spec.K, 1))
 	for i := i0; i < i1; i += maxRows {
 		rows := min(maxRows, i1-i)
 		for j := j0; j < j1; j += maxCols {
@@ -147,6 +140,18 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 			}
 		}
 	}
+}
+
+// simplePartSizes returns the maximum sizes of the parts into which runSimple divides a product. A part has at most
+// checkMACs multiplications, the number between two calls of Args.Check.
+func simplePartSizes(rows, cols, terms int) (maxRows, maxCols, maxTerms int) {
+	if terms <= checkMACs/cols/rows {
+		return rows, cols, terms
+	}
+	maxTerms = min(terms, checkMACs)
+	maxCols = min(cols, max(1, checkMACs/maxTerms))
+	maxRows = min(rows, max(1, checkMACs/maxTerms/maxCols))
+	return maxRows, maxCols, maxTerms
 }
 
 // result returns the part of C that begins at (i, j).
@@ -179,24 +184,33 @@ func (x *execution) runDirect(j0, j1 int) {
 	}
 	for k0 := 0; k0 < spec.K; k0 += x.maxSuperBlockTerms {
 		depth := min(x.maxSuperBlockTerms, spec.K-k0)
-		rows, lda := x.rowsOf(k0, depth)
-		blockSums, ldBlock := sums, ldc // of this super-block: the first in place, later ones in scratch
-		if k0 > 0 {
-			blockSums, ldBlock = unsafe.Add(x.worker, x.Plan.worker.tempTile), cols
+		block := thinProduct{b: x.elem(x.ptrB, k0*spec.B.RowStride+j0*spec.B.ColStride), sums: sums, ldc: ldc, cols: cols,
+			depth: depth}
+		block.rows, block.lda = x.rowsOf(k0, depth)
+		if k0 > 0 { // the sums of later super-blocks are in scratch, and are then added to the first
+			block.sums, block.ldc = unsafe.Add(x.worker, x.Plan.worker.tempTile), cols
 		}
-		b := x.elem(x.ptrB, k0*spec.B.RowStride+j0*spec.B.ColStride)
 		if x.path == pathDot {
-			x.dotColumns(rows, lda, b, depth, blockSums, ldBlock, cols)
+			x.dotColumns(block)
 		} else {
-			x.axpyColumns(rows, lda, b, depth, blockSums, ldBlock, cols)
+			x.axpyColumns(block)
 		}
 		if k0 > 0 {
-			x.kernels.store(spec.M, cols, matrix{blockSums, ldBlock, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+			x.kernels.store(spec.M, cols, matrix{block.sums, block.ldc, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
 	if !accumulatesInC {
 		x.kernels.store(spec.M, cols, matrix{sums, cols, 1}, x.result(0, j0), x.biasAt(0, j0), spec.Accumulate)
 	}
+}
+
+// thinProduct is the product of all rows of A with some columns of B, over some of their terms.
+type thinProduct struct {
+	rows        unsafe.Pointer // the rows of A; their terms are contiguous
+	b           unsafe.Pointer // the first term of the first column of B
+	sums        unsafe.Pointer // the result; its rows are contiguous
+	lda, ldc    int            // distances between rows of A and of the sums, in elements
+	depth, cols int            // numbers of terms and columns
 }
 
 // rowsOf returns rows of A whose terms, from k0 on, are contiguous. lda is the distance between rows in elements. If
@@ -217,28 +231,26 @@ func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 // l1PartBytes is the size in bytes of a part of B. All rows of A read the part from L1 before the next part is read.
 const l1PartBytes = 16 << 10
 
-// dotColumns computes sums as dot products of rows of A with cols columns of B, over depth terms. lda and ldc are the
-// distances between rows of A and of the sums, in elements. dotColumns multiplies all rows of A by one part of B
-// (l1PartBytes), in groups of four columns, before it reads the next part.
-func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
-	cols int) {
+// dotColumns computes the sums as dot products of rows of A with columns of B. It multiplies all rows of A by one part
+// of B (l1PartBytes), in groups of four columns, before it reads the next part.
+func (x *execution) dotColumns(p thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.ColStride * elemBytes
-	groupsPerPart := max(1, l1PartBytes/(4*depth*elemBytes))
+	groupsPerPart := max(1, l1PartBytes/(4*p.depth*elemBytes))
 	if spec.M == 1 {
-		groupsPerPart = max(1, checkMACs/(4*depth))
+		groupsPerPart = max(1, checkMACs/(4*p.depth))
 	}
-	for j := 0; j < cols; {
-		colGroups := min(groupsPerPart, (cols-j)/4)
+	for j := 0; j < p.cols; {
+		colGroups := min(groupsPerPart, (p.cols-j)/4)
 		for i := range spec.M {
-			row, out := x.elem(rows, i*lda), x.elem(sums, i*ldc+j)
-			x.countMACs(depth * max(4*colGroups, min(cols-j, 3)))
+			row, out := x.elem(p.rows, i*p.lda), x.elem(p.sums, i*p.ldc+j)
+			x.countMACs(p.depth * max(4*colGroups, min(p.cols-j, 3)))
 			if colGroups > 0 {
-				x.kernels.dots(depth, row, unsafe.Add(b, j*ldb), ldb, out, colGroups)
+				x.kernels.dots(p.depth, row, unsafe.Add(p.b, j*ldb), ldb, out, colGroups)
 				continue
 			}
-			for col := range cols - j {
-				x.kernels.dot(depth, row, unsafe.Add(b, (j+col)*ldb), x.elem(out, col))
+			for col := range p.cols - j {
+				x.kernels.dot(p.depth, row, unsafe.Add(p.b, (j+col)*ldb), x.elem(out, col))
 			}
 		}
 		if colGroups == 0 { // the last columns, fewer than four, have been computed
@@ -252,48 +264,47 @@ func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, d
 // (l1PartBytes) is read.
 const maxShortRowCols = 128
 
-// axpyColumns computes sums as sums of multiples of the rows of B. It has the parameters of dotColumns. It reads depth
-// rows of B with cols columns, four rows at a time. While these are in L1, it multiplies them by all rows of A.
-func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
-	cols int) {
+// axpyColumns computes the sums as sums of multiples of the rows of B. It reads four rows of B at a time. While these
+// are in L1, it multiplies them by all rows of A.
+func (x *execution) axpyColumns(p thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	for i := range spec.M {
-		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), cols*elemBytes))
+		clear(unsafe.Slice((*byte)(x.elem(p.sums, i*p.ldc)), p.cols*elemBytes))
 	}
 	// If tiles are joined, cols depends on the number of workers, so it must not select the loops.
-	if cols <= maxShortRowCols && !x.JoinsTiles() {
-		x.axpyShortRows(rows, lda, b, depth, sums, ldc, cols)
+	if p.cols <= maxShortRowCols && !x.JoinsTiles() {
+		x.axpyShortRows(p)
 		return
 	}
 	ldb := spec.B.RowStride * elemBytes
 	k := 0
-	for ; k+4 <= depth; k += 4 {
+	for ; k+4 <= p.depth; k += 4 {
 		for i := range spec.M {
-			x.kernels.axpy4(cols, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k))
+			x.kernels.axpy4(p.cols, x.elem(p.sums, i*p.ldc), unsafe.Add(p.b, k*ldb), ldb, x.elem(p.rows, i*p.lda+k))
 		}
-		x.countMACs(4 * spec.M * cols)
+		x.countMACs(4 * spec.M * p.cols)
 	}
-	if k < depth {
+	if k < p.depth {
 		for i := range spec.M {
-			x.kernels.lastRows(cols, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), depth-k)
+			x.kernels.lastRows(p.cols, x.elem(p.sums, i*p.ldc), unsafe.Add(p.b, k*ldb), ldb, x.elem(p.rows, i*p.lda+k),
+				p.depth-k)
 		}
 	}
 }
 
 // axpyShortRows is axpyColumns for short rows of B: the sums of a row of C stay in registers while a part of B is read.
-func (x *execution) axpyShortRows(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
-	cols int) {
+func (x *execution) axpyShortRows(p thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.RowStride * elemBytes
-	termsPerPart := max(4, checkMACs/cols&^63) // a multiple of 64 for most cols
+	termsPerPart := max(4, checkMACs/p.cols&^63) // a multiple of 64 for most cols
 	if spec.M > 1 {
-		termsPerPart = max(4, l1PartBytes/(cols*elemBytes))
+		termsPerPart = max(4, l1PartBytes/(p.cols*elemBytes))
 	}
-	for k := 0; k < depth; k += termsPerPart {
-		terms := min(termsPerPart, depth-k)
+	for k := 0; k < p.depth; k += termsPerPart {
+		terms := min(termsPerPart, p.depth-k)
 		for i := range spec.M {
-			x.kernels.axpys(cols, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), terms)
+			x.kernels.axpys(p.cols, x.elem(p.sums, i*p.ldc), unsafe.Add(p.b, k*ldb), ldb, x.elem(p.rows, i*p.lda+k), terms)
 		}
-		x.countMACs(spec.M * cols * terms)
+		x.countMACs(spec.M * p.cols * terms)
 	}
 }

@@ -8,11 +8,15 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file emits prefetches for all register tiles, and runs the tiles that copy a panel of B while they read B in
-// place. A panel is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K. A
-// tile prefetches one cache line at a time, at intervals of several terms. Many prefetches at once would delay the
-// loads of the tile. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy. Other
-// tiles may prefetch the rows of the result that they are about to write.
+// This file chooses the prefetches of register tiles, and runs the tiles that copy a panel of B while they read B in
+// place. A panel is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K.
+// Package tile has two forms of prefetches:
+//
+//	tile.Spec.PrefetchedLines   prefetchLines lines in each iteration of the loop over terms: of packed panels of B
+//	tile.Spec.Prefetch          a row once in several terms: of B itself, in tiles that copy it or read the copy, or
+//	                            of the result, in other tiles
+//
+// Both spread their prefetches over the loop, because many at once would delay the loads of the tile.
 
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
 // must be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result
@@ -43,23 +47,24 @@ func (p *Plan) prefetchSpec(read readMode, vectors, height int) []tile.Prefetch 
 // terms of one loop iteration), it returns that number.
 func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
-// setPrefetch sets the address from which tiles prefetch B while they read the panel at column j. linesToPrefetch
-// chooses the number of lines.
+// setPrefetch sets the address from which tiles prefetch panels of B while they read the panel at column j.
+// linesToPrefetch chooses the number of lines.
 func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
-	plan, elemBytes := t.Plan, t.kernels.elemBytes
-	lane := j - t.j0
+	lane, aheadBytes := j-t.j0, 0
+	panelWidth, lines := t.Plan.b.panelWidth, &t.Plan.prefetchLines
 	switch {
-	case plan.prefetchLines[readDirect] > maxPrefetchLines: // one tile reads the panel, and prefetches it ahead
-		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.laneOffset(lane)*elemBytes+prefetchBytes
-	case plan.prefetchLines[readDirect] > 0 || plan.prefetchLines[readCopied] > 0: // tiles prefetch the next panel
-		if j+plan.b.panelWidth < t.spec.N { // not the last panel
-			lane += plan.b.panelWidth
-		}
-		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.laneOffset(lane)*elemBytes
+	case lines[readDirect] == 0 && lines[readCopied] == 0:
+		return
+	case lines[readDirect] > maxPrefetchLines: // only one tile reads the panel, and prefetches it ahead of its loads
+		aheadBytes = prefetchBytes
+	case j+panelWidth < t.spec.N: // several tiles prefetch the next panel
+		lane += panelWidth
 	}
+	args.Ptr[tile.Prefetched] = b.base
+	args.Row[tile.Prefetched] = b.laneOffset(lane)*t.kernels.elemBytes + aheadBytes
 }
 
-// advancePrefetches moves the addresses of prefetches beyond the lines that the given tiles have prefetched.
+// advancePrefetches moves the addresses of prefetches beyond what the given tiles have prefetched.
 func (t *tileState) advancePrefetches(args *jit.Args, tiles tileRun) {
 	lines := tiles.count * (t.kc / tile.DefaultUnroll) * t.Plan.prefetchLines[tiles.read]
 	args.Row[tile.Prefetched] += lines * machine.LineBytes
@@ -77,13 +82,17 @@ func prefetchCount(terms, interval int) int {
 // computeAndCopyPanel computes the first register tile of a stack. It reads B in place, and copies the panel for the
 // other tiles of the stack. Afterwards args has the panel as operand B again.
 func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first tileRun) {
-	elemBytes, b := t.kernels.elemBytes, &t.Plan.b
+	elemBytes, termStride := t.kernels.elemBytes, t.Plan.b.termStride
 	panel, panelOffset, panelStep := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
 	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, panelOffset
-	args.Ptr[tile.Vec], args.Row[tile.Vec] = t.ptrB, (t.k0*b.termStride+first.col)*elemBytes
-	args.Step[tile.VecTerm] = b.termStride * elemBytes
+
+	args.Ptr[tile.Vec], args.Row[tile.Vec] = t.ptrB, (t.k0*termStride+first.col)*elemBytes
+	args.Step[tile.VecTerm] = termStride * elemBytes
+
+	// The tile and its successors, which read the copy, prefetch the next panel from B itself.
 	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(first.col)*elemBytes
-	args.Step[tile.PrefetchStep] = b.termStride * elemBytes
+	args.Step[tile.PrefetchStep] = termStride * elemBytes
+
 	t.computeTiles(args, a, first)
 	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, panelOffset, panelStep
 }

@@ -42,20 +42,10 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	x := p.execution(args, worker)
 	superBlock, work := p.phase(phase)
 	x.copyPanels = p.b.packedByFirstRow && work != computeOtherRows
-	if p.sharesPanels() {
-		x.superBlockStart = superBlock * p.maxSuperBlockTerms
-		x.superBlockTerms = p.superBlockDepth(superBlock)
-		x.sharedA = aligned(args.Shared[:p.sharedBytes])
-		x.sharedB = x.sharedA
-		if p.a.packedOnce { // the panels of B follow the panels of A
-			x.sharedB = p.elem(x.sharedA, roundUp(p.a.extent, p.a.panelWidth)*p.maxSuperBlockTerms)
-		}
-		if work == packOnly {
-			x.runPack(tile)
-			return
-		}
-	} else {
-		x.superBlockTerms = p.spec.K
+	x.setSuperBlock(superBlock, args.Shared)
+	if work == packOnly {
+		x.runPack(tile)
+		return
 	}
 	i0, i1, j0, j1 := p.tile(work, tile)
 	if x.superBlockStart+x.superBlockTerms == p.spec.K {
@@ -84,6 +74,22 @@ func (p *Plan) execution(args *Args, worker []byte) execution {
 		x.worker = aligned(worker[:n])
 	}
 	return x
+}
+
+// setSuperBlock sets the super-block of K, and locates the shared panels. Without shared panels there is one
+// super-block.
+func (x *execution) setSuperBlock(index int, shared []byte) {
+	if !x.sharesPanels() {
+		x.superBlockTerms = x.spec.K
+		return
+	}
+	x.superBlockStart = index * x.maxSuperBlockTerms
+	x.superBlockTerms = x.superBlockDepth(index)
+	x.sharedA = aligned(shared[:x.sharedBytes])
+	x.sharedB = x.sharedA
+	if x.a.packedOnce { // the panels of B follow the panels of A
+		x.sharedB = x.elem(x.sharedA, roundUp(x.a.extent, x.a.panelWidth)*x.maxSuperBlockTerms)
+	}
 }
 
 // runEpilogue calls the epilogue for a part of C. The epilogue gets rows and columns of the caller's C, even if the
@@ -199,10 +205,10 @@ func (v *operandView) laneOffset(lane int) int {
 	return lane/v.panelWidth*v.panelStride + lane%v.panelWidth
 }
 
-// locate sets the view to lanes [l0, l1) and terms [k0, k1) of an operand. If the tile packs its own panels, locate
-// packs them into the worker's buffer.
-func (x *execution) locate(view *operandView, operand *operandPlan, src, shared, local unsafe.Pointer, pack PackFunc,
-	k0, k1, l0, l1 int) {
+// locate sets the view to lanes [l0, l1) and terms [k0, k1) of an operand at src. shared has the panels that tiles
+// share. If the tile packs its own panels, locate packs them to ownPanels, in the worker's scratch.
+func (x *execution) locate(view *operandView, operand *operandPlan, src, shared, ownPanels unsafe.Pointer,
+	pack PackFunc, k0, k1, l0, l1 int) {
 	view.panelWidth, view.termStride, view.inPlace = operand.panelWidth, operand.panelWidth, operand.inPlace
 	switch {
 	case operand.inPlace:
@@ -216,9 +222,9 @@ func (x *execution) locate(view *operandView, operand *operandPlan, src, shared,
 		view.panelStride = operand.panelWidth * x.superBlockTerms
 	default: // the tile's own panels, of k1-k0 terms
 		if !operand.packedByFirstRow {
-			x.pack(local, operand, src, pack, k0, k1, l0, l1)
+			x.pack(ownPanels, operand, src, pack, k0, k1, l0, l1)
 		}
-		view.base = local
+		view.base = ownPanels
 		view.panelStride = operand.panelWidth * (k1 - k0)
 	}
 }
@@ -235,14 +241,14 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 		args = argsPool.Get().(*jit.Args)
 		defer release(args)
 	}
-	localB := unsafe.Add(x.worker, plan.worker.packedB)
+	ownPanelsB := unsafe.Add(x.worker, plan.worker.packedB) // those of A are at the start of x.worker
 	end := x.superBlockStart + x.superBlockTerms
 	state := tileState{execution: x, i0: i0, j0: j0, j1: j1}
 	var a, b operandView
 	for k0 := x.superBlockStart; k0 < end; k0 += plan.kc {
 		k1 := min(k0+plan.kc, end)
 		x.locate(&a, &plan.a, x.ptrA, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
-		x.locate(&b, &plan.b, x.ptrB, x.sharedB, localB, x.packB, k0, k1, j0, j1)
+		x.locate(&b, &plan.b, x.ptrB, x.sharedB, ownPanelsB, x.packB, k0, k1, j0, j1)
 		state.k0, state.kc, state.isFirstBlock, state.isLastBlock = k0, k1-k0, k0 == 0, k1 == spec.K
 		x.countMACs(packCost * (i1 - i0 + j1 - j0) * state.kc) // locate may have packed these rows and columns
 		if args != nil {

@@ -16,6 +16,7 @@ import (
 //
 // Addresses and strides are passed in jit.Args, by the operand indices of package tile (tile.In is A, tile.Vec is B and
 // tile.Out is C). Args.Ptr has base addresses, Args.Row offsets from them, and Args.Step strides, in bytes.
+// computeStrip sets those that all calls of a strip share, and computeTiles sets the others.
 
 // argsPool recycles the arguments of calls, because a plan may run on any number of goroutines and Run must not
 // allocate.
@@ -35,7 +36,8 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 		blockEnd := min(blockStart+block, i1)
 		for j, panels := j0, 1; j < j1; j += panels * panelWidth {
 			panels = t.panelsPerCall(j, j1)
-			t.computeStrip(args, a, b, blockStart, blockEnd, j, min(panelWidth, j1-j), panels)
+			t.computeStrip(args, a, b, strip{row: blockStart, rows: blockEnd - blockStart,
+				col: j, cols: min(panelWidth, j1-j), panels: panels})
 			if t.isLastBlock {
 				t.runEpilogue(blockStart, blockEnd, j, min(j+panels*panelWidth, j1))
 			}
@@ -56,35 +58,41 @@ func (t *tileState) panelsPerCall(j, j1 int) int {
 	return max(1, min((j1-j)/panelWidth, callMACs/(t.spec.M*panelWidth*t.kc)))
 }
 
-// computeStrip computes rows [blockStart, blockEnd) of C, in the columns of `panels` panels of B. The first panel
-// starts at column j and has cols columns. There are several panels only if callsSpanPanels is set.
-func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, blockEnd, j, cols, panels int) {
-	plan, height := t.Plan, blockEnd-blockStart
-	t.setOperands(args, a, b, j, cols)
-	store, rowsPerCall := t.setStoreMode(args, j)
-	t.setPrefetch(args, b, j)
-	tiles := tileRun{row: blockStart, col: j, cols: cols, store: store, read: readDirect}
-	if plan.callsSpanPanels {
-		args.Step[tile.VecTile] = b.laneOffset(plan.b.panelWidth) * t.kernels.elemBytes
+// strip is a part of C: a block of rows, and the columns of a panel of B. If callsSpanPanels is set, it has the columns
+// of several panels.
+type strip struct {
+	row, rows int // first row, and number of rows
+	col, cols int // first column, and number of columns of the first panel
+	panels    int // number of panels
+}
+
+// computeStrip computes one strip.
+func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
+	t.setOperands(args, a, b, s.col, s.cols)
+	store, rowsPerCall := t.setStoreMode(args, s.col)
+	t.setPrefetch(args, b, s.col)
+	tiles := tileRun{row: s.row, col: s.col, cols: s.cols, store: store, read: readDirect}
+	if t.callsSpanPanels {
+		args.Step[tile.VecTile] = b.laneOffset(t.Plan.b.panelWidth) * t.kernels.elemBytes
 		// The stack has one register tile for each panel, so its tiles have the same rows.
-		tiles.stack, tiles.count = tileStack{height: height, count: panels}, panels
+		tiles.stack, tiles.count = tileStack{height: s.rows, count: s.panels}, s.panels
 		t.computeTiles(args, a, tiles)
 		return
 	}
-	if vectors := t.kernels.vectors(cols); t.stackedRows != height || t.stackedVectors != vectors {
-		t.stackedRows, t.stackedVectors = height, vectors
-		t.stacks, t.stackCount = plan.stacks(height, vectors)
+	if vectors := t.kernels.vectors(s.cols); t.stackedRows != s.rows || t.stackedVectors != vectors {
+		t.stackedRows, t.stackedVectors = s.rows, vectors
+		t.stacks, t.stackCount = t.Plan.stacks(s.rows, vectors)
 	}
 	t.computeStacks(args, a, tiles, max(1, rowsPerCall/t.stacks[0].height))
 }
 
-// computeStacks computes the stacks of a strip. The fields row, col, cols and store of `strip` describe the strip;
-// strip.read is readDirect. Calls for different stacks alternate, so that a panel of A stays in the cache until all its
-// tiles are computed.
-func (t *tileState) computeStacks(args *jit.Args, a *operandView, strip tileRun, tilesPerCall int) {
-	tiles := strip
+// computeStacks computes the stacks of a strip, at most tilesPerCall register tiles in a call. Of `tiles`, it uses the
+// position and the columns of the strip, and the modes. Calls for different stacks alternate, so that a panel of A
+// stays in the cache until all its tiles are computed.
+func (t *tileState) computeStacks(args *jit.Args, a *operandView, tiles tileRun, tilesPerCall int) {
+	stripRow := tiles.row
 	var tilesDone [len(t.stacks)]int // by stack: the number of tiles that are computed
-	if t.copyPanels && strip.row == t.i0 {
+	if t.copyPanels && stripRow == t.i0 {
 		tiles.stack, tiles.count, tiles.read = t.stacks[0], 1, readAndCopy
 		t.computeAndCopyPanel(args, a, tiles)
 		tilesDone[0], tiles.read = 1, readCopied
@@ -98,7 +106,7 @@ func (t *tileState) computeStacks(args *jit.Args, a *operandView, strip tileRun,
 			}
 			tilesDone[i] = min(first+tilesPerCall, stack.count)
 			tiles.stack, tiles.count = stack, tilesDone[i]-first
-			tiles.row = strip.row + stack.firstRow + first*stack.rowStep
+			tiles.row = stripRow + stack.firstRow + first*stack.rowStep
 			t.computeTiles(args, a, tiles)
 			unfinished = unfinished || tilesDone[i] < stack.count
 		}

@@ -26,7 +26,7 @@ type netRouting struct {
 
 // connection is the connection of a net to the upper or lower side of a box.
 type connection struct {
-	x      float64  // x of the next cell of the net; connections are sorted by it
+	x      float64  // x of the next cell of the net, or mean x of the next cells; connections are sorted by it
 	target *float64 // the element of leaveX or arriveX to set
 	rank   int      // orders connections with equal x
 }
@@ -39,21 +39,13 @@ func (l *layeredLayout) routeNets() *netRouting {
 	below, above := make([][]connection, len(l.boxes)), make([][]connection, len(l.boxes))
 	for i, net := range l.nets {
 		routing.arriveX[i] = make([]float64, len(net.To))
-		sum, count := 0.0, 0
 		for branch, to := range net.To {
-			crossed := l.cells[to].layer - l.cells[net.From].layer - 1 // layers between the two boxes
-			previous := l.cellAfter(i, crossed)                        // the cell of the net in the layer above box `to`
+			previous := l.cellAbove(i, to)
 			above[to] = append(above[to], connection{x: l.cells[previous].x, target: &routing.arriveX[i][branch],
 				rank: len(above[to])})
-			if previous == net.From { // the net crosses no layer between the two boxes
-				sum, count = sum+l.cells[to].x, count+1
-			}
 		}
-		if len(l.trunks[i]) > 0 {
-			sum, count = sum+l.cells[l.trunks[i][0]].x, count+1
-		}
-		if count > 0 { // a net has one connection to its upper box; its x for sorting is the mean x of the next cells
-			below[net.From] = append(below[net.From], connection{x: sum / float64(count), target: &routing.leaveX[i], rank: i})
+		if x, ok := l.meanNextX(i); ok {
+			below[net.From] = append(below[net.From], connection{x: x, target: &routing.leaveX[i], rank: i})
 		}
 	}
 	for box := range l.boxes {
@@ -61,6 +53,27 @@ func (l *layeredLayout) routeNets() *netRouting {
 		l.spreadConnections(box, below[box])
 	}
 	return routing
+}
+
+// cellAbove returns the cell of a net in the layer above the lower box `to`: a cell of the trunk, or the upper box.
+func (l *layeredLayout) cellAbove(netIndex, to int) int {
+	crossed := l.cells[to].layer - l.cells[l.nets[netIndex].From].layer - 1 // layers between the two boxes
+	return l.cellAfter(netIndex, crossed)
+}
+
+// meanNextX returns the mean x of the cells of a net in the layer below its upper box. ok is false if the net has no
+// lower box.
+func (l *layeredLayout) meanNextX(netIndex int) (x float64, ok bool) {
+	net, sum, count := &l.nets[netIndex], 0.0, 0
+	for _, to := range net.To {
+		if l.cellAbove(netIndex, to) == net.From { // the lower box is in this layer
+			sum, count = sum+l.cells[to].x, count+1
+		}
+	}
+	if trunk := l.trunks[netIndex]; len(trunk) > 0 {
+		sum, count = sum+l.cells[trunk[0]].x, count+1
+	}
+	return sum / float64(max(count, 1)), count > 0
 }
 
 // maxConnectionGap is the greatest distance between neighbouring connections of a box.
@@ -140,18 +153,19 @@ func (r *netRouting) segmentsOf(netIndex int, drawing *Drawing) (list []Segment)
 		upper, lower := roundTenth(r.bottom[layer]), roundTenth(r.top[layer+1])
 		list = append(list, Segment{Point{upperX, upper}, Point{lowerX, lower}})
 	}
-	// The trunk has a cell in each layer from first+1 to the layer above the lowest box of the net.
-	first := r.cells[net.From].layer
+	fromLayer := r.cells[net.From].layer
 	if len(net.To) > 0 {
-		addVertical(r.leaveX[netIndex], drawing.Corners[net.From].Y+r.boxes[net.From].Height, r.bottom[first])
+		addVertical(r.leaveX[netIndex], drawing.Corners[net.From].Y+r.boxes[net.From].Height, r.bottom[fromLayer])
 	}
+	// The trunk has a cell in each layer from fromLayer+1 to the layer above the lowest box of the net.
 	for k, cellIndex := range r.trunks[netIndex] {
-		addToNextLayer(first+k, r.trunkX(netIndex, k), r.cells[cellIndex].x)
-		addVertical(r.cells[cellIndex].x, r.top[first+k+1], r.bottom[first+k+1])
+		layer := fromLayer + 1 + k
+		addToNextLayer(layer-1, r.trunkX(netIndex, k), r.cells[cellIndex].x)
+		addVertical(r.cells[cellIndex].x, r.top[layer], r.bottom[layer])
 	}
 	for branch, to := range net.To {
 		layer := r.cells[to].layer // a branch leaves the trunk at the bottom of the layer above
-		addToNextLayer(layer-1, r.trunkX(netIndex, layer-1-first), r.arriveX[netIndex][branch])
+		addToNextLayer(layer-1, r.trunkX(netIndex, layer-1-fromLayer), r.arriveX[netIndex][branch])
 		addVertical(r.arriveX[netIndex][branch], r.top[layer], drawing.Corners[to].Y)
 	}
 	return list

@@ -15,8 +15,8 @@ import (
 // dimension. Each tile is a transposition of some channels and pixels.
 type Copy struct {
 	elem         Elem
-	axisA, axisB axis // called a and b in comments
-	outer        []outerAxis
+	axisA, axisB axis        // called a and b in comments
+	outer        []outerAxis // the loops around the tiles, innermost first
 	elementCount int
 	tileCount    int
 	transposed   bool // dst is dense along a, src is dense along b, and elements are moved
@@ -138,6 +138,7 @@ func (p *Copy) chooseTiles(remaining []Axis) []Axis {
 		p.axisB = take(fastest)
 		hasRowsBetween := p.dimsBetween(remaining) > 0
 		p.cutTransposed(hasRowsBetween)
+		p.selectTransposition()
 	case len(remaining) > 0:
 		p.axisB = take(p.selectAxisB(remaining))
 		p.cutRows()
@@ -192,19 +193,24 @@ func (p *Copy) selectAxisB(candidates []Axis) int {
 	return selected
 }
 
-// cutTransposed sets the sizes of tiles for a transposition. Along a, a tile has the length of a panel (panelBytes).
-// Along b, it extends until it has the maximum number of elements. If b is too short for that, the tile is longer along
-// a. If hasRowsBetween is set, rows of other dimensions are between the rows of b in dst. Then b is also cut, so that
-// workers can share its tiles.
+// cutTransposed sets the sizes of tiles for a transposition. Along a, a tile has the length of a panel (panelBytes), so
+// that tiles start at cache lines if rows of dst do. Along b, it extends until it has the maximum number of elements.
+// If b is too short for that, the tile has several panels. If hasRowsBetween is set, rows of other dimensions are
+// between the rows of b in dst. Then b is also cut, so that workers can share its tiles.
 func (p *Copy) cutTransposed(hasRowsBetween bool) {
-	elem := &p.elem
-	panel, maxElems := panelBytes/elem.DstSize, p.tileElemLimit()
-	// a has as many panels as fit with all of b, at least one. Tiles start at cache lines, if rows of dst do.
-	p.axisA.cutEvenly(max(1, maxElems/max(1, p.axisB.N)/panel)*panel, machine.LineBytes/elem.DstSize)
-	if p.axisB.cut(maxElems / p.axisA.tileLen); hasRowsBetween {
+	panelLen, maxElems := panelBytes/p.elem.DstSize, p.tileElemLimit()
+	panelsPerTile := max(1, maxElems/max(1, p.axisB.N)/panelLen) // as many as fit with all of b
+	p.axisA.cutEvenly(panelsPerTile*panelLen, machine.LineBytes/p.elem.DstSize)
+	p.axisB.cut(maxElems / p.axisA.tileLen)
+	if hasRowsBetween {
 		maxLenB := max(minTileElems/p.axisA.tileLen, (p.axisB.N+targetBTiles-1)/targetBTiles)
-		p.axisB.cutEvenly(min(p.axisB.tileLen, maxLenB), machine.LineBytes/elem.SrcSize)
+		p.axisB.cutEvenly(min(p.axisB.tileLen, maxLenB), machine.LineBytes/p.elem.SrcSize)
 	}
+}
+
+// selectTransposition selects how tiles are transposed, after they are cut.
+func (p *Copy) selectTransposition() {
+	elem := &p.elem
 	isDense := p.axisA.Dst == elem.DstSize && p.axisB.Src == elem.SrcSize
 	p.transposed = isDense && elem.copiesUnchanged
 	p.nonTemporal = p.transposed
@@ -223,21 +229,24 @@ func (p *Copy) cutRows() {
 	maxElems := p.tileElemLimit()
 	p.axisA.cutEvenly(maxElems, machine.LineBytes)
 	p.axisB.cutEvenly(maxElems/p.axisA.tileLen, 1)
-	p.nonTemporal = p.elem.copiesUnchanged && p.axisA.Dst == p.elem.DstSize && p.axisA.Src == p.elem.SrcSize
+	p.nonTemporal = p.movesContiguously()
+}
+
+// movesContiguously reports whether elements are moved unchanged, and rows along a are contiguous on both sides.
+func (p *Copy) movesContiguously() bool {
+	return p.elem.copiesUnchanged && p.axisA.Dst == p.elem.DstSize && p.axisA.Src == p.elem.SrcSize
 }
 
 // tileElemLimit returns the limit on the elements of a tile by which a and b are cut.
 func (p *Copy) tileElemLimit() int {
-	if p.movesRows() {
+	if p.movesLongRows() {
 		return min(p.scaleGrain(maxTileElems), max(p.scaleGrain(minTileElems), p.elementCount/targetRowTiles))
 	}
 	return min(maxTileElems, max(minTileElems, p.elementCount/targetTiles))
 }
 
-// movesRows reports whether elements are moved unchanged, and long rows along a are contiguous on both sides.
-func (p *Copy) movesRows() bool {
-	return p.elem.copiesUnchanged && p.axisA.Dst == p.elem.DstSize && p.axisA.Src == p.elem.SrcSize && p.axisA.N >= longRow
-}
+// movesLongRows reports whether movesContiguously holds and rows are long.
+func (p *Copy) movesLongRows() bool { return p.movesContiguously() && p.axisA.N >= longRow }
 
 // scaleGrain converts n elements of grainElemBytes bytes to the number of contiguous elements of the copy that take the
 // same time. It returns n for larger elements.
@@ -386,7 +395,7 @@ func (p *Copy) MaxTileElems() int { return p.axisA.tileLen * p.axisB.tileLen }
 
 // Grain returns the number of elements of a chunk.
 func (p *Copy) Grain() int {
-	if p.movesRows() {
+	if p.movesLongRows() {
 		return p.scaleGrain(machine.MoveGrain)
 	}
 	return machine.MoveGrain

@@ -22,10 +22,10 @@ const maxNames = 1 << 16
 // the shortest name that contains the given name. If there is none, it returns the longest name that the given name
 // contains. The contained name must have at least three bytes.
 func Nearest(name string, names iter.Seq[string]) string {
-	lowerName := strings.ToLower(name)
-	best, maxEdits, compared := "", max(1, (len(name)+1)/3), 0
-	bestScore := 2*maxEdits + 2 // worse than the score of every accepted name
+	lowerName, maxEdits := strings.ToLower(name), max(1, (len(name)+1)/3)
+	best, bestScore := "", 2*maxEdits+2 // worse than every accepted score
 	var byContainment containment
+	compared := 0
 	for other := range names {
 		if compared++; compared > maxNames {
 			break
@@ -36,13 +36,14 @@ func Nearest(name string, names iter.Seq[string]) string {
 			continue // the edit distance is at least the difference of the lengths
 		}
 		edits := distance(lowerName, lowerOther)
-		score := 2 * edits
+		if edits > maxEdits || 2*edits > max(len(name), len(other)) {
+			continue
+		}
+		score := 2 * edits // less is better
 		if lowerName == "" || lowerOther == "" || lowerName[0] != lowerOther[0] {
 			score++ // the first letter is seldom wrong
 		}
-		isSimilar := edits <= maxEdits && 2*edits <= max(len(name), len(other))
-		isBetter := score < bestScore || score == bestScore && best != "" && other < best
-		if isSimilar && isBetter {
+		if score < bestScore || score == bestScore && other < best {
 			best, bestScore = other, score
 		}
 	}

@@ -20,12 +20,12 @@ func Expr(code *expr.Code) Kernel {
 	if err := code.Check(); err != nil {
 		return Kernel{err: err}
 	}
-	kernel := Kernel{expression: &lazyCode{built: code}, numResults: uint8(len(code.Out)),
-		numOperands: uint8(len(code.In))}
 	if n := len(code.Out) + len(code.In); n > maxExprOperands {
 		return Kernel{err: fmt.Errorf("iter: the expression has %d operands and results; the limit is %d", n,
 			maxExprOperands)}
 	}
+	kernel := Kernel{expression: &lazyCode{built: code}, numResults: uint8(len(code.Out)),
+		numOperands: uint8(len(code.In))}
 	for _, output := range code.Out {
 		kernel.types = append(kernel.types, output.DType)
 	}
@@ -48,8 +48,7 @@ func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType
 			"and at most %d dtypes, one for each result and operand", results, len(types), maxExprOperands)}
 	}
 	return Kernel{expression: &lazyCode{build: build}, numResults: uint8(results),
-		numOperands: uint8(len(types) - results),
-		types:       types}
+		numOperands: uint8(len(types) - results), types: types}
 }
 
 // lazyCode is an expression that is built at the first use.
@@ -61,26 +60,26 @@ type lazyCode struct {
 }
 
 // code returns the expression.
-func (s *lazyCode) code() (*expr.Code, error) {
-	s.once.Do(func() {
-		if s.built == nil {
-			s.built, s.err = s.build()
+func (l *lazyCode) code() (*expr.Code, error) {
+	l.once.Do(func() {
+		if l.built == nil {
+			l.built, l.err = l.build()
 		}
-		if s.err == nil {
-			s.err = s.built.Check()
+		if l.err == nil {
+			l.err = l.built.Check()
 		}
-		s.build = nil
+		l.build = nil
 	})
-	return s.built, s.err
+	return l.built, l.err
 }
 
-// withChange returns the lazy expression that results from applying change to s, or nil if s is nil.
-func (s *lazyCode) withChange(change func(*expr.Code) *expr.Code) *lazyCode {
-	if s == nil {
+// withChange returns the lazy expression that results from applying change to l, or nil if l is nil.
+func (l *lazyCode) withChange(change func(*expr.Code) *expr.Code) *lazyCode {
+	if l == nil {
 		return nil
 	}
 	return &lazyCode{build: func() (*expr.Code, error) {
-		code, err := s.code()
+		code, err := l.code()
 		if err != nil {
 			return nil, err
 		}
@@ -144,73 +143,82 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	}
 	builder := expr.NewBuilder(in...)
 	out := builder.Inline(code, func(i, part int) expr.Value {
-		operand := &r.operands[r.outCount+i]
-		parts := loadOperand(builder, i)
-		if operand.Number.IsSet() {
-			parts = constantPair(builder, operand.MemoryDType, operand.Number)
-		}
-		if operand.Cast != tensor.Invalid { // round to Cast first
-			parts = convertPair(builder, parts, operand.Cast)
-		}
-		return convertPair(builder, parts, operand.TargetDType).part(part)
+		return loadAsTarget(builder, i, &r.operands[r.outCount+i]).part(part)
 	})
 	for i := range out {
-		result := &r.operands[i]
-		value := pair{dtype: out[i].DType, re: out[i].Re, im: out[i].Im}
-		if result.Cast != tensor.Invalid { // round to Cast first
-			value = convertPair(builder, convertPair(builder, value, result.Cast), result.TargetDType)
-		}
-		value = convertPair(builder, value, result.MemoryDType)
-		out[i] = expr.Output{DType: result.MemoryDType, Re: value.re, Im: value.im}
+		value := typedValue{dtype: out[i].DType, re: out[i].Re, im: out[i].Im}
+		value = convertToMemory(builder, value, &r.operands[i])
+		out[i] = expr.Output{DType: value.dtype, Re: value.re, Im: value.im}
 	}
 	return builder.Build(out...)
 }
 
-// pair is a real or complex value of an expression. im is [expr.None] for a real value.
-type pair struct {
+// loadAsTarget returns input i of the expression, converted from its dtype in memory to the dtype that the kernel
+// computes with.
+func loadAsTarget(b *expr.Builder, i int, operand *Resolved) typedValue {
+	value := load(b, i)
+	if operand.Number.IsSet() {
+		value = constant(b, operand.MemoryDType, operand.Number)
+	}
+	if operand.Cast != tensor.Invalid { // round to Cast first
+		value = convert(b, value, operand.Cast)
+	}
+	return convert(b, value, operand.TargetDType)
+}
+
+// convertToMemory returns a result of the kernel, converted to its dtype in memory.
+func convertToMemory(b *expr.Builder, value typedValue, result *Resolved) typedValue {
+	if result.Cast != tensor.Invalid { // round to Cast first
+		value = convert(b, convert(b, value, result.Cast), result.TargetDType)
+	}
+	return convert(b, value, result.MemoryDType)
+}
+
+// typedValue is a real or complex value of an expression. im is [expr.None] for a real value.
+type typedValue struct {
 	dtype  tensor.DType
 	re, im expr.Value
 }
 
 // part returns the real part for i = 0, else the imaginary part.
-func (p pair) part(i int) expr.Value {
+func (v typedValue) part(i int) expr.Value {
 	if i == 0 {
-		return p.re
+		return v.re
 	}
-	return p.im
+	return v.im
 }
 
-// constantPair returns a plain number as a value of the given dtype.
-func constantPair(b *expr.Builder, dtype tensor.DType, number tensor.Scalar) pair {
-	value := pair{dtype: dtype, re: b.Number(dtype, number, 0), im: expr.None}
-	if dtype.IsComplex() {
-		value.im = b.Number(dtype, number, 1)
-	}
-	return value
-}
-
-// loadOperand returns an operand in its dtype in memory.
-func loadOperand(b *expr.Builder, operand int) pair {
-	value := pair{dtype: b.Operand(operand), re: b.Load(operand), im: expr.None}
+// load returns an operand in its dtype in memory.
+func load(b *expr.Builder, operand int) typedValue {
+	value := typedValue{dtype: b.Operand(operand), re: b.Load(operand), im: expr.None}
 	if value.dtype.IsComplex() {
 		value.im = b.LoadImag(operand)
 	}
 	return value
 }
 
-// convertPair returns a value converted to dtype `to`, as c10::convert does. A complex number becomes its real part
+// constant returns a plain number as a value of the given dtype.
+func constant(b *expr.Builder, dtype tensor.DType, number tensor.Scalar) typedValue {
+	value := typedValue{dtype: dtype, re: b.Number(dtype, number, 0), im: expr.None}
+	if dtype.IsComplex() {
+		value.im = b.Number(dtype, number, 1)
+	}
+	return value
+}
+
+// convert returns a value converted to dtype `to`, as c10::convert does. A complex number becomes its real part
 // for a real dtype. For bool, both parts are compared with 0.
-func convertPair(b *expr.Builder, value pair, to tensor.DType) pair {
+func convert(b *expr.Builder, value typedValue, to tensor.DType) typedValue {
 	switch {
 	case value.dtype == to:
 		return value
 	case value.im != expr.None && to == tensor.Bool:
 		either := b.Emit(expr.Or, b.Convert(to, value.re), b.Convert(to, value.im))
-		return pair{dtype: to, re: either, im: expr.None}
+		return typedValue{dtype: to, re: either, im: expr.None}
 	case !to.IsComplex():
-		return pair{dtype: to, re: b.Convert(to, value.re), im: expr.None}
+		return typedValue{dtype: to, re: b.Convert(to, value.re), im: expr.None}
 	case value.im == expr.None:
-		return pair{dtype: to, re: b.Convert(to.ToReal(), value.re), im: b.Const(to.ToReal(), 0)}
+		return typedValue{dtype: to, re: b.Convert(to.ToReal(), value.re), im: b.Const(to.ToReal(), 0)}
 	}
-	return pair{dtype: to, re: b.Convert(to.ToReal(), value.re), im: b.Convert(to.ToReal(), value.im)}
+	return typedValue{dtype: to, re: b.Convert(to.ToReal(), value.re), im: b.Convert(to.ToReal(), value.im)}
 }

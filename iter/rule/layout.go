@@ -27,22 +27,8 @@ func (r *Rule) chooseLayout() {
 		r.setOutputStrides()
 		return
 	}
-	var strides []sym.Int
-	switch r.fast {
-	case FastContiguous:
-		strides = r.rowMajor()
-	case FastChannelsLast:
-		strides, _ = tensor.ChannelsLast.SymbolicStrides(r.sizes)
-	case FastNonOverlappingDense:
-		for i := len(r.operands) - 1; i >= 0; i-- {
-			if r.operands[i].Defined {
-				strides = r.operands[i].comparedType.Strides
-				break
-			}
-		}
-	}
-	r.setOutputLayouts(strides)
-	r.fastStrides = strides
+	r.fastStrides = r.fastSetupStrides()
+	r.setOutputLayouts(r.fastStrides)
 }
 
 // fastKind returns the fast set-up whose conditions hold (TensorIteratorBase::compute_fast_setup_type).
@@ -57,6 +43,7 @@ func (r *Rule) fastKind() FastSetup {
 	case r.holdsForGiven(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
 	}
+
 	// All operands have equal shapes. If their strides are equal too, all are dense if the first is.
 	var first *tensor.Type
 	for i := range r.operands {
@@ -83,6 +70,24 @@ func (r *Rule) holdsForGiven(holds func(tensor.Type) bool) bool {
 		}
 	}
 	return true
+}
+
+// fastSetupStrides returns the strides of the outputs for the fast set-up in r.fast.
+func (r *Rule) fastSetupStrides() []sym.Int {
+	switch r.fast {
+	case FastContiguous:
+		return r.rowMajor()
+	case FastChannelsLast:
+		strides, _ := tensor.ChannelsLast.SymbolicStrides(r.sizes)
+		return strides
+	}
+	// FastNonOverlappingDense: all defined operands have the same strides.
+	for i := len(r.operands) - 1; i >= 0; i-- {
+		if r.operands[i].Defined {
+			return r.operands[i].comparedType.Strides
+		}
+	}
+	return nil
 }
 
 // rowMajor returns row-major strides. If an operand is row-major, it returns the operand's slice, which saves an
@@ -144,7 +149,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Bool) {
 	// swap = decides && (strideA > strideB || strideA == strideB && size[a] > size[b])
 	// stay = decides && strideA < strideB
-	// The branches below omit the conditions that are known.
+	// where decides = strideA != 0 && strideB != 0. The branches below omit the conditions that are known.
 	strideA, strideB := r.effectiveStride(operand.comparedType, a), r.effectiveStride(operand.comparedType, b)
 	if knownA, known := strideA.Known(); known {
 		if knownB, known := strideB.Known(); known && (knownA != knownB || knownA == 0) {
@@ -152,21 +157,25 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 			return sym.BoolOf(swaps), sym.BoolOf(stays)
 		}
 	}
+
 	isZeroA, isZeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()
 	if r.flags.isReduction && operand.isOutput {
 		swap, stay = isZeroB.And(isZeroA.Not()), isZeroA.And(isZeroB.Not())
 	}
-	decides := isZeroA.Or(isZeroB).Not() // neither stride is 0
+	decides := isZeroA.Or(isZeroB).Not()
 	if always, known := decides.Known(); known && !always {
 		return swap, stay
 	}
-	if !strideA.Same(strideB) && a > b && r.isRowMajor(operand) { // so strideA <= strideB
+
+	isRowMajorOrder := !strideA.Same(strideB) && a > b && r.isRowMajor(operand)
+	if isRowMajorOrder { // so strideA <= strideB
 		equal := r.equalRowMajorStrides(a, b).And(decides).Decide()
 		if equal.Same(sym.BoolOf(false)) {
 			return swap, stay.Or(decides)
 		}
 		return swap.Or(equal.And(r.sizes[a].Gt(r.sizes[b]))).Decide(), stay.Or(decides.And(equal.Not()))
 	}
+
 	less, equal := sym.BoolOf(false), sym.BoolOf(true) // strideA < strideB; strideA == strideB
 	if !strideA.Same(strideB) {
 		if less = strideA.Lt(strideB).Decide(); less.Same(sym.BoolOf(true)) {

@@ -55,7 +55,7 @@ func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, resu
 	// A single implementation that reads every layout is chosen without a comparison of costs.
 	impl := &n.Op.Impls[0]
 	isOnlyOffer := len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && !impl.Inexact
-	if isOnlyOffer && n.Pin.Impl == "" && !pinnedToDevice(n) {
+	if isOnlyOffer && n.Pin.Impl == "" && !isPinnedToDevice(n) {
 		if walks := impl.Walks(call, nil); len(walks) > 0 {
 			choice.Impl, choice.Walk = impl, walks[0]
 			return results, nil
@@ -131,7 +131,7 @@ func (d *Draft) bestOffer(n *graph.Node, call *graph.Call, wanted tensor.Order) 
 			}
 		}
 		return best, nil
-	case pinnedToDevice(n) && !supported:
+	case isPinnedToDevice(n) && !supported:
 		return nil, fmt.Errorf("the node is pinned to device %s, but this strategy does not use devices; "+
 			"use strategy optimal, which does", n.Pin.Device)
 	case n.Pin.Impl != "" && !supported:

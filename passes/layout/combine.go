@@ -47,8 +47,11 @@ func (s *memorySearch) combine(plan *pricedPlan, nodeLimits []nodeLimit) (*price
 		otherByteCounts = append(otherByteCounts, s.otherBytesOf(limit))
 	}
 	sorted.Func(otherByteCounts, func(a, b int64) int { return cmp.Compare(a, b) })
+	add := func(list []*combination, otherBytes, constantBytes int64) []*combination {
+		return s.addCombination(list, plan, nodeLimits, otherBytes, constantBytes)
+	}
 	for _, otherBytes := range slices.Compact(otherByteCounts) {
-		candidates = s.addCombination(candidates, plan, nodeLimits, otherBytes, s.limit-otherBytes)
+		candidates = add(candidates, otherBytes, s.limit-otherBytes)
 	}
 	best := plan
 	for range maxCombinations {
@@ -60,31 +63,32 @@ func (s *memorySearch) combine(plan *pricedPlan, nodeLimits []nodeLimit) (*price
 		if err != nil {
 			return nil, err
 		}
-		noneFitsYet, fewerBytes := best == plan, candidate.bytes()-1
+		noneFitsYet := best == plan
+		otherBytes, fewerBytes := candidate.otherBytes, candidate.constantBytes()-1
 		switch {
 		case fitting != nil && noneFitsYet:
 			best, candidates = fitting, skipped
 		case fitting != nil:
 			best = fitting
 		case noneFitsYet: // reduce the bytes to a number with which a plan would fit
-			candidates = s.addCombination(candidates, plan, nodeLimits, candidate.otherBytes, min(fittingBytes, fewerBytes))
-			skipped = s.addCombination(skipped, plan, nodeLimits, candidate.otherBytes, fewerBytes)
+			candidates = add(candidates, otherBytes, min(fittingBytes, fewerBytes))
+			skipped = add(skipped, otherBytes, fewerBytes)
 		default:
-			candidates = s.addCombination(candidates, plan, nodeLimits, candidate.otherBytes, fewerBytes)
+			candidates = add(candidates, otherBytes, fewerBytes)
 		}
 	}
 	return best, nil
 }
 
 // addCombination adds the result of [memorySearch.cheapestCombination] to a list, unless the list has it.
-func (s *memorySearch) addCombination(candidates []*combination, plan *pricedPlan, nodeLimits []nodeLimit, otherBytes,
-	bytes int64) []*combination {
-	added := s.cheapestCombination(plan, nodeLimits, otherBytes, bytes)
+func (s *memorySearch) addCombination(list []*combination, plan *pricedPlan, nodeLimits []nodeLimit, otherBytes,
+	constantBytes int64) []*combination {
+	added := s.cheapestCombination(plan, nodeLimits, otherBytes, constantBytes)
 	isListed := func(listed *combination) bool { return slices.Equal(added.limits, listed.limits) }
-	if added == nil || slices.ContainsFunc(candidates, isListed) {
-		return candidates
+	if added == nil || slices.ContainsFunc(list, isListed) {
+		return list
 	}
-	return append(candidates, added)
+	return append(list, added)
 }
 
 // cheapestCombination returns the limits of least predicted cost whose constants have at most the given bytes, and that
@@ -123,8 +127,8 @@ func removeCheapest(list *[]*combination) *combination {
 	return cheapest
 }
 
-// bytes returns the bytes of constants that the limits allow.
-func (c *combination) bytes() (sum int64) {
+// constantBytes returns the bytes of constants that the limits allow.
+func (c *combination) constantBytes() (sum int64) {
 	for _, limit := range c.limits {
 		sum += limit
 	}
@@ -151,7 +155,7 @@ func (s *memorySearch) examine(candidate *combination, maxPS int64) (fittingByte
 		fittingBytes = max(fittingBytes, tried.constantBytes+tried.unusedBytes)
 	}
 	if fittingBytes == math.MinInt64 {
-		fittingBytes = candidate.bytes()
+		fittingBytes = candidate.constantBytes()
 	}
 	return fittingBytes, nil, nil
 }
@@ -208,11 +212,11 @@ func (s *memorySearch) findClasses() {
 		for label, labelBytes := range bytes {
 			properties = append(properties, labelBytes, computed.labels[label].leastCost())
 		}
-		key := fmt.Sprint(properties)
-		if _, known := classOf[key]; !known {
-			classOf[key] = int64(len(classOf))
+		text := fmt.Sprint(properties)
+		if _, known := classOf[text]; !known {
+			classOf[text] = int64(len(classOf))
 		}
-		s.classes[i] = classOf[key]
+		s.classes[i] = classOf[text]
 	}
 }
 
@@ -221,9 +225,9 @@ func (s *memorySearch) findClasses() {
 func (s *memorySearch) recordOtherMemory(plan *pricedPlan, runBytes int64) {
 	for i, bytes := range s.limitsOf(plan) {
 		if s.bytesByLabel[i] != nil {
-			key := classLevel{s.classes[i], bytes}
-			if other, known := s.otherBytes[key]; !known || runBytes-plan.constantBytes < other {
-				s.otherBytes[key] = runBytes - plan.constantBytes
+			level := classLevel{s.classes[i], bytes}
+			if other, known := s.otherBytes[level]; !known || runBytes-plan.constantBytes < other {
+				s.otherBytes[level] = runBytes - plan.constantBytes
 			}
 		}
 	}
@@ -232,10 +236,14 @@ func (s *memorySearch) recordOtherMemory(plan *pricedPlan, runBytes int64) {
 // otherBytesOf returns the bytes of other memory that a plan with the limit needs. If no such plan was examined, it
 // returns the other memory of the plan with the smallest constants.
 func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
-	if other, known := s.otherBytes[classLevel{s.classes[limit.node], limit.bytes}]; known {
+	if other, known := s.otherBytes[s.levelOf(limit)]; known {
 		return other
 	}
 	return s.limit - s.smallest.unusedBytes - s.smallest.constantBytes
+}
+
+func (s *memorySearch) levelOf(limit nodeLimit) classLevel {
+	return classLevel{s.classes[limit.node], limit.bytes}
 }
 
 // measureOtherBytes examines a plan for each unknown level of nodeLimits. Each plan differs in one node from the plan
@@ -243,7 +251,7 @@ func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
 func (s *memorySearch) measureOtherBytes(nodeLimits []nodeLimit) error {
 	examinedAtEnd := len(s.runBytesByLabels) + maxMeasured // number of examined plans at which measureOtherBytes ends
 	for _, limit := range nodeLimits {
-		if _, known := s.otherBytes[classLevel{s.classes[limit.node], limit.bytes}]; known {
+		if _, known := s.otherBytes[s.levelOf(limit)]; known {
 			continue
 		}
 		if len(s.runBytesByLabels) >= examinedAtEnd {

@@ -16,7 +16,7 @@ import (
 //
 // NewModel calls three functions of this file. findDeviceNodes finds the nodes that the device can compute and the
 // values that may be there. addDeviceForms gives each such value, for each of its dense forms on the host, the same
-// layout on the device: {(N,C,H,W)} becomes {(N,C,H,W), (N,C,H,W) on the device}. findDeviceLabels adds the labels that
+// layout on the device: {(N,C,H,W)} becomes {(N,C,H,W), (N,C,H,W) on the device}. addDeviceLabels adds the labels that
 // compute a node on the device. Copies between forms are then transfers or copies within a place: see copyImpl.
 
 // Reasons shown for transfers.
@@ -43,7 +43,7 @@ func (m *Model) findDeviceNodes() {
 			m.markOperandsAndResults(n, m.mayBeOnDevice)
 		}
 	}
-	m.markOverViews(m.mayBeOnDevice)
+	m.markAcrossViews(m.mayBeOnDevice)
 	for _, variable := range m.variableList {
 		if m.mayBeOnDevice.At(variable.value) {
 			variable.maxHostForms = maxForms / 2
@@ -66,19 +66,20 @@ func (m *Model) markOperandsAndResults(n *graph.Node, marked graph.ByValue[bool]
 	}
 }
 
-// markOverViews marks the operand and all results of a view if one of them is marked. The backward pass marks operands
-// along chains of views, the forward pass results.
-func (m *Model) markOverViews(marked graph.ByValue[bool]) {
+// markAcrossViews marks the operand and all results of a view if one of them is marked. The backward pass marks
+// operands along chains of views, the forward pass results.
+func (m *Model) markAcrossViews(marked graph.ByValue[bool]) {
 	mark := func(view *viewNode) {
 		if view == nil {
 			return
 		}
 		operand := view.node.In[view.operand].Value
-		if marked.At(operand) || slices.ContainsFunc(view.node.Out, marked.At) {
-			marked.Set(operand, true)
-			for _, v := range view.node.Out {
-				marked.Set(v, true)
-			}
+		if !marked.At(operand) && !slices.ContainsFunc(view.node.Out, marked.At) {
+			return
+		}
+		marked.Set(operand, true)
+		for _, v := range view.node.Out {
+			marked.Set(v, true)
 		}
 	}
 	for _, view := range slices.Backward(m.viewNodes) {
@@ -91,8 +92,8 @@ func (m *Model) markOverViews(marked graph.ByValue[bool]) {
 
 // addDeviceForms adds forms on the device to the values that may be there.
 func (m *Model) addDeviceForms() {
-	g := m.Problem.Graph
-	for i, n := range g.Nodes {
+	nodes := m.Problem.Graph.Nodes
+	for i, n := range nodes {
 		interrupt.Check(m.Problem.Context())
 		if m.isDeviceNode(i) {
 			walks := m.Problem.Device.Impl(n.Op).Walks(n.Call(), m.variables.At(n.Out[0]).orders())
@@ -110,7 +111,7 @@ func (m *Model) addDeviceForms() {
 			}
 		}
 	}
-	finder := &formFinder{model: m, propagated: make([]propagatedOrders, len(g.Nodes))}
+	finder := &formFinder{model: m, propagated: make([]propagatedOrders, len(nodes))}
 	for _, view := range m.viewNodes {
 		if view == nil {
 			continue
@@ -124,8 +125,8 @@ func (m *Model) addDeviceForms() {
 	}
 }
 
-// findDeviceLabels adds the labels of node i on the device. It reports whether there are any.
-func (m *Model) findDeviceLabels(i int, n *graph.Node) bool {
+// addDeviceLabels adds the labels of node i on the device. It reports whether there are any.
+func (m *Model) addDeviceLabels(i int, n *graph.Node) bool {
 	if !m.isDeviceNode(i) {
 		return false
 	}
@@ -197,12 +198,12 @@ func (m *Model) formCopyCost(from, to *form) int64 {
 	v := &graph.Value{Meta: from.meta, Type: from.meta.Type()}
 	call := &graph.Call{In: []graph.Arg{graph.ArgOf(v)}, Out: []tensor.Meta{to.meta}}
 	walk := call.WalkInOrder(to.order)
-	work := impl.Work(call, walk)
-	read, ok := impl.Read(call, walk, 0, from.meta)
+	writeWork := impl.Work(call, walk)
+	readWork, ok := impl.Read(call, walk, 0, from.meta)
 	if !ok {
 		return wcsp.Forbidden
 	}
-	return m.Problem.pricePS(impl, work) + m.Problem.pricePS(impl, read)
+	return m.Problem.pricePS(impl, writeWork) + m.Problem.pricePS(impl, readWork)
 }
 
 // deviceName returns the name of a place in pins.
@@ -226,8 +227,8 @@ func (p *Problem) pricePS(impl *graph.Impl, work graph.Work) int64 {
 	return PricePS(p.ProfileOf(impl), work)
 }
 
-// pinnedToDevice reports whether a node is pinned to another device than the host.
-func pinnedToDevice(n *graph.Node) bool {
+// isPinnedToDevice reports whether a node is pinned to another device than the host.
+func isPinnedToDevice(n *graph.Node) bool {
 	return n.Pin.Device != "" && n.Pin.Device != graph.HostDevice
 }
 

@@ -42,7 +42,7 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if labels := numbersOf(text); labels != nil {
+	if labels := numbersInLastLine(text); labels != nil {
 		return &modelStrategy{name: "given", solver: givenLabels{solution: &wcsp.Solution{Labels: labels}}}, nil
 	}
 	var file struct {
@@ -58,19 +58,22 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 	if file.Version > wcsp.Version || file.Version < 0 {
 		return nil, fmt.Errorf("the file is not a solution of version %d: its version is %d", wcsp.Version, file.Version)
 	}
-	g := givenLabels{solution: &wcsp.Solution{Cost: file.Cost, Bound: file.Bound, Proof: file.Proof}}
-	for _, labels := range []any{&g.solution.Labels, &g.names, &g.byName} { // the permitted types of "labels"
-		if err = json.Unmarshal(file.Labels, labels); err == nil && string(bytes.TrimSpace(file.Labels)) != "null" {
-			return &modelStrategy{name: "given", solver: g}, nil
+	given := givenLabels{solution: &wcsp.Solution{Cost: file.Cost, Bound: file.Bound, Proof: file.Proof}}
+	isNull := string(bytes.TrimSpace(file.Labels)) == "null"
+	// The permitted types of "labels".
+	for _, labels := range []any{&given.solution.Labels, &given.names, &given.nameByVariable} {
+		if err = json.Unmarshal(file.Labels, labels); err == nil && !isNull {
+			return &modelStrategy{name: "given", solver: given}, nil
 		}
-		g.solution.Labels, g.names, g.byName = nil, nil, nil
+		given.solution.Labels, given.names, given.nameByVariable = nil, nil, nil
 	}
 	return nil, errors.New("the file is not a solution: labels must be a list of numbers, a list of names, or names by " +
 		"variable")
 }
 
-// numbersOf returns the numbers in the last nonblank line of a text. It returns nil if this line has other words.
-func numbersOf(text []byte) []int {
+// numbersInLastLine returns the numbers in the last nonblank line of a text. It returns nil if this line has other
+// words.
+func numbersInLastLine(text []byte) []int {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	var list []int
 	for _, word := range strings.Fields(lines[len(lines)-1]) {
@@ -96,9 +99,9 @@ func (e *GivenError) Unwrap() error { return e.Err }
 
 // givenLabels is a solver that returns given labels. Labels are given in one of three ways.
 type givenLabels struct {
-	solution *wcsp.Solution    // Labels has label numbers, unless names or byName is set
-	names    []string          // label names in the order of the variables
-	byName   map[string]string // label names by name of the variable
+	solution       *wcsp.Solution    // Labels has label numbers, unless names or nameByVariable is set
+	names          []string          // label names in the order of the variables
+	nameByVariable map[string]string // label names by name of the variable
 }
 
 // Solve checks that the labels are a feasible assignment of p.
@@ -115,13 +118,7 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	if g.solution == nil {
 		return nil, errors.New("the solution is nil")
 	}
-	labels, err := g.solution.Labels, error(nil)
-	switch {
-	case g.byName != nil:
-		labels, err = g.byNames(p)
-	case g.names != nil:
-		labels, err = labelNumbers(p, g.names)
-	}
+	labels, err := g.labelNumbers(p)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +142,53 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	return solution, nil
 }
 
+// labelNumbers returns the label numbers, in the order of the variables.
+func (g givenLabels) labelNumbers(p *wcsp.Problem) ([]int, error) {
+	switch {
+	case g.nameByVariable != nil:
+		return numbersByVariable(p, g.nameByVariable)
+	case g.names != nil:
+		return numbersOfNames(p, g.names)
+	}
+	return g.solution.Labels, nil
+}
+
+// numbersByVariable returns label numbers for label names by name of the variable. Every variable must have a label.
+func numbersByVariable(p *wcsp.Problem, nameByVariable map[string]string) ([]int, error) {
+	names, known := make([]string, len(p.Variables)), make(map[string]bool, len(p.Variables))
+	for i, v := range p.Variables {
+		known[v.Name] = true
+		label, given := nameByVariable[v.Name]
+		if !given {
+			return nil, fmt.Errorf("variable %d (%q) has no label", i, v.Name)
+		}
+		names[i] = label
+	}
+	for _, name := range sorted.Keys(nameByVariable) {
+		if !known[name] {
+			return nil, fmt.Errorf("the problem has no variable %q%s", name, suggest.DidYouMean(suggest.Nearest(name,
+				maps.Keys(known))))
+		}
+	}
+	return numbersOfNames(p, names)
+}
+
+// numbersOfNames returns label numbers for label names in the order of the variables.
+func numbersOfNames(problem *wcsp.Problem, names []string) ([]int, error) {
+	if len(names) != len(problem.Variables) {
+		return nil, fmt.Errorf("the solution has %d labels, but the problem has %d variables", len(names),
+			len(problem.Variables))
+	}
+	list := make([]int, len(names))
+	for i, variable := range problem.Variables {
+		if list[i] = slices.Index(variable.Labels, names[i]); list[i] < 0 {
+			return nil, fmt.Errorf("variable %d (%q) has no label %q%s", i, variable.Name, names[i],
+				suggest.DidYouMean(suggest.Nearest(names[i], slices.Values(variable.Labels))))
+		}
+	}
+	return list, nil
+}
+
 // firstForbidden describes the first factor that forbids the labels.
 func firstForbidden(p *wcsp.Problem, labels []int) string {
 	for _, factor := range p.Factors {
@@ -162,40 +206,4 @@ func firstForbidden(p *wcsp.Problem, labels []int) string {
 		}
 	}
 	return "the sum of the costs overflows"
-}
-
-// byNames returns label numbers for labels that are given by name of the variable. Every variable must have a label.
-func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
-	names, known := make([]string, len(p.Variables)), make(map[string]bool, len(p.Variables))
-	for i, v := range p.Variables {
-		known[v.Name] = true
-		label, given := g.byName[v.Name]
-		if !given {
-			return nil, fmt.Errorf("variable %d (%q) has no label", i, v.Name)
-		}
-		names[i] = label
-	}
-	for _, name := range sorted.Keys(g.byName) {
-		if !known[name] {
-			return nil, fmt.Errorf("the problem has no variable %q%s", name, suggest.DidYouMean(suggest.Nearest(name,
-				maps.Keys(known))))
-		}
-	}
-	return labelNumbers(p, names)
-}
-
-// labelNumbers returns label numbers for label names in the order of the variables.
-func labelNumbers(problem *wcsp.Problem, names []string) ([]int, error) {
-	if len(names) != len(problem.Variables) {
-		return nil, fmt.Errorf("the solution has %d labels, but the problem has %d variables", len(names),
-			len(problem.Variables))
-	}
-	list := make([]int, len(names))
-	for i, variable := range problem.Variables {
-		if list[i] = slices.Index(variable.Labels, names[i]); list[i] < 0 {
-			return nil, fmt.Errorf("variable %d (%q) has no label %q%s", i, variable.Name, names[i],
-				suggest.DidYouMean(suggest.Nearest(names[i], slices.Values(variable.Labels))))
-		}
-	}
-	return list, nil
 }

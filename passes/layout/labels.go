@@ -33,7 +33,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 	if len(n.Out) > 0 {
 		orders = m.variables.At(n.Out[0]).orders()
 	}
-	supported := m.findDeviceLabels(i, n)
+	supported := m.addDeviceLabels(i, n)
 	for k := range n.Op.Impls {
 		impl := &n.Op.Impls[k]
 		if !m.Problem.Permits(n, impl) {
@@ -55,7 +55,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 	switch {
 	case len(computed.labels) > 0:
 		return nil
-	case pinnedToDevice(n) && !supported:
+	case isPinnedToDevice(n) && !supported:
 		return m.Problem.pinnedDeviceError(n)
 	case n.Pin.Impl != "" && !supported:
 		return m.Problem.pinnedImplError(n, call)

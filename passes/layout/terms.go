@@ -134,14 +134,15 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 	if variable.copyMatrix == nil {
 		formCount := len(variable.forms)
 		variable.copyMatrix = make([]int64, formCount*formCount)
-		for i := range formCount {
-			for j, f := range variable.forms {
+		for from := range formCount {
+			for to := range formCount {
+				entry := &variable.copyMatrix[from*formCount+to]
 				switch {
-				case i == j, isFreeConstant(variable.value): // 0
-				case !variable.canBeCopy(j):
-					variable.copyMatrix[i*formCount+j] = wcsp.Forbidden
+				case from == to, isFreeConstant(variable.value): // 0
+				case !variable.canBeCopy(to):
+					*entry = wcsp.Forbidden
 				default:
-					variable.copyMatrix[i*formCount+j] = m.formCopyCost(&variable.forms[i], &f)
+					*entry = m.formCopyCost(&variable.forms[from], &variable.forms[to])
 				}
 			}
 		}
@@ -168,8 +169,8 @@ func (c cost) plus(other cost) cost {
 	return cost{min(c.weighted+other.weighted, wcsp.Forbidden), min(c.ps+other.ps, wcsp.Forbidden)}
 }
 
-// formCosts has, for one value, the cheapest steps that make each set of forms from the existing forms. The cheapest
-// steps have the least weighted cost ([Weights]).
+// formCosts has, for one value, the cheapest steps that make each set of forms from the roots: the forms that exist
+// without a copy. The cheapest steps have the least weighted cost ([Weights]).
 type formCosts struct {
 	setCosts []cost  // by set
 	lastStep []step  // by set: the last of the cheapest steps that make the set
@@ -188,10 +189,9 @@ func (costs *formCosts) leastCost(required uint) cost {
 	return costs.setCosts[costs.superset[required]].plus(costs.pinCost)
 }
 
-// priceSets prices the sets of forms of a value. roots is the mask of the forms that exist without a copy. If the
-// value is the result of a view, operandCopies has, by form, the cost of copying the view's operand into the form. It
-// is nil if no form can be made in this way. The pinned form of a pinned value is made first; the other forms are
-// copies of it.
+// priceSets prices the sets of forms of a value. roots is a mask. If the value is the result of a view, operandCopies
+// has, by form, the cost of copying the view's operand into the form. It is nil if no form can be made in this way. The
+// pinned form of a pinned value is made first; the other forms are copies of it.
 func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	if variable.pin < 0 || variable.neededForms == 0 {
 		return m.priceSetsIgnoringPin(variable, roots, operandCopies)
@@ -285,9 +285,9 @@ func (costs *formCosts) findSupersets(formCount int) {
 	}
 }
 
-// steps returns the steps, in order, that make the forms in `set` from the forms in `existing`; both are masks.
-func (costs *formCosts) steps(set, existing uint) (list []step) {
-	for set != existing {
+// steps returns the steps, in order, that make the forms in `set` from the forms in `roots`; both are masks.
+func (costs *formCosts) steps(set, roots uint) (list []step) {
+	for set != roots {
 		last := costs.lastStep[set]
 		list = append(list, last)
 		set &^= 1 << last.to
@@ -332,12 +332,12 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 
 // operandCopy returns the cheapest copy of a form of a view's operand into a form of result k.
 func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) operandCopy {
-	units := m.Weights.UnitsOf(view.node.Out[k].Meta.Bytes()) // the weight of the copied bytes
+	byteWeight := m.Weights.UnitsOf(view.node.Out[k].Meta.Bytes())
 	insertedCopy := func(ps int64) operandCopy {
-		return operandCopy{cost: cost{m.Weights.Time*ps + m.Weights.Copy + units, ps}}
+		return operandCopy{cost: cost{m.Weights.Time*ps + m.Weights.Copy + byteWeight, ps}}
 	}
 	copyByNode := func(ps int64) operandCopy {
-		return operandCopy{cost: cost{m.Weights.Time*ps + units, ps}, byNode: true}
+		return operandCopy{cost: cost{m.Weights.Time*ps + byteWeight, ps}, byNode: true}
 	}
 	best := operandCopy{cost: forbidden}
 	switch ps := view.copyCosts[k][operandForm][resultForm]; {

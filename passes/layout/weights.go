@@ -44,27 +44,88 @@ func (w Weights) UnitsOf(bytes int) int64 {
 	return (int64(bytes) + w.UnitBytes - 1) / w.UnitBytes
 }
 
-// MinCopiesWithin returns a lower bound on the number of copies of a plan that costs at most budget picoseconds. bound
-// is a lower bound on the weighted cost of every plan, and maxUnits is an upper bound on the units of every plan.
-func (w Weights) MinCopiesWithin(bound, budget, maxUnits int64) int {
-	if w.Copy < 1 || w.Time < 1 || budget < 0 || budget > bound/w.Time { // the time alone may reach the bound
+// MinCopiesWithin returns a lower bound on the number of copies of a plan that costs at most budgetPS picoseconds.
+// weightedBound is a lower bound on the weighted cost of every plan, and maxUnits is an upper bound on the units of
+// every plan. Therefore
+//
+//	Time*budgetPS + Copy*copies + maxUnits >= weightedBound
+func (w Weights) MinCopiesWithin(weightedBound, budgetPS, maxUnits int64) int {
+	if w.Copy < 1 {
 		return 0
 	}
-	weightOfCopies := bound - w.Time*budget - maxUnits // a lower bound
+	weightOfCopies := w.minWeightOfCopying(weightedBound, budgetPS) - maxUnits // a lower bound
 	return int(max(0, (weightOfCopies+w.Copy-1)/w.Copy))
 }
 
-// MinUnitsWithin returns a lower bound on the units of a plan that costs at most budget picoseconds and has at most the
-// given number of copies. bound is a lower bound on the weighted cost of every plan.
-func (w Weights) MinUnitsWithin(bound, budget int64, copies int) int64 {
-	if w.UnitBytes == 0 || w.Time < 1 || budget < 0 || budget > bound/w.Time { // the time alone may reach the bound
+// MinUnitsWithin returns a lower bound on the units of a plan that costs at most budgetPS picoseconds and has at most
+// the given number of copies. weightedBound is a lower bound on the weighted cost of every plan.
+func (w Weights) MinUnitsWithin(weightedBound, budgetPS int64, copies int) int64 {
+	if w.UnitBytes == 0 {
 		return 0
 	}
-	weightOfCopying := bound - w.Time*budget // a lower bound on the weight of copies and units
+	weightOfCopying := w.minWeightOfCopying(weightedBound, budgetPS)
 	if w.Copy > 0 && int64(copies) > weightOfCopying/w.Copy {
 		return 0
 	}
 	return weightOfCopying - w.Copy*int64(copies)
+}
+
+// minWeightOfCopying returns a lower bound on the weight of the copies and units of a plan that costs at most budgetPS
+// picoseconds.
+func (w Weights) minWeightOfCopying(weightedBound, budgetPS int64) int64 {
+	if w.Time < 1 || budgetPS < 0 || budgetPS > weightedBound/w.Time { // the time alone may reach the bound
+		return 0
+	}
+	return weightedBound - w.Time*budgetPS
+}
+
+// WithWeights returns the model with other weights. Labels have the same meaning in both models, but each model chooses
+// the copies that a label requires by its own weights. WithWeights fails if sums of weighted costs exceed the range.
+func (m *Model) WithWeights(w Weights) (_ *Model, err error) {
+	defer interrupt.Catch(&err)
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	if w.Time < 1 || w.Copy < 0 || w.UnitBytes < 0 || !m.weightsFit(float64(w.Time), float64(w.Copy), w.UnitBytes) {
+		return nil, fmt.Errorf("the weights are out of range: %d for a picosecond, %d for a copy, and units of %d bytes",
+			w.Time, w.Copy, w.UnitBytes)
+	}
+	reweighted := *m
+	reweighted.Weights = w
+	if err := reweighted.build(); err != nil {
+		return nil, err
+	}
+	return &reweighted, reweighted.Weighted.Validate()
+}
+
+// lexicographicWeights returns the weights of a new model. If the costs are too large, only time counts.
+func (m *Model) lexicographicWeights() Weights {
+	if w, ok := m.findWeights(m.planBounds.copies+1, 1); ok { // a picosecond weighs more than all copies
+		return w
+	}
+	return Weights{Time: 1}
+}
+
+// findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units only break ties. findWeights
+// returns false if sums of weighted costs could exceed the range.
+func (m *Model) findWeights(timeWeight, copyWeight int64) (Weights, bool) {
+	for unit := int64(1); unit <= maxUnitBytes; unit *= 2 {
+		scale := m.planBounds.maxUnits(unit) + 1 // a copy then weighs more than all units
+		if m.weightsFit(float64(timeWeight)*float64(scale), float64(copyWeight)*float64(scale), unit) {
+			return Weights{Time: timeWeight * scale, Copy: copyWeight * scale, UnitBytes: unit}, true
+		}
+	}
+	return Weights{Time: timeWeight, Copy: copyWeight}, m.weightsFit(float64(timeWeight), float64(copyWeight), 0)
+}
+
+// maxUnitBytes is the largest unit that findWeights tries.
+const maxUnitBytes = 1 << 40
+
+// weightsFit reports whether sums of weighted costs stay in range for the given weights of a picosecond and of a copy.
+func (m *Model) weightsFit(timeWeight, copyWeight float64, unitBytes int64) bool {
+	sum := float64(timeWeight*(m.planBounds.ps+1)) + float64(copyWeight*float64(m.planBounds.copies+1)) +
+		float64(m.planBounds.maxUnits(unitBytes))
+	return sum < float64(wcsp.Forbidden)/2
 }
 
 // planBounds has upper bounds that hold for every plan of a model.
@@ -97,25 +158,25 @@ func (m *Model) findPlanBounds() {
 		if computed == nil {
 			continue
 		}
-		// Both are maxima over the labels; maxReadCosts is by operand.
-		maxNodeCost, maxReadCosts := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In))
+		// Both are maxima over the labels.
+		nodeBound, readBounds := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In)) // readBounds: by operand
 		for k := range computed.labels {
-			maxNodeCost = max(maxNodeCost, float64(computed.labels[k].cost))
+			nodeBound = max(nodeBound, float64(computed.labels[k].cost))
 			for operand, costs := range computed.labels[k].readCosts {
-				maxReadCosts[operand] = max(maxReadCosts[operand], largest(costs))
+				readBounds[operand] = max(readBounds[operand], largest(costs))
 			}
 		}
-		for _, read := range maxReadCosts {
-			maxNodeCost += read
+		for _, readBound := range readBounds {
+			nodeBound += readBound
 		}
-		m.planBounds.ps += maxNodeCost
+		m.planBounds.ps += nodeBound
 	}
 	m.addCopyBounds()
 }
 
 // addCopyBounds adds the copies of all values to planBounds.
 func (m *Model) addCopyBounds() {
-	views := graph.NewByValue[*viewNode](m.Problem.Graph)
+	views := graph.NewByValue[*viewNode](m.Problem.Graph) // by result
 	for _, view := range m.viewNodes {
 		if view == nil {
 			continue
@@ -124,30 +185,37 @@ func (m *Model) addCopyBounds() {
 			views.Set(out, view)
 		}
 	}
-	for _, bounded := range m.variableList {
-		view := views.At(bounded.value)
-		if bounded.neededForms == 0 || isFreeConstant(bounded.value) || view == nil && len(bounded.forms) == 1 {
-			continue
+	for _, variable := range m.variableList {
+		view := views.At(variable.value)
+		if variable.neededForms == 0 || isFreeConstant(variable.value) || view == nil && len(variable.forms) == 1 {
+			continue // no copies
 		}
-		maxCopies, maxCost := int64(len(bounded.forms)), 0.0 // at most one copy makes each form (layout) of the value
-		if bounded.pin >= 0 {
+		maxCopies := int64(len(variable.forms)) // at most one copy makes each form (layout) of the value
+		if variable.pin >= 0 {
 			maxCopies *= 2 // the copies that make the pinned form, and the copies of the pinned form
 		}
-		if len(bounded.forms) > 1 {
-			maxCost = largest(m.copyCostMatrix(bounded))
-		}
-		if view != nil && view.copyCosts != nil { // copies from the operand of the view
-			for _, costs := range view.copyCosts[bounded.value.Index] {
-				maxCost = max(maxCost, largest(costs))
-			}
-			for _, costs := range view.insertedCosts {
-				maxCost = max(maxCost, largest(costs))
-			}
-		}
-		m.planBounds.ps += float64(float64(maxCopies) * maxCost)
+		m.planBounds.ps += float64(float64(maxCopies) * m.maxCopyCost(variable, view))
 		m.planBounds.copies += maxCopies
-		m.planBounds.bytes += float64(float64(maxCopies) * float64(bounded.value.Meta.Bytes()))
+		m.planBounds.bytes += float64(float64(maxCopies) * float64(variable.value.Meta.Bytes()))
 	}
+}
+
+// maxCopyCost returns the largest cost of a copy of a value in picoseconds. view is the view that computes the value,
+// or nil.
+func (m *Model) maxCopyCost(variable *variable, view *viewNode) float64 {
+	maxCost := 0.0
+	if len(variable.forms) > 1 {
+		maxCost = largest(m.copyCostMatrix(variable))
+	}
+	if view != nil && view.copyCosts != nil { // copies from the operand of the view
+		for _, costs := range view.copyCosts[variable.value.Index] {
+			maxCost = max(maxCost, largest(costs))
+		}
+		for _, costs := range view.insertedCosts {
+			maxCost = max(maxCost, largest(costs))
+		}
+	}
+	return maxCost
 }
 
 // largest returns the largest cost in a list that is not [wcsp.Forbidden], or 0.
@@ -159,53 +227,4 @@ func largest(costs []int64) float64 {
 		}
 	}
 	return float64(maxCost)
-}
-
-// maxUnitBytes is the largest unit that findWeights tries.
-const maxUnitBytes = 1 << 40
-
-// findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units only break ties. findWeights
-// returns false if sums of weighted costs could exceed the range.
-func (m *Model) findWeights(timeWeight, copyWeight int64) (Weights, bool) {
-	for unit := int64(1); unit <= maxUnitBytes; unit *= 2 {
-		scale := m.planBounds.maxUnits(unit) + 1 // a copy then weighs more than all units
-		if m.weightsFit(float64(timeWeight)*float64(scale), float64(copyWeight)*float64(scale), unit) {
-			return Weights{Time: timeWeight * scale, Copy: copyWeight * scale, UnitBytes: unit}, true
-		}
-	}
-	return Weights{Time: timeWeight, Copy: copyWeight}, m.weightsFit(float64(timeWeight), float64(copyWeight), 0)
-}
-
-// weightsFit reports whether sums of weighted costs stay in range for the given weights of a picosecond and of a copy.
-func (m *Model) weightsFit(timeWeight, copyWeight float64, unitBytes int64) bool {
-	sum := float64(timeWeight*(m.planBounds.ps+1)) + float64(copyWeight*float64(m.planBounds.copies+1)) +
-		float64(m.planBounds.maxUnits(unitBytes))
-	return sum < float64(wcsp.Forbidden)/2
-}
-
-// lexicographicWeights returns the weights of a new model. If the costs are too large, only time counts.
-func (m *Model) lexicographicWeights() Weights {
-	if w, ok := m.findWeights(m.planBounds.copies+1, 1); ok { // a picosecond weighs more than all copies
-		return w
-	}
-	return Weights{Time: 1}
-}
-
-// WithWeights returns the model with other weights. Labels have the same meaning in both models, but each model chooses
-// the copies that a label requires by its own weights. WithWeights fails if sums of weighted costs exceed the range.
-func (m *Model) WithWeights(w Weights) (_ *Model, err error) {
-	defer interrupt.Catch(&err)
-	if err := m.check(); err != nil {
-		return nil, err
-	}
-	if w.Time < 1 || w.Copy < 0 || w.UnitBytes < 0 || !m.weightsFit(float64(w.Time), float64(w.Copy), w.UnitBytes) {
-		return nil, fmt.Errorf("the weights are out of range: %d for a picosecond, %d for a copy, and units of %d bytes",
-			w.Time, w.Copy, w.UnitBytes)
-	}
-	reweighted := *m
-	reweighted.Weights = w
-	if err := reweighted.build(); err != nil {
-		return nil, err
-	}
-	return &reweighted, reweighted.Weighted.Validate()
 }

@@ -18,7 +18,7 @@ import (
 // shape [8 3] for an input [N, 3] binds N to 8. A later array for an input [N, N] must then have the shape [8 8]. All
 // maps are by symbol.
 type bindings struct {
-	dims    map[string]int    // the size
+	sizes   map[string]int
 	inputOf map[string]string // the input whose array determined the size; absent for a size of --dim
 	bounds  map[string]graph.Bounds
 }
@@ -28,7 +28,7 @@ type bindings struct {
 // bindArrays rejects all inputs with this symbol: an assumed size would not be meaningful.
 func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.Graph, err error) {
 	inputs, loader := f.Inputs(), &f.Loader
-	if err := given.bind(inputs, bindings{loader.Sizes, map[string]string{}, f.Symbols()}); err != nil {
+	if err := given.bindSymbols(inputs, bindings{loader.Sizes, map[string]string{}, f.Symbols()}); err != nil {
 		return nil, err
 	}
 	loader.Shapes, loader.UnavailableInputs = map[string][]int{}, given.Unavailable
@@ -39,17 +39,17 @@ func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.
 	return g, err
 }
 
-// bind binds the symbols of all inputs with an array. Without --keep-going, it returns an error for the first input
-// that must be rejected: see [bindArrays].
-func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
+// bindSymbols binds the symbols of all inputs with an array. Without --keep-going, it returns an error for the first
+// input that must be rejected: see [bindArrays].
+func (a *Arrays) bindSymbols(inputs []*graph.Value, b bindings) error {
 	for _, v := range inputs {
-		found, ok := a.arrays[v.Name]
+		given, ok := a.arrays[v.Name]
 		if !ok {
 			continue
 		}
-		found.isText = arrays.IsText(found.meta, v)
-		a.arrays[v.Name] = found
-		if err := b.bind(v, found); err != nil {
+		given.isText = arrays.IsText(given.meta, v)
+		a.arrays[v.Name] = given
+		if err := b.bindArray(v, given); err != nil {
 			if err := a.reject(v.Name, err); err != nil {
 				return err
 			}
@@ -62,8 +62,11 @@ func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 // rejectUnknownSizes rejects all inputs with a symbol that only rejected arrays could have bound.
 func (a *Arrays) rejectUnknownSizes(inputs []*graph.Value, b bindings) {
 	for _, v := range inputs {
+		if a.Unavailable[v.Name] == nil {
+			continue
+		}
 		for _, d := range v.Dims {
-			if _, bound := b.dims[d.Symbol]; a.Unavailable[v.Name] != nil && d.Symbol != "" && !bound {
+			if _, bound := b.sizes[d.Symbol]; d.Symbol != "" && !bound {
 				a.UnknownSymbols = append(a.UnknownSymbols, d.Symbol)
 			}
 		}
@@ -77,8 +80,8 @@ func (a *Arrays) rejectUnknownSizes(inputs []*graph.Value, b bindings) {
 	}
 }
 
-// bind binds the symbols of input v to the sizes of array a. If it returns an error, it has bound no symbol.
-func (b *bindings) bind(v *graph.Value, a array) error {
+// bindArray binds the symbols of input v to the sizes of array a. If it returns an error, it has bound no symbol.
+func (b *bindings) bindArray(v *graph.Value, a array) error {
 	meta, shape := a.meta, a.shape()
 	fitsDType := a.isText || arrays.IsCompatible(meta.DType, v.Meta.DType)
 	fitsShape := len(shape) == len(v.Dims) // the sizes are compared below
@@ -88,19 +91,23 @@ func (b *bindings) bind(v *graph.Value, a array) error {
 	if !fitsDType || !fitsShape {
 		return b.mismatchError(v, meta)
 	}
-	newSizes := map[string]int{}
+	newSizes := map[string]int{} // sizes of the symbols that this array binds
 	for i, d := range v.Dims {
 		size := shape[i]
-		want, bound := b.dims[d.Symbol]
-		boundBy := b.inputOf[d.Symbol] // empty for --dim
-		if newSize, ok := newSizes[d.Symbol]; ok {
-			want, bound, boundBy = newSize, true, v.Name
+		if d.IsNumber() && size != d.Size {
+			return b.mismatchError(v, meta)
+		}
+		if d.Symbol == "" { // a number, or an expression, which binds no symbol
+			continue
+		}
+		want, bound := newSizes[d.Symbol]
+		boundBy := v.Name
+		if !bound {
+			want, bound = b.sizes[d.Symbol]
+			boundBy = b.inputOf[d.Symbol] // empty for --dim
 		}
 		limits := b.bounds[d.Symbol]
 		switch {
-		case d.IsNumber() && size != d.Size:
-			return b.mismatchError(v, meta)
-		case d.Symbol == "":
 		case bound && size != want && boundBy == "":
 			return b.mismatchError(v, meta)
 		case bound && size != want:
@@ -111,7 +118,7 @@ func (b *bindings) bind(v *graph.Value, a array) error {
 			newSizes[d.Symbol] = size
 		}
 	}
-	maps.Copy(b.dims, newSizes)
+	maps.Copy(b.sizes, newSizes)
 	for symbol := range newSizes {
 		b.inputOf[symbol] = v.Name
 	}
@@ -127,7 +134,7 @@ func (b *bindings) mismatchError(v *graph.Value, meta tensor.Meta) error {
 		}
 	}
 	for _, d := range v.Dims {
-		switch n, bound := b.dims[d.Symbol]; {
+		switch n, bound := b.sizes[d.Symbol]; {
 		case d.Symbol == "":
 			shape = append(shape, d.String())
 		case bound:

@@ -12,6 +12,9 @@ import (
 
 // Coordinates and distances in this file are in SVG units. Numbers without a name were chosen by eye.
 
+// maxLabel is the maximum number of characters of a label.
+const maxLabel = 34
+
 // Intervals shows a value for each row as a point, with its confidence interval as a line:
 //
 //	   propagate |--o--| 1.2 ms
@@ -103,11 +106,10 @@ type Line struct {
 	Points [][2]float64
 }
 
-// Margins of charts with two axes.
+// The area between the axes of a chart with two axes.
 const (
 	plotLeft, plotTop     = 76, 28
 	plotRight, plotBottom = chartWidth - 16, chartHeight - 46
-	maxLabel              = 34 // characters of the label of a row
 )
 
 // draw returns the chart as an SVG element. The labels of lines and the names of points are drawn last, so that no
@@ -130,23 +132,12 @@ func (c *Scatter) draw() string {
 	for _, line := range c.Lines {
 		labels += picture.drawLine(&line, &x, &y)
 	}
-	points := slices.Clone(c.Points)
-	sorted.Func(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
-	var takenPositions [][2]float64 // positions of points and of the characters of names
-	var drawnPoints []Point         // the points, with their coordinates in the picture
-	for _, point := range points {
-		pointX, okX := x.coordinate(point.X)
-		pointY, okY := y.coordinate(point.Y)
-		if !okX || !okY {
-			continue
-		}
-		picture.add(`<g class="c%d"><title>%s</title>%s</g>`, point.Group%len(markPaths), Escape(point.Label),
-			markPath(point.Group, pointX, pointY))
-		takenPositions = append(takenPositions, [2]float64{pointX, pointY})
-		point.X, point.Y = pointX, pointY
-		drawnPoints = append(drawnPoints, point)
-	}
+	drawnPoints := picture.drawPoints(c.Points, &x, &y)
 	picture.add("%s", labels)
+	var takenPositions [][2]float64 // positions of points and of the characters of names
+	for _, point := range drawnPoints {
+		takenPositions = append(takenPositions, [2]float64{point.X, point.Y})
+	}
 	for _, point := range drawnPoints {
 		if point.Name != "" {
 			takenPositions = picture.drawPointName(&point, takenPositions)
@@ -155,8 +146,8 @@ func (c *Scatter) draw() string {
 	return picture.svg(chartHeight+picture.drawLegend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// drawLine draws a polyline. It returns the text element of the line's label, whose position is the first point. The
-// caller draws the label after the points, so that points do not cover the label.
+// drawLine draws a polyline. It returns the text element of the line's label, which is near the first point. The caller
+// draws the label after the points.
 func (d *drawing) drawLine(line *Line, x, y *scale) (label string) {
 	path, command := "", "M"
 	for _, point := range line.Points {
@@ -165,7 +156,7 @@ func (d *drawing) drawLine(line *Line, x, y *scale) (label string) {
 		if !okX || !okY {
 			continue
 		}
-		if path == "" {
+		if path == "" { // the first point
 			label = fmt.Sprintf(`<text x="%.1f" y="%.1f">%s</text>`, pointX+8, min(pointY+14, plotBottom+2), Escape(line.Label))
 		}
 		path += command + coordinates(pointX, pointY)
@@ -173,6 +164,25 @@ func (d *drawing) drawLine(line *Line, x, y *scale) (label string) {
 	}
 	d.add(`<g class="c1"><path class="guide" stroke-dasharray="6 4" d="%s"/></g>`, path)
 	return label
+}
+
+// drawPoints draws the marks of points in the order of their groups. It returns the drawn points, with their
+// coordinates in the picture.
+func (d *drawing) drawPoints(points []Point, x, y *scale) (drawn []Point) {
+	points = slices.Clone(points)
+	sorted.Func(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
+	for _, point := range points {
+		pointX, okX := x.coordinate(point.X)
+		pointY, okY := y.coordinate(point.Y)
+		if !okX || !okY {
+			continue
+		}
+		d.add(`<g class="c%d"><title>%s</title>%s</g>`, point.Group%len(markPaths), Escape(point.Label),
+			markPath(point.Group, pointX, pointY))
+		point.X, point.Y = pointX, pointY
+		drawn = append(drawn, point)
+	}
+	return drawn
 }
 
 // drawPointName draws the name of a point next to it, slightly lower or higher if necessary. It omits a name that would

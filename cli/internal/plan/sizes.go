@@ -71,15 +71,8 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	}
 	options := f.options(job, costProfile)
 	options.Strategy = f.extensions.Strategy(f.strategy)
-	compileSize := func(ctx context.Context, size int) (*graphrun.Program, error) {
-		bound, err := f.bindSize(ctx, path, g, swept.symbol, size)
-		if err != nil {
-			return nil, err
-		}
-		return f.extensions.Compile(ctx, bound, options)
-	}
 	err = job.Do(progress.Planning, func() error {
-		ranges, err := experiment.PlansBySize(job.Context, swept.from, swept.to, maxPlans, compileSize)
+		ranges, err := f.planSizes(job.Context, path, g, swept, options)
 		if ranges != nil {
 			doc.SizeRanges = *ranges
 		}
@@ -96,20 +89,6 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return program.WithFile(path, err)
 	}
 	return f.printSizes(cmd, doc)
-}
-
-// checkBounds returns an error if sizes of the interval exceed the bounds of its symbol in the graph.
-func (v interval) checkBounds(g *graph.Graph) error {
-	symbol, _ := g.SymbolNamed(v.symbol) // the symbol's name in the graph may differ from its name in the file
-	b := g.Symbols[symbol]               // the zero Bounds, which permit every size, for an unknown symbol
-	if v.from >= b.Min && (b.Max == 0 || v.to <= b.Max) {
-		return nil
-	}
-	bounds := fmt.Sprintf("%d or more", b.Min)
-	if b.Max > 0 {
-		bounds = fmt.Sprintf("%d..%d", b.Min, b.Max)
-	}
-	return exit.UsageErrorf("--sweep %s=%d..%d: the bounds of %s are %s", v.symbol, v.from, v.to, v.symbol, bounds)
 }
 
 // interval is a symbol and a range of its sizes.
@@ -139,6 +118,33 @@ func parseInterval(text string, dims []string) (parsed interval, err error) {
 	return parsed, nil
 }
 
+// checkBounds returns an error if sizes of the interval exceed the bounds of its symbol in the graph.
+func (v interval) checkBounds(g *graph.Graph) error {
+	symbol, _ := g.SymbolNamed(v.symbol) // the symbol's name in the graph may differ from its name in the file
+	b := g.Symbols[symbol]               // the zero Bounds, which permit every size, for an unknown symbol
+	if v.from >= b.Min && (b.Max == 0 || v.to <= b.Max) {
+		return nil
+	}
+	bounds := fmt.Sprintf("%d or more", b.Min)
+	if b.Max > 0 {
+		bounds = fmt.Sprintf("%d..%d", b.Min, b.Max)
+	}
+	return exit.UsageErrorf("--sweep %s=%d..%d: the bounds of %s are %s", v.symbol, v.from, v.to, v.symbol, bounds)
+}
+
+// planSizes plans the sizes of an interval, at most maxPlans of them, and returns the ranges with equal plans.
+func (f *flags) planSizes(ctx context.Context, path string, g *graph.Graph, swept interval, options graphrun.Options) (
+	*experiment.SizeRanges, error) {
+	compileSize := func(ctx context.Context, size int) (*graphrun.Program, error) {
+		bound, err := f.bindSize(ctx, path, g, swept.symbol, size)
+		if err != nil {
+			return nil, err
+		}
+		return f.extensions.Compile(ctx, bound, options)
+	}
+	return experiment.PlansBySize(ctx, swept.from, swept.to, maxPlans, compileSize)
+}
+
 // bindSize returns a copy of the graph in which a symbol is bound to a size, after inference and --pin. If the graph
 // lacks the symbol, the file is loaded again with --dim SYMBOL=SIZE: the loader also accepts names that stand for the
 // number of rows of a graph without symbols (see the field Sizes of [graphrun.Loader]).
@@ -166,10 +172,47 @@ func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
 	if f.json {
 		document.Write(out, doc)
 	} else {
-		writeSizes(out, term.StdoutDisplay(cmd), doc)
+		doc.write(out, term.StdoutDisplay(cmd))
 	}
 	return out.Flush()
 }
+
+// write prints the ranges of sizes and the changes between them.
+func (doc *SizesDocument) write(w io.Writer, display term.Display) {
+	table := term.NewTable(term.NameCol(doc.Symbol), term.UntruncatedCol("copies"), term.UntruncatedCol("cost"),
+		term.UntruncatedCol("cost/"+doc.Symbol), term.ProseCol("changes"))
+	for _, r := range doc.Ranges {
+		if r.Rejected != "" {
+			table.Add(sizeRange(r.From, r.To), "-", "-", "-", r.Rejected)
+			continue
+		}
+		table.Add(sizeRange(r.From, r.To), r.Copies,
+			textRange(format.Nanoseconds(r.CostNS), format.Nanoseconds(r.CostToNS)),
+			textRange(format.PerSize(r.CostNS, r.From), format.PerSize(r.CostToNS, r.To)),
+			format.Count(len(r.Changes), "change"))
+	}
+	display.WriteSentences(w, doc.summary()...)
+	table.Write(w, display)
+	fmt.Fprintln(w, format.Wrap(format.CountIrregular(doc.Plans, "size was", "sizes were")+" planned; where two of them "+
+		"have the same plan, the sizes between them are assumed to have it too", display.ProseWidth()))
+	doc.writeChanges(w, display)
+}
+
+// writeChanges prints a table of the changes between each range of sizes and the next.
+func (doc *SizesDocument) writeChanges(w io.Writer, display term.Display) {
+	columns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("value or nodes"),
+		term.PhraseCol("before", 14), term.PhraseCol("after", 14)}
+	for i, r := range doc.Ranges[1:] {
+		before := doc.Ranges[i] // the range before r
+		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, before.To, doc.Symbol, r.From)
+		term.WriteList(w, display, title, r.Changes, columns, func(c experiment.PlanChange) []any {
+			return []any{c.What, c.Name, orDash(c.Before), orDash(c.After)}
+		})
+	}
+}
+
+// maxExplainedSizes is the maximum number of sizes whose changes are listed in the summary.
+const maxExplainedSizes = 4
 
 // summary returns the sentences above the table: the sizes at which the plan changes, and the changes at the first
 // maxExplainedSizes of these sizes.
@@ -180,27 +223,24 @@ func (doc *SizesDocument) summary() []string {
 		return []string{fmt.Sprintf("strategy %s has the same plan for all sizes %s: cost %s", doc.Strategy,
 			span, textRange(format.Nanoseconds(first.CostNS), format.Nanoseconds(last.CostToNS)))}
 	}
-	var sizes, list []string
+	var sizes, changes []string
 	for i, r := range doc.Ranges[1:] {
 		sizes = append(sizes, fmt.Sprintf("%s=%d", doc.Symbol, r.From))
 		if i < maxExplainedSizes {
-			list = append(list, fmt.Sprintf("at %s=%d: %s", doc.Symbol, r.From, doc.changeText(i+1)))
+			changes = append(changes, fmt.Sprintf("at %s=%d: %s", doc.Symbol, r.From, doc.changeText(i+1)))
 		}
 	}
-	head := fmt.Sprintf("%s the plan of strategy %s changes at %s", span, doc.Strategy, format.JoinFirst(sizes))
+	sentence := fmt.Sprintf("%s the plan of strategy %s changes at %s", span, doc.Strategy, format.JoinFirst(sizes))
 	if !doc.Complete {
-		head += fmt.Sprintf("; the limit of %d plans is reached: between some ranges the exact size of the change is "+
+		sentence += fmt.Sprintf("; the limit of %d plans is reached: between some ranges the exact size of the change is "+
 			"unknown", maxPlans)
 	}
 	if more := len(sizes) - maxExplainedSizes; more > 0 {
-		list = append(list, fmt.Sprintf("%s listed below", format.CountIrregular(more, "further change is",
+		changes = append(changes, fmt.Sprintf("%s listed below", format.CountIrregular(more, "further change is",
 			"further changes are")))
 	}
-	return append([]string{head}, list...)
+	return append([]string{sentence}, changes...)
 }
-
-// maxExplainedSizes is the maximum number of sizes whose changes are listed in the summary.
-const maxExplainedSizes = 4
 
 // changeText returns the difference of range i from the range before: the most frequent changes, and the costs.
 func (doc *SizesDocument) changeText(i int) string {
@@ -236,34 +276,6 @@ func countedKinds(changes []experiment.PlanChange) []string {
 		kinds[i] = fmt.Sprintf("%d x %s", count[kind], kind)
 	}
 	return kinds
-}
-
-// writeSizes prints the ranges of sizes and the changes between them.
-func writeSizes(w io.Writer, display term.Display, doc *SizesDocument) {
-	t := term.NewTable(term.NameCol(doc.Symbol), term.UntruncatedCol("copies"), term.UntruncatedCol("cost"),
-		term.UntruncatedCol("cost/"+doc.Symbol), term.ProseCol("changes"))
-	for _, r := range doc.Ranges {
-		if r.Rejected != "" {
-			t.Add(sizeRange(r.From, r.To), "-", "-", "-", r.Rejected)
-			continue
-		}
-		t.Add(sizeRange(r.From, r.To), r.Copies, textRange(format.Nanoseconds(r.CostNS), format.Nanoseconds(r.CostToNS)),
-			textRange(format.PerSize(r.CostNS, r.From), format.PerSize(r.CostToNS, r.To)),
-			format.Count(len(r.Changes), "change"))
-	}
-	display.WriteSentences(w, doc.summary()...)
-	t.Write(w, display)
-	fmt.Fprintln(w, format.Wrap(format.CountIrregular(doc.Plans, "size was", "sizes were")+" planned; where two of them "+
-		"have the same plan, the sizes between them are assumed to have it too", display.ProseWidth()))
-	columns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("value or nodes"),
-		term.PhraseCol("before", 14), term.PhraseCol("after", 14)}
-	for i, r := range doc.Ranges[1:] {
-		before := doc.Ranges[i] // the range before r
-		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, before.To, doc.Symbol, r.From)
-		term.WriteList(w, display, title, r.Changes, columns, func(c experiment.PlanChange) []any {
-			return []any{c.What, c.Name, orDash(c.Before), orDash(c.After)}
-		})
-	}
 }
 
 // sizeRange formats a range of sizes.

@@ -28,7 +28,7 @@ type flags struct {
 	ext             *command.Extensions
 	build           string // the output of graphrun version
 	models, results string // paths of folders
-	problems        string // the folder of --problems, which writes problems instead of results
+	problems        string // path of a folder; if set, the command writes problems instead of results
 	shard           command.Shard
 	resume          bool
 	json, markdown  bool
@@ -128,34 +128,30 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	command.LimitGarbage()
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
-	list := study.tasks(job.Context, f.ext, f.models)
-	needAll := f.problems != ""
-	if err := missingModel(list, needAll); err != nil && job.Context.Err() == nil {
+	allTasks := study.tasks(job.Context, f.ext, f.models)
+	needsAllModels := f.problems != ""
+	if err := missingModel(allTasks, needsAllModels); err != nil && job.Context.Err() == nil {
 		return err
 	}
+	shardTasks := tasksOf(allTasks, f.shard)
 	s := &session{flags: f, study: study, job: job, store: store{f.results},
 		runner: &runner{ext: f.ext, build: f.build, commandLine: command.CommandLine(cmd, []string{path})}}
 	if f.problems != "" {
-		return s.writeProblems(cmd, tasksOf(list, f.shard))
+		return s.writeProblems(cmd, shardTasks)
 	}
 	if err := os.MkdirAll(f.results, 0o777); err != nil {
 		return exit.UsageError(err)
 	}
-	failures := s.runTasks(cmd, tasksOf(list, f.shard))
+	failures := s.runTasks(cmd, shardTasks)
 	job.End()
 	interruptErr := exit.InterruptError(cmd.Context())
-	doc := s.document(list, failures)
+	doc := s.document(allTasks, failures)
 	doc.Interrupted = interruptErr != nil
 	if err := f.print(cmd, doc); err != nil {
 		return err
 	}
-	if f.report != "" && len(doc.Results) > 0 {
-		err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
-			return doc.writeHTML(w, s.runner.commandLine, path)
-		})
-		if err != nil {
-			return err
-		}
+	if err := f.writeReport(cmd, doc, s.runner.commandLine, path); err != nil {
+		return err
 	}
 	switch failedErr := failureError(failures); {
 	case interruptErr == nil && failedErr != nil:
@@ -176,12 +172,12 @@ type session struct {
 }
 
 // writeProblems writes the layout problems of tasks, and prints the times of the solver.
-func (s *session) writeProblems(cmd *cobra.Command, list []*Task) error {
+func (s *session) writeProblems(cmd *cobra.Command, tasks []*Task) error {
 	var times bytes.Buffer
 	done := 0
 	err := s.job.Do(progress.Planning, func() error {
-		return s.runner.writeProblems(s.job.Context, s.flags.problems, list, &times, func() {
-			s.job.Report(done, len(list))
+		return s.runner.writeProblems(s.job.Context, s.flags.problems, tasks, &times, func() {
+			s.job.Report(done, len(tasks))
 			done++
 		})
 	})
@@ -191,9 +187,9 @@ func (s *session) writeProblems(cmd *cobra.Command, list []*Task) error {
 }
 
 // runTasks computes and stores the results of tasks until the context ends. With --resume it skips tasks with a result.
-func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure) {
+func (s *session) runTasks(cmd *cobra.Command, tasks []*Task) (failures []Failure) {
 	var missing []*Task
-	for _, t := range list {
+	for _, t := range tasks {
 		if _, err := s.store.load(t); !s.flags.resume || err != nil {
 			missing = append(missing, t)
 		}
@@ -214,14 +210,14 @@ func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure
 	return failures
 }
 
-// document computes the tables from the stored results.
-func (s *session) document(list []*Task, failures []Failure) *Document {
+// document returns the document of the stored results of tasks.
+func (s *session) document(tasks []*Task, failures []Failure) *Document {
 	doc := &Document{Study: s.study.Name, Missing: []string{}, Failures: program.NotNil(failures),
 		Strategies: s.study.Strategies, Summaries: []Summary{}, Orders: []Order{}, Results: []Result{}}
 	for _, c := range s.study.Conditions {
 		doc.Conditions = append(doc.Conditions, c.Name)
 	}
-	for _, t := range list {
+	for _, t := range tasks {
 		if r, err := s.store.load(t); err == nil {
 			doc.Results = append(doc.Results, *r)
 		} else {
@@ -247,6 +243,16 @@ func (f *flags) print(cmd *cobra.Command, doc *Document) error {
 		return nil
 	}
 	return outfile.Write(context.WithoutCancel(cmd.Context()), f.csv, doc.writeCSV)
+}
+
+// writeReport writes the HTML file, if one is wanted and there are results.
+func (f *flags) writeReport(cmd *cobra.Command, doc *Document, commandLine, studyPath string) error {
+	if f.report == "" || len(doc.Results) == 0 {
+		return nil
+	}
+	return outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
+		return doc.writeHTML(w, commandLine, studyPath)
+	})
 }
 
 // failureError returns an error that lists the reasons of failures, each with its tasks; nil without failures.

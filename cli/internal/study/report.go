@@ -100,11 +100,11 @@ func (d *Document) tableSections(order []group, byGroup map[group][]*Result) (li
 			list = append(list, page.Section{Title: title, Table: page.TableOf(fmt.Sprintf("table%d", len(list)+1), t)})
 		}
 	}
-	add("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())
+	add("Gaps to the certified bound: "+d.firstCondition(), d.gapTable())
 	add(d.slowdownTable())
 	if len(d.Conditions) > 1 {
-		add("Geometric mean of the gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
-		add("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
+		add("Geometric mean of the gap, %", d.gapTableByCondition(func(s *Summary) string { return percent(s.MeanGap, 2) }))
+		add("Greatest gap, %", d.gapTableByCondition(func(s *Summary) string { return percent(s.WorstGap, 1) }))
 	}
 	for i, g := range order {
 		if i == 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,13 +27,13 @@ func (d *Document) write(p *printer) {
 		p.display.WriteSentences(p.w, text)
 	}
 	fmt.Fprintln(p.w, format.Wrap(d.caption(), p.display.ProseWidth()))
-	p.printTable("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())
+	p.printTable("Gaps to the certified bound: "+d.firstCondition(), d.gapTable())
 	p.printTable(d.slowdownTable())
 	if len(d.Conditions) > 1 {
 		p.printTable("Geometric mean of the gap, %",
-			d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
-		p.printTable("Median gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MedianGap, 2) }))
-		p.printTable("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
+			d.gapTableByCondition(func(s *Summary) string { return percent(s.MeanGap, 2) }))
+		p.printTable("Median gap, %", d.gapTableByCondition(func(s *Summary) string { return percent(s.MedianGap, 2) }))
+		p.printTable("Greatest gap, %", d.gapTableByCondition(func(s *Summary) string { return percent(s.WorstGap, 1) }))
 	}
 	groups, resultsOf := d.groups()
 	for i, group := range groups {
@@ -82,7 +83,7 @@ func (d *Document) firstCondition() string {
 
 // summary compares the strategies by their gaps under all conditions, in a sentence; empty without results.
 func (d *Document) summary() string {
-	var list []string
+	var clauses []string // one for each strategy
 	for i, name := range d.Strategies {
 		var gaps []float64
 		for _, r := range d.Results {
@@ -93,13 +94,13 @@ func (d *Document) summary() string {
 		}
 		sorted.Floats(gaps)
 		if worst := gaps[len(gaps)-1]; worst > gapTolerance {
-			list = append(list, fmt.Sprintf("%s is up to %s%% above the bound (median %s%%)", name, gapText(worst),
+			clauses = append(clauses, fmt.Sprintf("%s is up to %s%% above the bound (median %s%%)", name, gapText(worst),
 				gapText(gaps[len(gaps)/2])))
 		} else {
-			list = append(list, fmt.Sprintf("%s meets the bound in all of %s", name, format.Count(len(gaps), "task")))
+			clauses = append(clauses, fmt.Sprintf("%s meets the bound in all of %s", name, format.Count(len(gaps), "task")))
 		}
 	}
-	return strings.Join(list, "; ")
+	return strings.Join(clauses, "; ")
 }
 
 // gapText formats a gap in percent, with enough digits that a nonzero gap does not appear as 0.
@@ -136,17 +137,27 @@ func (d *Document) caption() string {
 	return text
 }
 
-// summaryTable has a row for each strategy, for the first condition.
-func (d *Document) summaryTable() *term.Table {
+// summaryGroups returns the summaries of each group of results: one for each strategy, in the order of the strategies.
+// Adjacent groups with the same condition differ in the number of threads. Their plans, and thus gaps, are the same.
+func (d *Document) summaryGroups() (groups [][]Summary) {
+	for first := 0; first < len(d.Summaries); first += len(d.Strategies) {
+		groups = append(groups, d.Summaries[first:first+len(d.Strategies)])
+	}
+	return groups
+}
+
+// gapTable has a row for each strategy, for the first condition.
+func (d *Document) gapTable() *term.Table {
 	number := term.NumberCol
 	t := term.NewTable(term.UntruncatedCol("strategy"), number("graphs"), number("geometric mean %"), number("median %"),
 		number("worst %"), term.NameCol("worst on"), number("optimal on"))
-	for _, s := range d.Summaries {
-		if s.Condition != d.Conditions[0] || len(t.Rows) == len(d.Strategies) {
-			continue // a summary of another condition, or of the same plans with another number of threads
+	groups := d.summaryGroups()
+	isFirstCondition := func(group []Summary) bool { return group[0].Condition == d.Conditions[0] }
+	if i := slices.IndexFunc(groups, isFirstCondition); i >= 0 {
+		for _, s := range groups[i] {
+			t.Add(s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.MedianGap, 2), percent(s.WorstGap, 1),
+				cmp.Or(s.WorstOn, "-"), s.OptimalOn)
 		}
-		t.Add(s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.MedianGap, 2), percent(s.WorstGap, 1),
-			cmp.Or(s.WorstOn, "-"), s.OptimalOn)
 	}
 	return t
 }
@@ -162,19 +173,21 @@ func (d *Document) slowdownTable() (title string, t *term.Table) {
 	}
 	condition := d.Orders[0].Condition
 	rows := make([][]any, len(d.Strategies))
-	for i, s := range d.Summaries {
-		if s.Condition != condition || s.Threads == 0 {
+	for _, group := range d.summaryGroups() {
+		if group[0].Condition != condition || group[0].Threads == 0 {
 			continue
 		}
-		row := &rows[i%len(rows)] // summaries of a group are in the order of the strategies
-		if len(*row) == 0 {
-			*row = []any{s.Strategy, percent(s.MeanGap, 1)}
+		for i, s := range group {
+			if len(rows[i]) == 0 {
+				rows[i] = []any{s.Strategy, percent(s.MeanGap, 1)}
+			}
+			if s.MeanRatio == nil {
+				rows[i] = append(rows[i], "-", "-", "-", 0)
+				continue
+			}
+			rows[i] = append(rows[i], percent(*s.MeanRatio-1, 1), percent(*s.WorstRatio-1, 1), cmp.Or(s.SlowestOn, "-"),
+				s.FastestOn)
 		}
-		if s.MeanRatio == nil {
-			*row = append(*row, "-", "-", "-", 0)
-			continue
-		}
-		*row = append(*row, percent(*s.MeanRatio-1, 1), percent(*s.WorstRatio-1, 1), cmp.Or(s.SlowestOn, "-"), s.FastestOn)
 	}
 	for _, o := range d.Orders {
 		if o.Condition == condition {
@@ -188,18 +201,16 @@ func (d *Document) slowdownTable() (title string, t *term.Table) {
 	return "Times relative to the fastest plan: " + condition, t
 }
 
-// conditionTable has a row for each condition and a column for each strategy.
-func (d *Document) conditionTable(cell func(*Summary) string) *term.Table {
+// gapTableByCondition has a row for each condition and a column for each strategy.
+func (d *Document) gapTableByCondition(cell func(*Summary) string) *term.Table {
 	t := term.NewTable(term.NameCol("condition"))
 	for _, name := range d.Strategies {
 		t.Columns = append(t.Columns, term.NumberCol(name))
 	}
-	// A group has a summary for each strategy. Adjacent groups with the same condition differ in the number of threads;
-	// their plans are the same.
-	for from := 0; from < len(d.Summaries); from += len(d.Strategies) {
-		group := d.Summaries[from : from+len(d.Strategies)]
+	groups := d.summaryGroups()
+	for k, group := range groups {
 		condition := group[0].Condition
-		if from > 0 && d.Summaries[from-1].Condition == condition {
+		if k > 0 && groups[k-1][0].Condition == condition {
 			continue
 		}
 		cells := []any{condition}
@@ -212,14 +223,14 @@ func (d *Document) conditionTable(cell func(*Summary) string) *term.Table {
 }
 
 // graphTable has a row for each graph of a group of results.
-func graphTable(strategies []string, list []*Result) *term.Table {
+func graphTable(strategies []string, results []*Result) *term.Table {
 	t := term.NewTable(term.NameCol("network"), term.NumberCol("steps"), term.NumberCol("least, us"),
 		term.UntruncatedCol("proved"))
 	for _, name := range strategies {
 		t.Columns = append(t.Columns, term.NumberCol(name+" %"))
 	}
 	t.Columns = append(t.Columns, term.NumberCol("copies"), term.NumberCol("certificate KiB"))
-	for _, result := range list {
+	for _, result := range results {
 		best, proved := result.best(), "yes"
 		switch {
 		case !result.Certified:
@@ -237,14 +248,14 @@ func graphTable(strategies []string, list []*Result) *term.Table {
 }
 
 // timeTable has the median times of the graphs of a group, in milliseconds.
-func timeTable(strategies []string, list []*Result) *term.Table {
+func timeTable(strategies []string, results []*Result) *term.Table {
 	t := term.NewTable(term.NameCol("network"))
 	for _, name := range strategies {
 		t.Columns = append(t.Columns, term.NumberCol(name))
 	}
-	for _, r := range list {
-		cells := []any{r.Task.graph()}
-		for _, p := range r.Plans {
+	for _, result := range results {
+		cells := []any{result.Task.graph()}
+		for _, p := range result.Plans {
 			cell := "-"
 			if p.Median != nil {
 				cell = fmt.Sprintf("%.3f", *p.Median/1e6)

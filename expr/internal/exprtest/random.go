@@ -55,12 +55,6 @@ func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
 	return code
 }
 
-// testFuncs are the functions that random codes call.
-var testFuncs = []*expr.Func{
-	{Name: "test.lgamma", ArgCount: 1, F: func(a, _, _ float64) float64 { v, _ := math.Lgamma(a); return v }},
-	{Name: "test.mix", ArgCount: 3, F: func(a, b, c float64) float64 { return float64(a*b) - c }},
-}
-
 // randomOutput returns an output with the real part re. Some outputs of floats are complex.
 func randomOutput(builder *expr.Builder, rng *rand.Rand, re expr.Value, operand func() expr.Value) expr.Output {
 	if dtype := builder.DType(re); dtype == tensor.Float32 || dtype == tensor.Float64 {
@@ -72,7 +66,8 @@ func randomOutput(builder *expr.Builder, rng *rand.Rand, re expr.Value, operand 
 }
 
 // RandomInst adds a random valid operation to a builder. operand returns a random value of the builder. Operands after
-// the first are converted to the dtype of the first.
+// the first are converted to the dtype of the first. If the chosen operation is not valid for this dtype, RandomInst
+// chooses again, with other operands.
 func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value) expr.Value {
 	for {
 		first := operand()
@@ -91,7 +86,7 @@ func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value
 		}
 		op := expr.Op(1 + rng.IntN(int(expr.Scan)))
 		switch op {
-		case expr.Const, expr.Load, expr.Convert, expr.Reduce, expr.Position, expr.Scan:
+		case expr.Const, expr.Load, expr.Convert, expr.Reduce, expr.Position, expr.Scan: // not operations on values
 			return randomConst(builder, rng, dtype)
 		case expr.Bits:
 			sameSize := dtypesBySize[dtype.Size()]
@@ -111,8 +106,9 @@ func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value
 			function := testFuncs[rng.IntN(len(testFuncs))]
 			return builder.Call(function, dtype, []expr.Value{first, arg(), arg()}[:function.ArgCount]...)
 		}
+		// IsValidOp is for results of the dtype of the operands, but a comparison returns a bool.
 		isComparison := op == expr.Eq || op == expr.Ne || op == expr.Lt || op == expr.Le
-		if !isComparison && !Defined(op, dtype) {
+		if !isComparison && !IsValidOp(op, dtype) {
 			continue
 		}
 		args := []expr.Value{first, arg(), arg()}[:op.ArgCount()]
@@ -121,6 +117,12 @@ func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value
 		}
 		return builder.Emit(op, args...)
 	}
+}
+
+// testFuncs are the functions that random codes call.
+var testFuncs = []*expr.Func{
+	{Name: "test.lgamma", ArgCount: 1, F: func(a, _, _ float64) float64 { v, _ := math.Lgamma(a); return v }},
+	{Name: "test.mix", ArgCount: 3, F: func(a, b, c float64) float64 { return float64(a*b) - c }},
 }
 
 // convertedDTypes are the dtypes to which [RandomInst] converts values.
@@ -137,8 +139,8 @@ func randomConst(builder *expr.Builder, rng *rand.Rand, dtype tensor.DType) expr
 		Imm: RandomBits(rng, dtype)})
 }
 
-// Defined reports whether an operation with operands and a result of the given dtype is valid.
-func Defined(op expr.Op, dtype tensor.DType) bool {
+// IsValidOp reports whether an operation with operands and a result of the given dtype is valid.
+func IsValidOp(op expr.Op, dtype tensor.DType) bool {
 	load := expr.Inst{Op: expr.Load, DType: dtype, A: 0, B: expr.None, C: expr.None}
 	code := expr.Code{In: []tensor.DType{dtype}, Insts: []expr.Inst{load, {Op: op, DType: dtype}},
 		Out: []expr.Output{{DType: dtype, Re: 1, Im: expr.None}}}

@@ -98,8 +98,8 @@ func Calls(t *testing.T, open func() ([]device.Device, error)) {
 	})
 }
 
-// selectedCalls returns the calls that [Calls] runs, on random operands: the examples of ops, further shapes, and fused
-// nodes. In short tests it omits most ops and shapes.
+// selectedCalls returns the calls that [Calls] runs, on random operands: the examples of ops, further signatures, and
+// fused nodes. In short tests it omits most ops and signatures.
 func selectedCalls(t *testing.T) (calls []*conform.Call) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -108,13 +108,13 @@ func selectedCalls(t *testing.T) (calls []*conform.Call) {
 			calls = append(calls, conform.Examples(op, rng)...)
 		}
 	}
-	for i, shape := range conform.Shapes() {
+	for i, signature := range conform.ExtraSignatures() {
 		if i%testsize.Of(4, 1) != 0 {
 			continue
 		}
-		call, err := conform.NewCall(kernels.Lookup(shape.Op), shape.Attrs, shape.In, rng)
+		call, err := conform.NewCall(kernels.Lookup(signature.Op), signature.Attrs, signature.In, rng)
 		if err != nil {
-			t.Fatal(shape.Op, err)
+			t.Fatal(signature.Op, err)
 		}
 		calls = append(calls, call)
 	}

@@ -11,13 +11,6 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
-// NewQueue implements graph.Device.
-func (d *Device) NewQueue() graph.Queue {
-	created := &queue{owner: d, staging: &staging{owner: d}}
-	runtime.AddCleanup(created, (*staging).close, created.staging)
-	return created
-}
-
 // queue implements graph.Queue. It collects steps. The driver runs the collected steps (flush) when a download needs a
 // result or Wait is called. It also runs them when maxSteps steps are collected, or more than maxStaged bytes of
 // staging memory are in use.
@@ -37,6 +30,19 @@ type queue struct {
 	staging *staging
 	faults  []fault // of the collected steps
 	err     error   // the error of the first failed step; it fails all later steps, which may read its results
+}
+
+// NewQueue implements graph.Device.
+func (d *Device) NewQueue() graph.Queue {
+	created := &queue{owner: d, staging: &staging{owner: d}}
+	runtime.AddCleanup(created, (*staging).close, created.staging)
+	return created
+}
+
+// fault is a word in staging memory that a collected step sets if it fails, and the error to report then.
+type fault struct {
+	word []byte
+	err  error
 }
 
 const (
@@ -71,6 +77,17 @@ func (q *queue) Upload(to graph.DeviceAddress, from []byte) error {
 	return nil
 }
 
+// stage returns a staging buffer, and the offset of the requested bytes in it. If more than maxStaged bytes would be in
+// use, it runs the collected steps first.
+func (q *queue) stage(bytes int) (*device.Buffer, int, error) {
+	if q.staging.bytes+bytes > maxStaged {
+		if err := q.flush(); err != nil {
+			return nil, 0, err
+		}
+	}
+	return q.staging.take(bytes)
+}
+
 // download copies bytes from the device. It waits for all earlier steps.
 func (q *queue) download(to []byte, from graph.DeviceAddress) error {
 	q.mu.Lock()
@@ -95,45 +112,24 @@ func (q *queue) download(to []byte, from graph.DeviceAddress) error {
 	return nil
 }
 
-// fault is a word in staging memory that a collected step sets if it fails, and the error to report then.
-type fault struct {
-	word []byte
-	err  error
-}
-
 // launch adds the launches of a program. operands has the addresses of results and operands, and then of the scratch
 // memory. An operand with a single element may be on the host. If operand i is, operands[i] has no memory, and host[i]
 // is the address of the operand.
 func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	addresses := make([]uint64, len(operands))
-	for i, operand := range operands {
-		switch onDevice, ok := operand.Memory.(*memory); {
-		case ok && onDevice.owner == q.owner:
-			addresses[i] = onDevice.buffer.Address + uint64(operand.Offset)
-		case operand.Memory != nil:
-			return errOtherMemory
-		case host[i] != nil: // if host[i] is nil, argument i was omitted or is not a tensor
-			bytes, address, err := q.stageWord(program.elemBytes[i])
-			if err != nil {
-				return err
-			}
-			copy(bytes, unsafe.Slice((*byte)(host[i]), program.elemBytes[i]))
-			addresses[i] = address
-		}
+	addresses, err := q.operandAddresses(program, operands, host)
+	if err != nil {
+		return err
 	}
 	var scratch, faultWord uint64
 	if program.scratch > 0 {
 		scratch = addresses[len(program.elemBytes)]
 	}
 	if program.fault != nil {
-		bytes, address, err := q.stageWord(4)
-		if err != nil {
+		if faultWord, err = q.stageFault(program.fault); err != nil {
 			return err
 		}
-		clear(bytes)
-		faultWord, q.faults = address, append(q.faults, fault{word: bytes, err: program.fault})
 	}
 	for _, launched := range program.launches {
 		q.steps = append(q.steps, device.Step{Kernel: launched.kernel.Kernel, Groups: launched.Groups,
@@ -144,6 +140,40 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 		return q.flush()
 	}
 	return nil
+}
+
+// operandAddresses returns the addresses of operands on the device. It copies operands on the host to staging memory.
+// The arguments are as in launch.
+func (q *queue) operandAddresses(program *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) ([]uint64,
+	error) {
+	addresses := make([]uint64, len(operands))
+	for i, operand := range operands {
+		switch onDevice, ok := operand.Memory.(*memory); {
+		case ok && onDevice.owner == q.owner:
+			addresses[i] = onDevice.buffer.Address + uint64(operand.Offset)
+		case operand.Memory != nil:
+			return nil, errOtherMemory
+		case host[i] != nil: // if host[i] is nil, argument i was omitted or is not a tensor
+			bytes, address, err := q.stageWord(program.elemBytes[i])
+			if err != nil {
+				return nil, err
+			}
+			copy(bytes, unsafe.Slice((*byte)(host[i]), program.elemBytes[i]))
+			addresses[i] = address
+		}
+	}
+	return addresses, nil
+}
+
+// stageFault adds a fault that is reported as err, and returns the address of its word.
+func (q *queue) stageFault(err error) (uint64, error) {
+	word, address, stageErr := q.stageWord(4)
+	if stageErr != nil {
+		return 0, stageErr
+	}
+	clear(word)
+	q.faults = append(q.faults, fault{word: word, err: err})
+	return address, nil
 }
 
 // stageWord returns staging memory of a few bytes for a launch, and its address. Unlike stage, it never runs the
@@ -196,23 +226,12 @@ func (q *queue) clear() {
 	q.staging.reuse()
 }
 
-// stage returns a staging buffer, and the offset of the requested bytes in it. If more than maxStaged bytes would be in
-// use, it runs the collected steps first.
-func (q *queue) stage(bytes int) (*device.Buffer, int, error) {
-	if q.staging.bytes+bytes > maxStaged {
-		if err := q.flush(); err != nil {
-			return nil, 0, err
-		}
-	}
-	return q.staging.take(bytes)
-}
-
 var errOtherMemory = errors.New("the memory is not of this device")
 
 // staging has the staging buffers of a queue, and keeps the programs of collected steps reachable.
 type staging struct {
 	owner      *Device
-	used, free []*device.Buffer // the buffers of collected steps, and the others
+	used, free []*device.Buffer // the buffers that collected steps use, and the others
 	offset     int              // offset of the free bytes in the last buffer of used
 	bytes      int              // total size of the buffers of used
 	programs   []*compiled      // the programs of collected steps

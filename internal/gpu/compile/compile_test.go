@@ -38,7 +38,7 @@ func TestCatalogue(t *testing.T) {
 func TestShapes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var n conform.Counts
-	for _, c := range conform.Shapes() {
+	for _, c := range conform.ExtraSignatures() {
 		call, err := conform.NewCall(kernels.Lookup(c.Op), c.Attrs, c.In, rng)
 		require.NoError(t, err, c.Op)
 		require.NoError(t, n.Check(call, lower.IEEE, conform.Interpret))

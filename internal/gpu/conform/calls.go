@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file checks programs of whole ops. [Examples] and [Shapes] list calls, and [NewCall] gives a call random
-// operands. [Counts.Check] compiles the call, runs the program, and compares its results with the op's reference
+// This file checks programs of whole ops. [Examples] and [ExtraSignatures] list calls, and [NewCall] gives a call
+// random operands. [Counts.Check] compiles the call, runs the program, and compares its results with the op's reference
 // implementation.
 
 // Call is a call of an op with the values of its operands.
@@ -85,19 +85,19 @@ func Examples(op *graph.Op, rng *rand.Rand) (list []*Call) {
 	return list
 }
 
-// Shape is a call of an op without operands: its attributes, and the shapes and layouts of its operands.
-type Shape struct {
+// Signature describes a call of an op: its attributes, and the dtypes, shapes and strides of its operands.
+type Signature struct {
 	Op    string
 	Attrs graph.Attrs
 	In    []tensor.Meta
 }
 
-// Shapes returns calls for which package lower generates kernels that the examples of ops do not cover.
-func Shapes() (list []Shape) {
+// ExtraSignatures returns calls for which package lower generates kernels that the examples of ops do not cover.
+func ExtraSignatures() (list []Signature) {
 	f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	columnMajor := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(columnMajorStrides(meta.Shape)) }
 	add := func(op string, attrs graph.Attrs, in ...tensor.Meta) {
-		list = append(list, Shape{Op: op, Attrs: attrs, In: in})
+		list = append(list, Signature{Op: op, Attrs: attrs, In: in})
 	}
 	for _, meta := range []tensor.Meta{f32(3, 1030), f32(300, 3), f32(70, 8), f32(1, 1), f32(2, 1<<14+6),
 		columnMajor(f32(40, 50)), columnMajor(f32(5, 600))} {
@@ -159,7 +159,7 @@ func random(meta tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 // Counts counts calls by the results of [Counts.Check].
 type Counts struct {
 	Equal          int      // calls whose results have the same bits as the reference
-	Near           int      // calls whose results differ by at most the tolerance: see tolerance
+	Tolerated      int      // other calls whose results differ by at most the tolerance: see tolerance
 	Differing      int      // calls whose results differ by more
 	Unsupported    int      // calls that devices do not support
 	Results        int      // elements of all results
@@ -170,7 +170,7 @@ type Counts struct {
 // String describes the counts in a line.
 func (n *Counts) String() string {
 	return fmt.Sprintf("%d calls with %d results: %d equal, %d differ by rounding, %d differ; %d have no program (%s)",
-		n.Equal+n.Near+n.Differing, n.Results, n.Equal, n.Near, n.Differing, n.Unsupported,
+		n.Equal+n.Tolerated+n.Differing, n.Results, n.Equal, n.Tolerated, n.Differing, n.Unsupported,
 		strings.Join(n.UnsupportedOps, " "))
 }
 
@@ -199,17 +199,17 @@ func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", call.Op.Name, err)
 	}
-	worst := 0.0 // the maximum, over the outputs, of the distance divided by the tolerance
+	maxRatio := 0.0 // the maximum, over the outputs, of the distance divided by the tolerance
 	for output, expected := range want {
 		n.Results += expected.Numel()
 		allowed := max(tolerance[call.Out[output].DType], math.SmallestNonzeroFloat64) // not 0: 0/0 would be NaN
-		worst = max(worst, distance(expected, results[output])/allowed)
+		maxRatio = max(maxRatio, distance(expected, results[output])/allowed)
 	}
 	switch {
-	case worst == 0:
+	case maxRatio == 0:
 		n.Equal++
-	case worst <= 1:
-		n.Near++
+	case maxRatio <= 1:
+		n.Tolerated++
 	default:
 		if n.Differing++; n.First == "" {
 			n.First = fmt.Sprintf("%s %+v of %v", call.Op.Name, call.Attrs, call.Out)

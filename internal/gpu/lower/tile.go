@@ -22,13 +22,13 @@ const minTiled = 16
 // 32 adjacent elements but read elements that are a row of x apart.
 type tile struct {
 	*pointwise
-	dim            int        // the fastest dimension of transposed inputs
+	inputDim       int        // the fastest dimension of transposed inputs; that of the output is 0
 	side           int        // elements along a side of a tile, a power of 2
 	threadsPerSide int        // threads along a side: side/vector
 	inputs         []int      // the operands that are read by way of group memory
 	firstIndex     []ir.Value // the index in each dimension of the tile's first element
 	arrays         [][]uint64 // by index in inputs: the arrays in group memory, one for each number of an element
-	reads          []access   // by index in inputs: the elements along dim that a thread reads at once
+	reads          []access   // by index in inputs: the elements along inputDim that a thread reads at once
 }
 
 // newTile returns the generator for a kernel with tiles, or nil if no input is transposed.
@@ -36,10 +36,10 @@ func newTile(kernel *pointwise) *tile {
 	created := &tile{pointwise: kernel, side: 32}
 	for i := len(kernel.code.Out); i < len(kernel.dtypes); i++ {
 		dim := kernel.fastest(i)
-		if created.dim == 0 && min(kernel.shape[0], kernel.shape[dim]) >= minTiled {
-			created.dim = dim
+		if created.inputDim == 0 && min(kernel.shape[0], kernel.shape[dim]) >= minTiled {
+			created.inputDim = dim
 		}
-		if dim > 0 && dim == created.dim && created.bytes(append(created.inputs, i)) <= maxGroupMemory {
+		if dim > 0 && dim == created.inputDim && created.bytes(append(created.inputs, i)) <= maxGroupMemory {
 			created.inputs = append(created.inputs, i)
 		}
 	}
@@ -47,9 +47,9 @@ func newTile(kernel *pointwise) *tile {
 		return nil
 	}
 	created.setVectors()
-	// A row of the tile has at least 64 bytes if possible.
-	if large := *created; large.vector > 1 {
-		if large.side = 64; large.bytes(large.inputs) <= maxGroupMemory && !large.isTooLong() {
+	// Elements of 1 or 2 bytes have larger tiles if possible, so that a row of the tile has at least 64 bytes.
+	if larger := *created; larger.vector > 1 {
+		if larger.side = 64; larger.bytes(larger.inputs) <= maxGroupMemory && !larger.isTooLong() {
 			created.side = 64
 		}
 	}
@@ -94,14 +94,14 @@ func (t *tile) setVectors() {
 		widest = max(widest, dtype.Size())
 	}
 	vector := max(4/widest, 1)
-	for t.shape[0]%vector != 0 || t.shape[t.dim]%vector != 0 {
+	for t.shape[0]%vector != 0 || t.shape[t.inputDim]%vector != 0 {
 		vector /= 2
 	}
 	t.pointwise.setVector(vector)
 	for _, i := range t.inputs {
 		shape, strides := slices.Clone(t.shape), slices.Clone(t.strides[i])
-		shape[0], shape[t.dim] = shape[t.dim], shape[0] // dim is the fastest
-		strides[0], strides[t.dim] = strides[t.dim], strides[0]
+		shape[0], shape[t.inputDim] = shape[t.inputDim], shape[0] // inputDim is the fastest
+		strides[0], strides[t.inputDim] = strides[t.inputDim], strides[0]
 		t.reads = append(t.reads, access{dtype: t.dtypes[i], stride: strides[0], vector: vector,
 			align: alignOf(t.dtypes[i], t.alignmentBits[i], shape, strides, vector)})
 	}
@@ -111,11 +111,11 @@ func (t *tile) setVectors() {
 func (t *tile) launch() ([]Launch, error) {
 	const u32 = tensor.Uint32
 	counts := slices.Clone(t.shape) // tiles along each dimension
-	for _, dim := range []int{0, t.dim} {
+	for _, dim := range []int{0, t.inputDim} {
 		counts[dim] = (t.shape[dim] + t.side - 1) / t.side
 	}
 	t.firstIndex = t.indexInShape(t.Emit(ir.Group, u32), counts)
-	for _, dim := range []int{0, t.dim} {
+	for _, dim := range []int{0, t.inputDim} {
 		t.firstIndex[dim] = t.mul32(t.firstIndex[dim], t.side)
 	}
 	thread := t.Emit(ir.Thread, u32)
@@ -130,41 +130,56 @@ func (t *tile) launch() ([]Launch, error) {
 	return t.checkedLaunch(tensor.Numel(counts))
 }
 
-// fill copies the transposed inputs to group memory. It reads all elements before it stores one, so that the reads
-// overlap. Positions beyond the operand read its first elements.
+// fill copies the transposed inputs to group memory. It loads all elements before it stores one, so that the loads
+// overlap.
 func (t *tile) fill(threadLane, row ir.Value) {
-	var loaded [][]ir.Value
+	rowStep := groupSize / t.threadsPerSide
+	loaded := make([][][]ir.Value, len(t.inputs)) // by index in inputs and by step: the numbers of a vector
 	for position, i := range t.inputs {
 		var arrays []uint64
 		for range t.numbersPerElement(i) {
 			arrays = append(arrays, t.Array(sharedType(t.dtypes[i].ToReal()), t.side*t.side))
 		}
 		t.arrays = append(t.arrays, arrays)
-		for step := 0; step < t.side; step += groupSize / t.threadsPerSide {
-			index, valid := t.indexAt(t.add32(row, t.u32(step)), t.mul32(threadLane, t.vector))
-			offset := t.offset(index, t.shape, t.strides[i])
-			if valid != ir.None {
-				offset = t.selectValue(tensor.Uint32, valid, offset, t.u32(0))
-			}
-			address := t.addOffset(t.EmitImm(ir.Param, tensor.Uint64, uint64(i)), offset)
-			loaded = append(loaded, t.load(t.reads[position], address))
+		for step := 0; step < t.side; step += rowStep {
+			numbers := t.loadInput(position, t.add32(row, t.u32(step)), t.mul32(threadLane, t.vector))
+			loaded[position] = append(loaded[position], numbers)
 		}
 	}
-	for position, i := range t.inputs {
-		dtype := t.dtypes[i].ToReal()
-		for step := 0; step < t.side; step += groupSize / t.threadsPerSide {
-			for k, number := range loaded[0] {
-				element, part := k/t.numbersPerElement(i), k%t.numbersPerElement(i)
-				y := t.add32(t.mul32(threadLane, t.vector), t.u32(element))
-				cell := t.cell(t.interleaved(t.add32(row, t.u32(step))), y, t.interleavedVector(threadLane, element))
-				t.EmitImm(ir.StoreShared, tensor.Invalid, t.arrays[position][part], cell, t.toShared(dtype, number))
-			}
-			loaded = loaded[1:]
+	for position := range t.inputs {
+		for step, numbers := range loaded[position] {
+			t.storeInput(position, threadLane, row, step*rowStep, numbers)
 		}
 	}
 }
 
-// compute adds the code for the vector of elements at threadLane*vector along dimension 0 and y along dim.
+// loadInput loads the numbers of a vector of an input from x along dimension 0 and y along inputDim of the tile.
+// Positions beyond the operand read its first elements.
+func (t *tile) loadInput(position int, x, y ir.Value) []ir.Value {
+	i := t.inputs[position]
+	index, valid := t.indexAt(x, y)
+	offset := t.offset(index, t.shape, t.strides[i])
+	if valid != ir.None {
+		offset = t.selectValue(tensor.Uint32, valid, offset, t.u32(0))
+	}
+	address := t.addOffset(t.EmitImm(ir.Param, tensor.Uint64, uint64(i)), offset)
+	return t.load(t.reads[position], address)
+}
+
+// storeInput stores the numbers of a vector of an input to group memory, at row+step along dimension 0 of the tile.
+func (t *tile) storeInput(position int, threadLane, row ir.Value, step int, numbers []ir.Value) {
+	i := t.inputs[position]
+	dtype, perElement := t.dtypes[i].ToReal(), t.numbersPerElement(i)
+	for k, number := range numbers {
+		element := k / perElement
+		y := t.add32(t.mul32(threadLane, t.vector), t.u32(element))
+		cell := t.cell(t.interleaved(t.add32(row, t.u32(step))), y, t.interleavedVector(threadLane, element))
+		array := t.arrays[position][k%perElement]
+		t.EmitImm(ir.StoreShared, tensor.Invalid, array, cell, t.toShared(dtype, number))
+	}
+}
+
+// compute adds the code for the vector of elements at threadLane*vector along dimension 0 and y along inputDim.
 func (t *tile) compute(threadLane, y ir.Value) {
 	index, valid := t.indexAt(t.mul32(threadLane, t.vector), y)
 	body := func() {
@@ -188,12 +203,12 @@ func (t *tile) compute(threadLane, y ir.Value) {
 	}
 }
 
-// indexAt returns the index of the element at x along dimension 0 and y along dim of the tile. It also returns whether
-// the element exists, or ir.None if all tiles are full.
+// indexAt returns the index of the element at x along dimension 0 and y along inputDim of the tile. It also returns
+// whether the element exists, or ir.None if all tiles are full.
 func (t *tile) indexAt(x, y ir.Value) (index []ir.Value, valid ir.Value) {
 	index, valid = slices.Clone(t.firstIndex), ir.None
-	index[0], index[t.dim] = t.add32(index[0], x), t.add32(index[t.dim], y)
-	for _, dim := range []int{0, t.dim} {
+	index[0], index[t.inputDim] = t.add32(index[0], x), t.add32(index[t.inputDim], y)
+	for _, dim := range []int{0, t.inputDim} {
 		if t.shape[dim]%t.side == 0 {
 			continue
 		}

@@ -11,6 +11,8 @@ import (
 // value whose next use is farthest (Belady's rule). For example, let values 1 and 2 be in the only two registers, and
 // let their next uses be instructions 7 and 4. If instruction 3 needs a register for its result, value 1 is evicted. If
 // no load can restore it, a Save stores it in a slot first, and a Load restores it before instruction 7.
+//
+// Run calls allocateInst (assign.go) for each instruction. The functions of this file place single values.
 type allocator struct {
 	Result
 	Policy
@@ -26,7 +28,7 @@ type allocator struct {
 	pinned      [numClasses]uint32    // by class: bit set of the registers that the current instruction uses
 	freeSlots   []int16               // free slots below Slots
 	slotsToFree []int16               // slots without further uses; they are free from the next instruction on
-	slots       [numClasses][]*Reload // by class and slot: the load from the slot; see slotReload
+	slotReloads [numClasses][]*Reload // by class and slot: the load from the slot; see slotReload
 	position    int32                 // position of the current instruction; -1 before the list
 	args        []Operand             // memory of the operands of all instructions in Insts
 }
@@ -84,8 +86,8 @@ func newAllocator(values, instructions int) *allocator {
 	} else {
 		old := *alloc
 		*alloc = allocator{uses: old.uses, nextUse: old.nextUse, usesEnd: old.usesEnd, registerOf: old.registerOf,
-			spillSlot: old.spillSlot, freeSlots: old.freeSlots[:0], slotsToFree: old.slotsToFree[:0], slots: old.slots,
-			args: old.args}
+			spillSlot: old.spillSlot, freeSlots: old.freeSlots[:0], slotsToFree: old.slotsToFree[:0],
+			slotReloads: old.slotReloads, args: old.args}
 		alloc.Insts = old.Insts[:0]
 	}
 	alloc.state = alloc
@@ -136,93 +138,26 @@ func (a *allocator) preload(virt Virt) {
 		a.emitLoad(a.values[virt].Reload, a.registerOperand(virt, reg, 0), notInList)
 		return
 	}
-	reg := a.registerFor(virt)
+	reg := a.ensureInRegister(virt)
 	a.savePermanent(virt, reg)
 	a.release(virt)
 }
 
-// savePermanent saves a value, which is in the register reg, to its permanent slot, if it has one.
-func (a *allocator) savePermanent(virt Virt, reg int8) {
-	if slot := a.registerFile.PermanentSlot[virt]; slot >= 0 {
-		a.emitSave(virt, reg, slot)
+// ensureInRegister returns the register of a value, and pins it for the current instruction. It loads the value if
+// necessary.
+func (a *allocator) ensureInRegister(virt Virt) int8 {
+	if reg := a.currentRegister(virt); reg >= 0 {
+		a.pin(virt)
+		return reg
 	}
-}
-
-// registerOperand returns the register reg, which contains the value virt, as an operand of the given number of bytes.
-// 0 selects the width of the value.
-func (a *allocator) registerOperand(virt Virt, reg int8, bytes uint8) Operand {
-	value := &a.values[virt]
-	if bytes == 0 {
-		bytes = value.Bytes
+	reload := a.reloadOf(virt)
+	reg := a.allocateRegister(a.values[virt].Class)
+	a.setOwner(virt, reg)
+	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
+		a.Cost++ // elements must be loaded anyway, but other values could have kept their register
 	}
-	return Operand{Kind: Register, Class: value.Class, Reg: reg, Bytes: bytes}
-}
-
-// accumulatorOperand returns an accumulator as an operand of the given number of bytes. 0 selects the width of the
-// accumulator.
-func (a *allocator) accumulatorOperand(virt Virt, bytes uint8) Operand {
-	value := &a.values[virt]
-	if bytes == 0 {
-		bytes = value.Bytes
-	}
-	return Operand{Kind: Accumulator, Class: value.Class, Bytes: bytes, Acc: value.Acc}
-}
-
-// notInList is Allocated.From for loads, saves and copies that no instruction of the list requires.
-const notInList = -1
-
-// emit adds an instruction with operands to Insts.
-func (a *allocator) emit(inst Allocated, args ...Operand) {
-	start := len(a.args)
-	a.args = append(a.args, args...)
-	inst.Args = a.args[start:len(a.args):len(a.args)]
-	a.Insts = append(a.Insts, inst)
-	a.InstructionCount++
-}
-
-// emitLoad adds a load to dst. It records an error if reload is nil. position is the position in the list of the Move
-// instruction that the load replaces, or notInList.
-func (a *allocator) emitLoad(reload *Reload, dst Operand, position int32) {
-	if reload == nil {
-		a.fail(errUndefined)
-		return
-	}
-	a.emit(Allocated{Kind: Load, Name: reload.Name, From: position}, Operand{Kind: Memory, Mem: &reload.Mem}, dst)
-}
-
-// emitSave adds a store of a value from its register to a slot.
-func (a *allocator) emitSave(virt Virt, reg int8, slot int16) {
-	// The memory operand of a slot is the same for all classes.
-	a.emit(Allocated{Kind: Save, From: notInList}, a.registerOperand(virt, reg, 0), Operand{Kind: Memory,
-		Mem: &a.slotReload(Vectors, slot).Mem})
-}
-
-// emitCopy adds a copy. position is the position in the list of the Move instruction that the copy replaces, or
-// notInList.
-func (a *allocator) emitCopy(from, to Operand, position int32) {
-	a.emit(Allocated{Kind: Copy, From: position}, from, to)
-}
-
-// slotReload returns the load that restores a register of a class from a slot.
-func (a *allocator) slotReload(class Class, slot int16) *Reload {
-	for k := len(a.slots[class]); k <= int(slot); k++ {
-		a.slots[class] = append(a.slots[class], &Reload{Foldable: class == Vectors, Mem: Mem{Space: Slot, Index: k}})
-	}
-	return a.slots[class][slot]
-}
-
-// nextUseOf returns the position of the next use of a value after the current instruction, or math.MaxInt32 if there is
-// none.
-func (a *allocator) nextUseOf(virt Virt) int32 {
-	next, end := a.nextUse[virt], a.usesEnd[virt]
-	for next < end && a.uses[next] <= a.position {
-		next++
-	}
-	a.nextUse[virt] = next
-	if next == end {
-		return math.MaxInt32
-	}
-	return a.uses[next]
+	a.emitLoad(reload, a.registerOperand(virt, reg, 0), notInList)
+	return reg
 }
 
 // currentRegister returns the register that holds a value, or -1.
@@ -238,6 +173,13 @@ func (a *allocator) pin(virt Virt) {
 	if reg := a.registerOf[virt]; reg >= 0 {
 		a.pinned[a.values[virt].Class] |= 1 << reg
 	}
+}
+
+// setOwner records that a value is in a register, and pins the register for the current instruction.
+func (a *allocator) setOwner(virt Virt, reg int8) {
+	class := a.values[virt].Class
+	a.registerOf[virt], a.owner[class][reg] = reg, virt
+	a.pinned[class] |= 1 << reg
 }
 
 // reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Lists that run
@@ -258,18 +200,13 @@ func (a *allocator) reloadOf(virt Virt) *Reload {
 	return a.slotReload(value.Class, slot)
 }
 
-// Errors of lists that cannot be allocated.
-var (
-	errRegisters   = errors.New("the instruction needs more registers than there are")
-	errUndefined   = errors.New("a value is used before an instruction or a load defines it")
-	errAccumulator = errors.New("an accumulator is overwritten before its last read")
-)
-
-// fail records the first error.
-func (a *allocator) fail(err error) {
-	if a.Err == nil {
-		a.Err = err
+// slotReload returns the load that restores a register of a class from a slot.
+func (a *allocator) slotReload(class Class, slot int16) *Reload {
+	for k := len(a.slotReloads[class]); k <= int(slot); k++ {
+		reload := &Reload{Foldable: class == Vectors, Mem: Mem{Space: Slot, Index: k}}
+		a.slotReloads[class] = append(a.slotReloads[class], reload)
 	}
+	return a.slotReloads[class][slot]
 }
 
 // allocateRegister returns a free register of a class. If no register is free, it evicts the value whose next use is
@@ -305,6 +242,20 @@ func (a *allocator) allocateRegister(class Class) int8 {
 	return evicted
 }
 
+// nextUseOf returns the position of the next use of a value after the current instruction, or math.MaxInt32 if there is
+// none.
+func (a *allocator) nextUseOf(virt Virt) int32 {
+	next, end := a.nextUse[virt], a.usesEnd[virt]
+	for next < end && a.uses[next] <= a.position {
+		next++
+	}
+	a.nextUse[virt] = next
+	if next == end {
+		return math.MaxInt32
+	}
+	return a.uses[next]
+}
+
 // newSlot returns a free slot, or adds one.
 func (a *allocator) newSlot() int16 {
 	if count := len(a.freeSlots); count > 0 {
@@ -316,39 +267,11 @@ func (a *allocator) newSlot() int16 {
 	return int16(a.Slots - 1)
 }
 
-// setOwner records that a value is in a register, and pins the register for the current instruction.
-func (a *allocator) setOwner(virt Virt, reg int8) {
-	class := a.values[virt].Class
-	a.registerOf[virt], a.owner[class][reg] = reg, virt
-	a.pinned[class] |= 1 << reg
-}
-
-// registerFor returns the register of a value, and pins it for the current instruction. It loads the value if
-// necessary.
-func (a *allocator) registerFor(virt Virt) int8 {
-	if reg := a.currentRegister(virt); reg >= 0 {
-		a.pin(virt)
-		return reg
+// savePermanent saves a value, which is in the register reg, to its permanent slot, if it has one.
+func (a *allocator) savePermanent(virt Virt, reg int8) {
+	if slot := a.registerFile.PermanentSlot[virt]; slot >= 0 {
+		a.emitSave(virt, reg, slot)
 	}
-	reload := a.reloadOf(virt)
-	reg := a.allocateRegister(a.values[virt].Class)
-	a.setOwner(virt, reg)
-	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
-		a.Cost++ // elements must be loaded anyway, but other values could have kept their register
-	}
-	a.emitLoad(reload, a.registerOperand(virt, reg, 0), notInList)
-	return reg
-}
-
-// sourceOperand returns a source as an operand: an immediate, or the register of its value.
-func (a *allocator) sourceOperand(source Arg) Operand {
-	switch {
-	case source.Virt == 0:
-		return Operand{Kind: Immediate, Imm: source.Imm}
-	case a.values[source.Virt].Acc != nil:
-		return a.accumulatorOperand(source.Virt, source.Bytes)
-	}
-	return a.registerOperand(source.Virt, a.registerFor(source.Virt), source.Bytes)
 }
 
 // release frees the register and the slot of a value without further uses.
@@ -364,5 +287,84 @@ func (a *allocator) release(virt Virt) {
 	if slot := a.spillSlot[virt]; slot >= 0 {
 		a.slotsToFree = append(a.slotsToFree, slot)
 		a.spillSlot[virt] = -1
+	}
+}
+
+// sourceOperand returns a source as an operand: an immediate, or the register of its value.
+func (a *allocator) sourceOperand(source Arg) Operand {
+	switch {
+	case source.Virt == 0:
+		return Operand{Kind: Immediate, Imm: source.Imm}
+	case a.values[source.Virt].Acc != nil:
+		return a.accumulatorOperand(source.Virt, source.Bytes)
+	}
+	return a.registerOperand(source.Virt, a.ensureInRegister(source.Virt), source.Bytes)
+}
+
+// registerOperand returns the register reg, which contains the value virt, as an operand of the given number of bytes.
+// 0 selects the width of the value.
+func (a *allocator) registerOperand(virt Virt, reg int8, bytes uint8) Operand {
+	value := &a.values[virt]
+	if bytes == 0 {
+		bytes = value.Bytes
+	}
+	return Operand{Kind: Register, Class: value.Class, Reg: reg, Bytes: bytes}
+}
+
+// accumulatorOperand returns an accumulator as an operand of the given number of bytes. 0 selects the width of the
+// accumulator.
+func (a *allocator) accumulatorOperand(virt Virt, bytes uint8) Operand {
+	value := &a.values[virt]
+	if bytes == 0 {
+		bytes = value.Bytes
+	}
+	return Operand{Kind: Accumulator, Class: value.Class, Bytes: bytes, Acc: value.Acc}
+}
+
+// notInList is Allocated.From for loads, saves and copies that no instruction of the list requires.
+const notInList = -1
+
+// emit adds an instruction with operands to Insts.
+func (a *allocator) emit(inst Allocated, args ...Operand) {
+	start := len(a.args)
+	a.args = append(a.args, args...)
+	inst.Args = a.args[start:len(a.args):len(a.args)]
+	a.Insts = append(a.Insts, inst)
+	a.InstructionCount++
+}
+
+// emitLoad adds a load to dst. It records an error if reload is nil. movePosition is the position in the list of the
+// Move instruction that the load replaces, or notInList.
+func (a *allocator) emitLoad(reload *Reload, dst Operand, movePosition int32) {
+	if reload == nil {
+		a.fail(errUndefined)
+		return
+	}
+	a.emit(Allocated{Kind: Load, Name: reload.Name, From: movePosition}, Operand{Kind: Memory, Mem: &reload.Mem}, dst)
+}
+
+// emitSave adds a store of a value from its register to a slot.
+func (a *allocator) emitSave(virt Virt, reg int8, slot int16) {
+	// The memory operand of a slot is the same for all classes.
+	a.emit(Allocated{Kind: Save, From: notInList}, a.registerOperand(virt, reg, 0), Operand{Kind: Memory,
+		Mem: &a.slotReload(Vectors, slot).Mem})
+}
+
+// emitCopy adds a copy. movePosition is as in emitLoad.
+func (a *allocator) emitCopy(from, to Operand, movePosition int32) {
+	a.emit(Allocated{Kind: Copy, From: movePosition}, from, to)
+}
+
+// Errors of lists that cannot be allocated.
+var (
+	errRegisters   = errors.New("the instruction needs more registers than there are")
+	errUndefined   = errors.New("a value is used before an instruction or a load defines it")
+	errAccumulator = errors.New("an accumulator is overwritten before its last read")
+)
+
+// fail records the first error.
+func (a *allocator) fail(err error) {
+	if a.Err == nil {
+		a.Err = err
 	}
 }

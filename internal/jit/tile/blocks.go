@@ -21,8 +21,8 @@ func (g *gen) initBlockTotals() {
 	}
 }
 
-// blockedRun emits a run whose terms are divided into blocks.
-func (g *gen) blockedRun(run *Run) {
+// emitBlockedRun emits a run whose terms are divided into blocks.
+func (g *gen) emitBlockedRun(run *Run) {
 	block := min(run.Block, run.Terms)                         // terms of a block
 	wholeBlocks, lastTerms := run.Terms/block, run.Terms%block // whole blocks, and the terms of a shorter last block
 	top := g.NewLabel()
@@ -32,13 +32,13 @@ func (g *gen) blockedRun(run *Run) {
 		g.Bind(top)
 	}
 	const unrollAll = false
-	g.constantTerms(run, block, unrollAll)
+	g.emitConstantTerms(run, block, unrollAll)
 	g.endBlock()
 	if wholeBlocks > 1 {
 		g.CountDown(target.ArgsSpill(blocksRemaining), target.NE, top)
 	}
 	if lastTerms > 0 {
-		g.constantTerms(run, lastTerms, unrollAll)
+		g.emitConstantTerms(run, lastTerms, unrollAll)
 		g.endBlock()
 	}
 }

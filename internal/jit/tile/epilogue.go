@@ -67,22 +67,22 @@ func (g *gen) storeResult() {
 		}
 	}
 	for _, step := range g.spec.Epilogue {
-		g.epilogueStep(step, scratch)
+		g.applyEpilogueStep(step, scratch)
 	}
 	g.eachResult(outTileReg, func(i, vector int, addr target.Addr) {
 		g.Store(g.sumReg(i, vector), addr, g.isPartial(vector))
 	})
 }
 
-// epilogueStep applies an operation to all sums; scratch is a free register.
-func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
+// applyEpilogueStep applies an operation to all sums; scratch is a free register.
+func (g *gen) applyEpilogueStep(step EpilogueStep, scratch target.VReg) {
 	op := step.Op.VectorOp()
 	switch step.Op {
 	case AddResult:
-		g.tileStep(op, outTileReg, scratch)
+		g.applyTileStep(op, outTileReg, scratch)
 	case AddTile, MulTile:
 		g.Move(target.ArgsSpill(epilogueAddressWords+step.Operand), inReg)
-		g.tileStep(op, inReg, scratch)
+		g.applyTileStep(op, inReg, scratch)
 	case AddLanes, MulLanes:
 		g.eachLanes(FirstEpilogueOperand+step.Operand, scratch, func(i, vector int) {
 			g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
@@ -103,9 +103,9 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 	}
 }
 
-// tileStep applies an operation with an operand that has the layout of the result. A partial vector is loaded under the
-// mask first, because a memory operand of the operation would read the whole vector.
-func (g *gen) tileStep(op target.Op, base target.GReg, scratch target.VReg) {
+// applyTileStep applies an operation with an operand that has the layout of the result. A partial vector is loaded
+// under the mask first, because a memory operand of the operation would read the whole vector.
+func (g *gen) applyTileStep(op target.Op, base target.GReg, scratch target.VReg) {
 	g.eachResult(base, func(i, vector int, addr target.Addr) {
 		if !g.isPartial(vector) {
 			g.Op(op, addr, g.sumReg(i, vector), g.sumReg(i, vector))
@@ -172,12 +172,27 @@ func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, vector
 	}
 }
 
-// loadKLoopMask emits the load of the last vector's mask before the k-loop. If the mask is held in a vector register,
-// it does so only if the k-loop needs the mask, because the mask costs an accumulator.
+// loadKLoopMask emits the load of the last vector's mask before the k-loop, if the k-loop keeps it.
 func (g *gen) loadKLoopMask() {
-	if g.spec.mayBePartial(g.cpu) && (!target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)) {
+	if g.spec.mayBePartial(g.cpu) && g.keepsMaskInKLoop() {
 		g.loadMask()
 	}
+}
+
+// keepsMaskInKLoop reports whether the mask is in its register during the k-loop. A vector register with a mask is not
+// available for an accumulator, so the k-loop keeps such a mask only if it needs it.
+func (g *gen) keepsMaskInKLoop() bool {
+	return !target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)
+}
+
+// loadEpilogueMask emits the load of the mask outside the k-loop to freeRegister(1), unless loadKLoopMask has loaded
+// it. It returns freeRegister(0).
+func (g *gen) loadEpilogueMask() (scratch target.VReg) {
+	if g.spec.mayBePartial(g.cpu) && !g.keepsMaskInKLoop() {
+		g.mask = g.freeRegister(1)
+		g.loadMask()
+	}
+	return g.freeRegister(0)
 }
 
 // loadMask emits the load of the mask of the last vector's valid lanes.
@@ -187,16 +202,6 @@ func (g *gen) loadMask() {
 		lanes = target.Imm(g.spec.Lanes)
 	}
 	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
-}
-
-// loadEpilogueMask emits the load of the mask outside the k-loop, unless loadKLoopMask has already loaded it.
-// It returns another register that is free outside the k-loop.
-func (g *gen) loadEpilogueMask() (scratch target.VReg) {
-	if target.UsesVectorMasks(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.needsVectorMask(g.cpu) {
-		g.mask = g.freeRegister(1)
-		g.loadMask()
-	}
-	return g.freeRegister(0)
 }
 
 // isPartial reports whether a vector of a row is partial. Only the last one can be.

@@ -303,16 +303,16 @@ func (g *gen) emitRuns() {
 		}
 		g.advance(vecReg, run.Vec-vecOffset)
 		if run.Terms == Dynamic {
-			g.dynamicRun(run)
+			g.emitDynamicRun(run)
 			return // a run with Dynamic fields is the only one
 		}
 		switch {
 		case g.unitCode != nil:
 			g.unitCode.run(run)
 		case run.Block > 0:
-			g.blockedRun(run)
+			g.emitBlockedRun(run)
 		default:
-			g.constantTerms(run, run.Terms, isUnrolled)
+			g.emitConstantTerms(run, run.Terms, isUnrolled)
 		}
 		inOffset, vecOffset = run.In+run.Terms*run.InStep, run.Vec+run.Terms*run.VecStep
 	}

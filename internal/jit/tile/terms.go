@@ -16,9 +16,9 @@ import (
 //	top: term, term, term, term; advance the addresses by four steps; jump to top if --countReg != 0
 //	term, term
 
-// constantTerms emits a constant number of terms of a run. With unrollAll, all terms are unrolled. Otherwise a loop
+// emitConstantTerms emits a constant number of terms of a run. With unrollAll, all terms are unrolled. Otherwise a loop
 // computes several terms in each iteration.
-func (g *gen) constantTerms(run *Run, terms int, unrollAll bool) {
+func (g *gen) emitConstantTerms(run *Run, terms int, unrollAll bool) {
 	perIteration := g.spec.unroll()
 	if unrollAll {
 		perIteration = terms
@@ -26,59 +26,59 @@ func (g *gen) constantTerms(run *Run, terms int, unrollAll bool) {
 	iterations, remainingTerms := terms/perIteration, terms%perIteration
 	switch {
 	case iterations == 1:
-		g.iteration(run, perIteration)
+		g.emitIteration(run, perIteration)
 	case iterations > 1:
 		g.Move(target.Imm(iterations), countReg)
 		g.Align(32)
 		top := g.NewLabel()
 		g.Bind(top)
-		g.iteration(run, perIteration)
+		g.emitIteration(run, perIteration)
 		g.CountDown(countReg, target.NE, top)
 	}
 	if remainingTerms > 0 {
-		g.terms(run, remainingTerms)
+		g.emitTerms(run, remainingTerms)
 	}
 }
 
-// dynamicRun emits a run with a dynamic number of terms: an unrolled loop, and a loop over the remaining terms. In the
-// unrolled loop, countReg is the number of remaining terms after the current iteration, so that the loop ends when it
-// becomes negative.
-func (g *gen) dynamicRun(run *Run) {
+// emitDynamicRun emits a run with a dynamic number of terms: an unrolled loop, and a loop over the remaining terms. In
+// the unrolled loop, countReg is the number of remaining terms after the current iteration, so that the loop ends when
+// it becomes negative.
+func (g *gen) emitDynamicRun(run *Run) {
 	perIteration := int64(g.spec.unroll())
 	unrolled, single, remainder, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Move(target.ArgsWord(jit.OffsetInnerCount), countReg)
 	g.AddJump(-perIteration, countReg, target.LT, remainder)
 	g.Align(32)
 	g.Bind(unrolled)
-	g.iteration(run, int(perIteration))
+	g.emitIteration(run, int(perIteration))
 	g.AddJump(-perIteration, countReg, target.GE, unrolled)
 	g.Bind(remainder) // undo the last subtraction: countReg is the number of remaining terms again
 	g.AddJump(perIteration, countReg, target.LE, end)
 	g.Align(16)
 	g.Bind(single)
-	g.terms(run, 1)
+	g.emitTerms(run, 1)
 	g.CountDown(countReg, target.GT, single)
 	g.Bind(end)
 }
 
-// iteration emits one iteration of the k-loop: its prefetches into L2 (Spec.PrefetchedLines and Spec.Prefetch) and its
-// terms.
-func (g *gen) iteration(run *Run, terms int) {
+// emitIteration emits one iteration of the k-loop: its prefetches into L2 (Spec.PrefetchedLines and Spec.Prefetch) and
+// its terms.
+func (g *gen) emitIteration(run *Run, terms int) {
 	for i := range g.spec.PrefetchedLines {
 		g.Prefetch(2, target.Addr{Base: prefetchedReg, Disp: i * lineBytes})
 	}
 	g.advance(prefetchedReg, g.spec.PrefetchedLines*lineBytes)
 	for i, prefetch := range g.spec.Prefetch {
-		g.prefetch(i, prefetch)
+		g.emitPrefetches(i, prefetch)
 	}
-	g.terms(run, terms)
+	g.emitTerms(run, terms)
 }
 
-// prefetch emits the prefetches of Spec.Prefetch[i]. They execute only if countReg & (Every-DefaultUnroll) is 0, where
-// countReg is the number of remaining terms. An iteration has DefaultUnroll terms, and both numbers are powers of two.
-// The mask Every-DefaultUnroll therefore selects the bits of countReg that count iterations within Every terms. These
-// bits are all 0 in one iteration per Every terms.
-func (g *gen) prefetch(i int, prefetch Prefetch) {
+// emitPrefetches emits the prefetches of Spec.Prefetch[i]. They execute only if countReg & (Every-DefaultUnroll) is 0,
+// where countReg is the number of remaining terms. An iteration has DefaultUnroll terms, and both numbers are powers of
+// two. The mask Every-DefaultUnroll therefore selects the bits of countReg that count iterations within Every terms.
+// These bits are all 0 in one iteration per Every terms.
+func (g *gen) emitPrefetches(i int, prefetch Prefetch) {
 	skip := g.NewLabel()
 	if prefetch.Every > DefaultUnroll {
 		g.JumpIfBits(int64(prefetch.Every-DefaultUnroll), countReg, skip)
@@ -90,11 +90,11 @@ func (g *gen) prefetch(i int, prefetch Prefetch) {
 	g.Bind(skip)
 }
 
-// terms emits a number of terms and advances the addresses to the term after them.
-func (g *gen) terms(run *Run, count int) {
+// emitTerms emits a number of terms and advances the addresses to the term after them.
+func (g *gen) emitTerms(run *Run, count int) {
 	inOffset, vecOffset := 0, 0
 	for i := range count {
-		g.term(run, inOffset, vecOffset, i*g.spec.PackedStep, count-i)
+		g.emitTerm(run, inOffset, vecOffset, i*g.spec.PackedStep, count-i)
 		if run.InStep == Dynamic {
 			for _, base := range g.rowBases() {
 				g.Add(inStepReg, base)
@@ -115,10 +115,10 @@ func (g *gen) terms(run *Run, count int) {
 	g.advance(packedReg, count*g.spec.PackedStep)
 }
 
-// term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The offsets
-// are byte distances of the term from the addresses in registers. At least termsRemaining terms of the run remain,
-// including this term.
-func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsRemaining int) {
+// emitTerm emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The
+// offsets are byte distances of the term from the addresses in registers. At least termsRemaining terms of the run
+// remain, including this term.
+func (g *gen) emitTerm(run *Run, inOffset, vecOffset, packedOffset, termsRemaining int) {
 	if !g.spec.Int8Matrix {
 		g.beginTerm(run, inOffset, termsRemaining)
 	}
@@ -138,12 +138,13 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsRemaining i
 	case g.spec.hasIntSums() && g.amd64 != nil:
 		g.integerTerm(run, inOffset)
 	default:
-		g.multiplyAdd(run, inOffset)
+		g.emitMultiplyAdds(run, inOffset)
 	}
 }
 
-// multiplyAdd emits the multiply-adds of a term whose vectors are loaded: for each row, its element times each vector.
-func (g *gen) multiplyAdd(run *Run, inOffset int) {
+// emitMultiplyAdds emits the multiply-adds of a term whose vectors are loaded: for each row, its element times each
+// vector.
+func (g *gen) emitMultiplyAdds(run *Run, inOffset int) {
 	for i := range g.spec.Rows {
 		if g.rowMask(run)>>i&1 == 0 {
 			continue
@@ -166,7 +167,7 @@ func (g *gen) multiplyAdd(run *Run, inOffset int) {
 }
 
 // loadVectors loads the vectors of a term and, with PackedStep, stores them to the operand Packed. The offsets are the
-// arguments of the same names of method term.
+// arguments of the same names of emitTerm.
 func (g *gen) loadVectors(vecOffset, packedOffset int) {
 	for vector := range g.spec.vectorsPerTerm() {
 		isMasked := g.spec.Masked && g.isPartial(vector)
@@ -178,6 +179,7 @@ func (g *gen) loadVectors(vecOffset, packedOffset int) {
 	}
 }
 
+// rowMask returns the bit set of the rows that have the terms of a run.
 func (g *gen) rowMask(run *Run) uint32 {
 	if run.Rows != 0 {
 		return run.Rows

@@ -18,6 +18,29 @@ import (
 // s.inPlace(x, y) stands for an op of PyTorch that stores y in the memory of x: y gets the dtype and layout of x
 // (steps.go).
 
+// loss defines a loss by a sequence of ops. The function compute gets the operands; omitted ones are null. It
+// returns the loss of each element, and the attribute "reduction".
+func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
+	compute func(s applier, a A, in []*graph.Arg) (loss *graph.Arg, reduction int)) *graph.Op {
+	return define(graph.Semantics{Name: name, Doc: doc, Params: params, Examples: examples},
+		func(s applier, a A, in []*graph.Arg) []*graph.Arg {
+			losses, reduction := compute(s, a, in)
+			return s.applyReduction(losses, reduction)
+		})
+}
+
+// applyReduction returns the losses, or their mean or sum.
+func (s applier) applyReduction(losses *graph.Arg, reduction int) []*graph.Arg {
+	s.Reject(reduction < 0 || reduction > 2, "%d is not a valid value for reduction", reduction)
+	switch reduction {
+	case 1:
+		losses = s.Apply(reduce.Mean, nil, losses)
+	case 2:
+		losses = s.Apply(reduce.Sum, nil, losses)
+	}
+	return []*graph.Arg{losses}
+}
+
 type lossAttrs struct {
 	Reduction int `attr:"reduction" default:"1" doc:"0: the loss of each element; 1: their mean; 2: their sum"`
 }
@@ -75,29 +98,6 @@ var (
 		kit.Example(graph.Attrs{"reduction": 0}, kit.TransposedMatrix, kit.FloatMatrix)}
 )
 
-// loss defines a loss by a sequence of ops. The function compute gets the operands; omitted ones are null. It
-// returns the loss of each element, and the reduction.
-func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
-	compute func(s applier, a A, in []*graph.Arg) (loss *graph.Arg, reduction int)) *graph.Op {
-	return define(graph.Semantics{Name: name, Doc: doc, Params: params, Examples: examples},
-		func(s applier, a A, in []*graph.Arg) []*graph.Arg {
-			losses, reduction := compute(s, a, in)
-			return s.applyReduction(losses, reduction)
-		})
-}
-
-// applyReduction returns the losses, or their mean or sum.
-func (s applier) applyReduction(losses *graph.Arg, reduction int) []*graph.Arg {
-	s.Reject(reduction < 0 || reduction > 2, "%d is not a valid value for reduction", reduction)
-	switch reduction {
-	case 1:
-		losses = s.Apply(reduce.Mean, nil, losses)
-	case 2:
-		losses = s.Apply(reduce.Sum, nil, losses)
-	}
-	return []*graph.Arg{losses}
-}
-
 // The losses of a value and a target.
 var (
 	MseLoss = loss("mse_loss", "Returns (self - target)^2.", lossParams, lossExamples,
@@ -122,37 +122,13 @@ var (
 			return s.preserveFormat(losses, in[0]), a.Reduction
 		})
 	SoftMarginLoss = loss("soft_margin_loss", "Returns log(1 + exp(-self * target)).", lossParams, lossExamples,
-		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			power := s.neg(in[0])
-			power = s.inPlace(power, s.mul(power, in[1]))
-			power = s.inPlace(power, s.exp(power))
-			if power.Type().DType.IsComplex() {
-				return s.log(s.addNumber(power, 1)), a.Reduction
-			}
-			return s.Apply(pointwise.Log1p, nil, power), a.Reduction
-		})
+		softMarginLoss)
 	HingeEmbeddingLoss = loss("hinge_embedding_loss", "Returns self where `target` is 1, and max(0, margin - self) "+
-		"where it is -1.", lossParams, lossExamples,
-		func(s applier, a *hingeLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			margin := s.Apply(view.FullLike, graph.Attrs{"fill_value": a.Margin}, in[0])
-			hinge := s.atLeastZero(s.inPlace(margin, s.sub(margin, in[0])))
-			notOne := s.Apply(pointwise.Ne, nil, in[1], float(1))
-			notMinusOne := s.Apply(pointwise.Ne, nil, in[1], float(-1))
-			return s.add(s.keepOnly(notOne, hinge), s.keepOnly(notMinusOne, in[0])), a.Reduction
-		})
+		"where it is -1.", lossParams, lossExamples, hingeEmbeddingLoss)
 	KlDiv = loss("kl_div", "Returns the Kullback-Leibler divergence of `target` from self, which has logarithms of "+
 		"probabilities.", lossParams,
 		append(lossExamples, kit.Example(graph.Attrs{"log_target": true}, kit.TransposedMatrix, kit.FloatMatrix)),
-		func(s applier, a *klDivAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			for _, x := range in {
-				s.Reject(x.Type().DType.IsComplex(), "kl_div: Complex inputs not supported.")
-				s.Reject(x.Type().DType.IsIntegral(true), "kl_div: Integral inputs not supported.")
-			}
-			if a.LogTarget {
-				return s.mul(s.exp(in[1]), s.sub(in[1], in[0])), a.Reduction
-			}
-			return s.sub(s.Apply(pointwise.Xlogy, nil, in[1], in[1]), s.mul(in[1], in[0])), a.Reduction
-		})
+		klDiv)
 	PoissonNllLoss = loss("poisson_nll_loss", "Returns the negative logarithm of the likelihood of `target` under "+
 		"Poisson distributions with the expectations self.", lossParams, append(lossExamples,
 		kit.Example(graph.Attrs{"log_input": false, "full": true}, kit.TransposedMatrix, kit.FloatMatrix)),
@@ -160,17 +136,7 @@ var (
 	BinaryCrossEntropy = loss("binary_cross_entropy", "Returns the cross entropy of the probabilities self and "+
 		"`target`, times `weight`. Logarithms are at least -100. PyTorch rejects elements of self outside [0, 1], for "+
 		"which the result is unspecified.", []graph.Param{kit.Self, target, kit.OptWeight}, lossExamples,
-		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			inputShape, targetShape := in[0].Type().Shape, in[1].Type().Shape
-			s.Reject(!tensor.SameSizes(inputShape, targetShape),
-				"Using a target size (%s) that is different to the input size (%s) is "+
-					"deprecated. Please ensure they have the same size.", tensor.Sizes(targetShape), tensor.Sizes(inputShape))
-			losses := s.preserveFormat(s.Apply(compose.BinaryCrossEntropyElements, nil, in[:2]...), in[0])
-			if in[2].Kind != graph.Null {
-				losses = s.inPlace(losses, s.mul(losses, in[2]))
-			}
-			return losses, a.Reduction
-		})
+		binaryCrossEntropy)
 	BinaryCrossEntropyWithLogits = loss("binary_cross_entropy_with_logits",
 		"Returns the cross entropy of sigmoid(self) and `target`, times `weight`. `pos_weight` multiplies the term "+
 			"target * log(sigmoid(self)).",
@@ -178,6 +144,55 @@ var (
 		append(lossExamples, kit.Example(nil, kit.FloatMatrix, kit.FloatMatrix, kit.FloatRow, kit.FloatRow)),
 		crossEntropyWithLogits)
 )
+
+// softMarginLoss returns log(1 + exp(-x * target)).
+func softMarginLoss(s applier, a *lossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	x, target := in[0], in[1]
+	exponent := s.neg(x)
+	exponent = s.inPlace(exponent, s.mul(exponent, target))
+	exponential := s.inPlace(exponent, s.exp(exponent))
+	if exponential.Type().DType.IsComplex() {
+		return s.log(s.addNumber(exponential, 1)), a.Reduction
+	}
+	return s.Apply(pointwise.Log1p, nil, exponential), a.Reduction
+}
+
+// hingeEmbeddingLoss adds two terms: max(0, margin - x), or 0 where target is 1, and x, or 0 where target is -1.
+func hingeEmbeddingLoss(s applier, a *hingeLossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	x, target := in[0], in[1]
+	margin := s.Apply(view.FullLike, graph.Attrs{"fill_value": a.Margin}, x)
+	hinge := s.atLeastZero(s.inPlace(margin, s.sub(margin, x)))
+	notOne := s.Apply(pointwise.Ne, nil, target, float(1))
+	notMinusOne := s.Apply(pointwise.Ne, nil, target, float(-1))
+	return s.add(s.keepOnly(notOne, hinge), s.keepOnly(notMinusOne, x)), a.Reduction
+}
+
+// klDiv returns target * (log(target) - x), or exp(target) * (target - x) if target has logarithms.
+func klDiv(s applier, a *klDivAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	x, target := in[0], in[1]
+	for _, operand := range in {
+		s.Reject(operand.Type().DType.IsComplex(), "kl_div: Complex inputs not supported.")
+		s.Reject(operand.Type().DType.IsIntegral(true), "kl_div: Integral inputs not supported.")
+	}
+	if a.LogTarget {
+		return s.mul(s.exp(target), s.sub(target, x)), a.Reduction
+	}
+	return s.sub(s.Apply(pointwise.Xlogy, nil, target, target), s.mul(target, x)), a.Reduction
+}
+
+// binaryCrossEntropy returns the cross entropies of elements, in the layout of x, times weight if it is given.
+func binaryCrossEntropy(s applier, a *lossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	x, target, weight := in[0], in[1], in[2]
+	xShape, targetShape := x.Type().Shape, target.Type().Shape
+	s.Reject(!tensor.SameSizes(xShape, targetShape),
+		"Using a target size (%s) that is different to the input size (%s) is "+
+			"deprecated. Please ensure they have the same size.", tensor.Sizes(targetShape), tensor.Sizes(xShape))
+	losses = s.preserveFormat(s.Apply(compose.BinaryCrossEntropyElements, nil, x, target), x)
+	if weight.Kind != graph.Null {
+		losses = s.inPlace(losses, s.mul(losses, weight))
+	}
+	return losses, a.Reduction
+}
 
 // poissonNllLoss returns exp(x) - target*x or, if self has no logarithms, x - target*log(x + eps). With a.Full, it adds
 // Stirling's approximation of log(target!) where target is above 1.
@@ -189,8 +204,9 @@ func poissonNllLoss(s applier, a *poissonNllLossAttrs, in []*graph.Arg) (losses 
 		losses = s.sub(x, s.mul(target, s.log(s.addNumber(x, a.Eps))))
 	}
 	if a.Full {
-		logTwoPi := s.log(s.mul(float(2*math.Pi), target))
-		stirling := s.add(s.sub(s.mul(target, s.log(target)), target), s.mul(float(0.5), logTwoPi))
+		// target*log(target) - target + log(2*pi*target) / 2
+		logTwoPiTarget := s.log(s.mul(float(2*math.Pi), target))
+		stirling := s.add(s.sub(s.mul(target, s.log(target)), target), s.mul(float(0.5), logTwoPiTarget))
 		isAboveOne := s.Apply(pointwise.Gt, nil, target, float(1))
 		losses = s.inPlace(losses, s.add(losses, s.keepOnly(isAboveOne, stirling)))
 	}
@@ -235,8 +251,8 @@ var (
 		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.FloatRow, kit.FloatRow, kit.FloatRow)},
 		func(s applier, a *marginLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			difference := s.addNumber(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)
-			return s.inPlace(difference, s.atLeastZero(difference)), a.Reduction
+			losses := s.addNumber(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)
+			return s.inPlace(losses, s.atLeastZero(losses)), a.Reduction
 		})
 	CosineEmbeddingLoss = loss("cosine_embedding_loss",
 		"Returns 1 - cos for pairs of vectors whose `target` is 1, and max(0, cos - margin) for pairs whose `target` is "+
@@ -251,31 +267,11 @@ var (
 		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"reduction": 0, "swap": true, "p": 1}, kit.FloatMatrix, kit.FloatMatrix,
 				kit.FloatMatrix)},
-		func(s applier, a *tripletLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			anchorRank, positiveRank, negativeRank := in[0].Type().Rank(), in[1].Type().Rank(), in[2].Type().Rank()
-			s.Reject(anchorRank != positiveRank || anchorRank != negativeRank,
-				"All inputs should have same dimension but got %dD, %dD and %dD inputs.", anchorRank, positiveRank,
-				negativeRank)
-			positiveDistance, negativeDistance := s.distance(in[0], in[1], a.P, a.Eps), s.distance(in[0], in[2], a.P, a.Eps)
-			if a.Swap {
-				negativeDistance = s.Apply(pointwise.Minimum, nil, negativeDistance, s.distance(in[1], in[2], a.P, a.Eps))
-			}
-			return s.atLeastZero(s.sub(s.addNumber(positiveDistance, a.Margin), negativeDistance)), a.Reduction
-		})
+		tripletMarginLoss)
 	MultilabelSoftMarginLoss = loss("multilabel_soft_margin_loss", "Returns the mean over the last dimension of the "+
 		"cross entropies of sigmoid(self) and `target`, times `weight`.", []graph.Param{kit.Self, target, kit.OptWeight},
 		append(lossExamples, kit.Example(nil, kit.FloatMatrix, kit.FloatMatrix, kit.FloatRow)),
-		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			x, target := in[0], in[1]
-			positive := s.mul(target, s.Apply(pointwise.LogSigmoid, nil, x))
-			negative := s.mul(s.oneMinus(target), s.Apply(pointwise.LogSigmoid, nil, s.neg(x)))
-			losses := s.neg(s.add(positive, negative))
-			if in[2].Kind != graph.Null {
-				losses = s.mul(losses, in[2])
-			}
-			s.Check(lastDimError(x.Type()))
-			return s.Apply(reduce.Mean, graph.Attrs{"dim": []int{-1}}, losses), a.Reduction
-		})
+		multilabelSoftMarginLoss)
 )
 
 // gaussianNllLoss returns (log(variance) + (self-target)^2 / variance) / 2. With a.Full, it adds log(2*pi) / 2.
@@ -323,6 +319,35 @@ func cosineEmbeddingLoss(s applier, a *marginLossAttrs, in []*graph.Arg) (losses
 	equals := func(n int64) *graph.Arg { return s.Apply(pointwise.Eq, nil, target, integer(n)) }
 	return s.add(s.keepOnly(equals(1), s.oneMinus(cos)),
 		s.keepOnly(equals(-1), s.atLeastZero(s.addNumber(cos, -a.Margin)))), a.Reduction
+}
+
+// tripletMarginLoss returns max(0, margin + |anchor - positive| - |anchor - negative|).
+func tripletMarginLoss(s applier, a *tripletLossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	anchor, positive, negative := in[0], in[1], in[2]
+	anchorRank, positiveRank, negativeRank := anchor.Type().Rank(), positive.Type().Rank(), negative.Type().Rank()
+	s.Reject(anchorRank != positiveRank || anchorRank != negativeRank,
+		"All inputs should have same dimension but got %dD, %dD and %dD inputs.", anchorRank, positiveRank,
+		negativeRank)
+	distance := func(x, y *graph.Arg) *graph.Arg { return s.distance(x, y, a.P, a.Eps) }
+	positiveDistance, negativeDistance := distance(anchor, positive), distance(anchor, negative)
+	if a.Swap {
+		negativeDistance = s.Apply(pointwise.Minimum, nil, negativeDistance, distance(positive, negative))
+	}
+	return s.atLeastZero(s.sub(s.addNumber(positiveDistance, a.Margin), negativeDistance)), a.Reduction
+}
+
+// multilabelSoftMarginLoss returns the means of -(target*log(sigmoid(x)) + (1-target)*log(sigmoid(-x))) over the last
+// dimension.
+func multilabelSoftMarginLoss(s applier, a *lossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	x, target, weight := in[0], in[1], in[2]
+	positive := s.mul(target, s.Apply(pointwise.LogSigmoid, nil, x))
+	negative := s.mul(s.oneMinus(target), s.Apply(pointwise.LogSigmoid, nil, s.neg(x)))
+	losses = s.neg(s.add(positive, negative))
+	if weight.Kind != graph.Null {
+		losses = s.mul(losses, weight)
+	}
+	s.Check(lastDimError(x.Type()))
+	return s.Apply(reduce.Mean, graph.Attrs{"dim": []int{-1}}, losses), a.Reduction
 }
 
 // lastDimError returns the error of a value without dimensions.

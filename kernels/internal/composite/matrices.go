@@ -1,14 +1,11 @@
 package composite
 
 import (
-	"math"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/linalg"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/product"
-	"github.com/graphrun/graphrun/kernels/internal/reduce"
 	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -36,29 +33,11 @@ type matrixRankAttrs struct {
 	Hermitian bool     `attr:"hermitian" default:"false" doc:"the matrices are Hermitian: use the magnitudes of eigenvalues, and read only the lower triangle"`
 }
 
-type condAttrs struct {
-	P graph.IntsOrWord `attr:"p" default:"none" words:"fro|nuc|Infinity|-Infinity" doc:"order of the norm, as of linalg_matrix_norm; default: 2"`
-}
-
-type matrixNormAttrs struct {
-	Ord     graph.IntsOrWord `attr:"ord" default:"fro" words:"fro|nuc|Infinity|-Infinity" doc:"fro: root of the sum of squares; nuc: sum of singular values; 2, -2: greatest, least singular value; 1, -1: greatest, least sum of magnitudes of a column; Infinity, -Infinity: of a row"`
-	Dim     []int            `attr:"dim" default:"-2,-1" doc:"dimensions of rows and columns"`
-	Keepdim bool             `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
-	DType   tensor.DType     `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
-}
-
-type linalgNormAttrs struct {
-	Ord     graph.IntsOrWord `attr:"ord" default:"none" words:"fro|nuc|Infinity|-Infinity" doc:"order of the norm of vectors or matrices; default: root of the sum of squares"`
-	Dim     []int            `attr:"dim" default:"none" doc:"one dimension of vectors, or two of matrices; none: all"`
-	Keepdim bool             `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
-	DType   tensor.DType     `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
-}
-
 var matrixPowerExamples = []graph.Example{kit.Example(graph.Attrs{"n": 5}, kit.F32(2, 3, 3)),
 	kit.Example(graph.Attrs{"n": -2}, tensor.New(tensor.Float64, 3, 3)), kit.Example(graph.Attrs{"n": 0}, kit.F32(3, 3))}
 
-// Powers, products, inverses and norms of matrices. The function of an op applies other ops (steps.go) and returns the
-// result.
+// Powers, products, pseudoinverses and ranks of matrices. The function of an op applies other ops (steps.go) and
+// returns the result.
 var (
 	LinalgMatrixPower = matrixPowerOp("linalg_matrix_power")
 	MatrixPower       = matrixPowerOp("matrix_power")
@@ -94,28 +73,6 @@ var (
 			kit.Example(graph.Attrs{"atol": 0.5, "hermitian": true}, kit.F32(3, 3)),
 			kit.Example(nil, kit.F32(2, 4, 3), kit.F32(2), kit.F32())},
 	}, matrixRank)
-	MatrixNorm = defineOneResult(graph.Semantics{
-		Name: "linalg_matrix_norm", Doc: "Returns norms of matrices.", Params: selfOnly,
-		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
-			kit.Example(graph.Attrs{"ord": "nuc"}, kit.TransposedMatrix),
-			kit.Example(graph.Attrs{"ord": -1, "dim": []int{0, 2}, "keepdim": true}, kit.F32(2, 3, 4))},
-	}, func(s applier, a *matrixNormAttrs, in []*graph.Arg) *graph.Arg {
-		return s.matrixNorm(in[0], a)
-	})
-	LinalgCond = defineOneResult(graph.Semantics{
-		Name: "linalg_cond", Doc: "Returns the condition numbers of matrices, the last two dimensions: the products of the " +
-			"norms of a matrix and of its inverse, or infinity for a singular one.", Params: selfOnly,
-		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"p": "fro"}, kit.F32(3, 3)),
-			kit.Example(graph.Attrs{"p": -1}, kit.F32(3, 3))},
-	}, linalgCond)
-	LinalgNorm = defineOneResult(graph.Semantics{
-		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices. For orders that are not integers, use " +
-			"linalg_vector_norm.",
-		Params: selfOnly, Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
-			kit.Example(graph.Attrs{"ord": 2}, kit.TransposedMatrix), kit.Example(graph.Attrs{"ord": 3, "dim": 1},
-				kit.FloatMatrix),
-			kit.Example(graph.Attrs{"ord": "-Infinity"}, kit.FloatMatrix)},
-	}, linalgNorm)
 )
 
 // matrixPowerOp defines an op that returns powers of matrices.
@@ -311,173 +268,4 @@ func matrixRank(s applier, a *matrixRankAttrs, in []*graph.Arg) *graph.Arg {
 		values = s.Apply(linalg.Svdvals, nil, x)
 	}
 	return s.sum(s.Apply(pointwise.Gt, nil, values, s.zeroThreshold(x, values, atol, rtol)), dropDims, []int{-1})
-}
-
-// order returns the order of a norm: a number p, or a word such as "nuc" if the order is not a number.
-func (s applier) order(ord graph.IntsOrWord) (p float64, word string) {
-	switch {
-	case ord.Word == "Infinity":
-		return math.Inf(1), ""
-	case ord.Word == "-Infinity":
-		return math.Inf(-1), ""
-	case ord.Word != "":
-		return 0, ord.Word
-	}
-	s.Reject(len(ord.Ints) != 1, "linalg.norm: ord must be one number")
-	return float64(ord.Ints[0].Specialize()), ""
-}
-
-// linalgNorm returns norms of vectors if no order is given or one dimension is reduced, otherwise norms of matrices.
-func linalgNorm(s applier, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
-	x := in[0]
-	rank := x.Type().Rank()
-	hasOrder := a.Ord.Word != "" || a.Ord.Ints != nil
-	attrs := graph.Attrs{"keepdim": a.Keepdim, "dtype": a.DType}
-	if n := len(a.Dim); a.Dim != nil {
-		s.Reject(n != 1 && n != 2, "linalg.norm: If dim is specified, it mut be of length 1 or 2. Got %v", a.Dim)
-		attrs["dim"] = a.Dim
-	} else if hasOrder {
-		s.Reject(rank != 1 && rank != 2, "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "+
-			"%dD.", rank)
-	}
-	p, word := 2.0, ""
-	if hasOrder {
-		p, word = s.order(a.Ord)
-	}
-	hasOneDim := len(a.Dim) == 1 || a.Dim == nil && rank == 1
-	if word == "" && (!hasOrder || hasOneDim) {
-		attrs["ord"] = p
-		return s.Apply(reduce.VectorNorm, attrs, x)
-	}
-	matrixAttrs := matrixNormAttrs(*a)
-	if a.Dim == nil {
-		matrixAttrs.Dim = []int{0, 1}[:min(rank, 2)] // matrixNorm rejects vectors
-	}
-	return s.matrixNorm(x, &matrixAttrs)
-}
-
-// matrixNorm returns the norms of the matrices x. The attribute ord (matrixNormAttrs) lists the orders.
-func (s applier) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
-	p, word := s.checkedOrder(x.Type(), a)
-	rowDim, columnDim := s.wrapDim(x, a.Dim[0]), s.wrapDim(x, a.Dim[1])
-	s.Reject(rowDim == columnDim, "linalg.matrix_norm: dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
-	vectorNorm := func(ord float64, dims []int, keepdim bool) *graph.Arg {
-		return s.Apply(reduce.VectorNorm, graph.Attrs{"ord": ord, "dim": dims, "keepdim": keepdim, "dtype": a.DType}, x)
-	}
-	switch {
-	case word == "fro":
-		return vectorNorm(2, []int{rowDim, columnDim}, a.Keepdim)
-	case !isSingularValueNorm(p, word):
-		summedDim := rowDim // orders 1 and -1: the sums of columns are along the dimension of rows
-		if math.IsInf(p, 0) {
-			summedDim = columnDim
-		}
-		return s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{rowDim, columnDim}, "keepdim": a.Keepdim},
-			vectorNorm(1, []int{summedDim}, true))
-	}
-	return s.singularValueNorm(x, a, p, word, rowDim, columnDim)
-}
-
-// checkedOrder returns the order of matrixNorm. It rejects ranks, dtypes and orders that matrixNorm does not support.
-func (s applier) checkedOrder(xType tensor.Type, a *matrixNormAttrs) (p float64, word string) {
-	const name = "linalg.matrix_norm: "
-	s.Reject(xType.Rank() < 2, name+"The input tensor A must have at least 2 dimensions.")
-	dtype := xType.DType
-	s.Reject(!dtype.IsFloat() && !dtype.IsComplex(), name+"Expected a floating point or complex tensor as input. Got %s",
-		dtype.TorchName())
-	p, word = s.order(a.Ord)
-	usesSingularValues := isSingularValueNorm(p, word)
-	s.Reject(dtype.IsReducedFloat() && usesSingularValues, name+"Low precision dtypes not supported. Got %s",
-		dtype.TorchName())
-	usesSums := math.Abs(p) == 1 || math.IsInf(p, 0)
-	s.Reject(word == "" && !usesSingularValues && !usesSums, name+"Order %v not supported.", p)
-	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
-	return p, word
-}
-
-// isSingularValueNorm reports whether the matrix norm of an order is computed from singular values.
-func isSingularValueNorm(p float64, word string) bool { return word == "nuc" || math.Abs(p) == 2 }
-
-// singularValueNorm is matrixNorm for the orders nuc (word), 2 and -2 (p).
-func (s applier) singularValueNorm(x *graph.Arg, a *matrixNormAttrs, p float64, word string,
-	rowDim, columnDim int) *graph.Arg {
-	if a.DType != tensor.Invalid {
-		x = s.to(x, a.DType)
-	}
-	values := s.Apply(linalg.Svdvals, nil, s.Apply(view.Movedim, graph.Attrs{"source": []int{rowDim, columnDim},
-		"destination": []int{-2, -1}}, x))
-	var result *graph.Arg
-	if word == "nuc" {
-		result = s.sum(values, a.Keepdim, []int{-1})
-	} else {
-		result = s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{-1}, "keepdim": a.Keepdim}, values)
-	}
-	if a.Keepdim {
-		result = s.Apply(view.Movedim, graph.Attrs{"source": []int{-2, -1}, "destination": []int{rowDim, columnDim}},
-			s.unsqueeze(result, -1))
-	}
-	return result
-}
-
-// extremum returns the reduction to the greatest or to the least element.
-func extremum(isGreatest bool) *graph.Op {
-	if isGreatest {
-		return reduce.Amax
-	}
-	return reduce.Amin
-}
-
-// linalgCond returns condition numbers: from the singular values for nuc and orders 2 and -2, otherwise from the norms
-// of the matrices and their inverses.
-func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
-	const name = "linalg.cond"
-	x := in[0]
-	xType := x.Type()
-	rank := xType.Rank()
-	s.Reject(rank < 2, name+": The input tensor must have at least 2 dimensions.")
-	isSupported := (xType.DType.IsFloat() || xType.DType.IsComplex()) && !xType.DType.IsReducedFloat()
-	s.Reject(!isSupported, name+": Expected a tensor of float, double, cfloat or cdouble type. Got %s",
-		xType.DType.TorchName())
-	p, word := 2.0, ""
-	if a.P.Word != "" || a.P.Ints != nil {
-		p, word = s.order(a.P)
-	}
-	magnitude := math.Abs(p)
-	isSupportedOrder := word != "" || magnitude == 1 || magnitude == 2 || math.IsInf(magnitude, 1)
-	s.Reject(!isSupportedOrder, name+" got an invalid norm type: %v", p)
-	isSpectral := word == "" && magnitude == 2 // from the greatest and the least singular value
-	s.Reject(!isSpectral && xType.Shape[rank-1].Ne(xType.Shape[rank-2]).Holds(),
-		name+": A must be batches of square matrices, but they are %v by %v matrices", xType.Shape[rank-2],
-		xType.Shape[rank-1])
-	if kit.IsEmpty(xType) {
-		return s.Apply(view.NewZeros, graph.Attrs{"size": xType.Shape[:rank-2], "dtype": xType.DType.ToReal()}, x)
-	}
-	switch {
-	case word == "nuc": // the sum of singular values times the sum of their reciprocals
-		values := s.Apply(linalg.Svdvals, nil, x)
-		inverted := s.Apply(pointwise.Reciprocal, nil, values)
-		return s.mul(s.sum(values, dropDims, []int{-1}), s.sum(inverted, dropDims, []int{-1}))
-	case isSpectral:
-		values := s.Apply(linalg.Svdvals, nil, x)
-		greatest, least := s.selectIndex(values, -1, 0), s.selectIndex(values, -1, -1)
-		if p < 0 {
-			greatest, least = least, greatest
-		}
-		return s.div(greatest, least)
-	}
-	return s.condOfInverse(x, a.P)
-}
-
-// condOfInverse returns the norms of matrices times the norms of their inverses, or infinity for singular matrices.
-func (s applier) condOfInverse(x *graph.Arg, ord graph.IntsOrWord) *graph.Arg {
-	xType := x.Type()
-	inverse := s.ApplyMany(linalg.InvEx, nil, x) // the inverses, and nonzero numbers for singular matrices
-	norm := func(x *graph.Arg) *graph.Arg { return s.matrixNorm(x, &matrixNormAttrs{Ord: ord, Dim: []int{-2, -1}}) }
-	isSingular := s.Apply(pointwise.Gt, nil, inverse[1], integer(0))
-	infinite := s.Apply(view.Full, graph.Attrs{"size": xType.Shape[:xType.Rank()-2], "fill_value": math.Inf(1),
-		"dtype": xType.DType.ToReal()})
-	nanToInfinity := graph.Attrs{"nan": math.Inf(1), "posinf": math.Inf(1), "neginf": math.Inf(-1)}
-	// NaN, such as a norm of 0 times infinity, becomes infinity.
-	conditionNumbers := s.mul(norm(x), s.where(isSingular, infinite, norm(inverse[0])))
-	return s.Apply(pointwise.NanToNum, nanToInfinity, conditionNumbers)
 }

@@ -81,22 +81,16 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	minusZeroPoint := func(operand *tensor.Tensor, zero float64) *tensor.Tensor {
-		difference := tensor.Zeros(tensor.Float64, operand.Shape...)
-		kit.EachIndex(operand.Shape, func(index []int) {
-			difference.Set(tensor.FloatScalar(operand.At(index...).Float()-zero), index...)
-		})
-		return difference
-	}
-	sums, err := byteConv.ref(asFloatCall(call, tensor.Float64),
-		[]*tensor.Tensor{minusZeroPoint(in[bytesInput], in[bytesInputZero].At().Float()), minusZeroPoint(in[bytesWeight], 0)})
+	input := subtractZeroPoint(in[bytesInput], in[bytesInputZero].At().Float())
+	weight := subtractZeroPoint(in[bytesWeight], 0)
+	sums, err := byteConv.ref(asFloatCall(call, tensor.Float64), []*tensor.Tensor{input, weight})
 	if err != nil {
 		return nil, err
 	}
 	resultMeta := kit.KnownMeta(result)
-	out, zero := tensor.Zeros(resultMeta.DType, resultMeta.Shape...), 0.0
+	out, resultZero := tensor.Zeros(resultMeta.DType, resultMeta.Shape...), 0.0
 	if call.HasOperand(bytesResultZero) {
-		zero = in[bytesResultZero].At().Float()
+		resultZero = in[bytesResultZero].At().Float()
 	}
 	kit.EachIndex(resultMeta.Shape, func(index []int) {
 		channel := index[1]
@@ -106,9 +100,18 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return
 		}
 		scale := float32(in[bytesScale].At(channel).Float())
-		out.Set(tensor.IntScalar(multiply.Requantize(resultMeta.DType, sum, scale, zero)), index...)
+		out.Set(tensor.IntScalar(multiply.Requantize(resultMeta.DType, sum, scale, resultZero)), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// subtractZeroPoint returns the elements minus the zero point, as float64.
+func subtractZeroPoint(operand *tensor.Tensor, zeroPoint float64) *tensor.Tensor {
+	difference := tensor.Zeros(tensor.Float64, operand.Shape...)
+	kit.EachIndex(operand.Shape, func(index []int) {
+		difference.Set(tensor.FloatScalar(operand.At(index...).Float()-zeroPoint), index...)
+	})
+	return difference
 }
 
 // bytesLoopsWork returns the work of the loops in Go.
@@ -116,7 +119,7 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	c.AddStreamed(&work)
 	work.Flops = byteConv.flops(c)
-	work.AddUnits(rateGoMAC, bytesMACRatio*float64(work.Flops)/2)
+	work.AddUnits(rateGoMAC, bytesMACRatio*float64(work.Flops)/2) // a multiply-add is two operations
 	return work
 }
 
@@ -141,13 +144,13 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 			if dtype != tensor.Int32 {
 				scale = *(*float32)(kit.AddressOf[float32](mem.Ptrs[1+bytesScale], outChannel*scaleStride))
 			}
-			conv.bytesPlane(mem, chunk/conv.outChannels, outChannel, bias, scale)
+			conv.computeBytesPlane(mem, chunk/conv.outChannels, outChannel, bias, scale)
 			return nil
 		}}}}, nil
 }
 
-// bytesPlane computes a plane of the result: an output channel of an image. bias and scale are those of the channel.
-func (s *convShape) bytesPlane(mem *graph.Mem, image, outChannel int, bias int32, scale float32) {
+// computeBytesPlane computes an output channel of an image. bias and scale are those of the channel.
+func (s *convShape) computeBytesPlane(mem *graph.Mem, image, outChannel int, bias int32, scale float32) {
 	dtype := s.call.Out[0].DType
 	input := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput],
 		image*s.inStride.n+outChannel/s.outPerGroup()*s.inPerGroup*s.inStride.c)

@@ -149,7 +149,7 @@ func (a *deformConvAttrs) checkChannels(call *graph.Call) error {
 	return nil
 }
 
-// outSize returns the height and width of the result, with divisions that truncate as in C.
+// outSize returns the height and width of the result.
 func (a *deformConvAttrs) outSize(input, weight tensor.Type) (outHeight, outWidth sym.Int) {
 	resultSize := func(axis int) sym.Int {
 		// The extent of the window is windowSpan + 1, so the last window starts at lastStart in the padded image.
@@ -221,16 +221,6 @@ func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
 	return tensor.Promote(dtype, biasType.DType)
 }
 
-// newDeform describes a call.
-func newDeform(c *graph.Call) *deform {
-	a := kit.Attrs[*deformConvAttrs](c)
-	inputShape, weightShape, outShape := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
-	axes := newAxes(inputShape, outShape, weightShape[2:], a.Stride, a.Padding, a.Dilation)
-	return &deform{window: newWindow(axes), images: inputShape[0], inChannels: inputShape[1],
-		outChannels: weightShape[0], inPerGroup: weightShape[1], groups: a.Groups, offsetGroups: a.OffsetGroups,
-		pointCount: outShape[2] * outShape[3]}
-}
-
 // compileDeform makes a kernel that computes a few images at a time: the columns of all windows, and then the product
 // of the weight and the matrix of columns.
 func compileDeform(call *graph.Call) (*graph.Kernel, error) {
@@ -241,6 +231,12 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	if call.Meta(0).DType == tensor.Float64 {
 		dtype, sample = tensor.Float64, sampleColumns[float64]
 	}
+	columnBytes := kit.BoundedProduct(conv.inChannels, conv.taps(), conv.pointCount, dtype.Size()) // of one image
+	if columnBytes > tensor.MaxBytes {
+		return nil, errors.New("the samples of one image take more than 2^47 bytes")
+	}
+	imagesAtOnce := min(conv.images, max(1, maxProductBytes/max(1, columnBytes)))
+
 	builder := copies.NewKernelBuilder(call)
 	rowMajor := func(operand int) kit.Buffer { return builder.ToRowMajor(builder.Operand(operand), dtype) }
 	in, weight, offset, mask := rowMajor(0), rowMajor(1), rowMajor(deformOffset), rowMajor(deformMask)
@@ -251,22 +247,18 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	// A bias of another dtype is added after the products, because the sum may have another dtype than the products.
 	addsBiasLater := bias.IsGiven() && bias.Meta.DType != dtype
 	productAddsBias := bias.IsGiven() && !addsBiasLater
-	var out kit.Buffer
+	var products kit.Buffer
 	if addsBiasLater {
-		out = builder.NewScratch(dtype, call.Out[0].Shape...)
+		products = builder.NewScratch(dtype, call.Out[0].Shape...)
 	} else {
-		out = builder.Result(0, dtype)
+		products = builder.Result(0, dtype)
 	}
-	columnBytes := kit.BoundedProduct(conv.inChannels, conv.taps(), conv.pointCount, dtype.Size()) // of one image
-	if columnBytes > tensor.MaxBytes {
-		return nil, errors.New("the samples of one image take more than 2^47 bytes")
-	}
-	imagesAtOnce := min(conv.images, max(1, maxProductBytes/max(1, columnBytes)))
 	columns := builder.NewScratch(dtype, imagesAtOnce, conv.inChannels*conv.taps(), conv.pointCount)
-	productBuffers := []kit.Buffer{out, columns, weight}
+	productBuffers := []kit.Buffer{products, columns, weight}
 	if productAddsBias {
 		productBuffers = append(productBuffers, bias)
 	}
+
 	for firstImage := 0; firstImage < conv.images; firstImage += imagesAtOnce {
 		imageCount := min(imagesAtOnce, conv.images-firstImage)
 		phase, workerBytes := sample(conv, firstImage, imageCount)
@@ -278,11 +270,22 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 		phases, scratch, workerBytes := product.Phases(0)
 		builder.AddPhases(scratch, workerBytes, productBuffers, phases...)
 	}
+
 	if addsBiasLater {
-		builder.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(call, 0)}, out,
+		builder.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(call, 0)}, products,
 			bias.View(tensor.New(bias.Meta.DType, 1, conv.outChannels, 1, 1)))
 	}
 	return builder.Kernel()
+}
+
+// newDeform describes a call.
+func newDeform(c *graph.Call) *deform {
+	a := kit.Attrs[*deformConvAttrs](c)
+	inputShape, weightShape, outShape := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
+	axes := newAxes(inputShape, outShape, weightShape[2:], a.Stride, a.Padding, a.Dilation)
+	return &deform{window: newWindow(axes), images: inputShape[0], inChannels: inputShape[1],
+		outChannels: weightShape[0], inPerGroup: weightShape[1], groups: a.Groups, offsetGroups: a.OffsetGroups,
+		pointCount: outShape[2] * outShape[3]}
 }
 
 // deformRef is the reference implementation. Coordinates are rounded to the dtype.
@@ -296,45 +299,55 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	for len(in) <= deformBias {
 		in = append(in, nil)
 	}
-	input, weight, offset, mask, bias := in[0], in[1], in[deformOffset], in[deformMask], in[deformBias]
+	bias := in[deformBias]
 	if bias != nil {
 		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel()))
 	}
-	weightWidth, taps, outPerGroup := weight.Shape[3], weight.Shape[2]*weight.Shape[3], weight.Shape[0]/attrs.Groups
-	coordinate := func(index int, shift float64) float64 {
-		if input.DType == tensor.Float32 {
-			return float64(float32(index) + float32(shift))
-		}
-		return float64(index) + shift
-	}
 	out := tensor.Zeros(meta.DType, meta.Shape...)
 	kit.EachIndex(meta.Shape, func(index []int) {
-		image, outChannel, outRow, outCol := index[0], index[1], index[2], index[3]
-		sum := 0.0
-		kit.EachIndex(weight.Shape[1:], func(term []int) {
-			channelInGroup, kh, kw := term[0], term[1], term[2]
-			channel := outChannel/outPerGroup*weight.Shape[1] + channelInGroup
-			tap := channel/(input.Shape[1]/attrs.OffsetGroups)*taps + kh*weightWidth + kw // over all offset groups
-			row := coordinate(outRow*attrs.Stride[0]-attrs.Padding[0]+kh*attrs.Dilation[0],
-				offset.At(image, 2*tap, outRow, outCol).Float())
-			col := coordinate(outCol*attrs.Stride[1]-attrs.Padding[1]+kw*attrs.Dilation[1],
-				offset.At(image, 2*tap+1, outRow, outCol).Float())
-			sample := bilinearSample(input, image, channel, row, col)
-			if mask != nil {
-				sample *= mask.At(image, tap, outRow, outCol).Float()
-			}
-			sum += float64(sample * weight.At(outChannel, channelInGroup, kh, kw).Float())
-		})
-		total := tensor.FloatScalar(sum)
-		if bias != nil {
-			total = tensor.FloatScalar(sum + bias.At(outChannel).Float())
-			if meta.DType.IsComplex() {
-				total = tensor.ComplexScalar(complex(sum, 0) + bias.At(outChannel).Complex())
-			}
+		sum, outChannel := attrs.sumOfWindow(in, index), index[1]
+		switch {
+		case bias == nil:
+			out.Set(tensor.FloatScalar(sum), index...)
+		case meta.DType.IsComplex():
+			out.Set(tensor.ComplexScalar(complex(sum, 0)+bias.At(outChannel).Complex()), index...)
+		default:
+			out.Set(tensor.FloatScalar(sum+bias.At(outChannel).Float()), index...)
 		}
-		out.Set(total, index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// sumOfWindow returns the result at an index, without the bias: the sum of the samples of the window, each times its
+// mask and weight.
+func (a *deformConvAttrs) sumOfWindow(in []*tensor.Tensor, index []int) float64 {
+	input, weight, offset, mask := in[0], in[1], in[deformOffset], in[deformMask]
+	image, outChannel, outRow, outCol := index[0], index[1], index[2], index[3]
+	weightWidth, taps, outPerGroup := weight.Shape[3], weight.Shape[2]*weight.Shape[3], weight.Shape[0]/a.Groups
+	sum := 0.0
+	kit.EachIndex(weight.Shape[1:], func(term []int) {
+		channelInGroup, kh, kw := term[0], term[1], term[2]
+		channel := outChannel/outPerGroup*weight.Shape[1] + channelInGroup
+		tap := channel/(input.Shape[1]/a.OffsetGroups)*taps + kh*weightWidth + kw // over all offset groups
+		row := shiftCoordinate(input.DType, outRow*a.Stride[0]-a.Padding[0]+kh*a.Dilation[0],
+			offset.At(image, 2*tap, outRow, outCol).Float())
+		col := shiftCoordinate(input.DType, outCol*a.Stride[1]-a.Padding[1]+kw*a.Dilation[1],
+			offset.At(image, 2*tap+1, outRow, outCol).Float())
+		sample := bilinearSample(input, image, channel, row, col)
+		if mask != nil {
+			sample *= mask.At(image, tap, outRow, outCol).Float()
+		}
+		sum += float64(sample * weight.At(outChannel, channelInGroup, kh, kw).Float())
+	})
+	return sum
+}
+
+// shiftCoordinate returns index + offset, rounded to the dtype.
+func shiftCoordinate(dtype tensor.DType, index int, offset float64) float64 {
+	if dtype == tensor.Float32 {
+		return float64(float32(index) + float32(offset))
+	}
+	return float64(index) + offset
 }
 
 // bilinearSample returns the bilinear sample of a channel at a position. Pixels outside the image are 0.

@@ -45,50 +45,9 @@ type depthwiseBytesRun struct {
 	epilogue fusion.EpilogueRun
 }
 
-// newDepthwiseBytes chooses the tile size that takes the fewest instructions. The caller generates the code.
-func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
-	conv := byteConv.bytesShape(call)
-	host := machine.HostFeatures()
-	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copiesInput: conv.readsPadding(),
-		inRows: conv.h.Size, inCols: conv.w.Size, outElemBytes: call.Out[0].DType.Size()}
-	if host.Has(machine.DotBytes512) {
-		t.cpu = host
-	}
-	// partialChannels is the number of channels if they do not fill a vector, else 0.
-	partialChannels := 0
-	if !t.cpu.Has(machine.Vector512) && conv.inChannels < t.blockChannels() { // the code reads a whole vector
-		t.copiesInput, partialChannels = true, conv.inChannels
-	}
-	if t.copiesInput {
-		t.inCols = conv.w.Extent(conv.w.Results)
-	}
-	fewest := math.MaxInt
-	for size := 1; size <= min(conv.w.Results, depthwise.MaxByteTile(t.cpu)); size++ {
-		spec := t.tileSpec(call, size, partialChannels)
-		if instructions := kit.DivUp(conv.w.Results, size) * spec.InstructionCount(); instructions < fewest {
-			t.spec, fewest = spec, instructions
-		}
-	}
-	t.rowsPerChunk = min(conv.h.Results, max(1, windowGrain/(conv.w.Results*conv.inChannels*conv.h.Taps*conv.w.Taps)))
-	if t.copiesInput {
-		t.inRows = conv.h.Extent(t.rowsPerChunk)
-	}
-	return t
-}
-
-// tileSpec describes the code for tiles of `size` results in a row. If size does not divide the row, the last tile
-// overlaps the previous one.
-func (t *depthwiseBytes) tileSpec(call *graph.Call, size, partialChannels int) *depthwise.ByteSpec {
-	conv := t.conv
-	return &depthwise.ByteSpec{Tile: size, Overlap: kit.DivUp(conv.w.Results, size)*size - conv.w.Results,
-		Window: [2]int{conv.h.Taps, conv.w.Taps},
-		Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
-		InStride:  [2]int{t.inCols * conv.inChannels, conv.inChannels},
-		OutStride: [2]int{conv.w.Results * conv.inChannels * t.outElemBytes, conv.inChannels * t.outElemBytes},
-		Sums:      call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
-		SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
-		Signed:   call.Out[0].DType == tensor.Int8, WordProducts: !t.cpu.HasByteDot(), Channels: partialChannels}
-}
+// maxCallInstructions bounds the instructions of a call of machine code. A goroutine cannot be preempted within a call,
+// so a call must not take longer than 50 us.
+const maxCallInstructions = 1 << 15
 
 // lowerDepthwiseBytes implements [graph.Impl.Lower].
 func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
@@ -117,12 +76,66 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
+// newDepthwiseBytes chooses the processor features, the tile and the chunks. The caller generates the code.
+func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
+	conv := byteConv.bytesShape(call)
+	host := machine.HostFeatures()
+	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copiesInput: conv.readsPadding(),
+		inRows: conv.h.Size, inCols: conv.w.Size, outElemBytes: call.Out[0].DType.Size()}
+	if host.Has(machine.DotBytes512) {
+		t.cpu = host
+	}
+	partialChannels := 0 // the number of channels if they do not fill a vector, else 0
+	if !t.cpu.Has(machine.Vector512) && conv.inChannels < t.blockChannels() {
+		// The code reads a whole vector.
+		t.copiesInput, partialChannels = true, conv.inChannels
+	}
+	t.rowsPerChunk = min(conv.h.Results, max(1, windowGrain/(conv.w.Results*conv.inChannels*conv.h.Taps*conv.w.Taps)))
+	if t.copiesInput {
+		t.inRows, t.inCols = conv.h.Extent(t.rowsPerChunk), conv.w.Extent(conv.w.Results)
+	}
+	t.spec = t.bestSpec(call, partialChannels)
+	return t
+}
+
+// bestSpec describes the code with the tile size that takes the fewest instructions.
+func (t *depthwiseBytes) bestSpec(call *graph.Call, partialChannels int) (best *depthwise.ByteSpec) {
+	fewest := math.MaxInt
+	for size := 1; size <= min(t.conv.w.Results, depthwise.MaxByteTile(t.cpu)); size++ {
+		spec := t.tileSpec(call, size, partialChannels)
+		if instructions := kit.DivUp(t.conv.w.Results, size) * spec.InstructionCount(); instructions < fewest {
+			best, fewest = spec, instructions
+		}
+	}
+	return best
+}
+
+// tileSpec describes the code for tiles of `size` results in a row. If size does not divide the row, the last tile
+// overlaps the previous one.
+func (t *depthwiseBytes) tileSpec(call *graph.Call, size, partialChannels int) *depthwise.ByteSpec {
+	conv, outDType := t.conv, call.Out[0].DType
+	outPixelBytes := conv.inChannels * t.outElemBytes
+	return &depthwise.ByteSpec{
+		Tile: size, Overlap: kit.DivUp(conv.w.Results, size)*size - conv.w.Results,
+		Window:    [2]int{conv.h.Taps, conv.w.Taps},
+		Stride:    [2]int{conv.h.Stride, conv.w.Stride},
+		Dilation:  [2]int{conv.h.Dilation, conv.w.Dilation},
+		InStride:  [2]int{t.inCols * conv.inChannels, conv.inChannels},
+		OutStride: [2]int{conv.w.Results * outPixelBytes, outPixelBytes},
+		Channels:  partialChannels,
+		Sums:      outDType == tensor.Int32, Signed: outDType == tensor.Int8,
+		SignedIn:     tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
+		FlipSigns:    imageSignMask(call) != 0,
+		WordProducts: !t.cpu.HasByteDot(),
+	}
+}
+
 // preparePhase returns the phase that stores the initial values of sums, and the scales, in the channel order of the
 // code (see eachChannel).
 func (t *depthwiseBytes) preparePhase(weight *byteWeight) graph.Phase {
 	conv, call := t.conv, t.conv.call
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
-		initialSum := weight.initialSums(mem, inputZeroPoint(mem, imageSignMask(call), t.spec.SignedIn))
+		initialSumOf := weight.initialSums(mem, inputZeroPoint(mem, imageSignMask(call), t.spec.SignedIn))
 		var scale []float32
 		if !t.spec.Sums {
 			scale = kit.ElementsOf[float32](mem.Ptrs[1+bytesScale], conv.inChannels)
@@ -134,7 +147,7 @@ func (t *depthwiseBytes) preparePhase(weight *byteWeight) graph.Phase {
 		clear(scales)
 		t.eachChannel(func(block, index, channel int) {
 			i := block*t.blockChannels() + index
-			if sums[i] = initialSum(channel); !t.spec.Sums {
+			if sums[i] = initialSumOf(channel); !t.spec.Sums {
 				scales[i] = scale[channel]
 			}
 		})
@@ -151,31 +164,39 @@ func (t *depthwiseBytes) computePhase(weight *byteWeight) graph.Phase {
 	conv := t.conv
 	chunksPerImage := kit.DivUp(conv.h.Results, t.rowsPerChunk)
 	return graph.Phase{Chunks: conv.batch * chunksPerImage, Run: func(mem *graph.Mem, chunk int) error {
-		worker := t.workers.Get(mem)
-		args := &worker.args
 		image, firstRow := chunk/chunksPerImage, chunk%chunksPerImage*t.rowsPerChunk
 		rows := min(t.rowsPerChunk, conv.h.Results-firstRow)
-		args.Ptr[depthwise.In], args.Row[depthwise.In] = mem.Ptrs[1+bytesInput],
-			(image*conv.h.Size+firstRow*conv.h.Stride)*conv.w.Size*conv.inChannels
-		if t.copiesInput {
-			t.copyPadded(mem, image, firstRow, rows)
-			args.Ptr[depthwise.In], args.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0
-		}
-		args.Ptr[depthwise.Weights], args.Ptr[depthwise.Out] = weight.address(mem), mem.Ptrs[0]
-		resultIndex := (image*conv.h.Results + firstRow) * conv.w.Results * conv.inChannels
-		args.Row[depthwise.Out] = resultIndex * t.outElemBytes
-		args.Ptr[depthwise.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
-		args.Ptr[depthwise.Scales] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.scales])
-		args.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
-		err := t.computeRows(args, rows)
-		clear(args.Ptr[:])
-		if t.epilogue != nil && err == nil {
-			t.epilogue.Bind(&worker.epilogue, mem)
-			t.epilogue.Apply(&worker.epilogue, resultIndex, rows*conv.w.Results, conv.inChannels, conv.inChannels, 1)
-			worker.epilogue.Release()
-		}
-		return err
+		return t.computeChunk(mem, weight.address(mem), image, firstRow, rows)
 	}}
+}
+
+// computeChunk computes rows of an image of the result, from row firstRow on.
+func (t *depthwiseBytes) computeChunk(mem *graph.Mem, weight unsafe.Pointer, image, firstRow, rows int) error {
+	conv, worker := t.conv, t.workers.Get(mem)
+	args := &worker.args
+	if t.copiesInput {
+		t.copyPadded(mem, image, firstRow, rows)
+		args.Ptr[depthwise.In], args.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0
+	} else {
+		args.Ptr[depthwise.In] = mem.Ptrs[1+bytesInput]
+		args.Row[depthwise.In] = (image*conv.h.Size + firstRow*conv.h.Stride) * conv.w.Size * conv.inChannels
+	}
+	resultIndex := (image*conv.h.Results + firstRow) * conv.w.Results * conv.inChannels
+	args.Ptr[depthwise.Out], args.Row[depthwise.Out] = mem.Ptrs[0], resultIndex*t.outElemBytes
+	args.Ptr[depthwise.Weights] = weight
+	args.Ptr[depthwise.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
+	args.Ptr[depthwise.Scales] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.scales])
+	args.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
+	err := t.computeRows(args, rows)
+	clear(args.Ptr[:])
+	if err != nil || t.epilogue == nil {
+		return err
+	}
+	const channelStride = 1
+	t.epilogue.Bind(&worker.epilogue, mem)
+	t.epilogue.Apply(&worker.epilogue, resultIndex, rows*conv.w.Results, conv.inChannels, conv.inChannels, channelStride)
+	worker.epilogue.Release()
+	return nil
 }
 
 // copyPadded copies the input of the given rows of the result, from row firstRow on, to worker memory, with the zero
@@ -188,10 +209,6 @@ func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, firstRow, rows int) {
 		conv.copyPaddedRow(to, t.inCols, m, image, conv.h.Begin(firstRow)+i, zero, func(to, from []uint8) { copy(to, from) })
 	}
 }
-
-// maxCallInstructions bounds the instructions of a call of machine code. A goroutine cannot be preempted within a call,
-// so a call must not take longer than 50 us.
-const maxCallInstructions = 1 << 15
 
 // computeRows computes rows of the result for all channels.
 func (t *depthwiseBytes) computeRows(args *jit.Args, rows int) error {

@@ -14,22 +14,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directConv is the kernel of a convolution in register tiles. The package comment defines its terms. A tile has some
-// output pixels of a block of output channels. The channels of a block are contiguous in the result and in its panel.
-// Pixels of the input are read in place, from channels-last images or from planes. Taps outside the image are skipped.
-// For this, tiles at the left and at the right border have separate code, and the number of rows of the window that are
-// inside the image is an argument of the code. An element of the input is a number. If the operands are bytes or words,
-// it is a set of adjacent channels of a pixel that one instruction multiplies and sums (direct_bytes.go).
+// directConv is the kernel of a convolution in register tiles. The package comment defines its terms. For example, a
+// result of 64 channels and 56x56 pixels is computed in blocks of 32 channels (two vectors of 16) and tiles of at most
+// 14 pixels. A row of the result is a strip of four tiles, and a block has 56 strips.
 //
 // newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
 //
-// For example, a result of 64 channels and 56x56 pixels is computed in blocks of 32 channels (two vectors of 16) and
-// tiles of at most 14 pixels. A row of the result is a strip of four tiles, and a block has 56 strips.
+// The channels of a block are contiguous in the result and in its panel. Pixels of the input are read in place, from
+// channels-last images or from planes. Taps outside the image are skipped. For this, tiles at the left and at the right
+// border have separate code, and the number of rows of the window that are inside the image is an argument of the code.
+// An element of the input is a number or, if the operands are bytes or words, a set of adjacent channels of a pixel
+// that one instruction multiplies and sums (direct_bytes.go).
 type directConv struct {
 	conv    *convShape
 	shape   directShape
-	sums    sumBlocks // blocks into which the sum of a result is divided
+	sums    sumBlocks // blocks of terms into which the sum of a result is divided
 	workers graph.PerWorker[directRun]
 
 	// The operands and the result.
@@ -52,7 +52,7 @@ type directConv struct {
 	tiles       pieces           // tiles of an image's pixels, or of a row
 	rowTemplate []directCall     // if strips are rows: the calls of a row, relative to the row
 	stripCount  int              // number of strips of an image
-	stripRanges machine.Division // division of tiles or, with bandTiling, bands into strips; unused with rowTiling
+	stripRanges machine.Division // division of tiles or, with rowPairTiling, row pairs into strips; unused with rowTiling
 
 	// The order of the computation.
 	order              multiply.StripOrder // the order of blocks and strips, and their division into chunks
@@ -63,12 +63,12 @@ type directConv struct {
 	prefetchesImage    bool                // whether the code prefetches pixels of the next tile instead of weights
 }
 
-// directCall is a call of machine code for adjacent tiles of one image and one block.
+// directCall is a call of machine code for adjacent tiles of one kind, in one image and one block.
 type directCall struct {
-	code            int // kind of tile: index in specs
-	in, out, weight int // byte offsets in the image, in its result, and in the block's panel
-	planes, rows    int // numbers of planes and rows of the window, if the code takes them as arguments
-	tiles           int // number of adjacent tiles
+	kind                     int // kind of tile: index in specs
+	tiles                    int // number of adjacent tiles
+	in, out, weight          int // byte offsets in the image, in its result, and in the block's panel
+	windowPlanes, windowRows int // numbers of planes and rows of the window, if the code takes them as arguments
 }
 
 // directRun is the state of a worker that runs a direct convolution. Its args are the arguments of the code: addresses
@@ -104,7 +104,7 @@ func directKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, erro
 	if err != nil {
 		return nil, err
 	}
-	compute := t.phase(func(args *jit.Args, m *graph.Mem) {
+	compute := t.computePhase(func(args *jit.Args, m *graph.Mem) {
 		args.Ptr[tile.In], args.Ptr[tile.Vec] = m.Ptrs[1], weight.address(m)
 		args.Ptr[tile.Bias] = conv.denseBias(m, t.elemBytes)
 	})
@@ -113,15 +113,14 @@ func directKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, erro
 		WorkerScratch: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }
 
-// newDirect generates the code of a convolution that hasDirectCode accepts. byPlanes is set if the input has the layout
-// by planes.
+// newDirect chooses the tiles and their order, and generates the code, for a convolution that hasDirectCode accepts.
+// byPlanes is set if the input has the layout by planes.
 func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv, error) {
 	shape := newDirectShape(conv, dtype, byPlanes)
-	t := &directConv{conv: conv, shape: shape, elemBytes: dtype.Size(), inElemBytes: dtype.Size(),
-		termBytes:  shape.blockChannels() * dtype.Size(),
-		imageCount: conv.batch, inImageBytes: conv.inStride.n * dtype.Size(),
-		inPixelBytes:   conv.inPixelStride(byPlanes) * dtype.Size(),
-		outPixelStride: conv.outPixelStride(), outElemBytes: dtype.Size()}
+	elemBytes := dtype.Size()
+	t := &directConv{conv: conv, shape: shape, elemBytes: elemBytes, inElemBytes: elemBytes, outElemBytes: elemBytes,
+		inImageBytes: conv.inStride.n * elemBytes, inPixelBytes: conv.inPixelStride(byPlanes) * elemBytes,
+		outPixelStride: conv.outPixelStride(), termBytes: shape.blockChannels() * elemBytes, imageCount: conv.batch}
 	if conv.phase != nil { // a phase of a transposed convolution (transpose_direct.go)
 		t.outPixelStride = conv.outStride.w
 	}
@@ -163,9 +162,9 @@ func (t *directConv) specForChannels(wholeBlock *tile.Spec, channels int) *tile.
 	return &spec
 }
 
-// phase returns the phase that computes the result. bind sets the addresses of input, weight and bias and, if the
-// result is quantized, of scales and zero points.
-func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase {
+// computePhase returns the phase that computes the result. The callback bind sets the addresses of input, weight and
+// bias and, if the result is quantized, of scales and zero points.
+func (t *directConv) computePhase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		worker := t.workers.Get(m)
 		args := &worker.args
@@ -192,40 +191,60 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 func (t *directConv) computeStrip(worker *directRun, image, block, strip int) error {
 	conv, args := t.conv, &worker.args
 	firstChannel, channels := t.channelsOf(block)
-	biasOffset := firstChannel * t.elemBytes // also the offset of the scales
-	// The strips of a band each prefetch a part of the next block's panel.
-	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
-	image, strip = t.imageAndStrip(image, strip)
-	// The byte offsets of the strip's operands, to which each call adds its own.
-	in := image*t.inImageBytes + firstChannel/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.inElemBytes
-	out := (image*conv.outStride.n + firstChannel + conv.outStart()) * t.outElemBytes
-	weight := t.panelStart(block)
 	codes := t.codes[0]
 	if channels < t.shape.blockChannels() {
 		codes = t.codes[1]
 	}
+
+	biasOffset := firstChannel * t.elemBytes // also the offset of the scales
 	args.Row[tile.Bias] = biasOffset
 	if t.requantization != tile.NotQuantized {
 		args.Row[tile.Scales] = biasOffset
 	}
-	args.Row[tile.Prefetched] = prefetched
+	// The strips of a band each prefetch a part of the next block's panel.
+	args.Row[tile.Prefetched] = t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
+
+	// The byte offsets of the image, its result and the panel, to which each call adds its own.
+	image, strip = t.imageAndStrip(image, strip)
+	in := image*t.inImageBytes + firstChannel/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.inElemBytes
+	out := (image*conv.outStride.n + firstChannel + conv.outStart()) * t.outElemBytes
+	weight := t.panelStart(block)
+
+	rowLoop := tile.LoopTrips + t.shape.windowLoop()
 	worker.calls = t.appendCalls(worker.calls[:0], strip)
 	for _, call := range worker.calls {
 		args.Row[tile.In], args.Row[tile.Out], args.Row[tile.Vec] = in+call.in, out+call.out, weight+call.weight
 		if t.prefetchesImage {
-			args.Row[tile.Prefetched] = in + call.in + t.specs[call.code].Rows*t.pixelBytes()
+			args.Row[tile.Prefetched] = in + call.in + t.specs[call.kind].Rows*t.inPixelBytes
 		}
 		t.epilogue.SetOffsets(args, out+call.out, biasOffset)
-		rowLoop := tile.LoopTrips + t.shape.windowLoop()
-		args.Rows, args.Step[rowLoop] = call.tiles, call.rows
+		args.Rows, args.Step[rowLoop] = call.tiles, call.windowRows
 		if t.shape.loopsOverDepth { // the loop over planes is around the loop over rows
-			args.Step[rowLoop-1] = call.planes
+			args.Step[rowLoop-1] = call.windowPlanes
 		}
-		if err := codes[call.code].Call(args); err != nil {
+		if err := codes[call.kind].Call(args); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// channelsOf returns the first output channel of a block, and its number of channels.
+func (t *directConv) channelsOf(block int) (first, count int) {
+	outPerGroup, blockChannels := t.conv.outPerGroup(), t.shape.blockChannels()
+	blocksPerGroup := kit.DivUp(outPerGroup, blockChannels)
+	firstInGroup := block % blocksPerGroup * blockChannels
+	return block/blocksPerGroup*outPerGroup + firstInGroup, min(blockChannels, outPerGroup-firstInGroup)
+}
+
+// imageAndStrip converts numbers of an image and a strip of t.order. It returns the number of the image in the batch,
+// and the number of the strip in this image. They differ from the arguments if the order numbers the strips of all
+// images together (bandsSpanImages).
+func (t *directConv) imageAndStrip(image, strip int) (int, int) {
+	if t.bandsSpanImages {
+		return strip / t.stripCount, strip % t.stripCount
+	}
+	return image, strip
 }
 
 // applyEpilogue applies the epilogue to a strip of an image and the channels of a block. It does nothing if the code
@@ -247,24 +266,6 @@ func (t *directConv) applyEpilogue(worker *directRun, image, block, strip int) {
 		t.epilogue.strips.Apply(&worker.epilogue, start+t.outOffset(first), pixels, t.outPixelStride, channels, channelStride)
 		first += pixels
 	}
-}
-
-// imageAndStrip converts numbers of an image and a strip of t.order. It returns the number of the image in the batch,
-// and the number of the strip in this image. They differ from the arguments if the order numbers the strips of all
-// images together (bandsSpanImages).
-func (t *directConv) imageAndStrip(image, strip int) (int, int) {
-	if t.bandsSpanImages {
-		return strip / t.stripCount, strip % t.stripCount
-	}
-	return image, strip
-}
-
-// channelsOf returns the first output channel of a block, and its number of channels.
-func (t *directConv) channelsOf(block int) (first, count int) {
-	outPerGroup, blockChannels := t.conv.outPerGroup(), t.shape.blockChannels()
-	blocksPerGroup := kit.DivUp(outPerGroup, blockChannels)
-	firstInGroup := block % blocksPerGroup * blockChannels
-	return block/blocksPerGroup*outPerGroup + firstInGroup, min(blockChannels, outPerGroup-firstInGroup)
 }
 
 // outOffset returns the offset of a pixel of the result from the first pixel, in elements.

@@ -25,8 +25,8 @@ const (
 	intBytes       = 4 // bytes of a sum
 )
 
-// elementChannels returns the number of channels of an element.
-func elementChannels() int {
+// hostElementChannels returns the number of channels of an element on this processor.
+func hostElementChannels() int {
 	switch {
 	case machine.HostFeatures().Has(machine.MatrixBytes):
 		return matrixChannels
@@ -44,13 +44,16 @@ func channelSize(channels int) int {
 	return 1
 }
 
+// elementSize returns the bytes of an element of the given number of channels.
+func elementSize(channels int) int { return channels * channelSize(channels) }
+
 // directDType stands for the dtype of sums in functions that use only its size.
 const directDType = tensor.Float32
 
 // minGroupChannels is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
 const minGroupChannels = 8
 
-// directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see elementChannels), and it
+// directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see hostElementChannels), and it
 // requantizes sums in registers. The kernel first copies the images to scratch memory, with their zero point as
 // padding, if one of these conditions holds: windows reach outside the image, pixels are not whole elements, elements
 // are words, or the machine code does not read bytes of this signedness (see [tile.ReadsSigned]).
@@ -67,39 +70,7 @@ type directBytes struct {
 	signMask         uint8                                 // 0 or 128; its exclusive or with a copied byte adds 128
 	widenLoop        *loops.Loop                           // converts bytes to words; nil if elements are bytes
 	scratchOffsets   struct{ sums, zeroPoint, images int } // offsets in scratch memory
-	workers          graph.PerWorker[loops.State]
-}
-
-// newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
-func newDirectBytes(call *graph.Call) *directBytes {
-	conv := byteConv.bytesShape(call)
-	t := &directBytes{unpacked: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
-	isSigned := call.Meta(bytesInput).DType == tensor.Int8
-	t.copiesImages = conv.needsCopy(t.elementChannels) || t.signMask != 0
-	t.multipliesSigned = tile.ReadsSigned(machine.HostFeatures(), isSigned)
-	if t.elementChannels == wordChannels {
-		t.copiesImages, t.multipliesSigned, t.signMask = true, isSigned, 0 // the conversion to words keeps the sign
-	}
-	packed := conv.packedShape(t.elementChannels)
-	shape := packed.elementShape(t.elementChannels)
-	elementBytes := t.elementChannels * channelSize(t.elementChannels)
-	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes,
-		termBytes: shape.blockChannels() * elementBytes, imageCount: packed.batch,
-		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantization: tile.Unsigned,
-		outElemBytes: 1}
-	if conv.spansPixels(t.elementChannels) {
-		t.inPixelBytes = conv.inChannels * channelSize(t.elementChannels)
-	}
-	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
-	t.hasByteElements, t.hasWordElements = t.elementChannels >= dotChannels, t.elementChannels == wordChannels
-	t.hasSignedBytes = t.hasByteElements && t.multipliesSigned
-	switch call.Out[0].DType {
-	case tensor.Int8:
-		t.requantization = tile.Signed
-	case tensor.Int32:
-		t.requantization, t.outElemBytes = tile.NotQuantized, intBytes
-	}
-	return t
+	widenStates      graph.PerWorker[loops.State]          // states of widenLoop
 }
 
 // lowerBytes implements [graph.Impl.Lower] for direct convolution.
@@ -131,10 +102,51 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	if direct.shape.usesMatrixUnit {
 		kernel.WorkerScratch = tile.UnitScratchBytes
 	}
-	kernel.Phases = append(weight.phases(), direct.prepare(weight), direct.phase(func(args *jit.Args, mem *graph.Mem) {
-		direct.bind(args, mem, weight)
-	}))
+	compute := direct.computePhase(func(args *jit.Args, mem *graph.Mem) { direct.bind(args, mem, weight) })
+	kernel.Phases = append(weight.phases(), direct.preparePhase(weight), compute)
 	return kernel, nil
+}
+
+// newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
+func newDirectBytes(call *graph.Call) *directBytes {
+	t := &directBytes{unpacked: byteConv.bytesShape(call), elementChannels: hostElementChannels()}
+	t.chooseConversion(call)
+	t.setElementConv()
+	switch call.Out[0].DType {
+	case tensor.Int8:
+		t.requantization = tile.Signed
+	case tensor.Int32:
+		t.requantization, t.outElemBytes = tile.NotQuantized, intBytes
+	}
+	return t
+}
+
+// chooseConversion chooses how the bytes of images are converted for the machine code.
+func (t *directBytes) chooseConversion(call *graph.Call) {
+	isSigned := call.Meta(bytesInput).DType == tensor.Int8
+	if t.elementChannels == wordChannels {
+		t.copiesImages, t.multipliesSigned = true, isSigned // the conversion to words keeps the sign
+		return
+	}
+	t.signMask = imageSignMask(call)
+	t.multipliesSigned = tile.ReadsSigned(machine.HostFeatures(), isSigned)
+	t.copiesImages = t.unpacked.needsCopy(t.elementChannels) || t.signMask != 0
+}
+
+// setElementConv sets directConv: the convolution of elements, with results of uint8.
+func (t *directBytes) setElementConv() {
+	packed := t.unpacked.packedShape(t.elementChannels)
+	shape := packed.elementShape(t.elementChannels)
+	elementBytes := elementSize(t.elementChannels)
+	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes, outElemBytes: 1,
+		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels,
+		termBytes: shape.blockChannels() * elementBytes, imageCount: packed.batch, requantization: tile.Unsigned}
+	if t.unpacked.spansPixels(t.elementChannels) {
+		t.inPixelBytes = t.unpacked.inChannels * channelSize(t.elementChannels)
+	}
+	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
+	t.hasByteElements, t.hasWordElements = t.elementChannels >= dotChannels, t.elementChannels == wordChannels
+	t.hasSignedBytes = t.hasByteElements && t.multipliesSigned
 }
 
 // layOutScratch sets scratchOffsets, and returns the size of scratch memory in bytes.
@@ -148,33 +160,17 @@ func (t *directBytes) layOutScratch(weight *byteWeight) (bytes int) {
 	}
 	// Code reads up to one element beyond the last pixel.
 	pixels := t.conv.batch * t.conv.h.Size * t.conv.w.Size
-	return t.scratchOffsets.images + kit.AlignUp(pixels*t.pixelBytes()+t.inElemBytes)
+	return t.scratchOffsets.images + kit.AlignUp(pixels*t.inPixelBytes+t.inElemBytes)
 }
 
-// bind sets the addresses of the operands of the products.
-func (t *directBytes) bind(args *jit.Args, mem *graph.Mem, weight *byteWeight) {
-	args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
-	if t.copiesImages {
-		args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images])
-	}
-	args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
-	if t.requantization != tile.NotQuantized {
-		args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
-		args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
-	}
-	if t.shape.usesMatrixUnit {
-		args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
-	}
-}
-
-// prepare returns the phase before the products. Its first chunk computes the initial values of sums. Each other chunk
-// copies some rows of the images to scratch memory.
-func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
+// preparePhase returns the phase before the products. Its first chunk computes the initial values of sums. Each other
+// chunk copies some rows of the images to scratch memory.
+func (t *directBytes) preparePhase(weight *byteWeight) graph.Phase {
 	packed, rows := t.conv, 0
 	if t.copiesImages {
 		rows = packed.batch * packed.h.Size
 	}
-	rowsPerChunk := max(1, machine.MoveGrain/(packed.w.Size*t.pixelBytes()))
+	rowsPerChunk := max(1, machine.MoveGrain/(packed.w.Size*t.inPixelBytes))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 		if chunk == 0 {
 			t.initSums(mem, weight)
@@ -219,7 +215,7 @@ func (t *directBytes) copyRow(mem *graph.Mem, i int) {
 		from = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	}
 	to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*i*rowBytes])
-	t.widenLoop.Run(t.workers.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
+	t.widenLoop.Run(t.widenStates.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
 }
 
 // copyPixels copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
@@ -261,9 +257,25 @@ func flipSigns(bytes []uint8) {
 	}
 }
 
+// bind sets the addresses of the operands of the products.
+func (t *directBytes) bind(args *jit.Args, mem *graph.Mem, weight *byteWeight) {
+	args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
+	if t.copiesImages {
+		args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images])
+	}
+	args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
+	if t.requantization != tile.NotQuantized {
+		args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
+		args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
+	}
+	if t.shape.usesMatrixUnit {
+		args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
+	}
+}
+
 // paddedChannels returns the number of channels per pixel in scratch memory.
 func (t *directBytes) paddedChannels() int {
-	return t.pixelBytes() / channelSize(t.elementChannels)
+	return t.inPixelBytes / channelSize(t.elementChannels)
 }
 
 // weight describes the packed weight, which has blocks of output channels that are computed together. In a block, the
@@ -348,9 +360,9 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	if !isSupported || hasSmallGroups || isEmpty || !tile.SupportsIntegers(machine.HostFeatures()) {
 		return nil
 	}
-	channels := elementChannels()
+	channels := hostElementChannels()
 	packed := conv.packedShape(channels)
-	elementBytes := channels * channelSize(channels)
+	elementBytes := elementSize(channels)
 	if !hasDirectCode(packed, directDType) || packed.inputReach(max(packed.inChannels, 1), elementBytes) >= maxReach {
 		return nil
 	}
@@ -365,7 +377,7 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	conv := byteConv.bytesShape(call)
-	channels := elementChannels()
+	channels := hostElementChannels()
 	packed := conv.packedShape(channels)
 	if shape := packed.elementShape(channels); shape.usesMatrixUnit {
 		packed.unitWork(&work, &shape)
@@ -374,7 +386,7 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	}
 	if channels == wordChannels || conv.needsCopy(channels) || imageSignMask(call) != 0 {
 		readBytes := conv.inChannels * conv.h.Size * conv.w.Size // of an image
-		writtenBytes := channels * channelSize(channels) * packed.inChannels * packed.h.Size * packed.w.Size
+		writtenBytes := elementSize(channels) * packed.inChannels * packed.h.Size * packed.w.Size
 		work.Bytes[graph.Copied] += float64(conv.batch * (readBytes + writtenBytes))
 	}
 	work.Flops = byteConv.flops(call)

@@ -38,7 +38,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 				calls = d.appendCalls(calls, strip)
 			}
 			for _, call := range calls {
-				macs := call.tiles * d.specs[call.code].Rows * d.shape.blockChannels() * s.termsPerOutput()
+				macs := call.tiles * d.specs[call.kind].Rows * d.shape.blockChannels() * s.termsPerOutput()
 				if most := d.maxCallMACs(); macs > most {
 					t.Errorf("%+v, planes %v: a call of %d multiplications, want at most %d", c, planes, macs, most)
 				}
@@ -74,7 +74,7 @@ func TestUnitCallsAreShort(t *testing.T) {
 		d.makeTiles()
 		for strip := range d.stripCount {
 			for _, call := range d.appendCalls(nil, strip) {
-				rows := kit.DivUp(d.specs[call.code].Rows, tile.UnitRows) * tile.UnitRows
+				rows := kit.DivUp(d.specs[call.kind].Rows, tile.UnitRows) * tile.UnitRows
 				if n := call.tiles * rows * f.blockChannels() * s.unitDepth(); n > tile.UnitCallGroups && call.tiles > 1 {
 					t.Fatalf("%+v: a call of %d multiplications, want at most %d", c, n, tile.UnitCallGroups)
 				}

@@ -7,9 +7,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// This file orders the work of a direct convolution. A block is a group of output channels that are computed together,
-// and a panel is the packed weight of a block. A tile is the set of results that the registers hold at once, and a
-// strip is a sequence of tiles in one block.
+// This file orders the work of a direct convolution: the strips of all blocks. The package comment defines the terms.
 
 const (
 	// smallWeightBytes is the maximum size, in bytes, of a small weight. A small weight and the input of a strip stay
@@ -46,7 +44,7 @@ func (t *directConv) chooseOrder() {
 		t.chooseBands()
 		t.prefetchWeights()
 	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes &&
-		conv.batch*conv.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
+		conv.batch*conv.pixelsIn()*t.inPixelBytes > cachedPixelBytes {
 		t.prefetchPixels()
 	}
 	stripPixels := conv.batch * conv.pixelsOut() / max(1, t.imageCount*t.stripCount)
@@ -91,7 +89,7 @@ func (t *directConv) prefetchWeights() {
 // prefetchPixels lets each tile prefetch the pixels of the next tile.
 func (t *directConv) prefetchPixels() {
 	t.prefetchesImage = true
-	lines := kit.DivUp(t.maxTileRows()*t.pixelBytes(), machine.LineBytes)
+	lines := kit.DivUp(t.maxTileRows()*t.inPixelBytes, machine.LineBytes)
 	t.prefetchLines = min(maxPrefetchedLines, kit.DivUp(lines, max(1, t.conv.inPerGroup/tile.DefaultUnroll)))
 }
 

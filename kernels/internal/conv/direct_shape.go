@@ -35,8 +35,8 @@ const (
 	smallImageTiling
 	// pointwiseTiling: a tile has consecutive pixels of a pointwise convolution.
 	pointwiseTiling
-	// bandTiling: a tile has pixels of one or two rows of the result, for the matrix unit.
-	bandTiling
+	// rowPairTiling: a tile has pixels of one or two rows of the result (a row pair), for the matrix unit.
+	rowPairTiling
 )
 
 // Bounds of the tiles of direct convolution.

@@ -7,9 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file divides the results of a direct convolution into tiles and strips. In this file, an input "by planes" is
-// row-major, and other inputs are channels-last. oh and ow are the row and column of an output pixel, od is its plane,
-// and kh and kw are the row and column of a tap.
+// This file divides the results of a direct convolution into tiles and strips. The package comment defines the terms
+// and the names od, oh, ow, kd, kh and kw.
 //
 // For example, rowTiling divides a row of 30 pixels into tiles of 10. With 3x3 windows and padding 1, there are three
 // kinds of tiles: the first skips the left column of the window for its first pixel, the last skips the right column
@@ -28,8 +27,8 @@ func (t *directConv) makeTiles() {
 		t.makeSmallImageTiles()
 	case rowTiling:
 		t.makeRowTiles()
-	case bandTiling:
-		t.makeBandTiles()
+	case rowPairTiling:
+		t.makeRowPairTiles()
 	}
 }
 
@@ -38,10 +37,10 @@ func (t *directConv) appendCalls(calls []directCall, strip int) []directCall {
 	switch t.shape.tiling {
 	case pointwiseTiling:
 		return t.appendPointwiseCalls(calls, strip)
-	case bandTiling:
-		return t.appendBandCalls(calls, strip)
+	case rowPairTiling:
+		return t.appendRowPairCalls(calls, strip)
 	case smallImageTiling:
-		return append(calls, directCall{code: strip, tiles: 1, out: t.outOffset(t.tiles.start(strip)) * t.outElemBytes})
+		return append(calls, directCall{kind: strip, tiles: 1, out: t.outOffset(t.tiles.start(strip)) * t.outElemBytes})
 	}
 	return t.appendRowCalls(calls, strip)
 }
@@ -52,8 +51,8 @@ func (t *directConv) stripStart(strip int) int {
 		return strip * t.conv.w.Results
 	}
 	first, _ := t.stripRanges.ChunkRange(strip)
-	if t.shape.tiling == bandTiling {
-		return min(first*t.bandRows(), t.conv.h.Results) * t.conv.w.Results
+	if t.shape.tiling == rowPairTiling {
+		return min(first*t.pairRows(), t.conv.h.Results) * t.conv.w.Results
 	}
 	return t.tiles.start(first)
 }
@@ -88,12 +87,12 @@ func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []direc
 	}
 	maxTiles := t.maxCallTiles()
 	for i := first; i < end; {
-		code, kindEnd := 0, min(end, longerTiles) // the longer tiles come first, and have code 0
+		kind, kindEnd := 0, min(end, longerTiles) // the longer tiles come first, and are kind 0
 		if i >= longerTiles {
-			code, kindEnd = 1, end
+			kind, kindEnd = 1, end
 		}
 		count, pixel := min(maxTiles, kindEnd-i), t.tiles.start(i)
-		calls = append(calls, directCall{code: code, tiles: count, in: pixel * t.pixelBytes(),
+		calls = append(calls, directCall{kind: kind, tiles: count, in: pixel * t.inPixelBytes,
 			out: pixel * t.outPixelBytes()})
 		i += count
 	}
@@ -104,10 +103,10 @@ func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []direc
 func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
 	spec := t.newSpec(rows)
 	for i := range rows {
-		spec.In, spec.Out = append(spec.In, i*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
+		spec.In, spec.Out = append(spec.In, i*t.inPixelBytes), append(spec.Out, i*t.outPixelBytes())
 	}
-	spec.Tiles = tile.Loop{InStep: rows * t.pixelBytes(), OutStep: rows * t.outPixelBytes()}
-	spec.Runs = []tile.Run{{Terms: t.conv.inPerGroup, InStep: t.channelBytes(), VecStep: t.termBytes,
+	spec.Tiles = tile.Loop{InStep: rows * t.inPixelBytes, OutStep: rows * t.outPixelBytes()}
+	spec.Runs = []tile.Run{{Terms: t.conv.inPerGroup, InStep: t.inChannelBytes(), VecStep: t.termBytes,
 		Block: t.sums.termsPerBlock}}
 	return spec
 }
@@ -128,11 +127,11 @@ func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
 	conv, spec := t.conv, t.newSpec(n)
 	for i := range n {
 		oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
-		spec.In = append(spec.In, (conv.h.Begin(oh)*conv.w.Size+conv.w.Begin(ow))*t.pixelBytes())
+		spec.In = append(spec.In, (conv.h.Begin(oh)*conv.w.Size+conv.w.Begin(ow))*t.inPixelBytes)
 		spec.Out = append(spec.Out, (t.outOffset(first+i)-t.outOffset(first))*t.outElemBytes)
 	}
 	for kh := range conv.h.Taps {
-		t.addWindowRow(spec, kh*conv.h.Dilation*conv.w.Size*t.pixelBytes(), kh*conv.w.Taps*t.contiguousTerms()*t.termBytes,
+		t.addWindowRow(spec, kh*conv.h.Dilation*conv.w.Size*t.inPixelBytes, kh*conv.w.Taps*t.contiguousTerms()*t.termBytes,
 			func(kw, i int) bool {
 				oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
 				return conv.h.Contains(conv.h.Position(oh, kh)) && conv.w.Contains(conv.w.Position(ow, kw))
@@ -142,8 +141,8 @@ func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
 	return spec
 }
 
-// rowTile identifies the spec of a tile of a row. pixels is the number of pixels. left and right are the numbers of
-// columns of the tile's windows that are outside the image on either side.
+// rowTile identifies a kind of tile of a row. pixels is the number of pixels. left and right are the numbers of columns
+// of the tile's windows that are outside the image on either side.
 type rowTile struct{ pixels, left, right int }
 
 // makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call.
@@ -152,22 +151,22 @@ func (t *directConv) makeRowTiles() {
 	conv := t.conv
 	maxTiles := t.maxCallTiles()
 	t.tiles, t.stripCount = splitEvenly(conv.w.Results, t.maxTileRows()), conv.rowsOut()
-	codes := map[rowTile]int{}
+	kinds := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.start(i), t.tiles.size(i)
 		start, width := conv.w.Begin(ow), conv.w.Extent(n)
-		kind := rowTile{pixels: n, left: min(max(0, -start), width), right: min(max(0, start+width-conv.w.Size), width)}
-		code, isKnown := codes[kind]
+		key := rowTile{pixels: n, left: min(max(0, -start), width), right: min(max(0, start+width-conv.w.Size), width)}
+		kind, isKnown := kinds[key]
 		if !isKnown {
-			code = len(t.specs)
-			codes[kind] = code
+			kind = len(t.specs)
+			kinds[key] = kind
 			t.specs = append(t.specs, t.rowSpec(ow, n))
 		}
-		if last := len(t.rowTemplate) - 1; i > 0 && t.rowTemplate[last].code == code && t.rowTemplate[last].tiles < maxTiles {
+		if last := len(t.rowTemplate) - 1; i > 0 && t.rowTemplate[last].kind == kind && t.rowTemplate[last].tiles < maxTiles {
 			t.rowTemplate[last].tiles++
 			continue
 		}
-		t.rowTemplate = append(t.rowTemplate, directCall{code: code, tiles: 1, in: start * t.pixelBytes(),
+		t.rowTemplate = append(t.rowTemplate, directCall{kind: kind, tiles: 1, in: start * t.inPixelBytes,
 			out: ow * t.outPixelBytes()})
 	}
 }
@@ -176,13 +175,14 @@ func (t *directConv) makeRowTiles() {
 func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	conv := t.conv
 	od, oh := row/conv.h.Results, row%conv.h.Results
-	plane, planesEnd := conv.d.TapsOf(od)
-	first, end := conv.h.TapsOf(oh)
-	in := (conv.d.Position(od, plane)*conv.h.Size + conv.h.Position(oh, first)) * conv.w.Size * t.pixelBytes()
-	weight := (plane*conv.h.Taps + first) * conv.w.Taps * t.contiguousTerms() * t.termBytes
+	kd, kdEnd := conv.d.TapsOf(od)
+	kh, khEnd := conv.h.TapsOf(oh)
+	in := (conv.d.Position(od, kd)*conv.h.Size + conv.h.Position(oh, kh)) * conv.w.Size * t.inPixelBytes
+	out := t.outOffset(row*conv.w.Results) * t.outElemBytes
+	weight := (kd*conv.h.Taps + kh) * conv.w.Taps * t.contiguousTerms() * t.termBytes
 	for _, call := range t.rowTemplate {
-		call.planes, call.rows, call.weight = max(0, planesEnd-plane), max(0, end-first), weight
-		call.in, call.out = in+call.in, t.outOffset(row*conv.w.Results)*t.outElemBytes+call.out
+		call.windowPlanes, call.windowRows = max(0, kdEnd-kd), max(0, khEnd-kh)
+		call.in, call.out, call.weight = in+call.in, out+call.out, weight
 		calls = append(calls, call)
 	}
 	return calls
@@ -192,21 +192,26 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 	conv, spec := t.conv, t.newSpec(n)
 	for i := range n {
-		spec.In, spec.Out = append(spec.In, i*conv.w.Stride*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
+		spec.In, spec.Out = append(spec.In, i*conv.w.Stride*t.inPixelBytes), append(spec.Out, i*t.outPixelBytes())
 	}
-	spec.Tiles = tile.Loop{InStep: n * conv.w.Stride * t.pixelBytes(), OutStep: n * t.outPixelBytes()}
+	spec.Tiles = tile.Loop{InStep: n * conv.w.Stride * t.inPixelBytes, OutStep: n * t.outPixelBytes()}
 	const in, vec = 0, 0 // the loop over window rows adds the offsets of a row
 	t.addWindowRow(spec, in, vec, func(kw, i int) bool { return conv.w.Contains(conv.w.Position(ow+i, kw)) })
-	window := tile.Loop{InStep: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
-		VecStep: conv.w.Taps * t.contiguousTerms() * t.termBytes,
-		Trips:   tile.Dynamic}
-	spec.Loops = t.withChannelLoop(window)
+	windowRows := t.windowRowLoop()
+	spec.Loops = t.withChannelLoop(windowRows)
 	if t.shape.loopsOverDepth {
-		plane := conv.d.Dilation * conv.h.Size * conv.w.Size * t.pixelBytes()
-		planes := tile.Loop{InStep: plane, VecStep: conv.h.Taps * window.VecStep, Trips: tile.Dynamic}
-		spec.Loops = slices.Insert(spec.Loops, len(spec.Loops)-1, planes)
+		planeBytes := conv.d.Dilation * conv.h.Size * conv.w.Size * t.inPixelBytes
+		windowPlanes := tile.Loop{InStep: planeBytes, VecStep: conv.h.Taps * windowRows.VecStep, Trips: tile.Dynamic}
+		spec.Loops = slices.Insert(spec.Loops, len(spec.Loops)-1, windowPlanes)
 	}
 	return spec
+}
+
+// windowRowLoop returns the loop over the rows of the window. Their number is an argument of the call.
+func (t *directConv) windowRowLoop() tile.Loop {
+	conv := t.conv
+	return tile.Loop{InStep: conv.h.Dilation * conv.w.Size * t.inPixelBytes,
+		VecStep: conv.w.Taps * t.contiguousTerms() * t.termBytes, Trips: tile.Dynamic}
 }
 
 // withChannelLoop returns the loops of a spec. If the input is by planes, the inner loops are in a loop over channels.
@@ -214,7 +219,7 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	if !t.shape.byPlanes {
 		return inner
 	}
-	channels := tile.Loop{InStep: t.channelBytes(), VecStep: t.conv.taps() * t.termBytes, Trips: t.conv.inPerGroup,
+	channels := tile.Loop{InStep: t.inChannelBytes(), VecStep: t.conv.taps() * t.termBytes, Trips: t.conv.inPerGroup,
 		Block: t.sums.channelsPerBlock}
 	return append([]tile.Loop{channels}, inner...)
 }
@@ -226,9 +231,9 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
 	conv := t.conv
 	firstRun := len(spec.Runs) // of the row
-	step := t.channelBytes()
+	step := t.inChannelBytes()
 	if t.shape.byPlanes {
-		step = conv.w.Dilation * t.pixelBytes()
+		step = conv.w.Dilation * t.inPixelBytes
 	}
 	for kw := range conv.w.Taps {
 		rowBits := uint32(0) // bit set of the rows of the tile for which the tap is inside the image
@@ -237,7 +242,7 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 				rowBits |= 1 << i
 			}
 		}
-		run := tile.Run{In: in + kw*conv.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.contiguousTerms()*t.termBytes,
+		run := tile.Run{In: in + kw*conv.w.Dilation*t.inPixelBytes, Vec: vec + kw*t.contiguousTerms()*t.termBytes,
 			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rowBits, Block: t.sums.termsPerBlock}
 		if last := len(spec.Runs) - 1; last >= firstRun && canMergeRuns(&spec.Runs[last], &run) {
 			spec.Runs[last].Terms += run.Terms
@@ -276,11 +281,8 @@ func (t *directConv) contiguousTerms() int {
 	return t.conv.inPerGroup
 }
 
-// pixelBytes returns the stride of the input's pixels, in bytes.
-func (t *directConv) pixelBytes() int { return t.inPixelBytes }
-
-// channelBytes returns the stride of the input's channels, in bytes.
-func (t *directConv) channelBytes() int {
+// inChannelBytes returns the stride of the input's channels, in bytes.
+func (t *directConv) inChannelBytes() int {
 	return t.conv.channelStride(t.shape.byPlanes) * t.inElemBytes
 }
 

@@ -10,13 +10,12 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// This file chooses the tiles of direct convolutions of bytes, in particular for the matrix unit of x86 (AMX). A tile
-// is the set of results that the registers hold at once. The rows of a tile are output pixels, and its columns are the
-// channels of a block, which is a set of output channels that are computed together. An element is a set of adjacent
-// input channels of a pixel that one instruction multiplies and sums (see elementChannels).
+// This file chooses the tiles of direct convolutions of bytes, in particular for the matrix unit of x86 (AMX). The rows
+// of a tile are output pixels, and its columns are the channels of a block. An element is a set of adjacent input
+// channels of a pixel that one instruction multiplies and sums (see hostElementChannels).
 //
 // A tile of the matrix unit has up to 32 rows, in two parts of 16, and up to two vectors of channels. For a result with
-// rows of 14 pixels, for example, a tile is a band of two rows: its parts are the 14 pixels of each row.
+// rows of 14 pixels, for example, a tile is a pair of rows: its parts are the 14 pixels of each row.
 
 // unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels do not amortize the loads
 // of the weight.
@@ -43,7 +42,7 @@ func (s *convShape) elementShape(channels int) directShape {
 	shape.vectors = min(tile.UnitVectors, kit.DivUp(s.outPerGroup(), shape.lanes))
 	shape.rows = 2 * tile.UnitRows
 	if shape.tiling != pointwiseTiling {
-		shape.tiling = bandTiling
+		shape.tiling = rowPairTiling
 	}
 	return shape
 }
@@ -75,13 +74,74 @@ func (shape *directShape) useByteMatrices(conv *convShape) {
 	}
 }
 
-// bandRows returns the number of rows of the result that a tile of the matrix unit spans. A tile spans two rows if they
-// fit, else one row.
-func (t *directConv) bandRows() int {
+// makeRowPairTiles makes strips of row pairs. A row pair is the one or two rows of the result that a tile spans. The
+// tiles of a strip in the same columns are computed by one call. The last pair may have fewer rows, and then has its
+// own specs.
+func (t *directConv) makeRowPairTiles() {
+	conv, pairRows := t.conv, t.pairRows()
+	t.tiles = splitEvenly(conv.w.Results, t.maxTileRows()/pairRows)
+	pairs := kit.DivUp(conv.h.Results, pairRows)
+	// Rows of all tiles of a pair, including the unused rows of the unit's registers.
+	unitRows := t.tiles.count * kit.DivUp(kit.DivUp(conv.w.Results, t.tiles.count)*pairRows, tile.UnitRows) * tile.UnitRows
+	t.stripRanges = machine.DivideUnits(pairs, unitRows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
+	t.stripCount = t.stripRanges.Chunks
+	for _, rows := range []int{pairRows, conv.h.Results % pairRows} {
+		for _, kind := range t.tiles.kinds() {
+			if rows > 0 {
+				t.specs = append(t.specs, t.rowPairSpec(rows, kind.total/kind.count))
+			}
+		}
+	}
+}
+
+// pairRows returns the number of rows of a row pair: two if they fit a tile, else one.
+func (t *directConv) pairRows() int {
 	if t.conv.w.Results > tile.UnitRows || 2*t.conv.w.Results > t.maxTileRows() {
 		return 1
 	}
 	return min(2, t.conv.h.Results)
+}
+
+// appendRowPairCalls appends the calls of a strip: first the calls for whole row pairs, then the calls for a shorter
+// last pair.
+func (t *directConv) appendRowPairCalls(calls []directCall, strip int) []directCall {
+	first, end := t.stripRanges.ChunkRange(strip)
+	wholePairs := min(end, t.conv.h.Results/t.pairRows())
+	calls = t.appendPairs(calls, 0, first, wholePairs-first)
+	return t.appendPairs(calls, len(t.tiles.kinds()), wholePairs, end-wholePairs)
+}
+
+// appendPairs appends a call for each tile of a row pair. The call computes this tile in `pairs` row pairs from
+// firstPair on. kind is the kind of the longer tiles, and kind+1 that of the shorter tiles.
+func (t *directConv) appendPairs(calls []directCall, kind, firstPair, pairs int) []directCall {
+	conv, firstRow := t.conv, firstPair*t.pairRows()
+	for i := 0; i < t.tiles.count && pairs > 0; i++ {
+		if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) {
+			kind++
+		}
+		ow := t.tiles.start(i)
+		calls = append(calls, directCall{kind: kind, tiles: pairs, windowRows: conv.h.Taps,
+			in:  (firstRow*conv.h.Stride*conv.w.Size + ow*conv.w.Stride) * t.inPixelBytes,
+			out: (firstRow*conv.w.Results + ow) * t.outPixelBytes()})
+	}
+	return calls
+}
+
+// rowPairSpec returns the spec of a tile that has n pixels in each of one or two rows of the result. Images have been
+// padded, so all taps are inside the image.
+func (t *directConv) rowPairSpec(rows, n int) *tile.Spec {
+	conv, spec := t.conv, t.newSpec(rows*n)
+	for i := range rows * n {
+		row, col := i/n, i%n
+		spec.In = append(spec.In, (row*conv.h.Stride*conv.w.Size+col*conv.w.Stride)*t.inPixelBytes)
+		spec.Out = append(spec.Out, (row*conv.w.Results+col)*t.outPixelBytes())
+	}
+	spec.Tiles = tile.Loop{InStep: rows * conv.h.Stride * conv.w.Size * t.inPixelBytes,
+		OutStep: rows * conv.w.Results * t.outPixelBytes()}
+	const in, vec = 0, 0 // the loop over window rows adds the offsets of a row
+	t.addWindowRow(spec, in, vec, func(_, _ int) bool { return true })
+	spec.Loops = []tile.Loop{t.windowRowLoop()}
+	return spec
 }
 
 // unitInstructions returns the number of instructions of the matrix unit that multiply the terms of a pixel. One
@@ -97,69 +157,6 @@ func (s *convShape) unitInstructions() int {
 // unitDepth returns the number of terms of a pixel, including the unused terms of instructions that multiply fewer than
 // tile.UnitTerms.
 func (s *convShape) unitDepth() int { return s.unitInstructions() * tile.UnitTerms }
-
-// makeBandTiles makes strips of bands. Here a band is the one or two rows of the result that a tile spans. The tiles of
-// a strip in the same columns are computed by one call. The last band may have fewer rows, and then has its own specs.
-func (t *directConv) makeBandTiles() {
-	conv, band := t.conv, t.bandRows()
-	t.tiles = splitEvenly(conv.w.Results, t.maxTileRows()/band)
-	bands := kit.DivUp(conv.h.Results, band)
-	// Rows of all tiles of a band, including the unused rows of the unit's registers.
-	unitRows := t.tiles.count * kit.DivUp(kit.DivUp(conv.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
-	t.stripRanges = machine.DivideUnits(bands, unitRows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
-	t.stripCount = t.stripRanges.Chunks
-	for _, rows := range []int{band, conv.h.Results % band} {
-		for _, kind := range t.tiles.kinds() {
-			if rows > 0 {
-				t.specs = append(t.specs, t.bandSpec(rows, kind.total/kind.count))
-			}
-		}
-	}
-}
-
-// appendBandCalls appends the calls of a strip: first the calls for whole bands, then the calls for a shorter last
-// band.
-func (t *directConv) appendBandCalls(calls []directCall, strip int) []directCall {
-	conv, band := t.conv, t.bandRows()
-	first, end := t.stripRanges.ChunkRange(strip)
-	wholeBands := min(end, conv.h.Results/band)
-	kinds := t.tiles.kinds()
-	// addBands appends a call for each tile of a band, which computes this tile in `bands` bands from firstBand on. code
-	// is the code of the longer tiles, and code+1 the code of the shorter tiles.
-	addBands := func(code, firstBand, bands int) {
-		for i := 0; i < t.tiles.count && bands > 0; i++ {
-			if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) {
-				code++
-			}
-			ow := t.tiles.start(i)
-			calls = append(calls, directCall{code: code, tiles: bands, rows: conv.h.Taps,
-				in:  (firstBand*band*conv.h.Stride*conv.w.Size + ow*conv.w.Stride) * t.pixelBytes(),
-				out: (firstBand*band*conv.w.Results + ow) * t.outPixelBytes()})
-		}
-	}
-	addBands(0, first, wholeBands-first)
-	addBands(len(kinds), wholeBands, end-wholeBands)
-	return calls
-}
-
-// bandSpec returns the spec of a tile that has n pixels in each of several rows of the result. Images have been padded,
-// so that all taps are inside the image.
-func (t *directConv) bandSpec(rows, n int) *tile.Spec {
-	conv, spec := t.conv, t.newSpec(rows*n)
-	for i := range rows * n {
-		row, col := i/n, i%n
-		spec.In = append(spec.In, (row*conv.h.Stride*conv.w.Size+col*conv.w.Stride)*t.pixelBytes())
-		spec.Out = append(spec.Out, (row*conv.w.Results+col)*t.outPixelBytes())
-	}
-	spec.Tiles = tile.Loop{InStep: rows * conv.h.Stride * conv.w.Size * t.pixelBytes(),
-		OutStep: rows * conv.w.Results * t.outPixelBytes()}
-	const in, vec = 0, 0 // the loop over window rows adds the offsets of a row
-	t.addWindowRow(spec, in, vec, func(_, _ int) bool { return true })
-	spec.Loops = []tile.Loop{{InStep: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
-		VecStep: conv.w.Taps * t.contiguousTerms() * t.termBytes,
-		Trips:   tile.Dynamic}}
-	return spec
-}
 
 // unitWork adds the work of a convolution on the matrix unit.
 func (s *convShape) unitWork(work *graph.Work, shape *directShape) {

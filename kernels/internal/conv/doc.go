@@ -37,7 +37,7 @@
 //     operand is packed (implicit im2col). Both implementations support all dtypes and any groups.
 //   - direct_nhwc and direct_planes read pixels in place, by machine code generated for the window (direct*.go,
 //     internal/jit/tile). Taps outside the image are skipped, not multiplied by zeros. Sums of many terms are divided
-//     into parts, which bounds the rounding error. For groups of few channels, direct_nhwc uses the code of
+//     into blocks of terms, which bounds the rounding error. For groups of few channels, direct_nhwc uses the code of
 //     depthwise_nhwc, in which a vector then holds several groups (depthwise_groups.go).
 //   - depthwise_nhwc and depthwise_planes compute groups of one input channel. By pixels, tiles of results stay in
 //     registers, and a vector holds channels (depthwise_pixels.go, internal/jit/depthwise). By planes, compiled loops

@@ -34,6 +34,11 @@ func (a convAlgorithm) isDirect() bool { return a == directByPixels || a == dire
 // isDepthwise reports whether an algorithm computes groups of one input channel.
 func (a convAlgorithm) isDepthwise() bool { return a == depthwiseByPixels || a == depthwiseByPlanes }
 
+// readsPixelsInPlace reports whether an algorithm reads the pixels of channels-last images without packing them.
+func (a convAlgorithm) readsPixelsInPlace() bool {
+	return a == directByPixels || a == depthwiseByPixels
+}
+
 // impls lists the implementations. Implementations by pixels come first, because they are faster for an image of one
 // pixel, which has both layouts. Weights are packed, so any weight layout is accepted.
 //
@@ -85,7 +90,7 @@ func (op convolution) impl(algorithm convAlgorithm, name, doc string) graph.Impl
 		Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return op.walks(c, algorithm, orders) },
 		Work:  func(c *graph.Call, w graph.Walk) graph.Work { return op.work(c, algorithm, w) },
 		Read: func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
-			return op.read(c, algorithm, i, m)
+			return op.readWork(c, algorithm, i, m)
 		},
 		Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return op.writesSlice(c, algorithm, m) },
 		Lower:  func(c *graph.Call) (*graph.Kernel, error) { return op.lower(c, algorithm) },
@@ -111,32 +116,25 @@ func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidate
 	if op.isDepthwiseCall(call) != algorithm.isDepthwise() && !isVolumeProduct {
 		return nil
 	}
-	rank := call.Meta(0).Rank()
-	order, supported := op.order(algorithm, rank)
 	if algorithm.isDirect() {
-		if !supported || !hasDirectCode(op.shape(call), multiply.ComputationDType(call)) {
-			return nil
-		}
-		walk := call.WalkInOrder(order)
-		if algorithm == directFromPlanes {
-			walk.LoopOrder = tensor.RowMajorOrder(rank)
-		}
-		return []graph.Walk{walk}
+		return op.directWalks(call, algorithm)
 	}
+	rank, out := call.Meta(0).Rank(), call.Out[0]
+	order, isSupported := op.order(algorithm, rank)
 	var list []graph.Walk
 	switch {
-	case supported && (op.dims == 2 || algorithm.writesChannelsLast()):
+	case isSupported && (op.dims == 2 || algorithm.writesChannelsLast()):
 		list = append(list, call.WalkInOrder(order))
 	case !algorithm.writesChannelsLast():
 		list = append(list, graph.Walk{})
-	case call.Out[0].Numel() > 0 && op.hasOnePixelOrChannel(call.Out[0]) && op.hasOnePixelOrChannel(call.Meta(0)):
+	case out.Numel() > 0 && op.hasOnePixelOrChannel(out) && op.hasOnePixelOrChannel(call.Meta(0)):
 		// Such images are row-major and channels-last at once. Their rank does not matter.
 		return []graph.Walk{{LoopOrder: tensor.RowMajorOrder(rank)}}
 	default:
 		return nil
 	}
 	for _, resultOrder := range candidates {
-		if resultOrder != "" && resultOrder != order && op.writes(algorithm, call.Out[0], resultOrder) {
+		if resultOrder != "" && resultOrder != order && op.writesInOrder(algorithm, out, resultOrder) {
 			list = append(list, graph.Walk{LoopOrder: order, ResultOrders: []tensor.Order{resultOrder}})
 		}
 	}
@@ -148,9 +146,23 @@ func (op convolution) isDepthwiseCall(c *graph.Call) bool {
 	return c.Meta(1).Shape[1] == 1 && op.params(c).groups > 1
 }
 
+// directWalks is walks for the direct algorithms, which have at most one walk.
+func (op convolution) directWalks(call *graph.Call, algorithm convAlgorithm) []graph.Walk {
+	rank := call.Meta(0).Rank()
+	order, isSupported := op.order(algorithm, rank)
+	if !isSupported || !hasDirectCode(op.shape(call), multiply.ComputationDType(call)) {
+		return nil
+	}
+	walk := call.WalkInOrder(order)
+	if algorithm == directFromPlanes {
+		walk.LoopOrder = tensor.RowMajorOrder(rank)
+	}
+	return []graph.Walk{walk}
+}
+
 // order returns the dimension order of an algorithm's results. Algorithms by pixels do not support unbatched images,
 // because unbatched images have no channels-last format.
-func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Order, supported bool) {
+func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Order, isSupported bool) {
 	switch {
 	case !algorithm.writesChannelsLast():
 		return tensor.RowMajorOrder(rank), true
@@ -167,9 +179,9 @@ func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Ord
 	return order, err == nil
 }
 
-// writes reports whether an algorithm writes results in an order of dimensions. Products write matrices, so the stride
-// of pixels must be constant.
-func (op convolution) writes(algorithm convAlgorithm, out tensor.Meta, resultOrder tensor.Order) bool {
+// writesInOrder reports whether an algorithm writes results in an order of dimensions. Products write matrices, so the
+// stride of pixels must be constant.
+func (op convolution) writesInOrder(algorithm convAlgorithm, out tensor.Meta, resultOrder tensor.Order) bool {
 	if resultOrder.Rank() != out.Rank() || algorithm.isDepthwise() {
 		return false // for depthwise algorithms, a transposing copy is faster
 	}
@@ -199,16 +211,16 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, lay
 	return isConstant
 }
 
-// read reports whether an algorithm reads operand i in the given layout without a copy. Images must have the layout of
-// the algorithm. Sequences and volumes by planes may have any strides.
-func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, layout tensor.Meta) (work graph.Work,
+// readWork reports whether an algorithm reads operand i in the given layout without a copy, and with which additional
+// work. Images must have the layout of the algorithm. Sequences and volumes by planes may have any strides.
+func (op convolution) readWork(call *graph.Call, algorithm convAlgorithm, i int, layout tensor.Meta) (work graph.Work,
 	ok bool) {
 	switch {
 	case i > 0: // weight and bias are packed, a constant weight once
 		return work, true
 	case algorithm == directFromPlanes:
 		return work, layout.IsContiguous()
-	case (algorithm == directByPixels || algorithm == depthwiseByPixels) && op.readsSlice(call, algorithm, layout):
+	case algorithm.readsPixelsInPlace() && op.readsSlice(call, algorithm, layout):
 		return work, true
 	case algorithm.writesChannelsLast():
 		return work, op.isChannelsLast(layout)

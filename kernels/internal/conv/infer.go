@@ -8,16 +8,15 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file infers the types of convolutions, with PyTorch's checks, messages and memory formats. Method result makes
-// the checks in PyTorch's order, computes the shape, and then chooses the memory format (resultType): channels-last if
-// input or weight suggests it, else row-major. For example, a channels-last input of 1x3x224x224 and a weight of
-// 64x3x7x7 with stride 2 and padding 3 give a channels-last result of 1x64x112x112.
+// This file infers the types of convolutions, with PyTorch's checks and messages. Method result makes the checks in
+// PyTorch's order, computes the shape, and then chooses the memory format (infer_format.go). For example, a
+// channels-last input of 1x3x224x224 and a weight of 64x3x7x7 with stride 2 and padding 3 give a channels-last result
+// of 1x64x112x112.
 
 // infer checks a call and determines the type of its result as at::convolution does.
 func (op convolution) infer(c *graph.Call) ([]graph.Result, error) {
@@ -47,7 +46,7 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 	}
 	// PyTorch checks the bias of images first, but only if the padding is not a word.
 	if op.dims == 2 && params.paddingWord == "" {
-		if err := checkBias(call, input); err != nil {
+		if err := checkBiasDType(call, input); err != nil {
 			return input, err
 		}
 	}
@@ -62,7 +61,7 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 	if err := tensor.CheckSizes(input.DType, shape); err != nil {
 		return input, err
 	}
-	out, err := params.batchedType(call, input, weight, shape)
+	out, err := params.batchedResultType(call, input, weight, shape)
 	switch {
 	case err != nil:
 		return input, err
@@ -72,8 +71,8 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 	return out, out.Check()
 }
 
-// checkBias rejects a bias of another dtype.
-func checkBias(c *graph.Call, input tensor.Type) error {
+// checkBiasDType rejects a bias of another dtype.
+func checkBiasDType(c *graph.Call, input tensor.Type) error {
 	if bias := c.Type(2); c.HasOperand(2) && bias.DType != input.DType {
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(input.DType),
 			kit.CppName(bias.DType))
@@ -209,30 +208,20 @@ func (params convParams) outShape(input, weight tensor.Type) []sym.Int {
 	return shape
 }
 
-// batchedType returns the type of a result of the given shape. PyTorch checks dtypes only if the input has images and
-// channels.
-func (params convParams) batchedType(call *graph.Call, input, weight tensor.Type, shape []sym.Int) (tensor.Type,
+// batchedResultType returns the type of a result of the given shape. PyTorch checks dtypes only if the input has images
+// and channels.
+func (params convParams) batchedResultType(call *graph.Call, input, weight tensor.Type, shape []sym.Int) (tensor.Type,
 	error) {
 	switch {
 	case !kit.SizeIs(input.Shape[0], 0) && !kit.SizeIs(input.Shape[1], 0):
 		if err := params.checkDTypes(call, input, weight); err != nil {
 			return input, err
 		}
-		return params.resultType(input, weight, shape), nil
+		return params.nonEmptyResultType(input, weight, shape), nil
 	case tensor.SameSizes(shape, input.Shape):
 		return emptyResultType(input), nil
 	}
 	return tensor.NewType(input.DType, shape...), nil
-}
-
-// isDilated reports whether a dilation is not 1.
-func (params convParams) isDilated() bool {
-	for _, d := range params.dilation {
-		if d != 1 {
-			return true
-		}
-	}
-	return false
 }
 
 // checkDTypes rejects dtypes that no CPU kernel of PyTorch accepts, and weights and biases of another dtype. The
@@ -265,90 +254,14 @@ func (params convParams) checkDTypes(call *graph.Call, input, weight tensor.Type
 	return nil
 }
 
-// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. The layout of the result depends on this choice if there
-// are several groups: PyTorch's other kernels compute the groups one by one and concatenate the parts.
-func (params convParams) usesMKLDNN(input, weight tensor.Type) bool {
-	if input.DType != tensor.Float32 {
-		return input.DType == tensor.BFloat16
-	}
-	const batchLimit, numelLimit, tapsLimit = 16, 20480, 3 // of use_mkldnn
-	if params.isPointwise(weight) && input.Shape[0].Lt(sym.Of(batchLimit)).Holds() {
-		return false
-	}
-	hasLargeWindow := func() bool {
-		for d := range params.stride {
-			if !weight.Shape[2+d].Gt(sym.Of(tapsLimit)).Holds() {
-				return false
-			}
-		}
-		return true
-	}
-	isSequence := len(params.stride) == 1
-	return params.groups > 1 || !isSequence && hasLargeWindow() ||
-		input.Shape[0].Gt(sym.Of(1)).Or(input.Numel().Gt(sym.Of(numelLimit))).Holds()
-}
-
-// isPointwise reports whether each window is one pixel, with stride 1 and dilation 1.
-func (params convParams) isPointwise(weight tensor.Type) bool {
-	if params.isDilated() {
-		return false
-	}
-	for d, stride := range params.stride {
-		if stride != 1 || !kit.SizeIs(weight.Shape[2+d], 1) {
-			return false
+// isDilated reports whether a dilation is not 1.
+func (params convParams) isDilated() bool {
+	for _, d := range params.dilation {
+		if d != 1 {
+			return true
 		}
 	}
-	return true
-}
-
-// resultType returns the type of a batched, non-empty result. The result is channels-last if the strides of input or
-// weight suggest this format, else row-major.
-func (params convParams) resultType(input, weight tensor.Type, shape []sym.Int) tensor.Type {
-	if len(shape) == 5 {
-		return tensor.NewType(input.DType, shape...)
-	}
-	if input.DType.IsComplex() {
-		return params.complexResultType(input, weight, shape)
-	}
-	if len(shape) == 4 {
-		return params.resultType2d(input, weight, shape, params.groups == 1 || params.usesMKLDNN(input, weight))
-	}
-	// A sequence is convolved as an image of height 1, after a copy to row-major order.
-	if !input.IsContiguous() {
-		input = input.RowMajor()
-	}
-	isOneCall := params.groups == 1 || params.usesMKLDNN(input, weight)
-	input, _ = input.Unsqueeze(2)
-	weight, _ = weight.Unsqueeze(2)
-	out := params.resultType2d(input, weight, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, isOneCall)
-	out, _ = out.Squeeze(2)
-	return out
-}
-
-// resultType2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
-// choices can differ, because the strides of an operand can be ambiguous after the operand is copied to channels-last.
-// isOneCall is set if PyTorch computes all groups in one call.
-func (params convParams) resultType2d(input, weight tensor.Type, shape []sym.Int, isOneCall bool) tensor.Type {
-	format := suggestedFormat(input, weight)
-	input, weight = convertedTo(input, format), convertedTo(weight, format)
-	if isOneCall {
-		return withFormat(input.DType, shape, suggestedFormat(input, weight))
-	}
-	// Other kernels compute each group separately. Concatenation of the results keeps their format.
-	inputGroup, weightGroup := groupCopyType(input, 1, params.groups), groupCopyType(weight, 0, params.groups)
-	groupShape := []sym.Int{shape[0], shape[1].Div(sym.Of(params.groups)), shape[2], shape[3]}
-	groupResult := withFormat(input.DType, groupShape, suggestedFormat(inputGroup, weightGroup))
-	return withFormat(input.DType, shape, groupResult.SuggestMemoryFormat(false))
-}
-
-// complexResultType mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the
-// sums of both parts (c). The result is (a - b) + i*(c - a - b).
-func (params convParams) complexResultType(input, weight tensor.Type, shape []sym.Int) tensor.Type {
-	inputReal, weightReal := realPart(input), realPart(weight)
-	a := params.resultType(inputReal, weightReal, shape)
-	c := params.resultType(kit.ElementwiseType(inputReal, inputReal), kit.ElementwiseType(weightReal, weightReal), shape)
-	out := kit.ElementwiseType(kit.ElementwiseType(a, a), kit.ElementwiseType(kit.ElementwiseType(c, a), a))
-	return out.WithDType(input.DType)
+	return false
 }
 
 // legacyName returns the name of PyTorch's legacy tensor type of a dtype. PyTorch's convolution errors contain such
@@ -358,68 +271,4 @@ func legacyName(dtype tensor.DType) string {
 		return "CPU" + dtype.TorchName() + "Type"
 	}
 	return "torch." + dtype.TorchName() + "Tensor"
-}
-
-// suggestedFormat returns the memory format that PyTorch derives from the strides of input and weight.
-func suggestedFormat(input, weight tensor.Type) tensor.MemoryFormat {
-	if input.SuggestMemoryFormat(false) == tensor.ChannelsLast ||
-		weight.SuggestMemoryFormat(false) == tensor.ChannelsLast {
-		return tensor.ChannelsLast
-	}
-	return tensor.Contiguous
-}
-
-// convertedTo returns a type after conversion to a memory format, as by PyTorch's Tensor.contiguous(memory_format).
-func convertedTo(t tensor.Type, format tensor.MemoryFormat) tensor.Type {
-	if t.Is(format) {
-		return t
-	}
-	return withFormat(t.DType, t.Shape, format)
-}
-
-// withFormat returns a new type in a memory format.
-func withFormat(dtype tensor.DType, shape []sym.Int, format tensor.MemoryFormat) tensor.Type {
-	t, err := tensor.NewTypeFormat(dtype, shape, format)
-	if err != nil {
-		panic("kernels: convolution layouts have rank 4: " + err.Error())
-	}
-	return t
-}
-
-// groupCopyType returns the type of PyTorch's copy of the first group, a slice along dim (subtensor). The copy has the
-// memory format that the strides of the tensor suggest.
-func groupCopyType(t tensor.Type, dim, groups int) tensor.Type {
-	group, err := t.Narrow(dim, sym.Int{}, t.Shape[dim].Div(sym.Of(groups)))
-	if err != nil {
-		panic("kernels: channels divide by groups: " + err.Error())
-	}
-	return convertedTo(group, t.SuggestMemoryFormat(false))
-}
-
-// emptyResultType returns the type of a result without elements that has the shape of the input. PyTorch returns a view
-// of the input times a number, so the result has the strides of the input.
-func emptyResultType(input tensor.Type) tensor.Type {
-	isSequence := input.Rank() == 3
-	if isSequence {
-		input, _ = input.Unsqueeze(2)
-	}
-	result, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input),
-		rule.OperandOfType(tensor.NewType(input.DType))).Rule()
-	if err != nil {
-		panic("kernels: a product with a number can be laid out: " + err.Error())
-	}
-	out := result.Type(0)
-	if isSequence {
-		out, _ = out.Squeeze(2)
-	}
-	return out
-}
-
-// realPart returns the type of the real part of a complex tensor, as view_as_real(m).select(-1, 0) does.
-func realPart(t tensor.Type) tensor.Type {
-	strides := make([]sym.Int, len(t.Strides))
-	for d, s := range t.Strides {
-		strides[d] = s.Mul(sym.Of(2))
-	}
-	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: strides}
 }

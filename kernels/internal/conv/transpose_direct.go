@@ -53,7 +53,7 @@ func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kerne
 			return nil, err
 		}
 		directConvs = append(directConvs, direct)
-		computePhases = append(computePhases, direct.phase(func(args *jit.Args, mem *graph.Mem) {
+		computePhases = append(computePhases, direct.computePhase(func(args *jit.Args, mem *graph.Mem) {
 			args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1], weight.address(mem)
 			args.Ptr[tile.Bias] = conv.denseBias(mem, dtype.Size())
 		}))

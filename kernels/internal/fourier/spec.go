@@ -40,7 +40,7 @@ type fourierSpec struct {
 	isInverse       bool // whether frequencies are transformed to values
 	isOnesided      bool // whether the result has only the first half of the frequencies
 	isFromReal      bool // whether the operand is real
-	isToReal        bool // whether the operand has only the first half of the frequencies, and the result is real
+	isToReal        bool // whether the result is real; the operand then has only the first half of the frequencies
 	hasComplexPairs bool // whether complex numbers are pairs along the last dimension of operand and result
 
 	dim                   int
@@ -106,13 +106,6 @@ func (spec *fourierSpec) setLengths(self tensor.Type, requested *sym.Int) ([]sym
 	return shape, nil
 }
 
-// elementReader returns element i of the line of the operand at address line.
-type elementReader func(line unsafe.Pointer, i int) complex128
-
-// elementWriter writes values to the line of the result at address line, at the indices first, first+step, first+2*step
-// and so on.
-type elementWriter func(line unsafe.Pointer, values []complex128, first, step int)
-
 // kernel returns the kernel of a call.
 func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	if c.Out[0].Numel() == 0 {
@@ -158,6 +151,30 @@ func (spec *fourierSpec) load(values []complex128, element func(i int) complex12
 		}
 	}
 }
+
+// transform transforms a line and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
+func (spec *fourierSpec) transform(lineTransform *fourier, values, scratch []complex128) {
+	if spec.isInverse {
+		for i, value := range values {
+			values[i] = complex(real(value), -imag(value))
+		}
+	}
+	lineTransform.forward(values, scratch)
+	imagScale := spec.scale
+	if spec.isInverse {
+		imagScale = -imagScale
+	}
+	for i, value := range values {
+		values[i] = complex(real(value)*spec.scale, imag(value)*imagScale)
+	}
+}
+
+// elementReader returns element i of the line of the operand at address line.
+type elementReader func(line unsafe.Pointer, i int) complex128
+
+// elementWriter writes values to the line of the result at address line, at the indices first, first+step, first+2*step
+// and so on.
+type elementWriter func(line unsafe.Pointer, values []complex128, first, step int)
 
 // access returns the lines of a call, and functions that access one line.
 func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, read elementReader, write elementWriter) {
@@ -221,23 +238,6 @@ func (spec *fourierSpec) writer(result tensor.Meta) elementWriter {
 	}
 }
 
-// transform transforms a line and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
-func (spec *fourierSpec) transform(lineTransform *fourier, values, scratch []complex128) {
-	if spec.isInverse {
-		for i, value := range values {
-			values[i] = complex(real(value), -imag(value))
-		}
-	}
-	lineTransform.forward(values, scratch)
-	imagScale := spec.scale
-	if spec.isInverse {
-		imagScale = -imagScale
-	}
-	for i, value := range values {
-		values[i] = complex(real(value)*spec.scale, imag(value)*imagScale)
-	}
-}
-
 // reference computes the result by the definition of the transform. result is the meta of the result.
 func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*tensor.Tensor {
 	out := tensor.Zeros(result.DType, result.Shape...)
@@ -251,28 +251,40 @@ func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*t
 		values := make([]complex128, spec.points)
 		spec.load(values, func(i int) complex128 {
 			coords[spec.dim] = i
-			value := self.At(coords...).Complex()
-			if spec.hasComplexPairs && !spec.isFromReal {
-				coords[len(coords)-1] = 1
-				value = complex(real(value), self.At(coords...).Float())
-				coords[len(coords)-1] = 0
-			}
-			return value
+			return spec.refElement(self, coords)
 		})
 		for i, value := range refDFT(values, spec.points, spec.isInverse)[:spec.outLen] {
-			value = kit.MulComplex(value, complex(spec.scale, 0))
 			coords[spec.dim] = i
-			if !spec.hasComplexPairs {
-				out.Set(tensor.ComplexScalar(value), coords...)
-				continue
-			}
-			out.Set(tensor.FloatScalar(real(value)), coords...)
-			if !spec.isToReal {
-				coords[len(coords)-1] = 1
-				out.Set(tensor.FloatScalar(imag(value)), coords...)
-				coords[len(coords)-1] = 0
-			}
+			spec.setRefElement(out, coords, kit.MulComplex(value, complex(spec.scale, 0)))
 		}
 	})
 	return []*tensor.Tensor{out}
+}
+
+// refElement returns the element of the operand at coords. The last coordinate of a complex pair is 0.
+func (spec *fourierSpec) refElement(self *tensor.Tensor, coords []int) complex128 {
+	value := self.At(coords...).Complex()
+	if !spec.hasComplexPairs || spec.isFromReal {
+		return value
+	}
+	return complex(real(value), self.At(imagCoords(coords)...).Float())
+}
+
+// setRefElement sets the element of the result at coords. The last coordinate of a complex pair is 0.
+func (spec *fourierSpec) setRefElement(out *tensor.Tensor, coords []int, value complex128) {
+	if !spec.hasComplexPairs {
+		out.Set(tensor.ComplexScalar(value), coords...)
+		return
+	}
+	out.Set(tensor.FloatScalar(real(value)), coords...)
+	if !spec.isToReal {
+		out.Set(tensor.FloatScalar(imag(value)), imagCoords(coords)...)
+	}
+}
+
+// imagCoords returns the coordinates of the imaginary part of the complex pair at coords.
+func imagCoords(coords []int) []int {
+	coords = slices.Clone(coords)
+	coords[len(coords)-1] = 1
+	return coords
 }

@@ -160,43 +160,51 @@ func combineBits(mode combineMode, alpha tensor.Scalar) kit.RowLoops {
 }
 
 // refCombine combines element b of the plain operand into element a of the table, for references, and returns the
-// result. It computes in float64, int64 or complex128. min and max of floats propagate NaN.
+// result. It computes in int64, float64 or complex128.
 func refCombine(dtype tensor.DType, mode combineMode, alpha, a, b tensor.Scalar) tensor.Scalar {
 	if mode == combineSet {
 		return b
 	}
-	combine := kit.ByDTypeKind(func(x []int64) int64 {
-		switch {
-		case mode == combineAdd:
-			if dtype == tensor.Bool {
-				return x[0] | alpha.Tensor(dtype).At().Int()&x[1]
+	combine := kit.ByDTypeKind(
+		func(x []int64) int64 { return refCombineIntegers(dtype, mode, alpha, x[0], x[1]) },
+		func(x []float64) float64 { return refCombineFloats(mode, alpha, x[0], x[1]) },
+		func(x []complex128) complex128 {
+			if mode == combineAdd {
+				return x[0] + kit.MulComplex(alpha.Complex(), x[1])
 			}
-			return x[0] + alpha.Int()*x[1]
-		case mode == combineMul:
-			return x[0] * x[1]
-		case mode == combineMax && dtype == tensor.Uint64:
-			return int64(max(uint64(x[0]), uint64(x[1])))
-		case dtype == tensor.Uint64: // combineMin
-			return int64(min(uint64(x[0]), uint64(x[1])))
-		case mode == combineMax:
-			return max(x[0], x[1])
-		}
-		return min(x[0], x[1])
-	}, func(x []float64) float64 {
-		switch mode {
-		case combineAdd:
-			return x[0] + float64(alpha.Float()*x[1])
-		case combineMul:
-			return x[0] * x[1]
-		case combineMax:
-			return max(x[0], x[1])
-		}
-		return min(x[0], x[1])
-	}, func(x []complex128) complex128 {
-		if mode == combineAdd {
-			return x[0] + kit.MulComplex(alpha.Complex(), x[1])
-		}
-		return kit.MulComplex(x[0], x[1])
-	})
+			return kit.MulComplex(x[0], x[1])
+		})
 	return combine(dtype, []tensor.Scalar{a, b})
+}
+
+// refCombineIntegers is refCombine for integers and bools. A uint64 has the bits of an int64.
+func refCombineIntegers(dtype tensor.DType, mode combineMode, alpha tensor.Scalar, a, b int64) int64 {
+	switch {
+	case mode == combineAdd && dtype == tensor.Bool:
+		return a | alpha.Tensor(dtype).At().Int()&b
+	case mode == combineAdd:
+		return a + alpha.Int()*b
+	case mode == combineMul:
+		return a * b
+	case mode == combineMax && dtype == tensor.Uint64:
+		return int64(max(uint64(a), uint64(b)))
+	case dtype == tensor.Uint64: // combineMin
+		return int64(min(uint64(a), uint64(b)))
+	case mode == combineMax:
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// refCombineFloats is refCombine for floats. max and min propagate NaN.
+func refCombineFloats(mode combineMode, alpha tensor.Scalar, a, b float64) float64 {
+	switch mode {
+	case combineAdd:
+		return a + float64(alpha.Float()*b)
+	case combineMul:
+		return a * b
+	case combineMax:
+		return max(a, b)
+	}
+	return min(a, b)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the kernels of gathers of slices, the op index, and what both share with scatters.
+// This file has the kernel of gathers of slices (selectKernel), the op index (indexCall), and the kernel that copies
+// self before a scatter (copySelfKernel).
 
 // selectKernel returns a kernel that selects the slices of operand 0 along dim whose numbers are in index. In the
 // result, the dimensions of index replace dimension dim. For example, with an operand of shape [4 5 6], dim 1 and an
@@ -26,25 +27,23 @@ import (
 // 0. The strides of the table and of the index are 0 in the dimensions of the result that the other one has.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, selfMeta, indexMeta := c.Out[0], c.Meta(0), index.Meta
-	result := operandAt(0, out)
-	table, indexOperand := walkOperand{Buffer: kit.InBuffer(c, 0)}, walkOperand{Buffer: index}
+	var tableStrides, indexStrides []int // by dimension of the result
 	for selfDim := range selfMeta.Rank() {
-		if selfDim == dim {
-			table.byteStrides = append(table.byteStrides, make([]int, indexMeta.Rank())...)
-			indexOperand.byteStrides = append(indexOperand.byteStrides, kit.ByteStrides(indexMeta)...)
-			// For a 0-dim index, some ops remove dim; others keep it with size 1.
-			if indexMeta.Rank() == 0 && out.Rank() == selfMeta.Rank() {
-				table.byteStrides, indexOperand.byteStrides = append(table.byteStrides, 0), append(indexOperand.byteStrides, 0)
-			}
+		if selfDim != dim {
+			tableStrides = append(tableStrides, kit.ByteStride(selfMeta, selfDim))
+			indexStrides = append(indexStrides, 0)
 			continue
 		}
-		table.byteStrides = append(table.byteStrides, kit.ByteStride(selfMeta, selfDim))
-		indexOperand.byteStrides = append(indexOperand.byteStrides, 0)
+		tableStrides = append(tableStrides, make([]int, indexMeta.Rank())...)
+		indexStrides = append(indexStrides, kit.ByteStrides(indexMeta)...)
+		// For a 0-dim index, some ops remove dim; others keep it with size 1.
+		if indexMeta.Rank() == 0 && out.Rank() == selfMeta.Rank() {
+			tableStrides, indexStrides = append(tableStrides, 0), append(indexStrides, 0)
+		}
 	}
-	if selfMeta.Rank() == 0 {
-		table.byteStrides, indexOperand.byteStrides = nil, nil
-	}
-	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{result, table, indexOperand},
+	table := walkOperand{Buffer: kit.InBuffer(c, 0), byteStrides: tableStrides}
+	indexOperand := walkOperand{Buffer: index, byteStrides: indexStrides}
+	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), table, indexOperand},
 		lookups: []lookup{lookupAlong(selfMeta, indexMeta, dim)}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
@@ -72,20 +71,9 @@ func newIndexCall(call *graph.Call) (*indexCall, error) {
 		if !call.HasOperand(i) {
 			continue
 		}
-		indexType := call.Type(i)
-		if indexType.DType != tensor.Int64 && indexType.DType != tensor.Int32 {
-			return nil, errors.New("tensors used as indices must be long, int, byte or bool tensors")
+		if err := parsed.addIndex(call, i); err != nil {
+			return nil, err
 		}
-		if parsed.self.Rank() < i {
-			return nil, fmt.Errorf("too many indices for tensor of dimension %d (got %d)", parsed.self.Rank(), len(call.In)-1)
-		}
-		broadcast, err := tensor.BroadcastSizes(parsed.indexShape, indexType.Shape)
-		if err != nil {
-			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s",
-				tensor.Sizes(parsed.indexShape), tensor.Sizes(indexType.Shape))
-		}
-		parsed.indexShape = broadcast
-		parsed.indexedDims, parsed.indices = append(parsed.indexedDims, i-1), append(parsed.indices, indexType)
 	}
 	if len(parsed.indexedDims) == 0 {
 		return nil, errors.New("at least one index must be provided")
@@ -101,6 +89,25 @@ func newIndexCall(call *graph.Call) (*indexCall, error) {
 		parsed.firstIndexDim = parsed.indexedDims[0]
 	}
 	return parsed, parsed.expandTypes()
+}
+
+// addIndex checks and appends operand i, an index of dimension i-1.
+func (parsed *indexCall) addIndex(call *graph.Call, i int) error {
+	indexType := call.Type(i)
+	if indexType.DType != tensor.Int64 && indexType.DType != tensor.Int32 {
+		return errors.New("tensors used as indices must be long, int, byte or bool tensors")
+	}
+	if parsed.self.Rank() < i {
+		return fmt.Errorf("too many indices for tensor of dimension %d (got %d)", parsed.self.Rank(), len(call.In)-1)
+	}
+	broadcast, err := tensor.BroadcastSizes(parsed.indexShape, indexType.Shape)
+	if err != nil {
+		return fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s",
+			tensor.Sizes(parsed.indexShape), tensor.Sizes(indexType.Shape))
+	}
+	parsed.indexShape = broadcast
+	parsed.indexedDims, parsed.indices = append(parsed.indexedDims, i-1), append(parsed.indices, indexType)
+	return nil
 }
 
 // expandTypes computes the shape of the result and expands all types to it.

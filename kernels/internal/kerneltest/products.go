@@ -71,6 +71,12 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
 		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
 	}
+	p.checkElements(t, got, summands)
+}
+
+// checkElements compares the elements of a result with the reference.
+func (p *ProductCall) checkElements(t testing.TB, got *tensor.Tensor, summands int) {
+	t.Helper()
 	want := p.reference(t)
 	if want.DType != got.DType || !slices.Equal(want.Shape, got.Shape) {
 		t.Fatalf("%s: reference gives %v, inference %v", p.Op.Name, want.Meta, got.Meta)
@@ -83,6 +89,56 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 			t.Fatalf("%s %v: at %v got %v, want %v", p.Op.Name, p.describe(), index, gotElement, wantElement)
 		}
 	})
+}
+
+// productRun is a compiled call with its memory.
+type productRun struct {
+	kernel *graph.Kernel
+	mem    graph.Mem
+	Out    *tensor.Tensor
+}
+
+// Compile compiles the call and allocates its memory.
+func (p *ProductCall) Compile(t testing.TB) *productRun {
+	kernel, err := CompileAnyLayouts(p.Op, p.Call)
+	if err != nil {
+		t.Fatalf("%s %v: %v", p.Op.Name, p.Call.Out, err)
+	}
+	return p.newRun(kernel)
+}
+
+// newRun allocates the memory of a run of a kernel.
+func (p *ProductCall) newRun(kernel *graph.Kernel) *productRun {
+	run := &productRun{kernel: kernel, Out: tensor.Empty(p.Call.Out[0])}
+	run.mem = graph.Mem{Ptrs: []unsafe.Pointer{run.Out.Pointer()},
+		Scratch: tensor.NewStorage(kernel.Scratch).Bytes(), WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes()}
+	for i := range p.in {
+		run.mem.Ptrs = append(run.mem.Ptrs, DataOf(p.Call, i, p.in))
+	}
+	return run
+}
+
+// Run executes the kernel, optionally with its chunks in reverse order.
+func (r *productRun) Run(t testing.TB, isReversed bool) {
+	for _, phase := range r.kernel.Phases {
+		for chunk := range phase.Chunks {
+			if isReversed {
+				chunk = phase.Chunks - 1 - chunk
+			}
+			if err := phase.Run(&r.mem, chunk); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// poison fills the output and the scratch memory with one byte. A kernel must not rely on their contents.
+func (r *productRun) poison(filler byte) {
+	for _, region := range [][]byte{r.mem.Scratch, r.mem.WorkerScratch, r.Out.Storage().Bytes()} {
+		for i := range region {
+			region[i] = filler
+		}
+	}
 }
 
 // reference returns the result of the op's reference.
@@ -101,8 +157,7 @@ func (p *ProductCall) reference(t testing.TB) *tensor.Tensor {
 // equal and returns the result. If isPacked is set, constants are packed.
 func (p *ProductCall) Result(t testing.TB, isPacked bool) *tensor.Tensor {
 	t.Helper()
-	copied := *p
-	call := *p.Call
+	copied, call := *p, *p.Call // compiling changes the operands of the call
 	call.In = slices.Clone(call.In)
 	copied.Call = &call
 	var run *productRun
@@ -156,56 +211,6 @@ func productTolerance(dtype tensor.DType, summands int) float64 {
 	return rounding * math.Sqrt(float64(summands)+1) * 4
 }
 
-// productRun is a compiled call with its memory.
-type productRun struct {
-	kernel *graph.Kernel
-	mem    graph.Mem
-	Out    *tensor.Tensor
-}
-
-// Compile compiles the call and allocates its memory.
-func (p *ProductCall) Compile(t testing.TB) *productRun {
-	kernel, err := CompileAnyLayouts(p.Op, p.Call)
-	if err != nil {
-		t.Fatalf("%s %v: %v", p.Op.Name, p.Call.Out, err)
-	}
-	return p.newRun(kernel)
-}
-
-// newRun allocates the memory of a run of a kernel.
-func (p *ProductCall) newRun(kernel *graph.Kernel) *productRun {
-	run := &productRun{kernel: kernel, Out: tensor.Empty(p.Call.Out[0])}
-	run.mem = graph.Mem{Ptrs: []unsafe.Pointer{run.Out.Pointer()},
-		Scratch: tensor.NewStorage(kernel.Scratch).Bytes(), WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes()}
-	for i := range p.in {
-		run.mem.Ptrs = append(run.mem.Ptrs, DataOf(p.Call, i, p.in))
-	}
-	return run
-}
-
-// Run executes the kernel, optionally with its chunks in reverse order.
-func (r *productRun) Run(t testing.TB, isReversed bool) {
-	for _, phase := range r.kernel.Phases {
-		for chunk := range phase.Chunks {
-			if isReversed {
-				chunk = phase.Chunks - 1 - chunk
-			}
-			if err := phase.Run(&r.mem, chunk); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
-// poison fills the output and the scratch memory with one byte. A kernel must not rely on their contents.
-func (r *productRun) poison(filler byte) {
-	for _, region := range [][]byte{r.mem.Scratch, r.mem.WorkerScratch, r.Out.Storage().Bytes()} {
-		for i := range region {
-			region[i] = filler
-		}
-	}
-}
-
 // CheckLarge runs the op and compares its result with the result of want. It is for large shapes, for which the op's
 // reference is too slow. want gets row-major float64 copies of the operands, then of the op's result. The tolerance
 // depends on summands, the number of products in a sum.
@@ -249,9 +254,6 @@ func BenchProduct(b *testing.B, op string, attrs graph.Attrs, in []*tensor.Tenso
 	b.ReportMetric(call.Op.Flops(call.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
-// uncachedBytes exceeds the size of a core's L2 cache.
-const uncachedBytes = 96 << 20
-
 // BenchImpl measures the named implementation of the call with the loop order that the implementation prefers. If
 // isUncached is set, each run uses another copy of operand 1, a constant. The operand is then not in the L1 and L2
 // caches, as in a network.
@@ -270,12 +272,7 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 	const operand1 = 2 // its index in Ptrs, which has the result first
 	copies := []unsafe.Pointer{run.mem.Ptrs[operand1]}
 	if isUncached {
-		original := p.Call.In[1].Value.Const.Storage().Bytes()
-		for range uncachedBytes / len(original) {
-			storage := tensor.NewStorage(len(original))
-			copy(storage.Bytes(), original)
-			copies = append(copies, unsafe.Pointer(unsafe.SliceData(storage.Bytes())))
-		}
+		copies = append(copies, uncachedCopies(p.Call.In[1].Value.Const)...)
 	}
 	var times []time.Duration
 	for b.Loop() {
@@ -285,8 +282,22 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 		times = append(times, time.Since(start))
 	}
 	slices.Sort(times)
-	fast := times[len(times)/10] // not the median, because other programs make some runs slower
-	b.ReportMetric(p.Op.Flops(p.Call)/float64(fast), "GFLOP/s")
+	fastTime := times[len(times)/10] // not the median, because other programs make some runs slower
+	b.ReportMetric(p.Op.Flops(p.Call)/float64(fastTime), "GFLOP/s")
+}
+
+// uncachedBytes exceeds the size of a core's L2 cache.
+const uncachedBytes = 96 << 20
+
+// uncachedCopies returns the addresses of copies of a constant, which have uncachedBytes in all.
+func uncachedCopies(constant *tensor.Tensor) (copies []unsafe.Pointer) {
+	original := constant.Storage().Bytes()
+	for range uncachedBytes / len(original) {
+		storage := tensor.NewStorage(len(original))
+		copy(storage.Bytes(), original)
+		copies = append(copies, unsafe.Pointer(unsafe.SliceData(storage.Bytes())))
+	}
+	return copies
 }
 
 // BenchTensor returns a tensor of random numbers between -0.5 and 0.5.

@@ -45,29 +45,14 @@ var (
 	LU         = matrixOp(graph.SchemaOf[*luAttrs](), graph.Semantics{Name: "linalg_lu",
 		Doc: "Factors each matrix as P L U: P permutes rows, L is lower triangular with ones on the diagonal, U is upper " +
 			"triangular.", Params: []graph.Param{operandA}, Outputs: luResultNames,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			aType := c.Type(0)
-			if err := checkLU("linalg.lu", aType, kit.Attrs[*luAttrs](c).Pivot); err != nil {
-				return nil, err
-			}
-			return unpackedTypes(c, aType)
-		}, Examples: examples(nil, tallExample, wideExample, complexExample),
+		Infer: inferLU, Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrixResults(3)})
 	LinalgLUSolve = matrixOp(graph.SchemaOf[*luSolveAttrs](), graph.Semantics{Name: "linalg_lu_solve",
 		Doc: "Solves linear equations with the results `LU` and `pivots` of linalg_lu_factor of a matrix A: A X " +
 			"= B, or X A = B.",
 		Params: []graph.Param{{Name: "LU"}, {Name: "pivots"}, {Name: "B"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			isLeft := kit.Attrs[*luSolveAttrs](c).Left
-			shape, err := luSolveShape(luSolveCheck, c.Type(0), c.Type(1), c.Type(2), isLeft)
-			if err != nil {
-				return nil, err
-			}
-			out, err := columnMajor(c.Type(0).DType, shape...)
-			if !isLeft {
-				out, err = kit.FreshType(c.Type(0).DType, shape)
-			}
-			return c.NewResult(out), err
+			return inferLUSolve(c, c.Type(0), c.Type(1), c.Type(2), kit.Attrs[*luSolveAttrs](c).Left)
 		},
 		Examples: examplesOfLUSolve(0, 1, 2), // LU, pivots, B
 	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], solverElements: elementsOfCopies(1),
@@ -76,12 +61,8 @@ var (
 		Doc:    "Solves A X = self. `LU_data` and `LU_pivots` are the results of linalg_lu_factor for A.",
 		Params: []graph.Param{kit.Self, {Name: "LU_data"}, {Name: "LU_pivots"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			shape, err := luSolveShape(luSolveCheck, c.Type(1), c.Type(2), c.Type(0), true)
-			if err != nil {
-				return nil, err
-			}
-			out, err := columnMajor(c.Type(1).DType, shape...)
-			return c.NewResult(out), err
+			const isLeft = true
+			return inferLUSolve(c, c.Type(1), c.Type(2), c.Type(0), isLeft)
 		},
 		Examples: examplesOfLUSolve(1, 2, 0), // LU, pivots, B
 	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], solverElements: elementsOfCopies(1),
@@ -156,15 +137,19 @@ func checkLU(name string, aType tensor.Type, pivot bool) error {
 	return nil
 }
 
-// unpackedTypes returns the types of P, L and U.
-func unpackedTypes(c *graph.Call, luType tensor.Type) ([]graph.Result, error) {
-	rank := luType.Rank()
-	rows, cols := luType.Shape[rank-2], luType.Shape[rank-1]
+// inferLU infers P, L and U.
+func inferLU(c *graph.Call) ([]graph.Result, error) {
+	aType := c.Type(0)
+	if err := checkLU("linalg.lu", aType, kit.Attrs[*luAttrs](c).Pivot); err != nil {
+		return nil, err
+	}
+	rank := aType.Rank()
+	rows, cols := aType.Shape[rank-2], aType.Shape[rank-1]
 	minSize := rows.Min(cols)
 	types := make([]tensor.Type, 3)
 	for i, sizes := range [][]sym.Int{{rows, rows}, {rows, minSize}, {minSize, cols}} {
 		var err error
-		if types[i], err = kit.FreshType(luType.DType, withBatch(batchSizes(luType), sizes...)); err != nil {
+		if types[i], err = kit.FreshType(aType.DType, withBatch(batchSizes(aType), sizes...)); err != nil {
 			return nil, err
 		}
 	}
@@ -215,10 +200,10 @@ func examplesOfLUSolve(lu, pivots, b int) []graph.Example {
 	return []graph.Example{{In: in}}
 }
 
-// luSolveShape returns the shape of the solution X of A X = B or, if isLeft is not set, of X A = B. lu has the factors
-// of A. luSolveShape returns PyTorch's error if the operands do not match.
-func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, isLeft bool) ([]sym.Int, error) {
-	if err := check.checkSquare(lu); err != nil {
+// inferLUSolve infers the solution X of A X = B or, if isLeft is not set, of X A = B. lu has the factors of A. It
+// returns PyTorch's error if the operands do not match.
+func inferLUSolve(c *graph.Call, lu, pivots, b tensor.Type, isLeft bool) ([]graph.Result, error) {
+	if err := luSolveCheck.checkSquare(lu); err != nil {
 		return nil, err
 	}
 	switch {
@@ -230,7 +215,15 @@ func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, isLeft bool) ([]
 	case !tensor.SameSizes(lu.Shape[:lu.Rank()-1], pivots.Shape):
 		return nil, errors.New("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
 	}
-	return equationShape("linalg.lu_solve", lu.Shape, b.Shape, isLeft)
+	shape, err := equationShape("linalg.lu_solve", lu.Shape, b.Shape, isLeft)
+	if err != nil {
+		return nil, err
+	}
+	out, err := columnMajor(lu.DType, shape...)
+	if !isLeft {
+		out, err = kit.FreshType(lu.DType, shape)
+	}
+	return c.NewResult(out), err
 }
 
 // linalgLUSolve computes the result of linalg_lu_solve.
@@ -292,6 +285,7 @@ var LUPermutation = sync.OnceValue(func() *graph.Op {
 var LUUnpackParams = []graph.Param{{Name: "LU_data"},
 	{Name: "LU_pivots", IndexBound: func(*graph.Call) int { return 1 }}}
 
+// inferPermutation infers the result of lu_permutation.
 func inferPermutation(c *graph.Call) ([]graph.Result, error) {
 	luType, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[*luPermutationAttrs](c)
 	if luType.Rank() < 2 {

@@ -15,48 +15,49 @@ const unscaled, scaled = false, true
 // Modified Bessel functions of the first kind. The suffix e stands for a factor of exp(-|x|). As in PyTorch, I0 and I1
 // of infinities are NaN.
 var (
-	I0  = bessel("i0", "i0", 0, unscaled)
-	I0e = bessel("special_i0e", "i0e", 0, scaled)
-	I1  = bessel("special_i1", "i1", 1, unscaled)
-	I1e = bessel("special_i1e", "i1e", 1, scaled)
+	I0  = besselFirst("i0", "i0", 0, unscaled)
+	I0e = besselFirst("special_i0e", "i0e", 0, scaled)
+	I1  = besselFirst("special_i1", "i1", 1, unscaled)
+	I1e = besselFirst("special_i1e", "i1e", 1, scaled)
 )
 
-// bessel defines a modified Bessel function. isScaled is set for a factor of exp(-|x|). kernel is PyTorch's name of the
-// kernel, for errors.
-func bessel(name, kernel string, order int, isScaled bool) *graph.Op {
+// besselFirst defines a modified Bessel function of the first kind. isScaled is set for a factor of exp(-|x|). kernel
+// is PyTorch's name of the kernel, for errors.
+func besselFirst(name, kernel string, order int, isScaled bool) *graph.Op {
 	doc := fmt.Sprintf("Returns the modified Bessel function of the first kind and order %d of each element", order)
 	if isScaled {
 		doc += ", multiplied by exp(-|x|)"
 	}
-	return formulaOp(name, kernel, doc+".", besselText(order, isScaled), unaryFloat, func(x float64) float64 {
-		return besselReference(order, isScaled, x)
+	return formulaOp(name, kernel, doc+".", besselFirstText(order, isScaled), unaryFloat, func(x float64) float64 {
+		return besselFirstReference(order, isScaled, x)
 	}, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
-// besselText returns the formula of a Bessel function of the first kind: a Chebyshev series in |x| up to 8, and one in
-// 1/|x| above.
-func besselText(order int, isScaled bool) string {
-	near, far := "near", "far / sqrt(a)"
+// besselFirstText returns the formula of a Bessel function of the first kind: a Chebyshev series in |x| for |x| up to 8
+// (small), and one in 1/|x| above (large).
+func besselFirstText(order int, isScaled bool) string {
+	ifSmall, ifLarge := "small", "large / sqrt(a)"
 	if order == 1 {
-		near = "near * a"
+		ifSmall = "small * a"
 	}
 	if !isScaled {
-		near, far = "exp(a) * "+near, "exp(a) * "+far
+		ifSmall, ifLarge = "exp(a) * "+ifSmall, "exp(a) * "+ifLarge
 	}
-	text := "v = float64(x); a = abs(v); " + chebyshevSeries("near", "a * 0.5 - 2", besselNear[order]) +
-		chebyshevSeries("far", "32 / a - 2", besselFar[order]) + "r = where(a <= 8, " + near + ", " + far + "); "
+	text := "v = float64(x); a = abs(v); " + chebyshevSeries("small", "a * 0.5 - 2", firstKindSmall[order]) +
+		chebyshevSeries("large", "32 / a - 2", firstKindLarge[order]) +
+		"r = where(a <= 8, " + ifSmall + ", " + ifLarge + "); "
 	if order == 1 {
 		return text + "type_as(where(v < 0, -r, r), x)"
 	}
 	return text + "type_as(r, x)"
 }
 
-// besselReference is the reference function. For x > 0 and order n it sums the power series, or above 30 the asymptotic
-// series (DLMF 10.25.2 and 10.40.1):
+// besselFirstReference is the reference function. For x > 0 and order n it sums the power series, or above 30 the
+// asymptotic series (DLMF 10.25.2 and 10.40.1):
 //
 //	(x/2)^n * sum over k of (x^2/4)^k / (k! * (k+n)!)
 //	exp(x) / sqrt(2*pi*x) * sum over k of (1^2-mu) * (3^2-mu) * ... * ((2k-1)^2-mu) / (k! * (8x)^k), where mu is 4*n^2
-func besselReference(order int, isScaled bool, x float64) float64 {
+func besselFirstReference(order int, isScaled bool, x float64) float64 {
 	magnitude, sign := math.Abs(x), 1.0
 	if order == 1 && x < 0 {
 		sign = -1
@@ -68,7 +69,7 @@ func besselReference(order int, isScaled bool, x float64) float64 {
 		return math.NaN()
 	}
 	if magnitude > 30 {
-		sum := besselAsymptotic(order, magnitude)
+		sum := besselFirstAsymptotic(order, magnitude)
 		if isScaled {
 			return sign * sum
 		}
@@ -89,8 +90,8 @@ func besselReference(order int, isScaled bool, x float64) float64 {
 	return sign * sum
 }
 
-// besselAsymptotic returns the asymptotic series of [besselReference], without the factor exp(x).
-func besselAsymptotic(order int, x float64) float64 {
+// besselFirstAsymptotic returns the asymptotic series of [besselFirstReference], without the factor exp(x).
+func besselFirstAsymptotic(order int, x float64) float64 {
 	term, sum, mu := 1.0, 1.0, float64(4*order*order)
 	for k := 1; k < 20; k++ {
 		odd := float64(2*k - 1)
@@ -121,29 +122,29 @@ func besselSecond(name string, order int, isScaled bool) *graph.Op {
 		}, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
-// besselSecondText returns the formula of a Bessel function of the second kind: up to 2, a Chebyshev series in x^2 and
-// the function of the first kind, multiplied by log(x/2); above, a Chebyshev series in 1/x.
+// besselSecondText returns the formula of a Bessel function of the second kind: for x up to 2 (small), a Chebyshev
+// series in x^2 and the function of the first kind, multiplied by log(x/2); above (large), a Chebyshev series in 1/x.
 func besselSecondText(order int, isScaled bool) string {
-	near, far := "series - logarithm * exp(v) * first", "far / sqrt(v)"
+	ifSmall, ifLarge := "small - logarithm * exp(v) * first", "large / sqrt(v)"
 	if order == 1 {
-		near = "series / v + logarithm * exp(v) * first * v"
+		ifSmall = "small / v + logarithm * exp(v) * first * v"
 	}
 	if isScaled {
-		near = "exp(v) * (" + near + ")"
+		ifSmall = "exp(v) * (" + ifSmall + ")"
 	} else {
-		far = "exp(-v) * " + far
+		ifLarge = "exp(-v) * " + ifLarge
 	}
-	return "v = float64(x); logarithm = log(v) - 0.69314718055994530942; " + // v/2 would be 0 for the least v
-		chebyshevSeries("series", "v * v - 2", besselSecondNear[order]) +
-		chebyshevSeries("first", "v * 0.5 - 2", besselNear[order]) + chebyshevSeries("far", "8 / v - 2",
-		besselSecondFar[order]) +
-		"type_as(where(v == 0, inf, where(v < 0, nan, where(v <= 2, " + near + ", " + far + "))), x)"
+	return "v = float64(x); logarithm = log(v) - 0.69314718055994530942; " + // log(v/2); v/2 would be 0 for the least v
+		chebyshevSeries("small", "v * v - 2", secondKindSmall[order]) +
+		chebyshevSeries("first", "v * 0.5 - 2", firstKindSmall[order]) +
+		chebyshevSeries("large", "8 / v - 2", secondKindLarge[order]) +
+		"type_as(where(v == 0, inf, where(v < 0, nan, where(v <= 2, " + ifSmall + ", " + ifLarge + "))), x)"
 }
 
 // besselSecondReference is the reference function. For order n and x above 30 it sums the asymptotic series (DLMF
 // 10.40.2). Otherwise it integrates exp(-x*cosh(t)) * cosh(n*t) over t > 0 (DLMF 10.32.9) by the trapezoidal rule,
-// whose error decreases exponentially with the number of steps. Below 1e-8, the other terms of the power series are
-// less than a rounding.
+// whose error decreases exponentially with the number of steps. Below 1e-8 it takes the first term of the power series,
+// because the other terms are less than a rounding.
 func besselSecondReference(order int, isScaled bool, x float64) float64 {
 	switch {
 	case x == 0:
@@ -211,9 +212,9 @@ func chebyshevSeries(name, twiceArgument string, coefficients []float64) string 
 	return text.String()
 }
 
-// The coefficients are from Cephes, by order of the function.
+// The coefficients of the Chebyshev series for small and for large arguments, by order of the function, from Cephes.
 var (
-	besselNear = [2][]float64{{
+	firstKindSmall = [2][]float64{{
 		-4.41534164647933937950e-18, 3.33079451882223809783e-17, -2.43127984654795469359e-16, 1.71539128555513303061e-15,
 		-1.16853328779934516808e-14, 7.67618549860493561688e-14, -4.85644678311192946090e-13, 2.95505266312963983461e-12,
 		-1.72682629144155570723e-11, 9.67580903537323691224e-11, -5.18979560163526290666e-10, 2.65982372468238665035e-9,
@@ -232,7 +233,7 @@ var (
 		2.47264490306265168283e-2, -5.29459812080949914269e-2, 1.02643658689847095384e-1, -1.76416518357834055153e-1,
 		2.52587186443633654823e-1,
 	}}
-	besselFar = [2][]float64{{
+	firstKindLarge = [2][]float64{{
 		-7.23318048787475395456e-18, -4.83050448594418207126e-18, 4.46562142029675999901e-17, 3.46122286769746109310e-17,
 		-2.82762398051658348494e-16, -3.42548561967721913462e-16, 1.77256013305652638360e-15, 3.81168066935262242075e-15,
 		-9.55484669882830764870e-15, -4.15056934728722208663e-14, 1.54008621752140982691e-14, 3.85277838274214270114e-13,
@@ -249,7 +250,7 @@ var (
 		-2.51223623787020892529e-7, -3.88256480887769039346e-6, -1.10588938762623716291e-4, -9.76109749136146840777e-3,
 		7.78576235018280120474e-1,
 	}}
-	besselSecondNear = [2][]float64{{
+	secondKindSmall = [2][]float64{{
 		1.37446543561352307156e-16, 4.25981614279661018399e-14, 1.03496952576338420167e-11, 1.90451637722020886025e-9,
 		2.53479107902614945675e-7, 2.28621210311945178607e-5, 1.26461541144692592338e-3, 3.59799365153615016266e-2,
 		3.44289899924628486886e-1, -5.35327393233902768720e-1,
@@ -258,7 +259,7 @@ var (
 		-1.41148839263352776110e-10, -2.21338763073472585583e-8, -2.43340614156596823496e-6, -1.73028895751305206302e-4,
 		-6.97572385963986435018e-3, -1.22611180822657148235e-1, -3.53155960776544875667e-1, 1.52530022733894777053,
 	}}
-	besselSecondFar = [2][]float64{{
+	secondKindLarge = [2][]float64{{
 		5.30043377268626276149e-18, -1.64758043015242134646e-17, 5.21039150503902756861e-17, -1.67823109680541210385e-16,
 		5.51205597852431940784e-16, -1.84859337734377901440e-15, 6.34007647740507060557e-15, -2.22751332699166985548e-14,
 		8.03289077536357521100e-14, -2.98009692317273043925e-13, 1.14034058820847496303e-12, -4.51459788337394416547e-12,

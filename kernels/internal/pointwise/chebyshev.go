@@ -30,16 +30,6 @@ var (
 	ShiftedChebyshevPolynomialW = chebyshev("shifted_chebyshev_polynomial_w", 'w')
 )
 
-// chebyshevTexts maps a kind to the formula of its polynomial of degree k at a = abs(v). A negative v exchanges the
-// third and the fourth kind, and changes the sign of odd polynomials. Unlike PyTorch's recurrences, the formulas take
-// the same time for every degree.
-var chebyshevTexts = map[rune]string{
-	't': "where(a < 1, cos(k * t), cosh(k * p))",
-	'u': "where(a < 1, sin((k + 1) * t) / sin(t), where(a == 1, k + 1, sinh((k + 1) * p) / sinh(p)))",
-	'v': "where(v < 0, fourth, third)",
-	'w': "where(v < 0, third, fourth)",
-}
-
 // chebyshev defines the op special_name for the polynomials of a kind: t, u, v or w.
 func chebyshev(name string, kind rune) *graph.Op {
 	argumentText, argumentFormula := "x", "float64(x)"
@@ -47,29 +37,41 @@ func chebyshev(name string, kind rune) *graph.Op {
 	if isShifted {
 		argumentText, argumentFormula = "2x - 1", "2 * float64(x) - 1"
 	}
-	halfAngles := "" // the polynomials of the third and fourth kinds, which have half angles
-	if kind == 'v' || kind == 'w' {
-		halfAngles = "third = where(a < 1, cos((k + 0.5) * t) / cos(t * 0.5), cosh((k + 0.5) * p) / cosh(p * 0.5)); " +
-			"fourth = where(a < 1, sin((k + 0.5) * t) / sin(t * 0.5), " +
-			"where(a == 1, 2 * k + 1, sinh((k + 0.5) * p) / sinh(p * 0.5))); "
-	}
-	text := "v = " + argumentFormula + "; k = trunc(float64(n)); a = abs(v); " +
-		"t = acos(minimum(a, 1)); p = acosh(maximum(a, 1)); " +
-		halfAngles + "r = " + chebyshevTexts[kind] + "; " +
-		"whole = where(k == 0, 1, where(a == inf, inf, where(a < 1 and k > 2147483648, nan, r))); " +
-		"type_as(where(k < 0, 0, where(v < 0 and fmod(k, 2) != 0, -whole, whole)), x)"
 	return elementwise(kit.NoAttrs, "special_"+name, "Returns the Chebyshev polynomial of kind "+string(kind-'a'+'A')+
 		" and degree n at "+argumentText+". A negative degree gives 0. "+
 		"Where |"+argumentText+"| < 1, degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.",
 		[]graph.Param{{Name: "x", AcceptsNumber: true}, {Name: "n", AcceptsNumber: true}},
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat,
-			Body: bodyByDType(name, kernelsOf(formula(text, "x", "n"), floats))},
+			Body: bodyByDType(name, kernelsOf(formula(chebyshevText(kind, argumentFormula), "x", "n"), floats))},
 		floatRef2(func(x, n float64) float64 {
 			if isShifted {
 				x = float64(2*x) - 1
 			}
 			return chebyshevPolynomial(kind, x, math.Trunc(n))
 		}), kit.BinaryExample, kit.IntegersExample)
+}
+
+// chebyshevText returns the formula of the polynomials of a kind at v, whose formula is given. k is the degree. The
+// formula computes the polynomial at a = abs(v). A negative v exchanges the third kind (V) and the fourth kind (W), and
+// changes the sign of odd polynomials. Unlike PyTorch's recurrences, the formula takes the same time for every degree.
+func chebyshevText(kind rune, vFormula string) string {
+	regular := map[rune]string{ // for k > 0, finite a, and an angle with enough digits
+		't': "where(a < 1, cos(k * t), cosh(k * p))",
+		'u': "where(a < 1, sin((k + 1) * t) / sin(t), where(a == 1, k + 1, sinh((k + 1) * p) / sinh(p)))",
+		'v': "where(v < 0, fourth, third)",
+		'w': "where(v < 0, third, fourth)",
+	}[kind]
+	halfAngles := "" // the polynomials of the third and fourth kinds, which have half angles
+	if kind == 'v' || kind == 'w' {
+		halfAngles = "third = where(a < 1, cos((k + 0.5) * t) / cos(t * 0.5), cosh((k + 0.5) * p) / cosh(p * 0.5)); " +
+			"fourth = where(a < 1, sin((k + 0.5) * t) / sin(t * 0.5), " +
+			"where(a == 1, 2 * k + 1, sinh((k + 0.5) * p) / sinh(p * 0.5))); "
+	}
+	return "v = " + vFormula + "; k = trunc(float64(n)); a = abs(v); " +
+		"t = acos(minimum(a, 1)); p = acosh(maximum(a, 1)); " +
+		halfAngles + "regular = " + regular + "; " +
+		"atAbs = where(k == 0, 1, where(a == inf, inf, where(a < 1 and k > 2147483648, nan, regular))); " +
+		"type_as(where(k < 0, 0, where(v < 0 and fmod(k, 2) != 0, -atAbs, atAbs)), x)"
 }
 
 // chebyshevPolynomial is the reference function of the polynomials. k is the degree, an integer.

@@ -9,31 +9,7 @@ import (
 // from cancellation, divide infinities, multiply 0 by infinity, or do not distinguish the sides of branch cuts. The
 // references use W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987). For operands that are not
 // finite they call package cmplx. Some functions are computed by others at i*z: for example, sin(z) is sinh(i*z)/i
-// ([applyRotated]).
-
-func hasFiniteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
-
-// squareOverflows reports whether the square of z may overflow.
-func squareOverflows(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
-
-// half returns z/2. It multiplies the parts separately, because a complex product is a sum of products, which the
-// compiler may fuse.
-func half(z complex128) complex128 { return complex(0.5*real(z), 0.5*imag(z)) }
-
-// logOfTwice returns log(|2z|), computed as log(|z/2|) + log(4), so that it is correct even if 2z overflows.
-func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(half(z))) + 2*math.Ln2 }
-
-// rootOf is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if imag(z) is 0.
-func rootOf(z complex128) complex128 {
-	root := cmplx.Sqrt(z)
-	return complex(real(root), math.Copysign(imag(root), imag(z)))
-}
-
-// applyRotated returns f(i*z)/i.
-func applyRotated(f func(complex128) complex128, z complex128) complex128 {
-	rotated := f(complex(-imag(z), real(z)))
-	return complex(imag(rotated), -real(rotated))
-}
+// ([applyRotated]). z is a + i*b.
 
 // complexSinh and complexCosh need the product exp(a)*s/2, where a is the magnitude of the real part and s is a sine or
 // a cosine of the imaginary part. For large a they compute it as exp(a/2)/2*s*exp(a/2), because the product may be
@@ -43,7 +19,7 @@ func complexSinh(z complex128) complex128 {
 		return cmplx.Sinh(z)
 	}
 	sin, cos := math.Sincos(imag(z))
-	root := rootOfExp(math.Abs(real(z)))
+	root := sqrtOfExp(math.Abs(real(z)))
 	return complex(math.Copysign(root/2, real(z))*cos*root, root/2*sin*root)
 }
 
@@ -52,15 +28,15 @@ func complexCosh(z complex128) complex128 {
 		return cmplx.Cosh(z)
 	}
 	sin, cos := math.Sincos(imag(z))
-	root := rootOfExp(math.Abs(real(z)))
+	root := sqrtOfExp(math.Abs(real(z)))
 	return complex(root/2*cos*root, math.Copysign(root/2, real(z))*sin*root)
 }
 
 // maxExpOperand is an operand up to which exp certainly does not overflow.
 const maxExpOperand = 600
 
-// rootOfExp returns exp(a/2). Clamping a to 1400 keeps the result finite.
-func rootOfExp(a float64) float64 { return math.Exp(min(a, 1400) / 2) }
+// sqrtOfExp returns exp(a/2). Clamping a to 1400 keeps the result finite.
+func sqrtOfExp(a float64) float64 { return math.Exp(min(a, 1400) / 2) }
 
 func complexSin(z complex128) complex128 {
 	if !hasFiniteParts(z) {
@@ -77,14 +53,14 @@ func complexCos(z complex128) complex128 {
 }
 
 func complexTan(z complex128) complex128 {
-	b := imag(z)
-	isLarge := math.Abs(b) >= 100
-	if !hasFiniteParts(z) || !isLarge && !squareOverflows(z) {
+	a, b := real(z), imag(z)
+	isLargeB := math.Abs(b) >= 100
+	if !hasFiniteParts(z) || !isLargeB && !squareOverflows(z) {
 		return cmplx.Tan(z)
 	}
-	sin, cos := math.Sincos(real(z))
-	// With z = a + i*b, tan(z) = (sin(a)*cos(a) + i*sinh(b)*cosh(b)) / (cos(a)^2 + sinh(b)^2).
-	if !isLarge { // cmplx.Tan computes 2*real(z), which may overflow
+	sin, cos := math.Sincos(a)
+	// tan(z) = (sin(a)*cos(a) + i*sinh(b)*cosh(b)) / (cos(a)^2 + sinh(b)^2)
+	if !isLargeB { // cmplx.Tan computes 2*a, which may overflow
 		divisor := float64(cos*cos) + float64(math.Sinh(b)*math.Sinh(b))
 		return complex(sin*cos/divisor, math.Sinh(b)*math.Cosh(b)/divisor)
 	}
@@ -109,7 +85,7 @@ func complexAsinh(z complex128) complex128 {
 		return complex(math.Copysign(logOfTwice(z), a), angle64(b, math.Abs(a)))
 	}
 	// With p = sqrt(1-i*z) and q = sqrt(1+i*z), asinh(z) = asinh(Im(conj(p)*q)) + i*atan2(b, Re(p*q)) (Kahan).
-	p, q := rootOf(complex(1+b, -a)), rootOf(complex(1-b, a))
+	p, q := signedSqrt(complex(1+b, -a)), signedSqrt(complex(1-b, a))
 	y := float64(real(p)*imag(q)) - float64(real(q)*imag(p))
 	return complex(math.Asinh(y), angle64(b, float64(real(p)*real(q))-float64(imag(p)*imag(q))))
 }
@@ -130,7 +106,7 @@ func complexAcos(z complex128) complex128 {
 		return complex(angle64(math.Abs(b), a), -math.Copysign(logOfTwice(z), b))
 	}
 	// With p = sqrt(1-z) and q = sqrt(1+z), acos(z) = 2*atan2(Re(p), Re(q)) + i*asinh(Im(conj(q)*p)).
-	p, q := rootOf(complex(1-a, -b)), rootOf(complex(1+a, b))
+	p, q := signedSqrt(complex(1-a, -b)), signedSqrt(complex(1+a, b))
 	return complex(2*angle64(real(p), real(q)), math.Asinh(float64(real(q)*imag(p))-float64(imag(q)*real(p))))
 }
 
@@ -143,7 +119,7 @@ func complexAcosh(z complex128) complex128 {
 		return complex(logOfTwice(z), angle64(b, a))
 	}
 	// With p = sqrt(z-1) and q = sqrt(z+1), acosh(z) = asinh(Re(conj(p)*q)) + 2*i*atan2(Im(p), Re(q)).
-	p, q := rootOf(complex(a-1, b)), rootOf(complex(a+1, b))
+	p, q := signedSqrt(complex(a-1, b)), signedSqrt(complex(a+1, b))
 	return complex(math.Asinh(float64(real(p)*real(q))+float64(imag(p)*imag(q))), 2*angle64(imag(p), real(q)))
 }
 
@@ -174,4 +150,28 @@ func complexAtan(z complex128) complex128 {
 		return cmplx.Atan(z)
 	}
 	return applyRotated(complexAtanh, z)
+}
+
+func hasFiniteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
+
+// squareOverflows reports whether the square of z may overflow.
+func squareOverflows(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
+
+// half returns z/2. It multiplies the parts separately, because a complex product is a sum of products, which the
+// compiler may fuse.
+func half(z complex128) complex128 { return complex(0.5*real(z), 0.5*imag(z)) }
+
+// logOfTwice returns log(|2z|), computed as log(|z/2|) + log(4), so that it is correct even if 2z overflows.
+func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(half(z))) + 2*math.Ln2 }
+
+// signedSqrt is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if imag(z) is 0.
+func signedSqrt(z complex128) complex128 {
+	root := cmplx.Sqrt(z)
+	return complex(real(root), math.Copysign(imag(root), imag(z)))
+}
+
+// applyRotated returns f(i*z)/i.
+func applyRotated(f func(complex128) complex128, z complex128) complex128 {
+	rotated := f(complex(-imag(z), real(z)))
+	return complex(imag(rotated), -real(rotated))
 }

@@ -31,7 +31,7 @@ type tapLoops struct {
 	*sizedPooling
 	dtype, sumDType tensor.DType // dtypes of elements and sums
 	tapsPerLoop     int          // number of taps that each of firstLoop and nextLoop folds
-	isSingle        bool         // whether firstLoop folds all taps
+	hasSingleLoop   bool         // whether firstLoop folds all taps
 	firstLoop       *loops.Loop  // folds the first taps of windows
 	nextLoop        *loops.Loop  // folds more taps
 	divideLoop      *loops.Loop  // divides sums
@@ -42,11 +42,11 @@ type tapLoops struct {
 func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 	dtype := p.meta.DType
 	compiled := &tapLoops{sizedPooling: p, dtype: dtype, sumDType: dtype.OpMath(), tapsPerLoop: p.taps,
-		isSingle: p.taps <= maxLoopTaps}
-	if !loops.CodeAvailable() || p.kind == reduceNorm || p.returnsIndices && !compiled.isSingle {
+		hasSingleLoop: p.taps <= maxLoopTaps}
+	if !loops.CodeAvailable() || p.kind == reduceNorm || p.returnsIndices && !compiled.hasSingleLoop {
 		return nil, nil
 	}
-	if !compiled.isSingle {
+	if !compiled.hasSingleLoop {
 		compiled.tapsPerLoop = tapsPerPartialLoop
 		if dtype.IsFloat() {
 			compiled.sumDType = tensor.Float64
@@ -59,9 +59,9 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 		isNeeded         bool
 	}{
 		{loop: &compiled.firstLoop, taps: compiled.tapsPerLoop, isFirst: true,
-			divides: compiled.isSingle && p.kind == reduceAvg, isNeeded: true},
-		{loop: &compiled.nextLoop, taps: compiled.tapsPerLoop, isNeeded: !compiled.isSingle},
-		{loop: &compiled.divideLoop, divides: true, isNeeded: !compiled.isSingle && p.kind == reduceAvg},
+			divides: compiled.hasSingleLoop && p.kind == reduceAvg, isNeeded: true},
+		{loop: &compiled.nextLoop, taps: compiled.tapsPerLoop, isNeeded: !compiled.hasSingleLoop},
+		{loop: &compiled.divideLoop, divides: true, isNeeded: !compiled.hasSingleLoop && p.kind == reduceAvg},
 	} {
 		if !spec.isNeeded {
 			continue

@@ -25,7 +25,7 @@ const loopCallCost = 64
 // of a loop computes a run: neighbouring results along the last dimension ([geometry.Run]). For each result, the loop
 // has one loop row, with the channels of the result. If the pixels of the run are contiguous in operand and result, a
 // single loop row has the channels of the whole run. Windows of up to maxLoopTaps taps are folded by a single loop
-// (isSingle), larger windows by several loops of tapsPerPartialLoop taps.
+// (hasSingleLoop), larger windows by several loops of tapsPerPartialLoop taps.
 //
 // For example, an average over 3x3 windows of an image with 64 channels takes one call for a run of 16 results. The
 // loop has the 9 taps as operands, and 16 loop rows of 64 elements.
@@ -41,12 +41,7 @@ type compiledPixels struct {
 // a tap inside the operand, or if the loops cannot be compiled (newTapLoops).
 func compilePixels(p *sizedPooling) (*graph.Kernel, error) {
 	pixels := &compiledPixels{elemBytes: p.meta.DType.Size()}
-	hasContiguousChannels := p.channels <= 1 || p.inStrides[channelDim] == pixels.elemBytes
-	for i, result := range p.results {
-		hasContiguousChannels = hasContiguousChannels &&
-			(p.channels <= 1 || p.outStrides[i][channelDim] == result.DType.Size())
-	}
-	if !hasContiguousChannels || p.taps == 0 {
+	if !p.hasContiguousChannels() || p.taps == 0 {
 		return nil, nil
 	}
 	var err error
@@ -56,10 +51,23 @@ func compilePixels(p *sizedPooling) (*graph.Kernel, error) {
 	pixels.pixelsAreContiguous = !p.returnsIndices && p.inStrides[columnDim] == p.channels*pixels.elemBytes &&
 		p.outStrides[0][columnDim] == p.inStrides[columnDim]
 	pixels.maxRunResults = max(1, maxRunElements/(p.channels*min(p.taps, maxLoopTaps)))
-	if !pixels.isSingle && p.kind == reduceAvg {
+	if !pixels.hasSingleLoop && p.kind == reduceAvg {
 		pixels.maxRunResults = max(1, partialSumBytes/(p.channels*pixels.sumDType.Size()))
 	}
 	return pixels.kernel(), nil
+}
+
+// hasContiguousChannels reports whether the channels of a pixel are contiguous in operand and results.
+func (p *sizedPooling) hasContiguousChannels() bool {
+	if p.channels <= 1 {
+		return true
+	}
+	for i, result := range p.results {
+		if p.outStrides[i][channelDim] != result.DType.Size() {
+			return false
+		}
+	}
+	return p.inStrides[channelDim] == p.meta.DType.Size()
 }
 
 // kernel returns the kernel, which iterates over result rows: the results that differ only in the column. Worker memory
@@ -71,7 +79,7 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 		machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.channels * p.elemBytes)
 	kernel := &graph.Kernel{WorkerScratch: neutralBytes, Code: p.listings}
-	if !p.isSingle && p.kind == reduceAvg {
+	if !p.hasSingleLoop && p.kind == reduceAvg {
 		kernel.WorkerScratch += max(partialSumBytes, p.channels*p.sumDType.Size())
 	}
 	kernel.Phases = []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
@@ -91,7 +99,7 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 }
 
 // computeResultRow computes the results at (depth, row) of an image, in all columns and channels. image is an index in
-// the batch.
+// the batch. A window has one range for each axis: depth, rows and columns.
 func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, image, depth, row int) {
 	columns := &p.axes[2]
 	resultAddress := func(output, column int) unsafe.Pointer {
@@ -103,21 +111,21 @@ func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, ima
 		run := columns.RunAt(next, p.maxRunResults, p.countPadding)
 		next += run.Results
 		mem.CheckContextAfter(loopCallCost + p.channels*run.Results)
-		windows := p.windows(depth, row, run.First)
-		// The first tap of the first window of the run:
-		tapDepth, tapRow, tapColumn := windows[0].Start, windows[1].Start, windows[2].Start
+		window := p.windows(depth, row, run.First) // of the first result of the run
+		// The first tap of this window:
+		tapDepth, tapRow, tapColumn := window[0].Start, window[1].Start, window[2].Start
 		offset := image*p.inStrides[batchDim] + tapDepth*p.inStrides[depthDim] + tapRow*p.inStrides[rowDim] +
 			tapColumn*p.inStrides[columnDim]
 		firstTap := unsafe.Add(mem.Ptrs[len(p.results)], offset) // the operand follows the results in mem.Ptrs
 		dst := resultAddress(0, run.First)
 		if p.kind == reduceAvg {
-			p.putDivisor(worker.divisor[:], p.dtype, p.sumDType, p.area(windows))
+			p.putDivisor(worker.divisor[:], p.dtype, p.sumDType, p.area(window))
 		}
-		if !p.isSingle {
-			p.foldInSeveralLoops(mem, worker, dst, run, firstTap, windows)
+		if !p.hasSingleLoop {
+			p.foldInSeveralLoops(mem, worker, dst, run, firstTap, window)
 			continue
 		}
-		allInside := p.listTaps(worker, firstTap, windows, run.Step*p.inStrides[columnDim],
+		allInside := p.listTaps(worker, firstTap, window, run.Step*p.inStrides[columnDim],
 			unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 		if p.returnsIndices {
 			worker.index = int64(p.planeIndex(tapDepth, tapRow, tapColumn))
@@ -161,18 +169,18 @@ func (p *compiledPixels) tapOffset(window [maxDims]geometry.Range, windowDepth, 
 
 // foldInOneLoop computes a run of results at address dst by one loop. The taps are those of worker.taps.
 func (p *compiledPixels) foldInOneLoop(worker *loopState, dst unsafe.Pointer, run geometry.Run, allInside bool) {
-	worker.add(dst, p.outStrides[0][columnDim])
+	worker.addOperand(dst, p.outStrides[0][columnDim])
 	for _, tap := range worker.taps {
-		worker.add(tap.ptr, tap.resultStride)
+		worker.addOperand(tap.ptr, tap.resultStride)
 	}
 	if p.kind == reduceAvg {
-		worker.add(unsafe.Pointer(&worker.divisor), 0)
+		worker.addOperand(unsafe.Pointer(&worker.divisor), 0)
 	}
 	if allInside && p.pixelsAreContiguous && run.Step == 1 {
-		worker.run(p.firstLoop, p.channels*run.Results, 1)
+		worker.call(p.firstLoop, p.channels*run.Results, 1)
 		return
 	}
-	worker.run(p.firstLoop, p.channels, run.Results)
+	worker.call(p.firstLoop, p.channels, run.Results)
 }
 
 // foldWithIndices computes a run of maxima at address dst, and of their indices at address dstIndices. The index of the
@@ -180,14 +188,14 @@ func (p *compiledPixels) foldInOneLoop(worker *loopState, dst unsafe.Pointer, ru
 func (p *compiledPixels) foldWithIndices(mem *graph.Mem, worker *loopState, dst, dstIndices unsafe.Pointer,
 	run geometry.Run) {
 	for i := range run.Results {
-		worker.add(unsafe.Add(dst, i*p.outStrides[0][columnDim]), 0)
-		worker.add(unsafe.Add(dstIndices, i*p.outStrides[1][columnDim]), 0)
+		worker.addOperand(unsafe.Add(dst, i*p.outStrides[0][columnDim]), 0)
+		worker.addOperand(unsafe.Add(dstIndices, i*p.outStrides[1][columnDim]), 0)
 		for _, tap := range worker.taps {
-			worker.add(unsafe.Add(tap.ptr, i*tap.resultStride), 0)
+			worker.addOperand(unsafe.Add(tap.ptr, i*tap.resultStride), 0)
 		}
-		worker.add(unsafe.Pointer(&worker.index), 0)
+		worker.addOperand(unsafe.Pointer(&worker.index), 0)
 		mem.CheckContextAfter(loopCallCost + p.channels*len(worker.taps))
-		worker.run(p.firstLoop, p.channels, 1)
+		worker.call(p.firstLoop, p.channels, 1)
 		worker.index += int64(run.Step)
 	}
 }
@@ -208,27 +216,27 @@ func (p *compiledPixels) foldInSeveralLoops(mem *graph.Mem, worker *loopState, d
 	// A window without taps also takes one loop, which writes the neutral elements.
 	for first := 0; first < tapCount || first == 0; first += tapsPerPartialLoop {
 		loop := p.firstLoop
-		worker.add(partials, partialStride) // the loop's result
+		worker.addOperand(partials, partialStride) // the loop's result
 		if first > 0 {
 			loop = p.nextLoop
-			worker.add(partials, partialStride) // the operand: the partial result
+			worker.addOperand(partials, partialStride) // the operand: the partial result
 		}
 		for tap := first; tap < first+tapsPerPartialLoop; tap++ {
 			if tap >= tapCount {
-				worker.add(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0)
+				worker.addOperand(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0)
 				continue
 			}
 			offset := p.tapOffset(window, tap/columnTaps/rowTaps, tap/columnTaps%rowTaps, tap%columnTaps)
-			worker.add(unsafe.Add(firstTap, offset), run.Step*p.inStrides[columnDim])
+			worker.addOperand(unsafe.Add(firstTap, offset), run.Step*p.inStrides[columnDim])
 		}
 		mem.CheckContextAfter(loopCallCost + tapsPerPartialLoop*p.channels*run.Results)
-		worker.run(loop, p.channels, run.Results)
+		worker.call(loop, p.channels, run.Results)
 	}
 	if p.kind == reduceAvg {
-		worker.add(dst, p.outStrides[0][columnDim])
-		worker.add(partials, partialStride)
-		worker.add(unsafe.Pointer(&worker.divisor), 0)
-		worker.run(p.divideLoop, p.channels, run.Results)
+		worker.addOperand(dst, p.outStrides[0][columnDim])
+		worker.addOperand(partials, partialStride)
+		worker.addOperand(unsafe.Pointer(&worker.divisor), 0)
+		worker.call(p.divideLoop, p.channels, run.Results)
 	}
 }
 
@@ -254,16 +262,16 @@ type loopState struct {
 // begin prepares the state for a chunk. It discards operands that an interrupted chunk has added.
 func (s *loopState) begin(mem *graph.Mem) { s.operandCount, s.Context = 0, mem.Context }
 
-// add adds an operand of the next loop call. first is the address of its first loop row, and loopRowStride the distance
-// between its loop rows in bytes.
-func (s *loopState) add(first unsafe.Pointer, loopRowStride int) {
+// addOperand adds an operand of the next loop call. first is the address of its first loop row, and loopRowStride the
+// distance between its loop rows in bytes.
+func (s *loopState) addOperand(first unsafe.Pointer, loopRowStride int) {
 	s.ptrs[s.operandCount], s.strides[s.operandCount] = first, loopRowStride
 	s.operandCount++
 }
 
-// run calls a loop over loopRows rows of rowLength elements each, with the operands that were added. It then removes
+// call calls a loop over loopRows rows of rowLength elements each, with the operands that were added. It then removes
 // these operands.
-func (s *loopState) run(loop *loops.Loop, rowLength, loopRows int) {
+func (s *loopState) call(loop *loops.Loop, rowLength, loopRows int) {
 	loop.Run(&s.State, s.ptrs[:s.operandCount], s.strides[:s.operandCount], rowLength, loopRows)
 	s.operandCount = 0
 }

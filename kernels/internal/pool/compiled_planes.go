@@ -194,18 +194,18 @@ func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.P
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
 	neutral := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	mem.CheckContextAfter(loopCallCost + p.width*count)
-	worker.add(dst.ptr, dst.strideBytes)
+	worker.addOperand(dst.ptr, dst.strideBytes)
 	for tapDepth := range p.maxTaps[0] {
 		for tapRow := range p.maxTaps[1] {
 			if tapDepth < depthRange.Count() && tapRow < rowRange.Count() {
 				first := p.planeIndex(depthRange.Start+tapDepth*depthRange.Step, rowRange.Start+tapRow*rowRange.Step, 0)
-				worker.add(unsafe.Add(in, first*p.elemBytes), stepBytes)
+				worker.addOperand(unsafe.Add(in, first*p.elemBytes), stepBytes)
 			} else {
-				worker.add(neutral, 0)
+				worker.addOperand(neutral, 0)
 			}
 		}
 	}
-	worker.run(p.rowsLoop, p.width, count)
+	worker.call(p.rowsLoop, p.width, count)
 }
 
 // foldColumns folds the windows of some folded rows into as many rows of results at address dst. src is the address of
@@ -213,19 +213,19 @@ func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.P
 // divisors.
 func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer, row, depth, rows int) {
 	sumBytes := p.sumDType.Size()
-	worker.add(dst, p.columns.results*p.elemBytes)
+	worker.addOperand(dst, p.columns.results*p.elemBytes)
 	for _, offset := range p.columns.operands() {
-		worker.add(unsafe.Add(src, offset*sumBytes), p.foldedRowStride*sumBytes)
+		worker.addOperand(unsafe.Add(src, offset*sumBytes), p.foldedRowStride*sumBytes)
 	}
 	switch {
 	case p.kind != reduceAvg:
 	case p.hasOneDivisor:
-		worker.add(unsafe.Pointer(&p.divisors[0]), 0)
+		worker.addOperand(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
 		step := p.columns.results * sumBytes
-		worker.add(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
+		worker.addOperand(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
 	}
-	worker.run(p.columnsLoop, p.columns.results, rows)
+	worker.call(p.columnsLoop, p.columns.results, rows)
 }
 
 // columns describes equally spaced windows of a row. Window i begins at element first + i*step and has `taps` elements,

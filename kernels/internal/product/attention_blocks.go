@@ -34,7 +34,7 @@ var blockedAttention = &graph.Attend{
 type attention struct {
 	attentionSizes
 	elemBytes              int                // number of bytes of an element
-	entryOffsets           [4][]int           // offsets of the entries of query, key, value and result, in elements
+	entryOffsets           [4][]int           // by operand (attentionQuery ...): offsets of its entries, in elements
 	queryStride, outStride int                // row strides of query and result, in elements
 	compiled               []attentionBlock   // code for whole blocks, and for a shorter last block
 	transposed             *transposedOperand // the operand that blocks of several entries transpose; nil if there is none
@@ -45,12 +45,12 @@ type attention struct {
 	workers                                                              graph.PerWorker[attentionWorker]
 }
 
-// Indices in attention.entryOffsets.
+// Indices of the operands of an attention and, in attention.entryOffsets, of its result.
 const (
-	queryEntries = iota
-	keyEntries
-	valueEntries
-	resultEntries
+	attentionQuery = iota
+	attentionKey
+	attentionValue
+	attentionResult
 )
 
 // attentionBlock has the compiled products and the compiled row program for a block of the given number of rows.
@@ -72,8 +72,8 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	attn := &attention{attentionSizes: attentionSizesOf(spec)}
 	rank := len(spec.Batch)
 	attn.elemBytes = spec.Out.DType.Size()
-	for i, matrices := range [...]tensor.Meta{queryEntries: spec.Query, keyEntries: spec.Key, valueEntries: spec.Value,
-		resultEntries: spec.Out} {
+	for i, matrices := range [...]tensor.Meta{attentionQuery: spec.Query, attentionKey: spec.Key,
+		attentionValue: spec.Value, attentionResult: spec.Out} {
 		attn.entryOffsets[i] = spec.Entries(matrices)
 	}
 	attn.queryStride, attn.outStride = spec.Query.Strides[rank], spec.Out.Strides[rank]
@@ -108,7 +108,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 // addBlock compiles the code for blocks of the given number of rows, and sets the sizes of worker memory.
 func (attn *attention) addBlock(spec *graph.Attention, rowCount int) (err error) {
 	block := attentionBlock{rows: rowCount}
-	scores, values := attn.specs(spec, rowCount)
+	scores, values := attn.productSpecs(spec, rowCount)
 	if block.scores, err = gemm.NewPlan(scores); err != nil {
 		return err
 	}
@@ -156,8 +156,9 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	transposedCopy := attn.transpose(mem, entry, programMemory[attn.programBytes:])
 	// Step 1: the scores are the products of the query and the key.
 	for i := range attn.entriesPerBlock {
-		args.A = attn.addressAt(mem.Ptrs[1], attn.entryOffsets[queryEntries][entry+i]+row*attn.queryStride)
-		args.B = attn.addressAt(mem.Ptrs[2], attn.entryOffsets[keyEntries][entry+i])
+		queryOffset := attn.entryOffsets[attentionQuery][entry+i] + row*attn.queryStride
+		args.A = attn.addressAt(mem.Ptrs[1+attentionQuery], queryOffset)
+		args.B = attn.addressAt(mem.Ptrs[1+attentionKey], attn.entryOffsets[attentionKey][entry+i])
 		if transposed := attn.transposed; transposed != nil {
 			*transposed.addressIn(args) = unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes)
 		}
@@ -172,8 +173,8 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	// Step 3: the results are the products of the weights and the value.
 	for i := range attn.entriesPerBlock {
 		args.A = attn.addressAt(weights, i*block.rows*attn.rowStride)
-		args.B = attn.addressAt(mem.Ptrs[3], attn.entryOffsets[valueEntries][entry+i])
-		args.C = attn.addressAt(mem.Ptrs[0], attn.entryOffsets[resultEntries][entry+i]+row*attn.outStride)
+		args.B = attn.addressAt(mem.Ptrs[1+attentionValue], attn.entryOffsets[attentionValue][entry+i])
+		args.C = attn.addressAt(mem.Ptrs[0], attn.entryOffsets[attentionResult][entry+i]+row*attn.outStride)
 		multiplyEntry(block.values, &worker.values, args, productMemory)
 	}
 	// The worker's state outlives the call. It must not keep operands of the call alive.
@@ -226,16 +227,17 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	if spec.ByColumns() {
 		sizes.rowStride, sizes.colStride = 1, aligned(sizes.blockRows)
 	}
-	if sizes.entriesPerBlock = sizes.chooseEntriesPerBlock(spec); spec.ByColumns() {
+	sizes.entriesPerBlock = sizes.chooseEntriesPerBlock(spec)
+	if spec.ByColumns() {
 		sizes.colStride = aligned(sizes.entriesPerBlock * sizes.blockRows)
 	}
 	sizes.scoreElements = max(sizes.entriesPerBlock*sizes.blockRows*sizes.rowStride, sizes.keys*sizes.colStride)
 	return sizes
 }
 
-// specs returns the two products of a block with rowCount rows of each entry. The product of queries and keys gives the
-// scores. The product of weights and values gives the result.
-func (sizes attentionSizes) specs(spec *graph.Attention, rowCount int) (scores, values gemm.Spec) {
+// productSpecs returns the two products of a block with rowCount rows of each entry. The product of queries and keys
+// gives the scores. The product of weights and values gives the result.
+func (sizes attentionSizes) productSpecs(spec *graph.Attention, rowCount int) (scores, values gemm.Spec) {
 	rank := len(spec.Batch) // the batch's rank is also the dimension of the rows
 	strides := func(m tensor.Meta) gemm.Operand {
 		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
@@ -263,77 +265,79 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 	blockCount := float64(sizes.entries * sizes.blocksPerEntry)
 	work.AddUnits(multiply.RateStartStep, 1)
 	work.AddUnits(multiply.RateStartProduct, 2*blockCount/float64(sizes.entriesPerBlock))
-	isThin := sizes.areThin(spec)
-	for i, product := range [2]struct{ m, n, k int }{{sizes.blockRows, sizes.keys, sizes.keySize},
-		{sizes.blockRows, sizes.valueSize, sizes.keys}} {
-		if isThin[i] {
+	thinScores, thinValues := sizes.thinProducts(spec)
+	for _, product := range [...]struct {
+		isThin  bool
+		m, n, k int
+	}{{thinScores, sizes.blockRows, sizes.keys, sizes.keySize},
+		{thinValues, sizes.blockRows, sizes.valueSize, sizes.keys}} {
+		if product.isThin {
 			multiply.AddThinProduct(&work, dtype, blockCount, float64(product.m)*float64(product.n)*float64(product.k))
 		} else {
 			multiply.AddProduct(&work, dtype, blockCount, product.m, product.n, product.k)
 		}
 	}
-	for i, rate := range attentionPackRates(spec) {
-		addPacking(&work, rate, sizes.packedElements(i))
+	for operand, rate := range attentionPackRates(spec) {
+		addPacking(&work, rate, sizes.packedElements(operand))
 	}
 	return work
 }
 
-// areThin reports, for the product of queries and keys and for the product of weights and values, whether gemm reads
-// the larger operand once and in place ([gemm.Thin]).
-func (sizes attentionSizes) areThin(spec *graph.Attention) [2]bool {
+// thinProducts reports, for each of the two products, whether gemm reads the larger operand once and in place
+// ([gemm.Thin]).
+func (sizes attentionSizes) thinProducts(spec *graph.Attention) (scores, values bool) {
 	if sizes.entriesPerBlock > 1 {
-		return [2]bool{}
+		return false, false
 	}
-	scores, values := sizes.specs(spec, sizes.blockRows)
-	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
+	scoresSpec, valuesSpec := sizes.productSpecs(spec, sizes.blockRows)
+	return gemm.Supports(scoresSpec, gemm.Thin), gemm.Supports(valuesSpec, gemm.Thin)
 }
 
-// packedElements returns the number of elements that are packed if operand i (0 query, 1 key, 2 value) is packed. Keys
-// and values are packed again for each block.
-func (sizes attentionSizes) packedElements(i int) float64 {
+// packedElements returns the number of elements that are packed if an operand is packed. Keys and values are packed
+// again for each block.
+func (sizes attentionSizes) packedElements(operand int) float64 {
 	keys := float64(sizes.blocksPerEntry) * float64(sizes.keys)
 	queries := float64(sizes.queries)
-	return float64(sizes.entries) * [3]float64{queries * float64(sizes.keySize), keys * float64(sizes.keySize),
-		keys * float64(sizes.valueSize)}[i]
+	return float64(sizes.entries) * [...]float64{attentionQuery: queries * float64(sizes.keySize),
+		attentionKey: keys * float64(sizes.keySize), attentionValue: keys * float64(sizes.valueSize)}[operand]
 }
 
-// attentionPackRates returns the name of the packing rate of query, key and value (see multiply/work.go). A name is
-// empty if products read the operand in place.
+// attentionPackRates returns, by operand, the name of the packing rate (see multiply/work.go). A name is empty if
+// products read the operand in place.
 func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	sizes := attentionSizesOf(spec)
-	scores, values := sizes.specs(spec, sizes.blockRows)
+	scores, values := sizes.productSpecs(spec, sizes.blockRows)
 	packsQuery, packsKey := gemm.Packs(scores)
 	_, packsValue := gemm.Packs(values)
-	isThin := sizes.areThin(spec)
-	if packsQuery && !isThin[0] {
-		rates[0] = packingRate(scores.A.ColStride, scores.A.RowStride)
+	thinScores, thinValues := sizes.thinProducts(spec)
+	if packsQuery && !thinScores {
+		rates[attentionQuery] = packingRate(scores.A.ColStride, scores.A.RowStride)
 	}
 	// gemm reads a transposed copy in place, so an operand is either packed or transposed.
 	rank := len(spec.Batch)
 	if sizes.transposesQuery(spec) {
-		rates[0] = packingRate(spec.Query.Strides[rank+1], spec.Query.Strides[rank])
+		rates[attentionQuery] = packingRate(spec.Query.Strides[rank+1], spec.Query.Strides[rank])
 	}
 	if sizes.transposesKey(spec) {
-		rates[1] = packingRate(spec.Key.Strides[rank], spec.Key.Strides[rank+1])
+		rates[attentionKey] = packingRate(spec.Key.Strides[rank], spec.Key.Strides[rank+1])
 	}
-	if packsKey && !isThin[0] {
-		rates[1] = packingRate(scores.B.RowStride, scores.B.ColStride)
+	if packsKey && !thinScores {
+		rates[attentionKey] = packingRate(scores.B.RowStride, scores.B.ColStride)
 	}
-	if packsValue && !isThin[1] {
-		rates[2] = packingRate(values.B.RowStride, values.B.ColStride)
+	if packsValue && !thinValues {
+		rates[attentionValue] = packingRate(values.B.RowStride, values.B.ColStride)
 	}
 	return rates
 }
 
-// attentionRead returns the cost of reading operand i (0 query, 1 key, 2 value) in its layout minus the cost of reading
-// it in row-major order.
-func attentionRead(spec *graph.Attention, i int) (work graph.Work) {
+// attentionRead returns the cost of reading an operand in its layout minus the cost of reading it in row-major order.
+func attentionRead(spec *graph.Attention, operand int) (work graph.Work) {
 	rowMajor := *spec
 	for _, m := range []*tensor.Meta{&rowMajor.Query, &rowMajor.Key, &rowMajor.Value} {
 		*m = tensor.New(m.DType, m.Shape...)
 	}
-	rate, rowMajorRate := attentionPackRates(spec)[i], attentionPackRates(&rowMajor)[i]
-	if elements := attentionSizesOf(spec).packedElements(i); rate != rowMajorRate {
+	rate, rowMajorRate := attentionPackRates(spec)[operand], attentionPackRates(&rowMajor)[operand]
+	if elements := attentionSizesOf(spec).packedElements(operand); rate != rowMajorRate {
 		addPacking(&work, rate, elements)
 		addPacking(&work, rowMajorRate, -elements)
 	}

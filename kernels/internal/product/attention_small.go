@@ -28,8 +28,8 @@ const (
 func (sizes attentionSizes) chooseEntriesPerBlock(spec *graph.Attention) int {
 	entryBytes := sizes.queries * sizes.keys * spec.Out.DType.Size()
 	entryMACs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
-	isThin := sizes.areThin(spec)
-	if !loops.CodeAvailable() || sizes.blocksPerEntry > 1 || entryMACs > smallEntryMACs || isThin[0] || isThin[1] {
+	thinScores, thinValues := sizes.thinProducts(spec)
+	if !loops.CodeAvailable() || sizes.blocksPerEntry > 1 || entryMACs > smallEntryMACs || thinScores || thinValues {
 		return 1
 	}
 	evenlySpaced := evenlySpacedEntries(spec)

@@ -10,11 +10,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the two phases of a product of byte matrices (see [byteTiles]). Operand a has m rows of depth k, and
-// operand b has n columns. A block is the range of columns of one register tile, and a panel is a packed block of
-// operand b. A group is the sequence of four or eight bytes along the depth that one instruction multiplies. A strip is
-// the part of the result in a range of rows and in one block. An entry is one product of a batch. For example, with
-// n = 64, blocks of 32 columns and strips of 100 rows, an entry with m = 200 rows has four strips:
+// This file runs the two phases of a product of byte matrices. [byteTiles] defines the words block, panel, group, strip
+// and entry. Operand a has m rows of depth k, and operand b has n columns. For example, with n = 64, blocks of 32
+// columns and strips of 100 rows, an entry with m = 200 rows has four strips:
 //
 //	           columns 0-31           columns 32-63
 //	rows 0-99     strip 0 of block 0    strip 0 of block 1
@@ -24,25 +22,24 @@ import (
 // are, in this order: one for the zero points of operand a, if its rows have different ones; chunks of rows of operand
 // a; chunks of blocks of operand b.
 func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
-	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
-	bRowStride, bColStride, _ := matrixLayout(c.Meta(bytesB))
-	biasStride := vectorStride(c, bytesBias)
-	rowChunks := t.rowCopier.chunks()
+	zeroPointChunks := 0
+	if t.conversion.SubtractsProduct {
+		zeroPointChunks = 1
+	}
+	rowChunks := t.rowCopier.chunks() // of a matrix
+	firstBlockChunk := zeroPointChunks + len(t.aOffsets)*rowChunks
 	// If b is packed, all blocks are one chunk, because only the initial sums remain to be computed.
 	blocksPerChunk := t.blocks()
 	if !t.isPacked {
 		blocksPerChunk = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
-	blockChunks := kit.DivUp(t.blocks(), blocksPerChunk)
-	zeroPointChunks := 0
-	if t.conversion.SubtractsProduct {
-		zeroPointChunks = 1
-	}
-	firstColumnChunk := zeroPointChunks + len(t.aOffsets)*rowChunks
-	chunks := firstColumnChunk
+	blockChunks := kit.DivUp(t.blocks(), blocksPerChunk) // of a matrix
+	chunks := firstBlockChunk
 	if !t.isPacked || t.hasInitialSums || t.conversion.AddsProduct {
 		chunks += len(t.bOffsets) * blockChunks
 	}
+	aZero := operandAddress(c, bytesAZero)
+	columnOperandsOf := newColumnOperands(c)
 	return graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 		worker := t.workers.Get(mem)
 		worker.state.Context = mem.Context
@@ -50,19 +47,15 @@ func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 		switch {
 		case chunk < zeroPointChunks:
 			t.storeRowZeroPoints(mem, aZero(mem))
-		case chunk < firstColumnChunk:
+		case chunk < firstBlockChunk:
 			rowChunk := chunk - zeroPointChunks
 			t.prepareRows(mem, worker, rowChunk/rowChunks, rowChunk%rowChunks, aZero(mem))
 		default:
-			columnChunk := chunk - firstColumnChunk
-			matrix, firstBlock := columnChunk/blockChunks, columnChunk%blockChunks*blocksPerChunk
-			operands := columnOperands{aZero: aZero(mem), bZero: bZero(mem), bias: bias(mem), biasStride: biasStride}
+			blockChunk := chunk - firstBlockChunk
+			matrix, firstBlock := blockChunk/blockChunks, blockChunk%blockChunks*blocksPerChunk
+			operands := columnOperandsOf(mem)
 			for block := firstBlock; block < min(t.blocks(), firstBlock+blocksPerChunk); block++ {
-				if !t.isPacked {
-					t.packer.packBlock(worker, t.panels(mem, matrix), unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]),
-						bRowStride, bColStride, block, unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
-				}
-				t.prepareColumns(mem, matrix, block, operands)
+				t.prepareBlock(mem, worker, matrix, block, operands)
 			}
 		}
 		return nil
@@ -103,37 +96,62 @@ func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteWorker, matrix, chun
 		firstRow, min(t.m, firstRow+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), storeSum)
 }
 
-// columnOperands has the addresses of the zero points of both operands and of the bias, and the bias's stride in
-// elements. Addresses of omitted operands are nil.
+// columnOperands has the operands from which the blocks of operand b are prepared. Addresses of omitted operands are
+// nil.
 type columnOperands struct {
-	aZero, bZero, bias unsafe.Pointer
-	biasStride         int
+	b                      unsafe.Pointer
+	bRowStride, bColStride int            // in elements
+	aZero, bZero, bias     unsafe.Pointer // zero points of both operands, and the bias
+	biasStride             int            // in elements
 }
 
-// prepareColumns prepares the columns of a block: it computes the initial values of their sums, and stores their zero
-// points.
-func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, operands columnOperands) {
-	firstColumn := block * t.width()
-	columns := min(t.width(), t.n-firstColumn)
+// newColumnOperands returns the function that returns the operands of a call in memory.
+func newColumnOperands(c *graph.Call) func(mem *graph.Mem) columnOperands {
+	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
+	bRowStride, bColStride, _ := matrixLayout(c.Meta(bytesB))
+	biasStride := vectorStride(c, bytesBias)
+	return func(mem *graph.Mem) columnOperands {
+		return columnOperands{b: mem.Ptrs[1+bytesB], bRowStride: bRowStride, bColStride: bColStride,
+			aZero: aZero(mem), bZero: bZero(mem), bias: bias(mem), biasStride: biasStride}
+	}
+}
+
+// prepareBlock packs a block of a matrix of operand b, unless it is packed. It computes the initial values of the sums
+// of its columns, and stores their zero points.
+func (t *byteTiles) prepareBlock(mem *graph.Mem, worker *byteWorker, matrix, block int, operands columnOperands) {
+	if !t.isPacked {
+		t.packer.packBlock(worker, t.panels(mem, matrix), unsafe.Add(operands.b, t.bOffsets[matrix]), operands.bRowStride,
+			operands.bColStride, block, unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
+	}
 	if t.hasInitialSums {
-		offset := t.scratchOffsets.initialSums + (matrix*t.blocks()+block)*t.width()*sumBytes
-		initial := kit.SliceOf[int32](mem.Scratch, offset, columns)
-		totals := kit.ElementsOf[int32](t.columnSums(t.panels(mem, matrix), block), columns)
-		aZeroPoint := int32(0)
-		if !t.conversion.SubtractsProduct { // all rows have the same zero point
-			aZeroPoint = t.zeroPoints.zeroPoint(bytesA, operands.aZero, 0)
-		}
-		for column := range initial {
-			initial[column] = -aZeroPoint * totals[column]
-			if operands.bias != nil {
-				initial[column] += *(*int32)(kit.AddressOf[int32](operands.bias, (firstColumn+column)*operands.biasStride))
-			}
-		}
+		t.storeInitialSums(mem, matrix, block, operands)
 	}
 	if t.conversion.AddsProduct && matrix == 0 { // all matrices have the same zero points
-		columnZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+firstColumn*sumBytes, columns)
+		firstColumn := block * t.width()
+		columnZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+firstColumn*sumBytes,
+			min(t.width(), t.n-firstColumn))
 		for column := range columnZeroPoints {
 			columnZeroPoints[column] = t.zeroPoints.zeroPoint(bytesB, operands.bZero, firstColumn+column)
+		}
+	}
+}
+
+// storeInitialSums stores the initial values of the sums of a block: bias - za*sum(b) for each column, without the
+// second term if rows have different zero points za (see [byteTiles]).
+func (t *byteTiles) storeInitialSums(mem *graph.Mem, matrix, block int, operands columnOperands) {
+	firstColumn := block * t.width()
+	columns := min(t.width(), t.n-firstColumn)
+	offset := t.scratchOffsets.initialSums + (matrix*t.blocks()+block)*t.width()*sumBytes
+	initialSums := kit.SliceOf[int32](mem.Scratch, offset, columns)
+	columnSums := kit.ElementsOf[int32](t.columnSums(t.panels(mem, matrix), block), columns)
+	aZeroPoint := int32(0)
+	if !t.conversion.SubtractsProduct { // all rows have the same zero point
+		aZeroPoint = t.zeroPoints.zeroPoint(bytesA, operands.aZero, 0)
+	}
+	for column := range initialSums {
+		initialSums[column] = -aZeroPoint * columnSums[column]
+		if operands.bias != nil {
+			initialSums[column] += *(*int32)(kit.AddressOf[int32](operands.bias, (firstColumn+column)*operands.biasStride))
 		}
 	}
 }
@@ -200,16 +218,16 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteWorker, strip byteS
 	if t.hasInitialSums {
 		initialSum = tile.FromLanes
 	}
-	maxCallWork := byteCallMACs // bounds the products of groups in a call
+	maxGroupProducts := byteCallMACs // of a call
 	if t.usesMatrixUnit {
-		maxCallWork = tile.UnitCallGroups
+		maxGroupProducts = tile.UnitCallGroups
 	}
 	rowStride := t.rowCopier.tileRowStride()
 	for group := 0; group < t.groups; group += callGroups {
 		args.InnerCount = min(callGroups, t.groups-group)
 		mem.CheckContextAfter(strip.rows * args.InnerCount)
 		args.Row[tile.Vec] = strip.block*t.panelBytes() + group*t.width()*t.groupBytes
-		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.InnerCount))
+		maxTiles := max(1, maxGroupProducts/(t.width()*t.height*args.InnerCount))
 		for _, stack := range t.stacks(strip.rows) {
 			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*rowStride, stack.height*strip.sumStride
 			for i := 0; i < stack.tiles; i += maxTiles {

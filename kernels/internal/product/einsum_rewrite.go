@@ -29,22 +29,19 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 		slices.Reverse(in)
 		slices.Reverse(equation.operandLabels)
 	}
-	labels, ok := equation.matrices(in)
+	labels, ok := equation.matrixLabels(in)
 	if !ok {
 		return rewrite, nil
 	}
 	builder := compose.NewBuilder(parts, call)
-	lastRow := len(labels.rows) - 1
 	a := addPermute(builder, in[0], equation.operandLabels[0], slices.Concat(labels.batch, labels.rows, []int{labels.sum}))
 	b := addPermute(builder, in[1], equation.operandLabels[1], slices.Concat(labels.batch, []int{labels.sum, labels.col}))
 	// b has no dimensions for the labels in rows except the last, so dimensions of size 1 are added. If there are no
 	// batch labels, they would be the first dimensions, which matmul adds itself.
-	addedDims := lastRow
-	if len(labels.batch) == 0 {
-		addedDims = 0
-	}
-	for range addedDims {
-		b = builder.Add(view.Unsqueeze, graph.Attrs{"dim": len(labels.batch)}, b)
+	if len(labels.batch) > 0 {
+		for range len(labels.rows) - 1 {
+			b = builder.Add(view.Unsqueeze, graph.Attrs{"dim": len(labels.batch)}, b)
+		}
 	}
 	result := addPermute(builder, builder.Add(Matmul, nil, a, b), slices.Concat(labels.batch, labels.rows,
 		[]int{labels.col}), equation.resultLabels)
@@ -53,33 +50,34 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 	return rewrite, err
 }
 
-// einsumMatrices classifies the labels (names of dimensions) of an equation that multiplies batches of matrices.
-type einsumMatrices struct {
+// matrixLabels has the labels (names of dimensions) of an equation that multiplies batches of matrices.
+type matrixLabels struct {
 	batch []int // labels of both operands and the result, in the order of the result
 	rows  []int // labels of the first operand and the result: of batches of the first operand only, then of matrix rows
 	sum   int   // label of both operands that is summed
 	col   int   // label of the second operand and the result
 }
 
-// matrices classifies the labels of an equation. It returns false if the equation is not a batch of matrix products. A
-// label must not occur twice in an operand. A label that occurs in a single operand must occur in the result. Sizes
-// must not broadcast.
-func (e *equation) matrices(in []graph.Arg) (classes einsumMatrices, ok bool) {
+// matrixLabels classifies the labels of an equation. It returns false if the equation is not a batch of matrix
+// products. A label must not occur twice in an operand. A label that occurs in a single operand must occur in the
+// result. Sizes must not broadcast.
+func (e *equation) matrixLabels(in []graph.Arg) (labels matrixLabels, ok bool) {
 	a, b := e.operandLabels[0], e.operandLabels[1]
 	var sums, cols []int
 	for _, label := range e.labels {
 		dimA, dimB := slices.Index(a, label), slices.Index(b, label)
-		switch isInResult := slices.Contains(e.resultLabels, label); {
-		case dimA >= 0 && slices.Contains(a[dimA+1:], label), dimB >= 0 && slices.Contains(b[dimB+1:], label):
-			return classes, false
-		case dimA >= 0 && dimB >= 0 && !in[0].Type().Shape[dimA].Same(in[1].Type().Shape[dimB]):
-			return classes, false
-		case dimA >= 0 && dimB >= 0 && !isInResult:
+		isInA, isInB, isInResult := dimA >= 0, dimB >= 0, slices.Contains(e.resultLabels, label)
+		switch {
+		case isInA && slices.Contains(a[dimA+1:], label), isInB && slices.Contains(b[dimB+1:], label):
+			return labels, false
+		case isInA && isInB && !in[0].Type().Shape[dimA].Same(in[1].Type().Shape[dimB]):
+			return labels, false
+		case isInA && isInB && !isInResult:
 			sums = append(sums, label)
-		case dimA >= 0 && dimB >= 0: // a batch label
+		case isInA && isInB: // a batch label
 		case !isInResult:
-			return classes, false
-		case dimB >= 0:
+			return labels, false
+		case isInB:
 			cols = append(cols, label)
 		}
 	}
@@ -87,26 +85,26 @@ func (e *equation) matrices(in []graph.Arg) (classes einsumMatrices, ok bool) {
 		switch {
 		case !slices.Contains(a, label): // in cols
 		case slices.Contains(b, label):
-			classes.batch = append(classes.batch, label)
+			labels.batch = append(labels.batch, label)
 		default:
-			classes.rows = append(classes.rows, label)
+			labels.rows = append(labels.rows, label)
 		}
 	}
-	if len(sums) != 1 || len(cols) != 1 || len(classes.rows) == 0 {
-		return classes, false
+	if len(sums) != 1 || len(cols) != 1 || len(labels.rows) == 0 {
+		return labels, false
 	}
-	classes.sum, classes.col = sums[0], cols[0]
-	if a[len(a)-1] == classes.sum && !endsWith(e.resultLabels, slices.Concat(classes.rows, []int{classes.col})) {
+	labels.sum, labels.col = sums[0], cols[0]
+	if a[len(a)-1] == labels.sum && !endsWith(e.resultLabels, slices.Concat(labels.rows, []int{labels.col})) {
 		// The rows have the order of the first operand, so that it needs no copy. The result is permuted anyway.
-		classes.rows = slices.DeleteFunc(slices.Clone(a),
-			func(label int) bool { return label == classes.sum || slices.Contains(classes.batch, label) })
+		labels.rows = slices.DeleteFunc(slices.Clone(a),
+			func(label int) bool { return label == labels.sum || slices.Contains(labels.batch, label) })
 	}
-	return classes, true
+	return labels, true
 }
 
-// endsWith reports whether labels ends with the list last.
-func endsWith(labels, last []int) bool {
-	return len(labels) >= len(last) && slices.Equal(labels[len(labels)-len(last):], last)
+// endsWith reports whether the last elements of labels are those of suffix.
+func endsWith(labels, suffix []int) bool {
+	return len(labels) >= len(suffix) && slices.Equal(labels[len(labels)-len(suffix):], suffix)
 }
 
 // addPermute adds a view that permutes the dimensions of a value from the order of labels to another order.

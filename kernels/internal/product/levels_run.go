@@ -258,7 +258,7 @@ func (p *levelProduct) compileConversions() (err error) {
 	return nil
 }
 
-// workerBytes returns the size of worker memory in bytes (see newPart).
+// workerBytes returns the size of worker memory in bytes (see newStrip).
 func (p *levelProduct) workerBytes() int {
 	bytes := p.bandRows*p.width()*4 + kit.AlignUp(p.width()*4)
 	if p.algorithm == tiledLevels {
@@ -279,8 +279,8 @@ func (p *levelProduct) packPhase(call *graph.Call) graph.Phase {
 	}}
 }
 
-// panel returns the address of a panel of an operand, or nil if the operand is omitted.
-func (p *levelProduct) panel(mem *graph.Mem, operand, panel int) unsafe.Pointer {
+// panelAddress returns the address of a panel of an operand, or nil if the operand is omitted.
+func (p *levelProduct) panelAddress(mem *graph.Mem, operand, panel int) unsafe.Pointer {
 	if operand == blocksZero && !p.hasZeros {
 		return nil
 	}
@@ -305,15 +305,15 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 		p.epilogue.SetOperands(&worker.args, mem, &worker.lanes)
 		for unit, end := p.division.ChunkRange(chunk); unit < end; unit++ {
 			panel, band := unit/p.bands, unit%p.bands
-			part := p.newPart(mem, panel, band*p.bandRows, bias(mem))
-			compute := part.multiplyLevels
+			strip := p.newStrip(mem, panel, band*p.bandRows, bias(mem))
+			compute := strip.multiplyLevels
 			if p.algorithm == tiledLevels {
-				compute = part.multiplyConverted
+				compute = strip.multiplyConverted
 			}
 			if err := compute(mem, worker); err != nil {
 				return err
 			}
-			part.copyResult(mem)
+			strip.copyResult(mem)
 		}
 		return nil
 	}}

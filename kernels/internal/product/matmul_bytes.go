@@ -66,7 +66,7 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		return kit.ElementAlong(in[vector], index, dim)
 	}
-	// minusZeroPoint returns a matrix operand minus the elements of another operand, its zero points along dimension dim.
+	// minusZeroPoint returns a matrix operand minus its zero points, another operand, which are along dimension dim.
 	minusZeroPoint := func(matrix, zeroPoint, dim int) *tensor.Tensor {
 		operand := in[matrix]
 		difference := tensor.Zeros(tensor.Float64, operand.Shape...)

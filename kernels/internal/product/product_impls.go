@@ -60,8 +60,8 @@ func (impl *productImpl) walks(call *graph.Call, candidates []tensor.Order) []gr
 // reading it in row-major order, or false if the algorithm does not support the layout.
 func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (work graph.Work,
 	ok bool) {
-	isPacked := call.IsConstant(operand) && impl.algorithm == gemm.Tiled // when the graph is planned
-	if layout.IsContiguous() || isPacked {
+	isPackedOnce := call.IsConstant(operand) && impl.algorithm == gemm.Tiled
+	if layout.IsContiguous() || isPackedOnce {
 		return work, true
 	}
 	laidOutCall := rowMajor(call)
@@ -71,23 +71,22 @@ func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layou
 	}
 	laidOutCall.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, layout))
 	product, err := impl.describe(laidOutCall)
-	switch {
-	case err != nil:
+	if err != nil {
 		return work, true
-	case impl.algorithm != gemm.Tiled:
+	}
+	if impl.algorithm != gemm.Tiled {
 		return graph.ReadWork(layout, layout), product.supports(call, impl.algorithm)
 	}
 	elements := float64(layout.Numel())
 	rateA, rateB := product.packingRates(call)
 	rowMajorA, rowMajorB := rowMajorProduct.packingRates(call)
-	for _, matrix := range []struct {
-		operand            int
-		rate, rowMajorRate string
-	}{{product.aOperand, rateA, rowMajorA}, {product.bOperand, rateB, rowMajorB}} {
-		if matrix.operand == operand && matrix.rate != matrix.rowMajorRate {
-			addPacking(&work, matrix.rate, elements)
-			addPacking(&work, matrix.rowMajorRate, -elements)
-		}
+	if operand == product.aOperand && rateA != rowMajorA {
+		addPacking(&work, rateA, elements)
+		addPacking(&work, rowMajorA, -elements)
+	}
+	if operand == product.bOperand && rateB != rowMajorB {
+		addPacking(&work, rateB, elements)
+		addPacking(&work, rowMajorB, -elements)
 	}
 	return work, true
 }
@@ -118,28 +117,35 @@ func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, 
 		work.AddUnits(multiply.RateStartProduct, entries)
 		multiply.AddThinProduct(work, dtype, entries, macs)
 	default:
-		multiply.ReclassifyStores(work, call)
-		multiply.ReclassifyPanels(work, call, merged.aOperand, merged.n)
-		multiply.ReclassifyPanels(work, call, merged.bOperand, merged.m)
-		work.AddUnits(multiply.RateStartProduct, entries)
-		multiply.AddProduct(work, dtype, entries, merged.m, merged.n, merged.k)
-		// If the columns of the result are contiguous, gemm computes the transposed product.
-		transposed := merged.c.row == 1 && !call.IsConstant(merged.aOperand) && !call.IsConstant(merged.bOperand)
-		if merged.n > 1 && merged.c.col != 1 && !transposed {
-			multiply.AddScatteredStores(work, int(entries)*merged.m*merged.n, merged.k)
-		}
-		rateA, rateB := merged.packingRates(call)
-		if !call.IsConstant(merged.aOperand) {
-			addPacking(work, rateA, entries*float64(merged.m)*float64(merged.k))
-		}
-		if !call.IsConstant(merged.bOperand) {
-			addPacking(work, rateB, entries*float64(merged.n)*float64(merged.k))
-		}
+		merged.addTiledWork(call, work)
 	}
 	if merged.hasAdd {
 		if _, _, isVector := merged.vectorBias(); !isVector {
 			work.AddUnits(multiply.RateAddTo, entries*float64(merged.m)*float64(merged.n))
 		}
+	}
+}
+
+// addTiledWork is addWork for gemm.Tiled, without the start of the step. The batch of the product is merged.
+func (product *contraction) addTiledWork(call *graph.Call, work *graph.Work) {
+	entries, dtype := float64(product.entries()), call.Out[0].DType
+	aIsConstant, bIsConstant := call.IsConstant(product.aOperand), call.IsConstant(product.bOperand)
+	multiply.ReclassifyStores(work, call)
+	multiply.ReclassifyPanels(work, call, product.aOperand, product.n)
+	multiply.ReclassifyPanels(work, call, product.bOperand, product.m)
+	work.AddUnits(multiply.RateStartProduct, entries)
+	multiply.AddProduct(work, dtype, entries, product.m, product.n, product.k)
+	// If the columns of the result are contiguous, gemm computes the transposed product.
+	isTransposed := product.c.row == 1 && !aIsConstant && !bIsConstant
+	if product.n > 1 && product.c.col != 1 && !isTransposed {
+		multiply.AddScatteredStores(work, int(entries)*product.m*product.n, product.k)
+	}
+	rateA, rateB := product.packingRates(call)
+	if !aIsConstant {
+		addPacking(work, rateA, entries*float64(product.m)*float64(product.k))
+	}
+	if !bIsConstant {
+		addPacking(work, rateB, entries*float64(product.n)*float64(product.k))
 	}
 }
 

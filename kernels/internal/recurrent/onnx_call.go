@@ -59,24 +59,24 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 			tensor.Sizes(r.Shape))
 	}
 	steps, batch, dirs := input.Shape[0], input.Shape[1], sym.Of(attrs.dirs())
-	state, y := []sym.Int{dirs, batch, hidden}, []sym.Int{steps, dirs, batch, hidden}
+	stateShape, yShape := []sym.Int{dirs, batch, hidden}, []sym.Int{steps, dirs, batch, hidden}
 	if attrs.Layout != 0 {
 		steps, batch = batch, steps
-		state, y = []sym.Int{batch, dirs, hidden}, []sym.Int{batch, steps, dirs, hidden}
+		stateShape, yShape = []sym.Int{batch, dirs, hidden}, []sym.Int{batch, steps, dirs, hidden}
 	}
 	rows := hidden.Mul(sym.Of(cell.kind.gates()))
 	biases, peepholes := rows.Mul(sym.Of(2)), hidden.Mul(sym.Of(3))
 	if err := cell.checkShapes(call, [onnxOperandCount][]sym.Int{onnxW: {dirs, rows, inputs}, onnxR: {dirs, rows, hidden},
-		onnxB: {dirs, biases}, onnxLengths: {batch}, onnxH0: state, onnxC0: state,
-		onnxPeepholes: {dirs, peepholes}}); err != nil {
+		onnxB: {dirs, biases}, onnxLengths: {batch}, onnxH0: stateShape,
+		onnxC0: stateShape, onnxPeepholes: {dirs, peepholes}}); err != nil {
 		return nil, err
 	}
-	if err := cell.setActivations(attrs, &recurrentLayer{dirs: attrs.dirs()}); err != nil {
+	if _, err := cell.activations(attrs); err != nil {
 		return nil, err
 	}
-	results := call.NewResult(tensor.NewType(input.DType, y...))
+	results := call.NewResult(tensor.NewType(input.DType, yShape...))
 	for range cells[cell.kind].results - 1 {
-		results = append(results, graph.Result{Type: tensor.NewType(input.DType, state...), Alias: graph.NoAlias})
+		results = append(results, graph.Result{Type: tensor.NewType(input.DType, stateShape...), Alias: graph.NoAlias})
 	}
 	return results, nil
 }
@@ -103,7 +103,8 @@ func (cell onnxCell) checkShapes(call *graph.Call, shapes [onnxOperandCount][]sy
 // compile returns the kernel of a call.
 func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	layer := cell.layerOf(call)
-	if err := cell.setActivations(kit.Attrs[*onnxCellAttrs](call), layer); err != nil {
+	var err error
+	if layer.activations, err = cell.activations(kit.Attrs[*onnxCellAttrs](call)); err != nil {
 		return nil, err
 	}
 	if layer.batch*layer.hidden == 0 {
@@ -116,9 +117,9 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		operands = append(operands, kit.Buffer{})
 	}
 	rows := layer.hidden * cell.kind.gates()
-	// directionPart returns a part of operand i for a direction, with the given shape. The operand has dirElements
-	// elements for each direction, and the part starts at element `first` of these.
-	directionPart := func(i, dir, dirElements, first int, shape ...int) kit.Buffer {
+	// viewAt returns operand i from element `first` on, with the given shape. For a packed operand, it returns the
+	// weights of direction dir.
+	viewAt := func(i, dir, first int, shape ...int) kit.Buffer {
 		operand := operands[i]
 		if !operand.IsGiven() {
 			return operand
@@ -126,16 +127,15 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		if operand.Packed { // directions are contiguous
 			return operand.Shifted(dir*call.In[i].Value.Meta.Bytes()/layer.dirs, operand.Meta)
 		}
-		return operand.View(tensor.Meta{DType: dtype, Shape: shape, Strides: tensor.ContiguousStrides(shape),
-			Offset: dir*dirElements + first})
+		return operand.View(tensor.Meta{DType: dtype, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: first})
 	}
 	layer.x, layer.lengths, layer.h0, layer.c0 = operands[onnxX], operands[onnxLengths], operands[onnxH0], operands[onnxC0]
 	for dir := range layer.dirs {
-		layer.w[dir] = directionPart(onnxW, dir, rows*layer.inputSize, 0, rows, layer.inputSize)
-		layer.r[dir] = directionPart(onnxR, dir, rows*layer.hidden, 0, rows, layer.hidden)
-		layer.inBias[dir] = directionPart(onnxB, dir, 2*rows, 0, rows)
-		layer.stateBias[dir] = directionPart(onnxB, dir, 2*rows, rows, rows)
-		layer.peepholes[dir] = directionPart(onnxPeepholes, dir, 3*layer.hidden, 0, 3*layer.hidden)
+		layer.w[dir] = viewAt(onnxW, dir, dir*rows*layer.inputSize, rows, layer.inputSize)
+		layer.r[dir] = viewAt(onnxR, dir, dir*rows*layer.hidden, rows, layer.hidden)
+		layer.inBias[dir] = viewAt(onnxB, dir, dir*2*rows, rows)
+		layer.stateBias[dir] = viewAt(onnxB, dir, dir*2*rows+rows, rows)
+		layer.peepholes[dir] = viewAt(onnxPeepholes, dir, dir*3*layer.hidden, 3*layer.hidden)
 	}
 	layer.y, layer.hn = builder.Result(0, dtype), builder.Result(1, dtype)
 	if cell.kind == cellLSTM {
@@ -177,22 +177,22 @@ func (a *onnxCellAttrs) dirs() int {
 	return 1
 }
 
-// setActivations sets the activation functions of a layer. It uses layer.dirs.
-func (cell onnxCell) setActivations(attrs *onnxCellAttrs, layer *recurrentLayer) error {
+// activations returns the activation functions f, g and h of each direction.
+func (cell onnxCell) activations(attrs *onnxCellAttrs) (byDir [2][3]activation, err error) {
 	defaults := cells[cell.kind].activations
 	names, alpha, beta := attrs.Activations, attrs.Alpha, attrs.Beta
 	if len(names) == 0 {
-		for range layer.dirs {
+		for range attrs.dirs() {
 			names = append(names, defaults...)
 		}
 	}
-	if len(names) != layer.dirs*len(defaults) {
-		return fmt.Errorf("%s: expected %d activations, but got %d", cell.name, layer.dirs*len(defaults), len(names))
+	if expected := attrs.dirs() * len(defaults); len(names) != expected {
+		return byDir, fmt.Errorf("%s: expected %d activations, but got %d", cell.name, expected, len(names))
 	}
 	for i, name := range names {
 		function, ok := activationsByName[strings.ToLower(name)]
 		if !ok {
-			return fmt.Errorf("%s: unknown activation %q", cell.name, name)
+			return byDir, fmt.Errorf("%s: unknown activation %q", cell.name, name)
 		}
 		withParams := activation{name: name, alpha: function.alpha, beta: function.beta}
 		if function.params > 0 && len(alpha) > 0 {
@@ -201,9 +201,9 @@ func (cell onnxCell) setActivations(attrs *onnxCellAttrs, layer *recurrentLayer)
 		if function.params > 1 && len(beta) > 0 {
 			withParams.beta, beta = beta[0], beta[1:]
 		}
-		layer.activations[i/len(defaults)][i%len(defaults)] = withParams
+		byDir[i/len(defaults)][i%len(defaults)] = withParams
 	}
-	return nil
+	return byDir, nil
 }
 
 // addPhases adds the phases of the layer to the kernel. dtype is the dtype in which the layer computes.

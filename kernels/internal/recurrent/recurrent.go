@@ -57,10 +57,8 @@ const (
 //
 //	h = f(w @ x[t] + inBias + r @ h + stateBias)
 //
-// The methods of [cellReference] have the formulas of all cells. x has the inputs, y the outputs of all steps, h0
-// and c0 the initial states and cells, and hn and cn the last states and cells. w are the weights of the inputs, and r
-// the weights of the states. The input for step t of sequence b is row t*xTimeStride + b*xBatchStride of x, which may
-// thus be stored step by step or sequence by sequence.
+// The methods of [cellReference] have the formulas of all cells. The input for step t of sequence b is row
+// t*xTimeStride + b*xBatchStride of x, which may thus be stored step by step or sequence by sequence.
 type recurrentLayer struct {
 	kind                                  cellKind
 	steps, batch                          int     // numbers of steps and of sequences
@@ -78,8 +76,10 @@ type recurrentLayer struct {
 	integerDType tensor.DType     // dtype of an integer layer, in which sums wrap around
 	activations  [2][3]activation // by direction: the activation functions f, g and h
 
-	x, h0, c0, lengths, y, hn, cn      kit.Buffer
-	w, r, inBias, stateBias, peepholes [2]kit.Buffer // by direction
+	x, lengths                         kit.Buffer    // inputs; lengths of the sequences
+	h0, c0                             kit.Buffer    // initial states and cells
+	y, hn, cn                          kit.Buffer    // outputs of all steps; last states and cells
+	w, r, inBias, stateBias, peepholes [2]kit.Buffer // by direction: weights of inputs and of states, biases, peepholes
 }
 
 // activation is an activation function with its parameters.
@@ -179,7 +179,7 @@ type stepper struct {
 	// (kit.Buffer.Packed), a run packs them into a temporary buffer.
 	usesPackedWeights  bool
 	packedOffsets      [2][2]int // by direction and product: offsets in bytes in the temporary buffer
-	secondPackedOffset int       // packed by planning: bytes from the first product's weights to the second's
+	secondPackedOffset int       // weights that planning packed: bytes from the first product's to the second's
 
 	// Sizes of the parts of worker memory: states and gates, scratch memory of a product, and panels of a product.
 	bufferBytes, productBytes, panelBytes int
@@ -199,7 +199,7 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 	// Packing the weights in each run saves time only with large blocks or many steps.
 	savesTime := s.blockSequences > multiply.MaxThin || s.steps > maxUnpackedSteps
 	s.usesPackedWeights = s.r[0].Packed || s.r[1].Packed || layer.packsStepWeights(dtype) && savesTime
-	if err := s.plan(); err != nil {
+	if err := s.planProducts(); err != nil {
 		return err
 	}
 	for direction := range layer.dirs {
@@ -251,8 +251,9 @@ func (layer *recurrentLayer) stepBuffers(packedWeights, inputProducts kit.Buffer
 	return slices.Concat(buffers, layer.r[:], layer.stateBias[:], layer.peepholes[:])
 }
 
-// plan prepares the products of a step: the sequences of a full block or of the last block, times rows of weights.
-func (s *stepper) plan() error {
+// planProducts prepares the products of a step: the sequences of a full block or of the last block, times rows of
+// weights. It also sets the sizes of worker memory.
+func (s *stepper) planProducts() error {
 	hidden := s.hidden
 	for blockKind, sequences := range []int{s.blockSequences, s.batch % s.blockSequences} {
 		for product, rows := range s.products() {
@@ -265,13 +266,13 @@ func (s *stepper) plan() error {
 			if s.usesPackedWeights {
 				spec.B = gemm.Operand{Source: gemm.Prepacked}
 			}
-			gemmPlan, err := gemm.NewPlan(spec)
+			plan, err := gemm.NewPlan(spec)
 			if err != nil {
 				return err
 			}
-			s.plans[blockKind][product] = gemmPlan
-			s.productBytes = max(s.productBytes, kit.AlignUp(gemmPlan.WorkerBytes()))
-			s.panelBytes = max(s.panelBytes, kit.AlignUp(gemmPlan.SharedBytes()))
+			s.plans[blockKind][product] = plan
+			s.productBytes = max(s.productBytes, kit.AlignUp(plan.WorkerBytes()))
+			s.panelBytes = max(s.panelBytes, kit.AlignUp(plan.SharedBytes()))
 		}
 	}
 	// The buffers of the state, the cell, the gates, and the state after the reset gate of a GRU.
@@ -281,10 +282,10 @@ func (s *stepper) plan() error {
 
 // assignPackedOffsets sets the offsets of the weights that a run packs, and returns the size of these weights in bytes.
 func (s *stepper) assignPackedOffsets() int {
-	bytes := 0
 	if !s.usesPackedWeights {
 		return 0
 	}
+	bytes := 0
 	s.secondPackedOffset = gemm.PackedBBytes(s.dtype, s.hidden, s.products()[0])
 	for direction := range s.dirs {
 		for product, rows := range s.products() {
@@ -304,15 +305,17 @@ func (s *stepper) pack(mem *graph.Mem, direction int, memory []byte, r unsafe.Po
 		return
 	}
 	for product, rows := range s.products() {
-		if rows > 0 {
-			src := unsafe.Add(r, s.firstRow(product)*s.hidden*s.elemBytes)
-			dst, width := memory[s.packedOffsets[direction][product]:], gemm.PanelCols(s.dtype)
-			colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
-			for first := 0; first < rows; first += colsPerCheck {
-				mem.CheckContext()
-				gemm.PackB(s.dtype, dst[first*s.hidden*s.elemBytes:], unsafe.Add(src, first*s.hidden*s.elemBytes), s.hidden,
-					min(colsPerCheck, rows-first), 1, s.hidden)
-			}
+		if rows == 0 {
+			continue
+		}
+		src := unsafe.Add(r, s.firstRow(product)*s.hidden*s.elemBytes)
+		dst, width := memory[s.packedOffsets[direction][product]:], gemm.PanelCols(s.dtype)
+		colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
+		for first := 0; first < rows; first += colsPerCheck {
+			mem.CheckContext()
+			offset := first * s.hidden * s.elemBytes
+			k, n, rowStride, colStride := s.hidden, min(colsPerCheck, rows-first), 1, s.hidden
+			gemm.PackB(s.dtype, dst[offset:], unsafe.Add(src, offset), k, n, rowStride, colStride)
 		}
 	}
 }

@@ -203,7 +203,7 @@ func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 		return nil, err
 	}
 	layer := cell.layerOf(c)
-	if err := cell.setActivations(kit.Attrs[*onnxCellAttrs](c), layer); err != nil {
+	if layer.activations, err = cell.activations(kit.Attrs[*onnxCellAttrs](c)); err != nil {
 		return nil, err
 	}
 	var operands [onnxOperandCount][]float64

@@ -21,49 +21,39 @@ type cumAttrs struct {
 // Cumsum and Cumprod are running sums and products, called scans here. Result i of a line combines its elements 0 to i:
 // cumsum of the line [1, 2, 3] is [1, 3, 6]. Floats are accumulated in float64.
 //
-// A call is lowered in one of two ways. If its elements are converted, and the dtypes and rows permit it, scanRows
+// A call is lowered in one of two ways. If its elements are converted, and the dtypes and rows permit it, scan.rows
 // makes an expression, which includes the conversion. Otherwise compileScan makes a kernel that runs [scanLoops] over
 // blocks of adjacent lines ([lineBlocks]).
 var (
-	Cumsum = scanOp("cumsum", "Returns the running sums along a dimension. Bools and integers give int64 unless "+
-		"`dtype` is given.", expr.Add,
-		[2]scanLoops{complexScanLoops(0, sumComplexRow[complex64], sumComplexColumns[complex64]),
-			complexScanLoops(0, sumComplexRow[complex128], sumComplexColumns[complex128])},
-		func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
-	Cumprod = scanOp("cumprod", "Returns the running products along a dimension. Bools and integers give int64 "+
-		"unless `dtype` is given.", expr.Mul,
-		[2]scanLoops{complexScanLoops(1, prodComplexRow[complex64], prodComplexColumns[complex64]),
-			complexScanLoops(1, prodComplexRow[complex128], prodComplexColumns[complex128])},
-		kit.MulComplex, func(a, b int64) int64 { return a * b })
+	Cumsum = scanOp("Returns the running sums along a dimension. Bools and integers give int64 unless `dtype` is given.",
+		scan{name: "cumsum", op: expr.Add,
+			complexLoops: [2]scanLoops{complexScanLoops(0, sumComplexRow[complex64], sumComplexColumns[complex64]),
+				complexScanLoops(0, sumComplexRow[complex128], sumComplexColumns[complex128])},
+			combine:     func(a, b complex128) complex128 { return a + b },
+			combineInts: func(a, b int64) int64 { return a + b }})
+	Cumprod = scanOp("Returns the running products along a dimension. Bools and integers give int64 unless `dtype` is "+
+		"given.",
+		scan{name: "cumprod", op: expr.Mul,
+			complexLoops: [2]scanLoops{complexScanLoops(1, prodComplexRow[complex64], prodComplexColumns[complex64]),
+				complexScanLoops(1, prodComplexRow[complex128], prodComplexColumns[complex128])},
+			combine:     kit.MulComplex,
+			combineInts: func(a, b int64) int64 { return a * b }})
 )
 
-// scanOp defines a scan by op. complexLoops has the loops for complex64 and complex128. combine is the reference
-// function for floats and complex numbers, and combineInts the reference function for integers.
-func scanOp(name, doc string, op expr.Op, complexLoops [2]scanLoops, combine func(a, b complex128) complex128,
-	combineInts func(a, b int64) int64) *graph.Op {
-	resultDType := func(c *graph.Call) tensor.DType {
-		return folds.SumDType(c.Type(0).DType, kit.Attrs[*cumAttrs](c).DType)
-	}
+// scan describes a scan op.
+type scan struct {
+	name         string
+	op           expr.Op                          // combines real numbers
+	complexLoops [2]scanLoops                     // for complex64 and complex128
+	combine      func(a, b complex128) complex128 // the reference for floats and complex numbers
+	combineInts  func(a, b int64) int64           // the reference for integers
+}
+
+// scanOp defines a scan op.
+func scanOp(doc string, s scan) *graph.Op {
 	return kit.Define[*cumAttrs](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				selfType, dtype := c.Type(0), resultDType(c)
-				if _, err := tensor.WrapDim(kit.Attrs[*cumAttrs](c).Dim, selfType.Rank()); err != nil {
-					return nil, err
-				}
-				if dtype == tensor.Bool && selfType.Rank() > 0 && !kit.IsEmpty(selfType) {
-					return nil, kit.NotImplemented(name+"_out", dtype)
-				}
-				return c.NewResult(selfType.RowMajor().WithDType(dtype)), nil
-			},
-			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				dim, err := tensor.WrapDim(kit.Attrs[*cumAttrs](c).Dim, in[0].Rank())
-				if err != nil {
-					return nil, err
-				}
-				return []*tensor.Tensor{scanReference(in[0], dim, resultDType(c), combine, combineInts)}, nil
-			},
+			Name: s.name, Doc: doc, Params: []graph.Param{kit.Self}, Infer: s.infer, Ref: s.ref,
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
 		Facts: graph.Facts{
@@ -71,54 +61,73 @@ func scanOp(name, doc string, op expr.Op, complexLoops [2]scanLoops, combine fun
 			UnfusableReason:      "carries a running value from element to element in its own kernel",
 		},
 		Lowerings: graph.Lowerings{
-			Rows: func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, resultDType(c)) },
+			Rows: s.rows,
 			Impls: lineOp{
 				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[*cumAttrs](c).Dim }),
 				elementCost: graph.ElementFlops{Simple: fusion.ScanSimple},
-				lower: func(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
-					dtype := resultDType(call)
-					loops := scanLoopsOf(op, dtype, complexLoops)
-					// An expression also converts the elements; compileScan would convert them in a copy.
-					if call.Meta(0).DType != loops.dtype || dtype != loops.dtype {
-						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype) })
-						kernel, err := compileOrInterpretSuitedRows(call, rows)
-						if kernel != nil || err != nil {
-							return kernel, err
-						}
-					}
-					return compileScan(call, dim, order, dtype, loops)
-				}}.impls(),
+				lower:       s.lower,
+			}.impls(),
 		},
 	})
 }
 
-// scanRows returns a scan as an expression, or nil for complex numbers and 0-dimensional tensors.
-func scanRows(c *graph.Call, op expr.Op, dtype tensor.DType) (*graph.Rows, error) {
-	meta := c.Meta(0)
+// resultDType returns the dtype of the result, to which the elements are converted first.
+func (scan) resultDType(c *graph.Call) tensor.DType {
+	return folds.SumDType(c.Type(0).DType, kit.Attrs[*cumAttrs](c).DType)
+}
+
+func (s scan) infer(c *graph.Call) ([]graph.Result, error) {
+	selfType, dtype := c.Type(0), s.resultDType(c)
+	if _, err := tensor.WrapDim(kit.Attrs[*cumAttrs](c).Dim, selfType.Rank()); err != nil {
+		return nil, err
+	}
+	if dtype == tensor.Bool && selfType.Rank() > 0 && !kit.IsEmpty(selfType) {
+		return nil, kit.NotImplemented(s.name+"_out", dtype)
+	}
+	return c.NewResult(selfType.RowMajor().WithDType(dtype)), nil
+}
+
+// lower implements [graph.Impl.Lower] for lines along dim.
+func (s scan) lower(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
+	dtype := s.resultDType(call)
+	loops := s.loops(dtype)
+	// An expression also converts the elements; compileScan would convert them in a copy.
+	if call.Meta(0).DType != loops.dtype || dtype != loops.dtype {
+		kernel, err := compileOrInterpretSuitedRows(call, order.applyTo(s.rows))
+		if kernel != nil || err != nil {
+			return kernel, err
+		}
+	}
+	return compileScan(call, dim, order, dtype, loops)
+}
+
+// rows returns a scan as an expression, or nil for complex numbers and 0-dimensional tensors.
+func (s scan) rows(c *graph.Call) (*graph.Rows, error) {
+	meta, dtype := c.Meta(0), s.resultDType(c)
 	dim, err := tensor.WrapDim(kit.Attrs[*cumAttrs](c).Dim, meta.Rank())
 	if err != nil || dtype.IsComplex() || meta.Rank() == 0 {
 		return nil, err
 	}
 	builder := expr.NewBuilder(meta.DType)
 	x := builder.Convert(kit.LoopDType(dtype), folds.Operand(builder, 0, dtype).Re)
-	return singleResultRows(builder, lineMask(meta.Rank(), dim), []int{0}, builder.Scan(op, x), dtype)
+	return singleResultRows(builder, lineMask(meta.Rank(), dim), []int{0}, builder.Scan(s.op, x), dtype)
 }
 
-// scanLoops has the loops of a running sum or product (a scan) over elements of one dtype.
+// scanLoops has the loops of a scan over elements of one dtype.
 type scanLoops struct {
 	dtype tensor.DType
 	expr.Scanner
 }
 
-// scanLoopsOf returns the loops of a scan by op in a dtype. complexLoops has the loops for complex64 and complex128.
-func scanLoopsOf(op expr.Op, dtype tensor.DType, complexLoops [2]scanLoops) scanLoops {
-	if scanner := expr.Scanning(op, kit.LoopDType(dtype)); scanner != nil {
+// loops returns the loops for a dtype.
+func (s scan) loops(dtype tensor.DType) scanLoops {
+	if scanner := expr.Scanning(s.op, kit.LoopDType(dtype)); scanner != nil {
 		return scanLoops{kit.LoopDType(dtype), *scanner}
 	}
-	if dtype == complexLoops[0].dtype {
-		return complexLoops[0]
+	if dtype == s.complexLoops[0].dtype {
+		return s.complexLoops[0]
 	}
-	return complexLoops[1]
+	return s.complexLoops[1]
 }
 
 // compileScan returns the kernel of a scan along dim over elements converted to dtype. The operand is first copied if
@@ -193,9 +202,13 @@ func (l *scanLoops) scanBlock(mem *graph.Mem, out, in unsafe.Pointer, lineLength
 	}
 }
 
-// scanReference computes each result separately, from the elements of its line up to the position of the result.
-func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine func(a, b complex128) complex128,
-	combineInts func(a, b int64) int64) *tensor.Tensor {
+// ref computes each result separately, from the elements of its line up to the position of the result.
+func (s scan) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	self, dtype := in[0], s.resultDType(c)
+	dim, err := tensor.WrapDim(kit.Attrs[*cumAttrs](c).Dim, self.Rank())
+	if err != nil {
+		return nil, err
+	}
 	self = self.CopyTo(tensor.New(dtype, self.Shape...))
 	out := tensor.Zeros(dtype, self.Shape...)
 	kit.EachIndex(self.Shape, func(index []int) {
@@ -214,14 +227,14 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 			case position == 0:
 				result = element
 			case dtype.IsIntegral(true):
-				result = tensor.IntScalar(combineInts(result.Int(), element.Int()))
+				result = tensor.IntScalar(s.combineInts(result.Int(), element.Int()))
 			default:
-				result = tensor.ComplexScalar(combine(result.Complex(), element.Complex()))
+				result = tensor.ComplexScalar(s.combine(result.Complex(), element.Complex()))
 			}
 		}
 		out.Set(result, index...)
 	})
-	return out
+	return []*tensor.Tensor{out}, nil
 }
 
 // complexScanLoops returns the loops of a scan of complex numbers, which expressions do not support. initial is the

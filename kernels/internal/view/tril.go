@@ -90,13 +90,15 @@ func compileTriangle(call *graph.Call, keptColumns columnRange) *graph.Kernel {
 	rows := dst.Numel() / cols // of all matrices
 	rowsPerChunk := max(1, machine.MoveGrain/cols)
 	moveBlock := kit.RowConverter(dst.DType, src.DType)
-	// copyElements copies `count` elements. Steps are distances between elements in bytes.
-	copyElements := func(mem *graph.Mem, target, source unsafe.Pointer, dstStep, srcStep, count int) {
-		kit.ForEachBlock(mem.Context, count, func(begin, end int) {
-			moveBlock(unsafe.Add(target, begin*dstStep), unsafe.Add(source, begin*srcStep), dstStep, srcStep, end-begin)
+	dstStep, srcStep := dst.Strides[rank-1]*elementBytes, src.Strides[rank-1]*elementBytes // in bytes
+	// copyColumns copies the columns from `first` to end-1 of a row. step is the distance between the columns of source,
+	// in bytes.
+	copyColumns := func(mem *graph.Mem, dstRow, source unsafe.Pointer, step, first, end int) {
+		kit.ForEachBlock(mem.Context, end-first, func(blockFirst, blockEnd int) {
+			col := first + blockFirst
+			moveBlock(unsafe.Add(dstRow, col*dstStep), unsafe.Add(source, col*step), dstStep, step, blockEnd-blockFirst)
 		})
 	}
-	dstStep, srcStep := dst.Strides[rank-1]*elementBytes, src.Strides[rank-1]*elementBytes
 	zero := tensor.Zeros(dst.DType).Pointer()
 	const zeroStep = 0 // reads the same zero again and again
 	return &graph.Kernel{
@@ -105,16 +107,9 @@ func compileTriangle(call *graph.Call, keptColumns columnRange) *graph.Kernel {
 				dstRow := unsafe.Add(mem.Ptrs[0], rowOffset(&dst, row)*elementBytes)
 				srcRow := unsafe.Add(mem.Ptrs[1], rowOffset(&src, row)*elementBytes)
 				first, end := keptColumns(call, row%rowsPerMatrix, cols)
-				if first > 0 {
-					copyElements(mem, dstRow, zero, dstStep, zeroStep, first)
-				}
-				if end > first {
-					copyElements(mem, unsafe.Add(dstRow, first*dstStep), unsafe.Add(srcRow, first*srcStep), dstStep, srcStep,
-						end-first)
-				}
-				if end < cols {
-					copyElements(mem, unsafe.Add(dstRow, end*dstStep), zero, dstStep, zeroStep, cols-end)
-				}
+				copyColumns(mem, dstRow, zero, zeroStep, 0, first)
+				copyColumns(mem, dstRow, srcRow, srcStep, first, end)
+				copyColumns(mem, dstRow, zero, zeroStep, end, cols)
 			}
 			return nil
 		}}},

@@ -42,7 +42,7 @@ type gridKernel struct {
 	blockSize         int  // maximum number of channels of a block
 	channelBlocks     int  // number of blocks
 	loopsOverChannels bool // whether the inner loop is over channels (smaller stride)
-	isQuads           bool // whether the operand is in quads, 4 channels: see copyToQuads
+	readsQuads        bool // whether the operand is in quads, 4 channels: see copyToQuads
 	outsideOffset     int  // offset of the zero pixel for taps outside, in bytes; only for quads
 
 	// Strides in bytes.
@@ -62,8 +62,8 @@ type gridGroup struct {
 }
 
 // newGridKernel returns the kernel of a call for an operand of the given dtype and layout. sampling was made for this
-// layout. isQuads is set if copyToQuads made the operand.
-func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, isQuads bool) *gridKernel {
+// layout. readsQuads is set if copyToQuads made the operand.
+func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, readsQuads bool) *gridKernel {
 	grid, out := c.Meta(1), c.Out[0]
 	kernel := &gridKernel{
 		gridSampling:     sampling,
@@ -71,7 +71,7 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, isQ
 		toFloat64:        tensor.Converter(tensor.Float64, grid.DType),
 		fromFloat64:      tensor.Converter(grid.DType, tensor.Float64),
 		channels:         input.Shape[1],
-		isQuads:          isQuads,
+		readsQuads:       readsQuads,
 		coordinateStride: kit.ByteStride(grid, grid.Rank()-1),
 		inChannelStride:  kit.ByteStride(input, 1),
 		outChannelStride: kit.ByteStride(out, 1),
@@ -83,7 +83,7 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, isQ
 	if magnitude(kernel.inChannelStride) < magnitude(columnStride) {
 		kernel.loopsOverChannels, kernel.blockSize = true, maxBlockChannels
 	}
-	if isQuads {
+	if readsQuads {
 		kernel.blockSize = maxBlockChannels
 		kernel.outsideOffset = tensor.Numel(input.Shape[2:]) * columnStride
 	}
@@ -96,7 +96,7 @@ func magnitude(i int) int { return max(i, -i) }
 
 // setRows divides the positions into rows, and rows into groups.
 func (k *gridKernel) setRows(input, grid, out tensor.Meta) {
-	last := grid.Rank() - 1 // the dimension of coordinates; the others are those of positions
+	last := grid.Rank() - 1 // the dimension of coordinates; the other dimensions are those of positions
 	// perPosition returns the layout of an array with one element for each position: in the given array, with the given
 	// strides.
 	perPosition := func(array tensor.Meta, strides ...int) tensor.Meta {
@@ -104,16 +104,16 @@ func (k *gridKernel) setRows(input, grid, out tensor.Meta) {
 	}
 	operand := perPosition(input, make([]int, last)...) // all samples of an image have the same origin
 	operand.Strides[0] = input.Strides[0]
-	rows := []tensor.Meta{perPosition(grid, grid.Strides[:last]...),
+	layouts := []tensor.Meta{perPosition(grid, grid.Strides[:last]...),
 		perPosition(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
-	mergeDims(rows)
-	inner := rows[0].Rank() - 1
-	k.rowPositions = rows[0].Shape[inner]
-	k.gridStride, k.outPositionStride = kit.ByteStride(rows[0], inner), kit.ByteStride(rows[1], inner)
-	if k.isQuads {
+	mergeDims(layouts)
+	inner := layouts[0].Rank() - 1 // the dimension along a row
+	k.rowPositions = layouts[0].Shape[inner]
+	k.gridStride, k.outPositionStride = kit.ByteStride(layouts[0], inner), kit.ByteStride(layouts[1], inner)
+	if k.readsQuads {
 		k.groupSize = min(k.groupSize, max(minQuadPositions, kit.DivUp(k.rowPositions, quadGroups)))
 	}
-	k.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
+	k.rows = kit.NewLineSet(layouts[0].Shape, inner, layouts...)
 	k.rowGroups = kit.DivUp(k.rowPositions, k.groupSize)
 }
 
@@ -158,16 +158,17 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 	block, groupIndex := unit%k.channelBlocks, unit/k.channelBlocks
 	first := groupIndex % k.rowGroups * k.groupSize // the group's first position in the row
 	positions, offsets := min(k.groupSize, k.rowPositions-first), k.rows.Offsets(groupIndex/k.rowGroups)
+	gridOffset, outOffset, operandOffset := offsets[0], offsets[1], offsets[2]
 	if isFirst || block == 0 {
-		k.listTaps(group, unsafe.Add(mem.Ptrs[2], offsets[0]+first*k.gridStride), positions)
+		k.listTaps(group, unsafe.Add(mem.Ptrs[2], gridOffset+first*k.gridStride), positions)
 		mem.CheckContextAfter(positions * k.maxTaps)
 	}
 	firstChannel := block * k.blockSize
 	channels := min(k.blockSize, k.channels-firstChannel)
-	out := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.outPositionStride+firstChannel*k.outChannelStride)
-	in := unsafe.Add(mem.Ptrs[1], offsets[2]+firstChannel*k.inChannelStride)
+	out := unsafe.Add(mem.Ptrs[0], outOffset+first*k.outPositionStride+firstChannel*k.outChannelStride)
+	in := unsafe.Add(mem.Ptrs[1], operandOffset+firstChannel*k.inChannelStride)
 	switch {
-	case k.isQuads:
+	case k.readsQuads:
 		k.sumQuads(group, out, in, positions, channels)
 	case k.dtype == tensor.Float32:
 		sumGroup[float32](k, group, out, in, positions, channels)
@@ -179,7 +180,8 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 	mem.CheckContextAfter(positions * k.maxTaps * channels)
 }
 
-// listTaps lists the taps of some positions of the grid.
+// listTaps lists the taps of some positions of the grid. storeInnerTaps stores most taps of bilinear and nearest
+// samples of an image, and leaves a count of 0 for the other positions. storeTaps stores all other taps.
 func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions int) {
 	for axis := range k.axes {
 		k.toFloat64(unsafe.Pointer(&group.points[0][axis]), unsafe.Add(grid, axis*k.coordinateStride),
@@ -191,12 +193,13 @@ func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions i
 		k.storeInnerTaps(group.points[:positions], group.taps[:], counts)
 	}
 	for i, count := range counts {
-		if count == 0 {
-			taps := group.taps[i*k.maxTaps : (i+1)*k.maxTaps]
-			counts[i] = k.storeTaps(&group.points[i], &group.tapsByAxis, taps)
-			for tap := counts[i]; k.isQuads && tap < k.maxTaps; tap++ {
-				taps[tap] = gridTap{k.outsideOffset, 0} // adds 0 to the sum
-			}
+		if count > 0 {
+			continue
+		}
+		taps := group.taps[i*k.maxTaps : (i+1)*k.maxTaps]
+		counts[i] = k.storeTaps(&group.points[i], &group.tapsByAxis, taps)
+		for tap := counts[i]; k.readsQuads && tap < k.maxTaps; tap++ {
+			taps[tap] = gridTap{k.outsideOffset, 0} // adds 0 to the sum
 		}
 	}
 }

@@ -124,23 +124,27 @@ func (s *gridSampling) paddedIndex(x float64, size int) float64 {
 	case padBorder:
 		return s.clippedIndex(x, size)
 	case padReflection:
-		lowerBorder, borderDistance := -0.5, float64(size) // borders of reflection
-		if s.alignCorners {
-			lowerBorder, borderDistance = 0, float64(size-1)
-		}
-		if borderDistance == 0 {
-			return 0
-		}
-		x = math.Abs(x - lowerBorder)
-		reflections, remainder := math.Floor(x/borderDistance), math.Mod(x, borderDistance)
-		if math.Mod(reflections, 2) == 0 {
-			x = remainder + lowerBorder
-		} else {
-			x = borderDistance - remainder + lowerBorder
-		}
-		return s.clippedIndex(x, size)
+		return s.clippedIndex(s.reflectedIndex(x, size), size)
 	}
 	return x
+}
+
+// reflectedIndex reflects an index at the borders of the axis until it is between them. The borders are the centres of
+// the outer elements or, without alignCorners, their edges.
+func (s *gridSampling) reflectedIndex(x float64, size int) float64 {
+	lowerBorder, borderDistance := -0.5, float64(size)
+	if s.alignCorners {
+		lowerBorder, borderDistance = 0, float64(size-1)
+	}
+	if borderDistance == 0 {
+		return 0
+	}
+	x = math.Abs(x - lowerBorder)
+	reflections, remainder := math.Floor(x/borderDistance), math.Mod(x, borderDistance)
+	if math.Mod(reflections, 2) == 0 {
+		return remainder + lowerBorder
+	}
+	return borderDistance - remainder + lowerBorder
 }
 
 // clippedIndex clamps an index to the axis. NaN becomes the first index of images and the last index of volumes,

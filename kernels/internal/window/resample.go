@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Separable interpolation resamples one dimension after another. A [resampling] describes a call: it has an [axisTaps]
-// for each dimension, which computes the taps: elements of the operand and their weights. A resamplePass
-// (resample_pass.go) computes the weighted sums of one dimension. If each result is a copy of one element, a
-// [selection] copies along all dimensions at once.
+// Separable interpolation resamples one dimension after another. A [resampling] describes a call. It has an [axisTaps]
+// for each dimension, which computes the taps: elements of the operand and their weights. A call has one of two kinds
+// of kernels: a resamplePass for each dimension (resample_pass.go), which computes weighted sums, or, if each result is
+// a copy of one element, a [selection], which copies along all dimensions at once.
 //
 // For example, linear interpolation doubles a dimension of 4 elements x as follows. Index i of the result is at
 // position (i+0.5)/2 - 0.5 of the operand. Index 3 is at position 1.25: its taps are element 1 with weight 0.75 and
@@ -236,8 +236,8 @@ type selection struct {
 	shape                  []int // of the result
 	dstStrides, srcStrides []int // in bytes
 	elementBytes           int
-	outside                []byte // resampling.outsideValue in the dtype of the result
-	pieces                 int    // number of pieces of a row
+	outsideElement         []byte // resampling.outsideValue in the dtype of the result
+	rowPieces              int    // number of pieces of a row
 }
 
 // selectionKernel returns the kernel of a resampling that copies elements.
@@ -246,8 +246,8 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	cols := dst.Shape[dst.Rank()-1]
 	kernel := &graph.Kernel{}
 	s := &selection{tables: make([]indexTable, dst.Rank()), shape: dst.Shape, dstStrides: kit.ByteStrides(dst),
-		srcStrides: kit.ByteStrides(src), elementBytes: dst.DType.Size(), outside: make([]byte, dst.DType.Size()),
-		pieces: kit.DivUp(cols, maxPieceElements)}
+		srcStrides: kit.ByteStrides(src), elementBytes: dst.DType.Size(), outsideElement: make([]byte, dst.DType.Size()),
+		rowPieces: kit.DivUp(cols, maxPieceElements)}
 	for d, n := range dst.Shape {
 		s.tables[d] = newIndexTable(kernel, n, func(i int) int {
 			index := r.sourceIndex(d, i)
@@ -257,12 +257,13 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 			return index * s.srcStrides[d]
 		})
 	}
-	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&s.outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
-	units, unitElements := dst.Numel()/cols*s.pieces, min(cols, maxPieceElements)
+	convert := tensor.Converter(dst.DType, tensor.Float64)
+	convert(unsafe.Pointer(&s.outsideElement[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
+	units, unitElements := dst.Numel()/cols*s.rowPieces, min(cols, maxPieceElements)
 	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(units, unitElements,
 		func(mem *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
-				s.copyPiece(mem, unit/s.pieces, unit%s.pieces)
+				s.copyPiece(mem, unit/s.rowPieces, unit%s.rowPieces)
 			}
 			return nil
 		}))
@@ -281,7 +282,7 @@ func (s *selection) copyPiece(mem *graph.Mem, row, piece int) {
 		return
 	}
 	for i, offset := range offsets {
-		source := unsafe.Pointer(&s.outside[0])
+		source := unsafe.Pointer(&s.outsideElement[0])
 		if !isRowOutside && offset >= 0 {
 			source = unsafe.Add(mem.Ptrs[1], srcRow+offset)
 		}
@@ -318,13 +319,12 @@ func (r *resampling) sourceIndex(d, i int) int {
 // in the dtype of the kernel.
 func (r *resampling) reference(self *tensor.Tensor) *tensor.Tensor {
 	out := tensor.Zeros(self.DType, r.shape(self.Shape)...)
-	if out.Numel() == 0 {
+	switch isFloat32 := resampleDType(self.DType) == tensor.Float32; {
+	case out.Numel() == 0:
 		return out
-	}
-	if !r.isSelection() {
-		if resampleDType(self.DType) == tensor.Float32 {
-			return referenceSums[float32](r, self)
-		}
+	case !r.isSelection() && isFloat32:
+		return referenceSums[float32](r, self)
+	case !r.isSelection():
 		return referenceSums[float64](r, self)
 	}
 	kit.EachIndex(out.Shape, func(index []int) {

@@ -30,7 +30,7 @@ func (n *Node) Op(name string, attrs graph.Attrs, operands ...any) *Value {
 	return n.Ops(name, attrs, operands...)[0]
 }
 
-// Ops adds an op with any number of results. The comment at the top of this file describes the results.
+// Ops adds an op with any number of results, in one of the three ways that the top of this file describes.
 func (n *Node) Ops(name string, attrs graph.Attrs, operands ...any) []*Value {
 	op := n.opts.Lookup(name)
 	if op == nil {
@@ -56,14 +56,12 @@ func (n *Node) Emit(name string, attrs graph.Attrs, operands ...any) []*Value {
 
 // emitN is [Node.Emit] with the number of results, for an op whose schema does not determine it.
 func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any) []*Value {
-	args := make([]any, len(operands))
+	args := make([]any, len(operands)) // nil for an omitted operand
 	for i, operand := range operands {
-		x, ok := operand.(*Value)
-		switch {
-		case !ok:
+		x, isValue := operand.(*Value)
+		if !isValue {
 			args[i] = operand
-		case x == nil: // an omitted operand: args[i] is nil
-		default:
+		} else if x != nil {
 			if args[i] = n.asNumber(name, i, x, operands); args[i] == nil {
 				args[i] = n.value(x)
 			}
@@ -88,8 +86,8 @@ func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 // nil if the op does not accept a number, or if the number could change the dtype or rank of the result. The number
 // changes neither if another operand has the same dtype as x and at least its rank.
 func (n *Node) asNumber(op string, i int, x *Value, operands []any) any {
-	isNewConstant := x.data != nil && x.graphValue == nil && x.data.Numel() == 1
-	if !isNewConstant || !acceptsNumber(n.opts.Lookup(op), i, x.DType()) {
+	isNewScalar := x.data != nil && x.graphValue == nil && x.data.Numel() == 1 // not in the graph yet
+	if !isNewScalar || !acceptsNumber(n.opts.Lookup(op), i, x.DType()) {
 		return nil
 	}
 	fixesType := func(operand any) bool {
@@ -116,27 +114,23 @@ func acceptsNumber(op *graph.Op, i int, dtype tensor.DType) bool {
 		dtype != tensor.Bool && !dtype.IsComplex() && !dtype.IsBareUnsigned()
 }
 
-// foldConstants evaluates an op on constant operands. It returns nil if an operand is not constant, or the op is too
-// large.
+// foldConstants evaluates an op on constant operands. It returns nil if an operand is not constant, or if the op cannot
+// be evaluated (inferCall, evaluate).
 func (n *Node) foldConstants(op *graph.Op, attrs graph.Attrs, operands []any) []*Value {
 	var args []graph.Arg
 	var in []*tensor.Tensor
-	size := 0
 	for _, operand := range operands {
 		arg, t, ok := inferenceArg(operand)
 		if !ok {
 			return nil
 		}
 		args, in = append(args, arg), append(in, t)
-		if t != nil {
-			size += t.Numel()
-		}
 	}
 	call, results := n.inferCall(op, attrs, args)
 	if results == nil {
 		return nil
 	}
-	return n.compute(op, call, in[:len(call.In)], results, size)
+	return n.evaluate(op, call, in[:len(call.In)], results)
 }
 
 // inferCall returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
@@ -195,17 +189,22 @@ func inferenceArg(operand any) (graph.Arg, *tensor.Tensor, bool) {
 	return graph.Arg{Kind: graph.NumberArg, Number: s}, s.Tensor(s.DType()), ok
 }
 
-// compute returns the results of a folded op as constants: views of the operands, or new data from the op's reference.
-// It returns nil if there are too many elements to fold (FoldLimit, maxWork), if a shape depends on data, or if the op
-// has no reference. size is the number of elements of the operands.
-func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, results []graph.Result,
-	size int) []*Value {
+// evaluate returns the results of an op on constants: views of the operands, or new data from the op's reference. It
+// returns nil if there are too many elements to fold (FoldLimit, maxWork), if a shape depends on data, or if the op has
+// no reference.
+func (n *Node) evaluate(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, results []graph.Result) []*Value {
+	elements := 0 // of operands and results
+	for _, operand := range operands {
+		if operand != nil {
+			elements += operand.Numel()
+		}
+	}
 	for _, inferred := range results {
 		if inferred.Dynamic {
 			return nil
 		}
 		call.Out = append(call.Out, inferred.Meta())
-		size += inferred.Meta().Numel()
+		elements += inferred.Meta().Numel()
 	}
 	out, ok := viewsOf(operands, results)
 	if !ok {
@@ -214,10 +213,10 @@ func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor
 	if !slices.Contains(out, nil) {
 		return out
 	}
-	if size > FoldLimit || op.Ref == nil {
+	if elements > FoldLimit || op.Ref == nil {
 		return nil
 	}
-	cost := float64(size)
+	cost := float64(elements)
 	if op.Flops != nil {
 		cost += op.Flops(call)
 	}

@@ -19,7 +19,7 @@ import (
 //
 //	y = If(cond, Squeeze(x), x); z = Relu(y)    becomes    z = If(cond, Relu(Squeeze(x)), Relu(x))
 //
-// In a nested graph, captured has the values of the enclosing graph that the nested graph uses. The partialType of a
+// In a nested graph, captured has the values of the enclosing graph that the nested graph uses. The outline of a
 // result is its dtype and those sizes that are known before the graph runs.
 
 // continuation is the part of the model that follows a node: graph.Node[next] and the nodes after it. If the graph is
@@ -263,9 +263,9 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 		out = n.emitN("if", results, attrs, append([]any{cond}, operands...)...)
 	}
 	for i, result := range out {
-		result.partialType = ifOutline(thenBranch, elseBranch, i)
+		result.outline = ifOutline(thenBranch, elseBranch, i)
 		result.hasStrings = n.isTextResult(thenBranch, elseBranch, i)
-		if dependsOnSizes && result.partialType.Sizes != nil {
+		if dependsOnSizes && result.outline.Sizes != nil {
 			n.shapes[result.graphValue] = n.ifShape(takesThen, thenBranch, elseBranch, i)
 		}
 	}

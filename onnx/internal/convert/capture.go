@@ -40,7 +40,7 @@ func (im *importer) capture(v *Value) (*Value, error) {
 	if v.kind == unavailableKind {
 		return nil, &unavailableError{v}
 	}
-	inner := &Value{name: v.name, data: v.data, kind: v.kind, partialType: v.partialType, hasStrings: v.hasStrings}
+	inner := &Value{name: v.name, data: v.data, kind: v.kind, outline: v.outline, hasStrings: v.hasStrings}
 	var err error
 	switch {
 	case v.packed != nil:

@@ -44,15 +44,15 @@ func loopOp(n *Node) []*Value {
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
 	for i, result := range out {
-		result.partialType, result.hasStrings = body.outline(1+i), body.out[1+i].hasStrings // body.out[0] is the condition
+		result.outline, result.hasStrings = body.outline(1+i), body.out[1+i].hasStrings // body.out[0] is the condition
 		switch {
 		case i >= len(carried):
-			result.partialType = result.partialType.Stacked(0)
+			result.outline = result.outline.Stacked(0)
 		case carried[i] == nil:
 		case carried[i].hasStrings != result.hasStrings:
 			n.Failf("carried value %d has strings only before or only after an iteration", i)
 		default: // without iterations, the result is the initial value
-			result.partialType = result.partialType.Join(n.outlineOf(carried[i]))
+			result.outline = result.outline.Join(n.outlineOf(carried[i]))
 		}
 	}
 	return asSequences(out, sequences)

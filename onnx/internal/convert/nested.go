@@ -226,7 +226,7 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 	switch {
 	case x.IsDynamic():
 		input.graphValue.Dynamic = true // the sizes are known only when the graph runs
-		input.partialType = graph.PartialType{DType: dtype, Sizes: sym.KnownOrMinusOne(shape)}
+		input.outline = graph.PartialType{DType: dtype, Sizes: sym.KnownOrMinusOne(shape)}
 	case hasSymbols:
 		sizes, err := im.atHints(shape, x.Meta().Shape)
 		if err != nil {

@@ -37,9 +37,10 @@ type failure struct{ err error }
 // Failf ends the converter with an error.
 func (n *Node) Failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
-// convertNode converts one node: it looks up the operands in the scope (readProto), calls the converter of the operator
-// (convert), and adds the outputs to the scope (bindOutputs). It returns [Node.finalOutputs]. If mistakes are skipped,
-// a node with a mistake is recorded, and its outputs are unavailable.
+// convertNode converts one node and adds the outputs to the scope (bindOutputs). It returns [Node.finalOutputs]. If
+// mistakes are skipped, a node with a mistake is recorded, and its outputs are unavailable. [Node.convert] calls the
+// converter and catches its failure. convertNode calls it through convertCatchingMemory, which also catches a lack of
+// memory.
 func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*Value, error) {
 	if im.nodeCount++; im.nodeCount > maxNodes {
 		return nil, limitError{fmt.Errorf("the model has more than %d nodes", maxNodes)}
@@ -62,7 +63,7 @@ func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, followi
 	return nil, fmt.Errorf("%s: %w", n.title(), err)
 }
 
-// convert calls the converter of the node's operator.
+// convert looks up the operands in the scope (readProto) and calls the converter of the node's operator.
 func (n *Node) convert(domain string) (out []*Value, err error) {
 	defer Recover(&err)
 	if err := n.readProto(); err != nil {
@@ -71,18 +72,17 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 	if f := n.model.function(n.proto, n.opts.Table); f != nil {
 		return n.convertFunctionCall(f)
 	}
-	convertOperator := n.opts.Table.Converters[Operator{domain, n.proto.OpType}]
-	if n.unavailable != nil {
-		if convertOperator != nil {
-			err = n.unavoidableError(convertOperator)
-		}
-		return nil, cmp.Or(err, error(&unavailableError{n.unavailable}))
-	}
-	if convertOperator == nil {
+	operator := Operator{domain, n.proto.OpType}
+	convertOperator := n.opts.Table.Converters[operator]
+	switch {
+	case n.unavailable != nil && convertOperator != nil:
+		return nil, cmp.Or(n.unavoidableError(convertOperator), error(&unavailableError{n.unavailable}))
+	case n.unavailable != nil:
+		return nil, &unavailableError{n.unavailable}
+	case convertOperator == nil:
 		return nil, ErrNoConverter
-	}
-	if n.takesStrings() {
-		return n.convertStringNode(convertOperator, Operator{domain, n.proto.OpType}), nil
+	case n.takesStrings():
+		return n.convertStringNode(convertOperator, operator), nil
 	}
 	return convertOperator(n), nil
 }
@@ -91,17 +91,19 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 // OptionalHasElement.
 func (n *Node) readProto() error {
 	for _, name := range n.proto.Input {
-		var operand *Value
-		if name != "" {
-			if operand = n.scope.lookup(name); operand == nil {
-				return fmt.Errorf("operand %q is not defined before the node", name)
-			}
-			if operand.kind == unavailableKind && n.unavailable == nil {
-				n.unavailable = operand
-			}
-			if operand.kind == emptyOptionalKind && n.proto.OpType != "OptionalHasElement" {
-				operand = nil
-			}
+		if name == "" {
+			n.In = append(n.In, nil)
+			continue
+		}
+		operand := n.scope.lookup(name)
+		if operand == nil {
+			return fmt.Errorf("operand %q is not defined before the node", name)
+		}
+		if operand.kind == unavailableKind && n.unavailable == nil {
+			n.unavailable = operand
+		}
+		if operand.kind == emptyOptionalKind && n.proto.OpType != "OptionalHasElement" {
+			operand = nil
 		}
 		n.In = append(n.In, operand)
 	}
@@ -242,10 +244,10 @@ func (n *Node) Rank(x *Value) int {
 	if !x.IsDynamic() {
 		return len(x.Meta().Shape)
 	}
-	if x.partialType.Sizes == nil {
+	if x.outline.Sizes == nil {
 		n.Failf("the number of dimensions of %q must be known before the graph runs, and it depends on data", x.name)
 	}
-	return len(x.partialType.Sizes)
+	return len(x.outline.Sizes)
 }
 
 // Axis adds rank to a negative axis. It fails if the axis is out of range. A scalar has axis 0.

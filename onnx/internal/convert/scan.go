@@ -90,9 +90,9 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 		"scan_output_axes": s.outAxes, "scan_output_directions": s.outBackward}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
 	for i, result := range out {
-		result.partialType = body.outline(i)
+		result.outline = body.outline(i)
 		if i >= len(s.states) {
-			result.partialType = result.partialType.Stacked(s.outAxes[i-len(s.states)])
+			result.outline = result.outline.Stacked(s.outAxes[i-len(s.states)])
 		}
 	}
 	return out
@@ -205,7 +205,7 @@ func (n *Node) ScanRows(state *Value, rows []*Value, step scanStep) []*Value {
 	attrs := graph.Attrs{"body": nested.importer.graph, "states": 1, "num_scan_inputs": count, "scan_input_axes": axes,
 		"scan_input_directions": make([]bool, count), "scan_output_axes": []int{1}, "scan_output_directions": []bool{false}}
 	out := n.emitN("scan", 2, attrs, n.operandsOf(append([]*Value{state}, rows...), nested.importer.captured)...)
-	out[0].partialType, out[1].partialType = nested.outline(0), nested.outline(1).Stacked(1)
+	out[0].outline, out[1].outline = nested.outline(0), nested.outline(1).Stacked(1)
 	return out
 }
 

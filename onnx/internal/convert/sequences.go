@@ -76,8 +76,8 @@ func sequenceAt(n *Node) []*Value {
 	if p := n.packedOperand(0, 1); p != nil {
 		return single(n.packedMember(p, n.scalarOperand(1)))
 	}
-	list := n.members(0)
-	return single(list[n.sequencePosition(1, len(list)-1, len(list))])
+	members := n.members(0)
+	return single(members[n.sequencePosition(1, len(members)-1, len(members))])
 }
 
 // sequenceInsert converts SequenceInsert. Without a position, the member is added at the end.
@@ -85,12 +85,12 @@ func sequenceInsert(n *Node) []*Value {
 	if p := n.packedOperand(0, 2); p != nil {
 		return single(n.packedInsert(p, n.Operand(1)).toValue())
 	}
-	list := n.members(0)
-	position := len(list)
+	members := n.members(0)
+	position := len(members)
 	if n.HasOperand(2) {
-		position = n.sequencePosition(2, len(list), len(list))
+		position = n.sequencePosition(2, len(members), len(members))
 	}
-	return single(sequence(slices.Insert(slices.Clone(list), position, n.Operand(1))))
+	return single(sequence(slices.Insert(slices.Clone(members), position, n.Operand(1))))
 }
 
 // sequenceErase converts SequenceErase. Without a position, the last member is removed.
@@ -98,15 +98,15 @@ func sequenceErase(n *Node) []*Value {
 	if p := n.packedOperand(0, 1); p != nil {
 		return single(n.packedErase(p).toValue())
 	}
-	list := n.members(0)
-	position := len(list) - 1
+	members := n.members(0)
+	position := len(members) - 1
 	if n.HasOperand(1) {
-		position = n.sequencePosition(1, len(list)-1, len(list))
+		position = n.sequencePosition(1, len(members)-1, len(members))
 	}
 	if position < 0 {
 		n.Failf("the sequence is empty")
 	}
-	return single(sequence(slices.Delete(slices.Clone(list), position, position+1)))
+	return single(sequence(slices.Delete(slices.Clone(members), position, position+1)))
 }
 
 // sequenceLength converts SequenceLength.
@@ -128,15 +128,9 @@ func splitToSequence(n *Node) []*Value {
 		n.Failf("a value without dimensions cannot be split")
 	}
 	var sizes []int
-	dropsAxis := false
 	switch parts := n.OperandOrNil(1); {
 	case parts == nil:
-		if length := n.Sizes(x)[axis]; length < 0 || length > maxUnrolled {
-			return single(n.packedSplit(x, axis, n.Flag("keepdims", true)).toValue())
-		}
-		length := n.knownSize(x, axis)
-		sizes = slices.Repeat([]int{1}, length)
-		dropsAxis = !n.Flag("keepdims", true)
+		return single(splitToSlices(n, x, axis))
 	case parts.data != nil && parts.data.Rank() == 0:
 		size, length := n.ConstantInts(1)[0], n.knownSize(x, axis)
 		if size < 1 || length/size > maxUnrolled {
@@ -150,13 +144,23 @@ func splitToSequence(n *Node) []*Value {
 	default:
 		sizes = n.ConstantInts(1)
 	}
-	list := n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
-	if dropsAxis {
-		for i := range list {
-			list[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, list[i])
+	return single(sequence(n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)))
+}
+
+// splitToSlices splits x into parts of size 1, without the axis if keepdims is 0.
+func splitToSlices(n *Node, x *Value, axis int) *Value {
+	keepsAxis := n.Flag("keepdims", true)
+	if length := n.Sizes(x)[axis]; length < 0 || length > maxUnrolled {
+		return n.packedSplit(x, axis, keepsAxis).toValue()
+	}
+	sizes := slices.Repeat([]int{1}, n.knownSize(x, axis))
+	parts := n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+	if !keepsAxis {
+		for i := range parts {
+			parts[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, parts[i])
 		}
 	}
-	return single(sequence(list))
+	return sequence(parts)
 }
 
 // SplitComputed splits x into parts of computed sizes.

@@ -20,6 +20,9 @@ import (
 // graph is [2, 3, 1, 1].
 //
 // The outline of a value has its dtype and the sizes that are known for all symbols and data, here [-1, 3, -1, -1].
+//
+// SymShape returns a shape as expressions, Sizes as numbers with -1 for symbolic sizes, and Shape as numbers only. They
+// fail if the rank is unknown; TrySymShape and TrySizes do not.
 
 // HintSet is a set of example sizes: the i-th symbol has the size first+i*step.
 type HintSet struct{ First, Step int }
@@ -90,11 +93,11 @@ func (im *importer) TrySymShape(x *Value) []sym.Int {
 	if !x.IsDynamic() {
 		return sym.Ints(x.Meta().Shape...)
 	}
-	if x.partialType.Sizes == nil {
+	if x.outline.Sizes == nil {
 		return nil
 	}
-	sizes := make([]sym.Int, len(x.partialType.Sizes))
-	for i, n := range x.partialType.Sizes {
+	sizes := make([]sym.Int, len(x.outline.Sizes))
+	for i, n := range x.outline.Sizes {
 		if sizes[i] = sym.Of(n); n < 0 {
 			sizes[i] = im.symbols.NewUnknown(0)
 		}
@@ -103,7 +106,7 @@ func (im *importer) TrySymShape(x *Value) []sym.Int {
 	return sizes
 }
 
-// SymShape returns the symbolic shape of x. It fails if the rank is unknown. Sizes that depend on data are symbols.
+// SymShape returns the symbolic shape of x. Sizes that depend on data are symbols.
 func (n *Node) SymShape(x *Value) []sym.Int {
 	n.Rank(x)
 	return n.TrySymShape(x)
@@ -208,9 +211,9 @@ func (n *Node) recordOutlines(out []*Value, op *graph.Op, attrs graph.Attrs, ope
 	outlines := n.outlines(op, attrs, operands)
 	for i, x := range out {
 		if len(outlines) == len(out) {
-			x.partialType = outlines[i]
+			x.outline = outlines[i]
 		} else {
-			x.partialType.DType = n.fallbackDType(attrs, operands)
+			x.outline.DType = n.fallbackDType(attrs, operands)
 		}
 	}
 }
@@ -219,12 +222,9 @@ func (n *Node) recordOutlines(out []*Value, op *graph.Op, attrs graph.Attrs, ope
 func (n *Node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph.PartialType {
 	args := make([]graph.OutlinedArg, len(operands))
 	for i, operand := range operands {
-		x, ok := operand.(*Value)
-		switch {
-		case !ok && operand == nil || ok && x == nil: // an omitted operand
-		case !ok: // a number
+		if x, isValue := operand.(*Value); !isValue { // a number, or nil for an omitted operand
 			args[i].Arg, _, _ = inferenceArg(operand)
-		default:
+		} else if x != nil {
 			args[i] = n.outlinedOperand(x)
 		}
 	}
@@ -243,7 +243,7 @@ func (n *Node) outlinedOperand(x *Value) graph.OutlinedArg {
 // outlineOf returns the dtype and the sizes of a tensor. Sizes that depend on symbols or data are -1.
 func (n *Node) outlineOf(x *Value) graph.PartialType {
 	if x.IsDynamic() {
-		return graph.PartialType{DType: x.DType(), Sizes: x.partialType.Sizes}
+		return graph.PartialType{DType: x.DType(), Sizes: x.outline.Sizes}
 	}
 	return graph.PartialType{DType: x.DType(), Sizes: append([]int{}, sym.KnownOrMinusOne(n.TrySymShape(x))...)}
 }
@@ -283,15 +283,11 @@ func (n *Node) fallbackDType(attrs graph.Attrs, operands []any) tensor.DType {
 	if dtype, ok := attrs["dtype"].(tensor.DType); ok {
 		return dtype
 	}
-	if len(operands) == 0 {
-		return tensor.Invalid
-	}
-	x, ok := operands[0].(*Value)
-	if !ok || x == nil {
-		return tensor.Invalid
-	}
 	for _, attr := range attrs {
-		if _, isComputed := attr.(graph.ValueRef); isComputed {
+		if _, isComputed := attr.(graph.ValueRef); !isComputed || len(operands) == 0 {
+			continue
+		}
+		if x, _ := operands[0].(*Value); x != nil {
 			return x.DType()
 		}
 	}

@@ -23,7 +23,7 @@ type Value struct {
 	elementType pb.DataType       // the element type of a weight if the type has no dtype
 	elements    *symbolic.Tensor  // a tensor computed from sizes
 	addToGraph  func() *Value     // adds a tensor with elements to the graph
-	partialType graph.PartialType // the known dtype and sizes of a tensor whose shape depends on data
+	outline     graph.PartialType // of a tensor whose shape depends on data: see shapes.go
 
 	hasStrings bool         // whether the elements are codes of strings: see strings.go
 	labels     graph.Labels // the keys of maps
@@ -131,7 +131,7 @@ func (x *Value) Meta() tensor.Meta {
 // DType returns the dtype of a tensor, or Invalid if the dtype depends on data.
 func (x *Value) DType() tensor.DType {
 	if x.IsDynamic() && x.graphValue.Meta.DType == tensor.Invalid {
-		return x.partialType.DType
+		return x.outline.DType
 	}
 	return x.Meta().DType
 }
@@ -146,13 +146,13 @@ func (x *Value) IsDynamic() bool {
 //
 //go:noinline
 func (x *Value) WithType(dtype tensor.DType, rank int) *Value {
-	x.partialType.DType = dtype
+	x.outline.DType = dtype
 	return x.WithRank(rank)
 }
 
 // WithSizes is [Value.WithType] with sizes in place of the rank. An unknown size is -1.
 func (x *Value) WithSizes(dtype tensor.DType, sizes ...int) *Value {
-	x.partialType = graph.PartialType{DType: dtype, Sizes: append([]int{}, sizes...)}
+	x.outline = graph.PartialType{DType: dtype, Sizes: append([]int{}, sizes...)}
 	return x
 }
 
@@ -161,20 +161,20 @@ func (x *Value) WithRank(rank int) *Value {
 	if rank < 0 {
 		return x
 	}
-	if x.partialType.Sizes == nil || len(x.partialType.Sizes) != rank {
-		x.partialType.Sizes = slices.Repeat([]int{-1}, rank)
+	if x.outline.Sizes == nil || len(x.outline.Sizes) != rank {
+		x.outline.Sizes = slices.Repeat([]int{-1}, rank)
 	}
 	return x
 }
 
 // HasRank reports whether the rank is known.
-func (x *Value) HasRank() bool { return !x.IsDynamic() || x.partialType.Sizes != nil }
+func (x *Value) HasRank() bool { return !x.IsDynamic() || x.outline.Sizes != nil }
 
 // SetSizes records the known sizes of a value whose shape depends on data. An unknown size is -1.
-func (x *Value) SetSizes(sizes []int) { x.partialType.Sizes = sizes }
+func (x *Value) SetSizes(sizes []int) { x.outline.Sizes = sizes }
 
 // SetSize records one size of a value whose shape depends on data and whose rank is known.
-func (x *Value) SetSize(i, size int) { x.partialType.Sizes[i] = size }
+func (x *Value) SetSize(i, size int) { x.outline.Sizes[i] = size }
 
 // IntsOf returns the elements of an integer tensor.
 func IntsOf(t *tensor.Tensor) []int {

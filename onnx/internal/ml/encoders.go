@@ -32,7 +32,7 @@ func labelEncoder(n *node) []*value {
 	}
 	keys, _ := labelList(n, "keys")
 	values, valuesSuffix := labelList(n, "values")
-	defaultValue := values // without another default; translateKeys rejects it unless there is a single value
+	defaultValue := values // if no case applies; translateKeys rejects it unless there is a single value
 	switch {
 	case n.HasAttr("default_tensor"):
 		defaultValue = tensorValue(n, "default_tensor")
@@ -103,6 +103,25 @@ func translateTextsOrInts(n *node, x, texts, integers *value) *value {
 	return translateKeys(n, x, integers, texts, n.StringCodes(n.Text("default_string", "_Unused")))
 }
 
+// translateKeys maps each element of x that equals keys[i] to values[i], and other elements to defaultValue.
+func translateKeys(n *node, x, keys, values, defaultValue *value) *value {
+	if keyCount, valueCount := keys.Data().Numel(), values.Data().Numel(); keyCount != valueCount || keyCount == 0 {
+		n.Failf("got %d keys and %d values, want equal numbers, at least 1", keyCount, valueCount)
+	}
+	defaults := defaultValue.Data().Numel()
+	if defaultValue.DType() != values.DType() || defaultValue.HasStrings() != values.HasStrings() || defaults != 1 {
+		n.Failf("want one default of the values' type %v: got %d of type %v", values.DType(), defaults,
+			defaultValue.DType())
+	}
+	valuesAndDefault := n.Op("cat", graph.Attrs{"dim": 0}, values, n.Reshape(defaultValue, 1))
+	return valuesAt(n, n.MarkStrings(valuesAndDefault, values.HasStrings()), positionOf(n, x, keys))
+}
+
+// valuesAt returns the elements of a constant vector at the given positions, in the shape of positions.
+func valuesAt(n *node, values, positions *value) *value {
+	return n.MarkStrings(n.Op("take", nil, values, positions), values.HasStrings())
+}
+
 // oneHotEncoder converts OneHotEncoder: it adds a last dimension with 1 at the position of the category, and 0
 // elsewhere. An unknown category gives only zeros. If the attribute zeros is 0, the op one_hot rejects unknown
 // categories when the graph runs.
@@ -120,20 +139,6 @@ func oneHotEncoder(n *node) []*value {
 	return single(n.Cast(n.Op("eq", nil, column, n.IndexVector(sym.Of(count))), tensor.Float32))
 }
 
-// translateKeys maps each element of x that equals keys[i] to values[i], and other elements to defaultValue.
-func translateKeys(n *node, x, keys, values, defaultValue *value) *value {
-	if keyCount, valueCount := keys.Data().Numel(), values.Data().Numel(); keyCount != valueCount || keyCount == 0 {
-		n.Failf("got %d keys and %d values, want equal numbers, at least 1", keyCount, valueCount)
-	}
-	defaults := defaultValue.Data().Numel()
-	if defaultValue.DType() != values.DType() || defaultValue.HasStrings() != values.HasStrings() || defaults != 1 {
-		n.Failf("want one default of the values' type %v: got %d of type %v", values.DType(), defaults,
-			defaultValue.DType())
-	}
-	valuesAndDefault := n.Op("cat", graph.Attrs{"dim": 0}, values, n.Reshape(defaultValue, 1))
-	return valuesAt(n, n.MarkStrings(valuesAndDefault, values.HasStrings()), positionOf(n, x, keys))
-}
-
 // vocabulary reads a list of strings or integers from one of two attributes, as a constant int64 vector. The parameters
 // are the names of the attributes.
 func vocabulary(n *node, stringsAttr, integersAttr string) (list *value, count int) {
@@ -149,14 +154,6 @@ func vocabulary(n *node, stringsAttr, integersAttr string) (list *value, count i
 	}
 	n.Failf("attribute %q or %q must have elements", stringsAttr, integersAttr)
 	return nil, 0
-}
-
-// checkSameKind fails if one of x and keys has strings, and the other has numbers.
-func checkSameKind(n *node, x, keys *value) {
-	if x.HasStrings() != keys.HasStrings() {
-		kinds := map[bool]string{true: "strings", false: "numbers"}
-		n.Failf("the operand has %s, but the keys are %s", kinds[x.HasStrings()], kinds[keys.HasStrings()])
-	}
 }
 
 // maxSpread limits the size of lookup tables: the range of the keys is at most maxSpread times their number plus
@@ -181,8 +178,16 @@ func positionOf(n *node, x, keys *value) *value {
 	tree.branches, tree.leaves = searchTree(positions, keys.Data().Numel(), nanPosition)
 	column := n.Op("reshape", graph.Attrs{"shape": []int{-1, 1}}, n.Cast(x, tensor.Float64))
 	operands := append([]any{column}, tree.operands(n, tensor.Float64, 1, 1)...)
-	found := n.Op("tree_ensemble", graph.Attrs{"outputs": 1}, operands...)
-	return n.Cast(n.ReshapeBy(found, sizeAttrs(n, x)), tensor.Int64)
+	position := n.Op("tree_ensemble", graph.Attrs{"outputs": 1}, operands...)
+	return n.Cast(n.ReshapeBy(position, sizeAttrs(n, x)), tensor.Int64)
+}
+
+// checkSameKind fails if one of x and keys has strings, and the other has numbers.
+func checkSameKind(n *node, x, keys *value) {
+	if x.HasStrings() != keys.HasStrings() {
+		kinds := map[bool]string{true: "strings", false: "numbers"}
+		n.Failf("the operand has %s, but the keys are %s", kinds[x.HasStrings()], kinds[keys.HasStrings()])
+	}
 }
 
 // keyPositions returns the position of each key in a list, and the position of NaN or, if it is no key, the number of
@@ -235,8 +240,9 @@ func positionInTable(n *node, x *value, keys []int) *value {
 }
 
 // searchTree returns a decision tree that searches for an element among keys. keys maps each key to its position. The
-// weight of a leaf is the position of the element, `missing` if the element is not a key, or `nan` if it is NaN.
-func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, leaves [][]leafWeight) {
+// weight of a leaf is the position of the element: missingPosition if it is not a key, nanPosition if it is NaN.
+func searchTree(keys map[float64]int, missingPosition, nanPosition int) (branches []treeBranch,
+	leaves [][]leafWeight) {
 	// addLeaf adds a leaf and returns its reference: the complement of its index, which differs from all references of
 	// branches.
 	addLeaf := func(position int) treeRef {
@@ -255,7 +261,7 @@ func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, 
 		branches = append(branches, treeBranch{})
 		if low == high {
 			branches[index] = treeBranch{mode: branchEQ, value: sorted[low], yes: addLeaf(keys[sorted[low]]),
-				no: addLeaf(missing)}
+				no: addLeaf(missingPosition)}
 			return index
 		}
 		middle := (low + high) / 2
@@ -265,19 +271,14 @@ func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, 
 	}
 	branches = append(branches, treeBranch{}) // the root, which is set below
 	// The root separates NaN: x <= infinity is false only for NaN.
-	isNumber := treeBranch{mode: branchLEQ, value: math.Inf(1), no: addLeaf(nan)}
+	root := treeBranch{mode: branchLEQ, value: math.Inf(1), no: addLeaf(nanPosition)}
 	if len(sorted) > 0 {
-		isNumber.yes = addSearch(0, len(sorted)-1)
+		root.yes = addSearch(0, len(sorted)-1)
 	} else {
-		isNumber.yes = addLeaf(missing)
+		root.yes = addLeaf(missingPosition)
 	}
-	branches[0] = isNumber
+	branches[0] = root
 	return branches, leaves
-}
-
-// valuesAt returns the elements of a constant vector at the given positions, in the shape of positions.
-func valuesAt(n *node, values, positions *value) *value {
-	return n.MarkStrings(n.Op("take", nil, values, positions), values.HasStrings())
 }
 
 // scaler converts Scaler: (x - offset) * scale. offset and scale are one number, or a number for each column.
@@ -402,11 +403,10 @@ func mapValues(n *node, keys, values, wantedKeys *value, count int) *value {
 	if values.HasStrings() {
 		n.Failf("maps with values that are strings are not supported")
 	}
-	column := n.Reshape(wantedKeys, count, 1)
-	isKey := n.Op("eq", nil, column, n.Reshape(keys, 1, -1))
+	isWanted := n.Op("eq", nil, n.Reshape(wantedKeys, count, 1), n.Reshape(keys, 1, -1)) // [count, keys of the map]
 	zero := n.Cast(convert.IntVector(0), values.DType())
-	found := n.Op("where", nil, isKey, n.Reshape(values, 1, -1), zero)
-	return n.Reshape(n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": values.DType()}, found), 1, count)
+	wantedValues := n.Op("where", nil, isWanted, n.Reshape(values, 1, -1), zero)
+	return n.Reshape(n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": values.DType()}, wantedValues), 1, count)
 }
 
 // dictVectorizer converts DictVectorizer: a row with the values of a map for the keys of a vocabulary.
@@ -416,38 +416,42 @@ func dictVectorizer(n *node) []*value {
 	return single(mapValues(n, keys, values, wantedKeys, count))
 }
 
-// castMap converts CastMap: a row with the values of a map. A dense row has them in the order of their keys. A sparse
-// row has max_map elements: at index k, the value of key k, or 0.
+// castMap converts CastMap: a row with the values of a map, converted to the type cast_to.
 func castMap(n *node) []*value {
+	row := mapRow(n)
+	castTo := n.Text("cast_to", "TO_FLOAT")
+	switch {
+	case (castTo == "TO_STRING") != row.HasStrings():
+		n.Failf("cast_to %q is not supported for these values", castTo)
+	case castTo == "TO_FLOAT":
+		row = n.Cast(row, tensor.Float32)
+	case castTo == "TO_INT64":
+		row = n.Cast(row, tensor.Int64)
+	case castTo != "TO_STRING":
+		n.Failf("cast_to %q is not supported", castTo)
+	}
+	return single(row)
+}
+
+// mapRow returns the values of the map operand as a row. A dense row has them in the order of their keys. A sparse row
+// has max_map elements: at index k, the value of key k, or 0.
+func mapRow(n *node) *value {
 	keys, values := n.MapOperand()
-	var converted *value
 	switch form := n.Text("map_form", "DENSE"); form {
 	case "DENSE":
 		order := n.Op("argsort", nil, keys)
-		converted = n.Reshape(n.MarkStrings(n.Op("index_select", graph.Attrs{"dim": 0}, values, order),
-			values.HasStrings()), 1, -1)
-		n.MarkStrings(converted, values.HasStrings())
+		sorted := n.MarkStrings(n.Op("index_select", graph.Attrs{"dim": 0}, values, order), values.HasStrings())
+		return n.MarkStrings(n.Reshape(sorted, 1, -1), values.HasStrings())
 	case "SPARSE":
 		count := n.Int("max_map", 1)
 		if count < 1 || count > convert.FoldLimit {
 			n.Failf("max_map %d is not supported: want 1 to %d", count, convert.FoldLimit)
 		}
-		converted = mapValues(n, keys, values, n.IndexVector(sym.Of(count)), count)
+		return mapValues(n, keys, values, n.IndexVector(sym.Of(count)), count)
 	default:
 		n.Failf("map_form %q is not supported", form)
+		return nil
 	}
-	castTo := n.Text("cast_to", "TO_FLOAT")
-	switch {
-	case (castTo == "TO_STRING") != converted.HasStrings():
-		n.Failf("cast_to %q is not supported for these values", castTo)
-	case castTo == "TO_FLOAT":
-		converted = n.Cast(converted, tensor.Float32)
-	case castTo == "TO_INT64":
-		converted = n.Cast(converted, tensor.Int64)
-	case castTo != "TO_STRING":
-		n.Failf("cast_to %q is not supported", castTo)
-	}
-	return single(converted)
 }
 
 // zipMap converts ZipMap, which makes each row a map from the class labels to the elements of the row. The maps can

@@ -51,10 +51,44 @@ type nodeLists struct {
 	index    map[nodeKey]int // position of each node in the lists
 	yes, no  []int           // the identifiers of the children, in the same tree
 	features []int           // the columns that are compared
-	nanIsYes []int           // not 0: a NaN goes to the child yes; empty if the attribute is absent
+	nanIsYes []bool          // whether NaN continues at the child yes
 	values   []float64       // the numbers with which elements are compared
 	modes    []string        // the comparisons, such as "BRANCH_LEQ"
 	refs     []treeRef       // the nodes in the treeEnsemble, set by ensemble
+}
+
+// readNodeLists reads the attributes that describe nodes.
+func readNodeLists(n *node) *nodeLists {
+	trees, _ := n.Ints("nodes_treeids")
+	count := len(trees)
+	lists := &nodeLists{n: n, keys: make([]nodeKey, count), index: make(map[nodeKey]int, count),
+		yes: intsOfLength(n, "nodes_truenodeids", count), no: intsOfLength(n, "nodes_falsenodeids", count),
+		features: intsOfLength(n, "nodes_featureids", count), values: floatsOrTensor(n, "nodes_values"),
+		refs: make([]treeRef, count)}
+	lists.modes, _ = n.Strings("nodes_modes")
+	checkLength(n, "nodes_values", len(lists.values), count)
+	checkLength(n, "nodes_modes", len(lists.modes), count)
+	lists.nanIsYes = readNaNIsYes(n, count)
+	for i, id := range intsOfLength(n, "nodes_nodeids", count) {
+		lists.keys[i] = nodeKey{trees[i], id}
+		if _, twice := lists.index[lists.keys[i]]; twice {
+			n.Failf("%v is defined twice", lists.keys[i])
+		}
+		lists.index[lists.keys[i]] = i
+	}
+	return lists
+}
+
+// readNaNIsYes reads the optional attribute nodes_missing_value_tracks_true: whether NaN continues at the child yes.
+func readNaNIsYes(n *node, count int) []bool {
+	nanIsYes := make([]bool, count)
+	if flags, _ := n.Ints("nodes_missing_value_tracks_true"); len(flags) > 0 {
+		checkLength(n, "nodes_missing_value_tracks_true", len(flags), count)
+		for i, flag := range flags {
+			nanIsYes[i] = flag != 0
+		}
+	}
+	return nanIsYes
 }
 
 // intsOfLength returns a list attribute that must have `count` elements.
@@ -69,31 +103,6 @@ func checkLength(n *node, name string, length, want int) {
 	if length != want {
 		n.Failf("attribute %q has %d elements, want %d", name, length, want)
 	}
-}
-
-// readNodeLists reads the attributes that describe nodes.
-func readNodeLists(n *node) *nodeLists {
-	trees, _ := n.Ints("nodes_treeids")
-	count := len(trees)
-	lists := &nodeLists{n: n, keys: make([]nodeKey, count), index: make(map[nodeKey]int, count),
-		yes: intsOfLength(n, "nodes_truenodeids", count), no: intsOfLength(n, "nodes_falsenodeids", count),
-		features: intsOfLength(n, "nodes_featureids", count), values: floatsOrTensor(n, "nodes_values"),
-		refs: make([]treeRef, count)}
-	lists.modes, _ = n.Strings("nodes_modes")
-	checkLength(n, "nodes_values", len(lists.values), count)
-	checkLength(n, "nodes_modes", len(lists.modes), count)
-	lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true")
-	if len(lists.nanIsYes) > 0 {
-		checkLength(n, "nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
-	}
-	for i, id := range intsOfLength(n, "nodes_nodeids", count) {
-		lists.keys[i] = nodeKey{trees[i], id}
-		if _, twice := lists.index[lists.keys[i]]; twice {
-			n.Failf("%v is defined twice", lists.keys[i])
-		}
-		lists.index[lists.keys[i]] = i
-	}
-	return lists
 }
 
 // ensemble returns the trees, without weights. The root of a tree is its only node that is no child.
@@ -127,7 +136,7 @@ func (l *nodeLists) assignRefs(trees *treeEnsemble) {
 	}
 }
 
-// setBranches sets the branches. It reports for each node whether the node is a child.
+// setBranches sets the branches, which assignRefs has added. It reports for each node whether the node is a child.
 func (l *nodeLists) setBranches(trees *treeEnsemble) (isChild []bool) {
 	isChild = make([]bool, len(l.keys))
 	for i, name := range l.modes {
@@ -138,9 +147,10 @@ func (l *nodeLists) setBranches(trees *treeEnsemble) (isChild []bool) {
 		if !ok {
 			l.n.Failf("%v has the unknown mode %q", l.keys[i], name)
 		}
+		yes, no := l.childIndex(i, l.yes[i]), l.childIndex(i, l.no[i])
+		isChild[yes], isChild[no] = true, true
 		trees.branches[l.refs[i]] = treeBranch{feature: l.features[i], mode: mode, value: l.values[i],
-			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], isChild),
-			no: l.child(i, l.no[i], isChild)}
+			nanIsYes: l.nanIsYes[i], yes: l.refs[yes], no: l.refs[no]}
 	}
 	return isChild
 }
@@ -170,14 +180,13 @@ func (l *nodeLists) addRoots(trees *treeEnsemble, isChild []bool) {
 	}
 }
 
-// child returns a child of node i, and marks it in isChild.
-func (l *nodeLists) child(i, id int, isChild []bool) treeRef {
-	childIndex, ok := l.index[nodeKey{l.keys[i].tree, id}]
+// childIndex returns the position in the lists of the child of node i that has the given identifier.
+func (l *nodeLists) childIndex(i, id int) int {
+	child, ok := l.index[nodeKey{l.keys[i].tree, id}]
 	if !ok {
 		l.n.Failf("%v has the child %d, which does not exist", l.keys[i], id)
 	}
-	isChild[childIndex] = true
-	return l.refs[childIndex]
+	return child
 }
 
 // addWeights adds the weights of the attributes with a prefix, "class" or "target". idName is the attribute with the
@@ -188,15 +197,16 @@ func (l *nodeLists) addWeights(trees *treeEnsemble, prefix, idName string) (weig
 	treeIDs := intsOfLength(l.n, prefix+"_treeids", len(weights))
 	nodeIDs := intsOfLength(l.n, prefix+"_nodeids", len(weights))
 	weighted, nonNegative = map[int]bool{}, true
-	for weightIndex, id := range intsOfLength(l.n, idName, len(weights)) {
-		key := nodeKey{treeIDs[weightIndex], nodeIDs[weightIndex]}
-		i, ok := l.index[key]
+	for i, target := range intsOfLength(l.n, idName, len(weights)) {
+		key := nodeKey{treeIDs[i], nodeIDs[i]}
+		node, ok := l.index[key]
 		if !ok {
-			l.n.Failf("weight %d belongs to %v, which does not exist", weightIndex, key)
+			l.n.Failf("weight %d belongs to %v, which does not exist", i, key)
 		}
-		weighted[id], nonNegative = true, nonNegative && weights[weightIndex] >= 0
-		if ref := l.refs[i]; ref < 0 {
-			trees.leaves[^ref] = append(trees.leaves[^ref], leafWeight{id, weights[weightIndex]})
+		weighted[target] = true
+		nonNegative = nonNegative && weights[i] >= 0
+		if ref := l.refs[node]; ref.isLeaf() {
+			trees.leaves[^ref] = append(trees.leaves[^ref], leafWeight{target, weights[i]})
 		}
 	}
 	return weighted, nonNegative
@@ -213,32 +223,31 @@ func treeEnsemble5(n *node) []*value {
 		n.Failf("aggregate_function %d or post_transform %d is unknown: want 0 to %d and 0 to %d", aggregate, post,
 			len(aggregateNames)-1, len(postTransforms)-1)
 	}
-	scores := evaluate(n, readSplitLists(n).ensemble(), n.Int("n_targets", 1), aggregateNames[aggregate])
+	scores := evaluate(n, readBranchLists(n).ensemble(), n.Int("n_targets", 1), aggregateNames[aggregate])
 	return single(n.Cast(postTransform(n, scores, postTransforms[post]), n.Operand(0).DType()))
 }
 
-// splitLists has the attributes of TreeEnsemble, which has separate lists for branches and leaves.
-type splitLists struct {
-	n                         *node
-	yes, no                   []int     // the indices of the children, in the list of branches or of leaves
-	yesIsLeaf, noIsLeaf       []int     // not 0: the child is a leaf
-	nanIsYes, modes, features []int     // for each branch, as in nodeLists; modes are the numbers of treeMode
-	values                    []float64 // for each branch
-	weights                   []float64 // for each leaf
-	members                   []float64 // the members of all branches with branchMember: see cutMembers
+// branchLists has the attributes of TreeEnsemble, in which branches and leaves have separate lists.
+type branchLists struct {
+	n                   *node
+	yes, no             []int     // the indices of the children, in the list of branches or of leaves
+	yesIsLeaf, noIsLeaf []int     // not 0: the child is a leaf
+	modes               []int     // for each branch, the number of a treeMode
+	features            []int     // for each branch, as in nodeLists
+	values              []float64 // for each branch, as in nodeLists
+	nanIsYes            []bool    // for each branch, as in nodeLists
+	weights             []float64 // for each leaf
+	members             []float64 // of all branches with branchMember that are not yet read: see cutMembers
 }
 
-// readSplitLists reads the attributes of TreeEnsemble, except the attributes of targets and roots.
-func readSplitLists(n *node) *splitLists {
-	lists := &splitLists{n: n}
+// readBranchLists reads the attributes of TreeEnsemble, except the attributes of targets and roots.
+func readBranchLists(n *node) *branchLists {
+	lists := &branchLists{n: n}
 	lists.features, _ = n.Ints("nodes_featureids")
 	count := len(lists.features)
 	lists.yes, lists.no = intsOfLength(n, "nodes_truenodeids", count), intsOfLength(n, "nodes_falsenodeids", count)
 	lists.yesIsLeaf, lists.noIsLeaf = intsOfLength(n, "nodes_trueleafs", count), intsOfLength(n, "nodes_falseleafs", count)
-	lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true")
-	if len(lists.nanIsYes) > 0 {
-		checkLength(n, "nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
-	}
+	lists.nanIsYes = readNaNIsYes(n, count)
 	for name, list := range map[string]*[]float64{"nodes_splits": &lists.values, "leaf_weights": &lists.weights,
 		"membership_values": &lists.members} {
 		if values := n.TensorAttr(name); values != nil {
@@ -253,27 +262,12 @@ func readSplitLists(n *node) *splitLists {
 	return lists
 }
 
-// child returns a child of node i. child is its index in the list of branches or, unless isLeaf is 0, of leaves.
-func (l *splitLists) child(i, child, isLeaf int) treeRef {
-	limit := len(l.features)
-	if isLeaf != 0 {
-		limit = len(l.weights)
-	}
-	if child < 0 || child >= limit {
-		l.n.Failf("node %d has the child %d, want 0 to %d", i, child, limit-1)
-	}
-	if isLeaf != 0 {
-		return ^treeRef(child)
-	}
-	return treeRef(child)
-}
-
 // ensemble returns the trees with their weights.
-func (l *splitLists) ensemble() *treeEnsemble {
+func (l *branchLists) ensemble() *treeEnsemble {
 	trees := &treeEnsemble{branches: make([]treeBranch, len(l.features)),
 		leaves: make([][]leafWeight, len(l.weights))}
 	trees.describe = func(ref treeRef) string {
-		if ref < 0 {
+		if ref.isLeaf() {
 			return fmt.Sprintf("leaf %d", ^ref)
 		}
 		return fmt.Sprintf("node %d", ref)
@@ -287,8 +281,8 @@ func (l *splitLists) ensemble() *treeEnsemble {
 		}
 		branch := &trees.branches[i]
 		*branch = treeBranch{feature: l.features[i], mode: treeMode(mode), value: l.values[i],
-			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], l.yesIsLeaf[i]),
-			no: l.child(i, l.no[i], l.noIsLeaf[i])}
+			nanIsYes: l.nanIsYes[i], yes: l.childRef(i, l.yes[i], l.yesIsLeaf[i] != 0),
+			no: l.childRef(i, l.no[i], l.noIsLeaf[i] != 0)}
 		if branch.mode == branchMember {
 			branch.members, l.members = cutMembers(l.members)
 		}
@@ -301,6 +295,21 @@ func (l *splitLists) ensemble() *treeEnsemble {
 		trees.roots = append(trees.roots, treeRef(root))
 	}
 	return trees
+}
+
+// childRef returns a child of branch i. child is its index in the list of branches or, if isLeaf, of leaves.
+func (l *branchLists) childRef(i, child int, isLeaf bool) treeRef {
+	limit := len(l.features)
+	if isLeaf {
+		limit = len(l.weights)
+	}
+	if child < 0 || child >= limit {
+		l.n.Failf("node %d has the child %d, want 0 to %d", i, child, limit-1)
+	}
+	if isLeaf {
+		return ^treeRef(child)
+	}
+	return treeRef(child)
 }
 
 // cutMembers splits a list in which a NaN ends the members of each branch. It returns the members of the first branch

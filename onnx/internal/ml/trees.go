@@ -41,6 +41,8 @@ var treeModes = map[string]treeMode{"BRANCH_LEQ": branchLEQ, "BRANCH_LT": branch
 // treeRef identifies a node of a tree: i for branches[i], and ^i for leaves[i].
 type treeRef int
 
+func (r treeRef) isLeaf() bool { return r < 0 }
+
 // treeBranch is a node with two children.
 type treeBranch struct {
 	feature  int       // the column of the operand that is compared
@@ -62,13 +64,12 @@ type treeEnsemble struct {
 	branches []treeBranch
 	leaves   [][]leafWeight // the weights of each leaf
 	roots    []treeRef
-	// describe returns the name of a node in errors.
-	describe func(r treeRef) string
+	describe func(treeRef) string // returns the name of a node in errors
 }
 
 // evaluate adds the op tree_ensemble on operand 0, which must be a matrix. Elements other than float64 are converted to
-// float32. The result is [rows, targets].
-func evaluate(n *node, ensemble *treeEnsemble, targets int, aggregate string) *value {
+// float32. The result is [rows, targetCount].
+func evaluate(n *node, ensemble *treeEnsemble, targetCount int, aggregate string) *value {
 	x := n.Operand(0)
 	if n.Rank(x) != 2 {
 		n.Failf("operand 0 has %d dimensions, want 2", n.Rank(x))
@@ -76,23 +77,23 @@ func evaluate(n *node, ensemble *treeEnsemble, targets int, aggregate string) *v
 	if x.DType() != tensor.Float64 {
 		x = n.Cast(x, tensor.Float32)
 	}
-	if targets < 1 || targets > math.MaxInt32 {
-		n.Failf("%d targets are not supported", targets)
+	if targetCount < 1 || targetCount > math.MaxInt32 {
+		n.Failf("%d targets are not supported", targetCount)
 	}
-	operands := append([]any{x}, ensemble.operands(n, x.DType(), n.Sizes(x)[1], targets)...)
-	return n.Op("tree_ensemble", graph.Attrs{"outputs": targets, "aggregate": aggregate}, operands...)
+	operands := append([]any{x}, ensemble.operands(n, x.DType(), n.Sizes(x)[1], targetCount)...)
+	return n.Op("tree_ensemble", graph.Attrs{"outputs": targetCount, "aggregate": aggregate}, operands...)
 }
 
 // operands returns the operands of tree_ensemble that follow self, the matrix of elements. They are roots, features,
 // thresholds, children, offsets of the nodes' weights, targets and weights. If some NaN does not continue like a false
 // comparison, the next nodes for NaN follow. dtype is the dtype of self. columns is the number of columns of self, or
-// -1 if it is unknown. targets is the number of targets.
-func (ensemble *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets int) []any {
-	flat := flatTrees{n: n, ensemble: ensemble, isSingle: dtype == tensor.Float32,
+// -1 if it is unknown.
+func (ensemble *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targetCount int) []any {
+	flat := flatTrees{n: n, ensemble: ensemble, isFloat32: dtype == tensor.Float32,
 		positions: make([]int32, len(ensemble.branches)), leafPositions: make([]int32, len(ensemble.leaves))}
-	flat.addNodes(columns, targets)
+	flat.addNodes(columns, targetCount)
 	nanDiffers := false // whether some NaN continues at another node than a false comparison
-	for i, next := range flat.missing {
+	for i, next := range flat.nextForNaN {
 		nanDiffers = nanDiffers || next != flat.children[2*i]
 	}
 	roots := make([]int32, len(ensemble.roots))
@@ -109,7 +110,7 @@ func (ensemble *treeEnsemble) operands(n *node, dtype tensor.DType, columns, tar
 		vector(flat.children, flat.count, 2), vector(flat.offsets, flat.count+1),
 		vector(flat.targets, len(flat.targets)), floats(flat.weights)}
 	if nanDiffers {
-		operands = append(operands, vector(flat.missing, flat.count))
+		operands = append(operands, vector(flat.nextForNaN, flat.count))
 	}
 	return operands
 }
@@ -117,30 +118,29 @@ func (ensemble *treeEnsemble) operands(n *node, dtype tensor.DType, columns, tar
 // flatTrees builds the operands of tree_ensemble. A branch becomes one or more nodes, each with a comparison
 // x <= threshold.
 type flatTrees struct {
-	n        *node
-	ensemble *treeEnsemble
-	isSingle bool // whether elements are float32
-	count    int  // number of nodes
-	// positions and leafPositions have, for each branch and leaf, 1 + the index of the first of its nodes; 0 if it has
-	// none yet.
+	n         *node
+	ensemble  *treeEnsemble
+	isFloat32 bool // whether elements are float32, not float64
+	count     int  // number of nodes
+	// positions and leafPositions have, for each branch and leaf, 1 + the index of its first node; 0 if it has none yet.
 	positions, leafPositions []int32
 
 	// Node i compares column features[i] with thresholds[i]. It continues at children[2*i] if the comparison is false,
-	// children[2*i+1] if it is true, and missing[i] for NaN. It has the weights from offsets[i] to offsets[i+1].
-	features, children, missing, offsets []int32
-	thresholds                           []float64
-	targets                              []int32 // for each weight
-	weights                              []float64
+	// children[2*i+1] if it is true, and nextForNaN[i] for NaN. It has the weights from offsets[i] to offsets[i+1].
+	features, children, nextForNaN, offsets []int32
+	thresholds                              []float64
+	targets                                 []int32 // for each weight
+	weights                                 []float64
 }
 
 // addNodes adds the nodes of all branches and leaves.
-func (f *flatTrees) addNodes(columns, targets int) {
+func (f *flatTrees) addNodes(columns, targetCount int) {
 	order := f.assignPositions()
 	f.features, f.thresholds = make([]int32, f.count), make([]float64, f.count)
-	f.children, f.missing, f.offsets = make([]int32, 2*f.count), make([]int32, f.count), make([]int32, f.count+1)
+	f.children, f.nextForNaN, f.offsets = make([]int32, 2*f.count), make([]int32, f.count), make([]int32, f.count+1)
 	for _, ref := range order {
-		if ref < 0 {
-			f.addLeaf(ref, targets)
+		if ref.isLeaf() {
+			f.addLeaf(ref, targetCount)
 			continue
 		}
 		feature := f.ensemble.branches[ref].feature
@@ -157,7 +157,7 @@ func (f *flatTrees) addNodes(columns, targets int) {
 
 // position returns the index of the first node of a branch or leaf, or -1 if it has none yet.
 func (f *flatTrees) position(ref treeRef) int32 {
-	if ref < 0 {
+	if ref.isLeaf() {
 		return f.leafPositions[^ref] - 1
 	}
 	return f.positions[ref] - 1
@@ -178,7 +178,7 @@ func (f *flatTrees) assignPositions() (order []treeRef) {
 			f.n.Failf("the trees have too many nodes")
 		}
 		order = append(order, ref)
-		if ref < 0 {
+		if ref.isLeaf() {
 			f.leafPositions[^ref] = int32(f.count) + 1
 			f.count++
 			continue
@@ -227,12 +227,12 @@ func (b *treeBranch) nodeCount() int {
 func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != b.value }
 
 // addLeaf adds a leaf as a node whose children are the node itself, so that further steps stay there.
-func (f *flatTrees) addLeaf(ref treeRef, targets int) {
+func (f *flatTrees) addLeaf(ref treeRef, targetCount int) {
 	node := f.position(ref)
 	f.setNode(node, 0, math.NaN(), node, node, node)
 	for _, leaf := range f.ensemble.leaves[^ref] {
-		if leaf.target < 0 || leaf.target >= targets {
-			f.n.Failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(ref), leaf.target, targets-1)
+		if leaf.target < 0 || leaf.target >= targetCount {
+			f.n.Failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(ref), leaf.target, targetCount-1)
 		}
 		f.targets, f.weights = append(f.targets, int32(leaf.target)), append(f.weights, leaf.weight)
 	}
@@ -242,7 +242,7 @@ func (f *flatTrees) addLeaf(ref treeRef, targets int) {
 // setNode sets one node of the flat trees. no, yes and nan are the next nodes if the comparison is false, if it is
 // true, and for NaN.
 func (f *flatTrees) setNode(node int32, feature int, threshold float64, no, yes, nan int32) {
-	f.features[node], f.thresholds[node], f.missing[node] = int32(feature), threshold, nan
+	f.features[node], f.thresholds[node], f.nextForNaN[node] = int32(feature), threshold, nan
 	f.children[2*node], f.children[2*node+1] = no, yes
 }
 
@@ -273,23 +273,23 @@ func (f *flatTrees) addBranch(ref treeRef) {
 	case branchGTE:
 		f.setNode(node, branch.feature, f.below(branch.value), yes, no, nan)
 	case branchEQ:
-		f.addEqual(node, branch, branch.value, yes, no, nan)
+		f.addEqual(node, branch, branch.value, no, yes, nan)
 	case branchNEQ:
-		f.addEqual(node, branch, branch.value, no, yes, yes)
+		f.addEqual(node, branch, branch.value, yes, no, yes)
 	case branchMember:
-		f.addMember(node, branch, yes, no, nan)
+		f.addMember(node, branch, no, yes, nan)
 	}
 }
 
 // addEqual adds two nodes, node and node+1, that test whether an element equals a value: x <= value and not x < value.
-func (f *flatTrees) addEqual(node int32, branch *treeBranch, value float64, yes, no, nan int32) {
+func (f *flatTrees) addEqual(node int32, branch *treeBranch, value float64, no, yes, nan int32) {
 	f.setNode(node, branch.feature, f.atMost(value), no, node+1, nan)
 	f.setNode(node+1, branch.feature, f.below(value), yes, no, no)
 }
 
-// addMember adds a binary search for an element among the members. A NaN is found at the first node, so the others have
-// any next node for it.
-func (f *flatTrees) addMember(node int32, branch *treeBranch, yes, no, nan int32) {
+// addMember adds a binary search for an element among the members. NaN leaves the search at its first node; the next
+// nodes for NaN of the others are never used.
+func (f *flatTrees) addMember(node int32, branch *treeBranch, no, yes, nan int32) {
 	if len(branch.members) == 0 {
 		f.setNode(node, branch.feature, math.NaN(), no, no, nan)
 		return
@@ -322,7 +322,7 @@ func (f *flatTrees) addMember(node int32, branch *treeBranch, yes, no, nan int32
 
 // atMost returns the greatest number of the elements' dtype that is not greater than the limit.
 func (f *flatTrees) atMost(limit float64) float64 {
-	if !f.isSingle {
+	if !f.isFloat32 {
 		return limit
 	}
 	rounded := float32(limit)
@@ -341,7 +341,7 @@ func (f *flatTrees) below(limit float64) float64 {
 		return rounded
 	case math.IsInf(limit, -1):
 		return math.NaN()
-	case f.isSingle:
+	case f.isFloat32:
 		return float64(math.Nextafter32(float32(limit), float32(math.Inf(-1))))
 	}
 	return math.Nextafter(limit, math.Inf(-1))

@@ -11,7 +11,7 @@ import (
 // no float32.
 func TestThresholds(t *testing.T) {
 	inf := math.Inf(1)
-	f := flatTrees{isSingle: true}
+	f := flatTrees{isFloat32: true}
 	require.Equal(t, float64(math.Nextafter32(0.1, 0)), f.atMost(0.1)) // float32(0.1) is greater than 0.1
 	require.Equal(t, f.atMost(0.1), f.below(0.1))
 	require.Equal(t, -math.SmallestNonzeroFloat32, f.below(0))

@@ -64,7 +64,7 @@ func (f *File) readRange(location string, offset, length int) (*tensor.Storage, 
 		return readStorage(f.ctx, f.storage, file, offset, length)
 	}
 	storage := tensor.NewStorage(length)
-	return storage, readPieces(f.ctx, file, pieces(nil, storage.Bytes(), offset))
+	return storage, readPieces(f.ctx, file, appendPieces(nil, storage.Bytes(), offset))
 }
 
 // folderPath returns the path of a file in the model's folder.

@@ -96,8 +96,8 @@ func (w *wire) decodeModel() (*pb.ModelProto, error) {
 
 // decodeGraph reads the main graph into g. If the model has several graph fields, they are merged, as protobuf
 // requires.
-func (w *wire) decodeGraph(g *pb.GraphProto, s span) error {
-	unprocessed, err := w.readFields(s, func(number protowire.Number, value span) (bool, error) {
+func (w *wire) decodeGraph(g *pb.GraphProto, message span) error {
+	unprocessed, err := w.readFields(message, func(number protowire.Number, value span) (bool, error) {
 		if number != graphInitializer {
 			return false, nil
 		}
@@ -113,8 +113,8 @@ func (w *wire) decodeGraph(g *pb.GraphProto, s span) error {
 
 // decodeTensor reads a weight without its raw data, and records the span of the raw data. If there are several raw data
 // fields, the last one is used, as protobuf requires.
-func (w *wire) decodeTensor(proto *pb.TensorProto, s span) error {
-	unprocessed, err := w.readFields(s, func(number protowire.Number, value span) (bool, error) {
+func (w *wire) decodeTensor(proto *pb.TensorProto, message span) error {
+	unprocessed, err := w.readFields(message, func(number protowire.Number, value span) (bool, error) {
 		if number != tensorRawData {
 			return false, nil
 		}
@@ -133,6 +133,72 @@ func mergeFields(fields []byte, m pb.Message) error {
 		return errUnexpected
 	}
 	return nil
+}
+
+// readFields reads the fields of a message. It calls process for each field of wire type BytesType; process reports
+// whether it has processed the field. unprocessed has the encoded fields that process has not processed.
+func (w *wire) readFields(message span, process func(n protowire.Number, value span) (bool, error)) (unprocessed []byte,
+	err error) {
+	for offset := message.begin; offset < message.end; {
+		interrupt.Check(w.ctx)
+		field, err := w.fieldAt(offset, message.end)
+		if err != nil {
+			return nil, err
+		}
+		offset = field.end
+		if field.isBytes {
+			processed, err := process(field.number, field.value)
+			if err != nil {
+				return nil, err
+			}
+			if processed {
+				continue
+			}
+		}
+		encoded, err := w.bytes(field.span)
+		if err != nil {
+			return nil, err
+		}
+		unprocessed = append(unprocessed, encoded...)
+	}
+	return unprocessed, nil
+}
+
+// wireField is a field of a message.
+type wireField struct {
+	span    // of the tag and the value
+	number  protowire.Number
+	isBytes bool // whether the wire type is BytesType
+	value   span // if isBytes: the value without its length
+}
+
+// maxHead is the maximum size in bytes of a tag and a varint after it: 10 bytes each.
+const maxHead = 20
+
+// fieldAt decodes the tag and the length of the field at an offset in a message, which ends at messageEnd.
+func (w *wire) fieldAt(offset, messageEnd int) (wireField, error) {
+	head, err := w.bytes(span{offset, min(offset+maxHead, messageEnd)})
+	if err != nil {
+		return wireField{}, err
+	}
+	number, kind, tagSize := protowire.ConsumeTag(head)
+	if tagSize < 0 || kind == protowire.StartGroupType {
+		return wireField{}, errUnexpected
+	}
+	if kind != protowire.BytesType {
+		valueSize := protowire.ConsumeFieldValue(number, kind, head[tagSize:])
+		if valueSize < 0 {
+			return wireField{}, errUnexpected
+		}
+		return wireField{span: span{offset, offset + tagSize + valueSize}, number: number}, nil
+	}
+	length, lengthSize := protowire.ConsumeVarint(head[tagSize:])
+	begin := offset + tagSize + lengthSize // of the value
+	if lengthSize < 0 || length > uint64(messageEnd-begin) {
+		return wireField{}, errUnexpected
+	}
+	end := begin + int(length)
+	return wireField{span: span{offset, end}, number: number, isBytes: true, value: span{begin, end}}, nil
 }
 
 // bytes returns the bytes of a span. The slice is valid until the next call of bytes.
@@ -164,54 +230,6 @@ func readFull(src io.ReaderAt, buffer []byte, offset int) error {
 	return err
 }
 
-// readFields reads the fields of the message in span s. It calls take for each field of wire type BytesType; take
-// reports whether it has processed the field. unprocessed has the encoded fields that take has not processed.
-func (w *wire) readFields(s span, take func(n protowire.Number, value span) (bool, error)) (unprocessed []byte,
-	err error) {
-	const maxHead = 20 // maximum size in bytes of a tag and a varint after it: 10 bytes each
-	for offset := s.begin; offset < s.end; {
-		interrupt.Check(w.ctx)
-		head, err := w.bytes(span{offset, min(offset+maxHead, s.end)})
-		if err != nil {
-			return nil, err
-		}
-		number, kind, tagSize := protowire.ConsumeTag(head)
-		if tagSize < 0 {
-			return nil, errUnexpected
-		}
-		end := offset // of the field
-		if kind == protowire.BytesType {
-			length, lengthSize := protowire.ConsumeVarint(head[tagSize:])
-			if lengthSize < 0 || length > uint64(s.end-offset-tagSize-lengthSize) {
-				return nil, errUnexpected
-			}
-			begin := offset + tagSize + lengthSize
-			value := span{begin, begin + int(length)}
-			end = value.end
-			taken, err := take(number, value)
-			if err != nil {
-				return nil, err
-			}
-			if taken {
-				offset = end
-				continue
-			}
-		} else {
-			valueSize := protowire.ConsumeFieldValue(number, kind, head[tagSize:])
-			if kind == protowire.StartGroupType || valueSize < 0 {
-				return nil, errUnexpected
-			}
-			end += tagSize + valueSize
-		}
-		field, err := w.bytes(span{offset, end})
-		if err != nil {
-			return nil, err
-		}
-		unprocessed, offset = append(unprocessed, field...), end
-	}
-	return unprocessed, nil
-}
-
 // decodeWhole decodes the whole file at once.
 func (w *wire) decodeWhole() (*pb.ModelProto, error) {
 	all, err := w.bytes(span{0, w.size})
@@ -232,16 +250,16 @@ const minStorage = 16 << 10
 // readWeights reads the raw data of the initializers, each into its own memory. If w.storage is set, it provides the
 // data of large weights.
 func (w *wire) readWeights() (map[*pb.TensorProto]*tensor.Storage, error) {
-	var list []piece // of the weights that w.storage does not provide
+	var pieces []piece // of the weights that w.storage does not provide
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.rawSpans))
 	var lock sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for proto, extent := range w.rawSpans {
+	for proto, rawSpan := range w.rawSpans {
 		interrupt.Check(w.ctx)
-		if w.storage != nil && extent.len() >= minStorage {
+		if w.storage != nil && rawSpan.len() >= minStorage {
 			group.Go(func() error {
-				storage, err := readStorage(w.ctx, w.storage, w.src, extent.begin, extent.len())
+				storage, err := readStorage(w.ctx, w.storage, w.src, rawSpan.begin, rawSpan.len())
 				lock.Lock()
 				defer lock.Unlock()
 				data[proto] = storage
@@ -249,18 +267,18 @@ func (w *wire) readWeights() (map[*pb.TensorProto]*tensor.Storage, error) {
 			})
 			continue
 		}
-		storage := tensor.NewStorage(extent.len())
+		storage := tensor.NewStorage(rawSpan.len())
 		lock.Lock()
 		data[proto] = storage
 		lock.Unlock()
-		list = pieces(list, storage.Bytes(), extent.begin)
+		pieces = appendPieces(pieces, storage.Bytes(), rawSpan.begin)
 	}
 	// In ascending order for the system's read-ahead; w.rawSpans is a map.
-	sorted.Func(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) })
+	sorted.Func(pieces, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return data, readPieces(w.ctx, w.src, list)
+	return data, readPieces(w.ctx, w.src, pieces)
 }
 
 // readStorage calls a StorageFunc, and checks its result.
@@ -285,27 +303,27 @@ type piece struct {
 // need few calls.
 const longestPiece = 4 << 20
 
-// pieces divides the range of the file that begins at offset and has the length of b. It appends the pieces, which will
-// be read into b, to list.
-func pieces(list []piece, b []byte, offset int) []piece {
-	for len(b) > 0 {
-		n := min(len(b), longestPiece)
-		list = append(list, piece{b[:n], offset})
-		b, offset = b[n:], offset+n
+// appendPieces divides the range of the file that begins at offset and has the length of buffer. It appends the pieces,
+// which will be read into buffer, to list.
+func appendPieces(list []piece, buffer []byte, offset int) []piece {
+	for len(buffer) > 0 {
+		n := min(len(buffer), longestPiece)
+		list = append(list, piece{buffer[:n], offset})
+		buffer, offset = buffer[n:], offset+n
 	}
 	return list
 }
 
 // readPieces reads pieces of a file concurrently, because page faults in fresh memory take most of the time.
-func readPieces(ctx context.Context, src io.ReaderAt, list []piece) error {
+func readPieces(ctx context.Context, src io.ReaderAt, pieces []piece) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for _, part := range list {
+	for _, p := range pieces {
 		group.Go(func() error {
 			if err := interrupt.Err(ctx); err != nil {
 				return err
 			}
-			return readFull(src, part.buffer, part.offset)
+			return readFull(src, p.buffer, p.offset)
 		})
 	}
 	return group.Wait()

@@ -22,7 +22,8 @@ func prelu(n *node) []*value {
 	if n.Opset < 7 && n.Rank(slope) == 1 && n.Rank(x) > 1 && n.Sizes(slope)[0] != 1 {
 		slope = alignedToAxis(n, slope, 1, n.Rank(x))
 	}
-	return single(widened(n, "where", nil, n.Op("lt", nil, signedOperand(n, x), 0), widened(n, "mul", nil, x, slope), x))
+	isNegative := n.Op("lt", nil, signedOperand(n, x), 0)
+	return single(widened(n, "where", nil, isNegative, widened(n, "mul", nil, x, slope), x))
 }
 
 // signedOperand returns x, converted to int64 if comparisons do not support its dtype.
@@ -70,10 +71,7 @@ func swishOf(n *node, x *value, defaultAlpha float64) *value {
 	if alpha == 1 {
 		return n.Op("silu", nil, x)
 	}
-	converted := x
-	if x.DType().IsReducedFloat() {
-		converted = n.Cast(x, tensor.Float32)
-	}
+	converted := atLeastFloat32(n, x)
 	gate := n.Op("sigmoid", nil, n.Op("mul", nil, converted, alpha))
 	return n.Cast(n.Op("mul", nil, converted, gate), x.DType())
 }
@@ -140,13 +138,17 @@ func softmax(op string) converter {
 			return single(n.Op(op, graph.Attrs{"dim": n.Int("axis", -1)}, x))
 		}
 		axis := n.Int("axis", 1)
-		rank := n.Rank(x)
-		if axis == rank-1 || axis == -1 { // there are no later dimensions
+		if axis == n.Rank(x)-1 || axis == -1 { // there are no later dimensions
 			return single(n.Op(op, graph.Attrs{"dim": -1}, x))
 		}
 		y := n.Op(op, graph.Attrs{"dim": -1}, asMatrix(n, x, axis))
-		return single(n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(rank))
+		return single(reshapedLike(n, y, x))
 	}
+}
+
+// reshapedLike returns y in the shape of x.
+func reshapedLike(n *node, y, x *value) *value {
+	return n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(n.Rank(x))
 }
 
 // asMatrix reshapes x to two dimensions: the first merges the dimensions before the axis, the second all others.
@@ -177,18 +179,17 @@ func asMatrix(n *node, x *value, axis int) *value {
 // is taken over the axis and all later dimensions together.
 func hardmax(n *node) []*value {
 	x := n.Operand(0)
-	axis, rank := n.Int("axis", -1), n.Rank(x)
-	operand := x
+	operand, axis := x, n.Int("axis", -1)
 	if n.Opset < 13 {
 		operand, axis = asMatrix(n, x, n.Int("axis", 1)), -1
 	}
 	axis = n.Axis(axis, n.Rank(operand))
-	best := n.Op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, operand)
+	firstMaximum := n.Op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, operand)
 	ones := n.Op("ones_like", graph.Attrs{"dtype": tensor.Int64}, operand)
 	positions := n.Op("cumsum", graph.Attrs{"dim": axis}, ones) // the index of each element, plus 1
-	y := n.Cast(n.Op("eq", nil, n.Op("sub", nil, positions, 1), best), x.DType())
+	y := n.Cast(n.Op("eq", nil, n.Op("sub", nil, positions, 1), firstMaximum), x.DType())
 	if n.Opset < 13 {
-		y = n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(rank)
+		y = reshapedLike(n, y, x)
 	}
 	return single(y)
 }
@@ -213,7 +214,7 @@ func dropout(n *node) []*value {
 		return out
 	}
 	dtype := x.DType()
-	// If training is known only when the graph runs, all elements are kept without it.
+	// The mask keeps all elements outside training mode, which may be known only when the graph runs.
 	random := n.Emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": seed(n)}, x)[0]
 	isKept := n.Op("logical_or", nil, n.Op("ge", nil, random, n.Cast(ratio, tensor.Float32)),
 		n.Op("logical_not", nil, training))

@@ -30,14 +30,14 @@ func matMulNBits(n *node) []*value {
 			n.Failf("operand 0 has %d columns, want K = %d", last, columns)
 		}
 	}
-	block := readBlockSize(n, 0, columns)
-	rowBlocks := (columns-1)/block + 1 // blocks in a row of the matrix: columns/block, rounded up
+	blockSize := readBlockSize(n, 0, columns)
+	blocksPerRow := (columns-1)/blockSize + 1 // columns/blockSize, rounded up
 	if n.Operand(1).DType() != tensor.Uint8 {
 		n.Failf("elements of %d bits in %v are not supported", bits, n.Operand(1).DType())
 	}
 	quantized := n.Reshape(n.Operand(1), rows, -1)
-	scale := n.Cast(n.Reshape(n.Operand(2), rows, rowBlocks), tensor.Float32)
-	bias, input := n.OperandOrNil(5), n.Cast(x, tensor.Float32)
+	scale := n.Cast(n.Reshape(n.Operand(2), rows, blocksPerRow), tensor.Float32)
+	input, bias := n.Cast(x, tensor.Float32), n.OperandOrNil(5)
 	if bias != nil {
 		bias = n.Cast(bias, tensor.Float32)
 	}
@@ -45,13 +45,13 @@ func matMulNBits(n *node) []*value {
 	var product *value
 	if zero == nil || zero.DType() == tensor.Uint8 {
 		if zero != nil {
-			zero = unpackBytes(n, n.Reshape(zero, rows, -1), bits, sym.Of(rowBlocks))
+			zero = unpackBytes(n, n.Reshape(zero, rows, -1), bits, sym.Of(blocksPerRow))
 		}
-		product = n.Op("linear_blocks", graph.Attrs{"bits": bits, "block_size": block}, input, quantized,
+		product = n.Op("linear_blocks", graph.Attrs{"bits": bits, "block_size": blockSize}, input, quantized,
 			scale, zero, bias)
 	} else {
 		weight := dequantizedBlocks(n, unpackBytes(n, quantized, bits, sym.Of(columns)), scale,
-			n.Reshape(zero, rows, rowBlocks), 1, block)
+			n.Reshape(zero, rows, blocksPerRow), 1, blockSize)
 		product = n.Op("linear", nil, input, weight, bias)
 	}
 	return single(n.Cast(product, x.DType()))
@@ -64,25 +64,24 @@ func matMulNBits(n *node) []*value {
 func gatherBlockQuantized(n *node) []*value {
 	quantized, index, scale, zero := n.Operand(0), n.Operand(1), n.Operand(2), n.OperandOrNil(3)
 	rank := n.Rank(quantized)
-	axis, dim := n.Axis(n.Int("gather_axis", 0), rank), n.Axis(n.Int("quantize_axis", 1), rank)
-	if axis == dim || n.Rank(scale) != rank || zero != nil && n.Rank(zero) != rank {
+	gatherAxis, blockAxis := n.Axis(n.Int("gather_axis", 0), rank), n.Axis(n.Int("quantize_axis", 1), rank)
+	if gatherAxis == blockAxis || n.Rank(scale) != rank || zero != nil && n.Rank(zero) != rank {
 		n.Failf("gather_axis must differ from quantize_axis, and scales and zero points must have %d dimensions", rank)
 	}
 	isPacked := quantized.ElementType() == pb.Undefined && quantized.DType() == tensor.Uint8
-	bits, count := elementBits(n), n.KnownNumbers("a quantized dimension", n.SymShape(quantized)[dim:dim+1])[0]
+	bits, count := elementBits(n), n.KnownNumbers("a quantized dimension", n.SymShape(quantized)[blockAxis:blockAxis+1])[0]
 	if isPacked {
 		count *= 8 / bits
 	}
-	block := readBlockSize(n, 128, count)
-	gatherSlices := func(x *value) *value { return n.ONNXOp("Gather", convert.IntAttribute("axis", axis), x, index) }
-	blockCount := n.SymShape(scale)[dim]
+	blockSize, blockCount := readBlockSize(n, 128, count), n.SymShape(scale)[blockAxis]
+	gatherSlices := func(x *value) *value { return n.ONNXOp("Gather", convert.IntAttribute("axis", gatherAxis), x, index) }
 	quantized, scale = gatherSlices(quantized), gatherSlices(scale)
 	if zero != nil {
 		zero = gatherSlices(zero)
 	}
 	if isPacked {
-		if dim != rank-1 {
-			n.Failf("bytes with several elements along dimension %d are not supported", dim)
+		if blockAxis != rank-1 {
+			n.Failf("bytes with several elements along dimension %d are not supported", blockAxis)
 		}
 		quantized = unpackBytes(n, quantized, bits, sym.Of(count))
 		if zero != nil {
@@ -91,10 +90,10 @@ func gatherBlockQuantized(n *node) []*value {
 			zero = n.Op("full_like", graph.Attrs{"fill_value": 1 << (bits - 1)}, scale)
 		}
 	}
-	if axis < dim {
-		dim += n.Rank(index) - 1 // the index's dimensions have replaced the gathered one
+	if gatherAxis < blockAxis {
+		blockAxis += n.Rank(index) - 1 // the index's dimensions have replaced the gathered one
 	}
-	return single(dequantizedBlocks(n, quantized, scale, zero, dim, block))
+	return single(dequantizedBlocks(n, quantized, scale, zero, blockAxis, blockSize))
 }
 
 // elementBits returns the attribute bits, the size of an element. It fails unless a byte holds a whole number of
@@ -118,16 +117,16 @@ func unpackBytes(n *node, x *value, bits int, count sym.Int) *value {
 	if bits < 8 {
 		// Element i of a byte is (byte >> i*bits) & (2^bits - 1). Stacking the elements in a new dimension behind the
 		// dimension of bytes, and merging the two, puts the elements of a byte side by side.
-		var parts []any
+		var elements []any
 		for shift := 0; shift < 8; shift += bits {
-			part := x
+			shifted := x
 			if shift > 0 {
-				part = n.Op("bitwise_right_shift", nil, part, shift)
+				shifted = n.Op("bitwise_right_shift", nil, x, shift)
 			}
-			parts = append(parts, n.Op("bitwise_and", nil, part, 1<<bits-1))
+			elements = append(elements, n.Op("bitwise_and", nil, shifted, 1<<bits-1))
 		}
 		sizes[rank-1] = sizes[rank-1].Mul(sym.Of(8 / bits))
-		x = n.ReshapeSym(n.Op("stack", graph.Attrs{"dim": rank}, parts...), sizes...)
+		x = n.ReshapeSym(n.Op("stack", graph.Attrs{"dim": rank}, elements...), sizes...)
 	}
 	return firstElements(n, x, rank-1, count)
 }
@@ -167,9 +166,9 @@ func repeatedBlocks(n *node, params *value, dim, blockSize int, count sym.Int) *
 // readBlockSize returns the attribute block_size, by default defaultSize. The result is limited to count, the number of
 // elements of a row.
 func readBlockSize(n *node, defaultSize, count int) int {
-	block := n.Int("block_size", defaultSize)
-	if block < 1 {
-		n.Failf("block_size %d is not supported: want at least 1", block)
+	blockSize := n.Int("block_size", defaultSize)
+	if blockSize < 1 {
+		n.Failf("block_size %d is not supported: want at least 1", blockSize)
 	}
-	return min(block, max(count, 1))
+	return min(blockSize, max(count, 1))
 }

@@ -57,19 +57,18 @@ func constantStrings(n *node) *value {
 // constantOfShape converts ConstantOfShape: a tensor of the shape in operand 0, filled with the element of the
 // attribute value, or with float32 0.
 func constantOfShape(n *node) []*value {
-	attrs := graph.Attrs{"fill_value": 0.0, "dtype": tensor.Float32}
+	fillValue, dtype := any(0.0), tensor.Float32
 	if attr := n.Attr("value", pb.AttributeTensor); attr != nil && attr.T != nil {
 		data, err := n.Weight(attr.T)
 		if err != nil {
 			n.Failf("%w", err)
 		}
-		attrs["fill_value"], attrs["dtype"] = n.NumberAttr(convert.Constant(data)), data.DType
+		fillValue, dtype = n.NumberAttr(convert.Constant(data)), data.DType
 	}
 	shape := n.Operand(0)
-	attrs["size"] = n.IntsAttr(shape)
-	filled := n.Op("full", attrs)
+	filled := n.Op("full", graph.Attrs{"fill_value": fillValue, "dtype": dtype, "size": n.IntsAttr(shape)})
 	if sizes := knownSizes(n, shape); sizes != nil {
-		filled.WithSizes(attrs["dtype"].(tensor.DType), sizes...)
+		filled.WithSizes(dtype, sizes...)
 	}
 	return single(filled)
 }
@@ -86,8 +85,8 @@ func rangeOp(n *node) []*value {
 			end = n.Op("minimum", nil, start, end)
 		}
 	}
-	attrs := graph.Attrs{"start": n.NumberAttr(start), "end": n.NumberAttr(end), "dtype": start.DType()}
-	attrs["step"] = n.NumberAttr(step)
+	attrs := graph.Attrs{"start": n.NumberAttr(start), "end": n.NumberAttr(end), "step": n.NumberAttr(step),
+		"dtype": start.DType()}
 	if step.Data() == nil {
 		attrs["step"] = n.Reference(step)
 	}
@@ -146,11 +145,11 @@ func depthToSpace(n *node) []*value {
 	factor := sym.Of(block)
 	channels := sizes[1].Div(sym.Of(block * block))
 	// The permuted dimensions are N, C, H, block, W, block.
-	split, order := []sym.Int{sizes[0], factor, factor, channels, sizes[2], sizes[3]}, []int{0, 3, 4, 1, 5, 2}
+	splitSizes, permutation := []sym.Int{sizes[0], factor, factor, channels, sizes[2], sizes[3]}, []int{0, 3, 4, 1, 5, 2}
 	if n.Text("mode", "DCR") == "CRD" {
-		split, order = []sym.Int{sizes[0], channels, factor, factor, sizes[2], sizes[3]}, []int{0, 1, 4, 2, 5, 3}
+		splitSizes, permutation = []sym.Int{sizes[0], channels, factor, factor, sizes[2], sizes[3]}, []int{0, 1, 4, 2, 5, 3}
 	}
-	y := n.Op("permute", graph.Attrs{"dims": order}, n.ReshapeSym(x, split...))
+	y := n.Op("permute", graph.Attrs{"dims": permutation}, n.ReshapeSym(x, splitSizes...))
 	return single(n.ReshapeSym(y, sizes[0], channels, sizes[2].Mul(factor), sizes[3].Mul(factor)))
 }
 
@@ -181,14 +180,14 @@ func reverseSequence(n *node) []*value {
 		n.Failf("want time_axis and batch_axis 0 and 1, in any order, of at least 2 dimensions: got %d and %d of %d",
 			timeAxis, batchAxis, rank)
 	}
-	alongAxis := func(x *value, axis int) *value { // reshapes a vector for broadcasting
+	broadcastable := func(vector *value, axis int) *value { // has the elements of the vector along the axis
 		sizes := slices.Repeat([]int{1}, rank)
 		sizes[axis] = -1 // the length of the vector
-		return n.Reshape(x, sizes...)
+		return n.Reshape(vector, sizes...)
 	}
 	position := n.Op("arange", graph.Attrs{"end": n.SizeAttr(shape[timeAxis]), "dtype": tensor.Int64})
-	position = alongAxis(position, timeAxis)
-	length := alongAxis(lengths, batchAxis)
+	position = broadcastable(position, timeAxis)
+	length := broadcastable(lengths, batchAxis)
 	mirrored := n.Op("sub", nil, n.Op("sub", nil, length, 1), position)
 	index := n.Op("where", nil, n.Op("lt", nil, position, length), mirrored, position)
 	index = n.Op("expand", graph.Attrs{"size": n.SizesAttr(shape...)}, index)

@@ -98,6 +98,14 @@ func orderedInt64(n *node, x *value) *value {
 	return n.Op("bitwise_xor", nil, n.Cast(x, tensor.Int64), int64(math.MinInt64))
 }
 
+// undoOrderedInt64 maps int64 values that [orderedInt64] has mapped back to dtype, if dtype is uint64.
+func undoOrderedInt64(n *node, x *value, dtype tensor.DType) *value {
+	if dtype != tensor.Uint64 {
+		return x
+	}
+	return n.Cast(n.Op("bitwise_xor", nil, x, int64(math.MinInt64)), dtype)
+}
+
 // isInf converts IsInf. Attributes select which infinities it detects.
 func isInf(n *node) []*value {
 	negative, positive := n.Flag("detect_negative", true), n.Flag("detect_positive", true)
@@ -116,18 +124,18 @@ func isInf(n *node) []*value {
 // castOp converts Cast. Before operator set 6, the target dtype is a name.
 func castOp(n *node) []*value {
 	if attr := n.RawAttr("to"); attr != nil && attr.Type == pb.AttributeString {
-		code, ok := pb.DataTypeOf(string(attr.S))
+		elementType, ok := pb.DataTypeOf(string(attr.S))
 		if !ok {
 			n.Failf("there is no element type %q", attr.S)
 		}
-		dtype, err := modelfile.DTypeOf(int32(code))
+		dtype, err := modelfile.DTypeOf(int32(elementType))
 		if err != nil {
 			n.Failf("%w", err)
 		}
 		return single(n.Cast(n.Operand(0), dtype))
 	}
-	if kind := pb.DataType(n.Int("to", 0)); modelfile.IsNarrow(kind) {
-		return single(castToNarrow(n, n.Operand(0), kind))
+	if elementType := pb.DataType(n.Int("to", 0)); modelfile.IsNarrow(elementType) {
+		return single(castToNarrow(n, n.Operand(0), elementType))
 	}
 	dtype := n.DTypeAttr("to")
 	if dtype == tensor.Invalid {
@@ -153,8 +161,8 @@ func bitCast(n *node) []*value {
 
 // castLike converts CastLike: operand 0 in the element type of operand 1.
 func castLike(n *node) []*value {
-	if kind := n.Operand(1).ElementType(); kind != pb.Undefined { // a type without a dtype, such as int4
-		return single(castToNarrow(n, n.Operand(0), kind))
+	if elementType := n.Operand(1).ElementType(); elementType != pb.Undefined { // it has no dtype, such as int4
+		return single(castToNarrow(n, n.Operand(0), elementType))
 	}
 	return single(n.Cast(n.Operand(0), n.Operand(1).DType()))
 }
@@ -203,8 +211,7 @@ func bitShift(n *node) []*value {
 	return single(n.Cast(n.Op("where", nil, n.Op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
 }
 
-// extremum returns the converter of Max (op maximum) or Min (op minimum) of any number of operands. To compare uint64
-// operands, it maps them to int64 by [orderedInt64], and maps the result back by bitwise_xor.
+// extremum returns the converter of Max (op maximum) or Min (op minimum) of any number of operands.
 func extremum(op string) converter {
 	return func(n *node) []*value {
 		result := n.Operand(0)
@@ -216,10 +223,7 @@ func extremum(op string) converter {
 		for i := 1; i < len(n.In); i++ {
 			result = widened(n, op, nil, result, orderedInt64(n, n.Operand(i)))
 		}
-		if dtype == tensor.Uint64 {
-			result = n.Cast(n.Op("bitwise_xor", nil, result, int64(math.MinInt64)), dtype)
-		}
-		return single(result)
+		return single(undoOrderedInt64(n, result, dtype))
 	}
 }
 
@@ -254,13 +258,14 @@ func clip(n *node) []*value {
 	if n.Opset < 11 {
 		return clipByAttributes(n)
 	}
-	x, attrs := n.Operand(0), graph.Attrs{}
+	x := n.Operand(0)
 	dtype := x.DType()
 	least, greatest := n.OperandOrNil(1), n.OperandOrNil(2)
 	if least == nil && greatest == nil {
 		return single(x)
 	}
 	if isKnownOrNil(least) && isKnownOrNil(greatest) && !dtype.IsBareUnsigned() {
+		attrs := graph.Attrs{}
 		if least != nil {
 			attrs["min"] = n.NumberAttr(least)
 		}
@@ -276,10 +281,7 @@ func clip(n *node) []*value {
 	if greatest != nil {
 		x = widened(n, "minimum", nil, x, orderedInt64(n, greatest))
 	}
-	if dtype == tensor.Uint64 {
-		x = n.Cast(n.Op("bitwise_xor", nil, x, int64(math.MinInt64)), dtype)
-	}
-	return single(x)
+	return single(undoOrderedInt64(n, x, dtype))
 }
 
 // clipByAttributes is [clip] before operator set 11, where the bounds are attributes.

@@ -53,34 +53,40 @@ func joinedAttention(n *node, x *value, sizes []int, indices optionalOperands) [
 	if n.Flag("past_present_share_buffer", false) || n.OperandOrNil(6) != nil && indices.bias >= 0 {
 		n.Failf("past_present_share_buffer and past_sequence_length are not supported")
 	}
-	operands := &attentionNode{node: n, pastCount: sym.Int{}}
-	equalSize, end := n.SymShape(x)[2].Div(sym.Of(3)), sym.Int{}
-	for i, target := range []**value{&operands.q, &operands.k, &operands.v} {
+	a := &attentionNode{node: n}
+	a.splitJoined(x, sizes)
+	if past := n.OperandOrNil(indices.past); past != nil { // [2, batch, heads, positions, elements]: keys and values
+		if n.Rank(past) != 5 {
+			n.Failf("operand %d (past) has %d dimensions, want 5", indices.past, n.Rank(past))
+		}
+		half := func(i int) *value { return n.Op("select", graph.Attrs{"dim": 0, "index": i}, past) }
+		a.prependPast(half(0), half(1))
+	}
+	outputs := []*value{nil, nil}
+	if n.IsOutputUsed(1) {
+		outputs[1] = n.Op("stack", graph.Attrs{"dim": 0}, a.k, a.v)
+	}
+	outputs[0], _ = a.result(n.OperandOrNil(indices.mask), n.OperandOrNil(indices.bias))
+	return outputs
+}
+
+// splitJoined sets q, k and v to slices of the last dimension of x: see [joinedAttention].
+func (a *attentionNode) splitJoined(x *value, sizes []int) {
+	width, end := a.SymShape(x)[2], sym.Int{}
+	equalSize := width.Div(sym.Of(3))
+	for i, target := range []**value{&a.q, &a.k, &a.v} {
 		start := end
 		end = start.Add(equalSize)
 		if sizes != nil {
 			end = start.Add(sym.Of(sizes[i]))
 		}
-		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(start), "end": n.SizeAttr(end)}
-		*target = operands.headsFirst(n.Op("slice", attrs, x))
+		attrs := graph.Attrs{"dim": 2, "start": a.SizeAttr(start), "end": a.SizeAttr(end)}
+		*target = a.headsFirst(a.Op("slice", attrs, x))
 	}
-	if width := n.SymShape(x)[2]; sizes != nil && end.Ne(width).Holds() {
-		n.Failf("the sum of qkv_hidden_sizes is %v, want %v, the last dimension of the product of operands 0 and 1", end,
+	if sizes != nil && end.Ne(width).Holds() {
+		a.Failf("the sum of qkv_hidden_sizes is %v, want %v, the last dimension of the product of operands 0 and 1", end,
 			width)
 	}
-	outputs := []*value{nil, nil}
-	if earlier := n.OperandOrNil(indices.past); earlier != nil { // [2, batch, heads, positions, elements]: keys, values
-		if n.Rank(earlier) != 5 {
-			n.Failf("operand %d (past) has %d dimensions, want 5", indices.past, n.Rank(earlier))
-		}
-		part := func(i int) *value { return n.Op("select", graph.Attrs{"dim": 0, "index": i}, earlier) }
-		operands.prependPast(part(0), part(1))
-	}
-	if n.IsOutputUsed(1) {
-		outputs[1] = n.Op("stack", graph.Attrs{"dim": 0}, operands.k, operands.v)
-	}
-	outputs[0], _ = operands.result(n.OperandOrNil(indices.mask), n.OperandOrNil(indices.bias))
-	return outputs
 }
 
 // multiHeadAttention converts MultiHeadAttention, whose queries, keys and values are separate operands, or packed in
@@ -89,53 +95,54 @@ func multiHeadAttention(n *node) []*value {
 	if n.OperandOrNil(8) != nil || n.OperandOrNil(9) != nil {
 		n.Failf("past_sequence_length (operand 8) and cache_indirection (operand 9) are not supported")
 	}
-	operands := &attentionNode{node: n, pastCount: sym.Int{}}
-	operands.unpack()
-	if pastKey, pastValue := n.OperandOrNil(6), n.OperandOrNil(7); pastKey != nil || pastValue != nil {
-		operands.prependPast(n.Operand(6), n.Operand(7))
+	a := &attentionNode{node: n}
+	a.unpack()
+	if n.OperandOrNil(6) != nil || n.OperandOrNil(7) != nil {
+		a.prependPast(n.Operand(6), n.Operand(7))
 	}
-	y, scores := operands.result(n.OperandOrNil(4), n.OperandOrNil(5))
-	return []*value{y, operands.k, operands.v, scores}
+	y, scores := a.result(n.OperandOrNil(4), n.OperandOrNil(5))
+	return []*value{y, a.k, a.v, scores}
 }
 
-// unpack sets q, k and v from operands 0 to 2, and adds operand 3, the bias. The cases are: all three packed in the
-// query, [batch, positions, heads, 3, elements]; keys and values packed in the key, [batch, positions, heads, 2,
-// elements]; keys and values of an earlier step, [batch, heads, positions, elements]; and three separate operands,
-// [batch, positions, heads*elements].
+// unpack sets q, k and v from operands 0 to 2, and adds operand 3, the bias.
 func (a *attentionNode) unpack() {
 	q, k, v := a.Operand(0), a.OperandOrNil(1), a.OperandOrNil(2)
-	// selected returns operand i of several that are packed in dimension 3, with the heads first.
+	biased := []**value{&a.q, &a.k, &a.v}
+	// selected returns tensor i of several that are packed in dimension 3, with the heads first.
 	selected := func(x *value, i int) *value {
 		return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2},
 			a.Op("select", graph.Attrs{"dim": 3, "index": i}, x))
 	}
 	switch {
-	case a.Rank(q) == 5 && k == nil && v == nil:
+	case a.Rank(q) == 5 && k == nil && v == nil: // all packed in q, [batch, positions, heads, 3, elements]
 		a.q, a.k, a.v = selected(q, 0), selected(q, 1), selected(q, 2)
 	case k != nil && v == nil && a.Rank(q) == 3 && a.Rank(k) == 5:
+		// keys and values packed in k, [batch, positions, heads, 2, elements]
 		a.q, a.k, a.v = a.headsFirst(q), selected(k, 0), selected(k, 1)
 	case k != nil && v != nil && a.Rank(q) == 3 && a.Rank(k) == 4 && a.Rank(v) == 4:
+		// keys and values of an earlier step, [batch, heads, positions, elements], which already include the bias
 		a.q, a.k, a.v = a.headsFirst(q), k, v
-	case k != nil && v != nil && a.Rank(q) == 3 && a.Rank(k) == 3 && a.Rank(v) == 3:
+		biased = biased[:1]
+	case k != nil && v != nil && a.Rank(q) == 3 && a.Rank(k) == 3 && a.Rank(v) == 3: // [batch, positions, heads*elements]
 		a.q, a.k, a.v = a.headsFirst(q), a.headsFirst(k), a.headsFirst(v)
 	default:
 		a.Failf("the numbers of dimensions of query, key and value are not supported")
 	}
-	bias := a.OperandOrNil(3)
-	if bias == nil {
-		return
+	if bias := a.OperandOrNil(3); bias != nil {
+		a.addBias(bias, biased)
 	}
-	// The bias is a vector: heads*elements numbers for the queries, then for the keys, then for the values.
+}
+
+// addBias adds slices of a bias to q, k and v, or to q only. The bias is a vector: heads*elements numbers for the
+// queries, then for the keys, then for the values.
+func (a *attentionNode) addBias(bias *value, targets []**value) {
 	start := sym.Int{}
-	for i, target := range []**value{&a.q, &a.k, &a.v} {
+	for _, target := range targets {
 		sizes := a.SymShape(*target)
-		size := sizes[1].Mul(sizes[3])
-		if i > 0 && k != nil && a.Rank(k) == 4 {
-			break // keys and values of earlier steps already include the bias
-		}
-		part := a.Op("slice", graph.Attrs{"dim": 0, "start": a.SizeAttr(start), "end": a.SizeAttr(start.Add(size))}, bias)
-		*target = a.Op("add", nil, *target, a.ReshapeSym(part, sizes[1], sym.Of(1), sizes[3]))
-		start = start.Add(size)
+		end := start.Add(sizes[1].Mul(sizes[3]))
+		slice := a.Op("slice", graph.Attrs{"dim": 0, "start": a.SizeAttr(start), "end": a.SizeAttr(end)}, bias)
+		*target = a.Op("add", nil, *target, a.ReshapeSym(slice, sizes[1], sym.Of(1), sizes[3]))
+		start = end
 	}
 }
 
@@ -144,7 +151,7 @@ func (a *attentionNode) headsFirst(x *value) *value {
 	return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, splitHeads(a.node, x, a.Int("num_heads", 0)))
 }
 
-// prependPast inserts earlier keys and values before the keys and values of the node, and sets pastCount.
+// prependPast inserts the past keys and values before the keys and values of the node, and sets pastCount.
 func (a *attentionNode) prependPast(keys, values *value) {
 	if a.Rank(keys) != 4 || a.Rank(values) != 4 {
 		a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(keys), a.Rank(values))
@@ -167,7 +174,8 @@ func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 	queries, keys := a.SymShape(a.q)[2], a.SymShape(a.k)[2]
 	if a.Flag("unidirectional", false) && !queries.Same(sym.Of(1)) {
 		// last[i] is the last key to which query i attends.
-		last := a.Op("add", nil, a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries)), a.SizeOperand(a.pastCount))
+		query := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
+		last := a.Op("add", nil, query, a.SizeOperand(a.pastCount))
 		hidden := a.Op("gt", nil, a.IndexVector(keys), last)
 		scores = a.Op("masked_fill", nil, scores, hidden, math.Inf(-1))
 	}
@@ -202,16 +210,16 @@ func (a *attentionNode) isOutside(mask *value, length, batch, keys sym.Int) *val
 	if list, known := symbolic.Known([]sym.Int{length, batch}); known && list[0] != list[1] && list[0] != 2*list[1] {
 		a.Failf("a mask of %d numbers for a batch of %d is not supported", list[0], list[1])
 	}
-	part := func(start, end sym.Int) *value { // of mask, as [batch, 1, 1, 1]
+	bounds := func(start, end sym.Int) *value { // elements of mask, as [batch, 1, 1, 1]
 		x := a.Op("slice", graph.Attrs{"dim": 0, "start": a.SizeAttr(start), "end": a.SizeAttr(end)}, mask)
 		return a.ReshapeSym(x, batch, sym.Of(1), sym.Of(1), sym.Of(1))
 	}
 	index := a.IndexVector(keys)
-	hidden := a.Op("ge", nil, index, part(sym.Int{}, batch))
+	hidden := a.Op("ge", nil, index, bounds(sym.Int{}, batch))
 	if length.Same(batch) {
 		return hidden
 	}
-	before := a.Op("lt", nil, index, part(length.Sub(batch), length))
+	before := a.Op("lt", nil, index, bounds(length.Sub(batch), length))
 	// The second half of the mask has the starts. If the length is symbolic, they exist only if it exceeds batch.
 	if !length.Same(batch.Mul(sym.Of(2))) {
 		before = a.Op("logical_and", nil, before, a.Op("gt", nil, a.SizeOperand(length.Sub(batch)), 0))

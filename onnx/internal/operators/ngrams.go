@@ -14,8 +14,7 @@ import (
 // mode TFIDF counts*weights, and in mode IDF the weights of the n-grams that occur. For example, a pool of the
 // 1-gram 7 and the 2-gram 7 8 has the counts [2, 1] in the row [7, 8, 7].
 func tfIdf(n *node) []*value {
-	x := n.Operand(0)
-	table := readGramTable(n)
+	x, table := n.Operand(0), readGramTable(n)
 	shape := n.SymShape(x)
 	if len(shape) != 1 && len(shape) != 2 {
 		n.Failf("the operand has %d dimensions, want 1 or 2", len(shape))
@@ -36,23 +35,8 @@ func tfIdf(n *node) []*value {
 	if counts == nil {
 		n.Failf("the pool is empty")
 	}
-	weights := convert.FloatVector(table.weights...)
-	switch mode := n.Text("mode", "TF"); mode {
-	case "IDF":
-		counts = n.Op("mul", nil, n.Cast(n.Op("gt", nil, counts, 0), tensor.Float32), weights)
-	case "TFIDF":
-		counts = n.Op("mul", nil, counts, weights)
-	case "TF":
-	default:
-		n.Failf("mode %q is not supported", mode)
-	}
-	// Counts of n-grams with the same position in the result are added.
 	resultSize := slices.Max(table.positions) + 1
-	sizes := n.SymShape(counts)
-	zeros := n.Op("full", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(resultSize)), "fill_value": 0,
-		"dtype": tensor.Float32})
-	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, convert.IntVector(table.positions...))
-	y := n.Op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, positions, counts)
+	y := sumByPosition(n, weightedCounts(n, counts, table.weights), table.positions, resultSize)
 	if len(shape) == 1 {
 		y = n.Reshape(y, resultSize)
 	}
@@ -92,7 +76,10 @@ func readGramTable(n *node) gramTable {
 			"ngram_counts), and a pool of at most %d words: got %d, %d, %d and %d", len(starts), convert.FoldLimit,
 			table.skips, minLength, maxLength, len(pool))
 	}
-	gram := 0 // the index of an n-gram in the pool of all lengths
+	if !hasWeights {
+		weights = slices.Repeat([]float64{1}, len(positions))
+	}
+	first := 0 // index, among all n-grams of the pool, of the first one of this length
 	for i, start := range starts {
 		end := len(pool)
 		if i+1 < len(starts) {
@@ -105,20 +92,16 @@ func readGramTable(n *node) gramTable {
 		count := (end - start) / length // n-grams of this length
 		if length >= minLength && length <= maxLength && count > 0 {
 			table.groups = append(table.groups, gramGroup{length, pool[start:end]})
-			for k := gram; k < gram+count; k++ {
-				hasNumbers := k < len(positions) && (!hasWeights || k < len(weights))
+			for k := first; k < first+count; k++ {
+				hasNumbers := k < len(positions) && k < len(weights)
 				if !hasNumbers || positions[k] < 0 || positions[k] > 1<<24 {
 					n.Failf("want a number from 0 to 2^24 in ngram_indexes, and in weights if given, for each n-gram")
 				}
 				table.positions = append(table.positions, positions[k])
-				weight := 1.0
-				if hasWeights {
-					weight = weights[k]
-				}
-				table.weights = append(table.weights, weight)
+				table.weights = append(table.weights, weights[k])
 			}
 		}
-		gram += count
+		first += count
 	}
 	return table
 }
@@ -152,4 +135,30 @@ func countGrams(n *node, rows *value, length int, words []int, skips int) *value
 		sum = n.Op("add", nil, sum, n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Float32}, matches))
 	}
 	return sum
+}
+
+// weightedCounts returns the counts, the weighted counts, or the weights of the n-grams that occur, as the attribute
+// mode says.
+func weightedCounts(n *node, counts *value, weights []float64) *value {
+	weight := convert.FloatVector(weights...)
+	switch mode := n.Text("mode", "TF"); mode {
+	case "IDF":
+		return n.Op("mul", nil, n.Cast(n.Op("gt", nil, counts, 0), tensor.Float32), weight)
+	case "TFIDF":
+		return n.Op("mul", nil, counts, weight)
+	case "TF":
+	default:
+		n.Failf("mode %q is not supported", mode)
+	}
+	return counts
+}
+
+// sumByPosition writes the count of each n-gram to its position in a row of the result, and adds counts with the same
+// position.
+func sumByPosition(n *node, counts *value, positions []int, resultSize int) *value {
+	sizes := n.SymShape(counts)
+	zeros := n.Op("full", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(resultSize)), "fill_value": 0,
+		"dtype": tensor.Float32})
+	index := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, convert.IntVector(positions...))
+	return n.Op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, index, counts)
 }

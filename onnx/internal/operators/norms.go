@@ -79,12 +79,17 @@ func layerNormalization(n *node) []*value {
 	if !n.IsOutputUsed(1) && !n.IsOutputUsed(2) {
 		return single(normalized)
 	}
-	converted := x
-	if x.DType().IsReducedFloat() {
-		converted = n.Cast(x, tensor.Float32)
-	}
+	converted := atLeastFloat32(n, x)
 	stats := n.Ops("var_mean", graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "correction": 0, "keepdim": true}, converted)
 	return []*value{normalized, stats[1], n.Op("rsqrt", nil, n.Op("add", nil, stats[0], eps))}
+}
+
+// atLeastFloat32 converts 16-bit floats to float32. It returns values of other dtypes unchanged.
+func atLeastFloat32(n *node, x *value) *value {
+	if x.DType().IsReducedFloat() {
+		return n.Cast(x, tensor.Float32)
+	}
+	return x
 }
 
 // layerNorm normalizes x over the dimensions from axis on, scales by weight and adds bias. Both may be nil. The op
@@ -134,13 +139,10 @@ func rmsNormalization(n *node) []*value {
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
 	outputs := single(rmsNorm(n, x, n.Operand(1), axis, eps))
 	if n.IsOutputUsed(1) {
-		converted := x
-		if x.DType().IsReducedFloat() {
-			converted = n.Cast(x, tensor.Float32)
-		}
+		converted := atLeastFloat32(n, x)
 		attrs := graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "keepdim": true}
-		square := n.Op("mean", attrs, n.Op("mul", nil, converted, converted))
-		outputs = append(outputs, n.Op("rsqrt", nil, n.Op("add", nil, square, eps)))
+		meanSquare := n.Op("mean", attrs, n.Op("mul", nil, converted, converted))
+		outputs = append(outputs, n.Op("rsqrt", nil, n.Op("add", nil, meanSquare, eps)))
 	}
 	return outputs
 }
@@ -220,11 +222,9 @@ func crossEntropyLoss(n *node) []*value {
 // the log-probabilities, with the classes in dimension 1; target selects the class, and weight, which may be nil, has a
 // factor for each class. The mean is divided by the sum of the weights. Targets equal to ignore_index have weight 0.
 func nllOf(n *node, x, target, weight *value) *value {
-	ignoresTargets := n.HasAttr("ignore_index")
 	target = n.Cast(target, tensor.Int64)
-	var isCounted *value
-	dtype := x.DType()
-	if ignoresTargets {
+	var isCounted *value // nil if all targets are counted
+	if n.HasAttr("ignore_index") {
 		isCounted = n.Op("ne", nil, target, n.Int("ignore_index", 0))
 		// An ignored target need not be a class: select class 0 in its place.
 		target = n.Op("where", nil, isCounted, target, n.Op("zeros_like", nil, target))
@@ -233,17 +233,9 @@ func nllOf(n *node, x, target, weight *value) *value {
 	classIndex := n.Op("unsqueeze", graph.Attrs{"dim": 1}, target).WithRank(rank)
 	logProbability := n.Op("gather", graph.Attrs{"dim": 1}, x, classIndex)
 	loss := n.Op("neg", nil, n.Op("squeeze", graph.Attrs{"dim": 1}, logProbability).WithRank(rank-1))
-	var classWeight *value
-	if weight != nil {
-		classWeight = n.Op("index", nil, n.Cast(weight, dtype), target).WithRank(rank - 1)
-		if ignoresTargets {
-			classWeight = n.Op("mul", nil, classWeight, n.Cast(isCounted, dtype))
-		}
-	} else if ignoresTargets {
-		classWeight = n.Cast(isCounted, dtype)
-	}
-	if classWeight != nil {
-		loss = n.Op("mul", nil, loss, classWeight)
+	weights := targetWeights(n, x, target, weight, isCounted)
+	if weights != nil {
+		loss = n.Op("mul", nil, loss, weights)
 	}
 	switch reduction := n.Text("reduction", "mean"); reduction {
 	case "none":
@@ -251,12 +243,28 @@ func nllOf(n *node, x, target, weight *value) *value {
 	case "sum":
 		return n.Op("sum", nil, loss).WithRank(0)
 	case "mean":
-		if classWeight == nil {
+		if weights == nil {
 			return n.Op("mean", nil, loss).WithRank(0)
 		}
-		return n.Op("div", nil, n.Op("sum", nil, loss), n.Op("sum", nil, classWeight)).WithRank(0)
+		return n.Op("div", nil, n.Op("sum", nil, loss), n.Op("sum", nil, weights)).WithRank(0)
 	default:
 		n.Failf("reduction %q is not supported", reduction)
 		return nil
 	}
+}
+
+// targetWeights returns the weight of each target of [nllOf] in the dtype of x, or nil if all weights are 1.
+func targetWeights(n *node, x, target, weight, isCounted *value) *value {
+	dtype := x.DType()
+	if weight == nil && isCounted == nil {
+		return nil
+	}
+	if weight == nil {
+		return n.Cast(isCounted, dtype)
+	}
+	weights := n.Op("index", nil, n.Cast(weight, dtype), target).WithRank(n.Rank(x) - 1)
+	if isCounted == nil {
+		return weights
+	}
+	return n.Op("mul", nil, weights, n.Cast(isCounted, dtype))
 }

@@ -42,17 +42,19 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 // of windows is rounded up, the padding includes the missing elements of the last window.
 func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
 	for i, size := range inputSizes {
-		stride, front := sym.Of(g.stride[i]), size.Add(g.padBefore[i]) // front is the size with the padding before
-		lastStart := front.Add(g.padAfter[i]).Sub(g.windowExtent(i))   // the last start at which a window fits
+		// Positions count from the start of the padding before the operand.
+		stride, operandEnd := sym.Of(g.stride[i]), size.Add(g.padBefore[i])
+		lastStart := operandEnd.Add(g.padAfter[i]).Sub(g.windowExtent(i)) // the last start at which a window fits
 		count := lastStart.Div(stride).Add(sym.Of(1)).Max(sym.Int{})
 		if g.roundsUp {
 			// One more window, at count*stride, covers the remaining elements, unless it starts in the padding after the
 			// operand.
-			addsWindow := lastStart.Ge(sym.Int{}).And(lastStart.Mod(stride).Gt(sym.Int{})).And(count.Mul(stride).Lt(front))
+			hasRemainder := lastStart.Ge(sym.Int{}).And(lastStart.Mod(stride).Gt(sym.Int{}))
+			addsWindow := hasRemainder.And(count.Mul(stride).Lt(operandEnd))
 			count = sym.Where(addsWindow, count.Add(sym.Of(1)), count)
 		}
-		end := count.Sub(sym.Of(1)).Mul(stride).Add(g.windowExtent(i)) // of the last window
-		after = append(after, g.padAfter[i].Max(end.Sub(front)))
+		lastEnd := count.Sub(sym.Of(1)).Mul(stride).Add(g.windowExtent(i)) // of the last window
+		after = append(after, g.padAfter[i].Max(lastEnd.Sub(operandEnd)))
 	}
 	return after
 }
@@ -104,14 +106,17 @@ func unpaddedPositions(n *node, index *value, padded, inputSizes []sym.Int, wind
 	var sum *value
 	for i := range inputSizes {
 		term := n.Op("sub", nil, coordinate(n, index, padded, i), n.SizeOperand(windows.padBefore[i]))
-		term = n.Op("mul", nil, term, n.SizeOperand(symbolic.Product(inputSizes[i+1:])))
-		if sum == nil {
-			sum = term
-		} else {
-			sum = n.Op("add", nil, sum, term)
-		}
+		sum = addTerm(n, sum, n.Op("mul", nil, term, n.SizeOperand(symbolic.Product(inputSizes[i+1:]))))
 	}
 	return sum
+}
+
+// addTerm returns sum + term. sum is nil before the first term.
+func addTerm(n *node, sum, term *value) *value {
+	if sum == nil {
+		return term
+	}
+	return n.Op("add", nil, sum, term)
 }
 
 // tensorPositions converts positions in a plane to positions in the whole tensor [N, C, ...]. If the attribute
@@ -120,12 +125,8 @@ func tensorPositions(n *node, index *value, inputSizes []sym.Int) *value {
 	if n.Flag("storage_order", false) && len(inputSizes) > 1 {
 		var sum *value
 		for i := range inputSizes {
-			term := n.Op("mul", nil, coordinate(n, index, inputSizes, i), n.SizeOperand(symbolic.Product(inputSizes[:i])))
-			if sum == nil {
-				sum = term
-			} else {
-				sum = n.Op("add", nil, sum, term)
-			}
+			stride := n.SizeOperand(symbolic.Product(inputSizes[:i]))
+			sum = addTerm(n, sum, n.Op("mul", nil, coordinate(n, index, inputSizes, i), stride))
 		}
 		index = sum
 	}
@@ -163,14 +164,9 @@ func windowSums(n *node, x *value, inputSizes []sym.Int, windows geometry, inclu
 	if !known { // each channel becomes an image with one channel
 		channels, x = 1, n.ReshapeSym(x, append([]sym.Int{shape[0].Mul(shape[1]), sym.Of(1)}, inputSizes...)...)
 	}
-	ones := func(size0, size1 sym.Int, spatial []sym.Int) *value {
-		size := n.SizesAttr(append([]sym.Int{size0, size1}, spatial...)...)
-		return n.Op("full", graph.Attrs{"size": size, "fill_value": 1, "dtype": dtype})
-	}
-	symOne := sym.Of(1)
 	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": channels}
 	op := fmt.Sprintf("conv%dd", len(inputSizes))
-	sum = n.Op(op, attrs, padSpatial(n, x, windows.padBefore, after, 0), ones(sym.Of(channels), symOne, windows.kernel))
+	sum = n.Op(op, attrs, padSpatial(n, x, windows.padBefore, after, 0), spatialOnes(n, dtype, channels, windows.kernel))
 	if !known {
 		sum = n.ReshapeSym(sum, append([]sym.Int{shape[0], shape[1]}, n.SymShape(sum)[2:]...)...)
 	}
@@ -182,9 +178,16 @@ func windowSums(n *node, x *value, inputSizes []sym.Int, windows geometry, inclu
 			beforeCounted[i], afterCounted[i] = sym.Int{}, after[i].Sub(windows.padAfter[i])
 		}
 	}
-	count = n.Op(op, graph.Attrs{"stride": windows.stride, "dilation": windows.dilation},
-		padSpatial(n, ones(symOne, symOne, counted), beforeCounted, afterCounted, 0), ones(symOne, symOne, windows.kernel))
+	ones := padSpatial(n, spatialOnes(n, dtype, 1, counted), beforeCounted, afterCounted, 0)
+	count = n.Op(op, graph.Attrs{"stride": windows.stride, "dilation": windows.dilation}, ones,
+		spatialOnes(n, dtype, 1, windows.kernel))
 	return sum, count
+}
+
+// spatialOnes returns ones of the shape [batch, 1, spatial sizes].
+func spatialOnes(n *node, dtype tensor.DType, batch int, spatial []sym.Int) *value {
+	size := n.SizesAttr(append([]sym.Int{sym.Of(batch), sym.Of(1)}, spatial...)...)
+	return n.Op("full", graph.Attrs{"size": size, "fill_value": 1, "dtype": dtype})
 }
 
 // lpPool converts LpPool, the p-norm of each window. p is an integer from operator set 2 on, and a float before.
@@ -293,14 +296,15 @@ func maxRoiPool(n *node) []*value {
 	scale := n.Float("spatial_scale", 1)
 	var regions []any
 	for region := range rois.Data().Shape[0] {
-		corner := func(i int) int { return roundHalf(rois.Data().At(region, i).Float() * scale) }
-		batch := int(rois.Data().At(region, 0).Int())
-		if images, known := shape[0].Known(); batch < 0 || known && batch >= images {
-			n.Failf("region %d belongs to image %d, but there are %v images", region, batch, shape[0])
+		scaled := func(i int) int { return roundHalf(rois.Data().At(region, i).Float() * scale) }
+		start, end := [2]int{scaled(2), scaled(1)}, [2]int{scaled(4), scaled(3)} // [y1, x1] and [y2, x2]
+		imageIndex := int(rois.Data().At(region, 0).Int())
+		if images, known := shape[0].Known(); imageIndex < 0 || known && imageIndex >= images {
+			n.Failf("region %d belongs to image %d, but there are %v images", region, imageIndex, shape[0])
 		}
-		regions = append(regions, roiCells(n, n.Op("slice", graph.Attrs{"dim": 0, "start": batch, "end": batch + 1}, x),
-			[2]int{corner(2), corner(1)}, [2]int{corner(4), corner(3)}, cellCounts,
-			n.KnownNumbers("the sizes of images", shape[2:])))
+		image := n.Op("slice", graph.Attrs{"dim": 0, "start": imageIndex, "end": imageIndex + 1}, x)
+		imageSize := n.KnownNumbers("the sizes of images", shape[2:])
+		regions = append(regions, roiCells(n, image, start, end, cellCounts, imageSize))
 	}
 	if len(regions) == 0 {
 		size := n.SizesAttr(sym.Int{}, shape[1], sym.Of(cellCounts[0]), sym.Of(cellCounts[1]))
@@ -312,35 +316,36 @@ func maxRoiPool(n *node) []*value {
 // roundHalf returns x + 0.5, truncated toward 0. If x >= -0.5, this is the nearest integer, and halves are rounded up.
 func roundHalf(x float64) int { return int(float64(x) + 0.5) }
 
-// roiCells divides the region of image x between the corners `from` and `end` (row and column, inclusive) into h by w
+// roiCells divides the region of an image between the corners start and end (row and column, inclusive) into h by w
 // cells, which may overlap. It returns the maximum of each cell and channel, [1, C, h, w], or 0 for a cell outside the
-// image. size is [h, w], imageSize is [height, width].
-func roiCells(n *node, x *value, from, end [2]int, size, imageSize []int) *value {
-	if size[0] < 1 || size[1] < 1 || size[0]*size[1] > 1<<12 {
-		n.Failf("pooled_shape %s is not supported: want 1 to 4096 cells", tensor.ListString(size))
+// image. cellCounts is [h, w], imageSize is [height, width].
+func roiCells(n *node, image *value, start, end [2]int, cellCounts, imageSize []int) *value {
+	h, w := cellCounts[0], cellCounts[1]
+	if h < 1 || w < 1 || h*w > 1<<12 {
+		n.Failf("pooled_shape %s is not supported: want 1 to 4096 cells", tensor.ListString(cellCounts))
 	}
-	// bounds returns floor(cell*span/size) and ceil((cell+1)*span/size), from the start of the region, in the image.
+	// bounds returns start + floor(cell*span/count) and start + ceil((cell+1)*span/count), limited to the image.
 	bounds := func(dim, cell int) (low, high int) {
-		span := max(end[dim]-from[dim]+1, 1)
-		low = from[dim] + cell*span/size[dim]
-		high = from[dim] + ((cell+1)*span+size[dim]-1)/size[dim]
+		span, count := max(end[dim]-start[dim]+1, 1), cellCounts[dim]
+		low = start[dim] + cell*span/count
+		high = start[dim] + ((cell+1)*span+count-1)/count
 		return min(max(low, 0), imageSize[dim]), min(max(high, 0), imageSize[dim])
 	}
 	var cells []any
-	for row := range size[0] {
+	for row := range h {
 		top, bottom := bounds(0, row)
-		for column := range size[1] {
+		for column := range w {
 			left, right := bounds(1, column)
 			if top >= bottom || left >= right {
-				cells = append(cells, n.Op("full", graph.Attrs{"size": n.SizesAttr(sym.Of(1), n.SymShape(x)[1]),
-					"fill_value": 0, "dtype": x.DType()}))
+				cells = append(cells, n.Op("full", graph.Attrs{"size": n.SizesAttr(sym.Of(1), n.SymShape(image)[1]),
+					"fill_value": 0, "dtype": image.DType()}))
 				continue
 			}
-			part := n.Op("slice", graph.Attrs{"dim": 2, "start": top, "end": bottom}, x)
-			part = n.Op("slice", graph.Attrs{"dim": 3, "start": left, "end": right}, part)
-			cells = append(cells, n.Op("amax", graph.Attrs{"dim": []int{2, 3}}, part))
+			rows := n.Op("slice", graph.Attrs{"dim": 2, "start": top, "end": bottom}, image)
+			elements := n.Op("slice", graph.Attrs{"dim": 3, "start": left, "end": right}, rows)
+			cells = append(cells, n.Op("amax", graph.Attrs{"dim": []int{2, 3}}, elements))
 		}
 	}
 	stacked := n.Op("stack", graph.Attrs{"dim": 2}, cells...)
-	return n.ReshapeSym(stacked, sym.Of(1), n.SymShape(x)[1], sym.Of(size[0]), sym.Of(size[1]))
+	return n.ReshapeSym(stacked, sym.Of(1), n.SymShape(image)[1], sym.Of(h), sym.Of(w))
 }

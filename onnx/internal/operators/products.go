@@ -97,10 +97,10 @@ func addRecurrentOp(n *node, op string, operands []any) []*value {
 	if n.HasAttr("hidden_size") {
 		attrs["hidden_size"] = n.Int("hidden_size", 0)
 	}
-	if a := n.Attr("activations", pb.AttributeStrings); a != nil {
-		names := make([]string, len(a.Strings))
-		for i, s := range a.Strings {
-			names[i] = string(s)
+	if attr := n.Attr("activations", pb.AttributeStrings); attr != nil {
+		names := make([]string, len(attr.Strings))
+		for i, name := range attr.Strings {
+			names[i] = string(name)
 		}
 		attrs["activations"] = names
 	}
@@ -118,10 +118,11 @@ func addRecurrentOp(n *node, op string, operands []any) []*value {
 	// Output 0 has the hidden states of all positions. The other outputs are the last states, which have no dimension of
 	// positions.
 	for i, result := range out {
-		result.WithRank(3)
+		rank := 3
 		if i == 0 {
-			result.WithRank(4)
+			rank = 4
 		}
+		result.WithRank(rank)
 	}
 	return out
 }

@@ -169,20 +169,21 @@ func qGemm(n *node) []*value {
 	if n.Flag("transB", false) {
 		b = n.Op("t", nil, b)
 	}
-	scale, bias := asScalar(n, n.Operand(1)), n.OperandOrNil(6)
+	scaleA, bias := asScalar(n, n.Operand(1)), n.OperandOrNil(6)
 	if alpha := n.Float("alpha", 1); alpha != 1 {
-		scale = n.Op("mul", nil, scale, alpha)
+		scaleA = n.Op("mul", nil, scaleA, alpha)
 	}
 	scaleB, zeroB := oneOrVector(n, n.Operand(4)), oneOrVector(n, n.Operand(5))
+	zeroA := asScalar(n, n.Operand(2))
 	if n.HasOperand(7) && n.HasOperand(8) && (bias == nil || n.Rank(bias) == 1) {
-		return single(n.Op("qlinear_matmul", nil, a, scale, asScalar(n, n.Operand(2)), b, scaleB, zeroB,
-			asScalar(n, n.Operand(7)), asScalar(n, n.Operand(8)), bias))
+		scale, zero := asScalar(n, n.Operand(7)), asScalar(n, n.Operand(8)) // of the result
+		return single(n.Op("qlinear_matmul", nil, a, scaleA, zeroA, b, scaleB, zeroB, scale, zero, bias))
 	}
-	sums := n.Op("matmul_integer", nil, a, b, asScalar(n, n.Operand(2)), zeroB)
+	sums := n.Op("matmul_integer", nil, a, b, zeroA, zeroB)
 	if bias != nil {
 		sums = n.Op("add", nil, sums, bias)
 	}
-	y := scaledSums(n, sums, scale, scaleB, nil)
+	y := scaledSums(n, sums, scaleA, scaleB, nil)
 	if !n.HasOperand(7) {
 		return single(y)
 	}
@@ -192,23 +193,24 @@ func qGemm(n *node) []*value {
 // dynamicQuantizeLSTM converts DynamicQuantizeLSTM to an LSTM whose weights are dequantized. The operator also rounds
 // its operands to 8 bits, which only adds errors, so the conversion omits it.
 func dynamicQuantizeLSTM(n *node) []*value {
-	// weight returns operand i, [directions, inputs, 4*hidden], as floats [directions, 4*hidden, inputs]. The operand
-	// with index scaleOperand is its scale, the next one its zero point: [directions] or [directions, 4*hidden].
-	weight := func(i, scaleOperand int) *value {
-		weights := n.Operand(i)
-		aligned := func(params *value) *value {
-			if n.Rank(params) == 1 {
-				return alignedToAxis(n, params, 0, 3)
-			}
-			return n.Op("unsqueeze", graph.Attrs{"dim": 1}, params)
-		}
-		y := n.Op("sub", nil, n.Cast(weights, tensor.Float32), n.Cast(aligned(n.Operand(scaleOperand+1)), tensor.Float32))
-		y = n.Op("mul", nil, y, aligned(n.Operand(scaleOperand)))
-		return n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
-	}
-	operands := []any{n.Operand(0), weight(1, 8), weight(2, 10)}
+	operands := []any{n.Operand(0), lstmWeight(n, 1, 8), lstmWeight(n, 2, 10)}
 	for i := 3; i < 8; i++ { // bias, sequence lengths, initial states, peepholes
 		operands = append(operands, n.OperandOrNil(i))
 	}
 	return addRecurrentOp(n, "onnx_lstm", operands)
+}
+
+// lstmWeight returns operand i, [directions, inputs, 4*hidden], as floats [directions, 4*hidden, inputs]. The operand
+// with index scaleOperand is its scale, the next one its zero point: [directions] or [directions, 4*hidden].
+func lstmWeight(n *node, i, scaleOperand int) *value {
+	weight := n.Cast(n.Operand(i), tensor.Float32)
+	aligned := func(params *value) *value {
+		if n.Rank(params) == 1 {
+			return alignedToAxis(n, params, 0, 3)
+		}
+		return n.Op("unsqueeze", graph.Attrs{"dim": 1}, params)
+	}
+	y := n.Op("sub", nil, weight, n.Cast(aligned(n.Operand(scaleOperand+1)), tensor.Float32))
+	y = n.Op("mul", nil, y, aligned(n.Operand(scaleOperand)))
+	return n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
 }

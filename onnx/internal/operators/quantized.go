@@ -14,80 +14,14 @@ import (
 // The ops of the catalogue support most dtypes and shapes of scales and zero points; for the others, separate ops
 // compute the same results.
 
-// perAxis reshapes params, scales or zero points, for broadcasting with x. One element becomes a 0-dim value. A longer
-// vector is aligned with the attribute axis. If the attribute block_size is set, params of more dimensions have one
-// element for each block along the axis, which is repeated for each element of the block. params may be nil.
-func perAxis(n *node, params, x *value) *value {
-	if params == nil {
-		return nil
-	}
-	rank, paramRank := n.Rank(x), n.Rank(params)
-	axis := n.Int("axis", 1)
-	switch {
-	case paramRank == 0 || paramRank == 1 && n.Sizes(params)[0] == 1:
-		return n.Reshape(params)
-	case paramRank == 1:
-		return alignedToAxis(n, params, n.Axis(axis, rank), rank)
-	}
-	blockSize := n.Int("block_size", 0)
-	if blockSize < 1 {
-		return params
-	}
-	// [..., blocks, ...] -> [..., blocks, 1, ...] -> [..., blocks, block, ...] -> [..., blocks*block, ...]. Only the
-	// first elements are used, because the last block may be incomplete.
-	axis = n.Axis(axis, rank)
-	params = n.Op("unsqueeze", graph.Attrs{"dim": axis + 1}, params).WithRank(paramRank + 1)
-	sizes := slices.Clone(n.SymShape(params))
-	sizes[axis+1] = sym.Of(blockSize)
-	params = n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, params)
-	params = n.Op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, params)
-	return n.Op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.SizeAttr(n.SymShape(x)[axis])}, params)
-}
-
-// quantizeTo rounds x, adds the zero point (or nil), clamps the result to the range of the dtype, and converts it.
-func quantizeTo(n *node, x, zero *value, dtype tensor.DType) *value {
-	if !dtype.IsIntegral(false) || dtype.Size() > 2 {
-		n.Failf("quantization to %v is not supported: want an integer of at most 16 bits", dtype)
-	}
-	y := n.Op("round", nil, x)
-	if zero != nil {
-		y = n.Op("add", nil, y, n.Cast(zero, x.DType()))
-	}
-	y = n.Op("clamp", graph.Attrs{"min": extremeNumber(dtype, false), "max": extremeNumber(dtype, true)}, y)
-	return n.Cast(y, dtype)
-}
-
-// linearAttrs returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the
-// ops do not support the operands. They require shapes that do not depend on data, a scale of a float dtype except
-// float64, a zero point of a quantized dtype, and x of a quantized dtype or of a float dtype except float64.
-func linearAttrs(n *node, x, scale, zero *value) (graph.Attrs, bool) {
-	isFloat := func(dtype tensor.DType) bool { return dtype.IsFloat() && dtype != tensor.Float64 }
-	isSupported := !x.IsDynamic() && (isFloat(x.DType()) || isQuantized(x.DType())) &&
-		!scale.IsDynamic() && isFloat(scale.DType()) &&
-		(zero == nil || !zero.IsDynamic() && isQuantized(zero.DType()))
-	if !isSupported {
-		return nil, false
-	}
-	return graph.Attrs{"axis": n.Int("axis", 1), "block_size": n.Int("block_size", 0)}, true
-}
-
-// isQuantized reports whether the quantization ops support a dtype of quantized elements.
-func isQuantized(dtype tensor.DType) bool {
-	switch dtype {
-	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
-		return true
-	}
-	return false
-}
-
 // quantizeLinear converts QuantizeLinear: round(x/scale) + zero, clamped to the dtype of the result. This is the dtype
 // of the zero point or, without a zero point, output_dtype or uint8. It uses the op quantize_linear if possible, and
 // otherwise separate ops. These compute in the dtype that the attribute precision states or, without it, in the dtype
 // of x, but at least in float32.
 func quantizeLinear(n *node) []*value {
 	x, scale, zero := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
-	if kind := quantizedElementType(n); kind != pb.Undefined {
-		return single(quantizeToNarrow(n, x, scale, zero, kind))
+	if elementType := quantizedElementType(n); elementType != pb.Undefined {
+		return single(quantizeToNarrow(n, x, scale, zero, elementType))
 	}
 	dtype := n.DTypeAttr("output_dtype")
 	precision := n.DTypeAttr("precision")
@@ -131,6 +65,72 @@ func dequantizeLinear(n *node) []*value {
 	}
 	y = n.Op("mul", nil, y, n.Cast(perAxis(n, scale, x), tensor.Float32))
 	return single(n.Cast(y, dtype))
+}
+
+// linearAttrs returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the
+// ops do not support the operands. They require shapes that do not depend on data, a scale of a float dtype except
+// float64, a zero point of a quantized dtype, and x of a quantized dtype or of a float dtype except float64.
+func linearAttrs(n *node, x, scale, zero *value) (graph.Attrs, bool) {
+	isOpFloat := func(dtype tensor.DType) bool { return dtype.IsFloat() && dtype != tensor.Float64 }
+	isSupported := !x.IsDynamic() && (isOpFloat(x.DType()) || isQuantized(x.DType())) &&
+		!scale.IsDynamic() && isOpFloat(scale.DType()) &&
+		(zero == nil || !zero.IsDynamic() && isQuantized(zero.DType()))
+	if !isSupported {
+		return nil, false
+	}
+	return graph.Attrs{"axis": n.Int("axis", 1), "block_size": n.Int("block_size", 0)}, true
+}
+
+// isQuantized reports whether the quantization ops support a dtype of quantized elements.
+func isQuantized(dtype tensor.DType) bool {
+	switch dtype {
+	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
+		return true
+	}
+	return false
+}
+
+// perAxis reshapes params, scales or zero points, for broadcasting with x. One element becomes a 0-dim value. A longer
+// vector is aligned with the attribute axis. If the attribute block_size is set, params of more dimensions have one
+// element for each block along the axis, which is repeated for each element of the block. params may be nil.
+func perAxis(n *node, params, x *value) *value {
+	if params == nil {
+		return nil
+	}
+	rank, paramRank := n.Rank(x), n.Rank(params)
+	axis := n.Int("axis", 1)
+	switch {
+	case paramRank == 0 || paramRank == 1 && n.Sizes(params)[0] == 1:
+		return n.Reshape(params)
+	case paramRank == 1:
+		return alignedToAxis(n, params, n.Axis(axis, rank), rank)
+	}
+	blockSize := n.Int("block_size", 0)
+	if blockSize < 1 {
+		return params
+	}
+	// [..., blocks, ...] -> [..., blocks, 1, ...] -> [..., blocks, block, ...] -> [..., blocks*block, ...]. Only the
+	// first elements are used, because the last block may be incomplete.
+	axis = n.Axis(axis, rank)
+	params = n.Op("unsqueeze", graph.Attrs{"dim": axis + 1}, params).WithRank(paramRank + 1)
+	sizes := slices.Clone(n.SymShape(params))
+	sizes[axis+1] = sym.Of(blockSize)
+	params = n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, params)
+	params = n.Op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, params)
+	return n.Op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.SizeAttr(n.SymShape(x)[axis])}, params)
+}
+
+// quantizeTo rounds x, adds the zero point (or nil), clamps the result to the range of the dtype, and converts it.
+func quantizeTo(n *node, x, zero *value, dtype tensor.DType) *value {
+	if !dtype.IsIntegral(false) || dtype.Size() > 2 {
+		n.Failf("quantization to %v is not supported: want an integer of at most 16 bits", dtype)
+	}
+	y := n.Op("round", nil, x)
+	if zero != nil {
+		y = n.Op("add", nil, y, n.Cast(zero, x.DType()))
+	}
+	y = n.Op("clamp", graph.Attrs{"min": extremeNumber(dtype, false), "max": extremeNumber(dtype, true)}, y)
+	return n.Cast(y, dtype)
 }
 
 // dynamicQuantizeLinear converts DynamicQuantizeLinear, which quantizes by the range of the elements.
@@ -186,21 +186,22 @@ func atMostVectors(n *node, params ...*value) bool {
 // scale and the zero point of the result. With parameters of more than one dimension, it computes
 // (a - zero) @ (b - zero) * scaleA * scaleB / scale in float64.
 func qlinearMatMul(n *node) []*value {
-	a, b := n.Operand(0), n.Operand(3)
-	if atMostVectors(n, n.Operand(1), n.Operand(2), n.Operand(4), n.Operand(5), n.Operand(6), n.Operand(7)) {
-		return single(n.Op("qlinear_matmul", nil, a, n.Operand(1), n.Operand(2), b, n.Operand(4), n.Operand(5), n.Operand(6),
-			n.Operand(7)))
+	a, scaleA, zeroA := n.Operand(0), n.Operand(1), n.Operand(2)
+	b, scaleB, zeroB := n.Operand(3), n.Operand(4), n.Operand(5)
+	scale, zero := n.Operand(6), n.Operand(7)
+	if atMostVectors(n, scaleA, zeroA, scaleB, zeroB, scale, zero) {
+		return single(n.Op("qlinear_matmul", nil, a, scaleA, zeroA, b, scaleB, zeroB, scale, zero))
 	}
-	y := n.Op("matmul", nil, minusZeroPoint(n, a, n.Operand(2), -2), minusZeroPoint(n, b, n.Operand(5), -1))
-	scaleAlong := func(p, x *value, axis int) *value { return n.Cast(alongAxis(n, p, x, axis), tensor.Float64) }
-	y = n.Op("mul", nil, n.Op("mul", nil, y, scaleAlong(n.Operand(1), a, -2)), scaleAlong(n.Operand(4), b, -1))
-	y = n.Op("div", nil, y, n.Cast(alongAxis(n, n.Operand(6), y, -2), tensor.Float64))
-	return single(quantizeTo(n, y, alongAxis(n, n.Operand(7), y, -2), n.Operand(7).DType()))
+	y := n.Op("matmul", nil, minusZeroPoint(n, a, zeroA, -2), minusZeroPoint(n, b, zeroB, -1))
+	alignedScale := func(p, x *value, axis int) *value { return n.Cast(alongAxis(n, p, x, axis), tensor.Float64) }
+	y = n.Op("mul", nil, n.Op("mul", nil, y, alignedScale(scaleA, a, -2)), alignedScale(scaleB, b, -1))
+	y = n.Op("div", nil, y, alignedScale(scale, y, -2))
+	return single(quantizeTo(n, y, alongAxis(n, zero, y, -2), zero.DType()))
 }
 
 // integerConv convolves operands minus their zero points, in float64. zero, weightZero and bias may be nil. The padding
 // of the differences is 0, that is, the padding of x is its zero point.
-func integerConv(n *node, x, weight, zero, weightZero, bias *value) *value {
+func integerConv(n *node, x, zero, weight, weightZero, bias *value) *value {
 	if n.Rank(x) < 3 {
 		n.Failf("the operand has %d dimensions, want at least 3", n.Rank(x))
 	}
@@ -210,34 +211,34 @@ func integerConv(n *node, x, weight, zero, weightZero, bias *value) *value {
 // convInteger converts ConvInteger to the op conv_integer. If the op does not support the padding, the convolution is
 // computed in float64.
 func convInteger(n *node) []*value {
-	if rank := n.Rank(n.Operand(0)); rank >= 3 && rank <= 5 {
-		if _, attrs, hasPadding := convAttrs(n, n.Operand(0), n.Operand(1)); hasPadding {
-			return single(n.Op("conv_integer", attrs, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)))
+	x, weight, zero, weightZero := n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)
+	if rank := n.Rank(x); rank >= 3 && rank <= 5 {
+		if _, attrs, hasPadding := convAttrs(n, x, weight); hasPadding {
+			return single(n.Op("conv_integer", attrs, x, weight, zero, weightZero))
 		}
 	}
-	return single(n.Cast(integerConv(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3), nil),
-		tensor.Int32))
+	return single(n.Cast(integerConv(n, x, zero, weight, weightZero, nil), tensor.Int32))
 }
 
 // qlinearConv converts QLinearConv to the op qlinear_conv. If the op does not support the padding, the sums are
-// computed in float64 and multiplied by scaleX * scaleWeight / scale of the result.
+// computed in float64 and multiplied by scaleX * weightScale / scale, where scale is the scale of the result.
 func qlinearConv(n *node) []*value {
-	x, weight := n.Operand(0), n.Operand(3)
+	x, scaleX, zeroX := n.Operand(0), n.Operand(1), n.Operand(2)
+	weight, weightScale, weightZero := n.Operand(3), n.Operand(4), n.Operand(5)
+	scale, zero, bias := n.Operand(6), n.Operand(7), n.OperandOrNil(8)
 	if rank := n.Rank(x); rank >= 3 && rank <= 5 {
 		if _, attrs, hasPadding := convAttrs(n, x, weight); hasPadding {
-			return single(n.Op("qlinear_conv", attrs, x, n.Operand(1), n.Operand(2), weight, n.Operand(4), n.Operand(5),
-				n.Operand(6), n.Operand(7), n.OperandOrNil(8)))
+			return single(n.Op("qlinear_conv", attrs, x, scaleX, zeroX, weight, weightScale, weightZero, scale, zero, bias))
 		}
 	}
-	var bias *value
-	if b := n.OperandOrNil(8); b != nil {
-		bias = n.Cast(b, tensor.Float64)
+	if bias != nil {
+		bias = n.Cast(bias, tensor.Float64)
 	}
-	y := integerConv(n, x, weight, n.Operand(2), n.Operand(5), bias)
-	scale := n.Op("mul", nil, n.Cast(asScalar(n, n.Operand(1)), tensor.Float64),
-		n.Cast(alongAxis(n, n.Operand(4), y, 1), tensor.Float64))
-	scale = n.Op("div", nil, scale, n.Cast(asScalar(n, n.Operand(6)), tensor.Float64))
-	return single(quantizeTo(n, n.Op("mul", nil, y, scale), asScalar(n, n.Operand(7)), n.Operand(7).DType()))
+	y := integerConv(n, x, zeroX, weight, weightZero, bias)
+	factor := n.Op("mul", nil, n.Cast(asScalar(n, scaleX), tensor.Float64),
+		n.Cast(alongAxis(n, weightScale, y, 1), tensor.Float64))
+	factor = n.Op("div", nil, factor, n.Cast(asScalar(n, scale), tensor.Float64))
+	return single(quantizeTo(n, n.Op("mul", nil, y, factor), asScalar(n, zero), zero.DType()))
 }
 
 // asScalar reshapes a scale or zero point of one element to a 0-dim value.

@@ -21,8 +21,7 @@ func cosineWindow(a, b, c float64) converter {
 			dtype = tensor.Float32
 		}
 		size := n.Operand(0)
-		position := n.Op("arange", graph.Attrs{"end": n.IntAttr(size), "dtype": tensor.Float64})
-		position.WithType(tensor.Float64, 1) // changes position itself
+		position := floatRange(n, size)
 		period := n.Cast(size, tensor.Float64)
 		if period.IsDynamic() || period.Meta().Rank() > 0 {
 			period = n.Reshape(period)
@@ -80,7 +79,7 @@ func stft(n *node) []*value {
 	if rank == 2 {
 		x, rank = n.Op("unsqueeze", graph.Attrs{"dim": 2}, x), 3
 	}
-	// unfold returns [batch, frames, parts, frame length]; a part is the real or the imaginary part.
+	// unfold returns [batch, frames, 1 or 2, frame length], where dimension 2 has the real and the imaginary part.
 	frames := n.Op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.IntAttr(n.Operand(1))},
 		x).WithRank(rank + 1)
 	frames = n.Op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, frames)
@@ -98,6 +97,28 @@ func melWeightMatrix(n *node) []*value {
 	if dtype == tensor.Invalid {
 		dtype = tensor.Float32
 	}
+	edges := melEdges(n)
+	edgesOf := func(start int, end any) *value {
+		return n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).WithType(tensor.Float64, 1)
+	}
+	left, centre, right := edgesOf(0, -2), edgesOf(1, -1), edgesOf(2, nil)
+	nyquistBin := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, n.Operand(1), 2)
+	bins := floatRange(n, n.Op("add", nil, nyquistBin, 1))
+	bin := n.Reshape(bins, -1, 1) // broadcasts to [bins, bands]
+	and := func(a, b *value) *value { return n.Op("logical_and", nil, a, b) }
+	rising := floatOp(n, "div", floatOp(n, "sub", bin, left), floatOp(n, "sub", centre, left))
+	falling := floatOp(n, "div", floatOp(n, "sub", right, bin), floatOp(n, "sub", right, centre))
+	zero := n.Op("zeros_like", nil, rising)
+	weights := n.Op("where", nil, and(n.Op("ge", nil, bin, left), n.Op("lt", nil, bin, centre)), rising, zero)
+	weights = n.Op("where", nil, n.Op("eq", nil, bin, centre), n.Op("ones_like", nil, rising), weights)
+	weights = n.Op("where", nil, and(n.Op("gt", nil, bin, centre), n.Op("lt", nil, bin, right)), falling, weights)
+	return single(n.Cast(weights.WithType(tensor.Float64, 2), dtype))
+}
+
+// melEdges returns the edges of the bands of [melWeightMatrix] as numbers of bins: floor(hertz * (length+1) / rate).
+// There are bands+2 edges at equal distances on the mel scale, mel = low + i*(high-low)/(bands+2), where hertz is
+// 700 * (10^(mel/2595) - 1). Band i has the edges i, i+1 and i+2.
+func melEdges(n *node) *value {
 	number := func(i int) *value {
 		x := n.Operand(i)
 		if n.Rank(x) > 0 {
@@ -105,36 +126,27 @@ func melWeightMatrix(n *node) []*value {
 		}
 		return n.Cast(x, tensor.Float64)
 	}
-	apply := func(op string, x, y any) *value { return n.Op(op, nil, x, y).WithType(tensor.Float64, 1) }
-	bands, length, rate := n.Operand(0), n.Operand(1), number(2)
+	apply := func(op string, x, y any) *value { return floatOp(n, op, x, y) }
 	mel := func(hertz *value) *value { // 2595 * log10(hertz/700 + 1)
 		return apply("mul", n.Op("log10", nil, apply("add", apply("div", hertz, 700.0), 1.0)), 2595.0)
 	}
-	// There are bands+2 edges at equal distances on the mel scale: mel = low + i*(high-low)/(bands+2). In hertz, they are
-	// 700 * (10^(mel/2595) - 1), and as bins floor(hertz * (length+1) / rate). Band i has the edges i, i+1 and i+2.
+	rate := number(2)
 	low := mel(number(3))
 	step := apply("div", apply("sub", mel(number(4)), low), apply("add", number(0), 2.0))
-	edges := n.Op("arange", graph.Attrs{"end": n.IntAttr(n.Op("add", nil, bands, 2)),
-		"dtype": tensor.Float64}).WithType(tensor.Float64, 1)
-	edges = apply("div", apply("add", apply("mul", edges, step), low), 2595.0)
-	hertz := apply("mul", apply("sub", n.Op("pow", nil, 10.0, edges).WithType(tensor.Float64, 1), 1.0), 700.0)
-	edges = n.Op("floor", nil, apply("div", apply("mul", hertz, apply("add", number(1), 1.0)), rate))
-	edgesOf := func(start int, end any) *value {
-		return n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).WithType(tensor.Float64, 1)
-	}
-	left, centre, right := edgesOf(0, -2), edgesOf(1, -1), edgesOf(2, nil)
-	nyquistBin := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
-	bins := n.Op("arange", graph.Attrs{"end": n.IntAttr(n.Op("add", nil, nyquistBin, 1)),
-		"dtype": tensor.Float64}).WithType(tensor.Float64, 1)
-	bin := n.Reshape(bins, -1, 1) // broadcasts to [bins, bands]
-	and := func(a, b *value) *value { return n.Op("logical_and", nil, a, b) }
-	rising := apply("div", apply("sub", bin, left), apply("sub", centre, left))
-	falling := apply("div", apply("sub", right, bin), apply("sub", right, centre))
-	zero := n.Op("zeros_like", nil, rising)
-	weights := n.Op("where", nil, and(n.Op("ge", nil, bin, left), n.Op("lt", nil, bin, centre)), rising, zero)
-	weights = n.Op("where", nil, n.Op("eq", nil, bin, centre), n.Op("ones_like", nil, rising), weights)
-	weights = n.Op("where", nil, and(n.Op("gt", nil, bin, centre), n.Op("lt", nil, bin, right)), falling, weights)
-	return single(n.Cast(weights.WithType(tensor.Float64, 2), dtype))
+	mels := apply("add", apply("mul", floatRange(n, n.Op("add", nil, n.Operand(0), 2)), step), low)
+	hertz := apply("mul", apply("sub", apply("pow", 10.0, apply("div", mels, 2595.0)), 1.0), 700.0)
+	return n.Op("floor", nil, apply("div", apply("mul", hertz, apply("add", number(1), 1.0)), rate))
+}
+
+// floatOp applies an op to float64 vectors and numbers.
+func floatOp(n *node, op string, x, y any) *value {
+	return n.Op(op, nil, x, y).WithType(tensor.Float64, 1)
+}
+
+// floatRange returns the float64 vector 0, 1 ... end-1.
+func floatRange(n *node, end *value) *value {
+	attrs := graph.Attrs{"end": n.IntAttr(end), "dtype": tensor.Float64}
+	return n.Op("arange", attrs).WithType(tensor.Float64, 1)
 }
 
 // seed returns the attribute seed, an integer or the bits of a float, as an integer. Without the attribute, each node

@@ -2,6 +2,7 @@ package operators
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/sym"
@@ -37,10 +38,7 @@ func tensorScatter(n *node) []*value {
 		positions = n.Op("remainder", nil, positions, n.SizeOperand(cacheSize))
 	}
 	// positions, [batch or 1, update positions], is broadcast to the shape of the update.
-	sizes := make([]sym.Int, rank)
-	for i := range sizes {
-		sizes[i] = sym.Of(1)
-	}
+	sizes := slices.Repeat([]sym.Int{sym.Of(1)}, rank)
 	sizes[0], sizes[axis] = n.SymShape(positions)[0], updateSizes[axis]
 	index := n.Op("expand", graph.Attrs{"size": n.SizesAttr(updateSizes...)}, n.ReshapeSym(positions, sizes...))
 	return single(n.Op("scatter", graph.Attrs{"dim": axis}, cache, index, update))
@@ -83,6 +81,65 @@ func causalConv(n *node) []*value {
 	return outputs
 }
 
+// linearAttention converts LinearAttention to a scan over positions. The state of a head is a matrix, to which each
+// position adds the outer product of its key and its value. Operands 0 to 5 are queries, keys, values, and optionally
+// the state, decay and beta. The outputs are the results of all positions and the last state. Everything is computed in
+// float32.
+func linearAttention(n *node) []*value {
+	q, k, v := n.Operand(0), n.Operand(1), n.Operand(2)
+	for i, x := range []*value{q, k, v} {
+		if n.Rank(x) != 3 {
+			n.Failf("operand %d has %d dimensions, want 3", i, n.Rank(x))
+		}
+	}
+	heads, kvHeads := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
+	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 {
+		n.Failf("%d heads of queries cannot share %d heads of keys and values", heads, kvHeads)
+	}
+	rule := linearRuleOf(n)
+	rule.groups = heads / kvHeads
+	split := func(x *value, heads int) *value { return n.Cast(splitHeads(n, x, heads), tensor.Float32) }
+	// The scan gives step one slice of each sequence, [batch, positions, heads, elements], for each position.
+	sequences := []*value{split(q, heads), split(k, kvHeads), split(v, kvHeads)}
+	if rule.scale == 0 {
+		rule.scale = defaultScale(n, sequences[0], sequences[1])
+	}
+	if rule.decays {
+		sequences = append(sequences, split(n.Operand(4), kvHeads))
+	}
+	if rule.corrects {
+		beta := n.Cast(n.Operand(5), tensor.Float32)
+		sequences = append(sequences, n.Op("unsqueeze", graph.Attrs{"dim": 3}, beta))
+	}
+	stateDType, state := q.DType(), n.OperandOrNil(3)
+	if state != nil {
+		stateDType, state = state.DType(), n.Cast(state, tensor.Float32)
+	} else {
+		state = zeroState(n, sequences[1], sequences[2])
+	}
+	scanned := n.ScanRows(state, sequences, rule.step) // the last state, and the results of step for all positions
+	y := n.Op("mul", nil, scanned[1], rule.scale)
+	sizes, rowSize := n.SymShape(q), n.SymShape(v)[2].Mul(sym.Of(rule.groups))
+	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], rowSize), q.DType()), n.Cast(scanned[0], stateDType)}
+}
+
+// defaultScale returns 1/sqrt(size of a head). Queries q and keys k have heads of the same size, which is known from
+// one of them.
+func defaultScale(n *node, q, k *value) float64 {
+	headSize := n.SymShape(q)[3:]
+	if _, known := headSize[0].Known(); !known {
+		headSize = n.SymShape(k)[3:]
+	}
+	return 1 / math.Sqrt(float64(max(n.KnownNumbers("the size of a head", headSize)[0], 1)))
+}
+
+// zeroState returns a state of zeros, [batch, heads, elements of a key, elements of a value].
+func zeroState(n *node, k, v *value) *value {
+	sizes, valueSize := n.SymShape(k), n.SymShape(v)[3]
+	size := n.SizesAttr(sizes[0], sizes[2], sizes[3], valueSize)
+	return n.Op("zeros", graph.Attrs{"size": size, "dtype": tensor.Float32})
+}
+
 // linearRule is the recurrence of a LinearAttention node: see [linearRule.step].
 type linearRule struct {
 	decays   bool    // the state is multiplied by exp(decay) before each position (update rules gated, gated_delta)
@@ -107,55 +164,6 @@ func linearRuleOf(n *node) linearRule {
 	return rule
 }
 
-// linearAttention converts LinearAttention to a scan over positions. The state of a head is a matrix, to which each
-// position adds the outer product of its key and its value. Operands 0 to 5 are queries, keys, values, and optionally
-// the state, decay and beta. The outputs are the results of all positions and the last state. Everything is computed in
-// float32.
-func linearAttention(n *node) []*value {
-	q, k, v := n.Operand(0), n.Operand(1), n.Operand(2)
-	for i, x := range []*value{q, k, v} {
-		if n.Rank(x) != 3 {
-			n.Failf("operand %d has %d dimensions, want 3", i, n.Rank(x))
-		}
-	}
-	heads, kvHeads := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
-	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 {
-		n.Failf("%d heads of queries cannot share %d heads of keys and values", heads, kvHeads)
-	}
-	rule := linearRuleOf(n)
-	rule.groups = heads / kvHeads
-	split := func(x *value, heads int) *value { return n.Cast(splitHeads(n, x, heads), tensor.Float32) }
-	// The scan gives step one slice of each sequence, [batch, positions, heads, elements], for each position.
-	sequences := []*value{split(q, heads), split(k, kvHeads), split(v, kvHeads)}
-	if rule.scale == 0 { // the default: 1/sqrt(size of a head)
-		headSize := n.SymShape(sequences[0])[3:] // of a query; a key has the same size
-		if _, known := headSize[0].Known(); !known {
-			headSize = n.SymShape(sequences[1])[3:]
-		}
-		rule.scale = 1 / math.Sqrt(float64(max(n.KnownNumbers("the size of a head", headSize)[0], 1)))
-	}
-	if rule.decays {
-		sequences = append(sequences, split(n.Operand(4), kvHeads))
-	}
-	if rule.corrects {
-		beta := n.Cast(n.Operand(5), tensor.Float32)
-		sequences = append(sequences, n.Op("unsqueeze", graph.Attrs{"dim": 3}, beta))
-	}
-	stateDType, state := q.DType(), n.OperandOrNil(3)
-	if state == nil {
-		// [batch, heads, elements of a key, elements of a value]
-		sizes, valueSize := n.SymShape(sequences[1]), n.SymShape(sequences[2])[3]
-		size := n.SizesAttr(sizes[0], sizes[2], sizes[3], valueSize)
-		state = n.Op("zeros", graph.Attrs{"size": size, "dtype": tensor.Float32})
-	} else {
-		stateDType, state = state.DType(), n.Cast(state, tensor.Float32)
-	}
-	scanned := n.ScanRows(state, sequences, rule.step) // the last state, and the results of step for all positions
-	y := n.Op("mul", nil, scanned[1], rule.scale)
-	sizes, rowSize := n.SymShape(q), n.SymShape(v)[2].Mul(sym.Of(rule.groups))
-	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], rowSize), q.DType()), n.Cast(scanned[0], stateDType)}
-}
-
 // step returns the state after a position, and the result of the position. rows are tensors [batch, heads, elements]:
 // query q, key k, value v and, if the rule uses them, decay and beta. With k and v as row vectors:
 //
@@ -163,7 +171,7 @@ func linearAttention(n *node) []*value {
 //	v     = (v - k @ state) * beta        // if the rule corrects
 //	state = state + kᵀ @ v
 //	y     = q @ state                     // for each query head of the group
-func (rule linearRule) step(n *node, state *value, rows []*value) (*value, *value) {
+func (rule linearRule) step(n *node, state *value, rows []*value) (next, y *value) {
 	column := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 3}, x) }
 	row := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 2}, x) }
 	q, k, v := rows[0], rows[1], rows[2]
@@ -179,6 +187,6 @@ func (rule linearRule) step(n *node, state *value, rows []*value) (*value, *valu
 	state = n.Op("add", nil, state, n.Op("mul", nil, column(k), v))
 	sizes, valueSize := n.SymShape(state), n.SymShape(v)[3]
 	q = n.ReshapeSym(q, sizes[0], sizes[1], sym.Of(rule.groups), sizes[2])
-	y := n.Op("matmul", nil, q, state)
+	y = n.Op("matmul", nil, q, state)
 	return state, n.ReshapeSym(y, sizes[0], sizes[1].Mul(sym.Of(rule.groups)), valueSize)
 }

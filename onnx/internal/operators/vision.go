@@ -84,26 +84,13 @@ func floatsAttr(n *node, x *value) any {
 // given. sizes is nil if scales are given or the sizes depend on data.
 func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []float64) *value {
 	inputSizes := n.TrySymShape(x)
-	isPlain := attrs["axes"] == nil && attrs["antialias"] != true && attrs["keep_aspect_ratio_policy"] == "stretch"
-	if len(inputSizes) != 4 || !x.DType().IsFloat() || !isPlain {
+	hasPlainAttrs := attrs["axes"] == nil && attrs["antialias"] != true && attrs["keep_aspect_ratio_policy"] == "stretch"
+	if len(inputSizes) != 4 || !x.DType().IsFloat() || !hasPlainAttrs {
 		return nil
 	}
-	upsampleAttrs := graph.Attrs{}
-	if scales != nil {
-		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 {
-			return nil
-		}
-		upsampleAttrs["scale_factors"] = scales[2:]
-	} else {
-		if len(sizes) != 4 || !sizes[0].Same(inputSizes[0]) || !sizes[1].Same(inputSizes[1]) {
-			return nil
-		}
-		for _, size := range sizes[2:] {
-			if isAtLeast2 := symbolic.Positive(size.Sub(sym.Of(1))); !isAtLeast2 {
-				return nil
-			}
-		}
-		upsampleAttrs["output_size"] = n.SizesAttr(sizes[2:]...)
+	upsampleAttrs := upsampleSizeAttrs(n, inputSizes, sizes, scales)
+	if upsampleAttrs == nil {
+		return nil
 	}
 	coordinates := attrs["coordinate_transformation_mode"]
 	switch mode := attrs["mode"]; {
@@ -119,6 +106,26 @@ func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales
 		return n.Op("upsample_bicubic2d", upsampleAttrs, x)
 	}
 	return nil
+}
+
+// upsampleSizeAttrs returns the attribute of an upsampling op that sets the size of the result. It returns nil if
+// [tryUpsampleOp], which has the same parameters, must not apply the op because of this size.
+func upsampleSizeAttrs(n *node, inputSizes, sizes []sym.Int, scales []float64) graph.Attrs {
+	if scales != nil {
+		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 {
+			return nil
+		}
+		return graph.Attrs{"scale_factors": scales[2:]}
+	}
+	if len(sizes) != 4 || !sizes[0].Same(inputSizes[0]) || !sizes[1].Same(inputSizes[1]) {
+		return nil
+	}
+	for _, size := range sizes[2:] {
+		if isAtLeast2 := symbolic.Positive(size.Sub(sym.Of(1))); !isAtLeast2 {
+			return nil
+		}
+	}
+	return graph.Attrs{"output_size": n.SizesAttr(sizes[2:]...)}
 }
 
 // upsample converts Upsample, the predecessor of Resize. Its scales are attributes before operator set 9.

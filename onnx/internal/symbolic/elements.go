@@ -55,7 +55,7 @@ func FromData(data *tensor.Tensor) *Tensor {
 			t.Elements[i].Condition = sym.BoolOf(scalar.Int() != 0)
 		case data.DType.IsFloat():
 			var ok bool
-			if t.Elements[i], ok = fraction(scalar.Float()); !ok {
+			if t.Elements[i], ok = fractionOf(scalar.Float()); !ok {
 				return nil
 			}
 		default:

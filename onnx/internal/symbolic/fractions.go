@@ -18,56 +18,6 @@ import (
 // For example, int(floor(float32(H) * 0.5)) is evaluated as follows: float32(H) is the fraction H/1 with the condition
 // that float32 represents H exactly, the product is H/2, and the floor is H // 2, for H up to 2^24.
 
-// exactBits returns the number of binary digits of the integers that a dtype represents exactly.
-func exactBits(dtype tensor.DType) int {
-	switch dtype {
-	case tensor.Float32:
-		return 24
-	case tensor.Float64:
-		return 53
-	}
-	return 0
-}
-
-// exactInt is the condition that dtype represents the integer size exactly.
-type exactInt struct {
-	size  sym.Int
-	dtype tensor.DType
-}
-
-// withExact returns x with the additional condition that dtype represents the integer size exactly. It returns false if
-// size depends on data, or if the condition would exclude realistic sizes. A fraction (Element) collects the
-// conditions of the operations that computed it. When it becomes an integer or a bool, applyLimits applies them.
-func (x Element) withExact(s *Symbols, size sym.Int, dtype tensor.DType) (Element, bool) {
-	if _, ok := s.limitsFor(size, exactBits(dtype)); !ok {
-		return x, false
-	}
-	x.exactConditions = append(slices.Clip(x.exactConditions), exactInt{size, dtype})
-	return x, true
-}
-
-// fraction returns a number as a fraction. It returns false if the numerator exceeds 2^53 or the denominator 2^30.
-func fraction(f float64) (Element, bool) {
-	denominator := 1
-	for ; f != math.Trunc(f); f *= 2 {
-		if denominator *= 2; denominator > 1<<30 {
-			return Element{}, false
-		}
-	}
-	if math.Abs(f) > 1<<53 || math.IsNaN(f) {
-		return Element{}, false
-	}
-	return Element{Numerator: sym.Of(int(f)), denominator: denominator}, true
-}
-
-// reduced cancels common factors of 2. It recognizes an even numerator only if its remainder modulo 2 simplifies to 0.
-func (x Element) reduced() Element {
-	for x.denominator%2 == 0 && x.Numerator.Mod(sym.Of(2)).Same(sym.Of(0)) {
-		x.Numerator, x.denominator = x.Numerator.Div(sym.Of(2)), x.denominator/2
-	}
-	return x
-}
-
 // maxDenominator bounds denominators, so that their products fit in 64 bits.
 const maxDenominator = 1 << 20
 
@@ -83,40 +33,32 @@ func (e *evaluation) floatOp(op expr.Op, dtype tensor.DType, operands []Element)
 	if a.rounded || b.rounded || max(a.denominator, b.denominator) > maxDenominator {
 		return e.fail()
 	}
-	// left and right are the numerators of a and b over a common denominator. All elements of a floating-point dtype have
-	// a denominator of at least 1.
-	left, right := a.Numerator.Mul(sym.Of(b.denominator)), b.Numerator.Mul(sym.Of(a.denominator))
-	result := Element{denominator: a.denominator * b.denominator,
-		exactConditions: slices.Concat(a.exactConditions, b.exactConditions)}
 	switch op {
-	case expr.Add:
-		result.Numerator = left.Add(right)
-	case expr.Sub:
-		result.Numerator = left.Sub(right)
-	case expr.Mul:
-		result.Numerator = a.Numerator.Mul(b.Numerator)
 	case expr.Div:
 		return e.quotient(dtype, a, b)
 	case expr.Neg:
 		a.Numerator = a.Numerator.Neg()
 		return a
+	}
+	// All elements of a floating-point dtype have a denominator of at least 1.
+	numeratorA, numeratorB := a.Numerator.Mul(sym.Of(b.denominator)), b.Numerator.Mul(sym.Of(a.denominator))
+	result := Element{denominator: a.denominator * b.denominator,
+		exactConditions: slices.Concat(a.exactConditions, b.exactConditions)}
+	switch op {
+	case expr.Add:
+		result.Numerator = numeratorA.Add(numeratorB)
+	case expr.Sub:
+		result.Numerator = numeratorA.Sub(numeratorB)
+	case expr.Mul:
+		result.Numerator = a.Numerator.Mul(b.Numerator)
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
 		e.symbols.applyLimits(result)
-		return Element{Condition: compareInts(op, left, right)}
+		return Element{Condition: compareInts(op, numeratorA, numeratorB)}
 	default:
 		return e.fail()
 	}
 	result = result.reduced()
 	return e.withExact(result, result.Numerator, dtype)
-}
-
-// withExact is [Element.withExact]; the evaluation fails instead of returning false.
-func (e *evaluation) withExact(x Element, size sym.Int, dtype tensor.DType) Element {
-	x, ok := x.withExact(e.symbols, size, dtype)
-	if !ok {
-		return e.fail()
-	}
-	return x
 }
 
 // quotient divides fraction a by number b. If the denominator y of the result x/y is not a power of 2, floating-point
@@ -132,9 +74,8 @@ func (e *evaluation) quotient(dtype tensor.DType, a, b Element) Element {
 	result := Element{Numerator: a.Numerator.Mul(sym.Of(b.denominator)), denominator: a.denominator * divisor,
 		exactConditions: a.exactConditions}
 	result = result.reduced()
-	isPowerOf2 := result.denominator&(result.denominator-1) == 0
-	result.rounded = !isPowerOf2
-	if result.rounded {
+	if isPowerOf2 := result.denominator&(result.denominator-1) == 0; !isPowerOf2 {
+		result.rounded = true
 		return e.withExact(result, result.Numerator.Add(sym.Of(result.denominator)), dtype)
 	}
 	return e.withExact(result, result.Numerator, dtype)
@@ -158,7 +99,7 @@ func (e *evaluation) convert(from, to tensor.DType, x Element) Element {
 	switch {
 	case from == to || e.failed:
 		return x
-	case to == tensor.Bool && x.rounded || to.IsFloat() && x.rounded:
+	case x.rounded && (to == tensor.Bool || to.IsFloat()):
 		return e.fail()
 	case to == tensor.Bool:
 		e.symbols.applyLimits(x)
@@ -177,4 +118,54 @@ func (e *evaluation) convert(from, to tensor.DType, x Element) Element {
 		return Element{Numerator: x.Numerator.Div(sym.Of(x.denominator))}
 	}
 	return Element{Numerator: x.Numerator}
+}
+
+// exactInt is the condition that dtype represents the integer size exactly.
+type exactInt struct {
+	size  sym.Int
+	dtype tensor.DType
+}
+
+// withExact returns x with the additional condition that dtype represents the integer size exactly. It fails if size
+// depends on data, or if the condition would exclude realistic sizes. A fraction (Element) collects the conditions of
+// the operations that computed it. When it becomes an integer or a bool, applyLimits applies them.
+func (e *evaluation) withExact(x Element, size sym.Int, dtype tensor.DType) Element {
+	if _, ok := e.symbols.limitsFor(size, exactBits(dtype)); !ok {
+		return e.fail()
+	}
+	x.exactConditions = append(slices.Clip(x.exactConditions), exactInt{size, dtype})
+	return x
+}
+
+// exactBits returns the number of binary digits of the integers that a dtype represents exactly.
+func exactBits(dtype tensor.DType) int {
+	switch dtype {
+	case tensor.Float32:
+		return 24
+	case tensor.Float64:
+		return 53
+	}
+	return 0
+}
+
+// fractionOf returns a number as a fraction. It returns false if the numerator exceeds 2^53 or the denominator 2^30.
+func fractionOf(f float64) (Element, bool) {
+	denominator := 1
+	for ; f != math.Trunc(f); f *= 2 {
+		if denominator *= 2; denominator > 1<<30 {
+			return Element{}, false
+		}
+	}
+	if math.Abs(f) > 1<<53 || math.IsNaN(f) {
+		return Element{}, false
+	}
+	return Element{Numerator: sym.Of(int(f)), denominator: denominator}, true
+}
+
+// reduced cancels common factors of 2. It recognizes an even numerator only if its remainder modulo 2 simplifies to 0.
+func (x Element) reduced() Element {
+	for x.denominator%2 == 0 && x.Numerator.Mod(sym.Of(2)).Same(sym.Of(0)) {
+		x.Numerator, x.denominator = x.Numerator.Div(sym.Of(2)), x.denominator/2
+	}
+	return x
 }

@@ -29,10 +29,10 @@ func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solut
 		return nil, false, fmt.Errorf("wcsp: Classes: k is %d and classes has %d elements: want k of at least 1, and a "+
 			"list of classes for each variable", k, len(classes))
 	}
-	for v, list := range classes {
-		if list != nil && len(list) != len(p.Variables[v].Labels) {
+	for v, ofLabels := range classes {
+		if ofLabels != nil && len(ofLabels) != len(p.Variables[v].Labels) {
 			return nil, false, fmt.Errorf("wcsp: variable %d has %d labels, but a list of %d classes", v,
-				len(p.Variables[v].Labels), len(list))
+				len(p.Variables[v].Labels), len(ofLabels))
 		}
 	}
 	options.Proof = false
@@ -63,11 +63,11 @@ func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solut
 type classLister struct {
 	problem     *Problem
 	options     Options
-	classes     [][]int
+	classes     [][]int   // by variable and label; nil: all labels of the variable have the same class
 	classBounds [][]int64 // by variable and label: lower bound for assignments with any label of the same class
 	deadline    time.Time
 	parts       partQueue
-	count       int  // number of parts so far
+	partCount   int  // number of parts so far
 	limited     bool // whether a part had no solution within the limits
 }
 
@@ -83,18 +83,18 @@ type part struct {
 // boundClasses computes a lower bound for each class. The bounds of unsolved parts follow from these bounds.
 func (c *classLister) boundClasses() error {
 	c.classBounds = make([][]int64, len(c.classes))
-	for v, list := range c.classes {
-		if list == nil {
+	for v, classes := range c.classes {
+		if classes == nil {
 			continue
 		}
-		c.classBounds[v] = make([]int64, len(list))
-		for label, class := range list {
-			if first := slices.Index(list, class); first < label {
+		c.classBounds[v] = make([]int64, len(classes))
+		for label, class := range classes {
+			if first := slices.Index(classes, class); first < label {
 				c.classBounds[v][label] = c.classBounds[v][first]
 				continue
 			}
 			barred := make([][]bool, len(c.classes))
-			barred[v] = barredClasses(list, func(other int) bool { return other != class })
+			barred[v] = labelsOutsideClass(classes, class)
 			solution, err := c.solve(barred)
 			switch {
 			case errors.Is(err, ErrNotFound): // the bound stays 0
@@ -136,32 +136,39 @@ func (c *classLister) next() (*Solution, error) {
 // divide divides a part into new parts. Together they have all assignments of the part, except the assignments with
 // the same classes as the cheapest assignment. There is a new part for each variable. Its assignments differ from the
 // cheapest assignment in the class of this variable, and agree with it in the classes of all earlier variables.
-func (c *classLister) divide(cheapest *part) {
-	// sameClasses bars the labels of earlier variables that are not in the classes of the cheapest assignment.
-	sameClasses := slices.Clone(cheapest.barred)
-	for v, list := range c.classes {
-		if list == nil {
+func (c *classLister) divide(divided *part) {
+	// For earlier variables, barredSoFar also bars the labels outside the classes of the cheapest assignment.
+	barredSoFar := slices.Clone(divided.barred)
+	for v, classes := range c.classes {
+		if classes == nil {
 			continue
 		}
-		class := list[cheapest.solution.Labels[v]]
-		barSameClass := barredClasses(list, func(other int) bool { return other == class })
-		withoutClass := barredInEither(cheapest.barred[v], barSameClass)
-		if bound := c.leastBound(v, withoutClass); bound < Forbidden {
-			barred := slices.Clone(sameClasses)
-			barred[v] = withoutClass
-			c.count++
-			heap.Push(&c.parts, &part{bound: max(cheapest.bound, bound), number: c.count, barred: barred})
+		class := classes[divided.solution.Labels[v]]
+		barredLabels := barredInEither(divided.barred[v], labelsInClass(classes, class))
+		if bound := c.leastBound(v, barredLabels); bound < Forbidden {
+			barred := slices.Clone(barredSoFar)
+			barred[v] = barredLabels
+			c.partCount++
+			heap.Push(&c.parts, &part{bound: max(divided.bound, bound), number: c.partCount, barred: barred})
 		}
-		otherClasses := barredClasses(list, func(other int) bool { return other != class })
-		sameClasses[v] = barredInEither(cheapest.barred[v], otherClasses)
+		barredSoFar[v] = barredInEither(divided.barred[v], labelsOutsideClass(classes, class))
 	}
 }
 
-// barredClasses marks the labels whose class is barred.
-func barredClasses(classes []int, barred func(class int) bool) []bool {
+// labelsInClass marks the labels of one class. classes has the class of each label.
+func labelsInClass(classes []int, marked int) []bool {
 	list := make([]bool, len(classes))
 	for label, class := range classes {
-		list[label] = barred(class)
+		list[label] = class == marked
+	}
+	return list
+}
+
+// labelsOutsideClass marks the labels of all classes but one.
+func labelsOutsideClass(classes []int, unmarked int) []bool {
+	list := make([]bool, len(classes))
+	for label, class := range classes {
+		list[label] = class != unmarked
 	}
 	return list
 }

@@ -19,17 +19,17 @@ type function struct {
 // instance is a problem that is being solved: all its variables, also the eliminated ones, and the functions of the
 // variables that are not eliminated.
 type instance struct {
-	ctx              context.Context // nil: none
-	problemVariables []int           // index of each variable in the problem
-	// by variable, if the instance is a connected component of another instance: the variable's index in that instance
-	outerVariables []int
-	sizes          []int // by variable: number of labels
-	// by variable and label: index of the label in the problem; nil if no label was removed
-	problemLabels   [][]int
-	eliminated      []bool      // whether a variable is eliminated
-	functions       []*function // all have at least one variable
-	constant        int64       // sum of the functions without variables
-	nextProofNumber int         // number of the next message or shifted function in the proof
+	ctx             context.Context // nil: none
+	functions       []*function     // all have at least one variable
+	constant        int64           // sum of the functions without variables
+	nextProofNumber int             // number of the next message or shifted function in the proof
+
+	// By variable:
+	sizes            []int   // number of labels
+	eliminated       []bool  // whether the variable is eliminated
+	problemVariables []int   // index of the variable in the problem
+	problemLabels    [][]int // by label: index of the label in the problem; nil if no label was removed
+	outerVariables   []int   // for a connected component of another instance: index of the variable in that instance
 }
 
 // newInstance adds up the factors with equal sets of variables, and sorts their scopes.
@@ -40,8 +40,8 @@ func newInstance(ctx context.Context, problem *Problem) *instance {
 		created.sizes = append(created.sizes, len(problem.Variables[v].Labels))
 	}
 	created.eliminated = make([]bool, len(created.problemVariables))
-	type pair struct{ a, b int }
-	sums := map[pair]*function{}
+	type variablePair struct{ first, last int } // equal for a factor of one variable
+	sums := map[variablePair]*function{}
 	for i := range problem.Factors {
 		interrupt.Check(ctx)
 		factor := &problem.Factors[i]
@@ -51,21 +51,21 @@ func newInstance(ctx context.Context, problem *Problem) *instance {
 		}
 		scope := slices.Clone(factor.Scope)
 		sorted.Ints(scope)
-		key := pair{scope[0], scope[len(scope)-1]}
-		sum := sums[key]
+		pair := variablePair{scope[0], scope[len(scope)-1]}
+		sum := sums[pair]
 		if sum == nil {
 			sum = &function{scope: scope, table: make([]int64, len(factor.Costs))}
-			sums[key] = sum
+			sums[pair] = sum
 			created.functions = append(created.functions, sum)
 		}
 		sum.proofTerms = append(sum.proofTerms, i)
-		sum.add(factor, created.sizes)
+		sum.addFactor(factor, created.sizes)
 	}
 	return created
 }
 
-// add adds a factor over the same variables. The factor may have its two variables in descending order.
-func (f *function) add(factor *Factor, sizes []int) {
+// addFactor adds a factor over the same variables. The factor may have its two variables in descending order.
+func (f *function) addFactor(factor *Factor, sizes []int) {
 	if len(factor.Scope) == 1 || factor.Scope[0] < factor.Scope[1] {
 		for i, cost := range factor.Costs {
 			f.table[i] = add(f.table[i], cost)
@@ -151,22 +151,38 @@ func (in *instance) components() []*instance {
 			byLeast[sets.least(v)] = component
 			list = append(list, component)
 		}
-		indexInComponent[v] = len(component.problemVariables)
-		component.problemVariables = append(component.problemVariables, in.problemVariables[v])
-		component.outerVariables = append(component.outerVariables, v)
-		component.sizes = append(component.sizes, in.sizes[v])
-		component.problemLabels = append(component.problemLabels, in.problemLabels[v]) // not nil: solve calls restrict
-		component.eliminated = append(component.eliminated, false)
+		indexInComponent[v] = len(component.sizes)
+		component.addVariable(in, v)
 	}
 	for _, f := range in.functions {
-		local := &function{scope: make([]int, len(f.scope)), table: f.table, proofTerms: f.proofTerms}
+		renumbered := &function{scope: make([]int, len(f.scope)), table: f.table, proofTerms: f.proofTerms}
 		for i, v := range f.scope {
-			local.scope[i] = indexInComponent[v]
+			renumbered.scope[i] = indexInComponent[v]
 		}
-		owner := byLeast[sets.least(f.scope[0])]
-		owner.functions = append(owner.functions, local)
+		component := byLeast[sets.least(f.scope[0])]
+		component.functions = append(component.functions, renumbered)
 	}
 	return list
+}
+
+// addVariable adds variable v of another instance, of which the instance is a component.
+func (in *instance) addVariable(outer *instance, v int) {
+	in.sizes = append(in.sizes, outer.sizes[v])
+	in.eliminated = append(in.eliminated, false)
+	in.problemVariables = append(in.problemVariables, outer.problemVariables[v])
+	in.problemLabels = append(in.problemLabels, outer.problemLabels[v]) // not nil: solve calls restrict
+	in.outerVariables = append(in.outerVariables, v)
+}
+
+// remainingCount returns the number of variables that are not eliminated.
+func (in *instance) remainingCount() int {
+	count := 0
+	for _, isEliminated := range in.eliminated {
+		if !isEliminated {
+			count++
+		}
+	}
+	return count
 }
 
 // disjointSets is a disjoint-set forest of variables: element v is v or a lesser variable of the same set.
@@ -194,17 +210,6 @@ func (sets disjointSets) least(v int) int {
 func (sets disjointSets) join(a, b int) {
 	leastA, leastB := sets.least(a), sets.least(b)
 	sets[max(leastA, leastB)] = min(leastA, leastB)
-}
-
-// remainingCount returns the number of variables that are not eliminated.
-func (in *instance) remainingCount() int {
-	count := 0
-	for _, isEliminated := range in.eliminated {
-		if !isEliminated {
-			count++
-		}
-	}
-	return count
 }
 
 // dependsOn reports whether a variable is in the scope.

@@ -18,48 +18,47 @@ import (
 func (e *elimination) message(eliminated int, functions []*function) *function {
 	scope := e.otherVariables(eliminated, functions)
 	message := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
-	operands := e.operands(eliminated, scope, functions)
-	rowLength, last := 1, len(scope)-1
-	fixed := operands     // functions that do not depend on the last variable of the scope
-	var varying []operand // functions that do
-	if last >= 0 {
-		rowLength = e.sizes[scope[last]]
-		sorted.Func(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
-		// At least one function depends on the last variable, so firstVarying is not negative.
-		firstVarying := slices.IndexFunc(operands, func(operand operand) bool { return operand.strides[last] > 0 })
-		fixed, varying = operands[:firstVarying], operands[firstVarying:]
+	rowLength := 1
+	if len(scope) > 0 {
+		rowLength = e.sizes[scope[len(scope)-1]]
 	}
+	operands := e.operands(eliminated, scope, functions)
+	constant, varying := splitByRowStride(operands)
 	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[eliminated])
-	work := 0
+	entriesSinceCheck := 0
 	for row := message.table; len(row) > 0; row = row[rowLength:] {
-		if work += rowLength * len(sums) * len(operands); work >= entriesPerCheck {
+		if entriesSinceCheck += rowLength * len(sums) * len(operands); entriesSinceCheck >= entriesPerCheck {
 			interrupt.Check(e.ctx)
-			work = 0
+			entriesSinceCheck = 0
 		}
 		clear(sums)
-		for _, operand := range fixed {
+		for _, f := range constant {
 			for label := range sums {
-				sums[label] = add(sums[label], operand.table[operand.index+label*operand.eliminatedStride])
+				sums[label] = add(sums[label], f.table[f.index+label*f.eliminatedStride])
 			}
 		}
-		rowMinima(row[:rowLength], sums, varying, last)
-		e.advance(scope, labels, operands)
+		rowMinima(row[:rowLength], sums, varying)
+		e.advanceRow(scope, labels, operands)
 	}
 	return message
 }
 
-// operand is one of the functions that a message sums, with the strides of its table along the variables of the
-// message.
+// entriesPerCheck is the number of table entries processed between two checks of the context.
+const entriesPerCheck = 1 << 20
+
+// operand is one of the functions that a message sums, with the strides of its table. The stride of a variable that the
+// function does not depend on is 0.
 type operand struct {
 	table            []int64
 	index            int   // current index into table
-	eliminatedStride int   // stride of the variable that is eliminated
-	strides          []int // by variable of the message's scope; 0 if the function does not depend on it
+	eliminatedStride int   // of the variable that is eliminated
+	rowStride        int   // of the last variable of the message's scope, which runs along a row; 0 for an empty scope
+	strides          []int // by variable of the message's scope
 }
 
 // operands returns the functions with their strides along the variables of scope and along the eliminated variable.
 func (e *elimination) operands(eliminated int, scope []int, functions []*function) []operand {
-	list := make([]operand, len(functions))
+	operands := make([]operand, len(functions))
 	strides := make([]int, len(functions)*len(scope))
 	for i, f := range functions {
 		operand := operand{table: f.table, strides: strides[i*len(scope):][:len(scope)]}
@@ -73,16 +72,28 @@ func (e *elimination) operands(eliminated int, scope []int, functions []*functio
 			}
 			stride *= e.sizes[f.scope[k]]
 		}
-		list[i] = operand
+		if len(scope) > 0 {
+			operand.rowStride = operand.strides[len(scope)-1]
+		}
+		operands[i] = operand
 	}
-	return list
+	return operands
+}
+
+// splitByRowStride sorts the operands that are constant along a row before the others, and returns both parts.
+func splitByRowStride(operands []operand) (constant, varying []operand) {
+	sorted.Func(operands, func(a, b operand) int { return min(a.rowStride, 1) - min(b.rowStride, 1) })
+	firstVarying := slices.IndexFunc(operands, func(f operand) bool { return f.rowStride > 0 })
+	if firstVarying < 0 {
+		return operands, nil
+	}
+	return operands[:firstVarying], operands[firstVarying:]
 }
 
 // rowMinima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that
-// are constant along the row. varying has the functions that depend on the row's variable. last is the index of this
-// variable in the scope. A sum of up to three costs needs no saturation: it does not overflow, and best is at most
-// Forbidden.
-func rowMinima(row, sums []int64, varying []operand, last int) {
+// are constant along the row. varying has the other functions. A sum of up to three costs needs no saturation: it does
+// not overflow, and best is at most Forbidden.
+func rowMinima(row, sums []int64, varying []operand) {
 	for i := range row {
 		best := Forbidden
 		switch len(varying) {
@@ -92,14 +103,14 @@ func rowMinima(row, sums []int64, varying []operand, last int) {
 			}
 		case 1:
 			first := &varying[0]
-			firstIndex := first.index + i*first.strides[last]
+			firstIndex := first.index + i*first.rowStride
 			for _, sum := range sums {
 				best = min(best, sum+first.table[firstIndex])
 				firstIndex += first.eliminatedStride
 			}
 		case 2:
 			first, second := &varying[0], &varying[1]
-			firstIndex, secondIndex := first.index+i*first.strides[last], second.index+i*second.strides[last]
+			firstIndex, secondIndex := first.index+i*first.rowStride, second.index+i*second.rowStride
 			for _, sum := range sums {
 				best = min(best, sum+first.table[firstIndex]+second.table[secondIndex])
 				firstIndex, secondIndex = firstIndex+first.eliminatedStride, secondIndex+second.eliminatedStride
@@ -107,8 +118,8 @@ func rowMinima(row, sums []int64, varying []operand, last int) {
 		default:
 			for label, sum := range sums {
 				for j := range varying {
-					operand := &varying[j]
-					sum = add(sum, operand.table[operand.index+i*operand.strides[last]+label*operand.eliminatedStride])
+					f := &varying[j]
+					sum = add(sum, f.table[f.index+i*f.rowStride+label*f.eliminatedStride])
 				}
 				best = min(best, sum)
 			}
@@ -117,9 +128,9 @@ func rowMinima(row, sums []int64, varying []operand, last int) {
 	}
 }
 
-// advance advances labels and the indices of operands to the next row of a message. Labels are by variable of the
+// advanceRow advances labels and the indices of operands to the next row of a message. Labels are by variable of the
 // scope; the label of the last variable, which runs along the row, stays 0.
-func (e *elimination) advance(scope, labels []int, operands []operand) {
+func (e *elimination) advanceRow(scope, labels []int, operands []operand) {
 	for k := len(scope) - 2; k >= 0; k-- {
 		labels[k]++
 		size, increment := e.sizes[scope[k]], 1
@@ -134,6 +145,3 @@ func (e *elimination) advance(scope, labels []int, operands []operand) {
 		}
 	}
 }
-
-// entriesPerCheck is the number of table entries processed between two checks of the context.
-const entriesPerCheck = 1 << 20

@@ -24,9 +24,6 @@ type eliminationPlan struct {
 	tooLargeCount int   // number of variables missing from the field order, as messages would be too large
 }
 
-// entriesPerVariable limits the total number of message entries of a plan: see [instance.plan].
-const entriesPerVariable = 1 << 6
-
 // plan returns the better of the elimination orders of both rules. If the order of the first rule is cheap, plan does
 // not try the second rule. Each message has at most limit entries. All messages together have at most 4*limit
 // entries, plus entriesPerVariable entries for each variable.
@@ -48,19 +45,26 @@ func (in *instance) plan(limit int) eliminationPlan {
 	return byWork
 }
 
-// ordering is the state of the computation of an elimination order. It is a graph of variables: edges join variables
-// that share a function or a message.
+// entriesPerVariable limits the total number of message entries of a plan: see [instance.plan].
+const entriesPerVariable = 1 << 6
+
+// ordering is a greedy elimination without tables. It is a graph of variables: edges join variables that share a
+// function or a message. Each variable has a key. The variable with the least key is eliminated next, which may change
+// the keys of others.
 type ordering struct {
 	*instance
 	rule       eliminationRule
 	limit      int64   // maximum number of entries of a message
 	neighbours [][]int // by variable, ascending
-	keys       []int64 // by variable: current key; -1 if the variable is eliminated
-	queue      queue   // may have stale entries, with other keys
+	keys       []int64 // by variable: see key; or eliminatedKey
+	queue      queue   // an entry is stale if its key is not the current key of its variable
 }
 
-// tooLarge is the key of a variable whose message exceeds the limit.
-const tooLarge = math.MaxInt64
+// Keys of variables that are not eliminated next.
+const (
+	tooLarge      = math.MaxInt64 // the message of the variable exceeds the limit
+	eliminatedKey = -1
+)
 
 // order returns the elimination order of a rule.
 func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
@@ -75,12 +79,11 @@ func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
 			plan.order = append(plan.order, v)
 		default:
 			interrupt.Check(in.ctx)
-			ordering.enqueue(v)
-			plan.tooLargeCount++ // run subtracts the variables that it adds to the order
+			ordering.updateKey(v)
+			plan.tooLargeCount++ // eliminateGreedily subtracts the variables that it adds to the order
 		}
 	}
-	heap.Init(&ordering.queue)
-	ordering.run(&plan)
+	ordering.eliminateGreedily(&plan)
 	return plan
 }
 
@@ -101,17 +104,10 @@ func (o *ordering) findNeighbours() {
 	}
 }
 
-// enqueue adds variable v to the queue, before heap.Init orders the queue.
-func (o *ordering) enqueue(v int) {
-	if o.keys[v] = o.key(v); o.keys[v] != tooLarge {
-		o.queue = append(o.queue, candidate{key: o.keys[v], variable: v})
-	}
-}
-
-// run eliminates variables from the graph until the messages of all remaining variables would be too large, or until
-// the next message would exceed the limit on the entries of all messages: see [instance.plan].
-func (o *ordering) run(plan *eliminationPlan) {
-	totalEntries := int64(0)
+// eliminateGreedily eliminates variables from the graph until the messages of all remaining variables would be too
+// large, or until the next message would exceed the limit on the entries of all messages: see [instance.plan].
+func (o *ordering) eliminateGreedily(plan *eliminationPlan) {
+	totalEntries, maxTotalEntries := int64(0), 4*o.limit+entriesPerVariable*int64(len(o.problemVariables))
 	for len(o.queue) > 0 {
 		interrupt.Check(o.ctx)
 		next := heap.Pop(&o.queue).(candidate)
@@ -120,23 +116,72 @@ func (o *ordering) run(plan *eliminationPlan) {
 			continue // stale entry
 		}
 		entryCount := o.messageEntries(v)
-		if totalEntries += entryCount; totalEntries > 4*o.limit+entriesPerVariable*int64(len(o.problemVariables)) {
+		if totalEntries += entryCount; totalEntries > maxTotalEntries {
 			return
 		}
-		o.keys[v] = -1
+		o.keys[v] = eliminatedKey
 		plan.order = append(plan.order, v)
 		plan.tooLargeCount--
 		plan.work = min(plan.work+product(entryCount, o.sizes[v]), math.MaxInt64/4)
 		for _, changed := range o.eliminate(v) {
-			oldKey := o.keys[changed]
-			if oldKey < 0 {
-				continue // eliminated
-			}
-			if o.keys[changed] = o.key(changed); o.keys[changed] != oldKey && o.keys[changed] != tooLarge {
-				heap.Push(&o.queue, candidate{key: o.keys[changed], variable: changed})
+			o.updateKey(changed)
+		}
+	}
+}
+
+// updateKey recomputes the key of variable v. A new key is added to the queue.
+func (o *ordering) updateKey(v int) {
+	oldKey := o.keys[v]
+	if oldKey == eliminatedKey {
+		return
+	}
+	if o.keys[v] = o.key(v); o.keys[v] != oldKey && o.keys[v] != tooLarge {
+		heap.Push(&o.queue, candidate{key: o.keys[v], variable: v})
+	}
+}
+
+// key returns the key of variable v: the work of its message, or the fill (the number of new pairs of neighbours) and
+// then the work. It is positive.
+func (o *ordering) key(v int) int64 {
+	entryCount := o.messageEntries(v)
+	if entryCount > o.limit {
+		return tooLarge
+	}
+	work := product(entryCount, o.sizes[v])
+	if o.rule == leastWork {
+		return work
+	}
+	fill := int64(0)
+	for i, neighbour := range o.neighbours[v] {
+		for _, other := range o.neighbours[v][i+1:] {
+			if _, adjacent := slices.BinarySearch(o.neighbours[neighbour], other); !adjacent {
+				fill++
 			}
 		}
 	}
+	const workBits = 40
+	return fill<<workBits + min(work, 1<<workBits-1) // ties of fill are broken by work
+}
+
+// messageEntries returns the number of entries of the message of v. If the number exceeds the limit, it returns
+// limit + 1.
+func (o *ordering) messageEntries(v int) int64 {
+	size := int64(1)
+	for _, neighbour := range o.neighbours[v] {
+		if size = product(size, o.sizes[neighbour]); size > o.limit {
+			return o.limit + 1
+		}
+	}
+	return size
+}
+
+// product returns a*b, saturated at 1<<55: more than any limit, and small enough that sums do not overflow.
+func product(a int64, b int) int64 {
+	const maxProduct = 1 << 55
+	if a > maxProduct/int64(b) {
+		return maxProduct
+	}
+	return a * int64(b)
 }
 
 // eliminate removes v from the graph and joins its neighbours in pairs. It returns, in ascending order, the variables
@@ -181,49 +226,6 @@ func intersection(a, b []int) []int {
 		}
 	}
 	return both
-}
-
-// key returns the priority of variable v; the variable with the least key is eliminated first.
-func (o *ordering) key(v int) int64 {
-	entryCount := o.messageEntries(v)
-	if entryCount > o.limit {
-		return tooLarge
-	}
-	work := product(entryCount, o.sizes[v])
-	if o.rule == leastWork {
-		return work
-	}
-	fill := int64(0)
-	for i, neighbour := range o.neighbours[v] {
-		for _, other := range o.neighbours[v][i+1:] {
-			if _, adjacent := slices.BinarySearch(o.neighbours[neighbour], other); !adjacent {
-				fill++
-			}
-		}
-	}
-	const workBits = 40
-	return fill<<workBits + min(work, 1<<workBits-1) // ties of fill are broken by work
-}
-
-// messageEntries returns the number of entries of the message of v. If the number exceeds the limit, it returns
-// limit + 1.
-func (o *ordering) messageEntries(v int) int64 {
-	size := int64(1)
-	for _, neighbour := range o.neighbours[v] {
-		if size = product(size, o.sizes[neighbour]); size > o.limit {
-			return o.limit + 1
-		}
-	}
-	return size
-}
-
-// product returns a*b, saturated at 1<<55: more than any limit, and small enough that sums do not overflow.
-func product(a int64, b int) int64 {
-	const maxProduct = 1 << 55
-	if a > maxProduct/int64(b) {
-		return maxProduct
-	}
-	return a * int64(b)
 }
 
 // candidate is a variable in the queue, with its key at the time of insertion.

@@ -141,17 +141,23 @@ func (g *generator) intToFloat(dtype tensor.DType, x *laneValue) alloc.Virt {
 		return g.convertWidth(name+"DQ2"+suffix, 4, width, extended)
 	case source.Size() == 8 && g.avx512:
 		return g.convertWidth(name+"QQ2"+suffix, 8, width, extended)
-	case source == tensor.Uint32 && dtype == tensor.Float32:
-		// float32 represents both 16-bit halves and the product exactly, so only the addition rounds.
-		upper := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, extended))
-		lower := g.unaryOp("VCVTDQ2PS", 4, g.and(4, extended, g.constLanes(4, 0xffff)))
-		return g.multiplyAdd("VFMADD", 4, upper, g.constLanes(4, uint64(math.Float32bits(1<<16))), lower)
 	case source == tensor.Uint32:
-		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), noBroadcast, extended))
+		return g.uint32ToFloat(dtype, extended)
 	case dtype == tensor.Float32: // the conversion to float64 must not round
 		return g.convertWidth("VCVTPD2PS", 8, width, g.int64ToFloat64(g.roundToOdd(extended, isUnsigned), isUnsigned))
 	}
 	return g.int64ToFloat64(extended, isUnsigned)
+}
+
+// uint32ToFloat converts uint32 to float32 or float64, without AVX-512.
+func (g *generator) uint32ToFloat(dtype tensor.DType, v alloc.Virt) alloc.Virt {
+	if dtype == tensor.Float64 {
+		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), noBroadcast, v))
+	}
+	// float32 represents both 16-bit halves and the product exactly, so only the addition rounds.
+	upper := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, v))
+	lower := g.unaryOp("VCVTDQ2PS", 4, g.and(4, v, g.constLanes(4, 0xffff)))
+	return g.multiplyAdd("VFMADD", 4, upper, g.constLanes(4, uint64(math.Float32bits(1<<16))), lower)
 }
 
 // twoTo52Bits is the bit pattern of 2^52. The significand of 2^52 + n, for an integer n below 2^52, is n.
@@ -182,14 +188,14 @@ func (g *generator) int64ToFloat64(v alloc.Virt, isUnsigned bool) alloc.Virt {
 // The replacement is exact in float64 and rounds to the same float32 as the integer.
 func (g *generator) roundToOdd(v alloc.Virt, isUnsigned bool) alloc.Virt {
 	lowBits, zero := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
-	exactLanes := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, lowBits), zero)
+	hasNoLowBits := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, lowBits), zero)
 	odd := g.or(8, g.and(8, v, g.constLanes(8, ^uint64(1<<11-1))), g.constLanes(8, 1<<11))
 	magnitude := v
 	if !isUnsigned {
 		magnitude = g.abs(8, v)
 	}
-	exactLanes = g.or(8, exactLanes, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, magnitude), zero))
-	return g.blend(8, exactLanes, v, odd)
+	isBelow2To53 := g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, magnitude), zero)
+	return g.blend(8, g.or(8, hasNoLowBits, isBelow2To53), v, odd)
 }
 
 // floatToInt rounds toward zero. For values out of range, it returns the lower bits of the processor's conversion to 64
@@ -217,43 +223,6 @@ func (g *generator) floatToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	}
 	// uint8 needs no conversion through 64 bits, because the lower 8 bits of float32 values beyond 32 bits are 0.
 	return result(g.unaryOp("VCVTTPS2DQ", 4, x.reg))
-}
-
-// float64Const returns a float64 constant in all lanes.
-func (g *generator) float64Const(x float64) alloc.Virt { return g.constLanes(8, math.Float64bits(x)) }
-
-// floatConst returns a float constant in lanes of the given size in bytes.
-func (g *generator) floatConst(laneBytes int, x float64) alloc.Virt {
-	if laneBytes == 8 {
-		return g.float64Const(x)
-	}
-	return g.constLanes(4, uint64(math.Float32bits(float32(x))))
-}
-
-// inInt64Range returns the mask of lanes with an absolute value below 2^63.
-func (g *generator) inInt64Range(x alloc.Virt, laneBytes int) alloc.Virt {
-	magnitude := g.and(laneBytes, x, g.constLanes(laneBytes, signBit(laneBytes)-1))
-	return g.compareFloats(laneBytes, cmpLess, magnitude, g.floatConst(laneBytes, 1<<63))
-}
-
-// floatToUint32 returns the lower 32 bits of the conversion to 64 bits, which are 0 for values out of range. The code
-// computes the remainder modulo 2^32 that is nearest to 0, which is exact, and converts the remainder to int32. A
-// remainder of 2^31 becomes -2^31, which has the same bits.
-func (g *generator) floatToUint32(x alloc.Virt, laneBytes int) alloc.Virt {
-	truncated := g.round(lane.Trunc, laneBytes, x)
-	quotient := g.round(lane.Rint, laneBytes, g.commutativeOp("VMUL"+floatSuffix(laneBytes), laneBytes, truncated,
-		g.floatConst(laneBytes, 1./(1<<32))))
-	remainder := g.multiplyAdd("VFNMADD", laneBytes, quotient, g.floatConst(laneBytes, 1<<32), truncated)
-	inRange := g.inInt64Range(x, laneBytes)
-	if g.avx512 {
-		remainder = g.blend(laneBytes, inRange, remainder, g.constLanes(laneBytes, 0))
-	} else {
-		remainder = g.and(laneBytes, inRange, remainder)
-	}
-	if laneBytes == 8 {
-		return g.convertWidth("VCVTTPD2DQ", 8, g.width(4), remainder)
-	}
-	return g.unaryOp("VCVTTPS2DQ", 4, remainder)
 }
 
 // floatToInt64 converts floats in lanes of the given size in bytes to int64. Without AVX-512, it splits the truncated
@@ -286,6 +255,43 @@ func (g *generator) floatToUint64(x alloc.Virt, laneBytes int) alloc.Virt {
 	reduced := g.blend(laneBytes, isSmall, x, g.binaryOp("VSUB"+floatSuffix(laneBytes), laneBytes, limit, x))
 	converted := g.floatToInt64(reduced, laneBytes)
 	return g.or(8, converted, g.blend(8, isSmall, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
+}
+
+// floatToUint32 returns the lower 32 bits of the conversion to 64 bits, which are 0 for values out of range. The code
+// computes the remainder modulo 2^32 that is nearest to 0, which is exact, and converts the remainder to int32. A
+// remainder of 2^31 becomes -2^31, which has the same bits.
+func (g *generator) floatToUint32(x alloc.Virt, laneBytes int) alloc.Virt {
+	truncated := g.round(lane.Trunc, laneBytes, x)
+	quotient := g.round(lane.Rint, laneBytes, g.commutativeOp("VMUL"+floatSuffix(laneBytes), laneBytes, truncated,
+		g.floatConst(laneBytes, 1./(1<<32))))
+	remainder := g.multiplyAdd("VFNMADD", laneBytes, quotient, g.floatConst(laneBytes, 1<<32), truncated)
+	inRange := g.inInt64Range(x, laneBytes)
+	if g.avx512 {
+		remainder = g.blend(laneBytes, inRange, remainder, g.constLanes(laneBytes, 0))
+	} else {
+		remainder = g.and(laneBytes, inRange, remainder)
+	}
+	if laneBytes == 8 {
+		return g.convertWidth("VCVTTPD2DQ", 8, g.width(4), remainder)
+	}
+	return g.unaryOp("VCVTTPS2DQ", 4, remainder)
+}
+
+// inInt64Range returns the mask of lanes with an absolute value below 2^63.
+func (g *generator) inInt64Range(x alloc.Virt, laneBytes int) alloc.Virt {
+	magnitude := g.and(laneBytes, x, g.constLanes(laneBytes, signBit(laneBytes)-1))
+	return g.compareFloats(laneBytes, cmpLess, magnitude, g.floatConst(laneBytes, 1<<63))
+}
+
+// float64Const returns a float64 constant in all lanes.
+func (g *generator) float64Const(x float64) alloc.Virt { return g.constLanes(8, math.Float64bits(x)) }
+
+// floatConst returns a float constant in lanes of the given size in bytes.
+func (g *generator) floatConst(laneBytes int, x float64) alloc.Virt {
+	if laneBytes == 8 {
+		return g.float64Const(x)
+	}
+	return g.constLanes(4, uint64(math.Float32bits(float32(x))))
 }
 
 // intToInt converts integers to another integer dtype. A narrower dtype keeps the lower bits. For a wider dtype, the

@@ -9,11 +9,6 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// jit.Work counts each instruction in the loop of writeRemainderLoop remainderWork times. The loop has at most 42
-// iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 of these. Each
-// iteration counts as 4, because it contains a slow division.
-const remainderWork = 4 * 42
-
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
 const completeRemainder = "completeRemainder"
 
@@ -26,15 +21,15 @@ func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	dividend, divisor := g.floatOp(lane.Abs, laneBytes, x, 0), g.floatOp(lane.Abs, laneBytes, y, 0)
 	quotient := g.round(lane.Trunc, laneBytes, g.binaryOp("VDIV"+suffix, laneBytes, divisor, dividend))
 	width := g.Values[x].Bytes
-	temps := [2]uint8{alloc.Vectors: 4} // absRemainder, multiple, temp and mask of remainderLoop
+	tempCounts := [2]uint8{alloc.Vectors: 4} // absRemainder, multiple, temp and mask of remainderLoop
 	if g.avx512 {
-		temps = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2} // mask and scaledLanes are mask registers
+		tempCounts = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2} // mask and scaledLanes are mask registers
 	}
 	remainder := g.Add(alloc.Inst{Name: completeRemainder,
 		Src:  append(alloc.Sources(dividend, divisor), alloc.Arg{Imm: int64(laneBytes)}),
 		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width),
 		FoldableSource:   noFoldableSource,
-		TempCounts:       temps,
+		TempCounts:       tempCounts,
 		InstructionCount: 1}) // 1, because its loop rarely runs; a pseudo-instruction must have a count
 	// The remainder is negative if the quotient was rounded up. The divisor is then added.
 	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
@@ -48,18 +43,26 @@ func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	return g.or(laneBytes, remainder, sign)
 }
 
-// remainderLoop writes the instructions of one pseudo-instruction completeRemainder.
-type remainderLoop struct {
-	g           *generator
-	laneBytes   int
-	remainder   asm.Arg // at first, the remainder after one division
-	dividend    asm.Arg // absolute value of the dividend
-	divisor     asm.Arg // absolute value of the divisor
-	scaledLanes asm.Arg // scratch mask of the lanes with a scaled divisor, only with AVX-512
-	suffix      string  // suffix of float instructions
+// jit.Work counts each instruction in the loop of writeRemainderLoop remainderWork times. The loop has at most 42
+// iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 of these. Each
+// iteration counts as 4, because it contains a slow division.
+const remainderWork = 4 * 42
 
-	absRemainder, multiple, temp asm.Arg // scratch registers; multiple is the divisor times a power of 2
-	mask                         asm.Arg // scratch register for masks
+// remainderLoop writes the instructions of one pseudo-instruction completeRemainder. The operands are registers.
+type remainderLoop struct {
+	g                 *generator
+	laneBytes         int
+	suffix            string  // suffix of float instructions
+	dividend, divisor asm.Arg // absolute values
+	remainder         asm.Arg // the result; at first, the remainder after one division
+
+	// Temporary registers.
+
+	absRemainder asm.Arg
+	multiple     asm.Arg // the divisor times a power of 2
+	temp         asm.Arg
+	mask         asm.Arg // a set of lanes
+	scaledLanes  asm.Arg // the lanes with a scaled divisor; only with AVX-512
 }
 
 // writeRemainderLoop writes the instructions of completeRemainder:
@@ -73,13 +76,16 @@ type remainderLoop struct {
 //		remainder += NaN where the divisor is NaN
 //	}
 //
-// The remainder may become negative. An infinite divisor leaves the dividend unchanged.
+// The remainder may become negative. An infinite divisor leaves the dividend unchanged. args has the sources, the
+// temporary registers and the result.
 func (g *generator) writeRemainderLoop(args []asm.Arg) {
-	laneBytes := int(args[2].(asm.Imm))
-	r := &remainderLoop{g: g, laneBytes: laneBytes, remainder: args[len(args)-1], dividend: args[0], divisor: args[1],
-		absRemainder: args[3], multiple: args[4], temp: args[5], mask: args[6], suffix: floatSuffix(laneBytes)}
+	sources, temps := args[:3], args[3:len(args)-1]
+	laneBytes := int(sources[2].(asm.Imm))
+	r := &remainderLoop{g: g, laneBytes: laneBytes, suffix: floatSuffix(laneBytes),
+		dividend: sources[0], divisor: sources[1], remainder: args[len(args)-1],
+		absRemainder: temps[0], multiple: temps[1], temp: temps[2], mask: temps[3]}
 	if g.avx512 {
-		r.scaledLanes = args[7]
+		r.scaledLanes = temps[4]
 	}
 	emit, assembler := g.asm.Emit, g.asm
 	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel()
@@ -114,7 +120,7 @@ func (r *remainderLoop) compare(predicate int, right, left, result asm.Arg) {
 	r.g.asm.Emit("VCMP"+r.suffix, asm.Imm(predicate), right, left, result)
 }
 
-// setAbsRemainder computes absRemainder.
+// setAbsRemainder writes absRemainder = |remainder|.
 func (r *remainderLoop) setAbsRemainder() {
 	r.g.asm.Emit("VAND"+r.suffix, r.constant(signBit(r.laneBytes)-1), r.remainder, r.absRemainder)
 }

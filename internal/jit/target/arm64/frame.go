@@ -38,8 +38,8 @@ type generator struct {
 type frame struct {
 	mainPass         *pass
 	permanent        []int8 // by Virt: its permanent register, or -1
-	accsInRegisters  bool   // accumulators are in registers during the main loop
-	firstAccRegister int    // the first register of accumulators
+	firstAccRegister int    // the first register after the permanent ones
+	accsInRegisters  bool   // in the main loop, the accumulators are in registers, from firstAccRegister on
 
 	rowCode, mainCode, tailCode *alloc.Result // row constants, a pass of the main loop, and a pass of the tail loop
 	accLoadCode, accStoreCode   *alloc.Result // loads and stores of accumulator registers
@@ -145,18 +145,16 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	if len(permanent) > g.registers-minPool {
 		return false
 	}
-	registerFile := g.placeRowConstants(permanent, rowConstants[len(permanent):])
-	layout.permanent, layout.firstAccRegister = registerFile.Permanent, len(permanent)
+	mainFile := g.placeRowConstants(permanent, rowConstants[len(permanent):])
+	layout.permanent, layout.firstAccRegister = mainFile.Permanent, len(permanent)
+	mainFile.Pool[alloc.Vectors] = g.registersFrom(layout.firstAccRegister)
+	tailFile, mainInsts := mainFile, layout.mainPass.memoryInsts
 	accRegs := layout.mainPass.accCount * g.accSetsOf(layout.mainPass)
-	layout.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 &&
-		layout.firstAccRegister+accRegs <= g.registers-minPool
-	// The pool begins at firstAccRegister, or after the accumulators if they are in registers.
-	registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<layout.firstAccRegister)
-	tailFile := registerFile
-	mainInsts := layout.mainPass.memoryInsts
-	if layout.accsInRegisters {
+	afterAccs := layout.firstAccRegister + accRegs
+	layout.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 && afterAccs <= g.registers-minPool
+	if layout.accsInRegisters { // in the main loop only: the tail loop has accumulators in memory
 		mainInsts = layout.mainPass.registerInsts
-		registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(layout.firstAccRegister+accRegs))
+		mainFile.Pool[alloc.Vectors] = g.registersFrom(afterAccs)
 	}
 	hasFailed := false
 	allocate := func(registerFile *alloc.RegisterFile, list []alloc.Inst, policy alloc.Policy) *alloc.Result {
@@ -164,19 +162,22 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 		hasFailed = hasFailed || result.Err != nil || result.Slots > spillSlots
 		return result
 	}
-	layout.mainCode = allocate(&registerFile, mainInsts, alloc.Policy{CostLimit: limit})
+	layout.mainCode = allocate(&mainFile, mainInsts, alloc.Policy{CostLimit: limit})
 	if hasFailed || layout.mainCode.Cost >= limit {
 		return false
 	}
-	layout.rowCode = allocate(&registerFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
+	layout.rowCode = allocate(&mainFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
 	layout.tailCode = allocate(&tailFile, g.tailPass.memoryInsts, alloc.Policy{})
-	layout.accLoadCode = allocate(&registerFile, layout.mainPass.accLoads, alloc.Policy{})
-	layout.accStoreCode = allocate(&registerFile, layout.mainPass.accStores, alloc.Policy{})
+	layout.accLoadCode = allocate(&mainFile, layout.mainPass.accLoads, alloc.Policy{})
+	layout.accStoreCode = allocate(&mainFile, layout.mainPass.accStores, alloc.Policy{})
 	layout.accInitCode = allocate(&tailFile, g.accInit, alloc.Policy{})
 	layout.accFinishCode = allocate(&tailFile, g.accFinish, alloc.Policy{})
 	layout.cost = layout.mainCode.Cost
 	return !hasFailed
 }
+
+// registersFrom returns the bit set of the usable vector registers from number `first` on.
+func (g *generator) registersFrom(first int) uint32 { return uint32(1<<g.registers - 1<<first) }
 
 // placeRowConstants returns a register file in which some row constants have permanent registers, from 0 on. The others
 // have permanent slots, unless they can be loaded again.
@@ -225,28 +226,29 @@ func (g *generator) layOutPointers() {
 	next := 0
 	for _, advances := range []bool{true, false} {
 		for k := range pointerCount {
-			if (g.elementBytes(k) > 0) != advances {
-				continue
-			}
-			if g.out.registerIndexOf[k] = -1; next < len(bases) {
+			switch {
+			case (g.pointerStep(k) > 0) != advances:
+			case next < len(bases):
 				g.out.registerIndexOf[k] = int8(next)
 				next++
-			} else {
-				g.slotCount = max(g.slotCount, (8*k+8+vectorBytes-1)/vectorBytes) // pointer k is word k of the spill area
+			default: // pointer k is word k of the spill area
+				g.out.registerIndexOf[k] = -1
+				g.slotCount = max(g.slotCount, (8*k+8+vectorBytes-1)/vectorBytes)
 			}
 		}
 	}
-	for k := range g.loop.Folds {
-		if g.loop.CombinesLanes {
-			g.accOffset = append(g.accOffset, vectorBytes*g.slotCount)
-			g.slotCount += lane.FoldLanes * g.loop.Type(g.loop.Folds[k].Value).Size() / vectorBytes
-		}
+	if !g.loop.CombinesLanes {
+		return
+	}
+	for _, fold := range g.loop.Folds {
+		g.accOffset = append(g.accOffset, vectorBytes*g.slotCount)
+		g.slotCount += lane.FoldLanes * g.loop.Type(fold.Value).Size() / vectorBytes
 	}
 }
 
-// elementBytes returns the number of bytes from one element of a row to the next at pointer k. It is 0 if the pointer
+// pointerStep returns the number of bytes from one element of a row to the next at pointer k. It is 0 if the pointer
 // does not advance along rows.
-func (g *generator) elementBytes(k int) int {
+func (g *generator) pointerStep(k int) int {
 	if fold := k - len(g.loop.Ptrs); fold >= 0 {
 		if g.loop.CombinesLanes && fold < len(g.loop.Folds) {
 			return g.loop.Type(g.loop.Folds[fold].Value).Size()
@@ -261,8 +263,8 @@ func (g *generator) elementBytes(k int) int {
 	}
 }
 
-// isAccPointer reports whether pointer k points to accumulators or is the row counter. Passes of the main loop do not
-// advance these.
+// isAccPointer reports whether pointer k, which is not the row counter, points to accumulators. Passes of the main loop
+// do not advance these pointers.
 func (g *generator) isAccPointer(k int) bool {
 	return k >= len(g.loop.Ptrs) || g.loop.Ptrs[k].Kind == lane.Accumulator
 }

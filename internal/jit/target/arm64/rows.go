@@ -192,7 +192,7 @@ const (
 // pointers to accumulators.
 func (g *generator) advance(elements int, includesAccs bool) {
 	for k := range g.out.registerIndexOf {
-		size := g.elementBytes(k)
+		size := g.pointerStep(k)
 		if size == 0 || g.isAccPointer(k) && !includesAccs {
 			continue
 		}
@@ -212,7 +212,7 @@ func (g *generator) rewindAccPointers() {
 	emit("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	emit("and", regCount, regCount, asm.Imm(lane.FoldLanes-1))
 	for k := range g.out.registerIndexOf {
-		if size := g.elementBytes(k); size > 0 && g.isAccPointer(k) {
+		if size := g.pointerStep(k); size > 0 && g.isAccPointer(k) {
 			g.subtractElements(g.out.pointer(k), size)
 			g.out.savePointer(k)
 		}
@@ -235,7 +235,7 @@ func (g *generator) advanceRow() {
 		reg := g.out.pointer(k)
 		emit("ldr", regStride, asm.Mem{Base: regArgs, Offset: int(jit.OffsetRow) + 8*k})
 		emit("add", reg, reg, regStride)
-		if size := g.elementBytes(k); size > 0 && !g.isAccPointer(k) {
+		if size := g.pointerStep(k); size > 0 && !g.isAccPointer(k) {
 			g.subtractElements(reg, size)
 		}
 		g.out.savePointer(k)

@@ -28,7 +28,7 @@ type selector struct {
 
 	// State of the selection for a number of lanes. Lists has the instructions and the parts of values.
 	*Lists
-	resultIsUniform   bool                        // the result of the current instruction is the same for all lanes
+	resultIsUniform   bool                        // the current result is the same for all lanes; see partCount
 	complexComponents map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary numbers of the elements
 	equalities        map[lane.Value][]alloc.Virt // by result of Ne: the opposite mask, for equality
 	lookups           map[lookupKey][]alloc.Virt  // the results of lookups that are already selected
@@ -63,150 +63,6 @@ func (s *selector) selectLists(lanes int) (*Lists, error) {
 	}
 	s.Lists.Body, s.Builder.Body = s.usedBody(), nil
 	return s.Lists, s.err
-}
-
-// fail records the first error.
-func (s *selector) fail(format string, args ...any) {
-	if s.err == nil {
-		s.err = target.Unsupported(format, args...)
-	}
-}
-
-// partCount returns the number of registers for the lanes of the current result, if a lane has the given size in bytes.
-func (s *selector) partCount(size int) int {
-	if s.resultIsUniform {
-		return 1
-	}
-	return max(1, s.Lanes*size/vectorBytes)
-}
-
-// part returns part i of a value. All parts of a uniform value are the same register.
-func (s *selector) part(v lane.Value, i int) alloc.Virt {
-	parts := s.Parts[v]
-	return parts[min(i, len(parts)-1)]
-}
-
-// makeParts returns the parts of the current result, whose lanes have the given size in bytes. It calls part for each
-// index. Inlining is off, as for bitwise: it would only enlarge the many callers.
-//
-//go:noinline
-func (s *selector) makeParts(size int, part func(i int) alloc.Virt) []alloc.Virt {
-	parts := make([]alloc.Virt, s.partCount(size))
-	for i := range parts {
-		parts[i] = part(i)
-	}
-	return parts
-}
-
-// arrangement returns Arm's name for the division of the 16 bytes of a register into elements of the given size.
-func arrangement(size int) string { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
-
-// halfArrangement returns the name for the division of the low 8 bytes.
-func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
-
-// add adds an instruction whose result is a new vector, and returns the result. If all its sources are row constants,
-// and an equal instruction was added before, add returns the result of that instruction.
-func (s *selector) add(inst alloc.Inst) alloc.Virt {
-	inst.FoldableSource = noFoldableSource
-	key, isRowConstant := s.rowConstantKey(&inst)
-	if !isRowConstant {
-		inst.Dst = s.New(alloc.Value{Bytes: vectorBytes})
-		return s.Add(inst)
-	}
-	if v, ok := s.rowResults[key]; ok {
-		return v
-	}
-	inst.Dst = s.New(alloc.Value{Bytes: vectorBytes})
-	s.rowResults[key] = inst.Dst
-	return s.Add(inst)
-}
-
-// instKey identifies an instruction with up to three sources.
-type instKey struct {
-	name string
-	src  [3]alloc.Arg
-	tied alloc.Virt
-}
-
-// rowConstantKey returns the key of an instruction. ok is false if a source is not a row constant, or if the
-// instruction has too many sources for a key.
-func (s *selector) rowConstantKey(inst *alloc.Inst) (key instKey, ok bool) {
-	isRowConstant := func(v alloc.Virt) bool { return v == 0 || s.Values[v].Invariant } // 0: an immediate, or none
-	if len(inst.Src) > len(key.src) || !isRowConstant(inst.Tied) {
-		return key, false
-	}
-	key.name, key.tied = inst.Name, inst.Tied
-	for k, source := range inst.Src {
-		if !isRowConstant(source.Virt) {
-			return key, false
-		}
-		key.src[k] = source
-	}
-	return key, true
-}
-
-// op adds an operation on vectors. arrangement is the kind of all operands, such as "4s", or has several kinds, with
-// the kind of the result first, such as "2d 4s".
-func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Virt {
-	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: alloc.Sources(src...)})
-}
-
-// bitwise adds a bitwise operation on whole registers.
-//
-//go:noinline
-func (s *selector) bitwise(mnemonic string, src ...alloc.Virt) alloc.Virt {
-	return s.op(mnemonic, "16b", src...)
-}
-
-// immediateOp adds an operation on a vector and an immediate. arrangement is the common arrangement of the result and
-// of x, or both arrangements, separated by a space.
-func (s *selector) immediateOp(mnemonic, arrangement string, x alloc.Virt, imm int64) alloc.Virt {
-	if !strings.Contains(arrangement, " ") {
-		arrangement += " " + arrangement
-	}
-	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement + " #", Src: []alloc.Arg{{Virt: x}, {Imm: imm}}})
-}
-
-// tiedOp adds an operation that reads old and the sources, and overwrites the register of old with its result.
-func (s *selector) tiedOp(mnemonic, arrangement string, old alloc.Virt, src ...alloc.Virt) alloc.Virt {
-	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: alloc.Sources(src...), Tied: old})
-}
-
-// selectBits returns the bits of ifSet where the bits of mask are set, and the bits of ifClear elsewhere.
-func (s *selector) selectBits(mask, ifSet, ifClear alloc.Virt) alloc.Virt {
-	// If one choice is 0, an operation that overwrites no operand suffices.
-	switch zero := s.constants[string(make([]byte, vectorBytes))]; {
-	case zero == 0: // the constant 0 is not in use
-	case ifClear == zero:
-		return s.bitwise("and", ifSet, mask)
-	case ifSet == zero:
-		return s.bitwise("bic", ifClear, mask)
-	}
-	return s.add(alloc.Inst{Name: "bsl", Src: alloc.Sources(mask, ifSet, ifClear), Forms: selectForms})
-}
-
-// selectForms are the instructions for a selection between bits. Each form overwrites another operand.
-var selectForms = []alloc.Form{
-	{Name: "bsl 16b", Tied: 0, Order: [2]int8{1, 2}},
-	{Name: "bit 16b", Tied: 2, Order: [2]int8{1, 0}},
-	{Name: "bif 16b", Tied: 1, Order: [2]int8{2, 0}},
-}
-
-// constant returns a vector whose lanes of the given size all have the given bits.
-func (s *selector) constant(size int, bits uint64) alloc.Virt {
-	lane := binary.LittleEndian.AppendUint64(nil, bits)[:size]
-	return s.constantBytes(strings.Repeat(string(lane), vectorBytes/size))
-}
-
-// constantBytes returns a vector of 16 constant bytes.
-func (s *selector) constantBytes(data string) alloc.Virt {
-	vector, ok := s.constants[data]
-	if !ok {
-		vector = s.New(alloc.Value{Bytes: vectorBytes, Invariant: true, Constant: true,
-			Reload: &alloc.Reload{Name: "ldr", Mem: alloc.Mem{Space: alloc.Constant, Data: data}}})
-		s.constants[data] = vector
-	}
-	return vector
 }
 
 // selectInst selects instructions for one value and returns its parts.
@@ -307,4 +163,148 @@ func (s *selector) usedBody() []alloc.Inst {
 		}
 	}
 	return body[first:]
+}
+
+// fail records the first error.
+func (s *selector) fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = target.Unsupported(format, args...)
+	}
+}
+
+// partCount returns the number of registers for the lanes of the current result, if a lane has the given size in bytes.
+func (s *selector) partCount(size int) int {
+	if s.resultIsUniform {
+		return 1
+	}
+	return max(1, s.Lanes*size/vectorBytes)
+}
+
+// part returns part i of a value. All parts of a uniform value are the same register.
+func (s *selector) part(v lane.Value, i int) alloc.Virt {
+	parts := s.Parts[v]
+	return parts[min(i, len(parts)-1)]
+}
+
+// makeParts returns the parts of the current result, whose lanes have the given size in bytes. It calls part for each
+// index. Inlining is off, as for bitwise: it would only enlarge the many callers.
+//
+//go:noinline
+func (s *selector) makeParts(size int, part func(i int) alloc.Virt) []alloc.Virt {
+	parts := make([]alloc.Virt, s.partCount(size))
+	for i := range parts {
+		parts[i] = part(i)
+	}
+	return parts
+}
+
+// add adds an instruction whose result is a new vector, and returns the result. If all its sources are row constants,
+// and an equal instruction was added before, add returns the result of that instruction.
+func (s *selector) add(inst alloc.Inst) alloc.Virt {
+	inst.FoldableSource = noFoldableSource
+	key, isRowConstant := s.rowConstantKey(&inst)
+	if !isRowConstant {
+		inst.Dst = s.New(alloc.Value{Bytes: vectorBytes})
+		return s.Add(inst)
+	}
+	if v, ok := s.rowResults[key]; ok {
+		return v
+	}
+	inst.Dst = s.New(alloc.Value{Bytes: vectorBytes})
+	s.rowResults[key] = inst.Dst
+	return s.Add(inst)
+}
+
+// instKey identifies an instruction with up to three sources.
+type instKey struct {
+	name string
+	src  [3]alloc.Arg
+	tied alloc.Virt
+}
+
+// rowConstantKey returns the key of an instruction. ok is false if a source is not a row constant, or if the
+// instruction has too many sources for a key.
+func (s *selector) rowConstantKey(inst *alloc.Inst) (key instKey, ok bool) {
+	isRowConstant := func(v alloc.Virt) bool { return v == 0 || s.Values[v].Invariant } // 0: an immediate, or none
+	if len(inst.Src) > len(key.src) || !isRowConstant(inst.Tied) {
+		return key, false
+	}
+	key.name, key.tied = inst.Name, inst.Tied
+	for k, source := range inst.Src {
+		if !isRowConstant(source.Virt) {
+			return key, false
+		}
+		key.src[k] = source
+	}
+	return key, true
+}
+
+// op adds an operation on vectors. arrangement is the kind of all operands, such as "4s", or has several kinds, with
+// the kind of the result first, such as "2d 4s".
+func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Virt {
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: alloc.Sources(src...)})
+}
+
+// bitwise adds a bitwise operation on whole registers.
+//
+//go:noinline
+func (s *selector) bitwise(mnemonic string, src ...alloc.Virt) alloc.Virt {
+	return s.op(mnemonic, "16b", src...)
+}
+
+// immediateOp adds an operation on a vector and an immediate. arrangement is the common arrangement of the result and
+// of x, or both arrangements, separated by a space.
+func (s *selector) immediateOp(mnemonic, arrangement string, x alloc.Virt, imm int64) alloc.Virt {
+	if !strings.Contains(arrangement, " ") {
+		arrangement += " " + arrangement
+	}
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement + " #", Src: []alloc.Arg{{Virt: x}, {Imm: imm}}})
+}
+
+// tiedOp adds an operation that reads old and the sources, and overwrites the register of old with its result.
+func (s *selector) tiedOp(mnemonic, arrangement string, old alloc.Virt, src ...alloc.Virt) alloc.Virt {
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: alloc.Sources(src...), Tied: old})
+}
+
+// arrangement returns Arm's name for the division of the 16 bytes of a register into elements of the given size.
+func arrangement(size int) string { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
+
+// halfArrangement returns the name for the division of the low 8 bytes.
+func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
+
+// selectBits returns the bits of ifSet where the bits of mask are set, and the bits of ifClear elsewhere.
+func (s *selector) selectBits(mask, ifSet, ifClear alloc.Virt) alloc.Virt {
+	// If one choice is 0, an operation that overwrites no operand suffices.
+	switch zero := s.constants[string(make([]byte, vectorBytes))]; {
+	case zero == 0: // the constant 0 is not in use
+	case ifClear == zero:
+		return s.bitwise("and", ifSet, mask)
+	case ifSet == zero:
+		return s.bitwise("bic", ifClear, mask)
+	}
+	return s.add(alloc.Inst{Name: "bsl", Src: alloc.Sources(mask, ifSet, ifClear), Forms: selectForms})
+}
+
+// selectForms are the instructions for a selection between bits. Each form overwrites another operand.
+var selectForms = []alloc.Form{
+	{Name: "bsl 16b", Tied: 0, Order: [2]int8{1, 2}},
+	{Name: "bit 16b", Tied: 2, Order: [2]int8{1, 0}},
+	{Name: "bif 16b", Tied: 1, Order: [2]int8{2, 0}},
+}
+
+// constant returns a vector whose lanes of the given size all have the given bits.
+func (s *selector) constant(size int, bits uint64) alloc.Virt {
+	lane := binary.LittleEndian.AppendUint64(nil, bits)[:size]
+	return s.constantBytes(strings.Repeat(string(lane), vectorBytes/size))
+}
+
+// constantBytes returns a vector of 16 constant bytes.
+func (s *selector) constantBytes(data string) alloc.Virt {
+	vector, ok := s.constants[data]
+	if !ok {
+		vector = s.New(alloc.Value{Bytes: vectorBytes, Invariant: true, Constant: true,
+			Reload: &alloc.Reload{Name: "ldr", Mem: alloc.Mem{Space: alloc.Constant, Data: data}}})
+		s.constants[data] = vector
+	}
+	return vector
 }

@@ -89,16 +89,6 @@ func (s *selector) integerExtremum(op lane.Op, dtype tensor.DType, a, b alloc.Vi
 	return s.selectBits(greater, b, a)
 }
 
-// constantBits returns the bits of the lanes of v, if v is a constant with equal lanes of the given size.
-func (s *selector) constantBits(v alloc.Virt, size int) (uint64, bool) {
-	reload := s.Values[v].Reload
-	if reload == nil || reload.Mem.Space != alloc.Constant {
-		return 0, false
-	}
-	bits := binary.LittleEndian.Uint64([]byte(reload.Mem.Data[:8])) & (^uint64(0) >> (64 - 8*size))
-	return bits, strings.Repeat(reload.Mem.Data[:size], vectorBytes/size) == reload.Mem.Data
-}
-
 // shift selects instructions for a shift whose distance is taken modulo the width of the dtype. The machine instruction
 // for variable distances shifts to the right if the distance is negative.
 func (s *selector) shift(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
@@ -123,4 +113,14 @@ func (s *selector) shift(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.
 		distance = s.op("neg", shape, distance)
 	}
 	return s.op(sign+"shl", shape, a, distance)
+}
+
+// constantBits returns the bits of the lanes of v, if v is a constant with equal lanes of the given size.
+func (s *selector) constantBits(v alloc.Virt, size int) (uint64, bool) {
+	reload := s.Values[v].Reload
+	if reload == nil || reload.Mem.Space != alloc.Constant {
+		return 0, false
+	}
+	bits := binary.LittleEndian.Uint64([]byte(reload.Mem.Data[:8])) & (^uint64(0) >> (64 - 8*size))
+	return bits, strings.Repeat(reload.Mem.Data[:size], vectorBytes/size) == reload.Mem.Data
 }

@@ -74,12 +74,12 @@ func tableBytes(entries []float32) string {
 func (s *selector) permute(table []float32, indices lane.Value) []alloc.Virt {
 	index := s.tableIndices(len(table), indices)
 	return s.makeParts(4, func(p int) alloc.Virt {
-		x := s.op("tbl", "16b {16b} 16b", s.constantBytes(tableBytes(table[:4])), index[p])
-		if len(table) > 4 { // tbx keeps lanes with indices out of range
+		found := s.op("tbl", "16b {16b} 16b", s.constantBytes(tableBytes(table[:4])), index[p])
+		if len(table) > 4 { // tbx keeps the bytes whose indices are out of range
 			second := s.op("sub", "16b", index[p], s.constant(1, vectorBytes))
-			x = s.tiedOp("tbx", "16b {16b} 16b", x, s.constantBytes(tableBytes(table[4:])), second)
+			found = s.tiedOp("tbx", "16b {16b} 16b", found, s.constantBytes(tableBytes(table[4:])), second)
 		}
-		return x
+		return found
 	})
 }
 
@@ -97,44 +97,63 @@ func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 	return s.byteIndices[key]
 }
 
-// lookupRows selects instructions for lookups with the same indices. The instructions load a row of the combined table
-// (see maxCombined) for each lane, and transpose the rows.
+// lookupRows selects instructions for lookups with the same indices, and adds their results to lookups. The
+// instructions load a row of the combined table (see maxCombined) for each lane, and transpose the rows.
 func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
-	rowEntries := 1 // entries of a row: len(tables), rounded up to a power of two
+	combined, rowBytes := combineTables(tables)
+	columns := make([][]alloc.Virt, len(tables))
+	for p := range s.partCount(4) {
+		rows := s.loadRows(combined, rowBytes, s.part(indices, p))
+		for k, column := range s.transposeRows(rows, len(tables)) {
+			columns[k] = append(columns[k], column)
+		}
+	}
+	for k, table := range tables {
+		s.lookups[lookupKey{table, indices}] = columns[k]
+	}
+}
+
+// combineTables returns the bytes of the combined table and of one of its rows. The number of entries of a row is
+// len(tables), rounded up to a power of two.
+func combineTables(tables []*[32]float32) (combined string, rowBytes int) {
+	rowEntries := 1
 	for rowEntries < len(tables) {
 		rowEntries *= 2
 	}
-	rowBytes := 4 * rowEntries
-	table := make([]float32, rowEntries*32)
-	for k, entries := range tables {
-		for row, entry := range entries {
-			table[rowEntries*row+k] = entry
+	entries := make([]float32, rowEntries*32)
+	for k, table := range tables {
+		for row, entry := range table {
+			entries[rowEntries*row+k] = entry
 		}
 	}
-	columns := make([][]alloc.Virt, len(tables))
-	for p := range s.partCount(4) {
-		const unusedBits = 32 - 5 // bits of a lane above the index
-		// The two shifts compute (index modulo 32) times rowBytes.
-		shifted := s.immediateOp("shl", "4s", s.part(indices, p), unusedBits)
-		offsets := s.immediateOp("ushr", "4s", shifted, int64(unusedBits-bits.TrailingZeros(uint(rowBytes))))
-		var rows [4]alloc.Virt
-		for k := range rows {
-			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + registerLetter[rowBytes] + " " + tableBytes(table),
-				InstructionCount: 3, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
+	return tableBytes(entries), 4 * rowEntries
+}
+
+// loadRows selects instructions that load, for each of four lanes, the row of the combined table with the index in this
+// lane.
+func (s *selector) loadRows(combined string, rowBytes int, indices alloc.Virt) (rows [4]alloc.Virt) {
+	const unusedBits = 32 - 5 // bits of a lane above the index
+	// The two shifts compute (index modulo 32) times rowBytes.
+	shifted := s.immediateOp("shl", "4s", indices, unusedBits)
+	offsets := s.immediateOp("ushr", "4s", shifted, int64(unusedBits-bits.TrailingZeros(uint(rowBytes))))
+	for k := range rows {
+		rows[k] = s.add(alloc.Inst{Name: tableRow + " " + registerLetter[rowBytes] + " " + combined,
+			InstructionCount: 3, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
+	}
+	return rows
+}
+
+// transposeRows selects instructions that transpose four rows. Column k has entry k of each row.
+func (s *selector) transposeRows(rows [4]alloc.Virt, columnCount int) (columns []alloc.Virt) {
+	for k, zip := range []string{"zip1", "zip2"} { // columns 2*k and 2*k+1
+		if 2*k >= columnCount {
+			break
 		}
-		// Transpose the four rows: column k has entry k of each row.
-		for k, zip := range []string{"zip1", "zip2"} {
-			if 2*k >= len(tables) { // there are no columns 2*k and 2*k+1
-				break
-			}
-			a, b := s.op(zip, "4s", rows[0], rows[2]), s.op(zip, "4s", rows[1], rows[3])
-			columns[2*k] = append(columns[2*k], s.op("zip1", "4s", a, b))
-			if 2*k+1 < len(tables) {
-				columns[2*k+1] = append(columns[2*k+1], s.op("zip2", "4s", a, b))
-			}
+		a, b := s.op(zip, "4s", rows[0], rows[2]), s.op(zip, "4s", rows[1], rows[3])
+		columns = append(columns, s.op("zip1", "4s", a, b))
+		if 2*k+1 < columnCount {
+			columns = append(columns, s.op("zip2", "4s", a, b))
 		}
 	}
-	for k, entries := range tables {
-		s.lookups[lookupKey{entries, indices}] = columns[k]
-	}
+	return columns
 }

@@ -127,17 +127,21 @@ const (
 
 // operand is the uniform representation of all kinds of Arg.
 type operand struct {
-	kind       kind
-	num        uint8 // register number, or base register of memory
-	width      uint8 // of a vector, or of the vector of indices: 0, 1, 2 for 128, 256, 512 bits
-	index      uint8 // index register of memory, valid if scale > 0
+	kind    kind
+	num     uint8 // register number, or base register of memory
+	width   uint8 // of a vector, or of the vector of indices: 0, 1, 2 for 128, 256, 512 bits
+	zeroing bool  // of a mask: see Mask.Zero
+
+	// Memory; see Mem and VMem.
+
+	index      uint8 // index register, valid if scale > 0
 	scale      uint8
-	zeroing    bool // of a mask: zeroing
 	broadcast  bool
 	isConstant bool
-	needsSIB   bool // memory that is encoded with a SIB byte (scale, index, base) even without an index
+	needsSIB   bool // encoded with a SIB byte (scale, index, base) even without an index
 	disp       int32
-	imm        int64 // value of an immediate, or number of a label
+
+	imm int64 // value of an immediate, or number of a label
 }
 
 func (r Reg) operand() operand { return operand{kind: regKind, num: uint8(r)} }
@@ -181,24 +185,38 @@ func (o *operand) invalidReason() string {
 		if o.num > 7 {
 			return "the tile registers are 0 to 7"
 		}
-	case vecKind, vmemKind:
+	case vecKind:
 		if o.width > 2 {
-			return "a vector register must have 128, 256 or 512 bits"
-		}
-		if o.kind == vmemKind && o.scale == 0 {
-			return "the address has indices but no scale"
+			return invalidWidth
 		}
 	case memKind:
-		if o.scale > 0 && o.index == uint8(SP) {
+		switch {
+		case o.scale > 0 && o.index == uint8(SP):
 			return "SP cannot be an index register"
+		case o.num > 15 || o.index > 15 || !o.hasValidScale():
+			return invalidAddress
 		}
-	}
-	memory := o.kind == memKind || o.kind == vmemKind
-	if memory && (o.num > 15 || o.scale&(o.scale-1) != 0 || o.scale > 8) || o.kind == memKind && o.index > 15 {
-		return "the address cannot be encoded: registers are 0 to 15, and a scale is 1, 2, 4 or 8"
+	case vmemKind:
+		switch {
+		case o.width > 2:
+			return invalidWidth
+		case o.scale == 0:
+			return "the address has indices but no scale"
+		case o.num > 15 || !o.hasValidScale():
+			return invalidAddress
+		}
 	}
 	return ""
 }
+
+// Results of invalidReason.
+const (
+	invalidWidth   = "a vector register must have 128, 256 or 512 bits"
+	invalidAddress = "the address cannot be encoded: registers are 0 to 15, and a scale is 1, 2, 4 or 8"
+)
+
+// hasValidScale reports whether the scale is 1, 2, 4 or 8, or 0 if there is no index.
+func (o *operand) hasValidScale() bool { return o.scale <= 8 && o.scale&(o.scale-1) == 0 }
 
 var regNames = [16]string{
 	"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15",

@@ -204,32 +204,36 @@ func (w *Writer) JumpIfBits(mask int64, value target.GReg, label target.Label) {
 	w.jump(target.NE, label)
 }
 
-// SetLanes implements [target.Writer]. AVX2's mask is loaded from a constant with vectorBytes bytes of ones and as many
-// zeros. The number of lanes determines the offset of the load, and thus the number of ones.
+// SetLanes implements [target.Writer].
 func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporaries [2]target.GReg) {
-	bits, laneCount := Reg(temporaries[0]), Reg(temporaries[1])
-	count, isConstant := lanes.(target.Imm)
-	if !w.NoEVEX {
-		if isConstant {
-			w.Emit("MOVL", asm.Imm(1<<count-1), bits)
-		} else {
-			w.Emit("MOVL", asm.Imm(-1), bits)
-			w.Emit("MOVQ", intOperand(lanes), laneCount)
-			w.Emit("BZHIL", laneCount, bits, bits) // clears the bits from laneCount on
-		}
-		w.Emit("KMOVW", bits, partialMask)
+	if w.NoEVEX {
+		w.mask = w.Vec(mask)
+		w.setVectorMask(lanes, Reg(temporaries[0]), Reg(temporaries[1]))
 		return
 	}
-	w.mask = w.Vec(mask)
+	bits, laneCount := Reg(temporaries[0]), Reg(temporaries[1])
+	if count, isConstant := lanes.(target.Imm); isConstant {
+		w.Emit("MOVL", asm.Imm(1<<count-1), bits)
+	} else {
+		w.Emit("MOVL", asm.Imm(-1), bits)
+		w.Emit("MOVQ", intOperand(lanes), laneCount)
+		w.Emit("BZHIL", laneCount, bits, bits) // clears the bits from laneCount on
+	}
+	w.Emit("KMOVW", bits, partialMask)
+}
+
+// setVectorMask writes the code that sets AVX2's mask. It loads the mask from a constant with vectorBytes bytes of ones
+// and as many zeros. The number of lanes determines the offset of the load, and thus the number of ones. address and
+// laneCount are temporary registers.
+func (w *Writer) setVectorMask(lanes target.Int, address, laneCount asm.Reg) {
 	onesThenZeros := make([]byte, 2*w.vectorBytes)
 	for i := range w.vectorBytes {
 		onesThenZeros[i] = 0xFF
 	}
-	if isConstant {
+	if count, isConstant := lanes.(target.Imm); isConstant {
 		w.Emit("VMOVUPS", w.Constant(onesThenZeros[w.vectorBytes-int(count)*w.elemBytes:][:w.vectorBytes]), w.mask)
 		return
 	}
-	address := bits
 	w.Emit("LEAQ", w.Constant(onesThenZeros), address)
 	w.Emit("MOVQ", intOperand(lanes), laneCount)
 	w.Emit("NEGQ", laneCount)
@@ -247,21 +251,6 @@ func (w *Writer) Load(addr target.Addr, to target.VReg, partial bool) {
 	default:
 		w.Emit(w.withSizeLetter("VMOVUP"), Mem(addr), partialMask.Zero(), w.Vec(to))
 	}
-}
-
-// LoadBytes implements [target.Writer].
-func (w *Writer) LoadBytes(addr target.Addr, to target.VReg) {
-	w.Emit("VPMOVSXBD", Mem(addr), w.Vec(to))
-}
-
-// ShiftLeft implements [target.Writer].
-func (w *Writer) ShiftLeft(n int, x, to target.VReg) {
-	w.Emit("VPSLLD", asm.Imm(n), w.Vec(x), w.Vec(to))
-}
-
-// ShiftRight implements [target.Writer].
-func (w *Writer) ShiftRight(n int, x, to target.VReg) {
-	w.Emit("VPSRAD", asm.Imm(n), w.Vec(x), w.Vec(to))
 }
 
 // Store implements [target.Writer].
@@ -290,6 +279,20 @@ func (w *Writer) BroadcastNumber(number float64, to target.VReg) {
 	w.Copy(target.Constant(data), to)
 }
 
+// Copy implements [target.Writer].
+func (w *Writer) Copy(from, to target.Source) {
+	if constant, ok := from.(target.Constant); ok && len(constant) == w.elemBytes {
+		w.Emit(w.withSizeLetter("VBROADCASTS"), w.Constant([]byte(constant)), w.vectorOperand(to))
+		return
+	}
+	name := "VMOVUPS"
+	_, isFromReg := from.(target.VReg)
+	if _, isToReg := to.(target.VReg); isFromReg && isToReg {
+		name = "VMOVAPS"
+	}
+	w.Emit(name, w.vectorOperand(from), w.vectorOperand(to))
+}
+
 // Clear implements [target.Writer].
 func (w *Writer) Clear(to target.VReg) {
 	name := "VPXORD"
@@ -305,25 +308,32 @@ func (w *Writer) ClearBelow16(to target.VReg) {
 	w.Emit("VXORPS", x, x, x)
 }
 
-// Copy implements [target.Writer].
-func (w *Writer) Copy(from, to target.Source) {
-	if constant, ok := from.(target.Constant); ok && len(constant) == w.elemBytes {
-		w.Emit(w.withSizeLetter("VBROADCASTS"), w.Constant([]byte(constant)), w.vectorOperand(to))
-		return
-	}
-	name := "VMOVUPS"
-	_, isFromReg := from.(target.VReg)
-	if _, isToReg := to.(target.VReg); isFromReg && isToReg {
-		name = "VMOVAPS"
-	}
-	w.Emit(name, w.vectorOperand(from), w.vectorOperand(to))
-}
-
 // Op implements [target.Writer]. If x or y is NaN, VMAXPS and VMINPS return x, the last source in Intel's notation.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 	name := [...]string{target.Add: "VADDP", target.Sub: "VSUBP", target.Mul: "VMULP", target.Max: "VMAXP",
 		target.Min: "VMINP"}[op]
 	w.Emit(w.withSizeLetter(name), w.vectorOperand(x), w.Vec(y), w.Vec(to))
+}
+
+// FMA implements [target.Writer].
+func (w *Writer) FMA(x target.Source, y, sum target.VReg) {
+	w.Emit(w.withSizeLetter("VFMADD231P"), w.vectorOperand(x), w.Vec(y), w.Vec(sum))
+}
+
+// FMABroadcast implements [target.Writer].
+func (w *Writer) FMABroadcast(addr target.Addr, y, sum target.VReg) {
+	mem := Mem(addr)
+	mem.Broadcast = true
+	w.Emit(w.withSizeLetter("VFMADD231P"), mem, w.Vec(y), w.Vec(sum))
+}
+
+// LoadElements implements [target.Writer]. It broadcasts one element; amd64 permits no more (see
+// [target.MaxLoadedElements]).
+func (w *Writer) LoadElements(addr target.Addr, _ int, to target.VReg) { w.Broadcast(addr, to) }
+
+// FMAElement implements [target.Writer].
+func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
+	w.Emit(w.withSizeLetter("VFMADD231P"), w.Vec(x.Reg), w.Vec(y), w.Vec(sum))
 }
 
 // Inst implements [target.Writer]. The operands are in the order of Go's assembler.
@@ -336,13 +346,27 @@ func (w *Writer) Inst(name string, operands ...target.Source) {
 	w.Emit(name, args...)
 }
 
-// LoadElements implements [target.Writer]. It broadcasts one element; amd64 permits no more (see
-// [target.MaxLoadedElements]).
-func (w *Writer) LoadElements(addr target.Addr, _ int, to target.VReg) { w.Broadcast(addr, to) }
+// LoadBytes implements [target.Writer].
+func (w *Writer) LoadBytes(addr target.Addr, to target.VReg) {
+	w.Emit("VPMOVSXBD", Mem(addr), w.Vec(to))
+}
 
-// FMAElement implements [target.Writer].
-func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
-	w.Emit(w.withSizeLetter("VFMADD231P"), w.Vec(x.Reg), w.Vec(y), w.Vec(sum))
+// BroadcastInteger loads 32 bits into all lanes.
+func (w *Writer) BroadcastInteger(addr target.Addr, to target.VReg) {
+	w.Emit("VPBROADCASTD", Mem(addr), w.Vec(to))
+}
+
+// AddIntegers adds the int32 lanes of x to sum.
+func (w *Writer) AddIntegers(x, sum target.VReg) { w.Emit("VPADDD", w.Vec(x), w.Vec(sum), w.Vec(sum)) }
+
+// ShiftLeft implements [target.Writer].
+func (w *Writer) ShiftLeft(n int, x, to target.VReg) {
+	w.Emit("VPSLLD", asm.Imm(n), w.Vec(x), w.Vec(to))
+}
+
+// ShiftRight implements [target.Writer].
+func (w *Writer) ShiftRight(n int, x, to target.VReg) {
+	w.Emit("VPSRAD", asm.Imm(n), w.Vec(x), w.Vec(to))
 }
 
 // Dot implements [target.Writer] for unsigned bytes of the first operand.
@@ -353,11 +377,6 @@ func (w *Writer) Dot(bytes target.Element, y, sum target.VReg, isSigned bool) {
 	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(bytes.Reg), w.Vec(sum))
 }
 
-// BroadcastInteger loads 32 bits into all lanes.
-func (w *Writer) BroadcastInteger(addr target.Addr, to target.VReg) {
-	w.Emit("VPBROADCASTD", Mem(addr), w.Vec(to))
-}
-
 // DotWords adds x0*y0 + x1*y1 to each 32-bit lane of sum. x0, x1, y0 and y1 are the 16-bit words in this lane of x and
 // y. It changes a temporary register, which may be y.
 func (w *Writer) DotWords(x target.Source, y, sum, temporary target.VReg) {
@@ -365,36 +384,8 @@ func (w *Writer) DotWords(x target.Source, y, sum, temporary target.VReg) {
 	w.AddIntegers(temporary, sum)
 }
 
-// AddIntegers adds the int32 lanes of x to sum.
-func (w *Writer) AddIntegers(x, sum target.VReg) { w.Emit("VPADDD", w.Vec(x), w.Vec(sum), w.Vec(sum)) }
-
 // ToFloats implements [target.Writer].
 func (w *Writer) ToFloats(v target.VReg) { w.Emit("VCVTDQ2PS", w.Vec(v), w.Vec(v)) }
-
-// FMABroadcast implements [target.Writer].
-func (w *Writer) FMABroadcast(addr target.Addr, y, sum target.VReg) {
-	mem := Mem(addr)
-	mem.Broadcast = true
-	w.Emit(w.withSizeLetter("VFMADD231P"), mem, w.Vec(y), w.Vec(sum))
-}
-
-// FMAForms returns the encodings of sum + x*y (or of sum - x*y if negate is set) in float32, for the register
-// allocator. They differ in the source that the result overwrites (Tied), and in the source that may be in memory, the
-// first of Order. Source 0 is x, 1 is y, and 2 is sum.
-func FMAForms(negate bool) []alloc.Form {
-	name := "VFMADD"
-	if negate {
-		name = "VFNMADD"
-	}
-	return []alloc.Form{{Name: name + "231PS", Tied: 2, Order: [2]int8{0, 1}},
-		{Name: name + "231PS", Tied: 2, Order: [2]int8{1, 0}}, {Name: name + "213PS", Tied: 1, Order: [2]int8{2, 0}},
-		{Name: name + "132PS", Tied: 1, Order: [2]int8{0, 2}}}
-}
-
-// FMA implements [target.Writer].
-func (w *Writer) FMA(x target.Source, y, sum target.VReg) {
-	w.Emit(w.withSizeLetter("VFMADD231P"), w.vectorOperand(x), w.Vec(y), w.Vec(sum))
-}
 
 // Permutation implements [target.Writer].
 func (w *Writer) Permutation(indices []int, to target.VReg) {
@@ -435,4 +426,17 @@ func (w *Writer) Finish() (jit.Code, error) {
 		return jit.Code{}, err
 	}
 	return jit.Finish(&w.Assembler)
+}
+
+// FMAForms returns the encodings of sum + x*y (or of sum - x*y if negate is set) in float32, for the register
+// allocator. They differ in the source that the result overwrites (Tied), and in the source that may be in memory, the
+// first of Order. Source 0 is x, 1 is y, and 2 is sum.
+func FMAForms(negate bool) []alloc.Form {
+	name := "VFMADD"
+	if negate {
+		name = "VFNMADD"
+	}
+	return []alloc.Form{{Name: name + "231PS", Tied: 2, Order: [2]int8{0, 1}},
+		{Name: name + "231PS", Tied: 2, Order: [2]int8{1, 0}}, {Name: name + "213PS", Tied: 1, Order: [2]int8{2, 0}},
+		{Name: name + "132PS", Tied: 1, Order: [2]int8{0, 2}}}
 }

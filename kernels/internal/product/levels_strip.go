@@ -1,0 +1,213 @@
+package product
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// levelStrip is the part of the result in a band of rows and in the columns of one panel. A level is a packed integer
+// of the weight (see [levelShape]). A term is an index of the depth k, and a block is a range of terms with the same
+// scale. Elements of operand, result and bias are float32, of 4 bytes. For example, with 300 rows, bands of 100 rows,
+// and panels of 64 columns, the strip with panel 1 and first row 100 has rows 100 to 199 and columns 64 to 127.
+type levelStrip struct {
+	*levelProduct
+	panel          int // index of the panel
+	firstRow, rows int
+	columns        int            // number of columns: the panel's width, or fewer in the last panel
+	dst            unsafe.Pointer // address of the strip in the result or, if columns < width, in worker memory
+	dstRowStride   int            // bytes between rows at dst
+	bias           unsafe.Pointer // bias of the columns, or nil
+	converted      unsafe.Pointer // worker memory for converted levels
+}
+
+// newStrip returns the strip of a panel and of the band that begins at firstRow. The last panel may extend beyond the
+// last column. Its tiles write to worker memory, and read a padded copy of the bias. Worker memory has the copy of the
+// bias, the results of this panel, and converted levels.
+func (p *levelProduct) newStrip(mem *graph.Mem, panel, firstRow int, bias unsafe.Pointer) levelStrip {
+	firstColumn := panel * p.width()
+	strip := levelStrip{levelProduct: p, panel: panel, firstRow: firstRow, rows: min(p.bandRows, p.m-firstRow),
+		columns: min(p.width(), p.n-firstColumn), dstRowStride: 4 * p.n,
+		dst: kit.AddressOf[float32](mem.Ptrs[0], firstRow*p.n+firstColumn)}
+	if bias != nil {
+		strip.bias = kit.AddressOf[float32](bias, firstColumn)
+	}
+	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
+	biasBytes := kit.AlignUp(4 * p.width())
+	strip.converted = unsafe.Add(memory, biasBytes+4*p.bandRows*p.width())
+	if strip.columns < p.width() {
+		strip.dst, strip.dstRowStride = unsafe.Add(memory, biasBytes), 4*p.width()
+		if bias != nil {
+			padded := kit.ElementsOf[float32](memory, p.width())
+			clear(padded)
+			copy(padded, kit.ElementsOf[float32](strip.bias, strip.columns))
+			strip.bias = memory
+		}
+	}
+	return strip
+}
+
+// multiplyLevels computes the strip by tiles that read levels. A call of code computes one tile for some blocks of the
+// depth, which all have strip.blockElements terms, or for the shorter last block.
+func (strip *levelStrip) multiplyLevels(mem *graph.Mem, worker *levelWorker) error {
+	strip.bindOperands(mem, worker)
+	args := &worker.args
+	args.Ptr[tile.Vec], args.Ptr[tile.LevelScales] = strip.panelAddress(mem, blocksWeight, strip.panel),
+		strip.panelAddress(mem, blocksScale, strip.panel)
+	args.Ptr[tile.LevelZeros], args.Rows = strip.panelAddress(mem, blocksZero, strip.panel), 1
+	maxCallBlocks := max(1, levelCallMACs/(strip.maxHeight*strip.width()*strip.blockElements))
+	wholeBlocks := strip.k / strip.blockElements
+	height, tallTiles := strip.tileHeights(strip.rows)
+	for row := 0; row < strip.rows; row += height {
+		if tallTiles == 0 { // all tiles of the greater height are computed
+			height--
+		}
+		tallTiles--
+		for block := 0; block < strip.blocks; {
+			firstTerm, terms := block*strip.blockElements, strip.blockElements
+			callBlocks := min(maxCallBlocks, wholeBlocks-block)
+			if block == wholeBlocks { // the shorter last block
+				terms, callBlocks = strip.k-firstTerm, 1
+			}
+			strip.setOffsets(worker, row, firstTerm, 0)
+			args.Row[tile.Vec] = firstTerm * strip.termBytes()
+			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = block*strip.width()*4, block*strip.width()
+			args.Step[tile.LoopTrips] = callBlocks
+			block += callBlocks
+			mem.CheckContextAfter(2 * height * callBlocks * terms * strip.width())
+			key := levelCodeKey{rows: height, terms: terms, initialSum: strip.initialSum(firstTerm),
+				isLast: block == strip.blocks}
+			if err := strip.codes[key].Call(args); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// multiplyConverted computes the strip by tiles that read levels converted to float32. It converts and multiplies
+// levelTerms terms at a time. A call of code computes tiles of equal height.
+func (strip *levelStrip) multiplyConverted(mem *graph.Mem, worker *levelWorker) error {
+	strip.bindOperands(mem, worker)
+	args := &worker.args
+	args.Ptr[tile.Vec] = strip.converted
+	for firstTerm := 0; firstTerm < strip.k; firstTerm += levelTerms {
+		args.InnerCount = min(levelTerms, strip.k-firstTerm)
+		strip.convertTerms(mem, worker, firstTerm, args.InnerCount)
+		tileColumns := strip.tileVectors() * strip.lanes
+		for column := 0; column < strip.width(); column += tileColumns {
+			if err := strip.multiplyColumns(mem, worker, firstTerm, column, tileColumns); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// multiplyColumns multiplies the converted terms, which begin at firstTerm, for the columns of one column of tiles.
+func (strip *levelStrip) multiplyColumns(mem *graph.Mem, worker *levelWorker,
+	firstTerm, column, tileColumns int) error {
+	args := &worker.args
+	args.Row[tile.Vec] = 4 * column
+	maxTiles := max(1, levelCallMACs/(strip.maxHeight*tileColumns*args.InnerCount))
+	height, remainingTiles := strip.tileHeights(strip.rows)
+	for row := 0; row < strip.rows; row += args.Rows * height {
+		if remainingTiles == 0 { // all tiles of the greater height are computed
+			height--
+			remainingTiles = (strip.rows - row) / height
+		}
+		args.Rows = min(remainingTiles, maxTiles)
+		remainingTiles -= args.Rows
+		args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*strip.k, height*strip.dstRowStride
+		strip.setOffsets(worker, row, firstTerm, column)
+		mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * tileColumns)
+		key := levelCodeKey{rows: height, initialSum: strip.initialSum(firstTerm),
+			isLast: firstTerm+args.InnerCount == strip.k}
+		if err := strip.codes[key].Call(args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// convertTerms converts the levels of termCount terms of a panel, from firstTerm on, to float32 in worker memory.
+func (strip *levelStrip) convertTerms(mem *graph.Mem, worker *levelWorker, firstTerm, termCount int) {
+	levels := strip.panelAddress(mem, blocksWeight, strip.panel)
+	scales := strip.panelAddress(mem, blocksScale, strip.panel)
+	zeros := strip.panelAddress(mem, blocksZero, strip.panel)
+	// A panel of 4-bit levels has two columns per byte, which are converted by two loops: one for each half of the
+	// panel.
+	width, columns := strip.width(), strip.width() // columns is the number of columns that one loop converts
+	if strip.levelBits() == 4 {
+		columns /= 2
+	}
+	for term := firstTerm; term < firstTerm+termCount; {
+		block := term / strip.blockElements
+		terms := min(firstTerm+termCount, (block+1)*strip.blockElements) - term
+		for half := range strip.width() / columns {
+			first := half * columns
+			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](strip.converted, (term-firstTerm)*width+first),
+				unsafe.Add(levels, term*strip.termBytes()), kit.AddressOf[float32](scales, block*width+first)}
+			strides := [4]int{4 * width, strip.termBytes()}
+			operandCount := 3
+			if strip.hasZeros {
+				ptrs[3], operandCount = unsafe.Add(zeros, block*width+first), 4
+			}
+			strip.converters[half].Run(&worker.state, ptrs[:operandCount], strides[:operandCount], columns, terms)
+		}
+		term += terms
+	}
+}
+
+// conversionOperands returns the names and dtypes of the operands of loops that convert levels.
+func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
+	names, types := []string{"q", "scale"}, []tensor.DType{tensor.Int8, tensor.Float32}
+	if p.hasZeros {
+		names, types = append(names, "zero"), append(types, tensor.Int8)
+	}
+	return names, types
+}
+
+// bindOperands sets the addresses of the operands of all tiles.
+func (strip *levelStrip) bindOperands(mem *graph.Mem, worker *levelWorker) {
+	args := &worker.args
+	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], strip.dst, strip.bias
+	args.Step[tile.InRow], args.Step[tile.OutRow] = 4*strip.k, strip.dstRowStride
+	args.Row[tile.Bias] = 0
+}
+
+// setOffsets sets the offsets of a tile that begins at a row of the strip and a column of the panel, and multiplies
+// terms from firstTerm on.
+func (strip *levelStrip) setOffsets(worker *levelWorker, row, firstTerm, panelColumn int) {
+	args, column := &worker.args, strip.panel*strip.width()+panelColumn
+	args.Row[tile.In] = 4 * ((strip.firstRow+row)*strip.k + firstTerm)
+	args.Row[tile.Out] = row*strip.dstRowStride + 4*panelColumn
+	args.Row[tile.Bias] = 4 * panelColumn
+	strip.epilogue.SetOffsets(args, 4*((strip.firstRow+row)*strip.n+column), 4*column)
+}
+
+// initialSum returns the initial values of the sums for a tile that multiplies terms from firstTerm on.
+func (strip *levelStrip) initialSum(firstTerm int) tile.InitialSum {
+	switch {
+	case firstTerm > 0:
+		return tile.FromResult
+	case strip.hasBias:
+		return tile.FromLanes
+	}
+	return tile.Zero
+}
+
+// copyResult copies the strip from worker memory to the result if its panel extends beyond the last column.
+func (strip *levelStrip) copyResult(mem *graph.Mem) {
+	if strip.columns == strip.width() {
+		return
+	}
+	for row := range strip.rows {
+		result := kit.AddressOf[float32](mem.Ptrs[0], (strip.firstRow+row)*strip.n+strip.panel*strip.width())
+		src := unsafe.Add(strip.dst, row*strip.dstRowStride)
+		copy(kit.ElementsOf[float32](result, strip.columns), kit.ElementsOf[float32](src, strip.columns))
+	}
+}

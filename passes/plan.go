@@ -1,0 +1,321 @@
+package passes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/panics"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Options configure [Run].
+type Options struct {
+	// Context can cancel the work; the error then has the cause of the context. Run sets it as the context of the graph
+	// ([graph.Graph.Context]), where passes and strategies find it. Nil means the graph's own context.
+	Context context.Context
+	// Strategy chooses layouts and implementations; nil means [layout.Propagate]. [layout.Named] finds the built-in
+	// strategies by name.
+	Strategy layout.Strategy
+	// Profile prices work; nil means [layout.DefaultProfile].
+	Profile *layout.Profile
+	// Passes is the list of passes; nil means [Passes].
+	Passes []Pass
+	// MemoryLimit is the maximum memory of a run in bytes, including folded constants. 0 means the limit of the process.
+	// A negative number means no limit.
+	MemoryLimit int
+	// Threads is the maximum number of workers that pack constants; 0 or less means GOMAXPROCS.
+	Threads int
+	// Check verifies the graph after every pass. For small graphs it also evaluates the graph by reference before and
+	// after the pass, on generated data, and compares the outputs. Errors name the pass. [Plan.Unchecked] lists the parts
+	// that could not be evaluated.
+	Check bool
+	// Dump, if set, receives the graph as text after every pass.
+	Dump io.Writer
+	// Record fills [Plan.Decisions], for plans of the same graph at other sizes.
+	Record bool
+	// Exact excludes implementations that are [graph.Impl.Inexact], so that every node is computed by the formula of
+	// its definition.
+	Exact bool
+	// SolveLimit is the maximum time of a strategy's search after variable elimination: [layout.Problem.SolveLimit].
+	SolveLimit time.Duration
+	// Device may compute nodes: [layout.Problem.Device].
+	Device graph.Device
+	// Slack is the additional cost that is acceptable for fewer copies: [layout.Problem.Slack].
+	Slack float64
+	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph must
+	// be inferred. Run returns a [*Misfit] if the decisions do not apply.
+	Follow *Decisions
+	// FoldStore, if set, returns the results of a folded node. It may return stored results instead of the results of
+	// compute. It is called from several goroutines.
+	FoldStore func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
+	// Price means that [Plan.CostNS] and [Plan.Copies] are computed even with Follow.
+	Price bool
+	// KeepGoing removes nodes that fail, with their dependents, instead of returning the first error: see
+	// [Plan.Failed].
+	KeepGoing bool
+}
+
+// Plan is the result of [Run]: the graph that runs, and a record of the changes.
+type Plan struct {
+	Graph    *graph.Graph
+	Strategy string
+	Passes   []PassRecord // in the order of execution
+	Copies   []Copy       // inserted copies that remain
+	Elided   []Elision    // removed nodes
+	Folded   []Folding    // nodes whose results became constants
+	Packed   []Packing    // packed constants
+	// PackedInRuns lists the operands that kernels pack in every run.
+	PackedInRuns []RunPacking
+	// Decomposed lists the nodes that other nodes replace.
+	Decomposed []Decomposition
+	Groups     []Group   // fused nodes
+	Unfused    []Unfused // pairs of nodes that could be fused but are not
+	CostNS     float64   // sum of Cost over all nodes
+	// Placed lists the values that are written directly into other values. SavedNS is the time saved by placements that
+	// the strategy did not choose. CostNS + SavedNS is thus the cost that the strategy minimized, and the cost that a
+	// certificate proves.
+	Placed  []Placed
+	SavedNS float64
+	// Failed lists the errors of the nodes that were removed with [Options.KeepGoing]. Nodes that only depend on failed
+	// nodes have no error.
+	Failed graph.Errors
+	// Unchecked lists the parts of the graph that [Options.Check] could not compare. It is nil if Check compared
+	// everything or was not set.
+	Unchecked []Unchecked
+
+	// Model and Solution are the layout problem and its solution if the strategy solves it exactly, otherwise nil.
+	Model    *layout.Model
+	Solution *wcsp.Solution
+	// Preference describes the choice among plans of nearly equal cost. It is set by strategy Optimal.
+	Preference *layout.Preference
+
+	// Decisions are recorded with [Options.Record].
+	Decisions *Decisions
+
+	// The options of the same names: see [Options].
+	strategy   layout.Strategy
+	solveLimit time.Duration
+	slack      float64
+	device     graph.Device
+	exact      bool
+	keepGoing  bool
+	foldStore  func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
+
+	ctx                 context.Context
+	threads             int // maximum number of workers that pack constants, at least 1
+	profile             *layout.Profile
+	profileAdjusted     bool                       // the profile is adjusted to the constants of the graph
+	pins                []pinnedValue              // the pins that the plan must meet
+	pinSources          map[*graph.Value]string    // by source of a pinned copy: name of the pinned value
+	decisionsToFollow   *Decisions                 // see [Options.Follow]
+	nodesToFold         map[int]bool               // numbers of the nodes to fold; nil: the pass decides
+	foldPasses          int                        // number of fold passes that have begun
+	foldBudget          foldBudget                 // memory for results of folded nodes
+	packedResults       map[*graph.Node]foldedNode // results of packInParallel in the current fold pass
+	strategyChoseCopies bool                       // the strategy has decided which copies of the graph are removed
+	placementsChosen    graph.ByValue[bool]        // values in another value's buffer by the strategy's choice
+	nodeCosts           graph.ByValue[nodeCost]    // cost of a node, by its first output
+}
+
+// PassRecord is the record of one pass.
+type PassRecord struct {
+	Name, Doc string        // see [Pass]
+	Summary   string        // summary of the changes; empty if there are none
+	Nodes     int           // number of nodes after the pass
+	Duration  time.Duration // duration of the pass
+}
+
+// Exact reports whether passes must keep roundings: see [Options.Exact].
+func (p *Plan) Exact() bool { return p.exact }
+
+// Note adds text to [PassRecord.Summary] of the running pass.
+func (p *Plan) Note(format string, args ...any) {
+	if len(p.Passes) == 0 {
+		return
+	}
+	record, text := &p.Passes[len(p.Passes)-1], fmt.Sprintf(format, args...)
+	if record.Summary != "" && text != "" {
+		text = record.Summary + ", " + text
+	}
+	record.Summary = text
+}
+
+// Copy is a copy that a pass inserted.
+type Copy struct {
+	Node     *graph.Node
+	Value    string  // name of the source
+	From, To []int   // strides of source and copy in elements
+	Bytes    int     // size of the copy
+	CostNS   float64 // see [Plan.Cost]
+	Why      string  // reason
+}
+
+// Elision is a removed node, and the reason.
+type Elision struct{ Node, Why string }
+
+// Run plans a graph, which must be sorted and is not modified. The plan shares the data of its constants. Run returns
+// the error of the first pass or check that fails.
+func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
+	defer panics.Recover(&err)
+	if g == nil {
+		return nil, errors.New("the graph to plan is nil")
+	}
+	if options.Strategy == nil {
+		options.Strategy = layout.Propagate
+	}
+	if options.Passes == nil {
+		options.Passes = pipeline
+	}
+	if err := checkList(options.Passes); err != nil {
+		return nil, err
+	}
+	if g, err = plannableGraph(g); err != nil {
+		return nil, err
+	}
+	plan := newPlan(g, options)
+	defer plan.dropContexts()
+	if err := plan.runPasses(options); err != nil {
+		return nil, err
+	}
+	plan.separateOutputs(g)
+	if options.Follow == nil || options.Price {
+		plan.summarize()
+	}
+	if err := plan.checkPins(true); err != nil {
+		return nil, err
+	}
+	return plan, nil
+}
+
+// plannableGraph returns the graph with inlined control flow, or an error if the graph is invalid or dynamic.
+func plannableGraph(g *graph.Graph) (*graph.Graph, error) {
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	inlined, err := g.WithInlinedControlFlow()
+	if err != nil {
+		return nil, err
+	}
+	if inlined.Dynamic() {
+		return nil, errors.New("shapes depend on data: the graph can run in segments, but cannot be planned as a whole")
+	}
+	return inlined, nil
+}
+
+// newPlan starts a plan for a copy of a graph.
+func newPlan(g *graph.Graph, options Options) *Plan {
+	plan := &Plan{Graph: g.Clone(), Strategy: options.Strategy.Name(), strategy: options.Strategy,
+		profile: options.Profile, keepGoing: options.KeepGoing, exact: options.Exact,
+		solveLimit: options.SolveLimit, slack: options.Slack, device: options.Device,
+		foldBudget: foldBudget{limit: options.MemoryLimit}, decisionsToFollow: options.Follow,
+		foldStore: options.FoldStore}
+	if options.Context != nil {
+		plan.Graph.SetContext(options.Context)
+	}
+	plan.ctx = plan.Graph.Context()
+	if plan.threads = min(options.Threads, runtime.GOMAXPROCS(0)); options.Threads <= 0 {
+		plan.threads = runtime.GOMAXPROCS(0)
+	}
+	plan.pins = pinsOf(plan.Graph)
+	if options.Record {
+		plan.Decisions = &Decisions{}
+	}
+	return plan
+}
+
+// runPasses applies the passes. With [Options.Check] it checks the graph before the first pass and after each pass.
+func (p *Plan) runPasses(options Options) error {
+	var check *checker
+	if options.Check {
+		if err := graph.Verify(p.Graph, graph.Sorted); err != nil {
+			return err
+		}
+		check = newChecker(p.Graph)
+		check.partialOutputs = options.KeepGoing
+		p.Unchecked = check.unchecked
+	}
+	properties := graph.Sorted
+	for _, pass := range options.Passes {
+		if err := p.apply(pass, options.Dump); err != nil {
+			return err
+		}
+		properties = properties&^pass.Breaks | pass.Makes
+		if err := p.checkAfterPass(pass, properties, check); err != nil {
+			return fmt.Errorf("after pass %s: %w", pass.Name, err)
+		}
+	}
+	return nil
+}
+
+// apply runs one pass and records its outcome.
+func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
+	start := time.Now()
+	p.Passes = append(p.Passes, PassRecord{Name: pass.Name, Doc: pass.Doc})
+	recordCount := len(p.Passes)
+	err := pass.run(p)
+	if contextErr := interrupt.Err(p.ctx); contextErr != nil { // the result of a cancelled pass is not used
+		return fmt.Errorf("pass %s: %w", pass.Name, contextErr)
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.Graph == nil:
+		return fmt.Errorf("pass %s set the graph to nil", pass.Name)
+	case len(p.Passes) != recordCount:
+		return fmt.Errorf("pass %s changed the record of applied passes", pass.Name)
+	}
+	record := &p.Passes[len(p.Passes)-1]
+	record.Nodes, record.Duration = len(p.Graph.Nodes), time.Since(start)
+	if dumpTo != nil {
+		fmt.Fprintf(dumpTo, "after %s: %s\n", pass.Name, pass.Doc)
+		writeGraph(dumpTo, p.Graph)
+	}
+	return nil
+}
+
+// checkAfterPass verifies the graph after a pass. properties are the properties that hold. check is nil without
+// [Options.Check].
+func (p *Plan) checkAfterPass(pass Pass, properties graph.Props, check *checker) error {
+	if check != nil {
+		if err := check.checkAfter(p.Graph, properties, pass); err != nil {
+			return err
+		}
+		return p.checkPins(properties&graph.LaidOut != 0)
+	}
+	if !pass.isBuiltin() { // an invalid node of a caller's pass could read unwritten memory
+		return graph.Verify(p.Graph, graph.Sorted&properties)
+	}
+	return nil
+}
+
+// dropContexts removes the context from the graphs that the plan keeps.
+func (p *Plan) dropContexts() {
+	if p.Graph != nil {
+		p.Graph.SetContext(context.Background())
+	}
+	if p.Model != nil && p.Model.Problem != nil && p.Model.Problem.Graph != nil {
+		p.Model.Problem.Graph.SetContext(context.Background())
+	}
+}
+
+// countText returns a number with its noun in the singular or plural. It returns "" for 0.
+// It is not inlined, to save compile time: it has many callers, none of them hot.
+//
+//go:noinline
+func countText(count int, singular, plural string) string {
+	switch count {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + singular
+	}
+	return fmt.Sprintf("%d %s", count, plural)
+}
