@@ -225,7 +225,7 @@ func floorCell(wantsRemainder bool, dividend, divisor cell) cell {
 	return cell{value: quotient}
 }
 
-// whereCell returns ifTrue or ifFalse.
+// whereCell returns ifTrue or ifFalse, or cond if it is undefined.
 func whereCell(cond, ifTrue, ifFalse cell) cell {
 	switch {
 	case cond.undefined:

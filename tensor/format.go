@@ -55,7 +55,7 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 		name, suggest.DidYouMean(suggestion))
 }
 
-// formatMeant returns the format that other libraries give the name, or NoFormat.
+// formatMeant returns the format that other libraries give the name, or of which it is another spelling; or NoFormat.
 func formatMeant(name string) MemoryFormat {
 	letters := strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))
 	return map[string]MemoryFormat{

@@ -55,8 +55,8 @@ func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 // product is a product as the sum hi + lo, where lo is the rounding error of hi.
 type product struct{ hi, lo expr.Value }
 
-// partProducts returns the exact products of a number with parts 0, 1 and 2. The last lo includes the rounded product
-// with part 3.
+// partProducts returns the exact products of a number with parts 0, 1 and 2. The product with part 3 is added to the
+// last lo, which is rounded.
 func (e *expander) partProducts(mantissa expr.Value, parts [4]expr.Value) (products [3]product) {
 	for i := range products {
 		hi := e.mul(mantissa, parts[i])

@@ -10,11 +10,11 @@ import (
 
 // This file chooses the prefetches of register tiles, and runs the tiles that copy a panel of B while they read B in
 // place. A panel is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K.
-// Package tile has two forms of prefetches:
+// Loops over terms have two forms of prefetches:
 //
 //	tile.Spec.PrefetchedLines   prefetchLines lines in each iteration of the loop over terms: of packed panels of B
-//	tile.Spec.Prefetch          a row once in several terms: of B itself, in tiles that copy it or read the copy, or
-//	                            of the result, in other tiles
+//	tile.Spec.Prefetch          a row once in several terms: of B itself, in tiles that copy it or read the copy, or,
+//	                            with prefetchResultInLoop, of the result
 //
 // Both spread their prefetches over the loop, because many at once would delay the loads of the tile.
 

@@ -77,7 +77,7 @@ func (p *Plan) execution(args *Args, worker []byte) execution {
 }
 
 // setSuperBlock sets the super-block of K, and locates the shared panels. Without shared panels there is one
-// super-block.
+// super-block, which runDirect may divide.
 func (x *execution) setSuperBlock(index int, shared []byte) {
 	if !x.sharesPanels() {
 		x.superBlockTerms = x.spec.K

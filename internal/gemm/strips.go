@@ -16,7 +16,8 @@ import (
 //
 // Addresses and strides are passed in jit.Args, by the operand indices of package tile (tile.In is A, tile.Vec is B and
 // tile.Out is C). Args.Ptr has base addresses, Args.Row offsets from them, and Args.Step strides, in bytes.
-// computeStrip sets those that all calls of a strip share, and computeTiles sets the others.
+// computeStrip sets those that all calls of a strip share, computeTiles sets the others, and computeAndCopyPanel sets
+// those of copying tiles.
 
 // argsPool recycles the arguments of calls, because a plan may run on any number of goroutines and Run must not
 // allocate.
@@ -58,8 +59,8 @@ func (t *tileState) panelsPerCall(j, j1 int) int {
 	return max(1, min((j1-j)/panelWidth, callMACs/(t.spec.M*panelWidth*t.kc)))
 }
 
-// strip is a part of C: a block of rows, and the columns of a panel of B. If callsSpanPanels is set, it has the columns
-// of several panels.
+// strip is a part of C: a block of rows, and the columns of a panel of B. If callsSpanPanels is set, it may have the
+// columns of several panels.
 type strip struct {
 	row, rows int // first row, and number of rows
 	col, cols int // first column, and number of columns of the first panel

@@ -81,7 +81,7 @@ func (r *Rule) fastSetupStrides() []sym.Int {
 		strides, _ := tensor.ChannelsLast.SymbolicStrides(r.sizes)
 		return strides
 	}
-	// FastNonOverlappingDense: all defined operands have the same strides.
+	// FastNonOverlappingDense: all operands with a given layout have the same strides.
 	for i := len(r.operands) - 1; i >= 0; i-- {
 		if r.operands[i].Defined {
 			return r.operands[i].comparedType.Strides

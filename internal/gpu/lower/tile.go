@@ -47,7 +47,8 @@ func newTile(kernel *pointwise) *tile {
 		return nil
 	}
 	created.setVectors()
-	// Elements of 1 or 2 bytes have larger tiles if possible, so that a row of the tile has at least 64 bytes.
+	// If no element has more than 2 bytes, the tile is larger if possible, so that a row of the tile has at least 64
+	// bytes.
 	if larger := *created; larger.vector > 1 {
 		if larger.side = 64; larger.bytes(larger.inputs) <= maxGroupMemory && !larger.isTooLong() {
 			created.side = 64

@@ -179,8 +179,8 @@ func (g *gen) loadKLoopMask() {
 	}
 }
 
-// keepsMaskInKLoop reports whether the mask is in its register during the k-loop. A vector register with a mask is not
-// available for an accumulator, so the k-loop keeps such a mask only if it needs it.
+// keepsMaskInKLoop reports whether the mask, if there is one, is in its register during the k-loop. A vector register
+// with a mask is not available for an accumulator, so the k-loop keeps such a mask only if it needs it.
 func (g *gen) keepsMaskInKLoop() bool {
 	return !target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)
 }

@@ -321,7 +321,8 @@ func cosineEmbeddingLoss(s applier, a *marginLossAttrs, in []*graph.Arg) (losses
 		s.keepOnly(equals(-1), s.atLeastZero(s.addNumber(cos, -a.Margin)))), a.Reduction
 }
 
-// tripletMarginLoss returns max(0, margin + |anchor - positive| - |anchor - negative|).
+// tripletMarginLoss returns max(0, margin + |anchor - positive| - |anchor - negative|). With swap, the subtracted
+// distance is the minimum of |anchor - negative| and |positive - negative|.
 func tripletMarginLoss(s applier, a *tripletLossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
 	anchor, positive, negative := in[0], in[1], in[2]
 	anchorRank, positiveRank, negativeRank := anchor.Type().Rank(), positive.Type().Rank(), negative.Type().Rank()

@@ -87,7 +87,7 @@ func (s applier) orderOrTwo(ord graph.IntsOrWord) normOrder {
 // usesSingularValues reports whether the norm of a matrix is computed from singular values.
 func (o normOrder) usesSingularValues() bool { return o.word == "nuc" || math.Abs(o.p) == 2 }
 
-// usesSums reports whether the norm of a matrix is computed from the sums of its rows or columns.
+// usesSums reports whether the norm of a matrix is computed from the sums of the magnitudes in its rows or columns.
 func (o normOrder) usesSums() bool { return math.Abs(o.p) == 1 || math.IsInf(o.p, 0) }
 
 // extremum returns the reduction to the greatest element for a positive order, and to the least for a negative one.

@@ -94,7 +94,7 @@ func (t *directConv) makeRowPairTiles() {
 	}
 }
 
-// pairRows returns the number of rows of a row pair: two if they fit a tile, else one.
+// pairRows returns the number of rows of a row pair: two if the result has two and they fit a tile, else one.
 func (t *directConv) pairRows() int {
 	if t.conv.w.Results > tile.UnitRows || 2*t.conv.w.Results > t.maxTileRows() {
 		return 1

@@ -40,7 +40,7 @@ type fourierSpec struct {
 	isInverse       bool // whether frequencies are transformed to values
 	isOnesided      bool // whether the result has only the first half of the frequencies
 	isFromReal      bool // whether the operand is real
-	isToReal        bool // whether the result is real; the operand then has only the first half of the frequencies
+	isToReal        bool // whether the result is real; the operand then has only the first half of a line
 	hasComplexPairs bool // whether complex numbers are pairs along the last dimension of operand and result
 
 	dim                   int

@@ -289,7 +289,7 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 // uncachedBytes exceeds the size of a core's L2 cache.
 const uncachedBytes = 96 << 20
 
-// uncachedCopies returns the addresses of copies of a constant, which have uncachedBytes in all.
+// uncachedCopies returns the addresses of copies of a constant, which have at most uncachedBytes in all.
 func uncachedCopies(constant *tensor.Tensor) (copies []unsafe.Pointer) {
 	original := constant.Storage().Bytes()
 	for range uncachedBytes / len(original) {

@@ -11,9 +11,9 @@ import (
 // finite they call package cmplx. Some functions are computed by others at i*z: for example, sin(z) is sinh(i*z)/i
 // ([applyRotated]). z is a + i*b.
 
-// complexSinh and complexCosh need the product exp(a)*s/2, where a is the magnitude of the real part and s is a sine or
-// a cosine of the imaginary part. For large a they compute it as exp(a/2)/2*s*exp(a/2), because the product may be
-// finite although exp(a) overflows.
+// complexSinh and complexCosh need the product exp(m)*s/2, where m is the magnitude of the real part and s is a sine or
+// a cosine of the imaginary part. For large m they compute it as exp(m/2)/2*s*exp(m/2), because the product may be
+// finite although exp(m) overflows.
 func complexSinh(z complex128) complex128 {
 	if !hasFiniteParts(z) || math.Abs(real(z)) < maxExpOperand {
 		return cmplx.Sinh(z)
@@ -35,8 +35,8 @@ func complexCosh(z complex128) complex128 {
 // maxExpOperand is an operand up to which exp certainly does not overflow.
 const maxExpOperand = 600
 
-// sqrtOfExp returns exp(a/2). Clamping a to 1400 keeps the result finite.
-func sqrtOfExp(a float64) float64 { return math.Exp(min(a, 1400) / 2) }
+// sqrtOfExp returns exp(m/2). Clamping m to 1400 keeps the result finite.
+func sqrtOfExp(m float64) float64 { return math.Exp(min(m, 1400) / 2) }
 
 func complexSin(z complex128) complex128 {
 	if !hasFiniteParts(z) {

@@ -126,7 +126,8 @@ func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, 
 	}
 }
 
-// addTiledWork is addWork for gemm.Tiled, without the start of the step. The batch of the product is merged.
+// addTiledWork adds the work of the products by gemm.Tiled, and of packing their operands. The batch of the product is
+// merged.
 func (product *contraction) addTiledWork(call *graph.Call, work *graph.Work) {
 	entries, dtype := float64(product.entries()), call.Out[0].DType
 	aIsConstant, bIsConstant := call.IsConstant(product.aOperand), call.IsConstant(product.bOperand)

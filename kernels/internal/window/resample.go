@@ -13,8 +13,8 @@ import (
 
 // Separable interpolation resamples one dimension after another. A [resampling] describes a call. It has an [axisTaps]
 // for each dimension, which computes the taps: elements of the operand and their weights. A call has one of two kinds
-// of kernels: a resamplePass for each dimension (resample_pass.go), which computes weighted sums, or, if each result is
-// a copy of one element, a [selection], which copies along all dimensions at once.
+// of kernels: a resamplePass for each resampled dimension (resample_pass.go), which computes weighted sums, or, if each
+// result is a copy of one element, a [selection], which copies along all dimensions at once.
 //
 // For example, linear interpolation doubles a dimension of 4 elements x as follows. Index i of the result is at
 // position (i+0.5)/2 - 0.5 of the operand. Index 3 is at position 1.25: its taps are element 1 with weight 0.75 and

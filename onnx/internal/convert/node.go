@@ -40,7 +40,7 @@ func (n *Node) Failf(format string, args ...any) { panic(failure{fmt.Errorf(form
 // convertNode converts one node and adds the outputs to the scope (bindOutputs). It returns [Node.finalOutputs]. If
 // mistakes are skipped, a node with a mistake is recorded, and its outputs are unavailable. [Node.convert] calls the
 // converter and catches its failure. convertNode calls it through convertCatchingMemory, which also catches a lack of
-// memory.
+// memory if mistakes are skipped.
 func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*Value, error) {
 	if im.nodeCount++; im.nodeCount > maxNodes {
 		return nil, limitError{fmt.Errorf("the model has more than %d nodes", maxNodes)}

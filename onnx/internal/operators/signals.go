@@ -138,7 +138,8 @@ func melEdges(n *node) *value {
 	return n.Op("floor", nil, apply("div", apply("mul", hertz, apply("add", number(1), 1.0)), rate))
 }
 
-// floatOp applies an op to float64 vectors and numbers.
+// floatOp applies an op to float64 values. The rank that it records is that of vectors; melWeightMatrix records the
+// rank of its matrices at the end.
 func floatOp(n *node, op string, x, y any) *value {
 	return n.Op(op, nil, x, y).WithType(tensor.Float64, 1)
 }

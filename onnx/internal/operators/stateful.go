@@ -123,8 +123,8 @@ func linearAttention(n *node) []*value {
 	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], rowSize), q.DType()), n.Cast(scanned[0], stateDType)}
 }
 
-// defaultScale returns 1/sqrt(size of a head). Queries q and keys k have heads of the same size, which is known from
-// one of them.
+// defaultScale returns 1/sqrt(size of a head). Queries q and keys k have heads of the same size, which must be known
+// from one of them.
 func defaultScale(n *node, q, k *value) float64 {
 	headSize := n.SymShape(q)[3:]
 	if _, known := headSize[0].Known(); !known {

@@ -129,7 +129,8 @@ func (o *ordering) eliminateGreedily(plan *eliminationPlan) {
 	}
 }
 
-// updateKey recomputes the key of variable v. A new key is added to the queue.
+// updateKey recomputes the key of variable v. A new key is added to the queue, unless it is
+// tooLarge.
 func (o *ordering) updateKey(v int) {
 	oldKey := o.keys[v]
 	if oldKey == eliminatedKey {

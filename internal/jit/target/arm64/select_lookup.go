@@ -113,8 +113,8 @@ func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 	}
 }
 
-// combineTables returns the bytes of the combined table and of one of its rows. The number of entries of a row is
-// len(tables), rounded up to a power of two.
+// combineTables returns the contents of the combined table, and the number of bytes of a row. The number of entries of
+// a row is len(tables), rounded up to a power of two.
 func combineTables(tables []*[32]float32) (combined string, rowBytes int) {
 	rowEntries := 1
 	for rowEntries < len(tables) {
