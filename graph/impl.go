@@ -127,11 +127,11 @@ func (op *Op) defaultWalks(call *Call, candidates []tensor.Order) []Walk {
 // the call.
 func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 	return func(call *Call, walk Walk) Work {
-		withDefault := work(call, walk)
-		if withDefault.Footprint == 0 {
-			withDefault.Footprint = call.Footprint()
+		result := work(call, walk)
+		if result.Footprint == 0 {
+			result.Footprint = call.Footprint()
 		}
-		return withDefault
+		return result
 	}
 }
 
@@ -139,11 +139,11 @@ func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 func readWithFootprint(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Call, Walk, int,
 	tensor.Meta) (Work, bool) {
 	return func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool) {
-		withDefault, ok := read(call, walk, i, meta)
-		if withDefault.Footprint == 0 && withDefault != (Work{}) {
-			withDefault.Footprint = call.Footprint()
+		result, ok := read(call, walk, i, meta)
+		if result.Footprint == 0 && result != (Work{}) {
+			result.Footprint = call.Footprint()
 		}
-		return withDefault, ok
+		return result, ok
 	}
 }
 

@@ -161,8 +161,8 @@ type ClaimReport struct {
 	Rank  int
 	// Formula is the claim's condition on sizes x1, x2, ... and strides y1, y2, ...
 	Formula sym.Bool
-	// Paths is the number of classes of sizes and strides that were examined.
-	Paths int
+	// Classes is the number of classes of sizes and strides that were examined.
+	Classes int
 	// Proved reports whether the claim holds in all classes.
 	Proved bool
 	// Sizes and Strides are a counterexample; nil if none was found.
@@ -191,7 +191,7 @@ func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	result.Paths = len(cases)
+	result.Classes = len(cases)
 	for _, path := range cases {
 		if path.Value && path.Err == nil {
 			continue

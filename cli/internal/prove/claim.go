@@ -61,7 +61,7 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 func claimOf(proof *contiguity.ClaimReport) *claimDoc {
 	doc := &claimDoc{Text: proof.Claim.Text, Rank: proof.Rank, Expr: proof.Formula.String(), Proved: proof.Proved,
 		Shape: proof.Sizes, Strides: proof.Strides,
-		Classes: proof.Paths} // each path of the proof examines one class of sizes and strides
+		Classes: proof.Classes}
 	switch {
 	case proof.Proved:
 		doc.Conclusion = fmt.Sprintf("Proved for rank %d: it holds for all sizes and strides.", proof.Rank)

@@ -41,7 +41,7 @@ func BatchLoopForRank(rank int, operands ...int) parallel {
 		if c.Meta(0).Rank() != rank {
 			return nil
 		}
-		loop := UndividedLoop(c)
+		loop := LoopOverResults(c)
 		for _, i := range operands {
 			if c.HasOperand(i) {
 				loop.OperandDims[i] = 0
@@ -51,9 +51,9 @@ func BatchLoopForRank(rank int, operands ...int) parallel {
 	}
 }
 
-// UndividedLoop returns a loop over dimension 0 of the results that reads every operand whole. Callers then set the
+// LoopOverResults returns a loop over dimension 0 of the results that reads every operand whole. Callers then set the
 // dimensions of the operands that their loop divides.
-func UndividedLoop(c *graph.Call) graph.Parallel {
+func LoopOverResults(c *graph.Call) graph.Parallel {
 	loop := graph.Parallel{OperandDims: make([]int, len(c.In)), ResultDims: make([]int, len(c.Out))}
 	for i := range loop.OperandDims {
 		loop.OperandDims[i] = graph.Whole
@@ -63,7 +63,7 @@ func UndividedLoop(c *graph.Call) graph.Parallel {
 
 // LoopOver returns a loop that divides dimension inDim of one operand and dimension outDim of all results.
 func LoopOver(c *graph.Call, operand, inDim, outDim int) graph.Parallel {
-	loop := UndividedLoop(c)
+	loop := LoopOverResults(c)
 	loop.OperandDims[operand] = inDim
 	for k := range loop.ResultDims {
 		loop.ResultDims[k] = outDim

@@ -286,7 +286,7 @@ func attentionLoops(call *graph.Call) []graph.Parallel {
 	}
 	var loops []graph.Parallel
 	for batchDim := range batchRank {
-		loop := kit.UndividedLoop(call)
+		loop := kit.LoopOverResults(call)
 		// the mask may be broadcast
 		loop.ResultDims[0], loop.MayBroadcast = batchDim, []bool{false, false, false, true}[:len(call.In)]
 		for i := range call.In {

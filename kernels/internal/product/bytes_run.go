@@ -279,8 +279,8 @@ func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteS
 	addOperand(strip.result, t.outRowStride*t.resultDType.Size())
 	addOperand(strip.sums, strip.sumStride)
 	if t.conversion.AddsProduct {
-		rowSum := t.aIndex[strip.entry]*t.m + strip.firstRow
-		addOperand(scratchAddress(mem, t.scratchOffsets.rowSums+rowSum*sumBytes), sumBytes)
+		rowIndex := t.aIndex[strip.entry]*t.m + strip.firstRow
+		addOperand(scratchAddress(mem, t.scratchOffsets.rowSums+rowIndex*sumBytes), sumBytes)
 		addOperand(scratchAddress(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
 	}
 	if t.conversion.SubtractsProduct {

@@ -112,7 +112,7 @@ func productLoops(call *graph.Call) []graph.Parallel {
 	batchRank := out.Rank() - matrixRank
 	var loops []graph.Parallel
 	for d := range batchRank {
-		loop := kit.UndividedLoop(call)
+		loop := kit.LoopOverResults(call)
 		loop.ResultDims[0], loop.MayBroadcast = d, []bool{true, true}
 		for i, operand := range []tensor.Meta{a, b} {
 			dim := d - (batchRank - (operand.Rank() - 2)) // batch dimensions are aligned at the last one

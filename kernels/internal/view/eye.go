@@ -55,7 +55,7 @@ func compileEye(c *graph.Call) (*graph.Kernel, error) {
 	if out.Meta.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	zeros, workerScratch := copies.Phase(copies.Job{Dst: out, Fill: tensor.Zeros(out.Meta.DType)})
+	zeros, zerosScratch := copies.Phase(copies.Job{Dst: out, Fill: tensor.Zeros(out.Meta.DType)})
 	diagonal, err := out.Meta.Diagonal(0, 0, 1) // offset 0, dimensions 0 and 1
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func compileEye(c *graph.Call) (*graph.Kernel, error) {
 	one := tensor.IntScalar(1).Tensor(out.Meta.DType)
 	ones, onesScratch := copies.Phase(copies.Job{Dst: out.View(diagonal), Fill: one})
 	return &graph.Kernel{Phases: []graph.Phase{zeros, ones},
-		WorkerScratch: max(workerScratch, onesScratch)}, nil
+		WorkerScratch: max(zerosScratch, onesScratch)}, nil
 }
 
 // refEye is the reference implementation of eye.

@@ -55,11 +55,11 @@ func (c *checker) checkNode(node *wcsp.Node, functionsOf functionsByVariable) (i
 	}
 	var bound int64
 	for i := range node.Steps {
-		constants, err := c.checkStep(&node.Steps[i], functionsOf)
+		constantSum, err := c.checkStep(&node.Steps[i], functionsOf)
 		if err != nil {
 			return 0, fmt.Errorf("variable %d: %w", node.Steps[i].Variable, err)
 		}
-		bound = add(bound, constants)
+		bound = add(bound, constantSum)
 	}
 	var childBound int64
 	var err error
@@ -92,7 +92,7 @@ func (c *checker) checkStep(step *wcsp.Step, functionsOf functionsByVariable) (i
 		return 0, err
 	}
 	c.removeVariable(eliminated, functionsOf)
-	var constants int64
+	var constantSum int64
 	for i := range step.Buckets {
 		bucket := &step.Buckets[i]
 		if err := c.checkMessage(eliminated, bucket); err != nil {
@@ -104,11 +104,11 @@ func (c *checker) checkStep(step *wcsp.Step, functionsOf functionsByVariable) (i
 			functionsOf[other] = append(functionsOf[other], len(c.functions))
 		}
 		if len(bucket.Scope) == 0 {
-			constants = add(constants, bucket.Table[0])
+			constantSum = add(constantSum, bucket.Table[0])
 		}
 		c.functions = append(c.functions, message)
 	}
-	return constants, nil
+	return constantSum, nil
 }
 
 // removeVariable removes a variable and all functions that depend on it.
