@@ -69,8 +69,8 @@ type Input struct {
 }
 
 // Find returns the files that match patterns of [filepath.Match], sorted by name. The name of an input is its path
-// without the extension, relative to the longest directory of the pattern without special characters: "images/*/*.jpg"
-// gives "cat/1" for "images/cat/1.jpg". Two inputs with the same name are an error.
+// without the extension, relative to the longest leading directory of the pattern that has no special characters:
+// "images/*/*.jpg" gives "cat/1" for "images/cat/1.jpg". Two inputs with the same name are an error.
 func Find(patterns ...string) (list []Input, err error) {
 	byName := map[string]string{}
 	for _, pattern := range patterns {
@@ -94,8 +94,10 @@ func Find(patterns ...string) (list []Input, err error) {
 				continue
 			case exists:
 				return nil, fmt.Errorf("%s and %s would have the same output, %s.npz", other, path, name)
-			case name == "" || strings.HasSuffix(name, "/") || strings.HasPrefix(name, ".graphrun/"):
-				return nil, fmt.Errorf("%s: an output cannot have the name of this input", path)
+			case name == "" || strings.HasSuffix(name, "/"):
+				return nil, fmt.Errorf("%s: the output would have no name: the name of the input is only an extension", path)
+			case strings.HasPrefix(name, ".graphrun/"):
+				return nil, fmt.Errorf("%s: the output would be in the directory .graphrun, which has the manifests", path)
 			}
 			byName[name] = path
 			list = append(list, Input{name, path})
@@ -105,7 +107,7 @@ func Find(patterns ...string) (list []Input, err error) {
 	return list, nil
 }
 
-// fixedDirectory returns the longest directory of a pattern without special characters.
+// fixedDirectory returns the longest leading directory of a pattern that has no special characters.
 func fixedDirectory(pattern string) string {
 	special := `*?[\`
 	if os.PathSeparator == '\\' { // then \ does not escape characters

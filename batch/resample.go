@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// resample scales an opaque image by bilinear interpolation, with the bits of Pillow's Image.resize (Resample.c). It
-// scales rows, rounds to bytes, and then scales columns. When an axis is reduced, the filter covers all source pixels
-// of a result pixel, which avoids aliasing.
+// resample scales an opaque image by bilinear interpolation, with bit-identical results to Pillow's Image.resize
+// (Resample.c). It scales rows, rounds to bytes, and then scales columns. When an axis is reduced, the filter covers
+// all source pixels of a result pixel, which avoids aliasing.
 func resample(source *image.RGBA, height, width int) *image.RGBA {
 	if source.Rect.Dx() != width {
 		source = resampleRows(source, width)

@@ -84,8 +84,8 @@ func (b *tableBuilder) addTexts(head string, isRight bool, cell func(*Measuremen
 	}
 }
 
-// addNumbers adds a column of numbers in the smallest of units, or nil for unknown numbers. The column has a common
-// unit.
+// addNumbers adds a column of numbers with a common unit, which addNumbers chooses from units. The function `number`
+// returns a number in the smallest of units, or nil if it is unknown.
 func (b *tableBuilder) addNumbers(head string, units units, number func(*Measurement) *float64) {
 	values := make([]*float64, len(b.rows))
 	for i := range b.rows {

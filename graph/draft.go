@@ -170,7 +170,7 @@ func (d *Draft) Op(name string) (*Op, error) {
 		if err == nil {
 			err = UnknownOp(name, g.lookup)
 		}
-		op = unknownOp(name)
+		op = placeholderOp(name)
 	}
 	return op, err
 }
@@ -228,8 +228,7 @@ func (d *Draft) Reject(n *Node, err error) {
 	}
 }
 
-// Refused returns the reason why inference will reject a completed node, if it is known before inference; otherwise
-// nil.
+// Refused returns the reason for rejecting a completed node, if it is known before inference; otherwise nil.
 func (d *Draft) Refused(n *Node) error {
 	g := d.graph()
 	switch {

@@ -15,7 +15,7 @@ import (
 func (g *Graph) Infer() error {
 	var state inference
 	for _, n := range g.Nodes {
-		if err := n.inferRecovered(&state); err != nil {
+		if err := n.infer(&state); err != nil {
 			return g.NodeError(n, err)
 		}
 	}
@@ -31,7 +31,7 @@ func (g *Graph) InferAll() map[*Node]*Error {
 	for _, n := range g.Nodes {
 		err := n.dependsOn(rejected)
 		if err == nil {
-			err = n.inferRecovered(&state)
+			err = n.infer(&state)
 		}
 		if err == nil {
 			continue
@@ -67,22 +67,30 @@ func (e *dependencyError) Error() string {
 // node's pin: a layout or implementation that the user fixed. It returns the error of the op. For example, the result
 // of a transposition of x, float32 of shape [2, 3] and strides [3, 1], gets shape [3, 2], strides [1, 3] and the alias
 // x.
-func (n *Node) Infer() error { return n.inferRecovered(&inference{}) }
+func (n *Node) Infer() error { return n.infer(&inference{}) }
 
-// inference is the state that successive inferences of nodes share: a reusable Call, and the last inferred node with
-// its results. Successive nodes are often alike ([Node.InfersLike]). Reuse of the last results halves the time to load
-// a graph of a million adds.
+// inference is the state that successive inferences of nodes share: a reusable Call, and the last node that its op
+// inferred, with its results. Successive nodes are often alike ([Node.InfersLike]). Reuse of the last results halves
+// the time to load a graph of a million adds.
 type inference struct {
 	call        Call
 	last        *Node
 	lastResults []Result // of last; call may own their memory, and overwrite it in the next inference
 }
 
-// inferRecovered calls infer and converts a panic of the op to an error, because the op may be the user's
-// code. Each step of an inference calls the next: inferRecovered, infer, inferReusing, inferByOp.
-func (n *Node) inferRecovered(state *inference) (err error) {
+// infer infers the types of the node's outputs. It converts a panic of the op to an error, because the op may be the
+// user's code. If the graph has unknown sizes, infer records the new guards. It calls inferReusing, which infers the
+// nodes that need no call of the op, and calls inferByOp for the others.
+func (n *Node) infer(state *inference) (err error) {
 	defer n.recoverPanic(&err)
-	return n.infer(state)
+	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
+		return errors.New("the node was not made by a graph")
+	}
+	g := n.Out[0].graph
+	if g.symbolicState != nil {
+		defer g.symbolicState.recordGuards(Guard{Node: n})
+	}
+	return n.inferReusing(g, state)
 }
 
 // recoverPanic is deferred and converts a panic of the op to an error. For a graph with unknown sizes it panics again:
@@ -100,18 +108,6 @@ func (n *Node) recoverPanic(err *error) {
 		return
 	}
 	*err = fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
-}
-
-// infer infers the types of the node's outputs and, if the graph has unknown sizes, records the new guards.
-func (n *Node) infer(state *inference) error {
-	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
-		return errors.New("the node was not made by a graph")
-	}
-	g := n.Out[0].graph
-	if g.symbolicState != nil {
-		defer g.symbolicState.recordGuards(Guard{Node: n})
-	}
-	return n.inferReusing(g, state)
 }
 
 // inferReusing infers a node of graph g. If the node is like the last one, it reuses the results of that node. In a
@@ -144,8 +140,8 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 	return n.inferByOp(g, state)
 }
 
-// InfersLike reports whether n is a pointwise node with the same op, attributes, number operands and operand types as
-// last. Inference of both nodes then has the same results. last must be inferred.
+// InfersLike reports whether n is a pointwise node with the same op, attributes and operand types as last, and with the
+// same operands that are numbers. Inference of both nodes then has the same results. last must have been inferred.
 func (n *Node) InfersLike(last *Node) bool {
 	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs {
 		return false
@@ -184,14 +180,13 @@ func sameSlice(a, b []sym.Int) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// inferByOp infers a node of g by its op. If sizes are unknown, it infers all paths of branches on sizes. During the
-// inference of one path, insideFork is set.
+// inferByOp infers a node of g by its op. If sizes are unknown, it infers the node once for each outcome of the op's
+// branches on sizes (inferAllPaths). If insideFork is set, the caller does so itself, and inferByOp infers one outcome.
 func (n *Node) inferByOp(g *Graph, state *inference) error {
 	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
 	call := &state.call
-	// metaFixesSizes: if an op uses an unknown size as a number, a guard records that the size equals its hint.
-	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.metaFixesSizes = n.In, n.Attrs, nil, n.Impl, n.Walk,
-		g.symbolicState != nil
+	call.In, call.Attrs, call.Out, call.Impl, call.Walk = n.In, n.Attrs, nil, n.Impl, n.Walk
+	call.metaFixesSizes = g.symbolicState != nil // a guard fixes each unknown size that the op uses as a number
 	var results []Result
 	var err error
 	if g.symbolicState != nil && !g.symbolicState.insideFork {
@@ -243,6 +238,7 @@ func (n *Node) setInferred(results []Result) error {
 			}
 		}
 		if g := v.graph; g.symbolicState != nil && g.symbolicState.insideFork {
+			// Meta is the type at the hints, which are in one class of sizes; Type must be valid in each class.
 			if err := v.Type.Check(); err != nil {
 				return err
 			}
@@ -282,7 +278,7 @@ func (v *Value) setType(inferred *tensor.Type, in []Arg) error {
 	return nil
 }
 
-// setLayout gives the value the layout that pin p demands, if it has another layout.
+// setLayout gives the value the layout that pin p demands, unless the value already has it.
 func (v *Value) setLayout(p Pin) error {
 	order, err := p.OrderFor(v.Meta.Rank())
 	if err != nil || order.HoldsSymbolic(v.Type) {

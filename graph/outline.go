@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// PartialType is the known part of the type of a value whose shape depends on data: the outline of the value. For
-// example, the result of nonzero for a matrix has the outline {DType: Int64, Sizes: [-1, 2]}.
+// PartialType is an outline: the known part of the type of a value whose shape depends on data. For example, the result
+// of nonzero for a matrix has the outline {DType: Int64, Sizes: [-1, 2]}.
 type PartialType struct {
 	DType tensor.DType // Invalid if it is unknown
 	Sizes []int        // -1 for an unknown size; nil if the rank is unknown, and empty for a value without dimensions
@@ -59,15 +59,6 @@ func (o PartialType) Stacked(axis int) PartialType {
 	return o
 }
 
-// outline returns the outline of the value.
-func (v *Value) outline() PartialType {
-	outline := PartialType{DType: v.Type.DType}
-	if v.Type.Shape != nil || !v.Dynamic {
-		outline.Sizes = sym.KnownOrMinusOne(v.Type.Shape)
-	}
-	return outline
-}
-
 // OutlinedArg is an operand for [Op.Outline]. If the value of the operand is known, Arg has it. Otherwise Arg is a
 // tensor without a value, and Outline describes the operand.
 type OutlinedArg struct {
@@ -79,20 +70,23 @@ type OutlinedArg struct {
 // omitted operand.
 func (x OutlinedArg) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
 
-// Outline infers the outlines of an op's results from the outlines of its operands. The outlines of the results are
-// valid for all operands that match their outlines and that the op accepts. Symbols stand for unknown sizes of
-// operands. For an unknown rank or dtype, several are tried. Outline returns nil if the op rejects all of them.
-// Attributes may refer to values of the graph ([ValueRef]). refs returns the shape and the elements of such a value,
-// with nil for an unknown element. If the shape is unknown, refs returns false, and only the ranks of the results can
-// be inferred. For example, a concatenation of outlines float32 [-1, 3] and float32 [5, 3] along dimension 0 has the
-// outline float32 [-1, 3].
+// Outline infers the outlines of an op's results from the outlines of its operands. The inferred outlines are valid for
+// all operands that match the given outlines and that the op accepts. For example, a concatenation of float32 [-1, 3]
+// and float32 [5, 3] along dimension 0 has the outline float32 [-1, 3].
+//
+// Outline makes a new symbol for each unknown size. symbolSizes has the sizes of the graph's own symbols. For an
+// unknown rank or dtype, several are tried. Outline returns nil if the op rejects all of them.
+//
+// Attributes may refer to values of the graph ([ValueRef]). Only the ranks and dtypes of the results are then inferred.
+// refs returns the shape and the elements of such a value, with nil for an unknown element. If the shape is unknown,
+// refs returns false, and Outline returns nil.
 func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
-	symbols map[string]sym.Int) []PartialType {
+	symbolSizes map[string]sym.Int) []PartialType {
 	if op == nil || op.Schema == nil || op.Infer == nil {
 		return nil // the op was not made by Define
 	}
-	inference := &outlineInference{op: op, operands: in, symbols: symbols}
-	if !inference.resolve(attrs, refs) {
+	inference := &outlineInference{op: op, operands: in, symbolSizes: symbolSizes}
+	if !inference.guessAttrs(attrs, refs) {
 		return nil
 	}
 	var alternatives [][]PartialType
@@ -107,31 +101,35 @@ func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []
 }
 
 // outlineInference infers the outlines of the results of one op. It infers the op for combinations of guesses, and
-// joins the outlines from all combinations that the op accepts. There are five kinds of guesses:
+// joins the outlines from all combinations that the op accepts. There are five kinds of guesses, from the outermost
+// loop to the innermost:
 //   - a dtype for the operands of unknown dtype (dtypes);
 //   - a rank for the operands of unknown rank (rankCount);
-//   - a hint for the unknown sizes (infer). Only the first hint that the op accepts is used;
-//   - the outcome of each condition on unknown sizes ([sym.Fork], in infer);
-//   - a number for the unknown elements of attributes (resolve).
+//   - a hint for the unknown sizes (sizeHints). Only the first hint that the op accepts is used;
+//   - the outcome of each condition on unknown sizes ([sym.Fork], in inferAtHint);
+//   - a number for the unknown elements of attributes (guessAttrs, inferEachAttrs).
+//
+// For example, a squeeze of float32 [-1, 3] is inferred for the two outcomes of the condition that the first size is 1.
+// The results have one and two dimensions, so the joined outline is float32 of unknown rank.
 type outlineInference struct {
-	op       *Op
-	operands []OutlinedArg
-	attrs    []Attrs // the attributes, once for each number that is tried for unknown elements
-	symbols  map[string]sym.Int
+	op          *Op
+	operands    []OutlinedArg
+	attrGuesses []Attrs // the attributes, once for each number that is tried for unknown elements
+	symbolSizes map[string]sym.Int
 }
 
-// resolve replaces attributes that refer to values. Unknown elements become a number. Because the op may reject a
-// number, resolve makes several copies of the attributes, each with another number. It returns false if the shape of a
-// value is unknown.
-func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
-	guesses := []any{nil}
+// guessAttrs sets attrGuesses: it replaces attributes that refer to values by the elements of the values. Unknown
+// elements become a number. Because the op may reject a number, guessAttrs makes several copies of the attributes, each
+// with another number. It returns false if the shape of a value is unknown.
+func (inference *outlineInference) guessAttrs(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
+	numbers := []any{nil}
 	for _, attr := range attrs {
 		if _, ok := attr.(ValueRef); ok {
-			guesses = []any{1, 3, 0, 2, -1, 1.5} // common sizes, axes and scales
+			numbers = []any{1, 3, 0, 2, -1, 1.5} // common sizes, axes and scales
 		}
 	}
-	for _, guess := range guesses {
-		given := maps.Clone(attrs)
+	for _, number := range numbers {
+		resolved := maps.Clone(attrs)
 		for name, attr := range attrs {
 			ref, ok := attr.(ValueRef)
 			if !ok {
@@ -144,19 +142,19 @@ func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int
 			if !ok || len(elements) > maxAttrElements || len(elements) != tensor.Numel(shape) {
 				return false
 			}
-			given[name] = filledAttr(shape, elements, guess)
+			resolved[name] = filledAttr(shape, elements, number)
 		}
-		inference.attrs = append(inference.attrs, given)
+		inference.attrGuesses = append(inference.attrGuesses, resolved)
 	}
 	return true
 }
 
-// filledAttr makes an attribute of the elements of a value. guess replaces unknown elements.
-func filledAttr(shape []int, elements []any, guess any) any {
+// filledAttr makes an attribute of the elements of a value. The number replaces unknown elements.
+func filledAttr(shape []int, elements []any, number any) any {
 	elements = slices.Clone(elements)
 	for i, element := range elements {
 		if element == nil {
-			elements[i] = guess
+			elements[i] = number
 		}
 	}
 	if len(shape) == 0 {
@@ -190,23 +188,8 @@ const maxGuessedRank = 5
 // rank have the given rank. It returns nil if the op rejects all sizes.
 func (inference *outlineInference) infer(dtype tensor.DType, rank int) []PartialType {
 	for _, hint := range sizeHints {
-		env := sym.NewEnv()
-		call := inference.callFor(env, dtype, rank, hint)
-		if call == nil {
-			return nil
-		}
-		symbols := maps.Clone(inference.symbols)
-		for i, name := range sorted.Keys(symbols) {
-			if _, known := symbols[name].Known(); !known {
-				symbols[name] = unknownSize(env, fmt.Sprint("s", i), hint)
-			}
-		}
-		// Fork runs the inference for every combination of outcomes of conditions on the symbols.
-		cases, err := sym.Fork(env, maxCases, func() ([]PartialType, error) {
-			return inference.inferEachAttrs(call, symbols), nil
-		})
-		joined, isPartial := inference.joinCases(cases, err)
-		if joined != nil || !isPartial {
+		joined, isSample := inference.inferAtHint(operandGuess{dtype, rank, hint})
+		if joined != nil || !isSample {
 			return joined
 		}
 		// The op rejected all sizes with this hint; it may accept the next hint.
@@ -218,26 +201,42 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Partial
 // the current hint.
 var sizeHints = []int{3, 1, 2, 5, 64, 224}
 
-// callFor returns a call whose operands have symbols for their unknown sizes, with the given hint. It returns nil if an
-// operand is missing or too large.
-func (inference *outlineInference) callFor(env *sym.Env, dtype tensor.DType, rank, hint int) *Call {
+// operandGuess is a guess of the unknown parts of operand types.
+type operandGuess struct {
+	dtype tensor.DType // of the operands of unknown dtype
+	rank  int          // of the operands of unknown rank
+	hint  int          // of the symbols for unknown sizes
+}
+
+// inferAtHint joins the outlines for all outcomes of conditions on the unknown sizes. isSample means that inference was
+// tried for only a few of the possible sizes or attributes.
+func (inference *outlineInference) inferAtHint(guess operandGuess) (joined []PartialType, isSample bool) {
+	env := sym.NewEnv()
+	call := inference.callFor(env, guess)
+	if call == nil {
+		return nil, false
+	}
+	symbolSizes := maps.Clone(inference.symbolSizes)
+	for i, name := range sorted.Keys(symbolSizes) {
+		if _, known := symbolSizes[name].Known(); !known {
+			symbolSizes[name] = unknownSize(env, fmt.Sprint("s", i), guess.hint)
+		}
+	}
+	cases, err := sym.Fork(env, maxCases, func() ([]PartialType, error) {
+		return inference.inferEachAttrs(call, symbolSizes), nil
+	})
+	return inference.joinCases(cases, err)
+}
+
+// callFor returns a call whose operands have the guessed types. It returns nil if an operand is missing or too large.
+func (inference *outlineInference) callFor(env *sym.Env, guess operandGuess) *Call {
 	call := &Call{In: make([]Arg, len(inference.operands)), metaFixesSizes: true}
 	for i, operand := range inference.operands {
 		if !operand.isUnknown() {
 			call.In[i] = operand.Arg
 			continue
 		}
-		sizes := operand.Outline.Sizes
-		if sizes == nil {
-			sizes = slices.Repeat([]int{-1}, rank)
-		}
-		shape := sym.Ints(sizes...)
-		for k := range shape {
-			if sizes[k] < 0 {
-				shape[k] = unknownSize(env, fmt.Sprintf("u%d_%d", i, k), hint)
-			}
-		}
-		operandType := tensor.NewType(cmp.Or(operand.Outline.DType, dtype), shape...)
+		operandType := guess.complete(operand.Outline, env, fmt.Sprintf("u%d_", i))
 		if operandType.Check() != nil {
 			return nil
 		}
@@ -252,6 +251,22 @@ func (inference *outlineInference) callFor(env *sym.Env, dtype tensor.DType, ran
 	return call
 }
 
+// complete returns a type with the given outline. It has a new symbol of env for each unknown size. The name of a
+// symbol is the prefix and the dimension.
+func (guess operandGuess) complete(outline PartialType, env *sym.Env, prefix string) tensor.Type {
+	sizes := outline.Sizes
+	if sizes == nil {
+		sizes = slices.Repeat([]int{-1}, guess.rank)
+	}
+	shape := sym.Ints(sizes...)
+	for dim := range shape {
+		if sizes[dim] < 0 {
+			shape[dim] = unknownSize(env, fmt.Sprint(prefix, dim), guess.hint)
+		}
+	}
+	return tensor.NewType(cmp.Or(outline.DType, guess.dtype), shape...)
+}
+
 // unknownSize returns a new symbol for a size.
 func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 	size, err := env.Symbol(name, 0, math.MaxInt, hint)
@@ -261,17 +276,17 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 	return size
 }
 
-// inferEachAttrs infers the call with each element of inference.attrs, and joins the outlines. It returns nil if the op
+// inferEachAttrs infers the call with each element of attrGuesses, and joins the outlines. It returns nil if the op
 // rejects them all.
-func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[string]sym.Int) []PartialType {
+func (inference *outlineInference) inferEachAttrs(template *Call, symbolSizes map[string]sym.Int) []PartialType {
 	var alternatives [][]PartialType
-	for _, given := range inference.attrs {
-		attrs, err := inference.op.Schema.Decode(given, symbols)
+	for _, attrs := range inference.attrGuesses {
+		decoded, err := inference.op.Schema.Decode(attrs, symbolSizes)
 		if err != nil {
 			continue
 		}
 		call := *template
-		call.Attrs = attrs
+		call.Attrs = decoded
 		results, err := inference.op.Infer(&call)
 		if err != nil {
 			continue
@@ -297,26 +312,27 @@ func (r Result) outline() PartialType {
 	return PartialType{DType: r.Type.DType, Sizes: sym.KnownOrMinusOne(shape)}
 }
 
-// joinCases joins the outlines of all cases of a fork; err is the error of the fork. isPartial means that inference was
-// tried for only a few of the possible sizes or attributes. Only the ranks of the results are then certain, because
-// other numbers may give other sizes.
+// joinCases joins the outlines of all cases of a fork; err is the error of the fork. If inference was tried for only a
+// sample of the possible numbers, other numbers may give other sizes. Only the ranks of the results are then certain.
 func (inference *outlineInference) joinCases(cases []sym.Case[[]PartialType], err error) (joined []PartialType,
-	isPartial bool) {
+	isSample bool) {
+	isSample = err != nil || len(inference.attrGuesses) > 1
 	var alternatives [][]PartialType
-	isPartial = err != nil || len(inference.attrs) > 1
 	for _, forkCase := range cases {
-		isPartial = isPartial || errors.Is(forkCase.Err, sym.ErrNumber)
+		isSample = isSample || errors.Is(forkCase.Err, sym.ErrNumber)
 		if forkCase.Value != nil {
 			alternatives = append(alternatives, forkCase.Value)
 		}
 	}
 	joined = joinOutlines(alternatives)
-	for i := range joined {
-		if isPartial && joined[i].Sizes != nil {
-			joined[i].Sizes = slices.Repeat([]int{-1}, len(joined[i].Sizes))
+	if isSample {
+		for i := range joined {
+			if sizes := joined[i].Sizes; sizes != nil {
+				joined[i].Sizes = slices.Repeat([]int{-1}, len(sizes))
+			}
 		}
 	}
-	return joined, isPartial
+	return joined, isSample
 }
 
 // joinOutlines joins alternatives. An alternative is a list with an outline for each result of a node. joinOutlines
@@ -348,15 +364,24 @@ func (n *Node) resultOutlines() []PartialType {
 			operands[i] = OutlinedArg{Arg: Arg{Kind: TensorArg}, Outline: outline}
 		}
 	}
-	var symbols map[string]sym.Int
+	var symbolSizes map[string]sym.Int
 	if len(n.Out) > 0 && n.Out[0].graph != nil {
-		symbols = n.Out[0].graph.sizes
+		symbolSizes = n.Out[0].graph.sizes
 	}
-	return n.Op.Outline(operands, n.givenAttrs(), knownElements, symbols)
+	return n.Op.Outline(operands, n.givenAttrs(), knownElements, symbolSizes)
 }
 
-// knownElements returns the shape and the elements of a value, with nil for each element of a value that is not a
-// constant. It returns false if the shape is unknown, or if there are too many elements for an attribute.
+// outline returns the outline of the value.
+func (v *Value) outline() PartialType {
+	outline := PartialType{DType: v.Type.DType}
+	if v.Type.Shape != nil || !v.Dynamic {
+		outline.Sizes = sym.KnownOrMinusOne(v.Type.Shape)
+	}
+	return outline
+}
+
+// knownElements returns the shape and the elements of a value. If the value is not a constant, all elements are nil.
+// knownElements returns false if the shape is unknown, or if there are too many elements for an attribute.
 func knownElements(v *Value) (shape []int, elements []any, ok bool) {
 	if v.Const != nil {
 		attr, err := attrFromTensor(v.Const)

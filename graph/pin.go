@@ -13,7 +13,7 @@ import (
 
 // Pin is a user's demand on a value or a node. A pin can demand a layout, given by a memory format or an order of
 // dimensions. For a node it can also demand the implementation and the device. The zero Pin demands nothing. For
-// example, the demand that the results of a convolution are channels last, and that "nhwc" computes it, is
+// example, this pin of a convolution demands channels-last results, computed by the implementation "nhwc":
 //
 //	Pin{Format: tensor.ChannelsLast, Impl: "nhwc"}
 type Pin struct {
@@ -166,7 +166,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 	if n != nil {
 		return n.pin(p)
 	}
-	return v.pinOwn(p)
+	return v.pinSource(p)
 }
 
 // output returns the output with the given name, or nil.
@@ -200,8 +200,9 @@ func (p Pin) checkLayoutOnly(pinned string) error {
 	return p.check()
 }
 
-// pinOwn adds demands on the layout of an input or a constant. It fails for other demands, which only nodes can meet.
-func (v *Value) pinOwn(p Pin) error {
+// pinSource adds demands on the layout of an input or a constant. It fails for other demands, which only nodes can
+// meet.
+func (v *Value) pinSource(p Pin) error {
 	err := p.checkLayoutOnly("a value that no node computes")
 	if err == nil && p.SetsLayout() {
 		_, err = p.OrderFor(v.Meta.Rank())
@@ -313,7 +314,7 @@ func (v *Value) EffectivePin() Pin {
 }
 
 // EffectivePin returns the pin that the output must meet: its own pin. If this pin demands no layout and the output is
-// an input or a constant, it is the pin of that value.
+// an input or a constant, EffectivePin returns the pin of that value instead.
 func (output Output) EffectivePin() Pin {
 	if output.Pin.SetsLayout() || output.Value == nil || output.Value.Node != nil {
 		return output.Pin

@@ -13,12 +13,11 @@ import (
 // the kernel are both derived from this definition, so that the inferred layout and the loop agree. For example, a
 // product of x [2, 3] float16 and w [3] float32 has
 //
-//	a [rule.Config]  the operands and options of the iteration: the result, x and w
-//	a [rule.Rule]    the decisions that follow: shape [2, 3], dtype float32, and the strides of the result
-//	a [rule.Kernel]  the computation of elements: the expression x*w, or a Go function of blocks
-//
-// An expression ([expr.Code]) is a list of instructions, which can be fused and compiled. A formula ([expr.Formula]) is
-// the syntax tree from which an expression may have been made; it has no dtypes.
+//	an iteration   [rule.Config]   the operands and options: the result, x and w
+//	a rule         [rule.Rule]     what follows: shape [2, 3], dtype float32, and the strides of the result
+//	a kernel       [rule.Kernel]   the computation of elements: an expression, or a Go function of blocks
+//	an expression  [expr.Code]     the instructions "load x, load w, multiply", which can be fused and compiled
+//	a formula      [expr.Formula]  the syntax tree of "x * w", without dtypes, if the expression was parsed from it
 type Pointwise struct {
 	// Config returns the iteration. The operands of the iteration are outs, then the operands of the call in order. An
 	// element of outs may have no layout.
@@ -38,7 +37,7 @@ type Pointwise struct {
 
 // Infer is [Semantics.Infer] of the op: it computes the results by the rule of the iteration. Sizes may be unknown.
 func (p *Pointwise) Infer(call *Call) ([]Result, error) {
-	r, _, err := p.rule(call)
+	r, _, err := p.ruleAndKernel(call)
 	if err != nil {
 		return nil, err
 	}
@@ -53,37 +52,8 @@ func (p *Pointwise) Infer(call *Call) ([]Result, error) {
 	return call.NewResults(types...), nil
 }
 
-// Rule returns the decisions about a call: shape, dtypes, permutation (order of the loops) and layouts. It fails for
-// calls that Infer rejects.
-func (p *Pointwise) Rule(call *Call) (*rule.Rule, error) {
-	r, _, err := p.rule(call)
-	return r, err
-}
-
-// Expression returns the expression of one element of a call, in the dtypes that operands and results have in memory;
-// nil if the body is a Go function. Ops that compile the loop themselves can use this method as
-// their [Lowerings.Expression].
-func (p *Pointwise) Expression(call *Call) (*expr.Code, error) {
-	r, kernel, err := p.rule(call)
-	if err != nil {
-		return nil, err
-	}
-	return r.InMemory(kernel)
-}
-
-// Unchecked is [Pointwise.Expression] without the kernel's checks of operands. It also returns an expression for
-// kernels that check operands, such as integer division, for which Expression returns nil. The result is valid only for
-// operands that the kernel accepts.
-func (p *Pointwise) Unchecked(call *Call) (*expr.Code, error) {
-	r, kernel, err := p.rule(call)
-	if err != nil {
-		return nil, err
-	}
-	return r.InMemory(kernel.Unchecked())
-}
-
-// rule returns the decisions about a call (see [Pointwise.Rule]), and the kernel for one element.
-func (p *Pointwise) rule(call *Call) (*rule.Rule, rule.Kernel, error) {
+// ruleAndKernel returns the rule of a call, which has the decisions that [Pointwise.Rule] lists, and the kernel.
+func (p *Pointwise) ruleAndKernel(call *Call) (*rule.Rule, rule.Kernel, error) {
 	if err := p.check(call); err != nil {
 		return nil, rule.Kernel{}, err
 	}
@@ -115,8 +85,8 @@ func (p *Pointwise) check(call *Call) error {
 // not be written.
 var undefinedOutputs [4]rule.Operand
 
-// Undefined returns placeholders for the outputs of a call: operands without a layout, which Config accepts. They are
-// shared and must not be changed.
+// Undefined returns placeholders for the undefined outputs of a call: operands without a layout, which Config accepts.
+// They are shared and must not be changed.
 func (p *Pointwise) Undefined(call *Call) ([]rule.Operand, error) {
 	n, err := p.outputCount(call)
 	switch {
@@ -140,8 +110,38 @@ func (p *Pointwise) outputCount(call *Call) (int, error) {
 	return n, err
 }
 
-// Formula returns the formula of one element of a call as text. Its operands are the operands of the call in order, in
-// the dtypes of the iteration. Formula returns nil if there is no text, or if the call is of another op.
+// Rule returns the decisions about a call: shape, dtypes, permutation (order of the loops) and layouts. It fails for
+// calls that Infer rejects.
+func (p *Pointwise) Rule(call *Call) (*rule.Rule, error) {
+	r, _, err := p.ruleAndKernel(call)
+	return r, err
+}
+
+// Expression returns the expression of one element of a call, in the dtypes that operands and results have in memory;
+// nil if the body is a Go function. Ops that compile the loop themselves can use this method as
+// their [Lowerings.Expression].
+func (p *Pointwise) Expression(call *Call) (*expr.Code, error) {
+	r, kernel, err := p.ruleAndKernel(call)
+	if err != nil {
+		return nil, err
+	}
+	return r.InMemory(kernel)
+}
+
+// Unchecked is [Pointwise.Expression] without the kernel's checks of operands. It also returns an expression for
+// kernels that check operands, such as integer division, for which Expression returns nil. The result is valid only for
+// operands that the kernel accepts.
+func (p *Pointwise) Unchecked(call *Call) (*expr.Code, error) {
+	r, kernel, err := p.ruleAndKernel(call)
+	if err != nil {
+		return nil, err
+	}
+	return r.InMemory(kernel.Unchecked())
+}
+
+// Formula returns the formula of one element of a call. Its operands are the operands of the call in order, in the
+// dtypes of the iteration. Formula returns nil if the kernel was not made from a formula, or if the call is of another
+// op.
 func (op *Op) Formula(call *Call) *expr.Formula {
 	if op == nil || op.Pointwise == nil || call == nil || !op.ownsAttrs(call.Attrs) {
 		return nil
@@ -149,7 +149,7 @@ func (op *Op) Formula(call *Call) *expr.Formula {
 	if (&Node{Op: op, In: call.In}).checkArity() != nil {
 		return nil
 	}
-	_, kernel, err := op.Pointwise.rule(call)
+	_, kernel, err := op.Pointwise.ruleAndKernel(call)
 	if err != nil {
 		return nil
 	}

@@ -129,7 +129,7 @@ func (g *Graph) WithoutRejected(rejected map[*Node]*Error) *Graph {
 // is empty, the node has one result with the name of the node. The results have no types, but they may be outputs, and
 // operands of other nodes that AddRejected adds.
 func (g *Graph) AddRejected(name, op string, results []string, err error, operands ...*Value) []*Value {
-	n := &Node{Name: g.UniqueName(cmp.Or(name, "node")), Op: unknownOp(op)}
+	n := &Node{Name: g.UniqueName(cmp.Or(name, "node")), Op: placeholderOp(op)}
 	g.assignNodeNumber(n)
 	g.rejectNode(n, cmp.Or(err, errNoCause))
 	for i, v := range operands {
@@ -165,8 +165,8 @@ func (g *Graph) rejectNode(n *Node, err error) {
 	g.rejected[n.number] = err
 }
 
-// unknownOp returns a placeholder op for nodes that will be rejected because their op does not exist.
-func unknownOp(name string) *Op {
+// placeholderOp returns the op of nodes that will be rejected because their op does not exist.
+func placeholderOp(name string) *Op {
 	return &Op{Semantics: Semantics{Name: name, Schema: SchemaOf[struct{}]()}}
 }
 

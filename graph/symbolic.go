@@ -35,7 +35,7 @@ type Symbolic struct {
 
 	fixedSymbols      map[string]bool // open symbols that guards restrict to one size, the hint
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	insideFork        bool            // SymbolicForked runs inference for each class of sizes: recordGuards adds no guards
+	insideFork        bool            // inference runs in [sym.Fork], once for each class of sizes, and adds no guards
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operators maps domains and operator names to converters. The default domain is "" or "ai.onnx". For example, an
-// operator Swish of a domain that equals the op silu is imported with
+// Operators maps domains and operator names to converters. The default domain is "" or "ai.onnx". For
+// example, if the operator Swish of the domain com.example equals the op silu, it is imported with
 //
 //	onnx.Operators{"com.example": {"Swish": onnx.As("silu")}}
 type Operators map[string]map[string]Converter
@@ -207,7 +207,7 @@ func (o Operators) addConverters(table *convert.Table, replace bool) error {
 			case old == nil && replace:
 				return fmt.Errorf("%s has no converter to replace%s", key, suggest.DidYouMean(table.Nearest(key)))
 			case old != nil && !replace:
-				return fmt.Errorf("%s has a converter: Options.Replaced replaces it", key)
+				return fmt.Errorf("%s already has a converter; to replace it, use Options.Replaced", key)
 			}
 			table.Converters[key], table.Custom[key] = added.convert, !replace
 		}

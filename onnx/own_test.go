@@ -125,7 +125,7 @@ func TestOwnOperatorBeforeFunction(t *testing.T) {
 func TestOperatorsAreRefused(t *testing.T) {
 	c := As("relu")
 	for want, o := range map[string]Options{
-		"Options.Operators: Relu has a converter: Options.Replaced replaces it": {
+		"Options.Operators: Relu already has a converter; to replace it, use Options.Replaced": {
 			Operators: Operators{"ai.onnx": {"Relu": c}}},
 		"Options.Operators: the converter of mine.Own is nil": {
 			Operators: Operators{"mine": {"Own": nil}}},
@@ -172,7 +172,7 @@ func TestOperatorOfOtherDomain(t *testing.T) {
 	assert.Equal(t, []string{"silu"}, ops(of(microsoftDomain), Options{Replaced: own}))
 	_, err := graphWith(t, of(microsoftDomain), Options{Operators: own})
 	assert.EqualError(t, err,
-		"Options.Operators: com.microsoft.QuickGelu has a converter: Options.Replaced replaces it")
+		"Options.Operators: com.microsoft.QuickGelu already has a converter; to replace it, use Options.Replaced")
 	_, err = graphWith(t, of(""), Options{})
 	assert.EqualError(t, err, "the model needs operators that are not supported: "+
 		"QuickGelu (1; did you mean com.microsoft.QuickGelu?)")

@@ -106,8 +106,8 @@ func inputShape(v *graph.Value) []int {
 }
 
 // compileForBatches compiles a model with one plan for batches of all sizes, made for the preferred number of rows. If
-// [batching.PlanForOneRow] prefers a plan for one row, that plan is used instead. symbol is the symbol of the number of
-// rows.
+// [batching.PreferOneRowPlan] prefers a plan for one row, that plan is used instead. symbol is the symbol of the number
+// of rows.
 func (s *Server) compileForBatches(ctx context.Context, g *graph.Graph, symbol string) (*graphrun.Program, error) {
 	options, plannedRows := s.options.Compile, g.Symbols[symbol].Clamp(s.plannedRows())
 	options.Hints = append([]map[string]int{{symbol: plannedRows}}, options.Hints...) // the plan is for the first hint
@@ -115,7 +115,7 @@ func (s *Server) compileForBatches(ctx context.Context, g *graph.Graph, symbol s
 	if err != nil {
 		return nil, err
 	}
-	planIsForOneRow, pins, err := batching.PlanForOneRow(ctx, (*program.Program)(compiled), g, symbol, plannedRows)
+	planIsForOneRow, pins, err := batching.PreferOneRowPlan(ctx, (*program.Program)(compiled), g, symbol, plannedRows)
 	if err != nil {
 		return nil, err
 	}

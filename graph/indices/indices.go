@@ -70,8 +70,8 @@ type search struct {
 type inputDependence struct {
 	input   *graph.Value
 	numbers *tensor.Tensor // the function's result for each candidate
-	// origin is the last view between the input and the value; the input if there is none. Elements at equal positions
-	// of values with the same origin depend on the same element of the input.
+	// origin is the last view between the input and the value; the input if there is none. If two values have the same
+	// origin, their elements at equal positions depend on the same element of the input.
 	origin *graph.Value
 }
 
@@ -114,8 +114,8 @@ func (s *search) dropRejected(n *graph.Node) {
 	}
 }
 
-// addNode computes the dependences of a node's results. Views have the operand's numbers at other positions, and copies
-// at the same positions. The numbers of other element-wise nodes are computed.
+// addNode computes the dependences of a node's results. A view has the operand's numbers at other positions; a copy has
+// them at the same positions. The numbers of other element-wise nodes are computed.
 func (s *search) addNode(n *graph.Node) {
 	if n.Op.Kind == graph.View && !n.Op.ReadsStorage && !n.Op.Identity {
 		for _, v := range n.Out {

@@ -20,8 +20,9 @@ type Loader struct {
 	middleSize    int                // size in bytes of an element between the two conversions
 }
 
-// NewLoader returns a Loader that converts elements of dtype `from` to dtype cast, which may round, and then to dtype
-// `to`. If cast is one of the two, there is only one conversion. NewLoader panics for an invalid dtype.
+// NewLoader returns a Loader that converts elements of dtype `from` to dtype cast and then to dtype `to`. The
+// conversion to cast may round. If cast is `from` or `to`, there is only one conversion. NewLoader panics for an
+// invalid dtype.
 func NewLoader(from, cast, to tensor.DType) Loader {
 	loader := Loader{Size: to.Size(), first: tensor.Converter(to, from), Direct: from == to && cast == to}
 	if from != cast && cast != to {

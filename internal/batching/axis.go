@@ -39,7 +39,7 @@ type Axis struct {
 }
 
 // Symbol returns the symbol of the batch size: dimension 0 of every input. It returns an error if there is no such
-// symbol, or if its size is in fixed, the sizes for all runs ([program.Options.Sizes]).
+// symbol, or if fixed contains it. fixed has the sizes that are the same for all runs ([program.Options.Sizes]).
 func Symbol(g *graph.Graph, fixed map[string]int) (string, error) {
 	symbol := ""
 	for _, v := range g.Inputs {

@@ -139,9 +139,9 @@ func TestReplacedImplementations(t *testing.T) {
 	}
 }
 
-// TestPlanForOneRow: the plan for one row is chosen if its cost at the other size is relatively less than that of the
-// other plan. A pin replaces the implementation that does not support the other size.
-func TestPlanForOneRow(t *testing.T) {
+// TestPreferOneRowPlan: the plan for one row is chosen if its cost at the other size is relatively less than that of
+// the other plan. A pin replaces the implementation that does not support the other size.
+func TestPreferOneRowPlan(t *testing.T) {
 	g, err := graphfile.Parse(strings.NewReader(networks.PricedRows), networks.LookupPricedRows, graphfile.Options{})
 	require.NoError(t, err)
 	planned := func(rows int, pins map[string]graph.Pin) *program.Program {
@@ -158,7 +158,7 @@ func TestPlanForOneRow(t *testing.T) {
 	for rows, want := range map[int]string{1: "one", 2: "some", 8: "many"} {
 		p := planned(rows, nil)
 		require.Equal(t, want, chosen(p, rows))
-		oneRow, pins, err := PlanForOneRow(t.Context(), p, g, "N", rows)
+		oneRow, pins, err := PreferOneRowPlan(t.Context(), p, g, "N", rows)
 		require.NoError(t, err)
 		assert.Equal(t, rows == 8, oneRow, "%d rows", rows)
 		if oneRow {
@@ -181,7 +181,7 @@ func TestMixedPlan(t *testing.T) {
 	require.NoError(t, err)
 	p, err := program.Compile(t.Context(), g, program.Options{Hints: []map[string]int{{"N": 8}}})
 	require.NoError(t, err)
-	oneRow, pins, err := PlanForOneRow(t.Context(), p, g, "N", 8)
+	oneRow, pins, err := PreferOneRowPlan(t.Context(), p, g, "N", 8)
 	require.NoError(t, err)
 	assert.True(t, oneRow)
 	assert.Equal(t, map[string]graph.Pin{"y": {Impl: "some"}, "z": {Impl: "lots"}}, pins)

@@ -50,7 +50,7 @@ var (
 var Predicates = []Predicate{
 	{Name: "contiguous",
 		Doc:       "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
-		Condition: contiguousFormula, Branches: contiguousBranches, Steps: []Step{denseStep, elementsStep}},
+		Condition: contiguousFormula, Branches: contiguousBranches, Steps: []Step{denseStep, noElementsStep}},
 	{Name: "channels_last", Doc: "The value is dense in the order NHWC; dimensions of size 1 do not count.", Rank: 4,
 		Condition: denseFormula(Order2d), Branches: denseBranches(Order2d), Steps: []Step{denseStep}},
 	{Name: "channels_last_3d", Doc: "The value is dense in the order NDHWC; dimensions of size 1 do not count.", Rank: 5,
@@ -61,7 +61,7 @@ var Predicates = []Predicate{
 		Condition: orderedFormula(Order3d), Branches: orderedBranches(Order3d), Steps: []Step{orderedStep, orderedFirstStep}},
 	{Name: "non_overlapping_and_dense", Doc: "Some order of the dimensions makes the value dense.",
 		Condition: nonOverlappingAndDenseFormula, Branches: nonOverlappingAndDenseBranches,
-		Steps: []Step{denseStep, elementsStep, sortStep, sortedDenseStep, disjunctionStep}, parts: []part{
+		Steps: []Step{denseStep, noElementsStep, sortStep, sortedDenseStep, disjunctionStep}, parts: []part{
 			{name: "contiguous", condition: contiguousFormula, branches: contiguousBranches},
 			{name: "channels_last", condition: denseFormula(Order2d), branches: denseBranches(Order2d)},
 			{name: "channels_last_3d", condition: denseFormula(Order3d), branches: denseBranches(Order3d)},
@@ -72,7 +72,7 @@ var Predicates = []Predicate{
 		Doc: "Each stride exceeds the offsets that dimensions of smaller strides reach, so no two elements share " +
 			"memory.",
 		Condition: noOverlapFormula, Branches: noOverlapBranches,
-		Steps: []Step{disjointStep, elementsStep, sortStep, reachStep}, parts: []part{
+		Steps: []Step{disjointStep, noElementsStep, sortStep, reachStep}, parts: []part{
 			{name: "no elements",
 				condition: func(shape, _ []sym.Int) sym.Bool { return numel(shape).Eq(sym.Int{}) },
 				branches:  func(shape, _ []sym.Int) bool { return numel(shape).Eq(sym.Int{}).Holds() }},

@@ -2,13 +2,25 @@ package contiguity
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/sym"
 )
 
 // A predicate of strides has two forms: a loop with branches, such as denseLoop, and a formula without branches, such
-// as denseFormulaFrom. The lemmas of this file show that both forms agree for all ranks. Most lemmas add a dimension of
-// size s and stride t to earlier dimensions. z is the result for the earlier dimensions: the next stride, or a bound.
+// as denseFormulaFrom. The lemmas of this file show that both forms agree for all ranks. There are three groups:
+//   - Lemmas that add a dimension of size s and stride t to earlier dimensions. z is the result for the earlier
+//     dimensions: the stride or the bound for the next dimension.
+//   - noElementsStep and disjunctionStep, for the conditions that are evaluated before a loop.
+//   - sortStep, sortedDenseStep and reachStep, for the order in which a loop visits the dimensions.
+//
+// For example, denseStep compares one dimension of the two forms of a dense value:
+//
+//	loop:    if s != 1 { if t != z { return false }; z = z*s }
+//	formula: s = 1 ∨ t = z; the next z is z*s
+//
+// If a dimension fails, the loop returns false, and the formula, a conjunction over the dimensions, stays false. Nobody
+// uses the next z, so the two may differ.
 
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
@@ -18,10 +30,38 @@ type Step struct {
 	Check func(symbol func(name string) sym.Int) bool
 }
 
+// checkAllPaths reports whether a step holds on every path of its branches. paths is the number of paths.
+func (s Step) checkAllPaths() (holds bool, paths int, err error) {
+	env := sym.NewEnv()
+	cases, err := sym.Fork(env, maxPaths, func() (bool, error) {
+		return s.Check(func(name string) sym.Int { return symbol(env, name) }), nil
+	})
+	holds = err == nil
+	for _, path := range cases {
+		holds = holds && path.Value
+	}
+	return holds, len(cases), err
+}
+
+// symbol returns an unknown size or stride.
+func symbol(env *sym.Env, name string) sym.Int {
+	s, err := env.Symbol(name, 0, math.MaxInt, 2)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // isCertain reports whether a condition is known to be true on the current path.
 func isCertain(b sym.Bool) bool {
 	v, known := b.Known()
 	return v && known
+}
+
+// agree reports whether both forms hold or neither does and, if they hold, whether their next strides or bounds are the
+// same.
+func agree(loopHolds bool, loopNext sym.Int, formula sym.Bool, formulaNext sym.Int) bool {
+	return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
 }
 
 // denseStep is the induction step of denseLoop and denseFormulaFrom. Their state is one stride.
@@ -31,35 +71,41 @@ var denseStep = Step{
 		"dimensions both hold, with z = 1. If one form ends with false, the conjunction stays false.",
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
-		// Each form returns whether it holds, and the next stride.
 		loopHolds, loopNext := denseLoop([]int{0}, shape, strides, z)
 		formula, formulaNext := denseFormulaFrom([]int{0}, shape, strides, z)
-		return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
+		return agree(loopHolds, loopNext, formula, formulaNext)
 	},
 }
 
-// elementsStep is the lemma for the early return before the loop.
-var elementsStep = Step{
-	Claim: "An early return of true without elements is the disjunct Eq(numel, 0).",
+// exactStep is the induction step of exactLoop and exactFormulaFrom.
+var exactStep = Step{
+	Claim: "Suppose both forms hold for some dimensions, whose next stride is z. With one more dimension both " +
+		"hold or neither does; if they hold, the next stride is the same. For no dimensions both hold, with z " +
+		"= 1.",
 	Check: func(symbol func(string) sym.Int) bool {
-		// The condition rest = 0 stands for the condition of the loop.
-		empty, rest := symbol("numel").Eq(sym.Int{}), symbol("rest").Eq(sym.Int{})
-		loopHolds := empty.Holds() || rest.Holds()
-		return loopHolds == empty.Or(rest).Holds()
+		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
+		loopHolds, loopNext := exactLoop([]int{0}, shape, strides, z)
+		formula, formulaNext := exactFormulaFrom([]int{0}, shape, strides, z)
+		return agree(loopHolds, loopNext, formula, formulaNext)
 	},
 }
 
-// disjunctionStep is the lemma for the predicates that are evaluated before the sort.
-var disjunctionStep = Step{
-	Claim: "Evaluating predicates one by one until one holds computes their disjunction.",
+// disjointStep is the induction step of disjointLoop and disjointFormula.
+var disjointStep = Step{
+	Claim: "Suppose both forms hold for some sorted dimensions, which reach the offset z. With one more " +
+		"dimension, which is skipped if its size is 1, both hold or neither does; if they hold, the reach is " +
+		"the same. For no dimensions both hold, with z = 0.",
 	Check: func(symbol func(string) sym.Int) bool {
-		disjunction, loopHolds := sym.BoolOf(false), false
-		// A symbol stands for each predicate: the predicate holds if the symbol is 0.
-		for _, name := range []string{"contiguous", "channels_last", "channels_last_3d", "sorted"} {
-			predicate := symbol(name).Eq(sym.Int{})
-			disjunction, loopHolds = disjunction.Or(predicate), loopHolds || predicate.Holds()
+		s, t, z := symbol("s"), symbol("t"), symbol("z")
+		if s.Eq(sym.Int{}).Holds() {
+			return true // values without elements are excluded
 		}
-		return loopHolds == disjunction.Holds()
+		loopHolds, loopNext := true, z
+		if !is1(s).Holds() {
+			loopHolds, loopNext = disjointLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
+		}
+		formula, formulaNext := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t)) // the reach grows by (s-1)*t
+		return agree(loopHolds, loopNext, formula, formulaNext)
 	},
 }
 
@@ -83,38 +129,31 @@ func orderedStepHolds(symbol func(string) sym.Int, dim int) bool {
 	z, channels := symbol("z"), symbol("c")
 	loopHolds, loopNext := orderedLoop([]int{dim}, shape, strides, z, channels)
 	formula, formulaNext := orderedFormulaFrom([]int{dim}, shape, strides, z, channels)
-	return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
+	return agree(loopHolds, loopNext, formula, formulaNext)
 }
 
-// exactStep is the induction step of exactLoop and exactFormulaFrom.
-var exactStep = Step{
-	Claim: "Suppose both forms hold for some dimensions, whose next stride is z. With one more dimension both " +
-		"hold or neither does; if they hold, the next stride is the same. For no dimensions both hold, with z " +
-		"= 1.",
+// noElementsStep is the lemma for the loop's early return of true if the value has no elements.
+var noElementsStep = Step{
+	Claim: "An early return of true without elements is the disjunct Eq(numel, 0).",
 	Check: func(symbol func(string) sym.Int) bool {
-		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
-		loopHolds, loopNext := exactLoop([]int{0}, shape, strides, z)
-		formula, formulaNext := exactFormulaFrom([]int{0}, shape, strides, z)
-		return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
+		// rest = 0 stands for the condition of the loop.
+		isEmpty, loopCondition := symbol("numel").Eq(sym.Int{}), symbol("rest").Eq(sym.Int{})
+		loopHolds := isEmpty.Holds() || loopCondition.Holds()
+		return loopHolds == isEmpty.Or(loopCondition).Holds()
 	},
 }
 
-// disjointStep is the induction step of disjointLoop and disjointFormula.
-var disjointStep = Step{
-	Claim: "Suppose both forms hold for some sorted dimensions, which reach the offset z. With one more " +
-		"dimension, which is skipped if its size is 1, both hold or neither does; if they hold, the reach is " +
-		"the same. For no dimensions both hold, with z = 0.",
+// disjunctionStep is the lemma for the predicates that are evaluated before the sort.
+var disjunctionStep = Step{
+	Claim: "Evaluating predicates one by one until one holds computes their disjunction.",
 	Check: func(symbol func(string) sym.Int) bool {
-		s, t, z := symbol("s"), symbol("t"), symbol("z")
-		if s.Eq(sym.Int{}).Holds() {
-			return true // values without elements are excluded
+		disjunction, loopHolds := sym.BoolOf(false), false
+		// A symbol stands for each predicate: the predicate holds if the symbol is 0.
+		for _, name := range []string{"contiguous", "channels_last", "channels_last_3d", "sorted"} {
+			predicate := symbol(name).Eq(sym.Int{})
+			disjunction, loopHolds = disjunction.Or(predicate), loopHolds || predicate.Holds()
 		}
-		loopHolds, loopNext := true, z
-		if !is1(s).Holds() {
-			loopHolds, loopNext = disjointLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
-		}
-		formula, formulaNext := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t)) // the reach grows by (s-1)*t
-		return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
+		return loopHolds == disjunction.Holds()
 	},
 }
 
@@ -147,25 +186,16 @@ var sortStep = Step{
 				want = append(want, d)
 			}
 		}
-		got := sortedDims(shape, strides)
-		if len(got) != len(want) {
-			return false
-		}
-		for i := range got {
-			if got[i] != want[i] {
-				return false
-			}
-		}
-		return true
+		return slices.Equal(sortedDims(shape, strides), want)
 	}),
 }
 
-// sortedDenseStep is the induction step of sortedDenseFormula.
+// sortedDenseStep is the induction step of sortedDenseFormula. Step 1 is denseStep, the first of the predicate's steps.
 var sortedDenseStep = Step{
 	Claim: "Let m be the dimension that all others precede. The product that the formula compares with the " +
 		"stride of m has the size of every other dimension as a factor. The product for another dimension has 1 " +
-		"in place of the size of m. Without m the formula is therefore the formula of the other dimensions. The " +
-		"loop visits m last, as in step 1.",
+		"in place of the size of m. If the condition on m is dropped, what remains is therefore the " +
+		"formula of the other dimensions. The loop visits m last, as in step 1.",
 	Check: forOrderedPair(func(shape, strides []sym.Int, first, last int) bool {
 		return isCertain(sizesBefore(shape, strides, last).Eq(shape[first])) &&
 			isCertain(sizesBefore(shape, strides, first).Eq(one()))
@@ -182,26 +212,4 @@ var reachStep = Step{
 		return isCertain(reachBefore(shape, strides, last).Eq(reach)) &&
 			isCertain(reachBefore(shape, strides, first).Eq(sym.Int{}))
 	}),
-}
-
-// checkAllPaths reports whether a step holds on every path of its branches. paths is the number of paths.
-func (s Step) checkAllPaths() (holds bool, paths int, err error) {
-	env := sym.NewEnv()
-	cases, err := sym.Fork(env, maxPaths, func() (bool, error) {
-		return s.Check(func(name string) sym.Int { return symbol(env, name) }), nil
-	})
-	holds = err == nil
-	for _, path := range cases {
-		holds = holds && path.Value
-	}
-	return holds, len(cases), err
-}
-
-// symbol returns an unknown size or stride.
-func symbol(env *sym.Env, name string) sym.Int {
-	s, err := env.Symbol(name, 0, math.MaxInt, 2)
-	if err != nil {
-		panic(err)
-	}
-	return s
 }

@@ -194,7 +194,7 @@ func (b *builder) fusedPointers(out, in []expr.Place) (pointers []fusedPointer, 
 	groupRows := max(1, b.rowsPerGroup)
 	for _, list := range [][]expr.Place{out, in} {
 		for _, place := range list {
-			pointers = append(pointers, fusedPointer{object: b.objectAt(place, inLoop, asOutput),
+			pointers = append(pointers, fusedPointer{object: b.loopObject(place),
 				pass: place.Element / groupRows, rowInGroup: place.Element % groupRows})
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// LiveBytes returns a lower bound on the memory of the values that are live at the same time in a run of any plan, in
-// bytes. Inputs, constants and scratch memory do not count. A value counts with the bytes of its smallest form, and a
-// copy in another form does not count. With a device, LiveBytes returns 0.
+// LiveBytes returns a lower bound, for every plan, on the peak memory of live values in a run, in bytes. Inputs,
+// constants and scratch memory do not count. A value counts with the bytes of its smallest form, and a copy in another
+// form does not count. With a device, LiveBytes returns 0.
 //
 // Operands and results of concatenations do not count, because they may share memory. Results of copies do not count,
 // because a plan may omit the copy. A value is live from its node to the last node that reads the value itself, not a

@@ -7,10 +7,10 @@ import (
 )
 
 // equalize is a pass that gives ops on images (convolutions, poolings, resizing) the same price in row-major and
-// channels-last layout: see [Condition.EqualLayouts]. It adds a twin to each implementation. In row-major layout, the
-// twin has the work of the original in channels-last layout. In channels-last layout, it has the work of the original
-// in row-major layout. The planner chooses the cheaper of the two. The twin has no kernel: plans with twins are
-// compared by cost and never run. A walk is the order of an implementation's loops with the orders of its results.
+// channels-last layout: see [Condition.EqualLayoutPrices]. It adds a twin to each implementation. In row-major layout,
+// the twin has the work of the original in channels-last layout. In channels-last layout, it has the work of the
+// original in row-major layout. The planner chooses the cheaper of the two. The twin has no kernel: plans with twins
+// are compared by cost and never run. A walk is the order of an implementation's loops with the orders of its results.
 //
 // For example, the twin of an implementation that only reads and writes channels-last images only reads and writes
 // row-major images, for the same price.

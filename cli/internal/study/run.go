@@ -130,7 +130,7 @@ func (r *runner) options(t *Task) (graphrun.Options, error) {
 	if t.solverLimit == 0 {
 		planOptions.SolveLimit = -1 // no search; 0 would mean the default limit
 	}
-	if t.EqualLayouts {
+	if t.EqualLayoutPrices {
 		list := planOptions.Passes
 		if list == nil {
 			list = passes.Passes()

@@ -46,7 +46,7 @@ type Study struct {
 type Model struct {
 	Name string           `json:"name,omitzero" doc:"The name of the model in tables; if left out, the base name of the file, or of its folder for the file model.onnx."`
 	File string           `json:"file" doc:"The path of the graph file or model, relative to the folder of the models."`
-	Dims []map[string]int `json:"dims,omitempty" doc:"Each object maps symbols to sizes; the model is planned for each object; if left out, for the hints of the symbols."`
+	Dims []map[string]int `json:"dims,omitempty" doc:"A list of maps from symbols to sizes. The model is planned for each map. If left out, it is planned once, with the default sizes (hints) of the symbols."`
 }
 
 // Condition is a set of options with which all models are planned.
@@ -54,14 +54,14 @@ type Condition struct {
 	Name    string `json:"name" doc:"The name of the condition in tables."`
 	Profile string `json:"profile,omitzero" doc:"The cost profile: a shipped profile (avx512, avx2, portable) or the path of a file, relative to the study; if left out, the shipped profile for the machine."`
 	// check replaces 0 by 1.
-	Copies float64 `json:"copies,omitzero" doc:"A factor on the prices of copies and of transposed reading; 1 if left out or 0."`
-	// EqualLayouts adds the pass equalize.
-	EqualLayouts bool  `json:"equal_layouts,omitzero" doc:"Whether ops on images have the same price in row-major and channels-last layout: the lower of the two prices."`
-	NoFusion     bool  `json:"no_fusion,omitzero" doc:"Whether nodes are not fused."`
-	Exact        bool  `json:"exact,omitzero" doc:"Whether implementations are excluded that round differently from the definition."`
-	Threads      []int `json:"threads,omitempty" doc:"The plans are measured with each of these numbers of workers; if left out, plans are not measured."`
+	CopyPriceFactor float64 `json:"copies,omitzero" doc:"A factor on the prices of copies and of transposed reading; 1 if left out or 0."`
+	// EqualLayoutPrices adds the pass equalize.
+	EqualLayoutPrices bool  `json:"equal_layouts,omitzero" doc:"Whether ops on images have the same price in row-major and channels-last layout: the lower of the two prices."`
+	NoFusion          bool  `json:"no_fusion,omitzero" doc:"Whether nodes are not fused."`
+	Exact             bool  `json:"exact,omitzero" doc:"Whether implementations are excluded that round differently from the definition."`
+	Threads           []int `json:"threads,omitempty" doc:"The plans are measured with each of these numbers of workers; if left out, plans are not measured."`
 
-	profile *machine.Profile // the cost profile, with the factor Copies applied; set by check
+	profile *machine.Profile // the cost profile, with CopyPriceFactor applied; set by check
 }
 
 // maxStudyBytes is the maximum size of a study file.
@@ -105,7 +105,7 @@ func (s *Study) check(ext *command.Extensions, folder string) error {
 	case len(s.Conditions) == 0:
 		return errors.New("conditions: the list is empty")
 	case s.Runs < 0:
-		return fmt.Errorf("runs: %d: want a positive number, or 0 for 20", s.Runs)
+		return fmt.Errorf("runs: %d: want a positive number (0 means the default, 20)", s.Runs)
 	}
 	if s.Runs == 0 {
 		s.Runs = 20
@@ -201,9 +201,9 @@ func (c *Condition) check(folder string) error {
 	switch {
 	case c.Name == "":
 		return errors.New("name: the name is empty")
-	case !(c.Copies >= 0) || math.IsInf(c.Copies, 0):
-		return fmt.Errorf("copies: %g: want a positive number, or 0 for 1", c.Copies)
-	case c.EqualLayouts && len(c.Threads) > 0:
+	case !(c.CopyPriceFactor >= 0) || math.IsInf(c.CopyPriceFactor, 0):
+		return fmt.Errorf("copies: %g: want a positive number (0 means the default, 1)", c.CopyPriceFactor)
+	case c.EqualLayoutPrices && len(c.Threads) > 0:
 		return errors.New("threads: plans with equal_layouts have no kernels and cannot be measured")
 	}
 	for i, n := range c.Threads {
@@ -211,14 +211,14 @@ func (c *Condition) check(folder string) error {
 			return fmt.Errorf("threads[%d]: %d: want positive numbers, each once", i, n)
 		}
 	}
-	if c.Copies == 0 {
-		c.Copies = 1
+	if c.CopyPriceFactor == 0 {
+		c.CopyPriceFactor = 1
 	}
 	profile, err := readProfile(c.Profile, folder)
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
-	c.profile = profile.ScaleCopies(c.Copies)
+	c.profile = profile.ScaleCopies(c.CopyPriceFactor)
 	return c.profile.Check()
 }
 

@@ -84,7 +84,7 @@ func TestDigests(t *testing.T) {
 	base := func() *Task { return &Task{Model: "m", Dims: map[string]int{"N": 1}, Strategies: []string{"a"}} }
 	seen := map[string]bool{base().digest(): true}
 	for i, change := range []func(t *Task){func(t *Task) { t.PlanFormat++ }, func(t *Task) { t.ModelDigest = "x" },
-		func(t *Task) { t.Dims["N"] = 2 }, func(t *Task) { t.Profile = "x" }, func(t *Task) { t.EqualLayouts = true },
+		func(t *Task) { t.Dims["N"] = 2 }, func(t *Task) { t.Profile = "x" }, func(t *Task) { t.EqualLayoutPrices = true },
 		func(t *Task) { t.NoFusion = true }, func(t *Task) { t.Exact = true }, func(t *Task) { t.Threads = 1 },
 		func(t *Task) { t.Runs = 1 }, func(t *Task) { t.Strategies = []string{"b"} },
 		func(t *Task) { t.Instructions = "x" }} {

@@ -22,21 +22,21 @@ const planFormat = 1
 // Task is a unit of work of a study: every strategy plans one model with given sizes under one condition. The digest of
 // a task is the digest of its JSON.
 type Task struct {
-	PlanFormat   int            `json:"plan_format" doc:"The version of plans and prices: 1."`
-	Model        string         `json:"model" doc:"The name of the model."`
-	ModelDigest  string         `json:"model_digest" doc:"The sha256 of the model's file or, with weights in other files, of the names and digests of all its files."`
-	Dims         map[string]int `json:"dims" doc:"The sizes of symbols."`
-	Condition    string         `json:"condition" doc:"The name of the condition."`
-	Profile      string         `json:"profile_digest" doc:"The sha256 of the canonical JSON of the prices, after the condition's factor is applied to the prices of copies."`
-	EqualLayouts bool           `json:"equal_layouts" doc:"Whether ops on images have the same price in row-major and channels-last layout: the lower of the two prices."`
-	NoFusion     bool           `json:"no_fusion" doc:"Whether nodes are not fused."`
-	Exact        bool           `json:"exact" doc:"Whether implementations are excluded that round differently from the definition."`
-	Threads      int            `json:"threads" doc:"The number of workers of measured runs; 0: plans are not measured."`
-	Runs         int            `json:"runs" doc:"The number of measured runs of each plan; 0: plans are not measured."`
-	Seed         int            `json:"seed" doc:"The seed of generated inputs and of the order of runs."`
-	Strategies   []string       `json:"strategies" doc:"The strategies."`
-	SolverLimit  string         `json:"solver_time_limit" doc:"The time limit of the solver for each plan and each bound."`
-	Instructions string         `json:"instructions" doc:"The instruction set, which determines the implementations."`
+	PlanFormat        int            `json:"plan_format" doc:"The version of plans and prices: 1."`
+	Model             string         `json:"model" doc:"The name of the model."`
+	ModelDigest       string         `json:"model_digest" doc:"The sha256 of the model's file or, with weights in other files, of the names and digests of all its files."`
+	Dims              map[string]int `json:"dims" doc:"The sizes of symbols."`
+	Condition         string         `json:"condition" doc:"The name of the condition."`
+	Profile           string         `json:"profile_digest" doc:"The sha256 of the canonical JSON of the prices, after the condition's factor is applied to the prices of copies."`
+	EqualLayoutPrices bool           `json:"equal_layouts" doc:"Whether ops on images have the same price in row-major and channels-last layout: the lower of the two prices."`
+	NoFusion          bool           `json:"no_fusion" doc:"Whether nodes are not fused."`
+	Exact             bool           `json:"exact" doc:"Whether implementations are excluded that round differently from the definition."`
+	Threads           int            `json:"threads" doc:"The number of workers of measured runs; 0: plans are not measured."`
+	Runs              int            `json:"runs" doc:"The number of measured runs of each plan; 0: plans are not measured."`
+	Seed              int            `json:"seed" doc:"The seed of generated inputs and of the order of runs."`
+	Strategies        []string       `json:"strategies" doc:"The strategies."`
+	SolverLimit       string         `json:"solver_time_limit" doc:"The time limit of the solver for each plan and each bound."`
+	Instructions      string         `json:"instructions" doc:"The instruction set, which determines the implementations."`
 
 	file        string           // path of the model
 	unreadable  error            // the reason why the model has no digest; nil if it has one
@@ -92,8 +92,8 @@ func (s *Study) tasks(ctx context.Context, ext *command.Extensions, models strin
 // newTask returns a task without a model.
 func (s *Study) newTask(c *Condition, threads int) *Task {
 	t := &Task{PlanFormat: planFormat,
-		Condition: c.Name, Profile: c.profile.Digest(), EqualLayouts: c.EqualLayouts, NoFusion: c.NoFusion, Exact: c.Exact,
-		Threads: threads, Strategies: s.Strategies, SolverLimit: s.solverLimit.String(),
+		Condition: c.Name, Profile: c.profile.Digest(), EqualLayoutPrices: c.EqualLayoutPrices, NoFusion: c.NoFusion,
+		Exact: c.Exact, Threads: threads, Strategies: s.Strategies, SolverLimit: s.solverLimit.String(),
 		Instructions: machine.HostWithUnit().String(), profile: c.profile, solverLimit: s.solverLimit}
 	if threads > 0 {
 		t.Runs, t.Seed = s.Runs, s.Seed

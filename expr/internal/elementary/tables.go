@@ -1,14 +1,15 @@
 package elementary
 
-// Pieces is a piecewise polynomial of nonnegative float32 numbers with 16 or 32 intervals, fitted by scripts/tables.py.
-// For a number a, the lowest bits of Scale*a + Offset, shifted right by Shift, are the index of the interval. Tables
-// for AVX2 have 16 entries, because AVX2 looks up 16 entries in half the time of 32. Tables for AVX-512 have 32
-// entries, and polynomials of smaller degree suffice.
+// Pieces is a function of a nonnegative float32 a, approximated by a polynomial in each of 16 or 32 intervals of a.
+// scripts/tables.py fits the polynomials. The polynomial of an interval is c0 + c1*(a-b) + c2*(a-b)^2 + ... for a point
+// b of the interval. To find the interval of a, the bits of the float32 number Scale*a + Offset are shifted right by
+// Shift. The lowest 4 or 5 bits of the result are the index of the interval.
+//
+// With 16 intervals, a lookup with AVX2 takes half the time of one with 32. With 32 intervals, polynomials of smaller
+// degree suffice.
 type Pieces struct {
-	// Tables[First] has a point of each interval. The next Degree+1 tables have the coefficients of polynomials in the
-	// distance from that point.
-	First         uint64
-	Degree        uint64
 	Scale, Offset float64
 	Shift         uint64
+	First         uint64 // Tables[First] has the point b of each interval; the next Degree+1 tables have c0, c1, ...
+	Degree        uint64
 }

@@ -33,9 +33,9 @@ func (g *gen) initSums() {
 	case FromLanes:
 		g.eachLanes(Bias, scratch, func(i, vector int) { g.Copy(scratch, g.sumReg(i, vector)) })
 	case FromRows:
-		g.loadAddress(Bias, inReg)
+		g.loadAddress(Bias, tempReg)
 		for i := range g.spec.Rows {
-			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.ElemBytes}, g.sumReg(i, 0))
+			g.Broadcast(target.Addr{Base: tempReg, Disp: i * g.spec.ElemBytes}, g.sumReg(i, 0))
 			for vector := 1; vector < g.spec.Vectors; vector++ {
 				g.Copy(g.sumReg(i, 0), g.sumReg(i, vector))
 			}
@@ -81,16 +81,16 @@ func (g *gen) applyEpilogueStep(step EpilogueStep, scratch target.VReg) {
 	case AddResult:
 		g.applyTileStep(op, outTileReg, scratch)
 	case AddTile, MulTile:
-		g.Move(target.ArgsSpill(epilogueAddressWords+step.Operand), inReg)
-		g.applyTileStep(op, inReg, scratch)
+		g.Move(target.ArgsSpill(epilogueAddressWords+step.Operand), tempReg)
+		g.applyTileStep(op, tempReg, scratch)
 	case AddLanes, MulLanes:
 		g.eachLanes(FirstEpilogueOperand+step.Operand, scratch, func(i, vector int) {
 			g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 		})
 	case AddRows, MulRows:
-		g.loadAddress(FirstEpilogueOperand+step.Operand, inReg)
+		g.loadAddress(FirstEpilogueOperand+step.Operand, tempReg)
 		for i := range g.spec.Rows {
-			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.ElemBytes}, scratch)
+			g.Broadcast(target.Addr{Base: tempReg, Disp: i * g.spec.ElemBytes}, scratch)
 			for vector := range g.spec.Vectors {
 				g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 			}
@@ -163,9 +163,9 @@ func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr targ
 // eachLanes visits an operand with one element per lane. It loads each vector into the register `loaded`, then visits
 // the accumulators of these lanes in all rows.
 func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, vector int)) {
-	g.loadAddress(operand, inReg)
+	g.loadAddress(operand, tempReg)
 	for vector := range g.spec.Vectors {
-		g.Load(target.Addr{Base: inReg, Disp: vector * g.vectorBytes}, loaded, g.isPartial(vector))
+		g.Load(target.Addr{Base: tempReg, Disp: vector * g.vectorBytes}, loaded, g.isPartial(vector))
 		for i := range g.spec.Rows {
 			visit(i, vector)
 		}
@@ -201,7 +201,7 @@ func (g *gen) loadMask() {
 	if g.spec.Lanes != Dynamic {
 		lanes = target.Imm(g.spec.Lanes)
 	}
-	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
+	g.SetLanes(lanes, g.mask, [2]target.GReg{tempReg, countReg})
 }
 
 // isPartial reports whether a vector of a row is partial. Only the last one can be.

@@ -11,28 +11,39 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// General registers. The addresses of the current tile and of the current term have separate registers.
+// General registers. The broadcast operand (In) and the vector operand (Vec) have an address of the current tile and an
+// address of the current term each.
 const (
-	inReg         target.GReg = iota // address of the term in the broadcast operand; of row 0 if rows are dynamic
-	vecReg                           // address of the term in the vector operand
-	countReg                         // remaining terms or iterations
-	prefetchedReg                    // address of the next cache line of the operand Prefetched
-	inTileReg                        // address of the tile in the broadcast operand; see inTileLocation
-	vecTileReg                       // address of the tile in the vector operand
-	outTileReg                       // address of the tile in the result
-	rowStepReg                       // distance between rows, if dynamic
-	rowStep3Reg                      // three times rowStepReg
-	inRow5Reg                        // like inReg, for row 5
-	inRow10Reg                       // like inReg, for row 10
-	vecStepReg                       // distance between terms in the vector operand, if dynamic
-	inStepReg                        // distance between terms in the broadcast operand, if dynamic
+	// The k-loop.
 
-	packedReg = vecTileReg // address of operand Packed: a call with PackedStep has one tile, so vecTileReg is free
-	// outRowReg and outRowStepReg are used outside the k-loop if Spec.Out is nil.
-	outRowReg     = inRow5Reg  // address of the current row of the result
-	outRowStepReg = inRow10Reg // distance between rows of the result
+	broadcastReg target.GReg = iota // address of the current term in the broadcast operand; if rows are dynamic, of row 0
+	vecReg                          // address of the current term in the vector operand
+	countReg                        // remaining terms or iterations
+	nextLineReg                     // address of the next cache line of the operand Prefetched: see Spec.PrefetchedLines
 
-	blockTotalsReg = rowStepReg // address of the totals over blocks: with blocks, offsets of rows are constant
+	// The tile.
+
+	broadcastTileReg // address of the tile in the broadcast operand; see broadcastTileLocation
+	vecTileReg       // address of the tile in the vector operand
+	outTileReg       // address of the tile in the result
+
+	// Dynamic distances.
+
+	rowStepReg        // distance between rows of the broadcast operand
+	rowStep3Reg       // three times rowStepReg
+	broadcastRow5Reg  // like broadcastReg, for row 5
+	broadcastRow10Reg // like broadcastReg, for row 10
+	vecStepReg        // distance between terms in the vector operand
+	broadcastStepReg  // distance between terms in the broadcast operand
+)
+
+// Second roles of general registers.
+const (
+	tempReg        = broadcastReg      // a temporary outside the k-loop
+	packedReg      = vecTileReg        // address of operand Packed: a call with PackedStep has only one tile
+	blockTotalsReg = rowStepReg        // address of the totals over blocks: with blocks, offsets of rows are constant
+	outRowReg      = broadcastRow5Reg  // address of the current row of the result, outside the k-loop, if Spec.Out is nil
+	outRowStepReg  = broadcastRow10Reg // distance between rows of the result, likewise
 )
 
 // Indices of 8-byte words of jit.Args.Spill, which hold values that have no register.
@@ -40,12 +51,12 @@ const (
 	tilesRemaining  = iota // remaining tiles of the call
 	blocksRemaining        // remaining blocks of a run
 
-	// The first of four words for each loop. They are the values of inReg and vecReg at the start of the current
-	// iteration, the remaining iterations, and the remaining iterations of the block.
+	// The first of four words for each loop: the values of broadcastReg and vecReg at the start of the current iteration,
+	// the remaining iterations, and the remaining iterations of the block.
 	loopWords
 
-	inTileWord           = loopWords + wordsPerLoop*MaxLoops // address of the broadcast operand at the tile
-	epilogueAddressWords = inTileWord + 1                    // addresses of the epilogue's tile operands
+	broadcastTileWord    = loopWords + wordsPerLoop*MaxLoops // address of the broadcast operand at the tile
+	epilogueAddressWords = broadcastTileWord + 1             // addresses of the epilogue's tile operands
 
 	spillWords = epilogueAddressWords + jit.MaxOperands - FirstEpilogueOperand // number of words
 
@@ -55,8 +66,9 @@ const (
 // maxPrefetches is the maximum length of Spec.Prefetch: each operand needs a register for its address.
 const maxPrefetches = 2
 
-// prefetchListRegs are the registers with the addresses of Spec.Prefetch.
-var prefetchListRegs = [maxPrefetches]target.GReg{inTileReg, prefetchedReg}
+// prefetchListRegs are the registers with the addresses of Spec.Prefetch. With such operands, broadcastTileWord
+// replaces broadcastTileReg. A Spec with PrefetchedLines has at most one of them, and leaves the second register free.
+var prefetchListRegs = [maxPrefetches]target.GReg{broadcastTileReg, nextLineReg}
 
 // DefaultUnroll is the number of terms of an iteration of the k-loop if Spec.Unroll is 0.
 const DefaultUnroll = 4
@@ -79,7 +91,7 @@ const (
 //	       apply the epilogue and store the tile (storeResult)
 //	       advance to the next tile; go to tile if there is one (nextTile)
 //
-// During the k-loop, inReg and vecReg point to the current term of the two operands.
+// During the k-loop, broadcastReg and vecReg point to the current term of the two operands.
 type gen struct {
 	target.Writer
 	amd64       *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has; nil on arm64
@@ -138,23 +150,22 @@ func (g *gen) begin() {
 	if !g.spec.MatrixUnit {
 		g.declare()
 	}
-	g.loadAddress(In, inReg)
-	g.Move(inReg, g.inTileLocation())
+	g.loadAddress(In, tempReg)
+	g.Move(tempReg, g.broadcastTileLocation())
 	g.loadAddress(Vec, vecTileReg)
 	g.loadAddress(Out, outTileReg)
 	if g.spec.PrefetchedLines > 0 {
-		g.loadAddress(Prefetched, prefetchedReg)
+		g.loadAddress(Prefetched, nextLineReg)
 	}
 	for i := range g.spec.Prefetch {
 		g.loadAddress(PrefetchOperands+i, prefetchListRegs[i])
 	}
-	// From here on, inReg is free: setAddresses reads the address from inTileLocation.
 	for _, operand := range g.tileOperands() {
-		g.loadAddress(FirstEpilogueOperand+operand, inReg)
-		g.Move(inReg, target.ArgsSpill(epilogueAddressWords+operand))
+		g.loadAddress(FirstEpilogueOperand+operand, tempReg)
+		g.Move(tempReg, target.ArgsSpill(epilogueAddressWords+operand))
 	}
-	g.Move(target.ArgsWord(jit.OffsetRows), inReg)
-	g.Move(inReg, target.ArgsSpill(tilesRemaining))
+	g.Move(target.ArgsWord(jit.OffsetRows), tempReg)
+	g.Move(tempReg, target.ArgsSpill(tilesRemaining))
 	g.loadSteps()
 	if g.spec.hasBlocks() {
 		// The totals start at the end of the spill words, rounded up to a cache line. This is (end + lineBytes - 8),
@@ -177,25 +188,25 @@ func (g *gen) loadSteps() {
 			g.Move(target.ArgsStep(VecTerm), vecStepReg)
 		}
 		if run.InStep == Dynamic {
-			g.Move(target.ArgsStep(InTerm), inStepReg)
+			g.Move(target.ArgsStep(InTerm), broadcastStepReg)
 		}
 	}
 }
 
 // declare states the roles of the registers, so that a register with two roles is an error.
 func (g *gen) declare() {
-	g.Declare("an address or a count of the k-loop", inReg, vecReg, countReg)
+	g.Declare("an address or a count of the k-loop", broadcastReg, vecReg, countReg)
 	g.Declare("the address of a tile", vecTileReg, outTileReg)
-	g.Declare("the address of a row", inRow5Reg, inRow10Reg) // of the result, outside the k-loop
-	g.Declare("a distance between terms", vecStepReg, inStepReg)
+	g.Declare("the address of a row", broadcastRow5Reg, broadcastRow10Reg) // of the result, outside the k-loop
+	g.Declare("a distance between terms", vecStepReg, broadcastStepReg)
 	if len(g.spec.Prefetch) == 0 {
-		g.Declare("the address of a tile", inTileReg)
+		g.Declare("the address of a tile", broadcastTileReg)
 	}
 	for i := range g.spec.Prefetch {
 		g.Declare("a prefetched address", prefetchListRegs[i])
 	}
 	if g.spec.PrefetchedLines > 0 {
-		g.Declare("a prefetched address", prefetchedReg)
+		g.Declare("a prefetched address", nextLineReg)
 	}
 	if g.spec.In == nil {
 		g.Declare("a distance between rows", rowStepReg, rowStep3Reg)
@@ -247,7 +258,7 @@ func (g *gen) emitLoop(depth int) {
 		g.Move(target.Imm(loop.Trips), countReg)
 	}
 	g.Move(countReg, tripsRemaining)
-	g.Move(inReg, inWord)
+	g.Move(broadcastReg, inWord)
 	g.Move(vecReg, vecWord)
 	if loop.Block > 1 {
 		g.Move(target.Imm(loop.Block), blockTripsRemaining)
@@ -259,11 +270,11 @@ func (g *gen) emitLoop(depth int) {
 	g.endIteration(loop, blockTripsRemaining)
 	// The inner loops have advanced the addresses. The next iteration starts at a constant distance from the start of
 	// this iteration.
-	g.Move(inWord, inReg)
+	g.Move(inWord, broadcastReg)
 	g.Move(vecWord, vecReg)
-	g.advance(inReg, loop.InStep)
+	g.advance(broadcastReg, loop.InStep)
 	g.advance(vecReg, loop.VecStep)
-	g.Move(inReg, inWord)
+	g.Move(broadcastReg, inWord)
 	g.Move(vecReg, vecWord)
 	g.setRowBases()
 	g.CountDown(tripsRemaining, target.NE, top)
@@ -272,7 +283,7 @@ func (g *gen) emitLoop(depth int) {
 
 // setAddresses sets the addresses of the first term in both operands to the addresses of the tile.
 func (g *gen) setAddresses() {
-	g.Move(g.inTileLocation(), inReg)
+	g.Move(g.broadcastTileLocation(), broadcastReg)
 	g.Move(vecTileReg, vecReg)
 	if g.spec.PackedStep != 0 {
 		g.loadAddress(Packed, packedReg)
@@ -286,7 +297,7 @@ func (g *gen) setRowBases() {
 		return
 	}
 	for i, reg := range g.rowBases()[1:] { // five rows after the previous base: previous + 4*step + step
-		previous := [...]target.GReg{inReg, inRow5Reg}[i]
+		previous := [...]target.GReg{broadcastReg, broadcastRow5Reg}[i]
 		g.Lea(target.Addr{Base: previous, Index: rowStepReg, Scale: 4}, reg)
 		g.Add(rowStepReg, reg)
 	}
@@ -337,7 +348,7 @@ func (g *gen) nextTile(tile target.Label) {
 	if g.spec.PackedStep != 0 { // a call has one tile
 		return
 	}
-	g.advanceTile(g.inTileLocation(), g.spec.Tiles.InStep, InTile)
+	g.advanceTile(g.broadcastTileLocation(), g.spec.Tiles.InStep, InTile)
 	g.advanceTile(vecTileReg, g.spec.Tiles.VecStep, VecTile)
 	g.advanceTile(outTileReg, g.spec.Tiles.OutStep, OutTile)
 	for _, operand := range g.tileOperands() {
@@ -346,23 +357,24 @@ func (g *gen) nextTile(tile target.Label) {
 	g.CountDown(target.ArgsSpill(tilesRemaining), target.NE, tile)
 }
 
-// advanceTile adds the distance between tiles to an address. A Dynamic distance is the argument slot of the call.
+// advanceTile adds the distance between tiles to an address. If the distance is Dynamic, the code reads it from the
+// call's argument `slot`.
 func (g *gen) advanceTile(address target.Int, distance int, slot Slot) {
 	switch {
 	case distance == Dynamic:
-		g.Move(target.ArgsStep(slot), inReg)
-		g.Add(inReg, address)
+		g.Move(target.ArgsStep(slot), tempReg)
+		g.Add(tempReg, address)
 	case distance != 0:
 		g.Add(target.Imm(distance), address)
 	}
 }
 
-// inTileLocation returns the register or spill word that has the address of the tile in the broadcast operand.
-func (g *gen) inTileLocation() target.Int {
+// broadcastTileLocation returns the register or spill word that has the address of the tile in the broadcast operand.
+func (g *gen) broadcastTileLocation() target.Int {
 	if len(g.spec.Prefetch) > 0 {
-		return target.ArgsSpill(inTileWord)
+		return target.ArgsSpill(broadcastTileWord)
 	}
-	return inTileReg
+	return broadcastTileReg
 }
 
 // loadAddress emits the load of an operand's address.
@@ -384,7 +396,7 @@ func (g *gen) tileOperands() []int {
 // rowBases lists the registers with the addresses of rows 0, 5 and 10, as far as the tile has these rows. Each is the
 // base of up to five rows. Rows at constant offsets need only the first register.
 func (g *gen) rowBases() []target.GReg {
-	bases := []target.GReg{inReg, inRow5Reg, inRow10Reg}
+	bases := []target.GReg{broadcastReg, broadcastRow5Reg, broadcastRow10Reg}
 	if g.spec.In != nil {
 		return bases[:1]
 	}
@@ -395,7 +407,7 @@ func (g *gen) rowBases() []target.GReg {
 // distance has the address of row 5*(i/5), plus i%5 times the distance. Addresses cannot scale an index by 3.
 func (g *gen) rowAddr(i, disp int) target.Addr {
 	if g.spec.In != nil {
-		return target.Addr{Base: inReg, Disp: g.spec.In[i] + disp}
+		return target.Addr{Base: broadcastReg, Disp: g.spec.In[i] + disp}
 	}
 	addr := target.Addr{Base: g.rowBases()[i/5], Disp: disp}
 	switch i % 5 {
@@ -414,7 +426,7 @@ func (g *gen) advance(reg target.GReg, distance int) {
 	}
 }
 
-// sumReg returns the register of an accumulator: the sums of a row in a vector of its lanes.
+// sumReg returns the accumulator for a row and a vector of its columns.
 func (g *gen) sumReg(row, vector int) target.VReg { return target.VReg(row*g.spec.Vectors + vector) }
 
 // vectorReg returns the register of a vector of the vector operand, for the current term.

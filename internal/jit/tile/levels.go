@@ -32,10 +32,10 @@ const (
 )
 
 // Registers of the addresses of scales and zero points. A tile with VecQuantization has no dynamic steps, so vecStepReg
-// and inStepReg are free.
+// and broadcastStepReg are free.
 const (
 	levelScalesReg = vecStepReg
-	levelZerosReg  = inStepReg
+	levelZerosReg  = broadcastStepReg
 )
 
 // hasLevels reports whether the vector operand has levels, the integers of quantized elements (see [VecQuantization]).

@@ -48,7 +48,7 @@ func (g *gen) beginQuantized() {
 	case 0:
 		lanes = target.Imm(bytesPerSumVector)
 	}
-	g.quantizer().SetLastBytes(lanes, wholeBytes, [2]target.GReg{inReg, countReg})
+	g.quantizer().SetLastBytes(lanes, wholeBytes, [2]target.GReg{tempReg, countReg})
 }
 
 // quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. Temp shares the
@@ -74,8 +74,8 @@ func (g *gen) storeQuantized() {
 	}
 	scratch := g.loadEpilogueMask()
 	converter := g.quantizer()
-	g.loadAddress(ZeroPoint, inReg)
-	converter.Begin(target.Addr{Base: inReg})
+	g.loadAddress(ZeroPoint, tempReg)
+	converter.Begin(target.Addr{Base: tempReg})
 	g.eachLanes(Scales, g.freeRegister(0), func(i, vector int) {
 		g.ToFloats(g.sumReg(i, vector))
 		converter.ToLevels(g.sumReg(i, vector), scratch)
@@ -100,7 +100,7 @@ func (g *gen) storeQuantized() {
 			for row := range min(rows, g.spec.Rows-i) {
 				addr := target.Addr{Base: outTileReg, Disp: g.spec.Out[i+row] + vector*g.vectorBytes/packedVectors}
 				converter.StoreParts(sums[0], scratch, row*vectors, vectors, addr, partialLanes,
-					[2]target.GReg{inReg, vecReg})
+					[2]target.GReg{tempReg, vecReg})
 			}
 		}
 	}

@@ -6,8 +6,8 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 // the result.
 func (g *gen) storeQuantizedNEON() {
 	scales, zeroPoint := g.freeRegister(0), g.freeRegister(1)
-	g.loadAddress(ZeroPoint, inReg)
-	g.Broadcast(target.Addr{Base: inReg}, zeroPoint)
+	g.loadAddress(ZeroPoint, tempReg)
+	g.Broadcast(target.Addr{Base: tempReg}, zeroPoint)
 	g.eachLanes(Scales, scales, func(i, vector int) { g.neon.Quantize(g.sumReg(i, vector), scales, zeroPoint) })
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
 		count := min(packedVectors, g.spec.Vectors-vector) // number of vectors of sums that are packed together

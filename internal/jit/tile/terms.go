@@ -65,9 +65,9 @@ func (g *gen) emitDynamicRun(run *Run) {
 // its terms.
 func (g *gen) emitIteration(run *Run, terms int) {
 	for i := range g.spec.PrefetchedLines {
-		g.Prefetch(2, target.Addr{Base: prefetchedReg, Disp: i * lineBytes})
+		g.Prefetch(2, target.Addr{Base: nextLineReg, Disp: i * lineBytes})
 	}
-	g.advance(prefetchedReg, g.spec.PrefetchedLines*lineBytes)
+	g.advance(nextLineReg, g.spec.PrefetchedLines*lineBytes)
 	for i, prefetch := range g.spec.Prefetch {
 		g.emitPrefetches(i, prefetch)
 	}
@@ -97,7 +97,7 @@ func (g *gen) emitTerms(run *Run, count int) {
 		g.emitTerm(run, inOffset, vecOffset, i*g.spec.PackedStep, count-i)
 		if run.InStep == Dynamic {
 			for _, base := range g.rowBases() {
-				g.Add(inStepReg, base)
+				g.Add(broadcastStepReg, base)
 			}
 		} else {
 			inOffset += run.InStep

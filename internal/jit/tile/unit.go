@@ -269,9 +269,9 @@ func (x *unitGen) initSumTiles() {
 		x.eachSum(func(register amd64.Tile, _, _ int) { x.amd64.ClearTile(register) })
 		return
 	}
-	x.loadAddress(Bias, inReg)
+	x.loadAddress(Bias, tempReg)
 	x.eachSum(func(register amd64.Tile, _, vector int) {
-		x.amd64.LoadTile(target.Addr{Base: inReg, Disp: vector * lineBytes}, register)
+		x.amd64.LoadTile(target.Addr{Base: tempReg, Disp: vector * lineBytes}, register)
 	})
 }
 
@@ -306,7 +306,7 @@ func (x *unitGen) multiplyChunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 			}
 			vecTile := vecTiles[vector%len(vecTiles)]
 			if loadedRow[rowTile] != part+1 {
-				x.amd64.LoadTile(target.Addr{Base: inReg, Index: unitRowStepReg, Scale: 1, Disp: x.spec.In[row]}, rowTile)
+				x.amd64.LoadTile(target.Addr{Base: broadcastReg, Index: unitRowStepReg, Scale: 1, Disp: x.spec.In[row]}, rowTile)
 				loadedRow[rowTile] = part + 1
 			}
 			if loadedVec[vecTile] != vector+1 {
@@ -316,7 +316,7 @@ func (x *unitGen) multiplyChunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 			x.amd64.DotTiles(rowTile, vecTile, x.sumTile(part, vector))
 		}
 	}
-	x.advance(inReg, terms*x.spec.ElemBytes)
+	x.advance(broadcastReg, terms*x.spec.ElemBytes)
 	x.advance(vecReg, terms*x.split.vecStep)
 }
 
@@ -324,9 +324,9 @@ func (x *unitGen) multiplyChunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 // are PrefetchDistance ahead into L1.
 func (x *unitGen) prefetch(terms int) {
 	for i := range x.spec.PrefetchedLines * terms / DefaultUnroll {
-		x.Prefetch(2, target.Addr{Base: prefetchedReg, Disp: i * lineBytes})
+		x.Prefetch(2, target.Addr{Base: nextLineReg, Disp: i * lineBytes})
 	}
-	x.advance(prefetchedReg, x.spec.PrefetchedLines*terms/DefaultUnroll*lineBytes)
+	x.advance(nextLineReg, x.spec.PrefetchedLines*terms/DefaultUnroll*lineBytes)
 	if x.spec.PrefetchDistance == 0 {
 		return
 	}

@@ -140,8 +140,8 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointS
 	}
 }
 
-// product returns the product of the weight and the columns of imageCount images from firstImage on. addsBias is set if
-// the product adds the bias.
+// product returns the products of the weight and the columns of imageCount images from firstImage on: one product for
+// each group of each image.
 func (conv *deform) product(dtype tensor.DType, firstImage, imageCount int, addsBias bool) (*multiply.Multiplier,
 	error) {
 	outPerGroup, depth := conv.outChannels/conv.groups, conv.inPerGroup*conv.taps()

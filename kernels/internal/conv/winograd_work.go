@@ -50,53 +50,79 @@ const (
 	winogradSumCost = 4
 )
 
-// weightTraffic returns the bytes of weights whose loads delay the products. The first strip of a section loads the
-// weights of a point at memory speed, and the other strips prefetch the next weights while they multiply. Therefore a
-// share of 2/(1+strips) of the weights is assumed to be delayed. Of these bytes, half of those beyond cachedWeightBytes
-// are assumed to arrive in time, because they are prefetched during the previous block. With chunkSchedule, only the
-// first section loads weights from memory.
-func (w *winogradConv) weightTraffic() float64 {
-	tiles := w.tileCount()
-	if w.chooseSchedule() != chunkSchedule {
-		tiles = w.sections().span(0).count
-	}
-	strips := kit.DivUp(tiles, w.stripTiles)
-	bytes := 2 * floatBytes * float64(w.transformedWeights()) / float64(1+strips)
-	return (bytes + min(bytes, cachedWeightBytes)) / 2
-}
-
-// work returns the work of the memory traffic, the transforms and the products.
+// work returns the work of a call: the traffic of operands and results, the loads of weights, the transforms, the
+// products, and the traffic of what does not stay in cache.
 func (w *winogradConv) work(call *graph.Call) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	multiply.ReclassifyStores(&work, call)
-	weights, weightBytes := floatBytes*float64(w.transformedWeights()), float64(call.Meta(1).Bytes())
-	switch {
-	case w.transformsInRun:
-		work.AddUnits(rateWinogradProduct, float64(winograd.TransformFMAs*w.blockCount*w.pointWeights()))
-	case weightBytes <= work.Bytes[graph.DenseConstants]:
-		work.Bytes[graph.DenseConstants] += w.weightTraffic() - weightBytes
-	}
-	tiles := w.tileCount()
-	pointCount := float64(tiles * w.form.Points())
-	work.AddUnits(rateWinogradOperand, pointCount*float64(w.tileStride))
-	work.AddUnits(rateWinogradResult, pointCount*float64(w.blockCount*w.blockChannels))
-	tileSums := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
-	if w.transformsInRun {
-		tileSums *= winograd.RowPoints
-	}
-	work.AddUnits(rateWinogradProduct,
-		pointCount*float64((w.conv.inChannels+winogradSumCost)*w.blockCount*w.blockChannels)*max(1, minBusySums/tileSums))
-	switch schedule := w.chooseSchedule(); {
-	case schedule == chunkSchedule, weights <= cachedWeightBytes, w.transformsInRun:
-		// Weights stay in cache, or arrive fast enough.
-	case schedule == pointSchedule:
-		points, products := w.memoryTraffic()
-		work.AddUnits(rateWinogradUncached, float64(points+products))
-		fallthrough // the weights are also loaded again for each further section
-	case schedule == blockSchedule:
-		work.AddUnits(rateWinogradUncached, weights*float64(w.sectionCount(schedule)-1))
-	}
+	w.addWeightWork(call, &work)
+	w.addTransformWork(&work)
+	w.addProductWork(&work)
+	w.addUncachedWork(&work)
 	work.Flops = 2 * windowElements * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)
 	return work
+}
+
+// addWeightWork adds the work of transforming the weight in the run. If the weight was transformed when it was packed,
+// addWeightWork instead replaces the bytes of the weight by the transformed bytes whose loads delay the products.
+func (w *winogradConv) addWeightWork(call *graph.Call, work *graph.Work) {
+	if w.transformsInRun {
+		work.AddUnits(rateWinogradProduct, float64(winograd.TransformFMAs*w.blockCount*w.pointWeights()))
+		return
+	}
+	weightBytes := float64(call.Meta(1).Bytes())
+	if weightBytes <= work.Bytes[graph.DenseConstants] { // otherwise AddStreamed did not count it there
+		work.Bytes[graph.DenseConstants] += w.delayingWeightBytes() - weightBytes
+	}
+}
+
+// delayingWeightBytes returns the bytes of transformed weights whose loads delay the products. The first strip of a
+// section loads the weights of a point at memory speed. The other strips prefetch the next weights while they multiply.
+// A share of 2/(1+strips) of the weights, which is 1 for one strip and falls with more strips, is assumed to delay the
+// products. Beyond cachedWeightBytes, half of this share is assumed to arrive in time, because it is prefetched during
+// the previous block.
+func (w *winogradConv) delayingWeightBytes() float64 {
+	tiles := w.tileCount() // with chunkSchedule, only the first section loads weights from memory
+	if w.chooseSchedule() != chunkSchedule {
+		tiles = w.sections().span(0).count
+	}
+	strips := kit.DivUp(tiles, w.stripTiles)
+	delaying := 2 * floatBytes * float64(w.transformedWeights()) / float64(1+strips)
+	return (delaying + min(delaying, cachedWeightBytes)) / 2
+}
+
+// addTransformWork adds the work of the transforms of tiles to points, and of products back to results.
+func (w *winogradConv) addTransformWork(work *graph.Work) {
+	pointCount := float64(w.tileCount() * w.form.Points()) // of all tiles
+	work.AddUnits(rateWinogradOperand, pointCount*float64(w.tileStride))
+	work.AddUnits(rateWinogradResult, pointCount*float64(w.blockCount*w.blockChannels))
+}
+
+// addProductWork adds the work of the products: multiply-adds, and the start and the store of each sum. Multiply-adds
+// wait for each other if a register tile has fewer than minBusySums sums, and then take longer in proportion.
+func (w *winogradConv) addProductWork(work *graph.Work) {
+	tiles := w.tileCount()
+	pointCount := float64(tiles * w.form.Points())
+	sumsPerRegisterTile := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
+	if w.transformsInRun { // a register tile has the sums of a row of points
+		sumsPerRegisterTile *= winograd.RowPoints
+	}
+	macs := pointCount * float64((w.conv.inChannels+winogradSumCost)*w.blockCount*w.blockChannels)
+	work.AddUnits(rateWinogradProduct, macs*max(1, minBusySums/sumsPerRegisterTile))
+}
+
+// addUncachedWork adds the traffic of points, products and weights that do not stay in cache.
+func (w *winogradConv) addUncachedWork(work *graph.Work) {
+	schedule := w.chooseSchedule()
+	weightBytes := floatBytes * float64(w.transformedWeights())
+	if schedule == chunkSchedule || weightBytes <= cachedWeightBytes || w.transformsInRun {
+		return // the weights stay in cache, or arrive fast enough
+	}
+	if schedule == pointSchedule {
+		pointBytes, productBytes := w.memoryTraffic()
+		work.AddUnits(rateWinogradUncached, float64(pointBytes+productBytes))
+	}
+	// Each section after the first loads the weights again.
+	work.AddUnits(rateWinogradUncached, weightBytes*float64(w.sectionCount(schedule)-1))
 }

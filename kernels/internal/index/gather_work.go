@@ -26,7 +26,7 @@ func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, erro
 		impl = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}
 	}
 	impl.Lower = lower
-	// The forms of the kernel, from which kernels of devices are generated.
+	// The forms of the kernel, from which device compilers generate their kernels.
 	impl.Forms = func(call *graph.Call) ([]graph.Form, error) {
 		kernel, err := lower(call)
 		if err != nil {
@@ -35,7 +35,7 @@ func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, erro
 		return kernel.Forms, nil
 	}
 	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work { return gatherWork(call, unit) }
-	// The additional work for the layout of an operand: none, and every layout is read.
+	// Every layout of an operand is read, at no additional cost.
 	impl.Read = func(*graph.Call, graph.Walk, int, tensor.Meta) (graph.Work, bool) { return graph.Work{}, true }
 	return []graph.Impl{impl}
 }
@@ -51,7 +51,6 @@ func gatherWork(call *graph.Call, unit gatherUnit) graph.Work {
 	}
 	bytes, elements := float64(call.Out[0].Bytes()), float64(call.Out[0].Numel())
 	work.Bytes[graph.Dense] += bytes // the result is written
-	// As many bytes of operand 0 are read.
 	if unit == bySlice {
 		work.Bytes[graph.Copied] += bytes
 		sliceCount := 1.0 // one for each index

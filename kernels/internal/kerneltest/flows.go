@@ -45,7 +45,8 @@ func (r *productRun) checkPhaseProgress(t testing.TB, phase *graph.Phase, operan
 				neededBefore)
 		}
 		neededBefore = neededElements
-		// The inner minimum avoids an overflow of the product: needs may exceed the operand.
+		// The inner minimum avoids an overflow of the multiplication: a flow may declare more elements than the operand
+		// has.
 		neededBytes := min(len(operandBytes), min(neededElements, len(operandBytes))*size)
 		copy(provided[:neededBytes], operandBytes[:neededBytes])
 		if err := phase.Run(&r.mem, chunk); err != nil {

@@ -184,6 +184,16 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	return nil
 }
 
+// multiplyEntry computes the product of one entry. If the plan supports it, it replays recorded calls of machine code,
+// which costs less than RunAll. workerMemory is gemm's worker memory.
+func multiplyEntry(plan *gemm.Plan, replay *gemm.Replay, args *gemm.Args, workerMemory []byte) {
+	if plan.PrepareReplay(replay, args) {
+		replay.Run()
+	} else {
+		plan.RunAll(args, workerMemory)
+	}
+}
+
 // addressAt returns the address i elements after p. It returns nil if p is nil: the matrix then has no elements.
 func (attn *attention) addressAt(p unsafe.Pointer, i int) unsafe.Pointer {
 	if p == nil {
@@ -337,9 +347,6 @@ func attentionRead(spec *graph.Attention, operand int) (work graph.Work) {
 		*m = tensor.New(m.DType, m.Shape...)
 	}
 	rate, rowMajorRate := attentionPackRates(spec)[operand], attentionPackRates(&rowMajor)[operand]
-	if elements := attentionSizesOf(spec).packedElements(operand); rate != rowMajorRate {
-		addPacking(&work, rate, elements)
-		addPacking(&work, rowMajorRate, -elements)
-	}
+	replacePacking(&work, rowMajorRate, rate, attentionSizesOf(spec).packedElements(operand))
 	return work
 }

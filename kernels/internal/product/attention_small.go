@@ -11,10 +11,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes attentions with small entries, such as 8 queries and 8 keys of 7 elements. An entry is the
-// attention at one index of the batch. A block is the set of scores that a worker computes at once. A block of several
-// small entries saves time: the row program, which computes weights from scores, runs once for all of them, and an
-// operand that register tiles cannot read in place is transposed once for all of them.
+// This file divides attentions with small entries, such as 8 queries and 8 keys of 7 elements, into blocks of several
+// entries. An entry is the attention at one index of the batch. A block is the set of scores that a worker computes at
+// once. Blocks of several entries save time: the row program, which computes weights from scores, runs once for all of
+// them, and an operand that register tiles cannot read in place is transposed once for all of them.
+//
+// The scores of an entry are the product of its queries and its transposed keys. These are 2 queries and 3 keys:
+//
+//	q00 q01       k00 k10 k20       s00 s01 s02
+//	q10 q11   @   k01 k11 k21   =   s10 s11 s12
+//
+// Register tiles write adjacent scores. In scores that are stored by rows, such as s00 s01 s02, tiles read adjacent
+// elements of the keys: k00 k10 k20. If these are not adjacent in memory, the key is transposed. In scores that are
+// stored by columns, such as s00 s10, tiles read q00 q10. If these are not adjacent, the query is transposed.
 
 const (
 	// smallEntryMACs is the maximum number of multiplications of a small entry.
@@ -26,12 +35,13 @@ const (
 // chooseEntriesPerBlock returns the number of entries per block: the largest divisor of evenlySpacedEntries for which
 // the scores of a block fit in smallBlockBytes. It returns 1 if entries are not small.
 func (sizes attentionSizes) chooseEntriesPerBlock(spec *graph.Attention) int {
-	entryBytes := sizes.queries * sizes.keys * spec.Out.DType.Size()
 	entryMACs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
+	isSmall := sizes.blocksPerEntry == 1 && entryMACs <= smallEntryMACs
 	thinScores, thinValues := sizes.thinProducts(spec)
-	if !loops.CodeAvailable() || sizes.blocksPerEntry > 1 || entryMACs > smallEntryMACs || thinScores || thinValues {
+	if !isSmall || thinScores || thinValues || !loops.CodeAvailable() {
 		return 1
 	}
+	entryBytes := sizes.queries * sizes.keys * spec.Out.DType.Size()
 	evenlySpaced := evenlySpacedEntries(spec)
 	for n := min(evenlySpaced, smallBlockBytes/entryBytes); n > 1; n-- {
 		if evenlySpaced%n == 0 {
@@ -75,78 +85,72 @@ func isEvenlySpaced(operand tensor.Meta, batch []int, dim int) bool {
 	return true
 }
 
-// transposesQuery reports whether blocks of several entries transpose the query. Register tiles write adjacent elements
-// of the scores. If adjacent scores are in one column (ByColumns), tiles read adjacent elements of a column of the
-// query.
+// transposesQuery reports whether blocks of several entries transpose the query.
 func (sizes attentionSizes) transposesQuery(spec *graph.Attention) bool {
 	return sizes.entriesPerBlock > 1 && spec.ByColumns() && spec.Query.Strides[len(spec.Batch)] != 1
 }
 
-// transposesKey reports whether blocks of several entries transpose the key. If adjacent scores are in one row, tiles
-// read adjacent elements of a row of the key, whose rows are indices of the depth.
+// transposesKey reports whether blocks of several entries transpose the key. spec.Key has a row for each element of a
+// key, and a column for each key.
 func (sizes attentionSizes) transposesKey(spec *graph.Attention) bool {
 	return sizes.entriesPerBlock > 1 && !spec.ByColumns() && spec.Key.Strides[len(spec.Batch)+1] != 1
 }
 
-// transposedOperand is the operand of the product of queries and keys that blocks of several entries transpose. The
-// depth of this product is the dimension that is summed. The copy of the operand has a row for each index of the depth,
-// with an element for each lane of each entry. A lane is a query or a key.
+// transposedOperand describes the copy of the queries or keys that a block of several entries transposes. A lane is a
+// query or a key. The copy has a row for each element of a lane. For two entries with the keys k and l, it is
+//
+//	k00 k10 k20 l00 l10 l20
+//	k01 k11 k21 l01 l11 l21
 type transposedOperand struct {
-	operand int // 0 is the query, 1 the key
+	operand int // attentionQuery or attentionKey
 	lanes   int // number of lanes of an entry
 	bytes   int // size of the copy in bytes
 	copy    *strided.Copy
 }
 
-// addressIn returns the field of args that has the address of the operand.
-func (t *transposedOperand) addressIn(args *gemm.Args) *unsafe.Pointer {
-	if t.operand == 0 {
-		return &args.A
-	}
-	return &args.B
-}
-
-// setTransposedOperand describes the operand that blocks transpose, if any.
+// setTransposedOperand sets attn.transposed and attn.transposedBytes if blocks transpose an operand.
 func (attn *attention) setTransposedOperand(spec *graph.Attention) {
-	rank := len(spec.Batch)
-	operand, laneDim, depthDim := spec.Key, rank+1, rank
-	transposed := &transposedOperand{operand: 1, lanes: attn.keys}
-	switch {
+	var transposed *transposedOperand
+	var laneStride, elementStride int // of the operand
+	switch rank := len(spec.Batch); {
 	case attn.transposesQuery(spec):
-		operand, laneDim, depthDim = spec.Query, rank, rank+1
-		transposed.operand, transposed.lanes = 0, attn.queries
-	case !attn.transposesKey(spec):
+		transposed = &transposedOperand{operand: attentionQuery, lanes: attn.queries}
+		laneStride, elementStride = spec.Query.Strides[rank], spec.Query.Strides[rank+1]
+	case attn.transposesKey(spec):
+		transposed = &transposedOperand{operand: attentionKey, lanes: attn.keys}
+		laneStride, elementStride = spec.Key.Strides[rank+1], spec.Key.Strides[rank]
+	default:
 		return
 	}
-	entryStride := attn.entryOffsets[transposed.operand][1] - attn.entryOffsets[transposed.operand][0]
-	transposed.bytes = kit.AlignUp(attn.keySize * attn.entriesPerBlock * transposed.lanes * attn.elemBytes)
+	offsets := attn.entryOffsets[transposed.operand]
+	entryStride := offsets[1] - offsets[0]
+	entryBytes := transposed.lanes * attn.elemBytes // of a row of the copy
+	rowBytes := attn.entriesPerBlock * entryBytes
+	transposed.bytes = kit.AlignUp(attn.keySize * rowBytes)
 	transposed.copy = strided.New(strided.MoverOf(attn.elemBytes), []strided.Axis{
-		{N: attn.keySize, Dst: attn.entriesPerBlock * transposed.lanes * attn.elemBytes,
-			Src: operand.Strides[depthDim] * attn.elemBytes},
-		{N: attn.entriesPerBlock, Dst: transposed.lanes * attn.elemBytes, Src: entryStride * attn.elemBytes},
-		{N: transposed.lanes, Dst: attn.elemBytes, Src: operand.Strides[laneDim] * attn.elemBytes}})
+		{N: attn.keySize, Dst: rowBytes, Src: elementStride * attn.elemBytes},
+		{N: attn.entriesPerBlock, Dst: entryBytes, Src: entryStride * attn.elemBytes},
+		{N: transposed.lanes, Dst: attn.elemBytes, Src: laneStride * attn.elemBytes}})
 	attn.transposed, attn.transposedBytes = transposed, transposed.bytes+transposed.copy.ScratchBytes()
 }
 
 // transpose copies the operand that blocks transpose, for the entries of the block that starts at the given entry. It
-// returns the address of the copy, in memory, or nil if blocks transpose no operand.
+// writes the copy to the start of memory, and returns its address. It returns nil if blocks transpose no operand.
 func (attn *attention) transpose(mem *graph.Mem, entry int, memory []byte) unsafe.Pointer {
 	transposed := attn.transposed
 	if transposed == nil {
 		return nil
 	}
 	dst := unsafe.Pointer(unsafe.SliceData(memory))
-	transposed.copy.Run(dst, attn.addressAt(mem.Ptrs[1+transposed.operand], attn.entryOffsets[transposed.operand][entry]),
-		memory[transposed.bytes:], 0, transposed.copy.Tiles())
+	src := attn.addressAt(mem.Ptrs[1+transposed.operand], attn.entryOffsets[transposed.operand][entry])
+	transposed.copy.Run(dst, src, memory[transposed.bytes:], 0, transposed.copy.Tiles())
 	return dst
 }
 
-// multiplyEntry computes the product of one entry. It replays recorded calls of code if the plan supports them, which
-// costs less. workerMemory is gemm's worker memory.
-func multiplyEntry(plan *gemm.Plan, replay *gemm.Replay, args *gemm.Args, workerMemory []byte) {
-	if plan.PrepareReplay(replay, args) {
-		replay.Run()
-	} else {
-		plan.RunAll(args, workerMemory)
+// addressIn returns the field of args that has the address of the operand.
+func (t *transposedOperand) addressIn(args *gemm.Args) *unsafe.Pointer {
+	if t.operand == attentionQuery {
+		return &args.A
 	}
+	return &args.B
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// This file has the implementation of [LinearBlocks] by plain loops: a linear layer whose weight is quantized by
-// blocks. Each row of weight is converted to float32, and then multiplied by all rows of the input.
+// This file implements [LinearBlocks], a linear layer whose weight is quantized by blocks, by plain loops. Each row of
+// weight is converted to float32, and then multiplied by all rows of the input.
 
 // lowerBlockLoops implements [graph.Impl.Lower] by loops in Go. A chunk computes some columns of the result.
 func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
@@ -84,7 +84,7 @@ func blockLoopsWork(call *graph.Call, _ graph.Walk) graph.Work {
 	call.AddStreamed(&work)
 	work.Flops = linearBlocksFlops(call)
 	work.AddUnits(multiply.RateLoops, work.Flops/2)
-	integers := 8 * call.Meta(blocksWeight).Numel() / kit.Attrs[*linearBlocksAttrs](call).Bits // each is converted once
-	work.AddUnits(graph.GoSimple, float64(integers))
+	integerCount := 8 * call.Meta(blocksWeight).Numel() / kit.Attrs[*linearBlocksAttrs](call).Bits
+	work.AddUnits(graph.GoSimple, float64(integerCount)) // each is converted once
 	return work
 }

@@ -155,16 +155,16 @@ func (shape *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Poin
 }
 
 // sumColumns writes the sums of the columns of a panel to address dst, as int32. It multiplies a row of ones by the
-// panel, at most callGroups groups per call of machine code.
+// panel, at most maxCallGroups groups per call of machine code.
 func (p *bytePacker) sumColumns(worker *byteWorker, panel, dst unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](dst, p.width())
 	clear(sums)
 	args := &worker.args
 	args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Out], args.Rows = unsafe.Pointer(&p.ones[0]), panel, dst, 1
 	defer clear(args.Ptr[:])
-	for group := 0; group < p.groups; group += callGroups {
+	for group := 0; group < p.groups; group += maxCallGroups {
 		interrupt.Check(worker.state.Context)
-		args.InnerCount = min(callGroups, p.groups-group)
+		args.InnerCount = min(maxCallGroups, p.groups-group)
 		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = group*p.groupBytes, group*p.width()*p.groupBytes, 0
 		if p.columnSumCode.Call(args) != nil { // there is no executable memory
 			p.sumColumnsInGo(panel, sums)

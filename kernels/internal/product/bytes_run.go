@@ -65,7 +65,7 @@ func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 // storeRowZeroPoints stores the zero point of each row in scratch memory. zeroPoints is the address of operand a's zero
 // points.
 func (t *byteTiles) storeRowZeroPoints(mem *graph.Mem, zeroPoints unsafe.Pointer) {
-	rowZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowZeros, t.m)
+	rowZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowZeroPoints, t.m)
 	for row := range rowZeroPoints {
 		rowZeroPoints[row] = t.zeroPoints.zeroPoint(bytesA, zeroPoints, row)
 	}
@@ -80,14 +80,14 @@ func (t *byteTiles) panels(mem *graph.Mem, matrix int) unsafe.Pointer {
 	return scratchAddress(mem, t.scratchOffsets.panels+offset)
 }
 
-// prepareRows copies and sums a chunk of the rows of a matrix, if necessary. zeroPoints is the address of operand a's
-// zero points. The sum that it stores for a row is k*za - sum(a), the factor of zb in the result (see [byteTiles]).
+// prepareRows copies a chunk of the rows of a matrix and stores the row corrections (see [byteTiles]), if necessary.
+// zeroPoints is the address of operand a's zero points.
 func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteWorker, matrix, chunk int, zeroPoints unsafe.Pointer) {
 	var storeSum func(row int, total int32)
 	if t.conversion.AddsProduct {
-		rowSums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowSums+matrix*t.m*sumBytes, t.m)
+		rowCorrections := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowCorrections+matrix*t.m*sumBytes, t.m)
 		storeSum = func(row int, total int32) {
-			rowSums[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zeroPoints, row) - total
+			rowCorrections[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zeroPoints, row) - total
 		}
 	}
 	firstRow := chunk * t.rowCopier.rowsPerChunk
@@ -128,7 +128,7 @@ func (t *byteTiles) prepareBlock(mem *graph.Mem, worker *byteWorker, matrix, blo
 	}
 	if t.conversion.AddsProduct && matrix == 0 { // all matrices have the same zero points
 		firstColumn := block * t.width()
-		columnZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+firstColumn*sumBytes,
+		columnZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeroPoints+firstColumn*sumBytes,
 			min(t.width(), t.n-firstColumn))
 		for column := range columnZeroPoints {
 			columnZeroPoints[column] = t.zeroPoints.zeroPoint(bytesB, operands.bZero, firstColumn+column)
@@ -209,29 +209,26 @@ func (t *byteTiles) stripAt(mem *graph.Mem, entry, block, index int) byteStrip {
 	return strip
 }
 
-// computeStrip computes the sums of a strip. Each call of code multiplies at most callGroups groups along the depth.
+// computeStrip computes the sums of a strip. Each call of code multiplies at most maxCallGroups groups along the depth.
 func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip) error {
 	args := &worker.args
 	t.setStripArgs(mem, args, strip)
 	isLastBlock := strip.block == t.blocks()-1
-	initialSum := tile.Zero
-	if t.hasInitialSums {
-		initialSum = tile.FromLanes
-	}
-	maxGroupProducts := byteCallMACs // of a call
+	initialSum := t.firstInitialSum()
+	maxGroupProducts := maxCallGroupProducts
 	if t.usesMatrixUnit {
 		maxGroupProducts = tile.UnitCallGroups
 	}
 	rowStride := t.rowCopier.tileRowStride()
-	for group := 0; group < t.groups; group += callGroups {
-		args.InnerCount = min(callGroups, t.groups-group)
+	for group := 0; group < t.groups; group += maxCallGroups {
+		args.InnerCount = min(maxCallGroups, t.groups-group)
 		mem.CheckContextAfter(strip.rows * args.InnerCount)
 		args.Row[tile.Vec] = strip.block*t.panelBytes() + group*t.width()*t.groupBytes
 		maxTiles := max(1, maxGroupProducts/(t.width()*t.height*args.InnerCount))
 		for _, stack := range t.stacks(strip.rows) {
 			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*rowStride, stack.height*strip.sumStride
 			for i := 0; i < stack.tiles; i += maxTiles {
-				row := stack.row + i*stack.height
+				row := stack.firstRow + i*stack.height
 				args.Rows = min(maxTiles, stack.tiles-i)
 				args.Row[tile.In] = (strip.firstRow+row)*rowStride + group*t.groupBytes
 				args.Row[tile.Out] = row * strip.sumStride
@@ -280,11 +277,11 @@ func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteS
 	addOperand(strip.sums, strip.sumStride)
 	if t.conversion.AddsProduct {
 		rowIndex := t.aIndex[strip.entry]*t.m + strip.firstRow
-		addOperand(scratchAddress(mem, t.scratchOffsets.rowSums+rowIndex*sumBytes), sumBytes)
-		addOperand(scratchAddress(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
+		addOperand(scratchAddress(mem, t.scratchOffsets.rowCorrections+rowIndex*sumBytes), sumBytes)
+		addOperand(scratchAddress(mem, t.scratchOffsets.columnZeroPoints+column*sumBytes), 0)
 	}
 	if t.conversion.SubtractsProduct {
-		addOperand(scratchAddress(mem, t.scratchOffsets.rowZeros+strip.firstRow*sumBytes), sumBytes)
+		addOperand(scratchAddress(mem, t.scratchOffsets.rowZeroPoints+strip.firstRow*sumBytes), sumBytes)
 		addOperand(t.columnSums(t.panels(mem, t.bIndex[strip.entry]), strip.block), 0)
 	}
 	if t.conversion.IsScaled {

@@ -3,7 +3,6 @@ package product
 import (
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
@@ -25,10 +24,10 @@ type contraction struct {
 	add     matrixStrides // layout of the addend, if hasAdd
 	hasAdd  bool          // whether there is an addend
 
-	aOperand, bOperand, addOperand int // indices of the operands with the matrices a, b and add
-	alpha, beta                    tensor.Scalar
-	algorithm                      gemm.Algorithm
-	sharedRows                     int // number of rows that are multiplied by the same matrix b; set by mergeBatch
+	aOperand, bOperand, addOperand int            // indices of the operands with the matrices a, b and add
+	alpha, beta                    tensor.Scalar  // factors of the product and of the addend
+	algorithm                      gemm.Algorithm // gemm.Any if gemm chooses
+	sharedRows                     int            // rows that are multiplied by the same matrix b; set by mergeBatch
 }
 
 // matrixStrides has the strides of a batch of matrices, in elements.
@@ -45,11 +44,38 @@ func (product *contraction) flops() float64 {
 	return 2 * float64(product.entries()) * float64(product.m) * float64(product.n) * float64(product.k)
 }
 
+// compile returns the kernel of a contraction. It computes in the dtype of the output. A vector is added as the bias of
+// the product. Any other addend and a factor alpha are applied to each completed part of the result.
+func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
+	dtype := call.Out[0].DType
+	if !gemm.Multiplies(dtype) {
+		return nil, fmt.Errorf("no matrix product of %v", dtype)
+	}
+	product.mergeBatch()
+	multiplier := &multiply.Multiplier{Entries: product.entries(),
+		MACs: kit.BoundedProduct(product.m, product.n, max(1, product.k)),
+		A:    product.a.offsets(product.batch), B: product.b.offsets(product.batch), C: product.c.offsets(product.batch)}
+	spec := product.spec(dtype)
+	if err := product.readPacked(call, multiplier, &spec); err != nil {
+		return nil, err
+	}
+	isBias := product.addAddend(multiplier, &spec)
+	multiplier.Bind = product.bind(isBias)
+	var err error
+	if multiplier.Plan, err = gemm.NewPlan(spec); err != nil {
+		return nil, err
+	}
+	multiplier.SetEpilogue(fusion.EpilogueOf(call), spec)
+	kernel := &graph.Kernel{Code: multiplier.Listings}
+	kernel.Phases, kernel.Scratch, kernel.WorkerScratch = multiplier.Phases(0)
+	return kernel, nil
+}
+
 // mergeBatch merges batch dimensions into m or n, because one large product is faster than many small products. It
-// merges a dimension into m under two conditions: all entries along the dimension have the same matrix b, and the rows
-// of a, c and add have the same stride within and between entries. The entries of a then form one taller matrix: a
-// row-major [8, 16, k] times [k, n] becomes [128, k] times [k, n]. The conditions for n are symmetric: the same matrix
-// a, and one stride of the columns of b, c and add.
+// merges a dimension into m under two conditions. All entries along the dimension have the same matrix b. In each of a,
+// c and add, the first row of the next entry follows the last row of an entry at the usual row stride. The entries of a
+// then form one taller matrix: a row-major [8, 16, k] times [k, n] becomes [128, k] times [k, n]. The conditions for n
+// are symmetric, with the same matrix a and the columns of b, c and add.
 func (product *contraction) mergeBatch() {
 	product.setSharedRows()
 	for dim := len(product.batch) - 1; dim >= 0; dim-- {
@@ -82,8 +108,7 @@ func (product *contraction) setSharedRows() {
 	}
 }
 
-// canMergeRows reports whether the rows of a, c and add have the same stride within and between entries of dimension
-// dim.
+// canMergeRows reports whether, in each of a, c and add, the rows of all entries along dimension dim are evenly spaced.
 func (product *contraction) canMergeRows(dim int) bool {
 	if product.m == 1 {
 		return true
@@ -133,47 +158,28 @@ func (product *contraction) dropBatchDim(dim int) {
 	}
 }
 
-// compile returns the kernel of a contraction. It computes in the dtype of the output. A vector is added as the bias of
-// the product. Any other addend and a factor alpha are applied to each completed part of the result.
-func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
-	dtype := call.Out[0].DType
-	if !gemm.Multiplies(dtype) {
-		return nil, fmt.Errorf("no matrix product of %v", dtype)
+// offsets returns the offset of each entry's matrix, in elements, in row-major order of the batch. It returns nil if
+// all offsets are 0.
+func (matrices matrixStrides) offsets(batch []int) []int {
+	if len(matrices.batch) == 0 || !slices.ContainsFunc(matrices.batch, func(stride int) bool { return stride != 0 }) {
+		return nil
 	}
-	product.mergeBatch()
-	multiplier := &multiply.Multiplier{Entries: product.entries(),
-		MACs: kit.BoundedProduct(product.m, product.n, max(1, product.k))}
-	spec := product.spec(dtype)
-	multiplier.A, multiplier.B = product.a.offsets(product.batch), product.b.offsets(product.batch)
-	multiplier.C = product.c.offsets(product.batch)
-	if err := product.readPacked(call, multiplier, &spec); err != nil {
-		return nil, err
-	}
-	isBias := product.addAddend(multiplier, &spec)
-	// Indices in Mem.Ptrs, where the result precedes the operands.
-	aPtr, bPtr, addPtr, hasAdd := 1+product.aOperand, 1+product.bOperand, 1+product.addOperand, product.hasAdd
-	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-		job.C, job.A, job.B = mem.Ptrs[0], mem.Ptrs[aPtr], mem.Ptrs[bPtr]
-		if hasAdd && isBias {
-			job.Bias = mem.Ptrs[addPtr]
-		} else if hasAdd {
-			job.Add = mem.Ptrs[addPtr]
-		}
-	}
-	var err error
-	if multiplier.Plan, err = gemm.NewPlan(spec); err != nil {
-		return nil, err
-	}
-	multiplier.SetEpilogue(fusion.EpilogueOf(call), spec)
-	kernel := &graph.Kernel{Code: multiplier.Listings}
-	kernel.Phases, kernel.Scratch, kernel.WorkerScratch = multiplier.Phases(0)
-	return kernel, nil
+	list := make([]int, 0, tensor.Numel(batch))
+	tensor.Meta{Shape: batch, Strides: matrices.batch}.Walk(func(offset int) { list = append(list, offset) })
+	return list
+}
+
+// spec describes the product of one entry, with matrices of the given dtype, for gemm.
+func (product *contraction) spec(dtype tensor.DType) gemm.Spec {
+	return gemm.Spec{DType: dtype, M: product.m, N: product.n, K: product.k,
+		A:          gemm.Operand{RowStride: product.a.row, ColStride: product.a.col},
+		B:          gemm.Operand{RowStride: product.b.row, ColStride: product.b.col},
+		CRowStride: product.c.row, CColStride: product.c.col, Algorithm: product.algorithm}
 }
 
 // readPacked sets the sources and the offsets of the matrices that were packed when the graph was planned.
 func (product *contraction) readPacked(call *graph.Call, multiplier *multiply.Multiplier, spec *gemm.Spec) error {
-	const isA, isB = true, false
-	panelsA, panelsB := product.panels(isA, spec.DType), product.panels(isB, spec.DType)
+	panelsA, panelsB := product.panelsOfA(spec.DType), product.panelsOfB(spec.DType)
 	if packed, err := multiply.IsPackedIn(call, product.aOperand, panelsA); err != nil {
 		return err
 	} else if packed {
@@ -186,24 +192,39 @@ func (product *contraction) readPacked(call *graph.Call, multiplier *multiply.Mu
 	return err
 }
 
-// panels describes the packed form, in the given dtype, of matrix a (if isA is set) or b. A lane is a row of a or a
-// column of b. It returns nil if the product reads the matrix in place. mergeBatch must be called first.
-func (product *contraction) panels(isA bool, dtype tensor.DType) *multiply.Panels {
-	matrix, width, lanes := product.b, gemm.PanelColsOf(dtype, product.sharedRows), product.n
-	laneStride, depthStride := matrix.col, matrix.row
-	if isA {
-		matrix, width, lanes = product.a, gemm.PanelRows(dtype), product.m
-		laneStride, depthStride = matrix.row, matrix.col
-	}
-	hasUnitStride := matrix.row == 1 || matrix.col == 1
-	isThin := (product.m <= multiply.MaxThin || product.n <= multiply.MaxThin) && hasUnitStride
-	isTiny := kit.BoundedProduct(product.m, product.n, product.k) <= tinyMACs
-	readsInPlace := product.algorithm == gemm.Loops || product.algorithm == gemm.Thin ||
-		product.algorithm == gemm.Any && (isThin || isTiny)
-	if readsInPlace {
+// panelsOfA describes the packed form of matrix a in the given dtype. Its lanes (see [multiply.Panels]) are rows. It
+// returns nil if the product reads a in place. mergeBatch must have been called.
+func (product *contraction) panelsOfA(dtype tensor.DType) *multiply.Panels {
+	if product.readsInPlace(product.a) {
 		return nil
 	}
-	return multiply.MatrixPanels(dtype, width, lanes, laneStride, product.k, depthStride, matrix.offsets(product.batch))
+	laneStride, termStride := product.a.row, product.a.col
+	return multiply.MatrixPanels(dtype, gemm.PanelRows(dtype), product.m, laneStride, product.k, termStride,
+		product.a.offsets(product.batch))
+}
+
+// panelsOfB is panelsOfA for matrix b, whose lanes are columns.
+func (product *contraction) panelsOfB(dtype tensor.DType) *multiply.Panels {
+	if product.readsInPlace(product.b) {
+		return nil
+	}
+	laneStride, termStride := product.b.col, product.b.row
+	return multiply.MatrixPanels(dtype, gemm.PanelColsOf(dtype, product.sharedRows), product.n, laneStride, product.k,
+		termStride, product.b.offsets(product.batch))
+}
+
+// readsInPlace reports whether the algorithm reads a matrix, a or b, in its own layout.
+func (product *contraction) readsInPlace(matrix matrixStrides) bool {
+	switch product.algorithm {
+	case gemm.Loops, gemm.Thin:
+		return true
+	case gemm.Any: // gemm chooses loops for tiny products and the thin algorithm for thin products
+		hasUnitStride := matrix.row == 1 || matrix.col == 1
+		isThin := (product.m <= multiply.MaxThin || product.n <= multiply.MaxThin) && hasUnitStride
+		isTiny := kit.BoundedProduct(product.m, product.n, product.k) <= tinyMACs
+		return isThin || isTiny
+	}
+	return false
 }
 
 // tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.
@@ -242,26 +263,21 @@ func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bo
 	return gemm.NoBias, 0, false
 }
 
-// spec describes the product of one entry, with matrices of the given dtype, for gemm.
-func (product *contraction) spec(dtype tensor.DType) gemm.Spec {
-	return gemm.Spec{DType: dtype, M: product.m, N: product.n, K: product.k,
-		A:          gemm.Operand{RowStride: product.a.row, ColStride: product.a.col},
-		B:          gemm.Operand{RowStride: product.b.row, ColStride: product.b.col},
-		CRowStride: product.c.row, CColStride: product.c.col, Algorithm: product.algorithm}
-}
-
-// offsets returns the offset of each entry's matrix, in elements, in row-major order of the batch. It returns nil if
-// all offsets are 0.
-func (matrices matrixStrides) offsets(batch []int) []int {
-	if len(matrices.batch) == 0 || !slices.ContainsFunc(matrices.batch, func(stride int) bool { return stride != 0 }) {
-		return nil
+// bind returns the function that sets the addresses of the matrices in a job.
+func (product *contraction) bind(isBias bool) func(mem *graph.Mem, job *multiply.Job) {
+	// Indices in Mem.Ptrs, where the result precedes the operands.
+	aPtr, bPtr, addPtr, hasAdd := 1+product.aOperand, 1+product.bOperand, 1+product.addOperand, product.hasAdd
+	return func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.A, job.B = mem.Ptrs[0], mem.Ptrs[aPtr], mem.Ptrs[bPtr]
+		if hasAdd && isBias {
+			job.Bias = mem.Ptrs[addPtr]
+		} else if hasAdd {
+			job.Add = mem.Ptrs[addPtr]
+		}
 	}
-	list := make([]int, 0, tensor.Numel(batch))
-	tensor.Meta{Shape: batch, Strides: matrices.batch}.Walk(func(offset int) { list = append(list, offset) })
-	return list
 }
 
-// formOf describes the contraction of a call for compilers of devices.
+// formOf describes the contraction of a call for device compilers (code generators for accelerators).
 func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)) ([]graph.Form, error) {
 	product, err := describe(call)
 	if err != nil {
@@ -288,85 +304,4 @@ func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)
 		graph.ContractionLoop{Size: product.n, Out: product.c.col, B: product.b.col, Add: product.add.col},
 		graph.ContractionLoop{Size: product.k, A: product.a.col, B: product.b.row, Summed: true})
 	return []graph.Form{form}, nil
-}
-
-// affine describes the computation after a product: c = alpha * c + beta * add. As in BLAS, the addend is not read if
-// beta is 0. Multiplications by 1 are skipped, because a complex infinity times 1 contains a NaN.
-type affine struct {
-	alpha, beta tensor.Scalar
-	c, add      matrixStrides
-	hasAdd      bool
-}
-
-// affineLoop applies an affine to rows [i0, i1) and columns [j0, j1) of the matrix at address c. add is the address of
-// the addend.
-type affineLoop = func(c, add unsafe.Pointer, i0, i1, j0, j1 int)
-
-// affineLoops has the function that makes an [affineLoop], by dtype.
-var affineLoops = map[tensor.DType]func(f *affine) affineLoop{
-	tensor.Uint8: newAffineLoop[uint8], tensor.Int8: newAffineLoop[int8],
-	tensor.Uint16: newAffineLoop[uint16], tensor.Int16: newAffineLoop[int16],
-	tensor.Uint32: newAffineLoop[uint32], tensor.Int32: newAffineLoop[int32],
-	tensor.Uint64: newAffineLoop[uint64], tensor.Int64: newAffineLoop[int64],
-	tensor.Float32: newAffineLoop[float32], tensor.Float64: newAffineLoop[float64],
-	tensor.Complex64: newAffineLoop[complex64], tensor.Complex128: newAffineLoop[complex128],
-}
-
-// newAffineLoop returns the loop for elements of type T.
-func newAffineLoop[T number](f *affine) affineLoop {
-	alpha, beta := scalarOf[T](f.alpha), T(0)
-	if f.hasAdd {
-		beta = scalarOf[T](f.beta)
-	}
-	return func(c, add unsafe.Pointer, i0, i1, j0, j1 int) {
-		for i := i0; i < i1; i++ {
-			for j := j0; j < j1; j++ {
-				element := (*T)(kit.AddressOf[T](c, i*f.c.row+j*f.c.col))
-				if alpha != 1 {
-					*element *= alpha
-				}
-				if beta == 0 {
-					continue
-				}
-				addend := *(*T)(kit.AddressOf[T](add, i*f.add.row+j*f.add.col))
-				if beta != 1 {
-					addend *= beta
-				}
-				*element += addend
-			}
-		}
-	}
-}
-
-// number has the element types of products.
-type number interface {
-	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | complex64 | complex128
-}
-
-// scalarOf converts a scalar to an element of type T. Integers wrap.
-func scalarOf[T number](scalar tensor.Scalar) (element T) {
-	dtype := tensor.DTypeOf[T]()
-	if !dtype.IsFloat() && !dtype.IsComplex() {
-		scalar = tensor.IntScalar(scalar.Int())
-	}
-	scalar.Store(dtype, unsafe.Pointer(&element))
-	return element
-}
-
-// productFlops counts the operations of matmul or one of its special cases, such as mm.
-func productFlops(c *graph.Call) float64 {
-	product, err := productContraction(c, c.Out[0])
-	if err != nil {
-		return 0
-	}
-	return product.flops()
-}
-
-// linearLoops returns the parallel loops over all dimensions of the input except the last.
-func linearLoops(c *graph.Call) []graph.Parallel {
-	var loops []graph.Parallel
-	for d := range c.Meta(0).Rank() - 1 {
-		loops = append(loops, kit.LoopOver(c, 0, d, d))
-	}
-	return loops
 }

@@ -301,6 +301,15 @@ func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	return product, err
 }
 
+// productFlops counts the operations of matmul or one of its special cases, such as mm.
+func productFlops(c *graph.Call) float64 {
+	product, err := productContraction(c, c.Out[0])
+	if err != nil {
+		return 0
+	}
+	return product.flops()
+}
+
 // expandedStrides returns the strides of the first dims dimensions of an operand, broadcast to shape. As contractions
 // require, added dimensions and dimensions of size 1 have stride 0.
 func expandedStrides(meta tensor.Meta, dims int, shape []int) ([]int, error) {
@@ -314,4 +323,13 @@ func expandedStrides(meta tensor.Meta, dims int, shape []int) ([]int, error) {
 		expanded.Strides[d] = 0
 	}
 	return expanded.Strides, err
+}
+
+// linearLoops returns the parallel loops over all dimensions of the input except the last.
+func linearLoops(c *graph.Call) []graph.Parallel {
+	var loops []graph.Parallel
+	for d := range c.Meta(0).Rank() - 1 {
+		loops = append(loops, kit.LoopOver(c, 0, d, d))
+	}
+	return loops
 }

@@ -64,7 +64,7 @@ var Trace = composite(graph.Op{
 })
 
 // composite defines an op that applies the op `base`, with its default attributes, to views of its operands. views
-// returns the types of these views. Inference and reference of the op call the inference and the reference of base.
+// returns the types of these views. The op's Infer and Ref call those of base.
 func composite(op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)

@@ -18,26 +18,28 @@ var algorithms = []struct {
 }{
 	{"loops", "Plain loops over the matrices in their own layouts; for tiny products.", gemm.Loops},
 	{"thin", "Reads the larger matrix once, in place; for up to four rows or columns.", gemm.Thin},
-	{"tiled", "Packs the matrices into panels, constant ones once, and multiplies tiles in registers.", gemm.Tiled},
+	{"tiled", "Packs the matrices into panels (constant ones only once) and multiplies tiles in registers.", gemm.Tiled},
 }
 
 // productImpls returns the implementations of an op whose calls are contractions. describe returns the contraction of a
 // call.
-func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Impl {
+func productImpls(describe func(call *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
-	for i, entry := range algorithms {
-		impl := &productImpl{algorithm: entry.algorithm, describe: describe}
-		list[i] = graph.Impl{Name: entry.name, Doc: entry.doc, Epilogues: true, Walks: impl.walks, Read: impl.read,
+	for i, choice := range algorithms {
+		impl := &productImpl{algorithm: choice.algorithm, describe: describe}
+		list[i] = graph.Impl{Name: choice.name, Doc: choice.doc, Epilogues: true, Walks: impl.walks, Read: impl.read,
 			Work: impl.work, Writes: impl.writes, Lower: impl.lower, Pack: multiply.PackFunc(impl.pack),
-			Forms: func(c *graph.Call) ([]graph.Form, error) { return formOf(c, describe) }}
+			Forms: func(call *graph.Call) ([]graph.Form, error) { return formOf(call, describe) }}
 	}
 	return list
 }
 
-// productImpl is the implementation of an op by an algorithm. Its methods are the functions of a [graph.Impl].
+// productImpl is the implementation of an op by an algorithm. Its methods are the functions of a [graph.Impl]. The cost
+// of a call is divided as there: method work assumes row-major operands, and method read gives the additional cost of
+// another layout.
 type productImpl struct {
 	algorithm gemm.Algorithm
-	describe  func(c *graph.Call) (*contraction, error) // returns the contraction of a call
+	describe  func(call *graph.Call) (*contraction, error) // returns the contraction of a call
 }
 
 // walks implements [graph.Impl.Walks]. A walk is a loop order with a layout of the result. Results may have any order
@@ -64,48 +66,52 @@ func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layou
 	if layout.IsContiguous() || isPackedOnce {
 		return work, true
 	}
-	laidOutCall := rowMajor(call)
-	rowMajorProduct, err := impl.describe(laidOutCall)
+	rowMajorCall := rowMajor(call)
+	rowMajorProduct, err := impl.describe(rowMajorCall)
 	if err != nil {
 		return work, true
 	}
-	laidOutCall.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, layout))
-	product, err := impl.describe(laidOutCall)
+	product, err := impl.describe(withOperandLayout(rowMajorCall, operand, layout))
 	if err != nil {
 		return work, true
 	}
 	if impl.algorithm != gemm.Tiled {
 		return graph.ReadWork(layout, layout), product.supports(call, impl.algorithm)
 	}
-	elements := float64(layout.Numel())
 	rateA, rateB := product.packingRates(call)
 	rowMajorA, rowMajorB := rowMajorProduct.packingRates(call)
-	if operand == product.aOperand && rateA != rowMajorA {
-		addPacking(&work, rateA, elements)
-		addPacking(&work, rowMajorA, -elements)
-	}
-	if operand == product.bOperand && rateB != rowMajorB {
-		addPacking(&work, rateB, elements)
-		addPacking(&work, rowMajorB, -elements)
+	switch operand {
+	case product.aOperand:
+		replacePacking(&work, rowMajorA, rateA, float64(layout.Numel()))
+	case product.bOperand:
+		replacePacking(&work, rowMajorB, rateB, float64(layout.Numel()))
 	}
 	return work, true
 }
 
+// replacePacking replaces the cost of packing a number of elements at rate `from` by the cost at rate `to`.
+func replacePacking(work *graph.Work, from, to string, elements float64) {
+	if from != to {
+		addPacking(work, to, elements)
+		addPacking(work, from, -elements)
+	}
+}
+
 // work implements [graph.Impl.Work].
-func (impl *productImpl) work(c *graph.Call, walk graph.Walk) graph.Work {
-	work, laidOutCall := graph.Work{StartedSteps: 1}, rowMajor(c)
-	c.AddStreamed(&work)
-	laidOutCall.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
-	if product, err := impl.describe(laidOutCall); err == nil {
-		product.addWork(c, impl.algorithm, &work)
+func (impl *productImpl) work(call *graph.Call, walk graph.Walk) graph.Work {
+	work := graph.Work{StartedSteps: 1}
+	call.AddStreamed(&work)
+	rowMajorCall := rowMajor(call)
+	rowMajorCall.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
+	if product, err := impl.describe(rowMajorCall); err == nil {
+		product.addWork(call, impl.algorithm, &work)
 	}
 	return work
 }
 
 // addWork adds the cost of computing the products of a call by an algorithm to work.
 func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
-	merged := *product
-	merged.mergeBatch()
+	merged := product.merged()
 	entries, dtype := float64(merged.entries()), call.Out[0].DType
 	macs := float64(merged.m) * float64(merged.n) * float64(merged.k)
 	work.AddUnits(multiply.RateStartStep, 1)
@@ -126,8 +132,8 @@ func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, 
 	}
 }
 
-// addTiledWork adds the work of the products by gemm.Tiled, and of packing their operands. The batch of the product is
-// merged.
+// addTiledWork adds the work of the products by gemm.Tiled, and of packing their operands. mergeBatch must have been
+// called.
 func (product *contraction) addTiledWork(call *graph.Call, work *graph.Work) {
 	entries, dtype := float64(product.entries()), call.Out[0].DType
 	aIsConstant, bIsConstant := call.IsConstant(product.aOperand), call.IsConstant(product.bOperand)
@@ -152,10 +158,9 @@ func (product *contraction) addTiledWork(call *graph.Call, work *graph.Work) {
 
 // packingRates returns the names of the rates of packing matrices a and b. The name is empty for a matrix that is read
 // in place.
-func (product *contraction) packingRates(c *graph.Call) (a, b string) {
-	merged := *product
-	merged.mergeBatch()
-	packsA, packsB := gemm.Packs(merged.spec(multiply.ComputationDType(c)))
+func (product *contraction) packingRates(call *graph.Call) (a, b string) {
+	merged := product.merged()
+	packsA, packsB := gemm.Packs(merged.spec(multiply.ComputationDType(call)))
 	if packsA {
 		a = packingRate(merged.a.col, merged.a.row)
 	}
@@ -186,26 +191,29 @@ func packingRate(depthStride, laneStride int) string {
 }
 
 // writes implements [graph.Impl.Writes].
-func (impl *productImpl) writes(c *graph.Call, _ graph.Walk, _ int, layout tensor.Meta) bool {
-	laidOutCall := *c
-	laidOutCall.Out = []tensor.Meta{layout}
-	product, err := impl.describe(&laidOutCall)
-	return err == nil && multiply.ComputationDType(c) == layout.DType && product.supports(c, impl.algorithm)
+func (impl *productImpl) writes(call *graph.Call, _ graph.Walk, _ int, layout tensor.Meta) bool {
+	callWithLayout := *call
+	callWithLayout.Out = []tensor.Meta{layout}
+	product, err := impl.describe(&callWithLayout)
+	return err == nil && multiply.ComputationDType(call) == layout.DType && product.supports(call, impl.algorithm)
 }
 
 // pack returns the packing of an operand, for [multiply.PackFunc].
-func (impl *productImpl) pack(c *graph.Call, operand int) (graph.Packing, bool) {
-	product, err := impl.describe(c)
-	dtype := c.Out[0].DType
+func (impl *productImpl) pack(call *graph.Call, operand int) (graph.Packing, bool) {
+	product, err := impl.describe(call)
+	dtype := call.Out[0].DType
 	if err != nil || !gemm.Multiplies(dtype) || product.k == 0 {
 		return graph.Packing{}, false
 	}
-	if operand != product.aOperand && operand != product.bOperand {
-		return graph.Packing{}, false
-	}
-	product.setAlgorithm(c, impl.algorithm)
+	product.setAlgorithm(call, impl.algorithm)
 	product.mergeBatch()
-	panels := product.panels(operand == product.aOperand, dtype)
+	var panels *multiply.Panels // nil for other operands, and for matrices that are read in place
+	switch operand {
+	case product.aOperand:
+		panels = product.panelsOfA(dtype)
+	case product.bOperand:
+		panels = product.panelsOfB(dtype)
+	}
 	if panels == nil {
 		return graph.Packing{}, false
 	}
@@ -213,54 +221,68 @@ func (impl *productImpl) pack(c *graph.Call, operand int) (graph.Packing, bool) 
 }
 
 // lower implements [graph.Impl.Lower].
-func (impl *productImpl) lower(c *graph.Call) (*graph.Kernel, error) {
-	original, err := impl.describe(c)
+func (impl *productImpl) lower(call *graph.Call) (*graph.Kernel, error) {
+	original, err := impl.describe(call)
 	if err != nil {
 		return nil, err
 	}
-	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
-		product, err := impl.describe(c)
+	compile := func(converted *graph.Call) (*graph.Kernel, error) {
+		product, err := impl.describe(converted)
 		if err != nil {
 			return nil, err
 		}
 		// addmm sets k to 0 if it skips the product. That depends on the dtype before the conversion.
 		product.k = original.k
-		product.setAlgorithm(c, impl.algorithm)
-		return product.compile(c)
-	})
+		product.setAlgorithm(converted, impl.algorithm)
+		return product.compile(converted)
+	}
+	return copies.CompileInDType(call, multiply.ComputationDType(call), compile)
 }
 
 // setAlgorithm selects an algorithm if it supports the products. Otherwise package gemm chooses, because converted
 // operands can have layouts that the algorithm does not support.
-func (product *contraction) setAlgorithm(c *graph.Call, algorithm gemm.Algorithm) {
-	if product.supports(c, algorithm) {
+func (product *contraction) setAlgorithm(call *graph.Call, algorithm gemm.Algorithm) {
+	if product.supports(call, algorithm) {
 		product.algorithm = algorithm
 	}
 }
 
 // supports reports whether an algorithm can compute the products of a call. gemm.Loops supports only empty and tiny
 // products, and it alone supports empty products. For other products it is slower.
-func (product *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bool {
-	merged := *product
-	merged.mergeBatch()
-	spec := merged.spec(multiply.ComputationDType(c))
+func (product *contraction) supports(call *graph.Call, algorithm gemm.Algorithm) bool {
+	merged := product.merged()
+	spec := merged.spec(multiply.ComputationDType(call))
 	if isEmpty := spec.M == 0 || spec.N == 0 || spec.K == 0; isEmpty || algorithm == gemm.Loops {
 		return algorithm == gemm.Loops && (isEmpty || kit.BoundedProduct(spec.M, spec.N, spec.K) <= tinyMACs)
 	}
 	return gemm.Supports(spec, algorithm)
 }
 
-// rowMajor returns the call with row-major operands. [graph.Impl.Work] is the cost for such operands, and
-// [graph.Impl.Read] is the additional cost of other layouts.
-func rowMajor(c *graph.Call) *graph.Call {
-	copied := *c
-	copied.In = slices.Clone(c.In)
-	for i, arg := range c.In {
+// merged returns a copy of the contraction with a merged batch.
+func (product *contraction) merged() contraction {
+	merged := *product
+	merged.mergeBatch()
+	return merged
+}
+
+// rowMajor returns a copy of the call with row-major operands.
+func rowMajor(call *graph.Call) *graph.Call {
+	copied := *call
+	copied.In = slices.Clone(call.In)
+	for i, arg := range call.In {
 		if arg.Kind == graph.TensorArg {
 			meta := arg.Meta() // replaced even if contiguous, because strides of dimensions of size 1 matter
 			copied.In[i] = graph.ArgOf(withLayout(arg.Value, tensor.New(meta.DType, meta.Shape...)))
 		}
 	}
+	return &copied
+}
+
+// withOperandLayout returns a copy of the call with one operand in another layout.
+func withOperandLayout(call *graph.Call, operand int, layout tensor.Meta) *graph.Call {
+	copied := *call
+	copied.In = slices.Clone(call.In)
+	copied.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, layout))
 	return &copied
 }
 

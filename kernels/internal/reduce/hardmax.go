@@ -16,7 +16,8 @@ type hardmaxAttrs struct {
 	Dim int `attr:"dim" default:"-1" doc:"dimension along which one element is 1"`
 }
 
-// Hardmax is ONNX's operator Hardmax.
+// Hardmax is ONNX's operator Hardmax. It processes lines, the elements along Dim at one index of the other dimensions.
+// They are the rows of [hardmaxRows].
 var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "hardmax",
@@ -60,8 +61,8 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 			{In: []tensor.Meta{kit.TransposedMatrix}, Attrs: graph.Attrs{"dim": 0}}},
 	},
 	Facts: graph.Facts{
-		FixedLayoutReason: "a row of the result is written in the order in which the row of the operand is read",
-		UnfusableReason:   "reads a whole row before it writes the row, in its own kernel",
+		FixedLayoutReason: "a line of the result is written in the order in which the line of the operand is read",
+		UnfusableReason:   "reads a whole line before it writes the line, in its own kernel",
 	},
 	Lowerings: graph.Lowerings{
 		Rows: hardmaxRows,
@@ -77,8 +78,8 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 	},
 })
 
-// hardmaxRows returns the expression over rows. It finds the position of the first greatest element as [bestRow] does.
-// The result is 1 at this position and 0 at all others.
+// hardmaxRows returns the expression over a line. It finds the position of the first greatest element as [bestRow]
+// does. The result is 1 at this position and 0 at all others.
 func hardmaxRows(call *graph.Call) (*graph.Rows, error) {
 	dim, err := tensor.WrapDim(kit.Attrs[*hardmaxAttrs](call).Dim, call.Meta(0).Rank())
 	if err != nil {

@@ -155,7 +155,7 @@ func (a *moments) merge(b *moments) {
 }
 
 // momentsColumns adds one element x to each accumulator by Welford's formula. With d = x - mean, it adds d/n to the
-// mean and d*(x - new mean) to m2. All accumulators have the same number of elements; n is this number with x.
+// mean and d*(x - new mean) to m2. All accumulators have the same number of elements; n includes x.
 func momentsColumns[T float32 | float64](accumulators []moments, x []T, _ int) {
 	x = x[:len(accumulators)]
 	n := accumulators[0].n + 1

@@ -19,8 +19,8 @@ type rmsNormAttrs struct {
 	Eps             *float64  `attr:"eps" default:"none" doc:"number added to the mean of squares; none: the difference between 1 and the next greater number of the dtype"`
 }
 
-// RmsNorm divides by the root of the mean of squares. With a row of n elements x, which has all elements at one index
-// of the dimensions that are not normalized:
+// RmsNorm divides by the root of the mean of squares. A row x has the n elements at one index of the dimensions that
+// are not normalized:
 //
 //	y[i] = x[i] / sqrt((x[0]^2 + ... + x[n-1]^2)/n + eps) * weight[i]
 var RmsNorm = kit.Define[*rmsNormAttrs](graph.Op{

@@ -7,7 +7,13 @@ import (
 )
 
 // This file writes allocated instructions ([alloc.Allocated]) with the assembler. A pass computes g.lanes elements of a
-// row. In the tail of a row, the elements after the last full pass, loads and stores are masked.
+// row. In a pass of the tail, the elements after the last full pass, some lanes have no element. A load or store of
+// such a pass must not access memory beyond the row. There are three cases:
+//   - The instruction is masked.
+//   - AVX2 has no such masked instruction (see canMask). The memory is then a bounce buffer, a vector of the spill
+//     area. Other code copies elements from the operand to this buffer, or from the buffer to the output (emit.go).
+//   - The memory has accumulators, one for each lane. A load of all of them needs no mask. A store must not change the
+//     accumulators of lanes without elements (writeTailStore).
 
 // Registers of tail masks. A tail mask selects the lanes that have elements in the current pass of a tail. With
 // AVX-512, the mask is in the mask register tailMask. Complex elements fill two vectors, whose masks are in the next
@@ -20,51 +26,123 @@ const (
 	narrowTailMask = 14
 )
 
-// writeInsts writes a list of allocated instructions; package alloc explains them and the spaces of their memory
-// operands. The space AlongRow has operands and outputs whose elements differ along the row. The space PerRow has
-// operands with one element for the row.
-//
-// An iteration of the unrolled main loop has several passes. In the main loop, `pass` is the index of the list's first
-// pass within the iteration. For loads and stores of accumulators, it is the index of the accumulator set. Otherwise it
-// is 0.
-func (g *generator) writeInsts(list []alloc.Allocated, pass int) {
+// writeInsts writes a list of allocated instructions. firstPass is the index of the list's first pass within an
+// iteration of the unrolled main loop, or 0 outside it. Pass k uses set k of the accumulator registers (modulo their
+// number), so firstPass is the index of the set in a list that loads or stores accumulators.
+func (g *generator) writeInsts(list []alloc.Allocated, firstPass int) {
 	var argBuffer [8]asm.Arg // enough for most instructions
 	for k := range list {
 		inst := &list[k]
 		args := argBuffer[:0]
 		for i := range inst.Args {
-			args = append(args, g.arg(&inst.Args[i], pass))
+			args = append(args, g.arg(&inst.Args[i], firstPass))
 		}
-		last := &inst.Args[len(inst.Args)-1]
-		switch {
-		case inst.Kind == alloc.Load:
-			g.writeLoad(inst.Name, inst.Args[0].Mem, args)
-		case inst.Kind == alloc.Save:
-			g.asm.Emit(moveName(inst.Args[0].Class), args...)
-		case inst.Kind == alloc.Copy && last.Class == alloc.Masks: // x | x
-			g.asm.Emit("KORW", args[0], args[0], args[1])
-		case inst.Kind == alloc.Copy:
-			g.asm.Emit("VMOVAPS", args...)
-		case inst.Name == completeRemainder: // a pseudo-instruction of fmod
-			g.writeRemainderLoop(args)
-		case inst.Name == loadTableRow: // a pseudo-instruction of lookups
-			g.writeTableRow(args)
-		case last.Kind == alloc.Memory && g.inTail:
-			g.writeTailStore(inst.Name, last.Mem, args)
-		case g.writesNonTemporal && inst.NonTemporal != "":
-			g.asm.Emit(inst.NonTemporal, args...)
-		default:
-			g.asm.Emit(inst.Name, args...)
-		}
+		g.writeInst(inst, args)
 	}
 }
 
-// moveName returns the instruction that loads or stores a register of a class.
-func moveName(class alloc.Class) string {
-	if class == alloc.Masks {
-		return "KMOVW"
+// arg returns an operand of an instruction. firstPass is as in writeInsts.
+func (g *generator) arg(operand *alloc.Operand, firstPass int) asm.Arg {
+	number := int(operand.Reg)
+	switch operand.Kind {
+	case alloc.Immediate:
+		return asm.Imm(operand.Imm)
+	case alloc.Memory:
+		return g.address(operand.Mem, firstPass)
+	case alloc.Element:
+		memory := g.address(operand.Mem, firstPass)
+		memory.Broadcast = true
+		return memory
+	case alloc.Accumulator:
+		number = g.accRegisters[operand.Acc.Index] + (g.firstAccSet+firstPass+operand.Acc.Iteration)%g.accSets
 	}
-	return "VMOVUPS"
+	switch {
+	case operand.Class == alloc.Vectors:
+		return vectorRegister(number, operand.Bytes)
+	case operand.ZeroMasking:
+		return asm.Mask(number).Zero()
+	}
+	return asm.Mask(number)
+}
+
+// vectorRegister returns the vector register with a number and a width in bytes.
+func vectorRegister(number int, bytes uint8) asm.Vec {
+	switch bytes {
+	case 64:
+		return asm.Z(number)
+	case 32:
+		return asm.Y(number)
+	}
+	return asm.X(number)
+}
+
+// address returns the address of a memory operand. firstPass is as in writeInsts. address may write code that changes
+// regTemp and, in a tail, regLimit.
+func (g *generator) address(mem *alloc.Mem, firstPass int) asm.Mem {
+	disp := mem.Offset + int32(firstPass)*mem.Step
+	switch mem.Space {
+	case alloc.Constant:
+		return g.asm.Constant([]byte(mem.Data))
+	case alloc.Slot:
+		return asm.Mem{Base: regSpill, Disp: int32(64 * mem.Index)}
+	case alloc.PerRow:
+		return asm.Mem{Base: g.loadPointer(mem.Index), Disp: mem.Offset}
+	case alloc.AccumulatorMemory:
+		return g.accAddress(mem, firstPass)
+	}
+	// The space is AlongRow: elements of an operand or output that differ along the row.
+	if vector, ok := g.bounceVectors[mem.Index]; ok && g.inTail {
+		return asm.Mem{Base: regSpill, Disp: int32(64*vector) + mem.Offset}
+	}
+	size := int(mem.ElementBytes)
+	if mem.Part != 0 { // half of the complex elements, which have twice the size
+		size *= 2
+	}
+	base := g.loadPointer(mem.Index)
+	if size == 16 {
+		return asm.Mem{Base: base, Index: regDoubleIndex, Scale: 8, Disp: disp}
+	}
+	return asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: disp}
+}
+
+// accAddress returns the address of accumulators in memory. There are lane.FoldLanes of them for a fold, so the address
+// repeats after lane.FoldLanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
+// regLimit.
+func (g *generator) accAddress(mem *alloc.Mem, firstPass int) asm.Mem {
+	base := g.loadPointer(mem.Index)
+	if !g.inTail {
+		period := int32(lane.FoldLanes * int(mem.ElementBytes))
+		return asm.Mem{Base: base, Disp: (mem.Offset + int32(firstPass)*mem.Step) % period}
+	}
+	emit := g.asm.Emit
+	emit("MOVL", regIndex, regLimit)
+	emit("ANDL", asm.Imm(lane.FoldLanes-1), regLimit)
+	return asm.Mem{Base: base, Index: regLimit, Scale: mem.ElementBytes, Disp: mem.Offset}
+}
+
+// writeInst writes an instruction with operands args, which stand for inst.Args.
+func (g *generator) writeInst(inst *alloc.Allocated, args []asm.Arg) {
+	destination := &inst.Args[len(inst.Args)-1]
+	switch {
+	case inst.Kind == alloc.Load:
+		g.writeLoad(inst.Name, inst.Args[0].Mem, args)
+	case inst.Kind == alloc.Save:
+		g.asm.Emit(moveName(inst.Args[0].Class), args...)
+	case inst.Kind == alloc.Copy && destination.Class == alloc.Masks: // x | x
+		g.asm.Emit("KORW", args[0], args[0], args[1])
+	case inst.Kind == alloc.Copy:
+		g.asm.Emit("VMOVAPS", args...)
+	case inst.Name == completeRemainder: // a pseudo-instruction of fmod
+		g.writeRemainderLoop(args)
+	case inst.Name == loadTableRow: // a pseudo-instruction of lookups
+		g.writeTableRow(args)
+	case destination.Kind == alloc.Memory && g.inTail:
+		g.writeTailStore(inst.Name, destination.Mem, args)
+	case g.writesNonTemporal && inst.NonTemporal != "":
+		g.asm.Emit(inst.NonTemporal, args...)
+	default:
+		g.asm.Emit(inst.Name, args...)
+	}
 }
 
 // writeLoad writes a load from mem. In a tail, the load of an operand is masked.
@@ -76,7 +154,7 @@ func (g *generator) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 			class = alloc.Masks
 		}
 		g.asm.Emit(moveName(class), args...)
-	case !g.inTail || mem.Space != alloc.AlongRow || !g.avx512 && g.usesBounceBuffer(mem):
+	case !g.inTail || mem.Space != alloc.AlongRow || !g.canMask(mem):
 		g.asm.Emit(name, args...)
 	case g.avx512:
 		g.asm.Emit(maskedName(name, mem), args[0], (tailMask + asm.Mask(mem.Part)).Zero(), args[1])
@@ -86,20 +164,25 @@ func (g *generator) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 	}
 }
 
-// writeTailStore writes a store in a tail. Without AVX-512, stores for which usesBounceBuffer is true write all lanes.
-// The target is a bounce buffer, from which the elements of the tail are then copied to the output. It can also be
-// accumulators in memory: lanes without elements then have the old values (foldInMemory).
+// writeTailStore writes a store in a tail. A store without a mask writes all lanes, to a bounce buffer or to
+// accumulators in memory. For accumulators, lanes without elements have the old values (foldInMemory).
 func (g *generator) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	last := len(args) - 1
 	switch {
 	case g.avx512:
 		g.asm.Emit(maskedName(name, mem), append(args[:last:last], tailMask+asm.Mask(mem.Part), args[last])...)
-	case g.usesBounceBuffer(mem):
-		g.asm.Emit(name, args...)
-	default:
+	case g.canMask(mem):
 		g.asm.Emit("VMASKMOV"+floatSuffix(int(mem.ElementBytes)), args[0], g.tailVector(int(mem.ElementBytes)),
 			args[last])
+	default:
+		g.asm.Emit(name, args...)
 	}
+}
+
+// canMask reports whether loads and stores of mem can be masked. AVX2 has masked loads and stores only for elements of
+// 4 and 8 bytes, and there are no mask vectors for the two halves of complex elements (Part).
+func (g *generator) canMask(mem *alloc.Mem) bool {
+	return g.avx512 || mem.ElementBytes >= 4 && mem.Part == 0
 }
 
 // maskedName returns the name of the masked form of a load or store. VMOVQ has none: VMOVDQU8 and VMOVDQU16, the moves
@@ -122,87 +205,10 @@ func (g *generator) tailVector(laneBytes int) asm.Vec {
 	return vectorRegister(narrowTailMask, g.width(laneBytes))
 }
 
-// usesBounceBuffer reports whether, without AVX-512, tail elements are copied through the spill area. AVX2 has masked
-// loads and stores only for elements of 4 and 8 bytes, and there are no mask vectors for the two halves of complex
-// elements (Part).
-func (g *generator) usesBounceBuffer(mem *alloc.Mem) bool {
-	return mem.ElementBytes < 4 || mem.Part != 0
-}
-
-// arg returns an operand of an instruction. pass is as in writeInsts.
-func (g *generator) arg(operand *alloc.Operand, pass int) asm.Arg {
-	number := int(operand.Reg)
-	switch operand.Kind {
-	case alloc.Immediate:
-		return asm.Imm(operand.Imm)
-	case alloc.Memory:
-		return g.address(operand.Mem, pass)
-	case alloc.Element:
-		memory := g.address(operand.Mem, pass)
-		memory.Broadcast = true
-		return memory
-	case alloc.Accumulator:
-		number = g.accRegisters[operand.Acc.Index] + (g.firstAccSet+pass+operand.Acc.Iteration)%g.accSets
+// moveName returns the instruction that loads or stores a register of a class.
+func moveName(class alloc.Class) string {
+	if class == alloc.Masks {
+		return "KMOVW"
 	}
-	switch {
-	case operand.Class == alloc.Vectors:
-		return vectorRegister(number, operand.Bytes)
-	case operand.ZeroMasking:
-		return asm.Mask(number).Zero()
-	}
-	return asm.Mask(number)
-}
-
-// vectorRegister returns the vector register with a number and a width in bytes.
-func vectorRegister(number int, bytes uint8) asm.Vec {
-	switch bytes {
-	case 64:
-		return asm.Z(number)
-	case 32:
-		return asm.Y(number)
-	}
-	return asm.X(number)
-}
-
-// address returns the address of a memory operand; pass is as in writeInsts. It may write code that changes
-// regTemp.
-func (g *generator) address(mem *alloc.Mem, pass int) asm.Mem {
-	disp := mem.Offset + int32(pass)*mem.Step
-	switch mem.Space {
-	case alloc.Constant:
-		return g.asm.Constant([]byte(mem.Data))
-	case alloc.Slot:
-		return asm.Mem{Base: regSpill, Disp: int32(64 * mem.Index)}
-	case alloc.PerRow:
-		return asm.Mem{Base: g.loadPointer(mem.Index), Disp: mem.Offset}
-	case alloc.AccumulatorMemory:
-		return g.accAddress(mem, pass)
-	}
-	if vector, ok := g.bounceVectors[mem.Index]; ok && g.inTail {
-		return asm.Mem{Base: regSpill, Disp: int32(64*vector) + mem.Offset}
-	}
-	size := int(mem.ElementBytes)
-	if mem.Part != 0 {
-		size *= 2
-	}
-	base := g.loadPointer(mem.Index)
-	if size == 16 {
-		return asm.Mem{Base: base, Index: regDoubleIndex, Scale: 8, Disp: disp}
-	}
-	return asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: disp}
-}
-
-// accAddress returns the address of accumulators in memory. There are lane.FoldLanes of them for a fold, so the address
-// repeats after lane.FoldLanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
-// regLimit.
-func (g *generator) accAddress(mem *alloc.Mem, pass int) asm.Mem {
-	base := g.loadPointer(mem.Index)
-	if !g.inTail {
-		period := int32(lane.FoldLanes * int(mem.ElementBytes))
-		return asm.Mem{Base: base, Disp: (mem.Offset + int32(pass)*mem.Step) % period}
-	}
-	emit := g.asm.Emit
-	emit("MOVL", regIndex, regLimit)
-	emit("ANDL", asm.Imm(lane.FoldLanes-1), regLimit)
-	return asm.Mem{Base: base, Index: regLimit, Scale: mem.ElementBytes, Disp: mem.Offset}
+	return "VMOVUPS"
 }
