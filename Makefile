@@ -9,9 +9,12 @@ COUNT       ?= 6
 # The packages whose tests use goroutines. Those of passes and graph use none but for folding, which endtoend tests.
 CONCURRENT = . ./internal/workerpool ./exec ./iter ./internal/endtoend
 
-# Tests that run on one goroutine: they plan, infer, evaluate the definition, or run with one worker or in one chunk.
-SEQUENTIAL = ^(TestBestPlans|TestCertificates.*|TestCheapestWithin|TestCopyElementsEnds|TestFewestCopies|$(\
-	)TestForkedGraphs|TestOpsAsText|TestOptimum.*|TestOutcomes|TestPins(AtSizes|Hold)|TestSymbolic.*|TestUnbacked.*)$$
+# Tests that run on one goroutine (they plan, infer, evaluate the definition, or run with one worker or in one chunk),
+# and tests whose concurrent steps are those of other tests.
+SEQUENTIAL = ^(TestATen|TestBestPlans|TestCacheBits|TestCertificates.*|TestCheapestWithin|TestClasses.*|$(\
+	)TestCopyElementsEnds|TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|TestLiveBytes|TestOpsAsText|$(\
+	)TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins(AtSizes|Hold)|TestStepsArePricedByOperand|TestSumBound|$(\
+	)TestSymbolic.*|TestTiles|TestUnbacked.*)$$
 
 # The packages that have several paths, with different instruction sets or without machine code, and those that compare
 # results with references.
@@ -31,8 +34,9 @@ ASKS = ./internal/jit ./iter/...
 UNIT = ./internal/machine ./internal/jit/tile ./kernels/internal/product ./kernels/internal/conv ./kernels/internal/quantized
 UNIT_GRAPHS = ^(TestQuantize.*|TestHalfwayLevels.*|TestGreatestOf.*|TestConvolvedSums|TestTailsOf.*)$$
 
-# Packages that have files for builds without assembly.
-STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/workerpool ./kernels/internal/window
+# Packages that have files for builds without assembly, except kernels/internal/window, whose dependencies all would be
+# compiled again.
+STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/workerpool
 
 # Tests collect garbage a quarter as often, which saves a third of their time and costs 200 MB. They have no debug
 # information, which saves a third of the time for linking.
@@ -61,24 +65,27 @@ check: test
 	$(MAKE) regenerate
 	$(MAKE) gpu
 
-# All cases of random tests (make check draws few) and builds for other platforms: before a release, and after a change
-# of a code generator.
+# All cases of random tests (make check draws few), vet and staticcheck of module beam, and builds for other platforms:
+# before a release, and after a change of a code generator.
 thorough:
 	GRAPHRUN_TESTS=all $(MAKE) test
+	cd beam && GOGC=400 $(GO) vet ./... && GOGC=400 $(STATICCHECK) ./...
 	$(MAKE) check LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64"
 
 # The module gpu, which has the drivers of devices. Its last line lists the devices that were tested, or says that there
 # are none. GRAPHRUN_TESTS=all runs all expressions.
 gpu:
-	cd gpu && $(GO) vet ./... && $(STATICCHECK) ./... && $(GO) test ./... && { $(GO) run ./cmd/graphrun-gpu devices || true; }
+	cd gpu && GOGC=400 $(STATICCHECK) ./... && $(TEST) -vet=all ./... && { $(GO) run ./cmd/graphrun-gpu devices || true; }
 
 # The tests on the paths that this machine does not take by default, and the long test of machine code.
 paths: narrow nounit portable noasm loops extreme arm64
 
-# Tests outside GENERATORS that run the code of both instruction sets, which make test has done with AVX-512, and tests
-# of plans, which hold for any prices.
-SAME_ON_PATHS = ^(TestCompiledLoops|TestEmittedForms|TestBestPlans|TestCertificates.*|TestFewestCopies|TestOpsAsText|$(\
-	)TestOptimum.*|TestPins.*)$$
+# Tests outside GENERATORS that run the code of both instruction sets, which make test has done with AVX-512; tests of
+# plans, which hold for any prices; and tests of inference.
+SAME_ON_PATHS = ^(TestCompiledLoops|TestEmittedForms|TestBestPlans|TestCertificates.*|TestCheapestWithin|$(\
+	)TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|TestLiveBytes|TestOpsAsText|TestOpsStaySymbolic|$(\
+	)TestOptimum.*|TestOutcomes|TestPins.*|TestPointwiseKernelsFitTheirIterations|TestStepsArePricedByOperand|$(\
+	)TestSymbolic.*|TestUnbacked.*|TestUnknownSizes)$$
 
 # The instruction set of this process, as a test prints it. If the test fails or prints none, the target fails.
 SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }
@@ -117,16 +124,15 @@ portable:
 	GRAPHRUN_JIT=off $(TEST) -count=1 -vet=off -run '$(VALUES)' ./kernels
 
 # The build without assembly of this module. Target narrow tests the other packages as they are in it, and target builds
-# type-checks them.
+# type-checks all.
 noasm:
-	$(GO) vet -tags noasm $(STUBS)
 	$(TEST) -tags noasm -vet=off $(STUBS)
 
 # Tests on an emulated arm64, for which qemu-user is needed. A test takes 20 to 50 times as long as on amd64: tests that
 # take seconds and do not depend on the processor are left out. The build cache has the packages, which fused builds.
-ARM64 = tensor iter expr expr/expand expr/internal/elementary internal/jit internal/jit/lane \
+ARM64 = iter expr expr/expand expr/internal/elementary internal/jit internal/jit/lane \
 	internal/jit/vector internal/jit/tile internal/jit/depthwise internal/jit/winograd internal/jit/target/arm64 \
-	kernels kernels/internal/conv exec internal/endtoend
+	kernels kernels/internal/conv internal/endtoend
 # Of the convolutions, only those of bytes are tested: their code depends on the processor. Of the tests of graphs, some
 # that take a few seconds are run.
 ARM64_GRAPHS = ^(TestRandomGraphs|TestFusedNumbers|TestTailsIntoOtherDTypes|TestTailsOfWinograd)$$
@@ -237,9 +243,10 @@ vet:
 staticcheck:
 	GOGC=400 $(STATICCHECK) ./...
 
-# The nested module beam. Its dependencies take 0.9 GB of the module cache.
+# The nested module beam. Its dependencies take 0.9 GB of the module cache. Vet and staticcheck would analyse them all, so
+# only target thorough runs these.
 beam:
-	cd beam && $(TEST) -vet=all ./... && GOGC=400 $(STATICCHECK) ./...
+	cd beam && $(TEST) -vet=off ./...
 
 # With all checks of go vet. The other paths have the same files, except for builds without assembly.
 test:

@@ -95,7 +95,7 @@ func Find(patterns ...string) (list []Input, err error) {
 			case exists:
 				return nil, fmt.Errorf("%s and %s would have the same output, %s.npz", other, path, name)
 			case name == "" || strings.HasSuffix(name, "/"):
-				return nil, fmt.Errorf("%s: the output would have no name: the name of the input is only an extension", path)
+				return nil, fmt.Errorf("%s: the output would have no name: the name of the file is only an extension", path)
 			case strings.HasPrefix(name, ".graphrun/"):
 				return nil, fmt.Errorf("%s: the output would be in the directory .graphrun, which has the manifests", path)
 			}

@@ -181,12 +181,13 @@ func sameSlice(a, b []sym.Int) bool {
 }
 
 // inferByOp infers a node of g by its op. If sizes are unknown, it infers the node once for each outcome of the op's
-// branches on sizes (inferAllPaths). If insideFork is set, the caller does so itself, and inferByOp infers one outcome.
+// branches on sizes (inferAllPaths). If insideFork is set, a sym.Fork around the call does so, and inferByOp infers one
+// outcome.
 func (n *Node) inferByOp(g *Graph, state *inference) error {
 	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
 	call := &state.call
 	call.In, call.Attrs, call.Out, call.Impl, call.Walk = n.In, n.Attrs, nil, n.Impl, n.Walk
-	call.metaFixesSizes = g.symbolicState != nil // a guard fixes each unknown size that the op uses as a number
+	call.metaFixesSizes = g.symbolicState != nil // an unknown size that the op uses as a number is fixed
 	var results []Result
 	var err error
 	if g.symbolicState != nil && !g.symbolicState.insideFork {

@@ -313,7 +313,8 @@ func (r Result) outline() PartialType {
 }
 
 // joinCases joins the outlines of all cases of a fork; err is the error of the fork. If inference was tried for only a
-// sample of the possible numbers, other numbers may give other sizes. Only the ranks of the results are then certain.
+// sample of the possible numbers, other numbers may give other sizes. Only the ranks and dtypes of the results are then
+// certain.
 func (inference *outlineInference) joinCases(cases []sym.Case[[]PartialType], err error) (joined []PartialType,
 	isSample bool) {
 	isSample = err != nil || len(inference.attrGuesses) > 1

@@ -19,8 +19,8 @@ import (
 //	loop:    if s != 1 { if t != z { return false }; z = z*s }
 //	formula: s = 1 ∨ t = z; the next z is z*s
 //
-// If a dimension fails, the loop returns false, and the formula, a conjunction over the dimensions, stays false. Nobody
-// uses the next z, so the two may differ.
+// If a dimension fails, the loop returns false, and the formula, a conjunction over the dimensions, stays false. The
+// next z then does not matter, so the two may differ.
 
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {

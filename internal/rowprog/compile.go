@@ -11,8 +11,9 @@ import (
 )
 
 // This file compiles the passes of a plan. [Plan.build] chooses their form. For each form that it tries, compilePasses
-// adds the memory of loops (objects.go), compiles each pass (compilePass), and fuses the passes (fuse). A pass compiles
-// its loop, the folds and scans of the loop's results, and the computation that runs once per row.
+// adds the memory of loops (objects.go), compiles each pass (compilePass), and, unless the loops are separate, fuses
+// the passes (fuse). compilePass compiles the loop of a pass, the folds and scans of its results, and the computation
+// that runs once per row.
 
 // compiledPass is a pass with its loops. loop runs first, then the scans, then perRow.
 type compiledPass struct {
@@ -42,7 +43,7 @@ type elementPointer struct {
 //   - Along rows, if a call processes whole rows, the loop combines its lanes itself and writes result.
 //   - Along rows, if not, the loop accumulates in laneAccs, which combineLanes combines to result.
 //   - Along columns, the loop accumulates in result, which joinLoop combines with blockTotals after each block of
-//     foldBlock elements.
+//     foldBlock elements. A single block stays in result.
 type fold struct {
 	result       int                                  // object with the result of each row
 	laneAccs     int                                  // object with accumulators by row and lane; -1 if not in memory
@@ -83,7 +84,8 @@ func (p *Plan) build() error {
 	return p.compilePasses()
 }
 
-// compilePasses adds the objects of the plan and compiles its passes. If passesAtOnce is greater than 1, it fuses them.
+// compilePasses adds the objects of the plan and compiles its passes. If passesAtOnce is greater than 1, it
+// fuses them if possible.
 func (p *Plan) compilePasses() error {
 	b := &builder{Plan: p, perRowStaged: map[int]int{}}
 	b.makeArgumentObjects()

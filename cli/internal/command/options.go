@@ -108,7 +108,7 @@ func ThreadsFlag(cmd *cobra.Command, p *int) {
 // CheckThreads rejects a negative value of --threads.
 func CheckThreads(n int) error {
 	if n < 0 {
-		return exit.UsageErrorf("--threads %d: want a positive number, or 0 for GOMAXPROCS", n)
+		return exit.UsageErrorf("--threads %d: want a positive number (0 means GOMAXPROCS)", n)
 	}
 	return nil
 }

@@ -41,8 +41,8 @@ func (t *byteTiles) compile() error {
 	return nil
 }
 
-// firstInitialSum returns the initial values of the sums in the first call for a strip. Later calls start from the sums
-// of the previous call.
+// firstInitialSum returns the initial values of the sums in the calls for the first groups of a strip. Calls for later
+// groups start from the sums of the earlier groups.
 func (t *byteTiles) firstInitialSum() tile.InitialSum {
 	if t.hasInitialSums {
 		return tile.FromLanes

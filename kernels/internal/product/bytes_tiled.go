@@ -43,7 +43,7 @@ type byteTiles struct {
 	// Sums and their conversion to results. If the sums are the results, nothing converts them.
 
 	hasInitialSums bool                   // whether the sums of tiles start from initial values, not from 0
-	conversion     multiply.SumConversion // the steps: add third terms, subtract second terms, scale
+	conversion     multiply.SumConversion // the steps: add third terms, subtract za*sum(b), scale
 	scaleStep      int                    // distance between the scales of adjacent columns; 0 for a single scale
 	conversionLoop *loops.Loop            // converts sums if terms are added or if there is a single scale
 	requantizer    *multiply.Requantizer  // converts sums that are only scaled, with a scale for each column
@@ -230,11 +230,12 @@ func newByteEntries(call *graph.Call, product *contraction) (entries byteEntries
 	return entries
 }
 
-// chooseStripRows divides the rows evenly into strips of about byteStripSums sums.
+// chooseStripRows divides the rows evenly into strips of about byteStripSums sums, or of a number that suits the
+// matrix unit.
 func (t *byteTiles) chooseStripRows() {
 	stripSums := byteStripSums
 	if t.usesMatrixUnit {
-		// A call should do at least UnitMinCallGroups group products. Each sum needs t.groups.
+		// A call should do about UnitMinCallGroups group products. Each sum needs t.groups.
 		stripSums = min(tile.UnitMinCallGroups/t.groups, maxUnitStripSums)
 	}
 	tiles, maxTiles := kit.DivUp(t.m, t.height), max(1, stripSums/(t.height*t.width()))

@@ -7,8 +7,8 @@ import (
 )
 
 // This file writes allocated instructions ([alloc.Allocated]) with the assembler. A pass computes g.lanes elements of a
-// row. In a pass of the tail, the elements after the last full pass, some lanes have no element. A load or store of
-// such a pass must not access memory beyond the row. There are three cases:
+// row. The tail has the elements after the last iteration of the main loop; in its last pass, some lanes may have no
+// element. A load or store along the row must not access memory beyond the row. There are three cases:
 //   - The instruction is masked.
 //   - AVX2 has no such masked instruction (see canMask). The memory is then a bounce buffer, a vector of the spill
 //     area. Other code copies elements from the operand to this buffer, or from the buffer to the output (emit.go).
@@ -26,9 +26,9 @@ const (
 	narrowTailMask = 14
 )
 
-// writeInsts writes a list of allocated instructions. firstPass is the index of the list's first pass within an
-// iteration of the unrolled main loop, or 0 outside it. Pass k uses set k of the accumulator registers (modulo their
-// number), so firstPass is the index of the set in a list that loads or stores accumulators.
+// writeInsts writes a list of allocated instructions. In the main loop, firstPass is the index of the list's first pass
+// within an iteration. For loads of accumulators, and for stores of one set of accumulators, it is the index of the
+// set. Otherwise it is 0.
 func (g *generator) writeInsts(list []alloc.Allocated, firstPass int) {
 	var argBuffer [8]asm.Arg // enough for most instructions
 	for k := range list {
