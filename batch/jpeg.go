@@ -38,7 +38,7 @@ func clampToByte(x int32) uint8 { return uint8(min(max(x, 0), 255)) }
 //	2i+1: 3/4 c[i] + 1/4 c[i+1]
 //
 // The same holds for rows with a factor of 2 in y: 3/4 of the near row, whose samples cover the pixels, and 1/4 of the
-// far row, the adjacent row on the other side.
+// far row, the neighbour of the near row that is closest to the pixels.
 type upsampler struct {
 	width, height    int // of the chroma planes
 	stride           int
@@ -102,9 +102,9 @@ func (u *upsampler) setSums(nearRow, farRow []uint8) {
 }
 
 // storeSums divides u.sums and stores them in out, interpolated in x if u.smoothX is set. Each interpolation, in x and
-// in y, multiplies the values by 4, so the divisor is 4 or 16. As in libjpeg-turbo, two rounding terms alternate
-// between pixels, or without smoothX between rows, so that the mean does not change. rowParity is the row of the image
-// modulo yFactor.
+// in y, multiplies the values by 4, so the divisor is 4 or 16. As in libjpeg-turbo, the rounding term alternates
+// between two values from pixel to pixel (without smoothX, from row to row), so that rounding does not shift the mean.
+// rowParity is the row of the image modulo yFactor.
 func (u *upsampler) storeSums(out []uint8, rowParity int32) {
 	last := u.width - 1
 	for i, sum := range u.sums {

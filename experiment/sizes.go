@@ -97,7 +97,7 @@ func startSizes(from, to, limit int) []int {
 		}
 	}
 	sizes := []int{from}
-	step := len(powers)/max(limit-2, 1) + 1 // k: two of the sizes are the ends
+	step := len(powers)/max(limit-2, 1) + 1 // k; the two ends are not counted in limit-2
 	for i := step - 1; i < len(powers) && len(sizes) < limit-1; i += step {
 		sizes = append(sizes, powers[i])
 	}

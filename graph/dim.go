@@ -89,8 +89,8 @@ func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
 	return value, err
 }
 
-// Check returns an error that the Dim's expression has for all values of the symbols, such as a syntax error or an
-// unknown symbol. It returns nil for an error that depends on the values, such as a division by 0.
+// Check returns an error of the Dim's expression that does not depend on the values of symbols, such as a syntax error
+// or an unknown symbol. It returns nil for other errors, such as a division by 0.
 func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
 		return nil

@@ -27,7 +27,7 @@ type FormOperand struct {
 // Elements computes each element of its outputs by an expression. Outputs have the shape to which the operands are
 // broadcast.
 type Elements struct {
-	Code     *expr.Code    // loads and stores the dtypes that operands and outputs have in memory
+	Code     *expr.Code    // its loads and stores have the dtypes of operands and outputs in memory
 	Operands []FormOperand // outputs of Code, then operands of Code
 }
 
@@ -77,8 +77,8 @@ type Contraction struct {
 	Add         ContractionOperand // used if HasAdd is set
 	HasAdd      bool
 	Alpha, Beta float64
-	// Before is the distance in elements from the start of the first window, in the padding, to A's first element. The
-	// offset in A is the sum of loop index*stride, minus Before.
+	// Before is the offset of A's first element, in elements, from the first element of the first window, which is in
+	// the padding. The offset in A is the sum of loop index*stride, minus Before.
 	Before int
 	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. An output of the
 	// expression overwrites Out.

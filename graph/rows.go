@@ -45,7 +45,7 @@ type Rows struct {
 	Channels []bool
 	// Code is the expression, in the dtypes that operands and results have in memory.
 	Code *expr.Code
-	// Direction is the direction of the loops that an implementation requires.
+	// Direction is the direction of loops that an implementation must use.
 	Direction RowDirection
 	// Shape is the shape to which operands are broadcast, if it is not the shape of operand 0; otherwise nil.
 	Shape []int
@@ -74,7 +74,7 @@ func (r *Rows) IsAlongChannels(k int) bool { return k >= 0 && k < len(r.Channels
 // Limits on the length of a row, in elements, and on the number of rows.
 const (
 	maxRowLength = 1 << 16 // maximum length of a row, so that it stays in the cache between passes over it
-	longRow      = 1 << 12 // rows that are longer are called long; there must be at least minRows of them
+	longRow      = 1 << 12 // rows that are longer are called long; they are suited if there are at least minRows
 	minRows      = 4       // minimum number of long rows, so that all workers have rows
 )
 

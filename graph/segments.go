@@ -105,9 +105,9 @@ func (s *segmenter) setStage(n *Node) {
 		}
 		dependency, isAttr := s.stages.At(v), i >= len(n.In)
 		stage.isConstant = stage.isConstant && dependency.isConstant && !isAttr
-		// A dynamic node runs at the end of its round, after the other nodes. Another node is planned at the start of its
-		// round. The results of dynamic nodes that it reads, and all values of its attributes, must therefore be from an
-		// earlier round. Inputs of the graph are known before round 0.
+		// A dynamic node runs at the end of its round, after the other nodes. A node that is not dynamic is planned at the
+		// start of its round. The results of dynamic nodes that it reads, and all values of its attributes, must therefore
+		// be from an earlier round. Inputs of the graph are known before round 0.
 		firstRound := dependency.round
 		if v.Node != nil && !stage.isDynamic && (dependency.isDynamic || isAttr) {
 			firstRound++
@@ -202,8 +202,8 @@ func (s *segmenter) formSegments(nodes []*Node) []Segment {
 	return segments
 }
 
-// connectSegments sets In, AttrInputs, Out and After of all segments. If several segments compute a value, a reader
-// gets it from the last of these segments before its own.
+// connectSegments sets In, AttrInputs, Out and After of all segments. Several segments may compute a value of
+// constants; a reading segment then takes it from the nearest earlier one.
 func connectSegments(g *Graph, segments []Segment) {
 	connector := segmentConnector{segments: segments, segmentOf: NewByValue[int](g), exportingSegment: NewByValue[int](g),
 		lastReader: make([]int, len(segments))}
@@ -220,26 +220,26 @@ type segmentConnector struct {
 	segments         []Segment
 	segmentOf        ByValue[int] // the last segment so far that computes the value
 	exportingSegment ByValue[int] // the segment whose Out has the value
-	lastReader       []int        // indexed by segment: the last segment whose After has it
+	lastReader       []int        // for each segment, the last segment that lists it in After
 }
 
 // connect sets In, AttrInputs and After of segment i, and adds the values that it reads to Out of earlier segments.
 func (connector *segmentConnector) connect(i int) {
 	segment := &connector.segments[i]
 	segment.readsOffsets = segment.Dynamic // a RunDynamic function may depend on offsets
-	computed, inIn, inAttrInputs := map[*Value]bool{}, map[*Value]bool{}, map[*Value]bool{}
+	computed, listedIn, listedAttrs := map[*Value]bool{}, map[*Value]bool{}, map[*Value]bool{}
 	for _, n := range segment.Nodes {
 		segment.readsOffsets = segment.readsOffsets || n.Op.ReadsStorage
 		for k := range n.dependencyCount() {
 			v := n.dependency(k)
-			list, isInList := &segment.In, inIn
+			list, listed := &segment.In, listedIn
 			if k >= len(n.In) { // an attribute
-				list, isInList = &segment.AttrInputs, inAttrInputs
+				list, listed = &segment.AttrInputs, listedAttrs
 			}
-			if v == nil || v.Const != nil || computed[v] || isInList[v] {
+			if v == nil || v.Const != nil || computed[v] || listed[v] {
 				continue
 			}
-			isInList[v] = true
+			listed[v] = true
 			*list = append(*list, v)
 			if source := connector.export(v); source >= 0 && connector.lastReader[source] != i+1 {
 				connector.lastReader[source] = i + 1

@@ -9,9 +9,10 @@ import (
 	"strconv"
 )
 
-// This file has arithmetic that detects overflows of an int. Operations on two numbers panic, and [Catch] recovers the
-// panic. Values of expressions are first computed with ints, by a [valuation]. If an intermediate result overflows, a
-// bigValuation computes the value again: for N = 2^62, the value of 4*N - 3*N fits an int, but 4*N does not.
+// This file has arithmetic that detects overflows of an int. Operations of [Int] on two known numbers panic if the
+// result overflows, and [Catch] recovers the panic. Values of expressions are first computed with ints, by a
+// [valuation]. If an intermediate result overflows, a bigValuation computes the value again: for N = 2^62, the value of
+// 4*N - 3*N fits an int, but 4*N does not.
 
 // addFits returns a + b, and whether it fits an int.
 func addFits(a, b int) (int, bool) {

@@ -200,7 +200,7 @@ func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
 		}
 		shape[d], strides[d] = t.Shape[oldDim], t.Strides[oldDim]
 	}
-	// The strides of a value without elements are not limited by its span, so the product may overflow.
+	// A value without elements may have strides of any size, so the product may overflow.
 	offset := t.Offset.Add(mulSizes(index, t.Strides[dim]))
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: offset}.checked()
 }

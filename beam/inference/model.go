@@ -47,7 +47,7 @@ type Options struct {
 	Sizes map[string]int `json:",omitempty"`
 	// Exact excludes implementations that compute by another formula than the op's definition: see graphrun.Options.
 	Exact bool
-	// Threads bounds the workers of one run; 0 is GOMAXPROCS.
+	// Threads is the maximum number of threads of one run; 0 is GOMAXPROCS.
 	Threads int
 	// Batching says which elements run as one batch; "" is BatchExact.
 	Batching Batching
@@ -74,14 +74,14 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// model is a loaded model, which all instances of the transform with the same options share ([acquire]). Elements pass
-// it in two stages: [model.inputs] checks and converts the tensors of each element, and [model.run] runs a batch of
-// elements and returns their outputs.
+// model is a loaded model, which all instances of the transform with the same options share ([acquire]). It processes
+// elements in two steps: [model.inputs] checks and converts the tensors of each element, and [model.run] runs a batch
+// of elements and returns their outputs.
 type model struct {
 	graph     *graph.Graph
 	program   *graphrun.Program
 	batchAxis *batching.Axis // nil if elements are not joined
-	slots     chan struct{}  // has an element for each active run
+	slots     chan struct{}  // holds one token for each active run
 }
 
 // modelEntry is an entry of models: a model that is loaded, or that is being loaded.
@@ -247,7 +247,7 @@ func (m *model) input(v *graph.Value, t *tensor.Tensor) (*tensor.Tensor, error) 
 	return t.Contiguous(), nil
 }
 
-// run runs the program once for a batch of elements, whose inputs are in runs. It returns the outputs of each element.
+// run runs the program once for a batch. runs has the inputs of each element. It returns the outputs of each element.
 func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string]*tensor.Tensor, err error) {
 	m.slots <- struct{}{}
 	defer func() {

@@ -150,9 +150,10 @@ func (s *search) dependenceOf(n *graph.Node, i int) *inputDependence {
 	return s.dependences[n.In[i].Value]
 }
 
-// operandsOf returns the operands of an element-wise node for all candidates. An operand must be a plain number, a
-// constant of one element, or a value with a dependence. All dependences must have the same origin; operandsOf returns
-// one of them. It returns a nil dependence if the node has other operands, or only plain numbers and constants.
+// operandsOf returns the operands of an element-wise node as tensors with an element for each candidate. An operand
+// must be a plain number, a constant of one element, or a value with a dependence. All dependences must have the same
+// origin; operandsOf returns one of them. It returns a nil dependence if the node has other operands, or only plain
+// numbers and constants.
 func (s *search) operandsOf(n *graph.Node) (common *inputDependence, operands []*tensor.Tensor) {
 	operands = make([]*tensor.Tensor, len(n.In))
 	for i, arg := range n.In {

@@ -25,8 +25,8 @@ type Predicate struct {
 	// Steps are the lemmas of an induction over the dimensions, which shows that both forms agree for any rank.
 	Steps []Step
 
-	// parts are the operands of a predicate that is a disjunction and sorts the dimensions. For high ranks, Prove proves
-	// each part alone, because the whole predicate has too many paths.
+	// parts are the operands of a disjunction whose evaluation sorts the dimensions; otherwise nil. For high ranks, Prove
+	// proves each part alone, because the whole predicate has too many paths.
 	parts []part
 }
 
@@ -185,8 +185,8 @@ func contiguousBranches(shape, strides []sym.Int) bool {
 	return all
 }
 
-// orderedFormulaFrom returns the condition that sizes are not 0, and that each stride is at least the stride times the
-// size of the dimension before it in the order. minStride is the lower bound for the first stride, and next the lower
+// orderedFormulaFrom returns the condition that sizes are not 0, and that each stride is at least stride*size of the
+// previous dimension in the order. minStride is the lower bound for the first stride, and next the lower
 // bound for the stride of a further dimension. At dimension 0, the lower bound must differ from channelStride, the
 // stride of the channels: PyTorch thereby rejects ambiguous values, such as a value of shape [N, 1, 1, 1] with equal
 // strides.
@@ -269,8 +269,8 @@ func exactLoop(order []int, shape, strides []sym.Int, required sym.Int) (all boo
 	return true, required
 }
 
-// exactFormula returns the condition that strides resemble the strides of a channels-last format (orderedFormulaFrom)
-// and also equal them (exactFormulaFrom).
+// exactFormula returns the condition that strides pass both the test of their order (orderedFormulaFrom) and the exact
+// test (exactFormulaFrom) of a channels-last format.
 func exactFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {

@@ -42,8 +42,8 @@ func precedes(strides []sym.Int, a, b int) sym.Bool {
 	return strides[a].Lt(strides[b])
 }
 
-// nonOverlappingAndDenseBranches computes the bool that TensorImpl::refresh_contiguous caches. That function calls
-// compute_non_overlapping_and_dense last.
+// nonOverlappingAndDenseBranches computes the bool that TensorImpl::refresh_contiguous caches. Like that function, it
+// calls compute_non_overlapping_and_dense last.
 func nonOverlappingAndDenseBranches(shape, strides []sym.Int) bool {
 	return contiguousBranches(shape, strides) || denseBranches(Order2d)(shape, strides) ||
 		denseBranches(Order3d)(shape, strides) || sortedDenseBranches(shape, strides)
@@ -114,7 +114,8 @@ func disjointBranches(shape, strides []sym.Int) bool {
 }
 
 // disjointLoop is the loop of _maybe_overlapping_memory over sorted dimensions. reach is the greatest offset that the
-// dimensions before the loop reach, and reachAfter the greatest offset after it (for induction over the dimensions).
+// dimensions before the loop reach, and reachAfter the greatest offset after it (for disjointStep, the induction over
+// dimensions).
 func disjointLoop(order []int, shape, strides []sym.Int, reach sym.Int) (disjoint bool, reachAfter sym.Int) {
 	for _, d := range order {
 		if strides[d].Le(reach).Holds() {

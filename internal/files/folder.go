@@ -59,7 +59,7 @@ func (f Folder) resolve(name, local string) (root, resolved string, err error) {
 		return "", "", Reword(name, err)
 	}
 	resolved = filepath.Join(root, local)
-	if _, err := os.Stat(resolved); errors.Is(err, syscall.ELOOP) { // EvalSymlinks does not wrap this error
+	if _, err := os.Stat(resolved); errors.Is(err, syscall.ELOOP) { // EvalSymlinks does not return ELOOP
 		return "", "", Reword(name, err)
 	}
 	if resolved, err = filepath.EvalSymlinks(resolved); err != nil {

@@ -100,7 +100,7 @@ func (c Curve) At(bytes float64) float64 {
 	return c[len(c)-1].PS
 }
 
-// Sizes in bytes that profiles do not hold.
+// Sizes in bytes. They are not part of a profile.
 const (
 	L1Bytes = 32 << 10 // a typical L1 data cache
 	L2Bytes = 1 << 20  // a typical L2 cache
@@ -139,7 +139,7 @@ func ShippedProfile(name string) *Profile {
 	return nil
 }
 
-// DefaultProfile returns a copy of [SharedDefaultProfile], which the caller owns.
+// DefaultProfile returns a copy of the result of [SharedDefaultProfile]. The caller owns the copy.
 func DefaultProfile() *Profile { return SharedDefaultProfile().clone() }
 
 // ScaleCopies returns a copy of the profile with the rates of copies multiplied by a factor. These are the rates of

@@ -50,7 +50,7 @@ type Resolved struct {
 	MemoryDType tensor.DType // the dtype in memory
 	Cast        tensor.DType // the dtype to which elements are rounded during conversion ([Rule.Cast]); Invalid for none
 	TargetDType tensor.DType // the dtype that loops see
-	Meta        *tensor.Meta // the type in memory, in numbers; nil unless [Config.Resolve] was called
+	Meta        *tensor.Meta // the type in memory, with known sizes and strides; nil unless [Config.Resolve] was called
 
 	ReadWrite bool // set for an output that is also an input
 

@@ -92,7 +92,7 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, wa
 	resultForms := make([]int, len(n.Out))
 	for k, v := range n.Out {
 		hasOrder := k < len(walk.ResultOrders) && walk.ResultOrders[k].Rank() == v.Meta.Rank()
-		// On a device, "" is the order of 0 dimensions.
+		// On a device, "" is the order of a value of 0 dimensions; on the host, it stands for the inferred layout.
 		if !hasOrder || walk.ResultOrders[k] == "" && impl.ResultPlace == tensor.Host {
 			return m.inferredLabels(n, call, impl, walk)
 		}
@@ -205,8 +205,8 @@ func (m *Model) operandOrders(n *graph.Node, layoutDependent []bool) []tensor.Or
 }
 
 // callInOrder returns a node's call with an order for all layout-dependent operands, and the form of each operand.
-// Layout-dependent operands of another rank, or all if the order is empty, have the form that base returns. Other
-// operands are unchanged, and their form is -1. The call is nil if the model does not consider the order for an
+// A layout-dependent operand has the form that base returns if the order is empty or has another rank. Other operands
+// are unchanged, and their form is -1. The call is nil if the model does not consider the order for an
 // operand.
 func (m *Model) callInOrder(n *graph.Node, layoutDependent []bool, order tensor.Order,
 	base func(*variable) int) (*graph.Call, []int) {
@@ -299,7 +299,8 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 	return priced, true
 }
 
-// priceViewCopies computes the costs of copies to forms of a view's results that cannot be views of the operand.
+// priceViewCopies computes the costs of copying the operand of a view to the forms of the results that cannot be views
+// of it.
 func (m *Model) priceViewCopies(view *viewNode) {
 	n := view.node
 	operand := m.variables.At(n.In[view.operand].Value)
@@ -336,7 +337,7 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 			view.copyCosts[k] = make([][]int64, len(operand.forms))
 		}
 		variable := m.variables.At(view.node.Out[k])
-		if view.canView[operandForm] { // the view has none of the result's forms, so an inserted step copies it
+		if view.canView[operandForm] { // the layout of the view is no form of the result: an inserted step copies it
 			view.copyCosts[k][operandForm] = m.copyCosts(variable, result.Meta(), from.place)
 		} else if len(inferred) == 1 {
 			view.copyCosts[k][operandForm] = m.reshapeCosts(view, call, variable, result.Meta(), from)
@@ -347,8 +348,8 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 	}
 }
 
-// findOutputCopies sets view.outputCopies of a copy node whose result is an output or is pinned, and has its own memory
-// in the graph as written: the forms of the operand that the node copies, and does not view.
+// findOutputCopies sets view.outputCopies, the forms of the operand that the node copies and does not view. It is for
+// copy nodes whose result is an output or is pinned, and has its own memory in the graph as written.
 func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
 	n := view.node
 	needsBuffer := (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil

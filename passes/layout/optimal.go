@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Optimal minimizes the total cost and proves it: see [Model].
+// Optimal finds a plan of least cost and proves that no plan costs less: see [Model].
 var Optimal Strategy = &modelStrategy{name: "optimal", solver: wcsp.Exact,
 	doc: "minimizes the total cost and proves it; the default"}
 
 // SolveLimit is the default time limit of a search. A search is needed if elimination does not find a proven optimum.
-// Most networks need some milliseconds.
+// Most networks are solved within milliseconds.
 const SolveLimit = 10 * time.Second
 
 // SearchTimeLimit returns the value of [wcsp.Options.TimeLimit] that corresponds to [Problem.SolveLimit].

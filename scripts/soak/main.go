@@ -1,8 +1,9 @@
 // Command soak runs several programs from several goroutines for some time, with and without releases of results, and
 // prints the memory of the process. It fails if a result changes or memory grows.
 //
-// Each goroutine (a worker) repeats three steps: it runs a random program on a random input, compares the results with
-// the hashes of earlier ones, and drops, releases or retains the results or runs the program again into given tensors.
+// Each goroutine (a worker) repeats these steps: It runs a random program on a random input, sometimes a second time
+// into given tensors. It compares the results with the hashes of earlier ones. It drops, releases or retains the
+// results.
 //
 //	go run ./scripts/soak -for 1h
 package main
@@ -227,7 +228,7 @@ func release(results tensors) error {
 	return nil
 }
 
-// retain keeps bytes of a result, in place of bytes that it checks.
+// retain checks that bytes that were retained earlier have not changed, and replaces them by bytes of a result.
 func (w *worker) retain(result *tensor.Tensor) error {
 	retained := &w.retained[w.rng.IntN(len(w.retained))]
 	if maphash.Bytes(hashSeed, retained.bytes) != retained.hash && retained.bytes != nil {

@@ -46,8 +46,8 @@ const (
 // Instructions of GLSL.std.450.
 const glslRoundEven, glslTrunc, glslFloor, glslCeil, glslSqrt, glslFma = 2, 3, 8, 9, 31, 50
 
-// Capabilities, execution modes, storage classes, decorations and built-in variables, by their names in the
-// specification.
+// Capabilities, execution modes, storage classes, decorations and built-in variables. Names are shortened from
+// those in the specification: cap16Bit is StorageBuffer16BitAccess, capAddresses is PhysicalStorageBufferAddresses.
 const (
 	capShader, capFloat64, capInt64                                                   = 1, 10, 11
 	cap16Bit, cap8Bit, capAddresses                                                   = 4433, 4448, 5347

@@ -87,7 +87,7 @@ func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 // input channels, plus the bias in[2] if it is given.
 //
 // pairsOf lists the products along one axis, for each index of the result. channelsOf returns the k-th input channel
-// that output channel o reads. row and column are then the weight's first two indices for these two channels.
+// that output channel o reads, and the first two indices of the weight, row and column, for this pair of channels.
 func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
 	pairsOf func(a *geometry.Axis) [][]tapPair, channelsOf func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
 	error) {
@@ -125,9 +125,9 @@ func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geo
 type tapPair struct{ element, tap int }
 
 // addProducts adds the products of one element of the result and one input channel to a sum. resultIndex is the index
-// of the element in the spatial dimensions, the last len(pairs) dimensions of input and weight. pairs[d][i] lists the
-// products along spatial dimension d for index i of the result. inputStart is the storage index of the channel's first
-// element, and weightStart that of the window's first tap.
+// of the element in the spatial dimensions, which are the last len(pairs) dimensions of the result, input and weight.
+// pairs[d][i] lists the products along spatial dimension d for index i of the result. inputStart is the storage index
+// of the channel's first element, and weightStart that of the window's first tap.
 func addProducts(sum *kit.Accumulator, input, weight *kit.ProductOperand, inputStart, weightStart int,
 	pairs [][][]tapPair, resultIndex []int) {
 	dims := len(pairs)

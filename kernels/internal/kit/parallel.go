@@ -8,11 +8,11 @@ import (
 // parallel is the type of [graph.Facts].Parallel, which lists the loops of a call that workers can divide.
 type parallel = func(c *graph.Call) []graph.Parallel
 
-// LoopsExcept returns a function that returns a loop over each dimension of the result, except those along which an
-// element of the result depends on several elements of an operand (combined dimensions). For example, a sort of [n, c,
-// h] along the last dimension has loops over n and c. combined returns the combined dimensions of a call in a new list;
-// negative dimensions count from the end. The loops divide operands that have the rank of the result. Other operands
-// are read whole.
+// LoopsExcept lists a loop over each dimension of the result that is not combined. A dimension is combined if an
+// element of the result depends on several elements of an operand along it. For example, a sort of [n, c, h] along the
+// last dimension has loops over n and c. combined returns the combined dimensions of a call in a new list; negative
+// dimensions count from the end. The loops divide operands that have the rank of the result. Other operands are read
+// whole.
 func LoopsExcept(combined func(c *graph.Call) []int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		dims, rank := combined(c), c.Out[0].Rank()
@@ -34,8 +34,8 @@ func LoopsExceptDims(dims ...int) parallel {
 // because windows have at most three dimensions.
 func LoopsExceptLast(n int) parallel { return LoopsExceptDims([]int{-1, -2, -3}[:min(n, 3)]...) }
 
-// BatchLoopForRank returns a function that gives a call one parallel loop, over dimension 0 of the results and of the
-// given operands, which is the batch; none if operand 0 has another rank than the given one.
+// BatchLoopForRank lists one loop over the batch, which is dimension 0 of the results and of the given operands. It
+// lists no loop if operand 0 does not have the given rank.
 func BatchLoopForRank(rank int, operands ...int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		if c.Meta(0).Rank() != rank {

@@ -98,8 +98,8 @@ func inferCholeskyInverse(c *graph.Call) ([]graph.Result, error) {
 	return c.NewResult(out), err
 }
 
-// alwaysChecked returns the attributes of an op without check_errors, which always returns an error if a matrix is not
-// positive definite.
+// alwaysChecked returns the attributes of an op that has no attribute check_errors and always returns an error if a
+// matrix is not positive definite.
 func alwaysChecked(c *graph.Call) choleskyExAttrs {
 	return choleskyExAttrs{Upper: kit.Attrs[*upperAttrs](c).Upper, CheckErrors: true}
 }

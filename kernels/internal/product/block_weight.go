@@ -21,7 +21,8 @@ const (
 	blocksBias
 )
 
-// linearBlocksFlops counts a multiplication and an addition for each element of the result and index of the depth.
+// linearBlocksFlops counts a multiplication and an addition for each pair of an element of the result and an
+// index of the summed dimension.
 func linearBlocksFlops(call *graph.Call) float64 {
 	input := call.Meta(blocksInput)
 	return 2 * float64(call.Out[0].Numel()) * float64(input.Shape[input.Rank()-1])
@@ -33,7 +34,7 @@ type blockWeight struct {
 	bits                 int // bits of an integer: 2, 4 or 8
 	blockElements        int // number of elements of a block
 	defaultZero          int // default zero point, 2^(bits-1)
-	rowStride, colStride int // strides of rows, and of the bytes of a row, in bytes
+	rowStride, colStride int // bytes from a row to the next, and from a byte of a row to its next byte
 }
 
 // newBlockWeight returns the format and the strides of a call's weight.
@@ -43,7 +44,7 @@ func newBlockWeight(call *graph.Call) blockWeight {
 		rowStride: weight.Strides[0], colStride: weight.Strides[1]}
 }
 
-// integer returns the integer of an element of the row at address row.
+// integer unpacks element index of the row that begins at address row.
 func (w *blockWeight) integer(row unsafe.Pointer, index int) int {
 	firstBit := index * w.bits
 	packed := *(*uint8)(unsafe.Add(row, firstBit/8*w.colStride))

@@ -17,7 +17,7 @@ type byteCodeKey struct {
 	height      int             // rows of the tile
 	isLastBlock bool            // whether the tile is in the last block of columns
 	initialSum  tile.InitialSum // initial values of sums: 0, a value for each column, or the sums of an earlier call
-	groups      int             // number of groups, a constant in code for the matrix unit; 0 for other code
+	groups      int             // number of groups, which is built into code for the matrix unit; 0 for other code
 }
 
 // compile generates the code of all tiles.
@@ -70,7 +70,7 @@ func (t *byteTiles) stacks(rows int) [2]byteStack {
 
 // compileTiles generates the code of tiles of the given height, for each of the initial sums.
 func (t *byteTiles) compileTiles(height int, initialSums []tile.InitialSum) (err error) {
-	// Groups of all calls but the last, and groups of the last call.
+	// The number of groups in each call but the last, and in the last call.
 	callGroups := []int{min(t.groups, maxCallGroups), (t.groups-1)%maxCallGroups + 1}
 	for _, isLastBlock := range []bool{false, true} {
 		if !isLastBlock && t.blocks() == 1 {

@@ -66,7 +66,7 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		return kit.ElementAlong(in[vector], index, dim)
 	}
-	// minusZeroPoint returns a matrix operand minus its zero points, another operand, which are along dimension dim.
+	// minusZeroPoint returns operand `matrix` minus operand `zeroPoint`, whose elements vary along dimension dim.
 	minusZeroPoint := func(matrix, zeroPoint, dim int) *tensor.Tensor {
 		operand := in[matrix]
 		difference := tensor.Zeros(tensor.Float64, operand.Shape...)
@@ -183,5 +183,5 @@ func (l *byteLoops) store(mem *graph.Mem, sum int32, entry, i, j int) {
 	scale := *(*float32)(kit.AddressOf[float32](scales, j*l.vectorStrides[bytesScale]))
 	zeroPoint := byteAt(l.address(mem, bytesZero), l.resultDType, 0)
 	element := multiply.Requantize(l.resultDType, sum, scale, float64(zeroPoint))
-	*(*uint8)(unsafe.Add(mem.Ptrs[0], resultOffset)) = uint8(element) // of either dtype, uint8 or int8
+	*(*uint8)(unsafe.Add(mem.Ptrs[0], resultOffset)) = uint8(element) // the same byte for uint8 and int8
 }

@@ -31,8 +31,8 @@ func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// addProductTerms adds the terms of the element of a matmul at the given index of the result to sum: for the index
-// [batch..., row, col], the products a[batch..., row, k] * b[batch..., k, col] for all k.
+// addProductTerms adds to sum the terms of one element of a matmul. For the index [batch..., row, col], they are the
+// products a[batch..., row, k] * b[batch..., k, col] for all k.
 func addProductTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 	batch, row, col := index, -1, -1 // -1: a has no rows, or b has no columns
 	if b.Rank() > 1 {
@@ -56,7 +56,7 @@ func addProductTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator
 }
 
 // matrixOffset returns the storage index of the first element of an operand's matrix at an index of the batch. The
-// matrix has the last dims dimensions of the operand. The dimensions before them are broadcast to the batch.
+// matrix consists of the last dims dimensions. The dimensions before them are broadcast to the batch.
 func matrixOffset(operand *kit.ProductOperand, index []int, dims int) int {
 	offset, batchRank := operand.Offset, operand.Rank()-dims
 	for d := range batchRank {

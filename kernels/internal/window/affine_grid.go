@@ -71,22 +71,22 @@ var AffineGridGenerator = kit.Define[*affineGridAttrs](graph.Op{
 // affineGrid computes a grid in T, the widest dtype of theta's kind. An axis is a spatial dimension of the images. Axes
 // are counted from the last: axis 0 has the coordinate x, axis 1 y, and axis 2 z.
 type affineGrid[T kit.WidestNumber] struct {
-	dims        int    // number of axes: 2 or 3
-	coordinates [3][]T // coordinates along each axis
-	theta       tensor.Meta
-	rowStride   int                // distance in bytes between the coordinates of a point in the result
-	read, write tensor.ConvertFunc // convert elements from the dtype of theta to T, and back
+	dims             int    // number of axes: 2 or 3
+	coordinates      [3][]T // coordinates along each axis
+	theta            tensor.Meta
+	coordinateStride int                // distance in bytes between the coordinates of a point in the result
+	read, write      tensor.ConvertFunc // convert elements from the dtype of theta to T, and back
 }
 
 // affineKernel returns the kernel of a grid.
 func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 	out, theta := call.Out[0], call.Meta(0)
 	dims, dtype := out.Rank()-2, tensor.DTypeOf[T]()
-	positions := kit.NewLineSet(out.Shape, dims+1, out) // all indices of the grid but its last, the index of a coordinate
+	positions := kit.NewLineSet(out.Shape, dims+1, out) // the indices of points
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	grid := &affineGrid[T]{dims: dims, theta: theta, rowStride: kit.ByteStride(out, dims+1),
+	grid := &affineGrid[T]{dims: dims, theta: theta, coordinateStride: kit.ByteStride(out, dims+1),
 		read: tensor.Converter(dtype, theta.DType), write: tensor.Converter(theta.DType, dtype)}
 	for axis := range dims {
 		alignCorners := kit.Attrs[*affineGridAttrs](call).AlignCorners
@@ -127,7 +127,7 @@ func (g *affineGrid[T]) transform(dst, theta unsafe.Pointer, point *[3]T, image 
 			}
 			sum += term
 		}
-		g.write(unsafe.Add(dst, row*g.rowStride), unsafe.Pointer(&sum), 0, 0, 1)
+		g.write(unsafe.Add(dst, row*g.coordinateStride), unsafe.Pointer(&sum), 0, 0, 1)
 	}
 }
 

@@ -23,8 +23,8 @@ type groupedNorm struct {
 	weight, bias *value // one element for each group
 }
 
-// recordGroups stores a groupedNorm in y.Note, where y = instance_norm(x), if x is a reshape of another value that
-// groups the channels of that value.
+// recordGroups stores a groupedNorm in y.Note, where y = instance_norm(x), if x is a reshape that divides the
+// channels of another value into groups.
 func recordGroups(n *node, x, y, weight, bias *value, eps float64) {
 	isPlanned := y.GraphValue() != nil && !y.IsDynamic() && n.Lookup("group_norm") != nil
 	isReshape := x.GraphValue() != nil && x.GraphValue().Node != nil && x.GraphValue().Node.Op == n.Lookup("reshape")
@@ -46,8 +46,9 @@ func recordGroups(n *node, x, y, weight, bias *value, eps float64) {
 	y.Note = groupedNorm{x: ungroupedX, groups: groups, eps: eps, weight: weight, bias: bias}
 }
 
-// asGroupNorm returns the group normalization that equals a reshape of x to the given shape. It returns nil unless
-// recordGroups has recorded x and `shape` is the shape before the first reshape. One size of shape may be -1.
+// asGroupNorm returns the group normalization that equals a reshape of x, an instance normalization, to the given
+// shape. It returns nil unless recordGroups has stored a Note in x and `shape` is the shape before the first reshape.
+// One size of shape may be -1.
 func asGroupNorm(n *node, x *value, shape []sym.Int) *value {
 	norm, ok := x.Note.(groupedNorm)
 	if !ok {
