@@ -1,5 +1,6 @@
-// Command typecheck type-checks the packages of the module in the current directory, with their tests, for other platforms
-// than this one. Nothing is compiled, so a platform takes seconds. Errors in assembly and of linking are not found.
+// Command typecheck type-checks the packages of the module in the current directory, with their tests, for other
+// platforms than this one. Nothing is compiled, so a platform takes seconds. Errors in assembly and of linking are not
+// found.
 //
 //	go run ./scripts/typecheck freebsd/amd64 linux/amd64,noasm
 //
