@@ -96,8 +96,8 @@ func (r *Reducer) foldInPlace(acc, run unsafe.Pointer, n, pos int) {
 	}
 }
 
-// foldByBlock copies a run of n elements, of which the first has position pos, to the block after its blockLen
-// elements. Whenever the block is full, it is folded into acc. The result is the number of elements in the block.
+// foldByBlock copies a run of n elements, beginning at position pos, to the block after its blockLen elements. Whenever
+// the block is full, it is folded into acc. The result is the number of elements in the block.
 func (r *Reducer) foldByBlock(memory *reduceMemory, acc, run unsafe.Pointer, n, pos, blockLen int) int {
 	step := r.reducedAxes[0].InStride
 	for offset := 0; offset < n; {

@@ -55,7 +55,8 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 		name, suggest.DidYouMean(suggestion))
 }
 
-// formatMeant returns the format that other libraries give the name, or of which it is another spelling; or NoFormat.
+// formatMeant returns the format to which other libraries give the name, or whose name it spells differently; otherwise
+// NoFormat.
 func formatMeant(name string) MemoryFormat {
 	letters := strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))
 	return map[string]MemoryFormat{

@@ -165,7 +165,7 @@ func (in *instance) components() []*instance {
 	return list
 }
 
-// addVariable adds variable v of another instance, of which the instance is a component.
+// addVariable adds variable v of outer. The instance is a component of outer.
 func (in *instance) addVariable(outer *instance, v int) {
 	in.sizes = append(in.sizes, outer.sizes[v])
 	in.eliminated = append(in.eliminated, false)
