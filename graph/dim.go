@@ -16,6 +16,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file has the integers of a graph that may depend on symbols. A symbol, such as n, is a size with a name. Three
+// kinds of integers may be expressions over symbols:
+//
+//	a size, stride or offset in a declaration ([Dim])     input x of shape [n, 3]
+//	a size of an input (the methods of Graph below)       x has shape [8, 3] if n is 8
+//	an integer in an attribute before decoding (toSize)   "n//2 + 1" as the end of a slice
+//
+// A [sym.Int] is the value of such an integer: a number, or an expression over unknown sizes. Maps by symbol
+// (map[string]sym.Int) have the size of each symbol.
+
 // Dim is a size, a stride or an offset: a number, a symbol, or an expression over symbols in Python's syntax
 // ([sym.Parse]). At most one of the three fields is set. For example, the shape [n, 3, n//2 + 1] is
 //
@@ -44,12 +54,15 @@ func ParseDim(text string) Dim {
 	return Dim{Symbol: text}
 }
 
-// isExpression reports whether a text is an expression, not a name: see [ParseDim]. A text with a minus sign must be
-// parsed to decide.
+// isExpression reports whether a text is an expression, not a name: see [ParseDim].
 func isExpression(text string) bool {
-	if numerals.IsExpression(text) || !strings.Contains(text, "-") {
-		return numerals.IsExpression(text)
+	if numerals.IsExpression(text) {
+		return true
 	}
+	if !strings.Contains(text, "-") {
+		return false
+	}
+	// A text with a minus sign may be a name. It is an expression if it can be parsed.
 	dummy := dummySymbols()
 	_, err := sym.Parse(text, func(name string) (sym.Int, bool) { return dummy(name), true })
 	return err == nil
@@ -77,16 +90,24 @@ func (d Dim) In(symbols map[string]sym.Int) (sym.Int, error) {
 	return expressionIn(d.String(), symbols)
 }
 
-// expressionIn evaluates text, which is an expression or the name of a symbol. The name need not be an identifier.
+// expressionIn evaluates text, which is an expression or the name of a symbol. A name need not be an identifier.
 func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
 	if value, ok := symbols[text]; ok {
 		return value, nil
 	}
-	value, err := sym.Parse(text, func(name string) (sym.Int, bool) { value, ok := symbols[name]; return value, ok })
+	value, err := sym.Parse(text, lookupIn(symbols))
 	if n, known := value.Known(); err == nil && known && (n > tensor.MaxBytes || n < -tensor.MaxBytes) {
 		err = fmt.Errorf("expression %q is %d, which is out of range", text, n)
 	}
 	return value, err
+}
+
+// lookupIn returns the lookup of symbols in a map.
+func lookupIn(symbols map[string]sym.Int) func(name string) (sym.Int, bool) {
+	return func(name string) (sym.Int, bool) {
+		size, ok := symbols[name]
+		return size, ok
+	}
 }
 
 // Check returns an error of the Dim's expression that does not depend on the values of symbols, such as a syntax error
@@ -100,8 +121,9 @@ func (d Dim) Check(symbols map[string]Bounds) error {
 	return err
 }
 
-// dummySymbols returns a function that makes a symbol for each name. The symbols are for parsing an expression whose
-// value does not matter. Their hints are large and mostly distinct, so that divisors such as a-b are rarely 0.
+// dummySymbols returns a function that makes a symbol for each name, for parsing an expression whose value does not
+// matter. The parser evaluates divisors at the hints of symbols. The hints are large and mostly distinct, so that a
+// divisor such as a-b is rarely 0.
 func dummySymbols() func(name string) sym.Int {
 	env, symbolOf := sym.NewEnv(), map[string]sym.Int{}
 	return func(name string) sym.Int {
@@ -127,11 +149,14 @@ func (d Dim) dependsOn(symbol string) bool {
 	return d.Symbol == symbol || textDependsOn(d.Expr, symbol)
 }
 
-// textDependsOn reports whether a text is the name of the symbol, or an expression or condition that
-// contains the symbol.
+// textDependsOn reports whether a text is the name of the symbol, or an expression or condition that contains the
+// symbol.
 func textDependsOn(text, symbol string) bool {
-	if text == symbol || !strings.Contains(text, symbol) {
-		return text == symbol
+	if text == symbol {
+		return true
+	}
+	if !strings.Contains(text, symbol) {
+		return false
 	}
 	found := false
 	dummy := dummySymbols()
@@ -147,8 +172,9 @@ func textDependsOn(text, symbol string) bool {
 	return found && err == nil
 }
 
-// InputDecl adds an input with a declaration. A size that is a symbol is added to [Graph.Symbols]; symbols in
-// expressions must already be there. Until [Graph.Bind], symbols have their assumed sizes: see [Graph.Assumed].
+// InputDecl adds an input with a declaration: the dtype, sizes and strides. A size that is a symbol is added to
+// [Graph.Symbols]; symbols in expressions must already be there. Until [Graph.Bind], symbols have their assumed sizes:
+// see [Graph.Assumed].
 func (g *Graph) InputDecl(name string, decl Decl) *Value {
 	decl.Dims, decl.Strides = slices.Clone(decl.Dims), slices.Clone(decl.Strides)
 	g.addSymbols(decl.Dims)
@@ -185,18 +211,19 @@ func (g *Graph) addSymbols(dims []Dim) {
 // assumeSizes gives an assumed size to each symbol that has no size.
 func (g *Graph) assumeSizes() {
 	for symbol, bounds := range g.Symbols {
-		if _, ok := g.sizes[symbol]; !ok {
-			if g.sizes == nil {
-				g.sizes = map[string]sym.Int{}
-			}
-			g.sizes[symbol] = sym.Of(bounds.assumedSize())
-			g.Assume(symbol, bounds.assumedSize())
+		if _, ok := g.sizes[symbol]; ok {
+			continue
 		}
+		if g.sizes == nil {
+			g.sizes = map[string]sym.Int{}
+		}
+		g.sizes[symbol] = sym.Of(bounds.assumedSize())
+		g.Assume(symbol, bounds.assumedSize())
 	}
 }
 
-// ResizeInput changes a size of an input whose sizes are numbers. The input must be dense; it keeps the order of its
-// dimensions. The graph must be inferred again.
+// ResizeInput changes a size of an input whose sizes are numbers. The input must be dense; its dimensions keep their
+// order in memory. The graph must be inferred again.
 func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 	switch {
 	case !g.Owns(v) || v.Node != nil || v.Const != nil:
@@ -221,19 +248,20 @@ func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 	return nil
 }
 
-// The remaining functions are for attributes before decoding. An integer attribute may be an expression over symbols.
+// The remaining functions are for attributes before decoding: bools, numbers, strings and lists of them, as in a file.
+// A string may be an expression over symbols.
 
-// attrDependsOn reports whether an attribute, before decoding, depends on the symbol.
+// attrDependsOn reports whether an attribute depends on the symbol.
 func attrDependsOn(given any, symbol string) bool {
 	return containsText(given, func(text string) bool { return textDependsOn(text, symbol) })
 }
 
-// attrDependsOnAny reports whether an attribute, before decoding, depends on one of the symbols.
-func attrDependsOnAny(attr any, symbols map[string]sym.Int) bool {
+// attrDependsOnAny reports whether an attribute depends on one of the symbols.
+func attrDependsOnAny(given any, symbols map[string]sym.Int) bool {
 	if len(symbols) == 0 {
 		return false
 	}
-	return containsText(attr, func(text string) bool {
+	return containsText(given, func(text string) bool {
 		for name := range symbols {
 			if textDependsOn(text, name) {
 				return true
@@ -243,10 +271,9 @@ func attrDependsOnAny(attr any, symbols map[string]sym.Int) bool {
 	})
 }
 
-// containsText reports whether match returns true for a string in the attribute before decoding. The attribute is a
-// string or a list.
-func containsText(attr any, match func(text string) bool) bool {
-	switch content := attr.(type) {
+// containsText reports whether match returns true for the attribute, if it is a string, or for a string in it.
+func containsText(given any, match func(text string) bool) bool {
+	switch content := given.(type) {
 	case string:
 		return match(content)
 	case []any:
@@ -259,33 +286,33 @@ func containsText(attr any, match func(text string) bool) bool {
 
 // toSize reads an integer, or an expression over symbols.
 func toSize(given any, symbols map[string]sym.Int) (sym.Int, error) {
-	switch number := given.(type) {
+	switch value := given.(type) {
 	case sym.Int: // from the decomposition of a composite op
-		return number, nil
+		return value, nil
 	case int:
-		return sym.Of(number), nil
+		return sym.Of(value), nil
 	case int64:
-		return sym.Of(int(number)), nil
+		return sym.Of(int(value)), nil
 	case float64:
-		if number == float64(int(number)) {
-			return sym.Of(int(number)), nil
+		if value == float64(int(value)) {
+			return sym.Of(int(value)), nil
 		}
 	case string:
-		if _, err := strconv.ParseInt(number, 10, 64); err == nil { // a quoted number is not an expression
-			return sym.Int{}, notAnInteger(number, symbols)
+		if _, err := strconv.ParseInt(value, 10, 64); err == nil { // a quoted number is not an expression
+			return sym.Int{}, notAnInteger(value, symbols)
 		}
-		size, err := expressionIn(number, symbols)
-		if err != nil && !isExpression(number) {
-			err = notAnInteger(number, symbols)
+		size, err := expressionIn(value, symbols)
+		if err != nil && !isExpression(value) {
+			err = notAnInteger(value, symbols)
 		}
 		return size, err
 	}
 	return sym.Int{}, &mismatchError{got: given}
 }
 
-// toInt is toSize for an attribute that must be a number. If the size is unknown, toInt returns its hint: its value at
-// typical sizes. It then adds a guard that the size equals the hint. A guard is a condition under which the inferred
-// types are valid.
+// toInt is toSize for an attribute that must be a number. If the value depends on unknown sizes, toInt returns its
+// hint, the value at typical sizes. It then records the guard that the value equals the hint. A guard is a condition on
+// sizes under which the inferred types are valid.
 func toInt(given any, symbols map[string]sym.Int) (int, error) {
 	if number, ok := given.(int); ok {
 		return number, nil
@@ -297,7 +324,8 @@ func toInt(given any, symbols map[string]sym.Int) (int, error) {
 	return size.Specialize(), nil
 }
 
-// toNumber reads a number, a size, or an integer expression over symbols.
+// toNumber reads a number, or an integer expression over symbols. It sets Size only if the value depends on unknown
+// sizes, and otherwise Number.
 func toNumber(given any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	if number, ok := numerals.Scalar(given); ok {
 		return NumberOrSize{Number: number}, nil
@@ -328,10 +356,7 @@ func toCondition(given any, symbols map[string]sym.Int) (sym.Bool, error) {
 	case bool:
 		return sym.BoolOf(content), nil
 	case string:
-		condition, err := sym.ParseBool(content, func(name string) (sym.Int, bool) {
-			size, ok := symbols[name]
-			return size, ok
-		})
+		condition, err := sym.ParseBool(content, lookupIn(symbols))
 		if err != nil {
 			return sym.Bool{}, fmt.Errorf("%w: want a condition such as Lt(100, N)", err)
 		}
@@ -340,8 +365,8 @@ func toCondition(given any, symbols map[string]sym.Int) (sym.Bool, error) {
 	return sym.Bool{}, &mismatchError{got: given}
 }
 
-// notAnInteger is the error of a string in place of an integer. The string may be a quoted integer or the name of an
-// unknown symbol.
+// notAnInteger is the error of a string in place of an integer. Its suggestion is for a quoted integer, or for the name
+// of an unknown symbol.
 func notAnInteger(text string, symbols map[string]sym.Int) error {
 	mismatch := &mismatchError{got: text}
 	switch _, err := strconv.ParseInt(text, 10, 64); {
@@ -354,8 +379,8 @@ func notAnInteger(text string, symbols map[string]sym.Int) error {
 	return mismatch
 }
 
-// findTooLarge finds an integer in an attribute that exceeds [tensor.MaxBytes] in absolute value. field must be
-// addressable, as a field of the attribute struct is.
+// findTooLarge finds an integer in a decoded attribute that exceeds [tensor.MaxBytes] in absolute value. field is a
+// field of the attribute struct, and addressable.
 func findTooLarge(field reflect.Value) (n int, found bool) {
 	switch target := field.Addr().Interface().(type) {
 	case *int:

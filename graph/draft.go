@@ -9,10 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft builds a graph from a file. In contrast to the builder methods of [Graph], a Draft accepts nodes
-// that use values declared later, and continues after invalid nodes. Nodes are first declared
-// ([Draft.Node]) and, once all values are known, completed ([Draft.Complete]). The graph is valid when
-// [Draft.Sort] and inference have returned no error. For example, without the checks of errors:
+// Draft builds a graph from a file. In contrast to the builder methods of [Graph], a Draft accepts nodes that use
+// values declared later, and continues after invalid nodes. It has three phases. First, all inputs, constants and nodes
+// are declared, with their names and the names of results. Each node is then completed with its op, operands ([Arg])
+// and attributes ([Attrs]). Last, the nodes are sorted and inferred: inference reports the invalid nodes. For example,
+// without the checks of errors:
 //
 //	d := graph.NewDraft(kernels.Lookup, 1, nil)
 //	x, _ := d.Input("x", graph.Decl{DType: tensor.Float32, Dims: graph.Numbers(2, 3)})
@@ -26,8 +27,8 @@ type Draft struct {
 	slab slab
 }
 
-// NewDraft returns an empty draft with memory for the given number of nodes. places has the positions in the file, for
-// errors; it may be nil.
+// NewDraft returns an empty draft with memory for the given number of nodes. lookup finds ops by name. places has the
+// positions of nodes in the file, for errors; it may be nil.
 func NewDraft(lookup Lookup, nodes int, places Places) *Draft {
 	nodes = min(max(nodes, 0), maxReserved)
 	g := New("", lookup)
@@ -49,8 +50,8 @@ func (d *Draft) graph() *Graph {
 	return d.g
 }
 
-// Input declares an input. Symbols in its sizes must be added to [Graph.Symbols], and bound by
-// [Graph.BindWithoutInference] when the file has been read; until then they are 0.
+// Input declares an input. The caller adds the symbols in its sizes to [Graph.Symbols]. When the file has been read, it
+// binds them to sizes by [Graph.BindWithoutInference]; until then, sizes that depend on symbols are 0.
 func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	g := d.graph()
 	meta, err := decl.unbound()
@@ -88,7 +89,8 @@ func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, err
 	return constant, nil
 }
 
-// declare sets the layout and the number of a new value, and enters its name. It fails if the name is empty or taken.
+// declare sets the layout and the number of a new input or constant, and enters its name. It fails if the name is empty
+// or taken.
 func (d *Draft) declare(v *Value, meta tensor.Meta) error {
 	names := d.g.nameIndex()
 	if v.Name == "" || names.values[v.Name] != nil {
@@ -100,9 +102,10 @@ func (d *Draft) declare(v *Value, meta tensor.Meta) error {
 	return nil
 }
 
-// Node declares a node whose results have the given names. Without names it has one result, which has the node's name.
-// [Draft.Complete] sets its op and operands. Node returns nil and an error if the name is empty or belongs to another
-// node. It also returns an error for each invalid name of a result, which then cannot be found by its name.
+// Node declares a node whose results have the names in outputs. Without outputs it has one result, which has the node's
+// name. [Draft.Complete] sets its op and operands. Node returns nil and an error if the name is empty or belongs to
+// another node. It also returns an error for each invalid name of a result; such a result has no entry in the index of
+// names.
 func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	g := d.graph()
 	names := g.nameIndex()
@@ -116,35 +119,43 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	n.Name = name
 	g.assignNodeNumber(n)
 	g.Nodes = append(g.Nodes, n)
-	n.Out = takeFrom(&d.slab.outs, max(len(outputs), 1))
-	values := takeFrom(&d.slab.values, len(n.Out))
-	var errs []error
-	for i := range values {
-		v := &values[i]
-		v.Name, v.Node, v.Index, v.graph = name, n, i, g
-		if len(outputs) > 0 {
-			v.Name = outputs[i]
-		}
-		n.Out[i] = v
-		if v.Name == "" || names.values[v.Name] != nil {
-			errs = append(errs, g.nameError(v.Name))
-			continue
-		}
-		g.assignNumber(v)
-		names.values[v.Name] = v
-	}
-	if len(outputs) > 0 || errs != nil { // otherwise the node is found through its only result, which has its name
+	errs := d.addResults(n, outputs)
+	isFoundByResult := len(outputs) == 0 && errs == nil // its only result is in the index, under the same name
+	if !isFoundByResult {
 		names.addNode(n)
 	}
 	return n, errs
 }
 
+// addResults adds results with the given names to a node, or one result with the node's name. It returns an error for
+// each invalid name.
+func (d *Draft) addResults(n *Node, outputs []string) (errs []error) {
+	names := d.g.nameIndex()
+	n.Out = takeFrom(&d.slab.outs, max(len(outputs), 1))
+	values := takeFrom(&d.slab.values, len(n.Out))
+	for i := range values {
+		v := &values[i]
+		v.Name, v.Node, v.Index, v.graph = n.Name, n, i, d.g
+		if len(outputs) > 0 {
+			v.Name = outputs[i]
+		}
+		n.Out[i] = v
+		if v.Name == "" || names.values[v.Name] != nil {
+			errs = append(errs, d.g.nameError(v.Name))
+			continue
+		}
+		d.g.assignNumber(v)
+		names.values[v.Name] = v
+	}
+	return errs
+}
+
 // slab allocates nodes and values in blocks of slabSize. A separate allocation for each node and value would take
-// longer than reading the file.
+// longer than reading the file. The fields are the unused parts of the present blocks.
 type slab struct {
 	nodes  []Node
 	values []Value
-	outs   []*Value
+	outs   []*Value // for Node.Out
 }
 
 // slabSize is the number of elements of a block.
@@ -161,8 +172,8 @@ func takeFrom[T any](block *[]T, count int) []T {
 	return taken
 }
 
-// Op returns an op of the catalogue. If there is none, it returns an error and a placeholder op for nodes that will be
-// rejected.
+// Op returns the op of a name. If there is none, it returns an error and a placeholder op, whose nodes inference will
+// reject.
 func (d *Draft) Op(name string) (*Op, error) {
 	g := d.graph()
 	op, err := g.findOp(name)
@@ -179,11 +190,12 @@ func (d *Draft) Op(name string) (*Op, error) {
 type NodeAttrs struct {
 	undecoded *attributes
 	numbers   []any // numbers given as attributes in place of operands, indexed by operand: see splitNumbers
-	decoded   any   // nil if inference must decode them
+	decoded   any   // pointer to the op's struct of attributes; nil if inference must decode them
 }
 
-// Attributes prepares attributes for nodes of an op. The map `given` has a [ValueRef] for an attribute that refers
-// to a value of the graph, and a string for a symbol.
+// Attributes prepares attributes for nodes of an op. The map `given` has a [ValueRef] for an attribute that refers to a
+// value of the graph, and a string for an expression over symbols. Attributes are decoded now if the graph has no
+// symbols. Errors of decoding are reported by inference.
 func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if op == nil || op.Schema == nil {
 		return &NodeAttrs{}
@@ -239,7 +251,7 @@ func (d *Draft) Refused(n *Node) error {
 	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0:
 		return nil
 	}
-	_, err := n.decode(nil)
+	_, err := n.decode(nil) // the attributes could not be decoded, or depend on data
 	return err
 }
 
@@ -270,9 +282,9 @@ func (d *Draft) RemoveUnavailable(unavailable map[*Value]bool) Errors {
 	return errs
 }
 
-// Sort sorts the nodes: see [Graph.Sort]. If breakCycles is set, Sort also succeeds for a graph with cycles: it removes
-// the operands of the first node of each cycle, and makes inference reject this node. Nodes that depend on the node are
-// then rejected, too.
+// Sort sorts the nodes so that each follows the nodes that it reads: see [Graph.Sort]. If breakCycles is set, Sort also
+// succeeds for a graph with cycles: it removes the operands of the first node of each cycle, and makes inference reject
+// this node. Nodes that depend on the node are then rejected, too.
 func (d *Draft) Sort(breakCycles bool) error {
 	g := d.graph()
 	err := g.Sort()
@@ -299,7 +311,14 @@ func (d *Draft) Warn(e *Error) {
 }
 
 // Decl is the declaration of an input or a constant. Its layout is given by name or by strides. Sizes, strides and the
-// offset of an input may depend on symbols.
+// offset of an input may depend on symbols: a [Dim] is a number, a symbol or an expression. For example, a
+// channels-last input of n images of 3 x 32 x 32 pixels is
+//
+//	Decl{DType: tensor.Float32, Dims: []Dim{{Symbol: "n"}, {Size: 3}, {Size: 32}, {Size: 32}},
+//		Layout: Pin{Format: tensor.ChannelsLast}}
+//
+// The functions below compute its layout: a [tensor.Type] for sizes that may be unknown, and a [tensor.Meta], whose
+// sizes are numbers.
 type Decl struct {
 	DType tensor.DType
 	Dims  []Dim
@@ -359,8 +378,8 @@ func (d Decl) stridesOfLayout(shape []sym.Int) ([]sym.Int, error) {
 	return order.SymbolicStrides(shape), nil
 }
 
-// unbound returns the declared layout before symbols have values. In this layout, sizes, strides and
-// offsets that depend on symbols are 0.
+// unbound returns the declared layout before symbols have values. If a size, a stride or the offset depends on symbols,
+// it is 0 in this layout.
 func (d Decl) unbound() (tensor.Meta, error) {
 	if d.symbolic() {
 		d.Dims, d.Strides = withoutSymbols(d.Dims), withoutSymbols(d.Strides)

@@ -8,8 +8,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Form describes a computation as data, from which the compiler of a device makes a kernel. It is an [*Elements], a
-// [*Rows], a [*Gather] or a [*Contraction].
+// Form describes a computation as data, from which the compiler of a device, such as a GPU, makes a kernel. A form
+// computes results of a [Call] from its operands. It is one of four types:
+//
+//	*Elements     each element of the results by an expression: y = x*2 + 1
+//	*Rows         each row of the results by an expression with sums of the row, maxima ...: softmax
+//	*Gather       a copy of the elements of a table at given indices: y[i] = table[indices[i]]
+//	*Contraction  sums of products: y[i, j] = sum over k of a[i, k]*b[k, j]
+//
+// A form refers to results and operands by an index in one list: first the results, then the operands. For y = x + w,
+// the indices are 0 (y), 1 (x) and 2 (w).
 type Form interface{ isForm() }
 
 func (*Elements) isForm()    {}
@@ -17,26 +25,33 @@ func (*Rows) isForm()        {}
 func (*Gather) isForm()      {}
 func (*Contraction) isForm() {}
 
-// FormOperand is a result or an operand of a call, or a part of the memory of either.
-type FormOperand struct {
-	Index  int         // index in the list of the call's results followed by its operands
-	Meta   tensor.Meta // the layout; its offset is not used
-	Offset int         // distance in elements from the first element of the result or operand
-}
-
 // Elements computes each element of its outputs by an expression. Outputs have the shape to which the operands are
-// broadcast.
+// broadcast. For example, let y = x + w be float32, with x of shape [2, 3] and w of shape [3]:
+//
+//	Code      y0 = x0 + x1
+//	Operands  {Index: 0, Meta: float32[2, 3]}   {Index: 1, Meta: float32[2, 3]}   {Index: 2, Meta: float32[3]}
 type Elements struct {
 	Code     *expr.Code    // its loads and stores have the dtypes of operands and outputs in memory
 	Operands []FormOperand // outputs of Code, then operands of Code
 }
 
-// Gather copies elements of a table to an output, one for each position of the loops. The offset of the copied element
-// in the table is the sum of loop index*stride over the loops, plus the sum of looked-up index*Step over the lookups.
-// Offsets and strides are in bytes. For example, the rows of a float32 table [r, c] that an int64 vector [m] selects
-// have the Shape [m, c] and
+// FormOperand is a result or an operand of a call, or a part of the memory of either.
+type FormOperand struct {
+	Index  int         // index among the call's results and operands: see [Form]
+	Meta   tensor.Meta // dtype, shape and strides; its offset is not used
+	Offset int         // distance in elements from the first element of the result or operand
+}
+
+// Gather copies an element of a table to each element of an output. It is a nest of loops over the output. Each
+// iteration adds the following byte offsets to the address of the table, and copies the element at the sum:
 //
-//	Operands  output: strides [4*c, 4]   table: strides [0, 4]   indices: strides [8, 0]
+//	for each loop:    loop index * the table's stride in this loop
+//	for each lookup:  index that is read from an operand * Step
+//
+// For example, y = table[indices] selects rows of a float32 table [r, c] by an int64 vector [m]:
+//
+//	Shape     [m, c]
+//	Operands  y: strides [4*c, 4]   table: strides [0, 4]   indices: strides [8, 0]
 //	Lookups   {Operand: 2, Int64: true, Size: r, Step: 4*c}
 type Gather struct {
 	Size     int             // bytes of an element: 1, 2, 4, 8 or 16
@@ -47,67 +62,71 @@ type Gather struct {
 
 // GatherOperand is an operand of a [Gather].
 type GatherOperand struct {
-	Index   int   // as in [FormOperand]
+	Index   int   // index among the call's results and operands: see [Form]
 	Offset  int   // distance in bytes from the first element of the result or operand
 	Strides []int // by loop, in bytes
 }
 
-// GatherIndex describes a lookup: where the index is, and how it is used. A negative index counts from the end.
+// GatherIndex is a lookup in a [Gather]: it reads an index from an operand. A negative index counts from the end.
 type GatherIndex struct {
 	Operand int  // number of the operand with the indices, in Gather.Operands
-	Offset  int  // bytes to add to the address that the operand's Offset and Strides give, to reach the index
+	Offset  int  // distance in bytes of the index from the operand's current element; not 0 only in a tuple of indices
 	Int64   bool // the index is int64, else int32
 	Size    int  // exclusive upper bound of indices
 	Step    int  // bytes of the table per index
 }
 
-// Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for every position of the loops of the result. Products
-// of matrices and convolutions are contractions. For example, the row-major product of A [m, k] and B [k, n] has the
-// Loops
+// Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for each element of Out. Products of matrices and
+// convolutions are contractions. It is a nest of loops, each of which has a stride for each operand. For example, the
+// row-major product of A [m, k] and B [k, n] has the Loops
 //
 //	{Size: m, Out: n, A: k}
 //	{Size: n, Out: 1, B: 1}
 //	{Size: k, A: 1, B: n, Summed: true}
 type Contraction struct {
-	// Loops lists the loops over the result, then the summed loops. Each of the two lists is from the slowest loop to the
-	// fastest.
+	// Loops lists the loops over the result, then the summed loops. Each of the two lists is from the slowest loop to
+	// the fastest.
 	Loops       []ContractionLoop
-	Windows     []ContractionWindow // bounds of A in a convolution
+	Windows     []ContractionWindow // in a convolution: the dimensions of A with padding
 	Out, A, B   ContractionOperand
 	Add         ContractionOperand // used if HasAdd is set
 	HasAdd      bool
 	Alpha, Beta float64
-	// Before is the offset of A's first element, in elements, from the first element of the first window, which is in
-	// the padding. The offset in A is the sum of loop index*stride, minus Before.
+	// Before is the sum over the dimensions of A of padding * stride. It is subtracted from each offset in A, so that
+	// an offset counts from the first element of A, and not from the padding before this element.
 	Before int
-	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. An output of the
-	// expression overwrites Out.
+	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. An output of
+	// the expression overwrites Out.
 	Epilogue *Elements
 }
 
 // ContractionOperand is an operand of a [Contraction].
 type ContractionOperand struct {
-	Index int // as in [FormOperand]
+	Index int // index among the call's results and operands: see [Form]
 	DType tensor.DType
 }
 
-// ContractionLoop is a loop of a [Contraction]: the number of iterations, and the strides of Out, A, B and
-// Add in elements.
+// ContractionLoop is a loop of a [Contraction]: the number of iterations, and the strides of Out, A, B and Add in
+// elements.
 type ContractionLoop struct {
 	Size           int
 	Out, A, B, Add int
 	Summed         bool
 }
 
-// ContractionWindow bounds A in one dimension of an image: at index i of loop Result and index j of loop Tap, A is 0
-// unless 0 <= i*Stride + j*Dilation - Before < Size.
+// ContractionWindow is a dimension of A with padding: the window of a convolution moves over it. Iteration i of loop
+// Result and iteration j of loop Tap read the element at position i*Stride + j*Dilation - Before. The element is 0 if
+// the position is negative or not less than Size.
 type ContractionWindow struct {
-	Result, Tap                    int // indices in Loops: the loop over the results, and the loop over the window
-	Stride, Dilation, Before, Size int // Before is the padding before the image, and Size the size of the image
+	Result, Tap      int // indices in Loops: the loop over the positions of the window, and the loop within the window
+	Stride, Dilation int
+	Before           int // padding before the first element
+	Size             int // size of the dimension without padding
 }
 
-// FormsOf returns forms that compute a call one after another. It returns none if the op has no form for the call.
-// call.Out has the final layouts.
+// FormsOf returns forms that compute a call one after another. It returns none if the op has no form for the call. An
+// op has forms by one of its implementations, by an expression or by a row program. call.Out must have the final
+// layouts.
 func FormsOf(op *Op, call *Call) (forms []Form, err error) {
 	defer func() {
 		if r := recover(); r != nil { // for a call that Infer rejects, functions of the op may panic
@@ -142,8 +161,8 @@ func FormsOf(op *Op, call *Call) (forms []Form, err error) {
 	return nil, nil
 }
 
-// elementsOf returns the form of an expression of the call's operands. Numbers become constants of the expression. It
-// returns no form if an operand is absent.
+// elementsOf returns the form of code, an expression of the call's operands. The form's expression has constants in
+// place of operands that are numbers. elementsOf returns no form if an operand is absent.
 func elementsOf(code *expr.Code, call *Call) []Form {
 	if code == nil || len(code.In) > len(call.In) || len(code.Out) != len(call.Out) {
 		return nil
@@ -152,8 +171,8 @@ func elementsOf(code *expr.Code, call *Call) []Form {
 	for i, meta := range call.Out {
 		form.Operands = append(form.Operands, FormOperand{Index: i, Meta: meta})
 	}
-	var dtypes []tensor.DType
-	loadIndex := make([]int, len(code.In)) // loadIndex[i] is the index of operand i among the loaded operands
+	var dtypes []tensor.DType              // of the operands that are tensors
+	loadIndex := make([]int, len(code.In)) // for each operand: its index among the operands that are tensors
 	for i, arg := range call.In {
 		switch {
 		case arg.Kind == Null:

@@ -10,46 +10,46 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowDirection is the direction of the loops of a row program.
-type RowDirection uint8
-
-// The inner loops go along each row (ByRows) or across adjacent rows (ByColumns). With AnyDirection the implementation
-// chooses the direction by the layouts of the operands.
-const (
-	AnyDirection RowDirection = iota
-	ByRows
-	ByColumns
-)
-
-// Rows is a row program: an expression over the rows of operand 0, for a call that folds (reduces) dimensions. A row
-// consists of elements whose positions differ only in reduced dimensions. Passes can inline the expression into larger
-// expressions. For example, a softmax of x along the last dimension, with x of shape [8, 100], has 8 rows of 100
-// elements:
+// Rows is a row program: it computes the results of a call for each row of operand 0. A row contains the elements whose
+// positions differ only in the reduced dimensions. Code is the expression of an element of a result. It can contain
+// folds of the row, such as its sum or its maximum. For example, a softmax of x along the last dimension, with x of
+// shape [8, 100], has 8 rows of 100 elements:
 //
 //	Rows{Mask: []bool{false, true}, In: []int{0}, Code: code of exp(x - max(x)) / sum(exp(x - max(x)))}
 //
-// where max and sum fold a row.
+// Passes can inline Code into larger expressions.
 type Rows struct {
-	// Mask marks the reduced dimensions of operand 0. A result has the shape of operand 0, this shape without the reduced
-	// dimensions, or this shape with size 1 for the reduced dimensions.
+	// Mask marks the reduced dimensions of operand 0. In a result, these dimensions have the same size as in operand 0,
+	// have size 1, or are absent: the example permits the shapes [8, 100], [8, 1] and [8].
 	Mask []bool
-	// ChannelGroups, if not 0, divides dimension 1 into two dimensions: operand 0 is [n, c, ...], and Mask marks
-	// dimensions of the view [n, ChannelGroups, c/ChannelGroups, ...] of operand 0. Results then have the shape of
+	// ChannelGroups, if not 0, divides dimension 1, the channels, into groups: Mask then marks dimensions of the view
+	// [n, ChannelGroups, c/ChannelGroups, ...] of operand 0, whose shape is [n, c, ...]. Results then have the shape of
 	// operand 0.
 	ChannelGroups int
-	// In lists operands of the call: operand i of Code is operand In[i] of the call, broadcast to Shape or, if Shape is
-	// nil, to the shape of operand 0.
+	// In lists the operands of Code: operand k of Code is operand In[k] of the call. It is broadcast to the shape of
+	// operand 0 or, if Shape is not nil, to Shape.
 	In []int
-	// Channels marks the operands of Code that are vectors along dimension 1. Nil marks none. All other vectors are along
-	// the last dimension.
+	// Channels marks the operands of Code that are vectors along dimension 1, such as a bias for each channel. Nil
+	// marks none. All other vectors are along the last dimension.
 	Channels []bool
-	// Code is the expression, in the dtypes that operands and results have in memory.
+	// Code has the dtypes that operands and results have in memory.
 	Code *expr.Code
 	// Direction is the direction of loops that an implementation must use.
 	Direction RowDirection
 	// Shape is the shape to which operands are broadcast, if it is not the shape of operand 0; otherwise nil.
 	Shape []int
 }
+
+// RowDirection is the direction of the inner loops of a row program.
+type RowDirection uint8
+
+// An inner loop visits the elements of one row (ByRows), or one element of each of several adjacent rows (ByColumns).
+// With AnyDirection the implementation chooses by the layouts of the operands.
+const (
+	AnyDirection RowDirection = iota
+	ByRows
+	ByColumns
+)
 
 // Rank returns the length that Mask must have if operand 0 has the given rank: this rank, or one more if ChannelGroups
 // divides a dimension.
@@ -71,29 +71,27 @@ func (r *Rows) hasRank(operandRank int) bool {
 // IsAlongChannels reports whether operand k of Code is a vector along dimension 1, the channels.
 func (r *Rows) IsAlongChannels(k int) bool { return k >= 0 && k < len(r.Channels) && r.Channels[k] }
 
-// Limits on the length of a row, in elements, and on the number of rows.
+// The functions below decide, by the length and the number of rows, whether each row is folded as a whole by one
+// worker. Other rows are split into pieces, which are folded separately. The results of the pieces are then combined.
+//
+//	length 1 to 2^12                         rows are folded whole
+//	length 2^12+1 to 2^16, at least 4 rows   rows are folded whole
+//	fewer or longer rows                     rows are split, if results of pieces can be combined
 const (
-	maxRowLength = 1 << 16 // maximum length of a row, so that it stays in the cache between passes over it
-	longRow      = 1 << 12 // rows that are longer are called long; they are suited if there are at least minRows
+	maxRowLength = 1 << 16 // maximum length of a row that is folded whole; it stays in the cache between its folds
+	longRow      = 1 << 12 // rows of more elements are long
 	minRows      = 4       // minimum number of long rows, so that all workers have rows
 )
-
-// The functions below decide, by the length and number of rows, whether rows are folded whole or split:
-//
-//	length 1 to 2^12                         a worker folds each row as a whole
-//	length 2^12+1 to 2^16, at least 4 rows   the same
-//	fewer or longer rows                     rows are split into pieces, if results of pieces can be combined
 
 // Fits reports whether a row program is possible for an operand 0 of the given shape. Another kernel may still be
 // better: see [Rows.UnsuitedReason].
 func (r *Rows) Fits(shape []int) bool {
-	length, _, ok := r.lengths(shape)
+	length, _, ok := r.lengthAndCount(shape)
 	return ok && length > 0 && length <= maxRowLength || r.SplitsRows(shape)
 }
 
-// SplitsRows reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long
-// or too few. The pieces are folded separately, and their results are combined. An expression that combines
-// elements of a row with the result of a fold of this row then needs a second step of the graph.
+// SplitsRows reports whether the rows of an operand 0 of the given shape are split into pieces. A softmax then needs
+// two steps of the graph: its expression combines each element of a row with folds of the whole row.
 func (r *Rows) SplitsRows(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) {
 		return false
@@ -101,7 +99,7 @@ func (r *Rows) SplitsRows(shape []int) bool {
 	if tensor.Numel(shape) == 0 || r.notWholeReason(shape) == "" {
 		return false
 	}
-	length, _, ok := r.lengths(shape)
+	length, _, ok := r.lengthAndCount(shape)
 	return ok && length <= r.maxSplitLength()
 }
 
@@ -114,9 +112,9 @@ func (r *Rows) UnsuitedReason(shape []int) string {
 	return r.notWholeReason(shape)
 }
 
-// notWholeReason returns the reason why rows cannot be folded whole, or "".
+// notWholeReason returns the reason why rows are not folded whole, or "" if they are.
 func (r *Rows) notWholeReason(shape []int) string {
-	length, count, ok := r.lengths(shape)
+	length, count, ok := r.lengthAndCount(shape)
 	switch {
 	case !ok:
 		return "has no rows"
@@ -130,9 +128,9 @@ func (r *Rows) notWholeReason(shape []int) string {
 	return ""
 }
 
-// lengths returns the length of rows in elements and the number of rows, if operand 0 has the given shape. It returns
-// false if the shape does not fit Mask and ChannelGroups.
-func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
+// lengthAndCount returns the length of rows in elements and the number of rows, for an operand 0 of the given shape. It
+// returns false if Mask and ChannelGroups do not fit the shape.
+func (r *Rows) lengthAndCount(shape []int) (length, count int, ok bool) {
 	if r == nil || !r.hasRank(len(shape)) {
 		return 0, 0, false
 	}
@@ -150,24 +148,25 @@ func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 	return length, count, true
 }
 
-// maxSplitLength returns the maximum length, in elements, of rows that can be cut into pieces. It returns 0 if the
-// results of pieces cannot be combined.
+// maxSplitLength returns the maximum length, in elements, of rows that can be split. It returns 0 if the results of
+// pieces cannot be combined.
 func (r *Rows) maxSplitLength() int {
-	pieces, err := r.Code.Pieces(make([]bool, len(r.Code.In)))
+	isUniform := make([]bool, len(r.Code.In)) // no operand has one element for each row
+	pieces, err := r.Code.Pieces(isUniform)
 	switch {
 	case err != nil:
 		return 0
 	case pieces.DependentFolds == 0: // no fold needs the result of another fold
 		return math.MaxInt
 	}
-	return expr.MaxCutLen
+	return expr.MaxCutLen // a dependent fold, such as an argmax, needs positions that fit an int32
 }
 
-// Suits returns the conditions on sizes, which may be unknown, under which [Rows.Fits] and [Rows.SplitsRows] return
-// true.
-func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
+// Suits is [Rows.Fits] and [Rows.SplitsRows] for sizes that may be unknown. It returns the conditions on the sizes
+// under which these functions return true.
+func (r *Rows) Suits(shape []sym.Int) (fits, splits sym.Bool) {
 	if r == nil || r.Code == nil || !r.hasRank(len(shape)) {
-		return fits, cut
+		return fits, splits
 	}
 	if r.ChannelGroups != 0 {
 		groups := sym.Of(r.ChannelGroups)
@@ -185,10 +184,10 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 	if maxLength := r.maxSplitLength(); maxLength > 0 {
 		hasFewLongRows := length.Gt(sym.Of(longRow)).And(count.Lt(sym.Of(minRows)))
 		hasElements := length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1)))
-		cut = hasElements.And(isWithinLimits.Not().Or(hasFewLongRows))
+		splits = hasElements.And(isWithinLimits.Not().Or(hasFewLongRows))
 		if maxLength < math.MaxInt {
-			cut = cut.And(length.Le(sym.Of(maxLength)))
+			splits = splits.And(length.Le(sym.Of(maxLength)))
 		}
 	}
-	return isWithinLimits.Or(cut), cut
+	return isWithinLimits.Or(splits), splits
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file divides a graph whose shapes depend on data into segments. A dynamic node, such as nonzero, computes
-// results whose shapes depend on data. Nodes that depend on these shapes can be planned only after the dynamic node has
-// run. Each node is therefore assigned to a round. Round 0 has the nodes that depend on no dynamic node. At the end of
-// each round the dynamic nodes of the round run, one after another. Other nodes that depend on their results are in the
-// next round. Each dynamic node of a round is a segment of its own. All other nodes of a round form one segment. For
-// example, this graph has the five segments [a, b], [i], [c], [u] and [y]:
+// This file divides a graph whose shapes depend on data into segments, and makes a graph of each segment. A dynamic
+// node, such as nonzero, computes results whose shapes depend on data. Nodes that depend on these shapes can be planned
+// only after the dynamic node has run. Each node is therefore assigned to a round. Round 0 has the nodes that depend on
+// no dynamic node. At the end of each round the dynamic nodes of the round run, one after another. Other nodes that
+// depend on their results are in the next round. Each dynamic node of a round is a segment of its own. All other nodes
+// of a round form one segment. For example, this graph has the five segments [a, b], [i], [c], [u] and [y]:
 //
 //	a = relu(x)         round 0
 //	b = neg(a)          round 0
@@ -26,15 +26,17 @@ import (
 //	c = add(i, 1)       round 1
 //	u = unique(c)       round 1, dynamic
 //	y = mul(u, 2)       round 2
+//
+// A node depends on its operands ([Node.In]) and on the values to which its attributes refer ([ValueRef]). An attribute
+// must be known when its node is planned. Node.dependency(i) returns these values: operands are the first len(n.In).
 
-// Segment is a part of a graph whose shapes depend on data: see [Graph.Segments]. It is a single dynamic node, or a set
-// of nodes that are planned and run together. They run as soon as the values that they read are known. A Segment does
-// not depend on the data; [Segment.At] makes its graph for given values.
+// Segment is a part of a graph whose shapes depend on data: a single dynamic node, or a set of nodes that are planned
+// and run together, as soon as the values that they read are known. A Segment does not depend on the data.
+// [Segment.At] makes its graph for given values.
 type Segment struct {
 	Nodes []*Node // in the order of the graph
 	// In lists the values that the segment reads as operands and does not compute: inputs of the graph and results of
-	// earlier segments. AttrInputs lists the values that it reads as attributes ([ValueRef]). Neither list contains
-	// constants.
+	// earlier segments. AttrInputs lists the values that it reads as attributes. Neither list contains constants.
 	In, AttrInputs []*Value
 	Out            []*Value // results that later segments or outputs of the graph read
 	After          []int    // ascending indices of the earlier segments that compute In and AttrInputs
@@ -45,16 +47,15 @@ type Segment struct {
 }
 
 // Segments divides the graph, which must be sorted and inferred, into segments, and returns them in an order in which
-// they can run. Nodes that no output depends on are omitted. The result depends only on the graph. Each node is in the
-// earliest possible round. A node that depends only on constants is in each segment that reads its results, so that
-// planning can fold it there. Segments takes time linear in the number of nodes.
+// they can run. Nodes that no output depends on are omitted. Each node is in the earliest possible round. A node that
+// depends only on constants is in each segment that reads its results, so that planning can fold it there.
 func (g *Graph) Segments() []Segment {
 	nodes := g.neededNodes()
 	s := segmenter{graph: g, stages: NewByValue[stageOfValue](g)}
 	for _, n := range nodes {
 		s.setStage(n)
 	}
-	s.findRounds(nodes)
+	s.findConstantRounds(nodes)
 	return s.formSegments(nodes)
 }
 
@@ -66,19 +67,18 @@ func (g *Graph) neededNodes() []*Node {
 	}
 	var nodes []*Node
 	for _, n := range slices.Backward(g.Nodes) {
-		if !slices.ContainsFunc(n.Out, func(v *Value) bool { return live.At(v) }) {
-			continue
-		}
-		nodes = append(nodes, n)
-		for i := range n.dependencyCount() {
-			live.Set(n.dependency(i), true)
+		if slices.ContainsFunc(n.Out, func(v *Value) bool { return live.At(v) }) {
+			nodes = append(nodes, n)
+			for i := range n.dependencyCount() {
+				live.Set(n.dependency(i), true)
+			}
 		}
 	}
 	slices.Reverse(nodes)
 	return nodes
 }
 
-// stageOfValue is the point in the order of rounds at which a value is computed. It is zero for inputs and constants.
+// stageOfValue is the round in which a value is computed. It is zero for inputs and constants.
 type stageOfValue struct {
 	round      int
 	isDynamic  bool // computed by a dynamic node, and thus at the end of the round
@@ -88,28 +88,30 @@ type stageOfValue struct {
 // segmenter is the state of [Graph.Segments], which first assigns a stage to each value and then forms the segments.
 type segmenter struct {
 	graph     *Graph
-	stages    ByValue[stageOfValue] // set by setStage
+	stages    ByValue[stageOfValue] // a map from values, set by setStage
 	lastRound int                   // greatest round of a value; set by setStage
-	// rounds has, for each node that depends only on constants, the ascending rounds whose segments read the node.
-	rounds map[*Node][]int
+	// constantRounds has the nodes that depend only on constants. Its lists are the ascending rounds in which other
+	// nodes read the node.
+	constantRounds map[*Node][]int
 }
 
-// setStage sets the stage (see stageOfValue) of a node's results.
+// setStage sets the stage of a node's results.
 func (s *segmenter) setStage(n *Node) {
 	stage := stageOfValue{isDynamic: n.isDynamic()}
 	stage.isConstant = !stage.isDynamic
 	for i := range n.dependencyCount() {
-		v := n.dependency(i)
+		v, isAttr := n.dependency(i), i >= len(n.In)
 		if v == nil || v.Const != nil {
 			continue
 		}
-		dependency, isAttr := s.stages.At(v), i >= len(n.In)
+		dependency := s.stages.At(v)
 		stage.isConstant = stage.isConstant && dependency.isConstant && !isAttr
-		// A dynamic node runs at the end of its round, after the other nodes. A node that is not dynamic is planned at the
-		// start of its round. The results of dynamic nodes that it reads, and all values of its attributes, must therefore
-		// be from an earlier round. Inputs of the graph are known before round 0.
 		firstRound := dependency.round
-		if v.Node != nil && !stage.isDynamic && (dependency.isDynamic || isAttr) {
+		// A dynamic node runs at the end of its round, and can read all values of the round. Other nodes are planned at
+		// the start of their round. Their attributes and the results of dynamic nodes that they read are then needed.
+		// Inputs of the graph are known before round 0.
+		isReadByPlanning := !stage.isDynamic && (dependency.isDynamic || isAttr)
+		if isReadByPlanning && v.Node != nil {
 			firstRound++
 		}
 		stage.round = max(stage.round, firstRound)
@@ -120,14 +122,14 @@ func (s *segmenter) setStage(n *Node) {
 	}
 }
 
-// isDynamic reports whether the node is dynamic: it must run before nodes that read its results can be planned. If a
-// node has a kernel and is not yet inferred, isDynamic assumes that it is static. If the assumption is wrong, the graph
-// of the node's segment has dynamic shapes ([Graph.Dynamic]), and is itself divided into segments.
+// isDynamic reports whether the node is dynamic. A node that is not yet inferred may be dynamic or not: if it has a
+// kernel, isDynamic assumes that it is not. If the assumption is wrong, the graph of the node's segment has dynamic
+// shapes ([Graph.Dynamic]), and is itself divided into segments.
 func (n *Node) isDynamic() bool {
 	if n.Op == nil || n.Op.RunDynamic == nil {
 		return false
 	}
-	if n.needsData() {
+	if n.needsData() { // the node is not yet inferred
 		return n.Op.Compile == nil && len(n.Op.Impls) == 0
 	}
 	return len(n.Out) > 0 && n.Out[0].Dynamic
@@ -138,51 +140,51 @@ func (s *segmenter) stageOf(n *Node) stageOfValue {
 	if len(n.Out) == 0 {
 		return stageOfValue{}
 	}
-	return s.stages.At(n.Out[0])
+	return s.stages.At(n.Out[0]) // all results have the same stage
 }
 
-// findRounds sets rounds. A node that depends only on constants is in the rounds of the nodes that read it. If an
-// output, a dynamic node or an attribute needs it, it is in round 0.
-func (s *segmenter) findRounds(nodes []*Node) {
-	s.rounds = map[*Node][]int{}
-	addRounds := func(v *Value, rounds ...int) {
-		if v == nil || v.Node == nil || !s.stages.At(v).isConstant {
-			return
-		}
-		s.rounds[v.Node] = append(s.rounds[v.Node], rounds...)
-	}
+// findConstantRounds sets constantRounds. A node that depends only on constants is in the rounds of the nodes that read
+// it. If an output, a dynamic node or an attribute needs it, it is in round 0.
+func (s *segmenter) findConstantRounds(nodes []*Node) {
+	s.constantRounds = map[*Node][]int{}
 	for _, output := range s.graph.Outputs {
-		addRounds(output.Value, 0)
+		s.addConstantRounds(output.Value, 0)
 	}
 	for _, n := range slices.Backward(nodes) {
 		stage := s.stageOf(n)
 		if stage.isConstant {
-			sorted.Ints(s.rounds[n]) // the list is complete: the loop has visited all readers of n, which follow n
-			s.rounds[n] = slices.Compact(s.rounds[n])
+			sorted.Ints(s.constantRounds[n]) // complete: the loop has visited all nodes that read n
+			s.constantRounds[n] = slices.Compact(s.constantRounds[n])
 		}
 		for i := range n.dependencyCount() {
-			switch {
+			switch v, isAttr := n.dependency(i), i >= len(n.In); {
 			case stage.isConstant:
-				addRounds(n.dependency(i), s.rounds[n]...)
-			case stage.isDynamic || i >= len(n.In):
-				addRounds(n.dependency(i), 0)
+				s.addConstantRounds(v, s.constantRounds[n]...)
+			case stage.isDynamic || isAttr:
+				s.addConstantRounds(v, 0)
 			default:
-				addRounds(n.dependency(i), stage.round)
+				s.addConstantRounds(v, stage.round)
 			}
 		}
 	}
 }
 
-// formSegments returns the segments of nodes whose results have stages.
+// addConstantRounds adds rounds in which v is read, if the node of v depends only on constants.
+func (s *segmenter) addConstantRounds(v *Value, rounds ...int) {
+	if v != nil && v.Node != nil && s.stages.At(v).isConstant {
+		s.constantRounds[v.Node] = append(s.constantRounds[v.Node], rounds...)
+	}
+}
+
+// formSegments returns the segments of the nodes, whose stages are known.
 func (s *segmenter) formSegments(nodes []*Node) []Segment {
 	static, dynamic := make([][]*Node, s.lastRound+1), make([][]*Node, s.lastRound+1)
 	for _, n := range nodes {
-		stage := s.stageOf(n)
-		switch {
+		switch stage := s.stageOf(n); {
 		case stage.isDynamic:
 			dynamic[stage.round] = append(dynamic[stage.round], n)
 		case stage.isConstant:
-			for _, round := range s.rounds[n] {
+			for _, round := range s.constantRounds[n] {
 				static[round] = append(static[round], n)
 			}
 		default:
@@ -202,10 +204,10 @@ func (s *segmenter) formSegments(nodes []*Node) []Segment {
 	return segments
 }
 
-// connectSegments sets In, AttrInputs, Out and After of all segments. Several segments may compute a value of
-// constants; a reading segment then takes it from the nearest earlier one.
+// connectSegments sets In, AttrInputs, Out and After of all segments. Several segments may compute a value that depends
+// only on constants. A segment that reads the value takes it from the last of the earlier ones.
 func connectSegments(g *Graph, segments []Segment) {
-	connector := segmentConnector{segments: segments, segmentOf: NewByValue[int](g), exportingSegment: NewByValue[int](g),
+	connector := segmentConnector{segments: segments, computedIn: NewByValue[int](g), exportedBy: NewByValue[int](g),
 		lastReader: make([]int, len(segments))}
 	for i := range segments {
 		connector.connect(i)
@@ -217,10 +219,10 @@ func connectSegments(g *Graph, segments []Segment) {
 
 // segmentConnector is the state of connectSegments. It stores indices of segments plus 1, so that 0 means none.
 type segmentConnector struct {
-	segments         []Segment
-	segmentOf        ByValue[int] // the last segment so far that computes the value
-	exportingSegment ByValue[int] // the segment whose Out has the value
-	lastReader       []int        // for each segment, the last segment that lists it in After
+	segments   []Segment
+	computedIn ByValue[int] // for each value, the last segment so far that computes it
+	exportedBy ByValue[int] // for each value, the segment whose Out has it
+	lastReader []int        // for each segment, the last segment that lists it in After
 }
 
 // connect sets In, AttrInputs and After of segment i, and adds the values that it reads to Out of earlier segments.
@@ -231,9 +233,9 @@ func (connector *segmentConnector) connect(i int) {
 	for _, n := range segment.Nodes {
 		segment.readsOffsets = segment.readsOffsets || n.Op.ReadsStorage
 		for k := range n.dependencyCount() {
-			v := n.dependency(k)
+			v, isAttr := n.dependency(k), k >= len(n.In)
 			list, listed := &segment.In, listedIn
-			if k >= len(n.In) { // an attribute
+			if isAttr {
 				list, listed = &segment.AttrInputs, listedAttrs
 			}
 			if v == nil || v.Const != nil || computed[v] || listed[v] {
@@ -251,7 +253,7 @@ func (connector *segmentConnector) connect(i int) {
 		}
 	}
 	for v := range computed {
-		connector.segmentOf.Set(v, i+1)
+		connector.computedIn.Set(v, i+1)
 	}
 	sorted.Ints(segment.After)
 }
@@ -259,19 +261,18 @@ func (connector *segmentConnector) connect(i int) {
 // export adds v to Out of the segment that computes it, unless it is there already. It returns the index of this
 // segment, or -1 if no segment so far computes v.
 func (connector *segmentConnector) export(v *Value) (source int) {
-	source = connector.segmentOf.At(v) - 1
-	if source >= 0 && connector.exportingSegment.At(v) != source+1 {
-		connector.exportingSegment.Set(v, source+1)
+	source = connector.computedIn.At(v) - 1
+	if source >= 0 && connector.exportedBy.At(v) != source+1 {
+		connector.exportedBy.Set(v, source+1)
 		connector.segments[source].Out = append(connector.segments[source].Out, v)
 	}
 	return source
 }
 
-// At returns the segment as an inferred graph for the known values. known has the tensors of In and AttrInputs, and of
-// the inputs of the graph that have symbols. The inputs of the new graph are In, with the same names and layouts. Their
-// offsets are 0 if no op depends on offsets. The outputs are Out. The new graph has the given context
-// ([Graph.SetContext]). If inference rejects a node, At returns the graph with the error, so that [Graph.InferAll] can
-// continue.
+// At returns the segment as an inferred graph with the given context ([Graph.SetContext]). known has the tensors of In
+// and AttrInputs, and of the inputs of the whole graph that have symbols. The inputs of the new graph are In, with the
+// same names and layouts. Their offsets are 0 if no op depends on offsets. The outputs are Out. If inference rejects a
+// node, At returns the graph with the error, so that [Graph.InferAll] can continue.
 func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Graph, error) {
 	if s.graph == nil {
 		return nil, errNoSegment
@@ -287,7 +288,8 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 		}
 		return meta, nil
 	}
-	return s.graph.segmentGraph(ctx, s, metaOf, known, s.graph.sizesBoundBy(known))
+	dataOf := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
+	return s.makeGraph(ctx, segmentInputs{metaOf: metaOf, dataOf: dataOf, sizes: s.graph.sizesBoundBy(known)})
 }
 
 // sizesBoundBy returns the sizes of symbols. A size comes from the shapes of the known inputs. For a symbol that does
@@ -302,11 +304,10 @@ func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int
 	return sizes
 }
 
-// errNoSegment is the error for the zero Segment.
 var errNoSegment = errors.New("the segment was not made by Graph.Segments")
 
-// GraphBeforeRun is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data.
-// This is so if there are AttrInputs, if the segment is dynamic, or if the shape of an operand depends on data.
+// GraphBeforeRun is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data: the
+// segment has AttrInputs, it is dynamic, or the shape of an operand depends on data.
 func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
@@ -315,31 +316,36 @@ func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 		return nil, nil
 	}
 	metaOf := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
-	return s.graph.segmentGraph(ctx, s, metaOf, nil, s.graph.sizes)
+	dataOf := func(v *Value) *tensor.Tensor { return v.Const }
+	return s.makeGraph(ctx, segmentInputs{metaOf: metaOf, dataOf: dataOf, sizes: s.graph.sizes})
 }
 
-// segmentGraph makes the graph of a segment: it copies the nodes in order, imports each value from outside the segment
-// as a constant or an input at its first use, adds the outputs, and infers the graph. metaOf returns the meta of an
-// input of the segment. known has the tensors of the values that are attributes.
-func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, metaOf func(*Value) (tensor.Meta, error),
-	known map[*Value]*tensor.Tensor, sizes map[string]sym.Int) (*Graph, error) {
+// segmentInputs describes the inputs of a segment for which its graph is made.
+type segmentInputs struct {
+	metaOf func(*Value) (tensor.Meta, error) // returns the dtype and layout of a value in Segment.In
+	dataOf func(v *Value) *tensor.Tensor     // returns the tensor of an attribute's value; nil if it is not known
+	sizes  map[string]sym.Int                // sizes of the symbols of the graph
+}
+
+// makeGraph returns the inferred graph of a segment for the given inputs.
+func (s *Segment) makeGraph(ctx context.Context, inputs segmentInputs) (*Graph, error) {
+	g := s.graph
 	built := New(g.Name, g.lookup)
-	built.sizes, built.assumed, built.warnings, built.folded, built.ctx = sizes, g.assumed, g.warnings, g.folded, ctx
-	// Nodes keep their numbers. Nodes that passes add get higher numbers.
-	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{}
+	built.sizes, built.ctx = inputs.sizes, ctx
+	built.assumed, built.warnings, built.folded = g.assumed, g.warnings, g.folded
+	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{} // copied nodes keep their numbers
 	if g.places != nil {
 		built.places = nodePlaces{g.places}
 	}
-	importer := segmentImporter{graph: built, copies: map[*Value]*Value{}, metaOf: metaOf}
-	dataOf := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
-	for _, n := range segment.Nodes {
-		copied, err := importer.copyOf(n, dataOf)
+	importer := segmentImporter{graph: built, inputs: inputs, copies: map[*Value]*Value{}}
+	for _, n := range s.Nodes {
+		copied, err := importer.copyOf(n)
 		if err != nil {
 			return nil, g.NodeError(n, err)
 		}
 		importer.addCopy(copied, n)
 	}
-	for _, v := range segment.Out {
+	for _, v := range s.Out {
 		output, err := importer.importValue(v)
 		if err != nil {
 			return nil, err
@@ -352,11 +358,11 @@ func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, metaOf func(
 	return built, built.inlineAndInfer()
 }
 
-// segmentImporter copies values to the graph of a segment.
+// segmentImporter copies nodes and values to the graph of a segment.
 type segmentImporter struct {
 	graph  *Graph
-	copies map[*Value]*Value                 // the copies so far
-	metaOf func(*Value) (tensor.Meta, error) // returns the meta of an input of the segment
+	inputs segmentInputs
+	copies map[*Value]*Value // the copies so far
 }
 
 // importValue returns the copy of a value. If there is none, it adds the value as a constant or an input.
@@ -367,11 +373,9 @@ func (importer segmentImporter) importValue(v *Value) (*Value, error) {
 	var imported *Value
 	if v.Const != nil {
 		imported = importer.graph.Constant(v.Name, v.Const)
+	} else if meta, err := importer.inputs.metaOf(v); err != nil {
+		return nil, err
 	} else {
-		meta, err := importer.metaOf(v)
-		if err != nil {
-			return nil, err
-		}
 		imported = importer.graph.InputMeta(v.Name, meta)
 	}
 	if v.Node == nil {
@@ -381,9 +385,9 @@ func (importer segmentImporter) importValue(v *Value) (*Value, error) {
 	return imported, nil
 }
 
-// copyOf returns a copy of node n, without outputs yet. dataOf returns the tensor of a value that is an attribute.
-// Invalid attributes are not an error here, because inference reports them.
-func (importer segmentImporter) copyOf(n *Node, dataOf func(*Value) *tensor.Tensor) (*Node, error) {
+// copyOf returns a copy of node n, without outputs yet. Invalid attributes are not an error here, because inference
+// reports them.
+func (importer segmentImporter) copyOf(n *Node) (*Node, error) {
 	copied := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
 	for i := range copied.In {
 		if v := copied.In[i].Value; v != nil {
@@ -394,11 +398,11 @@ func (importer segmentImporter) copyOf(n *Node, dataOf func(*Value) *tensor.Tens
 			copied.In[i].Value = operand
 		}
 	}
-	given, ok, err := n.undecoded.withData(dataOf)
+	given, isComplete, err := n.undecoded.withData(importer.inputs.dataOf) // data replace references to values
 	switch {
 	case err != nil:
 		importer.graph.rejected[copied.number] = err
-	case !ok:
+	case !isComplete:
 		return nil, errors.New("the value of an attribute is not known")
 	default:
 		copied.undecoded = attributesOf(given)
@@ -407,7 +411,7 @@ func (importer segmentImporter) copyOf(n *Node, dataOf func(*Value) *tensor.Tens
 	return copied, nil
 }
 
-// addCopy adds `copied`, the copy of node n, and results with the names of n's results.
+// addCopy adds the copy of node n to the graph, with results that have the names of n's results.
 func (importer segmentImporter) addCopy(copied, n *Node) {
 	for i, v := range n.Out {
 		result := &Value{Name: v.Name, Node: copied, Index: i, graph: importer.graph}
@@ -426,25 +430,20 @@ func (s *Segment) Without(unavailable map[*Value]bool) Segment {
 	if len(unavailable) == 0 {
 		return remaining
 	}
-	remaining.Nodes, remaining.Out = nil, nil
+	remaining.Nodes = nil
 	for _, n := range s.Nodes {
-		if n == nil {
-			continue
-		}
-		if n.unavailableDependency(unavailable) == nil {
+		switch {
+		case n == nil:
+		case n.unavailableDependency(unavailable) == nil:
 			remaining.Nodes = append(remaining.Nodes, n)
-			continue
-		}
-		for _, v := range n.Out {
-			unavailable[v] = true
-		}
-	}
-	for _, v := range s.Out {
-		if !unavailable[v] {
-			remaining.Out = append(remaining.Out, v)
+		default:
+			for _, v := range n.Out {
+				unavailable[v] = true
+			}
 		}
 	}
 	isUnavailable := func(v *Value) bool { return unavailable[v] }
+	remaining.Out = slices.DeleteFunc(slices.Clone(s.Out), isUnavailable)
 	remaining.In = slices.DeleteFunc(slices.Clone(s.In), isUnavailable)
 	remaining.AttrInputs = slices.DeleteFunc(slices.Clone(s.AttrInputs), isUnavailable)
 	return remaining
@@ -482,7 +481,7 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 		return string(key)
 	}
 	for _, v := range s.graph.Inputs {
-		if t := known[v]; t != nil && v.Dims != nil {
+		if t := known[v]; t != nil && v.Dims != nil { // the shape gives sizes of symbols
 			key = appendShape(key, t)
 		}
 	}

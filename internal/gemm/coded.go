@@ -34,11 +34,6 @@ const (
 	// rows, B is packed only if its strides make elements of a panel evict one another from L2.
 	fewRows      = 24
 	moderateRows = 128
-	// maxPrefetchLines is the greatest number of cache lines that an iteration of the loop over terms prefetches if
-	// several tiles read a panel. More prefetches would delay one another.
-	maxPrefetchLines = 4
-	// prefetchBytes is the prefetch distance in bytes within a panel that only one tile reads.
-	prefetchBytes = 16 << 10
 	// callMACs bounds the multiplications of one call, because a call cannot be interrupted. A call of this size takes
 	// about 10 microseconds, or about 30 if its operands come from memory.
 	callMACs = 3 << 19 / machine.CallDivisor
@@ -212,7 +207,7 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	case kind.isPartial:
 		spec.Lanes = p.spec.N % p.kernels.lanes
 	}
-	spec.Prefetch = p.prefetchSpec(kind.read, kind.vectors, kind.height)
+	spec.Prefetch = p.rowPrefetches(kind.read, kind.vectors, kind.height)
 	spec.PrefetchedLines = p.prefetchLines[kind.read]
 	if kind.read == readAndCopy {
 		spec.PackedStep = p.b.panelWidth * p.kernels.elemBytes
@@ -246,24 +241,6 @@ func (p *Plan) tileEpilogue(store storeMode) (steps []tile.EpilogueStep) {
 		steps = append(steps, tile.EpilogueStep{Op: tile.AddLanes})
 	}
 	return steps
-}
-
-// linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
-// (tile.DefaultUnroll terms). It is 0 if B is in the caches, is read in place, has just been packed by the tile, or has
-// one panel. If several tiles read a panel, each prefetches lines of the next panel; otherwise the tile prefetches its
-// own panel, prefetchBytes ahead. B is often a constant that has left the caches since the previous run, and the
-// hardware prefetcher stops at page boundaries.
-func (p *Plan) linesToPrefetch(read readMode) int {
-	justPacked := p.b.packsPerTile() && read == readDirect
-	if p.spec.BInCache || p.b.inPlace || justPacked || p.spec.N <= p.b.panelWidth {
-		return 0
-	}
-	tiles := p.tilesPerStrip()
-	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes
-	if tiles == 1 && read == readDirect {
-		return lines
-	}
-	return min(ceilDiv(lines, tiles), maxPrefetchLines)
 }
 
 // tilesPerStrip returns the number of register tiles in a strip.

@@ -8,15 +8,64 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file chooses the prefetches of register tiles, and runs the tiles that copy a panel of B while they read B in
-// place. A panel is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K.
-// Loops over terms have two forms of prefetches:
+// This file chooses what register tiles prefetch, and sets the addresses of the prefetches. A panel has some adjacent
+// columns of B, packed or in B itself. A term is a step along K; a block of K has kc terms. The register tiles of a
+// strip multiply different rows of A by the same panel. Together they prefetch the next panel, or the result. Their
+// loop over terms has two forms of prefetches:
 //
-//	tile.Spec.PrefetchedLines   prefetchLines lines in each iteration of the loop over terms: of packed panels of B
-//	tile.Spec.Prefetch          a row once in several terms: of B itself, in tiles that copy it or read the copy, or,
-//	                            with prefetchResultInLoop, of the result
+//	lines  in each iteration, prefetchLines consecutive cache lines of packed panels; an iteration has four terms
+//	rows   once in several terms, a row of the next panel in B itself, or a row of the result
 //
-// Both spread their prefetches over the loop, because many at once would delay the loads of the tile.
+// Both spread their prefetches over the loop, because many at once would delay the loads of the tile. For example, a
+// panel of 64 columns of float32 and 512 terms has 512 rows of 4 cache lines. A strip of 8 register tiles executes
+// 8 * 128 iterations. Its tiles prefetch the next panel by 2 lines in each iteration, or by a row every 8 terms.
+//
+// B is read in one of three modes. Tiles of mode readDirect read packed panels, or B in place. If the first tile of a
+// strip also copies B into a panel, it has mode readAndCopy, and the other tiles, which read the copy, have mode
+// readCopied.
+
+const (
+	// maxPrefetchLines is the greatest number of cache lines that an iteration prefetches if several tiles read a
+	// panel. More prefetches would delay one another.
+	maxPrefetchLines = 4
+	// prefetchBytes is the prefetch distance in bytes within a panel that only one tile reads.
+	prefetchBytes = 16 << 10
+)
+
+// linesToPrefetch returns the number of lines that an iteration prefetches (Plan.prefetchLines). If several tiles read
+// a panel, each prefetches a part of the next panel. A tile that is the only one prefetches its own panel,
+// prefetchBytes ahead of its loads. B is often a constant that has left the caches since the previous run, and the
+// hardware prefetcher stops at page boundaries.
+func (p *Plan) linesToPrefetch(read readMode) int {
+	justPacked := p.b.packsPerTile() && read == readDirect
+	hasOnePanel := p.spec.N <= p.b.panelWidth
+	if p.spec.BInCache || p.b.inPlace || justPacked || hasOnePanel {
+		return 0
+	}
+	tiles := p.tilesPerStrip()
+	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes // that an iteration reads
+	if tiles == 1 && read == readDirect {
+		return lines
+	}
+	return min(ceilDiv(lines, tiles), maxPrefetchLines)
+}
+
+// rowPrefetches returns the prefetches of rows by register tiles that read B in the given mode, with `vectors` vectors
+// and `height` rows.
+func (p *Plan) rowPrefetches(read readMode, vectors, height int) []tile.Prefetch {
+	rowLines := ceilDiv(vectors*p.kernels.lanes*p.kernels.elemBytes, machine.LineBytes)
+	switch {
+	case read != readDirect: // rows of B; prefetchInterval is about the number of tiles of a strip
+		return []tile.Prefetch{{Lines: rowLines, Every: p.prefetchInterval}}
+	case p.prefetchResultInLoop: // each of the tile's rows of the result, during the kc terms of a block
+		return []tile.Prefetch{{Lines: rowLines, Every: powerOfTwoAtMost(p.kc / height)}}
+	}
+	return nil
+}
+
+// powerOfTwoAtMost returns the greatest power of two that is at most n, but at least the number of terms of an
+// iteration.
+func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
 // must be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result
@@ -30,83 +79,56 @@ func (p *Plan) prefetchesResult() bool {
 	return spec.CColStride == 1 && leavesCaches
 }
 
-// prefetchSpec returns the prefetches of register tiles that read B in the given mode, with `vectors` vectors and
-// `height` rows.
-func (p *Plan) prefetchSpec(read readMode, vectors, height int) []tile.Prefetch {
-	lines := ceilDiv(vectors*p.kernels.lanes*p.kernels.elemBytes, machine.LineBytes)
-	switch {
-	case read != readDirect:
-		return []tile.Prefetch{{Lines: lines, Every: p.prefetchInterval}}
-	case p.prefetchResultInLoop:
-		return []tile.Prefetch{{Lines: lines, Every: powerOfTwoAtMost(p.kc / height)}}
-	}
-	return nil
-}
-
-// powerOfTwoAtMost returns the greatest power of two that is at most n. If n is below tile.DefaultUnroll (the number of
-// terms of one loop iteration), it returns that number.
-func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
-
-// setPrefetch sets the address from which tiles prefetch panels of B while they read the panel at column j.
-// linesToPrefetch chooses the number of lines.
-func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
-	lane, aheadBytes := j-t.j0, 0
+// setLinePrefetch sets the address from which the tiles of a strip prefetch lines. column is the first column of their
+// panel.
+func (t *tileState) setLinePrefetch(args *jit.Args, b *operandView, column int) {
 	panelWidth, lines := t.Plan.b.panelWidth, &t.Plan.prefetchLines
-	switch {
-	case lines[readDirect] == 0 && lines[readCopied] == 0:
+	if lines[readDirect] == 0 && lines[readCopied] == 0 {
 		return
-	case lines[readDirect] > maxPrefetchLines: // only one tile reads the panel, and prefetches it ahead of its loads
+	}
+	prefetchesOwnPanel := lines[readDirect] > maxPrefetchLines
+	hasNextPanel := column+panelWidth < t.spec.N
+	prefetchedColumn, aheadBytes := column, 0 // without a next panel, the panel is prefetched again
+	switch {
+	case prefetchesOwnPanel:
 		aheadBytes = prefetchBytes
-	case j+panelWidth < t.spec.N: // several tiles prefetch the next panel
-		lane += panelWidth
+	case hasNextPanel:
+		prefetchedColumn += panelWidth
 	}
 	args.Ptr[tile.Prefetched] = b.base
-	args.Row[tile.Prefetched] = b.laneOffset(lane)*t.kernels.elemBytes + aheadBytes
+	args.Row[tile.Prefetched] = b.laneOffset(prefetchedColumn-t.j0)*t.kernels.elemBytes + aheadBytes
 }
 
-// advancePrefetches moves the addresses of prefetches beyond what the given tiles have prefetched.
+// setRowPrefetch sets the address from which the tiles of a strip prefetch rows of B. column is the first column of
+// their panel.
+func (t *tileState) setRowPrefetch(args *jit.Args, column int) {
+	elemBytes := t.kernels.elemBytes
+	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(column)*elemBytes
+	args.Step[tile.PrefetchStep] = t.Plan.b.termStride * elemBytes
+}
+
+// nextPanelOffset returns the offset in B, in elements, of the panel that is read after the panel at a column. A tile
+// of C has the columns [j0, j1). It reads all its panels for the block of kc terms from k0, then for the next block.
+func (t *tileState) nextPanelOffset(column int) int {
+	b := &t.Plan.b
+	switch nextColumn, nextBlock := column+b.panelWidth, t.k0+t.kc; {
+	case nextColumn < t.j1: // the next panel of the block
+		return t.k0*b.termStride + nextColumn
+	case nextBlock < t.superBlockStart+t.superBlockTerms: // the first panel of the next block
+		return nextBlock*b.termStride + t.j0
+	case nextColumn < t.spec.N: // the first panel of the next tile of C
+		return t.superBlockStart*b.termStride + nextColumn
+	}
+	return t.k0*b.termStride + column // there is no next panel
+}
+
+// advancePrefetches adds to the addresses the lines and the rows that the given tiles have prefetched.
 func (t *tileState) advancePrefetches(args *jit.Args, tiles tileRun) {
-	lines := tiles.count * (t.kc / tile.DefaultUnroll) * t.Plan.prefetchLines[tiles.read]
+	iterations := t.kc / tile.DefaultUnroll // of a tile
+	lines := tiles.count * iterations * t.Plan.prefetchLines[tiles.read]
 	args.Row[tile.Prefetched] += lines * machine.LineBytes
 	if tiles.read != readDirect {
-		prefetches := tiles.count * prefetchCount(t.kc, t.Plan.prefetchInterval)
-		args.Row[tile.PrefetchOperands] += prefetches * args.Step[tile.PrefetchStep]
+		rows := tiles.count * ceilDiv(iterations, t.Plan.prefetchInterval/tile.DefaultUnroll)
+		args.Row[tile.PrefetchOperands] += rows * args.Step[tile.PrefetchStep]
 	}
-}
-
-// prefetchCount returns the number of prefetches of a tile that prefetches once every `interval` terms.
-func prefetchCount(terms, interval int) int {
-	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
-}
-
-// computeAndCopyPanel computes the first register tile of a stack. It reads B in place, and copies the panel for the
-// other tiles of the stack. Afterwards args has the panel as operand B again.
-func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first tileRun) {
-	elemBytes, termStride := t.kernels.elemBytes, t.Plan.b.termStride
-	panel, panelOffset, panelStep := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
-	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, panelOffset
-
-	args.Ptr[tile.Vec], args.Row[tile.Vec] = t.ptrB, (t.k0*termStride+first.col)*elemBytes
-	args.Step[tile.VecTerm] = termStride * elemBytes
-
-	// The tile and its successors, which read the copy, prefetch the next panel from B itself.
-	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(first.col)*elemBytes
-	args.Step[tile.PrefetchStep] = termStride * elemBytes
-
-	t.computeTiles(args, a, first)
-	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, panelOffset, panelStep
-}
-
-// nextPanelOffset returns the offset in B, in elements, of the panel that is read after the panel of column j.
-func (t *tileState) nextPanelOffset(j int) int {
-	b := &t.Plan.b
-	switch next := j + b.panelWidth; {
-	case next < t.j1: // the next panel of this block of K
-		return t.k0*b.termStride + next
-	case t.k0+t.kc < t.superBlockStart+t.superBlockTerms: // the first panel of the next block
-		return (t.k0+t.kc)*b.termStride + t.j0
-	case next < t.spec.N: // the first panel of the next tile of C
-		return t.superBlockStart*b.termStride + next
-	}
-	return t.k0*b.termStride + j // there is no next panel
 }

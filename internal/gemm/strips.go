@@ -71,7 +71,7 @@ type strip struct {
 func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 	t.setOperands(args, a, b, s.col, s.cols)
 	store, rowsPerCall := t.setStoreMode(args, s.col)
-	t.setPrefetch(args, b, s.col)
+	t.setLinePrefetch(args, b, s.col)
 	tiles := tileRun{row: s.row, col: s.col, cols: s.cols, store: store, read: readDirect}
 	if t.callsSpanPanels {
 		args.Step[tile.VecTile] = b.laneOffset(t.Plan.b.panelWidth) * t.kernels.elemBytes
@@ -112,6 +112,19 @@ func (t *tileState) computeStacks(args *jit.Args, a *operandView, tiles tileRun,
 			unfinished = unfinished || tilesDone[i] < stack.count
 		}
 	}
+}
+
+// computeAndCopyPanel computes the first register tile of a stack. It reads B in place, and copies the panel for the
+// other tiles of the stack. Afterwards args has the panel as operand B again.
+func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first tileRun) {
+	elemBytes, termStride := t.kernels.elemBytes, t.Plan.b.termStride
+	panel, panelOffset, panelStep := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
+	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, panelOffset
+	args.Ptr[tile.Vec], args.Row[tile.Vec] = t.ptrB, (t.k0*termStride+first.col)*elemBytes
+	args.Step[tile.VecTerm] = termStride * elemBytes
+	t.setRowPrefetch(args, first.col)
+	t.computeTiles(args, a, first)
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, panelOffset, panelStep
 }
 
 // setOperands sets the addresses of the operands and of the result, for the panel of B at column j.

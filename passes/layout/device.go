@@ -132,7 +132,7 @@ func (m *Model) addDeviceLabels(i int, n *graph.Node) bool {
 	}
 	computed, call, impl := m.computedNodes[i], n.Call(), m.Problem.Device.Impl(n.Op)
 	for _, walk := range m.deviceWalks[i] {
-		for _, candidate := range m.walkLabels(n, call, impl, walk) {
+		for _, candidate := range m.walkLabels(computation{n, call, impl, walk}) {
 			if !slices.ContainsFunc(computed.labels, candidate.isEquivalent) {
 				computed.labels = append(computed.labels, candidate)
 			}

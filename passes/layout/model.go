@@ -109,45 +109,6 @@ type variable struct {
 	copyMatrix          []int64        // see [Model.copyCostMatrix]; nil until it is needed
 }
 
-// computedNode is a node that computes.
-type computedNode struct {
-	node   *graph.Node
-	labels []label
-	id     int // index of the variable in WCSP; noVariable if there is a single label
-}
-
-// label is one way to compute a node.
-type label struct {
-	impl          *graph.Impl
-	walk          graph.Walk
-	resultForms   []int     // by result: its form
-	requiredForms []int     // by operand: the only form allowed, or -1 for any; nil allows any form of all operands
-	pinMisses     []int     // the operands that are pinned to a layout that the label cannot read
-	cost          int64     // cost of work, and of reading constants, in picoseconds
-	readCosts     [][]int64 // by operand and form: cost of reading, in picoseconds; nil for operands without a variable
-	constantForms []int     // by operand: the form in which the label reads a constant
-	concatName    string    // name of the concatenation result that a result is written into; else empty
-	resultSlots   []uint    // by operand of a concatenation: mask of the forms that are inside its result
-}
-
-// viewNode is a node whose results are views of its operand, or copies if a view is impossible.
-type viewNode struct {
-	node          *graph.Node
-	operand       int     // index of the viewed operand
-	identity      bool    // whether the node copies its operand unchanged, so that the copy can be omitted
-	inferredForms uint    // mask of operand forms for which resultForm is set
-	resultForm    [][]int // by result and operand form: form of the result that is a view; -1 if a copy is needed
-
-	// Set by [Model.priceViewCopies].
-	allowed       uint      // mask of operand forms that the view may use
-	outputCopies  uint      // mask of operand forms that are copied into form 0, because the result is an output or pinned
-	canView       []bool    // by operand form: whether the op can make a view
-	insertedCosts [][]int64 // by operand and result form: cost of an inserted copy in place of the node; nil if impossible
-	// copyCosts has, by result, operand form and result form, the cost of the copy. An inserted step makes the copy if
-	// canView is set for the operand form; otherwise the node itself makes the copy.
-	copyCosts [][][]int64
-}
-
 // Forms returns the possible layouts of a value. The first is the layout of the graph as written. It returns nil for a
 // value of another graph. The caller owns the list.
 func (m *Model) Forms(v *graph.Value) []tensor.Meta {

@@ -9,15 +9,26 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Optimal finds a plan of least cost and proves that no plan costs less: see [Model].
+// This file has the strategies that state a [Problem] as a [Model] and solve it. The model has a weighted constraint
+// satisfaction problem (WCSP): variables, labels (the choices for each variable), and tables of costs that depend on
+// the labels of one or two variables. A solution has a label for each variable; its cost is the sum of the table
+// entries for these labels. A bound is at most the cost of any solution. A solution whose cost equals the bound is
+// optimal. The proof of a bound can be checked without solving the problem.
+//
+// For example, let a node have the labels row-major, with work 10, and channels-last, with work 8, and let its input be
+// row-major. Channels-last needs a copy of cost 5. The cost of row-major is thus 10, and the cost of channels-last 13.
+// The bound 10 shows that row-major is optimal.
+
+// Optimal finds a plan of least cost and proves that no plan costs less.
 var Optimal Strategy = &modelStrategy{name: "optimal", solver: wcsp.Exact,
 	doc: "minimizes the total cost and proves it; the default"}
 
-// SolveLimit is the default time limit of a search. A search is needed if elimination does not find a proven optimum.
-// Most networks are solved within milliseconds.
+// SolveLimit is the default time limit of a solver's search. The solver first eliminates variables. It searches only if
+// elimination does not find a proven optimum. Most networks are solved within milliseconds.
 const SolveLimit = 10 * time.Second
 
-// SearchTimeLimit returns the value of [wcsp.Options.TimeLimit] that corresponds to [Problem.SolveLimit].
+// SearchTimeLimit returns the time limit of the search ([wcsp.Options.TimeLimit]) for [Problem.SolveLimit]: SolveLimit
+// if that is 0, and 0 (no search) if it is negative.
 func (p *Problem) SearchTimeLimit() time.Duration {
 	switch {
 	case p == nil || p.SolveLimit == 0:
@@ -28,8 +39,8 @@ func (p *Problem) SearchTimeLimit() time.Duration {
 	return p.SolveLimit
 }
 
-// Solved returns a strategy that states the problem exactly ([Model]) and solves it with the given solver. The cost,
-// bound and proof of a solver other than [wcsp.Exact] are checked. A bound without a valid proof is replaced by 0.
+// Solved returns a strategy that solves the model with the given solver. The strategy recomputes the cost of a solver
+// other than [wcsp.Exact], and checks its proof. It replaces a bound without a valid proof by 0.
 func Solved(name string, solver wcsp.Solver) Strategy {
 	return &modelStrategy{name: name, solver: solver}
 }
@@ -72,8 +83,8 @@ func (s *modelStrategy) Choose(p *Problem) (*Assignment, error) {
 	return assignment, nil
 }
 
-// checkedAssignment returns the assignment of a solution of a caller's solver. It computes the cost, and drops a bound
-// without a valid proof.
+// checkedAssignment returns the assignment for a solution of a caller's solver. It recomputes the cost, and drops a
+// bound without a valid proof.
 func (m *Model) checkedAssignment(solution *wcsp.Solution) (*Assignment, error) {
 	assignment, err := m.Assignment(solution.Labels)
 	if err != nil {
@@ -85,17 +96,19 @@ func (m *Model) checkedAssignment(solution *wcsp.Solution) (*Assignment, error) 
 	}
 	checked := &wcsp.Solution{Version: solution.Version, Labels: solution.Labels, Cost: cost, Bound: solution.Bound,
 		Proof: solution.Proof}
-	if solution.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
+	hasValidProof := solution.Proof != nil && verify.Solution(m.WCSP, checked) == nil
+	if !hasValidProof {
 		checked.Bound, checked.Proof = 0, nil
 	}
 	assignment.Model, assignment.Solution = m, checked
 	return assignment, nil
 }
 
-// optimum returns the assignment of strategy Optimal.
+// optimum returns the assignment for the solution of strategy Optimal: a solution of least cost or, with a
+// [Problem.Slack], a solution with fewer copies whose additional cost is within the slack.
 func (m *Model) optimum() (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
-	// preference records the choice among plans of nearly equal cost; its LeastPS is a lower bound on the cost.
+	// preference records the choice among plans of nearly equal cost. Its LeastPS is the bound.
 	best, preference, err := m.preferFewerCopies(m.Problem.options())
 	if err != nil {
 		return nil, err

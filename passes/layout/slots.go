@@ -234,7 +234,8 @@ func (m *Model) addSlotLabels(i int, n *graph.Node, resultIndex, slotForm int) {
 		if !canWrite {
 			continue
 		}
-		if priced, ok := m.pricedLabel(n, &slotCall, impl, walk, resultForms, candidate.requiredForms); ok {
+		inSlot := computation{n, &slotCall, impl, walk}
+		if priced, ok := m.pricedLabel(inSlot, resultForms, candidate.requiredForms); ok {
 			priced.concatName = result.forms[slotForm].slot.concatName
 			computed.labels = append(computed.labels, priced)
 		}

@@ -21,15 +21,16 @@ func TestBanks(t *testing.T) {
 				threadsPerSide: c.side / c.vector}
 			k.vector = c.vector
 			thread := k.Emit(ir.Thread, u32)
-			threadLane, row := k.op(lane.And, u32, thread, k.u32(k.threadsPerSide-1)), k.quotient(thread, k.threadsPerSide)
+			k.vectorIndex = k.op(lane.And, u32, thread, k.u32(k.threadsPerSide-1))
+			k.row = k.quotient(thread, k.threadsPerSide)
 			accesses := 0 // of a thread
-			for step := 0; step < c.side; step += groupSize / k.threadsPerSide {
+			for step := 0; step < c.side; step += k.rowStep() {
 				for element := range c.vector {
-					along, across := k.add32(k.op(lane.Mul, u32, threadLane, k.u32(c.vector)), k.u32(element)),
-						k.add32(row, k.u32(step))
-					cell := k.cell(k.interleaved(across), along, k.interleavedVector(threadLane, element))
+					along, across := k.add32(k.op(lane.Mul, u32, k.vectorIndex, k.u32(c.vector)), k.u32(element)),
+						k.add32(k.row, k.u32(step))
+					cell := k.cell(k.interleaved(across), along, k.interleavedInVector(element))
 					if alongX {
-						cell = k.cell(k.interleavedVector(threadLane, element), across, k.interleaved(across))
+						cell = k.cell(k.interleavedInVector(element), across, k.interleaved(across))
 					}
 					offset := k.add32(k.op(lane.Mul, u32, thread, k.u32(4)), k.u32(4*groupSize*accesses))
 					k.Emit(ir.Store, u32, k.addOffset(k.EmitImm(ir.Param, u64, 0), offset), cell)

@@ -193,3 +193,12 @@ func (s *convShape) bytesSum(m *graph.Mem, input, weight unsafe.Pointer, signMas
 	}
 	return sum
 }
+
+// unsignedMask returns the mask that converts a byte of a dtype to an unsigned byte by exclusive or. For int8, the
+// exclusive or adds 128.
+func unsignedMask(dtype tensor.DType) uint8 {
+	if dtype == tensor.Int8 {
+		return 1 << 7
+	}
+	return 0
+}

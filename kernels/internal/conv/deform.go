@@ -6,29 +6,15 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type deformConvAttrs struct {
-	Stride       []int `attr:"stride" default:"1" len:"2" doc:"step of the window: [height, width]"`
-	Padding      []int `attr:"padding" default:"0" len:"2" doc:"zeros around the image: [height, width]"`
-	Dilation     []int `attr:"dilation" default:"1" len:"2" doc:"distance between the elements of the window: [height, width]"`
-	Groups       int   `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
-	OffsetGroups int   `attr:"offset_groups" default:"1" doc:"number of groups of input channels with their own offsets and masks"`
-}
-
-// The indices of the operands of deform_conv2d after input and weight. Mask and bias are optional.
-const (
-	deformOffset = 2 + iota
-	deformMask
-	deformBias
-)
-
-// DeformConv2d is torchvision's deform_conv2d.
+// DeformConv2d is torchvision's deform_conv2d: a convolution whose taps, the elements of the window, are shifted by
+// offsets. For example, for stride 1 and no padding, tap (1, 2) of pixel (5, 6) of the result is at row 5+1+dy and
+// column 6+2+dx of the image, with the offsets dy and dx of this tap and pixel. Channels of an offset group share
+// offsets.
 var DeformConv2d = kit.Define[*deformConvAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "deform_conv2d",
@@ -52,19 +38,22 @@ var DeformConv2d = kit.Define[*deformConvAttrs](graph.Op{
 	Facts: graph.Facts{
 		Parallel:          kit.BatchLoopForRank(4, 0, 2, 3),
 		FixedLayoutReason: "products write plane after plane",
-		Flops: func(c *graph.Call) float64 {
-			outMeta, weightMeta := c.Out[0], c.Meta(1)
-			if outMeta.Numel() == 0 {
-				return 0
-			}
-			// There is a sample for each tap of a pixel of the result. It takes four products and four sums.
-			samples := float64(outMeta.Numel() / weightMeta.Shape[0] * weightMeta.Shape[2] * weightMeta.Shape[3])
-			return float64(2*samples*float64(weightMeta.Shape[0]*weightMeta.Shape[1])) +
-				float64(8*samples*float64(c.Meta(0).Shape[1]))
-		},
+		Flops:             deformFlops,
 	},
 	Lowerings: graph.Lowerings{Compile: compileDeform},
 })
+
+// deformFlops counts the operations of the samples and of the products.
+func deformFlops(c *graph.Call) float64 {
+	outMeta, weightMeta := c.Out[0], c.Meta(1)
+	if outMeta.Numel() == 0 {
+		return 0
+	}
+	// A channel has a sample for each tap of each pixel of the result. A sample takes four products and four sums.
+	samples := float64(outMeta.Numel() / weightMeta.Shape[0] * weightMeta.Shape[2] * weightMeta.Shape[3])
+	return float64(2*samples*float64(weightMeta.Shape[0]*weightMeta.Shape[1])) +
+		float64(8*samples*float64(c.Meta(0).Shape[1]))
+}
 
 // result returns the type of the result. It makes the checks of torchvision's deform_conv2d_forward_kernel, in the same
 // order.
@@ -110,20 +99,24 @@ func expectedError(condition string) error {
 	return errors.New("Expected " + condition + " to be true, but got false.")
 }
 
-// checkWindow checks the size of the window, and the attributes that move it.
+// checkWindow checks the size of the window, the stride, the padding and the dilation.
 func (a *deformConvAttrs) checkWindow(weight tensor.Type) error {
-	for _, limits := range []struct {
-		name  string
-		pair  []sym.Int
-		least int
-	}{{name: "weight", pair: weight.Shape[2:], least: 1}, {name: "stride", pair: sym.Ints(a.Stride...), least: 1},
-		{name: "pad", pair: sym.Ints(a.Padding...), least: 0},
-		{name: "dilation", pair: sym.Ints(a.Dilation...), least: 1}} {
-		if !kit.SizeAtLeast(limits.pair[0], limits.least) || !kit.SizeAtLeast(limits.pair[1], limits.least) {
-			return fmt.Errorf("%s_h: %v %s_w: %v", limits.name, limits.pair[0], limits.name, limits.pair[1])
+	checkAtLeast := func(least int, name string, pair []sym.Int) error {
+		if !kit.SizeAtLeast(pair[0], least) || !kit.SizeAtLeast(pair[1], least) {
+			return fmt.Errorf("%s_h: %v %s_w: %v", name, pair[0], name, pair[1])
 		}
+		return nil
 	}
-	return nil
+	if err := checkAtLeast(1, "weight", weight.Shape[2:]); err != nil {
+		return err
+	}
+	if err := checkAtLeast(1, "stride", sym.Ints(a.Stride...)); err != nil {
+		return err
+	}
+	if err := checkAtLeast(0, "pad", sym.Ints(a.Padding...)); err != nil {
+		return err
+	}
+	return checkAtLeast(1, "dilation", sym.Ints(a.Dilation...))
 }
 
 // checkChannels checks the groups, and the numbers of channels of all operands but the bias.
@@ -152,7 +145,7 @@ func (a *deformConvAttrs) checkChannels(call *graph.Call) error {
 // outSize returns the height and width of the result.
 func (a *deformConvAttrs) outSize(input, weight tensor.Type) (outHeight, outWidth sym.Int) {
 	resultSize := func(axis int) sym.Int {
-		// The extent of the window is windowSpan + 1, so the last window starts at lastStart in the padded image.
+		// The window has windowSpan + 1 rows or columns. The last window starts at lastStart in the padded image.
 		windowSpan := kit.BoundedSizeProduct(weight.Shape[2+axis].Sub(sym.Of(1)), sym.Of(a.Dilation[axis]))
 		lastStart := input.Shape[2+axis].Sub(windowSpan).Add(sym.Of(2*a.Padding[axis] - 1))
 		return divTruncated(lastStart, a.Stride[axis]).Add(sym.Of(1))
@@ -221,74 +214,7 @@ func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
 	return tensor.Promote(dtype, biasType.DType)
 }
 
-// compileDeform makes a kernel that computes a few images at a time: the columns of all windows, and then the product
-// of the weight and the matrix of columns.
-func compileDeform(call *graph.Call) (*graph.Kernel, error) {
-	if call.Out[0].Numel() == 0 {
-		return &graph.Kernel{}, nil
-	}
-	conv, dtype, sample := newDeform(call), tensor.Float32, sampleColumns[float32]
-	if call.Meta(0).DType == tensor.Float64 {
-		dtype, sample = tensor.Float64, sampleColumns[float64]
-	}
-	columnBytes := kit.BoundedProduct(conv.inChannels, conv.taps(), conv.pointCount, dtype.Size()) // of one image
-	if columnBytes > tensor.MaxBytes {
-		return nil, errors.New("the samples of one image take more than 2^47 bytes")
-	}
-	imagesAtOnce := min(conv.images, max(1, maxProductBytes/max(1, columnBytes)))
-
-	builder := copies.NewKernelBuilder(call)
-	rowMajor := func(operand int) kit.Buffer { return builder.ToRowMajor(builder.Operand(operand), dtype) }
-	in, weight, offset, mask := rowMajor(0), rowMajor(1), rowMajor(deformOffset), rowMajor(deformMask)
-	bias := builder.Operand(deformBias)
-	if bias.IsGiven() {
-		bias = builder.ToRowMajor(bias, bias.Meta.DType)
-	}
-	// A bias of another dtype is added after the products, because the sum may have another dtype than the products.
-	addsBiasLater := bias.IsGiven() && bias.Meta.DType != dtype
-	productAddsBias := bias.IsGiven() && !addsBiasLater
-	var products kit.Buffer
-	if addsBiasLater {
-		products = builder.NewScratch(dtype, call.Out[0].Shape...)
-	} else {
-		products = builder.Result(0, dtype)
-	}
-	columns := builder.NewScratch(dtype, imagesAtOnce, conv.inChannels*conv.taps(), conv.pointCount)
-	productBuffers := []kit.Buffer{products, columns, weight}
-	if productAddsBias {
-		productBuffers = append(productBuffers, bias)
-	}
-
-	for firstImage := 0; firstImage < conv.images; firstImage += imagesAtOnce {
-		imageCount := min(imagesAtOnce, conv.images-firstImage)
-		phase, workerBytes := sample(conv, firstImage, imageCount)
-		builder.AddPhases(0, workerBytes, []kit.Buffer{columns, in, offset, mask}, phase)
-		product, err := conv.product(dtype, firstImage, imageCount, productAddsBias)
-		if err != nil {
-			return nil, err
-		}
-		phases, scratch, workerBytes := product.Phases(0)
-		builder.AddPhases(scratch, workerBytes, productBuffers, phases...)
-	}
-
-	if addsBiasLater {
-		builder.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(call, 0)}, products,
-			bias.View(tensor.New(bias.Meta.DType, 1, conv.outChannels, 1, 1)))
-	}
-	return builder.Kernel()
-}
-
-// newDeform describes a call.
-func newDeform(c *graph.Call) *deform {
-	a := kit.Attrs[*deformConvAttrs](c)
-	inputShape, weightShape, outShape := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
-	axes := newAxes(inputShape, outShape, weightShape[2:], a.Stride, a.Padding, a.Dilation)
-	return &deform{window: newWindow(axes), images: inputShape[0], inChannels: inputShape[1],
-		outChannels: weightShape[0], inPerGroup: weightShape[1], groups: a.Groups, offsetGroups: a.OffsetGroups,
-		pointCount: outShape[2] * outShape[3]}
-}
-
-// deformRef is the reference implementation. Coordinates are rounded to the dtype.
+// deformRef is the reference implementation.
 func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[*deformConvAttrs](c)
 	resultType, err := attrs.result(c)
@@ -318,8 +244,8 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// sumOfWindow returns the result at an index, without the bias: the sum of the samples of the window, each times its
-// mask and weight.
+// sumOfWindow returns the result at an index, without the bias: the sum of all samples of the window, each multiplied
+// by its mask and its weight.
 func (a *deformConvAttrs) sumOfWindow(in []*tensor.Tensor, index []int) float64 {
 	input, weight, offset, mask := in[0], in[1], in[deformOffset], in[deformMask]
 	image, outChannel, outRow, outCol := index[0], index[1], index[2], index[3]
@@ -328,7 +254,7 @@ func (a *deformConvAttrs) sumOfWindow(in []*tensor.Tensor, index []int) float64 
 	kit.EachIndex(weight.Shape[1:], func(term []int) {
 		channelInGroup, kh, kw := term[0], term[1], term[2]
 		channel := outChannel/outPerGroup*weight.Shape[1] + channelInGroup
-		tap := channel/(input.Shape[1]/a.OffsetGroups)*taps + kh*weightWidth + kw // over all offset groups
+		tap := channel/(input.Shape[1]/a.OffsetGroups)*taps + kh*weightWidth + kw // counted over all offset groups
 		row := shiftCoordinate(input.DType, outRow*a.Stride[0]-a.Padding[0]+kh*a.Dilation[0],
 			offset.At(image, 2*tap, outRow, outCol).Float())
 		col := shiftCoordinate(input.DType, outCol*a.Stride[1]-a.Padding[1]+kw*a.Dilation[1],
@@ -356,11 +282,11 @@ func bilinearSample(input *tensor.Tensor, image, channel int, row, col float64) 
 		return math.NaN()
 	}
 	sample := 0.0
-	for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
-		pixelY, pixelX := math.Floor(row)+corner[0], math.Floor(col)+corner[1]
-		if pixelY >= 0 && pixelY < float64(input.Shape[2]) && pixelX >= 0 && pixelX < float64(input.Shape[3]) {
-			sample += float64((1 - math.Abs(row-pixelY)) * (1 - math.Abs(col-pixelX)) * input.At(image, channel,
-				int(pixelY), int(pixelX)).Float())
+	for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} { // the four pixels around the position
+		pixelRow, pixelCol := math.Floor(row)+corner[0], math.Floor(col)+corner[1]
+		if pixelRow >= 0 && pixelRow < float64(input.Shape[2]) && pixelCol >= 0 && pixelCol < float64(input.Shape[3]) {
+			sample += float64((1 - math.Abs(row-pixelRow)) * (1 - math.Abs(col-pixelCol)) * input.At(image, channel,
+				int(pixelRow), int(pixelCol)).Float())
 		}
 	}
 	return sample

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"errors"
 	"math"
 	"unsafe"
 
@@ -9,91 +10,228 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major. The kernel first
-// samples the image (sampleColumns) and then multiplies (product). A column is the samples of one window. For an image
-// of 3 channels, windows of 3x3 and a result of 8 channels and 5x5 pixels, the matrix of columns has 3*3*3 rows and 5*5
-// columns. The result is the product of the weight, an 8x27 matrix, and this matrix.
+// The kernel of deform_conv2d first samples the images and then multiplies matrices. A tap is an element of the window.
+// A point is a pixel of the result. A sample is the value of an input channel at the position of a tap for a point. The
+// samples of an image are a matrix, named columns. It has a row for each tap of each channel, and a column for each
+// point. The result is the product of the weight and this matrix.
+//
+// For example, an image of 3 channels, a weight [8, 3, 3, 3] and a result of 5x5 points take a 27x25 matrix of
+// samples. The weight is an 8x27 matrix, and the product is the 8x25 matrix of the result.
+
+type deformConvAttrs struct {
+	Stride       []int `attr:"stride" default:"1" len:"2" doc:"step of the window: [height, width]"`
+	Padding      []int `attr:"padding" default:"0" len:"2" doc:"zeros around the image: [height, width]"`
+	Dilation     []int `attr:"dilation" default:"1" len:"2" doc:"distance between the elements of the window: [height, width]"`
+	Groups       int   `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
+	OffsetGroups int   `attr:"offset_groups" default:"1" doc:"number of groups of input channels with their own offsets and masks"`
+}
+
+// The indices of the operands of deform_conv2d after input and weight. Mask and bias are optional.
+const (
+	deformOffset = 2 + iota
+	deformMask
+	deformBias
+)
+
+// deform describes a call of deform_conv2d with known sizes. The operands of its kernel are row-major.
 type deform struct {
 	window
 	images                  int
 	inChannels, outChannels int
-	groups                  int // number of groups of channels
-	inPerGroup              int // number of input channels per group
-	offsetGroups            int // number of groups of input channels that share offsets
-	pointCount              int // number of pixels of the result; a point is such a pixel
+	groups                  int          // number of groups of channels
+	inPerGroup              int          // number of input channels per group
+	offsetGroups            int          // number of groups of input channels that share offsets and masks, in an image
+	pointCount              int          // number of points of an image
+	dtype                   tensor.DType // of samples and products: float32 or float64
 }
 
-// pointSample describes the bilinear sample of one tap, which interpolates between four pixels. The pixels are in the
-// order upper left, upper right, lower left, lower right.
-type pointSample[T float32 | float64] struct {
-	upperLeft int     // index of the upper left pixel in the plane
-	inside    [4]bool // whether each pixel is inside the image
-	allInside bool    // all pixels are inside the image
-	weight    [4]T    // bilinear weight of each pixel
-	factor    T       // from the mask; 1 if there is no mask
+// newDeform describes a call.
+func newDeform(c *graph.Call) *deform {
+	a := kit.Attrs[*deformConvAttrs](c)
+	inputShape, weightShape, outShape := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
+	dtype := tensor.Float32
+	if c.Meta(0).DType == tensor.Float64 {
+		dtype = tensor.Float64
+	}
+	axes := newAxes(inputShape, outShape, weightShape[2:], a.Stride, a.Padding, a.Dilation)
+	return &deform{window: newWindow(axes), images: inputShape[0], inChannels: inputShape[1],
+		outChannels: weightShape[0], inPerGroup: weightShape[1], groups: a.Groups, offsetGroups: a.OffsetGroups,
+		pointCount: outShape[2] * outShape[3], dtype: dtype}
 }
 
-// sampleBlock is the number of points for which positions are computed at once. All channels with the same offset use
-// the same positions.
+// maxProductBytes bounds the intermediate results, in bytes: the samples of a deformable convolution, or the products
+// of a transposed convolution.
+const maxProductBytes = 32 << 20
+
+// imageRange is a range of images, which are sampled and multiplied at once.
+type imageRange struct{ first, count int }
+
+// compileDeform returns the kernel of a call.
+func compileDeform(call *graph.Call) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	conv := newDeform(call)
+	dtype := conv.dtype
+	columnBytes := kit.BoundedProduct(conv.inChannels, conv.taps(), conv.pointCount, dtype.Size()) // of one image
+	if columnBytes > tensor.MaxBytes {
+		return nil, errors.New("the samples of one image take more than 2^47 bytes")
+	}
+	imagesAtOnce := min(conv.images, max(1, maxProductBytes/max(1, columnBytes)))
+
+	builder := copies.NewKernelBuilder(call)
+	rowMajor := func(operand int) kit.Buffer { return builder.ToRowMajor(builder.Operand(operand), dtype) }
+	in, weight, offset, mask := rowMajor(0), rowMajor(1), rowMajor(deformOffset), rowMajor(deformMask)
+	bias := builder.Operand(deformBias)
+	if bias.IsGiven() {
+		bias = builder.ToRowMajor(bias, bias.Meta.DType)
+	}
+	// A bias of another dtype is added by the op add, because the sum may have another dtype than the products.
+	productAddsBias := bias.IsGiven() && bias.Meta.DType == dtype
+	opAddsBias := bias.IsGiven() && !productAddsBias
+	var products kit.Buffer
+	if opAddsBias {
+		products = builder.NewScratch(dtype, call.Out[0].Shape...)
+	} else {
+		products = builder.Result(0, dtype)
+	}
+	columns := builder.NewScratch(dtype, imagesAtOnce, conv.inChannels*conv.taps(), conv.pointCount)
+	sampleBuffers := []kit.Buffer{sampledColumns: columns, sampledInput: in, sampledOffset: offset, sampledMask: mask}
+	productBuffers := []kit.Buffer{productResult: products, productColumns: columns, productWeight: weight}
+	if productAddsBias {
+		productBuffers = append(productBuffers, bias)
+	}
+
+	for first := 0; first < conv.images; first += imagesAtOnce {
+		images := imageRange{first: first, count: min(imagesAtOnce, conv.images-first)}
+		phase, workerBytes := conv.samplePhase(images)
+		builder.AddPhases(copies.NoScratch, workerBytes, sampleBuffers, phase)
+		product, err := conv.product(images, productAddsBias)
+		if err != nil {
+			return nil, err
+		}
+		phases, scratch, workerBytes := product.Phases(0)
+		builder.AddPhases(scratch, workerBytes, productBuffers, phases...)
+	}
+	if opAddsBias {
+		builder.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(call, 0)}, products,
+			bias.View(tensor.New(bias.Meta.DType, 1, conv.outChannels, 1, 1)))
+	}
+	return builder.Kernel()
+}
+
+// The indices in Mem.Ptrs of the buffers of the phase that samples.
+const (
+	sampledColumns = iota
+	sampledInput
+	sampledOffset
+	sampledMask
+)
+
+// The indices in Mem.Ptrs of the buffers of the phases that multiply.
+const (
+	productResult = iota
+	productColumns
+	productWeight
+	productBias
+)
+
+// sampleBlock is the maximum number of points of a block. The positions of a tap for a block are computed at once, and
+// used for all channels of an offset group.
 const sampleBlock = 128
 
-// sampleColumns returns the phase that computes the columns of imageCount images from firstImage on, and the size of
-// its worker memory in bytes. A unit of work samples one tap of a block of points, in all channels with the same
-// offset.
-func sampleColumns[T float32 | float64](conv *deform, firstImage, imageCount int) (phase graph.Phase, workerBytes int) {
+// tapBlock is a unit of work: one tap of a block of points, in all channels of an offset group.
+type tapBlock struct {
+	group      int // the offset group, counted over all images of the phase
+	tap        int
+	firstPoint int
+}
+
+// samplePhase returns the phase that computes the samples of a range of images, and the size of its worker memory in
+// bytes.
+func (conv *deform) samplePhase(images imageRange) (phase graph.Phase, workerBytes int) {
+	if conv.dtype == tensor.Float64 {
+		return sampleColumns[float64](conv, images)
+	}
+	return sampleColumns[float32](conv, images)
+}
+
+// sampleColumns is samplePhase for samples of type T.
+func sampleColumns[T float32 | float64](conv *deform, images imageRange) (phase graph.Phase, workerBytes int) {
 	blocks, channels := kit.DivUp(conv.pointCount, sampleBlock), conv.inChannels/conv.offsetGroups
-	scratchBytes := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
+	workerBytes = kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
 	unitCost := sampleBlock * (8 + 4*channels) // estimated: positions and weights once, four pixels per channel
-	return copies.ChunkedPhase(imageCount*conv.offsetGroups*conv.taps()*blocks, unitCost,
+	phase = copies.ChunkedPhase(images.count*conv.offsetGroups*conv.taps()*blocks, unitCost,
 		func(mem *graph.Mem, begin, end int) error {
 			samples := kit.SliceOf[pointSample[T]](mem.WorkerScratch, 0, sampleBlock)
 			for unit := begin; unit < end; unit++ {
 				// Units are numbered as [image][offset group][tap][block].
-				firstPoint, tap, group := unit%blocks*sampleBlock, unit/blocks%conv.taps(), unit/blocks/conv.taps()
-				block := samples[:min(sampleBlock, conv.pointCount-firstPoint)]
-				locateSamples(conv, mem, block, firstImage*conv.offsetGroups+group, tap, firstPoint)
-				// Channels are numbered over the images from firstImage on.
-				for channel := group * channels; channel < (group+1)*channels; channel++ {
-					var plane []T
-					if mem.Ptrs[1] != nil {
-						plane = kit.PlaneOf[T](mem.Ptrs[1], firstImage*conv.inChannels+channel, conv.h.Size*conv.w.Size)
-					}
-					columns := kit.PlaneOf[T](mem.Ptrs[0], channel*conv.taps()+tap, conv.pointCount)
-					samplePoints(columns[firstPoint:], plane, conv.w.Size, block)
-				}
+				block := tapBlock{group: unit / blocks / conv.taps(), tap: unit / blocks % conv.taps(),
+					firstPoint: unit % blocks * sampleBlock}
+				sampleTap(conv, mem, images.first, block, samples)
 			}
 			return nil
-		}), scratchBytes
+		})
+	return phase, workerBytes
 }
 
-// locateSamples computes the positions, weights and mask factors of the samples of one tap for the points from
-// firstPoint on. group is the index of the offset group over all images.
-func locateSamples[T float32 | float64](conv *deform, mem *graph.Mem, block []pointSample[T], group, tap,
-	firstPoint int) {
-	offsets := kit.PlaneOf[T](mem.Ptrs[2], group*conv.taps()+tap, 2*conv.pointCount) // y of all points, then x
-	offsetsY, offsetsX := offsets[firstPoint:conv.pointCount], offsets[conv.pointCount+firstPoint:]
-	_, tapRow, tapCol := conv.tap(tap)
-	outRow, outCol := firstPoint/conv.w.Results, firstPoint%conv.w.Results
-	for i := range block {
-		block[i] = newPointSample(conv.h.Size, conv.w.Size, T(conv.h.Position(outRow, tapRow))+offsetsY[i],
+// sampleTap computes the samples of a block. firstImage is the first image of the phase. samples is temporary memory.
+func sampleTap[T float32 | float64](conv *deform, mem *graph.Mem, firstImage int, block tapBlock,
+	samples []pointSample[T]) {
+	samples = samples[:min(sampleBlock, conv.pointCount-block.firstPoint)]
+	locateSamples(conv, mem, firstImage, block, samples)
+	channels := conv.inChannels / conv.offsetGroups
+	// Channels are counted over all images of the phase.
+	for channel := block.group * channels; channel < (block.group+1)*channels; channel++ {
+		var plane []T // nil if the image has no pixels
+		if mem.Ptrs[sampledInput] != nil {
+			plane = kit.PlaneOf[T](mem.Ptrs[sampledInput], firstImage*conv.inChannels+channel, conv.h.Size*conv.w.Size)
+		}
+		row := kit.PlaneOf[T](mem.Ptrs[sampledColumns], channel*conv.taps()+block.tap, conv.pointCount)
+		samplePoints(row[block.firstPoint:], plane, conv.w.Size, samples)
+	}
+}
+
+// pointSample describes how a sample is interpolated between four pixels. The pixels are in the order upper left, upper
+// right, lower left, lower right.
+type pointSample[T float32 | float64] struct {
+	upperLeft int     // row-major index of the upper left pixel in the image
+	inside    [4]bool // whether each pixel is inside the image
+	allInside bool    // whether all pixels are inside the image
+	weight    [4]T    // bilinear weight of each pixel
+	factor    T       // from the mask; 1 if there is no mask
+}
+
+// locateSamples computes the fields of the samples of a block: positions, weights and mask factors. An offset group has
+// two offsets for each tap and point: first the vertical offsets of all points, then the horizontal offsets.
+func locateSamples[T float32 | float64](conv *deform, mem *graph.Mem, firstImage int, block tapBlock,
+	samples []pointSample[T]) {
+	tap := (firstImage*conv.offsetGroups+block.group)*conv.taps() + block.tap // counted over all groups of all images
+	offsets := kit.PlaneOf[T](mem.Ptrs[sampledOffset], tap, 2*conv.pointCount)
+	offsetsY, offsetsX := offsets[block.firstPoint:conv.pointCount], offsets[conv.pointCount+block.firstPoint:]
+	_, tapRow, tapCol := conv.tap(block.tap)
+	outRow, outCol := block.firstPoint/conv.w.Results, block.firstPoint%conv.w.Results
+	for i := range samples {
+		samples[i] = newPointSample(conv.h.Size, conv.w.Size, T(conv.h.Position(outRow, tapRow))+offsetsY[i],
 			T(conv.w.Position(outCol, tapCol))+offsetsX[i])
 		if outCol++; outCol == conv.w.Results {
 			outRow, outCol = outRow+1, 0
 		}
 	}
-	if mem.Ptrs[3] != nil {
-		mask := kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap, conv.pointCount)[firstPoint:]
-		for i := range block {
-			block[i].factor = mask[i]
+	if mem.Ptrs[sampledMask] != nil {
+		mask := kit.PlaneOf[T](mem.Ptrs[sampledMask], tap, conv.pointCount)[block.firstPoint:]
+		for i := range samples {
+			samples[i].factor = mask[i]
 		}
 	}
 }
 
-// newPointSample returns the sample at (y, x). A sample is 0 if its position is at least one pixel outside the image.
-// NaN coordinates give NaN.
+// newPointSample returns the sample at (y, x), without the mask. The sample is 0 if its position is at least one pixel
+// outside the image. NaN coordinates give NaN.
 func newPointSample[T float32 | float64](height, width int, y, x T) pointSample[T] {
 	sample := pointSample[T]{factor: 1}
 	switch {
@@ -105,23 +243,23 @@ func newPointSample[T float32 | float64](height, width int, y, x T) pointSample[
 	case y <= -1 || y >= T(height) || x <= -1 || x >= T(width):
 		return sample
 	}
-	y0, x0 := int(math.Floor(float64(y))), int(math.Floor(float64(x)))
-	dy, dx := y-T(y0), x-T(x0)
-	sample.upperLeft = y0*width + x0
-	// Whether the two rows and the two columns of the pixels are inside the image.
-	top, bottom, left, right := y0 >= 0, y0+1 < height, x0 >= 0, x0+1 < width
-	sample.inside = [4]bool{top && left, top && right, bottom && left, bottom && right}
-	sample.allInside = top && bottom && left && right
+	upper, left := int(math.Floor(float64(y))), int(math.Floor(float64(x)))
+	dy, dx := y-T(upper), x-T(left)
+	sample.upperLeft = upper*width + left
+	upperInside, lowerInside, leftInside, rightInside := upper >= 0, upper+1 < height, left >= 0, left+1 < width
+	sample.inside = [4]bool{upperInside && leftInside, upperInside && rightInside, lowerInside && leftInside,
+		lowerInside && rightInside}
+	sample.allInside = upperInside && lowerInside && leftInside && rightInside
 	sample.weight = [4]T{(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx}
 	return sample
 }
 
-// samplePoints writes the samples of a block of points in one channel to dst. plane has the pixels of the channel,
-// whose rows have the given width.
-func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointSample[T]) {
-	dst = dst[:len(block)]
-	for i := range block {
-		sample := &block[i]
+// samplePoints writes the samples of a block in one channel to dst. plane has the pixels of the channel, in rows of the
+// given width.
+func samplePoints[T float32 | float64](dst, plane []T, width int, samples []pointSample[T]) {
+	dst = dst[:len(samples)]
+	for i := range samples {
+		sample := &samples[i]
 		if sample.allInside {
 			upper, lower := plane[sample.upperLeft:sample.upperLeft+2], plane[sample.upperLeft+width:sample.upperLeft+width+2]
 			dst[i] = sample.factor * (T(sample.weight[0]*upper[0]) + T(sample.weight[1]*upper[1]) +
@@ -140,12 +278,12 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointS
 	}
 }
 
-// product returns the products of the weight and the columns of imageCount images from firstImage on: one product for
-// each group of each image.
-func (conv *deform) product(dtype tensor.DType, firstImage, imageCount int, addsBias bool) (*multiply.Multiplier,
-	error) {
+// product returns the products of the weight and the columns of a range of images: one product for each group of each
+// image.
+func (conv *deform) product(images imageRange, addsBias bool) (*multiply.Multiplier, error) {
+	// The matrices of a group are A [M, K], the weight, B [K, N], the columns, and C [M, N], the result.
 	outPerGroup, depth := conv.outChannels/conv.groups, conv.inPerGroup*conv.taps()
-	spec := gemm.Spec{DType: dtype, M: outPerGroup, N: conv.pointCount, K: depth,
+	spec := gemm.Spec{DType: conv.dtype, M: outPerGroup, N: conv.pointCount, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: conv.pointCount, ColStride: 1},
 		CRowStride: conv.pointCount, CColStride: 1}
 	if addsBias {
@@ -155,17 +293,19 @@ func (conv *deform) product(dtype tensor.DType, firstImage, imageCount int, adds
 	if err != nil {
 		return nil, err
 	}
-	multiplier := &multiply.Multiplier{Plan: plan, Entries: imageCount * conv.groups,
+	// Elements of an image in the columns and in the result.
+	columnElements, outElements := conv.inChannels*conv.taps()*conv.pointCount, conv.outChannels*conv.pointCount
+	multiplier := &multiply.Multiplier{Plan: plan, Entries: images.count * conv.groups,
 		MACs: kit.BoundedProduct(outPerGroup, conv.pointCount, depth),
-		A:    entryOffsets(imageCount, 0, conv.groups, outPerGroup*depth),
-		B:    entryOffsets(imageCount, conv.inChannels*conv.taps()*conv.pointCount, conv.groups, depth*conv.pointCount),
-		C:    entryOffsets(imageCount, conv.outChannels*conv.pointCount, conv.groups, outPerGroup*conv.pointCount),
-		Bias: entryOffsets(imageCount, 0, conv.groups, outPerGroup)}
+		A:    entryOffsets(images.count, 0, conv.groups, outPerGroup*depth),
+		B:    entryOffsets(images.count, columnElements, conv.groups, depth*conv.pointCount),
+		C:    entryOffsets(images.count, outElements, conv.groups, outPerGroup*conv.pointCount),
+		Bias: entryOffsets(images.count, 0, conv.groups, outPerGroup)}
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-		job.C, job.B, job.A = unsafe.Add(mem.Ptrs[0], firstImage*conv.outChannels*conv.pointCount*dtype.Size()), mem.Ptrs[1],
-			mem.Ptrs[2]
+		job.A, job.B = mem.Ptrs[productWeight], mem.Ptrs[productColumns]
+		job.C = unsafe.Add(mem.Ptrs[productResult], images.first*outElements*conv.dtype.Size())
 		if addsBias {
-			job.Bias = mem.Ptrs[3]
+			job.Bias = mem.Ptrs[productBias]
 		}
 	}
 	return multiplier, nil

@@ -25,7 +25,7 @@ import (
 // channels-last images or from planes. Taps outside the image are skipped. For this, tiles at the left and at the right
 // border have separate code, and the number of rows of the window that are inside the image is an argument of the code.
 // An element of the input is a number or, if the operands are bytes or words, a set of adjacent channels of a pixel
-// that one instruction multiplies and sums (direct_bytes.go).
+// that one instruction multiplies and sums (bytes_elements.go).
 type directConv struct {
 	conv    *convShape
 	shape   directShape

@@ -15,62 +15,36 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An element is a set of adjacent input channels of a pixel that one instruction multiplies and sums: eight bytes if
-// the processor multiplies matrices of bytes (i8mm), four bytes if it has dot products of bytes, else two 16-bit words.
-// Sums are int32. Requantization scales a sum, rounds it, adds a zero point and saturates to a byte.
-const (
-	matrixChannels = 8
-	dotChannels    = 4
-	wordChannels   = 2
-	intBytes       = 4 // bytes of a sum
-)
-
-// hostElementChannels returns the number of channels of an element on this processor.
-func hostElementChannels() int {
-	switch {
-	case machine.HostFeatures().Has(machine.MatrixBytes):
-		return matrixChannels
-	case machine.HostFeatures().HasByteDot():
-		return dotChannels
-	}
-	return wordChannels
-}
-
-// channelSize returns the bytes of a channel in an element of the given number of channels.
-func channelSize(channels int) int {
-	if channels == wordChannels {
-		return 2
-	}
-	return 1
-}
-
-// elementSize returns the bytes of an element of the given number of channels.
-func elementSize(channels int) int { return channels * channelSize(channels) }
-
-// directDType stands for the dtype of sums in functions that use only its size.
-const directDType = tensor.Float32
-
-// minGroupChannels is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
-const minGroupChannels = 8
-
-// directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see hostElementChannels), and it
-// requantizes sums in registers. The kernel first copies the images to scratch memory, with their zero point as
-// padding, if one of these conditions holds: windows reach outside the image, pixels are not whole elements, elements
-// are words, or the machine code does not read bytes of this signedness (see [tile.ReadsSigned]).
+// directBytes is the kernel of a direct convolution of bytes. An element is a set of adjacent input channels that one
+// instruction multiplies: eight or four bytes, or two 16-bit words (bytes_elements.go). The embedded directConv is the
+// convolution of these elements. It requantizes sums in registers: a sum is scaled, rounded, offset by a zero point and
+// saturated to a byte.
+//
+// The kernel first copies the images to scratch memory, with their zero point as padding, if one of these conditions
+// holds: windows reach outside the image, pixels are not whole elements, elements are words, or the machine code does
+// not read bytes of this signedness (see [tile.ReadsSigned]).
 //
 // For example, images of 8x8 pixels with 8 channels are convolved by 3x3 windows with padding 1, by dot products of
-// four bytes. The copy has 10x10 pixels of 8 bytes, that is, two elements. The embedded directConv is the convolution
-// of these elements: it has 2 input channels and no padding (see packedShape).
+// four bytes. The copy has 10x10 pixels of 8 bytes, that is, two elements. The convolution of elements has 2 input
+// channels and no padding.
 type directBytes struct {
-	directConv
-	unpacked         *convShape                            // the convolution of bytes; directConv.conv is in elements
-	elementChannels  int                                   // number of channels of an element
-	copiesImages     bool                                  // whether images are copied to scratch memory
-	multipliesSigned bool                                  // whether images are multiplied as signed numbers
-	signMask         uint8                                 // 0 or 128; its exclusive or with a copied byte adds 128
-	widenLoop        *loops.Loop                           // converts bytes to words; nil if elements are bytes
-	scratchOffsets   struct{ sums, zeroPoint, images int } // offsets in scratch memory
-	widenStates      graph.PerWorker[loops.State]          // states of widenLoop
+	directConv                                    // its field conv is the convolution of elements (elementConv)
+	original         *convShape                   // the convolution of bytes
+	elementChannels  int                          // number of channels of an element
+	copiesImages     bool                         // whether images are copied to scratch memory
+	multipliesSigned bool                         // whether images are multiplied as signed numbers
+	signMask         uint8                        // 128 if copies change the signedness of bytes, else 0
+	widenLoop        *loops.Loop                  // converts bytes to words; nil if elements are bytes
+	widenStates      graph.PerWorker[loops.State] // states of widenLoop
+	scratchOffsets   directBytesScratch
+}
+
+// directBytesScratch has offsets in the scratch memory of directBytes, in bytes. The packed weight is at offset 0,
+// unless it was packed when the graph was planned.
+type directBytesScratch struct {
+	sums      int // initial values of sums: an int32 for each output channel
+	zeroPoint int // the zero point of the result, an int32
+	images    int // the copied images
 }
 
 // lowerBytes implements [graph.Impl.Lower] for direct convolution.
@@ -97,7 +71,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	weight := direct.weight()
 	kernel := &graph.Kernel{Scratch: direct.layOutScratch(weight), Code: direct.listings}
 	if direct.widenLoop != nil {
-		kernel.WorkerScratch = direct.conv.w.Size * direct.paddedChannels()
+		kernel.WorkerScratch = direct.rowBytes()
 	}
 	if direct.shape.usesMatrixUnit {
 		kernel.WorkerScratch = tile.UnitScratchBytes
@@ -109,7 +83,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 
 // newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
 func newDirectBytes(call *graph.Call) *directBytes {
-	t := &directBytes{unpacked: byteConv.bytesShape(call), elementChannels: hostElementChannels()}
+	t := &directBytes{original: byteConv.bytesShape(call), elementChannels: hostElementChannels()}
 	t.chooseConversion(call)
 	t.setElementConv()
 	switch call.Out[0].DType {
@@ -130,31 +104,32 @@ func (t *directBytes) chooseConversion(call *graph.Call) {
 	}
 	t.signMask = imageSignMask(call)
 	t.multipliesSigned = tile.ReadsSigned(machine.HostFeatures(), isSigned)
-	t.copiesImages = t.unpacked.needsCopy(t.elementChannels) || t.signMask != 0
+	t.copiesImages = t.original.needsCopy(t.elementChannels) || t.signMask != 0
 }
 
 // setElementConv sets directConv: the convolution of elements, with results of uint8.
 func (t *directBytes) setElementConv() {
-	packed := t.unpacked.packedShape(t.elementChannels)
-	shape := packed.elementShape(t.elementChannels)
-	elementBytes := elementSize(t.elementChannels)
-	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes, outElemBytes: 1,
-		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels,
-		termBytes: shape.blockChannels() * elementBytes, imageCount: packed.batch, requantization: tile.Unsigned}
-	if t.unpacked.spansPixels(t.elementChannels) {
-		t.inPixelBytes = t.unpacked.inChannels * channelSize(t.elementChannels)
+	conv, elementBytes := t.original.elementConv(t.elementChannels), elementSize(t.elementChannels)
+	shape := conv.elementShape(t.elementChannels)
+	t.directConv = directConv{conv: conv, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes, outElemBytes: 1,
+		inPixelBytes: conv.inChannels * elementBytes, outPixelStride: conv.outChannels,
+		termBytes: shape.blockChannels() * elementBytes, imageCount: conv.batch, requantization: tile.Unsigned}
+	if t.original.spansPixels(t.elementChannels) { // pixels are not padded to whole elements
+		t.inPixelBytes = t.original.inChannels * channelSize(t.elementChannels)
 	}
-	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
+	t.inImageBytes = conv.h.Size * conv.w.Size * t.inPixelBytes
 	t.hasByteElements, t.hasWordElements = t.elementChannels >= dotChannels, t.elementChannels == wordChannels
 	t.hasSignedBytes = t.hasByteElements && t.multipliesSigned
 }
 
 // layOutScratch sets scratchOffsets, and returns the size of scratch memory in bytes.
 func (t *directBytes) layOutScratch(weight *byteWeight) (bytes int) {
+	sumsBytes := t.conv.outChannels * intBytes
 	t.scratchOffsets.sums = weight.scratchBytes()
-	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + t.conv.outChannels*intBytes
-	// Code reads the sums in whole vectors, up to machine.LineBytes beyond the last sum. The zero point is in this space.
-	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.outChannels*intBytes+machine.LineBytes)
+	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + sumsBytes
+	// Code reads the sums in whole vectors, up to machine.LineBytes beyond the last sum. The zero point is in this
+	// space.
+	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(sumsBytes+machine.LineBytes)
 	if !t.copiesImages {
 		return t.scratchOffsets.images
 	}
@@ -166,18 +141,23 @@ func (t *directBytes) layOutScratch(weight *byteWeight) (bytes int) {
 // preparePhase returns the phase before the products. Its first chunk computes the initial values of sums. Each other
 // chunk copies some rows of the images to scratch memory.
 func (t *directBytes) preparePhase(weight *byteWeight) graph.Phase {
-	packed, rows := t.conv, 0
+	rows := 0 // of all images
 	if t.copiesImages {
-		rows = packed.batch * packed.h.Size
+		rows = t.conv.batch * t.conv.h.Size
 	}
-	rowsPerChunk := max(1, machine.MoveGrain/(packed.w.Size*t.inPixelBytes))
+	rowsPerChunk := max(1, machine.MoveGrain/(t.conv.w.Size*t.inPixelBytes))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 		if chunk == 0 {
 			t.initSums(mem, weight)
 			return nil
 		}
-		for i := (chunk - 1) * rowsPerChunk; i < min(rows, chunk*rowsPerChunk); i++ {
-			t.copyRow(mem, i)
+		for row := (chunk - 1) * rowsPerChunk; row < min(rows, chunk*rowsPerChunk); row++ {
+			if t.widenLoop != nil {
+				t.widenRow(mem, row)
+			} else {
+				offset := t.scratchOffsets.images + row*t.rowBytes()
+				t.copyRow(kit.SliceOf[uint8](mem.Scratch, offset, t.rowBytes()), mem, row)
+			}
 		}
 		return nil
 	}}
@@ -186,41 +166,45 @@ func (t *directBytes) preparePhase(weight *byteWeight) graph.Phase {
 // initSums computes the initial values of sums, and stores the zero point of the result for the machine code.
 func (t *directBytes) initSums(mem *graph.Mem, weight *byteWeight) {
 	initialSumOf := weight.initialSums(mem, inputZeroPoint(mem, t.signMask, t.multipliesSigned))
-	sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, t.unpacked.outChannels)
-	for o := range sums {
-		sums[o] = initialSumOf(o)
+	sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, t.original.outChannels)
+	for outChannel := range sums {
+		sums[outChannel] = initialSumOf(outChannel)
 	}
 	if t.requantization != tile.NotQuantized {
-		zeroPoint := resultZeroPoint(mem, t.unpacked.call.Out[0].DType)
+		zeroPoint := resultZeroPoint(mem, t.original.call.Out[0].DType)
 		kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = zeroPoint
 	}
 }
 
-// copyRow copies row i of the padded images to scratch memory. The rows of all images are numbered together. If
-// elements are words, it widens the bytes. A row that needs padding is first padded in worker memory.
-func (t *directBytes) copyRow(mem *graph.Mem, i int) {
-	conv, packed := t.unpacked, t.conv
-	zero := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
-	rowBytes := packed.w.Size * t.paddedChannels()
-	image, row := i/packed.h.Size, i%packed.h.Size-conv.h.PadBefore
-	if t.widenLoop == nil {
-		to := kit.SliceOf[uint8](mem.Scratch, t.scratchOffsets.images+i*rowBytes, rowBytes)
-		conv.copyPaddedRow(to, packed.w.Size, mem, image, row, zero, t.copyPixels)
-		return
-	}
-	from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], i*rowBytes) // without padding, bytes are only widened
-	if conv.needsCopy(t.elementChannels) {
-		conv.copyPaddedRow(kit.SliceOf[uint8](mem.WorkerScratch, 0, rowBytes), packed.w.Size, mem, image, row, zero,
-			t.copyPixels)
+// paddedChannels returns the number of channels per pixel of the copied images.
+func (t *directBytes) paddedChannels() int { return t.inPixelBytes / channelSize(t.elementChannels) }
+
+// rowBytes returns the number of bytes of a row of the copied images before bytes are widened to words.
+func (t *directBytes) rowBytes() int { return t.conv.w.Size * t.paddedChannels() }
+
+// widenRow copies a row of the padded images to scratch memory, as words. The rows of all images are numbered together.
+// A row that needs padding is first copied to worker memory as bytes.
+func (t *directBytes) widenRow(mem *graph.Mem, row int) {
+	from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], row*t.rowBytes()) // without padding, bytes are only widened
+	if t.original.needsCopy(t.elementChannels) {
+		t.copyRow(kit.SliceOf[uint8](mem.WorkerScratch, 0, t.rowBytes()), mem, row)
 		from = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	}
-	to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*i*rowBytes])
-	t.widenLoop.Run(t.widenStates.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
+	to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*row*t.rowBytes()])
+	t.widenLoop.Run(t.widenStates.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, t.rowBytes(), 1)
 }
 
-// copyPixels copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
+// copyRow copies a row of the padded images as bytes. The rows of all images are numbered together.
+func (t *directBytes) copyRow(to []uint8, mem *graph.Mem, row int) {
+	zero := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
+	image, imageRow := row/t.conv.h.Size, row%t.conv.h.Size-t.original.h.PadBefore
+	t.original.copyPaddedRow(to, t.conv.w.Size, mem, image, imageRow, zero, t.copyPixels)
+}
+
+// copyPixels copies pixels to whole elements and converts their signedness. Missing channels of the last element are 0
+// before the conversion.
 func (t *directBytes) copyPixels(to, from []uint8) {
-	conv, paddedChannels := t.unpacked, t.paddedChannels()
+	conv, paddedChannels := t.original, t.paddedChannels()
 	if paddedChannels == conv.inChannels {
 		copy(to, from)
 	} else { // each group begins with a new element
@@ -273,147 +257,49 @@ func (t *directBytes) bind(args *jit.Args, mem *graph.Mem, weight *byteWeight) {
 	}
 }
 
-// paddedChannels returns the number of channels per pixel in scratch memory.
-func (t *directBytes) paddedChannels() int {
-	return t.inPixelBytes / channelSize(t.elementChannels)
-}
-
-// weight describes the packed weight, which has blocks of output channels that are computed together. In a block, the
-// input channels of an element are adjacent.
+// weight describes the packed weight. A panel has the weights of a block, the output channels that are computed
+// together. In a panel, a term has one element for each output channel of the block.
 func (t *directBytes) weight() *byteWeight {
 	order := "kh,kw,c"
-	if t.unpacked.spansPixels(t.elementChannels) {
+	if t.original.spansPixels(t.elementChannels) {
 		order = "kh,kw*c"
 	}
-	return &byteWeight{conv: t.unpacked, weightBytes: t.blockCount() * t.panelBytes(), hasWords: t.hasWordElements,
-		offset: t.weightOffset,
-		format: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
-			t.shape.blockChannels(), order, t.elementChannels),
-		eachChannel: func(visit func(o, offset int)) {
-			for o := range t.conv.outChannels {
-				visit(o, t.channelOffset(o))
-			}
-		}}
+	format := fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
+		t.shape.blockChannels(), order, t.elementChannels)
+	return &byteWeight{conv: t.original, format: format, weightBytes: t.blockCount() * t.panelBytes(),
+		hasWords: t.hasWordElements, eachChannel: t.eachChannel, offset: t.weightOffset}
 }
 
-// weightOffset returns the byte offset of the weight of tap (kh, kw) and input channel c from the first weight of its
-// output channel.
-func (t *directBytes) weightOffset(kh, kw, c int) int {
-	term, channel := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
-	if t.unpacked.spansPixels(t.elementChannels) {
-		term, channel = kh*t.conv.inPerGroup, kw*t.unpacked.inPerGroup+c
+// eachChannel implements byteWeight.eachChannel.
+func (t *directBytes) eachChannel(visit func(outChannel, offset int)) {
+	for outChannel := range t.conv.outChannels {
+		visit(outChannel, t.channelOffset(outChannel))
 	}
-	return (term+channel/t.elementChannels)*t.termBytes + channel%t.elementChannels*channelSize(t.elementChannels)
 }
 
-// channelOffset returns the byte offset of the weights of output channel o in the packed form.
-func (t *directBytes) channelOffset(o int) int {
-	outPerGroup, width := t.conv.outPerGroup(), t.shape.blockChannels()
-	block := o/outPerGroup*kit.DivUp(outPerGroup, width) + o%outPerGroup/width
-	return block*t.panelBytes() + o%outPerGroup%width*t.inElemBytes
+// channelOffset returns the byte offset of the weights of an output channel. A block is in one group.
+func (t *directBytes) channelOffset(outChannel int) int {
+	outPerGroup, blockChannels := t.conv.outPerGroup(), t.shape.blockChannels()
+	group, channelInGroup := outChannel/outPerGroup, outChannel%outPerGroup
+	block := group*kit.DivUp(outPerGroup, blockChannels) + channelInGroup/blockChannels
+	return block*t.panelBytes() + channelInGroup%blockChannels*t.inElemBytes
 }
 
-// bytesPack implements [graph.Impl.Pack]. It packs the weight. i is the index of the operand.
-func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
-	if i != bytesWeight || c.Out[0].Numel() == 0 {
+// weightOffset implements byteWeight.offset: it returns the byte offset of the weight of tap (kh, kw) and input channel
+// c from the first weight of its output channel.
+func (t *directBytes) weightOffset(kh, kw, c int) int {
+	firstTerm, channel := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c // the tap's first term
+	if t.original.spansPixels(t.elementChannels) {                   // a row of the window is one tap of elements
+		firstTerm, channel = kh*t.conv.inPerGroup, kw*t.original.inPerGroup+c
+	}
+	term := firstTerm + channel/t.elementChannels
+	return term*t.termBytes + channel%t.elementChannels*channelSize(t.elementChannels)
+}
+
+// bytesPack implements [graph.Impl.Pack]. It packs the weight, and no other operand.
+func bytesPack(c *graph.Call, operand int) (graph.Packing, bool) {
+	if operand != bytesWeight || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
 	}
 	return newDirectBytes(c).weight().packing(), true
-}
-
-// packedShape returns the equivalent convolution of elements, which have `channels` channels each. Its input includes
-// the padding.
-func (s *convShape) packedShape(channels int) *convShape {
-	packed := *s
-	packed.h.Size, packed.w.Size = s.h.Extent(s.h.Results), s.w.Extent(s.w.Results)
-	if !s.readsPadding() {
-		packed.h.Size, packed.w.Size = s.h.Size, s.w.Size
-	}
-	packed.inPerGroup = kit.DivUp(s.inPerGroup, channels)
-	if s.spansPixels(channels) {
-		packed.inPerGroup, packed.w.Taps = kit.DivUp(s.w.Taps*s.inPerGroup, channels), 1
-	}
-	packed.h.PadBefore, packed.w.PadBefore = 0, 0
-	packed.hasBias = true // the initial values of sums (initSums)
-	packed.inChannels = s.groups * kit.DivUp(s.inPerGroup, channels)
-	packed.inStride = ncdhw{n: kit.BoundedProduct(packed.h.Size, packed.w.Size, packed.inChannels), c: 1,
-		h: kit.BoundedProduct(packed.w.Size, packed.inChannels), w: packed.inChannels}
-	packed.outStride, packed.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.outChannels, c: 1,
-		h: s.w.Results * s.outChannels, w: s.outChannels}, nil
-	return &packed
-}
-
-// spansPixels reports whether an element may span two pixels of a row of the window. Otherwise the channels of each
-// pixel are padded to whole elements, which takes more elements if there are few channels. For example, 7 pixels with 3
-// channels are 6 elements of four bytes if elements span pixels, and 7 otherwise.
-func (s *convShape) spansPixels(channels int) bool {
-	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
-		kit.DivUp(s.w.Taps*s.inPerGroup, channels) < s.w.Taps*kit.DivUp(s.inPerGroup, channels)
-}
-
-// bytesWalks implements [graph.Impl.Walks] for direct convolution. The result is channels-last.
-func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
-	order, isSupported := byteConv.order(directByPixels, call.Meta(bytesInput).Rank())
-	conv := byteConv.bytesShape(call)
-	hasSmallGroups := conv.groups > 1 && (conv.inPerGroup < dotChannels || conv.outPerGroup() < minGroupChannels)
-	isEmpty := conv.batch*conv.outChannels*conv.h.Results*conv.w.Results == 0
-	if !isSupported || hasSmallGroups || isEmpty || !tile.SupportsIntegers(machine.HostFeatures()) {
-		return nil
-	}
-	channels := hostElementChannels()
-	packed := conv.packedShape(channels)
-	elementBytes := elementSize(channels)
-	if !hasDirectCode(packed, directDType) || packed.inputReach(max(packed.inChannels, 1), elementBytes) >= maxReach {
-		return nil
-	}
-	if conv.readsPadding() && !conv.allowsScratch(kit.BoundedProduct(conv.batch, packed.inStride.n)) {
-		return nil
-	}
-	return []graph.Walk{call.WalkInOrder(order)}
-}
-
-// bytesWork implements [graph.Impl.Work] for direct convolution.
-func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
-	call.AddStreamed(&work)
-	conv := byteConv.bytesShape(call)
-	channels := hostElementChannels()
-	packed := conv.packedShape(channels)
-	if shape := packed.elementShape(channels); shape.usesMatrixUnit {
-		packed.unitWork(&work, &shape)
-	} else {
-		packed.directWork(&work, rateDirectElements, directDType, false)
-	}
-	if channels == wordChannels || conv.needsCopy(channels) || imageSignMask(call) != 0 {
-		readBytes := conv.inChannels * conv.h.Size * conv.w.Size // of an image
-		writtenBytes := elementSize(channels) * packed.inChannels * packed.h.Size * packed.w.Size
-		work.Bytes[graph.Copied] += float64(conv.batch * (readBytes + writtenBytes))
-	}
-	work.Flops = byteConv.flops(call)
-	return work
-}
-
-// needsCopy reports whether images must be copied, because windows reach outside the image or pixels are not whole
-// elements.
-func (s *convShape) needsCopy(channels int) bool {
-	return s.readsPadding() || s.inPerGroup%channels != 0
-}
-
-// unsignedMask returns the mask that converts a byte of dtype d to an unsigned byte by exclusive or. For int8, the
-// exclusive or adds 128.
-func unsignedMask(d tensor.DType) uint8 {
-	if d == tensor.Int8 {
-		return 1 << 7
-	}
-	return 0
-}
-
-// imageSignMask returns the mask that converts the bytes of images, by exclusive or, to the signedness that machine
-// code reads.
-func imageSignMask(c *graph.Call) uint8 {
-	isSigned := c.Meta(bytesInput).DType == tensor.Int8
-	if tile.ReadsSigned(machine.HostFeatures(), isSigned) != isSigned {
-		return 1 << 7
-	}
-	return 0
 }

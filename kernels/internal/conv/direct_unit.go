@@ -28,7 +28,7 @@ func (s *convShape) usesMatrixUnit() bool {
 		kit.BoundedProduct(2, s.w.Results, s.outChannels, intBytes) < maxReach // a tile may span two rows of the result
 }
 
-// elementShape returns the tiles of a convolution of elements (see packedShape), which have `channels` channels each.
+// elementShape returns the tiles of a convolution of elements (see elementConv), which have `channels` channels each.
 func (s *convShape) elementShape(channels int) directShape {
 	const byPlanes = false
 	shape := newDirectShape(s, directDType, byPlanes)

@@ -30,12 +30,16 @@ type modeAttrs struct {
 	Keepdim bool `attr:"keepdim" default:"false" doc:"keep the dimension with size 1"`
 }
 
-// The ops of this file take one element, and its index, of each line. A line has the elements along a dimension, at one
-// index of the other dimensions. If dim is not given, all elements are one line. For example, for the line [5 2 9 2]:
+// The ops of this file take one element of each line of the operand, and its index in the line. A line has the elements
+// along one dimension (dim), at one index of the other dimensions: an operand [3, 5] has 3 lines of 5 elements along
+// dimension 1. If the op median is called without dim, all elements are one line.
 //
-//	kthvalue, k=3:  element 5, index 0
-//	median:         element 2, index 3   (rank 2 of 4; equal elements are ranked by index)
-//	mode:           element 2, index 3
+// Equal elements of a line are ranked by index, and NaN is ranked last. The line [5 2 9 2] is ranked 2 (index 1), 2
+// (index 3), 5, 9. The ops take of this line:
+//
+//	kthvalue, k=3:  the third element, 5, index 0
+//	median:         the second of four elements, 2, index 3
+//	mode:           the last of the most frequent elements, 2, index 3
 var (
 	Kthvalue = orderStatistic(graph.Semantics{
 		Name: "kthvalue",
@@ -65,25 +69,6 @@ var (
 	}, func(a *modeAttrs) statistic { return statistic{kind: modeKind, dim: a.Dim, keepdim: a.Keepdim} })
 )
 
-// statisticKind is the op of a statistic.
-type statisticKind uint8
-
-const (
-	kthKind statisticKind = iota // kthvalue
-	medianKind
-	nanmedianKind
-	modeKind
-)
-
-// statistic describes the element that an op takes of each line.
-type statistic struct {
-	kind    statisticKind
-	k       int // for kthKind: the element's rank in ascending order, from 1
-	dim     int
-	keepdim bool
-	isFlat  bool // whether all elements are one line; there is then no result of indices
-}
-
 // medianExamples are the examples of median and nanmedian.
 var medianExamples = []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
 	{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}}
@@ -97,7 +82,8 @@ func (a *medianAttrs) statistic(kind statisticKind) statistic {
 	return result
 }
 
-// orderStatistic defines an op that takes one element of each line.
+// orderStatistic defines an op that takes one element of each line. statisticOf returns the statistic of a call with
+// the given attributes.
 func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a A) statistic) *graph.Op {
 	name := semantics.Name
 	semantics.Params = []graph.Param{kit.Self}
@@ -134,7 +120,8 @@ func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) 
 	}
 	shape := selfType.Shape
 	if len(shape) > 0 {
-		if shape = kit.ReplaceSizes(shape, dim, sym.Of(1)); !s.keepdim {
+		shape = kit.ReplaceSizes(shape, dim, sym.Of(1))
+		if !s.keepdim {
 			shape = slices.Delete(shape, dim, dim+1)
 		}
 	}
@@ -160,7 +147,7 @@ func (s statistic) checkDType(name string, dtype tensor.DType) error {
 	return kit.NotImplementedBy("median_out", dtype)
 }
 
-// compile returns the kernel of a call.
+// compile returns the kernel of a call, which computes in the loop dtype of the operand: int64, float32 or float64.
 func (s statistic) compile(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -174,8 +161,17 @@ func (s statistic) compile(call *graph.Call) (*graph.Kernel, error) {
 	return statisticKernel[float64](s, call)
 }
 
-// statisticKernel returns a kernel that loads each line into worker memory and reorders a copy of it. The value of the
-// result is copied from the operand by index, so that its bits are preserved.
+// lineTaker takes the element of a statistic of each line of an operand. It computes with elements of type T.
+type lineTaker[T kit.Sortable] struct {
+	statistic
+	dtype     tensor.DType       // of the operand
+	length    int                // number of elements of a line
+	stepBytes int                // distance between elements of a line in the operand, in bytes
+	load      tensor.ConvertFunc // converts elements of the operand to T
+}
+
+// statisticKernel returns the kernel of a call. The kernel computes the index of the element that it takes of a line.
+// It then copies the element from the operand to the result, which preserves the bits.
 func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	in, dtype := builder.Operand(0), call.Meta(0).DType
@@ -187,39 +183,58 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	if err != nil {
 		return nil, err
 	}
-	lines := kit.NewLineSet(in.Meta.Shape, dim, in.Meta, values, indices)
-	length, stepBytes, elementSize := sizeAt(in.Meta, dim), kit.ByteStride(in.Meta, dim), dtype.Size()
-	load := tensor.Converter(kit.LoopDType(dtype), dtype)
-	nan := tensor.FloatScalar(math.NaN()).Tensor(dtype)
+	lines := kit.NewLineSet(in.Meta.Shape, dim, in.Meta, values, indices) // the offsets of each line in these values
+	taker := &lineTaker[T]{statistic: stat, dtype: dtype, length: sizeAt(in.Meta, dim),
+		stepBytes: kit.ByteStride(in.Meta, dim), load: tensor.Converter(kit.LoopDType(dtype), dtype)}
 	const costPerElement = 16 // of loading and selecting, in copied elements
-	// offsets are the byte offsets of a line in the operand, the values and the indices.
-	phase := lines.Phase(costPerElement*length, func(mem *graph.Mem, offsets [4]int) error {
-		dst, src := unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(mem.Ptrs[1], offsets[0])
-		if length == 0 { // only for the median of no elements, if dim is not given
-			kit.CopyElement(dst, nan.Pointer(), elementSize)
-			return nil
-		}
-		scratch := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), 2*length)
-		line := scratch[:length]
-		loadLine(mem.Context, line, load, src, stepBytes, dtype == tensor.Uint64)
-		index := selectIndex(mem.Context, stat, line, scratch[length:])
-		kit.CopyElement(dst, unsafe.Add(src, index*stepBytes), elementSize)
-		if !stat.isFlat {
-			*(*int64)(unsafe.Add(mem.Ptrs[2], offsets[2])) = int64(index)
-		}
-		return nil
-	})
-	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in} // their addresses are in mem.Ptrs, in this order
+	phase := lines.Phase(costPerElement*taker.length, taker.take)
+	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in} // the buffers of mem.Ptrs
 	if !stat.isFlat {
 		buffers = append(buffers, kit.OutBuffer(call, 1))
 	}
-	workerBytes := 2 * length * 8 // a copy of the line, and the memory of selectIndex; elements have at most 8 bytes
+	workerBytes := 2 * taker.length * 8 // two lines, of elements of at most 8 bytes
 	builder.AddPhases(copies.NoScratch, workerBytes, buffers, phase)
 	return builder.Kernel()
 }
 
-// alignResults returns the dimension of the lines, and the results with the dimensions of an operand of the given rank.
-// If there is no result of indices, indices equals values.
+// take computes the results for one line. offsets are the byte offsets of the line in the operand, the values and the
+// indices. mem.Ptrs has the addresses of the values, the operand and the indices. Worker memory has room for two lines:
+// a copy of the line, and the temporary memory of selectIndex.
+func (t *lineTaker[T]) take(mem *graph.Mem, offsets [4]int) error {
+	value, src := unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(mem.Ptrs[1], offsets[0])
+	if t.length == 0 { // only for the median of no elements, if dim is not given
+		nan := tensor.FloatScalar(math.NaN()).Tensor(t.dtype)
+		kit.CopyElement(value, nan.Pointer(), t.dtype.Size())
+		return nil
+	}
+	memory := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), 2*t.length)
+	line := memory[:t.length]
+	t.loadLine(mem.Context, line, src)
+	index := selectIndex(mem.Context, t.statistic, line, memory[t.length:])
+	kit.CopyElement(value, unsafe.Add(src, index*t.stepBytes), t.dtype.Size())
+	if !t.isFlat {
+		*(*int64)(unsafe.Add(mem.Ptrs[2], offsets[2])) = int64(index)
+	}
+	return nil
+}
+
+// loadLine reads the elements of a line from address src on, and converts them to T. uint64 elements are converted to
+// int64 elements in the same order.
+func (t *lineTaker[T]) loadLine(ctx context.Context, line []T, src unsafe.Pointer) {
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
+		t.load(unsafe.Pointer(&line[begin]), unsafe.Add(src, begin*t.stepBytes), int(unsafe.Sizeof(line[0])),
+			t.stepBytes, end-begin)
+		if t.dtype == tensor.Uint64 {
+			for i := begin; i < end; i++ {
+				flipSign(&line[i])
+			}
+		}
+	})
+}
+
+// alignResults returns the dimension of the lines, and the metas of the results. A result without the dimension of the
+// lines gets this dimension with size 1, so that the results have the rank of the operand. If there is no result of
+// indices, indices equals values.
 func (s statistic) alignResults(call *graph.Call, rank int) (dim int, values, indices tensor.Meta, err error) {
 	if s.isFlat {
 		values = tensor.New(call.Out[0].DType, 1)
@@ -230,7 +245,7 @@ func (s statistic) alignResults(call *graph.Call, rank int) (dim int, values, in
 	}
 	values, indices = call.Out[0], call.Out[1]
 	for _, out := range []*tensor.Meta{&values, &indices} {
-		if out.Rank() < rank { // keepdim is not set: insert dim with size 1
+		if out.Rank() < rank { // keepdim is not set
 			out.Shape = slices.Insert(slices.Clone(out.Shape), dim, 1)
 			out.Strides = slices.Insert(slices.Clone(out.Strides), dim, 0)
 		}
@@ -238,178 +253,8 @@ func (s statistic) alignResults(call *graph.Call, rank int) (dim int, values, in
 	return dim, values, indices, nil
 }
 
-// loadLine reads elements that are stepBytes apart, from address src on, into the line. load converts them to T.
-// isUnsigned is set for uint64 elements.
-func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.ConvertFunc, src unsafe.Pointer, stepBytes int,
-	isUnsigned bool) {
-	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		load(unsafe.Pointer(&line[begin]), unsafe.Add(src, begin*stepBytes), int(unsafe.Sizeof(line[0])), stepBytes,
-			end-begin)
-		if isUnsigned {
-			for i := begin; i < end; i++ {
-				flipSign(&line[i])
-			}
-		}
-	})
-}
-
-// selectIndex returns the index of the element that a statistic takes of a line. Elements other than NaN are called
-// numbers here; NaN is greater than all numbers. scratch is temporary memory for the numbers, as long as the line.
-func selectIndex[T kit.Sortable](ctx context.Context, stat statistic, line, scratch []T) int {
-	numberCount, firstNaN := 0, -1
-	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		for i, element := range line[begin:end] {
-			if element == element {
-				scratch[numberCount] = element
-				numberCount++
-			} else if firstNaN < 0 {
-				firstNaN = begin + i
-			}
-		}
-	})
-	numbers := scratch[:numberCount]
-	rank := (numberCount - 1) / 2 // of the lower median
-	if stat.kind == kthKind {
-		rank = stat.k - 1
-	}
-	switch {
-	case stat.kind == modeKind && numberCount > 0:
-		return lastOccurrence(ctx, line, mostFrequent(ctx, numbers))
-	case stat.kind == kthKind && rank >= numberCount:
-		return nthNaN(ctx, line, rank-numberCount)
-	case stat.kind == medianKind && firstNaN >= 0, numberCount == 0:
-		return firstNaN
-	}
-	// Equal elements are ranked by index: the result is occurrence rank-lesserCount of value.
-	value, lesserCount := selectRank(ctx, numbers, rank)
-	return nthOccurrence(ctx, line, value, rank-lesserCount)
-}
-
-// mostFrequent sorts a line without NaN and returns the least of its most frequent elements.
-func mostFrequent[T kit.Sortable](ctx context.Context, line []T) T {
-	kit.Sort(ctx, line, compareNumbers[T])
-	best, bestCount, runStart := line[0], 0, 0 // runStart is the start of the current run of equal elements
-	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		for i := begin; i < end; i++ {
-			if line[i] != line[runStart] {
-				runStart = i
-			}
-			if count := i - runStart + 1; count > bestCount {
-				best, bestCount = line[i], count
-			}
-		}
-	})
-	return best
-}
-
-// compareNumbers compares numbers in ascending order.
-func compareNumbers[T kit.Sortable](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-// lastOccurrence returns the index of the last occurrence of a value in a line.
-func lastOccurrence[T kit.Sortable](ctx context.Context, line []T, value T) int {
-	lastIndex := 0
-	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		for i, x := range line[begin:end] {
-			if x == value {
-				lastIndex = begin + i
-			}
-		}
-	})
-	return lastIndex
-}
-
-// nthNaN returns the index of NaN k of a line. k counts from 0.
-func nthNaN[T kit.Sortable](ctx context.Context, line []T, k int) int {
-	index := 0
-	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		for i := begin; i < end && k >= 0; i++ {
-			if line[i] != line[i] {
-				index = i
-				k--
-			}
-		}
-	})
-	return index
-}
-
-// [selectRank] sorts a line of up to maxSortedLen elements, and any line after maxPivots pivots.
-const maxPivots, maxSortedLen = 64, 32
-
-// selectRank returns the element of the given rank, from 0, in ascending order of a line without NaN, and the number of
-// lesser elements. It is quickselect: it partitions the line around a pivot and continues with the part that contains
-// the rank until this part is short. The line is reordered.
-func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value T, lesserCount int) {
-	for pivots := 0; len(line) > maxSortedLen && pivots < maxPivots; pivots++ {
-		pivot := pivotFor(line, rank)
-		less := partition(ctx, line, func(x T) bool { return x < pivot })
-		if rank < less {
-			line = line[:less]
-			continue
-		}
-		line, rank, lesserCount = line[less:], rank-less, lesserCount+less
-		equal := partition(ctx, line, func(x T) bool { return x == pivot })
-		if rank < equal {
-			return pivot, lesserCount
-		}
-		line, rank, lesserCount = line[equal:], rank-equal, lesserCount+equal
-	}
-	kit.Sort(ctx, line, compareNumbers[T])
-	value = line[rank]
-	for rank > 0 && line[rank-1] == value {
-		rank--
-	}
-	return value, lesserCount + rank
-}
-
-// pivotFor returns an element whose rank in the line is close to the given rank. It sorts a sample of 31 elements at
-// equal distances, and returns element rank*31/len(line) of the sorted sample.
-func pivotFor[T kit.Sortable](line []T, rank int) T {
-	var sample [31]T
-	step := len(line) / len(sample)
-	for i := range sample {
-		sample[i] = line[i*step+step/2]
-	}
-	slices.Sort(sample[:])
-	return sample[min(len(sample)-1, rank*len(sample)/len(line))]
-}
-
-// partition moves the elements that satisfy isFirst to the front and returns their number.
-func partition[T kit.Sortable](ctx context.Context, line []T, isFirst func(x T) bool) int {
-	firstCount := 0
-	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		for i := begin; i < end; i++ {
-			if x := line[i]; isFirst(x) {
-				line[i], line[firstCount] = line[firstCount], x
-				firstCount++
-			}
-		}
-	})
-	return firstCount
-}
-
-// nthOccurrence returns the index of occurrence k of a value in a line. k counts from 0.
-func nthOccurrence[T kit.Sortable](ctx context.Context, line []T, value T, k int) int {
-	index := 0
-	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		for i := begin; i < end && k >= 0; i++ {
-			if line[i] == value {
-				index = i
-				k--
-			}
-		}
-	})
-	return index
-}
-
-// reference sorts the lines by the reference of sort and takes an element of each.
+// reference is the reference implementation. It sorts the lines by the reference of the op sort, and takes an element
+// of each sorted line.
 func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if s.isFlat {
 		flat, err := self.CopyTo(tensor.New(self.DType, self.Shape...)).View(tensor.New(self.DType, self.Numel()))
@@ -434,27 +279,28 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 		outputs[0].Set(tensor.FloatScalar(math.NaN()))
 		return outputs, nil
 	}
-	sortedLines, err := (&ranking{dim: dim, k: length}).reference(self)
+	sorted, err := (&ranking{dim: dim, k: length}).reference(self)
 	if err != nil {
 		return nil, err
 	}
-	sortedValues, sortedIndices := sortedLines[0], sortedLines[1]
+	sortedValues, sortedIndices := sorted[0], sorted[1]
+	line := make([]tensor.Scalar, length)
 	kit.EachIndex(outputs[0].Shape, func(coords []int) {
-		element := func(sorted *tensor.Tensor, i int) tensor.Scalar { // element i of the line
-			return sorted.At(s.indexInSorted(coords, self.Rank(), dim, i)...)
+		for i := range line {
+			line[i] = sortedValues.At(s.elementCoords(coords, self.Rank(), dim, i)...)
 		}
-		rank := s.sortedRank(length, func(i int) tensor.Scalar { return element(sortedValues, i) })
-		outputs[0].Set(element(sortedValues, rank), coords...)
+		rank := s.rankInSorted(line)
+		outputs[0].Set(line[rank], coords...)
 		if len(outputs) > 1 {
-			outputs[1].Set(element(sortedIndices, rank), coords...)
+			outputs[1].Set(sortedIndices.At(s.elementCoords(coords, self.Rank(), dim, rank)...), coords...)
 		}
 	})
 	return outputs, nil
 }
 
-// indexInSorted returns the index of element i of a line in a tensor of the given rank. coords is the index of the line
-// in the result, which may lack dim.
-func (s statistic) indexInSorted(coords []int, rank, dim, i int) []int {
+// elementCoords returns the index of element i of a line in an operand of the given rank. coords is the index of the
+// line in the result, which may lack dim.
+func (s statistic) elementCoords(coords []int, rank, dim, i int) []int {
 	switch {
 	case s.isFlat:
 		return []int{i}
@@ -469,11 +315,10 @@ func (s statistic) indexInSorted(coords []int, rank, dim, i int) []int {
 	return index
 }
 
-// sortedRank returns the index of the statistic in a sorted line of the given length. value returns element i of the
-// line.
-func (s statistic) sortedRank(length int, value func(i int) tensor.Scalar) int {
-	numberCount := length // NaN is last in the sorted line
-	for numberCount > 0 && value(numberCount-1).Float() != value(numberCount-1).Float() {
+// rankInSorted returns the rank of the statistic, from 0, in a sorted line.
+func (s statistic) rankInSorted(line []tensor.Scalar) int {
+	numberCount := len(line) // NaN is last in the line
+	for numberCount > 0 && line[numberCount-1].Float() != line[numberCount-1].Float() {
 		numberCount--
 	}
 	switch {
@@ -481,14 +326,14 @@ func (s statistic) sortedRank(length int, value func(i int) tensor.Scalar) int {
 		return s.k - 1
 	case numberCount == 0:
 		return 0
-	case s.kind == medianKind && numberCount < length:
+	case s.kind == medianKind && numberCount < len(line):
 		return numberCount // the first NaN
 	case s.kind != modeKind:
 		return (numberCount - 1) / 2
 	}
 	best, bestCount, runStart := 0, 0, 0 // runStart is the start of the current run of equal elements
 	for i := range numberCount {
-		if value(i) != value(runStart) {
+		if line[i] != line[runStart] {
 			runStart = i
 		}
 		if count := i - runStart + 1; count > bestCount {

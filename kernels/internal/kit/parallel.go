@@ -5,17 +5,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// parallel is the type of [graph.Facts].Parallel, which lists the loops of a call that workers can divide.
-type parallel = func(c *graph.Call) []graph.Parallel
+// The functions of this file are for [graph.Facts].Parallel, a function that returns loops over a call. Workers run the
+// iterations of a loop in parallel. A loop ([graph.Parallel]) divides every result along one dimension (ResultDims). It
+// divides an operand along one dimension, or reads the operand whole (OperandDims, [graph.Whole]). For example, a sort
+// of an operand [n, c, h] along h, with the results values and indices, has two loops:
+//
+//	over n: OperandDims [0], ResultDims [0 0]
+//	over c: OperandDims [1], ResultDims [1 1]
 
-// LoopsExcept lists a loop over each dimension of the result that is not combined. A dimension is combined if an
-// element of the result depends on several elements of an operand along it. For example, a sort of [n, c, h] along the
-// last dimension has loops over n and c. combined returns the combined dimensions of a call in a new list; negative
-// dimensions count from the end. The loops divide operands that have the rank of the result. Other operands are read
-// whole.
-func LoopsExcept(combined func(c *graph.Call) []int) parallel {
+// LoopsExcept returns a function that returns a loop over each dimension of the result, except combined dimensions. A
+// dimension is combined if an element of the result depends on several elements of an operand along it, as h in the
+// sort above. combinedDims returns the combined dimensions of a call, in a list that the caller may modify. Negative
+// dimensions count from the end. A loop over a dimension divides operands of the result's rank along the same
+// dimension, and reads other operands whole.
+func LoopsExcept(combinedDims func(c *graph.Call) []int) func(c *graph.Call) []graph.Parallel {
 	return func(c *graph.Call) []graph.Parallel {
-		dims, rank := combined(c), c.Out[0].Rank()
+		dims, rank := combinedDims(c), c.Out[0].Rank()
 		for i, dim := range dims {
 			if dim < 0 {
 				dims[i] = dim + rank
@@ -25,18 +30,20 @@ func LoopsExcept(combined func(c *graph.Call) []int) parallel {
 	}
 }
 
-// LoopsExceptDims is [LoopsExcept] for dimensions that are the same in every call.
-func LoopsExceptDims(dims ...int) parallel {
-	return LoopsExcept(func(*graph.Call) []int { return append([]int(nil), dims...) })
+// LoopsExceptDims is [LoopsExcept] for combined dimensions that are the same in every call.
+func LoopsExceptDims(combined ...int) func(c *graph.Call) []graph.Parallel {
+	return LoopsExcept(func(*graph.Call) []int { return append([]int(nil), combined...) })
 }
 
-// LoopsExceptLast is [LoopsExcept] for the last n dimensions, which windows or interpolation combine. n is capped at 3,
-// because windows have at most three dimensions.
-func LoopsExceptLast(n int) parallel { return LoopsExceptDims([]int{-1, -2, -3}[:min(n, 3)]...) }
+// LoopsExceptLast is [LoopsExcept] for ops that combine the last n dimensions, such as pooling. If n is greater than 3,
+// it is replaced by 3, the maximum number of dimensions of a window.
+func LoopsExceptLast(n int) func(c *graph.Call) []graph.Parallel {
+	return LoopsExceptDims([]int{-1, -2, -3}[:min(n, 3)]...)
+}
 
-// BatchLoopForRank lists one loop over the batch, which is dimension 0 of the results and of the given operands. It
-// lists no loop if operand 0 does not have the given rank.
-func BatchLoopForRank(rank int, operands ...int) parallel {
+// BatchLoopForRank returns a function that returns one loop over the batch: dimension 0 of the results and of the
+// listed operands. Other operands are read whole. If operand 0 does not have the given rank, there is no loop.
+func BatchLoopForRank(rank int, operands ...int) func(c *graph.Call) []graph.Parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		if c.Meta(0).Rank() != rank {
 			return nil
@@ -51,8 +58,8 @@ func BatchLoopForRank(rank int, operands ...int) parallel {
 	}
 }
 
-// LoopOverResults returns a loop over dimension 0 of the results that reads every operand whole. Callers then set the
-// dimensions of the operands that their loop divides.
+// LoopOverResults returns a loop over dimension 0 of the results. It reads every operand whole, but callers may change
+// the returned lists.
 func LoopOverResults(c *graph.Call) graph.Parallel {
 	loop := graph.Parallel{OperandDims: make([]int, len(c.In)), ResultDims: make([]int, len(c.Out))}
 	for i := range loop.OperandDims {
@@ -61,18 +68,19 @@ func LoopOverResults(c *graph.Call) graph.Parallel {
 	return loop
 }
 
-// LoopOver returns a loop that divides dimension inDim of one operand and dimension outDim of all results.
+// LoopOver returns a loop over dimension inDim of the operand with the given index, and dimension outDim of all
+// results. It reads other operands whole.
 func LoopOver(c *graph.Call, operand, inDim, outDim int) graph.Parallel {
 	loop := LoopOverResults(c)
 	loop.OperandDims[operand] = inDim
-	for k := range loop.ResultDims {
-		loop.ResultDims[k] = outDim
+	for i := range loop.ResultDims {
+		loop.ResultDims[i] = outDim
 	}
 	return loop
 }
 
-// WrappedDim returns a list of one dimension, or nil if a value of the given rank has no such dimension. A negative
-// dimension counts from the end.
+// WrappedDim returns a list with the dimension dim, counted from the front. A negative dim counts from the end. If a
+// value of the given rank has no such dimension, the list is nil.
 func WrappedDim(dim, rank int) []int {
 	wrapped, err := tensor.WrapDim(dim, rank)
 	if err != nil {

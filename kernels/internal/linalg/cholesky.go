@@ -18,21 +18,31 @@ type choleskyExAttrs struct {
 	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a matrix is not positive definite; else report it in info"`
 }
 
-// Ops that compute Cholesky factors, or solve equations with them. The factor of a positive definite matrix A is the
-// lower triangle L with A = L L^H. With L, an equation A x = b is solved in two steps with triangular matrices:
+// The ops of this file compute Cholesky factors, or solve equations with them. The factor of a positive definite matrix
+// A is the lower triangle L with A = L L^H, where L^H is the adjoint of L: the conjugate transpose. For example, A = [4
+// 2; 2 5] has L = [2 0; 1 2]. With L, an equation A x = b is solved in two steps with triangular matrices:
 //
 //	L y   = b
 //	L^H x = y
+//
+// An op computes each matrix of a batch by an [algorithm]: a function for real and a function for complex numbers,
+// which gets a [task]. A task has copies of the operands (in), the results (out), and memory for other matrices
+// (solverElements). ranks has the numbers of dimensions besides the batch: 2 for a matrix. A [matrixCheck] checks the
+// type of an operand. It has the names of the op and of the kernel in PyTorch's errors.
 var (
-	LinalgCholesky = choleskyOp(graph.SchemaOf[*upperAttrs](), "linalg_cholesky", nil,
-		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", integerErrorNamesOp: true},
-		alwaysChecked)
-	Cholesky = choleskyOp(graph.SchemaOf[*upperAttrs](), "cholesky", nil,
-		matrixCheck{name: "cholesky", kernel: "cholesky"},
-		alwaysChecked)
-	CholeskyEx = choleskyOp(graph.SchemaOf[*choleskyExAttrs](), "linalg_cholesky_ex", []string{"L", "info"},
-		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", integerErrorNamesOp: true},
-		func(c *graph.Call) choleskyExAttrs { return *kit.Attrs[*choleskyExAttrs](c) })
+	LinalgCholesky = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "linalg_cholesky",
+		Doc: choleskyDoc, Params: selfOnly, Infer: inferLinalgCholesky, Examples: emptyExample,
+	}, choleskyAlgorithm("linalg.cholesky", matrixResults(1), alwaysChecked))
+	Cholesky = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "cholesky",
+		Doc: choleskyDoc, Params: selfOnly, Infer: inferCholesky, Examples: emptyExample,
+	}, choleskyAlgorithm("cholesky", matrixResults(1), alwaysChecked))
+	CholeskyEx = matrixOp(graph.SchemaOf[*choleskyExAttrs](), graph.Semantics{Name: "linalg_cholesky_ex",
+		Doc: choleskyDoc + " `info` is 0, or the order of the first leading minor that is not positive; the columns of L " +
+			"from this order on are then not computed.",
+		Params: selfOnly, Outputs: []string{"L", "info"}, Infer: inferCholeskyEx,
+		Examples: examples(nil, squareExample, complexExample),
+	}, choleskyAlgorithm("linalg.cholesky", fixedRanks([]int{2}, []int{2, 0}),
+		func(c *graph.Call) choleskyExAttrs { return *kit.Attrs[*choleskyExAttrs](c) }))
 	CholeskyInverse = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "cholesky_inverse",
 		Doc: "Returns the inverses of the positive definite matrices with the Cholesky factors self.", Params: selfOnly,
 		Infer: inferCholeskyInverse, Examples: examples(nil, squareExample, complexExample),
@@ -47,54 +57,64 @@ var (
 		solverElements: elementsOfCopies(2), ranks: matrixResults(1)})
 )
 
-// choleskyOp defines an op that returns Cholesky factors. If outputs is not nil, the op also returns info. check has
-// the names in the op's errors. attrsOf returns the attributes of a call.
-func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrixCheck,
-	attrsOf func(*graph.Call) choleskyExAttrs) *graph.Op {
-	doc := "Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` " +
-		"is set. Only the lower triangle of A is read, or the upper one if `upper` is set."
-	hasInfo := outputs != nil
-	// Examples have random matrices, which are not positive definite. An op without info returns an error for them, so
-	// its example has no elements.
-	ranks, operands := matrixResults(1), []tensor.Meta{kit.F32(2, 0, 0)}
-	if hasInfo {
-		doc += " `info` is 0, or the order of the first leading minor that is not positive; the columns of L from this " +
-			"order on are then not computed."
-		ranks, operands = fixedRanks([]int{2}, []int{2, 0}), []tensor.Meta{squareExample, complexExample}
-	}
-	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
-		Infer:    func(c *graph.Call) ([]graph.Result, error) { return inferCholesky(c, check, hasInfo) },
-		Examples: examples(nil, operands...),
-	}, algorithm{
-		float:          func(t *task[float64]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
-		complex:        func(t *task[complex128]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
-		solverElements: elementsOfCopies(1), ranks: ranks})
+// choleskyDoc is the doc of the ops that return Cholesky factors.
+const choleskyDoc = "Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L " +
+	"if `upper` is set. Only the lower triangle of A is read, or the upper one if `upper` is set."
+
+// emptyExample is an operand without elements. Other examples have random matrices, which are not positive definite: an
+// op without the result info returns an error for them.
+var emptyExample = examples(nil, kit.F32(2, 0, 0))
+
+// choleskyAlgorithm returns the algorithm of an op that returns Cholesky factors. name is the name of the op in its
+// error. ranks are the ranks of operands and results without the batch. attrsOf returns the attributes of a call.
+func choleskyAlgorithm(name string, ranks func(*graph.Call) (in, out []int),
+	attrsOf func(*graph.Call) choleskyExAttrs) algorithm {
+	return algorithm{
+		float:          func(t *task[float64]) error { return factorCholesky(t, name, attrsOf(t.call)) },
+		complex:        func(t *task[complex128]) error { return factorCholesky(t, name, attrsOf(t.call)) },
+		solverElements: elementsOfCopies(1), ranks: ranks}
 }
 
-// inferCholesky infers the results of an op that choleskyOp defines.
-func inferCholesky(c *graph.Call, check matrixCheck, hasInfo bool) ([]graph.Result, error) {
+// linalgCholeskyCheck checks the operand of linalg_cholesky and linalg_cholesky_ex.
+var linalgCholeskyCheck = matrixCheck{name: "linalg.cholesky", kernel: "cholesky", integerErrorNamesOp: true}
+
+// inferLinalgCholesky infers the result of linalg_cholesky.
+func inferLinalgCholesky(c *graph.Call) ([]graph.Result, error) {
+	out, err := squareResult(c.Type(0), linalgCholeskyCheck)
+	return c.NewResult(out), err
+}
+
+// inferCholesky infers the result of cholesky.
+func inferCholesky(c *graph.Call) ([]graph.Result, error) {
 	aType := c.Type(0)
-	if check.name == "cholesky" && kit.IsEmpty(aType) { // PyTorch's cholesky does not check an empty operand
+	if kit.IsEmpty(aType) { // PyTorch does not check an empty operand
 		return c.NewResult(aType.RowMajor()), nil
 	}
-	if err := check.checkSquare(aType); err != nil {
+	out, err := squareResult(aType, matrixCheck{name: "cholesky", kernel: "cholesky"})
+	return c.NewResult(out), err
+}
+
+// inferCholeskyEx infers the results of linalg_cholesky_ex.
+func inferCholeskyEx(c *graph.Call) ([]graph.Result, error) {
+	aType := c.Type(0)
+	out, err := squareResult(aType, linalgCholeskyCheck)
+	if err != nil {
 		return nil, err
 	}
-	out, err := columnMajor(aType.DType, aType.Shape...)
-	if hasInfo {
-		return c.NewResults(out, infoType(batchSizes(aType))), err
+	return c.NewResults(out, infoType(batchSizes(aType))), nil
+}
+
+// squareResult checks an operand of square matrices and returns the type of a result of the same shape.
+func squareResult(operand tensor.Type, check matrixCheck) (tensor.Type, error) {
+	if err := check.checkSquare(operand); err != nil {
+		return tensor.Type{}, err
 	}
-	return c.NewResult(out), err
+	return columnMajor(operand.DType, operand.Shape...)
 }
 
 // inferCholeskyInverse infers the result of cholesky_inverse.
 func inferCholeskyInverse(c *graph.Call) ([]graph.Result, error) {
-	factorType := c.Type(0)
-	check := matrixCheck{name: "cholesky_inverse", kernel: "cholesky_inverse_out"}
-	if err := check.checkSquare(factorType); err != nil {
-		return nil, err
-	}
-	out, err := columnMajor(factorType.DType, factorType.Shape...)
+	out, err := squareResult(c.Type(0), matrixCheck{name: "cholesky_inverse", kernel: "cholesky_inverse_out"})
 	return c.NewResult(out), err
 }
 
@@ -104,14 +124,14 @@ func alwaysChecked(c *graph.Call) choleskyExAttrs {
 	return choleskyExAttrs{Upper: kit.Attrs[*upperAttrs](c).Upper, CheckErrors: true}
 }
 
-// factorCholesky computes the Cholesky factor of the matrix of a task, and info if it is a result. name is the name of
-// the op in its error.
+// factorCholesky computes the Cholesky factor of the matrix of a task, and info if it is a result. info is 0, or the
+// order of the first leading minor that is not positive. name is the name of the op in its error.
 func factorCholesky[T number](t *task[T], name string, attrs choleskyExAttrs) error {
 	a := t.in[0]
 	if attrs.Upper {
-		a = t.adjointOf(a) // t.cholesky reads the lower triangle, which now is the upper triangle of A
+		a = t.adjointOf(a) // the upper triangle of A becomes the lower triangle
 	}
-	info := t.cholesky(a)
+	info := t.cholesky(a) // overwrites the lower triangle of a with L
 	if info > 0 && attrs.CheckErrors {
 		return fmt.Errorf("%s: %sThe factorization could not be completed because the input is not positive-definite (the "+
 			"leading minor of order %d is not positive-definite).", name, t.errorPrefix(), info)
@@ -176,7 +196,7 @@ func solveByCholesky[T number](t *task[T]) error {
 	return nil
 }
 
-// lowerFactor returns the Cholesky factor L. factor is L^H if the attribute upper of the task is set, otherwise L.
+// lowerFactor returns the Cholesky factor L. The operand factor is L^H if the attribute upper is set, otherwise L.
 func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
 	if kit.Attrs[*upperAttrs](t.call).Upper {
 		return t.adjointOf(factor)
@@ -186,6 +206,6 @@ func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
 
 // solveFactored overwrites b with the solution x of L L^H x = b, for the lower triangle L.
 func (s *solver[T]) solveFactored(lower, b matrix[T]) {
-	s.solveTriangular(lower, triangle{}, b)
+	s.solveTriangular(lower, triangle{isUpper: false}, b)
 	s.solveTriangular(s.adjointOf(lower), triangle{isUpper: true}, b)
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Indices of the operands of matmul_bytes. Operands a and b are its parameters input and other.
+// Indices of the operands of matmul_bytes. An optional operand may be omitted.
 const (
-	bytesA = iota
-	bytesB
-	bytesAZero // input_zero_point
-	bytesBZero // other_zero_point
-	bytesBias
-	bytesScale
-	bytesZero // zero_point, of the result
+	bytesA     = iota // input
+	bytesB            // other
+	bytesAZero        // input_zero_point, optional
+	bytesBZero        // other_zero_point, optional
+	bytesBias         // bias, optional
+	bytesScale        // scale, optional
+	bytesZero         // zero_point of the result, optional
 )
 
 // bytesResultType checks a call and returns the type of its row-major result.

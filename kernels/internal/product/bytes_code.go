@@ -9,10 +9,22 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file generates the machine code of [byteTiles]: one function for each kind of tile that a strip needs. For
-// example, a strip of 11 rows has tiles of 6 and of 5 rows, and the last block can have fewer columns than the others.
+// This file generates the machine code of [byteTiles], the kernel of a product of m x k by k x n bytes. The result is
+// divided into blocks of columns, a block into strips of rows, and a strip into tiles. The sums of a tile are in
+// registers. A group is a sequence of elements along the depth k, usually four bytes, that one instruction multiplies.
+//
+// There is one function for each kind of tile (byteCodeKey). For example, let m = 200, n = 100 and k = 20000, with
+// blocks of 64 columns, strips of 100 rows, and tiles of at most 6 rows:
+//
+//	rows     a strip has 15 tiles of 6 rows and 2 tiles of 5 rows
+//	columns  the first block has 64 columns, and the last block has 36
+//	groups   the depth has 5000 groups; the first call for a tile multiplies 4096, and the second adds the other 904
+//
+// Two heights, two widths and two initial values of the sums give eight functions. The loops around the tiles are
+// machine code, too: rowCopier copies rows of the first matrix, packer packs the second matrix, and conversionLoop or
+// requantizer converts sums to results.
 
-// byteCodeKey identifies the machine code of a tile.
+// byteCodeKey identifies the machine code of a kind of tile.
 type byteCodeKey struct {
 	height      int             // rows of the tile
 	isLastBlock bool            // whether the tile is in the last block of columns
@@ -21,33 +33,47 @@ type byteCodeKey struct {
 }
 
 // compile generates the code of all tiles.
-func (t *byteTiles) compile() error {
-	initialSums := []tile.InitialSum{t.firstInitialSum()}
-	if t.groups > maxCallGroups {
-		initialSums = append(initialSums, tile.FromResult)
-	}
-	// All strips but the last have equal heights, so these are the only two.
-	firstRows, lastRows := min(t.m, t.stripRows), t.m-(t.strips()-1)*t.stripRows
-	for _, rows := range []int{firstRows, lastRows} {
-		for _, stack := range t.stacks(rows) {
-			if stack.tiles == 0 {
-				continue
-			}
-			if err := t.compileTiles(stack.height, initialSums); err != nil {
-				return err
-			}
+func (t *byteTiles) compile() (err error) {
+	for _, key := range t.codeKeys() {
+		if t.codes[key], err = tile.Compile(t.spec(key), machine.HostFeatures()); err != nil {
+			return fmt.Errorf("product of bytes: %w", err)
 		}
 	}
 	return nil
 }
 
-// firstInitialSum returns the initial values of the sums in the calls for the first groups of a strip. Calls for later
-// groups start from the sums of the earlier groups.
-func (t *byteTiles) firstInitialSum() tile.InitialSum {
-	if t.hasInitialSums {
-		return tile.FromLanes
+// codeKeys returns the keys of all tiles, some of them repeatedly.
+func (t *byteTiles) codeKeys() (keys []byteCodeKey) {
+	initialSums := []tile.InitialSum{t.firstInitialSum()}
+	if t.groups > maxCallGroups {
+		initialSums = append(initialSums, tile.FromResult)
 	}
-	return tile.Zero
+	firstCallGroups, lastCallGroups := min(t.groups, maxCallGroups), (t.groups-1)%maxCallGroups+1
+	for _, height := range t.tileHeights() {
+		for _, isLastBlock := range []bool{false, true} {
+			if !isLastBlock && t.blocks() == 1 {
+				continue
+			}
+			for _, initialSum := range initialSums {
+				keys = append(keys, t.codeKey(height, isLastBlock, initialSum, firstCallGroups),
+					t.codeKey(height, isLastBlock, initialSum, lastCallGroups))
+			}
+		}
+	}
+	return keys
+}
+
+// tileHeights returns the heights of all tiles, some of them repeatedly. All strips but the last have equal heights.
+func (t *byteTiles) tileHeights() (heights []int) {
+	firstStripRows, lastStripRows := min(t.m, t.stripRows), t.m-(t.strips()-1)*t.stripRows
+	for _, rows := range []int{firstStripRows, lastStripRows} {
+		for _, stack := range t.stacks(rows) {
+			if stack.tiles > 0 {
+				heights = append(heights, stack.height)
+			}
+		}
+	}
+	return heights
 }
 
 // byteStack is a column of tiles of equal height.
@@ -68,24 +94,13 @@ func (t *byteTiles) stacks(rows int) [2]byteStack {
 		{firstRow: tallTiles * height, height: height - 1, tiles: tiles - tallTiles}}
 }
 
-// compileTiles generates the code of tiles of the given height, for each of the initial sums.
-func (t *byteTiles) compileTiles(height int, initialSums []tile.InitialSum) (err error) {
-	// The number of groups in each call but the last, and in the last call.
-	callGroups := []int{min(t.groups, maxCallGroups), (t.groups-1)%maxCallGroups + 1}
-	for _, isLastBlock := range []bool{false, true} {
-		if !isLastBlock && t.blocks() == 1 {
-			continue
-		}
-		for _, initialSum := range initialSums {
-			for _, groups := range callGroups {
-				key := t.codeKey(height, isLastBlock, initialSum, groups)
-				if t.codes[key], err = tile.Compile(t.spec(key), machine.HostFeatures()); err != nil {
-					return fmt.Errorf("product of bytes: %w", err)
-				}
-			}
-		}
+// firstInitialSum returns the initial values of the sums in the first call for a tile. Later calls start from the sums
+// of the previous call.
+func (t *byteTiles) firstInitialSum() tile.InitialSum {
+	if t.hasInitialSums {
+		return tile.FromLanes // one value for each column
 	}
-	return nil
+	return tile.Zero
 }
 
 // codeKey returns the key of the code of tiles that multiply the given number of groups.
@@ -96,27 +111,39 @@ func (t *byteTiles) codeKey(height int, isLastBlock bool, initialSum tile.Initia
 	return byteCodeKey{height: height, isLastBlock: isLastBlock, initialSum: initialSum, groups: groups}
 }
 
-// spec describes the code of a tile.
+// spec describes the code of a tile to package tile, where operand a is In and operand b is Vec.
 func (t *byteTiles) spec(key byteCodeKey) *tile.Spec {
 	spec := t.tileSpec(t.rowCopier.readsSigned)
 	spec.Rows, spec.Vectors = key.height, t.vectors
 	spec.InitialSum, spec.Epilogue = key.initialSum, t.epilogue.Steps
 	if t.usesMatrixUnit {
-		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
-		spec.Runs[0].Terms = key.groups
-		for row := range key.height {
-			spec.In = append(spec.In, row*t.rowCopier.tileRowStride())
-			spec.Out = append(spec.Out, row*t.outStride())
-		}
+		t.useMatrixUnit(spec, key)
 	}
 	if key.isLastBlock {
-		columns := t.n - (t.blocks()-1)*t.width()
-		spec.Vectors = kit.DivUp(columns, t.lanes)
-		if spec.Lanes = columns % t.lanes; spec.Lanes > 0 && tile.DynamicLanes(machine.HostFeatures()) {
-			spec.Lanes = tile.Dynamic
-		}
+		t.limitColumns(spec)
 	}
 	return spec
+}
+
+// useMatrixUnit makes the code use the matrix unit. The number of groups and the distances between rows become
+// constants of the code.
+func (t *byteTiles) useMatrixUnit(spec *tile.Spec, key byteCodeKey) {
+	spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
+	spec.Runs[0].Terms = key.groups
+	for row := range key.height {
+		spec.In = append(spec.In, row*t.rowCopier.tileRowStride())
+		spec.Out = append(spec.Out, row*t.outStride())
+	}
+}
+
+// limitColumns limits the code to the columns of the last block. A vector has t.lanes columns.
+func (t *byteTiles) limitColumns(spec *tile.Spec) {
+	columns := t.n - (t.blocks()-1)*t.width()
+	spec.Vectors = kit.DivUp(columns, t.lanes)
+	spec.Lanes = columns % t.lanes // columns of the last vector; 0 if it is full
+	if spec.Lanes > 0 && tile.DynamicLanes(machine.HostFeatures()) {
+		spec.Lanes = tile.Dynamic // an argument of the call
+	}
 }
 
 // listings returns the code of the tiles and of the loops around them.

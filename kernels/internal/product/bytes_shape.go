@@ -234,6 +234,3 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work.Flops = productFlops(call)
 	return work
 }
-
-// loopsMACs is the approximate number of multiplications per chunk of plain loops.
-const loopsMACs = 1 << 15

@@ -13,53 +13,53 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumTypes infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors. These
-// steps determine the dtype and the layout of the result, and whether the result is a view:
+// einsumInference infers the result of an einsum, by the steps of at::einsum on types instead of tensors. These steps
+// determine the dtype and the layout of the result, and whether the result is a view. A term is an operand or an
+// intermediate product, and a label names one of its dimensions:
 //
-//	align          gives all terms the same dimensions, one for each label
-//	multiplyPair   multiplies two terms, and sums over labels that no later term has
-//	einsumProduct  orders the dimensions of a product that sums
+//	align            gives all terms the same dimensions, one for each label
+//	multiplyPair     multiplies two terms, and sums over labels that no later term has
+//	sumProductPair   infers a product that sums
 //
-// A term is an operand or an intermediate product, and a label names one of its dimensions. For example, in
-// "bij,bjk->bik", order is b i k j. The terms are aligned as [b, i, 1, j] and [b, 1, k, j], and their product sums
-// over j.
-type einsumTypes struct {
-	equation *equation
-	order    []int // labels of all terms, the result's labels first; dimension i of an aligned term has label order[i]
-	// termCounts has, for each dimension, the number of remaining terms in which its size is not 1. A product sums over a
-	// dimension if no later term has it.
+// For example, let "ij,jk,k->i" have operands of shapes [2, 3], [3, 4] and [4]. The labels are i, j, k in this order.
+// The terms are aligned as [2, 3, 1], [1, 3, 4] and [1, 1, 4]. The first product sums over j, and its shape is
+// [2, 1, 4]. The second product sums over k, and its shape is [2, 1, 1]. The result has the shape [2].
+type einsumInference struct {
+	equation *equation // has the labels of each operand (operandLabels) and of the result (resultLabels)
+	order    []int     // dimension d of an aligned term has label order[d]; the result's labels are first
+	// termCounts has, for each dimension, the number of remaining terms in which its size is not 1. In the example, the
+	// counts are 1, 2, 2 before the first product. The product sums over j, because no third term has j.
 	termCounts []int
 }
 
 // layout returns the type of the result, and whether the result is a view of the only operand. It overwrites types.
-func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
+func (e *equation) layout(types []tensor.Type) (result tensor.Type, isView bool, err error) {
 	var onStack [2][8]int
-	einsum := &einsumTypes{equation: e, order: e.order(onStack[0][:0]), termCounts: onStack[1][:0]}
+	einsum := &einsumInference{equation: e, order: e.order(onStack[0][:0]), termCounts: onStack[1][:0]}
 	for range einsum.order {
 		einsum.termCounts = append(einsum.termCounts, 0)
 	}
 	for i, operand := range types {
-		var err error
 		if types[i], err = einsum.align(operand, e.operandLabels[i]); err != nil {
 			return operand, false, err
 		}
 	}
-	out, err := einsum.multiplyTerms(types)
-	if err != nil {
-		return out, false, err
+	if result, err = einsum.multiplyTerms(types); err != nil {
+		return result, false, err
 	}
-	isView := len(types) == 1 && len(einsum.order) == len(e.resultLabels)
+	sumsNothing := len(einsum.order) == len(e.resultLabels)
+	isView = len(types) == 1 && sumsNothing
 	switch {
-	case !e.hasResultSizes(out.Shape): // possible only if there are no elements
+	case !e.hasResultSizes(result.Shape): // possible only if there are no elements
 		shape := make([]sym.Int, len(e.resultLabels))
-		for i, label := range e.resultLabels {
-			shape[i] = e.size(label)
+		for d, label := range e.resultLabels {
+			shape[d] = e.size(label)
 		}
-		out, err = kit.FreshType(out.DType, shape)
+		result, err = kit.FreshType(result.DType, shape)
 	case !isView:
-		err = tensor.CheckSizes(out.DType, out.Shape)
+		err = tensor.CheckSizes(result.DType, result.Shape)
 	}
-	return out, isView, err
+	return result, isView, err
 }
 
 // hasResultSizes reports whether a shape has the sizes of the result's labels.
@@ -67,8 +67,8 @@ func (e *equation) hasResultSizes(shape []sym.Int) bool {
 	if len(shape) != len(e.resultLabels) {
 		return false
 	}
-	for i, label := range e.resultLabels {
-		if size := e.size(label); !size.Same(shape[i]) && !size.Eq(shape[i]).Holds() {
+	for d, label := range e.resultLabels {
+		if size := e.size(label); !size.Same(shape[d]) && !size.Eq(shape[d]).Holds() {
 			return false
 		}
 	}
@@ -84,51 +84,51 @@ func (e *equation) order(labels []int) []int {
 			labels = append(labels, label)
 		}
 	}
-	sorted.Ints(labels[len(e.resultLabels):])
+	sorted.Ints(labels[len(e.resultLabels):]) // labels of an ellipsis are negative, and other labels are letters
 	return labels
 }
 
 // align returns the type of an operand with a dimension for each label in einsum.order, and counts the operand in
 // einsum.termCounts. labels are the operand's labels. If several dimensions have the same label, align takes their
 // diagonal.
-func (einsum *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, error) {
-	var onStack [8]int  // usually holds all labels, so that dims takes no allocation
-	dims := onStack[:0] // the dimension of each label in the term; -1 if the term does not have the label
+func (einsum *einsumInference) align(term tensor.Type, labels []int) (tensor.Type, error) {
+	var onStack [8]int      // usually holds all labels, so that termDims takes no allocation
+	termDims := onStack[:0] // for each label in einsum.order, its dimension in the term; -1 if the term lacks the label
 	for range einsum.order {
-		dims = append(dims, -1)
+		termDims = append(termDims, -1)
 	}
-	dim := 0 // the dimension of the next label in the term; each diagonal has removed a dimension
+	nextDim := 0 // the dimension of the next label in the term; each diagonal has removed a dimension
 	var err error
 	for _, label := range labels {
-		axis := slices.Index(einsum.order, label)
-		if dims[axis] >= 0 {
-			if term, err = term.Diagonal(0, dims[axis], dim); err == nil {
-				term, err = term.MoveDim([]int{-1}, []int{dims[axis]})
+		d := slices.Index(einsum.order, label)
+		if firstDim := termDims[d]; firstDim >= 0 {
+			if term, err = term.Diagonal(0, firstDim, nextDim); err == nil { // the diagonal is the last dimension
+				term, err = term.MoveDim([]int{-1}, []int{firstDim})
 			}
 			if err != nil {
 				return term, err
 			}
 			continue
 		}
-		if term.Shape[dim].Ne(sym.Of(1)).Holds() {
-			einsum.termCounts[axis]++
+		if term.Shape[nextDim].Ne(sym.Of(1)).Holds() {
+			einsum.termCounts[d]++
 		}
-		dims[axis] = dim
-		dim++
+		termDims[d] = nextDim
+		nextDim++
 	}
-	shape, strides := make([]sym.Int, len(dims)), make([]sym.Int, len(dims))
-	for i, dim := range dims {
-		shape[i], strides[i] = sym.Of(1), sym.Of(1)
-		if dim >= 0 {
-			shape[i], strides[i] = term.Shape[dim], term.Strides[dim]
+	shape, strides := make([]sym.Int, len(termDims)), make([]sym.Int, len(termDims))
+	for d, termDim := range termDims {
+		shape[d], strides[d] = sym.Of(1), sym.Of(1)
+		if termDim >= 0 {
+			shape[d], strides[d] = term.Shape[termDim], term.Strides[termDim]
 		}
 	}
 	return tensor.Type{DType: term.DType, Shape: shape, Strides: strides, Offset: term.Offset}, nil
 }
 
 // multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
-func (einsum *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
-	resultRank, rank := len(einsum.equation.resultLabels), len(einsum.termCounts)
+func (einsum *einsumInference) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
+	resultRank, rank := len(einsum.equation.resultLabels), len(einsum.order)
 	product := terms[0]
 	var err error
 	for _, term := range terms[1:] {
@@ -136,108 +136,102 @@ func (einsum *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, erro
 			return product, err
 		}
 	}
-	if rank == resultRank {
+	switch {
+	case rank == resultRank:
 		return product, nil
-	}
-	if len(terms) == 1 { // no product has summed the dimensions that the result lacks
+	case len(terms) == 1: // no product has summed the dimensions that the result lacks
 		dims := make([]int, rank-resultRank)
 		for i := range dims {
 			dims[i] = resultRank + i
 		}
 		return summedType(product, dims, false)
 	}
-	return product.View(product.Shape[:resultRank])
+	return product.View(product.Shape[:resultRank]) // the other dimensions have size 1
 }
 
 // multiplyPair multiplies two terms. First it sums each term over the dimensions that no other remaining term has. The
 // product sums over the dimensions that both terms but no later term have.
-func (einsum *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
+func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
-	summed := onStack[:0] // dimensions that the product sums
-	var sumA, sumB []int  // dimensions over which a or b is summed before the product
-	for dim := len(einsum.equation.resultLabels); dim < len(einsum.termCounts); dim++ {
+	summedInBoth := onStack[:0]    // dimensions over which the product sums
+	var summedInA, summedInB []int // dimensions over which a or b is summed before the product
+	for dim := len(einsum.equation.resultLabels); dim < len(einsum.order); dim++ {
+		count := &einsum.termCounts[dim]
 		isInA, isInB := a.Shape[dim].Ne(sym.Of(1)).Holds(), b.Shape[dim].Ne(sym.Of(1)).Holds()
 		switch {
 		case isInA && isInB:
-			if einsum.termCounts[dim]--; einsum.termCounts[dim] == 1 {
-				summed, einsum.termCounts[dim] = append(summed, dim), 0
+			if *count--; *count == 1 { // the product replaces both terms, and no other term has the dimension
+				summedInBoth, *count = append(summedInBoth, dim), 0
 			}
-		case einsum.termCounts[dim] == 1 && isInA:
-			sumA, einsum.termCounts[dim] = append(sumA, dim), 0
-		case einsum.termCounts[dim] == 1 && isInB:
-			sumB, einsum.termCounts[dim] = append(sumB, dim), 0
+		case *count == 1 && isInA:
+			summedInA, *count = append(summedInA, dim), 0
+		case *count == 1 && isInB:
+			summedInB, *count = append(summedInB, dim), 0
 		}
 	}
 	var err error
-	if len(sumA) > 0 {
-		if a, err = summedType(a, sumA, true); err != nil {
+	if len(summedInA) > 0 {
+		if a, err = summedType(a, summedInA, true); err != nil {
 			return a, err
 		}
 	}
-	if len(sumB) > 0 {
-		if b, err = summedType(b, sumB, true); err != nil {
+	if len(summedInB) > 0 {
+		if b, err = summedType(b, summedInB, true); err != nil {
 			return b, err
 		}
 	}
-	if len(summed) == 0 {
-		attrs, err := pointwise.Mul.Schema.Decode(nil, nil)
-		if err != nil {
-			return a, err
-		}
-		return kit.InferredType(pointwise.Mul, attrs, a, b)
+	if len(summedInBoth) > 0 {
+		return sumProductPair(a, b, summedInBoth)
 	}
-	return einsumProduct(a, b, summed)
+	attrs, err := pointwise.Mul.Schema.Decode(nil, nil)
+	if err != nil {
+		return a, err
+	}
+	return kit.InferredType(pointwise.Mul, attrs, a, b)
 }
 
-// einsumProduct infers at::native's sumproduct_pair, a batch of matrix products that sums over the dimensions in
+// sumProductPair infers at::native's sumproduct_pair, a batch of matrix products that sums over the dimensions in
 // summed. The order of the result's dimensions in memory is: dimensions of both terms, dimensions of the first term
 // only, dimensions that are summed, dimensions of the second term only.
-func einsumProduct(a, b tensor.Type, summed []int) (tensor.Type, error) {
-	if err := checkEinsumDTypes(a, b); err != nil {
+func sumProductPair(a, b tensor.Type, summed []int) (tensor.Type, error) {
+	if err := checkSumProductDTypes(a, b); err != nil {
 		return a, err
 	}
 	var onStack [4][8]int
-	inBoth, onlyInA, onlyInB, order := onStack[0][:0], onStack[1][:0], onStack[2][:0], onStack[3][:0]
+	inBoth, onlyInA, onlyInB, memoryOrder := onStack[0][:0], onStack[1][:0], onStack[2][:0], onStack[3][:0]
+	shape := make([]sym.Int, len(a.Shape))
 	for dim := range a.Shape {
 		isInA, isInB := a.Shape[dim].Gt(sym.Of(1)).Holds(), b.Shape[dim].Gt(sym.Of(1)).Holds()
 		switch {
 		case slices.Contains(summed, dim):
+			shape[dim] = sym.Of(1)
 		case isInA && isInB:
-			inBoth = append(inBoth, dim)
+			inBoth, shape[dim] = append(inBoth, dim), a.Shape[dim]
 		case isInA:
-			onlyInA = append(onlyInA, dim)
+			onlyInA, shape[dim] = append(onlyInA, dim), a.Shape[dim]
 		default:
-			onlyInB = append(onlyInB, dim)
+			onlyInB, shape[dim] = append(onlyInB, dim), b.Shape[dim]
 		}
 	}
-	order = append(append(append(append(order, inBoth...), onlyInA...), summed...), onlyInB...)
-	firstSummed := len(inBoth) + len(onlyInA) // index in order
-	firstOnlyInB := firstSummed + len(summed)
-	sizes := make([]sym.Int, len(order)) // in memory order
-	for i, dim := range order {
-		switch {
-		case i < firstSummed:
-			sizes[i] = a.Shape[dim]
-		case i < firstOnlyInB:
-			sizes[i] = sym.Of(1)
-		default:
-			sizes[i] = b.Shape[dim]
-		}
+	memoryOrder = append(append(append(append(memoryOrder, inBoth...), onlyInA...), summed...), onlyInB...)
+	memoryShape := make([]sym.Int, len(memoryOrder))
+	for i, dim := range memoryOrder {
+		memoryShape[i] = shape[dim]
 	}
-	permuted, err := kit.FreshType(a.DType, sizes)
+	inMemory, err := kit.FreshType(a.DType, memoryShape)
 	if err != nil {
-		return permuted, err
+		return inMemory, err
 	}
-	shape, strides := make([]sym.Int, len(order)), make([]sym.Int, len(order))
-	for i, dim := range order {
-		shape[dim], strides[dim] = permuted.Shape[i], permuted.Strides[i]
+	strides := make([]sym.Int, len(memoryOrder))
+	for i, dim := range memoryOrder {
+		strides[dim] = inMemory.Strides[i]
 	}
-	return tensor.Type{DType: permuted.DType, Shape: shape, Strides: strides}, nil
+	return tensor.Type{DType: inMemory.DType, Shape: shape, Strides: strides}, nil
 }
 
-// checkEinsumDTypes returns PyTorch's error if a product that sums does not support the dtypes. PyTorch does not check
-// the dtypes if an operand has no elements.
-func checkEinsumDTypes(a, b tensor.Type) error {
+// checkSumProductDTypes returns PyTorch's error if a product that sums does not support the dtypes. PyTorch does not
+// check the dtypes if an operand has no elements.
+func checkSumProductDTypes(a, b tensor.Type) error {
 	bothHaveElements := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
 	switch {
 	case a.DType != b.DType && bothHaveElements():
@@ -248,9 +242,10 @@ func checkEinsumDTypes(a, b tensor.Type) error {
 	return nil
 }
 
-// summedType returns the type of a sum over dims. Sums of integers are int64.
-func summedType(term tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
-	attrs, err := reduce.Sum.Schema.Decode(graph.Attrs{"dim": dims, "keepdim": keepdim}, nil)
+// summedType returns the type of a sum over dims, as the op sum infers it. If keepDims is set, the dimensions remain,
+// with size 1. Otherwise they are removed.
+func summedType(term tensor.Type, dims []int, keepDims bool) (tensor.Type, error) {
+	attrs, err := reduce.Sum.Schema.Decode(graph.Attrs{"dim": dims, "keepdim": keepDims}, nil)
 	if err != nil {
 		return term, err
 	}

@@ -1,20 +1,21 @@
 package product
 
 import (
-	"unsafe"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MatmulBytes is the product of quantized matrices. It replaces several ops of quantized models and combines their
-// constants. With zero points za and zb, the int32 sums are
+// MatmulBytes multiplies quantized matrices a (parameter input) and b (parameter other), whose elements are bytes. It
+// replaces the ops of quantized models that subtract zero points, multiply, add a bias and requantize. With zero points
+// za and zb, the int32 sums are
 //
 //	sum[i, j] = bias[j] + sum over k of (a[i, k] - za[i]) * (b[k, j] - zb[j])
 //
-// and, with a scale, the result is saturate(round(sum[i, j] * scale[j]) + zero_point).
+// and, with a scale, the result is saturate(round(sum[i, j] * scale[j]) + zero_point). For example, let a be the row
+// [130 127] with za = 128, and b the column [10 -5] with zb = 0. Without a bias, the sum is 2*10 + (-1)*(-5) = 25. With
+// the scale 0.5 and the zero point 3, the result is round(12.5) + 3 = 15.
 var MatmulBytes = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "matmul_bytes",
@@ -53,135 +54,51 @@ var MatmulBytes = kit.Define[*kit.EmptyAttrs](graph.Op{
 
 // bytesRef is the reference implementation. Its float64 sums are exact.
 func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	result, err := bytesResultType(call)
+	resultType, err := bytesResultType(call)
 	if err != nil {
 		return nil, err
 	}
-	// Omitted last operands become nil.
-	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, 1+bytesZero-len(in))...)
-	// elementOrZero returns the element of a vector operand for index[dim], or 0 if the operand is omitted.
-	elementOrZero := func(vector int, index []int, dim int) float64 {
-		if in[vector] == nil {
-			return 0
-		}
-		return kit.ElementAlong(in[vector], index, dim)
-	}
-	// minusZeroPoint returns operand `matrix` minus operand `zeroPoint`, whose elements vary along dimension dim.
-	minusZeroPoint := func(matrix, zeroPoint, dim int) *tensor.Tensor {
-		operand := in[matrix]
-		difference := tensor.Zeros(tensor.Float64, operand.Shape...)
-		kit.EachIndex(operand.Shape, func(index []int) {
-			difference.Set(tensor.FloatScalar(operand.At(index...).Float()-elementOrZero(zeroPoint, index, dim)), index...)
-		})
-		return difference
-	}
-	a := minusZeroPoint(bytesA, bytesAZero, in[bytesA].Rank()-2)
-	b := minusZeroPoint(bytesB, bytesBZero, in[bytesB].Rank()-1)
-	sums, err := productRef(&graph.Call{Attrs: &kit.EmptyAttrs{}, In: call.In[:2]}, []*tensor.Tensor{a, b})
+	result := kit.KnownMeta(resultType)
+	operands := make([]*tensor.Tensor, 1+bytesZero) // nil for omitted operands
+	copy(operands, in)
+	a := minusZeroPoints(operands[bytesA], operands[bytesAZero], operands[bytesA].Rank()-2)
+	b := minusZeroPoints(operands[bytesB], operands[bytesBZero], operands[bytesB].Rank()-1)
+	productCall := &graph.Call{Out: []tensor.Meta{tensor.New(tensor.Float64, result.Shape...)}}
+	sums, err := productRef(productCall, []*tensor.Tensor{a, b})
 	if err != nil {
 		return nil, err
 	}
-	resultMeta := kit.KnownMeta(result)
-	out := tensor.Zeros(resultMeta.DType, resultMeta.Shape...)
-	kit.EachIndex(resultMeta.Shape, func(index []int) {
-		last := len(index) - 1
-		sum := int32(int64(sums[0].At(index...).Float())) + int32(elementOrZero(bytesBias, index, last))
+	out := tensor.Zeros(result.DType, result.Shape...)
+	kit.EachIndex(result.Shape, func(index []int) {
+		lastDim := len(index) - 1 // the dimension of columns
+		bias := int32(elementOrZero(operands[bytesBias], index, lastDim))
+		sum := int32(int64(sums[0].At(index...).Float())) + bias
 		element := int64(sum)
-		if in[bytesScale] != nil {
-			element = multiply.Requantize(resultMeta.DType, sum, float32(elementOrZero(bytesScale, index, last)),
-				elementOrZero(bytesZero, index, last))
+		if operands[bytesScale] != nil {
+			scale := float32(elementOrZero(operands[bytesScale], index, lastDim))
+			element = multiply.Requantize(result.DType, sum, scale, elementOrZero(operands[bytesZero], index, lastDim))
 		}
 		out.Set(tensor.IntScalar(element), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
-// lowerBytesLoops implements [graph.Impl.Lower] by loops in Go. A chunk computes some rows of the result of one entry.
-func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
-	product, err := productContraction(call, call.Out[0])
-	if err != nil {
-		return nil, err
-	}
-	loops := newByteLoops(call, product)
-	rowsPerChunk := max(1, loopsMACs/max(1, product.n*product.k))
-	chunksPerEntry := kit.DivUp(product.m, rowsPerChunk)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: product.entries() * chunksPerEntry,
-		Run: func(mem *graph.Mem, chunk int) error {
-			entry, firstRow := chunk/chunksPerEntry, chunk%chunksPerEntry*rowsPerChunk
-			for i := firstRow; i < min(product.m, firstRow+rowsPerChunk); i++ {
-				for j := range product.n {
-					loops.store(mem, loops.sum(mem, entry, i, j), entry, i, j)
-				}
-			}
-			return nil
-		}}}}, nil
+// minusZeroPoints returns the elements of a matrix minus their zero points. zeroPoints has a zero point for each index
+// of dimension dim, or a single one. It is nil if the zero points are 0.
+func minusZeroPoints(matrix, zeroPoints *tensor.Tensor, dim int) *tensor.Tensor {
+	difference := tensor.Zeros(tensor.Float64, matrix.Shape...)
+	kit.EachIndex(matrix.Shape, func(index []int) {
+		element := matrix.At(index...).Float() - elementOrZero(zeroPoints, index, dim)
+		difference.Set(tensor.FloatScalar(element), index...)
+	})
+	return difference
 }
 
-// byteLoops computes a product of byte matrices element by element.
-type byteLoops struct {
-	*contraction
-	call                         *graph.Call
-	aDType, bDType, resultDType  tensor.DType
-	vectorStrides                [1 + bytesZero]int // strides of the vector operands, by operand
-	aOffsets, bOffsets, cOffsets []int              // offsets of the entries' matrices; nil if all are 0
-}
-
-func newByteLoops(call *graph.Call, product *contraction) *byteLoops {
-	loops := &byteLoops{contraction: product, call: call, aDType: call.Meta(bytesA).DType,
-		bDType: call.Meta(bytesB).DType, resultDType: call.Out[0].DType, aOffsets: product.a.offsets(product.batch),
-		bOffsets: product.b.offsets(product.batch), cOffsets: product.c.offsets(product.batch)}
-	for operand := bytesAZero; operand <= bytesZero; operand++ {
-		loops.vectorStrides[operand] = vectorStride(call, operand)
-	}
-	return loops
-}
-
-// address returns the address of an operand, or nil if the operand is omitted.
-func (l *byteLoops) address(mem *graph.Mem, operand int) unsafe.Pointer {
-	if operand >= len(l.call.In) {
-		return nil
-	}
-	return mem.Ptrs[1+operand]
-}
-
-// offsetOf returns the offset of an entry's matrix. offsets is nil if all offsets are 0.
-func offsetOf(offsets []int, entry int) int {
-	if offsets == nil {
+// elementOrZero returns the element of a vector at index[dim]. It returns the only element of a vector with one
+// element, and 0 for nil.
+func elementOrZero(vector *tensor.Tensor, index []int, dim int) float64 {
+	if vector == nil {
 		return 0
 	}
-	return offsets[entry]
-}
-
-// sum returns element (i, j) of the sums of an entry, with the bias.
-func (l *byteLoops) sum(mem *graph.Mem, entry, i, j int) (sum int32) {
-	aZero := byteAt(l.address(mem, bytesAZero), l.aDType, i*l.vectorStrides[bytesAZero])
-	bZero := byteAt(l.address(mem, bytesBZero), l.bDType, j*l.vectorStrides[bytesBZero])
-	if biases := l.address(mem, bytesBias); biases != nil {
-		sum = *(*int32)(kit.AddressOf[int32](biases, j*l.vectorStrides[bytesBias]))
-	}
-	aRow := offsetOf(l.aOffsets, entry) + i*l.a.row
-	bColumn := offsetOf(l.bOffsets, entry) + j*l.b.col
-	kit.ForEachBlock(mem.Context, l.k, func(begin, end int) {
-		for k := begin; k < end; k++ {
-			a := byteAt(mem.Ptrs[1+bytesA], l.aDType, aRow+k*l.a.col)
-			b := byteAt(mem.Ptrs[1+bytesB], l.bDType, bColumn+k*l.b.row)
-			sum += (a - aZero) * (b - bZero)
-		}
-	})
-	mem.CheckContextAfter(2 * l.k)
-	return sum
-}
-
-// store converts a sum to element (i, j) of the result of an entry.
-func (l *byteLoops) store(mem *graph.Mem, sum int32, entry, i, j int) {
-	resultOffset := offsetOf(l.cOffsets, entry) + i*l.c.row + j*l.c.col
-	scales := l.address(mem, bytesScale)
-	if scales == nil {
-		*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], resultOffset)) = sum
-		return
-	}
-	scale := *(*float32)(kit.AddressOf[float32](scales, j*l.vectorStrides[bytesScale]))
-	zeroPoint := byteAt(l.address(mem, bytesZero), l.resultDType, 0)
-	element := multiply.Requantize(l.resultDType, sum, scale, float64(zeroPoint))
-	*(*uint8)(unsafe.Add(mem.Ptrs[0], resultOffset)) = uint8(element) // the same byte for uint8 and int8
+	return kit.ElementAlong(vector, index, dim)
 }

@@ -6,73 +6,66 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file computes matrix products by their definition, to check the kernels. [kit.ProductOperand] has the elements
+// of an operand in row-major order, with its shape and strides. [kit.Accumulator] is a sum of products of elements.
+//
+// For example, a of shape [5, 1, 2, 3] and b of shape [4, 3, 6] have matrices of 2x3 and 3x6 elements. The batch
+// dimensions [5, 1] and [4] broadcast to [5, 4], so that the result has the shape [5, 4, 2, 6].
+
 // productRef is the reference implementation of matmul and its special cases.
-func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	var resultMeta tensor.Meta
-	if c.Out != nil {
-		resultMeta = c.Out[0]
-	} else { // bytesRef calls productRef without result types
-		resultType, err := matmulType(in[0].Meta.Type(), in[1].Meta.Type())
-		if err != nil {
-			return nil, err
-		}
-		resultMeta, _ = resultType.Meta()
-	}
-	out := tensor.Zeros(resultMeta.DType, resultMeta.Shape...)
+func productRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	dtype := call.Out[0].DType
+	out := tensor.Zeros(dtype, call.Out[0].Shape...)
 	if out.Numel() == 0 {
 		return []*tensor.Tensor{out}, nil
 	}
-	a, b := kit.ProductOperandOf(resultMeta.DType, in[0]), kit.ProductOperandOf(resultMeta.DType, in[1])
-	kit.EachIndex(resultMeta.Shape, func(index []int) {
-		sum := kit.Accumulator{DType: resultMeta.DType}
+	a, b := kit.ProductOperandOf(dtype, in[0]), kit.ProductOperandOf(dtype, in[1])
+	kit.EachIndex(out.Shape, func(index []int) {
+		sum := kit.Accumulator{DType: dtype}
 		addProductTerms(a, b, index, &sum)
 		out.Set(sum.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
-// addProductTerms adds to sum the terms of one element of a matmul. For the index [batch..., row, col], they are the
-// products a[batch..., row, k] * b[batch..., k, col] for all k.
+// addProductTerms adds the products a[batch..., row, k] * b[batch..., k, column] for all k to sum. The index of the
+// result is [batch..., row, column], without row if a is a vector, and without column if b is a vector.
 func addProductTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
-	batch, row, col := index, -1, -1 // -1: a has no rows, or b has no columns
+	batch, row, column := index, 0, 0 // a vector a is a matrix of one row, and a vector b a matrix of one column
 	if b.Rank() > 1 {
-		batch, col = batch[:len(batch)-1], batch[len(batch)-1]
+		batch, column = batch[:len(batch)-1], batch[len(batch)-1]
 	}
 	if a.Rank() > 1 {
 		batch, row = batch[:len(batch)-1], batch[len(batch)-1]
 	}
-	// Storage indices of the first factors, and the distances to the next factors.
-	firstA, firstB := matrixOffset(a, batch, min(2, a.Rank())), matrixOffset(b, batch, min(2, b.Rank()))
-	stepA, stepB := a.Strides[a.Rank()-1], b.Strides[b.Rank()-1]
-	if row >= 0 {
-		firstA += row * a.Strides[a.Rank()-2]
-	}
-	if col >= 0 {
-		firstB, stepB = firstB+col*stepB, b.Strides[b.Rank()-2]
-	}
+	firstA := matrixOffset(a, batch) + row*a.Strides[max(0, a.Rank()-2)]
+	firstB := matrixOffset(b, batch) + column*b.Strides[b.Rank()-1]
+	stepA, stepB := a.Strides[a.Rank()-1], b.Strides[max(0, b.Rank()-2)] // distances between consecutive k
 	for k := range a.Shape[a.Rank()-1] {
 		sum.AddProductAt(a, firstA+k*stepA, b, firstB+k*stepB)
 	}
 }
 
-// matrixOffset returns the storage index of the first element of an operand's matrix at an index of the batch. The
-// matrix consists of the last dims dimensions. The dimensions before them are broadcast to the batch.
-func matrixOffset(operand *kit.ProductOperand, index []int, dims int) int {
-	offset, batchRank := operand.Offset, operand.Rank()-dims
-	for d := range batchRank {
+// matrixOffset returns the offset, in elements, of an operand's matrix for an index of the batch. The last indices are
+// for the operand's batch dimensions. A dimension of size 1 has the same matrix for all indices.
+func matrixOffset(operand *kit.ProductOperand, index []int) int {
+	offset, batchRank := operand.Offset, max(0, operand.Rank()-2)
+	for d, i := range index[len(index)-batchRank:] {
 		if operand.Shape[d] != 1 {
-			offset += index[len(index)-batchRank+d] * operand.Strides[d]
+			offset += i * operand.Strides[d]
 		}
 	}
 	return offset
 }
 
-// broadcastElement returns the element of an operand that broadcasting repeats at the given index of a larger shape.
+// broadcastElement returns the element at an index after the operand is broadcast to a larger shape. For example, index
+// [7, 2, 4] reads element [2, 0] of an operand of shape [3, 1].
 func broadcastElement(operand *tensor.Tensor, index []int) tensor.Scalar {
+	missingDims := len(index) - operand.Rank() // number of dimensions that only the larger shape has
 	elementIndex := make([]int, operand.Rank())
-	for d := range elementIndex {
-		if operand.Shape[d] > 1 {
-			elementIndex[d] = index[len(index)-len(elementIndex)+d]
+	for d, size := range operand.Shape {
+		if size > 1 {
+			elementIndex[d] = index[missingDims+d]
 		}
 	}
 	return operand.At(elementIndex...)

@@ -8,11 +8,23 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/onnx/internal/modelfile"
 	"github.com/graphrun/graphrun/onnx/internal/symbolic"
 	"github.com/graphrun/graphrun/sym"
-	"github.com/graphrun/graphrun/tensor"
 )
+
+// This file converts a graph of a model (pb.GraphProto) to a graph.Graph. A graph of a model has initializers
+// (weights), inputs, nodes in the order of their execution, and outputs. They refer to values by name. For example, let
+// a graph have the initializer w, the input x, the node y = MatMul(x, w) and the output y:
+//
+//   - addInitializers and addModelInputs (inputs.go) add w and x to the scope, a map from names to values.
+//   - convertNodes looks up the operands x and w in the scope and calls the converter of MatMul, which adds ops to the
+//     graph.Graph. The result is added to the scope as y.
+//   - addModelOutputs makes y an output of the graph.Graph.
+//
+// A [Value] is a constant, a value of the graph.Graph, or a tensor computed from sizes, which method materialise adds
+// to the graph.Graph if an op needs it there. A model with mistakes can be imported, too: if frame.skipsInvalidNodes is
+// true, an initializer, an input or a node with a mistake becomes an unavailable value of the scope (skipped.go), and
+// the import continues.
 
 // Limits that protect against small files that expand to large graphs.
 const (
@@ -24,21 +36,19 @@ const (
 // limitError reports that a model exceeds a limit. It ends the import even if mistakes are skipped.
 type limitError struct{ error }
 
-// importer converts one graph of a model to a graph.Graph: the main graph, or the body of a loop or branch. For the
-// main graph, method convert adds the constants (initializers) and the inputs, converts the nodes in the model's order,
-// and adds the outputs. The scope maps the names of the model to the values made so far.
+// importer builds one graph.Graph from the main graph of a model, or from a nested graph: the body of a loop or branch.
 type importer struct {
 	model        *Model
 	opts         Options
-	graph        *graph.Graph          // the graph that the importer builds
+	graph        *graph.Graph
 	hasModelName map[*graph.Value]bool // the values of graph that already have a name of the model
 
-	// Symbolic sizes: see shapes.go.
+	// A symbol is a size that is unknown during the import, such as batch: see shapes.go.
 	symbols      *symbolic.Symbols          // shared by the importers of a model
-	hints        map[string]int             // the example sizes of symbols at which the graph is built
+	hints        map[string]int             // for each symbol, the example size at which the graph is built
 	usedSymbols  map[string]bool            // the symbols that occur in attributes
 	symbolInputs map[string]*Value          // for each symbol, an input that has the symbol as a size
-	shapes       map[*graph.Value][]sym.Int // the symbolic shapes of values
+	shapes       map[*graph.Value][]sym.Int // the shapes of values, whose sizes are expressions over symbols
 
 	valuesInAttrs map[*graph.Value]*Value // the values to which attributes refer
 	nodeCount     int                     // number of converted nodes, including the nodes of nested graphs
@@ -48,27 +58,27 @@ type importer struct {
 	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
 	rejectedCount int          // number of nodes that are rejected for a reason other than a rejected operand
 
-	// For the body of a loop or branch: see capture.go.
+	// For a nested graph: see capture.go.
 	outer    *importer         // the importer of the enclosing graph; nil for the main graph
 	captured []*Value          // the values of the enclosing graph that became additional inputs of this graph
 	captures map[*Value]*Value // for each used value of the enclosing graph, the value in this graph
 }
 
-// frame is the context in which nodes are converted: the main graph, a function call, or a nested graph.
+// frame has the settings for the nodes of one graph: the main graph, the body of a called function, or a nested graph.
 type frame struct {
 	opsets       map[string]int                // the operator-set version of each domain
 	attrs        map[string]*pb.AttributeProto // the attributes of the function call
 	depth        int                           // nesting depth of graphs and functions
 	unrollBudget int                           // the number of nodes into which a loop may be unrolled
-	// If this graph is converted in place of a node, continuation is the part of the model after that node. The
-	// converter of the last node of this graph may also convert the continuation. If continuation is nil, the results
-	// of this graph always become the outputs of that node.
+	// If the graph is converted in place of a node, such as a function call, continuation has the nodes after that
+	// node. The converter of an If at the end of the graph may also convert them (branches.go). If continuation is nil,
+	// it does not.
 	continuation *continuation
-	// skipsInvalidNodes means that a node with a mistake is skipped instead of ending the import: see skipped.go.
+	// If skipsInvalidNodes is true, a mistake does not end the import: see skipped.go.
 	skipsInvalidNodes bool
 }
 
-// scope holds the values of a graph by name.
+// scope has the values of a graph by name.
 type scope struct {
 	importer        *importer
 	inlineParent    *scope // an enclosing scope of the same importer, whose values nodes use directly; or nil
@@ -130,141 +140,8 @@ func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *f
 	return nil
 }
 
-// addModelInputs adds the inputs of the main graph.
-func (im *importer) addModelInputs(proto *pb.GraphProto, mainScope *scope, frame *frame) error {
-	for _, declared := range proto.Input {
-		if mainScope.values[declared.Name] != nil {
-			continue // an initializer replaces the input
-		}
-		if why := im.opts.UnavailableInputs[declared.Name]; frame.skipsInvalidNodes && why != nil {
-			im.skipValue(mainScope, "input", declared.Name, why)
-			continue
-		}
-		v, err := im.addModelInput(declared)
-		if err == nil {
-			mainScope.values[declared.Name], err = v, im.graph.Err()
-		}
-		switch {
-		case err == nil:
-		case frame.skipsInvalidNodes:
-			im.skipValue(mainScope, "input", declared.Name, err)
-		default:
-			return withSubject("input", declared.Name, err)
-		}
-	}
-	return nil
-}
-
-// addModelInput adds an input of the graph.
-func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
-	if declared.Name == "" {
-		return nil, errors.New("it has no name")
-	}
-	if declared.Type != nil && declared.Type.MapType != nil {
-		return im.addMapInput(declared, declared.Type.MapType)
-	}
-	tensorType := declared.TensorType()
-	if tensorType == nil {
-		return nil, errors.New("only tensors and maps are supported as inputs")
-	}
-	dtype, err := modelfile.DTypeOf(tensorType.ElemType)
-	hasStrings := pb.DataType(tensorType.ElemType) == pb.String
-	if hasStrings { // strings become codes
-		dtype, err = tensor.Int64, nil
-		im.label(declared.Name, graph.Labels{Strings: []string{}})
-	}
-	if err != nil {
-		return nil, err
-	}
-	dims, err := im.declaredDims(declared.Name, tensorType.Shape)
-	if err != nil {
-		return nil, err
-	}
-	im.declareSymbols(dims)
-	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
-	im.hasModelName[v] = true
-	input := &Value{name: declared.Name, graphValue: v, hasStrings: hasStrings}
-	if v.Dims != nil && len(im.symbols.Inputs()) > 0 { // Model.Signature binds no symbols
-		if im.shapes[v], err = im.sizesOf(dims); err != nil {
-			return nil, err
-		}
-		im.addSymbolInputs(input, dims)
-	}
-	return input, nil
-}
-
-// declareSymbols adds the symbols in the sizes of an input to the graph.
-func (im *importer) declareSymbols(dims []graph.Dim) {
-	for _, dim := range dims {
-		for _, symbol := range symbolsOf(dim) {
-			if _, ok := im.graph.Symbols[symbol]; !ok {
-				im.graph.Symbols[symbol] = im.model.unlimited(symbol)
-			}
-		}
-	}
-}
-
-// sizesOf returns the declared sizes of an input as expressions over symbols.
-func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
-	shape := make([]sym.Int, len(dims))
-	for i, dim := range dims {
-		var err error
-		if shape[i], err = dim.In(im.symbols.Inputs()); err != nil {
-			return nil, fmt.Errorf("size %d: %w", i, err)
-		}
-	}
-	return shape, nil
-}
-
-// addSymbolInputs adds the symbols that are sizes of an input to symbolInputs.
-func (im *importer) addSymbolInputs(input *Value, dims []graph.Dim) {
-	for _, dim := range dims {
-		if dim.Symbol != "" && im.symbolInputs[dim.Symbol] == nil {
-			im.symbolInputs[dim.Symbol] = input
-		}
-	}
-}
-
-// declaredDims returns the sizes of an input: the sizes that the model declares or Options.Shapes gives, otherwise
-// symbols or expressions over symbols, with the numbers of Options.Dims for symbols ([Model.dim]).
-func (im *importer) declaredDims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
-	given, isGiven := im.opts.Shapes[name]
-	if shape == nil { // the model does not declare the rank
-		if !isGiven {
-			return nil, errors.New("its rank is unknown: a shape must be given")
-		}
-		dims := make([]graph.Dim, len(given))
-		for i, size := range given {
-			dims[i].Size = size
-		}
-		return dims, nil
-	}
-	switch {
-	case len(shape.Dim) > modelfile.MaxRank:
-		return nil, fmt.Errorf("%d dimensions are not supported", len(shape.Dim))
-	case isGiven && len(given) != len(shape.Dim):
-		return nil, fmt.Errorf("the model declares %d dimensions, the given shape is %s", len(shape.Dim),
-			tensor.ListString(given))
-	}
-	dims := make([]graph.Dim, len(shape.Dim))
-	for i, dim := range shape.Dim {
-		switch {
-		case dim.DimValue != nil && *dim.DimValue >= 0:
-			dims[i].Size = int(*dim.DimValue)
-		case isGiven:
-			dims[i].Size = given[i]
-		default:
-			var err error
-			if dims[i], err = im.model.dim(name, i, dim.DimParam, im.opts.Dims); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return dims, nil
-}
-
-// convertResults converts the nodes of a graph and returns the values of its outputs. If the last converted node also
-// converted its continuation, convertResults returns [Node.finalOutputs] of this node instead.
+// convertResults converts the nodes of a graph and returns the values of its outputs, or the result of convertNodes if
+// that is not nil.
 func (im *importer) convertResults(proto *pb.GraphProto, scope *scope, frame *frame) ([]*Value, error) {
 	finalOutputs, err := im.convertNodes(proto, 0, scope, frame)
 	if finalOutputs != nil || err != nil {
@@ -279,15 +156,16 @@ func (im *importer) convertResults(proto *pb.GraphProto, scope *scope, frame *fr
 	return results, nil
 }
 
-// convertNodes converts proto.Node[first:], except nodes that the outputs do not depend on. It stops after a node that
-// converted its continuation, and returns [Node.finalOutputs] of this node; otherwise it returns nil.
+// convertNodes converts the nodes proto.Node[first:] on which an output of the graph depends. It usually returns nil.
+// If the converter of an If also converts all later nodes, convertNodes returns the outputs of the outermost graph
+// ([Node.finalOutputs]).
 func (im *importer) convertNodes(proto *pb.GraphProto, first int, scope *scope, frame *frame) ([]*Value, error) {
 	if frame.depth > maxDepth {
 		return nil, limitError{errors.New("graphs or functions are nested too deep")}
 	}
-	live := liveNodes(proto)
+	isLive := liveNodes(proto)
 	for i, n := range proto.Node {
-		if i < first || !live[i] {
+		if i < first || !isLive[i] {
 			continue
 		}
 		interrupt.Check(im.opts.Context)
@@ -300,24 +178,24 @@ func (im *importer) convertNodes(proto *pb.GraphProto, first int, scope *scope, 
 	return nil, nil
 }
 
-// liveNodes reports, for each node, whether an output of the graph depends on the node. The names that a node's nested
-// graphs use count as operands of the node.
-func liveNodes(proto *pb.GraphProto) []bool {
-	needed := map[string]bool{}
+// liveNodes reports, for each node, whether an output of the graph depends on the node. A node depends on its operands
+// and on the values that its nested graphs use.
+func liveNodes(proto *pb.GraphProto) (isLive []bool) {
+	needed := map[string]bool{} // the names of values
 	for _, output := range proto.Output {
 		needed[output.Name] = true
 	}
-	live := make([]bool, len(proto.Node))
+	isLive = make([]bool, len(proto.Node))
 	for i, n := range slices.Backward(proto.Node) {
-		live[i] = slices.ContainsFunc(n.Output, func(output string) bool { return output != "" && needed[output] })
-		if live[i] {
+		isLive[i] = slices.ContainsFunc(n.Output, func(output string) bool { return output != "" && needed[output] })
+		if isLive[i] {
 			markNeeded(n, needed, 0)
 		}
 	}
-	return live
+	return isLive
 }
 
-// markNeeded adds the names that a node and its nested graphs use to needed.
+// markNeeded adds the names of the values that a node and its nested graphs use to `needed`.
 func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 	for _, input := range n.Input {
 		needed[input] = true
@@ -340,7 +218,7 @@ func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 	}
 }
 
-// addModelOutputs adds the outputs of the main graph. results are their values.
+// addModelOutputs adds the outputs of the main graph. results are their values, in the order of proto.Output.
 func (im *importer) addModelOutputs(proto *pb.GraphProto, results []*Value, frame *frame) error {
 	for i, output := range proto.Output {
 		err := im.addOutput(output.Name, results[i])
@@ -358,8 +236,8 @@ func (im *importer) addModelOutputs(proto *pb.GraphProto, results []*Value, fram
 	return nil
 }
 
-// addOutput adds an output of the graph. A sequence of maps is returned as its matrix of values, labelled with the
-// keys. An unavailable value can be an output only if it is in the graph.
+// addOutput adds an output of the graph. A sequence of maps becomes a matrix of the maps' values, with the keys as its
+// labels. An unavailable value can be an output only if it is in the graph.
 func (im *importer) addOutput(name string, v *Value) error {
 	switch {
 	case v == nil:
@@ -371,7 +249,7 @@ func (im *importer) addOutput(name string, v *Value) error {
 		return nil
 	case v.kind == mapsKind:
 		im.label(name, v.labels)
-		v = v.members[0]
+		v = v.members[0] // the matrix
 	case v.kind != tensorKind:
 		return fmt.Errorf("%v is not supported as a result", v.kind)
 	case v.hasStrings && im.outer == nil:

@@ -9,14 +9,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the attention operators of ONNX Runtime: softmax(q @ kᵀ * scale + bias + mask) @ v. Scores are the
-// operand of softmax. The mask adds mask_filter_value to the scores of keys that it hides. The operators differ in how
-// they give queries, keys and values. Each converter sets the fields q, k and v of an [attentionNode] to
-// [batch, heads, positions, elements], and [attentionNode.result] adds the attention. For example, with 8 heads,
-// headsFirst converts queries [2, 10, 512] to [2, 8, 10, 64].
+// This file converts the operators Attention, QAttention and MultiHeadAttention of ONNX Runtime. Each computes
+//
+//	scores = q @ kᵀ * scale + bias + maskAddend
+//	result = softmax(scores) @ v
+//
+// The queries q, keys k and values v have the shape [batch, heads, positions, elements]. For example, queries of 2
+// sequences of 10 words with 8 heads of 64 elements are [2, 8, 10, 64]. Their scores with the keys of the same words
+// are [2, 8, 10, 10].
+//
+// Each operator has another layout of queries, keys and values in its operands. The converters store them in the fields
+// q, k and v of an [attentionNode], and [attentionNode.result] adds the formula to the graph. The embedded node has the
+// operands and attributes of the model's node, and its method Op adds an op to the graph. A sym.Int is a size: a
+// number, or an expression over symbols.
 
-// projectedAttention converts Attention of ONNX Runtime: queries, keys and values are products of the operand and a
-// matrix.
+// projectedAttention converts Attention of ONNX Runtime: queries, keys and values are the columns of a product of the
+// operand, [batch, positions, width], and a matrix.
 func projectedAttention(n *node) []*value {
 	x := n.Op("matmul", nil, n.Operand(0), n.Operand(1))
 	if bias := n.OperandOrNil(2); bias != nil {
@@ -29,19 +37,24 @@ func projectedAttention(n *node) []*value {
 	return joinedAttention(n, x, sizes, optionalOperands{mask: 3, past: 4, bias: 5})
 }
 
-// quantizedAttention converts QAttention: [projectedAttention] with a product of quantized values.
+// quantizedAttention converts QAttention: [projectedAttention] with a product of quantized values. Operands 3 and 4 are
+// the scales of operands 0 and 1, and operands 6 and 7 their zero points. Operand 2 is added to the product.
 func quantizedAttention(n *node) []*value {
 	x := n.Op("matmul_integer", nil, n.Operand(0), n.Operand(1), n.OperandOrNil(6), n.OperandOrNil(7))
 	x = scaledSums(n, x, n.Operand(3), n.Operand(4), n.OperandOrNil(2))
 	return joinedAttention(n, x, nil, optionalOperands{mask: 5, past: 8, bias: -1})
 }
 
-// optionalOperands has the indices of optional operands. bias is -1 if the operator has no bias.
-type optionalOperands struct{ mask, past, bias int }
+// optionalOperands has the indices of optional operands.
+type optionalOperands struct {
+	mask int
+	past int // the keys and values of earlier runs, [2, batch, heads, positions, elements]
+	bias int // the bias of the scores; -1 if the operator has none
+}
 
 // joinedAttention computes attention. Queries, keys and values are concatenated in the last dimension of x, with the
-// given sizes or, if sizes is nil, equal sizes. The outputs are the result and, if used, the keys and values with the
-// past ones.
+// given sizes or, if sizes is nil, equal sizes. The outputs are the result and, if used, a stack of k and v, which
+// start with the past keys and values.
 func joinedAttention(n *node, x *value, sizes []int, indices optionalOperands) []*value {
 	if n.Rank(x) != 3 {
 		n.Failf("the product of operands 0 and 1 has %d dimensions, want 3", n.Rank(x))
@@ -55,12 +68,13 @@ func joinedAttention(n *node, x *value, sizes []int, indices optionalOperands) [
 	}
 	a := &attentionNode{node: n}
 	a.splitJoined(x, sizes)
-	if past := n.OperandOrNil(indices.past); past != nil { // [2, batch, heads, positions, elements]: keys and values
+	if past := n.OperandOrNil(indices.past); past != nil {
 		if n.Rank(past) != 5 {
 			n.Failf("operand %d (past) has %d dimensions, want 5", indices.past, n.Rank(past))
 		}
-		half := func(i int) *value { return n.Op("select", graph.Attrs{"dim": 0, "index": i}, past) }
-		a.prependPast(half(0), half(1))
+		pastKeys := n.Op("select", graph.Attrs{"dim": 0, "index": 0}, past)
+		pastValues := n.Op("select", graph.Attrs{"dim": 0, "index": 1}, past)
+		a.prependPast(pastKeys, pastValues)
 	}
 	outputs := []*value{nil, nil}
 	if n.IsOutputUsed(1) {
@@ -70,27 +84,29 @@ func joinedAttention(n *node, x *value, sizes []int, indices optionalOperands) [
 	return outputs
 }
 
-// splitJoined sets q, k and v to slices of the last dimension of x: see [joinedAttention].
+// splitJoined sets q, k and v to slices of the last dimension of x. For the parameters see [joinedAttention].
 func (a *attentionNode) splitJoined(x *value, sizes []int) {
-	width, end := a.SymShape(x)[2], sym.Int{}
+	width, end := a.SymShape(x)[2], sym.Of(0)
 	equalSize := width.Div(sym.Of(3))
-	for i, target := range []**value{&a.q, &a.k, &a.v} {
+	var parts [3]*value
+	for i := range parts {
 		start := end
 		end = start.Add(equalSize)
 		if sizes != nil {
 			end = start.Add(sym.Of(sizes[i]))
 		}
 		attrs := graph.Attrs{"dim": 2, "start": a.SizeAttr(start), "end": a.SizeAttr(end)}
-		*target = a.headsFirst(a.Op("slice", attrs, x))
+		parts[i] = a.headsFirst(a.Op("slice", attrs, x))
 	}
+	a.q, a.k, a.v = parts[0], parts[1], parts[2]
 	if sizes != nil && end.Ne(width).Holds() {
 		a.Failf("the sum of qkv_hidden_sizes is %v, want %v, the last dimension of the product of operands 0 and 1", end,
 			width)
 	}
 }
 
-// multiHeadAttention converts MultiHeadAttention, whose queries, keys and values are separate operands, or packed in
-// one or two operands. The outputs are the result, the keys and values with the past ones, and the scores.
+// multiHeadAttention converts MultiHeadAttention. Operands 0 to 2 have the queries, keys and values, operands 6 and 7
+// the past keys and values. The outputs are the result, k, v and the scores.
 func multiHeadAttention(n *node) []*value {
 	if n.OperandOrNil(8) != nil || n.OperandOrNil(9) != nil {
 		n.Failf("past_sequence_length (operand 8) and cache_indirection (operand 9) are not supported")
@@ -100,50 +116,55 @@ func multiHeadAttention(n *node) []*value {
 	if n.OperandOrNil(6) != nil || n.OperandOrNil(7) != nil {
 		a.prependPast(n.Operand(6), n.Operand(7))
 	}
-	y, scores := a.result(n.OperandOrNil(4), n.OperandOrNil(5))
+	mask, scoreBias := n.OperandOrNil(4), n.OperandOrNil(5)
+	y, scores := a.result(mask, scoreBias)
 	return []*value{y, a.k, a.v, scores}
 }
 
-// unpack sets q, k and v from operands 0 to 2, and adds operand 3, the bias.
+// unpack sets q, k and v from operands 0 to 2, and adds operand 3, their bias. The ranks of operands 0 to 2 decide
+// which operands have queries, keys or values.
 func (a *attentionNode) unpack() {
 	q, k, v := a.Operand(0), a.OperandOrNil(1), a.OperandOrNil(2)
-	biased := []**value{&a.q, &a.k, &a.v}
-	// selected returns tensor i of several that are packed in dimension 3, with the heads first.
-	selected := func(x *value, i int) *value {
-		return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2},
-			a.Op("select", graph.Attrs{"dim": 3, "index": i}, x))
-	}
+	hasRank := func(x *value, rank int) bool { return x != nil && a.Rank(x) == rank }
+	biasedCount := 3 // the bias is added to the first biasedCount of q, k and v
 	switch {
-	case a.Rank(q) == 5 && k == nil && v == nil: // all packed in q, [batch, positions, heads, 3, elements]
-		a.q, a.k, a.v = selected(q, 0), selected(q, 1), selected(q, 2)
-	case k != nil && v == nil && a.Rank(q) == 3 && a.Rank(k) == 5:
-		// keys and values packed in k, [batch, positions, heads, 2, elements]
-		a.q, a.k, a.v = a.headsFirst(q), selected(k, 0), selected(k, 1)
-	case k != nil && v != nil && a.Rank(q) == 3 && a.Rank(k) == 4 && a.Rank(v) == 4:
-		// keys and values of an earlier step, [batch, heads, positions, elements], which already include the bias
+	case hasRank(q, 5) && k == nil && v == nil: // q is [batch, positions, heads, 3, elements] and has all three
+		a.q, a.k, a.v = a.selected(q, 0), a.selected(q, 1), a.selected(q, 2)
+	case v == nil && hasRank(q, 3) && hasRank(k, 5): // k is [batch, positions, heads, 2, elements]: keys and values
+		a.q, a.k, a.v = a.headsFirst(q), a.selected(k, 0), a.selected(k, 1)
+	case hasRank(q, 3) && hasRank(k, 4) && hasRank(v, 4):
+		// k and v are [batch, heads, positions, elements], and already include the bias.
 		a.q, a.k, a.v = a.headsFirst(q), k, v
-		biased = biased[:1]
-	case k != nil && v != nil && a.Rank(q) == 3 && a.Rank(k) == 3 && a.Rank(v) == 3: // [batch, positions, heads*elements]
+		biasedCount = 1
+	case hasRank(q, 3) && hasRank(k, 3) && hasRank(v, 3): // each is [batch, positions, heads*elements]
 		a.q, a.k, a.v = a.headsFirst(q), a.headsFirst(k), a.headsFirst(v)
 	default:
 		a.Failf("the numbers of dimensions of query, key and value are not supported")
 	}
 	if bias := a.OperandOrNil(3); bias != nil {
-		a.addBias(bias, biased)
+		a.addBias(bias, biasedCount)
 	}
 }
 
-// addBias adds slices of a bias to q, k and v, or to q only. The bias is a vector: heads*elements numbers for the
-// queries, then for the keys, then for the values.
-func (a *attentionNode) addBias(bias *value, targets []**value) {
-	start := sym.Int{}
-	for _, target := range targets {
-		sizes := a.SymShape(*target)
+// selected converts x[:, :, :, i, :], which is [batch, positions, heads, elements], to [batch, heads, positions,
+// elements].
+func (a *attentionNode) selected(x *value, i int) *value {
+	return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2},
+		a.Op("select", graph.Attrs{"dim": 3, "index": i}, x))
+}
+
+// addBias adds a bias to the first `count` of q, k and v. The bias is a vector: heads*elements numbers for the queries,
+// then for the keys, then for the values.
+func (a *attentionNode) addBias(bias *value, count int) {
+	parts, start := []*value{a.q, a.k, a.v}, sym.Of(0)
+	for i, x := range parts[:count] {
+		sizes := a.SymShape(x)
 		end := start.Add(sizes[1].Mul(sizes[3]))
 		slice := a.Op("slice", graph.Attrs{"dim": 0, "start": a.SizeAttr(start), "end": a.SizeAttr(end)}, bias)
-		*target = a.Op("add", nil, *target, a.ReshapeSym(slice, sizes[1], sym.Of(1), sizes[3]))
+		parts[i] = a.Op("add", nil, x, a.ReshapeSym(slice, sizes[1], sym.Of(1), sizes[3]))
 		start = end
 	}
+	a.q, a.k, a.v = parts[0], parts[1], parts[2]
 }
 
 // headsFirst converts [batch, positions, heads*elements] to [batch, heads, positions, elements].
@@ -151,7 +172,8 @@ func (a *attentionNode) headsFirst(x *value) *value {
 	return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, splitHeads(a.node, x, a.Int("num_heads", 0)))
 }
 
-// prependPast inserts the past keys and values before the keys and values of the node, and sets pastCount.
+// prependPast inserts past keys and values, [batch, heads, positions, elements], before k and v. It sets pastCount, the
+// number of past keys.
 func (a *attentionNode) prependPast(keys, values *value) {
 	if a.Rank(keys) != 4 || a.Rank(values) != 4 {
 		a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(keys), a.Rank(values))
@@ -161,10 +183,10 @@ func (a *attentionNode) prependPast(keys, values *value) {
 	a.v = a.Op("cat", graph.Attrs{"dim": 2}, values, a.v)
 }
 
-// result returns the result of an attention, and the scores before softmax. mask and bias may be nil. With the
-// attribute unidirectional, query i attends to keys 0 to pastCount+i; a single query attends to all keys.
-func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
-	scores = a.scores(a.Float("scale", 0) != 0)
+// result returns the result and the scores of the formula at the top of this file. mask and bias may be nil.
+func (a *attentionNode) result(mask, bias *value) (result, scores *value) {
+	hasScale := a.Float("scale", 0) != 0
+	scores = a.scores(hasScale)
 	if bias != nil {
 		scores = a.Op("add", nil, scores, bias)
 	}
@@ -172,57 +194,63 @@ func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 		scores = a.Op("add", nil, scores, a.maskAddend(mask))
 	}
 	queries, keys := a.SymShape(a.q)[2], a.SymShape(a.k)[2]
-	if a.Flag("unidirectional", false) && !queries.Same(sym.Of(1)) {
-		// last[i] is the last key to which query i attends.
-		query := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
-		last := a.Op("add", nil, query, a.SizeOperand(a.pastCount))
-		hidden := a.Op("gt", nil, a.IndexVector(keys), last)
-		scores = a.Op("masked_fill", nil, scores, hidden, math.Inf(-1))
+	if a.Flag("unidirectional", false) && !queries.Same(sym.Of(1)) { // a single query attends to all keys
+		scores = a.hideLaterKeys(scores, queries, keys)
 	}
 	weights := a.Op("softmax", graph.Attrs{"dim": -1}, scores)
 	return joinHeads(a.node, a.Op("matmul", nil, weights, a.v)), scores
 }
 
-// maskAddend returns the numbers that a mask adds to the scores: mask_filter_value where a mask of 2 or 3 dimensions,
-// [batch, keys] or [batch, queries, keys], is at most 0, and 0 elsewhere. [attentionNode.isOutside] defines a mask of
-// one dimension.
+// hideLaterKeys sets scores to -Inf: query i attends only to the keys 0 to pastCount+i.
+func (a *attentionNode) hideLaterKeys(scores *value, queries, keys sym.Int) *value {
+	query := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries)) // [queries, 1]
+	lastKey := a.Op("add", nil, query, a.SizeOperand(a.pastCount))
+	isHidden := a.Op("gt", nil, a.IndexVector(keys), lastKey) // [queries, keys]
+	return a.Op("masked_fill", nil, scores, isHidden, math.Inf(-1))
+}
+
+// maskAddend returns the numbers that a mask adds to the scores: the attribute mask_filter_value for hidden keys, and 0
+// for other keys. A mask [batch, keys] or [batch, queries, keys] hides the keys whose element is at most 0. A mask of
+// one dimension has ranges of keys: see [attentionNode.isOutside].
 func (a *attentionNode) maskAddend(mask *value) *value {
 	batch, keys := a.SymShape(a.q)[0], a.SymShape(a.k)[2]
 	sizes := a.SymShape(mask)
-	var hidden *value
+	var isHidden *value
 	switch {
 	case len(sizes) == 1:
-		hidden = a.isOutside(mask, sizes[0], batch, keys)
+		isHidden = a.isOutside(mask, sizes[0], batch, keys)
 	case len(sizes) == 2:
-		hidden = a.Op("le", nil, a.ReshapeSym(mask, sizes[0], sym.Of(1), sym.Of(1), sizes[1]), 0)
+		isHidden = a.Op("le", nil, a.ReshapeSym(mask, sizes[0], sym.Of(1), sym.Of(1), sizes[1]), 0)
 	case len(sizes) == 3:
-		hidden = a.Op("le", nil, a.Op("unsqueeze", graph.Attrs{"dim": 1}, mask), 0)
+		isHidden = a.Op("le", nil, a.Op("unsqueeze", graph.Attrs{"dim": 1}, mask), 0)
 	default:
 		a.Failf("a mask of shape %s is not supported", tensor.Sizes(sizes))
 	}
-	return a.Op("mul", nil, a.Cast(hidden, a.q.DType()), a.Float("mask_filter_value", -10000))
+	return a.Op("mul", nil, a.Cast(isHidden, a.q.DType()), a.Float("mask_filter_value", -10000))
 }
 
-// isOutside reports which keys are outside the range of valid keys of their row of the batch. mask has the (exclusive)
-// end of the range for each row. If mask has twice as many numbers, the second half has the start of each range. length
-// is the number of elements of mask.
+// isOutside reports, as [batch, 1, 1, keys], which keys a mask of one dimension hides. Each sequence of the batch has a
+// range of visible keys. The mask has the ends (exclusive) of the ranges and, if it has 2*batch elements, then their
+// starts. For example, with batch 2, the mask [3, 5, 0, 1] has the ranges 0 to 2 and 1 to 4. length is the number of
+// elements of the mask.
 func (a *attentionNode) isOutside(mask *value, length, batch, keys sym.Int) *value {
 	if list, known := symbolic.Known([]sym.Int{length, batch}); known && list[0] != list[1] && list[0] != 2*list[1] {
 		a.Failf("a mask of %d numbers for a batch of %d is not supported", list[0], list[1])
 	}
-	bounds := func(start, end sym.Int) *value { // elements of mask, as [batch, 1, 1, 1]
+	bounds := func(start, end sym.Int) *value { // mask[start:end] as [batch, 1, 1, 1]
 		x := a.Op("slice", graph.Attrs{"dim": 0, "start": a.SizeAttr(start), "end": a.SizeAttr(end)}, mask)
 		return a.ReshapeSym(x, batch, sym.Of(1), sym.Of(1), sym.Of(1))
 	}
 	index := a.IndexVector(keys)
-	hidden := a.Op("ge", nil, index, bounds(sym.Int{}, batch))
+	isAfter := a.Op("ge", nil, index, bounds(sym.Of(0), batch))
 	if length.Same(batch) {
-		return hidden
+		return isAfter
 	}
-	before := a.Op("lt", nil, index, bounds(length.Sub(batch), length))
-	// The second half of the mask has the starts. If the length is symbolic, they exist only if it exceeds batch.
+	isBefore := a.Op("lt", nil, index, bounds(length.Sub(batch), length))
 	if !length.Same(batch.Mul(sym.Of(2))) {
-		before = a.Op("logical_and", nil, before, a.Op("gt", nil, a.SizeOperand(length.Sub(batch)), 0))
+		// The length is symbolic. In a run with length == batch, the mask has no starts.
+		hasStarts := a.Op("gt", nil, a.SizeOperand(length.Sub(batch)), 0)
+		isBefore = a.Op("logical_and", nil, isBefore, hasStarts)
 	}
-	return a.Op("logical_or", nil, hidden, before)
+	return a.Op("logical_or", nil, isAfter, isBefore)
 }

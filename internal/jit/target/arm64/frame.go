@@ -10,37 +10,45 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// generator generates the code of a loop. Pointers have numbers in this order: the pointers of the loop, the pointers
-// to the accumulators of folds if the loop has totals, and the row counter. A fold is a reduction of a row. In a loop
-// with totals (lane.Loop.CombinesLanes), a fold gives one number for each row, and its accumulators are in the spill
-// area.
+// generator generates the code of a loop over rows. A pass is the code for a fixed number of adjacent elements of a row
+// (lanes); type pass has its instructions. The main loop has a long pass, and the tail loop a short one. A value of a
+// pass occupies one or more vector registers. Some values are special:
 //
-// layOutFrame chooses passes and registers, and emit (rows.go) writes the code. For example, with two row constants and
-// a fold of float32 whose pass has 16 lanes, the accumulators have eight registers (lane.FoldLanes is 32):
+//   - A row constant is computed once per row.
+//   - An accumulator holds intermediate results of a fold, a reduction of a row. Each fold has lane.FoldLanes (32) of
+//     them. They are operands in memory or, in a loop with totals (lane.Loop.CombinesLanes), in the spill area, where
+//     they are combined to one number for each row. The main loop may keep them in registers.
+//
+// layOutFrame chooses the number of lanes and assigns registers, and emit (rows.go) writes the code. For example, with
+// two row constants and a fold of float32, a pass of 16 lanes may have this frame:
 //
 //	V0 and V1     row constants
-//	V2 to V9      accumulators
+//	V2 to V9      32 accumulators
 //	V10 to V31    other values of a pass
+//
+// Pointers have numbers in this order: the pointers of the loop, with totals the pointers to the accumulators of each
+// fold, and the row counter.
 type generator struct {
 	*selector
 	out       writer
 	registers int // number of vector registers that may be used
 
-	tailPass           *pass        // pass of the tail loop (see Compile): its widest value fills one register
+	tailPass           *pass        // pass of the tail loop: its widest value fills one register
 	accInit, accFinish []alloc.Inst // initialization and combination of accumulators in memory; see selectTotals
 	slotCount          int          // number of slots of the spill area that pointers and accumulators occupy
-	accOffset          []int        // by fold, if the loop has totals: byte offset of its accumulators in the spill area
+	accOffset          []int        // by fold, with totals: byte offset of its accumulators in the spill area
 	frame
 	work jit.Work // bound on the number of executed instructions
 }
 
-// frame is the result of the allocation of registers: the registers of values, and the allocated lists.
+// frame is the result of the allocation of registers.
 type frame struct {
 	mainPass         *pass
-	permanent        []int8 // by Virt: its permanent register, or -1
+	permanent        []int8 // by Virt (virtual register): its permanent register, or -1
 	firstAccRegister int    // the first register after the permanent ones
 	accsInRegisters  bool   // in the main loop, the accumulators are in registers, from firstAccRegister on
 
+	// Lists of instructions with assigned registers.
 	rowCode, mainCode, tailCode *alloc.Result // row constants, a pass of the main loop, and a pass of the tail loop
 	accLoadCode, accStoreCode   *alloc.Result // loads and stores of accumulator registers
 	accInitCode, accFinishCode  *alloc.Result // the code of generator.accInit and accFinish
@@ -48,30 +56,29 @@ type frame struct {
 	cost float64 // estimated number of instructions that spills add to a pass
 }
 
-// spillSlots is the number of vectors in the spill area.
+// spillSlots is the number of slots in the spill area. A slot is memory for one vector.
 const spillSlots = jit.SpillBytes / vectorBytes
 
 // minPool is the minimum number of vector registers that remain for the values of a pass.
 const minPool = 4
 
-// Bounds of a pass of the main loop. If a value has several registers, the latencies of instructions on its parts
-// overlap.
+// Bounds of a pass of the main loop.
 const (
-	maxParts  = 4   // registers of a value
+	maxParts  = 4   // registers of a value; the latencies of instructions on different registers overlap
 	maxLength = 400 // instructions
 )
 
 // layOutFrame selects instructions and assigns registers and memory.
 func (g *generator) layOutFrame() error {
 	g.layOutPointers()
-	widest := 1
+	widestBytes := 1
 	for v := range g.loop.Insts {
 		if inst := &g.loop.Insts[v]; inst.Op != lane.Store {
-			widest = max(widest, inst.Type.Size())
+			widestBytes = max(widestBytes, inst.Type.Size())
 		}
 	}
 	var err error
-	if g.tailPass, err = g.selectPass(vectorBytes / widest); err != nil {
+	if g.tailPass, err = g.selectPass(vectorBytes / widestBytes); err != nil {
 		return err
 	}
 	if g.loop.CombinesLanes {
@@ -84,8 +91,8 @@ func (g *generator) layOutFrame() error {
 	return nil
 }
 
-// chooseLanes chooses the number of elements of a pass of the main loop: the greatest number that causes few spills (at
-// most one for six instructions). If there is no such number, it chooses the number with the lowest cost per element.
+// chooseLanes sets the frame for the best number of lanes of the main loop: the greatest number that causes few spills
+// (at most one for six instructions). If there is no such number, it is the number with the lowest cost per element.
 func (g *generator) chooseLanes() {
 	bestCost := math.Inf(1) // per element
 	var chosen frame
@@ -113,9 +120,9 @@ func (g *generator) chooseLanes() {
 	g.frame = chosen
 }
 
-// searchAllocation allocates registers several times and returns the cheapest frame. The first attempt puts all row
-// constants in permanent registers, and each further attempt about an eighth fewer. The search ends after three
-// attempts that found nothing cheaper. The field mainCode of the frame is nil if every attempt failed.
+// searchAllocation allocates registers several times and returns the frame with the lowest cost. The first attempt
+// assigns permanent registers to all row constants, and each further attempt to about an eighth fewer. The search ends
+// after three successive attempts without improvement. The field mainCode is nil if every attempt failed.
 func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	best.cost = math.Inf(1)
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.tailPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
@@ -124,11 +131,12 @@ func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	g.Builder.Body = nil
 	g.Prune(lists...)
 	rowConstants := g.RowConstants(lists...)
-	withoutGain := 0 // number of attempts since the cheapest one
+	withoutGain := 0 // number of attempts since the best one
 	for count := len(rowConstants); count >= 0 && best.cost > 0 && withoutGain < 3; count -= 1 + count/8 {
 		layout := frame{mainPass: mainPass}
-		switch ok := g.tryAllocation(&layout, rowConstants[:count], rowConstants, best.cost); {
-		case ok:
+		isBetter := g.tryAllocation(&layout, rowConstants, count, best.cost)
+		switch {
+		case isBetter:
 			best, withoutGain = layout, 0
 		case best.mainCode != nil:
 			withoutGain++
@@ -138,20 +146,20 @@ func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	return best
 }
 
-// tryAllocation allocates registers and sets layout. The row constants `permanent` get permanent registers. Other row
-// constants get slots, unless they can be loaded again. tryAllocation reports false if the allocation fails, or if its
-// cost is not below limit.
-func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc.Virt, limit float64) bool {
-	if len(permanent) > g.registers-minPool {
+// tryAllocation allocates registers and sets layout. The first permanentCount row constants get permanent registers.
+// tryAllocation returns false if the allocation fails, or if its cost is not below costLimit.
+func (g *generator) tryAllocation(layout *frame, rowConstants []alloc.Virt, permanentCount int,
+	costLimit float64) bool {
+	if permanentCount > g.registers-minPool {
 		return false
 	}
-	mainFile := g.placeRowConstants(permanent, rowConstants[len(permanent):])
-	layout.permanent, layout.firstAccRegister = mainFile.Permanent, len(permanent)
+	mainFile := g.placeRowConstants(rowConstants[:permanentCount], rowConstants[permanentCount:])
+	layout.permanent, layout.firstAccRegister = mainFile.Permanent, permanentCount
 	mainFile.Pool[alloc.Vectors] = g.registersFrom(layout.firstAccRegister)
 	tailFile, mainInsts := mainFile, layout.mainPass.memoryInsts
-	accRegs := layout.mainPass.accCount * g.accSetsOf(layout.mainPass)
-	afterAccs := layout.firstAccRegister + accRegs
-	layout.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 && afterAccs <= g.registers-minPool
+	accRegisters := layout.mainPass.accCount * g.accSetsOf(layout.mainPass)
+	afterAccs := layout.firstAccRegister + accRegisters
+	layout.accsInRegisters = accRegisters > 0 && accRegisters <= g.registers/2 && afterAccs <= g.registers-minPool
 	if layout.accsInRegisters { // in the main loop only: the tail loop has accumulators in memory
 		mainInsts = layout.mainPass.registerInsts
 		mainFile.Pool[alloc.Vectors] = g.registersFrom(afterAccs)
@@ -162,8 +170,8 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 		hasFailed = hasFailed || result.Err != nil || result.Slots > spillSlots
 		return result
 	}
-	layout.mainCode = allocate(&mainFile, mainInsts, alloc.Policy{CostLimit: limit})
-	if hasFailed || layout.mainCode.Cost >= limit {
+	layout.mainCode = allocate(&mainFile, mainInsts, alloc.Policy{CostLimit: costLimit})
+	if hasFailed || layout.mainCode.Cost >= costLimit {
 		return false
 	}
 	layout.rowCode = allocate(&mainFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
@@ -180,7 +188,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 func (g *generator) registersFrom(first int) uint32 { return uint32(1<<g.registers - 1<<first) }
 
 // placeRowConstants returns a register file in which some row constants have permanent registers, from 0 on. The others
-// have permanent slots, unless they can be loaded again.
+// have permanent slots, except for constants that a load from memory can restore.
 func (g *generator) placeRowConstants(inRegisters, others []alloc.Virt) alloc.RegisterFile {
 	file := alloc.RegisterFile{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
 		ReservedSlots: g.slotCount}
@@ -199,8 +207,8 @@ func (g *generator) placeRowConstants(inRegisters, others []alloc.Virt) alloc.Re
 	return file
 }
 
-// accSetsOf returns the number of sets of accumulator registers. If the main loop repeats pass p, it is the number of
-// passes in an iteration of the loop.
+// accSetsOf returns the number of passes p in an iteration of the main loop. An iteration combines one element with
+// each accumulator, and each of its passes has its own set of accumulator registers.
 func (g *generator) accSetsOf(p *pass) int {
 	if len(g.loop.Folds) == 0 {
 		return 1
@@ -215,22 +223,22 @@ func (g *generator) accPointer(k int) int { return len(g.loop.Ptrs) + k }
 // an address.
 func (g *generator) rowCounter() int { return len(g.out.registerIndexOf) - 1 }
 
-// layOutPointers assigns the address registers (bases) to pointers, first to the pointers that advance along rows.
-// Other pointers, and the accumulators of totals, get the first slots of the spill area.
+// layOutPointers assigns the address registers (bases, write.go) to pointers, first to the pointers that advance along
+// rows. Pointers without a register, and the accumulators of totals, get the first slots of the spill area.
 func (g *generator) layOutPointers() {
 	pointerCount := len(g.loop.Ptrs) + 1
 	if g.loop.CombinesLanes {
 		pointerCount += len(g.loop.Folds)
 	}
 	g.out.registerIndexOf = make([]int8, pointerCount)
-	next := 0
+	nextRegister := 0 // index in bases
 	for _, advances := range []bool{true, false} {
 		for k := range pointerCount {
 			switch {
 			case (g.pointerStep(k) > 0) != advances:
-			case next < len(bases):
-				g.out.registerIndexOf[k] = int8(next)
-				next++
+			case nextRegister < len(bases):
+				g.out.registerIndexOf[k] = int8(nextRegister)
+				nextRegister++
 			default: // pointer k is word k of the spill area
 				g.out.registerIndexOf[k] = -1
 				g.slotCount = max(g.slotCount, (8*k+8+vectorBytes-1)/vectorBytes)

@@ -1,0 +1,113 @@
+package window
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxPieceElements is the maximum number of elements of a piece of a row. Copying a piece takes at most a few
+// milliseconds.
+const maxPieceElements = 1 << 20
+
+// selection is the kernel of a [resampling] in which each result is a copy of one element of the operand, or
+// outsideValue. It copies the result row by row, a row in pieces of up to maxPieceElements elements. A row has the
+// elements along the last dimension.
+//
+// The element at index (i, j) of a 2-dim result is at the byte offset tables[0][i] + tables[1][j] of the operand,
+// unless one of the two entries is -1. For example, nearest-neighbour interpolation that doubles a row of 3 float32
+// elements has the table 0 0 4 4 8 8 for the last dimension.
+type selection struct {
+	tables                 []indexTable // by dimension: byte offsets in the operand, or -1 for an index without taps
+	shape                  []int        // of the result
+	dstStrides, srcStrides []int        // of the result and of the operand, in bytes
+	elementSize            int          // of both, in bytes
+	outsideElement         []byte       // resampling.outsideValue in the dtype of the result
+	rowPieces              int          // number of pieces of a row
+}
+
+// selectionKernel returns the kernel of a call whose resampling is a selection.
+func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
+	src, dst := c.Meta(0), c.Out[0]
+	cols := dst.Shape[dst.Rank()-1]
+	kernel := &graph.Kernel{}
+	s := &selection{tables: make([]indexTable, dst.Rank()), shape: dst.Shape, dstStrides: kit.ByteStrides(dst),
+		srcStrides: kit.ByteStrides(src), elementSize: dst.DType.Size(),
+		outsideElement: encoded(r.outsideValue, dst.DType), rowPieces: kit.DivUp(cols, maxPieceElements)}
+	for d, size := range dst.Shape {
+		s.tables[d] = newIndexTable(kernel, size, func(i int) int {
+			index := r.sourceIndex(d, i)
+			if index < 0 {
+				return -1 // also if the stride is 0
+			}
+			return index * s.srcStrides[d]
+		})
+	}
+	units, unitElements := dst.Numel()/cols*s.rowPieces, min(cols, maxPieceElements)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(units, unitElements,
+		func(mem *graph.Mem, begin, end int) error {
+			for unit := begin; unit < end; unit++ {
+				s.copyPiece(mem, unit/s.rowPieces, unit%s.rowPieces)
+			}
+			return nil
+		}))
+	return kernel
+}
+
+// encoded returns the bytes of a number in the given dtype.
+func encoded(number float64, dtype tensor.DType) []byte {
+	element := make([]byte, dtype.Size())
+	convert := tensor.Converter(dtype, tensor.Float64)
+	convert(unsafe.Pointer(&element[0]), unsafe.Pointer(&number), 0, 0, 1)
+	return element
+}
+
+// copyPiece copies a piece of a row. row is the row-major index of the row in the result.
+func (s *selection) copyPiece(mem *graph.Mem, row, piece int) {
+	last := len(s.shape) - 1
+	dstRow, srcRow, isRowOutside := s.rowOffsets(mem, row)
+	first := piece * maxPieceElements
+	offsets := s.tables[last].indicesOf(mem)[first:min(s.shape[last], first+maxPieceElements)]
+	target := unsafe.Add(mem.Ptrs[0], dstRow+first*s.dstStrides[last])
+	hasOutside := isRowOutside || slices.ContainsFunc(offsets, func(offset int) bool { return offset < 0 })
+	if !hasOutside {
+		kit.GatherLoops[s.elementSize](target, unsafe.Add(mem.Ptrs[1], srcRow), s.dstStrides[last], offsets)
+		return
+	}
+	for i, offset := range offsets {
+		source := unsafe.Pointer(&s.outsideElement[0])
+		if !isRowOutside && offset >= 0 {
+			source = unsafe.Add(mem.Ptrs[1], srcRow+offset)
+		}
+		kit.CopyElement(unsafe.Add(target, i*s.dstStrides[last]), source, s.elementSize)
+	}
+}
+
+// rowOffsets returns the byte offsets of a row of the result, dst, and of the row of the operand from which it is
+// copied, src. If isOutside is set, the row has no source and src is not valid.
+func (s *selection) rowOffsets(mem *graph.Mem, row int) (dst, src int, isOutside bool) {
+	for d := len(s.shape) - 2; d >= 0; d-- {
+		i := row % s.shape[d]
+		row /= s.shape[d]
+		srcOffset := s.tables[d].indicesOf(mem)[i]
+		isOutside = isOutside || srcOffset < 0
+		dst += i * s.dstStrides[d]
+		src += srcOffset
+	}
+	return dst, src, isOutside
+}
+
+// sourceIndex returns the index of the operand from which index i of the result is copied, along dimension d. It
+// returns -1 if index i has no tap.
+func (r *resampling) sourceIndex(d, i int) int {
+	if r.taps[d] == nil {
+		return i
+	}
+	source := -1
+	r.taps[d].eachNonzero(i, func(element int, _ float64) { source = element })
+	return source
+}

@@ -1,0 +1,133 @@
+package window
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// The tables of this file have entries for the indices of the result along one dimension. A table of up to
+// maxStaticEntries entries is static: it is computed when the kernel is compiled, and the kernel keeps it. A longer
+// table would take too much memory. A phase of the kernel computes it in scratch memory in each run.
+
+// maxStaticEntries is the maximum number of entries of a static table, which has about 1 MiB.
+const maxStaticEntries = 1 << 16
+
+// indexTable lists a number for each index of the result: an index or an offset in the operand.
+type indexTable struct {
+	staticList    []int // nil if the table is not static
+	length        int   // length of the list
+	scratchOffset int   // for a table that is not static: the offset of the list in scratch memory, in bytes
+}
+
+// newIndexTable lists number(i) for i from 0 to length-1. If the table is not static, it adds a phase and scratch
+// memory to the kernel.
+func newIndexTable(kernel *graph.Kernel, length int, number func(i int) int) indexTable {
+	fill := func(list []int, begin, end int) {
+		for i := begin; i < end; i++ {
+			list[i] = number(i)
+		}
+	}
+	table := indexTable{length: length}
+	if length <= maxStaticEntries {
+		table.staticList = make([]int, length)
+		fill(table.staticList, 0, length)
+		return table
+	}
+	table.scratchOffset = kernel.Scratch
+	kernel.Scratch += kit.AlignUp(8 * length)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(length, 1, func(mem *graph.Mem, begin, end int) error {
+		fill(table.indicesOf(mem), begin, end)
+		return nil
+	}))
+	return table
+}
+
+// indicesOf returns the list in a run.
+func (t *indexTable) indicesOf(mem *graph.Mem) []int {
+	if t.staticList != nil || t.length == 0 {
+		return t.staticList
+	}
+	return kit.SliceOf[int](mem.Scratch, t.scratchOffset, t.length)
+}
+
+// tapTable lists the taps of each index of the result: elements of the operand, with weights that are not 0.
+type tapTable[T float32 | float64] struct {
+	axis          *axisTaps
+	staticLists   tapLists[T] // only if the table is static
+	scratchOffset int         // for a table that is not static: the offset of the lists in scratch memory, in bytes
+}
+
+// tapLists has the lists of a [tapTable]. There are `stride` places for the taps of an index. The taps of index i are
+// the pairs elements[k], weights[k] for k from i*stride to i*stride + counts[i] - 1.
+//
+// For example, linear interpolation from 2 to 3 elements with the corners aligned has the taps (element 0, weight 1),
+// (0, 0.5), (1, 0.5) and (1, 1). With stride 2, counts is [1 2 1], elements is [0 _ 0 1 1 _] and weights is
+// [1 _ 0.5 0.5 1 _].
+type tapLists[T float32 | float64] struct {
+	stride           int
+	counts, elements []int
+	weights          []T
+}
+
+// hasStaticTable reports whether the [tapTable] of the axis is static.
+func (t *axisTaps) hasStaticTable() bool {
+	return kit.BoundedProduct(t.outSize, t.maxTaps) <= maxStaticEntries
+}
+
+// tabulatedTapMoves is the approximate cost of computing a tap of a table, in elements of a copy.
+const tabulatedTapMoves = 16
+
+// newTapTable returns the table of an axis. If the table is not static, it adds a phase and scratch memory to the
+// kernel.
+func newTapTable[T float32 | float64](kernel *graph.Kernel, axis *axisTaps) *tapTable[T] {
+	table := &tapTable[T]{axis: axis}
+	outSize, entries := axis.outSize, axis.outSize*axis.maxTaps
+	if axis.hasStaticTable() {
+		table.staticLists = tapLists[T]{stride: axis.maxTaps, counts: make([]int, outSize),
+			elements: make([]int, entries), weights: make([]T, entries)}
+		table.staticLists.fill(axis, 0, outSize)
+		return table
+	}
+	table.scratchOffset = kernel.Scratch
+	kernel.Scratch += kit.AlignUp(8*(outSize+entries) + int(unsafe.Sizeof(T(0)))*entries)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(outSize, tabulatedTapMoves*axis.maxTaps,
+		func(mem *graph.Mem, begin, end int) error {
+			lists := table.listsOf(mem)
+			lists.fill(axis, begin, end)
+			return nil
+		}))
+	return table
+}
+
+// listsOf returns the lists in a run. Scratch memory has the counts, then the elements, then the weights.
+func (t *tapTable[T]) listsOf(mem *graph.Mem) tapLists[T] {
+	if t.axis.hasStaticTable() {
+		return t.staticLists
+	}
+	outSize, entries := t.axis.outSize, t.axis.outSize*t.axis.maxTaps
+	return tapLists[T]{stride: t.axis.maxTaps, counts: kit.SliceOf[int](mem.Scratch, t.scratchOffset, outSize),
+		elements: kit.SliceOf[int](mem.Scratch, t.scratchOffset+8*outSize, entries),
+		weights:  kit.SliceOf[T](mem.Scratch, t.scratchOffset+8*(outSize+entries), entries)}
+}
+
+// fill lists the taps of the indices from begin to end-1.
+func (l *tapLists[T]) fill(axis *axisTaps, begin, end int) {
+	for i := begin; i < end; i++ {
+		next := i * l.stride
+		axis.eachNonzero(i, func(element int, weight float64) {
+			l.elements[next], l.weights[next] = element, T(weight)
+			next++
+		})
+		l.counts[i] = next - i*l.stride
+	}
+}
+
+// at returns the elements and the weights of the taps of an index.
+func (l *tapLists[T]) at(index int) (elements []int, weights []T) {
+	begin := index * l.stride
+	end := begin + l.counts[index]
+	return l.elements[begin:end], l.weights[begin:end]
+}

@@ -1,0 +1,152 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file adds the inputs of a model to the graph. A size of an input (graph.Dim) is a number, a symbol or an
+// expression over symbols. For example, an input declared as [batch, 2*seq, 3] has a symbol, an expression and a
+// number. Two options of the import give numbers: Options.Dims for a symbol, such as batch = 8 in all inputs, and
+// Options.Shapes for all sizes of one input.
+
+// addModelInputs adds the inputs of the main graph to the graph and to the scope.
+func (im *importer) addModelInputs(proto *pb.GraphProto, mainScope *scope, frame *frame) error {
+	for _, declared := range proto.Input {
+		if mainScope.values[declared.Name] != nil {
+			continue // an initializer replaces the input
+		}
+		if reason := im.opts.UnavailableInputs[declared.Name]; frame.skipsInvalidNodes && reason != nil {
+			im.skipValue(mainScope, "input", declared.Name, reason)
+			continue
+		}
+		v, err := im.addModelInput(declared)
+		if err == nil {
+			mainScope.values[declared.Name], err = v, im.graph.Err()
+		}
+		switch {
+		case err == nil:
+		case frame.skipsInvalidNodes:
+			im.skipValue(mainScope, "input", declared.Name, err)
+		default:
+			return withSubject("input", declared.Name, err)
+		}
+	}
+	return nil
+}
+
+// addModelInput adds an input to the graph. The elements of a tensor of strings are replaced by integers, their codes.
+func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
+	if declared.Name == "" {
+		return nil, errors.New("it has no name")
+	}
+	if declared.Type != nil && declared.Type.MapType != nil {
+		return im.addMapInput(declared, declared.Type.MapType)
+	}
+	tensorType := declared.TensorType()
+	if tensorType == nil {
+		return nil, errors.New("only tensors and maps are supported as inputs")
+	}
+	dtype, err := modelfile.DTypeOf(tensorType.ElemType)
+	hasStrings := pb.DataType(tensorType.ElemType) == pb.String
+	if hasStrings {
+		dtype, err = tensor.Int64, nil
+		im.label(declared.Name, graph.Labels{Strings: []string{}})
+	}
+	if err != nil {
+		return nil, err
+	}
+	dims, err := im.declaredDims(declared.Name, tensorType.Shape)
+	if err != nil {
+		return nil, err
+	}
+	im.declareSymbols(dims)
+	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
+	im.hasModelName[v] = true
+	input := &Value{name: declared.Name, graphValue: v, hasStrings: hasStrings}
+	hasSymbols := v.Dims != nil && len(im.symbols.Inputs()) > 0 // Model.Signature binds no symbols
+	if hasSymbols {
+		if im.shapes[v], err = im.sizesOf(dims); err != nil {
+			return nil, err
+		}
+		im.addSymbolInputs(input, dims)
+	}
+	return input, nil
+}
+
+// declareSymbols adds the symbols that occur in the sizes of an input to the graph.
+func (im *importer) declareSymbols(dims []graph.Dim) {
+	for _, dim := range dims {
+		for _, symbol := range symbolsOf(dim) {
+			if _, ok := im.graph.Symbols[symbol]; !ok {
+				im.graph.Symbols[symbol] = im.model.unlimited(symbol)
+			}
+		}
+	}
+}
+
+// sizesOf returns the sizes of an input as numbers and expressions over the symbols.
+func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
+	shape := make([]sym.Int, len(dims))
+	for i, dim := range dims {
+		var err error
+		if shape[i], err = dim.In(im.symbols.Inputs()); err != nil {
+			return nil, fmt.Errorf("size %d: %w", i, err)
+		}
+	}
+	return shape, nil
+}
+
+// addSymbolInputs adds an input to symbolInputs for each of its sizes that is a symbol without an entry.
+func (im *importer) addSymbolInputs(input *Value, dims []graph.Dim) {
+	for _, dim := range dims {
+		if dim.Symbol != "" && im.symbolInputs[dim.Symbol] == nil {
+			im.symbolInputs[dim.Symbol] = input
+		}
+	}
+}
+
+// declaredDims returns the sizes of an input. A size is the number that the model declares. If the model declares a
+// symbol or an expression, Options.Shapes may give the number. Otherwise the size is that of [Model.dim], which
+// replaces the symbols of Options.Dims.
+func (im *importer) declaredDims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
+	given, isGiven := im.opts.Shapes[name]
+	if shape == nil { // the model does not declare the rank
+		if !isGiven {
+			return nil, errors.New("its rank is unknown: a shape must be given")
+		}
+		dims := make([]graph.Dim, len(given))
+		for i, size := range given {
+			dims[i].Size = size
+		}
+		return dims, nil
+	}
+	switch {
+	case len(shape.Dim) > modelfile.MaxRank:
+		return nil, fmt.Errorf("%d dimensions are not supported", len(shape.Dim))
+	case isGiven && len(given) != len(shape.Dim):
+		return nil, fmt.Errorf("the model declares %d dimensions, the given shape is %s", len(shape.Dim),
+			tensor.ListString(given))
+	}
+	dims := make([]graph.Dim, len(shape.Dim))
+	for i, dim := range shape.Dim {
+		switch {
+		case dim.DimValue != nil && *dim.DimValue >= 0: // a number
+			dims[i].Size = int(*dim.DimValue)
+		case isGiven:
+			dims[i].Size = given[i]
+		default:
+			var err error
+			if dims[i], err = im.model.dim(name, i, dim.DimParam, im.opts.Dims); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return dims, nil
+}
