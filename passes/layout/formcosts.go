@@ -8,8 +8,8 @@ import (
 
 // This file prices the sets of forms of a value: it finds the cheapest copies that make each set. A form is a layout in
 // which the value may exist. It is represented by its index in [variable.forms]; form 0 is the layout of the graph as
-// written. A set of forms is a bit mask. A root is a form that exists without a copy: the node of the value writes it,
-// or it is a view of the operand of a view node.
+// written. A set of forms is a bit mask. A root is a form that exists without a copy: an input has it, the node of the
+// value writes it, or it is a view of the operand of a view node.
 //
 // For example, let a value have the forms 0 and 1, let its node write form 0, and let a copy to form 1 cost 7. Then the
 // set {0} (mask 01) costs 0, and {0, 1} (mask 11) costs 7. The set {1} (mask 10) costs 7, too: a copy needs form 0, so

@@ -89,7 +89,7 @@ type memorySearch struct {
 	leastPS          int64            // the cost of the cheapest plan within the limit
 	runBytesByLabels map[string]int64 // by labels of the examined plans: results of runBytes
 
-	// For the last stage: see combine.go. checkFit fills otherBytes.
+	// For the last stage: see combine.go and othermemory.go. checkFit fills otherBytes.
 	smallest    *pricedPlan          // the plan with the smallest constants; set by findBytePrice
 	maxExamined int                  // the number of examined plans at which the search ends; set by improvePlan
 	classes     []int64              // by node; nodes with equal choices are in the same class
