@@ -82,7 +82,7 @@ func (g *generator) int64ToFloat64(x alloc.Virt, isUnsigned bool) alloc.Virt {
 }
 
 // roundToOdd makes 64-bit integers exact in float64, without AVX-512. It returns integers that round to the same
-// float32. An integer of more than 53 bits, of which the low 11 are not all 0, becomes an odd multiple of 2^11. Other
+// float32. An integer of more than 53 bits whose low 11 bits are not all 0 becomes an odd multiple of 2^11. Other
 // integers do not change.
 func (g *generator) roundToOdd(x alloc.Virt, isUnsigned bool) alloc.Virt {
 	const lowBits = 1<<11 - 1
