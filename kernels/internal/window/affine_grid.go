@@ -136,7 +136,7 @@ func (g *affineGrid[T]) storePoint(dst, theta unsafe.Pointer, coordinates *[3]T,
 			offset := image*strides[0] + row*strides[1] + col*strides[2]
 			g.load(unsafe.Pointer(&term), unsafe.Add(theta, offset*elementBytes), 0, 0, 1)
 			if col < g.dims {
-				term *= coordinates[col]
+				term = T(term * coordinates[col]) // prevents a fused multiply-add
 			}
 			sum += term
 		}
