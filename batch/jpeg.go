@@ -114,7 +114,7 @@ func (u *upsampler) setSums(samples, neighbors []uint8) {
 // storeSums stores u.sums in out, interpolated in x if u.interpolatesX is set. An interpolation in one dimension
 // multiplies by 4, in two dimensions by 16. The results are divided by this factor. Like libjpeg-turbo, storeSums
 // alternates between two rounding terms, so that rounding does not shift the mean. The terms alternate from pixel to
-// pixel or, without interpolation in x, from row to row. rowParity is 0 for even rows and 1 for odd rows.
+// pixel or, without interpolation in x, from row to row: rowParity is 0 or 1 alternately.
 func (u *upsampler) storeSums(out []uint8, rowParity int32) {
 	last := u.width - 1
 	for i, sum := range u.sums {
