@@ -17,7 +17,7 @@ SEQUENTIAL = ^(TestATen|TestBestPlans|TestCacheBits|TestCertificates.*|TestCheap
 	)TestSymbolic.*|TestTiles|TestUnbacked.*)$$
 
 # The packages that have several paths, with different instruction sets or without machine code, and those that compare
-# results with references. Plans do not depend on the path but through prices, which endtoend tests.
+# results with references.
 PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/... ./iter/... ./kernels/... ./exec \
 	./internal/endtoend
 
@@ -65,12 +65,14 @@ check: test
 	$(MAKE) regenerate
 	$(MAKE) gpu
 
-# All cases of random tests (make check draws few), the tests of module beam, and builds for other platforms: before a
-# release, and after a change of a code generator.
+# All cases of random tests (make check draws few), the tests of module beam, builds for other platforms, and the parts
+# of paths, arm64 and builds that take long: before a release, and after a change of a code generator.
 thorough:
 	GRAPHRUN_TESTS=all $(MAKE) test
 	$(MAKE) beam
-	$(MAKE) check LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64"
+	$(MAKE) check LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64" \
+		PATHS="$(PATHS) ./passes ./passes/layout ./onnx" ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" \
+		CHECKED="$(CHECKED) linux/arm darwin/amd64 freebsd/arm64"
 
 # The module gpu, which has the drivers of devices. Its last line lists the devices that were tested, or says that there
 # are none. GRAPHRUN_TESTS=all runs all expressions.
@@ -188,7 +190,7 @@ extreme:
 PLATFORMS =
 
 # Platforms for which packages and tests are type-checked only, which takes an eighth of the time; noasm is a build tag.
-CHECKED = linux/amd64,noasm linux/386 darwin/arm64 windows/amd64 freebsd/amd64 wasip1/wasm
+CHECKED = linux/amd64,noasm linux/386 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 wasip1/wasm
 
 # The builds for platforms other than this one; the results are not run. All packages are compiled, and only the command
 # is linked: go build ./... would link nine programs. Without optimizations, inlining, debug information, and checks of

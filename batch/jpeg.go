@@ -118,16 +118,15 @@ func (u *upsampler) setSums(samples, neighbors []uint8) {
 func (u *upsampler) storeSums(out []uint8, rowParity int32) {
 	last := u.width - 1
 	for i, sum := range u.sums {
-		left, right := u.sums[max(i-1, 0)], u.sums[min(i+1, last)]
 		switch {
 		case !u.interpolatesX:
 			out[i] = uint8((sum + 1 + rowParity) >> 2)
 		case u.interpolatesY:
-			out[2*i] = uint8((3*sum + left + 8) >> 4)
-			out[2*i+1] = uint8((3*sum + right + 7) >> 4)
+			out[2*i] = uint8((3*sum + u.sums[max(i-1, 0)] + 8) >> 4)
+			out[2*i+1] = uint8((3*sum + u.sums[min(i+1, last)] + 7) >> 4)
 		default:
-			out[2*i] = uint8((3*sum + left + 1) >> 2)
-			out[2*i+1] = uint8((3*sum + right + 2) >> 2)
+			out[2*i] = uint8((3*sum + u.sums[max(i-1, 0)] + 1) >> 2)
+			out[2*i+1] = uint8((3*sum + u.sums[min(i+1, last)] + 2) >> 2)
 		}
 	}
 }

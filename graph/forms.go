@@ -77,8 +77,8 @@ type GatherIndex struct {
 }
 
 // Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for each element of Out. Products of matrices and
-// convolutions are contractions. It is a nest of loops, each of which has a stride for each operand. For example, the
-// row-major product of A [m, k] and B [k, n] has the Loops
+// convolutions are contractions. A contraction is a nest of loops: each loop has a stride in each operand. For example,
+// the row-major product of A [m, k] and B [k, n] has the Loops
 //
 //	{Size: m, Out: n, A: k}
 //	{Size: n, Out: 1, B: 1}

@@ -68,7 +68,7 @@ func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
 func averagePool(n *node) []*value { return single(averagePoolOf(n, n.Operand(0))) }
 
 // averagePoolOf returns the average pool of x with the attributes of the node. If the op does not support the padding
-// or the dilation, the result is the quotient of the results of [windowSums].
+// or the dilation, the result is the quotient of [windowSums] and [windowCounts].
 func averagePoolOf(n *node, x *value) *value {
 	inputSizes, kernel, windows := poolOf(n, x)
 	includePadding := n.Flag("count_include_pad", false)
@@ -77,13 +77,12 @@ func averagePoolOf(n *node, x *value) *value {
 		attrs["count_include_pad"] = includePadding
 		return n.Op(fmt.Sprintf("avg_pool%dd", len(inputSizes)), attrs, x)
 	}
-	sum, count := windowSums(n, x, inputSizes, windows, includePadding)
-	return n.Op("div", nil, sum, count)
+	sums := windowSums(n, x, inputSizes, windows)
+	return n.Op("div", nil, sums, windowCounts(n, x.DType(), inputSizes, windows, includePadding))
 }
 
-// windowSums returns the sum of each window and the number of its elements ([windowCounts]). Both are convolutions with
-// ones.
-func windowSums(n *node, x *value, inputSizes []sym.Int, windows geometry, includePadding bool) (sum, count *value) {
+// windowSums returns the sum of each window: a convolution with ones.
+func windowSums(n *node, x *value, inputSizes []sym.Int, windows geometry) *value {
 	after, shape, dtype := windows.paddingAfter(inputSizes), n.SymShape(x), x.DType()
 	channels, known := shape[1].Known()
 	if !known { // each channel becomes an image with one channel
@@ -91,24 +90,23 @@ func windowSums(n *node, x *value, inputSizes []sym.Int, windows geometry, inclu
 	}
 	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": channels}
 	op := fmt.Sprintf("conv%dd", len(inputSizes))
-	sum = n.Op(op, attrs, padSpatial(n, x, windows.padBefore, after, 0), spatialOnes(n, dtype, channels, windows.kernel))
+	sums := n.Op(op, attrs, padSpatial(n, x, windows.padBefore, after, 0), spatialOnes(n, dtype, channels, windows.kernel))
 	if !known {
-		sum = n.ReshapeSym(sum, append([]sym.Int{shape[0], shape[1]}, n.SymShape(sum)[2:]...)...)
+		sums = n.ReshapeSym(sums, append([]sym.Int{shape[0], shape[1]}, n.SymShape(sums)[2:]...)...)
 	}
-	return sum, windowCounts(n, dtype, inputSizes, after, windows, includePadding)
+	return sums
 }
 
 // windowCounts returns the number of elements of each window, without padding. If includePadding is true, the number
-// includes the padding that the attributes of the node request, but not the padding that rounding up adds. `after` is
-// the result of paddingAfter.
-func windowCounts(n *node, dtype tensor.DType, inputSizes, after []sym.Int, windows geometry, includePadding bool,
-) *value {
+// includes the padding that the attributes of the node request, but not the padding that rounding up adds.
+func windowCounts(n *node, dtype tensor.DType, inputSizes []sym.Int, windows geometry, includePadding bool) *value {
 	// Counted elements are ones, and the padding around them is zeros.
-	onesSizes, zerosBefore, zerosAfter := slices.Clone(inputSizes), slices.Clone(windows.padBefore), slices.Clone(after)
+	onesSizes := slices.Clone(inputSizes)
+	zerosBefore, zerosAfter := slices.Clone(windows.padBefore), windows.paddingAfter(inputSizes)
 	if includePadding {
 		for i := range inputSizes {
 			onesSizes[i] = inputSizes[i].Add(windows.padBefore[i]).Add(windows.padAfter[i])
-			zerosBefore[i], zerosAfter[i] = sym.Of(0), after[i].Sub(windows.padAfter[i])
+			zerosBefore[i], zerosAfter[i] = sym.Of(0), zerosAfter[i].Sub(windows.padAfter[i])
 		}
 	}
 	counted := padSpatial(n, spatialOnes(n, dtype, 1, onesSizes), zerosBefore, zerosAfter, 0)
@@ -132,8 +130,7 @@ func lpPool(n *node) []*value {
 		power = n.Float("p", 2)
 	}
 	powers := n.Op("pow", nil, n.Op("abs", nil, x), power)
-	const includePadding = true
-	sum, _ := windowSums(n, powers, inputSizes, windows, includePadding)
+	sum := windowSums(n, powers, inputSizes, windows)
 	return single(n.Op("pow", nil, sum, 1/power))
 }
 
