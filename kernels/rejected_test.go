@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -25,8 +26,8 @@ var updateRejected = flag.Bool("update-rejected", false, "rewrite testdata/"+rej
 // mixed reports whether the operands of a round have several dtypes. Whether those can be promoted depends on the draw.
 func mixed(round int) bool { return round%3 == 2 }
 
-// rounds is the number of calls for each dtype.
-const rounds = 10
+// rounds is the number of calls for each dtype. With -update-rejected, GRAPHRUN_TESTS must be all.
+var rounds = testsize.Of(4, 10)
 
 // rejectedCalls runs the op's examples on operands of every dtype. It returns the rejected ones: a dtype, or one of the
 // examples with that dtype. Rejection must not depend on layouts or shapes.

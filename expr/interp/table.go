@@ -86,7 +86,10 @@ var table = func() *loopTable {
 	}
 	t[expr.Not][tensor.Bool] = func(o operands) { each1(&o, func(x uint8) uint8 { return x ^ 1 }) }
 	t[expr.FMA][tensor.Float32] = func(o operands) { each3(&o, fma32) }
-	t[expr.FMA][tensor.Float64] = func(o operands) { each3(&o, math.FMA) }
+	// The call of math.FMA is one instruction; math.FMA as a function value is a software implementation.
+	t[expr.FMA][tensor.Float64] = func(o operands) {
+		each3(&o, func(x, y, z float64) float64 { return math.FMA(x, y, z) })
+	}
 	t[expr.Mod][tensor.Float32] = float32ModLoop
 	t[expr.Exp][tensor.Float32] = func(o operands) { each1(&o, elementary.Exp32) }
 	const isConst = false // loopFor makes the loops with constants
