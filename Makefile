@@ -12,9 +12,10 @@ CONCURRENT = . ./internal/workerpool ./exec ./iter ./internal/endtoend
 # Tests that run on one goroutine (they plan, infer, evaluate the definition, or run with one worker or in one chunk),
 # and tests whose concurrent steps are those of other tests.
 SEQUENTIAL = ^(TestATen|TestBestPlans|TestCacheBits|TestCertificates.*|TestCheapestWithin|TestClasses.*|$(\
-	)TestCopyElementsEnds|TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|TestLiveBytes|TestOpsAsText|$(\
-	)TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins(AtSizes|Hold)|TestStepsArePricedByOperand|TestSumBound|$(\
-	)TestSymbolic.*|TestTiles|TestUnbacked.*)$$
+	)TestCopyElementsEnds|TestDamagedCache|TestDetector|TestDeviceMemory|TestFewestCopies|TestForkedGraphs|$(\
+	)TestInferenceAllocates|TestLiveBytes|TestOpsAsText|TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPackingEnds|$(\
+	)TestPins(AtSizes|Hold)|TestRunsEndWithinRows|TestStepsArePricedByOperand|TestSumBound|TestSymbolic.*|TestTiles|$(\
+	)TestUnbacked.*|TestUpsamplings)$$
 
 # The packages that have several paths, with different instruction sets or without machine code, and those that compare
 # results with references.
@@ -62,7 +63,7 @@ VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
 # The checks, two at a time, so that one uses the processors while the other waits for a link or a slow test. A check
 # follows the checks whose builds it uses: fused and arm64, test and narrow, staticcheck.
-CHECKS = test race format builds fused arm64 narrow staticcheck nounit portable noasm loops extreme gpu
+CHECKS = test fused arm64 race format builds narrow staticcheck nounit portable noasm loops extreme gpu
 # Compilers write no debug information, which saves a sixth of their time. Line numbers in stack traces stay.
 check: export GOFLAGS := $(strip $(GOFLAGS) -gcflags=all=-dwarf=false)
 check:
@@ -75,7 +76,8 @@ thorough:
 	GRAPHRUN_TESTS=all $(MAKE) test
 	$(MAKE) beam
 	$(MAKE) check LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64" \
-		PATHS="$(PATHS) ./passes ./passes/layout ./onnx" ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" \
+		PATHS="$(PATHS) ./passes ./passes/layout ./onnx" RACED= ARM64_PORTABLE=kernels \
+		ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" \
 		CHECKED="$(CHECKED) linux/arm darwin/amd64 freebsd/arm64"
 
 # The module gpu, which has the drivers of devices. Its last line lists the devices that were tested, or says that there
@@ -87,10 +89,11 @@ gpu:
 paths: narrow nounit portable noasm loops extreme arm64
 
 # Tests outside GENERATORS that run the code of both instruction sets, which make test has done with AVX-512; tests of
-# plans, which hold for any prices; and tests of inference.
+# plans, which hold for any prices; tests of inference; and the test that kernels allocate nothing.
 SAME_ON_PATHS = ^(TestCompiledLoops|TestEmittedForms|TestBestPlans|TestCertificates.*|TestCheapestWithin|$(\
-	)TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|TestLiveBytes|TestOpsAsText|TestOpsStaySymbolic|$(\
-	)TestOptimum.*|TestOutcomes|TestPins.*|TestPointwiseKernelsFitTheirIterations|TestStepsArePricedByOperand|$(\
+	)TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|TestLiveBytes|TestNothingIsAllocatedByKernels|$(\
+	)TestOpsAsText|TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins.*|$(\
+	)TestPointwiseKernelsFitTheirIterations|TestStepsArePricedByOperand|$(\
 	)TestSymbolic.*|TestUnbacked.*|TestUnknownSizes)$$
 
 # The instruction set of this process, as a test prints it. If the test fails or prints none, the target fails.
@@ -98,7 +101,8 @@ SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/mach
 
 # Tests on the paths of processors with fewer instructions: with AVX2, and without machine code and assembly. Each test
 # program is linked once and runs once for each path. -count=1: go test's cache does not know the paths. The target
-# extreme draws calls for these paths.
+# extreme draws calls for these paths. The race detector has run the packages of RACED without machine code.
+RACED = $(CONCURRENT)
 narrow:
 	@$(SAID); \
 	case "$$said" in \
@@ -107,7 +111,8 @@ narrow:
 	*'this process: '*) narrow=GRAPHRUN_TARGET=portable ;; \
 	*) echo "narrow: TestInstructions does not tell what this process has"; exit 1 ;; \
 	esac; set -x; \
-	NARROW="$$narrow" $(TEST) -count=1 -vet=off -skip '$(SAME_ON_PATHS)' -exec '$(CURDIR)/scripts/narrow.sh' \
+	NARROW="$$narrow" RACED="$(RACED)" ROOT='$(CURDIR)' $(TEST) -count=1 -vet=off -skip '$(SAME_ON_PATHS)' \
+		-exec '$(CURDIR)/scripts/narrow.sh' \
 		$$($(GO) list $(PATHS) | grep -vxF "$$($(GO) list $(GENERATORS) ./kernels/internal/extreme)")
 
 # Without the matrix unit, but with everything else. GODEBUG is set only for the test processes: Go's compiler reports
@@ -141,9 +146,11 @@ ARM64 = internal/jit internal/jit/lane internal/jit/vector internal/jit/tile int
 # Of the convolutions, only those of bytes are tested: their code depends on the processor. Of the tests of graphs, some
 # that take a few seconds are run.
 ARM64_GRAPHS = ^(TestRandomGraphs|TestFusedNumbers|TestTailsIntoOtherDTypes|TestTailsOfWinograd)$$
-# The packages that generate code are also tested on older processors, which lack some instructions. The results of the
-# portable path are compared with those of amd64.
+# The packages that generate code are also tested on older processors, which lack some instructions.
 ARM64_GENERATORS = internal/jit/vector internal/jit/tile internal/jit/depthwise
+# The packages whose results without machine code are compared with those of amd64 (thorough: kernels). Target fused
+# finds the usual cause of a difference.
+ARM64_PORTABLE =
 ARM64_SLOW_BASE = TestFormulasAgreeWithPyTorch|TestSuggestedFormatsOfAllSmallSizes|TestConversions|TestSimplifyKeepsBits
 ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestCopyElementsEnds
 ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestTiles|TestSumBound|TestNothingIsAllocatedByKernels|TestReleased.*|TestDropped.*
@@ -167,7 +174,8 @@ arm64: fused
 		export GRAPHRUN_LOOPS=2000; try $$package max; \
 		case " $(ARM64_GENERATORS) " in *" $$package "*) export GRAPHRUN_LOOPS=400; \
 			for cpu in neoverse-n1 cortex-a72; do try $$package $$cpu -test.run '^TestRandom'; done ;; esac; \
-		[ $$package != kernels ] || ( export GRAPHRUN_TARGET=portable; try kernels max -test.run '^TestResults$$' ); \
+		case " $(ARM64_PORTABLE) " in *" $$package "*) \
+			( export GRAPHRUN_TARGET=portable; try $$package max -test.run '^TestResults$$' ) ;; esac; \
 	done
 
 loops:
