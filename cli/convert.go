@@ -32,9 +32,9 @@ func convertCommand(ext *command.Extensions) *cobra.Command {
 		Use:   "convert IN OUT",
 		Short: "Write a model as a readable graph file",
 		Long: `Writes an .onnx model or a graph file as a graph file in JSON, one node a line. Weights are written
-to a .safetensors file with the same base name as OUT, under the names of their constants. Constants of
-few elements are written into OUT. Weights stay in their file if OUT can refer to it. OUT gives the same
-bits as IN, with one exception: if shapes are computed from symbolic sizes, sums may round differently.
+to a .safetensors file with the same base name as OUT, under the names of their constants, unless OUT can
+refer to the file that has them. Constants of few elements are written into OUT. OUT gives the same bits as
+IN, with one exception: if shapes are computed from symbolic sizes, sums may round differently.
 
 Symbolic sizes of a model stay symbols unless --dim fixes them. With fixed sizes, shapes that the model
 computes become constants, and the graph is simpler. OUT and the weights are written atomically.`,

@@ -7,13 +7,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pieces is a [Code] with folds, split into two codes for rows that are cut into pieces. PieceCode folds one piece.
+// Pieces consists of two codes that replace a [Code] with folds if rows are cut into pieces. PieceCode folds one piece.
 // Join combines the results of all pieces of a row. A Pieces is immutable. For example, the mean of a row of n elements
 // in 3 pieces:
 //
-//	Code:       y0 = reduce add(x0) / x1          x1 is n, one element for each row
-//	PieceCode:  y0 = reduce add(x0)               for each piece: s0, s1, s2
-//	Join:       y0 = reduce add(x0) / x1          x0 is the row s0, s1, s2; In is [1]: its x1 is the x1 of Code
+//	Code:       y0 = reduce add(x0) / x1    x0: the row     x1: n, one element for each row
+//	PieceCode:  y0 = reduce add(x0)         x0: a piece     the results for the 3 pieces: s0, s1, s2
+//	Join:       y0 = reduce add(x0) / x1    x0: s0, s1, s2  x1: operand 1 of Code, so In is [1]
 type Pieces struct {
 	// PieceCode has an output for each fold of the code. Its operands are the operands of the code and one more: the
 	// index in the row of the piece's first element. This last operand is an int32, with one element for the piece.
@@ -22,7 +22,7 @@ type Pieces struct {
 	// outputs of PieceCode, followed by operands of the code with one element for each row; In lists their indices.
 	Join *Code
 	In   []int
-	// DependentFolds is the number of folds that depend on another fold. If it is 0, PieceCode needs one pass.
+	// DependentFolds is the number of folds that depend on another fold. If it is 0, PieceCode needs only one pass.
 	DependentFolds int
 }
 
@@ -37,7 +37,8 @@ const MaxCutLen = 1 << 30
 //
 //	reduce min(select(x == reduce max(x), v, k)), also with (x == reduce max(x)) | (x != x)
 //
-// For such a fold, Join takes the least result among the pieces whose extreme is NaN or equals the extreme of the row.
+// For such a fold, Join takes the least result among the pieces whose extreme equals the extreme of the row. In the
+// second form, it also takes pieces whose extreme is NaN.
 func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 type pieceSplitter struct {
 	code          *Code
 	uniform       []bool  // indexed by operand: whether it has one element for each row
-	dependsOnFold []bool  // indexed by value: whether it depends on a fold
+	dependsOnFold []bool  // indexed by value: whether it depends on another value that is a fold
 	folds         []Value // the folds of the code
 
 	joinBuilder *Builder        // builds Join
@@ -96,14 +97,14 @@ func (p *pieceSplitter) buildPieceCode() (*Code, error) {
 	}
 	builder := NewBuilder(c.In...)
 	firstIndex := builder.Load(len(c.In) - 1)
-	outs := builder.inline(c, func(operand, part int) Value { return builder.load(operand, uint64(part)) },
-		func(_ Value, inst Inst) Value {
-			if inst.Op == Position {
-				return builder.Emit(Add, builder.Position(), firstIndex)
-			}
-			return builder.AddInst(inst)
-		})
-	return builder.Build(outs...)
+	loadPart := func(operand, part int) Value { return builder.load(operand, uint64(part)) } // a real or imaginary part
+	addInst := func(_ Value, inst Inst) Value {
+		if inst.Op == Position { // the position in the row, not in the piece
+			return builder.Emit(Add, builder.Position(), firstIndex)
+		}
+		return builder.AddInst(inst)
+	}
+	return builder.Build(builder.inline(c, loadPart, addInst)...)
 }
 
 // buildJoin builds Join.
@@ -223,8 +224,9 @@ func (p *pieceSplitter) matchEqual(v Value) (extreme, x Value, ok bool) {
 		if fold.Op != Reduce || fold.A != operands[0] || p.dependsOnFold[operands[1]] {
 			continue
 		}
-		switch op := Op(fold.Imm); {
-		case op == Max || op == Min, (op == Or || op == And) && fold.DType == tensor.Bool:
+		op := Op(fold.Imm)
+		isBoolExtreme := (op == Or || op == And) && fold.DType == tensor.Bool // the maximum or minimum of bools
+		if op == Max || op == Min || isBoolExtreme {
 			return operands[1], operands[0], true
 		}
 	}

@@ -191,8 +191,8 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 		if viewDims == nil {
 			continue
 		}
-		// With another size, the view must have the same dimensions. An attribute with the sizes of the result fixes the
-		// size, so the test is then omitted.
+		// The view must have the same dimensions when the loop has another size. The test is omitted if an attribute has
+		// the sizes of the result, because the loop then has no other size.
 		isSame := func(otherSize int) bool {
 			shape := slices.Clone(operand.Shape)
 			shape[dim] = otherSize
@@ -308,8 +308,8 @@ func (r *Rows) loops(call *Call) []Parallel {
 	var loops []Parallel
 	reduced := 0 // number of reduced dimensions before dim
 	for dim := range rank {
-		// With ChannelGroups, dimension 1 is dimensions 1 and 2 of Mask: the groups, and the channels of a group. It is
-		// then no loop, and later dimensions are one further in Mask.
+		// With ChannelGroups, Mask has two dimensions for dimension 1 of the operand: the groups, and the channels of a
+		// group. Dimension 1 is then no loop, and dimension d > 1 of the operand is dimension d+1 of Mask.
 		maskDim := dim
 		if r.ChannelGroups != 0 && dim > 0 {
 			maskDim = dim + 1

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// source describes the file of a graph. Graphs that are attributes in the file share the source.
+// source describes the file of a graph. Graphs that are attributes, such as the body of a loop, share the source.
 type source struct {
 	name       string
 	folder     files.Folder // of the constants' files

@@ -87,8 +87,8 @@ func (Sizes) JSONSchema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": items}, map[string]any{"type": "null"}}}
 }
 
-// Segment is a part of a graph whose shapes depend on data. A run plans a segment when its operands are known. There is
-// one plan for each combination of their layouts and sizes.
+// Segment is a part of a graph that has shapes that depend on data. A run plans a segment when its operands are known.
+// There is one plan for each combination of their layouts and sizes.
 type Segment struct {
 	Segment       int            `json:"segment" doc:"Its index in the order of execution."`
 	Nodes         []string       `json:"nodes" doc:"Its nodes."`

@@ -10,9 +10,10 @@ import (
 )
 
 // This file chooses the register tiles of a plan and generates their machine code (package tile). strips.go runs the
-// code. plan.go defines panels, blocks and tiles. A register tile has any number of rows up to a bound, and one to four
-// vectors of columns. Rows are divided evenly among register tiles and need no padding. Columns are padded in the last
-// vector of a panel only. An operand with a stride of 1 is read in place, because packing is rarely faster.
+// code. plan.go defines panels, blocks and tiles. A register tile is a part of C whose sums stay in registers for a
+// block of K. It has any number of rows up to a bound, and one to four vectors of columns. Rows are divided evenly
+// among register tiles and need no padding. Only the last vector of a panel has padded columns. An operand with a
+// stride of 1 is read in place, because packing is rarely faster.
 //
 // Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block of
 // rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height and, if A is
@@ -222,7 +223,8 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 		}
 	}
 	spec.Epilogue = p.tileEpilogue(kind.store)
-	if readsResult := len(spec.Epilogue) > 0 && spec.Epilogue[0].Op == tile.AddResult; readsResult {
+	readsResult := len(spec.Epilogue) > 0 && spec.Epilogue[0].Op == tile.AddResult
+	if readsResult {
 		spec.PrefetchResult = !p.prefetchResultInLoop || kind.read != readDirect
 	}
 	return spec
@@ -289,7 +291,7 @@ func (p *Plan) stacks(rows, vectors int) (list [maxStacks]tileStack, stackCount 
 	// A stack has the tiles at one position in all whole panels, or a tile of the last panel if that has fewer rows.
 	panelWidth := p.a.panelWidth
 	wholePanels := rows / panelWidth
-	for _, panels := range [2]struct{ firstRow, rows, count int }{
+	for _, panels := range [2]struct{ firstRow, rows, count int }{ // equal panels: count panels of the given rows
 		{firstRow: 0, rows: panelWidth, count: wholePanels},
 		{firstRow: wholePanels * panelWidth, rows: rows % panelWidth, count: 1},
 	} {

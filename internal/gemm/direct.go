@@ -14,6 +14,9 @@ import (
 //	pathDot     C[i,j] = Σ_k A[i,k]·B[k,j]      for each i and j, if B is contiguous along k
 //	pathAxpy    C[i,:] += A[i,k]·B[k,:]         for each k and i, if B is contiguous along j
 //
+// For example, a product of 1×1000 by 1000×1000 with a row-major B uses pathAxpy. B is too large for the caches, and
+// each of its elements is used only once.
+//
 // As in BLAS, lda, ldb and ldc are the distances between rows of A, B and C. For dot products, ldb is the distance
 // between columns of B. lda and ldc are in elements, ldb is in bytes.
 
@@ -132,8 +135,10 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 		for j := j0; j < j1; j += maxCols {
 			cols, bias, accumulate := min(maxCols, j1-j), x.biasAt(i, j), spec.Accumulate
 			for k := 0; k == 0 || k < spec.K; k += maxTerms { // one iteration if K is 0
-				a := matrix{x.elem(x.ptrA, i*operandA.RowStride+k*operandA.ColStride), operandA.RowStride, operandA.ColStride}
-				b := matrix{x.elem(x.ptrB, j*operandB.ColStride+k*operandB.RowStride), operandB.RowStride, operandB.ColStride}
+				partA := x.elem(x.memoryA.operand, i*operandA.RowStride+k*operandA.ColStride)
+				partB := x.elem(x.memoryB.operand, j*operandB.ColStride+k*operandB.RowStride)
+				a := matrix{partA, operandA.RowStride, operandA.ColStride}
+				b := matrix{partB, operandB.RowStride, operandB.ColStride}
 				x.kernels.product(rows, cols, min(maxTerms, spec.K-k), a, b, x.result(i, j), bias, accumulate)
 				bias, accumulate = matrix{}, true // later parts add to the first
 				x.countMACs(rows * cols * maxTerms)
@@ -184,8 +189,8 @@ func (x *execution) runDirect(j0, j1 int) {
 	}
 	for k0 := 0; k0 < spec.K; k0 += x.maxSuperBlockTerms {
 		depth := min(x.maxSuperBlockTerms, spec.K-k0)
-		block := thinProduct{b: x.elem(x.ptrB, k0*spec.B.RowStride+j0*spec.B.ColStride), sums: sums, ldc: ldc, cols: cols,
-			depth: depth}
+		block := thinProduct{b: x.elem(x.memoryB.operand, k0*spec.B.RowStride+j0*spec.B.ColStride), sums: sums,
+			ldc: ldc, cols: cols, depth: depth}
 		block.rows, block.lda = x.rowsOf(k0, depth)
 		if k0 > 0 { // the sums of later super-blocks are in scratch, and are then added to the first
 			block.sums, block.ldc = unsafe.Add(x.worker, x.Plan.worker.tempTile), cols
@@ -217,7 +222,7 @@ type thinProduct struct {
 // the terms are not contiguous in A, rowsOf copies them to worker scratch.
 func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
-	src := x.elem(x.ptrA, k0*spec.A.ColStride)
+	src := x.elem(x.memoryA.operand, k0*spec.A.ColStride)
 	if spec.A.ColStride == 1 {
 		return src, spec.A.RowStride
 	}
@@ -233,24 +238,24 @@ const l1PartBytes = 16 << 10
 
 // dotColumns computes the sums as dot products of rows of A with columns of B. It multiplies all rows of A by one part
 // of B (l1PartBytes), in groups of four columns, before it reads the next part.
-func (x *execution) dotColumns(p thinProduct) {
+func (x *execution) dotColumns(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.ColStride * elemBytes
-	groupsPerPart := max(1, l1PartBytes/(4*p.depth*elemBytes))
+	groupsPerPart := max(1, l1PartBytes/(4*thin.depth*elemBytes))
 	if spec.M == 1 {
-		groupsPerPart = max(1, checkMACs/(4*p.depth))
+		groupsPerPart = max(1, checkMACs/(4*thin.depth))
 	}
-	for j := 0; j < p.cols; {
-		colGroups := min(groupsPerPart, (p.cols-j)/4)
+	for j := 0; j < thin.cols; {
+		colGroups := min(groupsPerPart, (thin.cols-j)/4)
 		for i := range spec.M {
-			row, out := x.elem(p.rows, i*p.lda), x.elem(p.sums, i*p.ldc+j)
-			x.countMACs(p.depth * max(4*colGroups, min(p.cols-j, 3)))
+			row, out := x.elem(thin.rows, i*thin.lda), x.elem(thin.sums, i*thin.ldc+j)
+			x.countMACs(thin.depth * max(4*colGroups, min(thin.cols-j, 3)))
 			if colGroups > 0 {
-				x.kernels.dots(p.depth, row, unsafe.Add(p.b, j*ldb), ldb, out, colGroups)
+				x.kernels.dots(thin.depth, row, unsafe.Add(thin.b, j*ldb), ldb, out, colGroups)
 				continue
 			}
-			for col := range p.cols - j {
-				x.kernels.dot(p.depth, row, unsafe.Add(p.b, (j+col)*ldb), x.elem(out, col))
+			for col := range thin.cols - j {
+				x.kernels.dot(thin.depth, row, unsafe.Add(thin.b, (j+col)*ldb), x.elem(out, col))
 			}
 		}
 		if colGroups == 0 { // the last columns, fewer than four, have been computed
@@ -266,45 +271,47 @@ const maxShortRowCols = 128
 
 // axpyColumns computes the sums as sums of multiples of the rows of B. It reads four rows of B at a time. While these
 // are in L1, it multiplies them by all rows of A.
-func (x *execution) axpyColumns(p thinProduct) {
+func (x *execution) axpyColumns(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	for i := range spec.M {
-		clear(unsafe.Slice((*byte)(x.elem(p.sums, i*p.ldc)), p.cols*elemBytes))
+		clear(unsafe.Slice((*byte)(x.elem(thin.sums, i*thin.ldc)), thin.cols*elemBytes))
 	}
 	// If tiles are joined, cols depends on the number of workers, so it must not select the loops.
-	if p.cols <= maxShortRowCols && !x.JoinsTiles() {
-		x.axpyShortRows(p)
+	if thin.cols <= maxShortRowCols && !x.JoinsTiles() {
+		x.axpyShortRows(thin)
 		return
 	}
 	ldb := spec.B.RowStride * elemBytes
 	k := 0
-	for ; k+4 <= p.depth; k += 4 {
+	for ; k+4 <= thin.depth; k += 4 {
 		for i := range spec.M {
-			x.kernels.axpy4(p.cols, x.elem(p.sums, i*p.ldc), unsafe.Add(p.b, k*ldb), ldb, x.elem(p.rows, i*p.lda+k))
+			sums, factors := x.elem(thin.sums, i*thin.ldc), x.elem(thin.rows, i*thin.lda+k)
+			x.kernels.axpy4(thin.cols, sums, unsafe.Add(thin.b, k*ldb), ldb, factors)
 		}
-		x.countMACs(4 * spec.M * p.cols)
+		x.countMACs(4 * spec.M * thin.cols)
 	}
-	if k < p.depth {
+	if k < thin.depth {
 		for i := range spec.M {
-			x.kernels.lastRows(p.cols, x.elem(p.sums, i*p.ldc), unsafe.Add(p.b, k*ldb), ldb, x.elem(p.rows, i*p.lda+k),
-				p.depth-k)
+			sums, factors := x.elem(thin.sums, i*thin.ldc), x.elem(thin.rows, i*thin.lda+k)
+			x.kernels.lastRows(thin.cols, sums, unsafe.Add(thin.b, k*ldb), ldb, factors, thin.depth-k)
 		}
 	}
 }
 
 // axpyShortRows is axpyColumns for short rows of B: the sums of a row of C stay in registers while a part of B is read.
-func (x *execution) axpyShortRows(p thinProduct) {
+func (x *execution) axpyShortRows(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.RowStride * elemBytes
-	termsPerPart := max(4, checkMACs/p.cols&^63) // a multiple of 64 for most cols
+	termsPerPart := max(4, checkMACs/thin.cols&^63) // a multiple of 64 for most cols
 	if spec.M > 1 {
-		termsPerPart = max(4, l1PartBytes/(p.cols*elemBytes))
+		termsPerPart = max(4, l1PartBytes/(thin.cols*elemBytes))
 	}
-	for k := 0; k < p.depth; k += termsPerPart {
-		terms := min(termsPerPart, p.depth-k)
+	for k := 0; k < thin.depth; k += termsPerPart {
+		terms := min(termsPerPart, thin.depth-k)
 		for i := range spec.M {
-			x.kernels.axpys(p.cols, x.elem(p.sums, i*p.ldc), unsafe.Add(p.b, k*ldb), ldb, x.elem(p.rows, i*p.lda+k), terms)
+			sums, factors := x.elem(thin.sums, i*thin.ldc), x.elem(thin.rows, i*thin.lda+k)
+			x.kernels.axpys(thin.cols, sums, unsafe.Add(thin.b, k*ldb), ldb, factors, terms)
 		}
-		x.countMACs(spec.M * p.cols * terms)
+		x.countMACs(spec.M * thin.cols * terms)
 	}
 }

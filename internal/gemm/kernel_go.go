@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the portable kernel set: functions for each element type, with the signatures of kernel.go, which
-// explains their parameters.
+// This file has the portable kernel set: functions for each element type, with the signatures of kernel.go. kc and k
+// are numbers of terms. n is the number of elements of a row. The distances astep, ldb, ldc and ldinit are in bytes.
 //
 //	goMicro            a register tile of a product of packed panels
 //	goDot, goDots      products with few rows or columns: one dot product, or many
@@ -45,9 +45,10 @@ func goKernels[T number]() *kernelSet {
 	}
 }
 
-// goMicro is the portable microFunc. It makes two passes over the panels: the first computes columns 0 and 1 of the
-// register tile, the second columns 2 and 3. Each has 4×2 accumulators. A single pass would have 16 accumulators, but
-// the compiler uses 15 vector registers on amd64. Spilling costs more than reading A twice.
+// goMicro is the portable microFunc: c = a·b + init, plus rowBias if it is not nil. a is a panel of 4 rows, b a panel
+// of 4 columns, and the first rows×cols sums are stored. goMicro makes two passes over the panels: the first computes
+// columns 0 and 1 of the register tile, the second columns 2 and 3. Each has 4×2 accumulators. A single pass would have
+// 16 accumulators, but the compiler uses 15 vector registers on amd64. Spilling costs more than reading A twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
@@ -95,7 +96,7 @@ func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 	}
 }
 
-// goAxpy4 is the portable axpyFunc.
+// goAxpy4 is the portable axpyFunc: it adds four rows of b, times the four factors x, to the row y.
 func goAxpy4[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
 	xs := *(*[4]T)(x)
 	ys := unsafe.Slice((*T)(y), n)
@@ -108,7 +109,7 @@ func goAxpy4[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
 	}
 }
 
-// goDot is the portable dotFunc. Four independent sums hide the latency of additions.
+// goDot is the portable dotFunc: out = Σ_k x[k]·y[k]. Four independent sums hide the latency of additions.
 func goDot[T number](n int, x, y, out unsafe.Pointer) {
 	xs, ys := unsafe.Slice((*T)(x), n), unsafe.Slice((*T)(y), n)
 	var s0, s1, s2, s3 T
@@ -125,7 +126,7 @@ func goDot[T number](n int, x, y, out unsafe.Pointer) {
 	*(*T)(out) = (s0 + s1) + (s2 + s3)
 }
 
-// goAxpys is the portable axpysFunc.
+// goAxpys is the portable axpysFunc: it adds k rows of b, times the factors x, to the row y.
 func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int) {
 	ys := unsafe.Slice((*T)(y), n)
 	for term, factor := range unsafe.Slice((*T)(x), k) {
@@ -135,7 +136,7 @@ func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 	}
 }
 
-// goDots is the portable dotsFunc.
+// goDots is the portable dotsFunc: the dot products of x and each of 4*colGroups rows of y.
 func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int) {
 	for j := range 4 * colGroups {
 		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(elemAt[T](out, j)))
@@ -182,7 +183,8 @@ func float32Product(m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	}
 }
 
-// goProduct is the portable productFunc, except for float32.
+// goProduct is the portable productFunc, except for float32: C = A·B + bias, or C += A·B + bias if accumulate is true.
+// A is m×k, and B is k×n.
 func goProduct[T number](m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	for i := range m {
 		row := unsafe.Pointer(elemAt[T](a.ptr, i*a.rowStride))
@@ -211,7 +213,7 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	}
 }
 
-// goStore is the portable storeFunc.
+// goStore is the portable storeFunc: C = sums + bias, or C += sums + bias if accumulate is true.
 func goStore[T number](m, n int, sums, c, bias matrix, accumulate bool) {
 	for i := range m {
 		for j := range n {

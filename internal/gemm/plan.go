@@ -1,16 +1,14 @@
 package gemm
 
 import (
-	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file defines the specification of a product ([Spec]) and its schedule ([Plan]). C is divided into tiles, the
-// units of work of a worker. A phase is a set of independent tiles, or of packing tasks.
+// This file makes the schedule ([Plan]) of a product ([Spec]). C is divided into tiles, the units of work of a worker.
+// A phase is a set of independent tiles, or of packing tasks.
 //
 // A term is the product A[i,k]·B[k,j] for one k, so each element of C is a sum of K terms. K is divided into
 // super-blocks, and these into blocks. One pass over a tile adds the terms of one block to C. Args.Shared holds the
@@ -21,86 +19,6 @@ import (
 // called lanes. In a panel of 4 columns of B, for example, the terms follow one another:
 //
 //	B[0,0] B[0,1] B[0,2] B[0,3]   B[1,0] B[1,1] B[1,2] B[1,3]   B[2,0] ...
-
-// Spec describes a product C = A·B + bias, or C += A·B + bias with Accumulate, without addresses. All strides are in
-// elements.
-type Spec struct {
-	DType      tensor.DType // dtype of A, B, C and the bias
-	M, N, K    int          // A is M×K, B is K×N, and C is M×N
-	A, B       Operand
-	CRowStride int
-	CColStride int
-	Accumulate bool // adds to the old C instead of overwriting it
-	Bias       Bias
-	BiasStride int
-	Algorithm  Algorithm
-	// BInCache states that B is in the caches, for example because consecutive products share B. It disables
-	// prefetching of B.
-	BInCache bool
-}
-
-// Source is the way in which a plan gets the elements of an operand.
-type Source uint8
-
-const (
-	// Strided reads the operand in place, at any strides in elements including 0 (broadcast) and negative ones.
-	Strided Source = iota
-	// Prepacked reads the output of PackA or PackB; strides are ignored.
-	Prepacked
-	// Custom calls a PackFunc, which writes panels; strides are ignored.
-	Custom
-)
-
-// Operand describes A (M×K) or B (K×N). Strides are in elements.
-type Operand struct {
-	Source    Source
-	RowStride int
-	ColStride int
-	// Panel is the number of columns of a panel of a Prepacked B: PanelCols or PanelColsOf. 0 means PanelCols.
-	Panel int
-}
-
-// Bias selects a vector that is added to every row or column of the product.
-type Bias uint8
-
-const (
-	NoBias   Bias = iota
-	BiasRows      // bias[i] is added to all elements of row i; it has M elements
-	BiasCols      // bias[j] is added to all elements of column j; it has N elements
-)
-
-// Algorithm is the way in which a plan computes a product.
-type Algorithm uint8
-
-const (
-	// Any selects an algorithm: Loops for tiny products, Thin for products with few rows or columns whose strides
-	// allow it, and otherwise Tiled.
-	Any Algorithm = iota
-	// Loops is nested loops over strided operands.
-	Loops
-	// Thin reads the larger operand once, in place. It needs strided operands and a product with few rows or columns.
-	Thin
-	// Tiled multiplies register tiles. It packs operands into panels unless they are packed already or readable in
-	// place.
-	Tiled
-)
-
-// Args are the inputs of one execution of a plan. A, B and Bias may overlap one another. C must not overlap A, B, Bias
-// or Shared.
-type Args struct {
-	A, B, C unsafe.Pointer
-	Bias    unsafe.Pointer
-	PackA   PackFunc // for Source Custom
-	PackB   PackFunc
-	// Shared has SharedBytes bytes. It holds packed panels from one phase to the next. Its initial contents do not
-	// matter.
-	Shared []byte
-	// Epilogue, if set, is called for each part C[i0:i1, j0:j1] of a tile when the part has its final values and is
-	// still in the caches. It runs on the goroutine of the tile. The parts of all calls are a partition of C.
-	Epilogue func(i0, i1, j0, j1 int)
-	// Check, if set, is called after every few million multiplications. It may panic to interrupt Run.
-	Check func()
-}
 
 // path selects the loops that execute a plan.
 type path uint8
@@ -153,12 +71,6 @@ type workerLayout struct {
 	packedB, tempTile, rowBias, colBias, totalBytes int
 }
 
-var (
-	errShape     = errors.New("gemm: M, N and K must not be negative")
-	errOption    = errors.New("gemm: the spec has a source, bias, algorithm or panel width that does not exist")
-	errAlgorithm = errors.New("gemm: the requested algorithm cannot compute the product")
-)
-
 // NewPlan schedules a product. The schedule depends only on the spec and on the CPU's kernel set.
 func NewPlan(spec Spec) (*Plan, error) {
 	if !Multiplies(spec.DType) {
@@ -195,40 +107,6 @@ func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
 	}
 	plan.recordCalls()
 	return plan, nil
-}
-
-// check returns an error if the spec is invalid for a kernel set.
-func (s *Spec) check(set *kernelSet) error {
-	switch {
-	case s.M < 0 || s.N < 0 || s.K < 0:
-		return errShape
-	case s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Algorithm > Tiled || !set.hasPanel(s.B):
-		return errOption
-	case !s.isEmpty() && !Supports(*s, s.Algorithm):
-		return errAlgorithm
-	}
-	return nil
-}
-
-// isEmpty reports whether the product has no elements or no terms.
-func (s *Spec) isEmpty() bool { return s.M == 0 || s.N == 0 || s.K == 0 }
-
-// isStrided reports whether both operands are strided.
-func (s *Spec) isStrided() bool { return s.A.Source == Strided && s.B.Source == Strided }
-
-// Supports reports whether an algorithm can compute a product with the shape and strides of spec. The dtype must be one
-// that [Multiplies] accepts.
-func Supports(spec Spec, algorithm Algorithm) bool {
-	switch algorithm {
-	case Loops:
-		return spec.isStrided()
-	case Thin:
-		plan := &Plan{spec: spec}
-		return spec.isStrided() && spec.M > 0 && spec.N > 0 && spec.K > 0 && plan.planThin()
-	case Tiled:
-		return spec.M > 0 && spec.N > 0 && spec.K > 0
-	}
-	return algorithm == Any
 }
 
 // swap replaces the product by the equal product Cᵀ = Bᵀ·Aᵀ.

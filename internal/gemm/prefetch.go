@@ -103,7 +103,8 @@ func (t *tileState) setLinePrefetch(args *jit.Args, b *operandView, column int) 
 // their panel.
 func (t *tileState) setRowPrefetch(args *jit.Args, column int) {
 	elemBytes := t.kernels.elemBytes
-	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(column)*elemBytes
+	args.Ptr[tile.PrefetchOperands] = t.memoryB.operand
+	args.Row[tile.PrefetchOperands] = t.nextPanelOffset(column) * elemBytes
 	args.Step[tile.PrefetchStep] = t.Plan.b.termStride * elemBytes
 }
 

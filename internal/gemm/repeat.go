@@ -59,11 +59,12 @@ func (p *Plan) recordCalls() {
 	}
 	scratch := make([]byte, p.worker.totalBytes+1) // its address does not matter, because only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
-	run := execution{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
+	memory := operandMemory{operand: base}
+	run := execution{Plan: p, memoryA: memory, memoryB: memory, ptrC: base, worker: base}
 	state := tileState{execution: &run, kc: spec.K, isFirstBlock: true} // not isLastBlock: RunReplay calls the epilogue
 	var a, b operandView                                                // read in place: no packed panels, no PackFunc
-	run.locate(&a, &p.a, base, nil, nil, nil, 0, spec.K, 0, spec.M)     // all terms, all rows
-	run.locate(&b, &p.b, base, nil, nil, nil, 0, spec.K, 0, spec.N)     // all terms, all columns
+	run.locate(&a, &p.a, &run.memoryA, nil, operandPart{0, spec.K, 0, spec.M})
+	run.locate(&b, &p.b, &run.memoryB, nil, operandPart{0, spec.K, 0, spec.N})
 	var args jit.Args
 	recorded := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: spec.Bias != NoBias}
 	for i := range recorded.tiles {

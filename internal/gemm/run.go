@@ -11,26 +11,31 @@ import (
 // A or a column of B. A panel is a contiguous copy of a few lanes.
 //
 // Run calls the loops of the plan's path: runTile, or the functions of direct.go. On the tiled path, K is divided into
-// super-blocks, and these into blocks. For each block, runTile locates or packs the panels of both operands, and then
-// calls a kernel for each register tile.
+// super-blocks, and these into blocks. For each block, runTile locates or packs the panels of both operands. It then
+// calls a kernel for each register tile, in machine code (strips.go) or in Go (run_go.go).
 //
 // In this package, i counts rows of C, j its columns, k terms, and l lanes. The names i0 and i1 stand for the range
-// [i0, i1).
+// [i0, i1). A Plan has an operandPlan for each operand (p.a and p.b), which states how tiles read the operand.
 
 // execution is the state of one Run call. If the plan computes the transposed product, its A is the caller's B, and
 // vice versa.
 type execution struct {
 	*Plan
-	ptrA, ptrB, ptrC                 unsafe.Pointer
-	bias                             unsafe.Pointer
-	packA, packB                     PackFunc       // callbacks for operands of source Custom
-	sharedA, sharedB                 unsafe.Pointer // aligned shared panels
+	memoryA, memoryB                 operandMemory
+	ptrC, bias                       unsafe.Pointer
 	worker                           unsafe.Pointer // aligned worker scratch
 	superBlockStart, superBlockTerms int            // first term and number of terms of the current super-block of K
-	copyPanels                       bool           // whether the first register tile of each panel of B copies the panel
+	copyPanels                       bool           // whether the first register tile of a panel of B copies the panel
 	epilogue                         func(i0, i1, j0, j1 int)
 	check                            func() // Args.Check, or nil
 	macsSinceCheck                   int    // multiply-accumulate operations since check was called
+}
+
+// operandMemory is the memory of A or B in one Run call.
+type operandMemory struct {
+	operand unsafe.Pointer // the operand, or its panels if it is prepacked
+	pack    PackFunc       // writes panels of an operand of source Custom
+	shared  unsafe.Pointer // aligned shared panels of the current super-block
 }
 
 // Run executes one tile of one phase. worker is scratch of WorkerBytes bytes for this call only. Its initial
@@ -65,10 +70,10 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 
 // execution returns the state of a Run call with these operands and this worker scratch.
 func (p *Plan) execution(args *Args, worker []byte) execution {
-	x := execution{Plan: p, ptrA: args.A, ptrB: args.B, ptrC: args.C, bias: args.Bias,
-		packA: args.PackA, packB: args.PackB, check: args.Check}
+	x := execution{Plan: p, memoryA: operandMemory{operand: args.A, pack: args.PackA},
+		memoryB: operandMemory{operand: args.B, pack: args.PackB}, ptrC: args.C, bias: args.Bias, check: args.Check}
 	if p.swapped {
-		x.ptrA, x.ptrB = x.ptrB, x.ptrA
+		x.memoryA.operand, x.memoryB.operand = args.B, args.A
 	}
 	if n := p.worker.totalBytes; n > 0 {
 		x.worker = aligned(worker[:n])
@@ -85,10 +90,10 @@ func (x *execution) setSuperBlock(index int, shared []byte) {
 	}
 	x.superBlockStart = index * x.maxSuperBlockTerms
 	x.superBlockTerms = x.superBlockDepth(index)
-	x.sharedA = aligned(shared[:x.sharedBytes])
-	x.sharedB = x.sharedA
+	panels := aligned(shared[:x.sharedBytes])
+	x.memoryA.shared, x.memoryB.shared = panels, panels
 	if x.a.packedOnce { // the panels of B follow the panels of A
-		x.sharedB = x.elem(x.sharedA, roundUp(x.a.extent, x.a.panelWidth)*x.maxSuperBlockTerms)
+		x.memoryB.shared = x.elem(panels, roundUp(x.a.extent, x.a.panelWidth)*x.maxSuperBlockTerms)
 	}
 }
 
@@ -146,44 +151,48 @@ func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer {
 // runPack executes a tile of a packing phase: it packs one chunk of a shared operand for the current super-block.
 func (x *execution) runPack(tile int) {
 	if tilesOfA := x.a.packTiles(x.superBlockTerms); tile >= tilesOfA {
-		x.packShared(tile-tilesOfA, x.b, x.ptrB, x.packB, x.sharedB)
+		x.packShared(tile-tilesOfA, &x.b, &x.memoryB)
 		return
 	}
-	x.packShared(tile, x.a, x.ptrA, x.packA, x.sharedA)
+	x.packShared(tile, &x.a, &x.memoryA)
 }
 
+// operandPart is a part of A or B: terms [k0, k1) of lanes [l0, l1).
+type operandPart struct{ k0, k1, l0, l1 int }
+
 // packShared packs one chunk of an operand, a part of the lanes and terms of a super-block, into shared panels.
-func (x *execution) packShared(tile int, operand operandPlan, src unsafe.Pointer, pack PackFunc, dst unsafe.Pointer) {
-	// A packing tile is a group of panels and a range of terms. Adjacent tiles have adjacent groups. Panels are adjacent
-	// in memory: the panel that begins with lane l has term k of the super-block at l*superBlockTerms + k*panelWidth.
+func (x *execution) packShared(tile int, operand *operandPlan, memory *operandMemory) {
+	// A packing tile is a group of panels and a range of terms. Adjacent tiles have adjacent groups. Panels are
+	// adjacent in memory: the panel that begins with lane l has term k of the super-block at l*superBlockTerms +
+	// k*panelWidth.
 	panels, depth := operand.packChunk(x.superBlockTerms)
 	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
 	firstLane := tile % panelGroups * panels * operand.panelWidth
 	endLane := min(firstLane+panels*operand.panelWidth, operand.extent)
 	firstTerm := tile / panelGroups * depth
 	endTerm := min(firstTerm+depth, x.superBlockTerms)
+	part := operandPart{k0: x.superBlockStart + firstTerm, k1: x.superBlockStart + endTerm, l0: firstLane, l1: endLane}
 	if depth == x.superBlockTerms {
 		// Whole panels follow one another, so one call packs the group.
-		x.pack(x.elem(dst, firstLane*x.superBlockTerms), &operand, src, pack, x.superBlockStart,
-			x.superBlockStart+x.superBlockTerms, firstLane, endLane)
+		operand.pack(x.elem(memory.shared, firstLane*x.superBlockTerms), memory, part)
 		return
 	}
 	for lane := firstLane; lane < endLane; lane += operand.panelWidth {
-		panelEnd := min(lane+operand.panelWidth, operand.extent)
-		x.pack(x.elem(dst, lane*x.superBlockTerms+firstTerm*operand.panelWidth), &operand, src, pack,
-			x.superBlockStart+firstTerm, x.superBlockStart+endTerm, lane, panelEnd)
+		part.l0, part.l1 = lane, min(lane+operand.panelWidth, operand.extent)
+		operand.pack(x.elem(memory.shared, lane*x.superBlockTerms+firstTerm*operand.panelWidth), memory, part)
 	}
 }
 
-// pack fills the panels at dst with lanes [l0, l1) and terms [k0, k1) of an operand.
-func (p *Plan) pack(dst unsafe.Pointer, operand *operandPlan, src unsafe.Pointer, pack PackFunc, k0, k1, l0, l1 int) {
-	panels := unsafe.Slice((*byte)(dst), roundUp(l1-l0, operand.panelWidth)*(k1-k0)*operand.elemBytes)
+// pack fills the panels at dst with a part of the operand.
+func (operand *operandPlan) pack(dst unsafe.Pointer, memory *operandMemory, part operandPart) {
+	lanes := roundUp(part.l1-part.l0, operand.panelWidth)
+	panels := unsafe.Slice((*byte)(dst), lanes*(part.k1-part.k0)*operand.elemBytes)
 	if operand.source == Custom {
-		pack(panels, k0, k1, l0, l1)
+		memory.pack(panels, part.k0, part.k1, part.l0, part.l1)
 		return
 	}
-	packPanels(operand.elemBytes, panels, operand.panelWidth, src, operand.laneStride, operand.termStride, k0, k1, l0,
-		l1)
+	packPanels(operand.elemBytes, panels, operand.panelWidth, memory.operand, operand.laneStride, operand.termStride,
+		part.k0, part.k1, part.l0, part.l1)
 }
 
 // operandView is the memory from which kernels read an operand in a block of K: panels, or the operand itself.
@@ -205,27 +214,28 @@ func (v *operandView) laneOffset(lane int) int {
 	return lane/v.panelWidth*v.panelStride + lane%v.panelWidth
 }
 
-// locate sets the view to lanes [l0, l1) and terms [k0, k1) of an operand at src. shared has the panels that tiles
-// share. If the tile packs its own panels, locate packs them to ownPanels, in the worker's scratch.
-func (x *execution) locate(view *operandView, operand *operandPlan, src, shared, ownPanels unsafe.Pointer,
-	pack PackFunc, k0, k1, l0, l1 int) {
-	view.panelWidth, view.termStride, view.inPlace = operand.panelWidth, operand.panelWidth, operand.inPlace
+// locate sets the view to a part of an operand. If the tile packs its own panels, locate packs them to ownPanels, in
+// the worker's scratch.
+func (x *execution) locate(view *operandView, operand *operandPlan, memory *operandMemory, ownPanels unsafe.Pointer,
+	part operandPart) {
+	k0, l0, panelWidth := part.k0, part.l0, operand.panelWidth
+	view.panelWidth, view.termStride, view.inPlace = panelWidth, panelWidth, operand.inPlace
 	switch {
 	case operand.inPlace:
-		view.base = x.elem(src, l0*operand.laneStride+k0*operand.termStride)
+		view.base = x.elem(memory.operand, l0*operand.laneStride+k0*operand.termStride)
 		view.laneStride, view.termStride = operand.laneStride, operand.termStride
 	case operand.source == Prepacked: // panels of K terms
-		view.base = x.elem(src, l0*x.spec.K+k0*operand.panelWidth)
-		view.panelStride = operand.panelWidth * x.spec.K
+		view.base = x.elem(memory.operand, l0*x.spec.K+k0*panelWidth)
+		view.panelStride = panelWidth * x.spec.K
 	case operand.packedOnce: // shared panels of superBlockTerms terms
-		view.base = x.elem(shared, l0*x.superBlockTerms+(k0-x.superBlockStart)*operand.panelWidth)
-		view.panelStride = operand.panelWidth * x.superBlockTerms
+		view.base = x.elem(memory.shared, l0*x.superBlockTerms+(k0-x.superBlockStart)*panelWidth)
+		view.panelStride = panelWidth * x.superBlockTerms
 	default: // the tile's own panels, of k1-k0 terms
-		if !operand.packedByFirstRow {
-			x.pack(ownPanels, operand, src, pack, k0, k1, l0, l1)
+		if !operand.packedByFirstRow { // else the kernels pack them
+			operand.pack(ownPanels, memory, part)
 		}
 		view.base = ownPanels
-		view.panelStride = operand.panelWidth * (k1 - k0)
+		view.panelStride = panelWidth * (part.k1 - k0)
 	}
 }
 
@@ -247,8 +257,8 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 	var a, b operandView
 	for k0 := x.superBlockStart; k0 < end; k0 += plan.kc {
 		k1 := min(k0+plan.kc, end)
-		x.locate(&a, &plan.a, x.ptrA, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
-		x.locate(&b, &plan.b, x.ptrB, x.sharedB, ownPanelsB, x.packB, k0, k1, j0, j1)
+		x.locate(&a, &plan.a, &x.memoryA, x.worker, operandPart{k0, k1, i0, i1})
+		x.locate(&b, &plan.b, &x.memoryB, ownPanelsB, operandPart{k0, k1, j0, j1})
 		state.k0, state.kc, state.isFirstBlock, state.isLastBlock = k0, k1-k0, k0 == 0, k1 == spec.K
 		x.countMACs(packCost * (i1 - i0 + j1 - j0) * state.kc) // locate may have packed these rows and columns
 		if args != nil {
@@ -292,74 +302,6 @@ type tileState struct {
 	stacks                      [maxStacks]tileStack // stackCount entries are in use
 	stackCount                  int
 	stackedRows, stackedVectors int // size of the strip: rows, and vectors of columns
-}
-
-// computePanelsInGo computes C[i0:i1, j0:j1] for one block of K, whose terms of A and B are a and b.
-func (t *tileState) computePanelsInGo(a, b *operandView, i0, i1, j0, j1 int) {
-	plan := t.Plan
-	for blockStart := i0; blockStart < i1; blockStart += plan.rowsPerBlock {
-		blockEnd := min(blockStart+plan.rowsPerBlock, i1)
-		for j := j0; j < j1; j += plan.b.panelWidth {
-			cols := min(plan.b.panelWidth, j1-j)
-			bPanel := t.elem(b.base, b.laneOffset(j-j0))
-			for i := blockStart; i < blockEnd; i += plan.a.panelWidth {
-				t.micro(t.elem(a.base, a.laneOffset(i-i0)), bPanel, i, j, min(plan.a.panelWidth, blockEnd-i), cols)
-			}
-			if t.isLastBlock {
-				t.runEpilogue(blockStart, blockEnd, j, j+cols)
-			}
-			t.countMACs(stripCost + (blockEnd-blockStart)*cols*t.kc)
-		}
-	}
-}
-
-// micro computes the register tile at (i, j) of C from packed panels, by a kernel in Go. If the kernel can address this
-// part of C, it stores the sums there. Otherwise it stores them in the worker's temporary tile, and merge updates C.
-// As in microFunc, the kernel takes distances in bytes.
-func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
-	plan, spec := t.Plan, &t.spec
-	elemBytes, kernel := plan.kernels.elemBytes, plan.kernels.micro
-	aStep := plan.a.panelWidth * elemBytes
-	dst := t.elem(t.ptrC, i*spec.CRowStride+j*spec.CColStride)
-	hasTwoInits := t.isFirstBlock && spec.Accumulate && spec.Bias == BiasCols // a kernel adds old C or the bias, not both
-	if spec.CColStride != 1 || hasTwoInits {
-		sums := t.temporary()
-		kernel(t.kc, aPanel, aStep, bPanel, sums, plan.kernels.nr*elemBytes,
-			unsafe.Pointer(&zeroRow), 0 /* ldinit */, nil /* rowBias */, rows, cols)
-		t.merge(sums, i, j, rows, cols)
-		return
-	}
-	cStride := spec.CRowStride * elemBytes
-	init, initStride := dst, cStride
-	var rowBias unsafe.Pointer
-	if t.isFirstBlock {
-		if !spec.Accumulate {
-			init, initStride = unsafe.Pointer(&zeroRow), 0
-		}
-		switch spec.Bias {
-		case BiasCols:
-			init = t.elem(t.biasCols(), j-t.j0)
-		case BiasRows:
-			rowBias = t.elem(t.biasRows(), i-t.i0)
-		}
-	}
-	kernel(t.kc, aPanel, aStep, bPanel, dst, cStride, init, initStride, rowBias, rows, cols)
-}
-
-// merge adds the temporary register tile to C at (i, j), and in the first block also the bias.
-func (t *tileState) merge(sums unsafe.Pointer, i, j, rows, cols int) {
-	spec := &t.spec
-	var bias matrix
-	if t.isFirstBlock {
-		switch spec.Bias {
-		case BiasRows:
-			bias = matrix{t.elem(t.biasRows(), i-t.i0), 1, 0}
-		case BiasCols:
-			bias = matrix{t.elem(t.biasCols(), j-t.j0), 0, 1}
-		}
-	}
-	accumulate := !t.isFirstBlock || spec.Accumulate
-	t.kernels.store(rows, cols, matrix{sums, t.kernels.nr, 1}, t.result(i, j), bias, accumulate)
 }
 
 // temporary returns the buffer for a register tile that the kernel cannot store in C. An example is a C without

@@ -120,7 +120,7 @@ func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first ti
 	elemBytes, termStride := t.kernels.elemBytes, t.Plan.b.termStride
 	panel, panelOffset, panelStep := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
 	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, panelOffset
-	args.Ptr[tile.Vec], args.Row[tile.Vec] = t.ptrB, (t.k0*termStride+first.col)*elemBytes
+	args.Ptr[tile.Vec], args.Row[tile.Vec] = t.memoryB.operand, (t.k0*termStride+first.col)*elemBytes
 	args.Step[tile.VecTerm] = termStride * elemBytes
 	t.setRowPrefetch(args, first.col)
 	t.computeTiles(args, a, first)

@@ -5,7 +5,13 @@ import "github.com/graphrun/graphrun/internal/machine"
 // This file divides a product into tiles. chooseGrid tries tiles of different heights and widths, estimates the time of
 // the product with each of them (grid.cost), and takes the cheapest. packChunk divides the packing of an operand, and
 // blockSizes and divideEvenly are the arithmetic of divisions with a remainder. The package comment defines tiles and
-// packing.
+// packing. K is divided into blocks of kc terms. A super-block is a number of consecutive blocks that are packed at
+// once.
+//
+// An operandPlan (operand.go) describes an operand that is divided into panels: the operand has extent rows (A) or
+// columns (B), and a panel has panelWidth of them. If createsPanels returns true, an execution packs the operand: each
+// tile packs its own panels or, if packedOnce is set, the panels are packed once for all tiles. If packedByFirstRow is
+// set, the first row of tiles packs the operand while it multiplies.
 
 const (
 	// alignBytes is the alignment of packed panels in scratch buffers. Aligned panels avoid vector loads from two
@@ -21,8 +27,7 @@ const (
 
 // blockBytes bounds the size of a block of A: the panels of A that are multiplied by each panel of B. The block
 // stays in L2 together with the panel of B. blockBytes also bounds the panels that a tile packs for itself.
-// blockBytes does not affect the bits of results. The depth of a block of K does, so it is a constant of the kernel
-// set.
+// blockBytes does not affect the bits of results.
 var blockBytes = machine.L2Bytes / 8 * 3
 
 // workCosts has the costs of kinds of work in nanoseconds, for elements of 32 bits. The same costs serve all kernels
@@ -68,9 +73,9 @@ func (operand operandPlan) localPanels(kc int) int {
 	return max(1, blockBytes/(operand.panelWidth*kc*operand.elemBytes))
 }
 
-// maxTiles returns the greatest useful number of tiles of a product. Usually the number of multiplications
-// determines it. With few rows or columns, the size of the larger operand does, because reading that operand takes
-// most of the time. It is the greatest of 2*m*n*k/grain, max(m, n)*k/ReduceGrain and 1.
+// maxTiles returns the greatest useful number of tiles of a product. This is the greatest of two numbers and 1. By
+// 2*m*n*k/grain, a tile has at least grain/2 multiply-adds. By max(m, n)*k/ReduceGrain, it has at least ReduceGrain
+// elements of the larger operand, whose reading takes most of the time if there are few rows or columns.
 func (s *kernelSet) maxTiles(m, n, k int) int {
 	grain := machine.PortableMACGrain
 	if s.hasMachineCode() {
@@ -128,8 +133,7 @@ func tileSizes(panels int) (sizes []int) {
 func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))
-	height := float64(min(g.tileRows, roundUp(a.extent, a.panelWidth)))
-	width := float64(min(g.tileCols, roundUp(b.extent, b.panelWidth)))
+	height, width := float64(g.tileRows), float64(g.tileCols)
 	tileCost := float64(height*width*depth*costs.mac) + costs.tile + float64(height*width*blocks*costs.updateC) +
 		float64(height*depth*costs.loadA) + float64(width*depth*costs.loadB)
 	sharedCost := 0.0
@@ -165,7 +169,7 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 // packCostPerElement returns the cost of packing an element of the operand, in nanoseconds.
 func (operand operandPlan) packCostPerElement() float64 {
 	switch {
-	case operand.packedByFirstRow:
+	case operand.packedByFirstRow: // included in the multiplication
 		return 0
 	case operand.source == Custom:
 		return costs.custom
@@ -193,9 +197,9 @@ func (operand operandPlan) packTiles(depth int) int {
 }
 
 // blockSizes returns the sizes of blocks that occur in a dimension of `extent` elements. The dimension is divided into
-// tiles of tileSize elements, and each tile into blocks of at most `block` elements. The result has the sizes of the
-// first and the last block of a whole tile, then of the first and the last block of the last tile. For example, an
-// extent of 100 in 3 tiles of 40 with blocks of 16 gives 16 and 8, then 16 and 4.
+// tiles of tileSize elements, and each tile into blocks of at most `block` elements. The result has four sizes: the
+// first and the last block of a whole tile, and the first and the last block of the last tile. For example, an extent
+// of 100 in 3 tiles of 40 with blocks of 16 gives 16, 8, 16 and 4.
 func blockSizes(extent, tileSize, tiles, block int) (sizes []int) {
 	for _, size := range []int{tileSize, extent - (tiles-1)*tileSize} {
 		sizes = append(sizes, min(size, block), size-(size-1)/block*block)

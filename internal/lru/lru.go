@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Cache is an LRU cache. It evicts the least recently used values when their number or their total size exceeds a
+// Cache is an LRU cache. SetSize evicts the least recently used values if their number or their total size exceeds a
 // bound. An evicted value stays valid for its users. A Cache is safe for concurrent use. It is an interface, not a
 // generic struct, because each package that uses a generic struct compiles all of its methods again.
 type Cache[K, V comparable] interface {
@@ -78,7 +78,7 @@ func (c *cache[K, V]) Put(key K, v V) V {
 		c.moveToFront(element)
 		return element.Value.(*entry[K, V]).value
 	}
-	element := c.order.PushBack(&entry[K, V]{key: key, value: v})
+	element := c.order.PushBack(&entry[K, V]{key: key, value: v}) // as the least recently used
 	c.elements[key] = element
 	c.moveToFront(element)
 	return v
@@ -147,9 +147,9 @@ func (c *cache[K, V]) Clear() bool {
 	return hadSize
 }
 
-// moveToFront marks an element as the most recently used. If it was not among the c.recentCount most recently used
-// elements, it displaces the last of them, which becomes idle. For example, if recentCount is 2 and y moves to the
-// front of w, x, y, z, then the order is y, w, x, z, and x becomes idle.
+// moveToFront marks an element as the most recently used. If it was not among the first c.recentCount elements, the
+// last of these elements becomes idle. For example, if recentCount is 2 and y moves to the front of w, x, y, z, then
+// the order is y, w, x, z, and x becomes idle.
 func (c *cache[K, V]) moveToFront(element *list.Element) {
 	if c.onIdle == nil {
 		c.order.MoveToFront(element)

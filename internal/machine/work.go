@@ -43,7 +43,7 @@ type Part struct {
 }
 
 // Work is an amount of work in the terms of a profile: bytes by access, units of inner kernels, and started
-// steps.
+// steps. The price of a Work is its predicted time with the rates of a profile.
 type Work struct {
 	// Bytes counts bytes by access. In a difference of two Work values a count may be negative.
 	Bytes [numAccesses]float64
@@ -58,7 +58,7 @@ type Work struct {
 }
 
 // AddUnits adds work of an inner kernel that overlaps with memory access. It panics beyond [MaxParts] kernels. It is
-// not inlined, because many places call it and no inner loop does.
+// not inlined: many places call it, so inlining would increase the code size, and no inner loop calls it.
 //
 //go:noinline
 func (w *Work) AddUnits(kernel string, units float64) { w.add(Part{Kernel: kernel, Units: units}) }
@@ -70,7 +70,8 @@ func (w *Work) AddUnoverlapped(kernel string, units float64) {
 	w.add(Part{Kernel: kernel, Units: units, Unoverlapped: true})
 }
 
-// add adds units to the part of the same kernel, or to an unused part.
+// add adds units to the part of the same kernel, or to an unused part. All units of a kernel have the same
+// Unoverlapped.
 func (w *Work) add(part Part) {
 	for i := range w.Parts {
 		entry := &w.Parts[i]

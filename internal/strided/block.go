@@ -7,7 +7,7 @@ import "unsafe"
 // float32. CopyBlock is fast if source and destination both fit the private caches of a core.
 func (e *Elem) CopyBlock(dst, src unsafe.Pointer, a, b Axis) {
 	if a.N == 1 {
-		a, b = b, a // a single row, if there is one, runs along a
+		a, b = b, a // the elements of a single row or column are now along a
 	}
 	switch {
 	case a.N <= 0 || b.N <= 0:
@@ -45,7 +45,7 @@ var blocksBySize = [17]func(dst, src unsafe.Pointer, a, b Axis){
 // rows, fills rows with one element each, transposes, or moves element by element.
 func moveBlock[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	// Make a the axis along which dst is dense or, if dst is dense along both, along which src is dense.
+	// If dst is dense along an axis, make this axis a. If dst is dense along both axes, src decides.
 	if b.Dst == size && (a.Dst != size || b.Src == size) {
 		a, b = b, a
 	}
@@ -58,7 +58,7 @@ func moveBlock[T bits](dst, src unsafe.Pointer, a, b Axis) {
 			fill(unsafe.Slice((*T)(unsafe.Add(dst, i*b.Dst)), a.N), *(*T)(unsafe.Add(src, i*b.Src)))
 		}
 		return
-	case a.Dst == size && abs(b.Src) < abs(a.Src):
+	case a.Dst == size && abs(b.Src) < abs(a.Src): // the strides of src have the other order
 		transpose[T](dst, src, a, b)
 		return
 	}

@@ -4,7 +4,8 @@ package strided
 
 import "github.com/graphrun/graphrun/internal/machine"
 
-// vectorRows and streamRows are nil, because this build has no assembly routines for rows.
+// vectorRows copies rows, and streamRows copies rows with non-temporal stores. They are nil, because this build has no
+// assembly routines for rows.
 var vectorRows, streamRows rowsFunc
 
 // rowsOf returns nil: see vectorRows.
@@ -17,4 +18,4 @@ func fence() {}
 var hasThreeChannelTranspose = false
 
 // transposeThreeChannels transposes nothing: see hasThreeChannelTranspose.
-func (m *matrix) transposeThreeChannels() int { return 0 }
+func (m *matrix) transposeThreeChannels() (transposedElements int) { return 0 }

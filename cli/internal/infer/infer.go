@@ -87,7 +87,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	err := job.Do(progress.Loading, func() error { return inferred.load(job.Context, path, f) })
-	job.End()
+	job.End() // removes the display of progress before the first note
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
@@ -97,7 +97,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	printErr := job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		doc := inferReportOf(inferred.graph, inferred.symbolic, inferred.errs)
-		if doc.RaisedMinimums = inferred.raised; f.json {
+		doc.RaisedMinimums = inferred.raised
+		if f.json {
 			document.Write(out, doc)
 		} else {
 			writeInferTable(out, term.StdoutDisplay(cmd), doc)

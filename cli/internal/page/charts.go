@@ -10,7 +10,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// Coordinates and distances in this file are in SVG units. Numbers without a name were chosen by eye.
+// Coordinates and distances in this file are in SVG units. Numbers without a name were chosen by eye. The CSS classes
+// c0, c1, ... are colors.
 
 // maxLabel is the maximum number of characters of a label.
 const maxLabel = 34
@@ -40,7 +41,7 @@ type Interval struct {
 func (c *Intervals) draw() string {
 	const rowHeight, top = 26, 24
 	labelWidth, textWidth := 0.0, 0.0
-	values := []float64{c.Reference}
+	values := []float64{c.Reference} // newScale ignores NaN
 	for _, row := range c.Rows {
 		labelWidth = max(labelWidth, float64(utf8.RuneCountInString(shorten(row.Label, maxLabel)))*charWidth)
 		textWidth = max(textWidth, float64(utf8.RuneCountInString(row.Text))*charWidth)

@@ -30,6 +30,9 @@ import (
 // maxPlans is the maximum number of planned sizes.
 const maxPlans = 64
 
+// keepGoing is an argument of OpenGraph. Loading fails if a node has a mistake, because plans need whole graphs.
+const keepGoing = false
+
 // SizesDocument is the output of plan for a range of sizes. Each of its Ranges has the costs at its first size (CostNS)
 // and at its last size (CostToNS).
 type SizesDocument struct {
@@ -47,11 +50,11 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return err
 	}
 	job := progress.Begin(cmd, filepath.Base(path))
-	defer job.End()
+	defer job.End() // if an error occurs before the planning ends
 	doc := &SizesDocument{Symbol: swept.symbol, Strategy: f.strategy}
 	var g *graph.Graph
 	err = job.Do(progress.Loading, func() (err error) {
-		if g, _, err = f.extensions.OpenGraph(job.Context, path, f.dims, false); err == nil {
+		if g, _, err = f.extensions.OpenGraph(job.Context, path, f.dims, keepGoing); err == nil {
 			err = swept.checkBounds(g)
 		}
 		return err
@@ -59,15 +62,9 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	if err != nil {
 		return err
 	}
-	first, err := f.bindSize(job.Context, path, g, swept.symbol, swept.from)
-	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == swept.symbol {
-		return exit.UsageErrorf("--sweep %s: %s", f.sweep, unknown.Why)
-	}
+	first, err := f.bindFirstSize(job.Context, path, g, swept)
 	if err != nil {
-		return program.WithFile(path, err)
-	}
-	if err := command.RejectDynamic(first, "the graph runs in segments and has no plan as a whole"); err != nil {
-		return program.WithFile(path, err)
+		return err
 	}
 	options := f.options(job, costProfile)
 	options.Strategy = f.extensions.Strategy(f.strategy)
@@ -89,6 +86,21 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return program.WithFile(path, err)
 	}
 	return f.printSizes(cmd, doc)
+}
+
+// bindFirstSize returns bindSize for the first size. It rejects unknown symbols and graphs that run in segments.
+func (f *flags) bindFirstSize(ctx context.Context, path string, g *graph.Graph, swept interval) (*graph.Graph, error) {
+	first, err := f.bindSize(ctx, path, g, swept.symbol, swept.from)
+	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == swept.symbol {
+		return nil, exit.UsageErrorf("--sweep %s: %s", f.sweep, unknown.Why)
+	}
+	if err != nil {
+		return nil, program.WithFile(path, err)
+	}
+	if err := command.RejectDynamic(first, "the graph runs in segments and has no plan as a whole"); err != nil {
+		return nil, program.WithFile(path, err)
+	}
+	return first, nil
 }
 
 // interval is a symbol and a range of its sizes.
@@ -146,16 +158,17 @@ func (f *flags) planSizes(ctx context.Context, path string, g *graph.Graph, swep
 }
 
 // bindSize returns a copy of the graph in which a symbol is bound to a size, after inference and --pin. If the graph
-// lacks the symbol, the file is loaded again with --dim SYMBOL=SIZE: the loader also accepts names that stand for the
-// number of rows of a graph without symbols (see the field Sizes of [graphrun.Loader]).
+// lacks the symbol, the symbol may be a name for the number of rows, which the loader accepts for a graph without
+// symbols (see the field Sizes of [graphrun.Loader]). The file is then loaded again with --dim SYMBOL=SIZE.
 func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (bound *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {
 		bound = g.Clone()
-		err = command.BindHints(path, bound, []map[string]int{{symbol: size}}) // one hint: sizes by symbol
+		hint := map[string]int{symbol: size}
+		err = command.BindHints(path, bound, []map[string]int{hint})
 	} else {
 		dims := append(slices.Clip(f.dims), fmt.Sprintf("%s=%d", symbol, size))
-		bound, _, err = f.extensions.OpenGraph(ctx, path, dims, false)
+		bound, _, err = f.extensions.OpenGraph(ctx, path, dims, keepGoing)
 	}
 	if err == nil {
 		err = command.Infer(ctx, bound)
@@ -250,7 +263,7 @@ func (doc *SizesDocument) changeText(i int) string {
 	}
 	text := fmt.Sprintf("%s: %s", format.Count(len(current.Changes), "change"),
 		format.JoinFirst(countedKinds(current.Changes)))
-	if before.Rejected == "" && before.To > 0 {
+	if before.Rejected == "" && before.To > 0 { // size 0 has no cost per size
 		text += fmt.Sprintf("; cost/%s %s instead of %s at %s=%d", doc.Symbol,
 			format.PerSize(current.CostNS, current.From), format.PerSize(before.CostToNS, before.To), doc.Symbol, before.To)
 	}

@@ -48,7 +48,7 @@ type pictureBox struct {
 	kind        boxKind
 	name        string   // name of the node, input or output
 	scope       []string // the scopes of the name, outermost first
-	sourceNames []string // names of the nodes and inputs of the graph as written that the box represents
+	sourceNames []string // names of the nodes and inputs that the box represents, in the graph as written
 	values      []string // names of the results
 	// signature is the same string for boxes with equal ops, attributes, implementations, types and layouts.
 	signature string
@@ -60,12 +60,12 @@ type pictureBox struct {
 	why     string // the reason for a copy
 	omitted int    // for an omittedBox: the number of omitted operands or readers
 
-	// share is the cost of the step divided by the total cost. predictedBar is the length of the bar of the predicted
-	// time, from 0 to 1. It is the cost of the step divided by the longest predicted or measured time of a step.
-	share, predictedBar float64
-	// predicted (the cost) and measured are the times of a step in nanoseconds; measured is 0 without --profile.
-	// measuredBar is the length of the bar of the measured time, from 0 to 1.
-	predicted, measured, measuredBar float64
+	// Fields of a step. The bars have lengths from 0 to 1: a time divided by the longest time of any step.
+	predicted    float64 // the predicted time in nanoseconds, which is the cost
+	measured     float64 // the measured time in nanoseconds; 0 without --profile
+	share        float64 // the cost divided by the total cost of the plan
+	predictedBar float64 // length of the bar of the predicted time
+	measuredBar  float64 // length of the bar of the measured time
 
 	// Fields for a picture of two plans.
 	planIndex int      // 0 for the first plan, 1 for the second plan
@@ -220,9 +220,11 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 // setKind sets the kind of the box of a node, and the reason, head and source name of a copy. step is nil if the plan
 // has no step for the node.
 func (p *painter) setKind(b *pictureBox, n *graph.Node, step *report.Step) {
-	isView := step == nil // in a plan, a view is a node without a step
-	if p.report == nil {
+	isView := false
+	if p.report == nil { // a graph as written
 		isView = len(n.Out) > 0 && n.Out[0].Alias != nil
+	} else { // in a plan, a view is a node without a step
+		isView = step == nil
 	}
 	copied := p.copyOf(n)
 	switch {
@@ -326,7 +328,7 @@ func (p *painter) addCost(box *pictureBox, step *report.Step) {
 		box.lines = append(box.lines, "measured "+measuredText(box.measured, step.CostNS))
 	}
 	box.details = append(box.details, detail{"moves", format.Bytes(step.Bytes)})
-	if step.Loop != nil {
+	if step.Loop != nil { // an elementwise step; FastSetup is the kind of fast path that set up the loop
 		box.details = append(box.details, detail{"loop", format.Ints(step.Loop.Shape)}, detail{"fast set-up", step.FastSetup})
 	}
 }

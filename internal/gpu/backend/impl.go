@@ -51,8 +51,8 @@ func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order
 				walk.ResultOrders[output] = tensor.RowMajorOrder(meta.Rank())
 			}
 		}
-		// If there is a kernel for one dense layout, there are kernels for all layouts for which the op has forms.
-		// So only the first walk is compiled, which takes longer than FormsOf.
+		// The forms of a call are the expressions from which kernels are compiled. If the forms of one dense layout
+		// compile, those of the other layouts do. So only the first walk is compiled, which takes longer than FormsOf.
 		dense := denseCall(call, walk)
 		var err error
 		if len(list) == 0 {
@@ -116,7 +116,7 @@ func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if program.Fault != "" {
+	if program.Fault != "" { // the message of a kernel that finds an invalid operand, such as an index
 		compiledProgram.fault = fmt.Errorf("%s: %s", op.Name, program.Fault)
 	}
 	for _, meta := range call.Out {

@@ -9,7 +9,7 @@ import (
 // of an enclosing block, it returns the value of the earlier instruction and adds none.
 type Builder struct {
 	Kernel
-	scopes []map[Inst]Value // for each open block, the outermost first: its instructions and their values
+	scopes []map[Inst]Value // for each open block, the outermost first: its pure instructions and their values
 }
 
 // NewBuilder returns a builder of a kernel. params is the number of parameters (addresses), and groupSize the number of
@@ -34,13 +34,14 @@ func (b *Builder) Const(dtype tensor.DType, bits uint64) Value {
 	return b.EmitImm(Op(lane.Const), dtype, bits)
 }
 
-// Lookup adds a lookup in a table. The low 5 bits of v are the index. Lookups are common subexpressions only if they
-// have the same pointer to a table.
+// Lookup adds a lookup in a table. The low 5 bits of v are the index. Two lookups are equal instructions only if their
+// tables have the same address.
 func (b *Builder) Lookup(table *[32]float32, v Value) Value {
 	return b.add(Inst{Op: Op(lane.Lookup), DType: tensor.Float32, Table: table}, []Value{v})
 }
 
-// Load adds a load of count consecutive words, and returns the words.
+// Load adds a load of count consecutive words, and returns the words. The value of the load is its first word. An
+// Extract of this value is another word. dtype is the dtype in memory, and Register(dtype) is the dtype of the words.
 func (b *Builder) Load(dtype tensor.DType, count int, address Value) []Value {
 	words := []Value{b.EmitImm(Load, dtype, uint64(count), address)}
 	for index := 1; index < count; index++ {
@@ -90,19 +91,20 @@ func (o Op) isPure() bool {
 // block has an equal instruction, add appends nothing and returns the value of the equal instruction.
 func (b *Builder) add(inst Inst, args []Value) Value {
 	for position := range inst.Args {
-		if inst.Args[position] = None; position < len(args) {
+		inst.Args[position] = None
+		if position < len(args) {
 			inst.Args[position] = args[position]
 		}
 	}
+	added := Value(len(b.Insts))
 	if inst.Op.isPure() {
 		for _, scope := range b.scopes {
 			if earlier, ok := scope[inst]; ok {
 				return earlier
 			}
 		}
+		b.scopes[len(b.scopes)-1][inst] = added
 	}
-	added := Value(len(b.Insts))
-	b.scopes[len(b.scopes)-1][inst] = added
 	b.Insts = append(b.Insts, inst)
 	return added
 }

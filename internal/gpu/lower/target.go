@@ -6,9 +6,9 @@
 // are multiplications and shifts. A thread computes several consecutive elements if operands are contiguous, with loads
 // and stores of up to 16 bytes.
 //
-// A kernel's results are bit-identical to the results of expr.Code.Eval. Devices lack some operations (16-bit floats,
-// integers of less than 32 bits, fmod, scaling by powers of 2). They do not define others for all operands
-// (conversions, minimum, maximum). Kernels compute these with operations that all devices define. Elementary functions
+// A kernel's results are bit-identical to the results of expr.Code.Eval. Devices lack some operations: 16-bit floats,
+// integers of less than 32 bits, fmod, and scaling by powers of 2. Conversions, minimum and maximum are undefined for
+// some operands, such as NaN. Kernels replace all these by operations that every device defines. Elementary functions
 // are expanded into primitive operations (package expr/expand).
 package lower
 

@@ -11,11 +11,12 @@ import (
 // results that the registers hold at once.
 
 // maxReach bounds the distances, in bytes, between elements that one call of machine code accesses. Displacements in
-// machine code have 32 bits, and a displacement may be the sum of two distances.
+// machine code have 32 bits. A displacement may be the sum of two distances, and the bound has a factor of 2 in
+// reserve.
 const maxReach = math.MaxInt32 / 4
 
-// tileRowsBound is an upper bound for the number of pixels of a tile.
-const tileRowsBound = 64
+// maxTilePixels is an upper bound for the number of output pixels of a tile.
+const maxTilePixels = 64
 
 // inputReach returns an upper bound for the distance, in bytes, between two input elements of one window. pixelStride
 // is the distance of neighbouring pixels in elements, and size the size of an element in bytes.
@@ -23,19 +24,19 @@ func (s *convShape) inputReach(pixelStride, size int) int {
 	return kit.BoundedProduct(s.maxDistance(), pixelStride, size)
 }
 
-// outputReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile
-// may be in two rows.
+// outputReach returns an upper bound for the distance, in bytes, between two results of one tile. With at most
+// maxTilePixels pixels a row, the pixels of a tile may be in two rows of the image.
 func (s *convShape) outputReach(size int) int {
-	rows := min(tileRowsBound, kit.BoundedProduct(s.batch, s.pixelsOut()))
-	if s.w.Results <= tileRowsBound {
-		rows *= 2
+	pixels := min(maxTilePixels, kit.BoundedProduct(s.batch, s.pixelsOut()))
+	if s.w.Results <= maxTilePixels {
+		pixels *= 2
 	}
-	return kit.BoundedProduct(rows, max(s.outPixelStride(), s.outChannels), size)
+	return kit.BoundedProduct(pixels, max(s.outPixelStride(), s.outChannels), size)
 }
 
 // allowsScratch reports whether a kernel may use the given number of elements of scratch memory. Up to alwaysAllowed
-// elements are always allowed. More are allowed if the input and its windows together have at least 1/maxRatio as many
-// elements, so that data bounds the memory.
+// elements are always allowed. The limit is otherwise maxRatio times the number of elements of the input and of all its
+// windows, so that data bounds the memory.
 func (s *convShape) allowsScratch(elements int) bool {
 	const alwaysAllowed, maxRatio = 1 << 22, 16
 	data := kit.BoundedProduct(s.batch, s.inChannels, s.pixelsIn()) +

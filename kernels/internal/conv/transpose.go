@@ -4,16 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unsafe"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -31,6 +26,9 @@ type convTransposeAttrs struct {
 // 2 give
 //
 //	a, 2a, 3a+b, 2b, 3b
+//
+// In shapes, n is the number of images, c and o are the numbers of channels of the input and of the result, and k is a
+// size of the window.
 var (
 	ConvTranspose1d = convTransposeOp("conv_transpose1d", 1, "[n, c, l] or [c, l]", "[c, o/groups, k]", "[n, o, ol]",
 		"ol = (l-1)*stride - 2*padding + dilation*(k-1) + output_padding + 1")
@@ -100,158 +98,13 @@ func (op transposedConv) impls() []graph.Impl {
 	}
 }
 
-// compile makes the kernel of the implementation "spread", which computes a few images at a time. It multiplies the
-// transposed weight by the input, which gives a product for each input element, output channel and tap. It then sums
-// the overlapping windows in the result.
-func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
-		return &graph.Kernel{}, nil
-	}
-	dtype := c.Out[0].DType.OpMath() // of sums
-	windows, builder := op.windows(c), copies.NewKernelBuilder(c)
-	operands := builder.Operands(dtype)
-	out := builder.Result(0, dtype)
-	inputPixels, rows := windows.inputPixels(), windows.weightRows()
-	panels := transposedPanels(windows, dtype)
-	isPacked, err := multiply.IsPackedIn(c, 1, panels)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := transposedPlan(dtype, rows, inputPixels, windows.inPerGroup(), isPacked)
-	if err != nil {
-		return nil, err
-	}
-	windowBytes := kit.BoundedProduct(windows.groups, rows, inputPixels, dtype.Size())
-	if windowBytes > tensor.MaxBytes {
-		return nil, errors.New("the windows of one image take more than 2^47 bytes")
-	}
-	imagesAtOnce := min(windows.images, max(1, maxProductBytes/windowBytes))
-	products := builder.NewScratch(dtype, imagesAtOnce*windows.groups*rows*inputPixels)
-	adder, err := newWindowAdder(windows, dtype)
-	if err != nil {
-		return nil, err
-	}
-	adderBytes, addChannels := adder.workerBytes(), channelAdders[dtype]
-	if adder != nil {
-		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.addRow.Listing("windows")} })
-	}
-	for firstImage := 0; firstImage < windows.images; firstImage += imagesAtOnce {
-		imageCount := min(imagesAtOnce, windows.images-firstImage)
-		multiplier := windows.multiplier(plan, dtype, firstImage, imageCount)
-		if isPacked {
-			multiplier.A = panels.PackedOffsets(multiplier.A)
-		}
-		phases, scratchBytes, workerBytes := multiplier.Phases(0)
-		builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{products, operands[0], operands[1]}, phases...)
-		buffers := []kit.Buffer{out, products}
-		if windows.hasBias {
-			buffers = append(buffers, operands[2])
-		}
-		channelCost := kit.BoundedProduct(inputPixels, windows.taps()) + windows.resultPixels()
-		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(imageCount*windows.outChannels, channelCost,
-			func(mem *graph.Mem, begin, end int) error {
-				addChannels(windows, adder, mem, firstImage*windows.outChannels, begin, end)
-				return nil
-			}))
-	}
-	return builder.Kernel()
-}
-
-// multiplier returns the products of the weight and the images [firstImage, firstImage+imageCount). Its A has the
-// offsets of a weight that is not packed.
-func (s *transposedWindows) multiplier(plan *gemm.Plan, dtype tensor.DType, firstImage,
-	imageCount int) *multiply.Multiplier {
-	inputPixels, inPerGroup, rows := s.inputPixels(), s.inPerGroup(), s.weightRows()
-	return &multiply.Multiplier{Plan: plan, Entries: imageCount * s.groups,
-		MACs: kit.BoundedProduct(rows, inputPixels, inPerGroup),
-		A:    entryOffsets(imageCount, 0, s.groups, inPerGroup*rows),
-		B:    entryOffsets(imageCount, s.inChannels*inputPixels, s.groups, inPerGroup*inputPixels),
-		C:    entryOffsets(imageCount, s.groups*rows*inputPixels, s.groups, rows*inputPixels),
-		Bind: func(mem *graph.Mem, job *multiply.Job) {
-			job.C, job.A = mem.Ptrs[0], mem.Ptrs[2]
-			job.B = unsafe.Add(mem.Ptrs[1], firstImage*s.inChannels*inputPixels*dtype.Size())
-		}}
-}
-
-// transposedPlan plans the product of the transposed weight, [rows, depth], and the pixels of an image, [depth,
-// pixels].
-func transposedPlan(dtype tensor.DType, rows, pixels, depth int, isPacked bool) (*gemm.Plan, error) {
-	spec := gemm.Spec{DType: dtype, M: rows, N: pixels, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
-		B: gemm.Operand{RowStride: pixels, ColStride: 1}, CRowStride: pixels, CColStride: 1}
-	if isPacked {
-		spec.A.Source = gemm.Prepacked
-	}
-	return gemm.NewPlan(spec)
-}
-
-// channelAdders has the instance of addChannels for each dtype of sums.
-var channelAdders = map[tensor.DType]func(windows *transposedWindows, adder *windowAdder, mem *graph.Mem, first, begin,
-	end int){
-	tensor.Int64: addChannels[int64], tensor.Float32: addChannels[float32], tensor.Float64: addChannels[float64],
-	tensor.Complex64: addChannels[complex64], tensor.Complex128: addChannels[complex128],
-}
-
-// addChannels sums the windows of channels [begin, end) of some images. The channels of all images of the batch are
-// numbered together; first is the number of the first channel of these images.
-func addChannels[T int64 | float32 | float64 | complex64 | complex128](windows *transposedWindows, adder *windowAdder,
-	mem *graph.Mem, first, begin, end int) {
-	channelElements, windowElements := windows.resultPixels(), windows.inputPixels()*windows.taps()
-	for channel := begin; channel < end; channel++ {
-		var bias T
-		if windows.hasBias {
-			bias = kit.ElementsOf[T](mem.Ptrs[2], windows.outChannels)[channel%windows.outChannels]
-		}
-		if adder != nil {
-			adder.sumChannel(mem, kit.AddressOf[T](mem.Ptrs[0], (first+channel)*channelElements),
-				kit.AddressOf[T](mem.Ptrs[1], channel*windowElements), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)),
-				realOf(bias))
-			continue
-		}
-		addWindows(mem, windows, kit.PlaneOf[T](mem.Ptrs[0], first+channel, channelElements),
-			kit.PlaneOf[T](mem.Ptrs[1], channel, windowElements), bias)
-	}
-}
-
-// transposedPanels returns the panels of the transposed weight. The rows of this matrix are the taps of a group's
-// output channels.
-func transposedPanels(windows *transposedWindows, dtype tensor.DType) *multiply.Panels {
-	rows, depth := windows.weightRows(), windows.inPerGroup()
-	return multiply.MatrixPanels(dtype, gemm.PanelRows(dtype), rows, 1, depth, rows,
-		entryOffsets(1, 0, windows.groups, depth*rows))
-}
-
-// pack implements [graph.Impl.Pack]: operand 1, a constant weight, is packed.
-func (op transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
-	if i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
-		return p, false
-	}
-	dtype := c.Out[0].DType.OpMath()
-	if dtype != tensor.Float32 && dtype != tensor.Float64 {
-		return p, false
-	}
-	return multiply.PackingOf(transposedPanels(op.windows(c), dtype)), true
-}
-
-// windows returns the geometry of a call.
-func (op transposedConv) windows(c *graph.Call) *transposedWindows {
-	params := op.params(c, op.dims)
-	input, weight, out := c.Meta(0), c.Meta(1), c.Out[0]
-	windows := &transposedWindows{images: 1, inChannels: weight.Shape[0], outChannels: weight.Shape[1] * params.groups,
-		groups: params.groups, hasBias: c.HasOperand(2)}
-	if input.Rank() == op.dims+2 {
-		windows.images = input.Shape[0]
-	}
-	windows.window = newWindow(newAxes(out.Shape, input.Shape, weight.Shape[2:], params.stride,
-		kit.KnownSizes(params.padding), params.dilation))
-	return windows
-}
-
-// params returns the attributes of a call whose weight has dims spatial dimensions.
-func (op transposedConv) params(c *graph.Call, dims int) convParams {
+// params returns the attributes of a call, with a number for each of spatialDims dimensions.
+func (op transposedConv) params(c *graph.Call, spatialDims int) convParams {
 	a := kit.Attrs[*convTransposeAttrs](c)
-	padding := perDim(sym.Ints(a.Padding...), dims)
-	return convParams{stride: perDim(a.Stride, dims), padding: padding, paddingAfter: padding,
-		dilation: perDim(a.Dilation, dims), outputPadding: perDim(a.OutputPadding, dims), groups: a.Groups}
+	padding := perDim(sym.Ints(a.Padding...), spatialDims)
+	return convParams{stride: perDim(a.Stride, spatialDims), padding: padding, paddingAfter: padding,
+		dilation: perDim(a.Dilation, spatialDims), outputPadding: perDim(a.OutputPadding, spatialDims),
+		groups: a.Groups}
 }
 
 // result checks a call and returns the type of its row-major result.
@@ -266,7 +119,7 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	if isUnbatched {
 		shape = append(sym.Ints(1), shape...)
 	}
-	params := op.params(call, max(1, weight.Rank()-2))
+	params := op.params(call, max(1, weight.Rank()-2)) // op.check rejects a weight of the wrong rank
 	if err := op.check(call, &params, shape); err != nil {
 		return input, err
 	}
@@ -289,7 +142,7 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	}
 	resultType := tensor.NewType(input.DType, out...)
 	if !isUnbatched && kit.SizeIs(out[0], 0) && tensor.SameSizes(out, input.Shape) {
-		resultType = emptyResultType(input)
+		resultType = emptyResultType(input) // has the strides of the input, as in PyTorch
 	}
 	return resultType, resultType.Check()
 }
@@ -382,37 +235,24 @@ func (op transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 	inPerGroup, outPerGroup := weightShape[0]/params.groups, weightShape[1]
 	axes := newAxes(resultMeta.Shape, in[0].Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding),
 		params.dilation)
-	return reference(resultMeta, in, inPerGroup, axes, func(axis *geometry.Axis) [][]tapPair {
-		pairs := make([][]tapPair, axis.Size)
-		for tap := range axis.Taps {
-			first, end := axis.ResultsOf(tap)
-			for windowIndex := first; windowIndex < end; windowIndex++ {
-				position := axis.Position(windowIndex, tap)
-				pairs[position] = append(pairs[position], tapPair{windowIndex, tap})
-			}
-		}
-		return pairs
-	}, func(o, k int) (channel, row, column int) {
+	// channelsOf returns the k-th input channel that output channel o reads, and the row and column of the weight.
+	channelsOf := func(o, k int) (channel, row, column int) {
 		channel = o/outPerGroup*inPerGroup + k
 		return channel, channel, o % outPerGroup
-	})
+	}
+	return reference(resultMeta, in, inPerGroup, axes, transposedPairs, channelsOf)
 }
 
-// work returns the work of the products and of the sums of windows.
-func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
-	call.AddStreamed(&work)
-	if call.Out[0].Numel() == 0 {
-		return work
+// transposedPairs returns, for each index of the result along an axis, the pairs of an input element and a tap whose
+// product is added there.
+func transposedPairs(axis *geometry.Axis) [][]tapPair {
+	pairs := make([][]tapPair, axis.Size)
+	for tap := range axis.Taps {
+		first, end := axis.ResultsOf(tap)
+		for windowIndex := first; windowIndex < end; windowIndex++ {
+			position := axis.Position(windowIndex, tap)
+			pairs[position] = append(pairs[position], tapPair{element: windowIndex, tap: tap})
+		}
 	}
-	windows := op.windows(call)
-	inputPixels, rows := windows.inputPixels(), windows.weightRows()
-	multiply.ReclassifyPanels(&work, call, 1, inputPixels)
-	multiply.ReclassifyStores(&work, call)
-	work.AddUnits(multiply.RateStartStep, 1)
-	multiply.AddProduct(&work, call.Out[0].DType, float64(windows.images*windows.groups), rows, inputPixels,
-		windows.inPerGroup())
-	work.AddUnits(multiply.RateStartProduct, float64(windows.images*windows.groups))
-	work.AddUnits(rateSpreadAdd, float64(windows.images*windows.groups)*float64(rows)*float64(inputPixels))
-	return work
+	return pairs
 }

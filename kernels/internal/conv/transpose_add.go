@@ -13,38 +13,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// transposedConv is a transposed convolution over dims dimensions.
-type transposedConv struct {
-	name string
-	dims int
-}
-
-// transposedWindows describes a transposed convolution, which is the gradient of an ordinary convolution with the same
-// window. The embedded window describes the ordinary convolution. Therefore, Size of an axis is the size of the
-// transposed convolution's result, and Results is the size of its input.
-type transposedWindows struct {
-	window
-	images, groups          int // number of images; number of groups
-	inChannels, outChannels int // channels that the transposed convolution reads and writes
-	hasBias                 bool
-}
-
-// inputPixels and resultPixels return the pixels of an image of the transposed convolution, which reads the results of
-// the ordinary convolution and writes its input.
-func (s *transposedWindows) inputPixels() int  { return s.pixelsOut() }
-func (s *transposedWindows) resultPixels() int { return s.pixelsIn() }
-
-// inPerGroup returns the number of input channels per group.
-func (s *transposedWindows) inPerGroup() int { return s.inChannels / s.groups }
-
-// weightRows returns the number of rows of a group's transposed weight: one for each output channel and tap.
-func (s *transposedWindows) weightRows() int { return s.outChannels / s.groups * s.taps() }
-
-// windowAdder sums overlapping windows by machine code. It divides the result into phases (polyphase decomposition;
-// these are not the phases of a kernel). A phase is the set of elements whose indices have the same remainder modulo
-// the stride. For example, stride 2 has the phases of even and odd indices along each dimension. All elements of a
-// phase are sums over the same taps, so that the products of a tap are added row by row. At the end, the phases are
-// interleaved. In one dimension, the input [a, b] and the weight [1, 2, 3] with stride 2 have the phases
+// windowAdder sums overlapping windows by machine code, for a [spreadKernel]. Of the axes d, h and w of
+// transposedWindows, Size is a size of the result, and Results a size of the input.
+//
+// The adder divides the result into phases (polyphase decomposition; these are not the phases of a kernel). A phase is
+// the set of elements whose indices have the same remainder modulo the stride. For example, stride 2 has the phases of
+// even and odd indices along each dimension. All elements of a phase are sums over the same taps, so that the products
+// of a tap are added row by row. At the end, the phases are interleaved. In one dimension, the input [a, b] and the
+// weight [1, 2, 3] with stride 2 have the phases
 //
 //	even: a, 3a+b, 3b    tap 0 is added at 0, and tap 2 at 1
 //	odd:  2a, 2b         tap 1 is added at 0
@@ -213,9 +189,8 @@ func (a *windowAdder) elementCount() int {
 // phaseElements returns the number of elements of one phase.
 func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[1] * a.phaseSize[2] }
 
-// addWindows sums the windows of one channel in Go, tap by tap, and adds the bias. windowProducts has the products, tap
-// by tap.
-func addWindows[T int64 | float32 | float64 | complex64 | complex128](mem *graph.Mem, shape *transposedWindows,
+// sumChannelInGo is sumChannel without machine code, for all dtypes of sums.
+func sumChannelInGo[T int64 | float32 | float64 | complex64 | complex128](mem *graph.Mem, shape *transposedWindows,
 	out, windowProducts []T, bias T) {
 	fill(mem, out, bias)
 	for tap := range shape.taps() {

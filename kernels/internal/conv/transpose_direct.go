@@ -106,7 +106,7 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPla
 		phaseCount = kit.BoundedProduct(phaseCount, axis.Stride)
 	}
 	// The greatest distance in bytes between pixels of a tile, which may have pixels of several rows.
-	reach := kit.BoundedProduct(tileRowsBound, windows.h.Stride, windows.w.Size, windows.outChannels, dtype.Size())
+	reach := kit.BoundedProduct(maxTilePixels, windows.h.Stride, windows.w.Size, windows.outChannels, dtype.Size())
 	if call.Meta(0).Rank() != op.dims+2 || phaseCount > maxPhases || reach >= maxReach {
 		return nil, false
 	}
@@ -243,7 +243,7 @@ func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl 
 			_, stride := sizesAndStrides(resultMeta, op.dims)
 			vertical := op.windows(c).h
 			return multiply.ComputationDType(c) == resultMeta.DType && stride.c == 1 &&
-				kit.BoundedProduct(tileRowsBound, vertical.Stride, max(stride.h, stride.w), resultMeta.DType.Size()) < maxReach
+				kit.BoundedProduct(maxTilePixels, vertical.Stride, max(stride.h, stride.w), resultMeta.DType.Size()) < maxReach
 		},
 		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 			phaseConvs, ok := op.phaseShapes(c, c.Out[0].DType, byPlanes)

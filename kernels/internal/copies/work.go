@@ -9,8 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The rates of copies, by their names in machine profiles. [Rates] describes the unit of each rate. The cost of a copy
-// is the cost of its bytes plus the cost of its units of work.
+// The rates of copies, by their names in machine profiles, some of which differ from the names of the constants.
+// [Rates] describes the unit of each rate. The cost of a copy is the cost of its bytes plus the cost of its units of
+// work.
 const (
 	RateRow         = "copy.row"
 	RateStep        = "copy.step"
@@ -45,12 +46,13 @@ var Rates = [][2]string{
 var rateOfTranspose = map[int]string{1: RateTranspose1, 2: RateTranspose2, 8: RateTranspose8, 16: RateTranspose16}
 
 // AddCopyCost adds the cost of a copy from the layout and dtype src to dst, which have the same shape: the bytes read
-// and written, and the units of work of one of three patterns. For a copy to the row-major shape [64, 100]:
+// and written, and the units of work of one of four patterns. For a copy to the row-major shape [64, 100]:
 //
-//	strides of src   pattern      units
-//	[128, 1]         rows         64 rows of 100 elements
-//	[1, 64]          transposed   tiles
-//	[200, 2]         strided      6400 elements with a stride
+//	strides of src             pattern      units
+//	[128, 1]                   rows         64 rows of 100 elements
+//	[1, 64]                    transposed   tiles
+//	[100, 1], another dtype    converted    6400 converted elements
+//	[200, 2]                   strided      6400 elements with a stride
 func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	elem := kit.ElemOf(dst.DType, src.DType)
 	axes := make([]strided.Axis, 0, 8)
@@ -99,8 +101,11 @@ func addTransposeCost(work *graph.Work, transposition strided.Transposition, ele
 }
 
 // Impl returns the implementation of an op whose result has the elements of operand 0 in any layout. The chosen walk
-// ([graph.Walk], a loop order with layouts of the results) determines the layout of the result. Forms describe the copy
-// as data for compilers of devices ([graph.Form]).
+// ([graph.Walk], a loop order with layouts of the results) determines the layout of the result. The function forms
+// describes the copy to the compilers of devices ([graph.Form]).
+//
+// The planner adds Work and, for each operand, Read. Work assumes that operand 0 has the layout of the result. Read
+// returns the difference for the actual layout of the operand.
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
 		Lower: lower, Writes: anyStrides, Forms: forms,
@@ -113,8 +118,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			if i > 0 {
 				return work, true
 			}
-			// Work has counted the cost of an operand in the layout of the result. This cost is subtracted.
-			var counted graph.Work
+			var counted graph.Work // by Work
 			out := walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&counted, out.WithDType(operandMeta.DType), out)
 			addRowMajorCopyCost(&work, operandMeta, out)
@@ -125,7 +129,8 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 // anyStrides implements [graph.Impl.Writes] for copies, which write any strides.
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
-// addRowMajorCopyCost adds the cost of the copies of [RowMajorKernel]. The shapes of src and dst may differ.
+// addRowMajorCopyCost adds the cost of [RowMajorKernel], which copies the elements of src to dst in row-major order.
+// The shapes may differ. If neither has a view in the shape of the other, the kernel copies to scratch memory first.
 func addRowMajorCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	if view, err := src.View(dst.Shape); err == nil {
 		AddCopyCost(work, view, dst)
@@ -141,7 +146,7 @@ func addRowMajorCopyCost(work *graph.Work, src, dst tensor.Meta) {
 
 // JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. An operand
 // costs nothing if its producer has written it into the result. The node needs no step if this is true for all
-// operands. forms is as in [Impl].
+// operands. forms describes the copies, as in [Impl].
 func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error),
 	forms func(c *graph.Call) ([]graph.Form, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
@@ -157,8 +162,8 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error),
 }
 
 // resultPart returns the part of the result that holds the operand. The part has the shape of the operand and the
-// strides of the result. If the op adds a dimension to its operands, as stack does, the part is taken to have the
-// layout of the operand.
+// strides of the result. If the op adds a dimension to its operands, as stack does, resultPart assumes that the part
+// has the layout of the operand.
 func resultPart(operand, result tensor.Meta) tensor.Meta {
 	if operand.Rank() != result.Rank() {
 		return operand.WithDType(result.DType)
@@ -188,8 +193,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), widthsBefore f
 			return work
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
-			// Work has counted the cost of an operand that is dense in the order of the result. This cost is subtracted.
-			var counted graph.Work
+			var counted graph.Work // by Work: the cost of an operand that is dense in the order of the result
 			result := walk.ResultLayout(0, c.Out[0])
 			inner := innerPart(operand, result)
 			AddCopyCost(&counted, inResultOrder(inner, result), inner)
@@ -212,8 +216,8 @@ func innerPart(operand, result tensor.Meta) tensor.Meta {
 }
 
 // addBorderCost adds the cost of filling the border around the inner part of a result. The border of a dimension is two
-// slabs, before and after the inner part. Each element is in one slab: for a matrix, the slabs of dimension 0 are whole
-// rows, and those of dimension 1 are in the rows between.
+// slabs, before and after the inner part. The slabs do not overlap. For a matrix, the slabs of dimension 0 are whole
+// rows, and the slabs of dimension 1 are parts of the other rows.
 func addBorderCost(work *graph.Work, inner, result tensor.Meta, widthsBefore []int) {
 	remaining := result // the result without the slabs that are already counted
 	remaining.Shape = slices.Clone(result.Shape)

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/pool"
 )
 
-// rewriteMaxPool moves a quantization before the pooling that computes its operand: node, a max_pool2d of dequantized
-// numbers. The new max_pool2d computes with bytes (quantized values of dtype int8 or uint8). The results are the same,
-// because quantization is monotonic and dequantized numbers are not NaN.
+// rewriteMaxPool moves a quantization (q.Call) before the pooling that computes its operand. node is the pooling, a
+// max_pool2d of dequantized numbers. The new max_pool2d computes with bytes (quantized values of dtype int8 or uint8).
+// The results are the same, because quantization is monotonic and dequantized numbers are not NaN.
 func (q *quantizeRewriter) rewriteMaxPool(node *graph.Node) (rewrite graph.Rewrite, err error) {
 	if node.Op != pool.MaxPool2d || !q.UsedOnlyHere(node.Out[0]) {
 		return rewrite, nil

@@ -9,14 +9,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// activationsByName has the activation functions by ONNX's names in lower case. softplus(X, 1, 40) returns X for
-// arguments above 40. For these arguments, X is the exact result in every dtype.
-var activationsByName = map[string]struct {
+// activationFunction is the definition of an activation function: as a formula, for compiled loops, and in Go, for the
+// reference implementation.
+type activationFunction struct {
 	params      int     // number of parameters: 0, 1 (alpha) or 2 (alpha and beta)
 	alpha, beta float64 // defaults of the parameters
 	formula     string  // function of X with the parameters alpha (A) and beta (B), in the expression language
 	function    func(x, alpha, beta float64) float64
-}{
+}
+
+// activationsByName has the activation functions by ONNX's names in lower case. softplus(X, 1, 40) returns X for
+// arguments above 40. For these arguments, X is the exact result in every dtype.
+var activationsByName = map[string]activationFunction{
 	"sigmoid":  {formula: "sigmoid(X)", function: func(x, _, _ float64) float64 { return kit.Sigmoid(x) }},
 	"tanh":     {formula: "tanh(X)", function: func(x, _, _ float64) float64 { return math.Tanh(x) }},
 	"relu":     {formula: "maximum(X, 0)", function: func(x, _, _ float64) float64 { return max(x, 0) }},
@@ -41,7 +45,7 @@ var activationsByName = map[string]struct {
 		}},
 }
 
-// formula returns the formula that applies the function to the value with name x.
+// formula returns the formula of a layer's activation, which has a name and parameters, for the value with name x.
 func (a activation) formula(x string) string {
 	function := activationsByName[strings.ToLower(a.name)]
 	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(function.formula)

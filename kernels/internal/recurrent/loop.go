@@ -54,7 +54,7 @@ type cellLoop struct {
 
 // stepLoops compiles the loops of a step in direction dir, with the given dtype of their operands.
 func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cellLoop, err error) {
-	var formulas []func(*cellFormula) (string, []cellOperand)
+	var formulas []func(*cellFormula) (results string, outs []cellOperand) // one for each loop
 	switch {
 	case layer.kind == cellLSTM:
 		formulas = append(formulas, (*cellFormula).lstm)
@@ -62,7 +62,7 @@ func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cell
 		formulas = append(formulas, (*cellFormula).rnn)
 	case layer.resetAfter:
 		formulas = append(formulas, (*cellFormula).gru)
-	default:
+	default: // the reset gate applies before a second product
 		formulas = append(formulas, (*cellFormula).resetLoop, (*cellFormula).gru)
 	}
 	for _, build := range formulas {
@@ -143,8 +143,7 @@ func (cell *cellFormula) resetLoop() (string, []cellOperand) {
 }
 
 // sum returns the formula of a gate's argument: the sum of its input part (product of inputs and weights) and its state
-// part (product of the state and weights). Gates are numbered as in ONNX: i, o, f and c of an LSTM; z, r and h of a
-// GRU.
+// part (product of the state and weights). The argument gate is a number such as lstmInput.
 func (cell *cellFormula) sum(gate int) string {
 	input, state := cell.gateParts(gate)
 	return input + " + " + state
@@ -181,7 +180,10 @@ func numeral(value float64) string {
 	case value != value:
 		return "nan"
 	case math.IsInf(value, 0):
-		return map[bool]string{true: "inf", false: "(-inf)"}[value > 0]
+		if value > 0 {
+			return "inf"
+		}
+		return "(-inf)"
 	case value < 0:
 		return "(" + strconv.FormatFloat(value, 'g', -1, 64) + ")"
 	}

@@ -206,13 +206,41 @@ func (cell onnxCell) activations(attrs *onnxCellAttrs) (byDir [2][3]activation, 
 	return byDir, nil
 }
 
-// addPhases adds the phases of the layer to the kernel. dtype is the dtype in which the layer computes.
-func (layer *recurrentLayer) addPhases(builder *copies.KernelBuilder, dtype tensor.DType) error {
-	switch dtype {
-	case tensor.Complex128:
-		return addByDefinition[complex128](builder, layer)
-	case tensor.Int64:
-		return addByDefinition[int64](builder, layer)
+// ref computes the results of ONNX's recurrent ops by their definition.
+func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	inferred, err := cell.infer(c)
+	if err != nil {
+		return nil, err
 	}
-	return addRecurrent(builder, layer, dtype)
+	layer := cell.layerOf(c)
+	if layer.activations, err = cell.activations(kit.Attrs[*onnxCellAttrs](c)); err != nil {
+		return nil, err
+	}
+	var operands [onnxOperandCount][]float64
+	for i, operand := range in {
+		operands[i] = widestElements[float64](operand)
+	}
+	reference := &cellReference[float64]{recurrentLayer: layer, x: operands[onnxX], h0: operands[onnxH0],
+		c0: operands[onnxC0]}
+	if len(in) > onnxLengths && in[onnxLengths] != nil {
+		lengths := in[onnxLengths].CopyTo(tensor.New(tensor.Int32, layer.batch))
+		reference.sequenceLengths = kit.ElementsOf[int32](lengths.Pointer(), layer.batch)
+	}
+	for direction := range layer.dirs {
+		reference.w[direction] = equalPart(operands[onnxW], direction, layer.dirs)
+		reference.r[direction] = equalPart(operands[onnxR], direction, layer.dirs)
+		reference.peepholeWeights[direction] = equalPart(operands[onnxPeepholes], direction, layer.dirs)
+		// B has the input bias and the state bias of each direction.
+		reference.inBias[direction] = equalPart(operands[onnxB], 2*direction, 2*layer.dirs)
+		reference.stateBias[direction] = equalPart(operands[onnxB], 2*direction+1, 2*layer.dirs)
+	}
+	results := make([]*tensor.Tensor, len(inferred))
+	for i, elements := range []*[]float64{&reference.y, &reference.hn, &reference.cn}[:len(inferred)] {
+		*elements = make([]float64, tensor.Numel(inferred[i].Meta().Shape))
+	}
+	reference.run()
+	for i, elements := range [][]float64{reference.y, reference.hn, reference.cn}[:len(inferred)] {
+		results[i] = resultTensor(elements, inferred[i])
+	}
+	return results, nil
 }

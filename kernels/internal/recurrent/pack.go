@@ -48,15 +48,11 @@ func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if multipliesState is set, the states. It
-// returns false if products read the weights without packing. dirs is the number of directions. dirStride, rowStride
+// returns false if packs does. dirs is the number of directions. dirStride, rowStride
 // and colStride are the strides of the weights between directions, rows and columns, in elements.
 func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, dirs, dirStride, rowStride,
 	colStride int) (graph.Packing, bool) {
-	switch {
-	case dtype != tensor.Float32 && dtype != tensor.Float64, // addByDefinition computes the layer
-		layer.hidden == 0,
-		multipliesState && !layer.packsStepWeights(dtype),
-		!multipliesState && (layer.steps*layer.batch <= multiply.MaxThin || layer.inputSize == 0):
+	if !layer.packs(dtype, multipliesState) {
 		return graph.Packing{}, false
 	}
 	width := gemm.PanelCols(dtype)
@@ -77,7 +73,22 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, d
 	return multiply.PackingOf(list...), true
 }
 
-// packsStepWeights reports whether the products of steps are faster with packed weights.
+// packs reports whether products read the weights in packed form. The parameters are those of packing.
+func (layer *recurrentLayer) packs(dtype tensor.DType, multipliesState bool) bool {
+	switch {
+	case dtype != tensor.Float32 && dtype != tensor.Float64: // addByDefinition computes the layer
+		return false
+	case layer.hidden == 0:
+		return false
+	case multipliesState:
+		return layer.packsStepWeights(dtype)
+	}
+	inputs := layer.steps * layer.batch
+	return inputs > multiply.MaxThin && layer.inputSize > 0
+}
+
+// packsStepWeights reports whether the products of steps are faster with packed weights. Without machine code, products
+// of packed weights compute whole panels of rows, which is slow for blocks of few sequences.
 func (layer *recurrentLayer) packsStepWeights(dtype tensor.DType) bool {
 	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
 }

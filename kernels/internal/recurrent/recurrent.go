@@ -1,7 +1,6 @@
 package recurrent
 
 import (
-	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -21,8 +20,9 @@ const (
 	cellLSTM
 )
 
-// Numbers of the gates of a GRU, which ONNX calls z, r and h, and of an LSTM, which ONNX calls i, o, f and c. The
-// candidate is the new value that the cell or state moves towards. A simple recurrent cell has the one gate rnnState.
+// Numbers of the gates in the order of ONNX, which calls the gates of a GRU z, r and h, and the gates of an LSTM i, o,
+// f and c. The next state of a GRU is a weighted mean of the candidate and the state. The next cell of an LSTM is a
+// weighted sum of the candidate and the cell. A simple recurrent cell has the one gate rnnState.
 const (
 	gruUpdate, gruReset, gruCandidate                = 0, 1, 2
 	lstmInput, lstmOutput, lstmForget, lstmCandidate = 0, 1, 2, 3
@@ -32,8 +32,8 @@ const (
 // cells has the properties of each kind of cell.
 var cells = [...]struct {
 	gates         int      // number of gates
-	results       int      // number of results: the output of all steps, and the last states
-	torchPosition [4]int   // by gate: the position of its rows in PyTorch's weights; 0 is the first `hidden` rows
+	results       int      // number of results: the output of all steps, the last state and, of an LSTM, the last cell
+	torchPosition [4]int   // by gate: the position of its rows in PyTorch's weights; 0: the first `hidden` rows
 	activations   []string // the default activation functions, which ONNX calls f, g and h
 }{
 	cellRNN: {gates: 1, results: 2, activations: []string{"Tanh"}},
@@ -53,12 +53,15 @@ const (
 )
 
 // recurrentLayer describes a recurrent layer in one or two directions. A step computes gates from the input x[t] and
-// the state h, and from them the next state. For a simple recurrent cell:
+// the state h, and then computes the next state from the gates. For a simple recurrent cell:
 //
 //	h = f(w @ x[t] + inBias + r @ h + stateBias)
 //
-// The methods of [cellReference] have the formulas of all cells. The input for step t of sequence b is row
-// t*xTimeStride + b*xBatchStride of x, which may thus be stored step by step or sequence by sequence.
+// For inputs of 4 elements and states of 5, w is [5, 4], r is [5, 5] and the biases are [5]. An LSTM has four gates, so
+// its w is [20, 4]. The methods of [cellReference] have the formulas of all cells.
+//
+// The input for step t of sequence b is row t*xTimeStride + b*xBatchStride of x. The rows may be stored step by step or
+// sequence by sequence.
 type recurrentLayer struct {
 	kind                                  cellKind
 	steps, batch                          int     // numbers of steps and of sequences
@@ -73,7 +76,7 @@ type recurrentLayer struct {
 	resetAfter   bool             // GRU: whether the reset gate applies after the product with the state
 	coupledGates bool             // LSTM: whether the forget gate is 1 minus the input gate
 	clip         float64          // bound of the arguments of activation functions; 0: none
-	integerDType tensor.DType     // dtype of an integer layer, in which sums wrap around
+	integerDType tensor.DType     // dtype of the operands of an integer layer, in which sums wrap around
 	activations  [2][3]activation // by direction: the activation functions f, g and h
 
 	x, lengths                         kit.Buffer    // inputs; lengths of the sequences
@@ -88,8 +91,19 @@ type activation struct {
 	alpha, beta float64
 }
 
-// addRecurrent adds the phases of a layer to the kernel. The phases sum the two biases of each direction, multiply the
-// inputs of all steps by the weights, and run the steps.
+// addPhases adds the phases of the layer to the kernel. dtype is the dtype in which the layer computes.
+func (layer *recurrentLayer) addPhases(builder *copies.KernelBuilder, dtype tensor.DType) error {
+	switch dtype {
+	case tensor.Complex128:
+		return addByDefinition[complex128](builder, layer)
+	case tensor.Int64:
+		return addByDefinition[int64](builder, layer)
+	}
+	return addRecurrent(builder, layer, dtype)
+}
+
+// addRecurrent is addPhases for float32 and float64. The phases sum the two biases of each direction, multiply the
+// inputs of all steps by the weights, and run the steps (stepper.go).
 func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType) error {
 	rows := layer.kind.gates() * layer.hidden
 	bias := addBiasSums(builder, layer, dtype, rows)
@@ -127,8 +141,8 @@ func addBiasSums(builder *copies.KernelBuilder, layer *recurrentLayer, dtype ten
 }
 
 // addBiases stores the sum of the input bias and the state bias of the given number of rows at dst. Either bias may be
-// nil. If the reset gate of a GRU applies after the product, the gate also scales the state bias of gate h. addBiases
-// then omits this bias.
+// nil. If the reset gate of a GRU applies after the product, the gate also scales the state bias of the candidate. The
+// steps add this bias, so addBiases omits it.
 func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBias unsafe.Pointer, rows int) {
 	out := kit.ElementsOf[T](dst, rows)
 	clear(out)
@@ -161,174 +175,6 @@ func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias
 	builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{result, input, weights, bias}, phases...)
 	builder.AddListings(multiplier.Listings)
 	return nil
-}
-
-// stepper runs the steps of a layer in a dtype. A worker runs a block of sequences through all steps of a direction.
-// Each step multiplies the states of the block by the weights, and then runs the loop that computes the gates. A step
-// of a GRU may have two products, each followed by a loop.
-type stepper struct {
-	*recurrentLayer
-	dtype          tensor.DType
-	elemBytes      int              // bytes of an element
-	rows           int              // rows of the weights, for all gates together
-	blockSequences int              // number of sequences of a block
-	plans          [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
-	loops          [2][]cellLoop    // by direction: the loops after the products of a step
-
-	// usesPackedWeights is set if products read packed weights. If planning did not pack the weights of a direction
-	// (kit.Buffer.Packed), a run packs them into a temporary buffer.
-	usesPackedWeights  bool
-	packedOffsets      [2][2]int // by direction and product: offsets in bytes in the temporary buffer
-	secondPackedOffset int       // weights that planning packed: bytes from the first product's to the second's
-
-	// Sizes of the parts of worker memory: states and gates, scratch memory of a product, and panels of a product.
-	bufferBytes, productBytes, panelBytes int
-
-	runs graph.PerWorker[cellRun]
-}
-
-// maxBlockSequences is the maximum number of sequences in a block.
-const maxBlockSequences = 16
-
-// addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
-// inputProducts has the products of the inputs with the weights.
-func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType,
-	inputProducts kit.Buffer) error {
-	s := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(),
-		rows: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
-	// Packing the weights in each run saves time only with large blocks or many steps.
-	savesTime := s.blockSequences > multiply.MaxThin || s.steps > maxUnpackedSteps
-	s.usesPackedWeights = s.r[0].Packed || s.r[1].Packed || layer.packsStepWeights(dtype) && savesTime
-	if err := s.planProducts(); err != nil {
-		return err
-	}
-	for direction := range layer.dirs {
-		var err error
-		if s.loops[direction], err = layer.stepLoops(dtype, direction); err != nil {
-			return err
-		}
-	}
-	builder.AddListings(s.listings)
-	packedWeights := builder.NewScratch(dtype, s.assignPackedOffsets()/s.elemBytes)
-	buffers := layer.stepBuffers(packedWeights, inputProducts)
-	if s.usesPackedWeights && packedWeights.Meta.Numel() > 0 {
-		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs,
-			Run: func(mem *graph.Mem, direction int) error {
-				memory := kit.ElementsOf[byte](mem.Ptrs[stepPackedWeights], packedWeights.Meta.Bytes())
-				s.pack(mem, direction, memory, mem.Ptrs[stepR+direction])
-				return nil
-			}})
-	}
-	blocks := kit.DivUp(layer.batch, s.blockSequences)
-	workerBytes := s.bufferBytes + s.productBytes + s.panelBytes
-	builder.AddPhases(copies.NoScratch, workerBytes, buffers, graph.Phase{Chunks: layer.dirs * blocks,
-		Run: func(mem *graph.Mem, chunk int) error {
-			direction, block := chunk/blocks, chunk%blocks
-			s.run(mem, direction, block*s.blockSequences)
-			return nil
-		}})
-	return nil
-}
-
-// Indices in Mem.Ptrs of the buffers that steps use, in the order of stepBuffers.
-const (
-	stepPackedWeights = iota
-	stepInputs
-	stepY
-	stepHN
-	stepCN
-	stepH0
-	stepC0
-	stepLengths
-	stepR
-	stepBias      = stepR + 2
-	stepPeepholes = stepBias + 2
-)
-
-// stepBuffers returns the buffers that steps use.
-func (layer *recurrentLayer) stepBuffers(packedWeights, inputProducts kit.Buffer) []kit.Buffer {
-	buffers := []kit.Buffer{packedWeights, inputProducts, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
-	return slices.Concat(buffers, layer.r[:], layer.stateBias[:], layer.peepholes[:])
-}
-
-// planProducts prepares the products of a step: the sequences of a full block or of the last block, times rows of
-// weights. It also sets the sizes of worker memory.
-func (s *stepper) planProducts() error {
-	hidden := s.hidden
-	for blockKind, sequences := range []int{s.blockSequences, s.batch % s.blockSequences} {
-		for product, rows := range s.products() {
-			if sequences == 0 || rows == 0 {
-				continue
-			}
-			spec := gemm.Spec{DType: s.dtype, M: sequences, N: rows, K: hidden,
-				A: gemm.Operand{RowStride: hidden, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: hidden},
-				CRowStride: s.rows, CColStride: 1, BInCache: true}
-			if s.usesPackedWeights {
-				spec.B = gemm.Operand{Source: gemm.Prepacked}
-			}
-			plan, err := gemm.NewPlan(spec)
-			if err != nil {
-				return err
-			}
-			s.plans[blockKind][product] = plan
-			s.productBytes = max(s.productBytes, kit.AlignUp(plan.WorkerBytes()))
-			s.panelBytes = max(s.panelBytes, kit.AlignUp(plan.SharedBytes()))
-		}
-	}
-	// The buffers of the state, the cell, the gates, and the state after the reset gate of a GRU.
-	s.bufferBytes = kit.AlignUp(s.blockSequences * (3*hidden + s.rows) * s.elemBytes)
-	return nil
-}
-
-// assignPackedOffsets sets the offsets of the weights that a run packs, and returns the size of these weights in bytes.
-func (s *stepper) assignPackedOffsets() int {
-	if !s.usesPackedWeights {
-		return 0
-	}
-	bytes := 0
-	s.secondPackedOffset = gemm.PackedBBytes(s.dtype, s.hidden, s.products()[0])
-	for direction := range s.dirs {
-		for product, rows := range s.products() {
-			if rows > 0 && !s.r[direction].Packed {
-				s.packedOffsets[direction][product] = bytes
-				bytes += kit.AlignUp(gemm.PackedBBytes(s.dtype, s.hidden, rows))
-			}
-		}
-	}
-	return bytes
-}
-
-// pack packs the weights r of a direction into memory. It does nothing if planning packed the weights. A call of PackB
-// packs few enough columns that the context is checked about once per CheckEvery elements.
-func (s *stepper) pack(mem *graph.Mem, direction int, memory []byte, r unsafe.Pointer) {
-	if s.r[direction].Packed {
-		return
-	}
-	for product, rows := range s.products() {
-		if rows == 0 {
-			continue
-		}
-		src := unsafe.Add(r, s.firstRow(product)*s.hidden*s.elemBytes)
-		dst, width := memory[s.packedOffsets[direction][product]:], gemm.PanelCols(s.dtype)
-		colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
-		for first := 0; first < rows; first += colsPerCheck {
-			mem.CheckContext()
-			offset := first * s.hidden * s.elemBytes
-			k, n, rowStride, colStride := s.hidden, min(colsPerCheck, rows-first), 1, s.hidden
-			gemm.PackB(s.dtype, dst[offset:], unsafe.Add(src, offset), k, n, rowStride, colStride)
-		}
-	}
-}
-
-// weights returns the address of the weights of a product (0 or 1) of a step in a direction.
-func (s *stepper) weights(mem *graph.Mem, direction, product int) unsafe.Pointer {
-	switch {
-	case !s.usesPackedWeights:
-		return unsafe.Add(mem.Ptrs[stepR+direction], s.firstRow(product)*s.hidden*s.elemBytes)
-	case s.r[direction].Packed:
-		return unsafe.Add(mem.Ptrs[stepR+direction], product*s.secondPackedOffset)
-	}
-	return unsafe.Add(mem.Ptrs[stepPackedWeights], s.packedOffsets[direction][product])
 }
 
 // addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all

@@ -10,8 +10,9 @@ import (
 )
 
 // cellReference computes a layer step by step, by its definition: run calls runSequence for each direction and
-// sequence, and runSequence calls step for each step. The operands and results are row-major and in the widest dtype of
-// their kind. An omitted operand is nil. Weights, biases and peepholes have one slice for each direction.
+// sequence, and runSequence calls step for each step. The embedded recurrentLayer has the sizes of the layer and the
+// strides of x, y and the states. The operands and results are row-major and in the widest dtype of their kind. An
+// omitted operand is nil. Weights, biases and peepholes have one slice for each direction.
 //
 // An element of a gate is f(inputPart + statePart), with an activation function f and
 //
@@ -22,7 +23,7 @@ import (
 type cellReference[T kit.WidestNumber] struct {
 	*recurrentLayer
 	x, y                               []T    // input and output of all steps
-	h0, c0, hn, cn                     []T    // initial and final state h, and initial and final cell c
+	h0, c0, hn, cn                     []T    // h0, hn: initial and last states; c0, cn: initial and last cells
 	w, r                               [2][]T // weights of the input, and recurrent weights of the state
 	inBias, stateBias, peepholeWeights [2][]T
 	sequenceLengths                    []int32
@@ -47,7 +48,8 @@ func (c *cellReference[T]) run() {
 // runSequence runs a sequence through all steps of a direction.
 func (c *cellReference[T]) runSequence(direction, sequence int) {
 	for i, activation := range c.activations[direction] {
-		if c.functions[i] = nil; activation.name != "" {
+		c.functions[i] = nil
+		if activation.name != "" {
 			c.functions[i] = cellScalar[T](c.recurrentLayer, activation)
 		}
 	}
@@ -84,7 +86,7 @@ func (c *cellReference[T]) step(step int, h, cell []T) (newH, newCell []T) {
 	switch c.kind {
 	case cellRNN:
 		for k := range h {
-			newH[k] = c.gate(functionF, rnnState, k, step, h, 0)
+			newH[k] = c.gate(functionF, rnnState, k, step, h, noPeephole)
 		}
 	case cellGRU:
 		c.stepGRU(step, h, newH)
@@ -105,14 +107,14 @@ func (c *cellReference[T]) step(step int, h, cell []T) (newH, newCell []T) {
 func (c *cellReference[T]) stepGRU(step int, h, newH []T) {
 	reset := make([]T, len(h))
 	for k := range h {
-		reset[k] = c.gate(functionF, gruReset, k, step, h, 0)
+		reset[k] = c.gate(functionF, gruReset, k, step, h, noPeephole)
 	}
 	resetState := make([]T, len(h))
 	for k, element := range h {
 		resetState[k] = reset[k] * element
 	}
 	for k := range h {
-		update := c.gate(functionF, gruUpdate, k, step, h, 0)
+		update := c.gate(functionF, gruUpdate, k, step, h, noPeephole)
 		inputPart, statePart := c.gateParts(gruCandidate, k, step, resetState)
 		if c.resetAfter {
 			inputPart, statePart = c.gateParts(gruCandidate, k, step, h)
@@ -144,14 +146,17 @@ func (c *cellReference[T]) stepLSTM(step int, h, cell, newH, newCell []T) {
 		if c.coupledGates {
 			forget = 1 - input
 		}
-		newCell[k] = T(forget*cell[k]) + T(input*c.gate(functionG, lstmCandidate, k, step, h, 0))
+		newCell[k] = T(forget*cell[k]) + T(input*c.gate(functionG, lstmCandidate, k, step, h, noPeephole))
 		newH[k] = c.gate(functionF, lstmOutput, k, step, h,
 			peephole(lstmOutput)*newCell[k]) * c.functions[functionH](newCell[k])
 	}
 }
 
-// gate returns element k of a gate: the activation function with the given index, applied to the gate's argument plus
-// the peephole term. h is the state before the step.
+// noPeephole is the peephole term of a gate without peephole weights.
+const noPeephole = 0
+
+// gate returns element k of a gate: the activation function with the given index (functionF, ...), applied to the
+// gate's argument plus the peephole term. h is the state before the step.
 func (c *cellReference[T]) gate(function, gate, k, step int, h []T, peepholeTerm T) T {
 	inputPart, statePart := c.gateParts(gate, k, step, h)
 	return c.activate(function, inputPart+statePart+peepholeTerm)
@@ -176,7 +181,8 @@ func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (inputPart, state
 	})
 	// ForEachBlock checks the context within long vectors only. For short vectors, the products of many calls are
 	// counted.
-	if c.productsSinceCheck += c.inputSize + len(h); c.productsSinceCheck >= kit.CheckEvery {
+	c.productsSinceCheck += c.inputSize + len(h)
+	if c.productsSinceCheck >= kit.CheckEvery {
 		c.productsSinceCheck = 0
 		interrupt.Check(c.ctx)
 	}
@@ -194,45 +200,6 @@ func (c *cellReference[T]) activate(function int, sum T) T {
 		*sum64 = min(max(*sum64, -c.clip), c.clip)
 	}
 	return c.functions[function](sum)
-}
-
-// ref computes the results of ONNX's recurrent ops by their definition.
-func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	inferred, err := cell.infer(c)
-	if err != nil {
-		return nil, err
-	}
-	layer := cell.layerOf(c)
-	if layer.activations, err = cell.activations(kit.Attrs[*onnxCellAttrs](c)); err != nil {
-		return nil, err
-	}
-	var operands [onnxOperandCount][]float64
-	for i, operand := range in {
-		operands[i] = widestElements[float64](operand)
-	}
-	reference := &cellReference[float64]{recurrentLayer: layer, x: operands[onnxX], h0: operands[onnxH0],
-		c0: operands[onnxC0]}
-	if len(in) > onnxLengths && in[onnxLengths] != nil {
-		lengths := in[onnxLengths].CopyTo(tensor.New(tensor.Int32, layer.batch))
-		reference.sequenceLengths = kit.ElementsOf[int32](lengths.Pointer(), layer.batch)
-	}
-	for direction := range layer.dirs {
-		reference.w[direction] = equalPart(operands[onnxW], direction, layer.dirs)
-		reference.r[direction] = equalPart(operands[onnxR], direction, layer.dirs)
-		reference.peepholeWeights[direction] = equalPart(operands[onnxPeepholes], direction, layer.dirs)
-		// B has the input bias and the state bias of each direction.
-		reference.inBias[direction] = equalPart(operands[onnxB], 2*direction, 2*layer.dirs)
-		reference.stateBias[direction] = equalPart(operands[onnxB], 2*direction+1, 2*layer.dirs)
-	}
-	results := make([]*tensor.Tensor, len(inferred))
-	for i, elements := range []*[]float64{&reference.y, &reference.hn, &reference.cn}[:len(inferred)] {
-		*elements = make([]float64, tensor.Numel(inferred[i].Meta().Shape))
-	}
-	reference.run()
-	for i, elements := range [][]float64{reference.y, reference.hn, reference.cn}[:len(inferred)] {
-		results[i] = resultTensor(elements, inferred[i])
-	}
-	return results, nil
 }
 
 // widestElements returns the elements of a tensor in row-major order, converted to T. It returns nil for a nil tensor.

@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the time steps of a recurrent layer. A [stepper] describes the layer. A worker runs a block of
-// sequences through all steps of a direction:
+// This file runs the time steps of a recurrent layer. A [stepper] has the sizes and strides of the layer, the plans of
+// its products, and the compiled loops. A worker runs a block of sequences through all steps of a direction:
 //
 //	for each step:
 //		gates = h @ transposed recurrent weights            (multiply)
 //		h, c, y = loop over gates and products of the input  (runCellLoop)
-//		the same again for the second product of a GRU
+//		the same for the second product, if a GRU has one
 
 // cellRun is the state of a worker while it runs a block of sequences through the steps. Each worker reuses its
 // cellRun, because products take the address of args, which would otherwise be allocated for each block.

@@ -42,6 +42,9 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 				return []*tensor.Tensor{out}, nil
 			}
 			dim, err := tensor.WrapDim(kit.Attrs[*hardmaxAttrs](c).Dim, input.Rank())
+			if err != nil {
+				return nil, err
+			}
 			line := make([]tensor.Scalar, input.Shape[dim])
 			kit.EachIndex(input.Shape, func(index []int) {
 				if index[dim] > 0 { // a line is processed at its first element
@@ -51,11 +54,12 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 					index[dim] = i
 					line[i] = tensor.FloatScalar(input.At(index...).Float())
 				}
-				index[dim] = refBestIndex(line, true)
+				const greatest = true
+				index[dim] = refBestIndex(line, greatest)
 				out.Set(tensor.IntScalar(1), index...)
 				index[dim] = 0
 			})
-			return []*tensor.Tensor{out}, err
+			return []*tensor.Tensor{out}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
 			{In: []tensor.Meta{kit.TransposedMatrix}, Attrs: graph.Attrs{"dim": 0}}},
@@ -102,11 +106,14 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	if self.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	builder, lineLength, shape := copies.NewKernelBuilder(c), kit.SizeOrMissing(self, dim), slices.Clone(self.Shape)
+	builder := copies.NewKernelBuilder(c)
+	lineLength := kit.SizeOrMissing(self, dim)
+	shape := slices.Clone(self.Shape)
 	if self.Rank() > 0 {
 		shape[dim] = 1
 	}
-	positions, one := builder.NewScratch(tensor.Int64, shape...), tensor.Zeros(dtype)
+	positions := builder.NewScratch(tensor.Int64, shape...)
+	one := tensor.Zeros(dtype)
 	one.Set(tensor.IntScalar(1))
 	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.Operand(0))
 	// The result is [outer, lineLength, inner], positions are [outer, inner]. A unit of work is one index of outer. It

@@ -39,7 +39,7 @@ func viewOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 		if err != nil {
 			return nil, err
 		}
-		meta, _ := viewed.Meta()
+		meta, _ := viewed.Meta() // ok: the sizes are constants, because in[0] is a tensor
 		t, err := in[0].View(meta)
 		return []*tensor.Tensor{t}, err
 	}
@@ -82,7 +82,7 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 		}
 		out := make([]*tensor.Tensor, len(types))
 		for i, viewType := range types {
-			meta, _ := viewType.Meta()
+			meta, _ := viewType.Meta() // ok: the sizes are constants
 			if out[i], err = in[0].View(meta); err != nil {
 				return nil, err
 			}

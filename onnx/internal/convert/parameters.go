@@ -10,8 +10,12 @@ import (
 )
 
 // This file converts values and symbolic sizes to attributes and operands of ops. An integer of the model is one of
-// three: a number, an expression of the model's symbols such as 2*N, which is still an attribute, or a value that
-// depends on data, which an attribute can only refer to ([Node.Reference]).
+// three:
+//   - a number,
+//   - an expression over the model's symbols, such as 2*N. An attribute can hold it,
+//   - a value that depends on data. An attribute can only refer to it ([Node.Reference]).
+//
+// Node.Failf does not return: it ends the conversion of the node.
 
 // SizesAttr returns integers in the form of attributes: []int, or a list with expressions. It fails if an integer
 // depends on data.
@@ -78,8 +82,8 @@ func (n *Node) ShapeAttr(list []sym.Int) []any {
 	if unknownCount > 1 {
 		return nil
 	}
-	// reshape computes a -1 as the number of elements divided by the product of the other sizes, so these must be known
-	// to be positive. If the model itself has a -1, this is not checked.
+	// reshape computes a -1 as the number of elements divided by the product of the other sizes. So the other sizes must
+	// be known to be positive, unless the -1 is in the model.
 	if unknownCount == 1 && !slices.ContainsFunc(list, symbolic.IsMinusOne) {
 		for i, size := range list {
 			if attr[i] != -1 && !symbolic.Positive(size) {

@@ -15,7 +15,7 @@ import (
 //
 // If the message would be too large, the functions are divided into buckets with one message each, here min f(x, y) and
 // min g(x, z). When all variables are eliminated, only constants remain, and their sum is a lower bound on the cost of
-// every assignment.
+// every assignment. In the methods, maxEntries is the maximum number of entries of a message.
 
 // step is the elimination of one variable.
 type step struct {
@@ -211,4 +211,47 @@ func (f *function) index(sizes, labels []int) int {
 		index = index*sizes[v] + labels[v]
 	}
 	return index
+}
+
+// relax eliminates the remaining variables with messages of at most maxEntries entries. The constant is then a lower
+// bound. With very many functions, messages are smaller, so that relax takes at most about a second.
+func (e *elimination) relax(maxEntries int) {
+	remaining := e.remaining()
+	maxEntries = min(maxEntries, max(maxRelaxedWork/max(len(remaining.functions), 1), 1))
+	e.eliminateAll(remaining.plan(largestMaxEntries).order, maxEntries)
+	for v, isEliminated := range e.eliminated {
+		if !isEliminated { // the plan stopped before this variable, because the graph is too dense
+			e.eliminateVariable(v, maxEntries)
+		}
+	}
+}
+
+// mostConnected returns the variable with the most neighbours and, among these, the fewest labels.
+func (e *elimination) mostConnected() int {
+	best, most := -1, 0
+	for v, isEliminated := range e.eliminated {
+		if isEliminated {
+			continue
+		}
+		neighbours := len(e.otherVariables(v, e.functionsOf[v]))
+		if best < 0 || neighbours > most || neighbours == most && e.sizes[v] < e.sizes[best] {
+			best, most = v, neighbours
+		}
+	}
+	return best
+}
+
+// fixLabel returns the elimination after assigning a label to v and eliminating v.
+func (e *elimination) fixLabel(v, label int) *elimination {
+	remaining := e.remaining()
+	remaining.sizes = slices.Clone(remaining.sizes)
+	for i, f := range remaining.functions {
+		if f.dependsOn(v) {
+			remaining.functions[i] = f.slice(v, label, e.sizes)
+		}
+	}
+	remaining.sizes[v] = 1
+	fixed := remaining.newElimination()
+	fixed.eliminateVariable(v, 0)
+	return fixed
 }

@@ -214,3 +214,16 @@ func (sets disjointSets) join(a, b int) {
 
 // dependsOn reports whether a variable is in the scope.
 func (f *function) dependsOn(v int) bool { return slices.Contains(f.scope, v) }
+
+// slice returns the function with v fixed to a label. v stays in the scope, with one label.
+func (f *function) slice(v, label int, sizes []int) *function {
+	inner := 1
+	for _, variable := range f.scope[slices.Index(f.scope, v)+1:] {
+		inner *= sizes[variable]
+	}
+	restricted := &function{scope: f.scope, proofTerms: f.proofTerms, table: make([]int64, 0, len(f.table)/sizes[v])}
+	for start := label * inner; start < len(f.table); start += sizes[v] * inner {
+		restricted.table = append(restricted.table, f.table[start:start+inner]...)
+	}
+	return restricted
+}

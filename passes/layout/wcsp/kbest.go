@@ -58,8 +58,8 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 // When an open cell becomes the cheapest cell, elimination closes it, or the cell is split if elimination is too
 // expensive.
 //
-// For example, if x, y and z were eliminated in this order and the cheapest assignment is x=0, y=0, z=0, the other
-// assignments are divided into three kinds of cells, with a cell for each other label:
+// For example, let x, y and z have two labels each, and let them be eliminated in this order. If the cheapest
+// assignment is x=0, y=0, z=0, the other assignments are divided into three closed cells:
 //
 //	z=1, any x and y   z=0, y=1, any x   z=0, y=0, x=1
 type assignmentLister struct {
@@ -70,27 +70,28 @@ type assignmentLister struct {
 	timedOut       bool // whether time ran out before the list was complete; set by next
 }
 
-// cell is a set of assignments. An open cell has all assignments of remaining, and bound is a lower bound on their
-// costs. In a closed cell, the variable of stages[stageIndex] has the label `label`, the variables of later stages have
-// their labels of listedLabels, and the variables of earlier stages are free, unless their stage has a label. Its bound
-// is the cost of its cheapest assignment.
+// cell is a set of assignments, open or closed. An open cell has all assignments of remaining.
+//
+// In the example of [assignmentLister], the stages eliminate x, y and z. The closed cell "z=0, y=1, any x" has
+// stageIndex 1, label 1 and listedLabels 0, 0, 0. The variable of the later stage, z, has its listed label. The
+// variable of the earlier stage, x, may have any label, unless the stage has an onlyLabel.
 type cell struct {
-	bound     int64
+	bound     int64        // of an open cell: a lower bound; of a closed cell: the cost of its cheapest assignment
 	number    int          // in order of creation, to break ties
 	stages    []stage      // eliminations so far
-	remaining *elimination // the remaining problem of an open cell, otherwise nil
+	remaining *elimination // the remaining problem of an open cell; nil for a closed cell
 
-	// Of a closed cell.
+	// Fields of a closed cell.
 	listedLabels []int // labels of an assignment that was listed
-	stageIndex   int   // index in stages; len(stages): the cell has all assignments
+	stageIndex   int   // index in stages of the variable with label; len(stages): the cell has all assignments
 	label        int   // label of the variable of that stage
 }
 
-// stage is a step of an elimination. If the cell was split on the step's variable, label is its only remaining label.
+// stage is a step of an elimination.
 type stage struct {
 	step
-	sizes []int // by variable: number of labels at this step
-	label int   // -1: any
+	sizes     []int // by variable: number of labels at this step
+	onlyLabel int   // the remaining label of the step's variable, if a cell was split on this variable; -1: any label
 }
 
 // push adds a cell unless it has no feasible assignment.
@@ -143,9 +144,9 @@ func (l *assignmentLister) expand(c *cell) bool {
 	oldStepCount := len(e.steps)
 	l.eliminateCheapVariables(e)
 	for _, step := range e.steps[oldStepCount:] {
-		c.stages = append(c.stages, stage{step: step, sizes: e.sizes, label: -1})
+		c.stages = append(c.stages, stage{step: step, sizes: e.sizes, onlyLabel: -1})
 	}
-	c.stages = slices.Clip(c.stages)
+	c.stages = slices.Clip(c.stages) // each child cell appends to a copy
 	if e.remainingCount() == 0 {
 		c.remaining, c.bound, c.stageIndex = nil, e.constant, len(c.stages)
 		c.listedLabels = make([]int, len(e.problemVariables))
@@ -158,7 +159,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 	variable := e.mostConnected()
 	for label := range e.sizes[variable] {
 		child := e.fixLabel(variable, label)
-		stages := append(c.stages, stage{step: child.steps[0], sizes: child.sizes, label: label})
+		stages := append(c.stages, stage{step: child.steps[0], sizes: child.sizes, onlyLabel: label})
 		relaxed := child.clone()
 		relaxed.relax(l.maxBoundEntries)
 		l.push(&cell{bound: relaxed.constant, remaining: child, stages: stages})
@@ -175,18 +176,17 @@ func (l *assignmentLister) takeCheapest(c *cell) []int {
 	}
 	for i := c.stageIndex - 1; i >= 0; i-- {
 		stage := &c.stages[i]
-		if stage.label >= 0 {
-			labels[stage.variable] = stage.label
+		if stage.onlyLabel >= 0 {
+			labels[stage.variable] = stage.onlyLabel
 			continue
 		}
-		decode(stage.sizes, []step{stage.step}, labels)
+		decode(stage.sizes, []step{stage.step}, labels) // sets the variable's label to the cheapest one
 		best := stage.cost(stage.sizes, labels, labels[stage.variable])
 		for other := range stage.sizes[stage.variable] {
 			if other == labels[stage.variable] {
 				continue
 			}
-			// The cheapest assignments with the two labels differ in cost only by this step: its functions include, as
-			// messages, the costs of earlier steps.
+			// Only the costs of this step depend on the label: they include, as messages, the costs of earlier steps.
 			if cost := stage.cost(stage.sizes, labels, other); cost < Forbidden {
 				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, listedLabels: labels, stageIndex: i, label: other})
 			}

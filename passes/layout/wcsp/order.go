@@ -21,7 +21,7 @@ const (
 type eliminationPlan struct {
 	order         []int
 	work          int64 // approximate number of costs read
-	tooLargeCount int   // number of variables missing from the field order, as messages would be too large
+	tooLargeCount int   // number of variables that are not in order, because their messages would be too large
 }
 
 // plan returns the better of the elimination orders of both rules. If the order of the first rule is cheap, plan does
@@ -56,7 +56,7 @@ type ordering struct {
 	rule       eliminationRule
 	limit      int64   // maximum number of entries of a message
 	neighbours [][]int // by variable, ascending
-	keys       []int64 // by variable: see key; or eliminatedKey
+	keys       []int64 // by variable: the result of the method key, or eliminatedKey
 	queue      queue   // an entry is stale if its key is not the current key of its variable
 }
 
@@ -68,22 +68,22 @@ const (
 
 // order returns the elimination order of a rule.
 func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
-	ordering := &ordering{instance: in, rule: rule, limit: int64(limit),
+	o := &ordering{instance: in, rule: rule, limit: int64(limit),
 		neighbours: make([][]int, len(in.problemVariables)), keys: make([]int64, len(in.problemVariables))}
-	ordering.findNeighbours()
+	o.findNeighbours()
 	var plan eliminationPlan
-	for v := range ordering.neighbours {
+	for v := range o.neighbours {
 		switch {
 		case in.eliminated[v]:
 		case in.sizes[v] == 1: // the elimination of a variable with one label joins no neighbours
 			plan.order = append(plan.order, v)
 		default:
 			interrupt.Check(in.ctx)
-			ordering.updateKey(v)
+			o.updateKey(v)
 			plan.tooLargeCount++ // eliminateGreedily subtracts the variables that it adds to the order
 		}
 	}
-	ordering.eliminateGreedily(&plan)
+	o.eliminateGreedily(&plan)
 	return plan
 }
 
@@ -116,7 +116,8 @@ func (o *ordering) eliminateGreedily(plan *eliminationPlan) {
 			continue // stale entry
 		}
 		entryCount := o.messageEntries(v)
-		if totalEntries += entryCount; totalEntries > maxTotalEntries {
+		totalEntries += entryCount
+		if totalEntries > maxTotalEntries {
 			return
 		}
 		o.keys[v] = eliminatedKey
@@ -129,8 +130,7 @@ func (o *ordering) eliminateGreedily(plan *eliminationPlan) {
 	}
 }
 
-// updateKey recomputes the key of variable v. A new key is added to the queue, unless it is
-// tooLarge.
+// updateKey recomputes the key of variable v. A new key is added to the queue, unless it is tooLarge.
 func (o *ordering) updateKey(v int) {
 	oldKey := o.keys[v]
 	if oldKey == eliminatedKey {

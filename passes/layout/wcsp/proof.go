@@ -48,10 +48,10 @@ type Pruning struct {
 	By       int `json:"by" doc:"The index of a remaining label that never costs more."`
 }
 
-// Node shifts costs, cuts labels, eliminates variables, and then splits the remaining problem, if any. It splits either
-// on a variable, with a branch for each of its labels, or into one or more connected parts, in the order of the
-// smallest variable index of each part. The bound of a node with cuts is the smaller of Cutoff and the bound without
-// the cut labels.
+// Node shifts costs, cuts labels, eliminates variables, and then splits the remaining problem, if any. If Branches is
+// not empty, the problem is split on Variable, with a branch for each remaining label of the variable. Otherwise Parts
+// has the connected parts of the problem, in the order of their smallest variable indices. A connected problem has one
+// part. The bound of a node with cuts is the smaller of Cutoff and the bound without the cut labels.
 type Node struct {
 	Shifts   []Shift  `json:"shifts,omitempty" doc:"Costs moved between functions of several variables and functions of one of these variables; applied first."`
 	Cutoff   int64    `json:"cutoff,omitzero" doc:"A lower bound for assignments with a cut label."`
@@ -66,16 +66,18 @@ type Node struct {
 // of all functions is unchanged (a reparametrization).
 //
 // The functions From, which have the same variables, are replaced by one new function with the next number: their sum
-// minus the costs in By. After all shifts of a node, the single-variable functions of each variable that received costs
-// are replaced by one new function: their sum plus the received costs. These functions are numbered in the order of the
-// variables. No entry becomes negative, and forbidden entries stay forbidden.
+// minus the costs in By. After all shifts of a node, each variable that received costs gets a new function. It replaces
+// the functions of this variable alone, and is their sum plus the received costs. These functions are numbered in the
+// order of the variables. No entry becomes negative, and forbidden entries stay forbidden.
 type Shift struct {
 	From []int     `json:"from" doc:"The numbers of the functions."`
 	By   [][]int64 `json:"by" doc:"by[i][j]: the cost moved to remaining label j of the i-th variable, in ascending order of variables."`
 }
 
 // Cut removes a label with which every assignment costs at least [Node.Cutoff]. To check this, functions of the same
-// variables are added up. The least entries of these sums that are possible with the label add up to at least Cutoff.
+// variables are added up. The least entry of each sum is taken, among the entries for the label if the sum depends on
+// its variable. These entries must add up to at least Cutoff. In the example of [Proof], they are 50, 80 and 0 for
+// label 0 of variable 1. The label can be cut if Cutoff is at most 130.
 type Cut struct {
 	Variable int `json:"variable" doc:"The index of the variable."`
 	Label    int `json:"label" doc:"The index of the label."`

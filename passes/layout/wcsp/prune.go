@@ -142,7 +142,7 @@ func (p *pruner) dominates(v, dominator, label int) bool {
 	if p.costsMoreAtCheapest(v, dominator, label) {
 		return false
 	}
-	var sum int64 // of the least differences
+	var sum int64 // of the least differences; no unary cost is Forbidden, as the tests above have excluded it
 	if p.unary[v] != nil {
 		sum = p.unary[v][label] - p.unary[v][dominator]
 	}

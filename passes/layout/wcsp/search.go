@@ -9,26 +9,28 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// search is the state of a depth-first branch and bound. A node of the search eliminates variables. The remaining
-// problem is divided into independent parts, or split on a variable. In the methods, `reduced` is an instance after the
-// elimination of some variables. A node calls the methods in this order:
+// search is the state of a depth-first branch and bound. A node of the search minimizes an [instance]: cost functions
+// and a constant, whose sum is the cost of an assignment. It calls the methods in this order:
 //
 //	minimize: eliminates the variables with small tables
-//	  minimizeParts: for each independent part of the rest
+//	  minimizeParts: for each independent part of the remaining problem
 //	    tightenAndCut: moves costs to get a lower bound; cuts labels that cost too much
 //	      minimizeAfterCuts: if many labels are cut: calls minimize for the remaining labels
 //	      tablesOrBranch: if not: uses large tables, or a bound and a heuristic assignment
-//	        minimizeByBranching: if these differ: calls minimize for each label of one variable
+//	        minimizeByBranching: if bound and cost differ: calls minimize for each label of one variable
+//
+// In the methods, `reduced` is an [elimination]: an instance of which some variables are eliminated. `relaxed` is an
+// elimination of all variables with small tables, whose constant is a lower bound. solve.go has the limits.
 type search struct {
 	ctx                context.Context
-	maxEntries         int           // maximum number of entries of a message
+	maxEntries         int           // maximum number of entries of a message, the table that replaces a variable
 	maxBoundEntries    int           // maximum number of entries of a message for a bound
 	timeLimit          time.Duration // see [Options.TimeLimit]
 	deadline           time.Time
 	limitExceeded      bool // whether the limit on time, nodes or proof entries is exceeded
 	wantProof          bool
 	nodes              int  // number of visited nodes
-	maxNodes           int  // maximum of nodes; 0: no limit
+	maxNodes           int  // maximum number of visited nodes; 0: no limit
 	proofEntries       int  // number of entries of all tables of the proof
 	infeasibleVariable int  // the first variable that was found to have no feasible label; the error names it
 	hasInfeasible      bool // whether infeasibleVariable is set
@@ -63,8 +65,8 @@ type result struct {
 	proof  proofNode // proof of bound
 }
 
-// minimize minimizes an instance. Assignments that cost the cutoff or more are irrelevant. At the root, elimination
-// ignores the time limit.
+// minimize minimizes an instance. Assignments that cost the cutoff or more are irrelevant. At the root, tables may be
+// larger, and elimination ignores the time limit.
 func (s *search) minimize(instance *instance, cutoff int64, isRoot bool) result {
 	s.nodes++
 	reduced := instance.newElimination()
@@ -106,8 +108,9 @@ func (s *search) withEliminatedLabels(reduced *elimination, found result) result
 	return found
 }
 
-// minimizeParts minimizes independent parts one by one. bounds has a lower bound for each part; the minimization of the
-// part replaces it by a better bound. The cutoff of a part is the cutoff less the bounds of the other parts.
+// minimizeParts minimizes independent parts one by one. The cutoff of a part is the cutoff minus the bounds of the
+// other parts. Relaxations give the first bounds. The minimization of a part gives a better bound, which the later
+// parts use.
 func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff int64, isRoot bool) result {
 	total := result{labels: make([]int, len(reduced.problemVariables)), bound: reduced.constant, cost: reduced.constant,
 		proof: proofNode{steps: s.proofSteps(reduced), constant: reduced.constant}}
@@ -151,8 +154,8 @@ func sumOfOthers(constant int64, bounds []int64, i int) int64 {
 }
 
 // tightenAndCut minimizes a connected instance that small tables do not solve. It tightens the bound, and cuts labels
-// that cannot be part of a better assignment. It then continues with the remaining labels, or splits the instance if
-// few labels are cut.
+// that cannot be part of a better assignment. It then continues with the remaining labels or, if few labels are cut,
+// with tablesOrBranch.
 func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) result {
 	best := result{cost: Forbidden}
 	if !isRoot && s.expired() {
@@ -162,8 +165,9 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	switch {
 	case !feasible:
 		return s.tablesOrBranch(instance, best, cutoff, isRoot)
-	case len(cuts) > 0: // an assignment with an unsupported label costs Forbidden; minimize tightens the rest
-		return s.minimizeAfterCuts(instance, supported, cuts, best, Forbidden, cutoff, isRoot)
+	case len(cuts) > 0: // minimize calls tightenAndCut again for the supported labels
+		unsupported := labelCuts{remaining: supported, cuts: cuts, bound: Forbidden}
+		return s.minimizeAfterCuts(instance, unsupported, best, cutoff, isRoot)
 	}
 	tightening := instance.tighten(cutoff)
 	if tightening == nil {
@@ -179,8 +183,10 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 		labelCount += size
 	}
 	remaining, cutCount := tightening.cutLabels(limit - bound)
-	if bound < limit && cutCount*minCutDivisor >= labelCount {
-		best = s.minimizeAfterCuts(tightened, remaining, tightened.cuts(remaining), best, limit, limit, isRoot)
+	cutsManyLabels := cutCount*minCutDivisor >= labelCount
+	if bound < limit && cutsManyLabels {
+		expensive := labelCuts{remaining: remaining, cuts: tightened.cuts(remaining), bound: limit}
+		best = s.minimizeAfterCuts(tightened, expensive, best, limit, isRoot)
 	} else {
 		best = s.tablesOrBranch(tightened, best, cutoff, isRoot)
 	}
@@ -188,29 +194,33 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	return best
 }
 
-// minimizeAfterCuts minimizes an instance after cuts. Assignments with a cut label cost at least cutBound. best is the
-// best result so far.
-func (s *search) minimizeAfterCuts(instance *instance, remaining [][]int, cuts []Cut, best result,
-	cutBound, cutoff int64, isRoot bool) result {
-	found := s.minimize(instance.restrict(remaining), cutoff, isRoot)
+// labelCuts removes labels of an instance.
+type labelCuts struct {
+	remaining [][]int // by variable: the labels that are not cut
+	cuts      []Cut   // the cut labels, by their indices in the problem
+	bound     int64   // lower bound on the cost of assignments with a cut label
+}
+
+// minimizeAfterCuts minimizes an instance after cuts. best is the best result so far.
+func (s *search) minimizeAfterCuts(instance *instance, cut labelCuts, best result, cutoff int64, isRoot bool) result {
+	found := s.minimize(instance.restrict(cut.remaining), cutoff, isRoot)
 	if found.cost < best.cost {
 		best.cost, best.labels = found.cost, found.labels
 		for v, label := range best.labels {
-			best.labels[v] = remaining[v][label]
+			best.labels[v] = cut.remaining[v][label]
 		}
 	}
 	best.proof = found.proof
-	best.proof.cuts, best.proof.cutoff = cuts, cutBound
-	best.bound = min(found.bound, cutBound)
+	best.proof.cuts, best.proof.cutoff = cut.cuts, cut.bound
+	best.bound = min(found.bound, cut.bound)
 	best.proof.bound = best.bound
 	return best
 }
 
 // tablesOrBranch minimizes a connected instance by large tables or by branching. If the tables of an elimination of all
 // variables are small enough, the elimination gives the minimum. Otherwise a relaxation gives a lower bound. The upper
-// bound is the best result so far or, if there is none, a heuristic assignment (guess). If the bounds differ, the
-// variable with the most neighbours is split. best is the best result so far. Assignments that cost cutoff or more are
-// not needed.
+// bound is the cost of best, the best result so far, or of a heuristic assignment ([guess]). If the bounds differ, the
+// problem is split on a variable.
 func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, isRoot bool) result {
 	reduced := instance.newElimination()
 	maxEntries := maxBranchEntries
@@ -229,19 +239,19 @@ func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, i
 		}
 	}
 	if best.bound < min(cutoff, best.cost) && !s.expired() {
-		// The bound of an interrupted search may be below the bound of the relaxation, which is then used instead.
-		if best = s.minimizeByBranching(reduced, best, cutoff); best.bound > relaxed.constant {
+		best = s.minimizeByBranching(reduced, best, cutoff)
+		if best.bound > relaxed.constant {
 			return best
 		}
-		best.bound = relaxed.constant
+		best.bound = relaxed.constant // an interrupted search may have a lower bound than the relaxation
 	}
 	s.recordInfeasible(relaxed)
 	best.proof = proofNode{bound: best.bound, steps: s.proofSteps(relaxed)}
 	return best
 }
 
-// minimizeByTables eliminates all variables in the order of a plan, which gives the minimum. It returns the best result
-// so far, with the minimum as its bound, if the minimum is no better.
+// minimizeByTables eliminates all variables in the order of a plan, which gives the minimum. If the minimum is not less
+// than the cutoff and the cost of best, it returns best with the minimum as its bound.
 func (s *search) minimizeByTables(reduced *elimination, plan eliminationPlan, best result, cutoff int64) result {
 	reduced.eliminateAll(plan.order, s.maxEntries)
 	s.recordInfeasible(reduced)
@@ -254,8 +264,8 @@ func (s *search) minimizeByTables(reduced *elimination, plan eliminationPlan, be
 	return s.withEliminatedLabels(reduced, found)
 }
 
-// guessLabels returns a heuristic assignment and its cost. It improves the labels that the steps of a relaxation
-// determine.
+// guessLabels returns a heuristic assignment and its cost. It decodes the labels of a relaxation and improves them. If
+// every assignment is wanted (the cutoff is Forbidden), but these labels are forbidden, it searches for allowed labels.
 func guessLabels(instance *instance, reduced *elimination, relaxedSteps []step, cutoff int64) ([]int, int64) {
 	labels := make([]int, len(reduced.problemVariables))
 	decode(reduced.sizes, relaxedSteps, labels)
@@ -271,7 +281,8 @@ func guessLabels(instance *instance, reduced *elimination, relaxedSteps []step, 
 // tables give a higher bound. They are used only if the bound from the smallest tables is below the limit.
 func (s *search) relaxation(reduced *elimination, limit int64, isRoot bool) *elimination {
 	relaxed := reduced.clone()
-	if relaxed.relax(1); relaxed.constant >= limit {
+	relaxed.relax(1) // with the smallest tables
+	if relaxed.constant >= limit {
 		return relaxed
 	}
 	maxEntries := s.maxBoundEntries
@@ -281,19 +292,6 @@ func (s *search) relaxation(reduced *elimination, limit int64, isRoot bool) *eli
 	relaxed = reduced.clone()
 	relaxed.relax(maxEntries)
 	return relaxed
-}
-
-// relax eliminates the remaining variables with messages of at most maxEntries entries. The constant is then a lower
-// bound. With very many functions, messages are smaller, so that relax takes at most about a second.
-func (e *elimination) relax(maxEntries int) {
-	remaining := e.remaining()
-	maxEntries = min(maxEntries, max(maxRelaxedWork/max(len(remaining.functions), 1), 1))
-	e.eliminateAll(remaining.plan(largestMaxEntries).order, maxEntries)
-	for v, isEliminated := range e.eliminated {
-		if !isEliminated { // the plan stopped before this variable, because the graph is too dense
-			e.eliminateVariable(v, maxEntries)
-		}
-	}
 }
 
 // minimizeByBranching splits on the variable with the most neighbours: it makes a child for each label, and minimizes
@@ -308,6 +306,7 @@ func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff i
 		limit := min(cutoff, best.cost)
 		steps := s.proofSteps(next.fixed)
 		problemLabel := reduced.problemLabels[v][next.label]
+		// The relaxation proves the bound of a child that is not minimized.
 		branch := proofNode{label: problemLabel, bound: next.relaxed.constant,
 			steps: slices.Concat(steps, s.proofSteps(next.relaxed))}
 		if branch.bound < limit && !s.expired() {
@@ -330,21 +329,6 @@ func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff i
 	return best
 }
 
-// mostConnected returns the variable with the most neighbours and, among these, the fewest labels.
-func (e *elimination) mostConnected() int {
-	best, most := -1, 0
-	for v, isEliminated := range e.eliminated {
-		if isEliminated {
-			continue
-		}
-		neighbours := len(e.otherVariables(v, e.functionsOf[v]))
-		if best < 0 || neighbours > most || neighbours == most && e.sizes[v] < e.sizes[best] {
-			best, most = v, neighbours
-		}
-	}
-	return best
-}
-
 // child is the remaining problem for one label of a variable.
 type child struct {
 	label   int
@@ -363,34 +347,6 @@ func (s *search) children(reduced *elimination, v int, limit int64) []child {
 	return list
 }
 
-// fixLabel returns the elimination after assigning a label to v and eliminating v.
-func (e *elimination) fixLabel(v, label int) *elimination {
-	remaining := e.remaining()
-	remaining.sizes = slices.Clone(remaining.sizes)
-	for i, f := range remaining.functions {
-		if f.dependsOn(v) {
-			remaining.functions[i] = f.slice(v, label, e.sizes)
-		}
-	}
-	remaining.sizes[v] = 1
-	fixed := remaining.newElimination()
-	fixed.eliminateVariable(v, 0)
-	return fixed
-}
-
-// slice returns the function with v fixed to a label.
-func (f *function) slice(v, label int, sizes []int) *function {
-	inner := 1
-	for _, variable := range f.scope[slices.Index(f.scope, v)+1:] {
-		inner *= sizes[variable]
-	}
-	restricted := &function{scope: f.scope, proofTerms: f.proofTerms, table: make([]int64, 0, len(f.table)/sizes[v])}
-	for start := label * inner; start < len(f.table); start += sizes[v] * inner {
-		restricted.table = append(restricted.table, f.table[start:start+inner]...)
-	}
-	return restricted
-}
-
 // recordInfeasible records the first variable whose labels are all forbidden.
 func (s *search) recordInfeasible(reduced *elimination) {
 	if s.hasInfeasible || reduced.constant < Forbidden {
@@ -404,29 +360,4 @@ func (s *search) recordInfeasible(reduced *elimination) {
 			}
 		}
 	}
-}
-
-// proofSteps returns the steps for a proof, if one is requested.
-func (s *search) proofSteps(reduced *elimination) []Step {
-	if !s.wantProof {
-		return nil
-	}
-	list := make([]Step, 0, len(reduced.steps))
-	for _, step := range reduced.steps {
-		proofStep := Step{Variable: reduced.problemVariables[step.variable]}
-		for _, derived := range step.buckets {
-			bucket := Bucket{From: []int{}, Scope: make([]int, len(derived.message.scope)), Table: derived.message.table}
-			for _, summand := range derived.functions {
-				bucket.From = append(bucket.From, summand.proofTerms...)
-			}
-			sorted.Ints(bucket.From)
-			s.proofEntries += len(bucket.Table)
-			for i, v := range derived.message.scope {
-				bucket.Scope[i] = reduced.problemVariables[v]
-			}
-			proofStep.Buckets = append(proofStep.Buckets, bucket)
-		}
-		list = append(list, proofStep)
-	}
-	return list
 }

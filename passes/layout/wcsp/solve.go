@@ -41,7 +41,7 @@ const (
 	// more work.
 	maxSearchBoundEntries = 1 << 8  // maximum size for a bound below the root
 	maxRootBoundEntries   = 1 << 16 // maximum size for the bound at the root
-	maxRelaxedWork        = 1 << 25 // approximate limit on the entries of all tables of one lower bound
+	maxRelaxedWork        = 1 << 25 // approximate limit on the total number of table entries of one lower bound
 	maxBranchEntries      = 1 << 16 // maximum table size for eliminating all variables of a node below the root
 	// Before a search, all variables are eliminated if the work is at most maxLightWork plus maxLightVariableWork per
 	// variable. Otherwise only the variables whose tables have at most maxLightEntries entries are eliminated.
@@ -92,6 +92,7 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	}
 	if s.wantProof {
 		solution.Proof = &Proof{Prunings: prunings}
+		// The bound of the solution becomes the bound that the proof shows.
 		solution.Proof.Root, solution.Bound = found.proof.toNode(found.proof.bound)
 	}
 	return solution, nil

@@ -11,18 +11,19 @@ import (
 // lower bound on the cost of every assignment. With a high bound, expensive labels can be cut, and the remaining
 // problem is often small enough for elimination.
 //
-// The method is sequential reweighted message passing (TRW-S, SRMP) in integers. Variables are visited in order. For
-// each label of a variable, the least cost of the label in each of its functions is moved to the variable. The
-// variable's costs are then distributed in equal shares to its functions with later variables. The cost of every
-// assignment is unchanged, no entry becomes negative, and the bound never decreases. For submodular costs, for example
-// with two layouts if copies cost more than no copy, the bound converges to the least cost.
+// The method is sequential reweighted message passing (TRW-S, SRMP) in integers. Variables are visited in order. Each
+// function of a variable has a least cost for each label of the variable. This cost is moved from the function to the
+// variable. The variable's costs are then distributed in equal shares to its functions with later variables. The cost
+// of every assignment is unchanged, no entry becomes negative, and the bound never decreases. If the costs are
+// submodular, the bound converges to the least cost. The costs of two layouts are submodular if a copy costs more than
+// no copy.
 //
 // For example, let variable 1, with two labels, share a function with variable 0 and one with variable 2. It has
 // no costs of its own. The rows of the functions (separated by /) are for its labels:
 //
 //	function with variable 0   function with variable 2   costs of variable 1   bound
 //	4 5 / 0 3                  0 2 / 6 7                  0 / 0                 0
-//	0 1 / 0 3                  0 2 / 0 1                  4 / 6                 4      its functions' least costs moved
+//	0 1 / 0 3                  0 2 / 0 1                  4 / 6                 4      least costs moved to variable 1
 //	0 1 / 0 3                  0 2 / 2 3                  4 / 4                 4      the excess of label 1 distributed
 type tightening struct {
 	*instance
@@ -44,7 +45,9 @@ type movedFunction struct {
 	received [][]int64 // [i][label]: costs moved from the function to variable i of the scope
 }
 
-// position is the position of a variable in the scope of a function.
+// position is the position of a variable in the scope of a function. The table entries of label i of the variable are
+// runs of stride entries. The first run starts at entry i*stride, and the next run starts labelCount*stride entries
+// later, where labelCount is the number of labels of the variable.
 type position struct {
 	function    int  // index of the function
 	stride      int  // stride of the variable's labels in the table
@@ -65,27 +68,27 @@ const (
 // reaches its goal: the cutoff or the best known cost. It also ends when the bound hardly rises, or after a limit on
 // passes and work. It returns nil if sums overflow.
 func (in *instance) tighten(cutoff int64) *tightening {
-	tightening := in.newTightening()
-	entries := 1
-	for i := range tightening.functions {
-		entries += len(tightening.functions[i].table)
+	t := in.newTightening()
+	entryCount := 1 // at least 1, because it is a divisor
+	for i := range t.functions {
+		entryCount += len(t.functions[i].table)
 	}
 	const forward, backward = true, false
-	oldBound, stalledPasses := tightening.bound(), 0
-	for pass := range min(tightenPasses, tightenWork/entries) {
+	oldBound, stalledPasses := t.bound(), 0
+	for pass := range min(tightenPasses, tightenWork/entryCount) {
 		for v := range in.problemVariables {
-			tightening.tightenVariable(v, forward)
+			t.tightenVariable(v, forward)
 		}
 		for v := len(in.problemVariables) - 1; v >= 0; v-- {
-			tightening.tightenVariable(v, backward)
+			t.tightenVariable(v, backward)
 		}
-		if tightening.overflow {
+		if t.overflow {
 			return nil
 		}
 		if pass&(pass-1) == 0 { // passes 0, 1, 2, 4, 8, ...
-			tightening.findAssignment()
+			t.findAssignment()
 		}
-		bound, goal := tightening.bound(), min(cutoff, tightening.bestCost)
+		bound, goal := t.bound(), min(cutoff, t.bestCost)
 		stalledPasses++
 		if bound-oldBound > (goal-bound)/stallDivisor {
 			oldBound, stalledPasses = bound, 0
@@ -94,30 +97,32 @@ func (in *instance) tighten(cutoff int64) *tightening {
 			break
 		}
 	}
-	tightening.findAssignment()
-	return tightening
+	t.findAssignment()
+	return t
 }
 
 // newTightening returns the state before any move.
 func (in *instance) newTightening() *tightening {
-	tightening := &tightening{instance: in, unary: make([][]int64, len(in.problemVariables)),
+	t := &tightening{instance: in, unary: make([][]int64, len(in.problemVariables)),
 		least: make([]int64, len(in.problemVariables)), positionsOf: make([][]position, len(in.problemVariables)),
 		originalFunctions: in.newElimination().functionsOf, bestCost: Forbidden}
+	maxLabelCount := 0
 	for v, labelCount := range in.sizes {
-		tightening.unary[v] = make([]int64, labelCount)
-		tightening.shares = append(tightening.shares, make([]int64, max(0, labelCount-len(tightening.shares)))...)
+		t.unary[v] = make([]int64, labelCount)
+		maxLabelCount = max(maxLabelCount, labelCount)
 	}
+	t.shares = make([]int64, maxLabelCount)
 	for _, original := range in.functions {
 		if len(original.scope) > 1 {
-			tightening.addFunction(original)
+			t.addFunction(original)
 			continue
 		}
-		unary := tightening.unary[original.scope[0]]
+		unary := t.unary[original.scope[0]]
 		for label, cost := range original.table {
-			unary[label] = tightening.checkedSum(unary[label], cost)
+			unary[label] = t.checkedSum(unary[label], cost)
 		}
 	}
-	return tightening
+	return t
 }
 
 // addFunction adds a function of two or more variables.
@@ -135,10 +140,9 @@ func (t *tightening) addFunction(original *function) {
 	t.functions = append(t.functions, moved)
 }
 
-// tightenVariable collects costs from the functions of v. It then divides the costs into equal shares, as many as v has
-// functions with variables before it or with variables after it, whichever are more. Each function with a variable
-// after v in the pass gets a share, and v keeps the other shares. A forward pass visits the variables in ascending
-// order.
+// tightenVariable collects costs from the functions of v, and divides them into shareCount equal shares. Each function
+// with a variable after v in the pass gets a share, and v keeps the other shares. A forward pass visits the variables
+// in ascending order.
 func (t *tightening) tightenVariable(v int, forward bool) {
 	interrupt.Check(t.ctx)
 	unary := t.unary[v]

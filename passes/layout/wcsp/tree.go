@@ -1,8 +1,6 @@
 package wcsp
 
-import (
-	"github.com/graphrun/graphrun/internal/sorted"
-)
+import "github.com/graphrun/graphrun/internal/sorted"
 
 // proofNode is a node of the tree that proves a lower bound, under construction. The search makes a node for each
 // subproblem; toNode converts it to a [Node] of the [Proof].
@@ -75,4 +73,29 @@ func (p *proofNode) partProofs(target int64) (list []Node, bound int64) {
 		bound = add(bound, childBound)
 	}
 	return list, bound
+}
+
+// proofSteps returns the steps of an elimination for a proof, if one is requested.
+func (s *search) proofSteps(reduced *elimination) []Step {
+	if !s.wantProof {
+		return nil
+	}
+	list := make([]Step, 0, len(reduced.steps))
+	for _, step := range reduced.steps {
+		proofStep := Step{Variable: reduced.problemVariables[step.variable]}
+		for _, derived := range step.buckets {
+			bucket := Bucket{From: []int{}, Scope: make([]int, len(derived.message.scope)), Table: derived.message.table}
+			for _, summand := range derived.functions {
+				bucket.From = append(bucket.From, summand.proofTerms...)
+			}
+			sorted.Ints(bucket.From)
+			s.proofEntries += len(bucket.Table)
+			for i, v := range derived.message.scope {
+				bucket.Scope[i] = reduced.problemVariables[v]
+			}
+			proofStep.Buckets = append(proofStep.Buckets, bucket)
+		}
+		list = append(list, proofStep)
+	}
+	return list
 }

@@ -33,7 +33,8 @@ const (
 
 // NewByteDepthwise returns a ByteDepthwise for a spec.
 func NewByteDepthwise(spec target.ByteDepthwise, withListing bool) *ByteDepthwise {
-	return &ByteDepthwise{Writer: New(4, withListing), spec: spec}
+	const lanes = 4
+	return &ByteDepthwise{Writer: New(lanes, withListing), spec: spec}
 }
 
 // byteVec returns a vector register with elements of one byte.
@@ -77,11 +78,11 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 		g.Emit("zip1", byteVec(low).As(a.Elem), a, b)
 		g.Emit("zip2", byteVec(high).As(a.Elem), a, b)
 	}
-	zip(rows[0], rows[1], temp(4), temp(0))
-	zip(rows[2], rows[3], temp(5), temp(2))
-	words := func(i int) asm.Vec { return byteVec(temp(i)).As(asm.H) } // pairs of bytes of two rows
-	zip(words(4), words(5), temp(1), temp(3))
-	zip(words(0), words(2), temp(4), temp(5))
+	zip(rows[0], rows[1], temp(4), temp(0))                            // rows 0 and 1
+	zip(rows[2], rows[3], temp(5), temp(2))                            // rows 2 and 3
+	pairs := func(i int) asm.Vec { return byteVec(temp(i)).As(asm.H) } // of bytes of two rows
+	zip(pairs(4), pairs(5), temp(1), temp(3))                          // all rows, low half of the channels
+	zip(pairs(0), pairs(2), temp(4), temp(5))                          // all rows, high half of the channels
 	return [4]target.VReg{temp(1), temp(3), temp(4), temp(5)}
 }
 
@@ -97,7 +98,7 @@ func (g *ByteDepthwise) Multiply(weights target.Addr, pixels, sum target.VReg) {
 	g.Emit(name, asm.V(int(sum), asm.S), byteVec(pixels), byteVec(weightReg))
 }
 
-// LoadScales loads the scales of StoreResult.
+// LoadScales loads the scales of StoreResult into the registers that Interleave uses.
 func (g *ByteDepthwise) LoadScales(addr target.Addr) {
 	for q := range target.VReg(4) {
 		g.Load(addr, firstTemp+q, false)

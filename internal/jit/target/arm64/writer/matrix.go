@@ -14,9 +14,9 @@ func (w *Writer) LoadPair(low, high target.Addr, to target.VReg) {
 	w.Emit("zip1", x, x, asm.V(int(vectorTemp), asm.D))
 }
 
-// MatrixProduct adds the products of two rows of eight bytes of x and two columns of eight signed bytes of y. The
-// lanes of sum are row 0 by columns 0 and 1, then row 1 by columns 0 and 1. If signed is true, the bytes of x are
-// signed.
+// MatrixProduct adds the matrix product of x and y to sum. x has two rows of eight bytes, and y has two columns of
+// eight signed bytes. The lanes of sum are row 0 by columns 0 and 1, then row 1 by columns 0 and 1. If signed is true,
+// the bytes of x are signed.
 func (w *Writer) MatrixProduct(x, y, sum target.VReg, signed bool) {
 	name := "usmmla"
 	if signed {
@@ -30,5 +30,5 @@ func (w *Writer) ExchangeHalves(x, y target.VReg) {
 	a, b, temp := asm.V(int(x), asm.D), asm.V(int(y), asm.D), asm.V(int(vectorTemp), asm.D)
 	w.Emit("trn1", temp, a, b) // the lower halves
 	w.Emit("trn2", b, a, b)    // the upper halves
-	w.Copy(vectorTemp, x)
+	w.Copy(vectorTemp, x)      // x = temp
 }
