@@ -73,9 +73,9 @@ func (operand operandPlan) localPanels(kc int) int {
 	return max(1, blockBytes/(operand.panelWidth*kc*operand.elemBytes))
 }
 
-// maxTiles returns the greatest useful number of tiles of a product. This is the greatest of two numbers and 1. By
-// 2*m*n*k/grain, a tile has at least grain/2 multiply-adds. By max(m, n)*k/ReduceGrain, it has at least ReduceGrain
-// elements of the larger operand, whose reading takes most of the time if there are few rows or columns.
+// maxTiles returns the greatest useful number of tiles of a product. A tile is large enough if it has grain/2
+// multiply-adds. A tile with ReduceGrain elements of the larger operand is also large enough, because reading the
+// operand takes most of the time if there are few rows or columns.
 func (s *kernelSet) maxTiles(m, n, k int) int {
 	grain := machine.PortableMACGrain
 	if s.hasMachineCode() {

@@ -99,9 +99,9 @@ func (r *runner) measureBlock(ctx context.Context, method callMethod, start time
 	return nil
 }
 
-// measure collects garbage before the runs of another method if more than minGarbageBytes were allocated since the last
-// collection. With less garbage, a collection during these runs is rare, because Go's runtime collects after 4 MiB at
-// the earliest.
+// minGarbageBytes is a number of bytes allocated since the last collection. With more, measure collects garbage before
+// the runs of another method. With less, a collection during these runs is rare, because Go's runtime collects after 4
+// MiB at the earliest.
 const minGarbageBytes = 1 << 20
 
 // allocatedBytes returns the number of bytes that the process has allocated on the heap since its start.
@@ -217,7 +217,8 @@ func emptyLike(results map[string]*tensor.Tensor) map[string]*tensor.Tensor {
 	out := make(map[string]*tensor.Tensor, len(results))
 	for name, t := range results {
 		meta := t.Meta
-		if meta.Offset = 0; meta.OverlapsItself() {
+		meta.Offset = 0
+		if meta.OverlapsItself() {
 			meta = tensor.New(meta.DType, meta.Shape...)
 		}
 		out[name] = tensor.Empty(meta)

@@ -355,7 +355,8 @@ func (p *painter) typeLines(list []*graph.Value, withLayout bool) []string {
 	const maxValues = 3
 	var lines []string
 	for _, v := range list[:min(maxValues, len(list))] {
-		if lines = append(lines, typeText(v)); withLayout && !v.Dynamic {
+		lines = append(lines, typeText(v))
+		if withLayout && !v.Dynamic {
 			lines = append(lines, "to "+inspect.LayoutName(v.Meta))
 		}
 	}

@@ -70,7 +70,7 @@ type assignmentLister struct {
 	timedOut       bool // whether time ran out before the list was complete; set by next
 }
 
-// cell is a set of assignments, open or closed. An open cell has all assignments of remaining.
+// cell is a set of assignments, open or closed. An open cell has all assignments of the problem that remains.
 //
 // In the example of [assignmentLister], the stages eliminate x, y and z. The closed cell "z=0, y=1, any x" has
 // stageIndex 1, label 1 and listedLabels 0, 0, 0. The variable of the later stage, z, has its listed label. The
@@ -83,7 +83,7 @@ type cell struct {
 
 	// Fields of a closed cell.
 	listedLabels []int // labels of an assignment that was listed
-	stageIndex   int   // index in stages of the variable with label; len(stages): the cell has all assignments
+	stageIndex   int   // stages[stageIndex] eliminates the variable with label; len(stages): the cell has all assignments
 	label        int   // label of the variable of that stage
 }
 
@@ -109,7 +109,7 @@ func (l *assignmentLister) push(c *cell) {
 
 // trim removes all closed cells except the l.remainingTries cheapest: the enumeration cannot reach more.
 func (l *assignmentLister) trim() {
-	sort.Sort(l.cells)
+	sort.Sort(l.cells) // a sorted list is a heap
 	closed := 0
 	l.cells = slices.DeleteFunc(l.cells, func(c *cell) bool {
 		isClosed := c.remaining == nil
@@ -158,7 +158,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 	}
 	variable := e.mostConnected()
 	for label := range e.sizes[variable] {
-		child := e.fixLabel(variable, label)
+		child := e.fixLabel(variable, label) // its list of steps begins with the step of variable
 		stages := append(c.stages, stage{step: child.steps[0], sizes: child.sizes, onlyLabel: label})
 		relaxed := child.clone()
 		relaxed.relax(l.maxBoundEntries)
@@ -170,6 +170,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 // takeCheapest returns the cheapest assignment of a closed cell, and divides the cell's other assignments into new
 // cells.
 func (l *assignmentLister) takeCheapest(c *cell) []int {
+	// The new cells share labels. The loop sets labels of earlier stages, and a cell reads those of its later stages.
 	labels := slices.Clone(c.listedLabels)
 	if c.stageIndex < len(c.stages) {
 		labels[c.stages[c.stageIndex].variable] = c.label

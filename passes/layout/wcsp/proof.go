@@ -25,16 +25,17 @@ func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 // all its parts. The bound of the solution is the bound of the root plus the factors without variables.
 //
 // Functions have numbers: first the factors of the problem, then the functions that shifts and steps create on the path
-// from the root, in order. For example, a problem of two variables with two labels each has these factors:
+// from the root, in order. Two branches use the same numbers. For example, a problem of two variables with two labels
+// each has these factors:
 //
 //	0  of variable 0:         50 60
 //	1  of variable 1:         80 40
 //	2  of variables 0 and 1:  0 25 / 25 0
 //
-// The proof may prune label 0 of variable 1: by itself, it costs 80-40 more than label 1, and with each label of
-// variable 0 at most 25 less. A step then eliminates variable 0 from the bucket {0, 2}. The message is function 3, for
-// the remaining label of variable 1: min(50+25, 60+0) = 60. Another step eliminates variable 1 from the bucket {1, 3}.
-// This message is the constant 40+60 = 100, which is the bound.
+// The proof may prune label 0 of variable 1 in favor of label 1: function 1 charges 80-40 = 40 more for it, and
+// function 2 saves at most 25 with any label of variable 0. A step then eliminates variable 0 from the bucket {0, 2}.
+// The message is function 3, for the remaining label of variable 1: min(50+25, 60+0) = 60. Another step eliminates
+// variable 1 from the bucket {1, 3}. This message is the constant 40+60 = 100, which is the bound.
 type Proof struct {
 	Prunings []Pruning `json:"prunings,omitempty" doc:"Labels that no optimal assignment needs, in order."`
 	Root     Node      `json:"root" doc:"The lower bound for assignments of the remaining labels."`
@@ -75,9 +76,9 @@ type Shift struct {
 }
 
 // Cut removes a label with which every assignment costs at least [Node.Cutoff]. To check this, functions of the same
-// variables are added up. The least entry of each sum is taken, among the entries for the label if the sum depends on
-// its variable. These entries must add up to at least Cutoff. In the example of [Proof], they are 50, 80 and 0 for
-// label 0 of variable 1. The label can be cut if Cutoff is at most 130.
+// variables are added up. If a sum depends on the variable, only its entries for the label count. The least entries of
+// the sums must add up to at least Cutoff. In the example of [Proof], they are 50, 80 and 0 for label 0 of variable 1.
+// The label can be cut if Cutoff is at most 130.
 type Cut struct {
 	Variable int `json:"variable" doc:"The index of the variable."`
 	Label    int `json:"label" doc:"The index of the label."`
