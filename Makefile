@@ -63,7 +63,7 @@ VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
 # The checks, two at a time, so that one uses the processors while the other waits for a link or a slow test. A check
 # follows the checks whose builds it uses: fused and arm64, test and narrow, staticcheck.
-CHECKS = test fused arm64 race format builds narrow staticcheck nounit portable noasm loops extreme gpu
+CHECKS = test fused format builds arm64 race narrow staticcheck nounit portable noasm loops extreme gpu
 # Compilers write no debug information, which saves a sixth of their time. Line numbers in stack traces stay.
 check: export GOFLAGS := $(strip $(GOFLAGS) -gcflags=all=-dwarf=false)
 check:
