@@ -1,38 +1,30 @@
 package workerpool
 
 import (
-	"os"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Linux wakes a thread on the logical core that the thread last used, or on the core of the waking thread. If this core
-// is busy, Linux looks for an idle core only among cores that share a cache. In many virtual machines, Linux does not
-// know which cores share a cache. A new worker may then wait for milliseconds on the core of the goroutine that starts
-// it, while another core is idle. On such machines, the starter therefore yields its core, and the worker moves to
-// another core.
+// Linux wakes a thread on the logical core that the thread last used, on the core of the waking thread, or on an idle
+// core. It finds no idle core if the other cores are busy at this moment, for example with the client whose request the
+// waking thread has received. In many virtual machines, Linux also does not know which cores share a cache, and then
+// looks for idle cores on none. A new worker may then wait for milliseconds on the core of the goroutine that starts it,
+// while another core is idle. The starter therefore yields its core, and the worker moves to another core.
+//
+// A request of a single client of a server on two cores takes 5% to 6% less time (resnet18, an encoder).
 
 // starter is the thread that starts a worker, and the core on which it runs.
 type starter struct{ thread, core int }
 
-// mayMisplace reports whether Linux knows no caches, so that it may start a worker on a busy core.
-var mayMisplace = sync.OnceValue(func() bool {
-	const core = "/sys/devices/system/cpu/cpu0"
-	_, coreErr := os.Stat(core)
-	_, cacheErr := os.Stat(core + "/cache")
-	return coreErr == nil && os.IsNotExist(cacheErr)
-})
-
 // movingFails is set if the system does not permit a thread to choose its cores.
 var movingFails atomic.Bool
 
-// thisThread returns the calling thread as a starter. The core is -1 if the worker need not move.
+// thisThread returns the calling thread as a starter. The core is -1 if workers cannot move.
 func thisThread() starter {
-	if !mayMisplace() || movingFails.Load() {
+	if movingFails.Load() {
 		return starter{core: -1}
 	}
 	return starter{thread: unix.Gettid(), core: currentCore()}

@@ -85,7 +85,8 @@ func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	for firstImage := 0; firstImage < s.images; firstImage += imagesAtOnce {
 		imageCount := min(imagesAtOnce, s.images-firstImage)
 		multiplyPhases, scratchBytes, workerBytes := s.multiplier(firstImage, imageCount).Phases(0)
-		builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{products, operands[0], operands[1]}, multiplyPhases...)
+		builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{products, operands[0], operands[1]},
+			multiplyPhases...)
 		builder.AddPhases(0, s.adder.workerBytes(), sumBuffers, s.sumPhase(firstImage, imageCount))
 	}
 	return builder.Kernel()

@@ -48,8 +48,8 @@ func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if multipliesState is set, the states. It
-// returns false if packs does. dirs is the number of directions. dirStride, rowStride
-// and colStride are the strides of the weights between directions, rows and columns, in elements.
+// returns false if packs does. dirs is the number of directions. dirStride, rowStride and colStride are the strides of
+// the weights between directions, rows and columns, in elements.
 func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, dirs, dirStride, rowStride,
 	colStride int) (graph.Packing, bool) {
 	if !layer.packs(dtype, multipliesState) {

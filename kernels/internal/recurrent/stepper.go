@@ -116,7 +116,8 @@ const (
 
 // stepBuffers returns the buffers that steps use: the fields of recurrentLayer, and two buffers of scratch memory.
 func (layer *recurrentLayer) stepBuffers(packedWeights, inputProducts kit.Buffer) []kit.Buffer {
-	buffers := []kit.Buffer{packedWeights, inputProducts, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
+	buffers := []kit.Buffer{packedWeights, inputProducts, layer.y, layer.hn, layer.cn, layer.h0, layer.c0,
+		layer.lengths}
 	return slices.Concat(buffers, layer.r[:], layer.stateBias[:], layer.peepholes[:])
 }
 

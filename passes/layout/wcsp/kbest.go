@@ -83,7 +83,7 @@ type cell struct {
 
 	// Fields of a closed cell.
 	listedLabels []int // labels of an assignment that was listed
-	stageIndex   int   // stages[stageIndex] eliminates the variable with label; len(stages): the cell has all assignments
+	stageIndex   int   // stages[stageIndex] eliminates the variable with label; len(stages): cell of all assignments
 	label        int   // label of the variable of that stage
 }
 

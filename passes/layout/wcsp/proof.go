@@ -32,7 +32,7 @@ func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 //	1  of variable 1:         80 40
 //	2  of variables 0 and 1:  0 25 / 25 0
 //
-// The proof may prune label 0 of variable 1 in favor of label 1: function 1 charges 80-40 = 40 more for it, and
+// The proof may prune label 0 of variable 1 in favour of label 1: function 1 charges 80-40 = 40 more for it, and
 // function 2 saves at most 25 with any label of variable 0. A step then eliminates variable 0 from the bucket {0, 2}.
 // The message is function 3, for the remaining label of variable 1: min(50+25, 60+0) = 60. Another step eliminates
 // variable 1 from the bucket {1, 3}. This message is the constant 40+60 = 100, which is the bound.

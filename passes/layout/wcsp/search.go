@@ -19,7 +19,7 @@ import (
 //	      tablesOrBranch: if not: uses large tables, or a bound and a heuristic assignment
 //	        minimizeByBranching: if bound and cost differ: calls minimize for each label of one variable
 //
-// In the methods, `reduced` is an [elimination]: an instance of which some variables are eliminated. `relaxed` is an
+// In the methods, `reduced` is an [elimination]: an instance after the elimination of some variables. `relaxed` is an
 // elimination of all variables with small tables, whose constant is a lower bound. solve.go has the limits.
 type search struct {
 	ctx                context.Context
@@ -165,7 +165,7 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	switch {
 	case !feasible:
 		return s.tablesOrBranch(instance, best, cutoff, isRoot)
-	case len(cuts) > 0: // minimize calls tightenAndCut again for the supported labels
+	case len(cuts) > 0: // minimize calls tightenAndCut again, unless small tables solve the rest
 		unsupported := labelCuts{remaining: supported, cuts: cuts, bound: Forbidden}
 		return s.minimizeAfterCuts(instance, unsupported, best, cutoff, isRoot)
 	}

@@ -84,7 +84,8 @@ func (s *search) proofSteps(reduced *elimination) []Step {
 	for _, step := range reduced.steps {
 		proofStep := Step{Variable: reduced.problemVariables[step.variable]}
 		for _, derived := range step.buckets {
-			bucket := Bucket{From: []int{}, Scope: make([]int, len(derived.message.scope)), Table: derived.message.table}
+			bucket := Bucket{From: []int{}, Scope: make([]int, len(derived.message.scope)),
+				Table: derived.message.table}
 			for _, summand := range derived.functions {
 				bucket.From = append(bucket.From, summand.proofTerms...)
 			}
