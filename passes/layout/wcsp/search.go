@@ -250,8 +250,8 @@ func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, i
 	return best
 }
 
-// minimizeByTables eliminates all variables in the order of a plan, which gives the minimum. If the minimum is not less
-// than the cutoff and the cost of best, it returns best with the minimum as its bound.
+// minimizeByTables eliminates all variables in the order of a plan, which gives the minimum. If the minimum is at least
+// the cutoff or the cost of best, it returns best with the minimum as its bound.
 func (s *search) minimizeByTables(reduced *elimination, plan eliminationPlan, best result, cutoff int64) result {
 	reduced.eliminateAll(plan.order, s.maxEntries)
 	s.recordInfeasible(reduced)
