@@ -148,8 +148,8 @@ ARM64 = internal/jit internal/jit/lane internal/jit/vector internal/jit/tile int
 ARM64_GRAPHS = ^(TestRandomGraphs|TestFusedNumbers|TestTailsIntoOtherDTypes|TestTailsOfWinograd)$$
 # The packages that generate code are also tested on older processors, which lack some instructions.
 ARM64_GENERATORS = internal/jit/vector internal/jit/tile internal/jit/depthwise
-# The packages whose results without machine code are compared with those of amd64 (thorough: kernels). Target fused
-# finds the usual cause of a difference.
+# The packages whose results without machine code are compared with the results of amd64 (thorough: kernels). Target
+# fused finds the usual cause of a difference.
 ARM64_PORTABLE =
 ARM64_SLOW_BASE = TestFormulasAgreeWithPyTorch|TestSuggestedFormatsOfAllSmallSizes|TestConversions|TestSimplifyKeepsBits
 ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestCopyElementsEnds

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The rates of copies, by their names in machine profiles, some of which differ from the names of the constants.
+// The rates of copies, by their names in machine profiles. Some names differ from the names of the constants.
 // [Rates] describes the unit of each rate. The cost of a copy is the cost of its bytes plus the cost of its units of
 // work.
 const (

@@ -170,7 +170,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 // takeCheapest returns the cheapest assignment of a closed cell, and divides the cell's other assignments into new
 // cells.
 func (l *assignmentLister) takeCheapest(c *cell) []int {
-	// The new cells share labels. The loop sets labels of earlier stages, and a cell reads those of its later stages.
+	// The new cells share labels. The loop sets labels of earlier stages; a cell reads labels of later stages.
 	labels := slices.Clone(c.listedLabels)
 	if c.stageIndex < len(c.stages) {
 		labels[c.stages[c.stageIndex].variable] = c.label
