@@ -68,7 +68,7 @@ func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 }
 
 // BroadcastLoops returns a loop for each dimension of the shape to which the operands of a call are broadcast. It
-// returns nil if the results have another shape.
+// returns nil if the results have another shape. It assumes that the operands can be broadcast.
 func BroadcastLoops(call *Call) []Parallel {
 	if call == nil || len(call.Out) == 0 {
 		return nil
@@ -179,7 +179,8 @@ func sameDimLoop(call *Call, dim int) (loop Parallel, ok bool) {
 //
 // For example, the probe of an operand of shape [2, 3] has the strides [7, 1]. A view x[:, 1:] of the probe has shape
 // [2, 2], strides [7, 1] and offset 1. Its dimension 0 is a loop over dimension 0 of x. Dimension 1 is no loop, because
-// it has another size, and because digit 1 of the offset is 1.
+// it has another size, and because digit 1 of the offset is 1. A view has no loops if its digits may carry: a view with
+// 4 elements of stride 3 has the greatest digit 3*3, which is more than the 6 of radix 7.
 func (op *Op) viewLoops(call *Call) []Parallel {
 	operand := call.Meta(0)
 	if call.In[0].Kind != TensorArg || slices.Contains(operand.Shape, 0) {
@@ -191,8 +192,8 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 		if viewDims == nil {
 			continue
 		}
-		// The view must have the same dimensions when the loop has another size. The test is omitted if an attribute has
-		// the sizes of the result, because the loop then has no other size.
+		// The view must have the same dimensions when the loop has another size. The test is omitted if an attribute
+		// has the sizes of the result, because the loop then has no other size.
 		isSame := func(otherSize int) bool {
 			shape := slices.Clone(operand.Shape)
 			shape[dim] = otherSize
@@ -296,62 +297,4 @@ func sizesOf(list []int) []sym.Int {
 		sizes[i] = sym.Of(size)
 	}
 	return sizes
-}
-
-// loops returns the loops over the dimensions of operand 0 that the row program r does not reduce. A row program is a
-// sequence of reductions and pointwise loops over rows; Mask marks the dimensions that form a row.
-func (r *Rows) loops(call *Call) []Parallel {
-	rank := call.Meta(0).Rank()
-	if r.Code == nil || r.Shape != nil || len(r.Mask) != r.Rank(rank) {
-		return nil
-	}
-	var loops []Parallel
-	reduced := 0 // number of reduced dimensions before dim
-	for dim := range rank {
-		// With ChannelGroups, Mask has two dimensions for dimension 1 of the operand: the groups, and the channels of a
-		// group. Dimension 1 is then no loop, and dimension d > 1 of the operand is dimension d+1 of Mask.
-		maskDim := dim
-		if r.ChannelGroups != 0 && dim > 0 {
-			maskDim = dim + 1
-		}
-		switch {
-		case r.ChannelGroups != 0 && dim == 1:
-		case r.Mask[maskDim]:
-			reduced++
-		default:
-			if loop, ok := r.loopOver(call, dim, reduced); ok {
-				loops = append(loops, loop)
-			}
-		}
-	}
-	return loops
-}
-
-// loopOver returns the loop over dimension dim of operand 0, before which `reduced` dimensions are reduced. It returns
-// false if a result does not have this dimension.
-func (r *Rows) loopOver(call *Call, dim, reduced int) (loop Parallel, ok bool) {
-	rank, size := call.Meta(0).Rank(), call.Meta(0).Shape[dim]
-	loop = undividedLoop(call)
-	loop.OperandDims[0], loop.MayBroadcast = dim, everyOperand(call)
-	for k, i := range r.In { // operand k of the program is operand i of the call
-		meta := call.Meta(i)
-		operandDim := dim - (rank - meta.Rank()) // operands are broadcast from the last dimension
-		if r.IsAlongChannels(k) {                // a vector along dimension 1
-			operandDim = dim - 1
-		}
-		if i > 0 && operandDim >= 0 && operandDim < meta.Rank() && meta.Shape[operandDim] == size {
-			loop.OperandDims[i] = operandDim
-		}
-	}
-	for i, meta := range call.Out {
-		resultDim := dim
-		if meta.Rank() < rank { // the result lacks the reduced dimensions
-			resultDim -= reduced
-		}
-		if resultDim >= meta.Rank() || meta.Shape[resultDim] != size {
-			return loop, false
-		}
-		loop.ResultDims[i] = resultDim
-	}
-	return loop, true
 }

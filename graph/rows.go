@@ -191,3 +191,61 @@ func (r *Rows) Suits(shape []sym.Int) (fits, splits sym.Bool) {
 	}
 	return isWithinLimits.Or(splits), splits
 }
+
+// loops returns the loops with independent iterations over the dimensions of operand 0 that are not reduced. It returns
+// none if operands are broadcast to Shape.
+func (r *Rows) loops(call *Call) []Parallel {
+	rank := call.Meta(0).Rank()
+	if r.Code == nil || r.Shape != nil || len(r.Mask) != r.Rank(rank) {
+		return nil
+	}
+	var loops []Parallel
+	reduced := 0 // number of reduced dimensions before dim
+	for dim := range rank {
+		// With ChannelGroups, Mask has two dimensions for dimension 1 of the operand: the groups, and the channels of a
+		// group. Dimension 1 is then no loop, and dimension d > 1 of the operand is dimension d+1 of Mask.
+		maskDim := dim
+		if r.ChannelGroups != 0 && dim > 0 {
+			maskDim = dim + 1
+		}
+		switch {
+		case r.ChannelGroups != 0 && dim == 1:
+		case r.Mask[maskDim]:
+			reduced++
+		default:
+			if loop, ok := r.loopOver(call, dim, reduced); ok {
+				loops = append(loops, loop)
+			}
+		}
+	}
+	return loops
+}
+
+// loopOver returns the loop over dimension dim of operand 0, before which `reduced` dimensions are reduced. It returns
+// false if a result does not have this dimension.
+func (r *Rows) loopOver(call *Call, dim, reduced int) (loop Parallel, ok bool) {
+	rank, size := call.Meta(0).Rank(), call.Meta(0).Shape[dim]
+	loop = undividedLoop(call)
+	loop.OperandDims[0], loop.MayBroadcast = dim, everyOperand(call)
+	for k, i := range r.In { // operand k of the program is operand i of the call
+		meta := call.Meta(i)
+		operandDim := dim - (rank - meta.Rank()) // operands are broadcast from the last dimension
+		if r.IsAlongChannels(k) {                // a vector along dimension 1
+			operandDim = dim - 1
+		}
+		if i > 0 && operandDim >= 0 && operandDim < meta.Rank() && meta.Shape[operandDim] == size {
+			loop.OperandDims[i] = operandDim
+		}
+	}
+	for i, meta := range call.Out {
+		resultDim := dim
+		if meta.Rank() < rank { // the result lacks the reduced dimensions
+			resultDim -= reduced
+		}
+		if resultDim >= meta.Rank() || meta.Shape[resultDim] != size {
+			return loop, false
+		}
+		loop.ResultDims[i] = resultDim
+	}
+	return loop, true
+}

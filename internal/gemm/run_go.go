@@ -32,7 +32,8 @@ func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	elemBytes, kernel := plan.kernels.elemBytes, plan.kernels.micro
 	aStep := plan.a.panelWidth * elemBytes
 	dst := t.elem(t.ptrC, i*spec.CRowStride+j*spec.CColStride)
-	hasTwoInits := t.isFirstBlock && spec.Accumulate && spec.Bias == BiasCols // a kernel adds old C or the bias, not both
+	// A kernel adds old C or the bias, not both.
+	hasTwoInits := t.isFirstBlock && spec.Accumulate && spec.Bias == BiasCols
 	if spec.CColStride != 1 || hasTwoInits {
 		sums := t.temporary()
 		kernel(t.kc, aPanel, aStep, bPanel, sums, plan.kernels.nr*elemBytes,

@@ -245,8 +245,8 @@ func (doc *SizesDocument) summary() []string {
 	}
 	sentence := fmt.Sprintf("%s the plan of strategy %s changes at %s", span, doc.Strategy, format.JoinFirst(sizes))
 	if !doc.Complete {
-		sentence += fmt.Sprintf("; the limit of %d plans is reached: between some ranges the exact %s at which the plan "+
-			"changes is unknown", maxPlans, doc.Symbol)
+		sentence += fmt.Sprintf("; the limit of %d plans is reached: between some ranges the exact %s at which the "+
+			"plan changes is unknown", maxPlans, doc.Symbol)
 	}
 	if more := len(sizes) - maxExplainedSizes; more > 0 {
 		changes = append(changes, fmt.Sprintf("%s listed below", format.CountIrregular(more, "further change is",

@@ -52,7 +52,7 @@ func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order
 			}
 		}
 		// The forms of a call are the expressions from which kernels are compiled. If the forms of one dense layout
-		// compile, the forms of the other layouts do. So only the first walk is compiled, which takes longer than FormsOf.
+		// compile, those of the other layouts do. So only the first walk is compiled, which takes longer than FormsOf.
 		dense := denseCall(call, walk)
 		var err error
 		if len(list) == 0 {
@@ -67,7 +67,8 @@ func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order
 	return list
 }
 
-// denseCall returns a copy of a call with row-major operands, and with results in the layouts of a walk.
+// denseCall returns a copy of a call with row-major operands, and with results in the layouts of a walk. The work of a
+// call assumes such operands. Impl.Read adds the work of reading operands in other layouts.
 func denseCall(call *graph.Call, walk graph.Walk) *graph.Call {
 	dense := *call
 	dense.In, dense.Out = slices.Clone(call.In), slices.Clone(call.Out)
@@ -181,7 +182,8 @@ func lowerUpload(call *graph.Call) (*graph.Kernel, error) {
 	return &graph.Kernel{Place: tensor.Device, Phases: []graph.Phase{{Chunks: 1, Run: upload}}}, err
 }
 
-// lowerDownload returns the kernel of a download.
+// lowerDownload returns the kernel of a download. A [graph.Queue] has uploads but no downloads, so the kernel needs the
+// queue of this package.
 func lowerDownload(call *graph.Call) (*graph.Kernel, error) {
 	bytes, err := transferBytes(call)
 	download := func(mem *graph.Mem, _ int) error {

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -21,6 +22,13 @@ type scalarBuilder struct {
 	*ir.Builder
 	target Target
 	err    error // names the first operation that the device does not have
+}
+
+// unsupported records that the device cannot do a computation. Only the first call has an effect.
+func (s *scalarBuilder) unsupported(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf("gpu: %s is %w", fmt.Sprintf(format, args...), ErrUnsupported)
+	}
 }
 
 // registerDType returns the dtype of the value that represents an element of a dtype in a kernel.

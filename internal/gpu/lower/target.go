@@ -12,10 +12,7 @@
 // are expanded into primitive operations (package expr/expand).
 package lower
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // ErrUnsupported is wrapped by the error for a computation that a device cannot do exactly.
 var ErrUnsupported = errors.New("not supported by the device")
@@ -41,10 +38,3 @@ type Target struct {
 // IEEE is a device that computes with float32 and float64 as IEEE 754 requires.
 var IEEE = Target{Float64: true, FMA32: true, Div32: true, Sqrt32: true, FMA64: true, Div64: true, Sqrt64: true,
 	Round64: true, KeepsConstantZeros: true, MaxParams: 32}
-
-// unsupported records that the device cannot do a computation. Only the first call has an effect.
-func (s *scalarBuilder) unsupported(format string, args ...any) {
-	if s.err == nil {
-		s.err = fmt.Errorf("gpu: %s is %w", fmt.Sprintf(format, args...), ErrUnsupported)
-	}
-}

@@ -117,7 +117,7 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	one.Set(tensor.IntScalar(1))
 	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.Operand(0))
 	// The result is [outer, lineLength, inner], positions are [outer, inner]. A unit of work is one index of outer. It
-	// clears its part of the result and then copies a 1 to each position.
+	// clears its part of the result and then copies a 1 to each position. Except positions, it needs no scratch memory.
 	inner := tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
 	buffers := []kit.Buffer{builder.Result(0, dtype), positions, kit.DataBuffer(one)}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers,

@@ -24,7 +24,7 @@ type lineOp struct {
 	dim func(c *graph.Call) (int, error) // returns the dimension of a call, counted from the front
 	// rows returns the expression that computes a line, or nil if the call has no expression. The field is nil if the
 	// op processes lines without an expression.
-	rows         func(c *graph.Call) (*graph.Rows, error)
+	rows         rowsFunc
 	typicalAttrs any                // attributes of the call whose expression, from rows, gives the cost of an element
 	elementCost  graph.ElementFlops // cost of an element if rows is nil or there is no machine code
 	// lower returns the kernel that processes lines in the given order.
@@ -72,7 +72,7 @@ func (o lineOp) impls() []graph.Impl {
 }
 
 // applyTo returns a function that calls rows, and sets the order in which the resulting expression processes lines.
-func (order lineOrder) applyTo(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
+func (order lineOrder) applyTo(rows rowsFunc) rowsFunc {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		expression, err := rows(c)
 		if expression != nil {

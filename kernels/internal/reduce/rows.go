@@ -8,9 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// compileRows returns the machine code of a call, from the expression that the function rows returns. It returns nil if
-// there is no expression or no machine code.
-func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
+// rowsFunc returns the expression of a call over its rows, or nil if there is none. Rows are the elements along the
+// reduced dimensions.
+type rowsFunc func(c *graph.Call) (*graph.Rows, error)
+
+// compileRows returns the machine code of the expression of a call. It returns nil if there is no expression or no
+// machine code.
+func compileRows(c *graph.Call, rows rowsFunc) (*graph.Kernel, error) {
 	if c.Meta(0).Numel() == 0 {
 		return nil, nil
 	}
@@ -24,13 +28,13 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 // compileSuitedRows is compileRows for suitable rows, and returns nil for others. Rows are unsuitable if they do not
 // stay in the cache between passes, or if there are too few rows for all workers. The op then needs another kernel,
 // which divides the rows.
-func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
+func compileSuitedRows(c *graph.Call, rows rowsFunc) (*graph.Kernel, error) {
 	return compileRows(c, suitedExpressions(rows))
 }
 
 // compileOrInterpretSuitedRows is like compileSuitedRows. Without machine code, its kernel interprets the expression.
 // It is for ops that have no other kernel for suitable rows.
-func compileOrInterpretSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
+func compileOrInterpretSuitedRows(c *graph.Call, rows rowsFunc) (*graph.Kernel, error) {
 	expression, err := suitedExpressions(rows)(c)
 	if expression == nil || err != nil {
 		return nil, err
@@ -39,7 +43,7 @@ func compileOrInterpretSuitedRows(c *graph.Call, rows func(c *graph.Call) (*grap
 }
 
 // suitedExpressions returns a function like rows that returns nil for calls with unsuitable rows.
-func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
+func suitedExpressions(rows rowsFunc) rowsFunc {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		expression, err := rows(c)
 		if expression == nil || err != nil || expression.UnsuitedReason(c.Meta(0).Shape) != "" {
@@ -120,20 +124,27 @@ func varianceAndMean(builder *expr.Builder, x expr.Value, n, divisor float64) (v
 	return builder.Emit(expr.Div, squares, builder.Const(tensor.Float64, divisor)), mean
 }
 
-// Rows of float32 with maxFloat32Squares to maxOnePass elements are read once: the variance is the mean of squares
-// minus the squared mean. The subtraction has an error of 2^-53 times the squared mean. This matters only if the
-// squared mean is at least 2^30 times the variance. A second pass would take 20% more time for rows of 4,096 elements
-// in the cache. Shorter rows are read twice, which takes 3% to 7% more time (Zen 5).
 const (
+	// maxFloat32Squares is the maximum number of elements of a row whose squared deviations are summed in float32, as
+	// PyTorch does. Such a row is read twice, which takes 3% to 7% more time than reading it once (Zen 5).
 	maxFloat32Squares = 1024
-	maxOnePass        = 4096
+	// maxOnePass is the maximum number of elements of a longer row that is read once: its variance is the mean of
+	// squares minus the squared mean. The subtraction has an error of 2^-53 times the squared mean. This matters only
+	// if the squared mean is at least 2^30 times the variance. A second pass would take 20% more time (Zen 5, rows of
+	// 4,096 elements in the cache).
+	maxOnePass = 4096
 )
 
-// float32RowVariance returns the variance of a row x of n elements of float32, as a float64. roundedMean is the mean
-// rounded to float32, and deviations is x minus roundedMean. Up to maxFloat32Squares squares are summed in float32, as
-// PyTorch does.
-func float32RowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Value,
-	n, eps float64) expr.Value {
+// centeredRow is a row of float32 and its mean.
+type centeredRow struct {
+	x           expr.Value // elements
+	mean        expr.Value // float64
+	roundedMean expr.Value // the mean rounded to float32
+	deviations  expr.Value // x - roundedMean
+}
+
+// variance returns the variance of a row of n elements, as a float64.
+func (row centeredRow) variance(builder *expr.Builder, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	meanSquareOf := func(value expr.Value) expr.Value {
 		sum := folds.InFloat64(builder, folds.Total(builder, builder.Emit(expr.Mul, value, value)))
@@ -144,13 +155,13 @@ func float32RowVariance(builder *expr.Builder, x, mean, roundedMean, deviations 
 	var meanSquare, offset expr.Value
 	switch {
 	case n <= maxFloat32Squares:
-		meanSquare = meanSquareOf(deviations)
-		offset = builder.Emit(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
+		meanSquare = meanSquareOf(row.deviations)
+		offset = builder.Emit(expr.Sub, row.mean, folds.InFloat64(builder, row.roundedMean))
 	case n <= maxOnePass && eps > 0: // one pass: a is 0. Without eps, the error would matter for a variance near 0
-		meanSquare, offset = meanSquareOf(folds.InFloat64(builder, x)), mean
+		meanSquare, offset = meanSquareOf(folds.InFloat64(builder, row.x)), row.mean
 	default:
-		meanSquare = meanSquareOf(folds.InFloat64(builder, deviations))
-		offset = builder.Emit(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
+		meanSquare = meanSquareOf(folds.InFloat64(builder, row.deviations))
+		offset = builder.Emit(expr.Sub, row.mean, folds.InFloat64(builder, row.roundedMean))
 	}
 	difference := builder.Emit(expr.Sub, meanSquare, builder.Emit(expr.Mul, offset, offset))
 	return builder.Emit(expr.Max, difference, builder.Const(f64, 0))
@@ -169,7 +180,8 @@ func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.V
 	mean := builder.Emit(expr.Div, folds.Total(builder, folds.InFloat64(builder, x)), builder.Const(f64, n))
 	roundedMean := builder.Convert(dtype, mean)
 	deviations := builder.Emit(expr.Sub, x, roundedMean)
-	scale := inverseRoot(builder, float32RowVariance(builder, x, mean, roundedMean, deviations, n, eps), eps, f64)
+	row := centeredRow{x: x, mean: mean, roundedMean: roundedMean, deviations: deviations}
+	scale := inverseRoot(builder, row.variance(builder, n, eps), eps, f64)
 	correction := builder.Emit(expr.Mul, builder.Emit(expr.Sub, folds.InFloat64(builder, roundedMean), mean), scale)
 	return builder.Emit(expr.FMA, deviations, builder.Convert(dtype, scale), builder.Convert(dtype, correction))
 }

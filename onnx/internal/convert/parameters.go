@@ -15,6 +15,10 @@ import (
 //   - an expression over the model's symbols, such as 2*N. An attribute can hold it,
 //   - a value that depends on data. An attribute can only refer to it ([Node.Reference]).
 //
+// If an integer depends on data, SizesAttr and SizeAttr fail, and methods Try... return false or nil. IntsAttr, IntAttr
+// and NumberAttr take a [Value] and refer to it. Value.data has the elements of a constant. Value.elements has the
+// elements of a tensor that is computed from sizes, as expressions.
+//
 // Node.Failf does not return: it ends the conversion of the node.
 
 // SizesAttr returns integers in the form of attributes: []int, or a list with expressions. It fails if an integer
@@ -82,8 +86,8 @@ func (n *Node) ShapeAttr(list []sym.Int) []any {
 	if unknownCount > 1 {
 		return nil
 	}
-	// reshape computes a -1 as the number of elements divided by the product of the other sizes. So the other sizes must
-	// be known to be positive, unless the -1 is in the model.
+	// reshape computes a -1 as the number of elements divided by the product of the other sizes. So the other sizes
+	// must be known to be positive, unless the -1 is in the model.
 	if unknownCount == 1 && !slices.ContainsFunc(list, symbolic.IsMinusOne) {
 		for i, size := range list {
 			if attr[i] != -1 && !symbolic.Positive(size) {

@@ -108,7 +108,7 @@ func (g *ByteDepthwise) LoadScales(addr target.Addr) {
 
 // StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
 func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, addr target.Addr) {
-	channels := 16
+	channels := 16 // number of channels to write
 	if g.spec.Channels > 0 {
 		channels = g.spec.Channels
 	}
