@@ -41,7 +41,7 @@ func (op transposedConv) windows(c *graph.Call) *transposedWindows {
 	if input.Rank() == op.dims+2 {
 		windows.images = input.Shape[0]
 	}
-	// The axes are those of the ordinary convolution from out to input.
+	// The ordinary convolution reads out and writes input.
 	windows.window = newWindow(newAxes(out.Shape, input.Shape, weight.Shape[2:], params.stride,
 		kit.KnownSizes(params.padding), params.dilation))
 	return windows
