@@ -61,7 +61,7 @@ computes become constants, and the graph is simpler. OUT and the weights are wri
 		}),
 	}
 	cmd.Flags().StringArrayVar(&dims, "dim", nil,
-		"fix a symbolic dimension of an .onnx model, as in `N=8` (repeatable); "+command.RowsHelp)
+		"fix a symbolic dimension of an .onnx model, as in `N=8` (repeatable); "+command.NoSymbolsHelp)
 	return cmd
 }
 
@@ -96,7 +96,7 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	if weightCount > 0 {
 		line += fmt.Sprintf("; %s: %s, %s", weightsPath, format.Count(weightCount, "tensor"), format.Bytes(weightBytes))
 	}
-	job.End()
+	job.End() // before the first note is printed; the deferred call then has no effect
 	command.PrintWarnings(cmd, inPath, g)
 	if names := sorted.Keys(g.Labels); len(names) > 0 {
 		term.PrintNote(cmd, "graph files have no strings and maps; the results %s are numbers in %s",

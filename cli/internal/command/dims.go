@@ -113,12 +113,12 @@ type UnknownDim struct {
 // Error names the flag --dim and the reason.
 func (e *UnknownDim) Error() string { return fmt.Sprintf("--dim %s=%d: %s", e.Name, e.Size, e.Why) }
 
-// RowsHelp is the part of the help of --dim about files without symbols.
-const RowsHelp = "in a file whose sizes are numbers, N is the number of rows, " +
+// NoSymbolsHelp is the part of the help of --dim about files without symbols.
+const NoSymbolsHelp = "in a file whose sizes are numbers, N is the number of rows, " +
 	"and x.0 is the size of dimension 0 of input x"
 
 // DimFlag adds --dim.
 func DimFlag(cmd *cobra.Command, dims *[]string) {
 	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); "+
-		RowsHelp)
+		NoSymbolsHelp)
 }

@@ -20,7 +20,7 @@ const maxHints = 16
 // HintFlag adds --dim for commands that can plan a graph for several sizes.
 func HintFlag(cmd *cobra.Command, dims *[]string) {
 	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension: `N=8` fixes it; N=1,64 "+
-		"makes a plan for each size, and any other size uses the nearest plan (repeatable); "+RowsHelp)
+		"makes a plan for each size, and any other size uses the nearest plan (repeatable); "+NoSymbolsHelp)
 }
 
 // SplitHints separates the values of --dim. fixed are the values with one size. hints are the combinations of the sizes

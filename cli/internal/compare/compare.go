@@ -161,7 +161,7 @@ func (f *flags) addFlags(cmd *cobra.Command) {
 	f.solver.AddFlag(cmd)
 	f.slack.AddFlag(cmd)
 	flagSet.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable); "+
-		command.RowsHelp)
+		command.NoSymbolsHelp)
 }
 
 // check validates the flags and expands groups of strategies. A number of threads of 0 is replaced by GOMAXPROCS.

@@ -97,7 +97,7 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
 	flagSet.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes "+
-		"of a symbol, the first plan is for the first size, and the second plan for the second; "+command.RowsHelp)
+		"of a symbol, the first plan is for the first size, and the second plan for the second; "+command.NoSymbolsHelp)
 	command.PinFlag(cmd, &f.pins)
 	command.ThreadsFlag(cmd, &f.threads)
 	f.slackFlag.AddFlag(cmd)

@@ -96,7 +96,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	printErr := job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		doc := inferReportOf(inferred.graph, inferred.symbolic, inferred.errs)
+		doc := documentOf(inferred.graph, inferred.symbolic, inferred.errs)
 		doc.RaisedMinimums = inferred.raised
 		if f.json {
 			document.Write(out, doc)
@@ -152,7 +152,8 @@ func (inferred *inference) load(ctx context.Context, path string, f flags) (err 
 }
 
 // inferGraph loads and infers the graph. It also returns the mistakes in the file, and an error if the graph cannot be
-// shown; the graph is then nil. With --keep-going, mistakes in nodes and constants are no error.
+// shown; the graph is then nil. With --keep-going, mistakes in nodes, in constants and in the layouts that the file
+// demands for outputs (pins) are no error.
 func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*graph.Error, error) {
 	g, skipped, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
 	if err != nil {
@@ -244,9 +245,9 @@ func ValueDocOf(v *graph.Value, facts *program.PreRunFacts) ValueDoc {
 	return doc
 }
 
-// inferReportOf returns the document of a graph. If symbolic is not nil, the document has its types. errs are the
+// documentOf returns the document of a graph. If symbolic is not nil, the document has its types. errs are the
 // errors of rejected nodes and constants. If g is nil, the document has no values.
-func inferReportOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error) *Document {
+func documentOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error) *Document {
 	values := func(yield func(*ValueDoc) bool) {
 		facts := program.NewPreRunFacts(g)
 		var doc ValueDoc

@@ -52,19 +52,13 @@ func (p *StrategyPlan) copiesKey() string {
 	return key
 }
 
-// checkSeveralPlans rejects flags that concern a single plan if a flag asks for several plans. It also expands and
-// checks the value of --strategies.
-func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
+// checkSeveralPlans rejects flags that concern a single plan if a flag asks for several plans. It also expands
+// --strategies.
+func (f *flags) checkSeveralPlans(cmd *cobra.Command) error {
 	flag := "sweep" // the flag that asks for several plans
 	if cmd.Flags().Changed("strategies") {
 		flag = "strategies"
-		if cmd.Flags().Changed("sweep") || cmd.Flags().Changed("strategy") {
-			return exit.UsageErrorf("--strategies excludes --strategy and --sweep")
-		}
-		if f.strategies, err = f.extensions.ExpandAndCheckStrategies(f.strategies); err != nil {
-			return err
-		}
-		if err := f.slack.Check(cmd, f.strategies...); err != nil {
+		if err := f.expandStrategies(cmd); err != nil {
 			return err
 		}
 	} else if f.sweep == "" {
@@ -80,6 +74,17 @@ func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
 		return exit.UsageErrorf("--%s: --dim accepts one size for a symbol, as in --dim M=8", flag)
 	}
 	return nil
+}
+
+// expandStrategies expands and checks the value of --strategies.
+func (f *flags) expandStrategies(cmd *cobra.Command) (err error) {
+	if cmd.Flags().Changed("sweep") || cmd.Flags().Changed("strategy") {
+		return exit.UsageErrorf("--strategies excludes --strategy and --sweep")
+	}
+	if f.strategies, err = f.extensions.ExpandAndCheckStrategies(f.strategies); err != nil {
+		return err
+	}
+	return f.slack.Check(cmd, f.strategies...)
 }
 
 // runStrategies runs the command with --strategies.
@@ -109,7 +114,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
-	command.PrintNotes(cmd, path, g)
+	command.PrintNotes(cmd, path, g) // even if planning failed
 	command.AddNotes(&doc.Notes, report.NotesOf(g))
 	if err != nil {
 		return program.WithFile(path, err)

@@ -39,27 +39,27 @@ const (
 
 // deform describes a call of deform_conv2d with known sizes. The operands of its kernel are row-major.
 type deform struct {
-	window
-	images                  int
+	window                      // axes h and w; taps() is the number of taps
+	images                  int // number of images
 	inChannels, outChannels int
 	groups                  int          // number of groups of channels
 	inPerGroup              int          // number of input channels per group
-	offsetGroups            int          // number of groups of input channels that share offsets and masks, in an image
+	offsetGroups            int          // number of groups of input channels; a group shares offsets and masks
 	pointCount              int          // number of points of an image
 	dtype                   tensor.DType // of samples and products: float32 or float64
 }
 
 // newDeform describes a call.
 func newDeform(c *graph.Call) *deform {
-	a := kit.Attrs[*deformConvAttrs](c)
+	attrs := kit.Attrs[*deformConvAttrs](c)
 	inputShape, weightShape, outShape := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
 	dtype := tensor.Float32
 	if c.Meta(0).DType == tensor.Float64 {
 		dtype = tensor.Float64
 	}
-	axes := newAxes(inputShape, outShape, weightShape[2:], a.Stride, a.Padding, a.Dilation)
+	axes := newAxes(inputShape, outShape, weightShape[2:], attrs.Stride, attrs.Padding, attrs.Dilation)
 	return &deform{window: newWindow(axes), images: inputShape[0], inChannels: inputShape[1],
-		outChannels: weightShape[0], inPerGroup: weightShape[1], groups: a.Groups, offsetGroups: a.OffsetGroups,
+		outChannels: weightShape[0], inPerGroup: weightShape[1], groups: attrs.Groups, offsetGroups: attrs.OffsetGroups,
 		pointCount: outShape[2] * outShape[3], dtype: dtype}
 }
 
@@ -67,7 +67,7 @@ func newDeform(c *graph.Call) *deform {
 // of a transposed convolution.
 const maxProductBytes = 32 << 20
 
-// imageRange is a range of images, which are sampled and multiplied at once.
+// imageRange is a range of images. Their samples are in memory together.
 type imageRange struct{ first, count int }
 
 // compileDeform returns the kernel of a call.
@@ -114,7 +114,8 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 		if err != nil {
 			return nil, err
 		}
-		phases, scratch, workerBytes := product.Phases(0)
+		const scratchOffset = 0
+		phases, scratch, workerBytes := product.Phases(scratchOffset)
 		builder.AddPhases(scratch, workerBytes, productBuffers, phases...)
 	}
 	if opAddsBias {
@@ -162,7 +163,8 @@ func (conv *deform) samplePhase(images imageRange) (phase graph.Phase, workerByt
 
 // sampleColumns is samplePhase for samples of type T.
 func sampleColumns[T float32 | float64](conv *deform, images imageRange) (phase graph.Phase, workerBytes int) {
-	blocks, channels := kit.DivUp(conv.pointCount, sampleBlock), conv.inChannels/conv.offsetGroups
+	blocks := kit.DivUp(conv.pointCount, sampleBlock) // of an image
+	channels := conv.inChannels / conv.offsetGroups   // of an offset group
 	workerBytes = kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
 	unitCost := sampleBlock * (8 + 4*channels) // estimated: positions and weights once, four pixels per channel
 	phase = copies.ChunkedPhase(images.count*conv.offsetGroups*conv.taps()*blocks, unitCost,
@@ -235,7 +237,7 @@ func locateSamples[T float32 | float64](conv *deform, mem *graph.Mem, firstImage
 func newPointSample[T float32 | float64](height, width int, y, x T) pointSample[T] {
 	sample := pointSample[T]{factor: 1}
 	switch {
-	case y != y || x != x:
+	case y != y || x != x: // NaN
 		for i := range sample.weight {
 			sample.weight[i] = T(math.NaN())
 		}
@@ -293,8 +295,10 @@ func (conv *deform) product(images imageRange, addsBias bool) (*multiply.Multipl
 	if err != nil {
 		return nil, err
 	}
-	// Elements of an image in the columns and in the result.
-	columnElements, outElements := conv.inChannels*conv.taps()*conv.pointCount, conv.outChannels*conv.pointCount
+	// An entry is the product for one group of one image. A, B, C and Bias are the offsets of the matrices of all
+	// entries.
+	columnElements := conv.inChannels * conv.taps() * conv.pointCount // of an image
+	outElements := conv.outChannels * conv.pointCount                 // of an image
 	multiplier := &multiply.Multiplier{Plan: plan, Entries: images.count * conv.groups,
 		MACs: kit.BoundedProduct(outPerGroup, conv.pointCount, depth),
 		A:    entryOffsets(images.count, 0, conv.groups, outPerGroup*depth),

@@ -24,11 +24,14 @@ import (
 // The channels are divided into blocks of 64, 32 or 16, depending on the processor. A call of the code computes some
 // rows of the result in one block, tile by tile: a tile is a few adjacent results of a row. Scratch memory has, for
 // each channel, the initial value of its sums (the bias and the effect of the zero point) and its scale.
+//
+// For example, 100 channels have two blocks of 64. A row of 14 results may have two tiles of 7 results, or four tiles of
+// 4. The last tile of 4 overlaps the previous tile by 2 results.
 type depthwiseBytes struct {
 	conv           *convShape
-	cpu            machine.Features
-	spec           *depthwise.ByteSpec
-	code           *jit.Func
+	cpu            machine.Features                      // instruction set of the code
+	spec           *depthwise.ByteSpec                   // description of the code: tile, window, and strides in bytes
+	code           *jit.Func                             // computes rows of the result in one block
 	rowsPerChunk   int                                   // rows of the result per chunk; the last chunk may have fewer
 	inRows, inCols int                                   // rows and columns of a chunk's input
 	copiesInput    bool                                  // whether the input is copied to worker memory
@@ -62,7 +65,7 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
 	weight := t.weight()
-	channelListBytes := t.blockCount() * t.blockChannels() * 4 // size of the initial sums, and of the scales
+	channelListBytes := t.blockCount() * t.blockChannels() * 4 // bytes of the initial sums; the scales have as many
 	t.scratchOffsets.sums = weight.scratchBytes()
 	t.scratchOffsets.scales = t.scratchOffsets.sums + channelListBytes
 	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + channelListBytes
@@ -111,7 +114,7 @@ func (t *depthwiseBytes) bestSpec(call *graph.Call, partialChannels int) (best *
 }
 
 // tileSpec describes the code for tiles of `size` results in a row. If size does not divide the row, the last tile
-// overlaps the previous one.
+// overlaps the previous one. partialChannels is the number of channels if they do not fill a vector, else 0.
 func (t *depthwiseBytes) tileSpec(call *graph.Call, size, partialChannels int) *depthwise.ByteSpec {
 	conv, outDType := t.conv, call.Out[0].DType
 	outPixelBytes := conv.inChannels * t.outElemBytes
@@ -136,7 +139,7 @@ func (t *depthwiseBytes) preparePhase(weight *byteWeight) graph.Phase {
 	conv, call := t.conv, t.conv.call
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		initialSumOf := weight.initialSums(mem, inputZeroPoint(mem, imageSignMask(call), t.spec.SignedIn))
-		var scale []float32
+		var scale []float32 // by channel
 		if !t.spec.Sums {
 			scale = kit.ElementsOf[float32](mem.Ptrs[1+bytesScale], conv.inChannels)
 		}
@@ -147,7 +150,8 @@ func (t *depthwiseBytes) preparePhase(weight *byteWeight) graph.Phase {
 		clear(scales)
 		t.eachChannel(func(block, index, channel int) {
 			i := block*t.blockChannels() + index
-			if sums[i] = initialSumOf(channel); !t.spec.Sums {
+			sums[i] = initialSumOf(channel)
+			if !t.spec.Sums {
 				scales[i] = scale[channel]
 			}
 		})
@@ -203,10 +207,11 @@ func (t *depthwiseBytes) computeChunk(mem *graph.Mem, weight unsafe.Pointer, ima
 // point as padding.
 func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, firstRow, rows int) {
 	conv, rowBytes := t.conv, t.inCols*t.conv.inChannels
-	zero := *(*uint8)(m.Ptrs[1+bytesInputZero])
+	zeroPoint := *(*uint8)(m.Ptrs[1+bytesInputZero])
 	for i := range conv.h.Extent(rows) {
 		to := kit.SliceOf[uint8](m.WorkerScratch, i*rowBytes, rowBytes)
-		conv.copyPaddedRow(to, t.inCols, m, image, conv.h.Begin(firstRow)+i, zero, func(to, from []uint8) { copy(to, from) })
+		conv.copyPaddedRow(to, t.inCols, m, image, conv.h.Begin(firstRow)+i, zeroPoint,
+			func(to, from []uint8) { copy(to, from) })
 	}
 }
 
@@ -215,7 +220,7 @@ func (t *depthwiseBytes) computeRows(args *jit.Args, rows int) error {
 	conv := t.conv
 	args.InnerCount = kit.DivUp(conv.w.Results, t.spec.Tile)
 	rowsPerCall := max(1, maxCallInstructions/(args.InnerCount*t.spec.InstructionCount()))
-	in, out := args.Row[depthwise.In], args.Row[depthwise.Out]
+	in, out := args.Row[depthwise.In], args.Row[depthwise.Out] // offsets of the first row
 	for block := range t.blockCount() {
 		channel := t.firstChannel(block)
 		args.Row[depthwise.Weights] = block * t.blockBytes()
@@ -300,11 +305,13 @@ func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 // hasDepthwiseBytesCode reports whether machine code supports a depthwise convolution of bytes of channels-last
 // operands.
 func (s *convShape) hasDepthwiseBytesCode() bool {
-	return depthwise.SupportsBytes(machine.HostFeatures()) && jit.Available() == nil &&
-		s.inPerGroup == 1 && s.outChannels == s.inChannels && s.inChannels > 1 && s.taps() > 0 &&
-		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 && max(s.h.Stride, s.w.Stride) < 1<<8 &&
-		kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.inChannels) < maxReach &&
+	hasInstructions := depthwise.SupportsBytes(machine.HostFeatures()) && jit.Available() == nil
+	isDepthwise := s.inPerGroup == 1 && s.outChannels == s.inChannels && s.inChannels > 1
+	hasSmallWindow := s.taps() > 0 && kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 &&
+		max(s.h.Stride, s.w.Stride) < 1<<8
+	hasSmallDistances := kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.inChannels) < maxReach &&
 		kit.BoundedProduct(s.pixelsOut(), s.inChannels, 4) < maxReach
+	return hasInstructions && isDepthwise && hasSmallWindow && hasSmallDistances
 }
 
 // depthwiseBytesWork returns the work of a depthwise convolution of bytes.

@@ -9,19 +9,30 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// The sizes of tiles. The results of a tile stay in registers. A depthwise tile has 4 by 4 results if registers
-// suffice. Rows of 7 or 14 results have tiles with 7 columns, because 4 columns would divide them unevenly. For groups
-// of several channels, square tiles are best. Tiles of large windows have one row, because unrolled code for several
-// rows would be too long.
+// This file divides an image into tiles for the kernel depthwiseWindow (depthwise_pixels.go), and lists the calls of
+// its code. A tile is a rectangle of results, which stay in registers, for a block of vectors of channels. A strip is
+// one row of tiles. A depthwise.Spec describes the code of a tile, with strides in bytes. Tiles at the border of the
+// image have other specs, because the code skips taps outside the image.
+//
+// For example, a result of 8x12 pixels has 2x3 tiles of 4x4 results. A strip has three tiles.
+
+// The sizes of tiles.
 const (
-	tileRows            = 4
-	tileCols            = 4
-	evenSplitCols       = 7
-	largeWindowCols     = 8
-	largeWindowTaps     = 49
-	minRolledRows       = 5        // windows with at least this many rows are computed by a loop over rows
-	groupInputRegisters = 4        // registers that hold input channels, each broadcast to all lanes of its group
-	blockWeightBytes    = 16 << 10 // bytes of weights of a block of channels: half of an L1 cache
+	// A tile has 4x4 results if registers suffice.
+	tileRows, tileCols = 4, 4
+	// Rows of 7 or 14 results have tiles with 7 columns, because 4 columns would divide them unevenly.
+	evenSplitCols = 7
+	// Windows of more than largeWindowTaps taps have tiles of one row, because unrolled code for several rows would be
+	// too long. With more than 16 registers, these tiles have largeWindowCols columns.
+	largeWindowTaps = 49
+	largeWindowCols = 8
+	// Windows with at least minRolledRows rows are computed by a loop over rows.
+	minRolledRows = 5
+	// If groups have several channels, groupInputRegisters registers hold input channels, each broadcast to all lanes
+	// of its group.
+	groupInputRegisters = 4
+	// A block has at most blockWeightBytes of weights: half of an L1 cache.
+	blockWeightBytes = 16 << 10
 )
 
 const (
@@ -38,8 +49,7 @@ const (
 	// at least minPrefetchBytes bytes are read and written.
 	minPrefetchVectors = 4
 	minPrefetchBytes   = 3 * machine.L2Bytes / 2
-	// An image with at most fewStrips strips is divided among workers by channels instead of by strips. A strip is one
-	// row of tiles.
+	// An image with at most fewStrips strips is divided among workers by channels instead of by strips.
 	fewStrips = 2
 )
 
@@ -84,6 +94,7 @@ func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool)
 // windowTile returns the rows and columns of a tile, for a number of registers of the given size.
 func windowTile(conv *convShape, registers, registerBytes int) [2]int {
 	avx512, manyRegisters := registerBytes == 64, registers > 16
+	hasLargeWindow := conv.h.Taps*conv.w.Taps > largeWindowTaps
 	rows, cols := tileRows, tileCols
 	isEvenSplit := conv.w.Results == evenSplitCols || conv.w.Results == 2*evenSplitCols
 	if avx512 && conv.inPerGroup == 1 && isEvenSplit {
@@ -93,9 +104,9 @@ func windowTile(conv *convShape, registers, registerBytes int) [2]int {
 		registers -= groupInputRegisters
 	}
 	switch {
-	case conv.h.Taps*conv.w.Taps > largeWindowTaps && manyRegisters:
+	case hasLargeWindow && manyRegisters:
 		rows, cols = 1, largeWindowCols
-	case conv.h.Taps*conv.w.Taps > largeWindowTaps:
+	case hasLargeWindow:
 		rows = 1
 	default: // the registers hold the results, the weights of a row of the window, and an element
 		rows = min(rows, max(1, (registers-1-conv.w.Taps)/cols))
@@ -121,12 +132,13 @@ type windowCall struct {
 	tiles           int // number of tiles
 }
 
-// axisTile describes a tile along one dimension.
+// axisTile describes a row of tiles or a column of tiles: their extent in one dimension. Tiles of the same kind in both
+// dimensions have the same code.
 type axisTile struct {
 	start      int // index of the first result
 	results    int // number of results
 	first, end int // input positions [first, end) inside the image, counted from the first tap of the first window
-	kind       int // index of the kind; tiles of the same kind differ only in start
+	kind       int // index of the kind; the axisTiles of a kind differ only in start
 }
 
 // axisTiles divides the results of a dimension into n tiles. kinds holds the first tile of each kind.
@@ -152,23 +164,23 @@ func axisTiles(axis *geometry.Axis, n int) (list, kinds []axisTile) {
 	return list, kinds
 }
 
-// makeTiles makes the specs of an image's tiles. The number of strips is even if possible: two workers then each
-// compute one half of the rows. Consecutive steps of a program divide images in the same way, so that a worker mostly
-// reads rows that it wrote itself. The calls of a strip are listed when the strip is computed (see appendCalls), so
-// that memory does not grow with the image.
+// makeTiles divides an image into tiles and makes their specs: t.specs, and t.specIndex with the index of a tile's
+// spec. The number of strips is even if possible: two workers then each compute one half of the rows. Consecutive steps
+// of a program divide images in the same way, so that a worker mostly reads rows that it wrote itself. The calls of a
+// strip are listed when the strip is computed (see appendCalls), so that memory does not grow with the image.
 func (t *depthwiseWindow) makeTiles() {
 	conv, shape := t.conv, &t.windowShape
-	var across, down []axisTile
-	rows := kit.DivUp(conv.h.Results, shape.tile[0])
-	if rows > fewStrips {
-		rows = min(conv.h.Results, rows+rows%2)
+	var rowKinds, columnKinds []axisTile
+	strips := kit.DivUp(conv.h.Results, shape.tile[0])
+	if strips > fewStrips {
+		strips = min(conv.h.Results, strips+strips%2)
 	}
-	t.tilesAcross, across = axisTiles(&conv.w, kit.DivUp(conv.w.Results, shape.tile[1]))
-	t.tilesDown, down = axisTiles(&conv.h, rows)
-	for _, downTile := range down {
-		var codes []int
-		for _, acrossTile := range across {
-			spec := t.tileSpec(downTile, acrossTile)
+	t.tilesAcross, columnKinds = axisTiles(&conv.w, kit.DivUp(conv.w.Results, shape.tile[1]))
+	t.tilesDown, rowKinds = axisTiles(&conv.h, strips)
+	for _, down := range rowKinds {
+		var codes []int // indices in specs, by kind of column
+		for _, across := range columnKinds {
+			spec := t.tileSpec(down, across)
 			code := slices.IndexFunc(t.specs, func(known *depthwise.Spec) bool { return sameSpec(known, spec) })
 			if code < 0 {
 				code = len(t.specs)
@@ -206,9 +218,10 @@ func (t *depthwiseWindow) isNextTile(previous, call *windowCall) bool {
 // maxTiles returns the maximum number of tiles of a call, if each tile has the given number of results.
 func (t *depthwiseWindow) maxTiles(results int) int {
 	conv, shape := t.conv, &t.windowShape
-	work := results * shape.blockVectors
-	return max(1, min(windowCallMACs/(work*conv.termsPerOutput()*shape.lanes),
-		windowCallBytes/(work*shape.vectorBytes*(1+conv.h.Stride*conv.w.Stride))))
+	vectors := results * shape.blockVectors // of results of a tile
+	macs := vectors * conv.termsPerOutput() * shape.lanes
+	bytes := vectors * shape.vectorBytes * (1 + conv.h.Stride*conv.w.Stride) // of the result and the input
+	return max(1, min(windowCallMACs/macs, windowCallBytes/bytes))
 }
 
 // tileCall returns the call of one tile. If all its taps are in the padding, the code reads no input and no weights,
@@ -220,13 +233,14 @@ func (t *depthwiseWindow) tileCall(down, across axisTile) windowCall {
 	outPixel := down.start*conv.w.Results + across.start
 	call := windowCall{code: code, out: outPixel * t.outPixelStride * shape.elemBytes, tiles: 1}
 	row, col := conv.h.Begin(down.start)+down.first, conv.w.Begin(across.start)+across.first
-	hasDynamicRows := t.specs[code].RowsFromCall
-	if hasDynamicRows {
-		first, end := conv.h.TapsOf(down.start)
+	readsInput := down.end > down.first
+	if t.specs[code].RowsFromCall {
+		first, end := conv.h.TapsOf(down.start) // rows of the window inside the image
 		call.rows, call.weight = max(0, end-first), first*conv.w.Taps*shape.vectorBytes
 		row = conv.h.Position(down.start, first)
+		readsInput = call.rows > 0
 	}
-	if call.rows > 0 || !hasDynamicRows && down.end > down.first {
+	if readsInput {
 		call.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(byPlanes) * shape.elemBytes
 	} else {
 		call.weight = 0
@@ -234,7 +248,8 @@ func (t *depthwiseWindow) tileCall(down, across axisTile) windowCall {
 	return call
 }
 
-// tileSpec returns the spec of a tile's code.
+// tileSpec returns the spec of a tile's code. The number of rows of the window is an argument of the call
+// (RowsFromCall) if a tile has one row, or if a large window is inside the image.
 func (t *depthwiseWindow) tileSpec(down, across axisTile) *depthwise.Spec {
 	const byPlanes = false
 	conv, shape := t.conv, &t.windowShape

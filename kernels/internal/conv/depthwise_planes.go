@@ -14,29 +14,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// planeTileBytes is the target size of a tile in worker memory, in bytes. It is less than the L1 cache, which must also
-// hold the image rows that are copied into the tile.
-const planeTileBytes = 28 << 10
-
-// minTileCols is the minimum width of a tile, in elements: one vector.
-const minTileCols = 16
-
 // planeTiles convolves planes (channels of row-major images) by compiled loops. A tile is a rectangle of the output,
 // and a tap is an element of the window. The input of a tile is copied to worker memory with zero padding. The copy is
 // divided into subgrids by the strides of the window: with strides of 2, they are the four combinations of even or odd
 // rows with even or odd columns. Within a subgrid, the elements that a tap multiplies are adjacent in each row. The
 // compiled loop treats all rows of a plane's tile as one long row, and so also computes some unused pixels between
-// rows. A rowStream is an operand of a loop: the address of its first row, and the distance between rows.
+// rows.
 //
 // Planes are computed in batches: one call of the loop computes the tiles at the same position in several planes.
 // Worker memory has the subgrids of a batch as [plane][subgrid][row][column], and then its sums as
 // [plane][row][column].
 //
+// Three types are declared elsewhere (depthwise_taps.go, package strided). A rowStream is an operand of a loop: the
+// address of its first row, and the distance between rows in bytes. A tapRun has a worker's rowStreams of all taps. A
+// strided.Axis is a dimension of a copy: its size N, and its strides Dst and Src in bytes.
+//
 // For example, with 3x3 windows and strides of 1, there is one subgrid. For a tile of 4x6 results, it has 6 rows and 8
 // columns. Result (r, c) is at index r*rowStride + c of the long row. The element that tap (kh, kw) multiplies for it
 // is at index (r+kh)*rowStride + c+kw of the subgrid.
 type planeTiles struct {
-	conv                   *convShape              // h and w are the axes of its window
+	conv                   *convShape              // the convolution; h and w are the axes of its window
 	elemBytes              int                     // bytes of an element
 	sum                    *tapSum                 // compiled loops that sum the taps
 	copyRow                *loops.Loop             // copies rows
@@ -54,18 +51,34 @@ type planeTiles struct {
 	workers                graph.PerWorker[tapRun] // arguments of the loops that sum the taps
 }
 
-// subgrid describes the elements at (row + i*sh, col + j*sw) of the padded plane, for all i and j. sh and sw are the
-// strides of the window.
+// subgrid describes the elements at (row + i*sh, col + j*sw) of the padded input of a tile, for all i and j. sh and sw
+// are the strides of the window.
 type subgrid struct {
-	row, col   int
-	offset     int      // byte offset of the subgrid in worker memory
-	oddColumns *subgrid // if this subgrid has even columns and the column stride is 2: the subgrid of the odd columns
+	row, col int
+	offset   int // byte offset of the subgrid in worker memory
+	// oddColumns is the subgrid of the odd columns, if this subgrid has the even columns of the same rows, the column
+	// stride is 2, and the columns of the image are contiguous. One copy then fills both subgrids (split).
+	oddColumns *subgrid
 }
 
 // tileRect is the rectangle of the output that a tile covers.
 type tileRect struct {
 	row, col   int // of the first result
 	rows, cols int // at the lower and right border, they may be less than those of other tiles
+}
+
+// planeTileBytes is the target size of a tile in worker memory, in bytes. It is less than the L1 cache, which must also
+// hold the image rows that are copied into the tile.
+const planeTileBytes = 28 << 10
+
+// minTileCols is the minimum width of a tile, in elements: one vector.
+const minTileCols = 16
+
+// usesPlaneTiles reports whether planes are convolved by compiled loops over tiles (planeTiles). The smallest tile must
+// fit in worker memory.
+func (s *convShape) usesPlaneTiles(dtype tensor.DType) bool {
+	smallestTile := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), dtype.Size())
+	return hasTapCode(dtype) && smallestTile <= maxTapsBytes
 }
 
 // newPlaneTiles divides planes into tiles and compiles the loops. It returns nil if there is no machine code, or if a
@@ -119,7 +132,8 @@ func (t *planeTiles) chooseTileSize() {
 		input := kit.BoundedProduct(conv.h.Extent(rows), conv.w.Extent(cols))
 		return kit.BoundedProduct(planes, input+kit.BoundedProduct(rows, cols))
 	}
-	// divideEvenly divides n into pieces of about equal size. elements returns the elements of a tile for a piece size.
+	// divideEvenly divides n rows, columns or planes into the fewest pieces of about equal size such that a tile has at
+	// most maxElements. elements returns the number of elements of a tile for a size of the pieces.
 	divideEvenly := func(n int, elements func(size int) int) (size, pieces int) {
 		maxSize := sort.Search(n, func(i int) bool { return elements(i+1) > maxElements })
 		size = kit.DivUp(n, kit.DivUp(n, max(maxSize, 1)))
@@ -128,7 +142,7 @@ func (t *planeTiles) chooseTileSize() {
 	const assumedRows = 4 // the width is chosen for tiles of this height
 	t.cols, t.tilesAcross = divideEvenly(conv.w.Results, func(cols int) int {
 		if cols <= minTileCols {
-			return 0 // accept any size: tiles get no narrower
+			return 0 // accept this width, even if the tile is too large
 		}
 		return tileElements(1, min(conv.h.Results, assumedRows), cols)
 	})
@@ -136,7 +150,7 @@ func (t *planeTiles) chooseTileSize() {
 	macs := kit.BoundedProduct(t.rows, t.cols, conv.outPerGroup(), conv.h.Taps, conv.w.Taps)
 	t.planesPerBatch, t.batches = divideEvenly(conv.groups, func(planes int) int {
 		if kit.BoundedProduct(planes, macs) > machine.DirectMACGrain { // too many planes for one unit of work
-			return maxElements + 1
+			return maxElements + 1 // reject this number
 		}
 		return tileElements(planes, t.rows, t.cols)
 	})
@@ -145,10 +159,14 @@ func (t *planeTiles) chooseTileSize() {
 // assignOffsets assigns offsets in worker memory to the subgrids of a tile, to the taps and to the results.
 func (t *planeTiles) assignOffsets() {
 	conv := t.conv
+	// position returns the row and column of a tap in the padded input of the first result.
+	position := func(tap int) (row, col int) {
+		return tap / conv.w.Taps * conv.h.Dilation, tap % conv.w.Taps * conv.w.Dilation
+	}
 	var tapGrids []*subgrid // by tap
 	for tap := range conv.h.Taps * conv.w.Taps {
-		tapRow, tapCol := tap/conv.w.Taps, tap%conv.w.Taps
-		tapGrids = append(tapGrids, t.subgridAt(tapRow*conv.h.Dilation%conv.h.Stride, tapCol*conv.w.Dilation%conv.w.Stride))
+		row, col := position(tap)
+		tapGrids = append(tapGrids, t.subgridAt(row%conv.h.Stride, col%conv.w.Stride))
 	}
 	width := t.neededColumns(t.cols)
 	t.chooseRowStride(width)
@@ -164,19 +182,19 @@ func (t *planeTiles) assignOffsets() {
 	}
 	t.planeStride = len(t.subgrids) * gridBytes
 	for tap, grid := range tapGrids {
-		tapRow, tapCol := tap/conv.w.Taps, tap%conv.w.Taps
-		row, col := tapRow*conv.h.Dilation/conv.h.Stride, tapCol*conv.w.Dilation/conv.w.Stride
-		t.tapOffsets = append(t.tapOffsets, grid.offset+(row*t.rowStride+col)*t.elemBytes)
+		row, col := position(tap)
+		gridIndex := row/conv.h.Stride*t.rowStride + col/conv.w.Stride // index in the subgrid
+		t.tapOffsets = append(t.tapOffsets, grid.offset+gridIndex*t.elemBytes)
 	}
 	t.outOffset = t.planesPerBatch * t.planeStride
 	t.workerBytes = t.outOffset + t.planesPerBatch*t.rows*t.rowStride*t.elemBytes
 }
 
-// chooseRowStride sets the stride of the rows of a subgrid, which have `width` columns. The padding at the right end of
-// a row is also the padding at the left end of the next row. All rows start at a cache line if this lengthens them by
-// at most a seventh.
+// chooseRowStride sets the stride of the rows of a subgrid, which have `width` columns. If a tile has whole rows, rows
+// overlap: the zeros at the right end of a row are also the zeros at the left end of the next row. All rows start at a
+// cache line if this lengthens them by at most a seventh.
 func (t *planeTiles) chooseRowStride(width int) {
-	sharedZeros := width // zeros that pad both the right end of a row and the left end of the next row
+	sharedZeros := width // number of zeros that two rows share
 	if t.tilesAcross > 1 {
 		sharedZeros = 0
 	}
@@ -259,7 +277,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 // are numbered over all images.
 func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int) {
 	conv := t.conv
-	// group is the first group of the batch. A group has one plane.
+	// group is the first group of the batch. A group has one plane of the input.
 	image, group := batch/t.batches, batch%t.batches*t.planesPerBatch
 	planes := min(t.planesPerBatch, conv.groups-group)
 	rect := tileRect{row: tile / t.tilesAcross * t.rows, col: tile % t.tilesAcross * t.cols}
@@ -344,8 +362,9 @@ func (t *planeTiles) isFilledBySplit(grid *subgrid) bool {
 }
 
 // split copies the columns [left, left+width) of the plane, except columns outside the plane, in pairs. Columns at even
-// distances from left are copied to address even, all other columns to address odd. down and planeAxis describe rows
-// and planes.
+// distances from left are copied to address even, all other columns to address odd. For example, with left -1 and width
+// 5, the columns 1 and 3 are copied to even[1] and even[2], and the columns 0 and 2 to odd[0] and odd[1]. down and
+// planeAxis describe rows and planes.
 func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left, width int, down,
 	planeAxis strided.Axis) {
 	first, end := geometry.IndicesInside(left, 1, t.conv.w.Size, width)
@@ -354,12 +373,13 @@ func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left,
 	}
 	to := [2]unsafe.Pointer{even, odd}
 	pairs := (end - first) / 2
-	// The first and the second column of each pair go to these addresses.
-	dst0, dst1 := unsafe.Add(to[first%2], first/2*t.elemBytes), unsafe.Add(to[(first+1)%2], (first+1)/2*t.elemBytes)
+	// The addresses of the first and of the second column of the first pair.
+	firstTo := unsafe.Add(to[first%2], first/2*t.elemBytes)
+	secondTo := unsafe.Add(to[(first+1)%2], (first+1)/2*t.elemBytes)
 	from = unsafe.Add(from, (left+first)*t.elemBytes)
 	down, planeAxis = mergeAxes(down, planeAxis)
 	for i := range planeAxis.N {
-		worker.ptrs[0], worker.ptrs[1] = unsafe.Add(dst0, i*planeAxis.Dst), unsafe.Add(dst1, i*planeAxis.Dst)
+		worker.ptrs[0], worker.ptrs[1] = unsafe.Add(firstTo, i*planeAxis.Dst), unsafe.Add(secondTo, i*planeAxis.Dst)
 		worker.ptrs[2] = unsafe.Add(from, i*planeAxis.Src)
 		worker.strides[0], worker.strides[1], worker.strides[2] = down.Dst, down.Dst, down.Src
 		t.splitRow.Run(&worker.State, worker.ptrs[:3], worker.strides[:3], pairs, down.N)

@@ -17,8 +17,9 @@ import (
 
 // directBytes is the kernel of a direct convolution of bytes. An element is a set of adjacent input channels that one
 // instruction multiplies: eight or four bytes, or two 16-bit words (bytes_elements.go). The embedded directConv is the
-// convolution of these elements. It requantizes sums in registers: a sum is scaled, rounded, offset by a zero point and
-// saturated to a byte.
+// convolution of these elements (direct.go): it has their sizes and strides in bytes, and makes the code that
+// multiplies them. It requantizes sums in registers: a sum is scaled, rounded, offset by a zero point and saturated to
+// a byte.
 //
 // The kernel first copies the images to scratch memory, with their zero point as padding, if one of these conditions
 // holds: windows reach outside the image, pixels are not whole elements, elements are words, or the machine code does
@@ -62,11 +63,12 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	if direct.hasWordElements {
-		var err error
-		if direct.widenLoop, err = kit.FormulaLoop("int16(x)", []string{"x"},
-			[]tensor.DType{call.Meta(bytesInput).DType}, nil, tensor.Int16); err != nil {
+		inputDType := call.Meta(bytesInput).DType
+		loop, err := kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{inputDType}, nil, tensor.Int16)
+		if err != nil {
 			return nil, err
 		}
+		direct.widenLoop = loop
 	}
 	weight := direct.weight()
 	kernel := &graph.Kernel{Scratch: direct.layOutScratch(weight), Code: direct.listings}
@@ -109,7 +111,8 @@ func (t *directBytes) chooseConversion(call *graph.Call) {
 
 // setElementConv sets directConv: the convolution of elements, with results of uint8.
 func (t *directBytes) setElementConv() {
-	conv, elementBytes := t.original.elementConv(t.elementChannels), elementSize(t.elementChannels)
+	conv := t.original.elementConv(t.elementChannels)
+	elementBytes := elementSize(t.elementChannels)
 	shape := conv.elementShape(t.elementChannels)
 	t.directConv = directConv{conv: conv, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes, outElemBytes: 1,
 		inPixelBytes: conv.inChannels * elementBytes, outPixelStride: conv.outChannels,
@@ -141,7 +144,7 @@ func (t *directBytes) layOutScratch(weight *byteWeight) (bytes int) {
 // preparePhase returns the phase before the products. Its first chunk computes the initial values of sums. Each other
 // chunk copies some rows of the images to scratch memory.
 func (t *directBytes) preparePhase(weight *byteWeight) graph.Phase {
-	rows := 0 // of all images
+	rows := 0 // number of copied rows, of all images
 	if t.copiesImages {
 		rows = t.conv.batch * t.conv.h.Size
 	}
@@ -190,15 +193,16 @@ func (t *directBytes) widenRow(mem *graph.Mem, row int) {
 		t.copyRow(kit.SliceOf[uint8](mem.WorkerScratch, 0, t.rowBytes()), mem, row)
 		from = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	}
-	to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*row*t.rowBytes()])
+	const wordBytes = 2
+	to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+row*t.rowBytes()*wordBytes])
 	t.widenLoop.Run(t.widenStates.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, t.rowBytes(), 1)
 }
 
 // copyRow copies a row of the padded images as bytes. The rows of all images are numbered together.
 func (t *directBytes) copyRow(to []uint8, mem *graph.Mem, row int) {
-	zero := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
+	zeroPoint := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
 	image, imageRow := row/t.conv.h.Size, row%t.conv.h.Size-t.original.h.PadBefore
-	t.original.copyPaddedRow(to, t.conv.w.Size, mem, image, imageRow, zero, t.copyPixels)
+	t.original.copyPaddedRow(to, t.conv.w.Size, mem, image, imageRow, zeroPoint, t.copyPixels)
 }
 
 // copyPixels copies pixels to whole elements and converts their signedness. Missing channels of the last element are 0

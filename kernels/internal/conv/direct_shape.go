@@ -11,9 +11,9 @@ import (
 
 // directShape describes the register tiles of a direct convolution. A tile is the set of results that the registers
 // hold at once: some output pixels (its rows) for a block of output channels (its columns, in vectors). A panel is the
-// packed weight of a block, and a term is the product of one element of the window and one input channel. With 32
-// registers of 16 floats, a tile of 14 rows and two vectors has 28 registers of sums and two of weights; two registers
-// remain for elements of the input.
+// packed weight of a block, and a term is the product of one element of the window and one input channel. For example,
+// there are 32 registers of 16 floats. A tile of 14 rows and two vectors takes 28 registers for sums and two for
+// weights. Two registers remain for elements of the input.
 type directShape struct {
 	byPlanes       bool // whether the input is row-major, plane by plane, and not channels-last
 	loopsOverDepth bool // whether the code has a loop over the depth of the window
@@ -60,8 +60,8 @@ func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directSh
 	shape := directShape{byPlanes: byPlanes, loopsOverDepth: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
 		elemsPerLoad: tile.ElementsPerLoad(machine.HostFeatures(), dtype.Size())}
 	pixels := shape.setTiling(conv)
-	hasManyRegisters := registers > 16 // more than AVX2 has
-	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes)
+	hasManyRegisters := registers > 16                         // more than AVX2 has
+	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes) // vectors of the output channels of a group
 	shape.vectors = min(2, groupVectors)
 	switch {
 	case groupVectors == 3 && hasManyRegisters:
@@ -73,7 +73,7 @@ func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directSh
 	case pixels < shortRowPixels:
 		shape.vectors = min(groupVectors, 4, registers/4-1)
 	}
-	if conv.phase != nil && conv.phase.vectors > 0 {
+	if conv.phase != nil && conv.phase.vectors > 0 { // all phases of a transposed convolution have the same number
 		shape.vectors = conv.phase.vectors
 	}
 	shape.rows = shape.maxRows(shape.vectors, registers)
@@ -136,10 +136,10 @@ func (shape directShape) maxRows(vectors, registers int) int {
 	return rows
 }
 
-// bestVectors returns the number of vectors per block. It is used if there are about 32 registers. It minimizes the
-// instructions per term of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors
-// is the number of vectors per group, and vectorPanelBytes the size of the weight of one vector. A tile of one vector
-// has as many loads as multiplications, so the minimum avoids a last block of one vector.
+// bestVectors returns the number of vectors per block for about 32 registers. It minimizes the instructions per term of
+// all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of vectors
+// per group, and vectorPanelBytes the size of the weight of one vector. A tile of one vector has as many loads as
+// multiplications, so the minimum avoids a last block of one vector.
 func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPanelBytes int) (best int) {
 	least := math.MaxInt
 	fits := func(vectors int) bool { return vectors <= 2 || vectors*vectorPanelBytes <= cachedPanelBytes }
@@ -148,8 +148,10 @@ func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPan
 		instructions := 0
 		for _, kind := range splitEvenly(pixels, shape.maxRows(blockVectors, registers)).kinds() {
 			rows := kind.total / kind.count             // output pixels of a tile
-			tileInstructions := func(vectors int) int { // for elemsPerLoad terms
-				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
+			tileInstructions := func(vectors int) int { // of the tiles of the kind, for elemsPerLoad terms
+				vectorLoads, elementLoads := vectors*shape.elemsPerLoad, rows
+				multiplications := rows * vectors * shape.elemsPerLoad
+				return kind.count * max(multiplications+vectorLoads+elementLoads, 2*sumLatency*shape.elemsPerLoad)
 			}
 			instructions += groupVectors / blockVectors * tileInstructions(blockVectors)
 			if lastVectors := groupVectors % blockVectors; lastVectors > 0 { // the last block

@@ -7,18 +7,28 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file divides the results of a direct convolution into tiles and strips. The package comment defines the terms
-// and the names od, oh, ow, kd, kh and kw.
+// This file divides the results of a direct convolution (directConv) into tiles and strips. The registers hold the
+// results of a tile: its rows are output pixels, and its columns are the channels of a block. A strip is a sequence of
+// tiles in one block. All tiles of a kind have the same code, and a directCall computes adjacent tiles of a kind.
+//
+// A tile.Spec describes the code of a kind. Distances and offsets are in bytes:
+//   - In and Out are the offsets of the tile's rows in the input and in the result. Vec stands for the panel, the
+//     packed weight of a block.
+//   - Runs are sequences of terms at constant distances, InStep in the input and VecStep in the panel. A term is the
+//     product of one tap (an element of the window) and one input channel.
+//   - Loops are around the runs. The number of iterations, Trips, is an argument of the call if it is tile.Dynamic.
+//   - Tiles has the distances between the tiles of a call.
+//
+// The plane, row and column of a tap in the window are kd, kh and kw. Those of a pixel in the result are od, oh and ow.
 //
 // For example, rowTiling divides a row of 30 pixels into tiles of 10. With 3x3 windows and padding 1, there are three
 // kinds of tiles: the first skips the left column of the window for its first pixel, the last skips the right column
 // for its last pixel, and the tile between them has all taps. Their number of window rows is an argument of the call,
 // because it is 2 in the first and in the last row of the image.
 
-// makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. A spec describes code for
-// package tile. The rows of a tile are output pixels, and its columns are the channels of a block. In fields of specs,
-// In stands for the input, Out for the result, and Vec for the panel, the packed weight of a block. The calls of a
-// strip are listed when the strip is computed (see appendCalls), so that memory does not grow with the image.
+// makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile (t.specs). t.tiles is the
+// division of pixels into tiles of two sizes, the longer tiles first. The calls of a strip are listed when the strip is
+// computed (see appendCalls), so that memory does not grow with the image.
 func (t *directConv) makeTiles() {
 	switch t.shape.tiling {
 	case pointwiseTiling:
@@ -81,13 +91,13 @@ func (t *directConv) makePointwiseTiles() {
 // any.
 func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.ChunkRange(strip)
-	longerTiles := t.tiles.total % t.tiles.count // all tiles count as longer if their sizes are equal
-	if longerTiles == 0 {
+	longerTiles := t.tiles.total % t.tiles.count // the longer tiles come first, and are kind 0
+	if longerTiles == 0 {                        // all tiles have the same size, and are kind 0
 		longerTiles = t.tiles.count
 	}
 	maxTiles := t.maxCallTiles()
 	for i := first; i < end; {
-		kind, kindEnd := 0, min(end, longerTiles) // the longer tiles come first, and are kind 0
+		kind, kindEnd := 0, min(end, longerTiles)
 		if i >= longerTiles {
 			kind, kindEnd = 1, end
 		}
@@ -145,8 +155,9 @@ func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
 // of the tile's windows that are outside the image on either side.
 type rowTile struct{ pixels, left, right int }
 
-// makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call.
-// The calls of two rows differ only in the rows and planes of the window that are inside the image.
+// makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles of the same kind share a call.
+// The calls of all rows are copies of t.rowTemplate, with other offsets and other numbers of planes and rows of the
+// window, because some are outside the image.
 func (t *directConv) makeRowTiles() {
 	conv := t.conv
 	maxTiles := t.maxCallTiles()
@@ -154,7 +165,7 @@ func (t *directConv) makeRowTiles() {
 	kinds := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.start(i), t.tiles.size(i)
-		start, width := conv.w.Begin(ow), conv.w.Extent(n)
+		start, width := conv.w.Begin(ow), conv.w.Extent(n) // input columns of the tile's windows
 		key := rowTile{pixels: n, left: min(max(0, -start), width), right: min(max(0, start+width-conv.w.Size), width)}
 		kind, isKnown := kinds[key]
 		if !isKnown {
@@ -175,8 +186,8 @@ func (t *directConv) makeRowTiles() {
 func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	conv := t.conv
 	od, oh := row/conv.h.Results, row%conv.h.Results
-	kd, kdEnd := conv.d.TapsOf(od)
-	kh, khEnd := conv.h.TapsOf(oh)
+	kd, kdEnd := conv.d.TapsOf(od) // planes [kd, kdEnd) of the window are inside the image
+	kh, khEnd := conv.h.TapsOf(oh) // rows of the window
 	in := (conv.d.Position(od, kd)*conv.h.Size + conv.h.Position(oh, kh)) * conv.w.Size * t.inPixelBytes
 	out := t.outOffset(row*conv.w.Results) * t.outElemBytes
 	weight := (kd*conv.h.Taps + kh) * conv.w.Taps * t.contiguousTerms() * t.termBytes
@@ -224,10 +235,10 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	return append([]tile.Loop{channels}, inner...)
 }
 
-// addWindowRow adds the runs of a row of the window to a spec. A run ([tile.Run]) is a sequence of terms at constant
-// distances. in and vec are the byte offsets of the row's first term in the input and in the panel. isInside reports
-// whether tap kw is inside the image for a row of the tile. Adjacent taps form one run if they are inside the image for
-// the same rows of the tile.
+// addWindowRow adds the runs of a row of the window to a spec. in and vec are the byte offsets of the row's first term
+// in the input and in the panel. isInside reports whether tap kw is inside the image for a row of the tile. Adjacent
+// taps form one run if they are inside the image for the same rows of the tile. Sums are divided into blocks of terms
+// (t.sums), which end at the end of a run or after each run.Block terms.
 func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
 	conv := t.conv
 	firstRun := len(spec.Runs) // of the row
@@ -258,8 +269,7 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 // canMergeRuns reports whether run b can be merged into run a. Run b must have the rows of a and begin at the term
 // after a. Both runs must divide sums into blocks of the same length, and a block must end at the end of a.
 func canMergeRuns(a, b *tile.Run) bool {
-	n := a.Terms
-	return a.Rows == b.Rows && a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec &&
+	return a.Rows == b.Rows && a.In+a.Terms*a.InStep == b.In && a.Vec+a.Terms*a.VecStep == b.Vec &&
 		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)
 }
 
@@ -283,19 +293,14 @@ func (t *directConv) contiguousTerms() int {
 
 // inChannelBytes returns the stride of the input's channels, in bytes.
 func (t *directConv) inChannelBytes() int {
-	return t.conv.channelStride(t.shape.byPlanes) * t.inElemBytes
+	if t.shape.byPlanes {
+		return t.conv.pixelsIn() * t.inElemBytes
+	}
+	return t.inElemBytes
 }
 
 // outPixelBytes returns the stride of the pixels of a row of the result, in bytes.
 func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outElemBytes }
-
-// channelStride returns the stride of the input's channels, in elements.
-func (s *convShape) channelStride(byPlanes bool) int {
-	if byPlanes {
-		return s.pixelsIn()
-	}
-	return 1
-}
 
 // maxCallTiles returns the maximum number of tiles of a call.
 func (t *directConv) maxCallTiles() int {

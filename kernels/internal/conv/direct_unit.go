@@ -10,12 +10,17 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// This file chooses the tiles of direct convolutions of bytes, in particular for the matrix unit of x86 (AMX). The rows
-// of a tile are output pixels, and its columns are the channels of a block. An element is a set of adjacent input
-// channels of a pixel that one instruction multiplies and sums (see hostElementChannels).
+// This file chooses the tiles of direct convolutions of bytes, in particular for the matrix unit of x86 (AMX). A tile
+// has some output pixels and the channels of a block. An element is a set of adjacent input channels of a pixel that
+// one instruction multiplies and sums (see hostElementChannels): eight, four or two channels.
 //
-// A tile of the matrix unit has up to 32 rows, in two parts of 16, and up to two vectors of channels. For a result with
-// rows of 14 pixels, for example, a tile is a pair of rows: its parts are the 14 pixels of each row.
+// A tile of the matrix unit has up to 32 pixels, in two parts of 16, and up to two vectors of channels. For a result
+// with rows of 14 pixels, for example, a tile is a row pair, that is, two rows of the result: its parts are the 14
+// pixels of each row.
+//
+// The types are declared in other files. A directShape (direct_shape.go) has the limits of a tile: its pixels (rows)
+// and its vectors of channels. A directConv (direct.go) is the kernel of a convolution. A tile.Spec describes the code
+// of a tile, and a directCall a call of this code for a sequence of tiles.
 
 // unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels do not amortize the loads
 // of the weight.
@@ -48,18 +53,20 @@ func (s *convShape) elementShape(channels int) directShape {
 }
 
 // useByteMatrices chooses tiles for instructions that multiply byte matrices, so that they take the fewest
-// instructions. A register has sums of two rows. The elements of two rows take two loads and an interleaving. A vector
-// of lanes takes two registers of weights.
+// instructions. A register has the sums of two pixels, and another register their elements. A vector of lanes takes two
+// registers of weights.
 func (shape *directShape) useByteMatrices(conv *convShape) {
-	const maxVectors = 4
+	const maxMatrixVectors = 4
 	registers, _ := tile.VectorRegisters(machine.HostFeatures())
 	pixels, groupVectors, least := conv.w.Results, kit.DivUp(conv.outPerGroup(), shape.lanes), math.MaxInt
 	if shape.tiling != rowTiling {
 		pixels = conv.pixelsOut()
 	}
-	// A pair of rows takes 3 instructions to load its elements, and 2*vectors to multiply. The weights take 2*vectors.
+	// A pair of pixels takes 3 instructions to load its elements (two loads and an interleaving), and 2*vectors to
+	// multiply. The weights take 2*vectors.
 	tileInstructions := func(pairs, vectors int) int { return pairs*(2*vectors+3) + 2*vectors }
-	for vectors := 1; vectors <= min(groupVectors, maxVectors); vectors++ {
+	for vectors := 1; vectors <= min(groupVectors, maxMatrixVectors); vectors++ {
+		// The registers hold the weights (2*vectors), the elements of a pair (1) and the sums.
 		rows, instructions := 2*((registers-2*vectors-1)/vectors/2), 0
 		for _, kind := range splitEvenly(pixels, rows).kinds() {
 			pairs := kit.DivUp(kind.total/kind.count, 2)
@@ -75,13 +82,13 @@ func (shape *directShape) useByteMatrices(conv *convShape) {
 }
 
 // makeRowPairTiles makes strips of row pairs. A row pair is the one or two rows of the result that a tile spans. The
-// tiles of a strip in the same columns are computed by one call. The last pair may have fewer rows, and then has its
-// own specs.
+// tiles of a strip in the same columns are computed by one call. If the number of rows is odd, the last pair has one
+// row and its own specs.
 func (t *directConv) makeRowPairTiles() {
 	conv, pairRows := t.conv, t.pairRows()
 	t.tiles = splitEvenly(conv.w.Results, t.maxTileRows()/pairRows)
 	pairs := kit.DivUp(conv.h.Results, pairRows)
-	// Rows of all tiles of a pair, including the unused rows of the unit's registers.
+	// Rows of the unit's registers for all tiles of a pair, including unused rows.
 	unitRows := t.tiles.count * kit.DivUp(kit.DivUp(conv.w.Results, t.tiles.count)*pairRows, tile.UnitRows) * tile.UnitRows
 	t.stripRanges = machine.DivideUnits(pairs, unitRows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
 	t.stripCount = t.stripRanges.Chunks
@@ -119,10 +126,10 @@ func (t *directConv) appendPairs(calls []directCall, kind, firstPair, pairs int)
 		if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) {
 			kind++
 		}
-		ow := t.tiles.start(i)
+		column := t.tiles.start(i) // of the result
 		calls = append(calls, directCall{kind: kind, tiles: pairs, windowRows: conv.h.Taps,
-			in:  (firstRow*conv.h.Stride*conv.w.Size + ow*conv.w.Stride) * t.inPixelBytes,
-			out: (firstRow*conv.w.Results + ow) * t.outPixelBytes()})
+			in:  (firstRow*conv.h.Stride*conv.w.Size + column*conv.w.Stride) * t.inPixelBytes,
+			out: (firstRow*conv.w.Results + column) * t.outPixelBytes()})
 	}
 	return calls
 }
@@ -161,7 +168,7 @@ func (s *convShape) unitDepth() int { return s.unitInstructions() * tile.UnitTer
 // unitWork adds the work of a convolution on the matrix unit.
 func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 	t := &directConv{conv: s, shape: *shape, elemBytes: intBytes, inElemBytes: dotChannels}
-	pixels, halfTiles := s.batch*s.h.Results*s.w.Results, 0 // a tile has 2*UnitRows pixels
+	pixels, halfTiles := s.batch*s.h.Results*s.w.Results, 0 // half a tile has up to UnitRows pixels
 	if shape.tiling == pointwiseTiling {
 		halfTiles = splitEvenly(pixels, tile.UnitRows).count
 	} else {

@@ -39,23 +39,24 @@ func (a convAlgorithm) readsPixelsInPlace() bool {
 	return a == directByPixels || a == depthwiseByPixels
 }
 
-// impls lists the implementations. Implementations by pixels come first, because they are faster for an image of one
-// pixel, which has both layouts. Weights are packed, so any weight layout is accepted.
+// impls lists the implementations of a convolution op, which has op.dims spatial dimensions. Implementations by pixels
+// come first, because they are faster for an image of one pixel, which has both layouts. Weights are packed, so any
+// weight layout is accepted.
 //
-// For images there are eight: the six of implNames, and two with Winograd transforms. walks decides which of the six
-// support a call, and with which layouts; newWinograd decides for the other two.
+// For images there are eight: the six of implNames, and two with Winograd transforms. The function walks decides which
+// of the six support a call, and with which layouts. The function newWinograd decides for the other two.
 func (op convolution) impls() (list []graph.Impl) {
 	if op.dims == 3 {
 		list = append(list, op.tapsImpl())
 	}
 	for i, names := range implNames {
+		name, doc := names.name, names.doc
 		if op.dims == 3 {
-			names.name, names.doc = names.volumesName, names.volumesDoc
+			name, doc = names.volumesName, names.volumesDoc
 		}
-		if names.name == "" {
-			continue
+		if name != "" {
+			list = append(list, op.impl(convAlgorithm(i), name, doc))
 		}
-		list = append(list, op.impl(convAlgorithm(i), names.name, names.doc))
 	}
 	if op.dims == 2 {
 		list = append(list, op.winogradImpls()...)
@@ -63,9 +64,15 @@ func (op convolution) impls() (list []graph.Impl) {
 	return list
 }
 
-// implNames has the names and descriptions of each algorithm: name and doc for images and sequences, volumesName and
-// volumesDoc for volumes. An empty name means that the algorithm does not support the operand.
-var implNames = [...]struct{ name, doc, volumesName, volumesDoc string }{
+// implName has the names and descriptions of an algorithm. An empty name means that the algorithm does not support such
+// operands.
+type implName struct {
+	name, doc               string // for images and sequences
+	volumesName, volumesDoc string // for volumes
+}
+
+// implNames has the names of each algorithm.
+var implNames = [...]implName{
 	depthwiseByPixels: {name: "depthwise_nhwc", doc: "Convolves vectors of channels by depthwise windows; channels " +
 		"last, one input channel per output channel."},
 	depthwiseByPlanes: {name: "depthwise_planes", doc: "Convolves planes by depthwise windows, row by row; one input " +
@@ -108,10 +115,11 @@ func (op convolution) impl(algorithm convAlgorithm, name, doc string) graph.Impl
 		})}
 }
 
-// walks returns the walks (loop orders with layouts of the result) of an algorithm: the algorithm's own order, and each
-// candidate that its products can write. Sequences and volumes of any layout are convolved by planes.
+// walks returns the walks of an algorithm: the algorithm's own order, and each candidate that its products can write. A
+// walk ([graph.Walk]) is a loop order, with the layouts of the result. An empty walk leaves the order of the operands.
 func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidates []tensor.Order) []graph.Walk {
-	// Depthwise calls have only depthwise algorithms, except that depthwise volumes have only productByPlanes.
+	// Depthwise algorithms are for depthwise calls, and other algorithms for other calls. Only the product of volumes
+	// by planes is for both.
 	isVolumeProduct := op.dims == 3 && algorithm == productByPlanes
 	if op.isDepthwiseCall(call) != algorithm.isDepthwise() && !isVolumeProduct {
 		return nil
@@ -125,7 +133,7 @@ func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidate
 	switch {
 	case isSupported && (op.dims == 2 || algorithm.writesChannelsLast()):
 		list = append(list, call.WalkInOrder(order))
-	case !algorithm.writesChannelsLast():
+	case !algorithm.writesChannelsLast(): // sequences and volumes of any layout are convolved by planes
 		list = append(list, graph.Walk{})
 	case out.Numel() > 0 && op.hasOnePixelOrChannel(out) && op.hasOnePixelOrChannel(call.Meta(0)):
 		// Such images are row-major and channels-last at once. Their rank does not matter.
@@ -211,12 +219,12 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, lay
 	return isConstant
 }
 
-// readWork reports whether an algorithm reads operand i in the given layout without a copy, and with which additional
+// readWork reports whether an algorithm reads an operand in the given layout without a copy, and with which additional
 // work. Images must have the layout of the algorithm. Sequences and volumes by planes may have any strides.
-func (op convolution) readWork(call *graph.Call, algorithm convAlgorithm, i int, layout tensor.Meta) (work graph.Work,
-	ok bool) {
+func (op convolution) readWork(call *graph.Call, algorithm convAlgorithm, operand int,
+	layout tensor.Meta) (work graph.Work, ok bool) {
 	switch {
-	case i > 0: // weight and bias are packed, a constant weight once
+	case operand > 0: // weight and bias are packed, a constant weight once
 		return work, true
 	case algorithm == directFromPlanes:
 		return work, layout.IsContiguous()

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file bounds the memory that machine code addresses, and the scratch memory of kernels. A tile is the set of
@@ -24,8 +23,9 @@ func (s *convShape) inputReach(pixelStride, size int) int {
 	return kit.BoundedProduct(s.maxDistance(), pixelStride, size)
 }
 
-// outputReach returns an upper bound for the distance, in bytes, between two results of one tile. With at most
-// maxTilePixels pixels a row, the pixels of a tile may be in two rows of the image.
+// outputReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile
+// are consecutive, or they are in two short rows of the result (rowPairTiling). Two rows of up to maxTilePixels pixels
+// have up to 2*maxTilePixels pixels.
 func (s *convShape) outputReach(size int) int {
 	pixels := min(maxTilePixels, kit.BoundedProduct(s.batch, s.pixelsOut()))
 	if s.w.Results <= maxTilePixels {
@@ -42,11 +42,4 @@ func (s *convShape) allowsScratch(elements int) bool {
 	data := kit.BoundedProduct(s.batch, s.inChannels, s.pixelsIn()) +
 		kit.BoundedProduct(s.batch, s.pixelsOut(), s.taps(), s.inChannels)
 	return elements <= max(alwaysAllowed, kit.BoundedProduct(maxRatio, data))
-}
-
-// usesPlaneTiles reports whether planes are convolved by compiled loops over tiles (see planeTiles). The smallest tile
-// must fit in worker memory.
-func (s *convShape) usesPlaneTiles(dtype tensor.DType) bool {
-	smallestTile := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), dtype.Size())
-	return hasTapCode(dtype) && smallestTile <= maxTapsBytes
 }

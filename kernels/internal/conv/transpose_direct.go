@@ -24,14 +24,20 @@ import (
 //
 //	phase 0: y[0], y[2], ...    y[2i]   = w1*x[i] + w3*x[i-1]
 //	phase 1: y[1], y[3], ...    y[2i+1] = w0*x[i+1] + w2*x[i]
+//
+// A transposed convolution is the gradient of an ordinary convolution. A transposedWindows describes it by the axes of
+// the ordinary convolution. In these axes, Size is therefore the size of the result, and Results the size of the input.
+// A convShape describes a phase as an ordinary convolution, and a directConv is its kernel.
 
-// transposedPhase relates a phase to the transposed convolution.
+// transposedPhase relates a phase to the transposed convolution. The packed weight is divided into panels, one for each
+// block of output channels. A panel has the terms of all phases, phase by phase. A term is the product of one tap and
+// one input channel.
 type transposedPhase struct {
 	outStart   int // offset of the first result of the phase in the result, in elements
 	firstTap   int // offset of the first tap of the phase in the weight, in elements
 	firstTerm  int // index of the first term of the phase in a panel
-	panelTerms int // number of terms of a panel, including the terms of all other phases
-	vectors    int // number of vectors of a block, which is the same in all phases
+	panelTerms int // number of terms of a panel, of all phases
+	vectors    int // number of vectors of channels in a block, which is the same in all phases
 }
 
 // lowerDirect makes the kernel of direct convolution. The chunks of all phases are in one phase of the kernel.
@@ -100,14 +106,16 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPla
 	windows := op.windows(call)
 	phaseCount := 1
 	for _, axis := range []*geometry.Axis{&windows.d, &windows.h, &windows.w} {
-		if hasEmptyPhase := axis.Stride > axis.Size; hasEmptyPhase || axis.Results == 0 {
+		hasEmptyPhase := axis.Stride > axis.Size
+		if hasEmptyPhase || axis.Results == 0 {
 			return nil, false
 		}
 		phaseCount = kit.BoundedProduct(phaseCount, axis.Stride)
 	}
 	// The greatest distance in bytes between pixels of a tile, which may have pixels of several rows.
 	reach := kit.BoundedProduct(maxTilePixels, windows.h.Stride, windows.w.Size, windows.outChannels, dtype.Size())
-	if call.Meta(0).Rank() != op.dims+2 || phaseCount > maxPhases || reach >= maxReach {
+	isBatched := call.Meta(0).Rank() == op.dims+2
+	if !isBatched || phaseCount > maxPhases || reach >= maxReach {
 		return nil, false
 	}
 	phaseConvs := make([]*convShape, phaseCount)
@@ -117,7 +125,8 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPla
 			return nil, false
 		}
 	}
-	vectors, terms := newDirectShape(phaseConvs[0], dtype, byPlanes).vectors, 0
+	vectors := newDirectShape(phaseConvs[0], dtype, byPlanes).vectors
+	terms := 0 // of the phases so far
 	for _, conv := range phaseConvs {
 		conv.phase.vectors, conv.phase.firstTerm = vectors, terms
 		terms += conv.termsPerOutput()
@@ -128,7 +137,8 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPla
 	return phaseConvs, true
 }
 
-// phaseShape returns phase number `phase` of a call as a convolution.
+// phaseShape returns phase number `phase` of a call as a convolution. The number combines the remainders of the three
+// dimensions: with strides of 2, phase 5 = 4 + 1 has the odd planes, the even rows and the odd columns.
 func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows, phase int) *convShape {
 	conv := &convShape{batch: windows.images, inChannels: windows.inChannels, outChannels: windows.outChannels,
 		inPerGroup: windows.inPerGroup(), groups: windows.groups, hasBias: windows.hasBias, call: call,
@@ -158,9 +168,9 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 	return conv
 }
 
-// phaseAxis returns the phase with the given remainder of an axis of a transposed convolution, its first tap, and the
-// distance of its taps. axis is an axis that transposedWindows returns. If no tap contributes to the phase, its window
-// has one tap in the padding.
+// phaseAxis returns the phase with the given remainder of an axis of transposedWindows. It also returns the tap of the
+// transposed convolution that is the first tap of the phase, and the distance of the phase's taps. If no tap
+// contributes to the phase, its window has one tap in the padding.
 func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTap, tapStep int) {
 	divisor := greatestDivisor(axis.Stride, axis.Dilation)
 	period := axis.Stride / divisor // distance of the taps of a phase
@@ -186,7 +196,7 @@ func greatestDivisor(a, b int) int {
 	return a
 }
 
-// phasePanels returns the panels of the weight. A panel has the terms of all phases, phase by phase.
+// phasePanels returns the panels of the weight.
 func (op transposedConv) phasePanels(c *graph.Call, phaseConvs []*convShape, dtype tensor.DType,
 	byPlanes bool) *multiply.Panels {
 	params, conv := op.params(c, op.dims), phaseConvs[0]
@@ -211,43 +221,22 @@ func (op transposedConv) phasePanels(c *graph.Call, phaseConvs []*convShape, dty
 
 // directImpl returns the implementation by direct convolution, which reads channels-last images or planes.
 func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl {
-	order := func(c *graph.Call) (tensor.Order, bool) {
-		return convolution{dims: op.dims}.order(directByPixels, c.Meta(0).Rank())
-	}
 	return graph.Impl{Name: name, Doc: doc, Epilogues: true,
-		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
-			resultOrder, ok := order(c)
-			if !ok || c.Out[0].Numel() == 0 {
-				return nil
-			}
-			if _, ok := op.phaseShapes(c, multiply.ComputationDType(c), byPlanes); !ok {
-				return nil
-			}
-			walk := c.WalkInOrder(resultOrder)
-			if byPlanes {
-				walk.LoopOrder = tensor.RowMajorOrder(resultOrder.Rank())
-			}
-			return []graph.Walk{walk}
-		},
-		Work: func(c *graph.Call, walk graph.Walk) graph.Work { return op.directWork(c, walk, byPlanes) },
-		Read: func(c *graph.Call, _ graph.Walk, i int, operandMeta tensor.Meta) (work graph.Work, ok bool) {
-			if i > 0 {
+		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return op.directWalks(c, byPlanes) },
+		Work:  func(c *graph.Call, walk graph.Walk) graph.Work { return op.directWork(c, walk, byPlanes) },
+		Read: func(c *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
+			switch {
+			case operand > 0: // weight and bias are packed
 				return work, true
+			case byPlanes:
+				return work, meta.IsContiguous()
 			}
-			if byPlanes {
-				return work, operandMeta.IsContiguous()
-			}
-			return work, convolution{dims: op.dims}.isChannelsLast(operandMeta)
+			return work, convolution{dims: op.dims}.isChannelsLast(meta)
 		},
-		Writes: func(c *graph.Call, _ graph.Walk, _ int, resultMeta tensor.Meta) bool {
-			_, stride := sizesAndStrides(resultMeta, op.dims)
-			vertical := op.windows(c).h
-			return multiply.ComputationDType(c) == resultMeta.DType && stride.c == 1 &&
-				kit.BoundedProduct(maxTilePixels, vertical.Stride, max(stride.h, stride.w), resultMeta.DType.Size()) < maxReach
-		},
-		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
+		Writes: func(c *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) bool { return op.writesDirectly(c, meta) },
+		Pack: multiply.PackFunc(func(c *graph.Call, operand int) (graph.Packing, bool) {
 			phaseConvs, ok := op.phaseShapes(c, c.Out[0].DType, byPlanes)
-			if i != 1 || !ok {
+			if operand != 1 || !ok {
 				return graph.Packing{}, false
 			}
 			return multiply.PackingOf(op.phasePanels(c, phaseConvs, c.Out[0].DType, byPlanes)), true
@@ -257,6 +246,31 @@ func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl 
 				return op.lowerDirect(c, byPlanes)
 			})
 		}}
+}
+
+// directWalks returns the walk of direct convolution, which writes channels-last results, or nil if it does not support
+// the call.
+func (op transposedConv) directWalks(c *graph.Call, byPlanes bool) []graph.Walk {
+	order, ok := convolution{dims: op.dims}.order(directByPixels, c.Meta(0).Rank())
+	if !ok || c.Out[0].Numel() == 0 {
+		return nil
+	}
+	if _, ok := op.phaseShapes(c, multiply.ComputationDType(c), byPlanes); !ok {
+		return nil
+	}
+	walk := c.WalkInOrder(order)
+	if byPlanes {
+		walk.LoopOrder = tensor.RowMajorOrder(order.Rank())
+	}
+	return []graph.Walk{walk}
+}
+
+// writesDirectly reports whether direct convolution writes a result of the given layout. The channels must be
+// contiguous, and the pixels of a tile must be within reach of machine code.
+func (op transposedConv) writesDirectly(c *graph.Call, layout tensor.Meta) bool {
+	_, stride := sizesAndStrides(layout, op.dims)
+	reach := kit.BoundedProduct(maxTilePixels, op.windows(c).h.Stride, max(stride.h, stride.w), layout.DType.Size())
+	return multiply.ComputationDType(c) == layout.DType && stride.c == 1 && reach < maxReach
 }
 
 // directWork returns the work of direct convolution.

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -19,27 +18,29 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// winogradRun is the compiled code and the memory layout of a [winogradConv], which explains the algorithm. A tile of
-// pixels is transformed to points. A section is a sequence of the batch's tiles whose points are in memory together. A
-// part is a sequence of tiles of a section that a chunk multiplies by a block of weights. A strip is a sequence of
-// tiles of a part whose products fit in one register tile.
+// winogradRun is the compiled code and the memory layout of a [winogradConv], which explains the algorithm F(m x m, 3 x
+// 3). The fields of winogradConv are the sizes of the convolution. The images are divided into tiles: a tile of m+2 by
+// m+2 pixels gives m by m results. A tile is transformed to (m+2)^2 points, and each point of all channels is
+// multiplied by a matrix of weights. The products of a tile are transformed back to results. For example, F(4x4, 3x3)
+// divides a result of 56x56 pixels into 14x14 tiles with 36 points each.
+//
+// A section is a sequence of tiles whose points are in memory together. A part is a sequence of tiles of a section that
+// a chunk multiplies by a block of weights. A strip is a sequence of tiles of a part whose products fit in the
+// registers.
 //
 // With chunkSchedule, points and products are in the worker's memory. With the other schedules, sections are computed
 // one after another, and their points are in scratch memory, which workers share. With pointSchedule, products are
-// shared as well. The phases of the kernel are:
-//
-//	chunkSchedule:  pack the weight; compute all sections, one per chunk
-//	blockSchedule:  pack the weight; for each section: transform, multiply and transform back
-//	pointSchedule:  pack the weight; for each section: transform, multiply, transform back
+// shared as well.
 type winogradRun struct {
 	*winogradConv
-	sections    spans
-	schedule    winogradSchedule
-	weight      packedWeight // the panels of the weight if transformsInRun, else unused
-	isPacked    bool         // the weight was packed when the graph was planned
-	weightBytes int          // bytes of packed weights in scratch memory, before the points; 0 if isPacked
+	sections    spans            // division of the tiles of the batch
+	schedule    winogradSchedule // order of the computation, which determines the memory of points and products
+	weight      packedWeight     // if transformsInRun: the weight in panels, not transformed; else unused
+	isPacked    bool             // the weight was packed when the graph was planned
+	weightBytes int              // bytes of packed weights in scratch memory, before the points; 0 if isPacked
 
-	inputTransforms   map[winograd.Part]*winograd.Transform // by the part of the tile inside the image
+	// The generated code. A winograd.Transform is the code of a transform of one tile, or of a block of weights.
+	inputTransforms   map[winograd.Part]*winograd.Transform // from pixels to points, by the part inside the image
 	inverseTransforms map[inverseKey]*winograd.Transform    // from the products of a tile to results
 	tileCodes         [][]tileCode                          // by the boundary cases of the tile's row and column
 	rowCases          []int                                 // by row of tiles: the boundary case
@@ -48,6 +49,7 @@ type winogradRun struct {
 	windowProducts    *winograd.Products                    // replaces productCodes if transformsInRun
 	weightTransform   *winograd.Transform                   // for packPhase; nil if there is none
 
+	// The memory of points and products, and its use.
 	pointStride     int // bytes between two points of a section's tiles
 	productStride   int // bytes between two points of the products
 	blockStride     int // bytes between two blocks of products, with pointSchedule; else 0
@@ -56,49 +58,11 @@ type winogradRun struct {
 	workers         graph.PerWorker[winogradArgs]
 }
 
-// boundaryCase says which of the N() rows of a tile of the image are inside the image, from first to end, and how many
-// of the M rows of the tile's results are inside the result; or which columns are. All rows of tiles with the same
-// boundary case use the same code, and so do columns.
-type boundaryCase struct{ first, end, results int }
-
-// tileCode is the code of the tiles with given boundary cases of their row and column.
-type tileCode struct {
-	part                 winograd.Part // the part of the tile that is inside the image
-	rows, cols           int           // the numbers of rows and columns of the results that are inside the result
-	input                *winograd.Transform
-	inverse, lastInverse *winograd.Transform // for the blocks of output channels; lastInverse is for the last block
-}
-
-// inverseKey identifies the code of an inverse transform. rows and cols are the rows and columns of the tile that are
-// inside the result. lastLanes is the number of output channels in the last vector of a block, or 0 if this vector is
-// full.
-type inverseKey struct{ rows, cols, lastLanes int }
-
-// winogradArgs are a worker's arguments of the generated code.
-type winogradArgs struct {
-	transform, product jit.Args
-	epilogue           fusion.EpilogueRun
-}
-
-// release removes the addresses of a run, so that the worker does not keep its memory alive.
-func (a *winogradArgs) release() {
-	clear(a.transform.Ptr[:])
-	clear(a.product.Ptr[:])
-	a.epilogue.Release()
-}
-
 const (
-	// transformGrain is the number of transformed elements per chunk of a transform.
-	transformGrain = 1 << 15
-	// pointMACs is the number of multiply-adds per chunk of pointSchedule.
-	pointMACs = 1 << 19
-	// winogradCallMACs bounds the multiply-adds of one call of product code. A goroutine cannot be preempted within a
-	// call, so a call must not take longer than 50 us.
-	winogradCallMACs = 1 << 20 / machine.CallDivisor
 	// cachedBlockBytes is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Chunks of one strip
 	// each can then read the same weights.
 	cachedBlockBytes = 768 << 10
-	// prefetchBytes is how far ahead of their use weights are prefetched, in bytes.
+	// prefetchBytes is the distance, in bytes, between the weights that are used and the weights that are prefetched.
 	prefetchBytes = 8 << 10
 )
 
@@ -113,6 +77,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	}
 	kernel := &graph.Kernel{Code: r.listings}
 	kernel.Scratch, kernel.WorkerScratch = r.layOutMemory()
+	r.prefetchedLines = r.stripPrefetch()
 	if err := r.compile(); err != nil {
 		return nil, err
 	}
@@ -136,7 +101,7 @@ func (r *winogradRun) findWeight() (err error) {
 // layOutMemory sets the strides of points and products, and returns the sizes in bytes of the memory for weights,
 // points and products: scratch is shared by all workers, and each worker has workerScratch.
 func (r *winogradRun) layOutMemory() (scratch, workerScratch int) {
-	sectionTiles, partTiles := r.sizeParts()
+	sectionTiles, partTiles := r.sections.maxTiles(), r.maxPartTiles()
 	r.pointStride = sectionTiles*r.tileStride*floatBytes + pointPad
 	r.productStride = partTiles*r.blockChannels*floatBytes + pointPad
 	points := r.form.Points()
@@ -152,46 +117,29 @@ func (r *winogradRun) layOutMemory() (scratch, workerScratch int) {
 	return r.weightBytes + points*(r.pointStride+r.productStride), 0
 }
 
-// phases lists the phases of the kernel. The first phase packs the weight if it is not packed. The following
-// phases compute section by section.
-func (r *winogradRun) phases() (list []graph.Phase) {
-	switch {
-	case r.transformsInRun:
-		list = r.weight.phases()
-	case !r.isPacked:
-		list = append(list, r.packPhase())
-	}
-	if r.schedule == chunkSchedule {
-		return append(list, r.chunkPhase())
-	}
+// maxPartTiles returns the maximum number of tiles of a part.
+func (r *winogradRun) maxPartTiles() (tiles int) {
 	for i := range r.sections.count {
-		section := r.sections.span(i)
-		list = append(list, r.transformPhase(section))
-		if r.schedule == pointSchedule {
-			list = append(list, r.pointsPhase(section), r.inversePhase(section))
-		} else {
-			list = append(list, r.multiplyPhase(section))
-		}
+		tiles = max(tiles, r.parts(r.sections.span(i)).maxTiles())
 	}
-	return list
+	return tiles
 }
 
-// sizeParts returns the maximum number of tiles per section and per part. It also sets r.prefetchedLines. Each strip of
-// a section prefetches an equal share of the next weights, because loading all weights takes longer than one strip.
-func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
-	minStrips := math.MaxInt
+// stripPrefetch returns the cache lines of the next weights that the product code of a strip prefetches per step. Each
+// strip of a section prefetches an equal share, because loading all weights takes longer than one strip.
+func (r *winogradRun) stripPrefetch() int {
+	minStrips := math.MaxInt // of a section
 	for i := range r.sections.count {
 		parts, strips := r.parts(r.sections.span(i)), 0
-		partTiles = max(partTiles, parts.maxTiles())
 		for k := range parts.count {
 			strips += r.strips(parts.span(k)).count
 		}
 		minStrips = min(minStrips, strips)
 	}
-	if r.schedule != chunkSchedule && minStrips > 1 {
-		r.prefetchedLines = kit.DivUp(tile.DefaultUnroll*r.blockChannels*floatBytes/machine.LineBytes, minStrips)
+	if r.schedule == chunkSchedule || minStrips <= 1 {
+		return 0
 	}
-	return r.sections.maxTiles(), partTiles
+	return kit.DivUp(tile.DefaultUnroll*r.blockChannels*floatBytes/machine.LineBytes, minStrips)
 }
 
 // compile generates the transforms of tiles and of the weight, and the product code of all strip sizes.
@@ -231,6 +179,26 @@ func (r *winogradRun) compileProducts(strips spans) error {
 	return nil
 }
 
+// boundaryCase describes a row of tiles, or a column of tiles. All tiles with the same boundary cases of their row and
+// column use the same code.
+type boundaryCase struct {
+	first, end int // rows (or columns) [first, end) of each tile are inside the image; they are numbered 0 to m+1
+	results    int // number of rows (or columns) of each tile's results inside the result: at most m
+}
+
+// tileCode is the code of the tiles with given boundary cases of their row and column.
+type tileCode struct {
+	part                 winograd.Part // the part of the tile that is inside the image
+	rows, cols           int           // the numbers of rows and columns of the results that are inside the result
+	input                *winograd.Transform
+	inverse, lastInverse *winograd.Transform // for the blocks of output channels; lastInverse is for the last block
+}
+
+// inverseKey identifies the code of an inverse transform. rows and cols are the rows and columns of the tile that are
+// inside the result. lastLanes is the number of output channels in the last vector of a block, or 0 if this vector is
+// full.
+type inverseKey struct{ rows, cols, lastLanes int }
+
 // compileTiles generates the transforms of tiles, for each combination of boundary cases.
 func (r *winogradRun) compileTiles() (err error) {
 	var rows, cols []boundaryCase
@@ -252,16 +220,16 @@ func (r *winogradRun) compileTiles() (err error) {
 // case in the list.
 func (r *winogradRun) boundaryCases(n int, axis *geometry.Axis) (caseOf []int, list []boundaryCase) {
 	for i := range n {
-		var c boundaryCase
+		var edge boundaryCase
 		start := i*r.form.M - axis.PadBefore // index in the image of the tile's first row or column
 		if first, end := max(0, -start), min(r.form.N(), axis.Size-start); first < end {
-			c.first, c.end = first, end
+			edge.first, edge.end = first, end
 		}
-		c.results = min(r.form.M, axis.Results-i*r.form.M)
-		index := slices.Index(list, c)
+		edge.results = min(r.form.M, axis.Results-i*r.form.M)
+		index := slices.Index(list, edge)
 		if index < 0 {
 			index = len(list)
-			list = append(list, c)
+			list = append(list, edge)
 		}
 		caseOf = append(caseOf, index)
 	}
@@ -323,17 +291,16 @@ func (r *winogradRun) channels(block int) int {
 	return min(r.blockChannels, r.conv.outChannels-block*r.blockChannels)
 }
 
-// strips divides tiles into strips. The products of a strip fit in one register tile.
-func (w *winogradConv) strips(t tileSpan) spans { return t.splitBySize(w.stripTiles) }
+// strips divides tiles into strips.
+func (r *winogradRun) strips(tiles tileSpan) spans { return tiles.splitBySize(r.stripTiles) }
 
-// parts divides a section into the parts that chunks multiply. With blockSchedule and a block of weights that stays in
-// the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights are loaded once.
+// parts divides a section into parts. With blockSchedule and a block of weights that stays in the L2 cache, a part is
+// one strip. Otherwise a part is the whole section, so that the weights are loaded once.
 func (r *winogradRun) parts(section tileSpan) spans {
-	w := r.winogradConv
-	if r.schedule != blockSchedule || floatBytes*w.form.Points()*w.pointWeights() > cachedBlockBytes {
+	if r.schedule != blockSchedule || floatBytes*r.form.Points()*r.pointWeights() > cachedBlockBytes {
 		return section.divide(1)
 	}
-	return w.strips(section)
+	return r.strips(section)
 }
 
 // listings returns the generated code.

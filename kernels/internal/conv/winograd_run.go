@@ -3,6 +3,7 @@ package conv
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -14,7 +15,59 @@ import (
 // This file runs a Winograd convolution: it transforms tiles of pixels to points, multiplies at each point, and
 // transforms the products back (see [winogradConv]). A section is a sequence of the batch's tiles whose points are in
 // memory together. A section is divided into parts, and a part into strips. The products of a strip fit in one register
-// tile. The arguments of machine code are addresses (Ptr), byte offsets from them (Row), and strides (Step).
+// tile. The code and the memory layout are in winograd_kernel.go. The arguments of machine code are addresses (Ptr),
+// byte offsets from them (Row), and strides (Step).
+
+const (
+	// transformGrain is the number of transformed elements per chunk of a transform.
+	transformGrain = 1 << 15
+	// pointMACs is the number of multiply-adds per chunk of pointSchedule.
+	pointMACs = 1 << 19
+	// winogradCallMACs bounds the multiply-adds of one call of product code. A goroutine cannot be preempted within a
+	// call, so a call must not take longer than 50 us.
+	winogradCallMACs = 1 << 20 / machine.CallDivisor
+)
+
+// winogradArgs are a worker's arguments of the generated code.
+type winogradArgs struct {
+	transform, product jit.Args
+	epilogue           fusion.EpilogueRun
+}
+
+// release removes the addresses of a run, so that the worker does not keep its memory alive.
+func (a *winogradArgs) release() {
+	clear(a.transform.Ptr[:])
+	clear(a.product.Ptr[:])
+	a.epilogue.Release()
+}
+
+// phases lists the phases of the kernel. The first phase packs the weight, unless it was packed when the graph was
+// planned. The other phases depend on the schedule:
+//
+//	chunkSchedule:  one phase, in which a chunk computes a section
+//	blockSchedule:  for each section, a phase that transforms, and a phase that multiplies and transforms back
+//	pointSchedule:  for each section, a phase that transforms, one that multiplies, and one that transforms back
+func (r *winogradRun) phases() (list []graph.Phase) {
+	switch {
+	case r.transformsInRun:
+		list = r.weight.phases()
+	case !r.isPacked:
+		list = append(list, r.packPhase())
+	}
+	if r.schedule == chunkSchedule {
+		return append(list, r.chunkPhase())
+	}
+	for i := range r.sections.count {
+		section := r.sections.span(i)
+		list = append(list, r.transformPhase(section))
+		if r.schedule == pointSchedule {
+			list = append(list, r.pointsPhase(section), r.inversePhase(section))
+		} else {
+			list = append(list, r.multiplyPhase(section))
+		}
+	}
+	return list
+}
 
 // packPhase returns the phase that transforms the weight.
 func (r *winogradRun) packPhase() graph.Phase {

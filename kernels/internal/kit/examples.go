@@ -5,7 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operands of examples, and examples of calls with these operands.
+// Operands of the examples of ops ([graph.Example]), and calls with these operands. Tests run the examples, and the
+// documentation shows them.
 var (
 	FloatMatrix      = tensor.New(tensor.Float32, 2, 3)
 	FloatRow         = tensor.New(tensor.Float32, 3)

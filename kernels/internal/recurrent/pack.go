@@ -11,6 +11,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file decides the packed forms of the weights of recurrent layers. A layer has weights for its inputs and weights
+// for its states. It multiplies the inputs of all steps at once. The products of a step multiply the states of a block
+// of sequences. For example, an LSTM with inputs of 4 elements and states of 5 has weights [20, 4] and [20, 5], because
+// it has four gates. A packed form consists of panels, groups of rows of the weights in the order in which products
+// read them (multiply.Panels).
+
 // recurrentImpls returns the only implementation of a recurrent layer.
 func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error),
 	pack func(*graph.Call, int) (graph.Packing, bool)) []graph.Impl {
@@ -48,8 +54,8 @@ func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if multipliesState is set, the states. It
-// returns false if packs does. dirs is the number of directions. dirStride, rowStride and colStride are the strides of
-// the weights between directions, rows and columns, in elements.
+// returns false if products do not read packed weights (see packs). dirs is the number of directions. dirStride,
+// rowStride and colStride are the strides of the weights between directions, rows and columns, in elements.
 func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, dirs, dirStride, rowStride,
 	colStride int) (graph.Packing, bool) {
 	if !layer.packs(dtype, multipliesState) {
@@ -75,33 +81,34 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, d
 
 // packs reports whether products read the weights in packed form. The parameters are those of packing.
 func (layer *recurrentLayer) packs(dtype tensor.DType, multipliesState bool) bool {
-	switch {
-	case dtype != tensor.Float32 && dtype != tensor.Float64: // addByDefinition computes the layer
+	if dtype != tensor.Float32 && dtype != tensor.Float64 { // addByDefinition computes the layer
 		return false
-	case layer.hidden == 0:
+	}
+	if layer.hidden == 0 {
 		return false
-	case multipliesState:
+	}
+	if multipliesState {
 		return layer.packsStepWeights(dtype)
 	}
-	inputs := layer.steps * layer.batch
+	inputs := layer.steps * layer.batch // number of rows that are multiplied at once
 	return inputs > multiply.MaxThin && layer.inputSize > 0
 }
 
-// packsStepWeights reports whether the products of steps are faster with packed weights. Without machine code, products
-// of packed weights compute whole panels of rows, which is slow for blocks of few sequences.
+// packsStepWeights reports whether the products of steps are faster with packed weights. This holds for blocks of many
+// sequences. For blocks of few sequences, it holds unless the products compute whole panels of rows (gemm.PadsRows), as
+// they do without machine code.
 func (layer *recurrentLayer) packsStepWeights(dtype tensor.DType) bool {
 	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
 }
 
-// maxUnpackedSteps is the greatest number of steps for which a run with small blocks does not pack weights. Packing
-// takes as long as a few products.
-const maxUnpackedSteps = 2
-
 // firstRow returns the first row of the weights that a product (0 or 1) multiplies. Only a GRU has a second product. It
 // multiplies the rows of gate h, the last of the three gates in ONNX and in PyTorch.
 func (layer *recurrentLayer) firstRow(product int) int {
+	if product == 0 {
+		return 0
+	}
 	const gatesBefore = 2
-	return product * gatesBefore * layer.hidden
+	return gatesBefore * layer.hidden
 }
 
 // products returns, for each of the two products of a step, the number of rows of weights that it multiplies. Only a

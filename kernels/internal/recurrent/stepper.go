@@ -42,6 +42,10 @@ type stepper struct {
 // maxBlockSequences is the maximum number of sequences in a block.
 const maxBlockSequences = 16
 
+// maxUnpackedSteps is the greatest number of steps for which a run with small blocks does not pack weights. Packing
+// takes as long as a few products.
+const maxUnpackedSteps = 2
+
 // newStepper plans the products and compiles the loops of a layer.
 func newStepper(layer *recurrentLayer, dtype tensor.DType) (*stepper, error) {
 	s := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(),

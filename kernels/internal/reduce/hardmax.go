@@ -70,7 +70,7 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Rows: hardmaxRows,
-		Impls: lineOp{ // an implementation for each order of lines
+		Impls: lineOp{ // two implementations: line by line, or one element of each of several adjacent lines
 			dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[*hardmaxAttrs](c).Dim }),
 			elementCost: graph.ElementFlops{Simple: 2}, rows: hardmaxRows, typicalAttrs: &hardmaxAttrs{Dim: 1},
 			lower: func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {

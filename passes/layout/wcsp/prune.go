@@ -14,8 +14,9 @@ const pruneWork = 1 << 23
 // For each of these functions, the pruner takes the least difference cost(k) - cost(k') over the neighbour's labels.
 // Label k is dominated if the sum of these differences is at least 0. Where k is forbidden, the difference is infinite.
 //
-// For example, let k' cost 2 less than k by itself, and let the costs with the labels of the only neighbour be (1, 5)
-// for k and (3, 4) for k'. The differences are 2 and, as the least of 1-3 and 5-4, -2. Their sum is 0: k is removed.
+// For example, let the unary cost of k be 2 more than that of k', and let the costs with the labels of the only
+// neighbour be (1, 5) for k and (3, 4) for k'. The least difference over the neighbour's labels is min(1-3, 5-4) = -2.
+// The sum of the differences is 2 + -2 = 0, so k is removed.
 type pruner struct {
 	*instance
 	unary     [][]int64 // by variable: function of this variable only; nil if there is none

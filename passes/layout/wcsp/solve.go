@@ -33,7 +33,9 @@ type Options struct {
 	Proof bool
 }
 
-// Limits of the solver. A table size is a number of entries.
+// Limits of the solver. A table size is a number of entries. The solver first eliminates variables. If this takes too
+// large tables, it searches a tree. At a node, it computes a lower bound of the costs, and cuts the labels that cannot
+// improve the best assignment found. It then branches: a child of the node has fewer labels of a variable.
 const (
 	defaultMaxEntries = 1 << 22 // default of MaxTable
 	largestMaxEntries = 1 << 30 // maximum of MaxTable
@@ -92,7 +94,7 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	}
 	if s.wantProof {
 		solution.Proof = &Proof{Prunings: prunings}
-		// The bound of the solution becomes the bound that the proof shows.
+		// The proof is a tree of nodes. The bound of the solution becomes the bound that the tree proves.
 		solution.Proof.Root, solution.Bound = found.proof.toNode(found.proof.bound)
 	}
 	return solution, nil
