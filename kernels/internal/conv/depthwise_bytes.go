@@ -25,8 +25,8 @@ import (
 // rows of the result in one block, tile by tile: a tile is a few adjacent results of a row. Scratch memory has, for
 // each channel, the initial value of its sums (the bias and the effect of the zero point) and its scale.
 //
-// For example, 100 channels have two blocks of 64. A row of 14 results may have two tiles of 7 results, or four tiles of
-// 4. The last tile of 4 overlaps the previous tile by 2 results.
+// For example, 100 channels have two blocks of 64. A row of 14 results may have two tiles of 7 results. It may also
+// have four tiles of 4, and the last tile then overlaps the previous one by 2 results.
 type depthwiseBytes struct {
 	conv           *convShape
 	cpu            machine.Features                      // instruction set of the code
