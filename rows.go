@@ -80,9 +80,11 @@ func (f *File) rowDims(key string) map[string]int {
 	if dot := strings.LastIndexByte(key, '.'); dot >= 0 {
 		dim, err := strconv.Atoi(key[dot+1:])
 		v := f.signature.Value(key[:dot])
-		if err == nil && slices.Contains(f.signature.Inputs, v) && dim >= 0 && dim < v.Meta.Rank() &&
-			(v.Dims == nil || v.Dims[dim].Symbol == "" && v.Dims[dim].Expr == "") {
-			dims[v.Name] = dim
+		if err == nil && slices.Contains(f.signature.Inputs, v) && dim >= 0 && dim < v.Meta.Rank() {
+			isNumber := v.Dims == nil || v.Dims[dim].Symbol == "" && v.Dims[dim].Expr == ""
+			if isNumber {
+				dims[v.Name] = dim
+			}
 		}
 	}
 	if len(dims) == 0 {

@@ -219,8 +219,8 @@ func cropStart(size, cropped int) int {
 	return int(math.RoundToEven(float64(size-cropped) / 2))
 }
 
-// gray returns the luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B. As in Pillow, the weights are rounded to units of
-// 2^-16.
+// gray returns the luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, rounded. As in Pillow, the weights are rounded to
+// units of 2^-16.
 func gray(c color.RGBA) byte {
 	return byte((uint32(c.R)*19595 + uint32(c.G)*38470 + uint32(c.B)*7471 + 1<<15) >> 16)
 }
@@ -271,7 +271,7 @@ func imageInputOf(g *graph.Graph) (imageInput, error) {
 	}
 	isChannelCount := func(n int) bool { return n == 1 || n == 3 }
 	switch {
-	case len(shape) != 4 || shape[0] > 1:
+	case len(shape) != 4 || shape[0] > 1: // a decoded image has the batch size 1
 		return in, fmt.Errorf("input %q has the shape %v, but images need [N, C, H, W] or [N, H, W, C]", v.Name, shape)
 	case isChannelCount(shape[1]): // also if shape[3] could be a number of channels
 		in.channels, in.height, in.width = shape[1], shape[2], shape[3]

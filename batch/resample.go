@@ -28,7 +28,8 @@ type window struct {
 	weights []int32
 }
 
-// bilinearWindows returns the windows of all result pixels of an axis.
+// bilinearWindows returns the windows of all result pixels of an axis. Conversions such as float64(x*y) prevent fused
+// multiply-adds.
 func bilinearWindows(sourceSize, size int) []window {
 	scale := float64(sourceSize) / float64(size)
 	radius := max(scale, 1) // of the triangular filter, in source pixels
@@ -80,7 +81,7 @@ func resampleColumns(source *image.RGBA, height int) *image.RGBA {
 // writePixel writes the weighted sum of source pixels to the first pixel of out, which becomes opaque. stride is the
 // distance of the source pixels in bytes.
 func writePixel(out []byte, weights []int32, source []byte, stride int) {
-	const half = 1 << (weightBits - 1)
+	const half = 1 << (weightBits - 1) // of a unit of the result, for rounding
 	red, green, blue := int32(half), int32(half), int32(half)
 	for k, weight := range weights {
 		pixel := source[k*stride:][:3]

@@ -213,7 +213,7 @@ func nameFields(columns []*column, record []string) (named bool, err error) {
 // mayBeData reports whether a record may be data instead of a heading. It is data if a field of a numeric input is a
 // number, or if no input is numeric.
 func mayBeData(columns []*column, record []string) bool {
-	var element [16]byte
+	var element [16]byte // for a parsed number of any dtype
 	numbers := 0
 	for _, c := range columns {
 		for _, field := range c.fields {

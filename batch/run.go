@@ -55,7 +55,7 @@ func Status(ctx context.Context, model string, inputs []Input, dir string, optio
 	return j.summary, nil
 }
 
-// job is the work on one shard. It is a pipeline of goroutines ([job.process]):
+// job is the work on one shard, a part of the inputs. It is a pipeline of goroutines ([job.process]):
 //
 //	inputs -> read (several goroutines) -> runAll (one, which forms batches and starts their runs) -> commitAll (one)
 //

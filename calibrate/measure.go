@@ -16,6 +16,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file measures probes. A probe is a measured call of an op. A builder makes a graph with the call, and with steps
+// that put the caches into the state that they have in a network. The compiled graph is a runnable. Its stopWatch sums
+// the times of the timed steps of each run.
+
 // measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It uses the
 // median, because the minimum is the time at the highest clock frequency, at which networks do not run.
 func (p *probe) measure(ctx context.Context, minTime time.Duration) error {

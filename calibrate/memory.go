@@ -6,6 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// A probe is a measured call of an op. A memory curve is the price of a byte as a function of the number of bytes that
+// a call accesses, its footprint. There is a curve for each kind of access.
+
 // memoryProbes returns the probes of memory curves, for sizes of up to `maxBytes` bytes.
 func memoryProbes(maxBytes float64) []*probe {
 	var list []*probe

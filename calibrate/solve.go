@@ -116,7 +116,8 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 					others.Parts[i].Units = 0
 				}
 			}
-			if others != w && !unoverlapped { // memory access overlaps with computation and adds no time
+			runsKernel := others != w
+			if runsKernel && !unoverlapped { // memory access overlaps with computation and adds no time
 				others.Bytes[graph.Dense] = 0
 			}
 			remaining -= m.workPS(p, others)

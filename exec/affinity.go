@@ -37,14 +37,14 @@ const (
 
 // chooseAddress returns the index of a free block, and an address in the block, with the fewest foreign bytes (see
 // foreignBytes). Among blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block
-// is large enough. The candidates in a block are its two ends and, for each earlier storage, the address at which the
-// new storage has the same middle as the earlier one. The parts of the workers then overlap.
+// is large enough. The candidates in a block are its two ends. A further candidate for each earlier storage is the
+// address at which the new storage has the same middle as the earlier one: the parts of the workers then overlap.
 func (a *affinity) chooseAddress(blocks []block, size int) (blockIndex, address int) {
 	blockIndex, minForeign := -1, 0
 	consider := func(k, candidate int) {
 		foreign := a.foreignBytes(candidate, size)
-		if blockIndex < 0 || foreign < minForeign ||
-			foreign == minForeign && k != blockIndex && blocks[k].size < blocks[blockIndex].size {
+		isSmaller := blockIndex >= 0 && blocks[k].size < blocks[blockIndex].size
+		if blockIndex < 0 || foreign < minForeign || foreign == minForeign && isSmaller {
 			blockIndex, address, minForeign = k, candidate, foreign
 		}
 	}

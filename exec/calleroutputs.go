@@ -84,8 +84,8 @@ func (caller *callerOutputs) checkTensor(i int, dtype tensor.DType, shape []int)
 
 // writableTensors returns, for each output of a segment's program, the caller's tensor that the program can write
 // directly, or nil. The output must be a value that the segment computes, and the tensor must have its dtype and shape.
-// If another segment reads the value, the tensor must also have the strides and the offset of the output, because the
-// plan of the reading segment depends on them.
+// If another segment reads the value, the tensor must also have the strides and the offset of the output: the plan of
+// the reading segment depends on them.
 func (caller *callerOutputs) writableTensors(segmented *segmentedGraph, segment *graph.Segment,
 	p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))

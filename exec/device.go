@@ -31,7 +31,8 @@ func (p *Program) setDevice(device graph.Device) error {
 	if !usesDevice(p.graph) {
 		return nil
 	}
-	if p.device = device; device == nil {
+	p.device = device
+	if device == nil {
 		return errors.New("a node is planned for a device, but Options.Device is nil")
 	}
 	return nil

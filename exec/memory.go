@@ -43,7 +43,7 @@ func (p *Program) planMemory(ctx context.Context) {
 	}
 	p.arenaSize, p.deviceArenaSize, p.overwrites = planner.arenaSize, planner.device.size, planner.overwrites
 	for storage := range p.storages {
-		p.storageIndex.Set(p.storages[storage].root, int32(planner.mergedRoot(storage)+1))
+		p.storageIndex.Set(p.storages[storage].root, int32(planner.mergedRoot(storage)+1)) // plus 1: see storageOf
 	}
 }
 
@@ -69,7 +69,7 @@ func (a *memoryAttempts) plan(ignoresAffinity []bool, maxBytes int, extendsLast 
 // planWithoutAffinity makes a plan in which no memory has affinity. It tries both ways to grow the arena, because
 // neither is always better.
 func (a *memoryAttempts) planWithoutAffinity() *memoryPlanner {
-	planner := a.plan(nil, 0, false)
+	planner := a.plan(nil, 0, false) // without affinity there is no limit on the bytes
 	if !planner.couldExtend {
 		return planner
 	}
@@ -113,7 +113,7 @@ type memoryPlanner struct {
 	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
 	users         [][]int32            // indexed by storage: the steps that used it since it got its address
 	previousUsers [][]int32            // indexed by storage: the steps that used its address before
-	overwrites    []int                // see Program.overwrites
+	overwrites    []int                // indexed by storage: 1 + the input that it may overwrite, or 0
 	writingStep   graph.ByValue[int32] // for each value, also for a value stored within another: the step that writes it
 	latestWaiter  []int32              // indexed by step: the latest step that already waits for it, to avoid duplicates
 	groupStart    int                  // first step of the current pipelined group (pipelined.go), or the current step
@@ -178,7 +178,7 @@ func (m *memoryPlanner) planStep(i int) {
 	if step.kernel.Scratch > 0 {
 		step.scratchOffset, _ = m.alloc(i, step.kernel.Scratch, len(m.program.storages)+i, step.kernel.Place)
 	}
-	for _, address := range step.addresses {
+	for _, address := range step.addresses { // record step i as a user of each storage, once
 		if address.storage >= 0 && m.isWrittenByStep(address.storage) &&
 			!slices.Contains(m.lastUsers(address.storage), int32(i)) {
 			m.users[address.storage] = append(m.users[address.storage], int32(i))
@@ -210,8 +210,8 @@ func (m *memoryPlanner) waitForOperands(i int) {
 func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	placed := &m.program.storages[storage]
 	switch {
-	case placed.kind != inArena:
-	case !m.isPlaced[storage] && storage == m.program.storageOf(v):
+	case placed.kind != inArena: // no memory of the arena
+	case !m.isPlaced[storage] && storage == m.program.storageOf(v): // not merged into the storage of an operand
 		placed.arenaOffset, m.previousUsers[storage] = m.alloc(i, placed.bytes, storage, placed.place)
 		m.isPlaced[storage] = true
 	case v.ContainedIn != nil:
@@ -286,8 +286,8 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 
 // needsMemory reports whether a result has a storage of its own that has no memory yet.
 func (m *memoryPlanner) needsMemory(result *graph.Value, storage int) bool {
-	return m.mergedInto[storage] == storage && storage == m.program.storageOf(result) && !m.isPlaced[storage] &&
-		result.ContainedIn == nil
+	isOwn := m.mergedInto[storage] == storage && storage == m.program.storageOf(result) && result.ContainedIn == nil
+	return isOwn && !m.isPlaced[storage]
 }
 
 // readsSameElements reports whether all operands of step i in the storage of the given operand have each element at
@@ -316,7 +316,7 @@ const maxArenaBytes = math.MaxInt / 4
 // arena. memoryIndex is the index of the memory in ignoresAffinity. previousUsers are the steps that used the memory
 // before, for which step i waits.
 func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (offset int, previousUsers []int32) {
-	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
+	size = (size + tensor.Align - 1) &^ (tensor.Align - 1) // rounded up to a multiple of Align
 	if size == 0 {
 		return 0, nil
 	}
@@ -385,7 +385,8 @@ func (m *memoryPlanner) take(blocks *[]block, blockIndex, offset, size, i int) (
 func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 	m.ignoresAffinity[memoryIndex] = true
 	for s, users := range m.users {
-		m.ignoresAffinity[s] = m.ignoresAffinity[s] || users != nil
+		isLive := users != nil // freeAfter clears the users
+		m.ignoresAffinity[s] = m.ignoresAffinity[s] || isLive
 	}
 }
 
@@ -395,7 +396,8 @@ func (m *memoryPlanner) pickBlock(size, memoryIndex int) (best, offset int) {
 	if m.ignoresAffinity != nil && !m.ignoresAffinity[memoryIndex] {
 		return m.affinity.chooseAddress(m.blocks, size)
 	}
-	if best = smallestBlock(m.blocks, size); best >= 0 {
+	best = smallestBlock(m.blocks, size)
+	if best >= 0 {
 		offset = m.blocks[best].offset
 	}
 	return best, offset
@@ -406,7 +408,8 @@ func smallestBlock(blocks []block, size int) (best int) {
 	best = -1
 	for k := range blocks {
 		if candidate := &blocks[k]; candidate.size >= size && (best < 0 || candidate.size < blocks[best].size) {
-			if best = k; candidate.size == size {
+			best = k
+			if candidate.size == size { // no block is smaller
 				break
 			}
 		}

@@ -186,7 +186,7 @@ const uncheckedBytes = 64 << 20
 func (n Need) Check(limit, held int) error {
 	total := n.Total()
 	switch {
-	case limit < 0, limit == 0 && total-held < uncheckedBytes:
+	case limit < 0, limit == 0 && total-held < uncheckedBytes: // no limit, or so small that it is not queried
 		return nil
 	case limit > 0:
 		if total > limit {
@@ -286,7 +286,7 @@ func minNeed(g *graph.Graph) Need {
 	for _, node := range g.Nodes {
 		for _, v := range node.Out {
 			switch bytes := storageBytes(v); {
-			case v.Alias != nil || v.ContainedIn != nil || v.Place() != tensor.Host:
+			case v.Alias != nil || v.ContainedIn != nil || v.Place() != tensor.Host: // no host memory of its own
 			case isOutput[v]:
 				n.Outputs = sum(n.Outputs, bytes)
 				n.addHolding("output", v, bytes)

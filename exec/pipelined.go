@@ -82,7 +82,8 @@ func (st *step) pipelinePhase() *graph.Phase {
 	return nil
 }
 
-// readsResultOf reports whether the first operand of a step is the first result of the previous step.
+// readsResultOf reports whether the first operand of a step is the first result of the previous step. The step has one
+// result, so that address 0 is the result, and address 1 the first operand.
 func (st *step) readsResultOf(previous *step) bool {
 	return len(st.node.In) > 0 && st.node.In[0].Kind == graph.TensorArg && st.addresses[1] == previous.addresses[0]
 }
@@ -155,11 +156,16 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 // of step i-1 that have finished.
 func (p *Program) mustWait(i, chunk, finished int) bool {
 	previous, phase := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
-	return finished == 0 ||
-		finished < previous.Chunks && previous.Flow.FinalElements(finished-1) < phase.Flow.NeededElements(chunk)
+	switch finished {
+	case 0:
+		return true
+	case previous.Chunks:
+		return false
+	}
+	return previous.Flow.FinalElements(finished-1) < phase.Flow.NeededElements(chunk)
 }
 
-// extendLifetimes extends the lifetime of all memory that a group uses to the last step of the group, because any
+// extendLifetimes extends the lifetime of all memory that a group uses: it ends with the last step of the group. Any
 // step of the group may run until then.
 func (p *Program) extendLifetimes() {
 	for i := range p.steps {

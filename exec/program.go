@@ -173,7 +173,7 @@ func (p *Program) addSteps(g *graph.Graph, options Options) error {
 	kernels := lowerAll(g, options)
 	for i, n := range g.Nodes {
 		interrupt.Check(options.Context)
-		if p.keepsGoing() && p.omitIfDependent(n) || n.IsView() {
+		if p.keepsGoing() && p.omitIfDependent(n) || n.IsView() { // the node has no step
 			continue
 		}
 		err := kernels[i].err

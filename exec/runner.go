@@ -111,7 +111,8 @@ func (r *Runner) PrepareBeforeRun(ctx context.Context) (index int, program *Prog
 // rejected.
 func (r *Runner) planAndCompile(g *graph.Graph, options Options) (_ *Program, rejected graph.Errors, err error) {
 	planned, err := r.planner(g)
-	if err != nil && !(options.KeepGoing && planned != nil && errors.As(err, &rejected)) {
+	isPartial := options.KeepGoing && planned != nil && errors.As(err, &rejected) // planned lacks the rejected nodes
+	if err != nil && !isPartial {
 		return nil, nil, err
 	}
 	program, err := Compile(planned, options)
@@ -129,7 +130,7 @@ func (r *Runner) prepare(ctx context.Context, segment *graph.Segment, known map[
 	defer panics.Recover(&err)
 	segmentGraph, err := segment.At(ctx, known)
 	defer func() {
-		if segmentGraph != nil { // the graph is cached
+		if segmentGraph != nil { // the graph is cached, and must not keep the context of this run
 			segmentGraph.SetContext(context.Background())
 		}
 	}()
@@ -245,7 +246,8 @@ func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Te
 	if err := r.putInLayout(ctx, orderedInputs); err != nil {
 		return nil, err
 	}
-	results, err = r.runSegments(ctx, nil, r.segmented, orderedInputs, r.options.KeepGoing, caller)
+	var parent *Run // nil: a caller started this run
+	results, err = r.runSegments(ctx, parent, r.segmented, orderedInputs, r.options.KeepGoing, caller)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
@@ -350,7 +352,8 @@ func (rt nodeRuntime) Run(subgraph *graph.Graph, inputs []*tensor.Tensor) ([]*te
 			return nil, fmt.Errorf("input %q: %w", subgraph.Inputs[i].Name, err)
 		}
 	}
-	return rt.runner.runSegments(rt.ctx, rt.tracedRun, segmented, inputs, false, nil)
+	const keepGoing = false // the subgraph fails as a whole
+	return rt.runner.runSegments(rt.ctx, rt.tracedRun, segmented, inputs, keepGoing, nil)
 }
 
 // maxBodies is the maximum number of cached bodies. Only an op that creates graphs at run time can need more.

@@ -96,11 +96,11 @@ func (s *Session) runSerialObserved(ctx context.Context, section *section) error
 		s.beginStep(worker, i)
 		if s.stepFailures == nil || !s.stepFailures.markIfSourceLost(i) {
 			if err := s.runStepSerially(ctx, worker, i); err != nil {
-				s.endStep(worker, false)
+				s.endStep(worker, false) // not done
 				return err
 			}
 		}
-		s.endStep(worker, true)
+		s.endStep(worker, true) // done
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (st *step) costNS(profile *machine.Profile, minSharedNS float64) (ns float6
 		// Without a stated time, a chunk is assumed to take ten times its overhead.
 		chunkNS := 10 * cmp.Or(profile.ChunkNS, machine.DefaultChunkNS)
 		for _, phase := range st.kernel.Phases {
-			ns += float64(float64(max(phase.Chunks-1, 0)) * chunkNS)
+			ns += float64(float64(max(phase.Chunks-1, 0)) * chunkNS) // float64(...) prevents fused multiply-adds
 		}
 	}
 	isSmallPointwise := st.kernel.Loop != nil && float64(st.kernel.Loop.Numel())*maxElementNS < minSharedNS
@@ -205,6 +205,7 @@ func (st *step) chunkCount() int {
 // the following period (see wakeWindow) with wakeNS, the minimum saving in nanoseconds.
 func wakePolicies(costsNS, savedNS []float64, wakeNS float64) []workerpool.StartPolicy {
 	list := make([]workerpool.StartPolicy, len(costsNS))
+	// The order of this map does not matter, because the greater policy wins.
 	for policy, minSaving := range map[workerpool.StartPolicy]float64{
 		workerpool.StartIfUsedRecently: wakeNS / trialDivisor, workerpool.StartAlways: wakeNS} {
 		// The window is the steps [i, end). windowSaved is their total saving, windowNS their total time. The window

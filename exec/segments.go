@@ -242,7 +242,8 @@ func (run *segmentRun) operandsOf(n *graph.Node) []*tensor.Tensor {
 	for i, arg := range n.In {
 		switch arg.Kind {
 		case graph.TensorArg:
-			if operands[i] = arg.Value.Const; operands[i] == nil {
+			operands[i] = arg.Value.Const
+			if operands[i] == nil {
 				operands[i] = run.knownValues[arg.Value]
 			}
 		case graph.NumberArg:

@@ -25,7 +25,7 @@ import (
 // further helpers for chunks, and for ready steps that are worth passing to another worker. The leader never waits for
 // helpers to start, and helpers leave when there is nothing to do.
 type sectionRun struct {
-	job             workerpool.Job
+	job             workerpool.Job // the helpers of the section; counts events, such as requests for helpers
 	ctx             context.Context
 	section         *section
 	unfinishedSteps atomic.Int32 // number of steps of the section that are not finished
@@ -194,7 +194,7 @@ func (s *Session) runWorker(worker *workerState) {
 			}
 			joinsPhase = false
 			if worker.tracedStep != step+1 { // the worker leaves the traced step, which is finished or left to others
-				s.endStep(worker, false)
+				s.endStep(worker, false) // not done
 			}
 		}
 	}
@@ -285,7 +285,8 @@ func (s *Session) runChunks(worker *workerState, current stepPhase) (nextStep, n
 			finishedHere = 0
 		}
 		if chunk < 0 {
-			if chunk = run.stealChunk(current, parts, ownPart); chunk < 0 {
+			chunk = run.stealChunk(current, parts, ownPart)
+			if chunk < 0 {
 				return -1, 0
 			}
 		}
@@ -373,7 +374,7 @@ func (r *sectionRun) removePhase(open stepPhase) {
 // there is none, or if the section is over.
 func (s *Session) finishStep(worker *workerState, step int) int {
 	run, section := &s.sectionRun, s.sectionRun.section
-	s.endStep(worker, true)
+	s.endStep(worker, true) // done
 	next, newShareable, policy := -1, 0, workerpool.StartNone
 	for _, waitingStep := range s.program.steps[step].waitingSteps {
 		index := int(waitingStep) - section.first

@@ -36,7 +36,8 @@ func (p *Program) chooseSplits(costsNS []float64, minSharedNS float64) []bool {
 		}
 		hasSeveralChunks[i] = chunks > 1
 		isSplit[i] = hasSeveralChunks[i] && costsNS[i] >= minSharedNS
-		// n workers save (n-1)/n of the time, and each phase of several chunks must be distributed.
+		// n workers save (n-1)/n of the time, and each phase of several chunks must be distributed. The conversions
+		// prevent fused multiply-adds, so that all processors choose the same steps.
 		gainsNS[i] = float64(costsNS[i]*(1-1/float64(min(chunks, p.threads)))) -
 			float64(float64(phases)*minSharedNS/distributeDivisor)
 	}

@@ -99,7 +99,7 @@ func (s *Session) runTraced(ctx context.Context, parent *Run, in, out []*tensor.
 func (s *Session) beginStep(worker *workerState, step int) {
 	if s.tracedRun != nil && worker.tracedStep != step+1 {
 		worker.tracedStep = step + 1
-		s.program.tracer.BeginStep(s.position(worker, step, 0, 0))
+		s.program.tracer.BeginStep(s.position(worker, step, 0, 0)) // phase and chunk are unused
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *Session) endStep(worker *workerState, done bool) {
 	if s.tracedRun != nil && worker.tracedStep != 0 {
 		step := worker.tracedStep - 1
 		worker.tracedStep = 0
-		s.program.tracer.EndStep(s.position(worker, step, 0, 0), done)
+		s.program.tracer.EndStep(s.position(worker, step, 0, 0), done) // phase and chunk are unused
 	}
 }
 

@@ -183,7 +183,8 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	}
 	need := Together(programs...)
 	need.Outputs += maxOutputs
-	if err := need.Check(0, need.Held()+need.Inputs); err != nil {
+	const limit = 0 // the memory that is available to the process
+	if err := need.Check(limit, need.Held()+need.Inputs); err != nil {
 		return nil, fmt.Errorf("%d programs do not fit into memory together: %w", len(allContenders), err)
 	}
 	return allContenders, nil
@@ -223,8 +224,8 @@ func bounds(ctx context.Context, allContenders []*contender, callerBound *float6
 		list[i] = cmp.Or(callerBound, contender.report.LowerBoundNS)
 		for _, other := range allContenders {
 			bound := other.report.LowerBoundNS
-			if callerBound == nil && bound != nil && (list[i] == nil || *bound > *list[i]) &&
-				contender.sameProblem(ctx, &other.identity) {
+			isGreater := bound != nil && (list[i] == nil || *bound > *list[i])
+			if callerBound == nil && isGreater && contender.sameProblem(ctx, &other.identity) {
 				list[i] = bound
 			}
 		}

@@ -55,7 +55,8 @@ type ValueLayout struct {
 }
 
 // StepDifference is a difference between steps. Either only one plan has the step, or the steps of both plans compute
-// the same nodes. They then differ in implementations, groups or costs.
+// the same nodes. They then differ in implementations, groups or costs. The tag `of` names the set of a field's values
+// for JSON Schemas: "difference" is StepDifferences.
 type StepDifference struct {
 	What     string        `json:"what" of:"difference" doc:"The kind of difference."`
 	First    []StepSummary `json:"first" doc:"The steps of the first plan; empty for none."`
@@ -118,7 +119,7 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	if resized {
 		first.shapes, second.shapes = pairs.shapes()
 	}
-	first.assignKeys(nil, nil)
+	first.assignKeys(nil, nil) // nil: no values are matched, so all get new keys
 	second.assignKeys(pairs, first)
 	d := &Difference{First: first.totals(), Second: second.totals(), Values: differentValues(pairs, first, second),
 		OnlyFirst: first.copiesOnlyHere(second), OnlySecond: second.copiesOnlyHere(first),
@@ -178,7 +179,8 @@ func (p *comparedPlan) assignKeys(pairs *pairing, other *comparedPlan) {
 		key := fmt.Sprintf("%s %d", p.name, i)
 		if pairs != nil && pairs.matchInFirst[v] != nil {
 			match := pairs.matchInFirst[v] // a leaf, or the first result of a node
-			if key = other.leafKeys[match.Name]; match.Node != nil {
+			key = other.leafKeys[match.Name]
+			if match.Node != nil {
 				key = other.nodeKeys[match.Node.Name]
 			}
 		}
@@ -400,7 +402,7 @@ func (g *stepGroup) differenceKind(a, b *comparedPlan) string {
 		return diffGroup
 	case stepsA[0].Impl != stepsB[0].Impl:
 		return diffImpl
-	case stepsA[0].CostNS != stepsB[0].CostNS && a.shapes == nil:
+	case stepsA[0].CostNS != stepsB[0].CostNS && a.shapes == nil: // shapes is nil unless sizes differ
 		return diffLayout
 	}
 	return ""

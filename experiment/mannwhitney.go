@@ -27,7 +27,7 @@ func mannWhitney(a, b []float64) float64 {
 
 // rankStatistics has the rank statistics of two sides. Equal samples share the mean of their ranks. Ranks are doubled,
 // so that they are integers. For example, the sides {1, 2, 2} and {2, 3} have the sorted samples 1 2 2 2 3 with the
-// ranks 1 3 3 3 5, the tie sizes {1, 3, 1}, and the doubled sum 2*(1+3+3) = 14.
+// ranks 1 3 3 3 5 and the tie sizes {1, 3, 1}. The doubled sum is 2*(1+3+3) = 14.
 type rankStatistics struct {
 	n1, n2   int   // numbers of samples of the sides
 	tieSizes []int // for each distinct sample, in ascending order: the number of equal samples
@@ -68,8 +68,8 @@ func countEqual(sorted []float64, least float64) int {
 	return count
 }
 
-// exactP returns the exact p-value. Among all choices of n1 ranks, it counts those whose sum is at most, and those
-// whose sum is at least, the rank sum of the first side.
+// exactP returns the exact p-value. Among all choices of n1 ranks, it counts the choices whose sum is at most the rank
+// sum of the first side (below), and the choices whose sum is at least this rank sum (above).
 func (r rankStatistics) exactP() float64 {
 	var below, above, allChoices float64
 	for sum, count := range r.choicesBySum() {
@@ -116,7 +116,7 @@ func (r rankStatistics) choicesBySum() []float64 {
 // the number of equal samples at each tie. The correction for continuity brings the sum 1/2 nearer to the mean.
 func (r rankStatistics) normalP() float64 {
 	n1, n2 := float64(r.n1), float64(r.n2)
-	n, ties := n1+n2, 0.0
+	n, ties := n1+n2, 0.0 // ties is the sum of t^3 - t; the conversions below prevent fused multiply-adds
 	for _, tied := range r.tieSizes {
 		ties += float64(float64(tied) * (float64(float64(tied)*float64(tied)) - 1))
 	}
@@ -136,7 +136,8 @@ func medianInterval(n int) (int, bool) {
 	// underflow.
 	logTerm, sum := -float64(n)*math.Ln2, 0.0 // log((n choose k) / 2^n) for k = 0, and the sum of the terms up to k
 	for k := 0; ; k++ {
-		if sum += math.Exp(logTerm); 2*sum > 1-Confidence {
+		sum += math.Exp(logTerm)
+		if 2*sum > 1-Confidence {
 			return k - 1, k > 0
 		}
 		logTerm += math.Log(float64(n-k) / float64(k+1))

@@ -91,6 +91,7 @@ func roundTimes(allContenders []*contender) []float64 {
 // mannKendall is the p-value of the two-sided Mann-Kendall test for a trend (Mann 1945, Kendall 1975). It uses the
 // normal approximation with a correction for ties: n samples have the variance (n(n-1)(2n+5) - sum t(t-1)(2t+5)) / 18,
 // where t is the number of equal samples at each tie. It is 1 for a constant list. Samples are in the order of time.
+// float64(...) prevents fused multiply-adds.
 func mannKendall(list []float64) float64 {
 	statistic, count := 0, float64(len(list))
 	for i, earlier := range list {

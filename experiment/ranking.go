@@ -180,8 +180,10 @@ func runsFor2Percent(pairs []Pair, session *session) *int {
 		turnMedians[contender.name] = contender.turnMedians
 	}
 	var largest *int
+	const effect = 0.02
+	level := Significance / float64(len(pairs))
 	for _, pair := range pairs {
-		turnCount, ok := turnsToDetect(turnMedians[pair.A], turnMedians[pair.B], 0.02, Significance/float64(len(pairs)))
+		turnCount, ok := turnsToDetect(turnMedians[pair.A], turnMedians[pair.B], effect, level)
 		runs := turnCount * session.runsPerTurn()
 		if !pair.Significant && ok && (largest == nil || runs > *largest) {
 			largest = &runs
@@ -221,6 +223,7 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 		less += count - first - 1
 	}
 	deviation := float64(less)/(float64(count)*float64(count-1)) - 0.5
+	// float64(...) prevents fused multiply-adds.
 	z := float64(normalQuantile(1-float64(level/2))) + float64(normalQuantile(testPower))
 	if needed := math.Ceil(z * z / (6 * deviation * deviation)); deviation > 0 && needed <= 1e6 {
 		return max(fewestSamples(level), int(needed)), true

@@ -35,7 +35,8 @@ type SizeRange struct {
 	Changes  []PlanChange `json:"changes" doc:"The differences from the plan of the range before."`
 }
 
-// PlanChange is one difference between the plans of two sizes.
+// PlanChange is one difference between the plans of two sizes. The tag of:"difference" says that What has one of the
+// [StepDifferences].
 type PlanChange struct {
 	What   string `json:"what" of:"difference" doc:"The kind of difference."`
 	Name   string `json:"name" doc:"The value or the nodes that it concerns."`
@@ -173,8 +174,11 @@ func (p *plannedSize) compare(before *plannedSize) error {
 // isOpen reports whether the plan changes at an unknown size between points i-1 and i: the plans differ, and there are
 // sizes between.
 func (bisection *bisection) isOpen(i int) bool {
-	return i > 0 && i < len(bisection.points) && !bisection.points[i].hasSamePlan &&
-		bisection.points[i].size-bisection.points[i-1].size > 1
+	if i <= 0 || i >= len(bisection.points) {
+		return false
+	}
+	before, point := bisection.points[i-1], bisection.points[i]
+	return !point.hasSamePlan && point.size-before.size > 1
 }
 
 // widestOpenPair returns the index i of the open pair of points i-1 and i (see isOpen) with the greatest ratio of

@@ -48,7 +48,7 @@ func (s *Spread) halfWidth() *float64 {
 	return new(max(*s.High-*s.Median, *s.Median-*s.Low) / *s.Median)
 }
 
-// quantile returns quantile q of sorted values, interpolated.
+// quantile returns quantile q of sorted values, interpolated. float64(...) prevents fused multiply-adds.
 func quantile(sorted []float64, q float64) float64 {
 	position := float64(q * float64(len(sorted)-1)) // an index, possibly between two elements
 	below := int(position)

@@ -124,7 +124,7 @@ func (m *Measurement) gapText() string {
 	if m.Gap == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f%%", 100**m.Gap)
+	return fmt.Sprintf("%.1f%%", 100*(*m.Gap))
 }
 
 // halfWidthText prints the half width of the confidence interval of the median.
@@ -133,7 +133,7 @@ func (s *Spread) halfWidthText() string {
 	if half == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.0f%%", 100**half)
+	return fmt.Sprintf("%.0f%%", 100*(*half))
 }
 
 // changeText prints the difference from the base: "=" for an equal plan, and "~" if the difference is not significant.

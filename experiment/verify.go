@@ -44,10 +44,10 @@ type CopiesVerdict struct {
 	LeastMemory bool    `json:"least_memory" doc:"Whether it is proved that, among the plans of least cost with this number of copies, none has fewer bytes of copies (in units)."`
 }
 
-// Verify checks a certificate against a graph as it was loaded. It uses the sizes, pins and profile of the certificate,
-// states the layout problem as a weighted constraint satisfaction problem ([wcsp.Problem]), and compares it with the
-// certificate's problem, entry by entry. It recomputes the cost of the chosen plan, and checks the proof of the bound
-// with code that is independent of the solver. The error says which check fails. The graph is not changed.
+// Verify checks a certificate against a graph as it was loaded. With the sizes, pins and profile of the certificate, it
+// states the layout problem as a weighted constraint satisfaction problem ([wcsp.Problem]). It compares this problem
+// with the certificate's problem, entry by entry. It recomputes the cost of the chosen plan, and checks the proof of
+// the bound with code that is independent of the solver. The error says which check fails. The graph is not changed.
 //
 // A valid certificate proves that no choice of the problem costs less at the prices of the profile. It does not prove
 // that the problem states all choices, or that the prices are correct.

@@ -152,8 +152,8 @@ const (
 	maxListedPlans = 4 // plans with the lowest medians
 )
 
-// unresolved returns a sentence that lists the pairs without a significant difference, except pairs of two fastest
-// plans, and a sentence with the number of runs that would find a difference of 2%.
+// unresolved returns a sentence that lists the pairs without a significant difference. Pairs of two fastest plans are
+// omitted. A second sentence has the number of runs that would find a difference of 2%.
 func (c *Comparison) unresolved(plans []planTime) []string {
 	var list, pairs []string
 	for i, a := range plans {

@@ -169,9 +169,9 @@ func (n *node) print(text *strings.Builder, level int) {
 		}
 		n.args[0].print(text, precedence)
 	case binaryNode:
-		left, right := precedence, precedence+1
+		left, right := precedence, precedence+1 // x - (y - z) keeps its parentheses
 		switch {
-		case n.text == "**":
+		case n.text == "**": // -x and x ** y need no parentheses on the right side
 			left, right = powerLevel+1, unaryLevel
 		case precedence == compareLevel:
 			left++ // comparisons do not chain

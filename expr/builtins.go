@@ -53,7 +53,8 @@ func init() {
 		"finfo_max": unaryOp(finiteLimit(true)), "finfo_min": unaryOp(finiteLimit(false)),
 	}
 	for op := Sqrt; op < Call; op++ {
-		if op == Sqrt || op >= Exp && op != Pow { // pow has an entry above
+		isElementary := op >= Exp && op != Pow // pow has an entry above
+		if op == Sqrt || isElementary {
 			builtins[op.String()] = builtin{argCount: op.ArgCount(), apply: elementaryFunction(op)}
 		}
 	}

@@ -410,7 +410,7 @@ func (c *Code) checkOut(output Output) error {
 	}
 	for part, v := range []Value{output.Re, output.Im} {
 		switch {
-		case part == 1 && v == None && !output.DType.IsComplex():
+		case part == 1 && v == None && !output.DType.IsComplex(): // real outputs have no imaginary part
 		case v < 0 || int(v) >= len(c.Insts):
 			return fmt.Errorf("value v%d does not exist", v)
 		case c.Insts[v].DType != partDType:

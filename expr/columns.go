@@ -63,7 +63,7 @@ func (b *columnsBuilder) addElement(element int) []Value {
 			b.outputs, b.out = append(b.outputs, values[i]), append(b.out, place)
 		}
 	}
-	var folded []Value
+	var folded []Value // the last outputs of a pass
 	for _, output := range values[len(values)-len(b.pass.Folds):] {
 		folded = append(folded, output.Re)
 	}

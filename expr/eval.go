@@ -50,7 +50,7 @@ func (c *Code) evalInst(inst Inst, args [3]uint64, in []Number) uint64 {
 		return in[inst.A].Re
 	case inst.Op == Lookup:
 		table := &elementary.Tables[inst.Imm]
-		return uint64(math.Float32bits(table[args[0]&31]))
+		return uint64(math.Float32bits(table[args[0]&31])) // a table has 32 entries
 	case inst.Op.Primitive():
 		return lane.Eval(lane.Op(inst.Op), inst.DType, c.Insts[inst.A].DType, args)
 	}

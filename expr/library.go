@@ -40,7 +40,7 @@ func (d definition) operandNames() []string { return strings.Fields(d.params) }
 // library maps a name to its definitions, one for each number of operands. The columns are the fields of definition.
 // Names with a space cannot be called from formulas; they implement operators and functions of complex numbers.
 var library = map[string][]definition{
-	// name: {{params, text, integers, complex, flags}}
+	// name: {{params, text, integers, complex, flags}}; the flags 0 mean none
 
 	// Activations.
 	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, sameAsFloats, acceptsBools}},

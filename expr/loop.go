@@ -45,16 +45,16 @@ func (l *Loop) Key() string {
 	key.WriteString(l.Code.Key())
 	for _, isUniform := range l.Uniform {
 		if isUniform {
-			key.WriteByte('s')
+			key.WriteByte('s') // a scalar for each row
 		} else {
-			key.WriteByte('c')
+			key.WriteByte('c') // contiguous elements
 		}
 	}
 	for _, fold := range l.Folds {
 		fmt.Fprintf(&key, "+%d.%d", fold.Op, fold.Value)
 	}
 	if l.CombinesLanes {
-		key.WriteByte('t')
+		key.WriteByte('t') // totals
 	}
 	return key.String()
 }

@@ -148,8 +148,9 @@ func (s *splitter) assignPasses() {
 		for _, operand := range inst.Operands() {
 			s.variesInRow[v] = s.variesInRow[v] || s.variesInRow[operand]
 		}
+		inLoop := s.variesInRow[v] || inst.Op == Reduce // otherwise v is computed after the loop of its pass
 		for _, operand := range inst.Operands() {
-			s.passOf[v] = max(s.passOf[v], s.firstPass(operand, s.variesInRow[v] || inst.Op == Reduce))
+			s.passOf[v] = max(s.passOf[v], s.firstPass(operand, inLoop))
 		}
 		switch inst.Op {
 		case Reduce:
@@ -203,7 +204,7 @@ func (s *splitter) countPasses() int {
 		switch inst.Op {
 		case Reduce:
 			passes = max(passes, s.passOf[v]+1)
-		case Scan:
+		case Scan: // pass passOf[v]-1 writes the row
 			passes = max(passes, s.passOf[v])
 		}
 	}

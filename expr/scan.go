@@ -65,8 +65,8 @@ func newScanner[T tensor.Element, A any](neutral A, row func(carry *A, dst, x []
 // fourAt returns the four elements x[i] to x[i+3]. It does not slice x, which would take longer than the arithmetic.
 func fourAt[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
-// sumRow and productRow scan the row x into dst, with the given carry. They are unrolled by four, which makes their
-// speed less sensitive to code alignment.
+// sumRow and productRow scan the row x into dst, with the given carry. They differ only in the operator. They are
+// unrolled by four, which makes their speed less sensitive to code alignment.
 func sumRow[T, A int64 | float32 | float64](carry *A, dst, x []T) {
 	sum, i := *carry, 0
 	dst = dst[:len(x)]
@@ -103,8 +103,8 @@ func productRow[T, A int64 | float32 | float64](carry *A, dst, x []T) {
 	*carry = product
 }
 
-// sumColumns and productColumns scan x[i] into dst[i] with the carry of index i. They are unrolled by four, which makes
-// their speed less sensitive to code alignment.
+// sumColumns and productColumns scan x[i] into dst[i] with the carry of index i. They differ only in the operator. They
+// are unrolled by four, which makes their speed less sensitive to code alignment.
 func sumColumns[T, A int64 | float32 | float64](carries []A, dst, x []T) {
 	i := 0
 	dst, x = dst[:len(carries)], x[:len(carries)]
@@ -144,7 +144,7 @@ func (c *Code) Unscanned() *Code {
 		return c
 	}
 	unscanned, err := c.Rewrite(func(builder *Builder, inst Inst) Value {
-		switch {
+		switch { // inst.Imm is the operation of a Scan
 		case inst.Op != Scan:
 			return builder.AddInst(inst)
 		case Op(inst.Imm) == Add && inst.DType.IsFloat():

@@ -96,12 +96,13 @@ func (b *Builder) equalOperand(inst Inst) Value {
 			return inst.A
 		}
 	case And, Min, Max:
-		if inst.A == inst.B || inst.Op == Max && !isFloat && !inst.DType.IsSigned() && b.isConst(inst.B, 0) {
+		isUnsignedMax := inst.Op == Max && !isFloat && !inst.DType.IsSigned() // Max(x, 0) is then x
+		if inst.A == inst.B || isUnsignedMax && b.isConst(inst.B, 0) {
 			return inst.A
 		}
 	case Select:
 		if imm, ok := b.constantBits(inst.A); ok {
-			return []Value{inst.C, inst.B}[min(imm, 1)]
+			return []Value{inst.C, inst.B}[min(imm, 1)] // false selects C, true selects B
 		}
 		if inst.B == inst.C {
 			return inst.B

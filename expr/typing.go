@@ -44,6 +44,7 @@ type Typing struct {
 func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error) {
 	defer recoverError(&err)
 	t := &typer{text: f.text, b: NewBuilder(in...), floatDType: tensor.Float32}
+	// Mistakes of the caller are reported at position 1 of the text.
 	t.require(1, len(in) == len(f.params), "%d dtypes were given for %d operands", len(in), len(f.params))
 	t.require(1, typing.ZeroDim == nil || len(typing.ZeroDim) == len(in), "ZeroDim has %d entries for %d operands",
 		len(typing.ZeroDim), len(in))

@@ -250,7 +250,8 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	return []graph.Form{&product}, nil
 }
 
-// walks returns the walks of the anchor. In each walk, all results of the whole have the layout of the anchor's result.
+// walks returns the walks of the anchor. A walk is a loop order and the layouts of the results. In each walk, all
+// results of the whole have the layout of the anchor's result.
 // A walk of the anchor that sets no layout stands for the inferred layout, or for row-major if the anchor cannot write
 // the inferred layout.
 func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {

@@ -129,7 +129,7 @@ func viewedMetas(fused *Fusion, call *graph.Call) ([]tensor.Meta, error) {
 		if err != nil {
 			return nil, err
 		}
-		if call.Packed(i) != nil {
+		if call.Packed(i) != nil { // by columns: see attentionImpl.pack
 			meta = transposed(meta)
 		}
 		metas = append(metas, meta)
@@ -265,7 +265,8 @@ func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph
 	return graph.Packing{Format: fmt.Sprintf("%v of %s by columns", meta.DType, tensor.ListString(viewShape)),
 		DType: meta.DType, Len: meta.Numel(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			if err := iter.CopyInto(ctx, byColumns(dst), viewOf(src), 1); err != nil {
+			const workers = 1
+			if err := iter.CopyInto(ctx, byColumns(dst), viewOf(src), workers); err != nil {
 				interrupt.Check(ctx)
 				panic(err)
 			}

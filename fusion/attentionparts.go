@@ -110,8 +110,9 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 	if numRows == 0 {
 		return nil, errors.New("the batch is empty")
 	}
-	// rowCounts has, for each batch dimension of each part, the number of rows that the dimension spans. The quotients of
-	// consecutive counts, once sorted, are the sizes of the result.
+	// rowCounts has, for each batch dimension of each part, the number of rows that the dimension spans. The quotients
+	// of consecutive counts, once sorted, are the sizes of the result. For [6, 4] and [2, 12], the counts are rows
+	// times 1, 4, 12 and 24.
 	rowCounts := []int{rows}
 	for i, part := range parts {
 		if len(part.Out) != 1 {
@@ -216,9 +217,10 @@ func (f *Fuser) checkBetween(node *graph.Node, scores []int) (foldsRows bool, er
 		shape := node.In[0].Meta().Shape
 		rank := len(shape)
 		// ChannelGroups divides dimension 1, and Channels marks operands along dimension 1: an attention has neither.
-		ok := rows.ChannelGroups == 0 && len(rows.Mask) == rank && rows.Mask[rank-1] &&
-			!slices.Contains(rows.Mask[:rank-1], true) && rows.Fits(shape) && !slices.Contains(rows.Channels, true)
-		if !ok || len(node.Out[0].Meta.Shape) != rank {
+		hasChannels := rows.ChannelGroups != 0 || slices.Contains(rows.Channels, true)
+		foldsOnlyLastDim := !hasChannels && len(rows.Mask) == rank && rows.Mask[rank-1] &&
+			!slices.Contains(rows.Mask[:rank-1], true)
+		if !foldsOnlyLastDim || !rows.Fits(shape) || len(node.Out[0].Meta.Shape) != rank {
 			return false, errors.New("folds other dimensions than rows of scores")
 		}
 		return true, nil

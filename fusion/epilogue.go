@@ -303,12 +303,12 @@ func (e *Epilogue) blockRows(run *EpilogueRun, rows, dim, indexStep, cols int) i
 	switch {
 	case rows == 1:
 		return 1
-	case dim == 0:
+	case dim == 0: // all columns of the last row must be before the end
 		return min(rows, (e.sizes[0]-run.coords[0]-cols)/indexStep+1)
 	case dim < len(e.sizes)-1:
 		return min(rows, (e.sizes[dim]-1-run.coords[dim])/indexStep+1)
 	}
-	return rows
+	return rows // the rows of a rectangle never exceed the slowest dimension
 }
 
 // applyWrappedRow applies the epilogue to a row that continues beyond the end of the fastest dimension.
@@ -331,7 +331,7 @@ func (e *Epilogue) applyBlock(run *EpilogueRun, b block) {
 	e.stageRows(run, b, beforeLoop)
 	e.loop.Run(&run.state, run.ptrs, run.rowStrides, b.cols, b.rows)
 	if resultCount := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < resultCount {
-		e.setStreamAddresses(run, b)
+		e.setStreamAddresses(run, b) // stageRows and the loop have changed them
 		e.stageRows(run, b, afterLoop)
 	}
 }

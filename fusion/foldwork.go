@@ -48,7 +48,8 @@ func foldingOf(call *graph.Call) folding {
 // addWork adds the work of the elements to total. If a result determines the direction of loops, it also adds the work
 // of starting the rows or runs of this result. walk has the loop order and the layouts of the results.
 func (fold *folding) addWork(total *graph.Work, counts OpCounts, call *graph.Call, walk graph.Walk) {
-	counts.AddTo(total, float64(tensor.Numel(fold.operandShape)), 0)
+	const rows = 0 // addLoopStarts adds the work of starting rows
+	counts.AddTo(total, float64(tensor.Numel(fold.operandShape)), rows)
 	if i := fold.firstFullResult(call); i >= 0 && counts.Folds > 0 {
 		fold.addLoopStarts(total, counts, walk.ResultLayout(i, call.Out[i]))
 	}

@@ -111,11 +111,12 @@ func inferFused(call *graph.Call) ([]graph.Result, error) {
 	return results, nil
 }
 
-// visitParts calls visit for each part, with a call of the part. operands are the operands of the fused node. visit
-// returns the types of the part's results, which are operand types of later parts. visitParts returns the types of the
-// results of all parts.
-func (f *Fusion) visitParts(operands []graph.Arg, visit func(part *FusedPart, call *graph.Call) ([]tensor.Type,
-	error)) ([][]tensor.Type, error) {
+// partVisitor returns the types of the part's results. call is a call of the part.
+type partVisitor = func(part *FusedPart, call *graph.Call) ([]tensor.Type, error)
+
+// visitParts calls visit for each part, and returns the types of the results of all parts. operands are the operands of
+// the fused node. The results of a part are operands of later parts.
+func (f *Fusion) visitParts(operands []graph.Arg, visit partVisitor) ([][]tensor.Type, error) {
 	types := make([][]tensor.Type, len(f.Parts))
 	for i := range f.Parts {
 		part := &f.Parts[i]
@@ -231,7 +232,8 @@ func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loopKernel(call, iteration, body, 0)
+	const grain = 0 // it depends on the expression
+	return loopKernel(call, iteration, body, grain)
 }
 
 // fusedConfig implements [graph.Pointwise.Config]: operands and results may have different dtypes.
@@ -321,7 +323,8 @@ func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
 	}
 	call.AddStreamed(&work)
 	if fused.Mask == nil {
-		fused.effort().AddTo(&work, float64(call.Out[0].Numel()), 0)
+		const rows = 0 // AddRunStartWork adds the work of starting runs
+		fused.effort().AddTo(&work, float64(call.Out[0].Numel()), rows)
 		call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
 		return work
 	}

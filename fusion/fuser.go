@@ -102,9 +102,11 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 		return nil, err
 	}
 	fused, last := builder.node, parts[len(parts)-1]
-	// The loop reads the anchor's result, if there is an anchor, and all operands except the anchor's. Fusion.Anchor is
-	// the number of the anchor's operands.
-	loopArrays := len(fused.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(fused.Out)
+	// The loop reads all operands except the anchor's. If there is an anchor, it also reads the anchor's result.
+	loopArrays := len(fused.In) - builder.fusion.Anchor + len(fused.Out)
+	if hasAnchor := builder.fusion.Anchor > 0; hasAnchor {
+		loopArrays++
+	}
 	switch {
 	case len(fused.Out) == 0:
 		return nil, errors.New("no result of the parts is needed")

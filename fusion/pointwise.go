@@ -38,11 +38,11 @@ func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, e
 		sameLayouts = sameLayouts && iteration.Meta(i).SameLayout(meta)
 	}
 	if !sameLayouts {
-		outputs := make([]rule.Operand, len(call.Out))
+		givenOutputs := make([]rule.Operand, len(call.Out))
 		for i, meta := range call.Out {
-			outputs[i] = rule.OperandOfMeta(meta)
+			givenOutputs[i] = rule.OperandOfMeta(meta)
 		}
-		if iteration, body, err = buildIteration(pointwise, call, outputs); err != nil {
+		if iteration, body, err = buildIteration(pointwise, call, givenOutputs); err != nil {
 			return nil, err
 		}
 	}

@@ -45,6 +45,7 @@ func planRows(rows *graph.Rows, call *graph.Call) (rowPlan, error) {
 		return nil, err
 	}
 	fullShape, direction := rowShapeOf(rows, call), rowprogDirection[rows.Direction]
+	// Few rows and long rows (SplitsRows, UnsuitedReason) are cut into pieces, so that workers can share a row.
 	// NewPieces returns nil if the program cannot be cut into pieces.
 	if rows.SplitsRows(fullShape) || rows.UnsuitedReason(fullShape) != "" {
 		if pieces, err := rowprog.NewPieces(rows.Code, outs, ins, rows.Mask, direction); pieces != nil || err != nil {
@@ -80,10 +81,10 @@ func rowShapeOf(rows *graph.Rows, call *graph.Call) []int {
 	return call.Meta(0).Shape
 }
 
-// RowMetas returns the layouts of the outputs and operands of a row program, for a call. The layouts have the rank of
-// the program's mask. A dimension along which a value is broadcast or reduced has size 1 or stride 0. For example, a
-// mean of x [2, 6, 4] over the last dimension has the operand [2, 6, 4] and the output [2, 6, 1]. With 3 ChannelGroups,
-// the layouts of a group norm of x are [2, 3, 2, 4].
+// RowMetas returns the layouts of the outputs and operands of a row program, for a call. rows.Mask marks the dimensions
+// along which rows extend, and the layouts have its rank. A dimension along which a value is broadcast or reduced has
+// size 1 or stride 0. For example, a mean of x [2, 6, 4] over the last dimension has the operand [2, 6, 4] and the
+// output [2, 6, 1]. With 3 ChannelGroups, the layouts of a group norm of x are [2, 3, 2, 4].
 func RowMetas(rows *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err error) {
 	if rows == nil || rows.Code == nil || call == nil {
 		return nil, nil, errors.New("a row program needs a call and an expression")
@@ -159,7 +160,7 @@ func alongChannels(meta tensor.Meta, rank int) tensor.Meta {
 	return meta
 }
 
-// splitRows returns meta, a value of the full shape, with dimension 1 split into r.ChannelGroups parts.
+// splitRows returns meta, a value of the full shape, with dimension 1 split into rows.ChannelGroups parts.
 func splitRows(rows *graph.Rows, meta tensor.Meta) tensor.Meta {
 	if rows.ChannelGroups == 0 {
 		return meta

@@ -226,7 +226,8 @@ func (v *Value) bindTo(shape []int, sizes map[string]sym.Int) map[string]sym.Int
 			continue
 		}
 		if !isCopied {
-			if sizes, isCopied = maps.Clone(sizes), true; sizes == nil {
+			sizes, isCopied = maps.Clone(sizes), true
+			if sizes == nil {
 				sizes = map[string]sym.Int{}
 			}
 		}

@@ -213,7 +213,7 @@ func (g *Graph) applyCount(op string, count int, isExact bool, attrs Attrs, oper
 	if err == nil {
 		return n.Out
 	}
-	if err != errRejected {
+	if err != errRejected { // the error of the rejected node is already recorded
 		nodeErr := &Error{Node: n.Name, Op: op, Err: err}
 		nodeErr.File, nodeErr.Line = callSite()
 		g.recordError(nodeErr)

@@ -170,7 +170,7 @@ func (v *verifier) checkConcatMemory() {
 		places := n.Places()
 		for _, result := range n.Out {
 			switch owner := result.BufferOwner(); {
-			case result.Alias != nil || !sharedConcats[owner]:
+			case result.Alias != nil || !sharedConcats[owner]: // a view, or memory with a single writer
 			case places == nil:
 				memory.addWrite(n, owner, result.Meta)
 			default: // a concatenation writes the operands that are not in place

@@ -69,9 +69,9 @@ func (p *Parts) ReplacedNode() *Node {
 }
 
 // Decompose returns the nodes that replace a node of a composite op, in a valid order. The results of the node become
-// results of the new nodes. If the node's pin sets a layout, they get it. The caller, a pass, replaces the node in
-// Nodes. If the parts do not fit the node, Decompose fails, and the graph is unchanged. If a part cannot have the
-// layout of the pin, Decompose fails, and the graph is partly changed: drop it.
+// results of the new nodes. If the user pinned the node to a layout ([Node.Pin]), these results get the layout. The
+// caller, a pass, replaces the node in Nodes. If the parts do not fit the node, Decompose fails, and the graph is
+// unchanged. If a part cannot have the layout of the pin, Decompose fails, and the graph is partly changed: drop it.
 func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return nil, errors.New("the node is not in the graph, or its op has no Decompose")
@@ -81,9 +81,9 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	return parts.substitute(results, err)
 }
 
-// substitute replaces the whole by the parts, and returns them. The Value objects of the whole's results are kept:
-// result i becomes the result of the part that computes results[i]. If err is not nil, or if the results do not fit, it
-// drops the parts and returns the error.
+// substitute replaces the whole by the parts, and returns them. results[i] is the value of the parts that replaces
+// result i of the whole. The [Value] objects of the whole's results are kept: whole.Out[i] replaces results[i] in the
+// parts. If err is not nil, or if the results do not fit, substitute drops the parts and returns the error.
 func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
 	if err == nil {
 		err = p.checkResults(results)
@@ -131,7 +131,7 @@ func (p *Parts) checkResult(i int, v *Value) error {
 		return nil
 	case !v.Meta.SameLayout(replaced.Meta):
 		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, replaced.Meta)
-	case (v.Alias == nil) != (replaced.Alias == nil) && !p.isFullView(v):
+	case (v.Alias == nil) != (replaced.Alias == nil) && !p.isFullView(v): // only one of them is a view
 		return fmt.Errorf("result %d is a view in the node or in its parts, but not in both", i)
 	}
 	return nil
@@ -186,11 +186,10 @@ func (g *Graph) Rewrite(n *Node, context RewriteContext) (Rewrite, []*Node, erro
 	}
 	parts := &Parts{graph: g, whole: n}
 	rewrite, err := n.Op.Rewrite(parts, n.Call(), context)
-	switch hasResults := rewrite.Results != nil; {
-	case err != nil || hasResults:
-	case len(parts.nodes) == 0:
-		return rewrite, nil, nil
-	default:
+	if err == nil && rewrite.Results == nil {
+		if len(parts.nodes) == 0 {
+			return rewrite, nil, nil
+		}
 		err = errors.New("the Rewrite function adds parts but returns no results")
 	}
 	if err == nil && context.Pinned {
@@ -249,18 +248,20 @@ func (p *Parts) bypassedPin() *Node {
 	return nil
 }
 
-// readValues returns the values that the parts read. A part may read a result of an earlier rewrite, such as a
-// conversion (RewriteContext.ComputedFrom). The operand of that conversion is included, because the whole reads the
-// operand directly.
+// readValues returns the values that the parts read. A part may read the result of a node with one operand that an
+// earlier rewrite added, such as a conversion (RewriteContext.ComputedFrom). The operand of this node is then included
+// as well, because the whole reads it directly.
 func (p *Parts) readValues() map[*Value]bool {
 	values := map[*Value]bool{}
 	for _, part := range p.nodes {
 		for _, arg := range part.In {
 			for v := arg.Value; v != nil && !values[v]; {
 				values[v] = true
-				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 {
-					v = n.In[0].Value
+				n := v.Node
+				if n == nil || n.PartOf == nil || len(n.In) != 1 {
+					break
 				}
+				v = n.In[0].Value
 			}
 		}
 	}

@@ -389,7 +389,7 @@ func (d Decl) unbound() (tensor.Meta, error) {
 	if err != nil {
 		return tensor.Meta{}, err
 	}
-	meta, _ := declared.Meta()
+	meta, _ := declared.Meta() // all sizes are numbers
 	return meta, nil
 }
 

@@ -253,7 +253,7 @@ const (
 // [Graph.Apply] was called directly, because direct callers, such as importers, add nodes on behalf of a file.
 func callSite() (file string, line int) {
 	var pcs [16]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])]) // 2: from the caller of callSite
 	inOpPackage := false
 	for {
 		frame, more := frames.Next()

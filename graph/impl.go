@@ -200,8 +200,11 @@ func (impl *Impl) supportsCall(call *Call) bool {
 // Reads reports whether the implementation reads all operands of the call in their layouts. An operand without elements
 // can always be read.
 func (impl *Impl) Reads(call *Call, walk Walk) bool {
-	if call == nil || impl.Read == nil || !impl.hasRead {
-		return call != nil
+	if call == nil {
+		return false
+	}
+	if impl.Read == nil || !impl.hasRead { // it reads every layout
+		return true
 	}
 	for i, a := range call.In {
 		if a.Kind == TensorArg && a.Meta().Numel() > 0 {

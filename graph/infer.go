@@ -79,8 +79,9 @@ type inference struct {
 }
 
 // infer infers the types of the node's outputs. It converts a panic of the op to an error, because the op may be the
-// user's code. If the graph has unknown sizes, infer records the new guards. It calls inferReusing, which infers the
-// nodes that need no call of the op, and calls inferByOp for the others.
+// user's code. If the graph has unknown sizes (g.symbolicState is set), infer records the new guards: conditions on
+// sizes under which the types are valid. It calls inferReusing, which infers the nodes that need no call of the op, and
+// calls inferByOp for the others.
 func (n *Node) infer(state *inference) (err error) {
 	defer n.recoverPanic(&err)
 	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {

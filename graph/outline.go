@@ -169,7 +169,7 @@ func (inference *outlineInference) dtypes() []tensor.DType {
 	if slices.ContainsFunc(inference.operands, hasUnknownDType) {
 		return []tensor.DType{tensor.Float32, tensor.Int64, tensor.Bool}
 	}
-	return []tensor.DType{tensor.Invalid}
+	return []tensor.DType{tensor.Invalid} // a single guess, which is not used
 }
 
 // rankCount returns the number of ranks that are tried for operands of unknown rank: the ranks from 0.
@@ -230,6 +230,7 @@ func (inference *outlineInference) inferAtHint(guess operandGuess) (joined []Par
 
 // callFor returns a call whose operands have the guessed types. It returns nil if an operand is missing or too large.
 func (inference *outlineInference) callFor(env *sym.Env, guess operandGuess) *Call {
+	// metaFixesSizes: a size that the op reads as a number must equal its hint.
 	call := &Call{In: make([]Arg, len(inference.operands)), metaFixesSizes: true}
 	for i, operand := range inference.operands {
 		if !operand.isUnknown() {

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Packing describes the conversion of a constant operand to the form in which an implementation reads it: see
-// [Impl.Pack]. [Packed] describes a converted value. In the planned graph, the operand is packed once, by a node from
-// [Graph.Pack].
+// Packing describes the conversion of an operand, usually a constant, to the form in which an implementation reads it:
+// see [Impl.Pack]. [Packed] describes a converted value. In the planned graph, the operand is packed once, by a node
+// from [Graph.Pack].
 type Packing struct {
 	// Format names the form in reports: "float32 panels of 32 by kh,kw,c". If two Packings of one value have the same
 	// Format, their data must be the same, because the two packed values share memory.
@@ -30,9 +30,8 @@ type Packing struct {
 }
 
 // Packed describes a value whose data are the packed form of another value, the original. Format is the name of the
-// form ([Packing.Format]), and Of is the name of the original. Type and Meta are those of the original. A call that
-// reads the packed value sees them instead of the type and meta of the packed data, which are in the fields of the
-// packed [Value].
+// form ([Packing.Format]), and Of is the name of the original. Type and Meta are the original's type and meta: a call
+// that reads the packed value sees these. Value.Type and Value.Meta of the packed value describe the packed data.
 type Packed struct {
 	Format string
 	Of     string

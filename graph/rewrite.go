@@ -145,7 +145,7 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 		g.assignNodeNumber(n)
 	}
 	g.Nodes = slices.Clip(nodes)
-	g.names = &nameIndex{unindexed: g}
+	g.names = &nameIndex{unindexed: g} // built at the next look-up
 	return nil
 }
 

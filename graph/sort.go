@@ -63,8 +63,8 @@ func (g *Graph) Sort() error {
 type mark uint8
 
 const (
-	_        mark = iota
-	visiting      // its operands are being placed
+	_        mark = iota // not visited
+	visiting             // its operands are being placed
 	placed
 )
 

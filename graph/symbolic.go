@@ -214,7 +214,8 @@ const maxPaths = 8
 // inferAllPaths infers a node. Branches that do not affect its results leave no guards.
 func (s *Symbolic) inferAllPaths(n *Node) ([]Result, error) {
 	return sym.Join(s.Env, maxPaths, func() ([]Result, error) {
-		call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, metaFixesSizes: true}
+		call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk,
+			metaFixesSizes: true} // a size that the op reads as a number is fixed to its hint by a guard
 		return n.Op.Infer(call)
 	}, func(first, other []Result, _ sym.Bool) bool { return slices.EqualFunc(first, other, sameResult) })
 }
@@ -302,6 +303,7 @@ func (s *Symbolic) inferCase() (result classResult, err error) {
 	var state inference
 	var current *Node
 	defer func() {
+		// Inference of a node panics with ErrNumber if it needs as a number a size that differs from its hint.
 		if panicked := recover(); panicked == any(sym.ErrNumber) && current != nil {
 			result = classResult{err: s.Graph.NodeError(current, sym.ErrNumber), node: current}
 		} else if panicked != nil {

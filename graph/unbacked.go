@@ -20,6 +20,7 @@ import (
 // a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
 	u := new(unbacked)
+	// insideFork: inference adds no guards, because u.infer runs it in sym.Fork.
 	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), insideFork: true, unbacked: u}
 	copied := u.symbolic.Graph
 	copied.symbolicState = u.symbolic

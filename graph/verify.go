@@ -396,7 +396,7 @@ func (n *Node) RecheckProps(layoutChanged func(v *Value) bool) error {
 // Each returns the properties of p, each as a set of one property.
 func (p Props) Each() []Props {
 	var list []Props
-	for prop := Props(1); prop != 0; prop <<= 1 {
+	for prop := Props(1); prop != 0; prop <<= 1 { // 0 after the last bit
 		if p&prop != 0 {
 			list = append(list, prop)
 		}

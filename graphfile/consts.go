@@ -71,7 +71,7 @@ func (l *loader) readConstant(offset int) error {
 		l.addStandIn(decl.name, constantDecl, firstErrIndex, nil)
 		return nil
 	}
-	if decl.file != "" {
+	if decl.file != "" { // Save then writes a reference to the file
 		l.source.files[weak.Make(t)] = constRef{decl.file, decl.key}
 	}
 	v, err := l.draft.Constant(decl.name, decl.parsed.Layout, t)

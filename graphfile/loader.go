@@ -23,11 +23,12 @@ import (
 //   - resolve finds the values that nodes and outputs read.
 //   - The draft sorts the nodes.
 //
-// If the reading ends early because of a syntax error, only syntaxError follows.
+// Mistakes in the graph are recorded in errs, and the reading continues. Methods return only syntax errors, which end
+// the reading: only syntaxError follows.
 type loader struct {
-	ctx        context.Context // may be nil
+	ctx        context.Context // may be nil; set by the callers of newLoader, as openConst is
 	lookup     graph.Lookup
-	openConst  OpenConst
+	openConst  OpenConst // opens files of constants; may be nil
 	data       []byte
 	baseOffset int      // offset of data in the file; all offsets are relative to the file unless stated otherwise
 	depth      int      // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
@@ -127,7 +128,7 @@ func (l *loader) readTopLevel() error {
 	}
 	l.scan.checkEnd()
 	for _, key := range []string{"version", "inputs", "nodes", "outputs"} {
-		// A top-level value without keys, such as a list or a string, gets a single error.
+		// If the top-level value has no keys, only the first error is reported, such as: want an object, got a list.
 		if !presentKeys[key] && (len(presentKeys) > 0 || len(l.errs) == 0) {
 			l.failAt(l.baseOffset, "%q is missing", key)
 		}
@@ -149,7 +150,7 @@ func (l *loader) readSymbols() error {
 		switch {
 		case name == "":
 			l.failAt(offset, "a symbol needs a name")
-		case bounds.Min < 0 || bounds.Max != 0 && bounds.Max < bounds.Min:
+		case bounds.Min < 0 || bounds.Max != 0 && bounds.Max < bounds.Min: // Max 0: no maximum
 			l.failAt(offset, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, bounds.Min, bounds.Max)
 		case err == nil && bounds.Hint != nil && bounds.Clamp(*bounds.Hint) != *bounds.Hint:
 			l.failAt(hintOffset, "symbol %q: the hint is %d: want a size within min %d and max %s", name, *bounds.Hint,

@@ -113,7 +113,7 @@ func (s *saver) replace(path string) error {
 		err = closeErr
 	}
 	switch {
-	case err != nil || s.data == nil:
+	case err != nil || s.data == nil: // no side file
 	case s.wouldOverwrite:
 		err = fmt.Errorf("cannot write the side file %q: constants of this graph were read from it", s.sideFile)
 	default:

@@ -15,8 +15,9 @@ import (
 // scanner reads JSON values of expected kinds and tracks offsets.
 //
 // Methods return only syntax errors, which end the reading. A value of the wrong kind is passed to report and skipped,
-// so that one pass finds all mistakes. For example, this reads {"min": 1, "max": "a"} into low and high, reports that
-// the maximum is a string, and returns nil:
+// so that one pass finds all mistakes. The kind of a value is a byte (jsontext.Kind): '{', '[', '"', '0' for a number,
+// 't', 'f', 'n' for null, and 0 at a syntax error. For example, this reads {"min": 1, "max": "a"} into low and high,
+// reports that the maximum is a string, and returns nil:
 //
 //	s.object(func(key string, offset int) error {
 //		if key == "min" {
@@ -255,8 +256,8 @@ func (s *scanner) skip() error { return s.dec.SkipValue() }
 
 func (s *scanner) nextIsString() bool { return s.dec.PeekKind() == '"' }
 
-// expect reports whether the next value has the kind. A value of another kind is reported and skipped; a syntax
-// error is returned.
+// expect reports whether the next value has the kind, and does not read such a value. A value of another kind is
+// reported and skipped; a syntax error is returned. want describes the kind for messages.
 func (s *scanner) expect(kind jsontext.Kind, want string) (bool, error) {
 	switch got := s.dec.PeekKind(); got {
 	case kind:

@@ -26,8 +26,8 @@ func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
 	}
 	sub.parse()
 	if len(sub.errs) == 0 {
-		err := sub.graph.BindWithoutInference(nil)
-		markDynamic(sub.graph)
+		err := sub.graph.BindWithoutInference(nil) // no given sizes: symbols get assumed sizes
+		markDynamic(sub.graph)                     // even if err is set
 		if err != nil {
 			sub.errs = asErrors(err)
 		} else if refused := sub.graph.InferAll(); len(refused) > 0 {
@@ -40,8 +40,8 @@ func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
 	return sub.graph
 }
 
-// markDynamic marks inputs with symbolic sizes as dynamic. Each iteration of a loop may bind the symbols to other
-// sizes. Inference must therefore not reject the body because of an assumed size.
+// markDynamic marks inputs with symbolic sizes as dynamic: their sizes are unknown. Each iteration of a loop may bind
+// the symbols to other sizes. Inference must therefore not reject the body because of an assumed size.
 func markDynamic(g *graph.Graph) {
 	for _, v := range g.Inputs {
 		v.Dynamic = v.Dynamic || slices.ContainsFunc(v.Dims, func(d graph.Dim) bool { return !d.IsNumber() })
@@ -49,7 +49,7 @@ func markDynamic(g *graph.Graph) {
 }
 
 // writeSubgraph writes a graph that is an attribute, indented. prefix precedes the keys of its constants in the
-// side file.
+// side file, which has the constants for which s.inSideFile returns true.
 func (s *saver) writeSubgraph(g *graph.Graph, prefix string) error {
 	sub := &saver{graph: g, indent: s.indent + "    ", keyPrefix: s.keyPrefix + prefix, dir: s.dir,
 		sideFile: s.sideFile, inSideFile: s.inSideFile}

@@ -114,7 +114,7 @@ func (s *syntaxChecker) peek() byte {
 	top := s.openBrackets[len(s.openBrackets)-1]
 	s.fail(s.offset, "the file ends early: the %s that starts at %s is not closed", kindOf(top.kind),
 		s.formatOffset(top.offset))
-	return 0
+	return 0 // not reached: fail panics
 }
 
 func kindOf(bracket byte) string {
@@ -200,7 +200,7 @@ func (s *syntaxChecker) missingComma(c, end byte) {
 // member reads a key and its value.
 func (s *syntaxChecker) member() {
 	switch c := s.peek(); {
-	case c == '"':
+	case c == '"': // the start of a key
 	case c == '\'':
 		s.fail(s.offset, "a key needs double quotes, \"...\"")
 	case c == ',':
@@ -357,7 +357,7 @@ func (s *syntaxChecker) stringValue() string {
 			s.fail(s.offset, "a control character is in a string: write it as \\u%04x", c)
 		case c == '\\':
 			s.escape()
-		case c >= utf8.RuneSelf:
+		case c >= utf8.RuneSelf: // not ASCII
 			r, n := utf8.DecodeRune(s.data[s.offset:])
 			if r == utf8.RuneError && n == 1 {
 				s.notText(s.offset)
@@ -366,7 +366,7 @@ func (s *syntaxChecker) stringValue() string {
 		}
 	}
 	s.fail(start, "the file ends in the string that starts here")
-	return ""
+	return "" // not reached
 }
 
 // escape reads an escape sequence, from the backslash to its last character.
@@ -376,7 +376,7 @@ func (s *syntaxChecker) escape() {
 		return // stringValue reports the end of the file
 	}
 	switch c := s.data[s.offset]; {
-	case strings.IndexByte(`"\/bfnrt`, c) >= 0:
+	case strings.IndexByte(`"\/bfnrt`, c) >= 0: // one character
 	case c == 'u':
 		for range 4 {
 			if s.offset++; s.offset >= len(s.data) || strings.IndexByte("0123456789abcdefABCDEF", s.data[s.offset]) < 0 {

@@ -33,7 +33,8 @@ type LoopCode struct {
 }
 
 // Access is the way in which a loop accesses an operand along a row: contiguous; broadcast (one element serves the
-// whole row); or staged (copied first to a block, which is a small buffer of the worker).
+// whole row); or staged (copied first to a block, which is a small buffer of the worker). The tag `of` names the set of
+// a field's values for JSON Schemas: "access" is Accesses.
 type Access struct {
 	DType  string `json:"dtype" of:"dtype" doc:"The dtype of the operand in memory."`
 	Access string `json:"access" of:"access" doc:"How elements of a row are accessed."`
@@ -64,7 +65,7 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 		code.Loops = mapSlice(found.Code(), loopCodeOf)
 	}
 	switch {
-	case len(code.Loops) > 0:
+	case len(code.Loops) > 0: // no reason is needed
 	case found.Loop != nil:
 		code.Why = "the op has no expression: a Go function computes its elements"
 	default:

@@ -28,7 +28,8 @@ type Explanation struct {
 // Layout says why a value has its strides. Operands, Sort and Order describe one of the rules, the permutation rule,
 // which sorts the dimensions by the strides of all operands. For example, let x have shape [2, 8, 4] and strides
 // [32, 1, 8], and let y have the same shape and row-major strides. Then x + y has Order [0, 2, 1], because the strides
-// of the first operand decide: the result has the strides of x.
+// of the first operand decide: the result has the strides of x. The tag `of` names the set of a field's values for JSON
+// Schemas: "rule" is LayoutRules.
 type Layout struct {
 	Rule     string       `json:"rule" of:"rule" doc:"What determines the layout: the graph, a view, the permutation rule, the op, or data."`
 	Why      string       `json:"why" doc:"The reason in words."`
@@ -83,8 +84,8 @@ func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 }
 
 // ExplainLayout says why a value of an inferred graph has its layout. In a graph from [graph.Graph.Symbolic], strides
-// are expressions. If the expressions and the bounds of their symbols do not decide a comparison, the hints do.
-// ExplainLayout fails if there is no value with the name.
+// are expressions. If the expressions and the bounds of their symbols do not decide a comparison, the hints (the
+// expected sizes of the symbols) do. ExplainLayout fails if there is no value with the name.
 func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 	v, err := ValueNamed(g, value)
 	if err != nil {
@@ -306,13 +307,13 @@ func valueLayoutName(v *graph.Value) string {
 	return "by " + strides
 }
 
-// FirstBreak returns the first result in an inferred graph that loses memory format f, or nil. Let x be the first
-// operand of a node that is in f and in no other format. (An image of one channel, for example, is in two formats.) A
-// result of the node loses f if it has the rank of x but is not in f. FirstBreak fails if f is not a format of layouts,
-// as [tensor.Preserve].
+// FirstBreak returns the first result in an inferred graph that loses memory format f, or nil. For each node, let x be
+// its first operand whose only format is f. (An image of one channel, for example, has two formats.) A result of the
+// node loses f if it has the rank of x but not the format f. FirstBreak fails if f is not the format of a layout:
+// [tensor.Preserve] is not.
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
-	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:
+	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d: // the formats of layouts
 	default:
 		return nil, fmt.Errorf("no value has memory format %v: want contiguous, channels_last or channels_last_3d",
 			cmp.Or(f.String(), "none"))
@@ -337,7 +338,7 @@ func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	return nil, nil
 }
 
-// isOnlyIn reports whether a value is in one format, and in no other.
+// isOnlyIn reports whether f is the only format of a value.
 func isOnlyIn(meta tensor.Meta, f tensor.MemoryFormat) bool {
 	if f == tensor.Contiguous {
 		return meta.IsContiguous() && !meta.IsChannelsLast() && !meta.IsChannelsLast3d()

@@ -228,7 +228,8 @@ func (prover *prover) firstUnproved() *program.Specialization {
 			prover.result.Counterexample, prover.result.Why = prover.program.SizesByName(spec.Hint), why
 			return spec
 		}
-		if prover.tryCase(spec, spec.Hint); !prover.isProved[spec] {
+		prover.tryCase(spec, spec.Hint)
+		if !prover.isProved[spec] {
 			return spec
 		}
 	}
@@ -287,7 +288,7 @@ func (prover *prover) conclude() error {
 	}
 	coversAll, known := covered.Known()
 	switch {
-	case prover.result.Counterexample != nil:
+	case prover.result.Counterexample != nil: // result.Why is set
 	case unproved != nil:
 		prover.result.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
 			program.SizesText(prover.program.SizesByName(unproved.Hint)))

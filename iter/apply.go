@@ -267,6 +267,7 @@ func (p Prepared) RunAll(c *Cursor, ptrs []unsafe.Pointer) error {
 		addrs[i] = addr
 	}
 	if p.loop != nil {
+		// One row: the strides, which are those between rows for the loop, are not used.
 		p.loop.Run(&c.loops, addrs, p.iterator.walkStrides[:len(addrs)], p.iterator.numel, 1)
 		return nil
 	}
@@ -289,6 +290,7 @@ func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	case !p.singleRow:
 		return p.iterator.forBlocks(c, ptrs, r, p.passesRows, p.block)
 	}
+	// The iteration is a single row, and r is a part of it.
 	addrs := withLen(c.ptrs, len(ptrs))
 	c.ptrs = addrs
 	for i, addr := range ptrs {

@@ -6,7 +6,8 @@ import (
 )
 
 // Config describes an iteration. It is a [rule.Config] with the additional method [Config.Build]; rule.Config documents
-// the other methods. Every method returns a changed copy, so that one Config can be extended in several ways.
+// the other methods. Every method returns a changed copy, so that one Config can be extended in several ways. A method
+// with a parameter v switches the described behavior on (true) or off.
 type Config struct{ rule.Config }
 
 // New returns the default configuration: memory overlap is checked, outputs may be resized, and all dtypes must be
@@ -104,5 +105,6 @@ func (c Config) StaticShape(shape ...int) Config { return Config{c.Config.Static
 // StaticDType sets the dtype of undefined outputs.
 func (c Config) StaticDType(d tensor.DType) Config { return Config{c.Config.StaticDType(d)} }
 
-// FastSetup sets whether fast set-up is used where possible. Without it, only the permutation rule decides layouts.
+// FastSetup sets whether fast set-up is used where possible: outputs get the layout of the operands if all operands
+// have the same dense layout. Without fast set-up, the dimensions are always sorted by the operands' strides.
 func (c Config) FastSetup(v bool) Config { return Config{c.Config.FastSetup(v)} }

@@ -11,8 +11,6 @@ import (
 // broadcast shape, 0 where an operand is broadcast. It lists every comparison of the sort, with the operand that
 // decided it, and the permutation. Then it lists the layouts of the outputs, and the byte strides before and after
 // coalescing. [Iterator.String] is shorter.
-//
-// it.Place(i) is the name of operand i, such as "input 1".
 func (it *Iterator) Explain() string {
 	if it == nil {
 		return errNilIterator.Error()
@@ -28,11 +26,12 @@ func (it *Iterator) Explain() string {
 	fmt.Fprintf(&text, "permutation %v, fastest first\n", it.perm)
 	for i := range it.outCount {
 		if it.operands[i].RuleChoosesLayout() {
+			// it.Place(i) is the name of operand i, such as "input 1".
 			fmt.Fprintf(&text, "  %s is laid out as %v\n", it.Place(i), it.operands[i].Meta)
 		}
 	}
 	rank, operandCount := len(it.perm), len(it.operands)
-	shape, strides := it.permuted()
+	shape, strides := it.permuted() // the slices may be longer: see Iterator.walkStrides
 	it.explainStrides(&text, "byte strides before coalescing", shape[:rank], strides[:rank*operandCount])
 	walkStrides := it.walkStrides[:len(it.walkShape)*operandCount]
 	it.explainStrides(&text, "byte strides after coalescing", it.walkShape, walkStrides)
@@ -64,7 +63,7 @@ func (it *Iterator) explainSort(text *strings.Builder) {
 		fmt.Fprintf(text, "no sort: %s\n", why)
 		return
 	}
-	initial := make([]int, len(it.shape)) // row-major
+	initial := make([]int, len(it.shape)) // row-major order, fastest dimension first
 	for d := range initial {
 		initial[d] = len(initial) - 1 - d
 	}

@@ -270,7 +270,7 @@ func (s stager) fillBlock(i int, src unsafe.Pointer, rect piece) {
 	if elemStride == 0 && (rowStride == 0 || rect.rows == 1) {
 		// The operand is constant in the block, so the next piece with the same address (filledFrom) reuses the block.
 		if s.cursor.filledFrom[i] != src {
-			converter.Row(blockAddr, src, converter.DstSize, 0, s.blockLen)
+			converter.Row(blockAddr, src, converter.DstSize, 0, s.blockLen) // fills the block: the stride in src is 0
 			s.cursor.filledFrom[i] = src
 		}
 		return

@@ -141,7 +141,9 @@ func (it *Iterator) hasLargeOutput() bool {
 // sizeTransposedTiles sets the tile size for transposed operands. A tile has about elems elements, in whole cache lines
 // of each operand.
 func (t *tiles) sizeTransposedTiles(it *Iterator, elems int) {
-	// A tile has up to maxRow elements along rows, and whole cache lines of lineElems elements along dimension `across`.
+	// A tile has up to maxRow elements along rows, and whole cache lines of lineElems elements along dimension
+	// `across`. In the example of tiles, elems is 32768, maxRow 256 and lineElems 16, so that a tile has 128 elements
+	// along across.
 	maxRow, across, lineElems := tileRow, t.tileDims[1], t.lineElements(it, 1)
 	if len(t.tileDims) == maxTileDims {
 		// One cache line along the third dimension, or all of it if it is shorter. elems becomes the number of elements in
@@ -191,7 +193,7 @@ func pieceLength(length, limit int) int {
 // remaining tile dimensions, because consecutive tiles along them touch the same pages of transposed operands. The
 // dimension of rows is the last of these.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
-	priority := make([]int, len(t.loopOrder))
+	priority := make([]int, len(t.loopOrder)) // by dimension; the lowest number comes first
 	for dim := range priority {
 		reused := 0
 		for i := it.outCount; i < len(it.operands); i++ {

@@ -133,6 +133,7 @@ func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 	var t *tensor.Tensor
 	if err == nil {
 		defer content.Close()
+		// The directory of the archive declares the uncompressed size; only the compressed bytes certainly exist.
 		t, err = readNPY(content, int64(entry.UncompressedSize64), int64(entry.CompressedSize64), want)
 	}
 	if err != nil {

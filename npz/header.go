@@ -245,7 +245,7 @@ func encodeHeader(code string, itemBytes int, shape []int) []byte {
 	switch {
 	case itemBytes == 1:
 		order = "|"
-	case bigEndian:
+	case bigEndian: // this machine
 		order = ">"
 	}
 	var dictionary strings.Builder

@@ -156,7 +156,8 @@ func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 
 // Graph converts the model. The graph is valid for all sizes of the symbols.
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
-	conversion, err := m.convert(o, false)
+	const skipErrors = false
+	conversion, err := m.convert(o, skipErrors)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,8 @@ func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 // ([graph.Graph.InferAll]). Unavailable initializers, inputs and outputs are not in the graph; the second result has
 // their errors. The last result is an error if no part of the model can be converted.
 func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
-	conversion, err := m.convert(o, true)
+	const skipErrors = true
+	conversion, err := m.convert(o, skipErrors)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -143,7 +143,7 @@ func dependents(g *graph.Graph, set map[*graph.Node]*graph.Error) map[*graph.Nod
 	if len(set) == 0 {
 		return set
 	}
-	for _, n := range g.Nodes {
+	for _, n := range g.Nodes { // sorted: all dependencies of n are already in the set
 		for _, arg := range n.In {
 			if arg.Kind == graph.TensorArg && arg.Value.Node != nil && set[arg.Value.Node] != nil && set[n] == nil {
 				set[n] = set[arg.Value.Node]
@@ -317,8 +317,8 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	for i, wantElement := range wantElements {
 		gotElement := gotElements[i]
 		permitted := max(absolute, relative*(1+cmplx.Abs(wantElement)))
-		if bits(gotElement) != bits(wantElement) &&
-			!(pass.Rounds && cmplx.Abs(gotElement-wantElement) <= permitted) {
+		isWithinTolerance := pass.Rounds && cmplx.Abs(gotElement-wantElement) <= permitted
+		if bits(gotElement) != bits(wantElement) && !isWithinTolerance {
 			return fmt.Errorf("element %d is %v, want %v", i, gotElement, wantElement)
 		}
 	}

@@ -82,16 +82,16 @@ func isFreeCopy(v *graph.Value) bool {
 func (e *elider) redundancyReason(n *graph.Node) string {
 	v, source := n.Out[0], n.In[0].Value
 	switch {
-	case n.Pin.SetsLayout():
+	case n.Pin.SetsLayout(): // the user demands the copy
 		return ""
 	case v.Alias != nil && v.Meta.SameLayout(source.Meta):
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", source.Name,
 			tensor.ListString(source.Meta.Strides))
 	case e.plan.strategyChoseCopies: // the strategy has already decided which of the other copies are removed
 		return ""
-	case e.uses.isOutput[v]:
+	case e.uses.isOutput[v]: // an output keeps its layout
 		return ""
-	case len(e.uses.readers.At(v)) == 0:
+	case len(e.uses.readers.At(v)) == 0: // dropDead removes it
 		return ""
 	case v.Meta.SameLayout(source.Meta) && (v.Meta.Offset == source.Meta.Offset || !e.hasView(v)):
 		return fmt.Sprintf("%q has the same elements in the same layout", source.Name)

@@ -143,11 +143,11 @@ func (g *grouper) expressionSpace(n *graph.Node) (nodeSpace space, why string) {
 func commonSpace(first, second space) space {
 	sameShape := slices.Equal(first.shape, second.shape)
 	switch {
-	case first.mask == nil && second.mask == nil && sameShape:
+	case first.mask == nil && second.mask == nil && sameShape: // neither reduces rows
 		return first
-	case first.mask == nil && second.mask != nil && second.covers(first):
+	case first.mask == nil && second.mask != nil && second.covers(first): // only the second reduces rows
 		return second
-	case first.mask != nil && second.mask == nil && first.covers(second):
+	case first.mask != nil && second.mask == nil && first.covers(second): // only the first reduces rows
 		return first
 	case first.mask != nil && second.mask != nil && sameShape && first.split == second.split &&
 		slices.Equal(first.mask, second.mask):
@@ -217,7 +217,7 @@ func (g *grouper) whyMisaligned(shared space, nodes ...*graph.Node) string {
 	for _, n := range nodes {
 		for _, arg := range n.In {
 			switch v := arg.Value; {
-			case arg.Kind != graph.TensorArg || !computed[v]:
+			case arg.Kind != graph.TensorArg || !computed[v]: // not a result of these nodes
 			case !g.isAligned(v, n):
 				return reasonDimsDiffer
 			case shared.inPieces && g.iteratesOverAll(n, shared) && !slices.Equal(v.Meta.Shape, shared.shape):
@@ -257,8 +257,11 @@ func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 		return nil
 	case firstGroup == nil || mergedSpace(nodeSpace, firstGroup, computedByNode).shape == nil:
 		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", firstReader.Name)
-		if firstGroup != nil && nodeSpace.mask != nil && slices.Equal(firstGroup.space.shape, nodeSpace.withoutReduced()) {
-			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", firstReader.Name, n.Name)
+		readsReducedRows := firstGroup != nil && nodeSpace.mask != nil &&
+			slices.Equal(firstGroup.space.shape, nodeSpace.withoutReduced())
+		if readsReducedRows {
+			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", firstReader.Name,
+				n.Name)
 		}
 		return nil
 	}

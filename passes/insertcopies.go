@@ -52,7 +52,7 @@ func (l *layouter) insertCopyNode(planned *layout.Copy, from *graph.Value) (*gra
 	name, impl := base+planned.Order.String(), &op.Impls[0]
 	device, isTransfer := l.plan.device, planned.Place != from.Place()
 	switch {
-	case planned.Place == tensor.Host && !isTransfer:
+	case planned.Place == tensor.Host && !isTransfer: // within the host
 	case device == nil:
 		return nil, misfitError("a copy is on a device, but the program has none")
 	case !isTransfer: // within the device

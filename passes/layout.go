@@ -271,7 +271,7 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice,
 	case v.Alias == nil:
 		l.setWalkLayout(v, i, choice, original)
 	case v.Meta.SameAddresses(original.meta) && !v.Meta.SameLayout(original.meta):
-		guardOriginalStrides(v, "", original.symbolicType)
+		guardOriginalStrides(v, "", original.symbolicType) // "": no other order than the order of v
 		v.Type.Strides, v.Meta.Strides = original.symbolicType.Strides, original.meta.Strides
 	}
 	if (v.Alias == nil) != (original.alias == nil) || !v.Meta.SameLayout(original.meta) ||

@@ -128,7 +128,7 @@ func (u *uses) checkOnlyCopiesRead(g *graph.Graph, v *graph.Value, pin graph.Pin
 	for _, n := range u.readers.At(v) {
 		switch {
 		case n.Op.RunDynamic != nil && v.Const != nil: // reads only the data
-		case n.Op.Identity && n.Pin == pin:
+		case n.Op.Identity && n.Pin == pin: // the pinned copy
 		case n.Op.Identity && n.Why != "": // an intermediate copy
 			if err := u.checkOnlyCopiesRead(g, n.Out[0], pin, name); err != nil {
 				return err

@@ -118,7 +118,7 @@ func (placer *placer) placeResult(n *graph.Node) {
 	var buffer *graph.Value
 	for _, arg := range n.In {
 		switch operand := arg.Value; {
-		case operand.Meta.Numel() == 0:
+		case operand.Meta.Numel() == 0: // it has no position
 		case operand.ContainedIn == nil || operand.Meta.Rank() != meta.Rank():
 			return
 		case buffer != nil && operand.BufferOwner() != buffer:

@@ -1,6 +1,6 @@
 package report
 
-// Step is one kernel call.
+// Step is one kernel call. The tag `of` names the set of a field's values for JSON Schemas.
 type Step struct {
 	Name      string   `json:"name" doc:"The name of the step."`
 	Ops       []string `json:"ops" doc:"The nodes that it computes."`

@@ -45,6 +45,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, 
 		length = int(r.ContentLength)
 	}
 	jsonLength, _ := strconv.Atoi(r.Header.Get(jsonLengthHeader)) // decodeRequest reports errors
+	// The binary data begin at padding + jsonLength, which is a multiple of Align.
 	padding := -jsonLength & (tensor.Align - 1)
 	reader := http.MaxBytesReader(w, r.Body, maxBody)
 	for capacity := min(length, firstReserved); ; capacity = min(length, max(minGrown, bodyGrowth*len(result.bytes))) {

@@ -98,7 +98,8 @@ func inputShape(v *graph.Value) []int {
 	}
 	shape := make([]int, len(v.Dims))
 	for k, d := range v.Dims {
-		if shape[k] = d.Size; !d.IsNumber() {
+		shape[k] = d.Size
+		if !d.IsNumber() {
 			shape[k] = -1
 		}
 	}

@@ -143,7 +143,7 @@ func (q *queue) dispatch() {
 		slots := q.takeSlot()
 		jobs := q.takeBatch()
 		if jobs == nil {
-			<-slots
+			<-slots // frees the slot
 			return
 		}
 		go q.runBatch(jobs, slots)
@@ -151,8 +151,8 @@ func (q *queue) dispatch() {
 }
 
 // awaitFullBatch waits for further requests, until Options.MaxDelay after the arrival of the first request or until
-// a full batch waits. It does not wait if a single request was waiting when the last batch was taken, because
-// further requests are then unlikely, or if the requests of the model are not joined.
+// a full batch waits. It does not wait if the requests of the model are not joined. It also does not wait if a single
+// request was waiting when the last batch was taken, because further requests are then unlikely.
 func (q *queue) awaitFullBatch() {
 	if q.model.batchAxis == nil || q.server.options.MaxDelay <= 0 {
 		return
@@ -289,7 +289,7 @@ func (q *queue) takeIfWaiting(jobs []*job) bool {
 func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	start := time.Now()
 	in, out, err := q.execute(jobs)
-	<-slots
+	<-slots // frees the slot
 	if err != nil && len(jobs) > 1 {
 		for _, request := range jobs {
 			q.server.slots <- struct{}{}
@@ -337,6 +337,7 @@ func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err err
 	var unfinishedContexts atomic.Int64
 	unfinishedContexts.Store(int64(len(jobs)))
 	for _, request := range jobs {
+		// The deferred call is that of the result of AfterFunc, which removes the function from the context.
 		defer context.AfterFunc(request.ctx, func() {
 			if unfinishedContexts.Add(-1) == 0 {
 				cancel(context.Cause(request.ctx))

@@ -97,7 +97,7 @@ func versionsIn(dir string) (list []version, err error) {
 		path := filepath.Join(dir, entry.Name())
 		info, err := os.Stat(path) // follows links
 		switch {
-		case strings.HasPrefix(entry.Name(), ".") || err != nil:
+		case strings.HasPrefix(entry.Name(), ".") || err != nil: // ignored
 		case info.IsDir():
 			list = append(list, versionsOf(entry.Name(), path)...)
 		case isModelFile(path):

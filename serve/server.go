@@ -21,8 +21,8 @@ import (
 // Server serves models: it is an [http.Handler]. [Open] makes it.
 //
 // A request for inference passes through these steps: answer finds the model by the path, inferWithin reads the body,
-// model.decode decodes it, queue.run waits for a slot and runs the model, perhaps in a batch with other requests,
-// and model.encodeResponse encodes the outputs.
+// model.decode decodes it (by decodeRequest), queue.run waits for a slot and runs the model, perhaps in a batch with
+// other requests, and model.encodeResponse encodes the outputs.
 type Server struct {
 	options Options
 	threads int // maximum number of workers of one run
@@ -134,8 +134,8 @@ func (s *Server) Reload(ctx context.Context) error {
 	return nil
 }
 
-// reloadVersion loads a new or changed version, if its files are those that the last call of Reload found. Otherwise,
-// or if loading failed, it returns nil and the entry of Server.changedFiles.
+// reloadVersion loads a new or changed version, if its files are the same as at the last call of Reload. Otherwise, or
+// if loading failed, it returns nil and the entry of Server.changedFiles.
 func (s *Server) reloadVersion(ctx context.Context, v version) (*model, signature) {
 	previous, wasChanged := s.changedFiles[v.model+"/"+v.name]
 	switch {
@@ -299,7 +299,8 @@ func (s *Server) find(name, version string) (m *model, all []*model, err error) 
 	case version == "":
 		return all[len(all)-1], all, nil
 	}
-	if m = versionOf(all, version); m == nil {
+	m = versionOf(all, version)
+	if m == nil {
 		return nil, nil, statusErrorf(http.StatusNotFound, "model %q has no version %q", name, version)
 	}
 	return m, all, nil

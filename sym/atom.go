@@ -99,7 +99,7 @@ func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 	case kindUnexpandedProduct:
 		return mulRange(lo, hi, otherLow, otherHigh)
 	}
-	for _, e := range a.args[1:] {
+	for _, e := range a.args[1:] { // the operands of a Max or Min
 		otherLow, otherHigh := bounds(e)
 		if a.kind == kindMax {
 			lo, hi = max(lo, otherLow), max(hi, otherHigh)
@@ -130,7 +130,7 @@ func (a *atom) hintValue() int {
 		}
 		return left - right*floorDiv(left, right)
 	}
-	for _, e := range a.args[1:] {
+	for _, e := range a.args[1:] { // the operands of a Max or Min
 		if a.kind == kindMax {
 			left = max(left, e.hint)
 		} else {

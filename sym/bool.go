@@ -167,7 +167,7 @@ func (v *comparisonCollector) visit(c *cond) {
 	switch {
 	case v.visited[c]:
 		return
-	case c.kind >= condAnd:
+	case c.isJunction():
 		for _, part := range c.args {
 			v.visit(part)
 		}

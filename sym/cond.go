@@ -46,6 +46,9 @@ type cond struct {
 	isFact bool // the current facts contain the condition
 }
 
+// isJunction reports whether c is a conjunction or a disjunction, and not a relation.
+func (c *cond) isJunction() bool { return c.kind == condAnd || c.kind == condOr }
+
 // The slow paths of comparisons are separate functions, so that the compiler can inline the fast paths, which call
 // them. The slow paths are not inlined, to save compile time: they have many callers, none of them hot. At least one
 // operand is an expression or a condition.
@@ -92,8 +95,8 @@ func (env *Env) equal(x, y *expr) Bool {
 		return Bool{truth: truth}
 	}
 	// The condition is displayed with its sides as written, unless it was simplified or terms cancel.
-	if reduced != difference && reduced != env.addMultiple(env.constant(0), difference, -1) ||
-		len(x.terms)+len(y.terms) > len(difference.terms) {
+	isSimplified := reduced != difference && reduced != env.addMultiple(env.constant(0), difference, -1)
+	if isSimplified || len(x.terms)+len(y.terms) > len(difference.terms) {
 		x, y = env.splitEquation(reduced)
 	}
 	c := env.relation(condEq, reduced, "Eq", x, y)
@@ -137,7 +140,7 @@ func (env *Env) cachedIsNonNegative(e *expr) (truth, known bool) {
 }
 
 // zeroForm returns an expression that is 0 if and only if e is 0. It removes common factors that cannot be 0 and, in a
-// single product, replaces powers by their base.
+// single product, replaces powers by their base. For example, x*y - 2*x becomes y - 2 for x >= 1, and x*x becomes x.
 func (env *Env) zeroForm(e *expr) *expr {
 	if e.constant != 0 {
 		return e
@@ -159,7 +162,8 @@ func (env *Env) zeroForm(e *expr) *expr {
 }
 
 // extremeEquals rewrites n = 0 if it states that a Max or Min equals one of its operands (see isExtremeOperand), or
-// that one with a number among its operands equals a number. ok is false if n = 0 has another form.
+// that one with a number among its operands equals a number. For example, Max(x, y) = x becomes y <= x, and Max(1, x) =
+// 4 becomes x = 4. ok is false if n = 0 has another form.
 func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 	for _, t := range n.terms {
 		isPlainTerm := len(t.atoms) == 1 && (t.coeff == 1 || t.coeff == -1)
@@ -285,7 +289,8 @@ func (env *Env) dropPositiveFactors(e *expr) *expr {
 }
 
 // extremeAtLeast rewrites n >= 0 for n = c + k*Max(number, x) with an expression x, or the same with Min. If the number
-// decides the condition, the result is true or false. Otherwise the result is a condition on x.
+// decides the condition, the result is true or false. Otherwise the result is a condition on x. For example, Max(4, x)
+// - 2 >= 0 is true, and 8 - Max(4, x) >= 0 becomes 8 - x >= 0.
 func (env *Env) extremeAtLeast(n *expr) (condition Bool, ok bool) {
 	multiple := n.terms[0]
 	extreme := multiple.atoms[0]
@@ -426,7 +431,7 @@ func (env *Env) junctionOf(kind condKind, parts []*cond) *cond {
 // absorb drops redundant parts: p & (p | q) is p, and p | (p & q) is p.
 func absorb(parts []*cond) []*cond {
 	return slices.DeleteFunc(slices.Clone(parts), func(c *cond) bool {
-		return c.kind >= condAnd && slices.ContainsFunc(parts, func(p *cond) bool { return slices.Contains(c.args, p) })
+		return c.isJunction() && slices.ContainsFunc(parts, func(p *cond) bool { return slices.Contains(c.args, p) })
 	})
 }
 
@@ -477,12 +482,12 @@ func (c *cond) String() string {
 		return text
 	}
 	var text string
-	if c.kind < condAnd {
+	if !c.isJunction() {
 		text = c.relation + "(" + c.left.String() + ", " + c.right.String() + ")"
 	} else {
 		parts := make([]string, len(c.args))
 		for i, part := range c.args {
-			if parts[i] = part.String(); part.kind >= condAnd {
+			if parts[i] = part.String(); part.isJunction() {
 				parts[i] = "(" + parts[i] + ")"
 			}
 		}

@@ -72,7 +72,8 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 	return env.quotientAtom(dividend, divisor)
 }
 
-// exactQuotient divides polynomials. ok is false if b does not divide a, or if the quotient has more terms than a. The
+// exactQuotient divides the polynomial a by b, as by hand: it divides the leading terms, and subtracts this quotient
+// times b from a, until a is 0. ok is false if b does not divide a, or if the quotient has more terms than a. The
 // constant counts as a term.
 func (env *Env) exactQuotient(a, b *expr) (quotient *expr, ok bool) {
 	quotient = env.constant(0)

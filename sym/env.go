@@ -117,9 +117,9 @@ func (env *Env) decide(b Bool) bool {
 	if remaining == nil {
 		return answer
 	}
-	newFact, all := remaining, b.cond // newFact lacks the parts of b that the facts already decide
+	newFact, whole := remaining, b.cond // newFact lacks the parts of b that the facts already decide
 	if !answer {
-		newFact, all = newFact.not(), all.not()
+		newFact, whole = newFact.not(), whole.not()
 	}
 	defer env.beginQuestion()() // learning the new fact has its own budget of steps
 	mark := env.mark()
@@ -133,7 +133,7 @@ func (env *Env) decide(b Bool) bool {
 		env.markTrue(newFact.not())
 		return !answer
 	}
-	env.markTrue(all)
+	env.markTrue(whole)
 	env.guards = append(env.guards, Bool{truth: newFact.hint, cond: newFact})
 	return answer
 }

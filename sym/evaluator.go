@@ -225,7 +225,7 @@ func floorCell(wantsRemainder bool, dividend, divisor cell) cell {
 	return cell{value: quotient}
 }
 
-// whereCell returns ifTrue or ifFalse, or cond if it is undefined.
+// whereCell returns ifTrue or ifFalse. If cond is undefined, so is the result.
 func whereCell(cond, ifTrue, ifFalse cell) cell {
 	switch {
 	case cond.undefined:
@@ -370,7 +370,7 @@ func (b *evaluatorBuilder) cond(c *cond) int32 {
 	for _, p := range c.args {
 		args = append(args, b.cond(p))
 	}
-	if c.kind < condAnd {
+	if !c.isJunction() {
 		args = append(args, b.expr(c.difference))
 	}
 	op := map[condKind]opcode{condEq: opEq, condNe: opNe, condGe: opGe, condAnd: opAnd, condOr: opOr}[c.kind]

@@ -18,7 +18,7 @@ import (
 type facts struct {
 	trueRelations []*cond  // relations that hold
 	clauses       []*cond  // disjunctions that hold
-	sumFacts      int      // number of facts about sums of several terms
+	sumFacts      int      // number of facts about sums of several terms; if it is 0, bounds need not look for them
 	contradiction bool     // whether no sizes satisfy the facts
 	hypotheses    int      // nesting depth of hypotheses
 	trail         []change // the changes so far, in order; reset undoes them
@@ -77,6 +77,7 @@ func (env *Env) factOf(primitive *expr) fact {
 // bounds near the limits of an int.
 func (f *fact) tighten() {
 	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
+		// The next number above lo with the residue.
 		if offset := f.lo - f.rem; f.mod > 1 && offset%f.mod != 0 {
 			f.lo = f.rem + f.mod*floorDiv(offset, f.mod) + f.mod
 		}

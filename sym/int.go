@@ -115,9 +115,10 @@ func KnownOrMinusOne(sizes []Int) []int {
 	numbers := make([]int, len(sizes))
 	for i, size := range sizes {
 		number, known := size.Known()
-		if numbers[i] = number; !known {
-			numbers[i] = -1
+		if !known {
+			number = -1
 		}
+		numbers[i] = number
 	}
 	return numbers
 }

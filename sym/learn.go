@@ -5,18 +5,23 @@ import (
 	"slices"
 )
 
-// This file derives facts from conditions that are assumed to be true: bounds, residues and replacements. An expr is a
-// constant plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions. A
-// cond is the relation of an expr, its difference, to 0, or joins other conds. A fact has the bounds lo and hi of an
-// expr, its residue rem modulo mod, and the values excluded. fact.tighten narrows the bounds by the other knowledge.
+// This file derives facts from conditions that are assumed to be true. Examples of the types:
+//
+//	expr   x*y + 2*z - 6   a constant plus terms
+//	term   2*z             a coefficient times atoms
+//	atom   z, Max(x, y)    a symbol, or a function of exprs
+//	cond   x - y >= 0      compares an expr, its difference, with 0 (a relation); or joins conds by "and" or "or"
+//	fact   1 <= x <= 7     bounds lo and hi of an expr, its residue rem modulo mod, and excluded values
 //
 // For example, let x, y and z be at least 1, and let x + 2*y <= 9 and y = z + 1 be learned. The first condition gives
-// the bounds x <= 7 and y <= 4 (narrow, propagateSum). The second replaces the newest of its symbols: if that is z, by
-// y - 1, so that z is at most 3 (substitute). For each Max, Where, quotient or remainder that gets new bounds,
+// the bounds x <= 7 and y <= 4 (narrow, propagateSum). The second is solved for its newest symbol, say z: y - 1
+// replaces z, so that z is at most 3 (substitute). For each Max, Where, quotient or remainder that gets new bounds,
 // propagateAtom derives bounds of its operands, for example x <= 4 and y <= 4 from Max(x, y) <= 4.
 
-// learn adds a condition and its immediate consequences to the facts. A generation is the number of a set of facts. If
-// the same condition was learned from the same facts before, the result gets the earlier number (reuseGeneration).
+// learn adds a condition and its immediate consequences to the facts. Each set of facts has a number, its generation,
+// and answers are cached by generation. If the same condition was learned from the same facts before, reuseGeneration
+// restores the earlier number, so that the answers cached for it are valid again. The facts include hypotheses, which
+// hold for a limited time; env.facts.hypotheses is their nesting depth.
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
 	defer func() {
@@ -83,12 +88,11 @@ func (env *Env) markTrue(c *cond) {
 	}
 }
 
-// undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. The
-// number is at least 2, so that the caller draws no conclusion, in two other cases: the disjunction is known to be
-// true, or an operand is not a relation.
+// undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. If an
+// operand is known to be true, or is not a relation, no conclusion can be drawn. The number is then greater than 1.
 func (env *Env) undecidedOperands(c *cond) (operand *cond, undecidedCount int) {
 	for _, part := range c.args {
-		if part.kind >= condAnd {
+		if part.isJunction() {
 			return nil, len(c.args) + 1
 		}
 		switch truth, known := env.relationKnown(part); {
@@ -131,7 +135,8 @@ func (env *Env) assumeRelation(kind condKind, d *expr) {
 	}
 }
 
-// narrow adds the fact that e is from lo to hi. Facts are stored in the primitive expression of e (see primitiveForm).
+// narrow adds the fact that e is from lo to hi, which fact.tighten narrows by the residue and the excluded values.
+// Facts are stored in the primitive expression of e (see primitiveForm).
 func (env *Env) narrow(e *expr, lo, hi int) {
 	if len(e.terms) == 0 {
 		if e.constant < lo || e.constant > hi {
@@ -199,7 +204,8 @@ func (env *Env) propagateZero(d *expr) {
 	}
 	var possiblyZero []*expr
 	for i, a := range d.terms[0].atoms {
-		if lo, hi := env.atomBounds(a); lo <= 0 && hi >= 0 && (i == 0 || a != d.terms[0].atoms[i-1]) {
+		isRepeated := i > 0 && a == d.terms[0].atoms[i-1] // equal factors are adjacent
+		if lo, hi := env.atomBounds(a); lo <= 0 && hi >= 0 && !isRepeated {
 			possiblyZero = append(possiblyZero, a.asExpr)
 		}
 	}
@@ -252,7 +258,7 @@ func (env *Env) propagateProduct(factors []*atom, lo, hi int) {
 				return
 			}
 			if i != j {
-				// Each factor of a positive product is at least 1.
+				// If lo >= 1, the product is positive, and each factor is at least 1.
 				minOfOthers[i] = satMul(minOfOthers[i], max(low, min(lo, 1)))
 			}
 		}
@@ -342,9 +348,9 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 	if updated.mod%modulus == 0 || updated.mod > maxModulus/modulus {
 		return
 	}
-	// By the Chinese remainder theorem, the new residue is residue + modulus*multiple. The new modulus is the least
-	// common multiple, modulus*cofactor. The new residue is rem modulo mod, so multiple =
-	// (rem-residue)/divisor * inverse(modulus/divisor) modulo cofactor.
+	// By the Chinese remainder theorem, the new modulus is the least common multiple, modulus*cofactor, and the new
+	// residue is residue + modulus*multiple. It must equal rem modulo mod, so modulus*multiple = rem-residue modulo mod.
+	// Division by divisor gives multiple = (rem-residue)/divisor * inverse(modulus/divisor) modulo cofactor.
 	divisor := gcd(modulus, updated.mod)
 	cofactor := updated.mod / divisor
 	_, multiple := modulo(cofactor, (updated.rem-residue)/divisor)
@@ -451,7 +457,7 @@ func (s *search) inExpr(e *expr) bool {
 
 // inCond reports whether the target occurs in c.
 func (s *search) inCond(c *cond) bool {
-	if c.size > maxUnmemoizedSize && c.kind >= condAnd && s.markVisited(c) {
+	if c.size > maxUnmemoizedSize && c.isJunction() && s.markVisited(c) {
 		return false
 	}
 	return c.difference != nil && s.inExpr(c.difference) || slices.ContainsFunc(c.args, s.inCond)

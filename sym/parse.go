@@ -78,7 +78,7 @@ func isWord(c byte) bool {
 func (p *parser) sum() (Int, error) {
 	left, err := p.product()
 	for err == nil && (p.token == "+" || p.token == "-") {
-		op, parserAtOp := p.token, *p
+		op, parserAtOp := p.token, *p // a copy of the parser, for errors at the operator
 		p.next()
 		if op == "-" && p.token == minIntDigits {
 			p.token = "-" + minIntDigits
@@ -103,7 +103,7 @@ func (p *parser) sum() (Int, error) {
 func (p *parser) product() (Int, error) {
 	left, err := p.factor()
 	for err == nil && (p.token == "*" || p.token == "//" || p.token == "%") {
-		op, parserAtOp := p.token, *p
+		op, parserAtOp := p.token, *p // a copy of the parser, for errors at the operator
 		p.next()
 		var right Int
 		if right, err = p.factor(); err != nil {

@@ -41,7 +41,7 @@ func (e *expr) String() string {
 	case e.constant > 0:
 		fmt.Fprintf(&text, " + %d", e.constant)
 	case e.constant < 0:
-		fmt.Fprintf(&text, " - %s", strconv.Itoa(e.constant)[1:])
+		fmt.Fprintf(&text, " - %s", strconv.Itoa(e.constant)[1:]) // without the minus sign
 	}
 	return text.String()
 }

@@ -17,7 +17,8 @@ import (
 //	Max(x, y) - y >= 0       provesByFunction: Max(x, y) is at least y
 //	x - y >= 0               provesByFact: x - z >= 0 is a fact, and z - y >= 0 can be proved
 
-// maxProofSteps bounds the number of sums that one proof examines, and maxProofDepth the nesting of substitutions.
+// maxProofSteps bounds the number of differences that one proof examines, and maxProofDepth the nesting of
+// substitutions.
 const (
 	maxProofSteps = 40
 	maxProofDepth = 3
@@ -32,12 +33,14 @@ func (env *Env) provesNonNegative(d *expr) bool {
 	}
 	env.facts.proofSteps = maxProofSteps
 	for depth := range maxProofDepth + 1 {
-		savedSteps := env.facts.proofSteps
+		stepsBefore := env.facts.proofSteps
 		if env.provesAtDepth(d, depth) {
 			return true
 		}
-		if env.facts.proofSteps < 0 || depth > 0 && env.facts.proofSteps == savedSteps-1 {
-			return false // no steps are left, or this depth examined one sum only, so that a greater depth adds none
+		examined := stepsBefore - env.facts.proofSteps
+		hasNoSubstitution := depth > 0 && examined == 1 // only d was examined; greater depths examine nothing else
+		if env.facts.proofSteps < 0 || hasNoSubstitution {
+			return false
 		}
 	}
 	return false
@@ -52,6 +55,7 @@ func (env *Env) provesAtDepth(d *expr, depth int) bool {
 	if len(d.terms) == 1 && d.constant == 0 && len(d.terms[0].atoms) == 1 && d.terms[0].atoms[0].kind == kindSymbol {
 		return false // the bounds of a symbol already decide
 	}
+	// proofSteps limits this proof. spendSteps limits all proofs of a question that use facts (budget.go).
 	if env.facts.proofSteps--; env.facts.proofSteps < 0 || env.facts.active() && !env.facts.spendSteps(1) {
 		return false
 	}
@@ -62,8 +66,8 @@ func (env *Env) provesAtDepth(d *expr, depth int) bool {
 }
 
 // provesByFactors proves p*quotient + c >= 0. p is the product of the factors that all terms share, and must not be
-// negative. If c >= 0, it proves quotient >= 0. Otherwise it proves that quotient is at least -c/minFactor, rounded up,
-// where minFactor is the least value of p.
+// negative. If c >= 0, quotient >= 0 suffices. Otherwise quotient + floor(c/minFactor) >= 0 suffices, where minFactor
+// is the least value of p.
 func (env *Env) provesByFactors(d *expr, depth int) bool {
 	factors := d.commonFactors()
 	if len(factors) == 0 {
@@ -137,10 +141,12 @@ func (env *Env) provesByShift(d *expr) bool {
 		if coeff == math.MinInt || coeff == math.MaxInt {
 			return false
 		}
-		switch bound := coeff; {
+		switch {
 		case len(expanded[i].atoms) == 0:
 			constant = addLower(constant, coeff)
-		case coeff < 0: // a' is at most hi - least
+		case coeff > 0: // the term is at least 0
+		case coeff < 0: // each a' is at most hi - least
+			bound := coeff
 			for _, a := range expanded[i].atoms {
 				least, hi := env.atomBounds(a)
 				bound = satMul(bound, addUpper(hi, satNeg(least)))
@@ -165,13 +171,9 @@ func (env *Env) shiftedTerms(d *expr) (expanded []term, ok bool) {
 			if least == math.MinInt || len(parts) > maxShiftedTerms {
 				return nil, false
 			}
-			// (parts)*(least + a'): the first half becomes parts*least, the second half is parts*a'.
-			for _, product := range parts {
-				product.atoms = append(slices.Clone(product.atoms), a)
-				parts = append(parts, product)
-			}
-			for i := range len(parts) / 2 {
-				parts[i].coeff = satMul(parts[i].coeff, least)
+			for i, product := range parts { // product*(least + a') = product*least + product*a'
+				parts[i].coeff = satMul(product.coeff, least)
+				parts = append(parts, term{product.coeff, append(slices.Clone(product.atoms), a)})
 			}
 			parts = slices.DeleteFunc(parts, func(product term) bool { return product.coeff == 0 })
 		}
@@ -186,7 +188,7 @@ func (env *Env) provesByFunction(d *expr, depth int) bool {
 	for _, t := range d.terms {
 		for _, a := range t.atoms {
 			if a.kind == kindSymbol || a.kind == kindMod || a.isUnexpanded() {
-				continue
+				continue // no bounds in terms of operands are used
 			}
 			multiplier, addend, ok := env.splitByAtom(d, a)
 			if !ok {
@@ -204,14 +206,14 @@ func (env *Env) provesByFunction(d *expr, depth int) bool {
 	return false
 }
 
-// provesByOperands proves multiplier*a + addend >= 0 where a is a Max or a Min. It replaces a by an operand and proves
-// the resulting inequality. If replacing a by an operand cannot increase the product, one operand suffices; otherwise
-// the inequality must hold for all operands.
+// provesByOperands proves multiplier*a + addend >= 0 where a is a Max, a Min or a Where. a equals one of its operands,
+// so it suffices to prove the inequality with each operand in place of a. A single operand suffices if it cannot
+// increase the product: for a Max if multiplier >= 0, and for a Min if multiplier <= 0.
 func (env *Env) provesByOperands(a *atom, multiplier, addend *expr, depth int) bool {
 	lo, hi := env.bounds(multiplier)
 	oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
 	for _, e := range a.args {
-		// One success suffices, or else one failure decides.
+		// If one suffices, the first success decides; otherwise the first failure decides.
 		if env.provesSum(multiplier, e, addend, depth) == oneSuffices {
 			return oneSuffices
 		}
@@ -269,7 +271,7 @@ func (env *Env) provesByFact(d *expr, depth int) bool {
 	}
 	for _, relation := range env.facts.trueRelations {
 		if relation.kind == condNe || len(relation.difference.terms) < 2 {
-			continue
+			continue // bounds already express a relation with a single term
 		}
 		difference := env.addMultiple(d, relation.difference, -1)
 		if len(difference.terms) <= len(d.terms) && env.provesAtDepth(difference, depth) {
@@ -288,8 +290,8 @@ func (env *Env) provesByFact(d *expr, depth int) bool {
 	return false
 }
 
-// provesByBound replaces an atom of d by its lower bound from a true relation, or by its upper bound if its factor is
-// negative.
+// provesByBound replaces an atom a of d = multiplier*a + addend by a bound that follows from a true relation: by a
+// lower bound of a if multiplier >= 0, and by an upper bound if multiplier <= 0.
 func (env *Env) provesByBound(d *expr, relation *cond, depth int) bool {
 	for _, t := range relation.difference.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || !d.hasFactor(t.atoms[0]) {
@@ -300,11 +302,14 @@ func (env *Env) provesByBound(d *expr, relation *cond, depth int) bool {
 			continue
 		}
 		lo, hi := env.bounds(multiplier)
-		isWrongBound := relation.kind == condGe && (t.coeff > 0 && lo < 0 || t.coeff < 0 && hi > 0)
-		if lo < 0 && hi > 0 || isWrongBound {
+		// difference = coeff*a + ... >= 0 gives a >= bound for coeff = 1, and a <= bound for coeff = -1. If difference is
+		// 0, a equals bound.
+		isLowerBound := t.coeff > 0
+		isWrongBound := relation.kind == condGe && (isLowerBound && lo < 0 || !isLowerBound && hi > 0)
+		hasUnknownSign := lo < 0 && hi > 0
+		if hasUnknownSign || isWrongBound {
 			continue
 		}
-		// difference = coeff*a + ... >= 0 gives a >= bound for coeff = 1, and a <= bound for coeff = -1.
 		bound := env.addMultiple(t.atoms[0].asExpr, relation.difference, -t.coeff)
 		if env.provesSum(multiplier, bound, addend, depth) {
 			return true
@@ -358,6 +363,7 @@ func (env *Env) zeroByBounds(d *expr) (truth, known bool) {
 		return false, true
 	}
 	if env.facts.active() && len(d.terms) > 0 {
+		// d = factor*primitive + constant is 0 only if primitive is -constant/factor, which a fact may exclude.
 		if primitive, factor, constant := env.primitiveForm(d); primitive.fact != nil && constant%factor == 0 &&
 			slices.Contains(primitive.fact.excluded, -constant/factor) {
 			return false, true

@@ -21,7 +21,7 @@ func (env *Env) reduceAsQuestion(c *cond) reduction {
 // other than 0. The second operand is then known to be true, and so is the disjunction.
 func (env *Env) reduce(c *cond) reduction {
 	switch {
-	case env.facts.contradiction:
+	case env.facts.contradiction: // no sizes satisfy the facts, so either truth is right
 		return knownTruth(c.hint)
 	case c.isFact:
 		return knownTruth(true)
@@ -33,7 +33,7 @@ func (env *Env) reduce(c *cond) reduction {
 	if cached {
 		return result
 	}
-	if c.kind < condAnd {
+	if !c.isJunction() {
 		if result.truth, result.known = env.relationKnown(c); !result.known {
 			result.remaining = c
 		}
@@ -41,7 +41,7 @@ func (env *Env) reduce(c *cond) reduction {
 		result = env.reduceParts(c)
 	}
 	switch {
-	case env.facts.stepsLeft == 0 && !result.known:
+	case env.facts.stepsLeft == 0 && !result.known: // not cached, because a later question has more steps
 		return reduction{remaining: c}
 	case key.state == env.facts.state():
 		env.facts.storeAnswer(key, result)
@@ -60,7 +60,7 @@ func (env *Env) condTruth(c *cond) (truth, known bool) {
 		return true, true
 	case c.not().isFact:
 		return false, true
-	case c.kind < condAnd:
+	case !c.isJunction():
 		return env.relationKnown(c)
 	}
 	decisive := c.kind == condOr // an operand with this truth decides the truth of c
@@ -81,10 +81,10 @@ func (env *Env) reduceParts(c *cond) reduction {
 	start := env.mark()
 	defer env.reset(start)
 	var undecided []*cond
-	// Relations come first, because they are the most useful hypotheses.
-	for _, junctions := range []bool{false, true} { // junctions are conjunctions and disjunctions
+	// Relations are the most useful hypotheses for the other parts.
+	for _, junctions := range []bool{false, true} { // first the relations, then the conjunctions and disjunctions
 		for _, part := range c.args {
-			if (part.kind >= condAnd) != junctions {
+			if part.isJunction() != junctions {
 				continue
 			}
 			reduced := env.reduce(part)
@@ -119,7 +119,8 @@ func (env *Env) reduceParts(c *cond) reduction {
 	return reduction{remaining: env.junctionOf(c.kind, flatten(c.kind, undecided))}
 }
 
-// sameParts reports whether both lists, of the same length and without duplicates, have the same parts in any order.
+// sameParts reports whether both lists have the same parts in any order. They must have the same length and no
+// duplicates.
 func sameParts(a, b []*cond) bool {
 	commonCount := 0
 	for _, part := range a {

@@ -10,7 +10,14 @@ import (
 )
 
 // This file writes conditions for SMT solvers. An expr is a constant plus terms, a term is a coefficient times atoms,
-// and an atom is a symbol or a function of expressions. A cond is a relation of an expr to 0, or joins other conds.
+// and an atom is a symbol or a function of expressions. A cond is a relation of an expr to 0, or joins other conds. For
+// example, the claim N = 3 for N of at least 1 is written as
+//
+//	(declare-const |N| Int)
+//	(assert (<= 1 |N|))
+//	(define-fun e0 () Int (+ |N| (- 3)))
+//	(define-fun c1 () Bool (= e0 0))
+//	(assert c1)
 
 // SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5. The problem asks whether all claims hold for some
 // sizes within the bounds of the symbols. The answer unsat proves that there are no such sizes.

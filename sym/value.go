@@ -128,7 +128,7 @@ func (w *valuation) function(a *atom) (int, error) {
 
 // cond returns the truth of a condition. It stops at the first operand that decides the truth.
 func (w *valuation) cond(c *cond) (bool, error) {
-	if c.kind >= condAnd {
+	if c.isJunction() {
 		for _, part := range c.args {
 			if truth, err := w.cond(part); err != nil || truth == (c.kind == condOr) {
 				return truth, err

@@ -92,7 +92,7 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 		case ErrNumber: // Int.Specialize panics with this error for sizes other than the hint
 			result.Err = ErrNumber
 			possible = true
-		case errTooManyCases, errPathEnded:
+		case errTooManyCases, errPathEnded: // the path has no case
 			search.branches = search.branches[:search.nextIndex]
 		default:
 			panic(panicked)
@@ -216,6 +216,7 @@ func Differing[T any](cases []Case[T], same func(first, other T) bool) []Case[T]
 	}
 	var list []Case[T]
 	for i, c := range cases {
+		// c.If.cond is nil if the condition is a known truth value, which adds no fact.
 		isSame := func() bool { return same(cases[0].Value, c.Value) }
 		if i == 0 || c.If.cond == nil && !isSame() || c.If.cond != nil && !c.If.cond.env.underHypothesis(c.If, isSame) {
 			list = append(list, c)

@@ -110,11 +110,14 @@ func (s *overlapSearch) solveFrom(i, sum int, allowAllZero bool) bool {
 		return sum == 0 && allowAllZero
 	}
 	if s.steps++; s.steps > maxSteps {
-		return true
+		return true // the search is too long
 	}
 	t := &s.terms[i]
 	least, most := t.minSum-t.minK*t.stride, t.maxSum-t.maxK*t.stride // bounds of the sum of terms[i+1:]
-	for k := max(t.minK, -floorDiv(most-sum, t.stride)); k <= min(t.maxK, floorDiv(sum-least, t.stride)); k++ {
+	// The rest sum-k*stride must be from least to most: k is at least (sum-most)/stride, rounded up, and at most
+	// (sum-least)/stride, rounded down.
+	firstK, lastK := max(t.minK, -floorDiv(most-sum, t.stride)), min(t.maxK, floorDiv(sum-least, t.stride))
+	for k := firstK; k <= lastK; k++ {
 		if s.solveFrom(i+1, sum-k*t.stride, allowAllZero || k != 0) {
 			return true
 		}

@@ -120,6 +120,7 @@ func (m Meta) Holds(p Predicate) bool {
 		return m.StridesLikeChannelsLast3d()
 	case IsNonOverlappingAndDense:
 		return m.IsNonOverlappingAndDense()
+	// The formats have the same order as these predicates.
 	case SuggestsContiguous, SuggestsChannelsLast, SuggestsChannelsLast3d:
 		return m.SuggestMemoryFormat(false) == Contiguous+MemoryFormat(p-SuggestsContiguous)
 	case SuggestsChannelsLastExactly, SuggestsChannelsLast3dExactly:

@@ -60,7 +60,7 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 }
 
 // inferSize returns the position of the -1 in a shape, and the size that replaces the -1. If there is no -1, the
-// position is -1.
+// position is -1 and the size has no meaning.
 func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	if position, n, ok := inferNumber(shape, numel); ok {
 		return position, n, nil
@@ -175,7 +175,8 @@ func (t Type) IsRowMajor() bool {
 // matchRuns splits the dimensions of t, from the last to the first, into runs. The dimensions of a run can be merged
 // into one dimension. To each run it assigns consecutive dimensions of shape, so that the product of their sizes
 // (covered) equals the product of the sizes in the run (runNumel). It writes the strides of the dimensions of shape to
-// out. It returns false if there is no such assignment.
+// out. It returns false if there is no such assignment. In the example of [ReshapeStrides], the runs of t are its
+// dimensions 1 and 2, with 12 elements, and dimension 0, with 2 elements.
 func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	shapeDim := len(shape) - 1
 	runStride := t.Strides[len(t.Strides)-1]

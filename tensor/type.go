@@ -177,7 +177,7 @@ func (t Type) Check() error {
 		return nil
 	}
 	var buf [2 * smallRank]int
-	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
+	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() { // Meta.Check has the error
 		return Meta{DType: t.DType, Shape: make([]int, len(t.Shape)), Strides: make([]int, len(t.Strides))}.Check()
 	}
 	if err := checkRank(len(t.Shape)); err != nil {
@@ -213,6 +213,7 @@ func CheckSizes(d DType, shape []sym.Int) error {
 	return Type{DType: d, Shape: shape, Strides: strides}.Check()
 }
 
+// zeros are the strides that CheckSizes gives a shape of small rank.
 var zeros [smallRank]sym.Int
 
 // fastCheck is Check. It avoids the copy of t if the type is common.

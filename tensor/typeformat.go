@@ -189,7 +189,7 @@ func DenseStridesOf(shape, strides []sym.Int) []sym.Int {
 		strideA, strideB := strides[a], strides[b]
 		unambiguous := strideA.Ne(sym.Int{}).And(strideB.Ne(sym.Int{})).Decide()
 		larger := shape[a].Gt(shape[b])
-		if strideA.Same(strideB) {
+		if strideA.Same(strideB) { // only the sizes can cause a swap; stay is false
 			return unambiguous.And(larger).Decide(), stay
 		}
 		less, greater := strideA.Lt(strideB).Decide(), strideA.Gt(strideB).Decide()

@@ -35,8 +35,7 @@ func ReadFiles(s beam.Scope, pattern string) beam.PCollection {
 	return elements
 }
 
-// TryReadFiles is [ReadFiles] that returns files that are not valid as failures. A file that cannot be opened fails its
-// bundle.
+// TryReadFiles is [ReadFiles], but returns invalid files as failures. A file that cannot be opened fails its bundle.
 func TryReadFiles(s beam.Scope, pattern string) (elements, failures beam.PCollection) {
 	return addReading(s, pattern, true)
 }
@@ -104,9 +103,9 @@ func parse(file string, data []byte) (map[string]*tensor.Tensor, error) {
 	return nil, fmt.Errorf("%s: want a .npz or .npy file", file)
 }
 
-// WriteFiles writes each element to the file DIR/NAME.npz, and returns the paths as a PCollection of strings. A file
-// appears under its name when it is complete, if the file system can rename files or writes them atomically, as object
-// stores do. Elements must have different names, which must be names of files.
+// WriteFiles writes each element to the file DIR/NAME.npz, and returns the paths as a PCollection of strings. Readers
+// never see a partial file, provided that the file system can rename files, or writes them atomically as object stores
+// do. Elements must have different names, which must be names of files.
 func WriteFiles(s beam.Scope, dir string, elements beam.PCollection) beam.PCollection {
 	s = s.Scope("inference.WriteFiles")
 	filesystem.ValidateScheme(dir)

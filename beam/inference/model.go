@@ -147,6 +147,7 @@ func load(ctx context.Context, options Options) (*model, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
+	// Together, active runs use at most GOMAXPROCS threads, or are a single run.
 	loaded := &model{graph: source, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))}
 	reasonNotJoined, err := loaded.compile(ctx, options)
 	if err != nil {

@@ -49,7 +49,7 @@ func Run(s beam.Scope, options Options, elements beam.PCollection) beam.PCollect
 	return results
 }
 
-// TryRun is [Run] that returns failed elements as a PCollection of [Failure]. A lack of memory and a model that cannot
+// TryRun is [Run], but returns failed elements as a PCollection of [Failure]. A lack of memory and a model that cannot
 // be loaded are not failures of an element: they fail the bundle.
 func TryRun(s beam.Scope, options Options, elements beam.PCollection) (results, failures beam.PCollection) {
 	return runScope(s, options, elements, true)

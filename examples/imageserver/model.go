@@ -35,7 +35,7 @@ func classifier() (*graph.Graph, error) {
 
 // network returns the scores of normalized images [N, 3, 32, 32]. The weights are random: put a trained network here.
 func network(g *graph.Graph, x *graph.Value) *graph.Value {
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := rand.New(rand.NewPCG(1, 2)) // any fixed seed
 	weights := func(name string, shape ...int) *graph.Value {
 		data := make([]float32, tensor.Numel(shape))
 		for i := range data {
@@ -43,9 +43,10 @@ func network(g *graph.Graph, x *graph.Value) *graph.Value {
 		}
 		return constant(g, name, data, shape...)
 	}
-	x = op.Relu(op.Conv2d(x, weights("conv.weight", 8, 3, 3, 3), nil, op.Conv2dAttrs{Stride: []int{2, 2}}))
+	var noBias *graph.Value
+	x = op.Relu(op.Conv2d(x, weights("conv.weight", 8, 3, 3, 3), noBias, op.Conv2dAttrs{Stride: []int{2, 2}}))
 	x = op.Flatten(op.AdaptiveAvgPool2d(x, []int{2, 2}), op.FlattenAttrs{StartDim: 1})
-	return op.Linear(x, weights("linear.weight", classes, 8*2*2), nil)
+	return op.Linear(x, weights("linear.weight", classes, 8*2*2), noBias)
 }
 
 func constant(g *graph.Graph, name string, data []float32, shape ...int) *graph.Value {

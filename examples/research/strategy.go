@@ -69,6 +69,7 @@ func begin(problem *layout.Problem, channelsLast bool) *orders {
 		if v.Const != nil || v.Alias != nil || viewed[v] || problem.Output(v) || !problem.Image(v) {
 			return
 		}
+		// Orders lists the order of eager PyTorch first, then row-major and channels-last order.
 		if list := problem.Orders(v); len(list) > 1 {
 			start.order[v] = list[0]
 			if channelsLast {

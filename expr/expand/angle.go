@@ -98,7 +98,7 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
 	}
 	return [4]expr.Value{
-		number(shr(window[0], 12), 4),
+		number(shr(window[0], 12), 4), // bits 0 to 51 of the window, then 52 to 103, 104 to 155 and 156 to 191
 		number(e.Emit(expr.Or, shr(shl(window[0], 52), 12), shr(window[1], 24)), 0x1p-50),
 		number(e.Emit(expr.Or, shr(shl(window[1], 40), 12), shr(window[2], 36)), 0x1p-102),
 		number(shr(shl(window[2], 28), 12), 0x1p-154),

@@ -87,6 +87,7 @@ func erfsPlusOne(code *expr.Code) []bool {
 	for v, inst := range code.Insts {
 		marked[v] = inst.Op == expr.Erf && inst.DType == tensor.Float32
 		for operandIndex, operand := range inst.Operands() {
+			// The other operand of a sum must be 1.
 			if marked[operand] && !(inst.Op == expr.Add && isOne([2]expr.Value{inst.B, inst.A}[operandIndex])) {
 				marked[operand] = false
 			}

@@ -12,9 +12,9 @@ import (
 //
 // The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r. The step is ln 2 or ln 4, and
 // (ln 2)/4 for exp of float32. For example, exp(1) with the step ln 2 has n = 1 and r = 1 - ln 2 = 0.307, and is
-// 2*exp(0.307). Rounding needs no conversion: the constant magic is about 1.5*2^mantissa, so that t = x/step + magic
-// has n in its lowest bits, and n = t - magic. For exp of float32, n is a multiple of 1/4 or 1/8, and magic is smaller.
-// If magic includes the bias of the exponent, a shift of t gives s = 2^n.
+// 2*exp(0.307). Rounding needs no conversion: with the constant magic = 1.5*2^52 (float64), the sum t = x/step + magic
+// is rounded to an integer. t has n in its lowest bits, and n = t - magic. For exp of float32, n is a multiple of 1/4
+// or 1/8, and magic is smaller. If magic includes the bias of the exponent, a shift of t gives s = 2^n.
 //
 // The functions differ in the multiplication by the power of 2, which may overflow or underflow although the result
 // does not:

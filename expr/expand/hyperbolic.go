@@ -18,6 +18,7 @@ func (e *expander) cosh(x expr.Value) expr.Value {
 // sinh is d + d/(2d+1) with d = expm1(|x|)/2. For small d it is 2d - d*2d/(2d+1), which has smaller rounding errors
 // there. d overflows only if the result does, and the quotient uses half of d.
 func (e *expander) sinh(x expr.Value) expr.Value {
+	// h is expm1(|x|)/4, d is 2h, and q is 2d/(2d+1).
 	h := e.scaledExpm1(e.clampMax(e.Emit(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
 	d, q := e.add(h, h), e.div(h, e.add(h, e.constant(0.25)))
 	ifSmall := e.fma(e.Emit(expr.Neg, d), q, e.add(d, d))

@@ -146,6 +146,7 @@ func (e *expander) log1pOfSum(x, low expr.Value) expr.Value {
 func (e *expander) frexpOnePlus(x expr.Value) (n, s, f, u expr.Value) {
 	u = e.add(x, e.constant(1))
 	bits := e.Emit(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
+	// The exponent of s = 4/2^n is bias+2 minus n. For float64, exponentBits is n + 2*bias (see originOf).
 	exponentBits := e.Emit(expr.And, bits, e.intConst(^uint64(1<<e.mantissa()-1)))
 	s = e.float(e.Emit(expr.Sub, e.intConst(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), exponentBits))
 	return e.exponent(bits), s, e.fma(e.mul(x, e.constant(0.25)), s, e.fma(s, e.constant(0.25), e.constant(-1))), u

@@ -8,9 +8,9 @@ import (
 )
 
 // This file expands powers into primitive operations. The methods of expander add instructions and return the result.
-// pow handles signs and special operands. The power of positive numbers is computed in two steps, t = y*log2(a) and
-// 2^t: in float64 by power, with a logarithm that is a sum of two numbers (log2Sum), and for float32 by powerFloat32,
-// in float64 with shorter polynomials.
+// pow handles signs and special operands. The power of a positive number a is 2^t with t = y*log2(a). For example,
+// 3^2.5 has t = 2.5*1.585 = 3.962, and is 2^3.962 = 15.59. power computes it in float64, with a logarithm that is a sum
+// of two numbers (log2Sum). powerFloat32 is for float32: it computes in float64, with shorter polynomials.
 
 // pow is 2^(y*log2|x|). If y is odd, it has the sign of x. A negative number to a power that is not an integer is NaN.
 // 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a large finite number. The power is then 0 or infinite

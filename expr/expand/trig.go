@@ -27,7 +27,8 @@ var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0
 // quarterTurns returns the integer q and the remainder r of any float32 x. It computes x/(2*pi) modulo 1 in float64:
 // the sum of the products of x with the four parts of 1/(2*pi). It drops the integer parts of the first two products
 // and of their rounding errors. The integer parts of the others may stay: the third product has a small integer part,
-// and the fourth product is below 1.
+// and the fourth product is below 1. For example, x = 10 is 1.592 turns, which become -0.408. Then q is -2, and r is
+// 0.092 turns, or 0.575.
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	wide := e.wide()
 	x = wide.Convert(tensor.Float64, x)

@@ -31,6 +31,7 @@ func (runner *Runner) tabulate(source *expr.Loop) {
 		*[]*place{&lookUpStep.a, &lookUpStep.b}[position] = place{slot: 1 + k, stride: 1}
 	}
 	const rows = 1
+	// One row has all elements of the table. The strides between rows do not matter, and there are no folds.
 	runner.Run(runner.NewScratch(), operands, make([]int, len(operands)), nil, len(bytes[0]), rows)
 	lookUpStep.loop = lookUps[len(loaded)-1][sizeIndex(resultSize)](results)
 	runner.rowSteps, runner.blockCount, runner.blockSteps = nil, 0, []step{lookUpStep}

@@ -31,7 +31,7 @@ func (prep *preparer) chooseLoops() error {
 	readers := prep.countReaders()
 	narrow := make([]narrowOperands, len(prep.code.Insts)) // indexed by value
 	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
-	for v, inst := range slices.Clone(prep.code.Insts) {
+	for v, inst := range slices.Clone(prep.code.Insts) { // a clone, because the loop appends constants
 		narrow[v] = prep.findNarrowOperands(inst)
 		prep.loops[v], prep.operands[v] = prep.chooseLoop(expr.Value(v), inst, readers, narrow)
 		if prep.loops[v] == nil && inst.Op != expr.Const {
@@ -161,7 +161,7 @@ func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow
 	}
 	inst, narrowed := prep.code.Insts[conversion.A], narrow[conversion.A]
 	operation, wideOperands := mixedOp{op: inst.Op, from: narrowed.dtype, to: conversion.DType}, inst.Operands()
-	for _, operand := range wideOperands {
+	for _, operand := range wideOperands { // of one dtype, if there is a mixed loop
 		operation.in = prep.code.Insts[operand].DType
 	}
 	if joined := mixedLoops[operation]; joined != nil {

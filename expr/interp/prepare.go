@@ -110,8 +110,8 @@ type preparer struct {
 	isRead   []bool         // indexed by value: whether a step, an output or a fold reads it
 	uniform  []bool         // indexed by value: whether it is constant within a row
 	places   []place        // indexed by value
-	// lastReader is indexed by value: its last reader, the number of instructions for an output, or -1 if another value
-	// has got its block, or can get it.
+	// lastReader is indexed by value: the last instruction that reads it, or the number of instructions if an output
+	// stores it. It is -1 if the block of the value is free, or has been reused for another value.
 	lastReader []int
 	freeSlots  []int // slots of blocks that can be reused
 	// lastOperandReader is the last instruction that reads an operand with more than one element for each row.
@@ -215,7 +215,7 @@ func (prep *preparer) addInst(v expr.Value) {
 		prep.addStep(v, computed)
 	}
 	prep.addFolds(v)
-	for _, operand := range append(slices.Clone(prep.operands[v]), v) {
+	for _, operand := range append(slices.Clone(prep.operands[v]), v) { // v itself may have only folds as readers
 		prep.release(operand, v)
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // Sums and differences of products are single loops: a*b + c*d is a part of a complex product, and a + b*c an
-// interpolation. Each product is rounded. A single loop takes two thirds of the time of separate loops.
+// interpolation. Each product is rounded: conversions such as W(x*y) prevent fused multiply-adds. A single loop takes
+// two thirds of the time of separate loops.
 //
 // joinProducts finds such an instruction and its products. For v3 = v1 - v2 with v1 = a * b and v2 = c * d, it returns
 // the loop of a*b + sign * c*d with sign -1, and the operands a, b, c and d. productSums has the loops.

@@ -74,6 +74,7 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 func (runner *Runner) resetTotals(scratch *Scratch) {
 	for k := range runner.rowTotals {
 		total := &runner.rowTotals[k]
+		// Operand a has the stride 0, so that the neutral element is repeated.
 		moves[sizeIndex(total.size)](operands{dst: operand{scratch.accs[k], 0, total.size},
 			a: operand{ptr: unsafe.Pointer(&total.neutral)}, n: expr.FoldLanes})
 	}

@@ -199,8 +199,8 @@ func oneIf(condition bool) (one uint8) {
 }
 
 // float32ModLoop computes math.Mod of float32, but several times faster for quotients below 2^29. The product of such a
-// quotient and b is exact in float64, because b has 24 bits. The function is a literal in the call, so that it is
-// inlined.
+// quotient and b is exact in float64, because b has 24 bits. The conversion of this product prevents a fused
+// multiply-add. The function is a literal in the call, so that it is inlined.
 func float32ModLoop(o operands) {
 	each2(&o, func(a, b float32) float32 {
 		dividend, divisor := math.Abs(float64(a)), math.Abs(float64(b))

@@ -46,7 +46,7 @@ type Proof struct {
 // A reshape of [2, 3, 2] with the rows in dimension 1 to [12] gives this place.
 type rowPlace struct{ dim, blocks int }
 
-// noRows is the place of values that do not depend on the rows.
+// noRows is the place of values that do not depend on the rows. graph.Whole is negative: Dim(v) >= 0 if v has rows.
 var noRows = rowPlace{graph.Whole, 1}
 
 // operand is an operand of a node.
@@ -145,6 +145,7 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 		if last < 0 {
 			return culprit, reason
 		}
+		// The loop goes back to the node of the last choice, and follows the nodes after it again.
 		if retries += i - p.choices[last].node; retries > maxRetriesPerNode*len(nodes) {
 			return culprit, reason
 		}
@@ -241,8 +242,9 @@ func (p *Proof) follow(n *graph.Node, index int) error {
 }
 
 // chooseLoop finds a parallel loop of the op (graph.Parallel) whose iterations are rows of the operands, and sets the
-// places of the results. Among several loops it prefers the fewest repeated operands (see loopFits). It returns false
-// if there is no such loop.
+// places of the results. OperandDims and ResultDims of a loop have, by operand and by result, the dimension that the
+// loop divides. Among several loops it prefers the fewest repeated operands (see loopFits). It returns false if there
+// is no such loop.
 func (p *Proof) chooseLoop(n *graph.Node, loops []graph.Parallel) bool {
 	var best *graph.Parallel
 	var repeated []int
@@ -281,8 +283,9 @@ func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, b
 	for i, arg := range n.In {
 		dim := loop.OperandDims[i]
 		switch {
-		case arg.Kind != graph.TensorArg || dim == graph.Whole || p.Dim(arg.Value) >= 0:
-		case loop.MayBroadcast != nil && loop.MayBroadcast[i] && arg.Meta().Shape[dim] == 1:
+		case arg.Kind != graph.TensorArg || dim == graph.Whole: // every iteration reads it as a whole
+		case p.Dim(arg.Value) >= 0: // checked above
+		case loop.MayBroadcast != nil && loop.MayBroadcast[i] && arg.Meta().Shape[dim] == 1: // one slice for all rows
 		case arg.Value.Const != nil && equalRows(arg.Value.Const, rowPlace{dim, blocks}, p.Rows):
 			repeated = append(repeated, i)
 		default:
@@ -302,8 +305,10 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 		return nil
 	}
 	// In row-major order, the elements of a row are in `blocks` separate sequences. Dimension dim of the new shape can
-	// have the rows under two conditions. The dimensions before it, of total size `leading`, divide the blocks. Dimension
-	// dim can be divided into the remaining blocks of Rows equal parts.
+	// have the rows under two conditions: `leading`, the product of the sizes before dim, divides the number of blocks;
+	// and dim can be divided into blocks/leading blocks of Rows equal parts. For example, with 3 rows in dimension 1 of
+	// [2, 3, 2], there are 2 blocks. The new shape [12] has the rows in dimension 0 with 2 blocks (leading is 1), and
+	// [2, 6] has them in dimension 1 with 1 block (leading is 2).
 	blocks, leading := product(before.Shape[:place.dim])*place.blocks, 1
 	var list []rowPlace
 	for dim, size := range after.Shape {
@@ -312,7 +317,7 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 		}
 		leading *= size
 	}
-	sorted.Func(list, func(first, second rowPlace) int { // Shape/blocks is Rows times the slices of a row in a block
+	sorted.Func(list, func(first, second rowPlace) int { // Shape[dim]/blocks is the number of slices of a block
 		return cmp.Or(cmp.Compare(after.Shape[first.dim]/first.blocks, after.Shape[second.dim]/second.blocks),
 			cmp.Compare(first.blocks, second.blocks),
 			cmp.Compare(distance(first.dim, place.dim), distance(second.dim, place.dim)))

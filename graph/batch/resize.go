@@ -21,7 +21,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 		return nil, fmt.Errorf("%d rows: want at least 1", rows)
 	}
 	g := p.graph.Clone()
-	g.Sort()
+	g.Sort() // no node moves, because an inferred graph is sorted: g.Nodes[i] remains the copy of p.graph.Nodes[i]
 	for name, dim := range p.inputs {
 		v := g.Value(name)
 		if err := g.ResizeInput(v, dim, p.scaledSize(v.Meta.Shape[dim], rows)); err != nil {
@@ -31,7 +31,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	if err := p.repeatConstants(g, rows); err != nil {
 		return nil, err
 	}
-	for i, n := range p.graph.Nodes {
+	for i, n := range p.graph.Nodes { // SizesAttr names the attribute that lists the sizes of the result
 		if dim := p.Dim(n.Out[0]); n.Op.SizesAttr != "" && dim >= 0 && hasAttr(n, n.Op.SizesAttr) {
 			shape := slices.Clone(n.Out[0].Meta.Shape)
 			shape[dim] = p.scaledSize(shape[dim], rows)
@@ -44,7 +44,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	return g, p.checkShapes(g, rows)
 }
 
-// repeatedConstant is a constant that has equal slices for each row, at a place.
+// repeatedConstant is a constant with equal slices for all rows, and the place of these rows in the constant.
 type repeatedConstant struct {
 	value *graph.Value
 	place rowPlace
@@ -115,13 +115,14 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 	if rows == 1 {
 		return true
 	}
-	rowSlices := size / rows / place.blocks
+	rowSlices := size / rows / place.blocks // slices of one row in one block
+	blockSlices := rowSlices * rows
 	isSame := true
 	eachIndex(t.Shape, func(_ int, index []int) bool {
 		// Compare with the element of the first row of the same block at the same position within the row.
 		slice := index[dim]
 		element := t.At(index...)
-		index[dim] = slice/(rowSlices*rows)*(rowSlices*rows) + slice%rowSlices
+		index[dim] = slice/blockSlices*blockSlices + slice%rowSlices
 		firstRowElement := t.At(index...)
 		index[dim] = slice
 		isSame = fmt.Sprint(element) == fmt.Sprint(firstRowElement)
@@ -132,7 +133,7 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 
 // withRows returns a constant of equal rows with another number of these rows.
 func withRows(t *tensor.Tensor, place rowPlace, rows, newRows int) (*tensor.Tensor, error) {
-	dim, rowSlices := place.dim, t.Shape[place.dim]/rows/place.blocks
+	dim, rowSlices := place.dim, t.Shape[place.dim]/rows/place.blocks // slices of one row in one block
 	shape := slices.Clone(t.Shape)
 	shape[dim] = rowSlices * newRows * place.blocks
 	meta := tensor.New(t.DType, shape...)
@@ -143,7 +144,8 @@ func withRows(t *tensor.Tensor, place rowPlace, rows, newRows int) (*tensor.Tens
 	eachIndex(shape, func(i int, index []int) bool {
 		// Each new row is a copy of the first old row of its block.
 		slice := index[dim]
-		index[dim] = slice/(rowSlices*newRows)*(rowSlices*rows) + slice%rowSlices
+		block := slice / (rowSlices * newRows)
+		index[dim] = block*(rowSlices*rows) + slice%rowSlices
 		out.SetFlat(i, t.At(index...))
 		index[dim] = slice
 		return true

@@ -27,6 +27,9 @@ import (
 //	manyRows    30 µs          80 µs           1.5, 1
 //	oneRow      20 µs          100 µs          1, 1.25    chosen
 //
+// An open symbol is a symbol without a fixed size. A specialization of a program is a plan for a range of sizes. Its
+// decisions, such as implementations, are chosen for one size of each open symbol, and followed at the other sizes.
+//
 // preferred reports whether it chose oneRow or mixed. It is false if other sizes are open, because costs depend on
 // them. symbol is the result of [Symbol]. For oneRow and mixed, pins has:
 //   - the pins of p;
@@ -216,7 +219,7 @@ func (c *comparison) changesTo(manyRows, oneRow *candidate) []implChange {
 	var changes []implChange
 	for _, name := range sorted.Keys(current) {
 		from, to := current[name], replacements[name]
-		impl := to.atManyRows.impl
+		impl := to.atManyRows.impl // a pin holds at all sizes, so manyRows must use it at one row, too
 		isPinnable := to.atManyRows.op == pinnableOps[name] && impl != nil && impl == to.atOneRow.impl
 		savedNS := from.atManyRows.costNS - to.atManyRows.costNS
 		if isPinnable && impl != from.atManyRows.impl && savedNS > 0 {
@@ -224,6 +227,7 @@ func (c *comparison) changesTo(manyRows, oneRow *candidate) []implChange {
 				addedNS: max(0, to.atOneRow.costNS-from.atOneRow.costNS)})
 		}
 	}
+	// The ratios are multiplied by both divisors, which may be 0.
 	sorted.Func(changes, func(a, b implChange) int { return cmp.Compare(b.savedNS*a.addedNS, a.savedNS*b.addedNS) })
 	return changes
 }

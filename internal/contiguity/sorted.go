@@ -3,7 +3,10 @@ package contiguity
 import "github.com/graphrun/graphrun/sym"
 
 // Each predicate of this file has two forms. The branching form (suffix Branches) follows PyTorch's code and sorts the
-// dimensions. The form with the suffix Formula needs neither branches nor a sort.
+// dimensions. The form with the suffix Formula needs neither branches nor a sort. For example, with shape [2, 3] and
+// strides [1, 2], dimension 0 precedes dimension 1. The value is dense, because the strides are 1 and 2, the products
+// of the sizes before them. Offsets of dimension 0 reach 1, which is below the stride of dimension 1, so no elements
+// overlap.
 
 // nonOverlappingAndDenseFormula is the condition of TensorImpl::is_non_overlapping_and_dense. It holds for every value
 // without elements, because contiguousFormula does.

@@ -52,10 +52,10 @@ func checkEntry(entry io.Reader, size int64, key Key) error {
 	if _, err := io.ReadFull(entry, header[:]); err != nil {
 		return errDamaged
 	}
+	isOfKey := string(header[:len(magic)]) == magic && bytes.Equal(header[len(magic):48], key[:])
+	isIntact := crc32.Checksum(header[:60], castagnoli) == binary.LittleEndian.Uint32(header[60:])
 	sizeOfData := binary.LittleEndian.Uint64(header[48:])
-	if string(header[:len(magic)]) != magic || !bytes.Equal(header[len(magic):48], key[:]) ||
-		crc32.Checksum(header[:60], castagnoli) != binary.LittleEndian.Uint32(header[60:]) ||
-		sizeOfData == 0 || sizeOfData != uint64(size-headerSize) {
+	if !isOfKey || !isIntact || sizeOfData == 0 || sizeOfData != uint64(size-headerSize) {
 		return errDamaged
 	}
 	sum, buffer := uint32(0), make([]byte, min(size, bufferSize))

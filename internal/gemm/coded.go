@@ -197,7 +197,8 @@ func (p *Plan) compileTile(kind tileKind) (err error) {
 	return err
 }
 
-// tileSpec describes the code of one kind of register tile to package tile.
+// tileSpec describes the code of one kind of register tile to package tile. A Dynamic value is not part of the code:
+// each call passes it. In the spec, In is A, Vec is B and Out is C.
 func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: p.kernels.elemBytes, Rows: kind.height, Vectors: kind.vectors,
 		Masked: p.b.inPlace || kind.read == readAndCopy, Tiles: tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic},
@@ -213,10 +214,10 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	if kind.read == readAndCopy {
 		spec.PackedStep = p.b.panelWidth * p.kernels.elemBytes
 	}
-	if p.callsSpanPanels {
+	if p.callsSpanPanels { // the tiles of a call have the same rows of A
 		spec.Tiles = tile.Loop{VecStep: tile.Dynamic, OutStep: tile.Dynamic}
 	}
-	if !p.a.contiguousAlongK() {
+	if !p.a.contiguousAlongK() { // the elements of a term are adjacent
 		spec.Runs[0].InStep = tile.Dynamic
 		for i := range kind.height {
 			spec.In = append(spec.In, i*p.kernels.elemBytes)
@@ -224,7 +225,7 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	}
 	spec.Epilogue = p.tileEpilogue(kind.store)
 	readsResult := len(spec.Epilogue) > 0 && spec.Epilogue[0].Op == tile.AddResult
-	if readsResult {
+	if readsResult { // before the loop, unless rowPrefetches prefetches the result in the loop
 		spec.PrefetchResult = !p.prefetchResultInLoop || kind.read != readDirect
 	}
 	return spec

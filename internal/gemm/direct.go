@@ -201,7 +201,8 @@ func (x *execution) runDirect(j0, j1 int) {
 			x.axpyColumns(block)
 		}
 		if k0 > 0 {
-			x.kernels.store(spec.M, cols, matrix{block.sums, block.ldc, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+			noBias, accumulate := matrix{}, true
+			x.kernels.store(spec.M, cols, matrix{block.sums, block.ldc, 1}, matrix{sums, ldc, 1}, noBias, accumulate)
 		}
 	}
 	if !accumulatesInC {
@@ -242,7 +243,7 @@ func (x *execution) dotColumns(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.ColStride * elemBytes
 	groupsPerPart := max(1, l1PartBytes/(4*thin.depth*elemBytes))
-	if spec.M == 1 {
+	if spec.M == 1 { // no other row reads a part again, so only checks limit its size
 		groupsPerPart = max(1, checkMACs/(4*thin.depth))
 	}
 	for j := 0; j < thin.cols; {
@@ -303,7 +304,7 @@ func (x *execution) axpyShortRows(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.RowStride * elemBytes
 	termsPerPart := max(4, checkMACs/thin.cols&^63) // a multiple of 64 for most cols
-	if spec.M > 1 {
+	if spec.M > 1 {                                 // all rows of A read a part from L1
 		termsPerPart = max(4, l1PartBytes/(thin.cols*elemBytes))
 	}
 	for k := 0; k < thin.depth; k += termsPerPart {

@@ -22,7 +22,7 @@ type PackFunc func(dst []byte, k0, k1, l0, l1 int)
 // dst[:PackedABytes(dtype, m, k)], for an operand whose Source is Prepacked. Products read a dst faster if it is
 // aligned to 64 bytes. The format depends on the CPU, so dst must not be written to files.
 func PackA(dtype tensor.DType, dst []byte, src unsafe.Pointer, m, k, rowStride, colStride int) {
-	PackPanels(dtype, dst, kernelsOf(dtype).mr, src, k, m, colStride, rowStride)
+	PackPanels(dtype, dst, kernelsOf(dtype).mr, src, k, m, colStride, rowStride) // as the transposed k×m matrix
 }
 
 // PackB packs the k×n matrix at src, with the strides rowStride and colStride in elements, into

@@ -33,7 +33,7 @@ const (
 )
 
 // linesToPrefetch returns the number of lines that an iteration prefetches (Plan.prefetchLines). If several tiles read
-// a panel, each prefetches a part of the next panel. A tile that is the only one prefetches its own panel,
+// a panel, each prefetches a part of the next panel. If only one tile reads a panel, it prefetches this panel itself,
 // prefetchBytes ahead of its loads. B is often a constant that has left the caches since the previous run, and the
 // hardware prefetcher stops at page boundaries.
 func (p *Plan) linesToPrefetch(read readMode) int {

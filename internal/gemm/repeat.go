@@ -50,11 +50,11 @@ func callOf(code *jit.Func, args *jit.Args) call {
 // computes addresses, without executing the calls.
 func (p *Plan) recordCalls() {
 	spec := &p.spec
-	switch {
-	case spec.CColStride != 1, p.prefetchResultInLoop, p.a.createsPanels(), p.b.createsPanels(), p.kc < spec.K,
-		spec.M*spec.N > recordedMACs/spec.K:
-		return
-	case spec.Bias != NoBias && spec.BiasStride != 1:
+	isLarge, hasSeveralBlocks := spec.M*spec.N > recordedMACs/spec.K, p.kc < spec.K
+	copiesBias := spec.Bias != NoBias && spec.BiasStride != 1
+	usesTemporary := spec.CColStride != 1
+	if usesTemporary || p.prefetchResultInLoop || p.a.createsPanels() || p.b.createsPanels() || hasSeveralBlocks ||
+		isLarge || copiesBias {
 		return
 	}
 	scratch := make([]byte, p.worker.totalBytes+1) // its address does not matter, because only offsets are recorded

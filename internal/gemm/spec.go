@@ -76,8 +76,8 @@ const (
 type Args struct {
 	A, B, C unsafe.Pointer
 	Bias    unsafe.Pointer
-	PackA   PackFunc // for Source Custom
-	PackB   PackFunc
+	PackA   PackFunc // for an A of Source Custom
+	PackB   PackFunc // for a B of Source Custom
 	// Shared has SharedBytes bytes. It holds packed panels from one phase to the next. Its initial contents do not
 	// matter.
 	Shared []byte

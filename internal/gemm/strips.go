@@ -84,7 +84,8 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 		t.stackedRows, t.stackedVectors = s.rows, vectors
 		t.stacks, t.stackCount = t.Plan.stacks(s.rows, vectors)
 	}
-	t.computeStacks(args, a, tiles, max(1, rowsPerCall/t.stacks[0].height))
+	tilesPerCall := max(1, rowsPerCall/t.stacks[0].height) // the heights of stacks differ little
+	t.computeStacks(args, a, tiles, tilesPerCall)
 }
 
 // computeStacks computes the stacks of a strip, at most tilesPerCall register tiles in a call. Of `tiles`, it uses the

@@ -4,8 +4,8 @@
 
 // func call(entry uintptr, args *Args)
 //
-// The code may use every register but SP and BP. Go's compiler keeps none across the call of an assembly function, and
-// the wrapper that it makes restores R14 and X15, which it does give a meaning.
+// The code may use every register but SP and BP. Go's compiler keeps no register across the call of an assembly
+// function. R14 and X15 have a meaning in Go code: the compiler's wrapper of the function restores them.
 TEXT ·call(SB), NOSPLIT, $8-16
 	MOVQ entry+0(FP), AX
 	MOVQ args+8(FP), DI

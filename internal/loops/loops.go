@@ -198,7 +198,7 @@ func (l *Loop) runInterpreted(state *State, ptrs []unsafe.Pointer, strides []int
 	if l.foldCount == 0 && rowLen <= maxCallElements { // several rows per call
 		for rowsPerCall := maxCallElements / rowLen; ; {
 			rows := min(rowsPerCall, rowCount)
-			l.runner.Run(nil, ptrs, strides, nil, rowLen, rows)
+			l.runner.Run(nil /* scratch: from a pool */, ptrs, strides, nil /* accumulators */, rowLen, rows)
 			if rowCount -= rows; rowCount == 0 {
 				return
 			}

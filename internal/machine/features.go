@@ -164,6 +164,7 @@ func featuresOfTarget(target string) (Features, error) {
 		return set, nil
 	}
 	for featureName := range strings.SplitSeq(featureList, "-") {
+		// A feature is rejected if it requires features of another target: avx2 has no dotbytes512.
 		index := slices.IndexFunc(namedFeatures, func(candidate namedFeature) bool {
 			return candidate.name == featureName && (set|candidate.requires).Name() == name
 		})

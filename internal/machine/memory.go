@@ -34,7 +34,7 @@ const maxRequest = min(1<<46, math.MaxInt/2)
 var unknownLimit = Limit{Available: maxRequest, Total: maxRequest, Name: "what a process can address"}
 
 // Memory returns the tightest current limit.
-func Memory() Limit { return currentLimit(false) }
+func Memory() Limit { return currentLimit(false /* isOneBlock */) }
 
 // currentLimit reads the limits and returns the tightest one. If isOneBlock is set, it is a limit for a single
 // allocation: see readLimits.
@@ -112,10 +112,10 @@ var lastReading atomic.Pointer[reading]
 // Fits reports whether the process may take the given number of additional bytes. If not, it returns the limit that is
 // exceeded. It collects garbage before it rejects a request. A small request soon after the last reading of the limits
 // is accepted without another reading, and the returned limit is then zero.
-func Fits(bytes int) (Limit, bool) { return fits(bytes, false) }
+func Fits(bytes int) (Limit, bool) { return fits(bytes, false /* isOneBlock */) }
 
 // FitsBlock is [Fits] for a single allocation.
-func FitsBlock(bytes int) (Limit, bool) { return fits(bytes, true) }
+func FitsBlock(bytes int) (Limit, bool) { return fits(bytes, true /* isOneBlock */) }
 
 // fits is Fits or, if isOneBlock is set, FitsBlock.
 func fits(bytes int, isOneBlock bool) (Limit, bool) {

@@ -92,7 +92,8 @@ func (c *coder) beginField(n protowire.Number, kind protowire.Type, set bool) bo
 	return c.encodes && set
 }
 
-// codeMessage codes a message. It reports whether it has decoded the field.
+// codeMessage codes a message. It reports whether it has decoded the field. P is *M: the type parameter M allocates a
+// message, and P has its methods.
 func codeMessage[M any, P interface {
 	*M
 	Message

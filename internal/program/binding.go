@@ -169,6 +169,7 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 	}
 	created := &Binding{sizes: given, isHint: isHint, done: make(chan struct{})}
 	key := keyOf(sizes)
+	// Put returns the entry of the key. It adds `created` if there is none.
 	for existing := p.bindings.Put(key, created); existing != created; existing = p.bindings.Put(key, created) {
 		if err := interrupt.Wait(ctx, existing.done); err != nil {
 			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
@@ -198,7 +199,7 @@ func (p *Program) endCompilation(key sizesKey, compiled *Binding) {
 // compile infers, plans and compiles the program's graph for the sizes of all open symbols.
 func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err error) {
 	defer tensor.CatchMemory(&err)
-	defer interrupt.Catch(&err)
+	defer interrupt.Catch(&err) // returns the error of an ended context, with which interrupt.Check panics
 	interrupt.Check(ctx)
 	start := time.Now()
 	b.Graph, b.RunnableGraph = owner.graph, owner.graph
@@ -271,7 +272,8 @@ func (b *Binding) withRejected(err error) error {
 // specialization, for example if that choice supports only few rows. Both results are nil if runs with these sizes have
 // a plan of their own. Implementations compiles the program for the sizes unless it is compiled.
 func (p *Program) Implementations(ctx context.Context, sizes []int) (map[string]*graph.Impl, *Specialization, error) {
-	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), false)
+	const isHint = false
+	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), isHint)
 	if err != nil || binding.decisionsFrom == nil {
 		return nil, nil, err
 	}

@@ -78,7 +78,8 @@ func (prices *copyPrices) findPrice(copied *passes.Copy) (none copyPrice) {
 	if value == nil {
 		return none
 	}
-	if prices.solvedVariables += len(prices.model.WCSP.Variables); prices.solvedVariables > maxPricedDecisions {
+	prices.solvedVariables += len(prices.model.WCSP.Variables)
+	if prices.solvedVariables > maxPricedDecisions {
 		return none
 	}
 	model, err := prices.model.Without(value, tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape,

@@ -222,8 +222,8 @@ func (o *Options) removeGroupPass() {
 	o.Passes = slices.DeleteFunc(o.Passes, func(pass passes.Pass) bool { return pass.Name == "group" })
 }
 
-// fixedSizes returns the sizes of the symbols that have one size for all runs: the sizes of the options, and those that
-// were given with the graph. The latter do not fix a symbol that has hints.
+// fixedSizes returns the sizes of the symbols that have one size for all runs: the sizes of the options, and the sizes
+// that were given with the graph. A size that was given with the graph does not fix a symbol that has hints.
 func (o *Options) fixedSizes(g *graph.Graph) map[string]int {
 	fixed := givenSizes(g)
 	maps.Copy(fixed, o.Sizes)

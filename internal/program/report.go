@@ -64,7 +64,7 @@ func profileOf(profile *layout.Profile) report.Profile {
 // addBound adds the lower bound on the cost that the solution of the layout problem proves.
 func addBound(document *report.Plan, plan *passes.Plan) {
 	solution := plan.Solution
-	if solution == nil || solution.Bound == 0 && !solution.Optimal() {
+	if solution == nil || solution.Bound == 0 && !solution.Optimal() { // no bound is proved
 		return
 	}
 	// The bound holds for the cost of the solution. CostNS and SavedNS, the time that placements save, add up to this
@@ -179,7 +179,7 @@ func movedBytes(node *graph.Node) int {
 		isRepeated := slices.ContainsFunc(node.In[:i], func(earlier graph.Arg) bool { return earlier.Value == arg.Value })
 		if arg.Kind == graph.TensorArg && !isRepeated {
 			meta := arg.Value.Meta
-			total += min(meta.Bytes(), meta.Extent()*meta.DType.Size())
+			total += min(meta.Bytes(), meta.Extent()*meta.DType.Size()) // the extent counts repeated elements once
 		}
 	}
 	return total
@@ -199,7 +199,7 @@ func worksOf(node *graph.Node) []report.Work {
 		}
 		for _, part := range work.Parts {
 			switch {
-			case part.Kernel == "" || part.Units == 0:
+			case part.Kernel == "" || part.Units == 0: // no work
 			case part.Unoverlapped:
 				described.Waits[part.Kernel] += part.Units
 			default:

@@ -178,7 +178,8 @@ func (p *Program) candidateSizes(symbolic *graph.Symbolic, usual, sizes []int) [
 			list = append(list, max(usual[i], 8)<<(octave+1))
 		}
 		for _, size := range list {
-			if size = p.Clamp(i, size); !slices.Contains(values[i], size) {
+			size = p.Clamp(i, size)
+			if !slices.Contains(values[i], size) {
 				values[i] = append(values[i], size)
 			}
 		}

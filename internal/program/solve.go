@@ -70,7 +70,7 @@ func (s *solver) solveEquation(sizeText, exprText string, size int) error {
 	switch {
 	case known && value != size:
 		return fmt.Errorf("%s is %d%s", exprText, value, atSizes(knownSizes))
-	case known || len(unknowns) != 1:
+	case known || len(unknowns) != 1: // the equation holds, or has several unknowns
 		return nil
 	}
 	sign, isMonotonic := expression.Trend(unknownName)
@@ -92,7 +92,8 @@ func (s *solver) solveEquation(sizeText, exprText string, size int) error {
 	case old.equation != "" && solved.first == old.first && solved.last == old.last:
 		solved.equation = old.equation
 	}
-	if s.ranges[name] = solved; solved.first == solved.last {
+	s.ranges[name] = solved
+	if solved.first == solved.last {
 		s.sizes[name] = solved.first
 	}
 	return nil
@@ -119,7 +120,7 @@ func solutions(expression sym.Int, sign, target, low, high int) (first, last int
 		if evalErr != nil {
 			err = evalErr
 		}
-		return err != nil || (value-target)*sign >= 0
+		return err != nil || (value-target)*sign >= 0 // an error ends the search
 	}
 	// The expression overflows far beyond the solution, so the range grows by doubling until it contains the solution.
 	searchEnd := func(target int) int {
@@ -144,6 +145,7 @@ const unknownName = "x"
 // the name unknownName.
 func lookupSymbols(text string, env *sym.Env, unknowns map[string]sym.Int,
 	usedSizes, sizes map[string]int) map[string]sym.Int {
+	const hint = 2 // has no effect on solutions
 	values := map[string]sym.Int{}
 	scratch := sym.NewEnv()
 	_, _ = sym.Parse(text, func(name string) (sym.Int, bool) { // parsing with the values reports errors
@@ -154,10 +156,10 @@ func lookupSymbols(text string, env *sym.Env, unknowns map[string]sym.Int,
 			for range len(unknowns) {
 				symbolName += "_"
 			}
-			symbol, _ := env.Symbol(symbolName, 0, math.MaxInt, 2) // the name is fresh
+			symbol, _ := env.Symbol(symbolName, 0, math.MaxInt, hint) // there is no error, because the name is new
 			values[name], unknowns[name] = symbol, symbol
 		}
-		symbol, err := scratch.Symbol(name, 0, math.MaxInt, 2)
+		symbol, err := scratch.Symbol(name, 0, math.MaxInt, hint)
 		return symbol, err == nil
 	})
 	return values

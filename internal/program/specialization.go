@@ -181,7 +181,7 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 
 // plan plans and compiles the graph. Of the options in mode, only Record and Follow are used.
 func (b *Binding) plan(ctx context.Context, owner *Program, mode passes.Options) (err error) {
-	settings, beforeRun := owner.options, true
+	settings, beforeRun := owner.options, true // beforeRun becomes false at the end: runs call the closure `plan` too
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
 		settings.Progress("planning")
 		options := owner.PlanOptions(ctx)
@@ -213,10 +213,11 @@ func (b *Binding) plan(ctx context.Context, owner *Program, mode passes.Options)
 	if err != nil {
 		return err
 	}
-	if b.Program = b.runner.Program(); b.Program == nil {
+	b.Program = b.runner.Program()
+	if b.Program == nil {
 		b.Segment, b.Program, err = b.runner.PrepareBeforeRun(ctx)
 	}
-	beforeRun = false // runs plan the other segments
+	beforeRun = false // runs plan the other segments of a graph whose shapes depend on data
 	b.CompileTime += time.Since(start)
 	return err
 }

@@ -53,8 +53,9 @@ func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Pla
 		return passes.Run(g, options)
 	}
 	options.FoldStore = p.foldCached
-	if options.Follow != nil || options.Check || options.Dump != nil || options.KeepGoing || p.hasOwnPasses ||
-		!isInferred(g) || !slices.Contains(layout.All(), options.Strategy) {
+	needsEveryPass := options.Check || options.Dump != nil || options.KeepGoing
+	if options.Follow != nil || needsEveryPass || p.hasOwnPasses || !isInferred(g) ||
+		!slices.Contains(layout.All(), options.Strategy) {
 		return passes.Run(g, options)
 	}
 	key, ok := p.planKey(g, options)
@@ -162,7 +163,7 @@ func (p *Program) foldKey(node *graph.Node) (diskcache.Key, bool) {
 		switch {
 		case arg.Kind == graph.NumberArg:
 			fmt.Fprintf(hash, "%#v", arg.Number)
-		case arg.Kind == graph.Null:
+		case arg.Kind == graph.Null: // an omitted operand has no data
 		case arg.Value == nil || arg.Value.Const == nil:
 			return diskcache.Key{}, false
 		default:

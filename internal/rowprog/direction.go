@@ -30,8 +30,8 @@ func (p *Plan) chooseDirection(direction Direction) {
 	case reducedAxis.strides[largest] <= keptAxis.strides[largest] || keptAxis.length == 1:
 		// The stride along rows is smaller. Loops run along columns for many short rows, for transposed outputs, and for
 		// rows that consist of short contiguous runs (see splitRows).
-		p.alongColumns = reducedAxis.length < shortRow && keptAxis.length >= reducedAxis.length && keptAxis.length > 1 ||
-			p.transposesOutputs(keptAxis) || p.hasColumnRuns()
+		hasShortRows := reducedAxis.length < shortRow && keptAxis.length >= reducedAxis.length && keptAxis.length > 1
+		p.alongColumns = hasShortRows || p.transposesOutputs(keptAxis) || p.hasColumnRuns()
 	default: // the stride along columns is smaller
 		p.alongColumns = keptAxis.length >= minLoopColumns || keptAxis.length > reducedAxis.length
 	}

@@ -152,11 +152,13 @@ func (b *builder) fuse() error {
 	var prefetch loops.Prefetch
 	if b.rowsPerGroup == 0 || b.elementCost > 1 { // otherwise the hardware prefetcher suffices
 		groupRows := max(1, b.rowsPerGroup)
+		// Element is pass*groupRows plus the row in its group.
 		isFirstPass := func(place expr.Place) bool { return place.Element < groupRows }
 		prefetch = b.prefetch(in, isFirstPass, groupRows, groupRows*fusedPrefetch)
 	}
 	cachedOutputs := b.cachedOutputs(out)
-	options := b.options(cachedOutputs != 1<<len(out)-1, prefetch)
+	hasNonTemporal := cachedOutputs != 1<<len(out)-1 // not all outputs have ordinary stores
+	options := b.options(hasNonTemporal, prefetch)
 	options.CachedOutputs = cachedOutputs
 	loop, err := loops.New(exprLoop, options)
 	if err != nil || !loop.Compiled() || b.maxLength(0) > loop.MaxElements() {

@@ -36,7 +36,7 @@ func (p *Plan) hasColumnRuns() bool {
 		return false
 	}
 	for i := range p.metas {
-		if keptAxis.strides[i] != reducedAxis.length*reducedAxis.strides[i] {
+		if keptAxis.strides[i] != reducedAxis.length*reducedAxis.strides[i] { // the next row's run is not adjacent
 			return false
 		}
 	}

@@ -199,7 +199,8 @@ func (p *Plan) elementCount(i int) int {
 func (p *Plan) setElementCost() {
 	p.elementCost = 1
 	for _, inst := range p.program.Code.Insts {
-		if !inst.Op.Primitive() && inst.Op != expr.Reduce {
+		isExpensive := !inst.Op.Primitive() && inst.Op != expr.Reduce // such as exp
+		if isExpensive {
 			p.elementCost = 4
 		}
 	}
@@ -209,7 +210,7 @@ func (p *Plan) setElementCost() {
 func (p *Plan) cutTiles() {
 	grain := machine.ReduceGrain / p.elementCost // minimum number of elements of a chunk
 	length := p.kept[0].length
-	// The columns of a row stay in one tile.
+	// A multiple of columnsPerRow, so that the columns of a row stay in one tile.
 	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), length)/p.columnsPerRow*p.columnsPerRow)
 	p.tilesAlongFirstKept = (length + p.tileLen - 1) / p.tileLen
 	// There are numRows/length positions along the other kept axes.

@@ -26,12 +26,13 @@ const (
 //   - Otherwise the second pass, which reads from the cache, prefetches what the first pass reads in the next tile.
 //     Reading memory then overlaps with computation.
 func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Prefetch) {
+	const groupRows = 1 // a loop of one pass processes row after row
 	switch {
 	case len(b.program.Passes) == 1:
-		return b.prefetch(in, allOperands, 1, onePassPrefetch)
+		return b.prefetch(in, allOperands, groupRows, onePassPrefetch)
 	case b.severalRowsPerCall && b.evictsSharedOperands(): // passes after the first read from the cache
 		if passIndex == 0 {
-			result = b.prefetch(in, allOperands, 1, onePassPrefetch)
+			result = b.prefetch(in, allOperands, groupRows, onePassPrefetch)
 			result.IntoL1 = true
 		}
 		return result

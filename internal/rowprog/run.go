@@ -10,6 +10,10 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
+// This file runs the compiled passes of a [Plan], tile by tile. An object is memory that loops access: an output, an
+// operand, or a buffer of the worker. Its index in Plan.objects identifies it. A fold is a reduction of a row: its
+// result is an object, and so are its accumulators laneAccs and blockTotals. joinLoop combines two results of a fold.
+
 // State holds the memory that a worker reuses between chunks. The zero value is ready to use. A State is for one
 // goroutine at a time. It keeps no addresses of operands after Run.
 type State struct {
@@ -17,7 +21,7 @@ type State struct {
 	Context context.Context
 
 	loops       loops.State
-	tileBase    []unsafe.Pointer   // for each element of Plan.objects: the address of the tile's first element
+	tileBase    []unsafe.Pointer   // by object: the address of the tile's first element
 	ptrs        []unsafe.Pointer   // addresses for the current loop: its outputs, operands and accumulators
 	callPtrs    []unsafe.Pointer   // a copy of ptrs, because loops modify their pointers
 	strides     []int              // for each entry of ptrs: bytes between rows
@@ -122,7 +126,7 @@ func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch
 		partial := p.partials[k]
 		p.setNeutral(state, rowFold, rowFold.result, current.positions)
 		results := unsafe.Pointer(&scratch[partial.offset+index*p.partsPerRow*partial.size])
-		joined := state.tileBase[rowFold.result]
+		joined := state.tileBase[rowFold.result] // joined = join(joined, results) for each part
 		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{joined, joined, results}, []int{0, 0, partial.size},
 			current.positions, p.partsPerRow)
 	}
@@ -211,6 +215,7 @@ func (p *Plan) addBlock(state *State, current tile, pass *compiledPass, isFirst 
 			p.setNeutral(state, rowFold, rowFold.blockTotals, current.positions)
 		}
 		blockTotals, result := state.tileBase[rowFold.blockTotals], state.tileBase[rowFold.result]
+		// blockTotals = join(blockTotals, result), in one row of the loop
 		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{blockTotals, blockTotals, result}, []int{0, 0, 0},
 			current.positions, 1)
 		p.setNeutral(state, rowFold, rowFold.result, current.positions)

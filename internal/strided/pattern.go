@@ -15,12 +15,16 @@ const (
 	Strided
 )
 
+// The fields of a Copy that this file uses: axisA is the fastest dimension of the destination, and axisB usually the
+// fastest of the source. Tiles extend over both. transposed and staged are the two ways to transpose a tile: from
+// source to destination, or in scratch memory from which rows are copied.
+
 // Pattern returns the access pattern of the copy. For Rows it also returns the length of a row in elements.
 func (p *Copy) Pattern() (pattern Pattern, length int) {
 	switch {
 	case p.transposed || p.staged:
 		return Transposed, 1
-	case p.elem.copiesUnchanged && p.axisA.Dst == p.elem.DstSize && p.axisA.Src == p.elem.SrcSize || p.axisA.N == 1:
+	case p.movesContiguously() || p.axisA.N == 1:
 		return Rows, p.axisA.N
 	}
 	return Strided, 1
@@ -30,8 +34,8 @@ func (p *Copy) Pattern() (pattern Pattern, length int) {
 type Transposition struct {
 	Method Method
 	Tiles  int
-	// LineRewrites is the number of times that an element-wise tile writes to a cache line that has left L1 since
-	// the previous tile wrote to it.
+	// LineRewrites is the number of cache lines that are written again after they left L1: a tile with many rows evicts
+	// the lines that the next tile continues. It is 0 unless the method is ByElement.
 	LineRewrites int
 }
 
@@ -39,7 +43,8 @@ type Transposition struct {
 type Method uint8
 
 const (
-	// ByRegisterTiles loads a small tile into registers, transposes it there and stores it.
+	// ByRegisterTiles loads a small tile into registers, transposes it there and stores it. Without assembly routines,
+	// it stands for tiles in Go.
 	ByRegisterTiles Method = iota
 	// ByInterleaving interleaves vectors of three adjacent rows, for example RGB planes to pixels.
 	ByInterleaving
@@ -58,14 +63,17 @@ const (
 // Transposition returns the tiles of a copy whose pattern is [Transposed].
 func (p *Copy) Transposition() Transposition {
 	transposition := Transposition{Method: p.transposeMethod(), Tiles: p.tileCount}
-	if transposition.Method == ByElement && p.axisB.Dst > machine.LineBytes && p.axisB.tileLen > l1Lines {
-		transposition.LineRewrites = p.elementCount / p.axisA.tileLen // the rows of all tiles
+	// Rows of a tile are along axisA, and axisB.Dst bytes apart.
+	rowsShareNoLine, exceedsL1 := p.axisB.Dst > machine.LineBytes, p.axisB.tileLen > l1Lines
+	if transposition.Method == ByElement && rowsShareNoLine && exceedsL1 {
+		transposition.LineRewrites = p.elementCount / p.axisA.tileLen // one line for each row of each tile
 	}
 	return transposition
 }
 
-// plannedRoutines are the tile routines of the instruction set for which plans are made. plansThreeChannels reports
-// whether this set can transpose three channels at once. The processor may lack the set: see [machine.RunError].
+// plannedRoutines are the tile routines of the instruction set for which plans are made (machine.HostFeatures, which a
+// user can set to an instruction set that this processor lacks). plansThreeChannels reports whether that instruction
+// set can transpose three channels at once.
 var (
 	plannedRoutines    = tileRoutinesOf(machine.HostFeatures())
 	plansThreeChannels = machine.HostFeatures().Has(machine.Vector512)
@@ -73,7 +81,7 @@ var (
 
 // transposeMethod returns the method by which tiles are transposed.
 func (p *Copy) transposeMethod() Method {
-	tile := p.matrix(nil, nil, nil, p.axisA.tileLen, p.axisB.tileLen)
+	tile := p.matrix(nil, nil, nil, p.axisA.tileLen, p.axisB.tileLen) // without addresses, which do not matter
 	for i := range plannedRoutines[tile.elemBytes] {
 		routine := &plannedRoutines[tile.elemBytes][i]
 		if routine.rows <= tile.rows && routine.cols <= tile.cols &&

@@ -96,10 +96,12 @@ func Coalesce(axes []Axis) []Axis {
 	}
 	merged := 0
 	for _, dim := range sorted {
-		if merged > 0 && dim.Dst == sorted[merged-1].N*sorted[merged-1].Dst &&
-			dim.Src == sorted[merged-1].N*sorted[merged-1].Src {
-			sorted[merged-1].N *= dim.N
-			continue
+		if merged > 0 {
+			previous := &sorted[merged-1]
+			if dim.Dst == previous.N*previous.Dst && dim.Src == previous.N*previous.Src { // dim continues previous
+				previous.N *= dim.N
+				continue
+			}
 		}
 		sorted[merged] = dim
 		merged++
@@ -208,7 +210,9 @@ func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	}
 }
 
-// selectTransposition selects how tiles are transposed, after they are cut.
+// selectTransposition selects how tiles are transposed, after they are cut: directly (transposed) or in scratch
+// (staged). Otherwise CopyBlock copies them. Scratch is for elements that are converted, and for tiles that exceed L1
+// if there is no assembly routine.
 func (p *Copy) selectTransposition() {
 	elem := &p.elem
 	isDense := p.axisA.Dst == elem.DstSize && p.axisB.Src == elem.SrcSize
@@ -216,14 +220,16 @@ func (p *Copy) selectTransposition() {
 	p.nonTemporal = p.transposed
 	exceedsL1 := p.axisB.Dst*p.axisB.tileLen > l1SpanBytes
 	needsStaging := !elem.copiesUnchanged || plannedRoutines[elem.DstSize] == nil && exceedsL1
-	p.staged = isDense && needsStaging && min(p.axisA.tileLen, p.axisB.tileLen) >= 4
+	const minStagedSide = 4 // of a tile
+	p.staged = isDense && needsStaging && min(p.axisA.tileLen, p.axisB.tileLen) >= minStagedSide
 }
 
 // cutRows sets the sizes of tiles: one long row, or several short rows.
 func (p *Copy) cutRows() {
 	if p.axisA.N < longRow && p.axisB.N > p.axisA.N {
 		p.axisA.cut(p.axisA.N)
-		p.axisB.cutEvenly(min(maxShortRows, max(1, p.tileElemLimit()/max(1, p.axisA.N))), 1)
+		rowsPerTile := max(1, p.tileElemLimit()/max(1, p.axisA.N))
+		p.axisB.cutEvenly(min(maxShortRows, rowsPerTile), 1)
 		return
 	}
 	maxElems := p.tileElemLimit()
@@ -372,7 +378,7 @@ func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axi
 	}
 }
 
-// matrix returns a tile as a matrix to transpose.
+// matrix returns a tile of `rows` elements along a and `cols` elements along b as a matrix to transpose.
 func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, rows, cols int) matrix {
 	tile := matrix{dst: dst, src: src, dstStep: p.axisB.Dst, srcStep: p.axisA.Src, rows: rows, cols: cols,
 		elemBytes: p.elem.DstSize, nonTemporal: p.nonTemporal}

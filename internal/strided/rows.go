@@ -7,8 +7,8 @@ import (
 )
 
 // rowsFunc copies n rows of `bytes` bytes, at least 64. dstStep and srcStep are the strides of rows. src is prefetched
-// `ahead` bytes in advance. The variables vectorRows and streamRows are nil, or the rowsFunc of this processor with
-// normal and with non-temporal stores. streamRows requires rows of whole cache lines and an aligned dst.
+// `ahead` bytes in advance. The functions of this processor are vectorRows with normal stores, and streamRows with
+// non-temporal stores; they may be nil. streamRows requires rows of whole cache lines and an aligned dst.
 type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 // hardwarePrefetchBytes is the minimum row length in bytes for which hardware prefetching suffices.
@@ -43,13 +43,12 @@ func copyRows(dst, src unsafe.Pointer, rowBytes int, rows Axis) {
 // PrefersNonTemporal reports whether a result of the given size is written faster by non-temporal stores.
 func PrefersNonTemporal(bytes int) bool { return streamRows != nil && bytes >= minStreamBytes }
 
-// minStreamLines is the minimum row length in cache lines for non-temporal stores if rows start or end within a
-// line.
+// minStreamLines is the minimum row length in cache lines for non-temporal stores if rows start or end within a line.
 const minStreamLines = 16
 
-// StreamBlock is [Elem.CopyBlock] with non-temporal stores. row is the axis along a row, and rows the axis across rows.
-// It uses non-temporal stores if rows are contiguous, and consist of whole cache lines or have at least minStreamLines
-// lines. The caller must call [Fence] before another goroutine uses the result.
+// StreamBlock is [Elem.CopyBlock], with non-temporal stores if rows are contiguous and suit them (see streamBlock). row
+// is the axis along a row, and rows the axis across rows. The caller must call [Fence] before another goroutine uses
+// the result.
 func (e *Elem) StreamBlock(dst, src unsafe.Pointer, row, rows Axis) {
 	if !e.copiesUnchanged || row.Dst != e.DstSize || row.Src != e.SrcSize ||
 		!streamBlock(dst, src, row.N*e.DstSize, rows) {
@@ -60,22 +59,24 @@ func (e *Elem) StreamBlock(dst, src unsafe.Pointer, row, rows Axis) {
 // Fence orders non-temporal stores before all later stores of this goroutine.
 func Fence() { fence() }
 
-// streamBlock is copyRows with non-temporal stores. It returns false and copies nothing if too few cache lines of dst
-// would be written completely. After a copy, [Fence] must follow.
+// streamBlock is copyRows with non-temporal stores. Rows must either consist of whole aligned cache lines, or have at
+// least minStreamLines lines, because the ends of other rows need normal stores. Otherwise streamBlock returns false
+// and copies nothing. After a copy, [Fence] must follow.
 func streamBlock(dst, src unsafe.Pointer, rowBytes int, rows Axis) bool {
 	const line = machine.LineBytes
 	if rows.Dst == rowBytes && rows.Src == rowBytes {
 		rowBytes, rows = rowBytes*rows.N, Axis{N: 1}
 	}
-	isAligned := (uintptr(dst)|uintptr(rows.Dst)|uintptr(rowBytes))%line == 0
+	hasWholeLines := (uintptr(dst)|uintptr(rows.Dst)|uintptr(rowBytes))%line == 0
+	isShort := rowBytes < line || !hasWholeLines && rowBytes < minStreamLines*line
 	switch {
-	case streamRows == nil || rowBytes < line || !isAligned && rowBytes < minStreamLines*line:
+	case streamRows == nil || isShort:
 		return false
-	case isAligned && rowBytes < hardwarePrefetchBytes:
+	case hasWholeLines && rowBytes < hardwarePrefetchBytes:
 		streamRows(rows.N, dst, rows.Dst, src, rows.Src, rowBytes, prefetchRows*rows.Src)
 		return true
 	}
-	for i := range rows.N {
+	for i := range rows.N { // long rows: prefetching within a row suffices
 		streamRow(unsafe.Add(dst, i*rows.Dst), unsafe.Add(src, i*rows.Src), rowBytes)
 	}
 	return true
@@ -83,8 +84,8 @@ func streamBlock(dst, src unsafe.Pointer, rowBytes int, rows Axis) bool {
 
 // streamRow copies one row. The parts before the first and after the last whole cache line use normal stores.
 func streamRow(dst, src unsafe.Pointer, rowBytes int) {
-	const line, ahead = machine.LineBytes, 1024
-	head := int(-uintptr(dst) % line) // bytes before the first whole cache line
+	const line, ahead = machine.LineBytes, 1024 // ahead is the prefetch distance in bytes
+	head := int(-uintptr(dst) % line)           // bytes before the first whole cache line
 	body := (rowBytes - head) / line * line
 	copy(unsafe.Slice((*byte)(dst), head), unsafe.Slice((*byte)(src), head))
 	streamRows(1, unsafe.Add(dst, head), 0, unsafe.Add(src, head), 0, body, ahead)

@@ -43,11 +43,13 @@ func (m *matrix) transposeThreeChannels() int {
 	switch {
 	case m.elemBytes != 4 || !hasThreeChannelTranspose:
 	case m.cols == 3 && m.srcStep == tripleBytes && m.rows >= lanes:
-		split3x512(m.rows&^(lanes-1), m.dst, m.dstStep, m.src, &splitTable)
-		return m.rows &^ (lanes - 1)
+		wholeVectors := m.rows &^ (lanes - 1) // a multiple of lanes
+		split3x512(wholeVectors, m.dst, m.dstStep, m.src, &splitTable)
+		return wholeVectors
 	case m.rows == 3 && m.dstStep == tripleBytes && m.cols >= lanes:
-		weave3x512(m.cols&^(lanes-1), m.dst, m.src, m.srcStep, &weaveTable)
-		return m.cols &^ (lanes - 1)
+		wholeVectors := m.cols &^ (lanes - 1)
+		weave3x512(wholeVectors, m.dst, m.src, m.srcStep, &weaveTable)
+		return wholeVectors
 	}
 	return 0
 }

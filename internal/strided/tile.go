@@ -87,7 +87,8 @@ func (m matrix) transposeTiles(routine *tileRoutine) {
 		m.transposePanels(transposeFunc, routine, wholeRows, wholeCols)
 	}
 	if remainingCols := m.cols - wholeCols; remainingCols > 0 {
-		m.submatrix(0, m.cols-max(remainingCols, routine.minCols), wholeRows, max(remainingCols, routine.minCols)).transpose()
+		cols := max(remainingCols, routine.minCols)
+		m.submatrix(0, m.cols-cols, wholeRows, cols).transpose()
 	}
 	if remainingRows := m.rows - wholeRows; remainingRows > 0 {
 		m.submatrix(m.rows-routine.rows, 0, routine.rows, m.cols).transpose()
@@ -103,8 +104,8 @@ func (m *matrix) transposeTileRow(transposeFunc tileFunc, routine *tileRoutine, 
 // transposePanels transposes panel by panel, and tile by tile within a panel. If m.scratch is set, it transposes by
 // squares (see transposeSquare).
 func (m *matrix) transposePanels(transposeFunc tileFunc, routine *tileRoutine, rows, cols int) {
-	srcNext := routine.rows * m.srcStep
-	line := machine.LineBytes / m.elemBytes
+	srcNext := routine.rows * m.srcStep     // bytes between the tiles of a panel in src
+	line := machine.LineBytes / m.elemBytes // columns of a square
 	for i := 0; i < rows; i += panelTiles * routine.rows {
 		tiles, j := min(panelTiles, (rows-i)/routine.rows), 0
 		for ; m.scratch != nil && j+line <= cols; j += line {

@@ -99,10 +99,10 @@ func interleave4[T bits](dst unsafe.Pointer, dstStep int, row0, row1, row2, row3
 	switch {
 	case !hasInterleave || srcStep != size || n < 8:
 	case size == 4:
-		k = n &^ 7
+		k = n &^ 7 // a multiple of 8
 		interleave32(k, dst, dstStep, row0, row1, row2, row3)
 	case size == 8:
-		k = n &^ 3
+		k = n &^ 3 // a multiple of 4
 		interleave64(k, dst, dstStep, row0, row1, row2, row3)
 	}
 	dstOffset, srcOffset := k*dstStep, k*srcStep

@@ -16,7 +16,8 @@ import (
 // symbols. A guard then records the condition under which the decision is valid.
 func (c Config) Rule() (*Rule, error) {
 	r := &Rule{}
-	if err := r.decide(c, false); err != nil {
+	const checksOverlap = false
+	if err := r.decide(c, checksOverlap); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -28,7 +29,8 @@ func (c Config) Resolve(r *Rule) error {
 	if r == nil {
 		return errNilRule
 	}
-	if err := r.decide(c, true); err != nil {
+	const checksOverlap = true
+	if err := r.decide(c, checksOverlap); err != nil {
 		return err
 	}
 	metas := make([]tensor.Meta, len(r.operands))
@@ -221,7 +223,7 @@ func (r *Rule) markResize() error {
 		switch {
 		case !operand.Defined:
 			operand.willResize = true
-		case tensor.SameSizes(operand.Type.Shape, r.sizes):
+		case tensor.SameSizes(operand.Type.Shape, r.sizes): // the output keeps its layout
 		case !r.flags.keepOutputs && !operand.ReadWrite:
 			operand.willResize = true
 			if operand.Type.Numel().Ne(sym.Int{}).Holds() {
@@ -229,7 +231,7 @@ func (r *Rule) markResize() error {
 					"%s, which does not match the required output shape %s",
 					tensor.Sizes(operand.Type.Shape), tensor.Sizes(r.sizes)))
 			}
-		case !r.flags.isReduction:
+		case !r.flags.isReduction: // the outputs of a reduction have size 1 in reduced dimensions
 			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.Sizes(operand.Type.Shape),
 				tensor.Sizes(r.sizes), r.Describe(i))
 		}

@@ -199,9 +199,10 @@ func load(b *expr.Builder, operand int) typedValue {
 
 // constant returns a plain number as a value of the given dtype.
 func constant(b *expr.Builder, dtype tensor.DType, number tensor.Scalar) typedValue {
-	value := typedValue{dtype: dtype, re: b.Number(dtype, number, 0), im: expr.None}
+	const realPart, imaginaryPart = 0, 1
+	value := typedValue{dtype: dtype, re: b.Number(dtype, number, realPart), im: expr.None}
 	if dtype.IsComplex() {
-		value.im = b.Number(dtype, number, 1)
+		value.im = b.Number(dtype, number, imaginaryPart)
 	}
 	return value
 }

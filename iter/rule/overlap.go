@@ -31,7 +31,8 @@ const (
 
 // checkOverlap rejects defined outputs that overlap themselves or, partially, an input (PyTorch's
 // compute_mem_overlaps). Unlike PyTorch, it also rejects two outputs that overlap partially, because their contents
-// would depend on the order of the iteration.
+// would depend on the order of the iteration. Operands for which the search was abandoned (OverlapTooHard) are
+// accepted.
 func (r *Rule) checkOverlap() error {
 	if r.flags.noOverlapCheck {
 		return nil
@@ -46,7 +47,8 @@ func (r *Rule) checkOverlap() error {
 		}
 		for j := i + 1; j < len(r.operands); j++ {
 			other := &r.operands[j]
-			if !other.Defined || other.Operand.meta == nil || other.source != nil && other.source == out.source {
+			isSameTensor := other.source != nil && other.source == out.source // an operation in place
+			if !other.Defined || other.Operand.meta == nil || isSameTensor {
 				continue
 			}
 			if StorageOverlap(out.Storage, *out.Operand.meta, other.Storage, *other.Operand.meta) == OverlapPartial {
@@ -83,8 +85,9 @@ func InternalOverlap(meta tensor.Meta) Overlap {
 	if meta.Numel() <= 1 || meta.IsNonOverlappingAndDense() {
 		return OverlapNo
 	}
-	// Two elements have the same address if sum(x*stride) = 0 for index differences x that are not all zero. With y = x +
-	// size-1, all terms are nonnegative: sum(y*stride) = sum((size-1)*stride).
+	// Two elements have the same address if sum(x*stride) = 0 for index differences x that are not all zero. A
+	// difference x is between -(size-1) and size-1. The solver needs nonnegative variables, so y = x + size-1 replaces
+	// x: sum(y*stride) = sum((size-1)*stride). The solution x = 0 is y = size-1; it is trivial and does not count.
 	var terms []term
 	target := 0
 	for d, size := range meta.Shape {
@@ -137,10 +140,13 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 // sharedBytes returns OverlapPartial if two values share a byte, otherwise OverlapNo, or OverlapTooHard. The first
 // element of b is distance bytes after the first element of a.
 func sharedBytes(a, b tensor.Meta, distance int) Overlap {
-	// The values share a byte if sum(i*stride) + u = distance + sum(j*stride) + v for indices i and j, and bytes u and v
-	// of the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
+	// The values share a byte if sum(i*strideA) + u = distance + sum(j*strideB) + v for indices i and j, and bytes u
+	// and v of the elements (strides in bytes). The solver needs positive signs, so the distances j' and v' from the
+	// maxima replace j and v: j = size-1-j' and v = sizeB-1-v'. With w = u + v', the equation is
+	//
+	//	sum(i*strideA) + sum(j'*strideB) + w = distance + sizeB-1 + sum((size-1)*strideB)
 	sizeA, sizeB := a.DType.Size(), b.DType.Size()
-	terms := []term{{coef: 1, maxValue: sizeA - 1 + sizeB - 1}}
+	terms := []term{{coef: 1, maxValue: sizeA - 1 + sizeB - 1}} // w
 	target := distance + sizeB - 1
 	for d, size := range a.Shape {
 		terms = append(terms, term{coef: a.Strides[d] * sizeA, maxValue: size - 1})
@@ -196,7 +202,7 @@ func findSolution(terms []term, target int, excludeTrivial bool) Overlap {
 		s.maxRemaining[k] = s.maxRemaining[k+1] + terms[k].coef*terms[k].maxValue
 		s.divisors[k] = gcd(terms[k].coef, s.divisors[k+1])
 	}
-	const isTrivial = true // of no values
+	const isTrivial = true // at the start: no variable has another value than in the trivial solution
 	switch found := s.search(0, target, isTrivial); {
 	case found:
 		return OverlapPartial

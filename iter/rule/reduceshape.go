@@ -99,10 +99,12 @@ func unreduced[S any](kept []S, fill S, mask []bool) []S {
 	out := make([]S, len(mask))
 	k := 0
 	for d, isReduced := range mask {
-		if out[d] = fill; !isReduced {
-			out[d] = kept[k]
-			k++
+		if isReduced {
+			out[d] = fill
+			continue
 		}
+		out[d] = kept[k]
+		k++
 	}
 	return out
 }

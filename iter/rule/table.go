@@ -96,8 +96,9 @@ func (t *Table) noKernelError(iteration *Rule) error {
 	countsMatch := false
 	for _, kernel := range t.kernels {
 		err := kernel.Fits(iteration)
-		if iteration.flags.isReduction || len(t.kernels) == 1 && !kernel.sameCounts(iteration) {
-			return err
+		isOnlyKernel := len(t.kernels) == 1
+		if iteration.flags.isReduction || isOnlyKernel && !kernel.sameCounts(iteration) {
+			return err // the reason does not depend on dtypes
 		}
 		countsMatch = countsMatch || kernel.sameCounts(iteration)
 		if kernel.acceptsInputs(iteration) {

@@ -117,7 +117,8 @@ func (decoder *decoder) markNeeded(v *graph.Value, form int) {
 	decoder.needed.Set(v, decoder.needed.At(v)|1<<form)
 }
 
-// derivation says how the needed forms of one value are made. A root is a form that exists without a copy.
+// derivation says how the needed forms of one value are made. A root is a form that exists without a copy. A step
+// copies form step.from to form step.to; if step.from is negative, it copies the operand of a view to form step.to.
 type derivation struct {
 	usedRoots uint   // mask of the roots that are read or are the source of a copy
 	steps     []step // copies that make the other needed forms, in order
@@ -136,6 +137,7 @@ func (decoder *decoder) derive(variable *variable, roots uint, operandCopies []o
 		existing = 1 << variable.pin
 		needed |= existing
 	}
+	// First make the pinned form, then the cheapest set of forms that contains all needed forms.
 	derived.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapestSuperset(needed), existing))
 	derived.usedRoots = needed & existing & roots
 	for _, step := range derived.steps {
@@ -158,7 +160,7 @@ func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit f
 	derived := decoder.derive(result, view.viewForms(resultIndex, available),
 		decoder.model.operandCopies(view, resultIndex, available))
 	for resultForm := range result.forms {
-		if derived.usedRoots>>resultForm&1 != 0 {
+		if hasForm(derived.usedRoots, resultForm) {
 			visit(view.viewSource(resultIndex, resultForm, available, decoder.needed.At(operand)))
 		}
 	}
@@ -175,8 +177,8 @@ func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit f
 func (view *viewNode) viewSource(resultIndex, resultForm int, available, needed uint) int {
 	source := -1
 	for operandForm := range view.resultForm[resultIndex] {
-		isBetter := source < 0 || needed>>operandForm&1 != 0 && needed>>source&1 == 0
-		if view.viewOfForm(resultIndex, operandForm) == resultForm && available>>operandForm&1 != 0 && isBetter {
+		isBetter := source < 0 || hasForm(needed, operandForm) && !hasForm(needed, source)
+		if view.viewOfForm(resultIndex, operandForm) == resultForm && hasForm(available, operandForm) && isBetter {
 			source = operandForm
 		}
 	}
@@ -188,7 +190,7 @@ func (view *viewNode) viewSource(resultIndex, resultForm int, available, needed 
 func (m *Model) copySource(view *viewNode, resultIndex, resultForm int, available uint) int {
 	source, best := -1, forbidden.weighted
 	for operandForm, costs := range view.copyCosts[resultIndex] {
-		if available>>operandForm&1 == 0 || costs == nil {
+		if !hasForm(available, operandForm) || costs == nil {
 			continue
 		}
 		if cost := m.operandCopy(view, resultIndex, operandForm, resultForm); source < 0 || cost.weighted < best {

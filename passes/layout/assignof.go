@@ -6,8 +6,9 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Of returns the assignment transferred to g. g must be a copy of the assignment's graph, in which nodes and values
-// have the same numbers. Sizes may differ, so explicit strides are replaced by the strides in g. The failures, the
+// Of returns the assignment transferred to g. g must be a clone of the assignment's graph, in which nodes and values
+// have the same numbers. Sizes may differ, so explicit strides are replaced by the strides in g. LostOutputs (the
+// outputs that are missing because of failures) and Final contain no values or nodes, and are shared. The failures, the
 // placed values, the model and the solution are not transferred.
 func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	if a == nil || g == nil {
@@ -29,10 +30,10 @@ func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	return transferred
 }
 
-// copyMapper maps copies in one graph to the corresponding copies in another graph.
+// copyMapper maps each [Copy] for one graph to a Copy for another graph, g.
 type copyMapper struct {
-	values []*graph.Value  // of the other graph, by [graph.Value.Number]
-	mapped map[*Copy]*Copy // the copies mapped so far
+	values []*graph.Value  // of g, by [graph.Value.Number]
+	mapped map[*Copy]*Copy // the results so far
 }
 
 // copies maps each Copy of a list.

@@ -39,7 +39,7 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 		result := decoder.model.variables.At(out)
 		derived := decoder.derive(result, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
 		for resultForm := range result.forms {
-			if derived.usedRoots>>resultForm&1 != 0 {
+			if hasForm(derived.usedRoots, resultForm) {
 				operandForm := view.viewSource(k, resultForm, available, decoder.needed.At(operandValue))
 				from := decoder.formCopies.At(operandValue)[operandForm]
 				decoder.setFormCopy(result, resultForm, recorder.repeatView(out, from, nil, resultForm))

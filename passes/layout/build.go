@@ -14,7 +14,8 @@ import (
 // This file builds the weighted constraint problem of a [Model]. The label of a value's variable is a set of forms,
 // that is, of layouts in which the value exists. The label of a node's variable is an implementation and a walk (a loop
 // order with layouts of the results). A factor is a table of costs over one or two variables, either of work or of
-// copies.
+// copies. A cost has two parts: cost.ps, picoseconds, is for WCSP; cost.weighted, which also counts copies and their
+// bytes, is for Weighted.
 //
 // For example, y = conv(x) followed by z = relu(y) has the variables x, conv, y, relu and z. The factors are the work
 // of each label of conv and relu, the cost of reading x for each pair of labels of x and conv, the cost of the copies
@@ -138,7 +139,7 @@ func (builder *builder) namesOfSets(variable *variable) []string {
 		key.WriteByte(0)
 	}
 	for _, set := range variable.formSets {
-		key.WriteByte(byte(set))
+		key.WriteByte(byte(set)) // a mask of at most maxForms (8) bits
 	}
 	names, known := builder.names[key.String()]
 	if !known {
@@ -292,8 +293,10 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 		}
 		builder.addCopyFactor(computed.id, result.id, len(computed.labels), len(result.formSets), func(i, j int) cost {
 			written := computed.labels[i].resultForms[k]
-			if slot := result.forms[written].slot; slot != nil && slot.operand >= 0 && result.formSets[j]>>written&1 == 0 {
-				return forbidden // a value that is stored in a slot of another value (see slots.go) must be read from the slot
+			slot := result.forms[written].slot
+			isStoredInSlot := slot != nil && slot.operand >= 0
+			if isStoredInSlot && !hasForm(result.formSets[j], written) {
+				return forbidden // a value in a slot of another value (see slots.go) must be read from the slot
 			}
 			return costs[written].leastCost(result.formSets[j])
 		})
@@ -335,7 +338,7 @@ func (m *Model) isEarlierOperand(n *graph.Node, k int) bool {
 func (l *label) cheapestRead(k int, existing uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for form, readCost := range l.readCosts[k] {
-		if existing>>form&1 != 0 && readCost < cost {
+		if hasForm(existing, form) && readCost < cost {
 			best, cost = form, readCost
 		}
 	}

@@ -99,6 +99,7 @@ func (finder *formFinder) addPinnedOutputs() error {
 			}
 			variable := finder.model.variables.At(output.Value)
 			finder.addOrder(variable, order)
+			// The form is missing if the value has maxForms forms already.
 			if variable != nil && variable.value.Meta.Numel() > 1 &&
 				variable.formOf(variable.value.Meta.WithStrides(order.Strides(variable.value.Meta.Shape))) < 0 {
 				return g.OutputError(output, fmt.Errorf("value %q would need more than %d layouts", output.Value.Name, maxForms))
@@ -123,7 +124,7 @@ func (finder *formFinder) addPinned() {
 		call, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.SetsLayout()
 		for k, arg := range n.In {
 			if meta, isChanged := layouts[arg.Value]; isChanged {
-				call.In[k], changed = callWith(n, k, meta).In[k], true
+				call.In[k], changed = callWith(n, k, meta).In[k], true // operand k in layout meta
 			}
 		}
 		if !changed || n.Op.ReadsStorage {
@@ -135,6 +136,7 @@ func (finder *formFinder) addPinned() {
 		}
 		for k, result := range results {
 			meta := result.Meta()
+			// Form 0 is the layout of the graph as written.
 			if i := finder.addForm(finder.model.variables.At(n.Out[k]), meta); i > 0 && !n.Pin.SetsLayout() {
 				layouts[n.Out[k]] = meta
 			}
@@ -185,7 +187,7 @@ func (finder *formFinder) addOrder(variable *variable, order tensor.Order) {
 // addRequested adds the orders that a node's implementations request.
 func (finder *formFinder) addRequested(n *graph.Node) {
 	if len(n.Op.Impls) == 0 || len(n.Op.Impls) == 1 && !n.Op.Impls[0].MayRejectLayouts() {
-		return
+		return // a single implementation that reads all layouts requests none
 	}
 	call := n.Call()
 	for i := range n.Op.Impls {
@@ -248,7 +250,10 @@ func (finder *formFinder) propagate(variable *variable, formIndex int) {
 		}
 		if hasExpandedDims(form.meta) {
 			finder.addInferred(n, operandUse.operand, form.meta)
-		} else if (form.dense || formIndex > 0) && addNew(&finder.propagated[operandUse.node].fromOperands, strideOrder) {
+			continue
+		}
+		isPropagated := form.dense || formIndex > 0 // false for a layout as written that is not dense
+		if isPropagated && addNew(&finder.propagated[operandUse.node].fromOperands, strideOrder) {
 			for _, result := range n.Out {
 				if result.Meta.Rank() == variable.value.Meta.Rank() {
 					finder.addOrder(finder.model.variables.At(result), strideOrder)
@@ -313,8 +318,9 @@ func (finder *formFinder) addOperandForms(n *graph.Node, result *variable, resul
 }
 
 // addViewForms records the forms of a view's results for one form of the operand, and adds forms that are new.
+// view.resultForm[k][i] is the form of result k that is a view of form i of the operand, or -1 if there is no view.
 func (finder *formFinder) addViewForms(view *viewNode, operand *variable, operandForm int) {
-	if view.inferredForms>>operandForm&1 != 0 {
+	if hasForm(view.inferredForms, operandForm) { // already recorded
 		return
 	}
 	view.inferredForms |= 1 << operandForm
@@ -333,6 +339,7 @@ func (finder *formFinder) addViewForms(view *viewNode, operand *variable, operan
 		formCount := len(result.forms)
 		resultForm := finder.addFormAt(result, metas[k], operand.forms[operandForm].place)
 		isNew := resultForm == formCount
+		// A view of a form inside another value's buffer is inside this buffer, too.
 		if ownBufferForm := operand.forms[operandForm].ownBufferForm; isNew && ownBufferForm >= 0 {
 			result.forms[resultForm].ownBufferForm = view.resultForm[k][ownBufferForm]
 		}
@@ -378,7 +385,7 @@ func (m *Model) markInside(view *viewNode, operand *variable) {
 // isInsideBuffer reports whether the first element of form i of a variable may not be at the start of its buffer.
 func (m *Model) isInsideBuffer(variable *variable, i int) bool {
 	form := &variable.forms[i]
-	return variable.insideBuffer>>i&1 != 0 || form.slot != nil || variable.value.Node == nil && form.meta.Offset != 0
+	return hasForm(variable.insideBuffer, i) || form.slot != nil || variable.value.Node == nil && form.meta.Offset != 0
 }
 
 // results returns the layouts of a view's results for a layout of the operand, or nil if the operand must be copied.
@@ -421,13 +428,13 @@ func (view *viewNode) operandLayoutFor(result *variable, form form) (tensor.Meta
 	switch {
 	case view.identity:
 		return operand.WithStrides(form.meta.Strides), true
-	case n.Op.Permutes != nil:
+	case n.Op.Permutes != nil: // dimension i of the result is dimension dim of the operand
 		strides := make([]int, operand.Rank())
 		for i, dim := range n.Op.Permutes(n.Call()) {
 			strides[dim] = form.meta.Strides[i]
 		}
 		return operand.WithStrides(strides), true
-	case operand.Numel() == form.meta.Numel() && !slices.Equal(operand.Shape, form.meta.Shape):
+	case operand.Numel() == form.meta.Numel() && !slices.Equal(operand.Shape, form.meta.Shape): // a reshape
 		meta, err := form.meta.View(operand.Shape)
 		if err != nil || !meta.IsNonOverlappingAndDense() {
 			return operand, false

@@ -114,6 +114,7 @@ func (d *Draft) readLayout(v *graph.Value) (tensor.Meta, *Copy) {
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
+	// With unchanged operands, the results have the layouts of the graph as written.
 	if anyReplaced := d.replaceOperands(n, choice, call); !anyReplaced && !n.Pin.SetsLayout() {
 		d.setWritten(n)
 		call.Out = d.writtenMetas

@@ -102,7 +102,7 @@ func (e *edgeModel) costsFromOperand(view *viewNode, resultIndex int, operandRow
 	result := e.model.variables.At(view.node.Out[resultIndex])
 	row := slices.Repeat([]int64{wcsp.Forbidden}, len(result.forms))
 	for operandForm, cost := range operandRow {
-		if view.allowed>>operandForm&1 == 0 {
+		if !hasForm(view.allowed, operandForm) {
 			continue
 		}
 		if operandForm < len(view.resultForm[resultIndex]) {
@@ -149,7 +149,8 @@ func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, co
 			continue
 		}
 		candidateCost, preferred := candidate.makeAndReadCost(k, row), candidate.costAtPreferred()
-		if candidateCost < cost || candidateCost == cost && candidateCost < wcsp.Forbidden && preferred < preferredCost {
+		isEqual := candidateCost == cost && candidateCost < wcsp.Forbidden
+		if candidateCost < cost || isEqual && preferred < preferredCost {
 			chosen, cost, preferredCost = i, candidateCost, preferred
 		}
 	}
@@ -305,7 +306,7 @@ func (e *edgeModel) labelsOf(solution []int) []int {
 	list := make([]int, len(e.nodes))
 	for i, node := range e.nodes {
 		switch {
-		case node.labels == nil:
+		case node.labels == nil: // a view, or a node that failed
 		case node.variable < 0:
 			list[i] = node.labels[0]
 		default:

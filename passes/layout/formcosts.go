@@ -114,12 +114,12 @@ func (m *Model) priceSetsIgnoringPin(variable *variable, roots uint, operandCopi
 	costs.setCosts[roots] = cost{}
 	pricer := stepPricer{model: m, variable: variable, operandCopies: operandCopies,
 		copyWeight: m.Weights.copyWeight(variable.value.Meta.Bytes())}
-	for set := roots; set < 1<<formCount; set++ {
+	for set := roots; set < 1<<formCount; set++ { // subsets come before their supersets
 		if set&roots != roots || costs.setCosts[set].weighted >= wcsp.Forbidden { // it cannot be made
 			continue
 		}
 		for to := range formCount {
-			if set>>to&1 != 0 || m.forbiddenCopies[variable]>>to&1 != 0 {
+			if hasForm(set, to) || hasForm(m.forbiddenCopies[variable], to) {
 				continue
 			}
 			added, stepCost := pricer.cheapestStep(set, to)
@@ -153,7 +153,7 @@ func (pricer *stepPricer) cheapestStep(set uint, to int) (step, cost) {
 	formCount := len(pricer.variable.forms)
 	ps, source := wcsp.Forbidden, -1
 	for from := range formCount {
-		if copyPS := pricer.copyCosts[from*formCount+to]; set>>from&1 != 0 && copyPS < ps {
+		if copyPS := pricer.copyCosts[from*formCount+to]; hasForm(set, from) && copyPS < ps {
 			ps, source = copyPS, from
 		}
 	}
@@ -176,7 +176,7 @@ func (costs *formCosts) findSupersets(formCount int) {
 	// After iteration f, superset[set] is the cheapest set that adds only forms up to f.
 	for f := range formCount {
 		for set := range costs.superset {
-			if set>>f&1 != 0 {
+			if set>>f&1 != 0 { // the set has form f
 				continue
 			}
 			without, with := costs.superset[set], costs.superset[set|1<<f]

@@ -9,7 +9,9 @@ import (
 )
 
 // These strategies choose the label of one node at a time, by the costs of [Model]. A label is an implementation and a
-// walk (an order of its loops), which determine the forms (layouts) of the node's results. The cheapest copies for the
+// walk (an order of its loops), which determine the forms (layouts) of the node's results. label.readCosts has, by
+// operand and form, the cost of reading; it is nil for a constant. A view node has no label: view.viewForms returns the
+// forms of a result that are views of given operand forms. Sets of forms are bit masks. The cheapest copies for the
 // chosen labels are then found exactly: they are the solution of a weighted constraint satisfaction problem (WCSP).
 //
 // Greedy visits the nodes in order and takes the label that is cheapest, including the copies of operands. Favourite
@@ -116,7 +118,7 @@ func (l *label) leastReadCost(k int) int64 {
 	}
 	least := int64(wcsp.Forbidden)
 	for i, readCost := range l.readCosts[k] {
-		if k >= len(l.resultSlots) || l.resultSlots[k]>>i&1 == 0 {
+		if k >= len(l.resultSlots) || !hasForm(l.resultSlots[k], i) {
 			least = min(least, readCost)
 		}
 	}
@@ -272,7 +274,7 @@ func (s *forwardState) recordView(view *viewNode) {
 func (s *forwardState) cheapestViewable(view *viewNode, k int, operand *variable) int {
 	best, source := int64(wcsp.Forbidden), -1
 	for form := range operand.forms {
-		isViewable := view.allowed>>form&1 != 0 && view.viewForms(k, 1<<form) != 0
+		isViewable := hasForm(view.allowed, form) && view.viewForms(k, 1<<form) != 0
 		if cost := s.makeCost(operand, form); isViewable && cost < best {
 			best, source = cost, form
 		}
@@ -283,7 +285,7 @@ func (s *forwardState) cheapestViewable(view *viewNode, k int, operand *variable
 // makeCost returns the cost of making a form of a value from its existing forms. It is 0 if the form exists.
 func (s *forwardState) makeCost(variable *variable, form int) int64 {
 	existing := s.existingForms.At(variable.value)
-	if existing>>form&1 != 0 {
+	if hasForm(existing, form) {
 		return 0
 	}
 	cost := int64(wcsp.Forbidden)
@@ -292,7 +294,7 @@ func (s *forwardState) makeCost(variable *variable, form int) int64 {
 	}
 	copies := s.model.copyCostMatrix(variable)
 	for i := range variable.forms {
-		if existing>>i&1 != 0 {
+		if hasForm(existing, i) {
 			cost = min(cost, copies[i*len(variable.forms)+form])
 		}
 	}
@@ -316,7 +318,7 @@ func (s *forwardState) cheapestRead(candidate *label, k int, v *graph.Value) (in
 func (s *forwardState) inPreferredForm(candidate *label, k int, v *graph.Value) bool {
 	existing, best := s.existingForms.At(v), candidate.leastReadCost(k)
 	for form, readCost := range candidate.readCosts[k] {
-		if existing>>form&1 != 0 && readCost == best {
+		if hasForm(existing, form) && readCost == best {
 			return true
 		}
 	}

@@ -9,9 +9,10 @@ import (
 // maxUnits is the maximum number of units of memory in bestCombination.
 const maxUnits = 1 << 14
 
-// bestCombination chooses one variant for each node of the list. The combination has the least total cost among those
-// that need at most the available bytes more than limits. bestCombination returns nil if no combination fits. The
-// variants of a node are adjacent in the list, in any order.
+// bestCombination chooses one variant (a number of bytes, and a cost) for each node of the list. limits has the present
+// bytes by node. The combination has the least total cost among the combinations that need at most `available` bytes
+// more than the present bytes. bestCombination returns nil if no combination fits. The variants of a node are adjacent
+// in the list, in any order.
 //
 // For example, let node 0 have the variants (8 bytes, cost 5) and (4 bytes, cost 9), node 1 the same, limits be [4, 4]
 // and available be 4. One of the nodes can have 8 bytes, so that the cost is 5+9.

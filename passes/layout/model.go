@@ -76,6 +76,9 @@ type Model struct {
 	slots           *slots                   // see slots.go; nil until it is needed
 }
 
+// hasForm reports whether a set of forms, a bit mask, has the form with the given index.
+func hasForm(set uint, form int) bool { return set>>form&1 != 0 }
+
 // use is a use of a value as an operand: the index of the node in the graph, and the index of the operand.
 type use struct{ node, operand int }
 
@@ -408,7 +411,7 @@ func (f *form) text() string {
 func (variable *variable) nameOfSet(mask uint) string {
 	var list []string
 	for i := range variable.forms {
-		if mask>>i&1 == 0 {
+		if !hasForm(mask, i) {
 			continue
 		}
 		text := variable.forms[i].text()

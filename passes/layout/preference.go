@@ -105,6 +105,7 @@ func (m *Model) preferFewerCopies(options wcsp.Options) (*weightedSolution, *Pre
 		return nil, nil, err
 	}
 	weights := m.Weights
+	// A picosecond weighs more than all copies and units of a plan, so that best.bound / weights.Time bounds the time.
 	preference := &Preference{Slack: m.Problem.Slack, LeastPS: best.bound / weights.Time, Made: weights, Proof: weights,
 		Bound: best.bound}
 	preference.BudgetPS = Budget(preference.LeastPS, preference.Slack)

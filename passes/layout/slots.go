@@ -12,7 +12,8 @@ import (
 // the concatenation copies nothing. A form is a layout in which a value may exist; a label is one way to compute a
 // node. A slot is a position inside the result of a concatenation. For each slot, the value that belongs at this
 // position gets an additional form, the layout in the slot. The node that computes the value gets labels that write it
-// in this form.
+// in this form: label.resultForms has the form of each result, and label.concatName the name of the concatenation's
+// result.
 //
 // For example, the concatenation of a (1,2,2,2) and b (1,1,2,2) along dimension 1 is c (1,3,2,2). In the order
 // (N,C,H,W), the slots are separate parts of c's memory. In the order (N,H,W,C), their elements alternate:
@@ -392,7 +393,7 @@ func (m *Model) excludedSlots(computed *computedNode, operand *variable) (masks 
 func (variable *variable) isPossibleFormSet(set uint) bool {
 	slotForm := -1
 	for formIndex := range variable.forms {
-		if set>>formIndex&1 != 0 && variable.forms[formIndex].slot != nil {
+		if hasForm(set, formIndex) && variable.forms[formIndex].slot != nil {
 			if slotForm >= 0 {
 				return false
 			}

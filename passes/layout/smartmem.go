@@ -40,7 +40,8 @@ var SmartMem Strategy = &perNode{name: "smartmem",
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
 	labels: smartMemLabels}
 
-// smartMemLabels returns the labels (implementations and walks) of strategy SmartMem, by index of the node.
+// smartMemLabels returns the labels (implementations and walks) of strategy SmartMem, by index of the node. The field
+// resultForms of a label has the form (layout) of each result, and readCosts the cost of reading each operand, by form.
 func smartMemLabels(m *Model) ([]int, error) {
 	g := m.Problem.Graph
 	labels, wishes := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
@@ -50,11 +51,11 @@ func smartMemLabels(m *Model) ([]int, error) {
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		interrupt.Check(g.Context())
 		switch view := m.viewNodes[i]; {
-		case m.isLost(i):
+		case m.isLost(i): // the node failed or depends on a failed node
 		case view != nil:
 			wishes.passWishesToOperand(view)
 		case isLayoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
-			labels[i] = wishes.dependentLabel(m, m.computedNodes[i])
+			labels[i] = wishes.dependentLabel(m, m.computedNodes[i]) // the speed depends on the layouts of operands
 		default:
 			labels[i] = wishes.independentLabel(m, m.computedNodes[i])
 		}

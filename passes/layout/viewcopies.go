@@ -40,7 +40,7 @@ type viewNode struct {
 // viewForms returns the mask of the forms of result k that are views of an operand form in the mask `available`.
 func (view *viewNode) viewForms(k int, available uint) (roots uint) {
 	for i := range view.resultForm[k] {
-		if to := view.viewOfForm(k, i); available>>i&1 != 0 && to >= 0 {
+		if to := view.viewOfForm(k, i); hasForm(available, i) && to >= 0 {
 			roots |= 1 << to
 		}
 	}
@@ -58,7 +58,7 @@ func (view *viewNode) viewOfForm(k, operandForm int) int {
 
 // isOutputCopy reports whether the node copies an operand form to form 0: see outputCopies.
 func (view *viewNode) isOutputCopy(operandForm int) bool {
-	return view.outputCopies>>operandForm&1 != 0
+	return hasForm(view.outputCopies, operandForm)
 }
 
 // priceViewCopies prices the copies of a view node. First it completes the fields on which the prices depend.
@@ -220,7 +220,7 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 	}
 	var cheapest []operandCopy
 	for operandForm, costs := range view.copyCosts[k] {
-		if available>>operandForm&1 == 0 || costs == nil {
+		if !hasForm(available, operandForm) || costs == nil {
 			continue
 		}
 		isFirst := cheapest == nil
@@ -240,6 +240,7 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 // operandCopy returns the cheapest copy of a form of a view's operand into a form of result k.
 func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) operandCopy {
 	byteWeight := m.Weights.UnitsOf(view.node.Out[k].Meta.Bytes())
+	// A cost has the weighted cost, then the cost in picoseconds. Only inserted copies have Weights.Copy.
 	insertedCopy := func(ps int64) operandCopy {
 		return operandCopy{cost: cost{m.Weights.Time*ps + m.Weights.Copy + byteWeight, ps}}
 	}
@@ -248,7 +249,7 @@ func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) oper
 	}
 	best := operandCopy{cost: forbidden}
 	switch ps := view.copyCosts[k][operandForm][resultForm]; {
-	case ps >= wcsp.Forbidden:
+	case ps >= wcsp.Forbidden: // no copy is possible
 	case view.canView[operandForm]:
 		best = insertedCopy(ps)
 	default:

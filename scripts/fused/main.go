@@ -75,7 +75,7 @@ func scan(file string, found map[string]bool) error {
 		return err
 	}
 	for offset := 0; offset+4 <= len(code); offset += 4 {
-		if binary.LittleEndian.Uint32(code[offset:])>>24 != 0x1f { // FMADD, FMSUB, FNMADD, FNMSUB
+		if binary.LittleEndian.Uint32(code[offset:])>>24 != 0x1f { // not FMADD, FMSUB, FNMADD or FNMSUB
 			continue
 		}
 		source, line, fn := table.PCToLine(text.Addr + uint64(offset))
@@ -108,6 +108,7 @@ func complexInstances(f *elf.File) (map[uint64]bool, error) {
 	return found, nil
 }
 
+// isExempt reports whether a source file is exempt: it is in an exempt package, or belongs to tests.
 func isExempt(name string) bool {
 	for _, prefix := range exempt {
 		if strings.HasPrefix(name, prefix) {
@@ -117,6 +118,7 @@ func isExempt(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.Contains(path.Dir(name), "test")
 }
 
+// sources has the lines of each source file that was read.
 var sources = map[string][]string{}
 
 // lacksFMACall reports whether a line has no call of math.FMA, which is fused by definition.

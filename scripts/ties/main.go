@@ -48,7 +48,7 @@ func (c *comparer) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
-	without, err := with.WithWeights(layout.Weights{Time: 1})
+	without, err := with.WithWeights(layout.Weights{Time: 1}) // copies and memory have the weight 0
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func main() {
 	row(fmt.Sprintf("%d networks; %d differ", planned, differCount), without, with)
 }
 
-// compare plans a file.
+// compare plans a file twice. Planning always ends with errStopped, the error of the strategy.
 func compare(file string) (*comparer, error) {
 	g, err := load(file)
 	if err != nil {

@@ -97,8 +97,8 @@ func (p *profile) doc(opOf map[string]string) *ProfileDoc {
 	return doc
 }
 
-// workerDocs returns the times by worker, and the times of a run and of all workers in steps, as means over the runs
-// fasterHalf (indices of p.profiledRuns).
+// workerDocs returns the times by worker, the time of a run, and the time of all workers in steps. They are means over
+// the runs fasterHalf (indices of p.profiledRuns).
 func (p *profile) workerDocs(fasterHalf []int) (docs []workerDoc, meanRunTime, meanBusy float64) {
 	workers := 0
 	for _, profiled := range p.profiledRuns {
@@ -302,13 +302,14 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 		term.UntruncatedCol("predicted").OmitIfNarrow(), term.UntruncatedCol("busy%"),
 		term.UntruncatedCol("workers").OmitIfNarrow(), term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"),
 		term.UntruncatedCol("of a core's peak")}
+	const nodesWidth = 20 // the least width of the column of nodes
+	nodesColumn := term.PhraseCol("nodes", nodesWidth).OmitIfNarrow()
 	opColumns := append([]term.Column{term.NameCol("op")}, rates...)
 	term.WriteList(w, display, "By op", d.ByOp, opColumns, func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(runs)...)
 	})
 	term.WriteList(w, display, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
-		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).OmitIfNarrow()},
-			rates...), func(s stepDoc) []any {
+		append([]term.Column{term.NameCol("step"), term.NameCol("op"), nodesColumn}, rates...), func(s stepDoc) []any {
 			nodes := "-"
 			if len(s.Nodes) > 1 {
 				nodes = strings.Join(s.Nodes, " ")

@@ -113,7 +113,8 @@ func allocatedBytes() uint64 {
 
 // runWarmup makes an unmeasured run. If ctx ends, it returns nil.
 func (r *runner) runWarmup(ctx context.Context, method callMethod) error {
-	if err := r.runOnce(ctx, method, false); err != nil && ctx.Err() == nil {
+	const measured = false
+	if err := r.runOnce(ctx, method, measured); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return nil
@@ -122,7 +123,8 @@ func (r *runner) runWarmup(ctx context.Context, method callMethod) error {
 // measureOne makes a measured run. If isProfileDue returns true, it also makes a profiled run. If ctx ends, it returns
 // nil.
 func (r *runner) measureOne(ctx context.Context, method callMethod) error {
-	err := r.runOnce(ctx, method, true)
+	const measured = true
+	err := r.runOnce(ctx, method, measured)
 	if err == nil && method == methodRunInto && r.isProfileDue(len(r.times[method])-1) {
 		err = r.runTraced(ctx, method, r.profile)
 	}
@@ -228,8 +230,9 @@ func emptyLike(results map[string]*tensor.Tensor) map[string]*tensor.Tensor {
 
 // runTraced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
 func (r *runner) runTraced(ctx context.Context, method callMethod, tracer exec.Tracer) error {
+	const measured = false
 	r.observer.Tracer = tracer
-	err := r.runOnce(ctx, method, false)
+	err := r.runOnce(ctx, method, measured)
 	r.observer.Tracer = nil
 	if ctx.Err() != nil {
 		return nil

@@ -106,7 +106,8 @@ func ClockCost() time.Duration {
 
 // isComplete reports whether enough runs were profiled.
 func (p *profile) isComplete() bool {
-	return len(p.profiledRuns) > 0 && p.stepTimesLeft <= 0 || len(p.profiledRuns) >= maxProfiledRuns
+	isFull := len(p.profiledRuns) > 0 && p.stepTimesLeft <= 0
+	return isFull || len(p.profiledRuns) >= maxProfiledRuns
 }
 
 // BeginRun allocates the record of a run before the run starts.

@@ -53,6 +53,9 @@ func (d *Document) summary(name string) string {
 	return text + "."
 }
 
+// The scales of timeAxis: values of isLogarithmic.
+const linear, logarithmic = false, true
+
 // timeAxis returns an axis of times in nanoseconds.
 func timeAxis(title string, isLogarithmic bool) page.Axis {
 	return page.Axis{Title: title, Format: format.Nanoseconds, Log: isLogarithmic}
@@ -60,7 +63,7 @@ func timeAxis(title string, isLogarithmic bool) page.Axis {
 
 // callsSection shows the times of the three ways to call a program.
 func (d *Document) callsSection() page.Section {
-	chart := &page.Intervals{Axis: timeAxis("median time of a run", false), Reference: page.Missing()}
+	chart := &page.Intervals{Axis: timeAxis("median time of a run", linear), Reference: page.Missing()}
 	if d.Costs != nil {
 		chart.Reference, chart.ReferenceName = d.CostNS, "predicted on one core"
 	}
@@ -117,8 +120,8 @@ func (d *ProfileDoc) groups() (names []string, groupOf func(op string) int) {
 
 // predictionSection compares the predicted time of each step with its measured time.
 func (d *Document) predictionSection() page.Section {
-	chart := &page.Scatter{X: timeAxis("predicted time of a step on one core", true),
-		Y: timeAxis("measured time, sum of all workers", true)}
+	chart := &page.Scatter{X: timeAxis("predicted time of a step on one core", logarithmic),
+		Y: timeAxis("measured time, sum of all workers", logarithmic)}
 	var groupOf func(string) int
 	chart.Groups, groupOf = d.groups()
 	least, greatest := 0.0, 0.0 // predicted times; the line of equal times connects them
@@ -189,7 +192,7 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 
 // memorySection shows the memory in use over the time of the traced run.
 func memorySection(memory []memoryAt) page.Section {
-	chart := &page.StepFunction{X: timeAxis("time in a run", false),
+	chart := &page.StepFunction{X: timeAxis("time in a run", linear),
 		Y: page.Axis{Title: "memory", Format: func(v float64) string { return format.Bytes(int(v)) }, Unit: 1 << 10}}
 	data := &page.Table{Name: "memory", Heads: []string{"ns", "arena_bytes", "output_bytes"}}
 	for _, sample := range memory {

@@ -12,7 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FormulaDoc is the formula of one element for some dtypes.
+// FormulaDoc is the formula of one element for some dtypes. The tag `of` names the set of a field's strings for the
+// JSON Schema.
 type FormulaDoc struct {
 	Expr   string   `json:"expr" doc:"The formula; x, y, z are the operands in order, and other names are attributes."`
 	DTypes []string `json:"dtypes" of:"dtype" doc:"The dtypes of the operands."`
@@ -79,6 +80,7 @@ func formulasOf(op *graph.Op) (list []FormulaDoc) {
 	if op.Pointwise == nil || op.Name == expressionOp {
 		return nil
 	}
+	// In each example, each dtype is replaced by every dtype. A call that the op rejects is skipped.
 	for _, example := range op.Examples {
 		for _, exampleDType := range exampleDTypes(example) {
 			for _, dtype := range tensor.DTypes() {

@@ -14,6 +14,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
+// PyTorch's operator suite is op_db of torch.testing: see suiteText.
+
 // MissingDocument is the output of ops --missing.
 type MissingDocument struct {
 	Names   int           `json:"names" doc:"The number of names in PyTorch's operator suite."`
@@ -27,7 +29,7 @@ type MissingName struct {
 }
 
 // showMissing prints the names of PyTorch's operator suite that no op has. If there are patterns, it prints only names
-// that match one of them. With --match, it prints only names that contain f.match, or whose reason contains it.
+// that match one of them. With --search, it prints only names that contain f.match, or whose reason contains it.
 func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
 	if f.kind != "" || f.dtype != "" || f.onnx {
 		return exit.UsageErrorf("--missing cannot be combined with --kind, --dtype or --onnx")
@@ -47,7 +49,8 @@ func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
 		document.Write(out, &doc)
 		return out.Flush()
 	}
-	table := term.NewTable(term.NameCol("name"), term.PhraseCol("reason", 20))
+	const minWidth = 20 // of the column of reasons, in characters
+	table := term.NewTable(term.NameCol("name"), term.PhraseCol("reason", minWidth))
 	for _, missing := range doc.Missing {
 		table.Add(missing.Name, missing.Reason)
 	}
@@ -89,8 +92,8 @@ func suite() []suiteName {
 }
 
 // isIn reports whether a list of op names contains an op for s. Such an op has the name of s or one of its aliases, or
-// sameOp maps the name of s to it. The name of an op has underscores in place of dots, and may lack the prefix
-// "nn.functional." or "special.".
+// the table sameOp maps the name of s to it. The name of an op has underscores in place of dots, and may lack the
+// prefix "nn.functional." or "special.".
 func (s suiteName) isIn(ops []string) bool {
 	has := func(name string) bool { return slices.Contains(ops, name) }
 	return slices.ContainsFunc(append([]string{s.name}, s.aliases...), func(name string) bool {

@@ -27,7 +27,7 @@ type OperatorDoc struct {
 }
 
 // showOperators prints the operators of ONNX models. If there are patterns, it prints only operators whose names match
-// one of them. With --match, it prints only operators whose domain and name contain f.match.
+// one of them. With --search, it prints only operators whose domain and name contain f.match.
 func (f flags) showOperators(cmd *cobra.Command, patterns []string) error {
 	if f.kind != "" || f.dtype != "" {
 		return exit.UsageErrorf("--onnx lists operators of models, which have no --kind and no --dtype")

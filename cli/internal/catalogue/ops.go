@@ -226,12 +226,14 @@ func showOps(cmd *cobra.Command, list []*graph.Op, showsPages, asJSON bool) erro
 
 // showTable prints a table with a row for each op.
 func showTable(w io.Writer, display term.Display, list []*graph.Op) {
+	const maxSignature = 72 // in bytes
+	// The numbers are the least widths of the columns.
 	table := term.NewTable(term.NameCol("name"), term.UntruncatedCol("kind"), term.PhraseCol("dtypes", 10),
 		term.PhraseCol("takes", 20).OmitIfNarrow(), term.PhraseCol("does", 30))
 	for _, op := range list {
 		sentence, _, _ := strings.Cut(op.Doc, "\n")
 		sentence, _, _ = strings.Cut(sentence, ". ")
-		table.Add(op.Name, op.Kind, dtypesOf(op).mostGeneral(), shortened(signature(op), 72),
+		table.Add(op.Name, op.Kind, dtypesOf(op).mostGeneral(), shortened(signature(op), maxSignature),
 			strings.TrimSuffix(sentence, "."))
 	}
 	table.Write(w, display)

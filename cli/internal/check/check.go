@@ -159,8 +159,9 @@ func (d *Document) write(w io.Writer, display term.Display, path string) {
 
 // writeMissing prints the table of unsupported operators.
 func (d *Document) writeMissing(w io.Writer, display term.Display) {
+	const minWidth = 10 // of the column of names, in characters
 	table := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
-		term.PhraseCol("names", 10), term.NameCol("did you mean").OmitIfAll(""))
+		term.PhraseCol("names", minWidth), term.NameCol("did you mean").OmitIfAll(""))
 	for _, missing := range d.Missing {
 		names := strings.Join(missing.Nodes[:min(maxListed, len(missing.Nodes))], ", ")
 		if len(missing.Nodes) > maxListed {

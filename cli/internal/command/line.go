@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CommandLine returns the command line: the command, its arguments and the flags that were set. It replaces
-// each argument by its FileLabel, and each absolute path in a flag by its last element, because published command lines
-// must not show where the user's files are.
+// CommandLine returns the command line: the command, its arguments and the flags that were set. It replaces each
+// argument by its FileLabel, and each absolute path in a flag by its last element: published command lines must not
+// show the user's folders.
 func CommandLine(cmd *cobra.Command, args []string) string {
 	words := []string{cmd.CommandPath()}
 	for _, a := range args {
@@ -43,10 +43,11 @@ func CommandLine(cmd *cobra.Command, args []string) string {
 
 // quote quotes a word for a POSIX shell, unless all its characters are letters, digits or safe punctuation.
 func quote(word string) string {
-	safe := strings.IndexFunc(word, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.,:=/%+", r))
-	}) < 0
-	if safe && word != "" {
+	isUnsafe := func(r rune) bool {
+		isAlphanumeric := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !isAlphanumeric && !strings.ContainsRune("_-.,:=/%+", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, isUnsafe) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

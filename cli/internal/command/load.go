@@ -49,7 +49,8 @@ func (e *Extensions) OpenGraph(ctx context.Context, path string, dims []string, 
 
 // loadGraph reads, binds and infers a graph file or a model.
 func (e *Extensions) loadGraph(ctx context.Context, path string, dims []string) (*graph.Graph, error) {
-	g, _, err := e.OpenGraph(ctx, path, dims, false)
+	const keepGoing = false
+	g, _, err := e.OpenGraph(ctx, path, dims, keepGoing)
 	if err != nil {
 		return nil, err
 	}

@@ -36,10 +36,11 @@ func (s *Shard) Parse() (err error) {
 	switch {
 	case s.text != "":
 		_, err = fmt.Sscanf(s.text, "%d/%d", &s.Index, &s.Count)
-		if err != nil || s.Index < 1 || s.Index > s.Count || s.text != fmt.Sprintf("%d/%d", s.Index, s.Count) {
+		isWhole := s.text == fmt.Sprintf("%d/%d", s.Index, s.Count) // Sscanf ignores a rest of the text
+		if err != nil || s.Index < 1 || s.Index > s.Count || !isWhole {
 			return exit.UsageErrorf("--shard %s: want a part and the number of parts, such as 2/8", s.text)
 		}
-		s.Index--
+		s.Index-- // counts from 0
 	case s.shards < 0:
 		return exit.UsageErrorf("--shards %d: want a positive number", s.shards)
 	case s.shards > 0:

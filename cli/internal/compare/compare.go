@@ -221,7 +221,8 @@ func (f *flags) readUntil(cmd *cobra.Command) error {
 	if !hasPercentSign || err != nil {
 		return exit.UsageErrorf("--until %s: want a percentage, as in 1%%", f.untilText)
 	}
-	if f.untilShare = percentage / 100; !(f.untilShare > 0 && f.untilShare < 1) {
+	f.untilShare = percentage / 100
+	if !(f.untilShare > 0 && f.untilShare < 1) {
 		return exit.UsageErrorf("--until %s: want more than 0%% and less than 100%%", f.untilText)
 	}
 	if !cmd.Flags().Changed("runs") {

@@ -129,7 +129,8 @@ func (c *comparison) table() *term.Table {
 func (c *comparison) caption() string {
 	least, most := c.flags.runs, 0 // the least and the greatest number of runs in a row
 	for i, row := range c.rows {
-		if most = max(most, row.Runs); i == 0 || row.Runs < least {
+		most = max(most, row.Runs)
+		if i == 0 || row.Runs < least {
 			least = row.Runs
 		}
 	}

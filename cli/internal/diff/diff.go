@@ -36,9 +36,9 @@ type flags struct {
 	// The differences between the plans.
 	strategies  []string
 	dims, pins  []string
-	sizes       [2][]string // the values of --dim for each plan
-	hasTwoSizes bool        // whether --dim gives two sizes of a symbol
-	slackFlag   command.Slack
+	sizes       [2][]string   // the values of --dim for each plan
+	hasTwoSizes bool          // whether --dim gives two sizes of a symbol
+	slackFlag   command.Slack // --slack: how much more a plan with fewer copies may cost
 
 	// The options of both plans.
 	noFusion, exact bool
@@ -104,7 +104,8 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	return cmd
 }
 
-// Document is the output of diff.
+// Document is the output of diff. The embedded Difference has the totals (First, Second), and the lists of differences
+// (Values, OnlyFirst, OnlySecond, Steps, NodesFirst, NodesSecond).
 type Document struct {
 	Files []string         `json:"files" doc:"The file of the first plan and the file of the second plan."`
 	Sizes []map[string]int `json:"sizes,omitzero" doc:"The sizes of --dim for the first plan and for the second plan; absent if they are equal."`
@@ -134,9 +135,9 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	labels := command.FileLabels(paths[:])
 	doc.Files = []string{labels[paths[0]], labels[paths[1]]}
 	graphs, programs, err := f.planBoth(job, paths, strategies)
-	job.End()
+	job.End() // ends the display of progress before notes are printed; job.Do may follow
 	for i, g := range graphs {
-		if g != nil && (i == 0 || paths[1] != paths[0]) {
+		if g != nil && (i == 0 || paths[1] != paths[0]) { // the notes of one file are printed once
 			command.PrintNotes(cmd, paths[i], g)
 			command.AddNotes(&doc.Notes, report.NotesOf(g))
 		}
@@ -312,8 +313,9 @@ func (f *flags) planNames(doc *Document) (first, second string) {
 // writeDifference prints the differences as text. first and second are the names of the plans.
 func writeDifference(w io.Writer, display term.Display, doc *Document, first, second string) {
 	writeTotals(w, display, doc, first, second)
-	valueColumns := []term.Column{term.NameCol("value"), term.ListCol(first), term.PhraseCol("layout", 12),
-		term.ListCol(second), term.PhraseCol("layout", 12)}
+	const layoutWidth, implWidth = 12, 14 // minimum widths of columns
+	valueColumns := []term.Column{term.NameCol("value"), term.ListCol(first), term.PhraseCol("layout", layoutWidth),
+		term.ListCol(second), term.PhraseCol("layout", layoutWidth)}
 	term.WriteList(w, display, "Values with different layouts", doc.Values, valueColumns,
 		func(d experiment.ValueDifference) []any {
 			name := d.Value
@@ -328,8 +330,8 @@ func writeDifference(w io.Writer, display term.Display, doc *Document, first, se
 	}{{first, doc.OnlyFirst}, {second, doc.OnlySecond}} {
 		sections.WriteCopies(w, display, "Copies that only "+only.plan+" makes", only.copies)
 	}
-	stepColumns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("step"), term.PhraseCol(first, 14),
-		term.PhraseCol(second, 14), term.NumberCol("first cost"), term.NumberCol("second cost"),
+	stepColumns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("step"), term.PhraseCol(first, implWidth),
+		term.PhraseCol(second, implWidth), term.NumberCol("first cost"), term.NumberCol("second cost"),
 		term.NumberCol("difference")}
 	term.WriteList(w, display, "Steps that differ", doc.Steps, stepColumns, func(d experiment.StepDifference) []any {
 		name := stepNames(d.First)
@@ -438,7 +440,7 @@ func signedTime(ns float64) string {
 	return "0"
 }
 
-// stepNames lists the nodes of each step, for at most six steps.
+// stepNames lists the nodes (Ops) of each step, for at most six steps.
 func stepNames(steps []experiment.StepSummary) string {
 	const maxNames = 6
 	var names []string

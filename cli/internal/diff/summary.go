@@ -26,7 +26,8 @@ func (doc *Document) summary(first, second string) string {
 	}{
 		{kinds["grouping"], "group of nodes is fused differently", "groups of nodes are fused differently"},
 		{kinds["nodes"], "step is in one graph only", "steps are in one graph only"},
-		// Layouts of operands or results differ. The first item counts these values, so that only the cost is new.
+		// Steps whose operands or results have other layouts. The first item has counted these values, so this item
+		// states only that the costs differ.
 		{kinds["layout"], "step differs in its cost alone", "steps differ in their cost alone"},
 	} {
 		if kind.count > 0 {

@@ -44,7 +44,8 @@ func StreamOf[A, T any](list []A, doc func(A) T) Stream[T] {
 	return func(yield func(*T) bool) {
 		var item T
 		for _, a := range list {
-			if item = doc(a); !yield(&item) {
+			item = doc(a)
+			if !yield(&item) {
 				return
 			}
 		}

@@ -54,7 +54,7 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 		schema["description"] = f.Tag.Get("doc")
 		properties[found.key] = schema
 		switch {
-		case found.optional:
+		case found.optional: // the key may be absent
 		case isInEmbeddedPointer(t, f.Index):
 			keysByPointer[f.Index[0]] = append(keysByPointer[f.Index[0]], found.key)
 		default:

@@ -210,7 +210,8 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 	}
 	facts := program.NewPreRunFacts(g)
 	valueDoc := infer.ValueDocOf(explained, facts)
-	if doc.Value = &valueDoc; valueDoc.Dynamic {
+	doc.Value = &valueDoc
+	if valueDoc.Dynamic {
 		infer.SetSymbolicType(&valueDoc, facts.Unbacked(), explained)
 	}
 	return doc, doc.describeSymbolically(g, explained)
@@ -219,7 +220,8 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 // describeSymbolically replaces the sizes and strides in doc.Value and doc.Layout by expressions over the symbols
 // without a given size, and sets doc.Guards. It does nothing if all symbols have given sizes.
 func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
-	symbolic, err := infer.SymbolicOf(g, nil, false)
+	const allBranches = false // only the branches that the assumed sizes take
+	symbolic, err := infer.SymbolicOf(g, nil, allBranches)
 	if err != nil || symbolic == nil {
 		return err
 	}
@@ -250,7 +252,8 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 	for len(pending) > 0 {
 		last := len(pending) - 1
 		n := pending[last].Node
-		if pending = pending[:last]; n == nil || reached[n] {
+		pending = pending[:last]
+		if n == nil || reached[n] {
 			continue
 		}
 		reached[n] = true

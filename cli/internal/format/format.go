@@ -101,7 +101,7 @@ func Wrap(text string, width int) string {
 		for _, word := range strings.Fields(line) {
 			wordWidth := runewidth.StringWidth(word)
 			switch {
-			case column == 0:
+			case column == 0: // the first word of a line
 			case column+1+wordWidth > width:
 				out.WriteByte('\n')
 				column = 0

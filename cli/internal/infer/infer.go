@@ -211,7 +211,7 @@ type Document struct {
 	segments bool // whether shapes depend on data, so that the graph runs in segments
 }
 
-// ValueDoc describes a value.
+// ValueDoc describes a value. The tag `of` names the set of a field's strings for the JSON Schema.
 type ValueDoc struct {
 	Name       string              `json:"name" doc:"The name of the value."`
 	Op         string              `json:"op" doc:"The op that computes the value, or input or constant."`
@@ -288,7 +288,7 @@ func eachInferred(g *graph.Graph, errs []*graph.Error, visit func(*graph.Value))
 
 // writeInferTable prints the values as a table, and the guards.
 func writeInferTable(w io.Writer, display term.Display, doc *Document) {
-	flags := term.PhraseCol("flags", 10)
+	flags := term.PhraseCol("flags", 10) // at least 10 characters wide
 	flags.Cut = term.CutFlags
 	table := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.UntruncatedCol("dtype"), term.ListCol("shape"),
 		term.ListCol("strides"), term.UntruncatedCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))

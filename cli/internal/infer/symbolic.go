@@ -143,8 +143,8 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 	}
 }
 
-// SetSymbolicType replaces the type in doc, which is valid only for the assumed sizes, by the type of v in symbolic
-// inference, which is valid for all sizes that satisfy the guards.
+// SetSymbolicType replaces the type in doc by the type of v in symbolic inference. The old type is valid only for the
+// assumed sizes, the new type for all sizes that satisfy the guards.
 func SetSymbolicType(doc *ValueDoc, symbolic *graph.Symbolic, v *graph.Value) {
 	inferred := symbolic.Graph.Value(v.Name)
 	if inferred == nil || inferred.Dynamic {

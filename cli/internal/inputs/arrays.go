@@ -86,7 +86,7 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Arrays) error {
 	}
 	archive, err := npz.Open(s.archive)
 	switch {
-	case err == nil:
+	case err == nil: // the archive is read below
 	case out.Unavailable == nil:
 		return exit.UsageError(err)
 	default:

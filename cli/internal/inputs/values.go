@@ -88,7 +88,8 @@ func checkMemory(g *graph.Graph, given *Arrays) error {
 	for _, v := range g.Inputs {
 		need.AddInput(v)
 	}
-	err := need.Check(0, 0)
+	const limit, held = 0, 0 // the limit is the available memory, and no input is in memory yet
+	err := need.Check(limit, held)
 	var memoryErr *graphrun.MemoryError
 	if given.Unavailable == nil || !errors.As(err, &memoryErr) {
 		return err
@@ -163,7 +164,7 @@ func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *ten
 	out := tensor.Empty(meta)
 	rowMajor := out
 	switch {
-	case meta.IsContiguous():
+	case meta.IsContiguous(): // out is row-major itself
 	case meta.Numel() > meta.Extent(): // elements share memory: each address gets one random element
 		rowMajor = tensor.Must(tensor.FromStorage(tensor.New(meta.DType, meta.Extent()), out.Storage()))
 	default:

@@ -81,7 +81,7 @@ func (s *scale) coordinate(v float64) (float64, bool) {
 
 // ticks returns about n values at which grid lines are drawn. They are values of the axis, not logarithms.
 func (s *scale) ticks(n int) []float64 {
-	if s.axis.Log && s.high-s.low >= 1 {
+	if s.axis.Log && s.high-s.low >= 1 { // at least one decade; a shorter axis has evenly spaced values
 		return s.decades(n)
 	}
 	low, high := s.low, s.high
@@ -89,8 +89,8 @@ func (s *scale) ticks(n int) []float64 {
 		low, high = math.Pow(10, low), math.Pow(10, high)
 	}
 	unit := cmp.Or(s.axis.Unit, 1)
-	// Lines are at 0, step, 2*step and so on. step is unit times the least round number (see roundUp) with at most about n
-	// lines.
+	// Lines are at 0, step, 2*step and so on. step is unit times a round number: the least number (see roundUp) that
+	// gives at most about n lines.
 	step := unit * roundUp((high-low)/unit/float64(n))
 	var list []float64
 	for i := math.Ceil(low / step); i*step <= high; i++ {

@@ -147,7 +147,7 @@ func (b *body) addSection(s *Section) {
 		b.addTable(s.Table)
 	}
 	switch t := s.CSVTable(); {
-	case t == nil:
+	case t == nil: // the section has no data
 	case len(t.Rows) > maxRows:
 		b.addLine(`<p class="note">The data has `, strconv.Itoa(len(t.Rows)), " rows. The page leaves them out; ",
 			"the output with --json has them.</p>")

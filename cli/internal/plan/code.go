@@ -46,7 +46,7 @@ func writeLoop(w io.Writer, display term.Display, loop *inspect.LoopCode) {
 		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "For each element"))
 		fmt.Fprint(w, loop.Expression)
 	}
-	for _, f := range loop.Folds {
+	for _, f := range loop.Folds { // reductions over a row, as "add of v1"
 		fmt.Fprintf(w, "fold: %s\n", f)
 	}
 	if loop.Assembly == "" {

@@ -37,7 +37,8 @@ func (l *limits) addFlags(cmd *cobra.Command) {
 }
 
 func (l *limits) check(cmd *cobra.Command) (err error) {
-	if l.hasMaxCopies = cmd.Flags().Changed("max-copies"); l.maxCopies < 0 {
+	l.hasMaxCopies = cmd.Flags().Changed("max-copies")
+	if l.maxCopies < 0 {
 		return exit.UsageErrorf("--max-copies %d: want at least 0", l.maxCopies)
 	}
 	if l.memoryText == "" {
@@ -163,7 +164,8 @@ func (search *memorySearch) trySolutions(ctx context.Context, requested *graphru
 	}
 	// found.Rejected is the number of examined plans that need more memory.
 	result := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS, LeastBytes: found.LeastBytes}
-	if result.Optimal = search.costsAtMost(result.LowerBoundNS); result.Optimal {
+	result.Optimal = search.costsAtMost(result.LowerBoundNS)
+	if result.Optimal {
 		result.LowerBoundNS = search.bestDoc.CostNS
 	}
 	return result, nil

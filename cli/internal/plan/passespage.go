@@ -126,7 +126,8 @@ func passWords(line string, names map[string]bool) []passWord {
 			add(line[:end], names[line[:end]])
 			line = line[end:]
 		} else {
-			add(line[:1], false)
+			const isValue = false // a separator
+			add(line[:1], isValue)
 			line = line[1:]
 		}
 	}
@@ -187,7 +188,7 @@ func markDifferences(previous, rows []passRow, isFirst bool) (marked []passRow, 
 	for _, row := range rows {
 		text, known := oldText[row.name]
 		switch {
-		case isFirst:
+		case isFirst: // nothing to compare with
 		case !known:
 			row.Mark, row.Class = "+", "added"
 			added++

@@ -291,7 +291,7 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	if len(f.sizeCombinations) == 0 {
 		return f.extensions.LoadWithPins(ctx, path, f.dims, f.pins)
 	}
-	g, _, err := f.extensions.OpenGraph(ctx, path, f.dims, false)
+	g, _, err := f.extensions.OpenGraph(ctx, path, f.dims, keepGoing)
 	if err == nil {
 		err = command.BindHints(path, g, f.sizeCombinations)
 	}

@@ -158,8 +158,8 @@ func (f *flags) planSizes(ctx context.Context, path string, g *graph.Graph, swep
 }
 
 // bindSize returns a copy of the graph in which a symbol is bound to a size, after inference and --pin. If the graph
-// lacks the symbol, the symbol may be a name for the number of rows, which the loader accepts for a graph without
-// symbols (see the field Sizes of [graphrun.Loader]). The file is then loaded again with --dim SYMBOL=SIZE.
+// lacks the symbol, the symbol may stand for the number of rows of a graph without symbols (see the field Sizes of
+// [graphrun.Loader]). The file is then loaded again with --dim SYMBOL=SIZE.
 func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (bound *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {
@@ -213,8 +213,9 @@ func (doc *SizesDocument) write(w io.Writer, display term.Display) {
 
 // writeChanges prints a table of the changes between each range of sizes and the next.
 func (doc *SizesDocument) writeChanges(w io.Writer, display term.Display) {
+	const minWidth = 14 // of a column, in characters
 	columns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("value or nodes"),
-		term.PhraseCol("before", 14), term.PhraseCol("after", 14)}
+		term.PhraseCol("before", minWidth), term.PhraseCol("after", minWidth)}
 	for i, r := range doc.Ranges[1:] {
 		before := doc.Ranges[i] // the range before r
 		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, before.To, doc.Symbol, r.From)

@@ -101,13 +101,14 @@ func writeForAll(w io.Writer, display term.Display, list []inspect.Proof) {
 func caseText(c inspect.Case) string {
 	cond := "all sizes"
 	switch len(c.Holds) {
-	case 0:
+	case 0: // no condition
 	case 1:
 		cond = c.Holds[0]
 	default:
 		all := make([]string, len(c.Holds))
 		for i, h := range c.Holds {
-			if all[i] = h; strings.Contains(h, " | ") {
+			all[i] = h
+			if strings.Contains(h, " | ") {
 				all[i] = "(" + h + ")"
 			}
 		}

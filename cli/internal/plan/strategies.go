@@ -37,6 +37,7 @@ type StrategiesDocument struct {
 // StrategyPlan summarizes the plan of a strategy.
 type StrategyPlan struct {
 	Strategy string `json:"strategy" doc:"The strategy."`
+	// Costs also has the numbers of steps (Steps) and of copies (Copies).
 	report.Costs
 	CopyNS   float64       `json:"copy_ns" doc:"The estimated cost of the inserted copies, in nanoseconds."`
 	Inserted []report.Copy `json:"inserted" doc:"The inserted copies."`
@@ -55,13 +56,16 @@ func (p *StrategyPlan) copiesKey() string {
 // checkSeveralPlans rejects flags that concern a single plan if a flag asks for several plans. It also expands
 // --strategies.
 func (f *flags) checkSeveralPlans(cmd *cobra.Command) error {
-	flag := "sweep" // the flag that asks for several plans
-	if cmd.Flags().Changed("strategies") {
+	flag := "" // the flag that asks for several plans
+	switch {
+	case cmd.Flags().Changed("strategies"):
 		flag = "strategies"
 		if err := f.expandStrategies(cmd); err != nil {
 			return err
 		}
-	} else if f.sweep == "" {
+	case f.sweep != "":
+		flag = "sweep"
+	default:
 		return nil
 	}
 	for _, name := range []string{"dump", "passes", "check", "code", "measure", "for-all", "max-copies", "max-memory",
@@ -141,7 +145,9 @@ func (d *StrategiesDocument) add(ctx context.Context, ext *command.Extensions, g
 	for _, c := range plan.Copies {
 		added.CopyNS += c.CostNS
 	}
-	if bound := plan.LowerBoundNS; bound != nil && (d.LowerBoundNS == nil || *bound > *d.LowerBoundNS) {
+	bound := plan.LowerBoundNS
+	isGreatest := bound != nil && (d.LowerBoundNS == nil || *bound > *d.LowerBoundNS)
+	if isGreatest {
 		d.LowerBoundNS = bound
 	}
 	d.Plans = append(d.Plans, added)

@@ -105,7 +105,7 @@ func writeSteps(w io.Writer, display term.Display, steps []report.Step) {
 	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.UntruncatedCol("impl").OmitIfNarrow(),
 		term.ListCol("strides"), term.UntruncatedCol("buffer").OmitIfNarrow(), term.UntruncatedCol("cost"),
 		term.UntruncatedCol("measured"), term.UntruncatedCol("fast set-up").OmitIfAll("none").OmitIfNarrow(),
-		term.PhraseCol("loop", 24)}
+		term.PhraseCol("loop", 24)} // at least 24 characters wide
 	const measuredColumn = 6 // index of the measured time
 	measured := slices.ContainsFunc(steps, func(step report.Step) bool { return step.MeasuredNS != nil })
 	if !measured {

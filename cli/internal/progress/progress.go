@@ -201,5 +201,5 @@ func (j *Job) line(elapsed time.Duration) string {
 func bar(done, total int64) string {
 	const width = 20
 	finished := strings.Repeat("=", int(width*min(done, total)/total))
-	return fmt.Sprintf("[%-*.*s]", width, width, finished+">")
+	return fmt.Sprintf("[%-*.*s]", width, width, finished+">") // padded and cut to width
 }

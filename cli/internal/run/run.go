@@ -269,7 +269,7 @@ type Document struct {
 	report.Notes
 }
 
-// OutputDoc describes a computed output.
+// OutputDoc describes a computed output. The tag `of` names the set of a field's strings for the JSON Schema.
 type OutputDoc struct {
 	Name    string   `json:"name" doc:"The name of the output."`
 	DType   string   `json:"dtype" of:"dtype" doc:"The dtype."`

@@ -63,7 +63,7 @@ func WriteUnfused(w io.Writer, display term.Display, list []report.Unfused) {
 	})
 	for i := range shown {
 		why := shown[i].Why
-		isLast := i+1 == len(shown) || shown[i+1].Why != why // of those with this reason
+		isLast := i+1 == len(shown) || shown[i+1].Why != why // the last shown pair with this reason
 		if isLast && counts[why] > maxUnfused {
 			shown[i].Why = fmt.Sprintf("%s; and %d more pairs", why, counts[why]-maxUnfused)
 		}
@@ -149,8 +149,9 @@ func WriteMemory(w io.Writer, display term.Display, need graphrun.Need, plan *re
 			"kept because they cannot be restored from their packed form.", format.Bytes(need.Originals)),
 			display.ProseWidth()))
 	}
+	const limit = 0 // the memory that is available to the process
 	var memoryErr *graphrun.MemoryError
-	if errors.As(need.Check(0, need.Held()), &memoryErr) {
+	if errors.As(need.Check(limit, need.Held()), &memoryErr) {
 		fmt.Fprintf(w, "That exceeds the available memory: %s is %s, of which %s is left.\n",
 			memoryErr.From, format.Bytes(memoryErr.Limit), format.Bytes(memoryErr.Left))
 	}
@@ -164,8 +165,10 @@ func WriteSegments(w io.Writer, display term.Display, segments []report.Segment)
 	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Segments"))
 	fmt.Fprintln(w, "each is planned when the layouts and sizes of its inputs are known; "+
 		"a size that depends on data has no assumed value")
-	t := term.NewTable(term.UntruncatedCol("segment"), term.PhraseCol("nodes", 20), term.UntruncatedCol("planned"),
-		term.UntruncatedCol("after"), term.PhraseCol("waits for", 16), term.PhraseCol("gives", 16))
+	const nodesWidth, valuesWidth = 20, 16 // least widths of columns
+	t := term.NewTable(term.UntruncatedCol("segment"), term.PhraseCol("nodes", nodesWidth),
+		term.UntruncatedCol("planned"), term.UntruncatedCol("after"), term.PhraseCol("waits for", valuesWidth),
+		term.PhraseCol("gives", valuesWidth))
 	for _, segment := range segments {
 		planned := "in a run"
 		if segment.Planned {

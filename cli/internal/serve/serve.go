@@ -175,7 +175,8 @@ func (f *flags) options(cmd *cobra.Command) (serve.Options, error) {
 	}
 	if f.tokenFile != "" {
 		text, err := os.ReadFile(f.tokenFile)
-		if options.Token = strings.TrimSpace(string(text)); err == nil && options.Token == "" {
+		options.Token = strings.TrimSpace(string(text))
+		if err == nil && options.Token == "" {
 			err = fmt.Errorf("%s: the token is empty", f.tokenFile)
 		}
 		if err != nil {

@@ -1,6 +1,8 @@
 package study
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
@@ -119,7 +121,7 @@ func otherOrder(order tensor.Order) tensor.Order {
 	for _, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast3d} {
 		last, err := f.Order(order.Rank())
 		switch {
-		case err != nil:
+		case err != nil: // the format has another rank
 		case order == rowMajor:
 			return last
 		case order == last:
@@ -140,14 +142,15 @@ func otherMeta(meta tensor.Meta) tensor.Meta {
 	for _, n := range meta.Shape[2:] {
 		planeSize *= n
 	}
-	planeStrides := tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape)[2:]
-	pixelStride := meta.Strides[meta.Rank()-1]
+	planeStrides := tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape)[2:] // of a row-major layout
+	pixelStride := meta.Strides[meta.Rank()-1]                                // the distance of adjacent pixels
+	// The stride of the channels is a plane in row-major layout, and 1 in channels-last layout.
 	isRowMajor, isChannelsLast := meta.Strides[1] == planeSize, meta.Strides[1] == 1
 	for i, s := range planeStrides {
 		isRowMajor = isRowMajor && meta.Strides[2+i] == s
 		isChannelsLast = isChannelsLast && meta.Strides[2+i] == s*pixelStride
 	}
-	strides := append([]int{meta.Strides[0]}, meta.Strides[1:]...)
+	strides := slices.Clone(meta.Strides)
 	switch {
 	case isRowMajor && planeSize > 0:
 		channels := meta.Strides[0] / planeSize // of the larger image, if meta is a slice of its channels

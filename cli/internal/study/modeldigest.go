@@ -62,7 +62,7 @@ func (f *textFinder) Write(b []byte) (int, error) {
 		if len(b) >= len(f.text) {
 			last = b
 		}
-		f.tail = bytes.Clone(last[max(0, len(last)-len(f.text)+1):])
+		f.tail = bytes.Clone(last[max(0, len(last)-len(f.text)+1):]) // one byte shorter than the text
 	}
 	return len(b), nil
 }

@@ -31,9 +31,9 @@ type runner struct {
 	lastWorkload inputs.Workload // the graph and the inputs of the last task
 }
 
-// run computes the result of a task: it loads the graph, plans it with each strategy, solves its layout problem for the
-// lower bound, and measures the distinct plans if the task has threads. A panic that package interrupt raises at the
-// end of ctx becomes its error.
+// run computes the result of a task: it loads the graph, plans it with each strategy, and solves its layout problem for
+// the lower bound. If the task has threads, it measures the distinct plans. A panic that package interrupt raises at
+// the end of ctx becomes its error.
 func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	defer interrupt.Catch(&err)
 	start := time.Now()
@@ -60,7 +60,8 @@ func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 // workload returns the graph and the inputs of a task.
 func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error) {
 	last := r.lastTask
-	if last != nil && last.file == t.file && last.Seed == t.Seed && last.graph() == t.graph() {
+	hasSameWorkload := last != nil && last.file == t.file && last.Seed == t.Seed && last.graph() == t.graph()
+	if hasSameWorkload {
 		return r.lastWorkload, nil
 	}
 	if t.unreadable != nil {

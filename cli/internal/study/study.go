@@ -113,7 +113,8 @@ func (s *Study) check(ext *command.Extensions, folder string) error {
 	if err := s.checkStrategies(ext); err != nil {
 		return err
 	}
-	if s.solverLimit = layout.SolveLimit; s.SolverTimeLimit != "" {
+	s.solverLimit = layout.SolveLimit
+	if s.SolverTimeLimit != "" {
 		var err error
 		if s.solverLimit, err = time.ParseDuration(s.SolverTimeLimit); err != nil || s.solverLimit < 0 {
 			return fmt.Errorf("solver_time_limit: %q: want a time such as 10s", s.SolverTimeLimit)

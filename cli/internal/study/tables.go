@@ -242,7 +242,7 @@ func graphTable(strategies []string, results []*Result) *term.Table {
 		for _, p := range result.Plans {
 			cells = append(cells, percent(p.Gap, 1))
 		}
-		t.Add(append(cells, best.Copies, (result.ProofSize+512)/1024)...)
+		t.Add(append(cells, best.Copies, (result.ProofSize+512)/1024)...) // in KiB, rounded
 	}
 	return t
 }

@@ -171,7 +171,8 @@ type Plan struct {
 func (r *Result) setGaps() {
 	for i := range r.Plans {
 		plan := &r.Plans[i]
-		if plan.Gap = plan.CostNS/r.BoundNS - 1; math.Abs(plan.Gap) < gapTolerance || r.BoundNS == 0 {
+		plan.Gap = plan.CostNS/r.BoundNS - 1
+		if math.Abs(plan.Gap) < gapTolerance || r.BoundNS == 0 {
 			plan.Gap = 0
 		}
 	}

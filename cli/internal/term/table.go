@@ -265,7 +265,7 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 		pad(&b, &start)
 		column := &t.Columns[i]
 		switch {
-		case Width(cell) <= widths[i]:
+		case Width(cell) <= widths[i]: // the cell fits
 		case column.wraps:
 			wrapped := strings.Split(format.Wrap(cell, widths[i]), "\n")
 			cell, continuation = wrapped[0], wrapped[1:]

@@ -88,7 +88,8 @@ func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) 
 				omittedReaders = p.countOmitted(omittedBoxes, omittedNeighbours{excerptIndex[value.from], "reader"})
 			}
 		}
-		if excerptValue.from = excerptIndex[value.from]; omittedReaders > 0 {
+		excerptValue.from = excerptIndex[value.from]
+		if omittedReaders > 0 {
 			excerptValue.to = append(excerptValue.to, omittedReaders)
 		}
 		if distance[value.from] >= 0 && len(excerptValue.to) > 0 {
@@ -121,7 +122,8 @@ func (p *picture) countOmitted(omittedBoxes map[omittedNeighbours]int, counted o
 
 // addValue adds a value, and counts it in the legend.
 func (p *picture) addValue(value pictureValue) {
-	if p.values = append(p.values, value); value.layout >= 0 {
+	p.values = append(p.values, value)
+	if value.layout >= 0 {
 		p.legend[value.layout].count++
 	}
 }

@@ -286,10 +286,11 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 	for from := 0; from < len(items); {
 		end := sectionEnd(from+size, size/4, crossings)
 		section := items[from:end]
-		group := &item{box: -1, from: section[0].from, upTo: section[len(section)-1].upTo}
-		group.label = fmt.Sprintf("boxes %d to %d", group.from+1, group.upTo)
-		if group.items = builder.drawableItems(section); len(section) == 1 {
-			group = section[0]
+		group := section[0]
+		if len(section) > 1 {
+			group = &item{box: -1, from: section[0].from, upTo: section[len(section)-1].upTo,
+				items: builder.drawableItems(section)}
+			group.label = fmt.Sprintf("boxes %d to %d", group.from+1, group.upTo)
 		}
 		list = append(list, group)
 		from = end
@@ -326,7 +327,8 @@ func (builder *groupBuilder) crossings(items []*item) []int {
 			to = max(to, builder.position[b])
 		}
 		// The value crosses the positions from+1 to to, as far as they are in the range of the items.
-		if from, to = max(from, first-1), min(to, last-1); from < to {
+		from, to = max(from, first-1), min(to, last-1)
+		if from < to {
 			change[from+1-first]++
 			change[to+1-first]--
 		}
@@ -379,7 +381,8 @@ func (it *item) depth() int {
 func (it *item) openLevels(maxBoxes int) {
 	depth := 0
 	for levels := 1; levels <= it.depth(); levels++ {
-		if it.openTo(levels); it.countVisible() <= maxBoxes {
+		it.openTo(levels)
+		if it.countVisible() <= maxBoxes {
 			depth = levels
 		}
 	}
@@ -392,7 +395,7 @@ func (it *item) openScope(name string) bool {
 	found := false
 	for _, child := range it.items {
 		switch {
-		case child.box >= 0:
+		case child.box >= 0: // not a group
 		case child.label == name || child.scope == strings.Trim(name, "/"):
 			child.isOpen, found = true, true
 			child.openTo(child.depth())

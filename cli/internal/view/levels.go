@@ -194,8 +194,8 @@ func readingItems(value *pictureValue, itemOf map[int]int) (readers []int, isRea
 	return readers, isReadOutside
 }
 
-// addLine adds a line to a level, and returns its index. If a line with the same ends exists, and one of the ends is a
-// group or a port, addLine adds the values to that line instead. lineByEnds maps the ends of lines to their indices.
+// addLine adds a line to a level, and returns its index. If one of the ends is a group or a port, and a line with the
+// same ends exists, the values are added to that line instead. lineByEnds maps the ends of lines to their indices.
 func (s *scene) addLine(it *item, drawn *level, lineByEnds map[string]int, added line) int {
 	ends := fmt.Sprint(added.from, added.to)
 	joinsBoxes := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
@@ -208,7 +208,8 @@ func (s *scene) addLine(it *item, drawn *level, lineByEnds map[string]int, added
 		return lineByEnds[ends]
 	}
 	existing := &drawn.lines[index]
-	if existing.values = append(existing.values, added.values...); existing.layout != added.layout {
+	existing.values = append(existing.values, added.values...)
+	if existing.layout != added.layout {
 		existing.layout = -1
 	}
 	return index

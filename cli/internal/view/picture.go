@@ -73,7 +73,8 @@ type pictureBox struct {
 	peer      int      // index of the box for the same node, input or output in the other plan; -1 for none
 }
 
-// detail is a line in the details of a box.
+// detail is a line in the details of a box. For example, {"reads", "x: float32 [2,3] by [3,1], row-major, 24 B"}
+// describes an operand.
 type detail struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -107,6 +108,7 @@ type painter struct {
 
 // pictureOf returns the picture of a graph as written, or of a plan. plan is the report of the plan, or nil.
 func pictureOf(title string, g *graph.Graph, plan *report.Plan) *picture {
+	const withLayout = false // the details of an input have its layout
 	p := &painter{picture: &picture{title: title, graph: g}, report: plan, boxOf: map[*graph.Value]int{},
 		legendIndex: map[string]int{}, steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
 	if plan != nil {
@@ -114,7 +116,7 @@ func pictureOf(title string, g *graph.Graph, plan *report.Plan) *picture {
 	}
 	for _, v := range g.Inputs {
 		p.boxOf[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name,
-			lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
+			lines: p.typeLines([]*graph.Value{v}, withLayout), layout: p.layoutIndex(v),
 			details: append([]detail{{"input", v.Name}}, valueDetails("is", v)...), sourceNames: []string{v.Name}})
 	}
 	for _, n := range g.Nodes {
@@ -163,7 +165,8 @@ func (p *painter) addPlan(plan *report.Plan) {
 	}
 }
 
-// notDense is the legend's name for all layouts that are not dense.
+// notDense is the legend's name for all layouts that are not dense: slices and broadcast values. [inspect.LayoutName]
+// begins their names with "not dense" too.
 const notDense = "not dense: a part, or repeated"
 
 // layoutIndex returns the index of a value's layout in the legend, and adds the layout if necessary. It returns -1 if
@@ -377,8 +380,11 @@ func typeText(v *graph.Value) string {
 	return v.Meta.DType.String() + " " + format.Ints(v.Meta.Shape)
 }
 
-// valueDetails returns a list of one detail with the given name: the dtype, shape, strides, layout and size of a value.
-func valueDetails(name string, v *graph.Value) []detail {
+// valueDetails returns a list of one detail with the given name and valueText.
+func valueDetails(name string, v *graph.Value) []detail { return []detail{{name, valueText(v)}} }
+
+// valueText returns the name, dtype, shape, strides, layout and size of a value.
+func valueText(v *graph.Value) string {
 	text := v.Name + ": " + typeText(v)
 	if !v.Dynamic && v.Meta.DType.Valid() {
 		text += " by " + format.Ints(v.Meta.Strides)
@@ -387,7 +393,7 @@ func valueDetails(name string, v *graph.Value) []detail {
 		}
 		text += ", " + inspect.LayoutName(v.Meta) + ", " + format.Bytes(v.Meta.Bytes())
 	}
-	return []detail{{name, text}}
+	return text
 }
 
 // opsOf returns the op of a node, or the ops of all nodes that were fused into it.
@@ -420,11 +426,12 @@ func fusedNames(n *graph.Node) []string {
 
 // addOutputs adds a box for each output, and for each constant that is an output.
 func (p *painter) addOutputs(g *graph.Graph) {
+	const withLayout = false // the details of a constant have its layout
 	for _, output := range g.Outputs {
 		if _, hasBox := p.boxOf[output.Value]; !hasBox {
 			v := output.Value
 			p.boxOf[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name,
-				lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
+				lines: p.typeLines([]*graph.Value{v}, withLayout), layout: p.layoutIndex(v),
 				details: valueDetails("constant", v), sourceNames: []string{v.Name}})
 		}
 		box := pictureBox{kind: outputBox, name: output.Name, head: output.Name, layout: -1,
@@ -449,7 +456,7 @@ func (p *painter) addValues(g *graph.Graph) {
 		if !known {
 			i = len(p.values)
 			indexOf[v] = i
-			p.values = append(p.values, pictureValue{from: from, layout: p.layoutIndex(v), tip: valueDetails("", v)[0].Text})
+			p.values = append(p.values, pictureValue{from: from, layout: p.layoutIndex(v), tip: valueText(v)})
 			if layout := p.values[i].layout; layout >= 0 {
 				p.legend[layout].count++
 			}

@@ -99,7 +99,8 @@ func (p *picture) colorOf(layout int) (color, dash string) {
 			}
 		}
 	}
-	return layoutColors[index%len(layoutColors)], layoutDashes[(index+index/len(layoutColors))%len(layoutDashes)]
+	repetition := index / len(layoutColors) // of the colors; each one shifts the dash patterns by one
+	return layoutColors[index%len(layoutColors)], layoutDashes[(index+repetition)%len(layoutDashes)]
 }
 
 // layOutHeader returns the title, the remarks and the legend as SVG. It sets w.top to the y below them.

@@ -274,7 +274,8 @@ func (f *flags) neighbourhood(drawing *picture) (*picture, error) {
 func (f *flags) encode(ctx context.Context, drawing *picture, root *item, explainers ...*explainer) ([]byte, error) {
 	ext := filepath.Ext(f.out)
 	if ext == ".dot" {
-		if f.around == "" && f.direction != horizontal && drawing.graph != nil && root.isUnfolded() {
+		isWholeGraph := f.around == "" && drawing.graph != nil && root.isUnfolded()
+		if isWholeGraph && f.direction != horizontal {
 			return dot.Marshal(drawing.graph)
 		}
 		return drawing.dot(root, f.direction == horizontal), nil

@@ -11,7 +11,7 @@ import (
 // An angle is x = q*pi/2 + r + low, with |r| at most about pi/4 (reduceAngle). Its sine and cosine are polynomials of r
 // (sinOf, cosOf), exchanged if q is odd, with signs that depend on q modulo 4. An inverse function is a polynomial of a
 // small operand: arcsin of a number up to 1/2 (arcsinParts), or arctan of a number up to tan(pi/8) after a rotation by
-// a multiple of pi/4 (arctan).
+// a multiple of pi/4 (arctan). Conversions such as float64(x*y) prevent fused multiply-adds.
 
 // sin returns the sine of x.
 func sin(x float64) float64 {
@@ -90,8 +90,8 @@ func reduceAngle(x float64) (q int, r, low float64) {
 		// quarters is 0, the correction is 0.
 		difference, correction := x-float64(quarters*quarterTurn), float64(quarters*quarterTurnRest)
 		r = difference - correction
-		// A single branch tests, by sign bits, whether |r| exceeds 2^-12 or q is 0. Separate branches would be
-		// unpredictable.
+		// A single branch tests, by sign bits, whether |r| exceeds 2^-12 or q is 0: the first difference is negative if
+		// |r| does, and (q-1)&^q only if q is 0. Separate branches would be unpredictable.
 		quarterCount, rBits := int64(math.Float64bits(shiftedQuarters)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
 		if (minRemainderBits-rBits)|((quarterCount-1)&^quarterCount) < 0 {
 			return int(quarterCount), r, (difference - r) - correction
@@ -111,7 +111,7 @@ func reduceAngle(x float64) (q int, r, low float64) {
 func reduceLargeAngle(x float64) (q int, r, low float64) {
 	xBits := math.Float64bits(x)
 	mantissa, firstBit := xBits&(1<<52-1)|1<<52, uint(xBits>>52)-1013
-	var window [3]uint64
+	var window [3]uint64 // the bits of 2/pi from firstBit on
 	for k := range window {
 		// In Go, a shift by 64 gives 0.
 		window[k] = TwoOverPi[firstBit/64+uint(k)]<<(firstBit%64) | TwoOverPi[firstBit/64+uint(k)+1]>>(64-firstBit%64)
@@ -265,7 +265,7 @@ func arctan(y, x float64) float64 {
 	if rotatedXBits == 0 { // x and y are 0, and so is the rotated point
 		rotatedXBits = 1 << 62
 	}
-	if rotatedXBits-smallBits >= infinityBits-smallBits {
+	if rotatedXBits-smallBits >= infinityBits-smallBits { // below 2^-1000, infinite or NaN
 		return arctanSpecial(y, x)
 	}
 	tangent := (float64(y*nearest.x) - float64(x*nearest.y)) / math.Float64frombits(rotatedXBits)

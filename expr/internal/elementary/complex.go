@@ -6,7 +6,8 @@ import (
 )
 
 // Functions of a complex number, by the formulas of math/cmplx with the real functions of this package. They are twice
-// as fast as math/cmplx. For infinite and NaN operands they call math/cmplx. For z = x + iy:
+// as fast as math/cmplx. For infinite and NaN operands they call math/cmplx. Conversions such as float64(x*y) prevent
+// fused multiply-adds. For z = x + iy:
 //
 //	sin(z)  = sin(x) cosh(y) + i cos(x) sinh(y)
 //	cos(z)  = cos(x) cosh(y) - i sin(x) sinh(y)

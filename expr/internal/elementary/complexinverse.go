@@ -9,7 +9,8 @@ import (
 // They use roots of 1+z and 1-z, because the difference 1-z*z would lose digits for numbers near 1 and for small and
 // large numbers. The functions of math/cmplx lose digits by cancellation, and return infinities for some numbers of
 // magnitude 1e8 or more. The sign of a zero selects the side of a branch cut. In each function, z = a + bi, and p and q
-// are the two roots. The square of a part does not overflow if both parts are in bounds, below squareLimit.
+// are the two roots. The square of a part does not overflow if both parts are in bounds, below squareLimit. Conversions
+// such as float64(x*y) prevent fused multiply-adds.
 //
 // The real part of acosh(z), for example, is asinh(Re(conj(p) q)) with p = sqrt(z-1) and q = sqrt(z+1), and the
 // imaginary part is 2 atan2(Im(p), Re(q)). For a part beyond squareLimit, z+1 and z-1 are z, and acosh(z) is log(2z).

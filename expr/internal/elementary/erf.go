@@ -8,8 +8,8 @@ import "math"
 //	1/2 < x < 0.84375   erfc(x) = erfc(43/64) plus a polynomial times x - 43/64
 //	0.84375 <= x        erfc(x) = exp(-x^2) times a polynomial, divided by 1+2x (erfcTail)
 //
-// The other results are 1 - erf(x) or 1 - erfc(x). The inverse, Erfinv, is a rational function of x or of
-// sqrt(-log(1-|x|)).
+// The other results are 1 - erf(x) or 1 - erfc(x). Conversions such as float64(x*y) prevent fused multiply-adds. The
+// inverse, Erfinv, is a rational function of x or of sqrt(-log(1-|x|)).
 
 // erf returns the error function of x.
 func erf(x float64) float64 {

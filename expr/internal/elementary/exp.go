@@ -7,6 +7,7 @@ import "math"
 // 185, because 128/log(2) is 184.66..., and r = -0.0018....
 //
 // The lowest 7 bits of k are the index in the table. The other bits, shifted to the exponent, give the power of 2.
+// Conversions such as float64(x*y) prevent fused multiply-adds.
 
 const (
 	expSteps      = 128

@@ -9,7 +9,8 @@ import "math"
 //	log(Gamma(x)) = (x-1/2)*(log(x)-1) + (log(2*pi)-1)/2 + 1/(12x) - ...
 //	                                             the asymptotic series, for x >= 10
 //
-// Lgamma moves operands below 10 to the range from 1.5 to 2.5, and Digamma to 10 or more.
+// Lgamma moves operands below 10 to the range from 1.5 to 2.5, and Digamma to 10 or more. Conversions such as
+// float64(x*y) prevent fused multiply-adds.
 
 // Lgamma returns the logarithm of the absolute value of the Gamma function. It applies the reflection formula to
 // negative numbers and the recurrence to numbers below 10. As in C, the result for negative infinity is infinity.
@@ -31,11 +32,11 @@ func Lgamma(x float64) float64 {
 			return math.Inf(1)
 		}
 		return x
-	case x < 0.5:
+	case x < 0.5: // Gamma(x) = Gamma(x+2) / (x*(x+1))
 		return (lgammaAt2(x) - log1p(x)) - Log(magnitude)
-	case x < 1.5:
+	case x < 1.5: // Gamma(x) = Gamma(x+1) / x
 		return lgammaAt2(x-1) - Log(x)
-	case x < 10:
+	case x < 10: // Gamma(x) = Gamma(x-n) * (x-1) * ... * (x-n)
 		product := 1.0
 		for ; x > 2.5; product *= x {
 			x--

@@ -4,7 +4,8 @@ import "math"
 
 // Hyperbolic functions of float64 and their inverses, by exponentials and logarithms: sinh(x) is (e^x - e^-x)/2,
 // cosh(x) is (e^x + e^-x)/2, and so on. Where such a difference would cancel, for small x, a function uses a
-// polynomial, expm1 or log1p instead. Where e^-x is negligible, for large x, a function omits it.
+// polynomial, expm1 or log1p instead. Where e^-x is negligible, for large x, a function omits it. Conversions such as
+// float64(x*y) prevent fused multiply-adds.
 
 // overflowThreshold is slightly below the least x for which e^x overflows. sinh and cosh overflow for greater numbers.
 const overflowThreshold = 709
@@ -12,7 +13,7 @@ const overflowThreshold = 709
 // For x above negligibleExp, exp(-2x) is negligible: it is less than half an ulp of 1.
 const negligibleExp = 22
 
-// halfESquared is e^2 / 2.
+// halfESquared is e^2 / 2. e^(a-2) * halfESquared is e^a / 2, and overflows only if the result does.
 const halfESquared = math.E * math.E / 2
 
 // sinhPoly is (sinh(x)-x)/x^3 in x^2 for |x| <= 1, exact to 2^-66.

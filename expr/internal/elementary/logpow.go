@@ -7,7 +7,8 @@ import "math"
 //
 // A positive x is m*2^n with m from 2/3 to 4/3 (mantissaOf), and log(x) is n*log(2) + log(m). For example, log(6) is
 // 3*log(2) + log(0.75). With f = m-1 and s = f/(2+f), log(m) = 2 atanh(s) is a polynomial of s. A power x^y is
-// 2^(y*log2(x)), with the logarithm as a sum of two numbers (log2Sum, powerOfSum).
+// 2^(y*log2(x)), with the logarithm as a sum of two numbers (log2Sum, powerOfSum). Conversions such as float64(x*y)
+// prevent fused multiply-adds.
 
 // Log returns the natural logarithm, n*log(2) + f - (f^2/2 - ...). It adds the smallest terms first.
 func Log(x float64) float64 {
@@ -42,7 +43,7 @@ func log1p(x float64) float64 {
 	}
 	n, m := mantissaOf(u)
 	f := m - 1
-	if n == 0 {
+	if n == 0 { // f is x itself, without the rounding of 1+x
 		f, sumError = x, 0
 	}
 	ratio := f / (2 + f)
@@ -96,10 +97,11 @@ func logSpecial(x float64) float64 {
 // mantissaOf returns n and m from 2/3 to 4/3 such that a positive finite x is m*2^n.
 func mantissaOf(x float64) (n, m float64) {
 	shift := 0.0
-	if x < 0x1p-1022 {
+	if x < 0x1p-1022 { // a subnormal number
 		x, shift = x*0x1p54, 54
 	}
 	origin := math.Float64bits(TwoThirds)
+	// The exponent bits of the difference are n. Its mantissa bits, added to the bits of 2/3, give m.
 	biasedBits := math.Float64bits(x) - origin
 	return float64(int64(biasedBits)>>52) - shift, math.Float64frombits(biasedBits&(1<<52-1) + origin)
 }

@@ -55,34 +55,35 @@ type (
 	submitInfo                     C.VkSubmitInfo
 )
 
-// A constant with the prefix s is the structure type (VkStructureType) of the struct with that name.
+// A constant with the prefix s is the structure type (VkStructureType) of the struct with that name. The prefix of
+// another constant names its C type: usage is VkBufferUsageFlagBits, access is VkAccessFlagBits, and so on.
 const (
-	sApplicationInfo               = C.VK_STRUCTURE_TYPE_APPLICATION_INFO
-	sInstanceCreateInfo            = C.VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO
-	sDeviceQueueCreateInfo         = C.VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO
-	sDeviceCreateInfo              = C.VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO
-	sPhysicalDeviceProperties2     = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
-	sPhysicalDeviceVulkan12Props   = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES
-	sPhysicalDeviceFeatures2       = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2
-	sPhysicalDeviceVulkan11        = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES
-	sPhysicalDeviceVulkan12        = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES
-	sBufferCreateInfo              = C.VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO
-	sMemoryAllocateInfo            = C.VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO
-	sMemoryAllocateFlagsInfo       = C.VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO
-	sBufferDeviceAddressInfo       = C.VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO
-	sShaderModuleCreateInfo        = C.VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
-	sPipelineLayoutCreateInfo      = C.VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO
-	sPipelineShaderStageCreateInfo = C.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
-	sComputePipelineCreateInfo     = C.VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
-	sCommandPoolCreateInfo         = C.VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO
-	sCommandBufferAllocateInfo     = C.VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO
-	sCommandBufferBeginInfo        = C.VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO
-	sMemoryBarrier                 = C.VK_STRUCTURE_TYPE_MEMORY_BARRIER
-	sSemaphoreTypeCreateInfo       = C.VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO
-	sSemaphoreCreateInfo           = C.VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO
-	sSemaphoreWaitInfo             = C.VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO
-	sTimelineSemaphoreSubmitInfo   = C.VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO
-	sSubmitInfo                    = C.VK_STRUCTURE_TYPE_SUBMIT_INFO
+	sApplicationInfo                = C.VK_STRUCTURE_TYPE_APPLICATION_INFO
+	sInstanceCreateInfo             = C.VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO
+	sDeviceQueueCreateInfo          = C.VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO
+	sDeviceCreateInfo               = C.VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO
+	sPhysicalDeviceProperties2      = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
+	sPhysicalDeviceVulkan12Props    = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES
+	sPhysicalDeviceFeatures2        = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2
+	sPhysicalDeviceVulkan11Features = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES
+	sPhysicalDeviceVulkan12Features = C.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES
+	sBufferCreateInfo               = C.VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO
+	sMemoryAllocateInfo             = C.VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO
+	sMemoryAllocateFlagsInfo        = C.VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO
+	sBufferDeviceAddressInfo        = C.VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO
+	sShaderModuleCreateInfo         = C.VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
+	sPipelineLayoutCreateInfo       = C.VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO
+	sPipelineShaderStageCreateInfo  = C.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
+	sComputePipelineCreateInfo      = C.VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
+	sCommandPoolCreateInfo          = C.VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO
+	sCommandBufferAllocateInfo      = C.VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO
+	sCommandBufferBeginInfo         = C.VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO
+	sMemoryBarrier                  = C.VK_STRUCTURE_TYPE_MEMORY_BARRIER
+	sSemaphoreTypeCreateInfo        = C.VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO
+	sSemaphoreCreateInfo            = C.VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO
+	sSemaphoreWaitInfo              = C.VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO
+	sTimelineSemaphoreSubmitInfo    = C.VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO
+	sSubmitInfo                     = C.VK_STRUCTURE_TYPE_SUBMIT_INFO
 
 	version12 = C.VK_API_VERSION_1_2
 

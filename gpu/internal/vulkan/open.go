@@ -195,8 +195,8 @@ func floatOptions(floats *physicalDeviceVulkan12Props) spirv.Options {
 // enabledFeatures returns the features to enable, a list of three structs, and sets d.info.Float16. It returns an error
 // if the device lacks a required feature. float64 is optional.
 func (d *dev) enabledFeatures() (*physicalDeviceFeatures2, error) {
-	supported12 := physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12}
-	supported11 := physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11, PNext: chain(&supported12)}
+	supported12 := physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12Features}
+	supported11 := physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11Features, PNext: chain(&supported12)}
 	supported := physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(&supported11)}
 	purego.SyscallN(d.instance.api.GetPhysicalDeviceFeatures2, d.physical, uintptr(ptr(&supported)))
 	for name, isSupported := range map[string]uint32{"buffer addresses": supported12.BufferDeviceAddress,
@@ -207,9 +207,9 @@ func (d *dev) enabledFeatures() (*physicalDeviceFeatures2, error) {
 		}
 	}
 	d.info.Float16 = supported12.ShaderFloat16 != 0
-	enabled12 := &physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12, BufferDeviceAddress: 1,
+	enabled12 := &physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12Features, BufferDeviceAddress: 1,
 		TimelineSemaphore: 1, StorageBuffer8BitAccess: 1}
-	enabled11 := &physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11, PNext: chain(enabled12),
+	enabled11 := &physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11Features, PNext: chain(enabled12),
 		StorageBuffer16BitAccess: 1}
 	enabled := &physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(enabled11)}
 	enabled.Features.ShaderInt64, enabled.Features.ShaderFloat64 = 1, supported.Features.ShaderFloat64

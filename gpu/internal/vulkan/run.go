@@ -22,7 +22,8 @@ import (
 //	bind the pipeline; push 16 bytes of constants, the two addresses; dispatch the groups
 //	barrier
 //
-// Vulkan functions are called by purego with the arguments of the C functions, in the same order.
+// Vulkan functions are called by purego with the arguments of the C functions, in the same order. In a call that
+// creates or destroys an object, an argument 0 selects the default allocator.
 
 // createObjects creates the command buffer and the semaphore. family is the index of the queue family.
 func (d *dev) createObjects(family uint32) error {

@@ -70,7 +70,7 @@ func (l *lists) add(dir string) error {
 		for _, decl := range file.Decls {
 			function, ok := decl.(*ast.FuncDecl)
 			switch {
-			case !ok || !function.Name.IsExported():
+			case !ok || !function.Name.IsExported(): // not listed
 			case function.Recv != nil:
 				addReceiver(hasPointerReceiver, function.Recv.List[0].Type)
 			case function.Type.TypeParams == nil:

@@ -29,7 +29,9 @@ type Device struct {
 	kernels map[[sha256.Size]byte]*sharedKernel // by digest: the kernels that are in use
 }
 
-// New returns a Device for an open device of a driver. Its prices are estimates.
+// New returns a Device for an open device of a driver. Its prices are estimates. In a graph.Impl, Walks lists the
+// possible layouts of the results. Read accepts the layout of an operand, and gives the additional work of reading it.
+// Work is the other work. Lower makes the kernel.
 func New(driver device.Device) *Device {
 	created := &Device{driver: driver, info: driver.Info(), rates: estimatedRates(driver.Info()),
 		kernels: map[[sha256.Size]byte]*sharedKernel{}}

@@ -151,8 +151,10 @@ func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 	outs := len(elements.Code.Out)
 	for _, result := range elements.Operands[:outs] {
 		for _, from := range elements.Operands[outs:] {
-			if from.Meta.DType.Size() == result.Meta.DType.Size() && from.Meta.SameAddresses(result.Meta) &&
-				from.Offset == 0 && result.Offset == 0 {
+			// Each element of the result may be at the address of the operand's element with the same index.
+			sharesElements := from.Meta.DType.Size() == result.Meta.DType.Size() &&
+				from.Meta.SameAddresses(result.Meta) && from.Offset == 0 && result.Offset == 0
+			if sharesElements {
 				list = append(list, graph.InPlace{Out: result.Index, In: from.Index - len(call.Out)})
 			}
 		}

@@ -64,8 +64,9 @@ func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 	}
 }
 
-// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels. A
-// [graph.Form] describes the computation of one kernel. If the op has no forms for the call, the work is zero.
+// work returns the work of the kernels of a call: bytes by kind of access (graph.Dense is contiguous access, Gathered
+// is random access), and operations. It assumes that operands have the layouts that suit the kernels. A [graph.Form]
+// describes the computation of one kernel. If the op has no forms for the call, the work is zero.
 func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	metas := slices.Clone(call.Out) // results, then operands, as forms index them
 	for i := range call.In {
@@ -126,7 +127,11 @@ func contiguousBytes(gather *graph.Gather) int {
 	bytes := gather.Size
 	for loop, size := range slices.Backward(gather.Shape) {
 		for i, operand := range gather.Operands[1:] { // the table and the indices
-			if size > 1 && (i == 0 && operand.Strides[loop] != bytes || i > 0 && operand.Strides[loop] != 0) {
+			wanted := 0 // all iterations use the same indices
+			if i == 0 {
+				wanted = bytes // the table is contiguous
+			}
+			if size > 1 && operand.Strides[loop] != wanted {
 				return bytes
 			}
 		}
@@ -184,8 +189,10 @@ func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta)
 	bytes, fastest := float64(meta.Bytes()), graph.Fastest(meta)
 	// If operand and result have different fastest dimensions, the access is tiled. Otherwise it is strided if there are
 	// gaps between adjacent elements.
-	switch followsOperands := op.Kind == graph.FollowsOperands || op.Copies; {
-	case followsOperands && meta.Rank() == result.Rank() && fastest != graph.Fastest(result) && fastest >= 0:
+	followsOperands := op.Kind == graph.FollowsOperands || op.Copies
+	hasOtherFastest := meta.Rank() == result.Rank() && fastest != graph.Fastest(result) && fastest >= 0
+	switch {
+	case followsOperands && hasOtherFastest:
 		work.Bytes[graph.Tiled], work.Bytes[graph.Dense] = bytes, -bytes
 	case fastest >= 0 && meta.Strides[fastest] > 1:
 		work.Bytes[graph.Strided], work.Bytes[graph.Dense] = bytes, -bytes

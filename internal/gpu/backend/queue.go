@@ -167,7 +167,8 @@ func (q *queue) operandAddresses(program *compiled, operands []graph.DeviceAddre
 
 // stageFault adds a fault that is reported as err, and returns the address of its word.
 func (q *queue) stageFault(err error) (uint64, error) {
-	word, address, stageErr := q.stageWord(4)
+	const wordBytes = 4
+	word, address, stageErr := q.stageWord(wordBytes)
 	if stageErr != nil {
 		return 0, stageErr
 	}

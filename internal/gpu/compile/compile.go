@@ -45,7 +45,8 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 }
 
 // Forms returns the forms of a call, as graph.FormsOf does. But an epilogue that the kernel of its contraction cannot
-// apply is a form of its own.
+// apply is a form of its own. For example, a product with an epilogue of 1000 instructions becomes two forms: the
+// product and the elementwise expression.
 func Forms(op *graph.Op, call *graph.Call, target lower.Target) (list []graph.Form, err error) {
 	forms, err := graph.FormsOf(op, call)
 	for _, form := range forms {

@@ -73,6 +73,7 @@ func (sample *fusedSample) call(lookup graph.Lookup, rng *rand.Rand) (*Call, err
 		return nil, err
 	}
 	remaining := results[len(results)-1-sample.extraResults:]
+	// Anchor: the first node is a product or a convolution, and the other nodes are its epilogue.
 	nodes, err := fusion.NewFuser(g).Fuse([]fusion.Group{{Nodes: slices.Clone(g.Nodes), Anchor: true}},
 		func(v *graph.Value) bool { return slices.Contains(remaining, v) })
 	if err != nil {

@@ -47,7 +47,8 @@ func Probe(hasFloat64 bool, maxParams int, run Run) (ExactOps, error) {
 	exact.Exact32 = areExact(f32, expr.Add, expr.Sub, expr.Mul)
 	exact.FMA32, exact.Div32, exact.Sqrt32 = areExact(f32, expr.FMA), areExact(f32, expr.Div),
 		areExact(f32, expr.Sqrt)
-	if exact.Float64 = hasFloat64; hasFloat64 {
+	exact.Float64 = hasFloat64
+	if hasFloat64 {
 		exact.Exact64 = areExact(f64, expr.Add, expr.Sub, expr.Mul)
 		exact.FMA64, exact.Div64, exact.Sqrt64 = areExact(f64, expr.FMA), areExact(f64, expr.Div),
 			areExact(f64, expr.Sqrt)

@@ -102,7 +102,8 @@ func (r *programRun) alloc(bytes int) *Buffer {
 }
 
 func (r *programRun) run(program *lower.Program, operands [][]byte) error {
-	scratch, faultWord := r.alloc(program.Scratch), r.alloc(4)
+	const wordBytes = 4 // of the fault word
+	scratch, faultWord := r.alloc(program.Scratch), r.alloc(wordBytes)
 	var buffers []*Buffer
 	for _, mem := range operands {
 		buffers = append(buffers, r.alloc(len(mem)))
@@ -115,7 +116,7 @@ func (r *programRun) run(program *lower.Program, operands [][]byte) error {
 		copy(buffer.Bytes, operands[i])
 		addresses = append(addresses, buffer.Address)
 	}
-	clear(faultWord.Bytes[:4])
+	clear(faultWord.Bytes[:wordBytes])
 	var steps []Step
 	for _, launch := range program.Launches {
 		kernel, err := r.Compile(launch.Kernel)

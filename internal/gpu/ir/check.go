@@ -86,7 +86,8 @@ func (c *checker) updateBlocks(index int, op Op) error {
 		for value := c.begins[last] + 1; value < index; value++ {
 			c.visible[value] = false
 		}
-		if c.open[last] = op; op == End { // after an Else, the block stays open as an Else
+		c.open[last] = op
+		if op == End { // after an Else, the block stays open as an Else
 			c.open, c.begins = c.open[:last], c.begins[:last]
 		}
 	}

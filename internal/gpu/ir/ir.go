@@ -42,9 +42,9 @@ const (
 	If                      // executes the instructions up to its Else or End if A is true
 	Else
 	End
-	Barrier    // waits until all threads of the group are at the barrier
-	LoadShared // element A of array Imm in the memory of the group
-	StoreShared
+	Barrier     // waits until all threads of the group are at the barrier
+	LoadShared  // element A of array Imm in the memory of the group
+	StoreShared // sets element A of array Imm to B
 	numOps
 )
 
@@ -112,6 +112,7 @@ func (i *Inst) Operands() []Value {
 // IsLaneOp reports whether package lane has the operation.
 func (o Op) IsLaneOp() bool { return o < Param }
 
+// opNames has the names in listings of the operations from Param on.
 var opNames = [...]string{"param", "thread", "group", "mulhigh", "load", "part", "store", "var", "get", "set", "loop",
 	"break", "if", "else", "end", "barrier", "loadshared", "storeshared"}
 

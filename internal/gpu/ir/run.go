@@ -39,7 +39,8 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 	state := &run{Kernel: k, operands: operands, values: make([][]uint64, len(k.Insts)), ends: k.ends(),
 		words: map[Value][][MaxWords]uint64{}}
 	for value := range state.values {
-		if state.values[value] = make([]uint64, k.GroupSize); k.Insts[value].Op == Load {
+		state.values[value] = make([]uint64, k.GroupSize)
+		if k.Insts[value].Op == Load {
 			state.words[Value(value)] = make([][MaxWords]uint64, k.GroupSize)
 		}
 	}
@@ -165,7 +166,8 @@ func (r *run) runIf(index int, mask []bool) (end int, err error) {
 	}
 	if r.Insts[end].Op == Else {
 		begin := end + 1
-		if end = r.ends[end]; slices.Contains(whereFalse, true) {
+		end = r.ends[end]
+		if slices.Contains(whereFalse, true) {
 			return end, r.runBlock(begin, end, whereFalse)
 		}
 	}

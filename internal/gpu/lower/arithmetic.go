@@ -86,17 +86,17 @@ func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 
 // scale computes value*2^floor(power) by up to five products. A large power is divided among up to two products by
 // 2^bias and the last product, and a small power among up to two products by 2^-step and the last product. Only the
-// last product rounds: if the result is subnormal, the earlier products are normal numbers. If the power is NaN, the
-// result is NaN.
+// last product rounds: if the result is subnormal, the earlier products are normal numbers. For example, 2^300 for
+// float32 becomes 2^127 * 2^127 * 2^46. If the power is NaN, the result is NaN.
 func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 	float, integer := s.in(dtype), s.in(tensor.Int32)
 	bias, mantissaBits := 127, 23
 	if dtype == tensor.Float64 {
 		bias, mantissaBits = 1023, 52
 	}
-	minExponent := 1 - bias // the exponent of the least normal number
-	step := bias - 2 - mantissaBits
-	limit := float64(4 * bias) // beyond the limit, every result is 0 or infinite
+	minExponent := 1 - bias         // the exponent of the least normal number
+	step := bias - 2 - mantissaBits // so small that the earlier products of a subnormal result are normal numbers
+	limit := float64(4 * bias)      // beyond the limit, every result is 0 or infinite
 	clamped := s.clampMagnitude(dtype, s.round(lane.Floor, dtype, power), limit)
 	isNaN := s.differ(power, power)
 	remaining := s.op(lane.Convert, tensor.Int32, clamped)

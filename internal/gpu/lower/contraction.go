@@ -95,6 +95,7 @@ func newContraction(source *graph.Contraction, target Target) (*contraction, err
 	generator.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(generator.buffers), groupSize), target: target}
 	generator.setTile(size(generator.rows), size(generator.cols), size(generator.batch))
 	if generator.epilogue != nil {
+		// maxEpilogue bounds the instructions of all epilogues of a thread, which has perThread^2 results.
 		insts := len(generator.epilogue.code.Insts)
 		if generator.perThread*generator.perThread*insts > maxEpilogue {
 			return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", insts, ErrUnsupported)
@@ -103,7 +104,9 @@ func newContraction(source *graph.Contraction, target Target) (*contraction, err
 	return generator, nil
 }
 
-// contraction generates the kernel of a contraction.
+// contraction generates the kernel of a contraction. A graph.ContractionLoop has a Size, and strides in elements: Out
+// in the result, A and B in the factors, and Add in the addend. A window of a convolution moves over a dimension of A:
+// the loop Result runs over its positions, and the summed loop Tap runs within the window.
 type contraction struct {
 	scalarBuilder
 	*graph.Contraction
@@ -167,7 +170,7 @@ func (c *contraction) setLoops() error {
 		case loop.Size == 1 && !inWindow[i]: // its index is always 0
 		case loop.Summed:
 			add(&c.sum, &c.sumLoops, i)
-		case inWindow[i] || loop.B == 0 && loop.A != 0:
+		case inWindow[i] || loop.B == 0 && loop.A != 0: // positions of a window, and loops that change only A
 			add(&c.rows, &c.rowLoops, i)
 		case loop.A == 0:
 			add(&c.cols, &colLoops, i)
@@ -183,7 +186,8 @@ func (c *contraction) checkStrides() error {
 	var spans [4]int // the greatest offset of an element in the result, A, B and the addend
 	for _, loop := range c.Loops {
 		for operand, stride := range []int{loop.Out, loop.A, loop.B, loop.Add} {
-			if spans[operand] += (loop.Size - 1) * stride; stride < 0 || spans[operand] >= 1<<28 {
+			spans[operand] += (loop.Size - 1) * stride
+			if stride < 0 || spans[operand] >= 1<<28 {
 				return fmt.Errorf("gpu: a product with a negative stride, or with an operand that spans more than "+
 					"2^28 elements, is %w", ErrUnsupported)
 			}

@@ -20,7 +20,7 @@ type epilogue struct {
 	code    *expr.Code
 	dtypes  []tensor.DType // outputs, then operands without the result of the contraction
 	params  []int          // by index in dtypes: the parameter of the kernel
-	buffers []int          // buffers of the parameters after the contraction's parameters
+	buffers []int          // by parameter after the contraction's parameters: the number of its buffer
 	shape   []int          // axes of the result, the fastest first
 	strides [][]int        // by index in dtypes and axis, in bytes
 }
@@ -43,7 +43,7 @@ func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogu
 		switch {
 		case i == outs: // in a register
 			continue
-		case i < outs && operand.Index == source.Out.Index:
+		case i < outs && operand.Index == source.Out.Index: // the output overwrites the result, which is parameter 0
 			lowered.params = append(lowered.params, 0)
 		default:
 			lowered.params = append(lowered.params, params+len(lowered.buffers))

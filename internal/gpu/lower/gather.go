@@ -78,7 +78,8 @@ func (g *gather) setLoops() error {
 		for dim := len(g.Shape) - 1; dim >= 0; dim-- {
 			stride := operand.Strides[dim]
 			strides = append(strides, stride)
-			if bytes += (g.Shape[dim] - 1) * stride; stride < 0 {
+			bytes += (g.Shape[dim] - 1) * stride
+			if stride < 0 {
 				return fmt.Errorf("gpu: a gather with operand %d of stride %d is %w", i, stride, ErrUnsupported)
 			}
 		}
@@ -153,7 +154,9 @@ func (g *gather) address(i int, index []ir.Value) ir.Value {
 }
 
 // lookUp reads the elements of the index tensors at an index of the loops. It returns the offset in the table that they
-// select, in bytes, and whether all are in bounds. A negative element counts from the end of its dimension.
+// select, in bytes, and whether all are in bounds. A negative element counts from the end of its dimension. A lookup
+// (graph.GatherIndex) has the Operand with the indices and an Offset in it, the Size of the indexed dimension, and the
+// Step of the table for each index. Offset and Step are in bytes.
 func (g *gather) lookUp(loopIndex []ir.Value) (offset, isValid ir.Value) {
 	const i64, u64 = tensor.Int64, tensor.Uint64
 	offset, isValid = g.Const(u64, 0), g.Const(tensor.Bool, 1)

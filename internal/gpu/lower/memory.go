@@ -81,7 +81,8 @@ func (s *scalarBuilder) addBytes(address ir.Value, bytes int) ir.Value {
 
 // words divides a run into instructions (ir.Load or ir.Store). It returns the dtype of a word, the number of words of
 // an instruction, and the number of instructions. An instruction accesses at most 16 bytes and not more than the
-// alignment.
+// alignment. For example, eight float16 numbers that are aligned to 16 bytes take one instruction with four words of 32
+// bits. If they are aligned to 2 bytes, they take eight instructions with a word of 16 bits.
 func (r run) words() (wordType tensor.DType, perInstruction, instructions int) {
 	// A number of 4 or 8 bytes is a word. Shorter numbers are joined to a word of up to 4 bytes, as far as the alignment
 	// permits.

@@ -201,7 +201,7 @@ func (p *pointwise) maxVector() int {
 func (p *pointwise) launch() ([]Launch, error) {
 	threads := tensor.Numel(p.shape) / p.vector
 	index := p.threadIndex()
-	p.If(p.isLess(index, threads), func() { p.addElements(p.indices(index), nil) })
+	p.If(p.isLess(index, threads), func() { p.addElements(p.indices(index), nil) }) // nil: all operands are loaded
 	return p.checkedLaunch(p.Groups(threads))
 }
 
@@ -226,7 +226,8 @@ func (p *pointwise) addElements(index []ir.Value, staged map[int][]ir.Value) {
 	outs := len(p.code.Out)
 	p.loaded = make([][]ir.Value, len(p.dtypes))
 	for i := outs; i < len(p.dtypes); i++ {
-		if p.loaded[i] = staged[i]; p.loaded[i] == nil {
+		p.loaded[i] = staged[i]
+		if p.loaded[i] == nil {
 			p.loaded[i] = p.load(p.access(i), p.address(i, index))
 		}
 	}
@@ -234,7 +235,8 @@ func (p *pointwise) addElements(index []ir.Value, staged map[int][]ir.Value) {
 	for position := range p.vector {
 		values := p.addElement(position)
 		for output, value := range p.code.Out {
-			if stored[output] = append(stored[output], values[value.Re]); value.Im != expr.None {
+			stored[output] = append(stored[output], values[value.Re])
+			if value.Im != expr.None {
 				stored[output] = append(stored[output], values[value.Im])
 			}
 		}

@@ -17,6 +17,10 @@ import (
 // For example, the sum of rows of 1024 float32 elements has vectors of 4 elements and 256 lanes for each row. Lane 3
 // adds elements 12 to 15 (addPass). The lanes then combine their sums in group memory (combineLanes), and the first
 // lane stores the sum of the row (addPerRow).
+//
+// A pass (expr.RowPass) has Code for each element, Folds of values of Code, and PerRow, which runs once per row. Inputs
+// and outputs have places (expr.Place): an operand or an output of the program, a stored row (AtRow), a number of the
+// row (AtNumber), or Nowhere for a value that is only folded.
 type rowKernel struct {
 	scalarBuilder // builds the kernel: see scalar.go
 	*rows         // the layouts and the division into pieces, for all launches of the program
@@ -128,7 +132,7 @@ func sizesOf(list []axis) (sizes []int) {
 	return sizes
 }
 
-// stridesOf returns the strides of rows.metas[i] along axes, in bytes.
+// stridesOf returns the strides of output or operand i along axes, in bytes.
 func stridesOf(list []axis, i int) (strides []int) {
 	for _, dim := range list {
 		strides = append(strides, dim.strides[i])
@@ -137,7 +141,8 @@ func stridesOf(list []axis, i int) (strides []int) {
 }
 
 // scratchAt returns the address of element [row, column] of a matrix at byte start of the scratch memory. The matrix
-// has the given number of columns, and elements of size bytes. If row is ir.None, the matrix has one row.
+// has the given number of columns, and elements of size bytes. If row is ir.None, the matrix has one row, and columns
+// is ignored.
 func (k *rowKernel) scratchAt(start, size int, column, row ir.Value, columns int) ir.Value {
 	const u64 = tensor.Uint64
 	index := k.op(lane.Convert, u64, column)
@@ -151,19 +156,20 @@ func (k *rowKernel) scratchAt(start, size int, column, row ir.Value, columns int
 
 // numberAddress returns the address of number n of the row.
 func (k *rowKernel) numberAddress(n int) ir.Value {
-	return k.scratchAt(k.numbersOffset+8*n*k.rowCount, 8, k.row, ir.None, 0)
+	const oneRow = 0
+	return k.scratchAt(k.numbersOffset+slotBytes*n*k.rowCount, slotBytes, k.row, ir.None, oneRow)
 }
 
 // partialAddress returns the address of the result of a fold, given by its index in the pass, for a piece of the row.
 func (k *rowKernel) partialAddress(fold int, piece ir.Value) ir.Value {
-	return k.scratchAt(k.partialsOffset+8*fold*k.rowCount*k.pieces, 8, piece, k.row, k.pieces)
+	return k.scratchAt(k.partialsOffset+slotBytes*fold*k.rowCount*k.pieces, slotBytes, piece, k.row, k.pieces)
 }
 
 // number returns number n of the row (RowProgram.Numbers), such as the result of a fold.
 func (k *rowKernel) number(n int) ir.Value {
 	value, ok := k.numbers[n]
 	if !ok { // computed by an earlier launch
-		value = k.loadRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, k.numberAddress(n))[0]
+		value = k.loadRun(run{dtype: k.program.Numbers[n], count: 1, align: slotBytes}, k.numberAddress(n))[0]
 		k.numbers[n] = value
 	}
 	return value
@@ -201,7 +207,7 @@ func (k *rowKernel) loadUniforms(in []expr.Place) {
 func (k *rowKernel) addPass(i int) {
 	const u32 = tensor.Uint32
 	pass := k.program.Passes[i]
-	if pass.Code == nil {
+	if pass.Code == nil { // the pass has no loop
 		return
 	}
 	k.loadUniforms(pass.In)
@@ -277,7 +283,7 @@ func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value, i 
 		for index, result := range results {
 			address := k.partialAddress(index, k.piece)
 			dtype := pass.Code.Insts[pass.Folds[index].Value].DType
-			k.storeRun(run{dtype: dtype, count: 1, align: 8}, address, []ir.Value{result})
+			k.storeRun(run{dtype: dtype, count: 1, align: slotBytes}, address, []ir.Value{result})
 		}
 	})
 }
@@ -321,11 +327,12 @@ func (k *rowKernel) joinPieces(i int) {
 	for index, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
 		partial := func(piece ir.Value) ir.Value {
-			return k.loadRun(run{dtype: dtype, count: 1, align: 8}, k.partialAddress(index, piece))[0]
+			return k.loadRun(run{dtype: dtype, count: 1, align: slotBytes}, k.partialAddress(index, piece))[0]
 		}
 		accumulator := k.Emit(ir.Var, registerDType(dtype), partial(k.lane))
 		// Lane l combines pieces l and l+lanes, if piece l+lanes exists. There are fewer than 2*lanes pieces.
-		if second := k.add32(k.lane, k.u32(k.lanes)); k.lanes < k.pieces {
+		second := k.add32(k.lane, k.u32(k.lanes))
+		if k.lanes < k.pieces {
 			k.If(k.isLess(second, k.pieces), func() {
 				folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, registerDType(dtype), accumulator), partial(second))
 				k.Emit(ir.WriteVar, tensor.Invalid, accumulator, folded)
@@ -345,7 +352,7 @@ func (k *rowKernel) joinPieces(i int) {
 
 // storeNumber stores number n of the row for later launches.
 func (k *rowKernel) storeNumber(n int) {
-	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, k.numberAddress(n), []ir.Value{k.numbers[n]})
+	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: slotBytes}, k.numberAddress(n), []ir.Value{k.numbers[n]})
 }
 
 // addPerRow adds the code of pass i that runs once per row, after the loop over elements.
@@ -423,7 +430,7 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 			loaded[operand] = k.load(k.storedRow(place.N, element, index))
 		case place.Kind == expr.AtNumber:
 			loaded[operand] = []ir.Value{k.numbers[place.N]}
-		case k.program.Uniform[place.N]:
+		case k.program.Uniform[place.N]: // in this case and the following ones, the place is an operand
 			loaded[operand] = k.uniform(place.N)
 		case k.isPositions(place.N):
 			for offset := range k.vector {
@@ -454,10 +461,13 @@ func (k *rowKernel) addElements(pass *expr.RowPass, element ir.Value, accumulato
 			return loaded[operand][(offset*parts+part)%len(loaded[operand])]
 		})
 		for output, place := range pass.Out {
-			if out := pass.Code.Out[output]; place.Kind != expr.Nowhere {
-				if stored[output] = append(stored[output], values[out.Re]); out.Im != expr.None {
-					stored[output] = append(stored[output], values[out.Im])
-				}
+			if place.Kind == expr.Nowhere { // only a fold uses the value
+				continue
+			}
+			out := pass.Code.Out[output]
+			stored[output] = append(stored[output], values[out.Re])
+			if out.Im != expr.None {
+				stored[output] = append(stored[output], values[out.Im])
 			}
 		}
 		for i, fold := range pass.Folds {

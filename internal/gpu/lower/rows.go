@@ -19,13 +19,17 @@ const (
 	maxPieces  = 256     // the greatest number of pieces of a row
 )
 
+// slotBytes is the size in scratch memory of a number of a row, and of the result of a piece.
+const slotBytes = 8
+
 // maxGroupMemory is the number of bytes of group memory that every device has.
 const maxGroupMemory = 16 << 10
 
 // Rows returns the program of an expression with folds (see rowprog.New). A fold combines the elements of a row into a
 // number, for example by a sum. A row consists of the elements along the dimensions that mask marks; there is one row
-// for each index in the other dimensions. outs and ins are the layouts of the outputs and operands; the buffers are
-// outputs, then operands.
+// for each index in the other dimensions. For example, for the shape [2, 3, 4] and the mask [false, true, false] there
+// are 8 rows of 3 elements. outs and ins are the layouts of the outputs and operands; the buffers are outputs, then
+// operands.
 //
 // A row is computed in the passes of expr.RowProgram. A pass reads all elements of the row and folds values. From the
 // results, it computes numbers of the row, which later passes read. For example, a softmax has three passes: the
@@ -79,8 +83,8 @@ type rows struct {
 
 	// Offsets in scratch memory.
 	scratchRows    []int // by index in RowProgram.Rows: the stored rows that are not in the memory of an output
-	partialsOffset int   // the results of pieces, by fold, row and piece, 8 bytes each
-	numbersOffset  int   // the numbers of rows, by index in RowProgram.Numbers and row, 8 bytes each
+	partialsOffset int   // the results of pieces, by fold, row and piece, slotBytes each
+	numbersOffset  int   // the numbers of rows, by index in RowProgram.Numbers and row, slotBytes each
 }
 
 // axis is a dimension, or several dimensions that one loop replaces.
@@ -212,7 +216,7 @@ func (r *rows) setProgram(source *expr.Code) (err error) {
 	if r.program, err = source.RowProgram(uniform, perElement); err != nil {
 		return fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
 	}
-	if r.program.Scans() || r.rowLen == 0 {
+	if r.program.Scans() || r.rowLen == 0 { // a scan is a cumulative sum or product
 		return fmt.Errorf("gpu: a scan, or an empty row, is %w", ErrUnsupported)
 	}
 	return nil
@@ -269,8 +273,8 @@ func (r *rows) layOutScratch() (bytes int) {
 			folds = max(folds, len(pass.Folds))
 		}
 		r.partialsOffset = bytes
-		r.numbersOffset = r.partialsOffset + 8*folds*r.rowCount*r.pieces
-		bytes = r.numbersOffset + 8*len(r.program.Numbers)*r.rowCount
+		r.numbersOffset = r.partialsOffset + slotBytes*folds*r.rowCount*r.pieces
+		bytes = r.numbersOffset + slotBytes*len(r.program.Numbers)*r.rowCount
 	}
 	return bytes
 }

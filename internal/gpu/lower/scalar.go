@@ -17,7 +17,8 @@ import (
 // of int8 is a sum of int32, whose low 8 bits are then sign-extended (wrapInteger).
 //
 // [scalarBuilder.eval] adds a whole expression, and [scalarBuilder.addInst] one instruction of it. Most methods add
-// instructions to the kernel and return the value of the last one.
+// instructions to the kernel and return the value of the last one. The packages expr, lane and ir number the primitive
+// operations equally, so lane.Op(x) and ir.Op(x) are the operation x.
 type scalarBuilder struct {
 	*ir.Builder
 	target Target
@@ -143,7 +144,7 @@ func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Va
 		}
 		switch inst.Op {
 		case expr.Load:
-			values[index] = load(int(inst.A), int(inst.Imm))
+			values[index] = load(int(inst.A), int(inst.Imm)) // Imm is the part
 		case expr.Lookup:
 			entries := tables[inst.Imm]
 			if entries == nil {

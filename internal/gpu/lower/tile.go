@@ -20,6 +20,8 @@ import (
 // A row of the tile needs 32 threads in each phase. The group thus has threads for 8 rows, and a thread handles 4 rows.
 // A thread handles one element of a row or, for elements of 1 or 2 bytes, a vector of adjacent elements.
 //
+// A number is a real element, or the real or imaginary part of a complex element.
+//
 // The embedded pointwise has the expression and, by operand (outputs first), dtypes and strides in bytes. Dimension 0
 // is the fastest one of the output. Methods such as add32 add an instruction and return its result, a value of a
 // thread.

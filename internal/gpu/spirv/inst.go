@@ -113,10 +113,10 @@ func (p *printer) emitStore(dtype tensor.DType, address uint32, words []uint32) 
 // The header of a Loop or If names its merge block, and the header of a Loop also the continue block, which branches
 // back. continueOrElseLabel is the label of the continue block or, for an If, of the Else. The blocks of a Loop are
 //
-//	beginLabel     the header: OpLoopMerge, and a branch to the body
-//	(a new label)  the body; a Break branches to mergeLabel
+//	beginLabel             the header: OpLoopMerge, and a branch to the body
+//	(a new label)          the body; a Break branches to mergeLabel
 //	continueOrElseLabel    the continue block: a branch to beginLabel
-//	mergeLabel     the instructions after the loop
+//	mergeLabel             the instructions after the loop
 func (p *printer) emitControl(op ir.Op, args []uint32) {
 	branch := func(label uint32) { emit(&p.body, opBranch, label) }
 	label := func(id uint32) { emit(&p.body, opLabel, id) }

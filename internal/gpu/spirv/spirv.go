@@ -228,7 +228,8 @@ func (p *printer) emitLaneOp(value ir.Value, inst *ir.Inst, args []uint32) error
 	case lane.Const:
 		p.resultIDs[value] = p.number(inst.DType, inst.Imm)
 	case lane.Bits: // dtypes that differ only in their sign have the same type, which OpBitcast rejects
-		if p.resultIDs[value] = args[0]; p.typeOf(inst.DType) != p.typeOf(operandDType) {
+		p.resultIDs[value] = args[0]
+		if p.typeOf(inst.DType) != p.typeOf(operandDType) {
 			p.resultIDs[value] = p.emitResult(opBitcast, p.typeOf(inst.DType), args[0])
 		}
 	case lane.Convert:

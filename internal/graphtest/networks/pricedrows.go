@@ -58,7 +58,7 @@ func pricedOp(name string, impls ...pricedImpl) *graph.Op {
 		}
 		impl.Walks = func(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 			if call.Out[0].Shape[0] > prices.maxRows {
-				return nil
+				return nil // the implementation does not support the call
 			}
 			return original.Walks(call, candidates)
 		}

@@ -12,10 +12,11 @@ import (
 // let their next uses be instructions 7 and 4. If instruction 3 needs a register for its result, value 1 is evicted. If
 // no load can restore it, a Save stores it in a slot first, and a Load restores it before instruction 7.
 //
-// Run calls allocateInst (assign.go) for each instruction. The functions of this file place single values.
+// Run calls allocateInst (assign.go) for each instruction. The functions of this file place single values. A value with
+// a Reload can be loaded instead of kept. A value with an Acc is an accumulator, whose register the generator chooses.
 type allocator struct {
-	Result
-	Policy
+	Result       // Insts and Cost so far, and Slots
+	Policy       // OncePerRow, Masked, Preload, CostLimit and EvictReloadableFirst: see result.go
 	values       []Value
 	registerFile *RegisterFile
 
@@ -135,7 +136,7 @@ func (a *allocator) findUses(list []Inst) {
 func (a *allocator) preload(virt Virt) {
 	a.pinned = [numClasses]uint32{}
 	if reg := a.registerFile.Permanent[virt]; reg >= 0 {
-		a.emitLoad(a.values[virt].Reload, a.registerOperand(virt, reg, 0), notInList)
+		a.emitLoad(a.values[virt].Reload, a.registerOperand(virt, reg, fullWidth), notInList)
 		return
 	}
 	reg := a.ensureInRegister(virt)
@@ -156,7 +157,7 @@ func (a *allocator) ensureInRegister(virt Virt) int8 {
 	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
 		a.Cost++ // elements must be loaded anyway, but other values could have kept their register
 	}
-	a.emitLoad(reload, a.registerOperand(virt, reg, 0), notInList)
+	a.emitLoad(reload, a.registerOperand(virt, reg, fullWidth), notInList)
 	return reg
 }
 
@@ -301,21 +302,24 @@ func (a *allocator) sourceOperand(source Arg) Operand {
 	return a.registerOperand(source.Virt, a.ensureInRegister(source.Virt), source.Bytes)
 }
 
-// registerOperand returns the register reg, which contains the value virt, as an operand of the given number of bytes.
-// 0 selects the width of the value.
+// fullWidth is Arg.Bytes for an operand that is as wide as its value.
+const fullWidth = 0
+
+// registerOperand returns the register reg, which contains the value virt, as an operand of the given number of bytes,
+// or of the value's width for fullWidth.
 func (a *allocator) registerOperand(virt Virt, reg int8, bytes uint8) Operand {
 	value := &a.values[virt]
-	if bytes == 0 {
+	if bytes == fullWidth {
 		bytes = value.Bytes
 	}
 	return Operand{Kind: Register, Class: value.Class, Reg: reg, Bytes: bytes}
 }
 
-// accumulatorOperand returns an accumulator as an operand of the given number of bytes. 0 selects the width of the
-// accumulator.
+// accumulatorOperand returns an accumulator as an operand of the given number of bytes, or of its own width for
+// fullWidth.
 func (a *allocator) accumulatorOperand(virt Virt, bytes uint8) Operand {
 	value := &a.values[virt]
-	if bytes == 0 {
+	if bytes == fullWidth {
 		bytes = value.Bytes
 	}
 	return Operand{Kind: Accumulator, Class: value.Class, Bytes: bytes, Acc: value.Acc}
@@ -346,7 +350,7 @@ func (a *allocator) emitLoad(reload *Reload, dst Operand, movePosition int32) {
 // emitSave adds a store of a value from its register to a slot.
 func (a *allocator) emitSave(virt Virt, reg int8, slot int16) {
 	// The memory operand of a slot is the same for all classes.
-	a.emit(Allocated{Kind: Save, From: notInList}, a.registerOperand(virt, reg, 0), Operand{Kind: Memory,
+	a.emit(Allocated{Kind: Save, From: notInList}, a.registerOperand(virt, reg, fullWidth), Operand{Kind: Memory,
 		Mem: &a.slotReload(Vectors, slot).Mem})
 }
 

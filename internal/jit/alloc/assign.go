@@ -8,7 +8,7 @@ import (
 // This file assigns registers to one instruction. Its sources get registers, or one of them becomes a memory operand
 // (fold), and its destination gets a register (allocateDestination). For example, let v3 = Add v1, v2 be the last use
 // of v1, which is in register 5, and let v2 be in slot 0. The result is Add r5, slot 0, r5: the instruction reads v2
-// from the slot, and v3 gets the register of v1.
+// from the slot, and v3 gets the register of v1. The Reload of a value is the load that restores it.
 
 // memoryCost is the estimated additional cost, in instructions, of a memory operand compared with a register, and of a
 // load compared with a copy.
@@ -38,12 +38,12 @@ func (a *allocator) allocateMove(inst *Inst) {
 	isToAccumulator := a.values[inst.Dst].Acc != nil
 	switch {
 	case isOnlyInMemory && isToAccumulator:
-		a.emitLoad(a.reloadOf(virt), a.accumulatorOperand(inst.Dst, 0), a.position)
+		a.emitLoad(a.reloadOf(virt), a.accumulatorOperand(inst.Dst, fullWidth), a.position)
 	case isOnlyInMemory:
 		reload := a.reloadOf(virt)
 		a.emitLoad(reload, a.newRegister(inst.Dst), a.position)
 	case isToAccumulator:
-		a.emitCopy(a.sourceOperand(inst.Src[0]), a.accumulatorOperand(inst.Dst, 0), a.position)
+		a.emitCopy(a.sourceOperand(inst.Src[0]), a.accumulatorOperand(inst.Dst, fullWidth), a.position)
 	default:
 		from := a.sourceOperand(inst.Src[0])
 		a.emitCopy(from, a.newRegister(inst.Dst), a.position)
@@ -125,7 +125,7 @@ func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 // [Inst].BroadcastBytes.
 func (a *allocator) foldSource(source Arg, broadcastBytes uint8) (Operand, bool) {
 	isImmediate := source.Virt == 0
-	if isImmediate || source.Bytes != 0 || !a.isOnlyInMemory(source.Virt) {
+	if isImmediate || source.Bytes != fullWidth || !a.isOnlyInMemory(source.Virt) {
 		return Operand{}, false
 	}
 	reload := a.reloadOf(source.Virt)
@@ -271,7 +271,7 @@ func (a *allocator) allocateTied(inst *Inst, tied Virt) Operand {
 	if reg := a.registerOf[tied]; reg >= 0 && !mustCopyTied {
 		a.registerOf[tied] = -1
 		a.setOwner(inst.Dst, reg)
-		return a.registerOperand(inst.Dst, reg, 0)
+		return a.registerOperand(inst.Dst, reg, fullWidth)
 	}
 	if a.isOnlyInMemory(tied) { // a load replaces the copy
 		reload := a.reloadOf(tied)
@@ -291,7 +291,7 @@ func (a *allocator) allocateTied(inst *Inst, tied Virt) Operand {
 // allocateAccumulator is allocateDestination for an accumulator, whose register is fixed. It records an error if the
 // register would be written before the instruction reads its old value.
 func (a *allocator) allocateAccumulator(inst *Inst, tied Virt) Operand {
-	dst, mustCopyTied := a.accumulatorOperand(inst.Dst, 0), tied != 0 && tied != inst.Dst
+	dst, mustCopyTied := a.accumulatorOperand(inst.Dst, fullWidth), tied != 0 && tied != inst.Dst
 	for _, source := range inst.Src {
 		if source.Virt == inst.Dst && (mustCopyTied || inst.writesEarly()) {
 			a.fail(errAccumulator)
@@ -310,7 +310,7 @@ func (a *allocator) newRegister(virt Virt) Operand {
 		reg = a.allocateRegister(a.values[virt].Class)
 		a.setOwner(virt, reg)
 	}
-	return a.registerOperand(virt, reg, 0)
+	return a.registerOperand(virt, reg, fullWidth)
 }
 
 // releaseDead frees the registers of the sources and the result of an instruction that have no further uses. If the

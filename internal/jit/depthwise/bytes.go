@@ -121,9 +121,9 @@ func (s *ByteSpec) InstructionCount() int {
 
 // check returns an error if a spec is invalid.
 func (s *ByteSpec) check(cpu machine.Features) error {
+	isAVX2 := !cpu.Has(machine.Vector512) && !cpu.Has(machine.NEON) // if there is code at all
 	switch {
-	case !SupportsBytes(cpu) || cpu.Has(machine.Vector512) && s.WordProducts,
-		cpu.Has(machine.NEON) && s.WordProducts, tile.ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
+	case !SupportsBytes(cpu), s.WordProducts && !isAVX2, tile.ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
 		return fmt.Errorf("depthwise: there is no code for products of bytes with WordProducts %v and SignedIn %v on %v",
 			s.WordProducts, s.SignedIn, cpu)
 	case s.Channels < 0 || s.Channels > 0 && (cpu.Has(machine.Vector512) || s.Channels >= ByteChannels(cpu)):

@@ -113,7 +113,8 @@ func (g *byteGen) sumWindows() {
 		}
 	}
 	groups := spec.RowGroups()
-	for col := range (spec.Tile-1)*spec.Stride[1] + (spec.Window[1]-1)*spec.Dilation[1] + 1 {
+	columns := (spec.Tile-1)*spec.Stride[1] + (spec.Window[1]-1)*spec.Dilation[1] + 1 // of the input, for the tile
+	for col := range columns {
 		for group := range groups {
 			var pixels []target.VReg // loaded for the first window that contains the column
 			for result := range spec.Tile {
@@ -126,8 +127,9 @@ func (g *byteGen) sumWindows() {
 					quarters := g.ops.Interleave(g.pixels(col, group))
 					pixels = quarters[:]
 				}
+				firstVector := 4 * (windowCol*groups + group) // weights are ordered by column, row group and quarter
 				for quarter, reg := range pixels {
-					addr := target.Addr{Base: weightsReg, Disp: ((windowCol*groups+group)*4 + quarter) * g.vectorBytes}
+					addr := target.Addr{Base: weightsReg, Disp: (firstVector + quarter) * g.vectorBytes}
 					g.ops.Multiply(addr, reg, g.sumReg(result, quarter))
 				}
 			}

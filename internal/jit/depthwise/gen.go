@@ -53,7 +53,7 @@ const minInputRegs = 4
 // 32 vector registers hold sums, 9 hold weights and 19 hold inputs.
 type gen struct {
 	target.Writer
-	spec *Spec
+	spec *Spec // in its pairs, rows precede columns; First and End bound the rows and columns of the input that exist
 
 	sumRegs    int // number of registers with sums, which start at register 0
 	weightRegs int // number of registers with weights, after the sums; see newGen
@@ -144,7 +144,7 @@ func (g *gen) emit() {
 	g.Bind(eachVector)
 	g.initSums()
 	if g.spec.PrefetchResult {
-		g.eachResult(outReg, func(_ target.VReg, addr target.Addr) { g.Prefetch(1, addr) })
+		g.eachResult(outReg, func(_ target.VReg, addr target.Addr) { g.Prefetch(target.L1, addr) })
 	}
 	g.sumChannelsOfGroup()
 	g.storeResults()
@@ -272,7 +272,7 @@ func (g *gen) sumRowsFromCall() {
 	spec := g.spec
 	eachRow, done := g.NewLabel(), g.NewLabel()
 	g.Move(target.ArgsStep(WindowRows), rowsRemaining)
-	g.AddJump(0, rowsRemaining, target.LE, done)
+	g.AddJump(0, rowsRemaining, target.LE, done) // adds nothing: only the comparison with 0 matters
 	g.Move(inReg, inRowReg)
 	g.Move(weightsReg, weightRowReg)
 	g.Align(16)
@@ -301,7 +301,7 @@ func (g *gen) sumByInputRow() {
 				}
 			}
 			disp := (inputRow-spec.First[0])*spec.InStride[0] + (col-spec.First[1])*spec.InStride[1]
-			g.useElement(uses, target.Addr{Base: inReg, Disp: disp}, nil)
+			g.useElement(uses, target.Addr{Base: inReg, Disp: disp}, nil) // nil: the weights are in registers
 		}
 	}
 }
@@ -367,7 +367,8 @@ func (g *gen) useElement(uses []elementUse, addr target.Addr, weightAddr func(co
 	if len(uses) == 0 {
 		return
 	}
-	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.fmaCanReadMemory {
+	isMemoryOperand := len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.fmaCanReadMemory
+	if isMemoryOperand {
 		g.FMA(addr, g.weightReg(uses[0].weight), uses[0].sum)
 		return
 	}

@@ -6,9 +6,12 @@
 //
 // The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time.
 // The code processes the window row by row. It loads an element of the input once for all results of a row whose
-// windows contain the element. If enough registers are free, it loads a weight once for the tile. If all weights of the
-// window fit into registers, it loads weights and elements once for all rows. The parts of the window outside the image
-// are skipped. A [Spec] has the range of existing rows and columns, so that tiles at the borders have their own code.
+// windows contain the element. For example, a tile of 1x4 results with a window of 3x3 and stride 1 reads 3x6 elements
+// of the input. An element in column 2 is loaded once for the first three results. If enough registers are free, it
+// loads a weight once for the tile. If all weights of the window fit into registers, it loads weights and elements once
+// for all rows. The parts of the window outside the image are skipped. A [Spec] has the range of existing rows and
+// columns, so that tiles at the borders have their own code.
+//
 // In a grouped convolution with several channels in a group, a vector contains several groups. The window then slides
 // once for each channel of a group. A permutation broadcasts this channel of each group to all lanes of the group. The
 // result is multiplied by the weights of all windows that contain the pixel.
@@ -114,8 +117,9 @@ func (s *Spec) check(cpu machine.Features) error {
 		return err
 	}
 	for i, step := range s.Epilogue {
-		if step.Op > tile.Scale || step.Op == tile.AddRows || step.Op == tile.MulRows || step.Operand < 0 ||
-			step.Operand >= jit.MaxOperands-FirstEpilogueOperand {
+		isOp, isByRows := step.Op <= tile.Scale, step.Op == tile.AddRows || step.Op == tile.MulRows
+		hasOperand := step.Operand >= 0 && step.Operand < jit.MaxOperands-FirstEpilogueOperand
+		if !isOp || isByRows || !hasOperand {
 			return fmt.Errorf("depthwise: Epilogue[%d] is not supported: %+v", i, step)
 		}
 	}

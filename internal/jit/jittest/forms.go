@@ -66,7 +66,7 @@ func formOf(operands string) (form string) {
 	for _, operand := range splitOperands(operands) {
 		form += " "
 		if match := vectorReg.FindStringSubmatch(operand); match != nil {
-			exceeds15 := match[2] > "15" && len(match[2]) > 1
+			exceeds15 := len(match[2]) > 1 && match[2] > "15" // texts of two digits compare as numbers
 			form += match[1] + strconv.Itoa(len(match[2])) + strconv.FormatBool(exceeds15)
 			continue
 		}

@@ -128,7 +128,7 @@ func (c *InstructionCount) endLoop(begin, end int) {
 	switch elements := c.elementsPerIteration(begin, end); {
 	case elements > 0:
 		c.loops = append(c.loops, elementLoop{c.takeInstructions(begin, end+1), elements})
-	case len(c.loops) == 0 || !changesCounter:
+	case len(c.loops) == 0 || !changesCounter: // an inner loop, which ends before the loop around it
 		c.instructions[end] = c.takeInstructions(begin, end+1) * innerIterations(c.lines[:begin], c.lines[end-1])
 	}
 }
@@ -158,10 +158,10 @@ func (s *syntax) elementsAdvanced(line string) (elements int, ok bool) {
 	return elements, err == nil
 }
 
-// takeInstructions returns the sum of the costs of the lines from begin to end-1, and sets them to 0.
+// takeInstructions returns the number of instructions of the lines from begin to end-1, and sets their numbers to 0.
 func (c *InstructionCount) takeInstructions(begin, end int) (sum int) {
-	for _, cost := range c.instructions[begin:end] {
-		sum += cost
+	for _, executed := range c.instructions[begin:end] {
+		sum += executed
 	}
 	clear(c.instructions[begin:end])
 	return sum
@@ -190,7 +190,9 @@ func (c *InstructionCount) Max(n, rows int) int {
 	sum := c.rowInstructions
 	for k, loop := range c.loops {
 		times := n / loop.elements
-		if n -= times * loop.elements; k == len(c.loops)-1 && n > 0 && c.syntax == &amd64Syntax {
+		n -= times * loop.elements
+		isLast := k == len(c.loops)-1
+		if isLast && n > 0 && c.syntax == &amd64Syntax {
 			times++ // a masked iteration
 		}
 		sum += times * loop.instructions

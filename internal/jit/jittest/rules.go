@@ -86,7 +86,8 @@ func hasWord(text, word string) bool {
 		if distance < 0 {
 			return false
 		}
-		if start += distance; !isAlphanumeric(start-1) && !isAlphanumeric(start+len(word)) {
+		start += distance
+		if !isAlphanumeric(start-1) && !isAlphanumeric(start+len(word)) {
 			return true
 		}
 	}

@@ -103,7 +103,8 @@ func (c *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 		for side := range ptrs {
 			var address unsafe.Pointer
 			memory := make([]byte, total)
-			if copy(memory, ptr.pool); ptr.hasMemory { // the pool has the initial accumulators of a fold
+			copy(memory, ptr.pool) // the pool has the initial accumulators of a fold
+			if ptr.hasMemory {
 				address = unsafe.Pointer(unsafe.SliceData(memory))
 			}
 			buffers[side], ptrs[side] = append(buffers[side], memory), append(ptrs[side], address)

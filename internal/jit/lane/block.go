@@ -32,7 +32,8 @@ func (b *Block) Grow(count int) {
 // Emit adds an operation on values whose result has the given dtype. If the block has an equal instruction, Emit
 // returns its value. It adds the conversions of masks to the width (bytes of a lane) that the operation requires. A
 // mask that selects between values or is converted to numbers gets the width of these values or numbers. The masks of a
-// logical operation get the width of the narrowest mask.
+// logical operation get the width of the narrowest mask. For example, a comparison of float64 gives lanes of 8 bytes.
+// If it selects between float32 values, Emit first adds a Remask to 4 bytes.
 func (b *Block) Emit(op Op, dtype tensor.DType, args ...Value) Value {
 	resultType := Type{DType: dtype}
 	width := uint8(dtype.Size())

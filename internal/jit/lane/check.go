@@ -14,7 +14,8 @@ func (b *Block) Check() error {
 	hasStore := false
 	for v, inst := range b.Insts {
 		err := b.checkInst(Value(v), &inst)
-		if hasStore = hasStore || inst.Op == Store; hasStore && inst.Op != Store {
+		hasStore = hasStore || inst.Op == Store
+		if hasStore && inst.Op != Store {
 			err = errors.New("the instruction follows a store, and stores must be last")
 		}
 		if err != nil {

@@ -41,7 +41,8 @@ func evalConvert(dtype, operandDType tensor.DType, x uint64) (to uint64) {
 func evalFloatBits(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 	var floats [3]float64
 	for k := range floats {
-		if floats[k] = math.Float64frombits(x[k]); dtype == tensor.Float32 {
+		floats[k] = math.Float64frombits(x[k])
+		if dtype == tensor.Float32 {
 			floats[k] = float64(math.Float32frombits(uint32(x[k])))
 		}
 	}
@@ -152,7 +153,8 @@ func Scaled(x, power float64) float64 {
 
 // Limited returns x if |x| < |limit|, else |limit| with the sign of x. It is the operation Limit.
 func Limited(x, limit float64) float64 {
-	if limit = math.Abs(limit); math.Abs(x) < limit {
+	limit = math.Abs(limit)
+	if math.Abs(x) < limit {
 		return x
 	}
 	return math.Copysign(limit, x)

@@ -69,6 +69,7 @@ func emit(w *writer.Writer, isSigned bool) {
 	for k, to := range []target.GReg{Out: out, Sums: sums, Scales: scales, ZeroPoint: zeroPoint} {
 		target.LoadAddress(w, k, to)
 	}
+	// NotNaN is the mask register K6: BeginColumns uses K1 to K5.
 	quantizer := &writer.Quantizer{Writer: w, Signed: isSigned, MaxLevel: 8, ZeroPoint: 9, NotNaN: 6}
 	quantizer.Begin(target.Addr{Base: zeroPoint})
 	quantizer.LoadOrder(order)

@@ -51,7 +51,7 @@ type Writer interface {
 	BroadcastNumber(x float64, to VReg)     // sets all lanes to a constant
 	Clear(to VReg)                          // sets all lanes to 0
 	Copy(from, to Source)                   // copies a whole vector; from or to is a register
-	Prefetch(level int, addr Addr)          // prefetches the cache line into the cache of level 1 or 2
+	Prefetch(level int, addr Addr)          // prefetches the cache line into the cache of level L1 or L2
 
 	// Arithmetic of vectors.
 
@@ -74,6 +74,12 @@ type Writer interface {
 	Inst(name string, operands ...Source) // writes an instruction by its name, for this processor only
 	Finish() (jit.Code, error)            // returns the code
 }
+
+// Values of the argument level of Prefetch.
+const (
+	L1 = 1
+	L2 = 2
+)
 
 // GReg is a general register. [Args] and the registers below [GeneralRegisters] exist on all processors.
 type GReg uint8

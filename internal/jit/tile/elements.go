@@ -15,7 +15,7 @@ import (
 //	in lane k%4 of a register of row i, if the terms of a row are adjacent; a load serves four terms
 //	in lane i%4 of a register of rows i/4*4 to i/4*4+3, if the rows are adjacent; a load serves one term of four rows
 type elements struct {
-	registerCount int // number of registers for elements, after those for sums, vectors and zero points
+	registerCount int // number of registers for elements, after the registers for sums, vectors and zero points
 	nextRegister  int // index, among the registers for elements, of the register for the next load
 
 	byRow      [32]target.Element // by row: the element of the current term

@@ -21,7 +21,7 @@ func (g *gen) initSums() {
 	if g.spec.PrefetchResult {
 		g.eachResult(outTileReg, func(_, vector int, addr target.Addr) {
 			if vector*g.vectorBytes%lineBytes == 0 {
-				g.Prefetch(1, addr)
+				g.Prefetch(target.L1, addr)
 			}
 		})
 	}

@@ -96,12 +96,12 @@ type gen struct {
 	target.Writer
 	amd64       *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has; nil on arm64
 	neon        *arm64.Writer // the same Writer on arm64; nil on amd64
-	spec        *Spec
+	spec        *Spec         // In and Out have the offsets of the rows; if nil, rows are at a dynamic distance
 	cpu         machine.Features
 	vectorBytes int // size of a vector in bytes
 
-	sumCount int // number of accumulators, which start at register 0
-	elements elements
+	sumCount int         // number of accumulators, which start at register 0
+	elements elements    // the elements of the broadcast operand that are in registers
 	mask     target.VReg // mask of the valid lanes of the last vector, if it is in a vector register
 	unitCode *unitGen    // the generator for Spec.MatrixUnit, else nil
 }
@@ -147,7 +147,7 @@ func (g *gen) emit() {
 
 // begin emits the prologue: it loads the arguments of the call into registers and spill words.
 func (g *gen) begin() {
-	if !g.spec.MatrixUnit {
+	if !g.spec.MatrixUnit { // emitUnit gives some registers other roles
 		g.declare()
 	}
 	g.loadAddress(In, tempReg)
@@ -253,7 +253,7 @@ func (g *gen) emitLoop(depth int) {
 	end := g.NewLabel()
 	if loop.Trips == Dynamic {
 		g.Move(target.ArgsStep(LoopTrips+depth), countReg)
-		g.AddJump(0, countReg, target.LE, end) // no iterations
+		g.AddJump(0, countReg, target.LE, end) // adds nothing, and jumps if there are no iterations
 	} else {
 		g.Move(target.Imm(loop.Trips), countReg)
 	}

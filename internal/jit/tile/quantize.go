@@ -51,7 +51,7 @@ func (g *gen) beginQuantized() {
 	g.quantizer().SetLastBytes(lanes, wholeBytes, [2]target.GReg{tempReg, countReg})
 }
 
-// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. Temp shares the
+// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is the mask register K3. Temp shares the
 // register of MaxLevel, because AVX2 uses only Temp, and AVX-512 needs MaxLevel only until the conversion ends.
 func (g *gen) quantizer() *amd64.Quantizer {
 	quantizer := &amd64.Quantizer{Writer: g.amd64, Signed: g.spec.Quantized == Signed, MaxLevel: g.freeRegister(1),
@@ -91,7 +91,7 @@ func (g *gen) storeQuantized() {
 		}
 		// If a row has fewer than packedVectors vectors left, the vectors of several rows are packed together.
 		for i, rows := 0, packedVectors/vectors; i < g.spec.Rows; i += rows {
-			sums := [packedVectors]target.VReg{scratch, scratch, scratch, scratch}
+			sums := [packedVectors]target.VReg{scratch, scratch, scratch, scratch} // scratch stands for missing vectors
 			for k := range min(rows, g.spec.Rows-i) * vectors {
 				sums[k] = g.sumReg(i+k/vectors, vector+k%vectors)
 			}

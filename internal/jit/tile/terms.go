@@ -65,7 +65,7 @@ func (g *gen) emitDynamicRun(run *Run) {
 // its terms.
 func (g *gen) emitIteration(run *Run, terms int) {
 	for i := range g.spec.PrefetchedLines {
-		g.Prefetch(2, target.Addr{Base: nextLineReg, Disp: i * lineBytes})
+		g.Prefetch(target.L2, target.Addr{Base: nextLineReg, Disp: i * lineBytes})
 	}
 	g.advance(nextLineReg, g.spec.PrefetchedLines*lineBytes)
 	for i, prefetch := range g.spec.Prefetch {
@@ -84,7 +84,7 @@ func (g *gen) emitPrefetches(i int, prefetch Prefetch) {
 		g.JumpIfBits(int64(prefetch.Every-DefaultUnroll), countReg, skip)
 	}
 	for line := range prefetch.Lines {
-		g.Prefetch(2, target.Addr{Base: prefetchListRegs[i], Disp: line * lineBytes})
+		g.Prefetch(target.L2, target.Addr{Base: prefetchListRegs[i], Disp: line * lineBytes})
 	}
 	g.Add(target.ArgsStep(PrefetchStep+i), prefetchListRegs[i])
 	g.Bind(skip)
@@ -129,7 +129,7 @@ func (g *gen) emitTerm(run *Run, inOffset, vecOffset, packedOffset, termsRemaini
 	}
 	if g.spec.PrefetchDistance != 0 {
 		for offset := 0; offset < g.spec.vectorsPerTerm()*g.vectorBytes; offset += lineBytes {
-			g.Prefetch(1, target.Addr{Base: vecReg, Disp: vecOffset + offset + g.spec.PrefetchDistance})
+			g.Prefetch(target.L1, target.Addr{Base: vecReg, Disp: vecOffset + offset + g.spec.PrefetchDistance})
 		}
 	}
 	switch {

@@ -198,7 +198,7 @@ type unitGen struct {
 	rowTiles, vecTiles, lastRowTiles, lastVecTiles []amd64.Tile
 }
 
-// emitUnit emits the function for Spec.MatrixUnit. The loops are those of gen.emit, but a run is a loop over chunks.
+// emitUnit emits the function for Spec.MatrixUnit. It has the loops of gen.emit, but a run is a loop over chunks.
 func (g *gen) emitUnit() {
 	x := g.newUnitGen()
 	g.unitCode = x
@@ -324,7 +324,7 @@ func (x *unitGen) multiplyChunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 // are PrefetchDistance ahead into L1.
 func (x *unitGen) prefetch(terms int) {
 	for i := range x.spec.PrefetchedLines * terms / DefaultUnroll {
-		x.Prefetch(2, target.Addr{Base: nextLineReg, Disp: i * lineBytes})
+		x.Prefetch(target.L2, target.Addr{Base: nextLineReg, Disp: i * lineBytes})
 	}
 	x.advance(nextLineReg, x.spec.PrefetchedLines*terms/DefaultUnroll*lineBytes)
 	if x.spec.PrefetchDistance == 0 {
@@ -332,7 +332,8 @@ func (x *unitGen) prefetch(terms int) {
 	}
 	for i := range terms {
 		for vector := range x.spec.Vectors {
-			x.Prefetch(1, target.Addr{Base: vecReg, Disp: i*x.split.vecStep + vector*lineBytes + x.spec.PrefetchDistance})
+			offset := i*x.split.vecStep + vector*lineBytes
+			x.Prefetch(target.L1, target.Addr{Base: vecReg, Disp: offset + x.spec.PrefetchDistance})
 		}
 	}
 }

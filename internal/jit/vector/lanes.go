@@ -6,9 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// storedMaskBytes is the number of bytes of a lane in masks that are stored or folded.
+const storedMaskBytes = 1
+
 // lowerLoop translates a loop of primitive operations to the intermediate representation of package lane. The pointers
 // are the outputs, the operands and the accumulators, as in [Loop.Run]. A bool becomes a mask. The lanes of a mask are
-// as wide as the elements that it selects or was computed from; masks that are stored or folded have lanes of 1 byte.
+// as wide as the elements that it selects or was computed from, except in masks that are stored or folded.
 func lowerLoop(loop *expr.Loop) (*lane.Loop, error) {
 	result := &lane.Loop{CombinesLanes: loop.CombinesLanes}
 	result.Ptrs = pointersOf(loop)
@@ -20,7 +23,7 @@ func lowerLoop(loop *expr.Loop) (*lane.Loop, error) {
 		lowering.values[v] = lowering.add(loop.Code.Insts[v])
 	}
 	for k, fold := range loop.Folds { // the operations of packages expr and lane have the same numbers
-		value := result.Remask(lowering.values[fold.Value], 1)
+		value := result.Remask(lowering.values[fold.Value], storedMaskBytes)
 		result.Folds = append(result.Folds, lane.Fold{Op: lane.Op(fold.Op), Value: value, Ptr: len(result.Ptrs)})
 		result.Ptrs = append(result.Ptrs, lane.Ptr{DType: loop.DType(k), Kind: lane.Accumulator})
 	}
@@ -86,7 +89,7 @@ func (b *loopLowering) add(inst expr.Inst) lane.Value {
 // The second loop's Remask then finds the conversion in the block and adds none.
 func (b *loopLowering) addStores() {
 	for _, output := range b.code.Out {
-		b.block.Remask(b.values[output.Re], 1)
+		b.block.Remask(b.values[output.Re], storedMaskBytes)
 	}
 	for k, output := range b.code.Out {
 		im := lane.None
@@ -94,7 +97,7 @@ func (b *loopLowering) addStores() {
 			im = b.values[output.Im]
 		}
 		if output.DType != tensor.Invalid {
-			b.block.Store(k, b.block.Remask(b.values[output.Re], 1), im)
+			b.block.Store(k, b.block.Remask(b.values[output.Re], storedMaskBytes), im)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (o *orderBuilder) visit(value expr.Value) {
 		return
 	}
 	uses := o.insts[value].Operands()
-	for range uses { // visits the operand that needs the most registers of those that are left
+	for range uses { // visits the unvisited operand that needs the most registers
 		next := expr.None
 		for _, operand := range uses {
 			if !o.visited[operand] && (next == expr.None || o.neededRegisters[operand] > o.neededRegisters[next]) {

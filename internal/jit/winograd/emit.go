@@ -71,7 +71,7 @@ func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 	for ; a.cursorMajor < major; a.cursorMajor++ {
 		c.Add(a.major, a.cursor)
 	}
-	addr := target.Addr{Base: a.cursor, Index: a.minor[0], Scale: uint8(minor)} // minor is 1, 2 or 4
+	addr := target.Addr{Base: a.cursor, Index: a.minor[0], Scale: uint8(minor)} // for minor 1, 2 and 4
 	switch minor {
 	case 0:
 		addr = target.Addr{Base: a.cursor}
@@ -158,7 +158,7 @@ func (c *codeGen) begin() {
 	c.Move(target.ArgsStep(inputIndex), inputMajorReg)
 	c.Move(target.ArgsRow(inputIndex), c.input.minor[0])
 	c.Move(target.ArgsStep(outputIndex), c.output.minor[0])
-	// setMultiple sets registers[index] to factor times registers[0].
+	// setMultiple sets registers[index] to factor times registers[0]: registers[0] + (factor-1)*registers[0].
 	setMultiple := func(registers [3]target.GReg, index int, factor uint8) {
 		c.Lea(target.Addr{Base: registers[0], Index: registers[0], Scale: factor - 1}, registers[index])
 	}
@@ -187,7 +187,8 @@ func (c *codeGen) loops(b *block) error {
 	c.CompareJump(channelReg, limit, target.GE, partial) // there is no whole vector
 	c.Align(32)
 	c.Bind(vectors)
-	if _, err := c.emitBlock(b, false); err != nil {
+	const whole, tail = false, true // values of isTail
+	if _, err := c.emitBlock(b, whole); err != nil {
 		return err
 	}
 	c.Add(target.Imm(4*Lanes(c.cpu)), channelReg)
@@ -198,7 +199,7 @@ func (c *codeGen) loops(b *block) error {
 			c.registerCount--
 			c.setLanes()
 		}
-		if _, err := c.emitBlock(b, true); err != nil {
+		if _, err := c.emitBlock(b, tail); err != nil {
 			return err
 		}
 	}

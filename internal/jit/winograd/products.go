@@ -114,6 +114,9 @@ const (
 	prefetchedLines = unrolledTerms * windowBytes / machine.LineBytes / RowPoints
 )
 
+// wholeVector is the last argument of Load and Store: it accesses all lanes.
+const wholeVector = false
+
 // productGen generates the code of [Products].
 type productGen struct {
 	*amd64.Writer
@@ -145,23 +148,23 @@ func (g *productGen) emit() {
 
 // emitRow emits the code of a row of points.
 func (g *productGen) emitRow() {
-	g.moveSums(func(sum target.VReg, addr target.Addr) { g.Load(addr, sum, false) })
-	g.Sub(target.ArgsStep(productRowOut), outReg)
-	if g.isFinite() {
+	g.moveSums(func(sum target.VReg, addr target.Addr) { g.Load(addr, sum, wholeVector) })
+	g.Sub(target.ArgsStep(productRowOut), outReg) // back to the row, where the sums are stored later
+	if g.hasPowers() {
 		p := finitePoints[g.row]
 		g.BroadcastNumber(p, pointVec)
 		g.BroadcastNumber(p*p, squareVec)
 	}
 	g.Move(target.ArgsPtr(productWindows), windowsReg)
 	g.channelLoop()
-	g.moveSums(func(sum target.VReg, addr target.Addr) { g.Store(sum, addr, false) })
+	g.moveSums(func(sum target.VReg, addr target.Addr) { g.Store(sum, addr, wholeVector) })
 	for point := range target.GReg(RowPoints) {
 		g.Add(target.ArgsStep(productNextIn), inReg+point)
 	}
 }
 
-// isFinite reports whether the point of the row is neither 0 nor infinity.
-func (g *productGen) isFinite() bool { return g.row > 0 && g.row < len(finitePoints) }
+// hasPowers reports whether the transform multiplies by powers of the row's point: the point is not 0 or infinity.
+func (g *productGen) hasPowers() bool { return g.row > 0 && g.row < len(finitePoints) }
 
 // moveSums loads or stores the sums of a row. It advances outReg to the next row.
 func (g *productGen) moveSums(move func(sum target.VReg, addr target.Addr)) {
@@ -193,7 +196,7 @@ func (g *productGen) channelLoop() {
 	g.Align(32)
 	g.Bind(unrolled)
 	for line := range prefetchedLines {
-		g.Prefetch(2, target.Addr{Base: prefetchReg, Disp: line * machine.LineBytes})
+		g.Prefetch(target.L2, target.Addr{Base: prefetchReg, Disp: line * machine.LineBytes})
 	}
 	g.Add(target.Imm(prefetchedLines*machine.LineBytes), prefetchReg)
 	terms(unrolledTerms)
@@ -207,7 +210,7 @@ func (g *productGen) channelLoop() {
 }
 
 // term transforms the window of a channel, counted from the current one, and adds the products with the points of the
-// tiles. The operations are those of [Form.weightTransform], first for the columns and then for the row.
+// tiles. The operations are as in [Form.weightTransform], first for the columns and then for the row.
 func (g *productGen) term(channel int) {
 	for col := range windowSize {
 		g.transformColumn(channel, col)
@@ -234,14 +237,14 @@ func (g *productGen) transformColumn(channel, col int) {
 	}
 	column := columnVec + target.VReg(col)
 	switch {
-	case g.isFinite():
-		g.Load(weight(0), column, false)
+	case g.hasPowers():
+		g.Load(weight(0), column, wholeVector)
 		g.FMA(weight(2), squareVec, column)
 		g.FMA(weight(1), pointVec, column)
-	case g.row == 0:
-		g.Load(weight(0), column, false)
-	default:
-		g.Load(weight(2), column, false)
+	case g.row == 0: // the point 0
+		g.Load(weight(0), column, wholeVector)
+	default: // the point infinity
+		g.Load(weight(2), column, wholeVector)
 	}
 }
 
@@ -249,10 +252,10 @@ func (g *productGen) transformColumn(channel, col int) {
 func (g *productGen) multiply(point, channel int, weights target.VReg) {
 	for tile := range g.tiles {
 		addr := target.Addr{Base: inReg + target.GReg(point), Index: inTileReg, Scale: uint8(tile), Disp: 4 * channel}
-		switch tile {
-		case 0:
+		switch tile { // 1 and 2 are scales
+		case 0: // no index
 			addr.Index = 0
-		case 3:
+		case 3: // not a scale
 			addr.Index, addr.Scale = inTile3Reg, 1
 		}
 		g.FMABroadcast(addr, weights, g.sum(point, tile))

@@ -31,7 +31,8 @@ const noFoldableSource = -1
 // Reload, and need no instruction. Source 0 of the other instructions, except stores, may be a memory operand:
 // FoldableSource is 0.
 func (c *codeGen) lower(b *block) *alloc.Builder {
-	builder := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.operations)+1),
+	const unused = 1 // entry 0 of Values
+	builder := &alloc.Builder{Values: make([]alloc.Value, unused, len(b.operations)+unused),
 		Body: make([]alloc.Inst, 0, len(b.operations))}
 	virtOf := make([]alloc.Virt, len(b.operations))
 	sources := func(values ...valueID) []alloc.Arg {

@@ -38,6 +38,7 @@ var castWithStrides = kit.Define[*castWithStridesAttrs](graph.Op{
 	},
 })
 
+// inferCastWithStrides checks the strides and infers the result.
 func inferCastWithStrides(call *graph.Call) ([]graph.Result, error) {
 	attrs, self := kit.Attrs[*castWithStridesAttrs](call), call.Type(0)
 	if len(attrs.Strides) != self.Rank() {

@@ -27,7 +27,7 @@ var (
 			return map[string]tensor.Scalar{"beta": tensor.FloatScalar(a.Beta)}
 		},
 		reference: func(x, y float64, a *SmoothL1Attrs) float64 {
-			if z := math.Abs(x - y); !(z < a.Beta) {
+			if z := math.Abs(x - y); !(z < a.Beta) { // also for NaN
 				return z - float64(a.Beta*0.5)
 			}
 			return (x - y) * (x - y) * 0.5 / a.Beta
@@ -40,7 +40,7 @@ var (
 			return map[string]tensor.Scalar{"delta": tensor.FloatScalar(a.Delta)}
 		},
 		reference: func(x, y float64, a *HuberAttrs) float64 {
-			if z := math.Abs(x - y); !(z <= a.Delta) {
+			if z := math.Abs(x - y); !(z <= a.Delta) { // also for NaN
 				return a.Delta * (z - float64(a.Delta*0.5))
 			}
 			return (x - y) * (x - y) * 0.5
@@ -76,7 +76,7 @@ type loss[A any] struct {
 	config      func(out, x, y rule.Operand) rule.Config
 	formula     string                           // of x, y and attributes
 	numbersOf   func(A) map[string]tensor.Scalar // the attributes that the formula names
-	reference   func(x, y float64, a A) float64  // the formula in Go
+	reference   func(x, y float64, a A) float64  // the formula in Go; float64(...) prevents fused multiply-adds
 }
 
 // define defines the op of a loss.
@@ -90,7 +90,9 @@ func (l loss[A]) define() *graph.Op {
 			if dtype := it.DType(1); dtype != tensor.Float32 && dtype != tensor.Float64 {
 				return rule.Kernel{}, rule.NotImplemented(l.torchKernel, it)
 			}
-			return kit.FormulaKernel(element, l.numbersOf(kit.Attrs[A](c)), 1, it.DType(0), it.DType(1), it.DType(2)), nil
+			const results = 1
+			return kit.FormulaKernel(element, l.numbersOf(kit.Attrs[A](c)), results, it.DType(0), it.DType(1),
+				it.DType(2)), nil
 		}}
 	return kit.Define[A](graph.Op{
 		Semantics: graph.Semantics{

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Define defines an op by the sequence of ops that computes its results. results applies the sequence and returns its
+// Define defines an op by the sequence of ops that computes its results. body applies these ops and returns the
 // results. A result that is a view of an operand shares the operand's storage. A result must not be an operand itself.
 // For example, this function defines x - tanh(x):
 //
@@ -16,12 +16,12 @@ import (
 //		x := s.Operands()[0]
 //		return []*graph.Arg{s.Apply(pointwise.Sub, nil, x, s.Apply(pointwise.Tanh, nil, x))}
 //	}
-func Define[A any](op graph.Op, results func(s *Applier) []*graph.Arg) *graph.Op {
-	op.Infer, op.Ref, op.Decompose = sequence(results).infer, sequence(results).reference, sequence(results).decompose
+func Define[A any](op graph.Op, body func(s *Applier) []*graph.Arg) *graph.Op {
+	op.Infer, op.Ref, op.Decompose = sequence(body).infer, sequence(body).reference, sequence(body).decompose
 	return kit.Define[A](op)
 }
 
-// sequence is the function that applies the sequence of a composite op and returns its results.
+// sequence is a function that applies the ops of a composite op and returns the results.
 type sequence func(s *Applier) []*graph.Arg
 
 // Applier applies the ops of the sequence that defines a composite op. For inference, apply infers each op. For the
@@ -36,7 +36,7 @@ type Applier struct {
 type stepError struct{ error }
 
 // run returns the results of the sequence, or its first error.
-func (s *Applier) run(results sequence) (out []*graph.Arg, err error) {
+func (s *Applier) run(body sequence) (out []*graph.Arg, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			stepFailure, ok := recovered.(stepError)
@@ -46,11 +46,11 @@ func (s *Applier) run(results sequence) (out []*graph.Arg, err error) {
 			err = stepFailure.error
 		}
 	}()
-	return results(s), nil
+	return body(s), nil
 }
 
 // infer is [graph.Semantics.Infer] of the composite op.
-func (results sequence) infer(c *graph.Call) ([]graph.Result, error) {
+func (body sequence) infer(c *graph.Call) ([]graph.Result, error) {
 	shared := sharing{}
 	for i, arg := range c.In {
 		if arg.Kind == graph.TensorArg {
@@ -58,7 +58,7 @@ func (results sequence) infer(c *graph.Call) ([]graph.Result, error) {
 		}
 	}
 	s := &Applier{Call: c, apply: shared.infer}
-	out, err := s.run(results)
+	out, err := s.run(body) // after an error, out is empty
 	types := make([]tensor.Type, len(out))
 	for i, arg := range out {
 		types[i] = arg.Type()
@@ -92,7 +92,7 @@ func (shared sharing) infer(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]
 }
 
 // reference is [graph.Semantics.Ref] of the composite op.
-func (results sequence) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (body sequence) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	data := map[*graph.Value]*tensor.Tensor{} // the elements of operands and intermediate values
 	for i, arg := range c.In {
 		if arg.Kind == graph.TensorArg {
@@ -102,7 +102,7 @@ func (results sequence) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor
 	s := &Applier{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 		return evaluateStep(data, op, attrs, in)
 	}}
-	out, err := s.run(results)
+	out, err := s.run(body) // after an error, out is empty
 	tensors := make([]*tensor.Tensor, len(out))
 	for i, arg := range out {
 		tensors[i] = data[arg.Value]
@@ -158,7 +158,7 @@ func operandTensors(data map[*graph.Value]*tensor.Tensor, in []graph.Arg) []*ten
 }
 
 // decompose is [graph.Lowerings.Decompose] of the composite op.
-func (results sequence) decompose(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+func (body sequence) decompose(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	builder := NewBuilder(parts, c)
 	s := &Applier{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 		values, err := parts.Add(op, attrs, in...)
@@ -168,11 +168,11 @@ func (results sequence) decompose(parts *graph.Parts, c *graph.Call) ([]*graph.V
 		}
 		return out, err
 	}}
-	out, err := s.run(results)
+	out, err := s.run(body)
 	if err != nil {
 		return nil, err
 	}
-	return builder.Result(valuesOf(out)...)
+	return builder.Result(argsAt(out)...) // with the dtype and the layout of the call's results
 }
 
 // stepCall returns the call of an op with the given attributes and operands, and its inferred results.
@@ -198,14 +198,14 @@ func (s *Applier) Apply(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) *grap
 
 // ApplyMany applies an op and returns all its results.
 func (s *Applier) ApplyMany(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) []*graph.Arg {
-	out, err := s.apply(op, attrs, valuesOf(in))
+	out, err := s.apply(op, attrs, argsAt(in))
 	s.Check(err)
 	return pointersTo(out)
 }
 
 // TypeOf returns the type that the first result of an op would have, without applying it.
 func (s *Applier) TypeOf(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) tensor.Type {
-	_, inferred, err := stepCall(op, attrs, valuesOf(in))
+	_, inferred, err := stepCall(op, attrs, argsAt(in))
 	s.Check(err)
 	return inferred[0].Type
 }
@@ -238,8 +238,8 @@ func (s *Applier) Reject(condition bool, format string, args ...any) {
 	}
 }
 
-// valuesOf returns the operands at pointers.
-func valuesOf(pointers []*graph.Arg) []graph.Arg {
+// argsAt returns the operands at pointers.
+func argsAt(pointers []*graph.Arg) []graph.Arg {
 	args := make([]graph.Arg, len(pointers))
 	for i, pointer := range pointers {
 		args[i] = *pointer

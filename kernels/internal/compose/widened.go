@@ -39,7 +39,7 @@ func WidenToFloat32(parts *graph.Parts, c *graph.Call, context graph.RewriteCont
 // reuseConversion converts x to dtype. If another `to` node has already converted x to dtype in the same layout,
 // reuseConversion returns the result of that node.
 func (builder *Builder) reuseConversion(dtype tensor.DType, x graph.Arg, context graph.RewriteContext) graph.Arg {
-	if context.ComputedFrom != nil {
+	if context.ComputedFrom != nil { // it lists the values that earlier rewrites have computed from x
 		for _, v := range context.ComputedFrom(x.Value) {
 			if v.Node.Op == view.To && v.Type.DType == dtype && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
 				return graph.ArgOf(v)

@@ -102,7 +102,7 @@ func (s applier) checkExtension(x, extension *graph.Arg, dim int) {
 
 // neighbours returns two views of x: one without the last index of a dimension, and one without its first index.
 func (s applier) neighbours(x *graph.Arg, dim int) (left, right *graph.Arg) {
-	return s.slice(x, dim, nil, -1), s.slice(x, dim, 1, nil)
+	return s.slice(x, dim, nil, -1), s.slice(x, dim, 1, nil) // nil: from index 0, to the size
 }
 
 // widths returns the widths of trapezoids: the differences of the positions x of samples y, in a shape that broadcasts

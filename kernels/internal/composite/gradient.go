@@ -75,6 +75,7 @@ func gradient(s applier, a *gradientAttrs, in []*graph.Arg) []*graph.Arg {
 // edgeOrder: for 1, the result is the difference of two samples divided by step, and for 2, the derivative of the
 // parabola through three samples.
 func (s applier) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrder int) *graph.Arg {
+	// samples returns x[begin:end] along dim. The end nil is the size, and negative numbers count from the size.
 	samples := func(begin, end any) *graph.Arg { return s.slice(x, dim, begin, end) }
 	scale := func(x *graph.Arg, factor float64) *graph.Arg { return s.mul(x, float(factor)) }
 	center := s.div(s.div(s.sub(samples(2, nil), samples(0, -2)), step), float(2))

@@ -291,7 +291,7 @@ func (s applier) broadcastVariance(variance *graph.Arg, xType tensor.Type) *grap
 	varianceType := variance.Type()
 	batchRank := max(xType.Rank()-1, 0)
 	switch {
-	case tensor.SameSizes(varianceType.Shape, xType.Shape):
+	case tensor.SameSizes(varianceType.Shape, xType.Shape): // no change
 	case xType.Rank() > 0 && tensor.SameSizes(varianceType.Shape, xType.Shape[:batchRank]):
 		variance = s.Apply(view.Unsqueeze, graph.Attrs{"dim": -1}, variance)
 	case varianceType.Rank() != xType.Rank() || !tensor.SameSizes(varianceType.Shape[:batchRank],

@@ -21,7 +21,8 @@ type multilabelMarginLossAttrs struct {
 	Reduction int `attr:"reduction" default:"1" doc:"0: the loss of each row; 1: their mean; 2: their sum"`
 }
 
-// The losses of the margins between classes. Self has a row of scores for each sample, [n, classes], or is one row.
+// Losses by margins: the distances between the score of a target class and the scores of the other classes. Self has a
+// row of scores for each of n samples, [n, classes], or is one row.
 var (
 	MultiMarginLoss = define(graph.Semantics{
 		Name: "multi_margin_loss", Doc: "Returns the sums of max(0, margin - self[target] + self[j])^p over the classes j " +
@@ -53,7 +54,8 @@ func classIndexBound(call *graph.Call) int {
 	return shape[len(shape)-1]
 }
 
-// scoreRows returns self as a matrix, and its number of rows and of classes.
+// scoreRows returns self as a matrix, and its number of rows and of classes. It rejects other shapes and dtypes. name
+// is PyTorch's kernel, for the error.
 func (s applier) scoreRows(x *graph.Arg, name string) (matrix *graph.Arg, rows, classes sym.Int) {
 	shape, dtype := s.shape(x), x.Type().DType
 	rank := len(shape)
@@ -111,11 +113,11 @@ func multilabelMarginLoss(s applier, a *multilabelMarginLossAttrs, in []*graph.A
 	s.Reject(targetType.DType != tensor.Int64, "expected scalar type Long but found %s", targetType.DType.TorchName())
 	target := s.reshape(in[1], rows, classes)
 	isTerminator := s.Apply(pointwise.Eq, nil, target, integer(-1))
-	target = s.Apply(index.MaskedFill, nil, target, isTerminator, integer(0)) // gather rejects negative indices
-	isListed := s.Apply(reduce.Cumprod, graph.Attrs{"dim": 1}, s.not(isTerminator))
+	target = s.Apply(index.MaskedFill, nil, target, isTerminator, integer(0))       // gather rejects negative indices
+	isListed := s.Apply(reduce.Cumprod, graph.Attrs{"dim": 1}, s.not(isTerminator)) // 1 before the first -1 of a row
 	zeros := s.Apply(view.ZerosLike, nil, target)
-	isOther := s.Apply(pointwise.Eq, nil, s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, target, isListed),
-		integer(0))
+	listings := s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, target, isListed) // of each class in target
+	isOther := s.Apply(pointwise.Eq, nil, listings, integer(0))
 	targetScores := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
 	margins := s.add(s.unsqueeze(s.oneMinus(targetScores), 2), s.unsqueeze(x, 1)) // [row, listed class, other class]
 	isCounted := s.and(s.and(s.unsqueeze(isListed, 2), s.unsqueeze(isOther, 1)),
@@ -124,11 +126,11 @@ func multilabelMarginLoss(s applier, a *multilabelMarginLossAttrs, in []*graph.A
 	return s.applyReduction(s.rowMeans(sums, targetType.Rank()-1), a.Reduction)
 }
 
-// rowMeans returns the mean of each row of the matrix x. If rank is at most 0, x has one row, and the result is a
-// scalar.
-func (s applier) rowMeans(x *graph.Arg, rank int) *graph.Arg {
+// rowMeans returns the mean of each row of the matrix x: a vector, or a scalar if resultRank is at most 0. x then has
+// one row.
+func (s applier) rowMeans(x *graph.Arg, resultRank int) *graph.Arg {
 	means := s.Apply(reduce.Mean, graph.Attrs{"dim": []int{1}}, x)
-	if rank <= 0 {
+	if resultRank <= 0 {
 		means = s.reshape(means)
 	}
 	return means

@@ -63,7 +63,8 @@ var (
 		Name: "pinverse", Doc: "Returns the pseudoinverses of matrices, the last two dimensions.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3))},
 	}, func(s applier, a *pinverseAttrs, in []*graph.Arg) *graph.Arg {
-		return s.pinv(in[0], numberTolerance(0), numberTolerance(a.Rcond), false)
+		const isHermitian = false
+		return s.pinv(in[0], numberTolerance(0), numberTolerance(a.Rcond), isHermitian)
 	})
 	MatrixRank = defineOneResult(graph.Semantics{
 		Name: "linalg_matrix_rank", Doc: "Counts the singular values of matrices, the last two dimensions, that are " +

@@ -25,6 +25,7 @@ var NativeLayerNorm = define(graph.Semantics{
 	x := in[0]
 	out := s.Apply(reduce.LayerNorm, graph.Attrs{"normalized_shape": a.NormalizedShape, "eps": a.Eps}, in...)
 	dtype := x.Type().DType
+	// As in PyTorch, mean and rstd of a 16-bit operand are float32 if the weight is.
 	if w := in[1]; w.Kind != graph.Null && dtype.IsReducedFloat() && w.Type().DType == tensor.Float32 {
 		dtype = tensor.Float32
 	}

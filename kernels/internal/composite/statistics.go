@@ -126,7 +126,7 @@ func sumToSize(s applier, a *sizeAttrs, in []*graph.Arg) *graph.Arg {
 	for i := extraDims; isExpandable && i < len(shape); i++ {
 		size := a.Size[i-extraDims]
 		switch {
-		case size.Eq(shape[i]).Holds():
+		case size.Eq(shape[i]).Holds(): // the dimension is kept
 		case kit.SizeIs(size, 1):
 			dims = append(dims, i)
 		default:
@@ -136,7 +136,7 @@ func sumToSize(s applier, a *sizeAttrs, in []*graph.Arg) *graph.Arg {
 	s.Reject(!isExpandable, "size {%s} is not expandable to size {%s}.", tensor.Sizes(a.Size), tensor.Sizes(shape))
 	switch {
 	case len(a.Size) == 0:
-		return s.sum(in[0], dropDims, nil)
+		return s.sum(in[0], dropDims, allDims)
 	case len(dims) == 0:
 		return s.Apply(view.Alias, nil, in[0])
 	}
@@ -159,7 +159,7 @@ func (s applier) cov(correction int, in []*graph.Arg) *graph.Arg {
 		count := integer(int64(observationCount.Specialize()))
 		weightSum, mean = count, s.div(s.sum(x, keepDims, []int{1}), count)
 	} else {
-		weightSum = s.sum(weights, dropDims, nil)
+		weightSum = s.sum(weights, dropDims, allDims)
 		mean = s.div(s.sum(s.mul(x, weights), keepDims, []int{1}), weightSum)
 	}
 	return s.centredProducts(x, mean, weights, weightSum, in[2], correction)
@@ -175,7 +175,7 @@ func (s applier) centredProducts(x, mean, weights, weightSum, aweights *graph.Ar
 	case aweights.Kind == graph.Null:
 		divisor = s.sub(weightSum, integer(int64(correction)))
 	default:
-		squares := s.sum(s.mul(weights, aweights), dropDims, nil)
+		squares := s.sum(s.mul(weights, aweights), dropDims, allDims)
 		divisor = s.sub(weightSum, s.div(s.mul(integer(int64(correction)), squares), weightSum))
 	}
 	if weights.Kind != graph.Null {
@@ -224,7 +224,8 @@ func corrcoef(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	rank := len(s.shape(in[0]))
 	s.Reject(rank > 2, "corrcoef(): expected input to have two or fewer dimensions but got an input with %d "+
 		"dimensions", rank)
-	covariance := s.cov(1, []*graph.Arg{in[0], {}, {}})
+	const correction = 1
+	covariance := s.cov(correction, []*graph.Arg{in[0], {}, {}}) // without weights
 	if covariance.Type().Rank() == 0 {
 		return s.div(covariance, covariance)
 	}

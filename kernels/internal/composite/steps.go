@@ -23,6 +23,9 @@ const (
 	dropDims = false
 )
 
+// allDims is the argument dims of [applier.sum] for all dimensions.
+var allDims []int
+
 // Lists of operands and examples of several ops.
 var (
 	selfOnly      = []graph.Param{kit.Self}
@@ -105,7 +108,7 @@ func (s applier) where(condition, x, y *graph.Arg) *graph.Arg {
 	return s.Apply(pointwise.Where, nil, condition, x, y)
 }
 
-// sum returns the sum of x along dimensions; nil stands for all.
+// sum returns the sum of x along dimensions (dims), or along all dimensions if dims is nil.
 //
 //go:noinline
 func (s applier) sum(x *graph.Arg, keepdim bool, dims []int) *graph.Arg {

@@ -126,7 +126,8 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 // bytesMACRatio is the time of a multiply-add of bytes in Go, relative to a multiply-add of floats.
 const bytesMACRatio = 2
 
-// lowerBytesLoops implements [graph.Impl.Lower] by loops in Go. A chunk computes a plane of the result.
+// lowerBytesLoops implements [graph.Impl.Lower] by loops in Go. A chunk computes a plane of the result. In a run,
+// Ptrs[0] is the address of the result, and Ptrs[1+i] the address of operand i.
 func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 	conv, dtype := byteConv.bytesShape(call), call.Out[0].DType
 	if call.Out[0].Numel() == 0 {

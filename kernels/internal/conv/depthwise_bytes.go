@@ -65,11 +65,12 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
 	weight := t.weight()
-	channelListBytes := t.blockCount() * t.blockChannels() * 4 // bytes of the initial sums; the scales have as many
+	// The bytes of the initial sums. The scales have as many.
+	channelListBytes := t.blockCount() * t.blockChannels() * intBytes
 	t.scratchOffsets.sums = weight.scratchBytes()
 	t.scratchOffsets.scales = t.scratchOffsets.sums + channelListBytes
 	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + channelListBytes
-	kernel := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
+	kernel := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(intBytes),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copiesInput {
 		// The last vector extends beyond the last pixel.
@@ -224,7 +225,8 @@ func (t *depthwiseBytes) computeRows(args *jit.Args, rows int) error {
 	for block := range t.blockCount() {
 		channel := t.firstChannel(block)
 		args.Row[depthwise.Weights] = block * t.blockBytes()
-		args.Row[depthwise.Bias], args.Row[depthwise.Scales] = block*t.blockChannels()*4, block*t.blockChannels()*4
+		args.Row[depthwise.Bias], args.Row[depthwise.Scales] = block*t.blockChannels()*intBytes,
+			block*t.blockChannels()*intBytes // scales have four bytes, too
 		// The mask of the block's channels: a bit for each of at most 64 channels.
 		args.Step[depthwise.ChannelMask] = int(^uint64(0) >> max(0, 64-(conv.inChannels-channel)))
 		for row := 0; row < rows; row += rowsPerCall {
@@ -239,7 +241,8 @@ func (t *depthwiseBytes) computeRows(args *jit.Args, rows int) error {
 	return nil
 }
 
-// weight describes the packed weight, which has blocks of channels in the order of the code.
+// weight describes the packed weight, which has blocks of channels in the order of the code. For each channel, the
+// weights of a group of window rows are adjacent: four bytes or two words, that is, four bytes in all.
 func (t *depthwiseBytes) weight() *byteWeight {
 	rows := t.spec.RowsPerGroup()
 	return &byteWeight{conv: t.conv, weightBytes: t.blockCount() * t.blockBytes(), hasWords: t.spec.WordProducts,

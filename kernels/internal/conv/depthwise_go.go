@@ -179,7 +179,7 @@ func depthwiseKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	conv.epilogue.Defer()
+	conv.epilogue.Defer() // a phase after the kernel applies the epilogue
 	phase := rowPhase(conv.batch*conv.h.Results, conv.w.Results*conv.outChannels*conv.taps(),
 		func(mem *graph.Mem, row int) { loops.computePixelRow(conv, mem, weight.address(mem), row) })
 	return &graph.Kernel{Phases: append(weight.phases(), phase), Scratch: weight.Scratch}, nil
@@ -188,12 +188,13 @@ func depthwiseKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 // computePixelRow computes a row of the result in all channels.
 func computePixelRow[T number](conv *convShape, mem *graph.Mem, weight unsafe.Pointer, row int) {
 	weights := kit.ElementsOf[T](weight, conv.h.Taps*conv.w.Taps*conv.outChannels)
+	imageElements := conv.h.Size * conv.w.Size * conv.inChannels
+	image := kit.AddressOf[T](mem.Ptrs[1], row/conv.h.Results*imageElements)
 	for outCol := range conv.w.Results {
 		out := unsafe.Slice((*T)(kit.AddressOf[T](mem.Ptrs[0], (row*conv.w.Results+outCol)*conv.outChannels)),
 			conv.outChannels)
 		fillBias(out, conv.biasAt(mem), conv.biasStride)
-		addWindow(conv, out, kit.AddressOf[T](mem.Ptrs[1], row/conv.h.Results*conv.h.Size*conv.w.Size*conv.inChannels),
-			weights, row%conv.h.Results, outCol)
+		addWindow(conv, out, image, weights, row%conv.h.Results, outCol)
 	}
 }
 
@@ -219,7 +220,7 @@ func addWindow[T number](conv *convShape, out []T, image unsafe.Pointer, weights
 			continue
 		}
 		tapCol := first
-		for ; hasOneOutput && tapCol+3 <= end; tapCol += 3 {
+		for ; hasOneOutput && tapCol+3 <= end; tapCol += 3 { // three taps at a time
 			pixel := kit.AddressOf[T](image, (inRow*conv.w.Size+inCol+tapCol*conv.w.Dilation)*conv.inChannels)
 			firstWeight := (tapRow*conv.w.Taps + tapCol) * conv.outChannels
 			addThreePixels(out, unsafe.Slice((*T)(pixel), 2*conv.w.Dilation*conv.inChannels+conv.inChannels),

@@ -69,7 +69,8 @@ func newDepthwiseWindow(conv *convShape, dtype tensor.DType) (*depthwiseWindow, 
 // recomputesResults reports whether the last block recomputes some results of the block before it. The epilogue may
 // already have been applied to these results.
 func (t *depthwiseWindow) recomputesResults() bool {
-	return t.overlap > 0 && t.blockCount > 1 && t.vectors-(t.blockCount-1)*t.blockVectors == 1
+	lastBlockVectors := t.vectors - (t.blockCount-1)*t.blockVectors
+	return t.overlap > 0 && t.blockCount > 1 && lastBlockVectors == 1
 }
 
 // phase returns the phase that computes the result. weight returns the packed weight. The loops of the phase, from the

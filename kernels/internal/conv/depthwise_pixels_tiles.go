@@ -87,7 +87,7 @@ func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool)
 	maxVectors := max(1, blockWeightBytes/(conv.termsPerOutput()*shape.vectorBytes))
 	shape.blockCount = kit.DivUp(shape.vectors, maxVectors)
 	shape.blockVectors = kit.DivUp(shape.vectors, shape.blockCount)
-	shape.blockCount = kit.DivUp(shape.vectors, shape.blockVectors)
+	shape.blockCount = kit.DivUp(shape.vectors, shape.blockVectors) // blocks of equal size may be fewer
 	return shape, true
 }
 
@@ -240,7 +240,7 @@ func (t *depthwiseWindow) tileCall(down, across axisTile) windowCall {
 		row = conv.h.Position(down.start, first)
 		readsInput = call.rows > 0
 	}
-	if readsInput {
+	if readsInput { // col is outside the image only if no column is read
 		call.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(byPlanes) * shape.elemBytes
 	} else {
 		call.weight = 0
@@ -263,8 +263,9 @@ func (t *depthwiseWindow) tileSpec(down, across axisTile) *depthwise.Spec {
 		InTileStep: across.results * conv.w.Stride * inPixelBytes, OutTileStep: across.results * outPixelBytes,
 		Bias: conv.hasBias, Epilogue: t.epilogue.Steps, PrefetchResult: t.prefetchesResults()}
 	coversWindow := down.first == 0 && down.end == conv.h.Extent(down.results)
-	if spec.RowsFromCall = down.results == 1 || coversWindow && conv.h.Taps >= minRolledRows; spec.RowsFromCall {
-		spec.First[0], spec.End[0] = 0, 0
+	hasLargeWindow := coversWindow && conv.h.Taps >= minRolledRows
+	if spec.RowsFromCall = down.results == 1 || hasLargeWindow; spec.RowsFromCall {
+		spec.First[0], spec.End[0] = 0, 0 // not used by the code
 	}
 	return spec
 }

@@ -34,7 +34,8 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, isUniform bool) (*tapSum, 
 	count := kit.DivUp(taps, maxTaps)
 	for k := range count {
 		part := tapPart{first: k * taps / count, end: (k + 1) * taps / count}
-		loop, err := tapLoop(dtype, part.end-part.first, hasBias || k > 0, isUniform, isUniform && k == 0)
+		hasStart, startIsUniform := hasBias || k > 0, isUniform && k == 0 // later loops start from earlier results
+		loop, err := tapLoop(dtype, part.end-part.first, hasStart, isUniform, startIsUniform)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +72,7 @@ func tapLoop(dtype tensor.DType, taps int, hasStart, isUniform, startIsUniform b
 		addOperands(1, startIsUniform)
 		firstTap = 1
 	}
-	addOperands(taps, false)
+	addOperands(taps, false) // the inputs differ from element to element
 	addOperands(taps, isUniform)
 	builder := expr.NewBuilder(in...)
 	var sum expr.Value

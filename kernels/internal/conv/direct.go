@@ -14,9 +14,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directConv is the kernel of a convolution in register tiles. The package comment defines its terms. For example, a
-// result of 64 channels and 56x56 pixels is computed in blocks of 32 channels (two vectors of 16) and tiles of at most
-// 14 pixels. A row of the result is a strip of four tiles, and a block has 56 strips.
+// directConv is the kernel of a convolution in register tiles. A tile is the set of results that the registers hold at
+// once: some pixels, in a block of output channels. A strip is a sequence of tiles in one block. A panel is the packed
+// weight of a block. For example, a result of 64 channels and 56x56 pixels is computed in blocks of 32 channels (two
+// vectors of 16) and tiles of at most 14 pixels. A row of the result is a strip of four tiles, and a block has 56
+// strips.
 //
 // newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
@@ -210,7 +212,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 	out := (image*conv.outStride.n + firstChannel + conv.outStart()) * t.outElemBytes
 	weight := t.panelStart(block)
 
-	rowLoop := tile.LoopTrips + t.shape.windowLoop()
+	rowLoop := tile.LoopTrips + t.shape.windowLoop() // index in Step of the number of window rows
 	worker.calls = t.appendCalls(worker.calls[:0], strip)
 	for _, call := range worker.calls {
 		args.Row[tile.In], args.Row[tile.Out], args.Row[tile.Vec] = in+call.in, out+call.out, weight+call.weight

@@ -7,7 +7,11 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// This file orders the work of a direct convolution: the strips of all blocks. The package comment defines the terms.
+// This file orders the work of a direct convolution: the strips of all blocks. A block is a group of output channels
+// that are computed together, and a panel is the packed weight of a block. A strip is a sequence of tiles, which have
+// the results that the registers hold at once. For example, a result of 64 channels and 56x56 pixels may have two
+// blocks of 32 channels, with a strip for each of 56 rows. With bands of 28 strips, the order is: strips 0 to 27 of
+// block 0, strips 0 to 27 of block 1, strips 28 to 55 of block 0, strips 28 to 55 of block 1.
 
 const (
 	// smallWeightBytes is the maximum size, in bytes, of a small weight. A small weight and the input of a strip stay
@@ -43,9 +47,10 @@ func (t *directConv) chooseOrder() {
 	if t.hasLargeWeight() {
 		t.chooseBands()
 		t.prefetchWeights()
-	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes &&
-		conv.batch*conv.pixelsIn()*t.inPixelBytes > cachedPixelBytes {
-		t.prefetchPixels()
+	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes {
+		if batchBytes := conv.batch * conv.pixelsIn() * t.inPixelBytes; batchBytes > cachedPixelBytes {
+			t.prefetchPixels()
+		}
 	}
 	stripPixels := conv.batch * conv.pixelsOut() / max(1, t.imageCount*t.stripCount)
 	grain := machine.MACGrain

@@ -64,11 +64,11 @@ func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directSh
 	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes) // vectors of the output channels of a group
 	shape.vectors = min(2, groupVectors)
 	switch {
-	case groupVectors == 3 && hasManyRegisters:
+	case groupVectors == 3 && hasManyRegisters: // one block instead of a block of two and a block of one
 		shape.vectors = 3
 	case pixels >= shortRowPixels && hasManyRegisters:
 		shape.vectors = shape.bestVectors(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
-	case pixels <= 2:
+	case pixels <= 2: // tiles have few rows, so ten sums take many vectors
 		shape.vectors = min(groupVectors, registers/4)
 	case pixels < shortRowPixels:
 		shape.vectors = min(groupVectors, 4, registers/4-1)
@@ -151,6 +151,7 @@ func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPan
 			tileInstructions := func(vectors int) int { // of the tiles of the kind, for elemsPerLoad terms
 				vectorLoads, elementLoads := vectors*shape.elemsPerLoad, rows
 				multiplications := rows * vectors * shape.elemsPerLoad
+				// A sum waits sumLatency cycles, of two instructions each, for each of its elemsPerLoad terms.
 				return kind.count * max(multiplications+vectorLoads+elementLoads, 2*sumLatency*shape.elemsPerLoad)
 			}
 			instructions += groupVectors / blockVectors * tileInstructions(blockVectors)

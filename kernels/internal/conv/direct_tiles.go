@@ -156,8 +156,8 @@ func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
 type rowTile struct{ pixels, left, right int }
 
 // makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles of the same kind share a call.
-// The calls of all rows are copies of t.rowTemplate, with other offsets and other numbers of planes and rows of the
-// window, because some are outside the image.
+// The calls of each row are copies of t.rowTemplate, with the row's offsets, and with the numbers of planes and rows of
+// the window that are inside the image.
 func (t *directConv) makeRowTiles() {
 	conv := t.conv
 	maxTiles := t.maxCallTiles()
@@ -261,7 +261,7 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 			spec.Runs = append(spec.Runs, run)
 		}
 		if last := len(spec.Runs) - 1; last >= firstRun && t.sums.endsAfter(kw, conv.w.Taps) && spec.Runs[last].Block == 0 {
-			spec.Runs[last].Block = spec.Runs[last].Terms
+			spec.Runs[last].Block = spec.Runs[last].Terms // the run is one block
 		}
 	}
 }

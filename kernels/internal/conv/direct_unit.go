@@ -88,8 +88,9 @@ func (t *directConv) makeRowPairTiles() {
 	conv, pairRows := t.conv, t.pairRows()
 	t.tiles = splitEvenly(conv.w.Results, t.maxTileRows()/pairRows)
 	pairs := kit.DivUp(conv.h.Results, pairRows)
+	tilePixels := kit.DivUp(conv.w.Results, t.tiles.count) * pairRows
 	// Rows of the unit's registers for all tiles of a pair, including unused rows.
-	unitRows := t.tiles.count * kit.DivUp(kit.DivUp(conv.w.Results, t.tiles.count)*pairRows, tile.UnitRows) * tile.UnitRows
+	unitRows := t.tiles.count * kit.DivUp(tilePixels, tile.UnitRows) * tile.UnitRows
 	t.stripRanges = machine.DivideUnits(pairs, unitRows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
 	t.stripCount = t.stripRanges.Chunks
 	for _, rows := range []int{pairRows, conv.h.Results % pairRows} {

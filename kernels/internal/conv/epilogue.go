@@ -29,7 +29,7 @@ func newCodeEpilogue(epilogue *fusion.Epilogue, channels, firstArg int) codeEpil
 
 // setOperands sets the addresses of the operands for a chunk.
 func (e *codeEpilogue) setOperands(args *jit.Args, run *fusion.EpilogueRun, mem *graph.Mem) {
-	e.SetOperands(args, mem, nil)
+	e.SetOperands(args, mem, nil) // nil: there is no lane memory, so no operand has one element
 	if e.strips != nil {
 		e.strips.Bind(run, mem)
 	}

@@ -46,5 +46,6 @@ func (s *convShape) inputElementsOf(outPixels int) int {
 		rows = plane*s.h.Size + min(s.h.Size, max(0, row+1))
 		rows = min(s.rowsIn(), max(0, rows))
 	}
-	return (images*s.rowsIn() + rows) * s.w.Size * s.inPixelStride(false)
+	const byPlanes = false
+	return (images*s.rowsIn() + rows) * s.w.Size * s.inPixelStride(byPlanes)
 }

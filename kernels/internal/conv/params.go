@@ -32,13 +32,14 @@ type convParams struct {
 func newConvParams(call *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int,
 	groups int) convParams {
 	params := convParams{stride: perDim(stride, dims), groups: groups, paddingWord: padding.Word}
-	// No code modifies the lists, so dilation may share the list of stride.
+	// An equal dilation shares the list of stride, which saves an allocation. No code modifies the lists.
 	if params.dilation = params.stride; !slices.Equal(dilation, stride) {
 		params.dilation = perDim(dilation, dims)
 	}
 	amounts := padding.Ints
 	if params.paddingWord != "" {
-		amounts = wordPadding(params.paddingWord, call.Type(1), params.dilation, dims) // 2*dims numbers
+		// 2*dims numbers, as ONNX's padding
+		amounts = wordPadding(params.paddingWord, call.Type(1), params.dilation, dims) // operand 1 is the weight
 	}
 	if len(amounts) == 2*dims {
 		params.padding, params.paddingAfter = amounts[:dims], amounts[dims:]

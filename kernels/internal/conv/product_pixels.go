@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxPixelsPerProduct is the maximum number of output pixels, the rows of A, in one product of several images. Larger
-	// batches are divided into several products, so that packed panels stay small.
+	// maxPixelsPerProduct is the maximum number of output pixels in one product of several images. Larger batches are
+	// divided into several products, so that packed panels stay small.
 	maxPixelsPerProduct = 8192
-	// minPixelChannels is the minimum number of channels for which windows are copied pixel by pixel. Windows with fewer
-	// channels are copied row by row.
+	// minPixelChannels is the minimum number of channels for which windows are copied pixel by pixel. Windows with
+	// fewer channels are copied row by row.
 	minPixelChannels = 16
 )
 
@@ -30,7 +30,7 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	if !ok {
 		return nil, errPixelStride
 	}
-	if conv.h.Results*conv.w.Results == 1 { // the next pixel is in the next image
+	if conv.h.Results*conv.w.Results == 1 { // an image has one output pixel, so the next one is in the next image
 		pixelStride = conv.outStride.n
 	}
 	images := 1
@@ -88,8 +88,9 @@ func pixelProductSpec(conv *convShape, dtype tensor.DType, images, pixelStride i
 	return spec
 }
 
-// setPixelEntries sets the entries of a product. Operand A is the input, and operand B the weight. There is one entry
-// for each group of channels of each matrix, and a matrix has the given number of images.
+// setPixelEntries sets the entries of a multiplier: the products of its batch. Operand A is the input, and operand B
+// the weight. There is one entry for each group of channels of each matrix, and a matrix has the given number of
+// images.
 func setPixelEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight, images int) {
 	if multiplier.Entries > 1 {
 		matrices, matrixElements := conv.batch/images, images*conv.h.Size*conv.w.Size*conv.inChannels
@@ -110,10 +111,10 @@ func setPixelEntries(multiplier *multiply.Multiplier, conv *convShape, w packedW
 // tap. k is the index of a term.
 type pixelPacker struct {
 	conv        *convShape
-	width       int // number of output pixels of a panel
-	elemCopier  strided.Elem
-	runLength   int  // number of elements of a run
-	runsAreRows bool // whether a run is a row of the window
+	width       int          // number of output pixels of a panel
+	elemCopier  strided.Elem // its SrcSize and DstSize are both the size of an element
+	runLength   int          // number of elements of a run
+	runsAreRows bool         // whether a run is a row of the window; requires one group, and dilation 1 along the row
 }
 
 // attachTo makes a product pack its operand A with the packer.
@@ -124,7 +125,7 @@ func (p *pixelPacker) attachTo(product *multiply.Multiplier) {
 	}
 }
 
-// pack packs terms [k0, k1) of output pixels [pixel0, pixel1). It is a gemm.PackFunc.
+// pack packs terms [k0, k1) of output pixels [pixel0, pixel1). With the given job, it is a gemm.PackFunc.
 func (p *pixelPacker) pack(job *multiply.Job, dst []byte, k0, k1, pixel0, pixel1 int) {
 	termBytes := p.width * p.elemCopier.DstSize
 	for pixel := pixel0; pixel < pixel1; pixel += p.width {
@@ -182,8 +183,8 @@ func (p *pixelPacker) packPixel(job *multiply.Job, to []byte, kh, kw, begin, end
 	gemm.Interleave(p.elemCopier.SrcSize, to, p.width, job.Lanes[:lanes], end-begin)
 }
 
-// packRow packs elements [begin, end) of row kh of the window. For windows that reach into the padding, the elements
-// are first set to zero, and then the pixels inside the image are copied.
+// packRow packs elements [begin, end) of row kh of the window. If the row of a lane reaches into the padding, the
+// lane's address is nil, so that Interleave sets the elements to zero. Then the pixels inside the image are copied.
 func (p *pixelPacker) packRow(job *multiply.Job, to []byte, kh, begin, end, lanes int) {
 	conv, size := p.conv, p.elemCopier.SrcSize
 	for lane := range lanes {
@@ -201,8 +202,9 @@ func (p *pixelPacker) packRow(job *multiply.Job, to []byte, kh, begin, end, lane
 		if job.Lanes[lane] != nil || !conv.h.Contains(ih) {
 			continue
 		}
-		// The elements inside the image.
-		first, stop := max(begin, -window.Col*conv.inChannels), min(end, (conv.w.Size-window.Col)*conv.inChannels)
+		// Element e of the row is inside the image if 0 <= Col*inChannels + e < Size*inChannels.
+		first := max(begin, -window.Col*conv.inChannels)
+		stop := min(end, (conv.w.Size-window.Col)*conv.inChannels)
 		if first < stop {
 			from := unsafe.Add(window.Base, ((ih*conv.w.Size+window.Col)*conv.inChannels+first)*size)
 			p.elemCopier.Row(unsafe.Pointer(&to[((first-begin)*p.width+lane)*size]), from, p.width*size, size, stop-first)

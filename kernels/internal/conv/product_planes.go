@@ -11,7 +11,8 @@ import (
 // productKernelByPlanes makes the kernel that multiplies the weight by the windows of planes or volumes. The product is
 // A*B. A is the weight. The columns of B are the windows of output pixels, gathered while B is packed (implicit
 // im2col). If windows are single pixels at a constant stride, B is the input itself. Each group of each image is a
-// separate product. The input may have any strides.
+// separate product. The input may have any strides. For example, an image of 14x14 pixels with 3x3 windows of 32
+// channels and 64 output channels gives the product of a 64x288 matrix and a 288x196 matrix.
 func productKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 	outPixelStride, ok := conv.pixelStride()
 	if !ok {
@@ -39,8 +40,7 @@ func productKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	multiplier := &multiply.Multiplier{Plan: plan, Entries: conv.batch * conv.groups,
-		MACs: kit.BoundedProduct(conv.outPerGroup(), conv.pixelsOut(),
-			conv.termsPerOutput())}
+		MACs: kit.BoundedProduct(conv.outPerGroup(), conv.pixelsOut(), conv.termsPerOutput())}
 	multiplier.SetEpilogue(conv.epilogue, spec)
 	setPlaneEntries(multiplier, conv, weight)
 	if !inPlace {
@@ -51,8 +51,8 @@ func productKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 	return weight.kernel(multiplier), nil
 }
 
-// setPlaneEntries sets the entries of a product. Operand A is the weight, and operand B the channels of an image. There
-// is one entry for each group of each image.
+// setPlaneEntries sets the entries of a multiplier: the products of its batch. Operand A is the weight, and operand B
+// the channels of an image. There is one entry for each group of each image.
 func setPlaneEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight) {
 	if multiplier.Entries > 1 {
 		multiplier.A = entryOffsets(conv.batch, 0, conv.groups, w.MatrixLen())

@@ -89,8 +89,8 @@ func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geo
 // result. inputStart is the index in input's storage of the channel's first element. weightStart is the index in
 // weight's storage of the window's first tap.
 //
-// The function adds over the first spatial dimension, and calls itself for the others. The spatial dimensions are the
-// last len(pairs) dimensions of input and weight.
+// The function adds over the first spatial dimension, and calls itself for the other dimensions. The spatial dimensions
+// are the last len(pairs) dimensions of input and weight.
 func addProducts(sum *kit.Accumulator, input, weight *kit.ProductOperand, inputStart, weightStart int,
 	pairs [][][]tapPair, resultIndex []int) {
 	dims := len(pairs)

@@ -11,7 +11,7 @@ import (
 )
 
 // convShape describes a call of a convolution, whose sizes are known. Unbatched inputs have n = 1. Strides are in
-// elements. Terms such as tap and panel, and names such as kh, are explained in the package comment.
+// elements. A tap is an element of the window, and a term is the product of a tap and an input channel.
 //
 // For example, an input of 2x6x8x8 and a weight of 4x3x3x3 in two groups give batch 2, inChannels 6, outChannels 4,
 // inPerGroup 3, outPerGroup 2 and termsPerOutput 27. If the input is channels-last, inStride is {n: 384, c: 1, h: 48,

@@ -93,7 +93,8 @@ func joinChunks(phases []graph.Phase) graph.Phase {
 		if isEnd {
 			i++
 		}
-		return phases[i].Run(mem, chunk-ends[i]+phases[i].Chunks)
+		firstChunk := ends[i] - phases[i].Chunks
+		return phases[i].Run(mem, chunk-firstChunk)
 	}}
 }
 
@@ -173,7 +174,7 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 // contributes to the phase, its window has one tap in the padding.
 func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTap, tapStep int) {
 	divisor := greatestDivisor(axis.Stride, axis.Dilation)
-	period := axis.Stride / divisor // distance of the taps of a phase
+	period := axis.Stride / divisor // distance of the taps of a phase; Stride divides period*Dilation
 	phase = geometry.Axis{Size: axis.Results, Results: kit.DivUp(axis.Size-remainder, axis.Stride),
 		Window: geometry.Window{Taps: 1, Stride: 1, Dilation: axis.Dilation / divisor}}
 	for first := range min(axis.Taps, period) {
@@ -184,7 +185,7 @@ func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTa
 			return phase.Clamped(), first + (phase.Taps-1)*period, -period
 		}
 	}
-	phase.PadBefore = phase.Results
+	phase.PadBefore = phase.Results // the tap is before the first element for all results
 	return phase, 0, 0
 }
 

@@ -12,8 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the panels of the weight (see the package comment): their description for each algorithm (panelsFor),
-// and the phase that packs them if the weight was not packed before (packedWeight).
+// This file has the panels of the weight: their description for each algorithm (panelsFor), and the phase that packs
+// them if the weight was not packed before (packedWeight). A panel has the weights of some output channels, in the
+// order in which the code reads them: term by term, and for each term the weights of all these channels. A term is the
+// product of a tap, an element of the window, and an input channel.
 
 // panelsFor returns the weight panels that an algorithm reads, or nil if it reads the weight in its own layout.
 func panelsFor(conv *convShape, algorithm convAlgorithm, dtype tensor.DType) *multiply.Panels {

@@ -6,9 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// window is the geometry of a convolution: the axes depth, height and width. Images have no depth, and sequences
-// neither depth nor height: such axes are [geometry.MissingAxis]. A tap is an element of the window: a 3x3 window of
-// images has nine taps, and tap 5 is in row 1 and column 2.
+// window is the geometry of a convolution: the axes depth, height and width. Each axis has the sizes of the input, the
+// result and the window. Images have no depth, and sequences neither depth nor height: such axes are
+// [geometry.MissingAxis]. A tap is an element of the window: a 3x3 window of images has nine taps, and tap 5 is in row
+// 1 and column 2.
 type window struct{ d, h, w geometry.Axis }
 
 // newWindow returns the window over up to three dimensions, outermost first.
@@ -19,7 +20,8 @@ func newWindow(axes []geometry.Axis) window {
 }
 
 // newAxes returns an axis for each spatial dimension. taps has the sizes of the window. input and result are whole
-// shapes, whose last len(taps) dimensions are spatial.
+// shapes, whose last len(taps) dimensions are spatial. Clamped bounds strides and dilations that have no effect, so
+// that positions do not overflow.
 func newAxes(input, result, taps, stride, padding, dilation []int) []geometry.Axis {
 	axes := make([]geometry.Axis, len(taps))
 	input, result = input[len(input)-len(taps):], result[len(result)-len(taps):]
@@ -30,7 +32,8 @@ func newAxes(input, result, taps, stride, padding, dilation []int) []geometry.Ax
 	return axes
 }
 
-// isVolumetric reports whether the input has more than one plane, including planes of padding.
+// isVolumetric reports whether the input has more than one plane, including planes of padding. A depth axis of size 1
+// whose window is not pointwise has padding.
 func (w *window) isVolumetric() bool { return w.d.Size != 1 || !w.d.IsPointwise() }
 
 // taps returns the number of elements of the window.
@@ -103,14 +106,14 @@ func denseChannelsLast(size, stride ncdhw) bool {
 }
 
 // pixelStride returns the constant distance between neighbouring pixels of a channel, or false if the distance is not
-// constant.
+// constant. For a single pixel it returns the stride of rows, which depends on the memory format.
 func pixelStride(size, stride ncdhw) (int, bool) {
 	return commonStride(stride.h, dimension{size.w, stride.w}, dimension{size.h, stride.h},
 		dimension{size.d, stride.d})
 }
 
 // pixelStrideOverImages returns the constant distance between neighbouring pixels of a channel over all images, or 0 if
-// the distance is not constant.
+// the distance is not constant. For a single pixel it returns the number of channels: the distance if images are dense.
 func pixelStrideOverImages(size, stride ncdhw) int {
 	distance, _ := commonStride(size.c, dimension{size.w, stride.w}, dimension{size.h, stride.h},
 		dimension{size.d, stride.d}, dimension{size.n, stride.n})

@@ -35,8 +35,9 @@ func (p *windowPacker) attachTo(product *multiply.Multiplier) {
 	}
 }
 
-// pack packs rows k0 to k1, exclusive, of the panels of outputs out0 to out1. It is a gemm.PackFunc. A move is a copy
-// of a run of elements. The moves are the same for all channels, so they are planned once per panel.
+// pack packs rows k0 to k1, exclusive, of the panels of outputs out0 to out1. With the given job, it is a
+// gemm.PackFunc. A move is a copy of a run of elements. The moves are the same for all channels, so they are planned
+// once per panel.
 func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 int) {
 	taps, elemBytes := p.taps(), p.elemCopier.DstSize
 	rowBytes := p.width * elemBytes

@@ -38,7 +38,7 @@ type winogradConv struct {
 	tilesDown, tilesAcross int // rows and columns of tiles in an image
 	blockChannels          int // output channels of a block: one or two vectors
 	blockCount             int // number of blocks of output channels
-	tileStride             int // elements between two tiles of a point: the channels, rounded up to whole vectors
+	tileStride             int // elements between two tiles of a point: the channels, padded to whole vectors
 	stripTiles             int // maximum number of tiles of a strip
 
 	// transformsInRun is true if runs transform the weight, which is packed in panels. All tiles are then one strip.
@@ -76,7 +76,7 @@ const (
 // constant, because its transform takes as long as the convolution of about ten pixels.
 func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	cpu := machine.HostFeatures()
-	hasCode := tile.Supports(cpu) && jit.Available() == nil
+	hasCode := tile.Supports(cpu) && jit.Available() == nil // Available returns an error if not
 	isEmpty := call.Out[0].Numel() == 0 || call.Meta(0).Numel() == 0
 	if call.Meta(0).Rank() != 4 || !call.IsConstant(1) || isEmpty || !hasCode {
 		return nil
@@ -94,7 +94,7 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	lanes := winograd.Lanes(cpu)
 	registers, _ := tile.VectorRegisters(cpu)
 	// The products use the code of direct convolution's tiles, which determines the number of rows by vectors.
-	maxRows := directShape{elemsPerLoad: tile.ElementsPerLoad(cpu, 4)}.maxRows
+	maxRows := directShape{elemsPerLoad: tile.ElementsPerLoad(cpu, floatBytes)}.maxRows
 	w := &winogradConv{conv: conv, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(conv.h.Results, m),
 		tilesAcross: kit.DivUp(conv.w.Results, m), blockChannels: 2 * lanes,
 		tileStride: kit.DivUp(conv.inChannels, lanes) * lanes, stripTiles: maxRows(2, registers)}
@@ -239,7 +239,7 @@ func (op convolution) winogradImpls() []graph.Impl {
 				case 2:
 					return work, operand.Strides[0] == 1 || operand.Shape[0] == 1
 				}
-				return work, true
+				return work, true // the weight is packed
 			},
 			Writes: func(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) bool { return meta.Strides[1] == 1 },
 			Work:   func(c *graph.Call, _ graph.Walk) graph.Work { return op.newWinograd(c, m).work(c) },

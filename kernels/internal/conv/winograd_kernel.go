@@ -239,7 +239,7 @@ func (r *winogradRun) boundaryCases(n int, axis *geometry.Axis) (caseOf []int, l
 // compileTile generates the transforms of the tiles with boundary cases row and col.
 func (r *winogradRun) compileTile(row, col boundaryCase) (code tileCode, err error) {
 	code.rows, code.cols = row.results, col.results
-	if row.end > 0 && col.end > 0 {
+	if row.end > 0 && col.end > 0 { // otherwise the whole tile is in the padding
 		code.part = winograd.Part{Row: row.first, RowEnd: row.end, Col: col.first, ColEnd: col.end}
 	}
 	code.input, err = generateOnce(r.inputTransforms, code.part, func() (*winograd.Transform, error) {
@@ -248,7 +248,8 @@ func (r *winogradRun) compileTile(row, col boundaryCase) (code tileCode, err err
 	if err != nil {
 		return code, err
 	}
-	if code.inverse, err = r.compileInverse(row.results, col.results, 0); err != nil {
+	const firstBlock = 0
+	if code.inverse, err = r.compileInverse(row.results, col.results, firstBlock); err != nil {
 		return code, err
 	}
 	code.lastInverse, err = r.compileInverse(row.results, col.results, r.blockCount-1)
@@ -275,7 +276,7 @@ func generateOnce[K comparable, T any](codes map[K]*T, key K, generate func() (*
 // compileProduct generates the code that multiplies a strip of tiles by a block of weights, point by point. The rows of
 // its register tile are the strip's tiles.
 func (r *winogradRun) compileProduct(tiles int) (*jit.Func, error) {
-	spec := &tile.Spec{ElemBytes: 4, Rows: tiles, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
+	spec := &tile.Spec{ElemBytes: floatBytes, Rows: tiles, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
 		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetchedLines,
 		Runs:  []tile.Run{{InStep: floatBytes, VecStep: floatBytes * r.blockChannels, Terms: r.conv.inChannels}},
 		Tiles: tile.Loop{InStep: tile.Dynamic, VecStep: tile.Dynamic, OutStep: tile.Dynamic}}
@@ -303,7 +304,7 @@ func (r *winogradRun) parts(section tileSpan) spans {
 	return r.strips(section)
 }
 
-// listings returns the generated code.
+// listings returns the generated code. It sorts the keys of the maps, so that the order is always the same.
 func (r *winogradRun) listings() (list []expr.Listing) {
 	tileCounts := slices.Collect(maps.Keys(r.productCodes))
 	sorted.Ints(tileCounts)

@@ -197,7 +197,7 @@ func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, par
 func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
 	conv, part := r.conv, tiles.code.part
 	first := tiles.image * conv.inStride.n
-	if part.RowEnd > 0 {
+	if part.RowEnd > 0 { // a part of the tile is inside the image
 		row := tiles.tileRow*r.form.M - conv.h.PadBefore + part.Row
 		col := tiles.tileCol*r.form.M - conv.w.PadBefore + part.Col
 		first += row*conv.inStride.h + col*conv.inStride.w
@@ -308,7 +308,7 @@ func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tile
 	}
 	if r.epilogue.strips != nil {
 		for row := range tiles.code.rows {
-			pixels := (tiles.count-1)*r.form.M + tiles.code.cols
+			pixels := (tiles.count-1)*r.form.M + tiles.code.cols // only the last tile may be narrower
 			r.epilogue.strips.Apply(&args.epilogue, first+row*conv.outStride.h, pixels, conv.outStride.w, r.channels(block), 1)
 		}
 	}

@@ -87,10 +87,10 @@ func (w *winogradConv) packChannels(transform *winograd.Transform, args *jit.Arg
 	windows := winograd.TileArray{Ptr: unsafe.Pointer(unsafe.SliceData(transposed)), Row: 3 * row, Col: row,
 		Tile: windowElements * row}
 	strided.MoverOf(size).Run(windows.Ptr, from, []strided.Axis{
-		{N: lanes, Dst: size, Src: strides[0] * size},
-		{N: depth, Dst: windows.Tile, Src: strides[1] * size},
-		{N: 3, Dst: windows.Row, Src: strides[2] * size},
-		{N: 3, Dst: windows.Col, Src: strides[3] * size}})
+		{N: lanes, Dst: size, Src: strides[0] * size},         // output channels
+		{N: depth, Dst: windows.Tile, Src: strides[1] * size}, // input channels
+		{N: 3, Dst: windows.Row, Src: strides[2] * size},      // rows of the window
+		{N: 3, Dst: windows.Col, Src: strides[3] * size}})     // columns of the window
 	points := winograd.TileArray{Ptr: unsafe.Pointer(&to[channel*w.blockChannels]),
 		Row: w.form.N() * w.pointWeights() * size, Col: w.pointWeights() * size, Tile: row}
 	return transform.Run(args, points, windows, nil, w.blockChannels, depth)

@@ -10,7 +10,10 @@ import (
 
 // This file estimates the cost of a Winograd convolution, which transforms tiles of pixels to points and multiplies at
 // each point (see [winogradConv]). A section is a sequence of the batch's tiles whose points are in memory together. A
-// strip is a sequence of tiles whose products fit in one register tile.
+// strip is a sequence of tiles whose products fit in one register tile. A block is one or two vectors of output
+// channels. A schedule is the order of computation: with chunkSchedule, each worker computes sections of its own, from
+// weights in cache; with blockSchedule, workers share a section, and read its weights block by block; with
+// pointSchedule, they share a larger section, and read its weights point by point.
 
 // The rates of Winograd convolutions, by their names in machine profiles.
 const (
@@ -79,23 +82,23 @@ func (w *winogradConv) addWeightWork(call *graph.Call, work *graph.Work) {
 
 // delayingWeightBytes returns the bytes of transformed weights whose loads delay the products. The first strip of a
 // section loads the weights of a point at memory speed. The other strips prefetch the next weights while they multiply.
-// A share of 2/(1+strips) of the weights, which is 1 for one strip and falls with more strips, is assumed to delay the
-// products. Beyond cachedWeightBytes, half of this share is assumed to arrive in time, because it is prefetched during
-// the previous block.
+// The estimate is that 2/(1+strips) of the weights delay the products: all weights for one strip, and fewer for more
+// strips. Half of the bytes beyond cachedWeightBytes arrive in time, because they are prefetched during the previous
+// block.
 func (w *winogradConv) delayingWeightBytes() float64 {
-	tiles := w.tileCount() // with chunkSchedule, only the first section loads weights from memory
+	tiles := w.tileCount() // with chunkSchedule, weights are loaded once for all sections and then stay in cache
 	if w.chooseSchedule() != chunkSchedule {
 		tiles = w.sections().span(0).count
 	}
 	strips := kit.DivUp(tiles, w.stripTiles)
 	delaying := 2 * floatBytes * float64(w.transformedWeights()) / float64(1+strips)
-	return (delaying + min(delaying, cachedWeightBytes)) / 2
+	return (delaying + min(delaying, cachedWeightBytes)) / 2 // cachedWeightBytes, and half of the bytes beyond
 }
 
 // addTransformWork adds the work of the transforms of tiles to points, and of products back to results.
 func (w *winogradConv) addTransformWork(work *graph.Work) {
-	pointCount := float64(w.tileCount() * w.form.Points()) // of all tiles
-	work.AddUnits(rateWinogradOperand, pointCount*float64(w.tileStride))
+	pointCount := float64(w.tileCount() * w.form.Points())               // of all tiles
+	work.AddUnits(rateWinogradOperand, pointCount*float64(w.tileStride)) // tileStride: the channels with padding
 	work.AddUnits(rateWinogradResult, pointCount*float64(w.blockCount*w.blockChannels))
 }
 

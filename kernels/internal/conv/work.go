@@ -9,7 +9,7 @@ import (
 )
 
 // This file estimates costs. "By pixels" means channels-last images, and "by planes" row-major images. A tap is an
-// element of the window.
+// element of the window. Operand 0 is the input, and operand 1 the weight.
 
 // The rates of convolutions, by their names in machine profiles. Package multiply has the rates of products.
 const (
@@ -60,9 +60,9 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 		conv.directWork(&work, rateDirectTaps, multiply.ComputationDType(call), algorithm == directFromPlanes)
 		return work
 	}
-	multiply.ReclassifyStores(&work, call)
+	multiply.ReclassifyStores(&work, call) // counts the bytes of the result as copied
 	work.AddUnits(multiply.RateStartStep, 1)
-	multiply.ReclassifyPanels(&work, call, 1, conv.batch*conv.pixelsOut())
+	multiply.ReclassifyPanels(&work, call, 1, conv.batch*conv.pixelsOut()) // counts bytes of the weight as panels
 	if !call.IsConstant(1) {
 		work.AddUnits(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
@@ -96,7 +96,7 @@ func (s *convShape) addPixelProduct(work *graph.Work, out tensor.Meta) {
 func (s *convShape) addPlaneProducts(work *graph.Work, out tensor.Meta) {
 	multiply.AddProduct(work, out.DType, float64(s.batch*s.groups), s.outPerGroup(), s.pixelsOut(), s.termsPerOutput())
 	work.AddUnits(multiply.RateStartProduct, float64(s.batch*s.groups))
-	if pixel, _ := s.pixelStride(); pixel != 1 {
+	if pixel, _ := s.pixelStride(); pixel != 1 { // pixels are the columns of the products
 		multiply.AddScatteredStores(work, out.Numel(), s.termsPerOutput())
 	}
 	elements := s.windowElements()
@@ -191,13 +191,14 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 		if !byPlanes {
 			images, pixels = 1, s.batch*pixels
 		}
-		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), 1)
+		const taps = 1
+		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), taps)
 	case smallImageTiling:
 		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), s.meanTaps())
 	case rowTiling:
 		tiles, cycles = s.tileCycles(&shape, splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()),
 			s.meanTaps())
-	}
+	} // unitWork estimates rowPairTiling
 	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // small planes share a page
 	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
 		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
@@ -218,6 +219,7 @@ func (s *convShape) tileCycles(shape *directShape, division pieces, repetitions,
 			vectors := kit.DivUp(channels, shape.lanes)
 			tileCount := float64(repetitions * float64(kind.count*blocks))
 			tiles += tileCount
+			// The multiplications, the loads, or the latency of a sum takes the most cycles.
 			cycles += float64(tileCount * taps * float64(s.inPerGroup) *
 				max(float64(rows*vectors)/2, float64(rows+vectors)/2, sumLatency))
 		}

@@ -92,7 +92,8 @@ func Phase(jobs ...Job) (phase graph.Phase, workerBytes int) {
 		}
 		plans = append(plans, plan)
 	}
-	division := machine.DivideUnits(total, 1, max(grain, total/maxCopyChunks))
+	const elementCost = 1
+	division := machine.DivideUnits(total, elementCost, max(grain, total/maxCopyChunks))
 	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < division.Chunks }) {
 		return equalPartsPhase(plans, division.Chunks), workerBytes
 	}

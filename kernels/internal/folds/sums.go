@@ -33,7 +33,8 @@ func Summing(dtype tensor.DType, divisor float64) Computation {
 }
 
 // sumFold returns a fold that sums elements of a dtype and divides sums of floats and complex numbers by divisor.
-// Floats are summed in float64, and integers in int64, where sums wrap.
+// Floats are summed in float64, and integers in int64, where sums wrap. The arguments of [iter.NewFold] are the initial
+// sum, the loops over rows and over columns, and the loop that adds partial sums.
 func sumFold(dtype tensor.DType, divisor float64) *iter.Fold {
 	if dtype == tensor.Bool { // PyTorch computes torch.any if the result is a bool
 		return AnyOrAll(true)

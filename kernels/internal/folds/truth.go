@@ -10,7 +10,8 @@ import (
 
 // AnyOrAll returns the fold of the op `any` if isAny is set, and otherwise of the op `all`. It folds bools as bytes of
 // 0 and 1. A row ends at the first byte that decides the result: 1 for `any`, 0 for `all`. The last parameter of the
-// loops, the position of the elements, is not used.
+// loops, the position of the elements, is not used. The last argument of NewFold, the loop over columns, also merges
+// partial results.
 func AnyOrAll(isAny bool) *iter.Fold {
 	var initial, decisive uint8 = 1, 0
 	columns := allColumns

@@ -186,8 +186,9 @@ func (f *longFourier) convolutionPhases(maxLines int) []graph.Phase {
 // memory.
 func (f *longFourier) filterPhases(filterIndex int) []graph.Phase {
 	points, paddedLength := f.fourierSpec.points, f.matrixFourier.n
+	const lines = 1 // the filter
 	return []graph.Phase{
-		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, _, column int) {
+		f.phase(lines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, _, column int) {
 			f.transformColumn(mem, f.matrix(mem, 0), scratch, column, func(j int) complex128 {
 				switch {
 				case j < points:
@@ -198,7 +199,7 @@ func (f *longFourier) filterPhases(filterIndex int) []graph.Phase {
 				return 0
 			})
 		}),
-		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, row int) {
+		f.phase(lines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, row int) {
 			filter := f.matrix(mem, filterIndex)
 			for column, value := range f.transformRow(f.matrix(mem, 0), scratch, row) {
 				if column%checkEvery == 0 {
@@ -247,7 +248,7 @@ func (f *longFourier) writeFrequencies(line unsafe.Pointer, values []complex128,
 	if first >= f.outLen {
 		return
 	}
-	values = values[:min(len(values), (f.outLen-first+f.rows-1)/f.rows)]
+	values = values[:min(len(values), (f.outLen-first+f.rows-1)/f.rows)] // the frequencies below outLen
 	for column, value := range values {
 		values[column] = complex(real(value)*f.scale, imag(value)*imagScale)
 	}

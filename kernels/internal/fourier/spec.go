@@ -28,9 +28,9 @@ const transformCost = 32
 // complexBytes is the size of a complex128 in bytes.
 const complexBytes = 16
 
-// fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension. The lengths of a
-// line differ if half of the frequencies are omitted, because the other half of a real value's frequencies are their
-// conjugates. For example, for 8 points:
+// fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension. inLen, points and
+// outLen differ if half of the frequencies of real lines are omitted; they are the conjugates of the other half. For
+// example, for 8 points:
 //
 //	          inLen  points  outLen
 //	fft_fft       8       8       8
@@ -82,8 +82,8 @@ func (spec *fourierSpec) setFromAten(name string, attrs *fftAttrs, self tensor.T
 	return kit.FreshType(dtype.ToComplex(), shape)
 }
 
-// setLengths sets inLen, points and outLen if they are known, and returns the sizes of the result. The requested
-// length is nil for the length of the operand.
+// setLengths sets inLen, points and outLen (kernels have known sizes), and returns the sizes of the result. The
+// requested length is nil for the length of the operand.
 func (spec *fourierSpec) setLengths(self tensor.Type, requested *sym.Int) ([]sym.Int, error) {
 	in := self.Shape[spec.dim]
 	points := in
@@ -117,6 +117,7 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	lineTransform := newFourier(spec.points)
 	lines, read, write := spec.access(c)
 	memoryLen := spec.points + lineTransform.workLen()
+	// offsets has the operand's line, then the result's, as in access. In mem.Ptrs the result is first.
 	phase := lines.Phase(transformCost*spec.points, func(mem *graph.Mem, offsets [4]int) error {
 		memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), memoryLen)
 		values, scratch := memory[:spec.points], memory[spec.points:]
@@ -241,12 +242,12 @@ func (spec *fourierSpec) writer(result tensor.Meta) elementWriter {
 // reference computes the result by the definition of the transform. result is the meta of the result.
 func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*tensor.Tensor {
 	out := tensor.Zeros(result.DType, result.Shape...)
-	lineStarts := slices.Clone(result.Shape)
-	lineStarts[spec.dim] = 1
+	linesShape := slices.Clone(result.Shape) // one element for each line
+	linesShape[spec.dim] = 1
 	if spec.hasComplexPairs {
-		lineStarts[len(lineStarts)-1] = 1
+		linesShape[len(linesShape)-1] = 1
 	}
-	kit.EachIndex(lineStarts, func(coords []int) {
+	kit.EachIndex(linesShape, func(coords []int) {
 		coords = slices.Clone(coords)
 		values := make([]complex128, spec.points)
 		spec.load(values, func(i int) complex128 {

@@ -40,7 +40,7 @@ func bagLoops(c *graph.Call) []graph.Parallel {
 	if c.Meta(bagIndices).Rank() != 2 || kit.Attrs[*embeddingBagAttrs](c).IncludeLastOffset {
 		return nil
 	}
-	loop := kit.LoopOver(c, bagIndices, 0, 0)
+	loop := kit.LoopOver(c, bagIndices, 0, 0) // over dimension 0 of the indices and of the result
 	if c.HasOperand(bagScales) {
 		loop.OperandDims[bagScales] = 0
 	}

@@ -98,7 +98,7 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	case self.Rank() == 0:
 		tableStrides = make([]int, out.Rank())
 	}
-	result, indexOperand := operandAt(0, out), operandAt(2, index)
+	result, indexOperand := operandAt(0, out), operandAt(2, index) // Mem.Ptrs has the result, self and the index
 	table := walkOperand{kit.PtrBuffer(1, self), tableStrides}
 	walk := &indexedWalk{shape: out.Shape, lookups: []lookup{lookupAlong(self, index, dim)},
 		operands: []walkOperand{result, table, indexOperand}}
@@ -297,8 +297,8 @@ func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 			index, out = operand, view
 		}
 	}
-	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out),
-		{kit.PtrBuffer(1, selfMeta), make([]int, out.Rank())}, operandAt(2, index)},
+	table := walkOperand{kit.PtrBuffer(1, selfMeta), make([]int, out.Rank())} // only the lookup moves in the table
+	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), table, operandAt(2, index)},
 		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: selfMeta.Numel(),
 			byteStride: selfMeta.DType.Size(), flatLayout: &selfMeta}}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))

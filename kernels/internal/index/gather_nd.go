@@ -143,8 +143,9 @@ func compileScatterND(call *graph.Call) (*graph.Kernel, error) {
 	if tensor.Numel(tuples.shape) == 0 {
 		return kernel, nil
 	}
+	const updatesPtr = 3 // Mem.Ptrs has the result, self, indices and updates
 	walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups, writesTable: true,
-		operands: []walkOperand{operandAt(3, call.Meta(2)), {kit.OutBuffer(call, 0), tuples.tableByteStrides},
+		operands: []walkOperand{operandAt(updatesPtr, call.Meta(2)), {kit.OutBuffer(call, 0), tuples.tableByteStrides},
 			{kit.InBuffer(call, 1), tuples.indexByteStrides}}}
 	mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]
 	kernel.Phases = append(kernel.Phases,
@@ -202,7 +203,7 @@ func newTupleWalk(op string, self, index tensor.Meta, batchDims int) (*tupleWalk
 	tuples.tableByteStrides = slices.Concat(tableStrides[:batchDims], make([]int, last-batchDims),
 		tableStrides[firstUnindexed:])
 	tuples.indexByteStrides = slices.Concat(indexStrides[:last], make([]int, self.Rank()-firstUnindexed))
-	for k := range tupleLen {
+	for k := range tupleLen { // operand 2 of the walk has the indices
 		dim := batchDims + k
 		tuples.lookups = append(tuples.lookups,
 			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: index.DType == tensor.Int64, dim: dim,

@@ -29,6 +29,7 @@ var MaskedFill = kit.Define[*kit.EmptyAttrs](graph.Op{
 // maskFilling is the computation of masked_fill.
 var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 	Body: func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+		// The operands of the iteration are the result (0), self (1), the mask (2) and the value (3).
 		if dtype, valueDType := it.DType(1), it.DType(3); dtype != valueDType {
 			return convertingFill(dtype, valueDType), nil
 		}
@@ -146,7 +147,7 @@ func convertingFillFrom[T, V elementBits](dtype, valueDType tensor.DType) rule.K
 			dst[i] = element
 		}
 	})
-	const valueOperand = 2
+	const valueOperand = 2 // index among the operands without the result
 	return iter.WithCheck(kernel, valueOperand, func(value []V) error {
 		if len(value) == 0 {
 			return nil

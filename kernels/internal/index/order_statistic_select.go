@@ -43,7 +43,7 @@ func selectIndex[T kit.Sortable](ctx context.Context, stat statistic, line, numb
 		return lastOccurrence(ctx, line, mostFrequent(ctx, numbers))
 	case stat.kind == kthKind && rank >= numberCount:
 		return nthNaN(ctx, line, rank-numberCount)
-	case stat.kind == medianKind && firstNaN >= 0, numberCount == 0:
+	case stat.kind == medianKind && firstNaN >= 0, numberCount == 0: // an element is NaN, or all elements are
 		return firstNaN
 	}
 	value, lesserCount := selectRank(ctx, numbers, rank)

@@ -165,7 +165,7 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 	if !s.includeSelf {
 		addPhase(combineSet, walkOperand{Buffer: kit.DataBuffer(identityOf(dtype, s.mode()))})
 	}
-	source := operandAt(3, call.Meta(2))
+	source := operandAt(3, call.Meta(2)) // Mem.Ptrs has the result, self, index and src
 	if arg := call.In[2]; arg.Kind == graph.NumberArg {
 		source = walkOperand{Buffer: kit.DataBuffer(arg.Number.Tensor(dtype))}
 	}
@@ -204,7 +204,7 @@ func identityOf(dtype tensor.DType, mode combineMode) *tensor.Tensor {
 	switch {
 	case mode == combineMul:
 		identity = tensor.IntScalar(1)
-	case !mode.isExtremum():
+	case !mode.isExtremum(): // 0
 	case dtype == tensor.Bool:
 		identity = tensor.BoolScalar(isMin)
 	case dtype.IsFloat() && isMin:

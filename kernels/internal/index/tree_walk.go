@@ -136,7 +136,7 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 	var phases []graph.Phase
 	scratch := 0
 	if !walk.isForward {
-		scratch = 4 * (walk.counts[treeChildren] + walk.counts[treeMissing])
+		scratch = 4 * (walk.counts[treeChildren] + walk.counts[treeMissing]) // two lists of int32: see forwardLists
 		phases = append(phases, graph.Phase{Chunks: 1, Run: walk.prepare})
 	}
 	chunks := kit.DivUp(walk.rows, walk.blockRows)
@@ -148,7 +148,7 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 		walk.computeBlock(m, &current, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
 		return nil
 	}})
-	sumBytes := walk.blockRows * walk.outputs * 8
+	sumBytes := walk.blockRows * walk.outputs * 8 // of float64 sums
 	builder.AddPhases(scratch, sumBytes, buffers, phases...)
 	return builder.Kernel()
 }
@@ -288,7 +288,7 @@ func isForward(children []int32, childrenPerNode int) bool {
 }
 
 // makeForward writes children to dst. A child that is not a later node ends the descent: it is replaced by the node
-// itself.
+// itself. childrenPerNode is 2 for the operand children and 1 for missing.
 func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
 	nodes := len(children) / childrenPerNode
 	for i, next := range children {

@@ -112,9 +112,10 @@ type uniqueConsecutiveAttrs struct {
 	Dim           *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are compared"`
 }
 
-// uniqueOp defines an op that removes duplicates. refine gets an outline for each result and corrects the outlines of
-// results that are not vectors of unknown length. The first result has the dtype of self, and all other results are
-// int64. compute returns the results.
+// uniqueOp defines an op that removes duplicates. outputs are the names of the results, and example has the attributes
+// of the op's example, or is nil. An outline is the part of a result's type that is known before the run. refine gets
+// the outlines of vectors of unknown length, and corrects the outlines of other results. The first result has the dtype
+// of self, and all other results are int64. compute returns the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	refine func(*graph.Call, []graph.PartialType),
 	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
@@ -136,9 +137,9 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 	})
 }
 
-// distinctSlices returns the outline (the inferred part of a type) of a value. The value has the distinct slices of
-// self along dim, or the distinct elements of self if dim is nil. PyTorch stacks the slices along a first dimension and
-// then moves this dimension to dim, which determines the layout.
+// distinctSlices returns the outline of a value that has the distinct slices of self along dim, or the distinct
+// elements of self if dim is nil. PyTorch stacks the slices along a first dimension and then moves this dimension to
+// dim, which determines the layout.
 func distinctSlices(self tensor.Type, dim *int) graph.PartialType {
 	outline := rowMajorOutline(self.DType, selectedSizes(self, dim)...)
 	if dim == nil || len(outline.Sizes) < 2 {

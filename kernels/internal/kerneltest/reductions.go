@@ -70,8 +70,8 @@ func NewReduceCall(name string, attrs graph.Attrs, in []*tensor.Tensor) (*graph.
 	return op, call, err
 }
 
-// RunReduce compiles and runs a call in memory that is filled with a pattern. The chunks run in ascending order, or in
-// descending order if isReversed is set.
+// RunReduce compiles and runs a call in memory that is filled with a pattern, NaN for floats, because a kernel must not
+// rely on cleared memory. The chunks run in ascending order, or in descending order if isReversed is set.
 func RunReduce(op *graph.Op, call *graph.Call, in []*tensor.Tensor, isReversed bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
 		return RunParts(op, encodeAttrs(call.Attrs), in)

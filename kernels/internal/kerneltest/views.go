@@ -38,7 +38,8 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs,
 	compareResults := func(got []*tensor.Tensor) {
 		t.Helper()
 		for i := range got {
-			if difference := FirstRelativeDifference(got[i], want[i], 0); difference != "" {
+			const tolerance = 0
+			if difference := FirstRelativeDifference(got[i], want[i], tolerance); difference != "" {
 				t.Fatalf("%s %v %v to %v: %s", op, metas, attrs, got[i].Meta, difference)
 			}
 		}
@@ -48,7 +49,8 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs,
 	call := node.Call()
 	out := make([]*tensor.Tensor, len(call.Out))
 	for i := range call.Out {
-		call.Out[i] = RandomStrides(rng, call.Out[i].DType, call.Out[i].Shape, false)
+		const allowsZeros = false // elements of a result must not share memory
+		call.Out[i] = RandomStrides(rng, call.Out[i].DType, call.Out[i].Shape, allowsZeros)
 		out[i] = tensor.Empty(call.Out[i])
 	}
 	kernel, err := CompileAnyLayouts(node.Op, call)
@@ -84,8 +86,9 @@ func RunNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.Tens
 	return out
 }
 
-// RunKernelReversed runs the chunks of a kernel in descending order. Outputs and scratch memory are first filled with
-// patterns.
+// RunKernelReversed runs the chunks of a kernel in descending order, which exposes a chunk that depends on an earlier
+// chunk. Outputs and scratch memory are first filled with patterns, which expose reads of memory that the kernel has
+// not written.
 func RunKernelReversed(t *testing.T, kernel *graph.Kernel, out, in []*tensor.Tensor) {
 	t.Helper()
 	mem := &graph.Mem{Scratch: PatternBytes(kernel.Scratch), WorkerScratch: PatternBytes(kernel.WorkerScratch)}
@@ -165,7 +168,7 @@ func RandomElements(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
 }
 
 // CopyInLayout returns a tensor with the values of t, in the given layout and at its offset. Bytes of its storage that
-// belong to no element are 1.
+// belong to no element are 1, which is a valid bool.
 func CopyInLayout(t *tensor.Tensor, layout tensor.Meta) *tensor.Tensor {
 	out := tensor.Empty(layout)
 	bytes := out.Storage().Bytes()

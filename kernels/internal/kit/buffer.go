@@ -107,6 +107,7 @@ func (b Buffer) View(meta tensor.Meta) Buffer {
 	if b.Data == nil {
 		return b.Shifted(shift*meta.DType.Size(), meta)
 	}
+	// The data are viewed, too. In the memory of a run, the first element also moves.
 	dataMeta := meta
 	dataMeta.Offset = b.Data.Offset + shift
 	data := tensor.Must(tensor.FromStorage(dataMeta, b.Data.Storage()))

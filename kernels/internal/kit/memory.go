@@ -19,7 +19,8 @@ func PlaneOf[T any](address unsafe.Pointer, i, n int) []T {
 	return unsafe.Slice((*T)(AddressOf[T](address, i*n)), n)
 }
 
-// AddressOf returns the address of element i of a row-major value at an address.
+// AddressOf returns the address of element i of a row-major value at an address. unsafe.Sizeof does not read the nil
+// pointer: it uses only the type.
 func AddressOf[T any](address unsafe.Pointer, i int) unsafe.Pointer {
 	return unsafe.Add(address, i*int(unsafe.Sizeof(*(*T)(nil))))
 }

@@ -44,7 +44,8 @@ func conversionOf(dst, src tensor.DType) *conversion {
 	}
 	var c *conversion
 	if code, err := Conversion(src, dst); err == nil && code.Compilable() {
-		compiled, err := loops.New(&expr.Loop{Code: code, Uniform: []bool{false}}, loops.Options{})
+		onePerRow := []bool{false} // the operand has more than one element per row
+		compiled, err := loops.New(&expr.Loop{Code: code, Uniform: onePerRow}, loops.Options{})
 		if err == nil && compiled.Compiled() {
 			c = &conversion{compiled, dst.Size(), src.Size()}
 		}

@@ -19,6 +19,9 @@ import (
 //	gels          solveFullRank: QR without pivoting, for A of full rank
 //	gelsy         solvePivoted:  QR with column pivoting
 //	gelsd, gelss  solveBySVD:    singular values
+//
+// An [algorithm] computes one matrix of a batch: a [task], with copies of the operands (in) and results (out) that are
+// 0 at first. ranks has their numbers of dimensions besides the batch; solverElements is the size of other matrices.
 
 type lstsqAttrs struct {
 	Rcond  *float64 `attr:"rcond" default:"none" doc:"gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: as many columns count as independent as possible while their condition number stays at most 1/rcond; default: max(rows, columns of A) times the precision of the dtype"`

@@ -22,8 +22,10 @@ type qrAttrs struct {
 	Some bool `attr:"some" default:"true" doc:"Q has as many columns as R has rows; else it is square"`
 }
 
-// Ops that compute QR decompositions A = Q R, or the reflections whose product is the factor Q (solver.qr). The mode of
-// linalg_qr chooses the sizes of Q and R. For example, for A [4, 3]:
+// Ops that compute QR decompositions A = Q R, or the reflections whose product is the factor Q (solver.qr). ormqr
+// multiplies input3 by Q. An [algorithm] computes one matrix of a batch: its ranks are those of a matrix or vector, of
+// operands and of results, and solverElements is the size of its temporary matrices, such as one copy of the operands.
+// The mode of linalg_qr chooses the sizes of Q and R. For example, for A [4, 3]:
 //
 //	reduced   Q [4, 3]  R [3, 3]
 //	complete  Q [4, 4]  R [4, 3]
@@ -87,7 +89,8 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 		solverElements: elementsOfCopies(1), ranks: matrixResults(2)})
 }
 
-// factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R.
+// factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R. The operands of a
+// task are copies that may be overwritten; its results are 0 at first.
 func factorQR[T number](t *task[T], mode string) error {
 	a, q, r := t.in[0], t.out[0], t.out[1]
 	tau := t.zeros(min(a.rows, a.cols), 1).elements
@@ -219,7 +222,8 @@ func inferOrmqr(c *graph.Call) ([]graph.Result, error) {
 	return c.NewResult(out), err
 }
 
-// multiplyByQ computes the result of ormqr: Q C or C Q, or with Q^H in place of Q. C Q is the adjoint of Q^H C^H.
+// multiplyByQ computes the result of ormqr for C = input3: Q C or C Q, or with Q^H in place of Q. C Q is the adjoint of
+// Q^H C^H.
 func multiplyByQ[T number](t *task[T]) error {
 	attrs, tau, other := kit.Attrs[*ormqrAttrs](t.call), t.in[1].elements, t.in[2]
 	if attrs.Left {

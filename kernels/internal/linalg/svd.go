@@ -23,7 +23,8 @@ type svdAttrs struct {
 	ComputeUV bool `attr:"compute_uv" default:"true" doc:"compute U and V; else they are 0"`
 }
 
-// Ops that compute singular values of matrices.
+// Ops that compute singular values of matrices. An [algorithm] computes one matrix of a batch: a [task], with operands
+// (in) and results (out). ranks has their numbers of dimensions besides the batch: 2 for a matrix, 1 for S.
 var (
 	LinalgSVD = matrixOp(graph.SchemaOf[*linalgSVDAttrs](), graph.Semantics{Name: "linalg_svd",
 		Doc: "Factors each matrix as U diag(S) Vh. U has orthonormal columns, S the singular values in descending order, " +
@@ -105,7 +106,7 @@ func checkDriver(c *graph.Call, driver *string) error {
 const thinFactors = false
 
 // svdTypes returns the types of U, S and Vh for an operand of rows x cols elements. U and Vh are square, or U has
-// min(rows, cols) columns and Vh as many rows.
+// min(rows, cols) columns and Vh as many rows. The matrixCheck returns PyTorch's error for another operand.
 func svdTypes(c *graph.Call, hasSquareFactors bool) (u, s, vh tensor.Type, err error) {
 	aType := c.Type(0)
 	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", integerErrorNamesOp: true}).check(aType); err != nil {

@@ -20,7 +20,9 @@ type triangularSolveAttrs struct {
 	Unitriangular bool `attr:"unitriangular" default:"false" doc:"the diagonal has ones, and is not read"`
 }
 
-// Ops that solve equations with triangular matrices.
+// Ops that solve equations with triangular matrices. An [algorithm] computes one matrix of a batch: a [task], with
+// copies of the operands (in), the results (out), and memory for other matrices (solverElements). All operands and
+// results are matrices (matrixResults).
 var (
 	SolveTriangular = matrixOp(graph.SchemaOf[*solveTriangularAttrs](), graph.Semantics{Name: "linalg_solve_triangular",
 		Doc:    "Solves linear equations with a triangular matrix self. The other triangle is not read.",
@@ -74,7 +76,8 @@ func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
 	if a.DType != b.DType {
 		return nil, fmt.Errorf("torch.triangular_solve: Expected b and A to have the same dtype")
 	}
-	shape, err := equationShape("triangular_solve", a.Shape, b.Shape, true)
+	const isLeft = true
+	shape, err := equationShape("triangular_solve", a.Shape, b.Shape, isLeft)
 	if err != nil {
 		return nil, err
 	}

@@ -97,9 +97,9 @@ func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, s
 		waveEntries = min(waveEntries, max(1, maxPanelBytes/sharedBytes, kit.DivUp(multiplier.Entries, maxWaves)))
 	}
 	for firstEntry := 0; firstEntry < multiplier.Entries; firstEntry += waveEntries {
+		entries := min(waveEntries, multiplier.Entries-firstEntry)
 		for phase := range multiplier.Plan.Phases() {
-			phases = append(phases, multiplier.wavePhase(firstEntry, min(waveEntries, multiplier.Entries-firstEntry), phase,
-				scratchOffset, sharedBytes))
+			phases = append(phases, multiplier.wavePhase(firstEntry, entries, phase, scratchOffset, sharedBytes))
 		}
 	}
 	return phases, waveEntries * sharedBytes, workerBytes
@@ -248,10 +248,10 @@ func (multiplier *Multiplier) chainEpilogue(job *Job) {
 
 // setEntry sets the addresses of the matrices of an entry.
 func (multiplier *Multiplier) setEntry(job *Job, entry int) {
-	job.Args.A, job.Args.B = multiplier.entryAt(job.A, multiplier.A, entry),
-		multiplier.entryAt(job.B, multiplier.B, entry)
-	job.Args.C, job.Args.Bias = multiplier.entryAt(job.C, multiplier.C, entry),
-		multiplier.entryAt(job.Bias, multiplier.Bias, entry)
+	job.Args.A = multiplier.entryAt(job.A, multiplier.A, entry)
+	job.Args.B = multiplier.entryAt(job.B, multiplier.B, entry)
+	job.Args.C = multiplier.entryAt(job.C, multiplier.C, entry)
+	job.Args.Bias = multiplier.entryAt(job.Bias, multiplier.Bias, entry)
 	job.EntryAdd = multiplier.entryAt(job.Add, multiplier.Add, entry)
 }
 

@@ -29,11 +29,15 @@ const (
 	RateStartProduct  = "gemm.begin"   // the start of each product in a step
 	RatePackRow       = "pack.row"     // an element packed from a matrix that is contiguous along the depth
 	RatePackCol       = "pack.column"  // an element packed from a matrix that is contiguous along the lanes
-	RatePackWindow    = "pack.window"  // an element of a window, packed from pixels
-	RatePackRun       = "pack.run"     // a run of elements, packed from pixels for one tap of a window
-	RatePackTap       = "pack.tap"     // an element of a window, packed from planes
-	RatePackMove      = "pack.move"    // a run of elements, packed from planes for one tap of a window
-	RatePackStep      = "pack.strided" // an element of a window with strided pixels, packed from planes
+
+	// Packing from pixels, that is from channels-last images.
+	RatePackWindow = "pack.window" // an element of a window
+	RatePackRun    = "pack.run"    // a run of elements for one tap of a window
+
+	// Packing from planes, that is from channels-first images.
+	RatePackTap  = "pack.tap"     // an element of a window
+	RatePackMove = "pack.move"    // a run of elements for one tap of a window
+	RatePackStep = "pack.strided" // an element of a window with strided pixels
 )
 
 // tileRate returns the rate of a multiply-add in register tiles.
@@ -70,13 +74,14 @@ const (
 	manyRows = 32
 )
 
-// ReclassifyPanels counts some bytes of constant operand i as panels. [graph.Call.AddStreamed] has counted them as
-// dense accesses to constants. These bytes are loaded while the previous panel is multiplied. The multiplication takes
-// longer, and more bytes are loaded during it, if the other operand has more rows.
+// ReclassifyPanels moves some bytes of constant operand i from the class DenseConstants, as which
+// [graph.Call.AddStreamed] has counted them, to the class Panels. These bytes are loaded while the previous panel is
+// multiplied. The multiplication takes longer, and more bytes are loaded during it, if the other operand has more rows.
 func ReclassifyPanels(work *graph.Work, c *graph.Call, i, rows int) {
 	meta := c.Meta(i)
 	bytes := float64(meta.Numel() * meta.DType.Size())
-	if c.IsConstant(i) && rows > fewRows && bytes <= work.Bytes[graph.DenseConstants] {
+	isCounted := bytes <= work.Bytes[graph.DenseConstants] // otherwise AddStreamed counted the operand elsewhere
+	if c.IsConstant(i) && rows > fewRows && isCounted {
 		bytes = float64(bytes * min(1, float64(rows)/manyRows))
 		work.Bytes[graph.DenseConstants] -= bytes
 		work.Bytes[graph.Panels] += bytes

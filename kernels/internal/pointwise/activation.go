@@ -35,7 +35,10 @@ var (
 	Mish = curve("mish", "mish_cpu", "Multiplies each element by the hyperbolic tangent of its softplus. Supports "+
 		"floats only.", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; "+
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", machine.FunctionGrain,
-		func(x float64) float64 { return x * math.Tanh(kit.Softplus(x, 1, 20)) })
+		func(x float64) float64 {
+			const beta, threshold = 1, 20 // the defaults of softplus
+			return x * math.Tanh(kit.Softplus(x, beta, threshold))
+		})
 	Softplus = attrCurve("softplus", "softplus_cpu", "Returns log(1 + exp(beta * x)) / beta of each element, or the "+
 		"element itself if beta * x is above threshold. Supports floats only.",
 		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", machine.FunctionGrain,

@@ -13,7 +13,8 @@ var Erfcx = formulaOp("special_erfcx", "erfcx_cpu",
 	erfcx, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 
 // erfcxText returns the formula of erfcx. Up to 10 it is exp(x^2) * erfc(x), with the exponential corrected by the
-// rounding error of x^2. Above 10 it is the asymptotic series (DLMF 7.12.1).
+// rounding error of x^2. Above 10 it is the asymptotic series (DLMF 7.12.1), where 0.564... is 1/sqrt(pi). Below -27
+// the result overflows float64.
 func erfcxText() string {
 	const terms = 13
 	series := "1"

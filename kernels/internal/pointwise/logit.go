@@ -25,8 +25,7 @@ var Logit = elementwise(graph.SchemaOf[*logitAttrs](), "logit",
 			}
 			return boundedLogit(c, iteration)
 		}},
-	func(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[*logitAttrs](c)))(c) },
-	kit.UnaryExample, kit.Example(graph.Attrs{"eps": 0.1}, kit.TransposedMatrix))
+	logitRef, kit.UnaryExample, kit.Example(graph.Attrs{"eps": 0.1}, kit.TransposedMatrix))
 
 var (
 	logitKernels = kernelsOf(formula("log(x / (1 - x))", "x"), floats)
@@ -35,7 +34,10 @@ var (
 		func(c *graph.Call) numbers { return numbers{"eps": tensor.FloatScalar(*kit.Attrs[*logitAttrs](c).Eps)} }, floats)
 )
 
-// logit returns the reference function of logit for its attributes.
+// logitRef is the reference of logit.
+func logitRef(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[*logitAttrs](c)))(c) }
+
+// logit returns the function of one element for the attributes of a call.
 func logit(attrs *logitAttrs) func(float64) float64 {
 	return func(x float64) float64 {
 		if attrs.Eps != nil {

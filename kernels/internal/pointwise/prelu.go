@@ -46,7 +46,8 @@ func inferPrelu(call *graph.Call) ([]graph.Result, error) {
 	case weight.DType != self.DType:
 		return nil, fmt.Errorf("expected scalar type %s but found %s", self.DType.TorchName(), weight.DType.TorchName())
 	}
-	t, err := tensor.NewTypeFormat(self.DType, self.Shape, self.SuggestMemoryFormat(false))
+	const exactMatch = false
+	t, err := tensor.NewTypeFormat(self.DType, self.Shape, self.SuggestMemoryFormat(exactMatch))
 	return call.NewResult(t), err
 }
 

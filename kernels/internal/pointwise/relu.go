@@ -76,7 +76,8 @@ type leakyAttrs struct {
 	Slope float64 `attr:"negative_slope" default:"0.01" doc:"factor of negative elements"`
 }
 
-// LeakyRelu multiplies negative elements by a constant.
+// LeakyRelu multiplies negative elements by a constant. attrCurve defines an op by a formula, by the attributes that
+// the formula names, and by a reference function.
 var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by `negative_slope`. "+
 	"Supports floats only.", "where(x > 0, x, x * slope)", defaultGrain,
 	func(attrs *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(attrs.Slope)} },

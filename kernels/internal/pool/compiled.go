@@ -83,23 +83,24 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 func (t *tapLoops) buildLoop(taps int, isFirst, divides bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var isScalarOperand []bool
+	const asScalar, asRow = true, false // a row has an element for each result
 	add := func(dtype tensor.DType, isScalar bool) int {
 		in, isScalarOperand = append(in, dtype), append(isScalarOperand, isScalar)
 		return len(in) - 1
 	}
 	if !isFirst {
-		add(t.partialDType(), false)
+		add(t.partialDType(), asRow)
 	}
 	firstTap := len(in)
 	for range taps {
-		add(t.dtype, false)
+		add(t.dtype, asRow)
 	}
 	scalarOperand := -1
 	switch {
 	case t.returnsIndices:
-		scalarOperand = add(tensor.Int64, true)
+		scalarOperand = add(tensor.Int64, asScalar)
 	case divides:
-		scalarOperand = add(t.sumDType, true)
+		scalarOperand = add(t.sumDType, asScalar)
 	}
 	builder := expr.NewBuilder(in...)
 	tap := func(k int) expr.Value { return builder.Convert(t.sumDType, builder.Load(firstTap+k)) }

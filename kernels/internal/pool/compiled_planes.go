@@ -150,7 +150,8 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, 
 	rowBytes := p.foldedRowStride * p.sumDType.Size()
 	// Fold rows: for each run of result rows with the same number of rows per window.
 	for runStart := firstRow; runStart < firstRow+rows; {
-		run := p.axes[1].RunAt(runStart, firstRow+rows-runStart, false)
+		const countPadding = false // divisors are applied to columns
+		run := p.axes[1].RunAt(runStart, firstRow+rows-runStart, countPadding)
 		end := runStart + run.Results
 		if planes > end-runStart { // a call of the loop folds one row in all planes
 			for resultRow := runStart; resultRow < end; resultRow++ {
@@ -218,7 +219,7 @@ func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer,
 		worker.addOperand(unsafe.Add(src, offset*sumBytes), p.foldedRowStride*sumBytes)
 	}
 	switch {
-	case p.kind != reduceAvg:
+	case p.kind != reduceAvg: // there is no divisor
 	case p.hasOneDivisor:
 		worker.addOperand(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
@@ -259,7 +260,7 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 // is 1, operand i has tap i of each window. If step is 2, an operand has pairs, and two taps may share a pair.
 func (c *columns) operands() (list []int) {
 	for tap := range c.taps {
-		offset := tap * c.dilation / c.step * c.step
+		offset := tap * c.dilation / c.step * c.step // of the tap or, if step is 2, of its pair
 		if len(list) == 0 || list[len(list)-1] != offset {
 			list = append(list, offset)
 		}
@@ -282,8 +283,9 @@ type rowLoops struct {
 func newRowLoops(sized *sizedPooling, sumDType tensor.DType, windowRows int, cols columns,
 	hasOneDivisor bool) (*rowLoops, error) {
 	compiled := &rowLoops{sizedPooling: sized, dtype: sized.meta.DType, sumDType: sumDType, columns: cols}
-	if !loops.CodeAvailable() || sized.kind == reduceNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
-		cols.step > 1 && !sumDType.IsFloat() {
+	hasManyTaps := max(windowRows, len(cols.operands())) > maxLoopTaps
+	hasIntegerPairs := cols.step > 1 && !sumDType.IsFloat() // only pairs of floats can be read as complex numbers
+	if !loops.CodeAvailable() || sized.kind == reduceNorm || hasManyTaps || hasIntegerPairs {
 		return nil, nil
 	}
 	rowsExpr, err := compiled.newRowsLoop(windowRows)

@@ -19,7 +19,7 @@ import (
 type goPooling struct {
 	*sizedPooling
 	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
-	loader     axes.Loader           // converts elements to the dtype of the loops, unless loader.Direct is set
+	loader     axes.Loader           // converts elements to the dtype of the loops; Direct if they have it already
 	converters [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
 	fold       windowFold            // reduction of windows
 	maxResults int                   // maximum number of results of a vector
@@ -39,7 +39,7 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 	pooled.converters = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, opDType), // values
 		tensor.Converter(tensor.Int64, tensor.Int64)} // indices
 	division := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
-	return &graph.Kernel{
+	return &graph.Kernel{ // vectorAt divides the worker memory
 		WorkerScratch: kit.AlignUp(pooled.fold.partialBytes(pooled.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) +
 			kit.AlignUp(pooled.maxResults*8),
 		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {

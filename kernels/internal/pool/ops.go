@@ -179,8 +179,7 @@ func InIntegers(call *graph.Call, dtype tensor.DType) (graph.Attrs, bool) {
 		padding = slices.Repeat(padding, 2)
 	}
 	intAttrs := graph.Attrs{"kernel_size": attrs.KernelSize, "stride": attrs.Stride, "padding": padding,
-		"dilation":  attrs.Dilation,
-		"ceil_mode": attrs.CeilMode}
+		"dilation": attrs.Dilation, "ceil_mode": attrs.CeilMode}
 	decoded, err := MaxPool2d.Schema.Decode(intAttrs, nil)
 	if err != nil {
 		return nil, false
@@ -252,20 +251,17 @@ func (attrs *maxPool1dAttrs) args() callAttrs { return (*maxPoolAttrs)(attrs).ar
 
 func (attrs *avgPoolAttrs) args() callAttrs {
 	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceilMode:     attrs.CeilMode,
-		countPadding: attrs.CountIncludePad, divisor: attrs.DivisorOverride}
+		ceilMode: attrs.CeilMode, countPadding: attrs.CountIncludePad, divisor: attrs.DivisorOverride}
 }
 
 func (attrs *avgPool1dAttrs) args() callAttrs {
 	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceilMode:     attrs.CeilMode,
-		countPadding: attrs.CountIncludePad}
+		ceilMode: attrs.CeilMode, countPadding: attrs.CountIncludePad}
 }
 
 func (attrs *lpPoolAttrs) args() callAttrs {
 	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceilMode: attrs.CeilMode,
-		exponent: attrs.NormType}
+		ceilMode: attrs.CeilMode, exponent: attrs.NormType}
 }
 
 func (attrs *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: attrs.OutputSize} }
@@ -279,8 +275,8 @@ func rowMajorExample(attrs graph.Attrs, shape ...int) graph.Example {
 
 // imageExamples returns calls with a row-major and with a channels-last operand.
 func imageExamples(attrs graph.Attrs) []graph.Example {
-	return []graph.Example{rowMajorExample(attrs, 2, 3, 4, 6),
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: attrs}}
+	channelsLast := tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})
+	return []graph.Example{rowMajorExample(attrs, 2, 3, 4, 6), {In: []tensor.Meta{channelsLast}, Attrs: attrs}}
 }
 
 // maxExamples returns two calls of a max pooling over the last dimensions of shape [N, C, ...]. The first call has

@@ -10,7 +10,7 @@ import (
 )
 
 // foldReference is the reference implementation of poolings over the last len(axes) dimensions. shape is the shape of
-// the result. Indices in the plane are row-major over these dimensions.
+// the result. These dimensions of one channel are a plane, whose elements have row-major indices.
 func foldReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold foldSpec) []*tensor.Tensor {
 	out := []*tensor.Tensor{tensor.Zeros(input.DType, shape...)}
 	if fold.returnsIndices {
@@ -19,11 +19,13 @@ func foldReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold
 	leadDims := input.Rank() - len(axes)
 	sizes := input.Shape[leadDims:]
 	kit.EachIndex(shape, func(index []int) {
-		// The taps of the window in each dimension, the index in the plane of its first element, and its area.
-		counts, start, area := make([]int, len(axes)), 0, 1.0
+		counts := make([]int, len(axes)) // the taps of the window in each dimension
+		start, area := 0, 1.0            // the index in the plane of the window's first element, and the window's area
 		for d := range axes {
 			window := axes[d].WindowAt(index[leadDims+d])
-			counts[d], start, area = window.Count(), start*sizes[d]+window.Start, area*fold.averageCount(window)
+			counts[d] = window.Count()
+			start = start*sizes[d] + window.Start
+			area *= fold.averageCount(window)
 		}
 		tapIndex, folded := slices.Clone(index), newFoldedWindow(input.DType, start)
 		kit.EachIndex(counts, func(tap []int) {

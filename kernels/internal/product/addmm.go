@@ -94,7 +94,8 @@ func inferAddmm(resultType func(self, a, b tensor.Type) (tensor.Type, error)) fu
 	}
 }
 
-// addmmContraction describes a call of addmm or baddbmm as a contraction. It does not apply skipsProduct.
+// addmmContraction describes a call of addmm or baddbmm as a contraction, the common form of matrix products. It does
+// not apply skipsProduct.
 func addmmContraction(c *graph.Call) (*contraction, error) {
 	attrs, out := kit.Attrs[*addmmAttrs](c), c.Out[0]
 	self, a, b := c.Meta(0), c.Meta(1), c.Meta(2)

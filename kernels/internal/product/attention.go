@@ -161,7 +161,7 @@ func (attrs *attentionAttrs) headGroupSize(query, key tensor.Meta) int {
 func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	attrs, builder, dtype := kit.Attrs[*attentionAttrs](call), copies.NewKernelBuilder(call), call.Out[0].DType.OpMath()
 	out := builder.StridedResult(0, dtype)
-	buffers := []kit.Buffer{out} // the result, then the operands
+	buffers := []kit.Buffer{out} // the result, then the operands: query, key, value and mask
 	for i := range 1 + attentionMask {
 		value := builder.Operand(i)
 		if value.IsGiven() && value.Meta.DType != tensor.Bool && value.Meta.DType != dtype {
@@ -180,8 +180,10 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		return builder.Kernel()
 	}
 	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: attrs.headGroupSize(query, key)}
-	spec := &graph.Attention{Out: heads.withSplitHeads(out.Meta, false), Query: heads.withSplitHeads(query, false),
-		Key: swapLastDims(heads.withSplitHeads(key, true)), Value: heads.withSplitHeads(value, true)}
+	const isShared, notShared = true, false
+	spec := &graph.Attention{Out: heads.withSplitHeads(out.Meta, notShared),
+		Query: heads.withSplitHeads(query, notShared),
+		Key:   swapLastDims(heads.withSplitHeads(key, isShared)), Value: heads.withSplitHeads(value, isShared)}
 	spec.Batch = spec.Out.Shape[:spec.Out.Rank()-2]
 	switch { // Others are the further operands of the row program that computes weights from scores
 	case attrs.IsCausal:
@@ -189,7 +191,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		buffers = append(buffers[:4], indices[:]...)
 		spec.Others = []tensor.Meta{indices[0].Meta, indices[1].Meta}
 	case call.HasOperand(attentionMask):
-		spec.Others = []tensor.Meta{heads.withSplitHeads(buffers[4].Meta, false)}
+		spec.Others = []tensor.Meta{heads.withSplitHeads(buffers[4].Meta, notShared)}
 	default:
 		buffers = buffers[:4]
 	}
@@ -287,7 +289,7 @@ func attentionLoops(call *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
 	for batchDim := range batchRank {
 		loop := kit.LoopOverResults(call)
-		// the mask may be broadcast
+		// The mask may be broadcast.
 		loop.ResultDims[0], loop.MayBroadcast = batchDim, []bool{false, false, false, true}[:len(call.In)]
 		for i := range call.In {
 			operand := call.Meta(i)

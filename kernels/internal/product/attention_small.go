@@ -143,7 +143,7 @@ func (attn *attention) transpose(mem *graph.Mem, entry int, memory []byte) unsaf
 	}
 	dst := unsafe.Pointer(unsafe.SliceData(memory))
 	src := attn.addressAt(mem.Ptrs[1+transposed.operand], attn.entryOffsets[transposed.operand][entry])
-	transposed.copy.Run(dst, src, memory[transposed.bytes:], 0, transposed.copy.Tiles())
+	transposed.copy.Run(dst, src, memory[transposed.bytes:], 0, transposed.copy.Tiles()) // all tiles of the copy
 	return dst
 }
 

@@ -19,7 +19,7 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 		columns: call.Meta(blocksWeight).Shape[0], scales: operandAddress(call, blocksScale),
 		zeros: operandAddress(call, blocksZero), bias: operandAddress(call, blocksBias)}
 	columnsPerChunk := max(1, loopsMACs/max(1, loops.depth*(loops.rows+1)))
-	return &graph.Kernel{WorkerScratch: 4 * loops.depth,
+	return &graph.Kernel{WorkerScratch: floatBytes * loops.depth,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(loops.columns, columnsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 			weightRow := kit.SliceOf[float32](mem.WorkerScratch, 0, loops.depth) // a row of weight, converted to float32
 			for column := chunk * columnsPerChunk; column < min(loops.columns, (chunk+1)*columnsPerChunk); column++ {

@@ -49,6 +49,7 @@ type byteLoops struct {
 	vectorStrides                [1 + bytesZero]int // strides of the zero points, bias and scales, by operand
 }
 
+// newByteLoops returns the sizes and the layouts of a call.
 func newByteLoops(call *graph.Call, product *contraction) *byteLoops {
 	loops := &byteLoops{contraction: product, call: call, aDType: call.Meta(bytesA).DType,
 		bDType: call.Meta(bytesB).DType, resultDType: call.Out[0].DType, aOffsets: product.a.offsets(product.batch),

@@ -50,7 +50,8 @@ func newBytePacker(shape byteShape, isSigned bool) (*bytePacker, error) {
 	if packer.joinCode, err = shape.joinLoop(isSigned); err != nil {
 		return nil, err
 	}
-	spec := shape.tileSpec(tile.ReadsSigned(machine.HostFeatures(), true))
+	const areSigned = true // the ones
+	spec := shape.tileSpec(tile.ReadsSigned(machine.HostFeatures(), areSigned))
 	spec.Rows, spec.Vectors, spec.InitialSum = 1, shape.vectors, tile.FromResult
 	packer.columnSumCode, err = tile.Compile(spec, machine.HostFeatures())
 	return packer, err
@@ -142,7 +143,7 @@ func (p *bytePacker) joinGroups(worker *byteWorker, panel, src unsafe.Pointer, r
 	var ptrs [1 + maxGroupBytes]unsafe.Pointer
 	var strides [1 + maxGroupBytes]int
 	ptrs[0], strides[0] = unsafe.Add(panel, first*step), step
-	for i := range p.groupElements {
+	for i := range p.groupElements { // the last element of the column replaces elements beyond the depth
 		ptrs[1+i], strides[1+i] = unsafe.Add(src, min(first*p.groupElements+i, p.k-1)*rowStride), p.groupElements*rowStride
 	}
 	p.joinCode.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], columns, groupCount)

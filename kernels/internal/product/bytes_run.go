@@ -10,11 +10,13 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the two phases of a product of byte matrices. [byteTiles] defines the words block, panel, group, strip
-// and entry. Operand a has m rows of depth k, and operand b has n columns. For example, with n = 64, blocks of 32
-// columns and strips of 100 rows, an entry with m = 200 rows has four strips:
+// This file runs the two phases of a product of byte matrices. Operand a has m rows of depth k, and operand b has n
+// columns. An entry is one product of a batch. A block is the range of columns of a tile, whose sums are in registers,
+// and a panel is a packed block of operand b. A strip is a range of rows of the result in one block. A group has the
+// elements along the depth that one instruction multiplies. For example, with n = 64, blocks of 32 columns and strips
+// of 100 rows, an entry with m = 200 rows has four strips:
 //
-//	           columns 0-31           columns 32-63
+//	              columns 0-31          columns 32-63
 //	rows 0-99     strip 0 of block 0    strip 0 of block 1
 //	rows 100-199  strip 1 of block 0    strip 1 of block 1
 
@@ -265,7 +267,7 @@ func (t *byteTiles) setStripArgs(mem *graph.Mem, args *jit.Args, strip byteStrip
 
 // convertStrip converts the sums of a strip to results. The operands are in the order of [multiply.SumConversion].
 func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip, scale, zero unsafe.Pointer) {
-	var ptrs [8]unsafe.Pointer
+	var ptrs [8]unsafe.Pointer // of the result, the sums, and two operands for each of three steps
 	var strides [8]int
 	count := 0
 	addOperand := func(address unsafe.Pointer, rowStride int) {

@@ -102,8 +102,10 @@ func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
 // valid for both shapes.
 func (shape byteShape) forRowStride(stride int) byteShape {
 	if shape.usesMatrixUnit && stride > maxUnitRowStep/sumBytes {
-		const registers = 32 // a machine with the matrix unit has AVX-512
-		shape.usesMatrixUnit, shape.height = false, min(tile.MaxDynamicRows, (registers-shape.vectors-1)/shape.vectors)
+		const registers = 32     // a machine with the matrix unit has AVX-512
+		const otherRegisters = 1 // as in newByteShape
+		shape.usesMatrixUnit = false
+		shape.height = min(tile.MaxDynamicRows, (registers-shape.vectors-otherRegisters)/shape.vectors)
 	}
 	return shape
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteTiles is the kernel of products of byte matrices. Its comments use block, panel and group as [byteShape] defines
-// them. The kernel has two phases:
+// byteTiles is the kernel of products of byte matrices. A tile is a rectangle of the result whose sums are in
+// registers. A block is the range of columns of a tile, and a panel is a packed block of operand b. A group has the
+// elements along the depth that one instruction multiplies. The kernel has two phases:
 //
 //  1. preparePhase packs the operands and sums their rows and columns.
 //  2. multiplyPhase computes the result strip by strip. A strip is the part of the result in a range of rows and in one
@@ -189,7 +190,8 @@ func (t *byteTiles) chooseConversion(call *graph.Call) (err error) {
 func (t *byteTiles) chooseEpilogue(epilogue *fusion.Epilogue) {
 	appliesInTiles := !t.conversion.AddsProduct && !t.conversion.SubtractsProduct && t.groups <= maxCallGroups
 	if appliesInTiles {
-		t.epilogue, appliesInTiles = multiply.NewTileEpilogue(epilogue, t.n, tile.FirstEpilogueOperand, true)
+		const hasLaneMemory = true
+		t.epilogue, appliesInTiles = multiply.NewTileEpilogue(epilogue, t.n, tile.FirstEpilogueOperand, hasLaneMemory)
 	}
 	if appliesInTiles {
 		epilogue.SetInRegisters()

@@ -67,7 +67,8 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	}
 	multiplier.SetEpilogue(fusion.EpilogueOf(call), spec)
 	kernel := &graph.Kernel{Code: multiplier.Listings}
-	kernel.Phases, kernel.Scratch, kernel.WorkerScratch = multiplier.Phases(0)
+	const scratchOffset = 0
+	kernel.Phases, kernel.Scratch, kernel.WorkerScratch = multiplier.Phases(scratchOffset)
 	return kernel, nil
 }
 
@@ -213,7 +214,7 @@ func (product *contraction) panelsOfB(dtype tensor.DType) *multiply.Panels {
 		termStride, product.b.offsets(product.batch))
 }
 
-// readsInPlace reports whether the algorithm reads a matrix, a or b, in its own layout.
+// readsInPlace reports whether the algorithm reads a matrix, a or b, in its own layout. Other algorithms pack it.
 func (product *contraction) readsInPlace(matrix matrixStrides) bool {
 	switch product.algorithm {
 	case gemm.Loops, gemm.Thin:
@@ -255,9 +256,9 @@ func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bo
 		return gemm.NoBias, 0, false
 	}
 	switch {
-	case product.add.row == 0 || product.m == 1:
+	case product.add.row == 0 || product.m == 1: // an element for each column
 		return gemm.BiasCols, product.add.col, true
-	case product.add.col == 0 || product.n == 1:
+	case product.add.col == 0 || product.n == 1: // an element for each row
 		return gemm.BiasRows, product.add.row, true
 	}
 	return gemm.NoBias, 0, false

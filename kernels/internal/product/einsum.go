@@ -56,7 +56,7 @@ var Einsum = kit.Define[*einsumAttrs](graph.Op{
 
 // inferEinsum infers the result, which may be a view of the only operand.
 func inferEinsum(call *graph.Call) ([]graph.Result, error) {
-	var onStack [4]tensor.Type
+	var onStack [4]tensor.Type // usually holds the types of all operands, so that they take no allocation
 	types := kit.OperandTypes(onStack[:0], call)
 	equation, err := parseEquation(kit.Attrs[*einsumAttrs](call).Equation, types)
 	if err != nil {

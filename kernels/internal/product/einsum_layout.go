@@ -34,7 +34,7 @@ type einsumInference struct {
 
 // layout returns the type of the result, and whether the result is a view of the only operand. It overwrites types.
 func (e *equation) layout(types []tensor.Type) (result tensor.Type, isView bool, err error) {
-	var onStack [2][8]int
+	var onStack [2][8]int // usually holds all labels, so that the two lists take no allocation
 	einsum := &einsumInference{equation: e, order: e.order(onStack[0][:0]), termCounts: onStack[1][:0]}
 	for range einsum.order {
 		einsum.termCounts = append(einsum.termCounts, 0)
@@ -144,7 +144,8 @@ func (einsum *einsumInference) multiplyTerms(terms []tensor.Type) (tensor.Type, 
 		for i := range dims {
 			dims[i] = resultRank + i
 		}
-		return summedType(product, dims, false)
+		const keepDims = false
+		return summedType(product, dims, keepDims)
 	}
 	return product.View(product.Shape[:resultRank]) // the other dimensions have size 1
 }
@@ -169,14 +170,15 @@ func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, erro
 			summedInB, *count = append(summedInB, dim), 0
 		}
 	}
+	const keepDims = true
 	var err error
 	if len(summedInA) > 0 {
-		if a, err = summedType(a, summedInA, true); err != nil {
+		if a, err = summedType(a, summedInA, keepDims); err != nil {
 			return a, err
 		}
 	}
 	if len(summedInB) > 0 {
-		if b, err = summedType(b, summedInB, true); err != nil {
+		if b, err = summedType(b, summedInB, keepDims); err != nil {
 			return b, err
 		}
 	}

@@ -29,7 +29,7 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 		slices.Reverse(in)
 		slices.Reverse(equation.operandLabels)
 	}
-	labels, ok := equation.matrixLabels(in)
+	labels, ok := equation.classifyLabels(in)
 	if !ok {
 		return rewrite, nil
 	}
@@ -58,10 +58,10 @@ type matrixLabels struct {
 	col   int   // label of the second operand and the result
 }
 
-// matrixLabels classifies the labels of an equation. It returns false if the equation is not a batch of matrix
+// classifyLabels classifies the labels of an equation. It returns false if the equation is not a batch of matrix
 // products. A label must not occur twice in an operand. A label that occurs in a single operand must occur in the
 // result. Sizes must not broadcast.
-func (e *equation) matrixLabels(in []graph.Arg) (labels matrixLabels, ok bool) {
+func (e *equation) classifyLabels(in []graph.Arg) (labels matrixLabels, ok bool) {
 	a, b := e.operandLabels[0], e.operandLabels[1]
 	var sums, cols []int
 	for _, label := range e.labels {
@@ -79,7 +79,7 @@ func (e *equation) matrixLabels(in []graph.Arg) (labels matrixLabels, ok bool) {
 			return labels, false
 		case isInB:
 			cols = append(cols, label)
-		}
+		} // other labels are of rows
 	}
 	for _, label := range e.resultLabels {
 		switch {

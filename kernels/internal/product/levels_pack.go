@@ -33,13 +33,16 @@ type levelShape struct {
 // multiplications.
 const levelVectors = 4
 
+// floatBytes is the number of bytes of a float32: of the elements, the scales and the sums.
+const floatBytes = 4
+
 // newLevelShape returns the division of a call's product. It depends on shapes and attributes only.
 func newLevelShape(call *graph.Call) levelShape {
 	input := call.Meta(blocksInput)
 	_, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
 	shape := levelShape{blockWeight: newBlockWeight(call), k: input.Shape[input.Rank()-1],
 		n: call.Meta(blocksWeight).Shape[0],
-		m: kit.BoundedProduct(input.Shape[:input.Rank()-1]...), lanes: vectorBytes / 4, vectors: levelVectors,
+		m: kit.BoundedProduct(input.Shape[:input.Rank()-1]...), lanes: vectorBytes / floatBytes, vectors: levelVectors,
 		hasZeros: call.HasOperand(blocksZero)}
 	shape.blockElements = min(shape.blockElements, max(1, shape.k))
 	shape.blocks = kit.DivUp(shape.k, shape.blockElements)
@@ -64,7 +67,7 @@ func (shape *levelShape) panelBytes(operand int) int {
 	case blocksWeight:
 		return shape.k * shape.termBytes()
 	case blocksScale:
-		return shape.blocks * shape.width() * 4
+		return shape.blocks * shape.width() * floatBytes
 	}
 	return shape.blocks * shape.width()
 }
@@ -94,7 +97,7 @@ func packLevels(call *graph.Call, operand int) (graph.Packing, bool) {
 	packing := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(operand),
 		Format: shape.formatName(operand)}
 	if operand == blocksScale {
-		packing.DType, packing.Len = tensor.Float32, packing.Len/4
+		packing.DType, packing.Len = tensor.Float32, packing.Len/floatBytes
 	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
 		for panel := range shape.panels() {
@@ -104,8 +107,9 @@ func packLevels(call *graph.Call, operand int) (graph.Packing, bool) {
 	}
 	// Panels do not have the bits of a weight that belong to no element, and have only the low bits of a zero point. An
 	// operand with other bits cannot be restored.
-	if operand == blocksScale || operand == blocksZero && shape.bits == 8 ||
-		operand == blocksWeight && shape.k*shape.bits == 8*meta.Shape[1] {
+	panelsHaveAllBits := operand == blocksScale || operand == blocksZero && shape.bits == 8 ||
+		operand == blocksWeight && shape.k*shape.bits == 8*meta.Shape[1]
+	if panelsHaveAllBits {
 		packing.Unpack = func(dst, packed *tensor.Tensor) { shape.unpack(operand, dst, packed.Pointer()) }
 	}
 	return packing, true

@@ -134,7 +134,7 @@ func (p *levelProduct) chooseEpilogue(epilogue *fusion.Epilogue) {
 }
 
 // maxTileRows returns the maximum number of rows of a tile, which the registers limit: a row needs a register of sums
-// per vector, and the rows share the registers of the levels.
+// per vector. The rows share a register of levels per vector, and a register for an element.
 func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 	registers, _ := tile.VectorRegisters(machine.HostFeatures())
 	switch {
@@ -142,7 +142,7 @@ func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-2))
 	case algorithm == thinLevels:
 		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-1))
-	case tile.ElementsPerLoad(machine.HostFeatures(), 4) > 1: // rows have a register for elements
+	case tile.ElementsPerLoad(machine.HostFeatures(), floatBytes) > 1: // rows have a register for elements
 		return (registers - levelVectors) / (levelVectors + 1)
 	}
 	return min(tile.MaxDynamicRows, (registers-3)/2) // tiles of two vectors; see tileVectors
@@ -150,7 +150,7 @@ func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 
 // tileVectors returns the number of vectors of a tile.
 func (p *levelProduct) tileVectors() int {
-	if p.algorithm == thinLevels || tile.ElementsPerLoad(machine.HostFeatures(), 4) > 1 {
+	if p.algorithm == thinLevels || tile.ElementsPerLoad(machine.HostFeatures(), floatBytes) > 1 {
 		return p.vectors
 	}
 	return 2
@@ -215,22 +215,23 @@ func (p *levelProduct) compileTile(height, terms int) (err error) {
 	return nil
 }
 
-// spec describes the code of a tile. Elements and sums are float32, of 4 bytes.
+// spec describes the code of a tile. Elements and sums are float32.
 func (p *levelProduct) spec(key levelCodeKey) *tile.Spec {
-	spec := &tile.Spec{ElemBytes: 4, Rows: key.rows, Vectors: p.tileVectors(), InitialSum: key.initialSum}
+	spec := &tile.Spec{ElemBytes: floatBytes, Rows: key.rows, Vectors: p.tileVectors(), InitialSum: key.initialSum}
 	if p.algorithm == thinLevels {
 		spec.VecQuantization = tile.VecQuantization{Bits: p.levelBits(), HasZeroPoints: p.hasZeros}
 		for i := range key.rows {
-			spec.In = append(spec.In, 4*i*p.k)
+			spec.In = append(spec.In, floatBytes*i*p.k)
 		}
 		termBytes := p.termBytes()
-		spec.Runs = []tile.Run{{InStep: 4, VecStep: termBytes, Terms: key.terms}} // one block
-		spec.Loops = []tile.Loop{{InStep: 4 * key.terms, VecStep: termBytes * key.terms, Block: 1, Trips: tile.Dynamic}}
+		spec.Runs = []tile.Run{{InStep: floatBytes, VecStep: termBytes, Terms: key.terms}} // one block
+		spec.Loops = []tile.Loop{{InStep: floatBytes * key.terms, VecStep: termBytes * key.terms, Block: 1,
+			Trips: tile.Dynamic}}
 	} else {
 		if key.initialSum == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
 			spec.InitialSum, spec.Epilogue = tile.Zero, []tile.EpilogueStep{{Op: tile.AddResult}}
 		}
-		spec.Runs = []tile.Run{{InStep: 4, VecStep: 4 * p.width(), Terms: tile.Dynamic}}
+		spec.Runs = []tile.Run{{InStep: floatBytes, VecStep: floatBytes * p.width(), Terms: tile.Dynamic}}
 		spec.Tiles = tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic}
 	}
 	if key.isLast {
@@ -260,9 +261,9 @@ func (p *levelProduct) compileConversions() (err error) {
 
 // workerBytes returns the size of worker memory in bytes (see newStrip).
 func (p *levelProduct) workerBytes() int {
-	bytes := p.bandRows*p.width()*4 + kit.AlignUp(p.width()*4)
+	bytes := p.bandRows*p.width()*floatBytes + kit.AlignUp(p.width()*floatBytes)
 	if p.algorithm == tiledLevels {
-		bytes += min(p.k, levelTerms) * p.width() * 4
+		bytes += min(p.k, levelTerms) * p.width() * floatBytes
 	}
 	return bytes
 }

@@ -11,8 +11,8 @@ import (
 
 // levelStrip is the part of the result in a band of rows and in the columns of one panel. A level is a packed integer
 // of the weight (see [levelShape]). A term is an index of the depth k, and a block is a range of terms with the same
-// scale. Elements of operand, result and bias are float32, of 4 bytes. For example, with 300 rows, bands of 100 rows,
-// and panels of 64 columns, the strip with panel 1 and first row 100 has rows 100 to 199 and columns 64 to 127.
+// scale. Elements of operand, result and bias are float32. For example, with 300 rows, bands of 100 rows, and panels of
+// 64 columns, the strip with panel 1 and first row 100 has rows 100 to 199 and columns 64 to 127.
 type levelStrip struct {
 	*levelProduct
 	panel          int // index of the panel
@@ -30,16 +30,16 @@ type levelStrip struct {
 func (p *levelProduct) newStrip(mem *graph.Mem, panel, firstRow int, bias unsafe.Pointer) levelStrip {
 	firstColumn := panel * p.width()
 	strip := levelStrip{levelProduct: p, panel: panel, firstRow: firstRow, rows: min(p.bandRows, p.m-firstRow),
-		columns: min(p.width(), p.n-firstColumn), dstRowStride: 4 * p.n,
+		columns: min(p.width(), p.n-firstColumn), dstRowStride: floatBytes * p.n,
 		dst: kit.AddressOf[float32](mem.Ptrs[0], firstRow*p.n+firstColumn)}
 	if bias != nil {
 		strip.bias = kit.AddressOf[float32](bias, firstColumn)
 	}
 	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
-	biasBytes := kit.AlignUp(4 * p.width())
-	strip.converted = unsafe.Add(memory, biasBytes+4*p.bandRows*p.width())
+	biasBytes := kit.AlignUp(floatBytes * p.width())
+	strip.converted = unsafe.Add(memory, biasBytes+floatBytes*p.bandRows*p.width())
 	if strip.columns < p.width() {
-		strip.dst, strip.dstRowStride = unsafe.Add(memory, biasBytes), 4*p.width()
+		strip.dst, strip.dstRowStride = unsafe.Add(memory, biasBytes), floatBytes*p.width()
 		if bias != nil {
 			padded := kit.ElementsOf[float32](memory, p.width())
 			clear(padded)
@@ -74,7 +74,7 @@ func (strip *levelStrip) multiplyLevels(mem *graph.Mem, worker *levelWorker) err
 			}
 			strip.setOffsets(worker, row, firstTerm, 0)
 			args.Row[tile.Vec] = firstTerm * strip.termBytes()
-			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = block*strip.width()*4, block*strip.width()
+			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = block*strip.width()*floatBytes, block*strip.width()
 			args.Step[tile.LoopTrips] = callBlocks
 			block += callBlocks
 			mem.CheckContextAfter(2 * height * callBlocks * terms * strip.width())
@@ -111,7 +111,7 @@ func (strip *levelStrip) multiplyConverted(mem *graph.Mem, worker *levelWorker) 
 func (strip *levelStrip) multiplyColumns(mem *graph.Mem, worker *levelWorker,
 	firstTerm, column, tileColumns int) error {
 	args := &worker.args
-	args.Row[tile.Vec] = 4 * column
+	args.Row[tile.Vec] = floatBytes * column
 	maxTiles := max(1, levelCallMACs/(strip.maxHeight*tileColumns*args.InnerCount))
 	height, remainingTiles := strip.tileHeights(strip.rows)
 	for row := 0; row < strip.rows; row += args.Rows * height {
@@ -121,7 +121,7 @@ func (strip *levelStrip) multiplyColumns(mem *graph.Mem, worker *levelWorker,
 		}
 		args.Rows = min(remainingTiles, maxTiles)
 		remainingTiles -= args.Rows
-		args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*strip.k, height*strip.dstRowStride
+		args.Step[tile.InTile], args.Step[tile.OutTile] = floatBytes*height*strip.k, height*strip.dstRowStride
 		strip.setOffsets(worker, row, firstTerm, column)
 		mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * tileColumns)
 		key := levelCodeKey{rows: height, initialSum: strip.initialSum(firstTerm),
@@ -147,11 +147,11 @@ func (strip *levelStrip) convertTerms(mem *graph.Mem, worker *levelWorker, first
 	for term := firstTerm; term < firstTerm+termCount; {
 		block := term / strip.blockElements
 		terms := min(firstTerm+termCount, (block+1)*strip.blockElements) - term
-		for half := range strip.width() / columns {
+		for half := range strip.width() / columns { // a single half, if one loop converts all columns
 			first := half * columns
 			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](strip.converted, (term-firstTerm)*width+first),
 				unsafe.Add(levels, term*strip.termBytes()), kit.AddressOf[float32](scales, block*width+first)}
-			strides := [4]int{4 * width, strip.termBytes()}
+			strides := [4]int{floatBytes * width, strip.termBytes()}
 			operandCount := 3
 			if strip.hasZeros {
 				ptrs[3], operandCount = unsafe.Add(zeros, block*width+first), 4
@@ -175,7 +175,7 @@ func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
 func (strip *levelStrip) bindOperands(mem *graph.Mem, worker *levelWorker) {
 	args := &worker.args
 	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], strip.dst, strip.bias
-	args.Step[tile.InRow], args.Step[tile.OutRow] = 4*strip.k, strip.dstRowStride
+	args.Step[tile.InRow], args.Step[tile.OutRow] = floatBytes*strip.k, strip.dstRowStride
 	args.Row[tile.Bias] = 0
 }
 
@@ -183,10 +183,10 @@ func (strip *levelStrip) bindOperands(mem *graph.Mem, worker *levelWorker) {
 // terms from firstTerm on.
 func (strip *levelStrip) setOffsets(worker *levelWorker, row, firstTerm, panelColumn int) {
 	args, column := &worker.args, strip.panel*strip.width()+panelColumn
-	args.Row[tile.In] = 4 * ((strip.firstRow+row)*strip.k + firstTerm)
-	args.Row[tile.Out] = row*strip.dstRowStride + 4*panelColumn
-	args.Row[tile.Bias] = 4 * panelColumn
-	strip.epilogue.SetOffsets(args, 4*((strip.firstRow+row)*strip.n+column), 4*column)
+	args.Row[tile.In] = floatBytes * ((strip.firstRow+row)*strip.k + firstTerm)
+	args.Row[tile.Out] = row*strip.dstRowStride + floatBytes*panelColumn
+	args.Row[tile.Bias] = floatBytes * panelColumn
+	strip.epilogue.SetOffsets(args, floatBytes*((strip.firstRow+row)*strip.n+column), floatBytes*column)
 }
 
 // initialSum returns the initial values of the sums for a tile that multiplies terms from firstTerm on.

@@ -92,7 +92,7 @@ func checkInPlaceAdd(out, bias tensor.Type) error {
 	return err
 }
 
-// linearContraction describes a call as a contraction.
+// linearContraction describes a call as a contraction, the common form of matrix products: a @ b + add.
 func linearContraction(call *graph.Call) (*contraction, error) {
 	out, weight := call.Out[0], call.Meta(1)
 	if weight.Rank() == 2 {

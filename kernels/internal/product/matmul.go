@@ -100,12 +100,13 @@ func inferBy(resultType func(a, b tensor.Type) (tensor.Type, error)) func(*graph
 	}
 }
 
-// matmulContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
+// matmulContraction describes a call as a contraction, the common form of matrix products. The op is matmul or one of
+// its special cases, such as mm.
 func matmulContraction(c *graph.Call) (*contraction, error) { return productContraction(c, c.Out[0]) }
 
 // productLoops returns the parallel loops over batch dimensions, over the rows of the first matrix, and over the
-// columns of the second matrix. Each iteration of a loop over a batch dimension
-// reads all of an operand that is broadcast along this dimension.
+// columns of the second matrix. Each iteration of a loop over a batch dimension reads all of an operand that is
+// broadcast along this dimension.
 func productLoops(call *graph.Call) []graph.Parallel {
 	a, b, out := call.Meta(0), call.Meta(1), call.Out[0]
 	matrixRank := min(a.Rank(), 2) + min(b.Rank(), 2) - 2 // dimensions of the result that are not batch dimensions

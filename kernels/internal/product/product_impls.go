@@ -21,8 +21,8 @@ var algorithms = []struct {
 	{"tiled", "Packs the matrices into panels (constant ones only once) and multiplies tiles in registers.", gemm.Tiled},
 }
 
-// productImpls returns the implementations of an op whose calls are contractions. describe returns the contraction of a
-// call.
+// productImpls returns the implementations of an op whose calls are contractions: batches of products a @ b of m x k by
+// k x n elements, with an optional addend. describe returns the contraction of a call.
 func productImpls(describe func(call *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
 	for i, choice := range algorithms {
@@ -76,6 +76,7 @@ func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layou
 		return work, true
 	}
 	if impl.algorithm != gemm.Tiled {
+		// The matrix is read in place, in its own order.
 		return graph.ReadWork(layout, layout), product.supports(call, impl.algorithm)
 	}
 	rateA, rateB := product.packingRates(call)

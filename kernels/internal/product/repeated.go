@@ -190,6 +190,7 @@ func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 const maxChainLength = 6
 
 // permute changes the description for a permutation of the value's dimensions: dimension i of the result is dims[i].
+// For example, dims [0, 2, 1] with the repeated dimension 1 give the order [0, 3, 1, 2] and the repeated dimension 2.
 func (r *repeatedSlices) permute(dims []int) {
 	var order []int  // dims, with the dimension of size 1 after the repeated dimension
 	repeatedDim := 0 // the repeated dimension after the permutation

@@ -11,9 +11,9 @@ import (
 // This file adds the nodes into which quantized ops decompose. A quantized value is an integer q that stands for the
 // number (q - zero point) * scale. If no machine code multiplies bytes, the products and convolutions of quantized
 // values become products and convolutions of floats: minusZeroPoint of both operands in exactDType, their product, and
-// then toInt32 or requantize. Sums of products of integers are exact below 2^24 in float32 and
-// below 2^53 in float64. Nodes that depend only on a constant weight are evaluated when the graph is planned, and their
-// results are packed like any weight.
+// then toInt32 or requantize. Sums of products of integers are exact below 2^24 in float32 and below 2^53 in float64.
+// Nodes that depend only on a constant weight are evaluated when the graph is planned, and their results are packed
+// like any weight.
 
 // quantBuilder builds the nodes into which a call of a quantized op decomposes. Its methods add nodes and return their
 // results.
@@ -26,8 +26,7 @@ func (builder quantBuilder) minusZeroPoint(operand, zeroPoints, dim int, dtype t
 		return builder.Convert(dtype, builder.Call.In[operand])
 	}
 	return builder.Add(pointwise.Sub, nil, builder.Call.In[operand],
-		builder.vector(zeroPoints, dim, builder.Call.Meta(operand).Rank(),
-			dtype))
+		builder.vector(zeroPoints, dim, builder.Call.Meta(operand).Rank(), dtype))
 }
 
 // vector returns an operand of at most one dimension, converted to a dtype. The result broadcasts to values of the

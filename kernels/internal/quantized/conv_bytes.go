@@ -120,8 +120,12 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	if !q.isScaled {
 		return sums
 	}
-	return builder.requantize(sums, builder.vector(xScaleOperand, 0, 4, f32), builder.vector(wScaleOperand, 1, 4, f32))
+	return builder.requantize(sums, builder.vector(xScaleOperand, 0, imageRank, f32),
+		builder.vector(wScaleOperand, imageChannels, imageRank, f32))
 }
+
+// imageRank is the number of dimensions [n, c, h, w] of images, and imageChannels the index of the channels.
+const imageRank, imageChannels = 4, 1
 
 // combinedScale returns the factors by which the sums of each output channel are multiplied: input scale * weight scale
 // / result scale.
@@ -166,7 +170,8 @@ func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 	zeroPoint := builder.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(offset), "dtype": i32})
 	if builder.Call.HasOperand(q.wZero) {
 		zeroPoint = builder.Convert(i32,
-			builder.Add(pointwise.Sub, nil, builder.vector(q.wZero, 1, 4, f32), compose.Number(offset)))
+			builder.Add(pointwise.Sub, nil, builder.vector(q.wZero, imageChannels, imageRank, f32),
+				compose.Number(offset)))
 	}
 	groups, outputs := kit.Attrs[*quantConvAttrs](builder.Call).Groups, meta.Shape[0]
 	ones := builder.Add(view.Full, graph.Attrs{"size": append([]int{groups}, meta.Shape[1:]...), "fill_value": 1,

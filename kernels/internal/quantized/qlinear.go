@@ -142,7 +142,8 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 	}
 	var sums graph.Arg
 	if usesBytes {
-		sums = builder.bytesProduct(q, false)
+		const isScaled = false
+		sums = builder.bytesProduct(q, isScaled)
 	} else {
 		dtype := exactDType(depth, a.DType, b.DType)
 		sums = builder.Add(product.Matmul, nil, builder.minusZeroPoint(q.a, q.aZero, a.Rank()-2, dtype),

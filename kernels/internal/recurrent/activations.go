@@ -19,7 +19,8 @@ type activationFunction struct {
 }
 
 // activationsByName has the activation functions by ONNX's names in lower case. softplus(X, 1, 40) returns X for
-// arguments above 40. For these arguments, X is the exact result in every dtype.
+// arguments above 40. For these arguments, X is the exact result in every dtype. float64(...) prevents fused
+// multiply-adds.
 var activationsByName = map[string]activationFunction{
 	"sigmoid":  {formula: "sigmoid(X)", function: func(x, _, _ float64) float64 { return kit.Sigmoid(x) }},
 	"tanh":     {formula: "tanh(X)", function: func(x, _, _ float64) float64 { return math.Tanh(x) }},
@@ -58,23 +59,22 @@ func (a activation) scalar() func(float64) float64 {
 }
 
 // cellScalar returns the function for the numbers of a [cellReference], the reference implementation: float64,
-// complex128 or int64. For complex numbers there are only sigmoid and tanh. For integers there are only relu and tanh.
-// Sums of integers first wrap in the dtype of the layer. The tanh of an integer is a float. It is applied to the
-// results of the layer, so the function of cellScalar for tanh only wraps.
+// complex128 or int64. Layers of complex numbers and integers are layers of PyTorch, whose activations have the names
+// Sigmoid, Tanh and Relu.
 func cellScalar[T kit.WidestNumber](layer *recurrentLayer, a activation) func(T) T {
 	var function any
 	switch any(T(0)).(type) {
 	case float64:
 		function = a.scalar()
-	case complex128:
+	case complex128: // only sigmoid and tanh
 		function = cmplx.Tanh
 		if a.name == "Sigmoid" {
 			function = func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) }
 		}
-	default:
+	default: // int64: only relu and tanh; the tanh, which is a float, is applied to the results of the layer
 		unusedBits := 64 - 8*layer.integerDType.Size()
 		function = func(sum int64) int64 {
-			sum = sum << unusedBits >> unusedBits // extends the sign
+			sum = sum << unusedBits >> unusedBits // wraps the sum in the dtype of the layer, and extends the sign
 			if layer.integerDType == tensor.Uint8 {
 				sum &= 0xff
 			}

@@ -70,7 +70,9 @@ func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cell
 		results, outs := build(cell)
 		loop := cellLoop{operands: append(outs, cell.operands...)}
 		types := slices.Repeat([]tensor.DType{dtype}, len(cell.names))
-		if loop.compiled, err = kit.FormulaLoop(cell.definitions.String()+results, cell.names, types, nil); err != nil {
+		var onePerRow []bool // nil: no operand has only one element per row
+		formula := cell.definitions.String() + results
+		if loop.compiled, err = kit.FormulaLoop(formula, cell.names, types, onePerRow); err != nil {
 			return nil, err
 		}
 		list = append(list, loop)
@@ -206,14 +208,16 @@ func (cell *cellFormula) define(name, value string) string {
 func (s *stepper) runCellLoop(worker *cellRun, loopIndex, step int) {
 	loop := &s.loops[worker.dir][loopIndex]
 	if worker.lengths == nil { // all sequences are at the same step
-		ptrs, strides := s.bind(worker, loop, step, 0)
+		const firstSequence = 0
+		ptrs, strides := s.bind(worker, loop, step, firstSequence)
 		loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, worker.sequences)
 		return
 	}
 	for sequence := range worker.sequences {
 		if step < s.length(worker, sequence) {
+			const rows = 1
 			ptrs, strides := s.bind(worker, loop, step, sequence)
-			loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, 1)
+			loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, rows)
 		}
 	}
 }

@@ -154,7 +154,8 @@ func (cell onnxCell) layerOf(c *graph.Call) *recurrentLayer {
 	attrs, x, r := kit.Attrs[*onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
 	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), hidden: r.Shape[2], inputSize: x.Shape[2],
 		steps: x.Shape[0], batch: x.Shape[1], gatePosition: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0,
-		coupledGates: attrs.InputForget != 0, clip: attrs.Clip, backward: [2]bool{attrs.Direction == "reverse", true}}
+		coupledGates: attrs.InputForget != 0, clip: attrs.Clip,
+		backward: [2]bool{attrs.Direction == "reverse", true}} // the second direction is always backward
 	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
 	hidden := layer.hidden
 	if attrs.Layout != 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellKind is the kind of cell of a recurrent layer.
+// cellKind is the kind of cell of a recurrent layer: simple, GRU (gated recurrent unit) or LSTM (long short-term
+// memory).
 type cellKind uint8
 
 const (

@@ -195,7 +195,7 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vect
 		for parameter, expected := range shapes[:attrs.paramsPerLayer()] {
 			weightType := call.Type(operandIndex)
 			switch {
-			case tensor.SameSizes(weightType.Shape, expected):
+			case tensor.SameSizes(weightType.Shape, expected): // valid
 			case weightType.Rank() == 2 && parameter == 0 && weightType.Shape[1].Ne(inputs).Holds():
 				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", vectors, inputs,
 					weightType.Shape[1], weightType.Shape[0])

@@ -179,5 +179,6 @@ func batchNormFormat(call *graph.Call) tensor.MemoryFormat {
 	case usesFastKernel:
 		return tensor.ChannelsLast
 	}
-	return input.SuggestMemoryFormat(false)
+	const exactMatch = false
+	return input.SuggestMemoryFormat(exactMatch)
 }

@@ -77,7 +77,8 @@ func bestElementFold[T orderedElement](isMax bool) *iter.Fold {
 			}
 		}
 	}
-	return iter.NewFold(bestElement[T]{index: -1}, row, columns, merge).Weight(2)
+	const weight = 2 // time to fold an element, relative to an addition
+	return iter.NewFold(bestElement[T]{index: -1}, row, columns, merge).Weight(weight)
 }
 
 // withValueResult adds the best element to the results of a fold.

@@ -74,7 +74,8 @@ func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 // sampleNormRows returns the normalization of an operand [n, c, ...] as an expression. A row has c/groups channels of a
 // sample, at all positions. groups 0 stands for rows of one channel.
 func sampleNormRows(c *graph.Call, groups int, eps float64) (*graph.Rows, error) {
-	builder, loaded, operands, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
+	const params = 2 // weight and bias
+	builder, loaded, operands, mask := normOperands(c, c.Meta(0).Rank()-2, params)
 	shape, channelsPerRow := c.Meta(0).Shape, 1
 	if groups != 0 {
 		// The mask is for [n, groups, c/groups, ...]: the channels of a group are part of the row.
@@ -119,12 +120,13 @@ func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
 	if !input.DType.IsFloat() {
 		return nil, kit.NotImplementedBy("GroupNormKernelImpl", input.DType)
 	}
-	if err := checkNormDTypes(call, 1, 2); err != nil {
+	if err := checkNormDTypes(call, 1, 2); err != nil { // weight and bias
 		return nil, err
 	}
 	// PyTorch makes the operand contiguous in the format that its strides suggest. The result has the format that the
 	// strides of this copy suggest.
-	format := input.SuggestMemoryFormat(false)
+	const exactMatch = false
+	format := input.SuggestMemoryFormat(exactMatch)
 	if !input.Is(format) {
 		strides, err := format.SymbolicStrides(input.Shape)
 		if err != nil {
@@ -132,7 +134,7 @@ func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
 		}
 		input = input.WithStrides(strides)
 	}
-	out, err := tensor.NewTypeFormat(input.DType, input.Shape, input.SuggestMemoryFormat(false))
+	out, err := tensor.NewTypeFormat(input.DType, input.Shape, input.SuggestMemoryFormat(exactMatch))
 	return call.NewResult(out), err
 }
 
@@ -190,7 +192,8 @@ func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 	if !attrs.UseInputStats {
 		return nil, nil
 	}
-	return sampleNormRows(c, 0, attrs.Eps)
+	const oneChannelPerRow = 0
+	return sampleNormRows(c, oneChannelPerRow, attrs.Eps)
 }
 
 // inferInstanceNorm checks a call in PyTorch's order and infers the row-major result.

@@ -38,6 +38,7 @@ var LayerNorm = kit.Define[*layerNormAttrs](graph.Op{
 			if kernel, err := compileRows(c, layerNormRows); kernel != nil || err != nil {
 				return kernel, err
 			}
+			// Without machine code, loops in Go are faster than the interpreter of expressions.
 			return compileRowNorm(c, layerNorm, len(attrs.NormalizedShape), attrs.Eps)
 		},
 	},
@@ -86,7 +87,7 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 	if !input.DType.IsFloat() {
 		return nil, kit.NotImplementedBy("LayerNormKernelImpl", input.DType)
 	}
-	if err := checkNormDTypes(call, 1, 2); err != nil {
+	if err := checkNormDTypes(call, 1, 2); err != nil { // weight and bias
 		return nil, err
 	}
 	return call.NewResult(input.RowMajor()), nil
@@ -96,7 +97,8 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 // variance are computed in float64.
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	attrs := kit.Attrs[*layerNormAttrs](c)
-	builder, loaded, operands, mask := normOperands(c, len(attrs.NormalizedShape), 2)
+	const params = 2 // weight and bias
+	builder, loaded, operands, mask := normOperands(c, len(attrs.NormalizedShape), params)
 	normalized := affineNormRow(builder, loaded, float64(folds.Count(c.Meta(0).Shape, mask)), attrs.Eps)
 	return singleResultRows(builder, mask, operands, normalized, c.Meta(0).DType)
 }

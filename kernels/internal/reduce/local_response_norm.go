@@ -113,7 +113,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 			firstNeighbour := channel - attrs.Size/2
 			for neighbour := max(0, firstNeighbour); neighbour < min(channels, firstNeighbour+attrs.Size); neighbour++ {
 				for i, element := range x[(firstPlane+neighbour)*positions+firstPosition:][:count] {
-					sums[i] += float64(float64(element) * float64(element))
+					sums[i] += float64(float64(element) * float64(element)) // not fused
 				}
 			}
 			offset := (firstPlane+channel)*positions + firstPosition

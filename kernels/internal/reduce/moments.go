@@ -103,7 +103,8 @@ type moments struct{ n, mean, m2 float64 }
 // momentsFold returns the fold that computes the variance or, if returnsStd is set, the standard deviation. If
 // returnsMean is set, the mean is the second result.
 func momentsFold[T float32 | float64](divisor float64, returnsStd, returnsMean bool) *iter.Fold {
-	fold := iter.NewFold(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(4)
+	const weight = 4 // time to fold an element, relative to an addition
+	fold := iter.NewFold(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(weight)
 	fold = iter.WithResult(fold, func(dst []float64, accumulators []moments) {
 		for i := range accumulators {
 			dst[i] = accumulators[i].m2 / divisor
@@ -129,7 +130,8 @@ func momentsFold[T float32 | float64](divisor float64, returnsStd, returnsMean b
 // first for the mean, then for the deviations.
 func momentsRow[T float32 | float64](accumulator *moments, x []T, _ int) {
 	var sum float64
-	folds.SumRow(&sum, x, 0)
+	const unusedPosition = 0
+	folds.SumRow(&sum, x, unusedPosition)
 	block := moments{n: float64(len(x)), mean: sum / float64(len(x))}
 	block.m2 = sumOfSquares(x, block.mean)
 	accumulator.merge(&block)

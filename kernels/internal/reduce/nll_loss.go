@@ -224,7 +224,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.K
 		elements = builder.NewScratch(dtype, operands[0].Meta.Shape...)
 		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, elements.Meta.Rank()-1)}, []kit.Buffer{elements}, operands[0])
 	}
-	out, sums := builder.Result(0, dtype), builder.NewScratch(tensor.Float64, chunks, 2)
+	out, sums := builder.Result(0, dtype), builder.NewScratch(tensor.Float64, chunks, 2) // sums: a lossSums per chunk
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums, elements, operands[1], operands[2]},
 		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 			return computeLosses[T](spec, mem, chunk)
@@ -344,8 +344,9 @@ func (l *nllLoss) ref(dtype tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor
 		classWeights = in[2]
 	}
 	if l.isCrossEntropy {
+		const isLog = true
 		input = softmaxReference(input.CopyTo(tensor.New(tensor.Float64, input.Shape...)), min(1, input.Rank()-1),
-			tensor.Float64, true)
+			tensor.Float64, isLog)
 	}
 	losses := tensor.Zeros(dtype, kit.KnownSizes(targetSizes(input.Meta.Type()))...)
 	lossSum, weightSum := 0.0, 0.0

@@ -223,7 +223,8 @@ func euclideanFold(dtype tensor.DType, p float64) func() *iter.Fold {
 
 // euclideanFoldOf is euclideanFold for elements of type T. The accumulator is the sum of squares.
 func euclideanFoldOf[T float32 | float64]() *iter.Fold {
-	fold := iter.NewFold(0.0, func(accumulator *float64, x []T, _ int) { *accumulator += sumOfSquares(x, 0) },
+	const mean = 0 // the elements themselves are squared, not their deviations
+	fold := iter.NewFold(0.0, func(accumulator *float64, x []T, _ int) { *accumulator += sumOfSquares(x, mean) },
 		func(accumulators []float64, x []T, _ int) {
 			x = x[:len(accumulators)]
 			for i := range accumulators {
@@ -231,7 +232,8 @@ func euclideanFoldOf[T float32 | float64]() *iter.Fold {
 				accumulators[i] += float64(element * element)
 			}
 		}, folds.AddTo[float64])
-	return iter.WithResult(fold.Weight(4), func(dst, accumulators []float64) {
+	const weight = 4 // time to fold an element, relative to an addition
+	return iter.WithResult(fold.Weight(weight), func(dst, accumulators []float64) {
 		for i, sum := range accumulators {
 			dst[i] = math.Sqrt(sum)
 		}

@@ -37,8 +37,8 @@ func checkNormDTypes(call *graph.Call, params ...int) error {
 	return nil
 }
 
-// checkBatchNormDTypes checks the dtypes of operands 1 to 4 of a batch_norm as PyTorch's check_mixed_data_type and
-// PyTorch's kernels do.
+// checkBatchNormDTypes checks the dtypes of operands 1 to 4 of a batch_norm (weight, bias, running_mean and
+// running_var) as PyTorch's check_mixed_data_type and PyTorch's kernels do.
 func checkBatchNormDTypes(call *graph.Call) error {
 	dtype := call.Type(0).DType
 	first := tensor.Invalid // the dtype of the first given parameter
@@ -92,7 +92,7 @@ func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error
 	if !input.IsNonOverlappingAndDense() {
 		input.Strides = tensor.DenseStridesOf(input.Shape, input.Strides)
 	}
-	for i := 1; i < 3; i++ {
+	for i := 1; i < 3; i++ { // weight and bias
 		if !call.HasOperand(i) {
 			continue
 		}
@@ -121,7 +121,7 @@ func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error
 // given. If mean and variance are nil, the statistics of each group are computed from input.
 func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(index []int) int, weight, bias, mean,
 	variance *tensor.Tensor) *tensor.Tensor {
-	sum, squares, count := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group
+	sum, squares, count := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group; squares of deviations
 	forEach := func(visit func(index []int, group int, x float64)) {
 		kit.EachIndex(input.Shape, func(index []int) { visit(index, groupOf(index), input.At(index...).Float()) })
 	}

@@ -63,7 +63,8 @@ func prodExpression(builder *expr.Builder, dtype tensor.DType, x folds.Number) [
 	return []folds.Number{folds.Real(builder.Reduce(expr.Mul, folds.InFloat64(builder, x.Re)))}
 }
 
-// prodFold returns the fold of the product of elements of a dtype, in Go.
+// prodFold returns the fold of the product of elements of a dtype, in Go. The arguments of [iter.NewFold] are the
+// initial product, the loops over rows and over columns, and the loop that multiplies partial products.
 func prodFold(dtype tensor.DType) *iter.Fold {
 	if dtype == tensor.Bool { // the product is true if all elements are
 		return folds.AnyOrAll(false)

@@ -68,7 +68,7 @@ func inferRmsNorm(call *graph.Call) ([]graph.Result, error) {
 	if !inputType.DType.IsFloat() {
 		return nil, kit.NotImplemented("rms_norm", inputType.DType)
 	}
-	if err := checkNormDTypes(call, 1); err != nil {
+	if err := checkNormDTypes(call, 1); err != nil { // weight
 		return nil, err
 	}
 	return call.NewResult(inputType.RowMajor()), nil
@@ -77,7 +77,8 @@ func inferRmsNorm(call *graph.Call) ([]graph.Result, error) {
 // rmsNormRows returns the expression over rows. The mean of squares is computed in float64.
 func rmsNormRows(call *graph.Call) (*graph.Rows, error) {
 	attrs := kit.Attrs[*rmsNormAttrs](call)
-	builder, values, in, mask := normOperands(call, len(attrs.NormalizedShape), 1)
+	const params = 1 // weight
+	builder, values, in, mask := normOperands(call, len(attrs.NormalizedShape), params)
 	x, weight := values[0], values[1]
 	x64 := folds.InFloat64(builder, x)
 	count := builder.Const(tensor.Float64, float64(folds.Count(call.Meta(0).Shape, mask)))

@@ -70,7 +70,8 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, rowDims
 // float64. The rounding error of the mean in T is corrected, as in standardizedRow.
 func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, weight, bias []T, eps float64) {
 	var sum, squares float64
-	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
+	const unusedPosition = 0
+	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], unusedPosition) })
 	count := float64(len(x))
 	mean := sum / count
 	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mean) })
@@ -116,7 +117,8 @@ func standardize[T float32 | float64](y, x, weight, bias []T, mean, scale, corre
 // scaleRow writes the RMS norm of row x to y: x*weight / sqrt(mean(x^2) + eps). weight may be nil. There is no bias.
 func scaleRow[T float32 | float64](mem *graph.Mem, y, x, weight, _ []T, eps float64) {
 	squares := 0.0
-	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], 0) })
+	const mean = 0 // the elements themselves are squared, not their deviations
+	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mean) })
 	factor := T(1 / math.Sqrt(squares/float64(len(x))+eps))
 	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) {
 		multiplyRow(y[begin:end], x[begin:end], sliceOrNil(weight, begin, end), factor)

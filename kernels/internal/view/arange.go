@@ -33,9 +33,9 @@ var Arange = kit.Define[*arangeAttrs](graph.Op{
 	},
 })
 
-// inferArange infers the type of the result. The number of elements is (end - start)/step, rounded up. As in
-// at::arange_out, the three numbers are truncated to integers before this division only if the dtype is int64. The
-// elements of every integer dtype are computed from the truncated numbers.
+// inferArange infers the type of the result. The number of elements is (end - start)/step, rounded up. For int64, the
+// three numbers are first truncated to integers, as in at::arange_out. For other integer dtypes, the checks and the
+// elements use the truncated numbers, but the number of elements does not.
 func inferArange(call *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[*arangeAttrs](call)
 	if result, ok, err := attrs.symbolicType(); ok {
@@ -52,7 +52,7 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 		return nil, kit.NotImplemented("arange", dtype)
 	}
 	start, end, step := startNumber.Float(), endNumber.Float(), attrs.Step.Float()
-	size := math.Ceil((end - start) / step)
+	size := math.Ceil((end - start) / step) // of all dtypes except int64
 	if dtype.IsIntegral(false) {
 		for _, number := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
 			if err := kit.CheckNumberFits(number, tensor.Int64); err != nil {
@@ -81,8 +81,9 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 // maxArangeSize is far below the greatest int, so that the conversion of a float64 up to it does not overflow.
 const maxArangeSize = math.MaxInt64 / 2
 
-// symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers. If not,
-// ok is false. The number of elements is computed with integers, which gives the same result as float64 below 2^53.
+// symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers that are
+// exact in float64. If not, ok is false. If ok is true, err may report a wrong order of start and end. The number of
+// elements is computed with integers, which gives the same result as float64 below 2^53.
 func (attrs *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
 	start, startIsSize := sizeOf(attrs.Start)
 	end, endIsSize := sizeOf(attrs.End)
@@ -141,7 +142,8 @@ func (attrs *arangeAttrs) dtype() tensor.DType {
 	return tensor.Int64
 }
 
-// arangeAt returns the function that computes element i of the result.
+// arangeAt returns the function that computes element i of the result. If start is an unknown size, NumberForHints
+// returns its hint, the expected size.
 func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
 	attrs := kit.Attrs[*arangeAttrs](c)
 	if attrs.dtype().IsIntegral(false) {

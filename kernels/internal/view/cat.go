@@ -67,7 +67,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 
 // infer infers the type of the result.
 func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
-	result, _, err := j.withParts(c, nil)
+	result, _, err := j.withParts(c, nil) // nil: the types of the operands are not needed
 	return c.NewResult(result), err
 }
 

@@ -127,7 +127,8 @@ func (p *multinomial) kernel() *graph.Kernel {
 			if err := p.buildTree(mem, rowTree, row); err != nil {
 				return err
 			}
-			return p.runBlock(mem, rowTree, row, 0)
+			const onlyBlock = 0
+			return p.runBlock(mem, rowTree, row, onlyBlock)
 		}}}}
 	}
 	tree := func(mem *graph.Mem, row int) weightTree {

@@ -107,7 +107,7 @@ func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
 	// The operand's elements are at the output indices first to end-1.
 	first := min(max(before, 0), size)
 	end := min(max(before+n, first), size)
-	if mode == "replicate" {
+	if mode == "replicate" { // a step of 0 repeats the first or the last element
 		add(0, first, 0, 0)
 		add(first, end, first-before, 1)
 		add(end, size, n-1, 0)
@@ -248,6 +248,7 @@ func checkReflect(pad, shape []sym.Int) error {
 		if padDims == 2 { // reflection_pad2d prints the rank instead of the sizes
 			input = fmt.Sprint(rank)
 		}
+		// PyTorch's number of the argument `before`: pairs of paddings follow three other arguments.
 		return fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
 			"got: padding (%v, %v) at dimension %d of input %s", 4+2*i, before, after, d, input)
 	}

@@ -40,8 +40,8 @@ type randLikeAttrs struct {
 	Seed         int                 `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
-// draw converts the random words of an element to its value in a dtype. kernel is the name of PyTorch's kernel in
-// errors about dtypes.
+// draw converts the random words of an element, which have 128 random bits, to its value in a dtype. kernel is the name
+// of PyTorch's kernel in errors about dtypes.
 type draw struct {
 	kernel string
 	scalar func(words [4]uint32, dtype tensor.DType) tensor.Scalar

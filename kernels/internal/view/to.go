@@ -89,5 +89,6 @@ var TypeAs = kit.Define[*kit.EmptyAttrs](graph.Op{
 })
 
 func inferTypeAs(c *graph.Call) ([]graph.Result, error) {
-	return convertedResult(c, c.Type(0), c.Type(1).DType, tensor.Preserve, false)
+	const alwaysCopy = false
+	return convertedResult(c, c.Type(0), c.Type(1).DType, tensor.Preserve, alwaysCopy)
 }

@@ -29,13 +29,13 @@ var (
 		"Keeps the lower triangle of matrices, the last two dimensions, and sets "+
 			"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
-			return 0, clampedColumn(row, kit.Attrs[*trilAttrs](c).Diagonal, 1, cols)
+			return 0, clampedColumn(row, kit.Attrs[*trilAttrs](c).Diagonal, afterDiagonal, cols)
 		})
 	Triu = triangleOp(graph.SchemaOf[*triuAttrs](), "triu",
 		"Keeps the upper triangle of matrices, the last two dimensions, and sets "+
 			"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
-			return clampedColumn(row, kit.Attrs[*triuAttrs](c).Diagonal, 0, cols), cols
+			return clampedColumn(row, kit.Attrs[*triuAttrs](c).Diagonal, onDiagonal, cols), cols
 		})
 )
 

@@ -100,7 +100,7 @@ func (attrs *triangleIndicesAttrs) nonemptyRows(isLower bool) (first, end int) {
 // countInRows returns the number of elements of the triangle in the first `rows` rows.
 func (attrs *triangleIndicesAttrs) countInRows(rows int, isLower bool) int {
 	cols := attrs.Col
-	if !isLower { // all elements that are not in the lower triangle with the next lower diagonal
+	if !isLower { // all elements but those of the lower triangle (true) that ends at the next lower diagonal
 		below := *attrs
 		below.Offset--
 		return rows*cols - below.countInRows(rows, true)
@@ -127,9 +127,9 @@ func compileTriangleIndices(c *graph.Call, isLower bool) *graph.Kernel {
 		Run: func(mem *graph.Mem, chunk int) error {
 			start := firstRow + chunk*rowsPerChunk
 			for row := start; row < min(start+rowsPerChunk, endRow); row++ {
-				firstColumn, endColumn := 0, clampedColumn(row, attrs.Offset, 1, attrs.Col)
+				firstColumn, endColumn := 0, clampedColumn(row, attrs.Offset, afterDiagonal, attrs.Col)
 				if !isLower {
-					firstColumn, endColumn = clampedColumn(row, attrs.Offset, 0, attrs.Col), attrs.Col
+					firstColumn, endColumn = clampedColumn(row, attrs.Offset, onDiagonal, attrs.Col), attrs.Col
 				}
 				position := attrs.countInRows(row, isLower) // of the row's first element in the result
 				kit.ForEachBlock(mem.Context, endColumn-firstColumn, func(begin, end int) {

@@ -24,8 +24,9 @@ var View = viewOp(graph.SchemaOf[*viewAttrs](), graph.Op{Semantics: graph.Semant
 		"of elements.",
 	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
-}, Facts: graph.Facts{Reshapes: true, SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type,
-	_ storageSize) (tensor.Type, error) {
+}, Facts: graph.Facts{Reshapes: true, SizesAttr: "size"}}, inferView)
+
+func inferView(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*viewAttrs](c)
 	switch {
 	case (attrs.Size == nil) == (attrs.DType == tensor.Invalid):
@@ -34,7 +35,7 @@ var View = viewOp(graph.SchemaOf[*viewAttrs](), graph.Op{Semantics: graph.Semant
 		return self.View(attrs.Size)
 	}
 	return viewDType(self, attrs.DType)
-})
+}
 
 // viewDType returns the type of a view that reads the bytes of a value as elements of another dtype
 // (at::native::view_dtype). self is the type of the value. For example, float32 [4, 6] is int16 [4, 12].
@@ -124,7 +125,7 @@ var AsStrided = viewOp(graph.SchemaOf[*asStridedAttrs](), graph.Op{
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
 	},
 	Facts: graph.Facts{ReadsStorage: true},
-}, func(c *graph.Call, self tensor.Type, storage sym.Int) (tensor.Type, error) {
+}, func(c *graph.Call, self tensor.Type, storage storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*asStridedAttrs](c)
 	offset := self.Offset
 	if attrs.Offset != nil {

@@ -92,6 +92,7 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, rea
 	return kernel
 }
 
+// magnitude returns the absolute value of a stride, which may be negative.
 func magnitude(i int) int { return max(i, -i) }
 
 // setRows divides the positions into rows, and rows into groups.
@@ -122,9 +123,8 @@ func (k *gridKernel) setRows(input, grid, out tensor.Meta) {
 func mergeDims(metas []tensor.Meta) {
 	for d := metas[0].Rank() - 1; d > 1; d-- {
 		outer, inner := metas[0].Shape[d-1], metas[0].Shape[d]
-		if outer > 1 && inner > 1 && slices.ContainsFunc(metas, func(meta tensor.Meta) bool {
-			return meta.Strides[d-1] != meta.Strides[d]*inner
-		}) {
+		isSpaced := func(meta tensor.Meta) bool { return meta.Strides[d-1] != meta.Strides[d]*inner }
+		if outer > 1 && inner > 1 && slices.ContainsFunc(metas, isSpaced) {
 			continue
 		}
 		for i := range metas {
@@ -270,7 +270,7 @@ func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, posi
 		for i := range positions {
 			sum := 0.0
 			for _, tap := range k.tapsOf(group, i) {
-				k.toFloat64(value, unsafe.Add(plane, tap.offset), 0, 0, 1)
+				k.toFloat64(value, unsafe.Add(plane, tap.offset), 0, 0, 1) // one element, so strides are unused
 				sum += float64(tap.weight * group.value)
 			}
 			group.value = sum

@@ -39,6 +39,7 @@ func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
 	array := builder.NewScratch(tensor.Float32, batch, kit.DivUp(channels, perBlock), pixels+1, perBlock)
 	strides := array.Meta.Strides
 	spaceStrides := tensor.New(tensor.Float32, append(slices.Clone(space), perBlock)...).Strides[:len(space)]
+	// view returns a view of a float32 buffer that begins at element `first`.
 	view := func(buffer kit.Buffer, first int, shape []int, strides ...int) kit.Buffer {
 		return buffer.Shifted(first*elemBytes, tensor.Meta{DType: tensor.Float32, Shape: shape, Strides: strides})
 	}
@@ -73,7 +74,7 @@ func (k *gridKernel) sumQuads(group *gridGroup, out, in unsafe.Pointer, position
 		pixels := unsafe.Add(in, (channel-inBlock)*k.inChannelStride+inBlock*mover.SrcSize)
 		result, sums := unsafe.Add(out, channel*k.outChannelStride), unsafe.Pointer(&group.sums)
 		channel += count
-		if count == width && k.outChannelStride == mover.DstSize {
+		if count == width && k.outChannelStride == mover.DstSize { // the channels of the result are contiguous
 			sample(positions, result, k.outPositionStride, pixels, &group.taps[0], k.maxTaps)
 			continue
 		}

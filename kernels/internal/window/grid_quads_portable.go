@@ -7,8 +7,10 @@ import "unsafe"
 // hasQuadCode is false: this build has no assembly.
 const hasQuadCode = false
 
-// sampleQuads is not called: see hasQuadCode.
-func sampleQuads(int, unsafe.Pointer, int, unsafe.Pointer, *gridTap, int) {}
+// sampleQuads would sum four channels at a time. It is not called: see hasQuadCode.
+func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int) {
+}
 
-// sampleBlocks is not called: see hasQuadCode.
-func sampleBlocks(int, unsafe.Pointer, int, unsafe.Pointer, *gridTap, int) {}
+// sampleBlocks would sum 16 channels at a time. It is not called: see hasQuadCode.
+func sampleBlocks(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int) {
+}

@@ -114,7 +114,7 @@ func (s *gridSampling) fractionalIndex(x float64, size int) float64 {
 	if s.alignCorners {
 		return (x + 1) / 2 * float64(size-1)
 	}
-	return (float64((x+1)*float64(size)) - 1) / 2
+	return (float64((x+1)*float64(size)) - 1) / 2 // float64(...) prevents a fused multiply-subtract
 }
 
 // paddedIndex maps a fractional index x outside the axis to one inside, as the padding mode requires. Zero padding

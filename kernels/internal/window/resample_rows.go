@@ -15,7 +15,8 @@ import (
 // A [resamplePass] computes an array [outer, outSize, inner] from an array [outer, inSize, inner]. A row has `inner`
 // contiguous elements. If rows are long, the functions of this file compute each row of the result by compiled loops,
 // as a weighted sum of rows of the operand: the taps. For example, linear interpolation that doubles inSize gives row 3
-// of the result as 0.75*(row 1) + 0.25*(row 2).
+// of the result as 0.75*(row 1) + 0.25*(row 2). The table of the pass has the taps and weights of each index in [0,
+// outSize).
 
 const (
 	// minRowElements is the minimum number of elements of a row that compiled loops sum.
@@ -23,7 +24,7 @@ const (
 	// maxSumTaps is the maximum number of taps that one loop sums. A sum of more taps takes several loops.
 	maxSumTaps = 4
 	// minLongRow is the minimum number of elements of a long row. Each long row takes a call of a loop. Shorter rows
-	// with the same weights share a call: rows of the same index of the resampled dimension and of consecutive outer
+	// share a call if they have the same weights: the same index of the resampled dimension, and consecutive outer
 	// indices.
 	minLongRow = 1024
 	// maxSharedRows is the maximum number of rows that share a call. More rows would evict one another from the cache.
@@ -54,7 +55,8 @@ func (p *resamplePass[T]) rowPhase() (graph.Phase, error) {
 	}
 	outSize, maxRows := p.taps.outSize, rowsPerCall(p.outer, p.inner)
 	units := kit.DivUp(p.outer, maxRows) * outSize
-	unitsPerChunk := max(1, machine.MoveGrain/max(1, kit.BoundedProduct(p.inner*maxRows, p.taps.maxTaps)))
+	unitWork := kit.BoundedProduct(p.inner*maxRows, p.taps.maxTaps) // multiply-adds
+	unitsPerChunk := max(1, machine.MoveGrain/max(1, unitWork))
 	return graph.Phase{Chunks: kit.DivUp(units, unitsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 		src, dst, lists := p.src.Address(mem), p.dst.Address(mem), p.table.listsOf(mem)
 		state := p.state.Get(mem)
@@ -87,11 +89,12 @@ func rowsPerCall(outer, inner int) int {
 // compile compiles the loops for sums of up to maxTaps taps.
 func (l *rowLoops) compile(dtype tensor.DType, maxTaps int) (err error) {
 	for i := range min(maxTaps, maxSumTaps) {
-		if l.startSum[i], err = sumLoop(dtype, i+1, false); err != nil {
+		const startsSum, addsToSum = false, true
+		if l.startSum[i], err = sumLoop(dtype, i+1, startsSum); err != nil {
 			return err
 		}
 		if maxTaps > maxSumTaps { // a sum may take several loops
-			if l.addToSum[i], err = sumLoop(dtype, i+1, true); err != nil {
+			if l.addToSum[i], err = sumLoop(dtype, i+1, addsToSum); err != nil {
 				return err
 			}
 		}
@@ -120,7 +123,7 @@ func sumLoop(dtype tensor.DType, taps int, addsToSum bool) (*loops.Loop, error) 
 			sum = builder.Emit(expr.Add, sum, product)
 		}
 	}
-	code, err := builder.Build(builder.Real(sum))
+	code, err := builder.Build(builder.Real(sum)) // the result of the loop is the real value sum
 	if err != nil {
 		return nil, err
 	}

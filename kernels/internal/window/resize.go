@@ -246,24 +246,27 @@ func (axis *resizeAxis) position(i int) float64 {
 	case "pytorch_half_pixel":
 		if out == 1 {
 			return -0.5
-		}
+		} // otherwise as half_pixel
 	case "half_pixel_symmetric":
 		return float64(in/2*(1-float64(axis.outSize)/out)) + (index+0.5)/axis.scale - 0.5
 	}
-	return (index+0.5)/axis.scale - 0.5
+	return (index+0.5)/axis.scale - 0.5 // half_pixel
 }
+
+// The radii of the interpolation filters, in elements of the input, before stretching.
+const linearRadius, cubicRadius = 1, 2
 
 // maxTaps returns an upper bound for the number of taps per index.
 func (axis *resizeAxis) maxTaps() int {
 	switch {
 	case axis.attrs.Mode == "nearest" || axis.attrs.Mode == "linear" && !axis.attrs.Antialias:
 		return 2
-	case !axis.attrs.Antialias:
+	case !axis.attrs.Antialias: // cubic
 		return 4
 	case axis.attrs.Mode == "linear":
-		return axis.stretchedTaps(1)
+		return axis.stretchedTaps(linearRadius)
 	}
-	return axis.stretchedTaps(2)
+	return axis.stretchedTaps(cubicRadius)
 }
 
 // stretchedTaps returns the number of taps of a filter that is stretched for downsampling. radius is the radius, in
@@ -314,12 +317,12 @@ func (axis *resizeAxis) weights(t float64) (first int, weights []float64) {
 	case mode == "linear" && !isStretched:
 		return 0, []float64{1 - t, t}
 	case mode == "linear":
-		return axis.stretchedWeights(1, t, linearFilter)
-	case !isStretched:
+		return axis.stretchedWeights(linearRadius, t, linearFilter)
+	case !isStretched: // mode cubic, as in the last return
 		cubic := cubicWeights(t, a)
 		return -1, cubic[:]
 	}
-	return axis.stretchedWeights(2, t, func(d float64) float64 { return cubicFilter(d, a) })
+	return axis.stretchedWeights(cubicRadius, t, func(d float64) float64 { return cubicFilter(d, a) })
 }
 
 // linearFilter returns the weight of an element at distance d, which may be negative.

@@ -102,7 +102,8 @@ type roiPlane struct {
 // roiBin is a bin of a roi, in pixels of the image: its first corner and its size.
 type roiBin struct{ y, x, height, width float64 }
 
-// bin returns the bin at (binRow, binCol) of a roi. roi is a row of the operand rois.
+// bin returns the bin at (binRow, binCol) of a roi. roi is a row of the operand rois: the index of the image, then x1,
+// y1, x2, y2. The conversions float64(...) of products prevent fused multiply-adds.
 func (attrs *roiAlignAttrs) bin(roi *[5]float64, binRow, binCol int) roiBin {
 	shift := 0.0
 	if attrs.Aligned {
@@ -119,7 +120,7 @@ func (attrs *roiAlignAttrs) bin(roi *[5]float64, binRow, binCol int) roiBin {
 		height: binHeight, width: binWidth}
 }
 
-// binResult returns the result of a bin for one channel. mem may be nil.
+// binResult returns the result of a bin for one channel. mem may be nil: then the context is not checked.
 func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, bin roiBin, plane *roiPlane) float64 {
 	rowSamples, colSamples := attrs.samplesAlong(bin.height), attrs.samplesAlong(bin.width)
 	sum, maximum := 0.0, math.Inf(-1)
@@ -215,7 +216,9 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
 		for flatIndex := begin; flatIndex < end; {
 			roiIndex := flatIndex / bins
-			toFloat64(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], roiIndex*roiStrides[0]), 8, roiStrides[1], 5)
+			const step = 8 // bytes between the numbers in roi
+			from := unsafe.Add(mem.Ptrs[2], roiIndex*roiStrides[0])
+			toFloat64(unsafe.Pointer(&roi), from, step, roiStrides[1], len(roi))
 			if err := checkRoiImage(roi[0], input.Shape[0]); err != nil {
 				return err
 			}

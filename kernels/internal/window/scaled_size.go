@@ -46,6 +46,7 @@ func ratio(factor float64) (p, q int, ok bool) {
 		return 0, 0, false
 	}
 	const limit = min(1<<36, math.MaxInt/4)
+	// A convergent is quotient times the previous convergent plus the convergent before it, for p and for q.
 	p, q = 1, 0
 	for previousP, previousQ := 0, 1; ; {
 		whole := new(big.Int).Quo(remainder.Num(), remainder.Denom())

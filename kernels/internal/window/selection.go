@@ -42,7 +42,7 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 		s.tables[d] = newIndexTable(kernel, size, func(i int) int {
 			index := r.sourceIndex(d, i)
 			if index < 0 {
-				return -1 // also if the stride is 0
+				return -1 // not multiplied by the stride, which may be 0
 			}
 			return index * s.srcStrides[d]
 		})
@@ -62,7 +62,7 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 func encoded(number float64, dtype tensor.DType) []byte {
 	element := make([]byte, dtype.Size())
 	convert := tensor.Converter(dtype, tensor.Float64)
-	convert(unsafe.Pointer(&element[0]), unsafe.Pointer(&number), 0, 0, 1)
+	convert(unsafe.Pointer(&element[0]), unsafe.Pointer(&number), 0, 0, 1) // one element, so strides are unused
 	return element
 }
 

@@ -15,6 +15,9 @@ import (
 // maxStaticEntries is the maximum number of entries of a static table, which has about 1 MiB.
 const maxStaticEntries = 1 << 16
 
+// indexBytes is the number of bytes of an int in scratch memory.
+const indexBytes = 8
+
 // indexTable lists a number for each index of the result: an index or an offset in the operand.
 type indexTable struct {
 	staticList    []int // nil if the table is not static
@@ -37,7 +40,7 @@ func newIndexTable(kernel *graph.Kernel, length int, number func(i int) int) ind
 		return table
 	}
 	table.scratchOffset = kernel.Scratch
-	kernel.Scratch += kit.AlignUp(8 * length)
+	kernel.Scratch += kit.AlignUp(indexBytes * length)
 	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(length, 1, func(mem *graph.Mem, begin, end int) error {
 		fill(table.indicesOf(mem), begin, end)
 		return nil
@@ -92,7 +95,7 @@ func newTapTable[T float32 | float64](kernel *graph.Kernel, axis *axisTaps) *tap
 		return table
 	}
 	table.scratchOffset = kernel.Scratch
-	kernel.Scratch += kit.AlignUp(8*(outSize+entries) + int(unsafe.Sizeof(T(0)))*entries)
+	kernel.Scratch += kit.AlignUp(indexBytes*(outSize+entries) + int(unsafe.Sizeof(T(0)))*entries)
 	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(outSize, tabulatedTapMoves*axis.maxTaps,
 		func(mem *graph.Mem, begin, end int) error {
 			lists := table.listsOf(mem)
@@ -109,8 +112,8 @@ func (t *tapTable[T]) listsOf(mem *graph.Mem) tapLists[T] {
 	}
 	outSize, entries := t.axis.outSize, t.axis.outSize*t.axis.maxTaps
 	return tapLists[T]{stride: t.axis.maxTaps, counts: kit.SliceOf[int](mem.Scratch, t.scratchOffset, outSize),
-		elements: kit.SliceOf[int](mem.Scratch, t.scratchOffset+8*outSize, entries),
-		weights:  kit.SliceOf[T](mem.Scratch, t.scratchOffset+8*(outSize+entries), entries)}
+		elements: kit.SliceOf[int](mem.Scratch, t.scratchOffset+indexBytes*outSize, entries),
+		weights:  kit.SliceOf[T](mem.Scratch, t.scratchOffset+indexBytes*(outSize+entries), entries)}
 }
 
 // fill lists the taps of the indices from begin to end-1.

@@ -42,7 +42,7 @@ var (
 )
 
 // upsampleOp defines an op over images with the given number of spatial dimensions. mode is nearest, exact, linear or
-// cubic. Modes linear and cubic resample one spatial dimension after another, the others copy all at once
+// cubic. Modes linear and cubic resample one spatial dimension after another. Modes nearest and exact copy all at once
 // (resample.go). The taps are those of upsampleTaps.
 func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	checkedSizes := func(c *graph.Call) (outSizes []sym.Int, factors []float64, err error) {

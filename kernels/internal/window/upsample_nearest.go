@@ -136,8 +136,9 @@ func addNearestWork(work *graph.Work, out tensor.Meta, copiesPixels bool) {
 func nearestRead(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
 	if out := walk.ResultLayout(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(operand) {
 		var pixels graph.Work
-		addNearestWork(&work, out, false)
-		addNearestWork(&pixels, out, true)
+		const copiesElements, copiesPixels = false, true
+		addNearestWork(&work, out, copiesElements)
+		addNearestWork(&pixels, out, copiesPixels)
 		work = work.Minus(pixels)
 	}
 	return work, true

@@ -130,7 +130,7 @@ func (n *Node) foldConstants(op *graph.Op, attrs graph.Attrs, operands []any) []
 	if results == nil {
 		return nil
 	}
-	return n.evaluate(op, call, in[:len(call.In)], results)
+	return n.evaluate(op, call, in[:len(call.In)], results) // call.In lacks omitted operands at the end
 }
 
 // inferCall returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
@@ -210,17 +210,17 @@ func (n *Node) evaluate(op *graph.Op, call *graph.Call, operands []*tensor.Tenso
 	if !ok {
 		return nil
 	}
-	if !slices.Contains(out, nil) {
+	if !slices.Contains(out, nil) { // all results are views
 		return out
 	}
 	if elements > FoldLimit || op.Ref == nil {
 		return nil
 	}
-	cost := float64(elements)
+	work := float64(elements)
 	if op.Flops != nil {
-		cost += op.Flops(call)
+		work += op.Flops(call)
 	}
-	if n.evaluatedWork += cost; n.evaluatedWork > maxWork {
+	if n.evaluatedWork += work; n.evaluatedWork > maxWork {
 		return nil
 	}
 	computed, err := op.Ref(call, operands)

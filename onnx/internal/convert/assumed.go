@@ -11,10 +11,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// unavoidableError returns the error of a node that occurs for all values of its unavailable operands, such as an
-// invalid attribute. It returns nil if there is none. It converts the node once for each trial of assumedOperand, in a
-// graph of its own. An error in some trials only, or errors that differ, may be due to the value. A nested graph that
-// reads another unavailable value ends the trial ([importer.capture]).
+// This file finds mistakes of nodes with unavailable operands. An operand is unavailable if the node that computes it
+// has a mistake, and mistakes are skipped (skipped.go). For example, in y = Unknown(x), z = Elu(y, alpha="a"), the
+// second node has a mistake of its own: alpha must be a number for any y.
+//
+// An importer builds one graph.Graph. A scope has the values of a graph by name. A frame has the settings of its nodes,
+// such as the nesting depth.
+
+// unavoidableError returns the error that a node has for all values of its unavailable operands. It returns nil if
+// there is none. It converts the node once for each trial of assumedOperand, in a separate graph that is not used. An
+// error that occurs only in some trials, or differs between trials, may be due to the assumed value. A nested graph
+// that reads another unavailable value ends the trial ([importer.capture]).
 func (n *Node) unavoidableError(convertOperator Converter) error {
 	count := n.nodeCount
 	defer func() { n.nodeCount = count }()
@@ -30,7 +37,7 @@ func (n *Node) unavoidableError(convertOperator Converter) error {
 	return first
 }
 
-// kindError is the error of an operand that must be a sequence or a map.
+// kindError is the error of an operand that must be a sequence or a map. Assumed values are tensors.
 type kindError struct{ error }
 
 // convertAssuming converts a node with the values that assumedOperand returns for its unavailable operands.
@@ -52,7 +59,7 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 	attempt.scope = &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
 	for i, operand := range n.In {
 		switch {
-		case operand == nil:
+		case operand == nil: // omitted
 		case operand.kind == unavailableKind:
 			operand = n.assumedOperand(nested.importer.graph, i, trial)
 			attempt.scope.values[n.proto.Input[i]] = operand
@@ -67,9 +74,9 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 	return nil
 }
 
-// assumedOperand returns a value that unavailable operand i may have. trial is an index of assumedOperands, which is
-// used if the model does not declare the type of the operand. Of a declared type, undeclared sizes differ between the
-// trials, and the value of the last trial is a constant.
+// assumedOperand returns a value that unavailable operand i may have. If the model does not declare the type of the
+// operand, it is assumedOperands[trial]. If the model declares the type, undeclared sizes are trial+1, and the value of
+// the last trial is a constant.
 func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
 	declared, ok := n.declaredMeta(n.proto.Input[i], trial+1)
 	switch {

@@ -19,8 +19,9 @@ import (
 //
 //	y = If(cond, Squeeze(x), x); z = Relu(y)    becomes    z = If(cond, Relu(Squeeze(x)), Relu(x))
 //
-// In a nested graph, captured has the values of the enclosing graph that the nested graph uses. The outline of a
-// result is its dtype and those sizes that are known before the graph runs.
+// In a nested graph, captured has the values of the enclosing graph that the nested graph uses. The outline of a result
+// is its dtype and the sizes that are known before the graph runs. An importer builds one graph.Graph. A scope has the
+// values of a graph by name. A frame has the settings of its nodes, such as the nesting depth.
 
 // continuation is the part of the model that follows a node: graph.Node[next] and the nodes after it. If the graph is
 // itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
@@ -156,8 +157,8 @@ func (n *Node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
 }
 
 // convertPart calls convert, which converts a part of the branch, and stores its error in b.err. An error that concerns
-// more than the branch, such as an exceeded limit, ends the conversion of node n. After an error, convertPart does
-// nothing.
+// more than the branch, such as an exceeded limit, ends the conversion of node n. If an earlier part failed,
+// convertPart does nothing.
 func (b *branch) convertPart(n *Node, convert func() error) {
 	if b.err != nil {
 		return
@@ -245,7 +246,7 @@ func (b *branch) convertFollowing(following *continuation) (isComplete bool, err
 // ifNode adds the node for an If with the given branches. A branch that could not be converted raises its error when it
 // runs. The node is if_sizes, without an operand for the condition, if the condition depends only on sizes.
 func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
-	sequences := n.sequencesOf(thenBranch, elseBranch)
+	sequences := n.sequencesOf(thenBranch, elseBranch) // each becomes two results (packedbodies.go)
 	n.finishBranches(thenBranch, elseBranch)
 	thenGraph, elseGraph := thenBranch.importer.graph, elseBranch.importer.graph
 	results := len(thenGraph.Outputs)

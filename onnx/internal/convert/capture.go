@@ -4,7 +4,8 @@ import "fmt"
 
 // This file makes the values of an enclosing graph available in the body of a loop or branch, when a node of the body
 // uses their names. For example, the body of a loop that uses x of the main graph gets an additional input outer.x, and
-// the loop gets x as an additional operand.
+// the loop gets x as an additional operand. The importer of the body lists such operands in its field captured. Its
+// field captures maps each used value of the enclosing graph to the value in the body.
 
 // lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
 func (s *scope) lookup(name string) *Value {

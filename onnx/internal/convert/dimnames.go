@@ -68,7 +68,7 @@ func (m *Model) nameSymbols() {
 		if isSymbol(text) || m.symbols[text] != "" || isArithmetic(text, identifiers) {
 			return
 		}
-		symbol := (&graph.Symbolic{}).Name(text)
+		symbol := (&graph.Symbolic{}).Name(text) // a similar identifier
 		for identifiers[symbol] {
 			symbol += "_"
 		}
@@ -98,6 +98,9 @@ func generatedName(input string, dim int) string { return fmt.Sprintf("%s_dim%d"
 // hasLetter reports whether a dim_param has a letter. A text without a letter, such as "?", is not a name.
 func hasLetter(text string) bool { return strings.ContainsFunc(text, unicode.IsLetter) }
 
+// anyHint is the hint (example size) of symbols whose hint does not matter.
+const anyHint = 2
+
 // isSymbol reports whether a text is a valid symbol name.
 func isSymbol(text string) bool {
 	_, err := sym.NewEnv().Symbol(text, 0, 1, 0) // with arbitrary bounds and hint
@@ -110,7 +113,7 @@ func isArithmetic(text string, identifiers map[string]bool) bool {
 	env, allIdentifiers := sym.NewEnv(), true
 	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {
 		allIdentifiers = allIdentifiers && identifiers[name]
-		s, err := env.Symbol(name, 0, math.MaxInt, 2) // 2: any hint
+		s, err := env.Symbol(name, 0, math.MaxInt, anyHint)
 		return s, err == nil
 	})
 	if err != nil || allIdentifiers {
@@ -136,7 +139,7 @@ func (m *Model) dim(input string, i int, text string, fixed map[string]int) (gra
 		if fixedSize, exists := fixed[name]; exists {
 			return sym.Of(fixedSize), true
 		}
-		expression, err := env.Symbol(name, 0, math.MaxInt, 2)
+		expression, err := env.Symbol(name, 0, math.MaxInt, anyHint)
 		return expression, err == nil
 	})
 	fixedSize, known := expression.Known()
@@ -164,7 +167,7 @@ func symbolsOf(d graph.Dim) []string {
 		if !slices.Contains(list, name) {
 			list = append(list, name)
 		}
-		s, err := env.Symbol(name, 0, math.MaxInt, 2)
+		s, err := env.Symbol(name, 0, math.MaxInt, anyHint)
 		return s, err == nil
 	})
 	return list

@@ -187,10 +187,10 @@ func (m *Model) importer(o Options) *importer {
 // convertAtHints converts the model's graph at the importer's hints, which are example sizes of the symbols.
 func (im *importer) convertAtHints(f *frame) (*Conversion, error) {
 	g, err := im.convert(f)
-	for name, limit := range im.symbols.Limits() {
-		b := im.graph.Symbols[name]
-		b.Max = limit
-		im.graph.Symbols[name] = b
+	for name, limit := range im.symbols.Limits() { // for greater sizes, the expressions of sizes would be wrong
+		bounds := im.graph.Symbols[name]
+		bounds.Max = limit
+		im.graph.Symbols[name] = bounds
 	}
 	return &Conversion{Graph: g, Skipped: im.skipped, errorCount: len(im.skipped) + im.rejectedCount}, err
 }

@@ -18,6 +18,9 @@ import (
 // enclosing graph, becomes a node with the body
 //
 //	inputs: iteration, condition, s, outer.x    results: condition, s + outer.x
+//
+// An importer builds one graph.Graph. A scope has the values of a graph by name. A frame has the settings of its nodes,
+// such as the nesting depth. A frame also has the continuation: the nodes that follow the node.
 
 // body returns a graph attribute, which must be present.
 func (n *Node) body(name string) *pb.GraphProto {
@@ -146,7 +149,7 @@ func (n *Node) tryConvertBody(proto *pb.GraphProto, operands []*Value, varies fu
 	}
 	if err == nil && slices.ContainsFunc(operands, func(x *Value) bool { return x != nil && x.packed != nil }) {
 		inner := &Node{importer: nested.importer, scope: bodyScope, frame: &bodyFrame, proto: n.proto}
-		err = inner.splitSequences(nested, operands)
+		err = inner.splitSequences(nested, operands) // each sequence becomes two results (packedbodies.go)
 	}
 	n.nodeCount = nested.importer.nodeCount
 	if err == nil {
@@ -274,7 +277,8 @@ func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	return sizes, nil
 }
 
-// symbolInput returns an input that has the symbol as a size. It adds an input if the graph has none.
+// symbolInput returns an input that has the symbol as a size. If a nested graph has none, it adds an input, whose
+// operand is the symbolInput of the enclosing graph. It returns nil if the main graph has none.
 func (im *importer) symbolInput(symbol string) (*Value, error) {
 	if im.symbolInputs[symbol] != nil || im.outer == nil {
 		return im.symbolInputs[symbol], nil

@@ -11,7 +11,9 @@ import (
 )
 
 // Node is a node of the model during its conversion. Converters call its methods, which panic with a [failure] if the
-// node has a mistake. [Node.convert] recovers the panic and returns the error.
+// node has a mistake. [Node.convert] recovers the panic and returns the error. The importer builds one graph.Graph. The
+// scope has the values of the node's graph by name. The frame has the settings of this graph, such as the nesting
+// depth.
 type Node struct {
 	In    []*Value // operands; nil for an omitted operand
 	Opset int      // version of the operator set

@@ -18,6 +18,8 @@ import (
 //	shapes [[1, 3], [2, 1]]
 //
 // and SequenceAt at position 1 is a slice of data, from the product of shapes[0], reshaped to shapes[1].
+//
+// Indices and sizes are checked during the run by a Gather, which fails for an index out of range.
 
 // packedSequence is a sequence that is represented by a pair of tensors.
 type packedSequence struct {
@@ -72,7 +74,7 @@ func (n *Node) checkMember(p *packedSequence, x *Value) {
 		panic(failure{&memberRankError{p, rank, x.DType()}})
 	case p.rank >= 0 && p.rank != rank:
 		n.Failf("a sequence of unknown length with members of %d and of %d dimensions is not supported", p.rank, rank)
-	case p.dtype != x.DType() && p.rank >= 0:
+	case p.rank >= 0 && p.dtype != x.DType():
 		n.Failf("a sequence of %v cannot have a member of %v", p.dtype, x.DType())
 	}
 }
@@ -133,18 +135,19 @@ func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (befo
 	if width > 0 {
 		next = n.add(position, IntVector(width))
 	}
-	shapes := [3]*Value{n.rowRange(p.shapes, IntVector(0), position), nil, n.rowRange(p.shapes, next, IntVector(toEnd))}
+	shapesBefore := n.rowRange(p.shapes, IntVector(0), position)
+	shapesAfter := n.rowRange(p.shapes, next, IntVector(toEnd))
 	// The elements of the middle range start at the number of elements of all members before it.
-	start := n.vector(n.sumAlong(n.rowProducts(shapes[0].WithSizes(tensor.Int64, -1, p.rank)), 0))
+	start := n.vector(n.sumAlong(n.rowProducts(shapesBefore.WithSizes(tensor.Int64, -1, p.rank)), 0))
 	end := start
 	if width > 0 {
-		shapes[1] = n.rowRange(p.shapes, position, next).WithSizes(tensor.Int64, 1, p.rank)
-		end = n.add(start, n.rowProducts(shapes[1]))
-		middle = memberRange{shapes[1], n.rowRange(p.data, start, end)}
+		shape := n.rowRange(p.shapes, position, next).WithSizes(tensor.Int64, 1, p.rank)
+		end = n.add(start, n.rowProducts(shape))
+		middle = memberRange{shape, n.rowRange(p.data, start, end)}
 	}
-	before = memberRange{shapes[0], n.rowRange(p.data, IntVector(0), start)}
+	before = memberRange{shapesBefore, n.rowRange(p.data, IntVector(0), start)}
 	// Unlike the number of members, the number of elements may exceed toEnd.
-	after = memberRange{shapes[2].WithSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, end, IntVector(math.MaxInt))}
+	after = memberRange{shapesAfter.WithSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, end, IntVector(math.MaxInt))}
 	return before, middle, after
 }
 
@@ -211,10 +214,10 @@ func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	// The sizes that must agree differ by `deviations` from the sizes of the first member.
 	deviations := n.ONNXOp("Abs", nil, n.ONNXOp("Sub", nil, p.shapes, first))
 	shape, rank := n.concatenated(n.vector(n.length(p)), first), p.rank+1
-	if !stack {
+	if !stack { // the sizes of axis 0 may differ
 		deviations = n.ONNXOp("Slice", nil, deviations, IntVector(1), IntVector(toEnd), IntVector(1))
-		rows := n.ONNXOp("Gather", IntAttribute("axis", 1), p.shapes, scalarInt(0))
-		shape = n.concatenated(n.vector(n.sumAlong(rows, 0)), n.rowRange(first, IntVector(1), IntVector(toEnd)))
+		firstSizes := n.ONNXOp("Gather", IntAttribute("axis", 1), p.shapes, scalarInt(0))
+		shape = n.concatenated(n.vector(n.sumAlong(firstSizes, 0)), n.rowRange(first, IntVector(1), IntVector(toEnd)))
 		rank = p.rank
 	}
 	shape = n.add(shape, n.zeroIfAllZero(deviations)).WithSizes(tensor.Int64, rank)
@@ -327,5 +330,5 @@ func (n *Node) vector(x *Value) *Value { return n.ONNXOp("Reshape", nil, x, IntV
 
 func (n *Node) add(x, y *Value) *Value { return n.ONNXOp("Add", nil, x, y) }
 
-// toEnd is the end of a Slice that includes the last element.
+// toEnd is an end of a Slice that is beyond the last element.
 const toEnd = math.MaxInt32

@@ -43,7 +43,8 @@ func asSequences(list []*Value, sequences map[int]*packedSequence) (out []*Value
 
 // addSequence adds the two inputs of a body for a packed sequence p, which is an operand of node n.
 func (im *importer) addSequence(name string, n *Node, p *packedSequence) (*Value, error) {
-	data, err := im.addOperandInput(name+".data", n, p.data, true)
+	const varies = true // iterations may add and remove members
+	data, err := im.addOperandInput(name+".data", n, p.data, varies)
 	if err != nil {
 		return nil, err
 	}

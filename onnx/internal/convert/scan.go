@@ -84,7 +84,8 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 	if s.isLengthKnown && s.length >= 1 && s.length <= maxLength {
 		return s.unrollScan()
 	}
-	body := n.convertBody(s.bodyProto, s.bodyOperands(0), func(int) bool { return false })
+	varies := func(int) bool { return false } // the shapes are the same in all iterations
+	body := n.convertBody(s.bodyProto, s.bodyOperands(0), varies)
 	attrs := graph.Attrs{"body": body.importer.graph, "states": len(s.states), "num_scan_inputs": len(s.scanned),
 		"scan_input_axes": s.inAxes, "scan_input_directions": s.inBackward,
 		"scan_output_axes": s.outAxes, "scan_output_directions": s.outBackward}

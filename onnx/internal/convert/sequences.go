@@ -39,7 +39,7 @@ func (n *Node) packedOperand(i, positionOperand int) *packedSequence {
 	if x.packed == nil && (!n.HasOperand(positionOperand) || n.Operand(positionOperand).data != nil) {
 		return nil
 	}
-	return n.packedOf(x, -1)
+	return n.packedOf(x, -1) // the rank of an empty sequence is unknown
 }
 
 // sequencePosition returns operand i, a position from 0 to last in a sequence with `length` members. A negative
@@ -61,12 +61,12 @@ func sequenceConstruct(n *Node) []*Value {
 	for i := range n.In {
 		list = append(list, n.Operand(i))
 	}
-	return single(sequence(list))
+	return single(sequenceOf(list))
 }
 
 // sequenceEmpty converts SequenceEmpty: an empty sequence of a dtype.
 func sequenceEmpty(n *Node) []*Value {
-	x := sequence(nil)
+	x := sequenceOf(nil)
 	x.memberDType = n.DTypeAttr("dtype")
 	return single(x)
 }
@@ -90,7 +90,7 @@ func sequenceInsert(n *Node) []*Value {
 	if n.HasOperand(2) {
 		position = n.sequencePosition(2, len(members), len(members))
 	}
-	return single(sequence(slices.Insert(slices.Clone(members), position, n.Operand(1))))
+	return single(sequenceOf(slices.Insert(slices.Clone(members), position, n.Operand(1))))
 }
 
 // sequenceErase converts SequenceErase. Without a position, the last member is removed.
@@ -106,7 +106,7 @@ func sequenceErase(n *Node) []*Value {
 	if position < 0 {
 		n.Failf("the sequence is empty")
 	}
-	return single(sequence(slices.Delete(slices.Clone(members), position, position+1)))
+	return single(sequenceOf(slices.Delete(slices.Clone(members), position, position+1)))
 }
 
 // sequenceLength converts SequenceLength.
@@ -139,12 +139,12 @@ func splitToSequence(n *Node) []*Value {
 		for remaining := length; remaining > 0; remaining -= size {
 			sizes = append(sizes, min(size, remaining))
 		}
-	case parts.data == nil && n.LengthOf(parts) >= 0 && parts.Meta().Rank() == 1:
-		return single(sequence(n.SplitComputed(x, parts, axis, n.LengthOf(parts))))
-	default:
+	case parts.data == nil && n.LengthOf(parts) >= 0 && parts.Meta().Rank() == 1: // computed sizes
+		return single(sequenceOf(n.SplitComputed(x, parts, axis, n.LengthOf(parts))))
+	default: // a constant vector
 		sizes = n.ConstantInts(1)
 	}
-	return single(sequence(n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)))
+	return single(sequenceOf(n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)))
 }
 
 // splitToSlices splits x into parts of size 1, without the axis if keepdims is 0.
@@ -160,7 +160,7 @@ func splitToSlices(n *Node, x *Value, axis int) *Value {
 			parts[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, parts[i])
 		}
 	}
-	return sequence(parts)
+	return sequenceOf(parts)
 }
 
 // SplitComputed splits x into parts of computed sizes.
@@ -243,7 +243,7 @@ func sequenceMap(n *Node) []*Value {
 	}
 	out := make([]*Value, len(lists))
 	for k, list := range lists {
-		out[k] = sequence(list)
+		out[k] = sequenceOf(list)
 	}
 	return out
 }

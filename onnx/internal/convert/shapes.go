@@ -102,7 +102,7 @@ func (im *importer) TrySymShape(x *Value) []sym.Int {
 			sizes[i] = im.symbols.NewUnknown(0)
 		}
 	}
-	im.shapes[x.graphValue] = sizes
+	im.shapes[x.graphValue] = sizes // the next call returns the same symbols
 	return sizes
 }
 
@@ -200,7 +200,7 @@ func (im *importer) inferShapes(values []*graph.Value, attrs graph.Attrs) {
 		return
 	}
 	for i, shape := range im.symbols.ResultShapes(node, types, values) {
-		if !slices.Equal(sym.KnownOrMinusOne(shape), values[i].Meta.Shape) {
+		if !slices.Equal(sym.KnownOrMinusOne(shape), values[i].Meta.Shape) { // not all sizes are numbers
 			im.shapes[values[i]] = shape
 		}
 	}
@@ -245,7 +245,8 @@ func (n *Node) outlineOf(x *Value) graph.PartialType {
 	if x.IsDynamic() {
 		return graph.PartialType{DType: x.DType(), Sizes: x.outline.Sizes}
 	}
-	return graph.PartialType{DType: x.DType(), Sizes: append([]int{}, sym.KnownOrMinusOne(n.TrySymShape(x))...)}
+	sizes := append([]int{}, sym.KnownOrMinusOne(n.TrySymShape(x))...) // not nil, which means an unknown rank
+	return graph.PartialType{DType: x.DType(), Sizes: sizes}
 }
 
 // Reference returns an attribute that refers to x. Its value is known when the graph runs.

@@ -103,7 +103,9 @@ func isIndex(op *graph.Op, i int) bool {
 	return len(op.Params) > 0 && op.Params[min(i, len(op.Params)-1)].IndexBound != nil
 }
 
-// isSelection reports whether each element of the results is an element of an operand or a constant.
+// isSelection reports whether each element of the results is an element of an operand or a constant. The fact
+// SelectsElements of an op states the former, and Fills either of the two. Identity means that the result is the
+// operand (or its conversion to another dtype), and ReadsStorage that the result depends on strides.
 func (c *computation) isSelection() bool {
 	computes := func(r graph.Result) bool { // whether r has new elements: it is no view and no copy of an operand
 		return r.Alias < 0 && !c.op.Identity || r.Type.DType != c.call.Type(0).DType
@@ -121,7 +123,7 @@ func (c *computation) isSelection() bool {
 func (c *computation) evalSelection() [][]symbolic.Element {
 	const shift = min(1<<40, math.MaxInt/2) // greater than any position
 	var allElements []symbolic.Element
-	dtype := tensor.Invalid // of all elements
+	dtype := tensor.Invalid // the dtype of all elements; Invalid before the first
 	positions, shiftedPositions := make([]any, len(c.in)), make([]any, len(c.in))
 	for i, elements := range c.in {
 		switch {
@@ -144,7 +146,7 @@ func (c *computation) evalSelection() [][]symbolic.Element {
 	}
 	lists := make([][]symbolic.Element, len(c.out))
 	for i := range c.out {
-		resultDType, data := c.out[i].Type.DType, results[i].data
+		resultDType, data := c.out[i].Type.DType, results[i].data // data is int64 if it has positions
 		constants := symbolic.FromData(data)
 		for k := range data.Numel() {
 			index := symbolic.IndexAt(data.Shape, k)
@@ -215,5 +217,5 @@ func (n *Node) elementsOf(x *Value, newSymbols bool) *symbolic.Tensor {
 
 // Integers returns the elements of an integer tensor as expressions. It returns nil if an element has no expression.
 func (n *Node) Integers(x *Value) []sym.Int {
-	return n.elementsOf(x, false).Integers()
+	return n.elementsOf(x, false).Integers() // without new symbols
 }

@@ -78,8 +78,8 @@ func computedValue(elements *symbolic.Tensor, addToGraph func() *Value) *Value {
 	return &Value{elements: elements, addToGraph: addToGraph}
 }
 
-// sequence returns a sequence with known members.
-func sequence(list []*Value) *Value { return &Value{members: list, kind: sequenceKind} }
+// sequenceOf returns a sequence with known members.
+func sequenceOf(list []*Value) *Value { return &Value{members: list, kind: sequenceKind} }
 
 // FromGraph returns a tensor that is a value of the graph.
 func FromGraph(v *graph.Value) *Value { return &Value{graphValue: v} }

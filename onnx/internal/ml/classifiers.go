@@ -63,13 +63,13 @@ func treeEnsembleClassifier(n *node) []*value {
 	scores := evaluate(n, trees, max(classes.count, 1), "sum")
 	isSingle := classes.count <= 2 && len(weightedClasses) == 1
 	switch {
-	case len(base) == 0:
+	case len(base) == 0: // nothing is added
 	case isSingle && len(base) == 1 && !weightedClasses[0]:
 		n.Failf("base_values are not supported if only class 1 has weights")
 	case isSingle:
 		checkLength(n, "base_values", len(base), 1)
 		if classes.count == 2 {
-			base = append(slices.Clone(base), 0)
+			base = append(slices.Clone(base), 0) // of class 1, which has no weights
 		}
 		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
 	default:
@@ -79,8 +79,8 @@ func treeEnsembleClassifier(n *node) []*value {
 	if !isSingle {
 		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, transform), tensor.Float32)}
 	}
-	// Without negative weights, the single score is a probability of the second class. Otherwise its sign decides. It is
-	// in the column of the class with weights.
+	// Without negative weights, the single score is a probability of the second class. Otherwise its sign decides. The
+	// score is in the column of the class with weights.
 	threshold, scoreSum := 0.0, 0.0
 	if nonNegative {
 		threshold, scoreSum = 0.5, 1
@@ -90,6 +90,7 @@ func treeEnsembleClassifier(n *node) []*value {
 		labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), threshold))
 		return []*value{labels, n.Cast(bothScores(n, scores, scoreSum, transform), tensor.Float32)}
 	}
+	// Class 1 has the weights. The scores of class 0 are 0.
 	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 1), threshold))
 	return []*value{labels, n.Cast(postTransform(n, scores, transform), tensor.Float32)}
 }

@@ -156,8 +156,7 @@ func vocabulary(n *node, stringsAttr, integersAttr string) (list *value, count i
 	return nil, 0
 }
 
-// maxSpread limits the size of lookup tables: the range of the keys is at most maxSpread times their number plus
-// a small constant.
+// maxSpread limits the size of lookup tables: the range of n keys is at most maxSpread*(n+64).
 const maxSpread = 16
 
 // positionOf returns the position of each element of x in a list of keys. For an element that is not a key, the result
@@ -165,7 +164,7 @@ const maxSpread = 16
 // range are looked up in a table. Other elements are searched by a decision tree on float64.
 func positionOf(n *node, x, keys *value) *value {
 	checkSameKind(n, x, keys)
-	if keys.DType().IsIntegral(false) {
+	if keys.DType().IsIntegral(false) { // false: bool does not count as an integer
 		if !x.DType().IsIntegral(false) {
 			n.Failf("the operand is %v, but the keys are integers", x.DType())
 		}
@@ -177,7 +176,8 @@ func positionOf(n *node, x, keys *value) *value {
 	positions, nanPosition := keyPositions(n, keys)
 	tree.branches, tree.leaves = searchTree(positions, keys.Data().Numel(), nanPosition)
 	column := n.Op("reshape", graph.Attrs{"shape": []int{-1, 1}}, n.Cast(x, tensor.Float64))
-	operands := append([]any{column}, tree.operands(n, tensor.Float64, 1, 1)...)
+	const columns, targets = 1, 1
+	operands := append([]any{column}, tree.operands(n, tensor.Float64, columns, targets)...)
 	position := n.Op("tree_ensemble", graph.Attrs{"outputs": 1}, operands...)
 	return n.Cast(n.ReshapeBy(position, sizeAttrs(n, x)), tensor.Int64)
 }
@@ -246,7 +246,7 @@ func searchTree(keys map[float64]int, missingPosition, nanPosition int) (branche
 	// addLeaf adds a leaf and returns its reference: the complement of its index, which differs from all references of
 	// branches.
 	addLeaf := func(position int) treeRef {
-		leaves = append(leaves, []leafWeight{{0, float64(position)}})
+		leaves = append(leaves, []leafWeight{{target: 0, weight: float64(position)}})
 		return ^treeRef(len(leaves) - 1)
 	}
 	sorted := make([]float64, 0, len(keys))

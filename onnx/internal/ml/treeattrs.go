@@ -217,7 +217,7 @@ var postTransforms = []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PR
 
 // treeEnsemble5 converts TreeEnsemble of operator set 5.
 func treeEnsemble5(n *node) []*value {
-	aggregate, post := n.Int("aggregate_function", 1), n.Int("post_transform", 0)
+	aggregate, post := n.Int("aggregate_function", 1), n.Int("post_transform", 0) // default: sum, NONE
 	aggregateNames := []string{"mean", "sum", "amin", "amax"}
 	if aggregate < 0 || aggregate >= len(aggregateNames) || post < 0 || post >= len(postTransforms) {
 		n.Failf("aggregate_function %d or post_transform %d is unknown: want 0 to %d and 0 to %d", aggregate, post,

@@ -210,7 +210,7 @@ func (f *flatTrees) checkReached() {
 }
 
 // nodeCount returns the number of comparisons x <= threshold that a branch needs. A search among m members has m-1
-// comparisons that halve the members, and two for the equality with each.
+// comparisons that halve the members, and two for the equality with each: 3m-1 in all.
 func (b *treeBranch) nodeCount() int {
 	switch {
 	case b.isNaN():
@@ -312,6 +312,7 @@ func (f *flatTrees) addMember(node int32, branch *treeBranch, no, yes, nan int32
 			free++
 			continue
 		}
+		// Members up to middle are searched from node free, greater members from node free+1.
 		middle := (interval.low + interval.high) / 2
 		f.setNode(interval.node, branch.feature, f.atMost(branch.members[middle]), free+1, free, toNaN)
 		stack = append(stack, search{node: free + 1, low: middle + 1, high: interval.high},

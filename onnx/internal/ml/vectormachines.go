@@ -86,10 +86,10 @@ func svmScores(n *node, decisions *value, count, pairs int) *value {
 		return postTransform(n, n.Op("pairwise_probabilities", graph.Attrs{"classes": count}, probabilities), transform)
 	case count > 2:
 		return postTransform(n, decisions, transform)
-	case transform == "NONE":
+	case transform == "NONE": // the scores of the two classes have the sum 0
 		return bothScores(n, decisions, 0, transform)
 	}
-	return bothScores(n, decisions, 1, transform)
+	return bothScores(n, decisions, 1, transform) // the sum is 1
 }
 
 // linearMachine converts SVMClassifier without support vectors: a score for each class, the product with its

@@ -101,18 +101,20 @@ func decodeFourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, 
 // the only NaN.
 func Float8(b byte, kind pb.DataType) float64 {
 	mantissaBits, bias, _, lacksNegativeZero := Float8Format(kind)
-	exponent, mantissa := int(b&127)>>mantissaBits, int(b)&(1<<mantissaBits-1)
+	magnitude := b & 127 // the code without the sign
+	exponent, mantissa := int(magnitude)>>mantissaBits, int(b)&(1<<mantissaBits-1)
 	sign := 1.0
 	if b >= 128 {
 		sign = -1
 	}
 	switch {
-	case lacksNegativeZero && b == 128, kind == pb.Float8E4M3FN && b&127 == 127,
-		kind == pb.Float8E5M2 && exponent == 31 && mantissa != 0:
+	case lacksNegativeZero && b == 128, kind == pb.Float8E4M3FN && magnitude == 127:
+		return math.NaN()
+	case kind == pb.Float8E5M2 && exponent == 31 && mantissa != 0: // as in IEEE 754
 		return math.NaN()
 	case kind == pb.Float8E5M2 && exponent == 31:
 		return math.Inf(int(sign))
-	case exponent == 0:
+	case exponent == 0: // zero, or a subnormal number without a leading 1
 		return sign * math.Ldexp(float64(mantissa), 1-bias-mantissaBits)
 	}
 	return sign * math.Ldexp(float64(mantissa+1<<mantissaBits), exponent-bias-mantissaBits)

@@ -257,7 +257,7 @@ func scaledTanh(n *node) []*value {
 	return single(n.Op("mul", nil, y, n.Float("alpha", 1)))
 }
 
-// parametricSoftplus converts ParametricSoftplus: alpha * log(1 + exp(beta*x)).
+// parametricSoftplus converts ParametricSoftplus: alpha * log(1 + exp(beta*x)). For the threshold see [softplus].
 func parametricSoftplus(n *node) []*value {
 	y := n.Op("softplus", graph.Attrs{"threshold": 40}, n.Op("mul", nil, n.Operand(0), n.Float("beta", 1)))
 	return single(n.Op("mul", nil, y, n.Float("alpha", 1)))

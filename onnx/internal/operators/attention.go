@@ -9,6 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts Attention and RotaryEmbedding of the standard.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols.
+
 // attentionNode has the operands of an Attention node during its conversion.
 type attentionNode struct {
 	*node
@@ -149,7 +154,7 @@ func (a *attentionNode) maskScores(scores *value) (masked, hasKey *value) {
 	allHaveKeys := a.restrictPositions(keys)
 	mask, addend := a.OperandOrNil(attentionMask), (*value)(nil)
 	switch {
-	case mask == nil:
+	case mask == nil: // hides no keys
 	case mask.DType() == tensor.Bool:
 		a.restrict(a.extendMask(mask, keys, false))
 	default:
@@ -160,6 +165,7 @@ func (a *attentionNode) maskScores(scores *value) (masked, hasKey *value) {
 	}
 	if addend != nil {
 		scores = a.Op("add", nil, scores, addend)
+		// Only the second result needs this: the addend -Inf itself hides a key.
 		a.restrict(a.Op("ne", nil, addend, negInf))
 	}
 	if mask == nil && allHaveKeys {

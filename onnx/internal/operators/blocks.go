@@ -12,6 +12,9 @@ import (
 // elements of a row has a scale and a zero point. A byte holds 8/bits elements, the first in the lowest bits. For
 // example, a row of 64 elements of 4 bits with block_size 32 has 32 bytes, two scales and two zero points. Element 33,
 // in the high bits of byte 16, stands for (element - zero point 1) * scale 1.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols.
 
 // matMulNBits converts MatMulNBits: the product of the operand and the transpose of a matrix [N, K] that is quantized
 // by blocks. Operands 1 to 3 are the matrix, its scales and its zero points, operand 5 is a bias. The op linear_blocks
@@ -30,7 +33,7 @@ func matMulNBits(n *node) []*value {
 			n.Failf("operand 0 has %d columns, want K = %d", last, columns)
 		}
 	}
-	blockSize := readBlockSize(n, 0, columns)
+	blockSize := readBlockSize(n, 0, columns) // 0: the attribute is required
 	blocksPerRow := (columns-1)/blockSize + 1 // columns/blockSize, rounded up
 	if n.Operand(1).DType() != tensor.Uint8 {
 		n.Failf("elements of %d bits in %v are not supported", bits, n.Operand(1).DType())
@@ -50,8 +53,9 @@ func matMulNBits(n *node) []*value {
 		product = n.Op("linear_blocks", graph.Attrs{"bits": bits, "block_size": blockSize}, input, quantized,
 			scale, zero, bias)
 	} else {
+		const dim = 1 // blocks are parts of rows
 		weight := dequantizedBlocks(n, unpackBytes(n, quantized, bits, sym.Of(columns)), scale,
-			n.Reshape(zero, rows, blocksPerRow), 1, blockSize)
+			n.Reshape(zero, rows, blocksPerRow), dim, blockSize)
 		product = n.Op("linear", nil, input, weight, bias)
 	}
 	return single(n.Cast(product, x.DType()))

@@ -12,6 +12,9 @@ import (
 
 // This file converts operators that create values, such as Constant and Range, and operators that rearrange elements or
 // select a region of images, such as DepthToSpace and CenterCropPad.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols.
 
 // constant converts Constant. The attribute with the value depends on the type of the value.
 func constant(n *node) []*value {
@@ -51,7 +54,7 @@ func constantStrings(n *node) *value {
 	if list, ok := n.Strings("value_strings"); ok {
 		return n.StringCodes(list...)
 	}
-	return n.MarkStrings(n.Reshape(n.StringCodes(n.Text("value_string", ""))), true)
+	return n.MarkStrings(n.Reshape(n.StringCodes(n.Text("value_string", ""))), true) // a 0-dim value
 }
 
 // constantOfShape converts ConstantOfShape: a tensor of the shape in operand 0, filled with the element of the
@@ -79,7 +82,7 @@ func rangeOp(n *node) []*value {
 	start, end, step := n.Operand(0), n.Operand(1), n.Operand(2)
 	// The end can be replaced only if start and end are known integers or expressions, and the step is known.
 	if steps := n.Integers(step); n.Integers(start) != nil && n.Integers(end) != nil && len(steps) == 1 {
-		if stepSize, _ := steps[0].Known(); stepSize > 0 {
+		if stepSize, _ := steps[0].Known(); stepSize > 0 { // 0 if the step is unknown
 			end = n.Op("maximum", nil, start, end)
 		} else if stepSize < 0 {
 			end = n.Op("minimum", nil, start, end)

@@ -12,8 +12,8 @@ import (
 )
 
 // This file converts pointwise operators: arithmetic, comparisons, casts, Where and Clip. ONNX has uint16, uint32 and
-// uint64, which most ops of the catalogue do not support, as in PyTorch. Such elements are computed as int64 (widened).
-// For example, the sum of two uint32 is cast to int64, added, and cast back.
+// uint64 (IsBareUnsigned), which most ops of the catalogue do not support, as in PyTorch. Such elements are computed as
+// int64 (widened). For example, the sum of two uint32 is cast to int64, added, and cast back.
 
 // unary returns the converter of an operator with one operand and no attributes to an op with the same meaning.
 func unary(op string) converter {
@@ -53,7 +53,7 @@ func binary(op string) converter {
 	return func(n *node) []*value {
 		x, y := operandPair(n)
 		var attrs graph.Attrs
-		if op == "div" && x.DType().IsIntegral(true) {
+		if op == "div" && x.DType().IsIntegral(true) { // true: bool counts as an integer
 			attrs = graph.Attrs{"rounding_mode": "trunc"}
 		}
 		switch op {

@@ -8,15 +8,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Operands of GroupQueryAttention after the queries, keys and values.
+const (
+	groupCachedKeys   = 3
+	groupCachedValues = 4
+	groupLastValid    = 5 // by row of the batch: the number of valid positions, including the new ones, minus one
+	groupMinPositions = 6 // the cache is enlarged to this number of positions
+	groupCos          = 7 // tables of a rotary embedding
+	groupSin          = 8
+)
+
 // groupQueryAttention converts GroupQueryAttention: causal attention whose queries share heads of keys and values. New
-// keys and values are written to the cache (operands 3 and 4) after its valid positions. For each row of the batch,
-// operand 5 is the number of valid positions, including the new ones, minus one. The cache is enlarged if operand 6
-// exceeds its number of positions. Operands 7 and 8 are the tables cos and sin of a rotary embedding.
+// keys and values are written to the cache after its valid positions. For example, a cache of 10 positions with 4 valid
+// ones gets 2 new keys: groupLastValid is 5, the new keys are written to positions 4 and 5, and their queries attend to
+// the keys 0 to 4 and 0 to 5.
 //
-// For example, a cache of 10 positions with 4 valid ones gets 2 new keys: operand 5 is 5, the new keys are written to
-// positions 4 and 5, and their queries attend to the keys 0 to 4 and 0 to 5.
+// An [attentionNode] has the queries q, keys k and values v, [batch, heads, positions, elements]. A value is a tensor
+// of the model, and Op adds an op to the graph. A sym.Int is a size: a number, or an expression over symbols.
 func groupQueryAttention(n *node) []*value {
-	for i := 9; i < len(n.In); i++ {
+	for i := groupSin + 1; i < len(n.In); i++ {
 		if n.OperandOrNil(i) != nil {
 			n.Failf("operand %d is not supported", i)
 		}
@@ -29,13 +39,13 @@ func groupQueryAttention(n *node) []*value {
 	// In each row of the batch, the first `ends` positions are valid, and the last newCount of these are new:
 	// first = max(ends - newCount, 0). ends and first are [batch, 1], positions is [batch, newCount].
 	newCount := n.SymShape(a.q)[2]
-	ends := n.Op("add", nil, n.Reshape(n.Cast(n.Operand(5), tensor.Int64), -1, 1), 1)
+	ends := n.Op("add", nil, n.Reshape(n.Cast(n.Operand(groupLastValid), tensor.Int64), -1, 1), 1)
 	first := n.Op("clamp", graph.Attrs{"min": 0}, n.Op("sub", nil, ends, n.SizeOperand(newCount)))
 	positions := n.Op("add", nil, first, n.IndexVector(newCount))
 	if n.Flag("do_rotary", false) {
 		a.q, a.k = a.rotated(a.q, positions), a.rotated(a.k, positions)
 	}
-	a.k, a.v = a.writeCache(3, a.k, positions), a.writeCache(4, a.v, positions)
+	a.k, a.v = a.writeCache(groupCachedKeys, a.k, positions), a.writeCache(groupCachedValues, a.v, positions)
 	hasScale := n.Float("scale", 0) != 0 // 0 means the default
 	scores := a.scores(hasScale)
 	if softcap := n.Float("softcap", 0); softcap > 0 { // softcap * tanh(scores/softcap)
@@ -70,26 +80,26 @@ func (a *attentionNode) unpackGroups() {
 	}
 }
 
-// rotated rotates the heads of x by the angles of the given positions, [batch, positions]. Operands 7 and 8 are tables
-// with the cosines and sines of the angles of each position.
+// rotated rotates the heads of x by the angles of the given positions, [batch, positions]. groupCos and groupSin have
+// the cosines and sines of the angles of each position.
 func (a *attentionNode) rotated(x, positions *value) *value {
 	angles := func(table *value) *value {
 		return a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.Op("embedding", nil, table, positions))
 	}
-	cos := a.Operand(7)
+	cos := a.Operand(groupCos)
 	if a.Rank(cos) != 2 {
 		a.Failf("operand 7 has %d dimensions, want 2", a.Rank(cos))
 	}
 	// The number of elements of a head that are rotated: each angle rotates two.
 	rotatedCount := 2 * a.KnownNumbers("the number of angles", a.SymShape(cos)[1:])[0]
-	return rotate(a.node, x, angles(cos), angles(a.Operand(8)), rotatedCount, a.Flag("rotary_interleaved", false))
+	return rotate(a.node, x, angles(cos), angles(a.Operand(groupSin)), rotatedCount, a.Flag("rotary_interleaved", false))
 }
 
 // writeCache returns a copy of the cache in operand i, or a new cache of zeros, in which x, [batch, heads, positions,
 // elements], is written at the given positions, [batch, positions]. The result has at least as many positions as
-// operand 6 states.
+// operand groupMinPositions states.
 func (a *attentionNode) writeCache(i int, x, positions *value) *value {
-	sizes, total := a.SymShape(x), a.Integers(a.Operand(6))
+	sizes, total := a.SymShape(x), a.Integers(a.Operand(groupMinPositions))
 	if len(total) != 1 {
 		a.Failf("total_sequence_length (operand 6) must be one number that is known before the graph runs")
 	}

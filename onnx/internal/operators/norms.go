@@ -11,6 +11,9 @@ import (
 // This file converts normalizations and losses. A normalization becomes one op of the catalogue if its parameters have
 // the shapes and dtypes that the op accepts. Otherwise the op normalizes without parameters, and separate ops scale and
 // shift. For example, LayerNormalization with a scale of one element becomes layer_norm and mul.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols.
 
 // batchNormalization converts BatchNormalization. Without training, outputs 1 and 2 are the unchanged running
 // statistics.

@@ -10,6 +10,9 @@ import (
 // This file converts Pad. ONNX lists the widths before all dimensions and then the widths after all dimensions; the op
 // constant_pad_nd takes pairs, the last dimension first. For example, a matrix padded by one row at the top and two
 // columns at the right has the ONNX widths [1, 0, 0, 2] and the pairs [0, 2, 1, 0].
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols.
 
 // pad converts Pad. The widths of the padding and its value are attributes before operator set 11, and operands from
 // set 11 on.
@@ -22,7 +25,7 @@ func pad(n *node) []*value {
 		widths, _ = n.Ints("paddings")
 	case n.Opset < 11:
 		widths, _ = n.Ints("pads")
-	case n.Operand(1).Data() == nil || n.HasOperand(3) && n.Operand(3).Data() == nil:
+	case n.Operand(1).Data() == nil || n.HasOperand(3) && n.Operand(3).Data() == nil: // computed widths or axes
 		return single(padByComputed(n, x, n.Operand(1), mode, value))
 	default:
 		widths = n.ConstantInts(1)

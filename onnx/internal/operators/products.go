@@ -6,7 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts matrix products and recurrent networks.
+// This file converts matrix products and recurrent networks. a @ b is a matrix product.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. WithRank records the rank of a result whose
+// shape depends on data.
 
 // matMul converts MatMul.
 func matMul(n *node) []*value {

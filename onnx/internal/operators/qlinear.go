@@ -105,7 +105,7 @@ func channelsFirst(f func(n *node, x *value) *value) func(n *node, x *value) *va
 
 // globalAverage returns the mean of each channel.
 func globalAverage(n *node, x *value) *value {
-	spatialSizes(n, x)
+	spatialSizes(n, x) // checks the rank
 	return n.Op("mean", graph.Attrs{"dim": dimsFrom(2, n.Rank(x)), "keepdim": true}, x)
 }
 

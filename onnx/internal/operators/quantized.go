@@ -13,6 +13,9 @@ import (
 // zero) * scale. For example, with scale 0.5 and zero point 10, the number 3 is quantized to round(3/0.5) + 10 = 16.
 // The ops of the catalogue support most dtypes and shapes of scales and zero points; for the others, separate ops
 // compute the same results.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols.
 
 // quantizeLinear converts QuantizeLinear: round(x/scale) + zero, clamped to the dtype of the result. This is the dtype
 // of the zero point or, without a zero point, output_dtype or uint8. It uses the op quantize_linear if possible, and

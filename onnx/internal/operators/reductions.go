@@ -12,6 +12,9 @@ import (
 // This file converts operators that reduce dimensions or accumulate along one: Reduce operators, ArgMax, CumSum and
 // TopK. A Reduce operator is an optional pointwise op, a reducing op and another optional pointwise op. For example,
 // ReduceL2 is mul(x, x), sum and sqrt.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. WithRank records the rank of a result whose
+// shape depends on data.
 
 // reduction has the parameters of a Reduce operator.
 type reduction struct {
@@ -32,7 +35,7 @@ func reductionOf(n *node, x *value, operandSince int) (params reduction, isPoint
 		axesOperand := n.OperandOrNil(1)
 		isEmpty := axesOperand != nil && n.IsStatic(axesOperand) && axesOperand.Meta().Numel() == 0
 		switch {
-		case axesOperand == nil || axesOperand.Data() == nil && isEmpty: // hasAxes remains false
+		case axesOperand == nil || axesOperand.Data() == nil && isEmpty: // no axes: hasAxes remains false
 		case axesOperand.Data() == nil && n.IsStatic(axesOperand): // computed axes of known number
 			params.axes, params.rank = n.IntsAttr(axesOperand), n.Rank(x)
 			if !params.keepDims {
@@ -144,10 +147,7 @@ func reduceOp(n *node, op string, x *value, params reduction) *value {
 		}
 		if dtype.IsBareUnsigned() { // the op does not support it: compare as int64, in the same order
 			y := n.Op(op, attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
-			if dtype == tensor.Uint64 {
-				y = n.Op("bitwise_xor", nil, y, int64(math.MinInt64)) // undoes orderedInt64
-			}
-			return n.Cast(y, dtype)
+			return n.Cast(undoOrderedInt64(n, y, dtype), dtype)
 		}
 	}
 	return n.Op(op, attrs, x)
@@ -215,7 +215,7 @@ func reduceProduct(n *node, x *value, params reduction) *value {
 		return x
 	}
 	axes := n.Operand(1)
-	for i := range axes.Meta().Numel() {
+	for i := range axes.Meta().Numel() { // keepDim is true, so that the indices of the other axes stay valid
 		multiply(n.IntAttr(n.Element(axes, i)), true)
 	}
 	if !params.keepDims {
@@ -307,10 +307,7 @@ func topK(n *node) []*value {
 		return n.Ops("topk", attrs, x)
 	}
 	out := n.Ops("topk", attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
-	if x.DType() == tensor.Uint64 {
-		out[0] = n.Op("bitwise_xor", nil, out[0], int64(math.MinInt64)) // undoes orderedInt64
-	}
-	out[0] = n.Cast(out[0], x.DType())
+	out[0] = n.Cast(undoOrderedInt64(n, out[0], x.DType()), x.DType())
 	return out
 }
 

@@ -10,6 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts Reshape and Expand, whose shapes are constants, symbolic sizes, or results of the graph.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols. WithRank and WithType record the rank and the dtype of a result whose shape depends on data.
+
 // reshape converts Reshape. Unless the attribute allowzero is set, a 0 in the shape means the operand's size in the
 // same dimension.
 func reshape(n *node) []*value {

@@ -16,6 +16,9 @@ import (
 // Squeeze, Transpose, Split, Slice, Gather, Scatter and others. Their axes, sizes and indices are attributes in old
 // operator sets, and operands in new ones. An operand that is known during the import becomes an attribute of the op.
 // For any other operand, the op gets a reference to the value (IntsAttr), or other ops compute the result.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols. WithRank and WithType record the rank and the dtype of a result whose shape depends on data.
 
 // shapeOp converts Shape. The attributes start and end select a part of the sizes.
 func shapeOp(n *node) []*value {
@@ -299,6 +302,7 @@ func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 		}
 		return min(max(i, -1), size-1)
 	}
+	// For 5:1:-2, first is 5, stop 1, count 2, and lowest 3.
 	first, stop := indexOf(start), indexOf(end)
 	count := max(0, (first-stop-step-1)/-step) // ceil((first-stop)/-step)
 	// Ascending: count elements from first+(count-1)*step to first.

@@ -11,6 +11,9 @@ import (
 )
 
 // This file converts operators of signal processing (windows, Fourier transforms, the mel scale) and of random numbers.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols. WithRank and WithType record the rank and the dtype of a result whose shape depends on data.
 
 // cosineWindow returns the converter of a cosine window: a - b cos(x) + c cos(2x), where x = 2π * position / period.
 // The period is the size of the window or, with periodic=0, size-1 (at least 1).

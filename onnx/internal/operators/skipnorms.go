@@ -78,7 +78,7 @@ func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *
 	}
 	out := []*value{layerNorm(n, sum, parameter(5), parameter(6), 2, n.Float("epsilon", skipEpsilon)), nil, sum}
 	switch mask := n.OperandOrNil(7); {
-	case !n.IsOutputUsed(1):
+	case !n.IsOutputUsed(1): // out[1] stays nil
 	case mask != nil:
 		isUnmasked := n.Cast(n.Op("eq", nil, mask, 1), tensor.Int32)
 		out[1] = n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Int32}, isUnmasked)
@@ -103,7 +103,7 @@ func groupNorm(n *node) []*value {
 	normalized := n.Op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)}, x,
 		convertLike(n, n.Operand(1), x), convertLike(n, n.Operand(2), x))
 	switch activation := n.Int("activation", 0); activation {
-	case 0:
+	case 0: // none
 	case 1:
 		normalized = n.Op("silu", nil, normalized)
 	default:

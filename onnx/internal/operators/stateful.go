@@ -12,6 +12,9 @@ import (
 // This file converts operators that process a sequence in several calls, some positions in each call. One operand is
 // the state after the positions of the earlier calls, and one result the state after the positions of this call. For
 // example, a decoder first calls with the 100 positions of the prompt, and then once for each new position.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols.
 
 // tensorScatter converts TensorScatter, which writes an update into a cache along an axis. Operand 2 has, for each row
 // of the batch, the position in the cache at which the update of this row starts; without operand 2 it is 0. In mode
@@ -152,7 +155,7 @@ type linearRule struct {
 func linearRuleOf(n *node) linearRule {
 	rule := linearRule{scale: n.Float("scale", 0)}
 	switch name := n.Text("update_rule", "gated_delta"); name {
-	case "linear":
+	case "linear": // neither
 	case "gated", "delta", "gated_delta":
 		rule.decays, rule.corrects = name != "delta", name != "gated"
 	default:

@@ -10,6 +10,9 @@ import (
 
 // This file converts operators on images. Resize becomes an upsampling op of aten where one is equivalent, such as
 // upsample_bilinear2d for mode linear with half_pixel coordinates, and otherwise the op resize.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols. WithRank and WithType record the rank and the dtype of a result whose shape depends on data.
 
 // resize converts Resize. The operands after the image are scales in operator set 10, and roi, scales and sizes since
 // set 11.

@@ -13,6 +13,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts convolutions and Col2Im, and reads the attributes that convolutions share with pools.
+//
+// A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
+// expression over symbols.
+
 // geometry describes the windows of a convolution or a pool, with one number for each spatial dimension. A window has
 // the extent (kernel-1)*dilation + 1. A dimension of size `in` has (padBefore + in + padAfter - extent)/stride + 1
 // windows, rounded down or up. For example, a kernel of 3 elements with dilation 2 has the extent 5, and a row of 9

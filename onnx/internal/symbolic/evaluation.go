@@ -65,7 +65,7 @@ func (e *evaluation) compute(v expr.Value, k int) Element {
 	case expr.Const:
 		return e.constant(inst)
 	case expr.Load:
-		return e.load(int(inst.A), k)
+		return e.load(int(inst.A), k) // A of a Load is the index of the operand
 	case expr.Reduce:
 		return e.foldRow(inst, e.rowLength)
 	case expr.Scan:

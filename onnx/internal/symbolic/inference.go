@@ -13,7 +13,8 @@ import (
 // expressions, so that expressions would otherwise grow with the number of nodes.
 const maxSize = 24
 
-// maxPaths is the maximum number of paths through a node's inference that are explored.
+// maxPaths is the maximum number of paths through a node's inference that are explored. A path is the outcomes of the
+// comparisons of sizes, such as N = 1 and H > 8. sym.Fork runs the inference once for each path.
 const maxPaths = 16
 
 // ResultShapes infers the symbolic shapes of values, the results of a node. types are the types of its operands. The

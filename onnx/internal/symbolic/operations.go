@@ -16,7 +16,7 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 	rank := len(results[0].Type.Shape)
 	loop := elementLoop{symbols: s, operands: given, folded: make([]bool, rank), rowShape: slices.Repeat([]int{1}, rank)}
 	code, err := expression(op, call)
-	if rows := rowsOf(op, call, operands); rows != nil {
+	if rows := rowsOf(op, call, operands); rows != nil { // the expression computes from rows; Mask marks their dimensions
 		code, loop.folded, loop.rowShape = rows.Code, rows.Mask, slices.Clone(operands[0].Shape)
 		for dim := range loop.rowShape {
 			if !loop.folded[dim] {
@@ -89,8 +89,8 @@ func expression(op *graph.Op, call *graph.Call) (*expr.Code, error) {
 	return nil, nil
 }
 
-// rowsOf returns the op's expression for a row. It returns nil if the op has no such expression, or has several
-// operands.
+// rowsOf returns the op's expression for a row. It returns nil if the op has no such expression, has several operands,
+// or has rows in groups of channels.
 func rowsOf(op *graph.Op, call *graph.Call, operands []*Tensor) *graph.Rows {
 	if op.Rows == nil || len(operands) != 1 {
 		return nil

@@ -137,7 +137,7 @@ func (s *Symbols) boundedInputs(limit int, found func(name string)) func(name st
 			return sym.Int{}, false
 		}
 		found(name)
-		symbol, err := env.Symbol(name, 0, limit, 1)
+		symbol, err := env.Symbol(name, 0, limit, 1) // 1 is any hint
 		return symbol, err == nil
 	}
 }

@@ -252,6 +252,6 @@ func (e *elimination) fixLabel(v, label int) *elimination {
 	}
 	remaining.sizes[v] = 1
 	fixed := remaining.newElimination()
-	fixed.eliminateVariable(v, 0)
+	fixed.eliminateVariable(v, 0) // with small buckets, which lose nothing for a variable with one label
 	return fixed
 }

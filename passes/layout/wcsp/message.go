@@ -91,8 +91,8 @@ func splitByRowStride(operands []operand) (constant, varying []operand) {
 }
 
 // rowMinima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that
-// are constant along the row. varying has the other functions. A sum of up to three costs needs no saturation: it does
-// not overflow, and best is at most Forbidden.
+// are constant along the row. varying has the other functions. Numbers of functions up to 2 are frequent and have loops
+// of their own. A sum of up to three costs needs no saturation: it does not overflow, and best is at most Forbidden.
 func rowMinima(row, sums []int64, varying []operand) {
 	for i := range row {
 		best := Forbidden

@@ -40,7 +40,7 @@ func (pbqp) Solve(problem *Problem, options Options) (_ *Solution, err error) {
 	for range degrees {
 		least, most := remaining.extremes(degrees)
 		v := least
-		if degrees[least] > 2 {
+		if degrees[least] > 2 { // only reduction RN is possible
 			v, exact = most, false
 		}
 		neighbours := remaining.otherVariables(v, remaining.functionsOf[v])

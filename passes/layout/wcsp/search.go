@@ -51,8 +51,9 @@ func newSearch(options Options) *search {
 // expired reports whether the limit on time, nodes, or memory for proofs is exceeded.
 func (s *search) expired() bool {
 	if !s.limitExceeded {
-		s.limitExceeded = s.timeLimit > 0 && time.Now().After(s.deadline) || s.maxNodes > 0 && s.nodes > s.maxNodes ||
-			s.proofEntries > maxProofEntries
+		isTimeUp := s.timeLimit > 0 && time.Now().After(s.deadline)
+		hasTooManyNodes := s.maxNodes > 0 && s.nodes > s.maxNodes
+		s.limitExceeded = isTimeUp || hasTooManyNodes || s.proofEntries > maxProofEntries
 	}
 	return s.limitExceeded
 }
@@ -310,7 +311,7 @@ func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff i
 		branch := proofNode{label: problemLabel, bound: next.relaxed.constant,
 			steps: slices.Concat(steps, s.proofSteps(next.relaxed))}
 		if branch.bound < limit && !s.expired() {
-			found := s.minimize(next.fixed.remaining(), limit, false)
+			found := s.minimize(next.fixed.remaining(), limit, false) // not at the root
 			if found.cost < limit {
 				best.cost, best.labels = found.cost, found.labels
 				best.labels[v] = next.label
@@ -341,7 +342,7 @@ func (s *search) children(reduced *elimination, v int, limit int64) []child {
 	var list []child
 	for label := range reduced.sizes[v] {
 		fixed := reduced.fixLabel(v, label)
-		list = append(list, child{label, fixed, s.relaxation(fixed, limit, false)})
+		list = append(list, child{label, fixed, s.relaxation(fixed, limit, false)}) // not at the root
 	}
 	sorted.Func(list, func(a, b child) int { return cmp.Compare(a.relaxed.constant, b.relaxed.constant) })
 	return list

@@ -12,6 +12,9 @@ import (
 // instructions on virtual registers and return the result. A laneValue is a value of the loop with its register. A mask
 // is in a mask register with AVX-512, otherwise in a vector register. For example, for a - b of float32, floatOp adds
 // VSUBPS b, a, result: operands have the order of Go's assembler.
+//
+// In an alloc.Inst, source FoldableSource may be a memory operand, which may broadcast an element of BroadcastBytes
+// bytes. The result overwrites the register of Tied. Mask selects the lanes that are written.
 
 // selectInst selects machine instructions for one instruction of the loop, whose operands are already selected.
 func (g *generator) selectInst(inst *lane.Inst) *laneValue {
@@ -311,7 +314,9 @@ func (g *generator) multiplyAdd(name string, laneBytes int, a, b, c alloc.Virt) 
 		Dst: g.newVectorLike(a), BroadcastBytes: uint8(laneBytes)})
 }
 
-// multiplyAddForms has the forms of each multiply-add, by name. The first source in Order may be in memory.
+// multiplyAddForms has the forms of each multiply-add, by name. Sources 0 and 1 are the factors, and source 2 is the
+// addend. A form with 231 overwrites the addend, and a form with 213 or 132 overwrites a factor. The first source in
+// Order may be in memory.
 var multiplyAddForms = func() map[string][]alloc.Form {
 	all := map[string][]alloc.Form{}
 	for _, name := range []string{"VFMADD", "VFMSUB", "VFNMADD", "VFNMSUB"} {
@@ -462,6 +467,7 @@ func (g *generator) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValu
 		if !g.avx512 {
 			return &laneValue{reg: g.blend(g.widestLaneBytes(), condition.reg, ifTrue.reg, ifFalse.reg), dtype: dtype}
 		}
+		// The names for AVX2 are empty: maskOp does not use them here.
 		a := g.maskOp([2]string{"KANDW"}, condition.reg, ifTrue.reg)
 		b := g.maskOp([2]string{"KANDNW"}, condition.reg, ifFalse.reg)
 		return &laneValue{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: dtype}

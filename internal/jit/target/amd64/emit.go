@@ -22,6 +22,10 @@ import (
 //
 // For example, a row of 100 elements with 16 lanes and two passes in an iteration has three iterations, for 96
 // elements, and one masked pass for 4 elements.
+//
+// An iteration has passesPerIteration passes, and bodyCode has interleavedPasses of them. There are accSets sets of
+// accumulator registers, which successive passes use in rotation. The last argument of writeInsts is the number of a
+// pass in the iteration, or of a set. Pointer k is in a register (registerIndexOf) or in the spill area of jit.Args.
 func (g *generator) emit() error {
 	if err := g.layOutFrame(); err != nil {
 		return err

@@ -130,7 +130,8 @@ func (g *generator) layOutPointers() {
 			if g.advances[k] != advances {
 				continue
 			}
-			if g.registerIndexOf[k] = -1; next < len(pointerRegisters) {
+			g.registerIndexOf[k] = -1
+			if next < len(pointerRegisters) {
 				g.registerIndexOf[k] = next
 				next++
 			}

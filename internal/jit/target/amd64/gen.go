@@ -47,7 +47,7 @@ type generator struct {
 	outputCount int    // number of outputs, whose pointers are first
 	advances    []bool // by pointer: whether it is used and advances along rows
 
-	// The selected instructions. Builder.Body has those of a pass that are not in these lists.
+	// The selected instructions. Builder.Body has the other instructions of a pass.
 	foldInsts     [3][]alloc.Inst // folds of a pass: foldsInRegisters, foldsInMemory, foldsInTail
 	stores        []alloc.Inst    // stores of a pass
 	tailInsts     []alloc.Inst    // all instructions of a tail pass

@@ -73,9 +73,10 @@ func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
 			rows[half] = g.Add(alloc.Inst{Name: loadTableRow, Src: []alloc.Arg{{Virt: halves[half]}, {Imm: int64(k)},
 				{Imm: int64(table)}}, Dst: g.newVector(32), FoldableSource: noFoldableSource, InstructionCount: 3})
 		}
-		quads[0][k] = g.shuffle("VPERM2F128", 0x20, rows[1], rows[0])
+		const lowHalves, highHalves = 0x20, 0x31
+		quads[0][k] = g.shuffle("VPERM2F128", lowHalves, rows[1], rows[0])
 		if len(group) > 4 {
-			quads[1][k] = g.shuffle("VPERM2F128", 0x31, rows[1], rows[0])
+			quads[1][k] = g.shuffle("VPERM2F128", highHalves, rows[1], rows[0])
 		}
 	}
 	// In each half, the four quads are transposed: the unpack instructions pair the entries of two tables, and VSHUFPS

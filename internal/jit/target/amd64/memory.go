@@ -18,6 +18,9 @@ import (
 //
 //	memory    re0 im0 re1 im1   re2 im2 re3 im3
 //	values    re0 re1 re2 re3   im0 im1 im2 im3
+//
+// A load is the Reload of a value: the allocator inserts it before a use, or makes it a memory operand if it is
+// foldable. alloc.Mem has the Index of a pointer, and the Step in bytes from a pass to the next.
 
 // The parts of a complex number, as numbers in lane.Inst.Imm and as indices.
 const (

@@ -20,7 +20,7 @@ func (g *generator) foldTotal(fold lane.Fold) {
 	}
 	acc := g.newAcc(description)
 	neutral := g.constOf(dtype, lane.Neutral(fold.Op, dtype))
-	noNaN := alloc.Virt(0)
+	noNaN := alloc.Virt(0) // the mask of the lanes that have folded no NaN; 0 if the instruction of the fold keeps NaN
 	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolRegister())
 	}

@@ -241,7 +241,7 @@ func (g *generator) layOutPointers() {
 				nextRegister++
 			default: // pointer k is word k of the spill area
 				g.out.registerIndexOf[k] = -1
-				g.slotCount = max(g.slotCount, (8*k+8+vectorBytes-1)/vectorBytes)
+				g.slotCount = max(g.slotCount, (8*k+8+vectorBytes-1)/vectorBytes) // the slots of words 0 to k
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func (c *checker) leastDifference(pruning wcsp.Pruning, neighbour int,
 		cost := c.pairCost(factors, pruning.Variable, pruning.Label, neighbourLabel)
 		byCost := c.pairCost(factors, pruning.Variable, pruning.By, neighbourLabel)
 		switch {
-		case cost == wcsp.Forbidden:
+		case cost == wcsp.Forbidden: // Label is not allowed here
 		case byCost == wcsp.Forbidden:
 			least, byIsForbidden = min(least, 0), true // any value but Forbidden
 		default:

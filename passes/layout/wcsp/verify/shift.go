@@ -18,6 +18,9 @@ import (
 //	function of variable 2:         0 / 0      becomes  0 / 1
 //
 // The least entries of all functions add up to a lower bound, which a cut needs: in the example, it rises from 0 to 2.
+//
+// A checker has the functions by number (functions) and the labels of each variable that are not removed
+// (remainingLabels). The parameter functionsOf has, by variable, the numbers of the functions that depend on it.
 
 // applyShifts checks and applies the shifts of a node of the proof tree, and adds the resulting functions of single
 // variables.

@@ -10,7 +10,8 @@ import (
 
 // This file checks the tree of a proof (see [wcsp.Proof]): eliminations of variables, splits into branches by the
 // labels of a variable, and independent parts. An elimination replaces each bucket of functions by a message: the
-// minimum of their sum over the labels of the variable. Long loops call countSteps, which checks the context.
+// minimum of their sum over the labels of the variable. A checker has the functions by number (functions) and the
+// labels of each variable that are not removed (remainingLabels). Long loops call countSteps, which checks the context.
 //
 // For example, a proof of a problem with the functions 0 = f(a,v), 1 = g(v) and 2 = h(a) may eliminate v from the
 // bucket {0, 1}. Its message is function 3, m(a) = min over v of f(a,v) + g(v), and the functions of a are now 2 and 3.

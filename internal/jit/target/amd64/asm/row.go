@@ -22,8 +22,10 @@ import "sync"
 //	k  mask                                  1  byte of a general register
 //	t  tile
 //
-// For immediates, the second letter is the encoding: 1 means that only the number 1 is allowed, which is not encoded; b
-// is eight bits, signed; u is eight bits, unsigned; d is 32 bits, signed; w is 32 bits, unsigned; q is 64 bits.
+// For immediates, the second letter is the encoding:
+//
+//	1  only the number 1, which is not encoded    b  8 bits, signed      u  8 bits, unsigned
+//	q  64 bits                                    d  32 bits, signed     w  32 bits, unsigned
 //
 // For example, this row of VADDPS has the opcode 0F 58, a source in a register or memory, a source in VEX.vvvv, and a
 // result in ModRM.reg. It has 128 or 256 bits with VEX, and any length with EVEX, which also allows broadcast:

@@ -6,6 +6,7 @@ import (
 )
 
 // A part is a quarter of an arranged register (see [Quantizer.Arrange]): 16 bytes with AVX-512, and 8 bytes with AVX2.
+// Part k has the bytes of the sums in source register k.
 
 // lastBytesMask is the mask register with a bit for each of the last bytes of a row, with AVX-512.
 const lastBytesMask = asm.K2

@@ -108,7 +108,7 @@ func encodeRegisters2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 }
 
 // maskField returns the fields N, immr and imms of a mask. A mask repeats an element of 2, 4, ..., 64 bits; the
-// element is a run of ones, rotated.
+// element is a run of ones, rotated. For example, 0x00FF00FF00FF00FF repeats an element of 16 bits, a run of 8 ones.
 func maskField(pattern uint64, width int) (uint32, bool) {
 	if width == 32 {
 		if pattern>>32 != 0 {

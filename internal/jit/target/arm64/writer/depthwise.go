@@ -33,9 +33,12 @@ const (
 
 // NewByteDepthwise returns a ByteDepthwise for a spec.
 func NewByteDepthwise(spec target.ByteDepthwise, withListing bool) *ByteDepthwise {
-	const lanes = 4
-	return &ByteDepthwise{Writer: New(lanes, withListing), spec: spec}
+	const sumBytes = 4
+	return &ByteDepthwise{Writer: New(sumBytes, withListing), spec: spec}
 }
+
+// wholeVector is the last argument of Load and Store for all lanes.
+const wholeVector = false
 
 // byteVec returns a vector register with elements of one byte.
 func byteVec(v target.VReg) asm.Vec { return asm.V(int(v), asm.B) }
@@ -57,7 +60,7 @@ func (g *ByteDepthwise) loadPixel(pixels []target.Addr, row int, to target.VReg)
 	if row >= len(pixels) {
 		return byteVec(zeroRow)
 	}
-	g.Load(pixels[row], to, false)
+	g.Load(pixels[row], to, wholeVector)
 	if g.spec.FlipSigns {
 		g.Emit("eor", byteVec(to), byteVec(to), byteVec(signBits))
 	}
@@ -90,7 +93,7 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 func (g *ByteDepthwise) Multiply(weights target.Addr, pixels, sum target.VReg) {
 	weightReg := firstWeight + target.VReg(g.nextWeight%weightRegs)
 	g.nextWeight++
-	g.Load(weights, weightReg, false)
+	g.Load(weights, weightReg, wholeVector)
 	name := "usdot"
 	if g.spec.SignedIn {
 		name = "sdot"
@@ -101,7 +104,7 @@ func (g *ByteDepthwise) Multiply(weights target.Addr, pixels, sum target.VReg) {
 // LoadScales loads the scales of StoreResult into the registers that Interleave uses.
 func (g *ByteDepthwise) LoadScales(addr target.Addr) {
 	for q := range target.VReg(4) {
-		g.Load(addr, firstTemp+q, false)
+		g.Load(addr, firstTemp+q, wholeVector)
 		addr.Disp += 16
 	}
 }

@@ -345,7 +345,7 @@ func (w *Writer) Clear(to target.VReg) { w.Emit("movi", asm.V(int(to), asm.D), a
 // Copy implements [target.Writer].
 func (w *Writer) Copy(from, to target.Source) {
 	if addr, ok := to.(target.Addr); ok {
-		w.Store(from.(target.VReg), addr, false)
+		w.Store(from.(target.VReg), addr, wholeVector)
 		return
 	}
 	toReg := to.(target.VReg)
@@ -360,7 +360,7 @@ func (w *Writer) Copy(from, to target.Source) {
 // loadSource loads a vector that is not in a register.
 func (w *Writer) loadSource(x target.Source, to target.VReg) {
 	if addr, ok := x.(target.Addr); ok {
-		w.Load(addr, to, false)
+		w.Load(addr, to, wholeVector)
 		return
 	}
 	data := []byte(x.(target.Constant))
@@ -483,7 +483,7 @@ func (w *Writer) AddToIndices(n int, permutation target.VReg) {
 
 // Permute implements [target.Writer].
 func (w *Writer) Permute(addr target.Addr, permutation, to target.VReg) {
-	w.Load(addr, to, false)
+	w.Load(addr, to, wholeVector)
 	x := asm.V(int(to), asm.B)
 	w.Emit("tbl", x, asm.Regs(x, 1), asm.V(int(permutation), asm.B))
 }
