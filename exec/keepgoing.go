@@ -175,7 +175,7 @@ func describeShortage(g *graph.Graph, memoryErr *MemoryError) *shortage {
 	})
 	excess := memoryErr.Need.Total() - memoryErr.Held - memoryErr.Left // bytes by which the need exceeds the limit
 	for _, n := range s.order {
-		if excess <= 0 && s.bytes[n] <= memoryErr.Left { // so do all later nodes, whose results are smaller
+		if excess <= 0 && s.bytes[n] <= memoryErr.Left { // holds for all later nodes, too: they are not larger
 			break
 		}
 		excess -= s.bytes[n]

@@ -186,7 +186,7 @@ const uncheckedBytes = 64 << 20
 func (n Need) Check(limit, held int) error {
 	total := n.Total()
 	switch {
-	case limit < 0, limit == 0 && total-held < uncheckedBytes: // no limit, or so small that it is not queried
+	case limit < 0, limit == 0 && total-held < uncheckedBytes: // no limit, or no query of the limit for a small need
 		return nil
 	case limit > 0:
 		if total > limit {

@@ -22,7 +22,7 @@ func nextafter(t *typer, x []formulaValue) formulaValue {
 	// After 0 comes the number with the least magnitude.
 	least := copysign(t, []formulaValue{{dtype: dtype, re: t.b.Bits(dtype.OpMath(), unit), im: None}, x[1]})
 	result := t.b.Emit(Select, t.b.Emit(Eq, from, zero), least.re, t.b.Bits(dtype.OpMath(), next))
-	// If neither from < to nor to < from, the numbers are equal or to is NaN: the result is to.
+	// If neither from < to nor to < from, the numbers are equal or one is NaN: the result is to.
 	result = t.b.Emit(Select, t.b.Emit(Lt, from, to), result, t.b.Emit(Select, t.b.Emit(Lt, to, from), result, to))
 	result = t.b.Emit(Select, t.b.Emit(Eq, from, from), result, from) // from, if it is NaN
 	return formulaValue{dtype: dtype, re: result, im: None}

@@ -251,9 +251,8 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 }
 
 // walks returns the walks of the anchor. A walk is a loop order and the layouts of the results. In each walk, all
-// results of the whole have the layout of the anchor's result.
-// A walk of the anchor that sets no layout stands for the inferred layout, or for row-major if the anchor cannot write
-// the inferred layout.
+// results of the whole have the layout of the anchor's result. A walk of the anchor that sets no layout stands for the
+// inferred layout, or for row-major if the anchor cannot write the inferred layout.
 func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 	fused, anchor, err := anchorOf(call)
 	if err != nil {

@@ -81,9 +81,10 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	return parts.substitute(results, err)
 }
 
-// substitute replaces the whole by the parts, and returns them. results[i] is the value of the parts that replaces
-// result i of the whole. The [Value] objects of the whole's results are kept: whole.Out[i] replaces results[i] in the
-// parts. If err is not nil, or if the results do not fit, substitute drops the parts and returns the error.
+// substitute replaces the whole by the parts, and returns them. results[i] is the value that the parts compute for
+// result i of the whole. The [Value] objects of the whole's results are kept: whole.Out[i] takes the place of
+// results[i] in the parts. If err is not nil, or if the results do not fit, substitute drops the parts and returns the
+// error.
 func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
 	if err == nil {
 		err = p.checkResults(results)
@@ -248,9 +249,9 @@ func (p *Parts) bypassedPin() *Node {
 	return nil
 }
 
-// readValues returns the values that the parts read. A part may read the result of a node with one operand that an
-// earlier rewrite added, such as a conversion (RewriteContext.ComputedFrom). The operand of this node is then included
-// as well, because the whole reads it directly.
+// readValues returns the values that the parts read. A part may read the result of a node that an earlier rewrite
+// added, such as a conversion (RewriteContext.ComputedFrom). If this node has one operand, the operand is included as
+// well, because the whole reads it directly.
 func (p *Parts) readValues() map[*Value]bool {
 	values := map[*Value]bool{}
 	for _, part := range p.nodes {

@@ -82,7 +82,7 @@ func (g *Graph) resultBytes() int {
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
 			if v.Alias == nil && !v.Dynamic {
-				total = min(total+v.Meta.Extent()*v.Meta.DType.Size(), math.MaxInt/2) // without overflow
+				total = min(total+v.Meta.Extent()*v.Meta.DType.Size(), math.MaxInt/2) // the limit prevents overflow
 			}
 		}
 	}

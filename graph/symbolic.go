@@ -303,7 +303,8 @@ func (s *Symbolic) inferCase() (result classResult, err error) {
 	var state inference
 	var current *Node
 	defer func() {
-		// Inference of a node panics with ErrNumber if it needs as a number a size that differs from its hint.
+		// Inference of a node panics with ErrNumber if the op reads a size as a number, and the class excludes the hint
+		// of this size.
 		if panicked := recover(); panicked == any(sym.ErrNumber) && current != nil {
 			result = classResult{err: s.Graph.NodeError(current, sym.ErrNumber), node: current}
 		} else if panicked != nil {

@@ -10,8 +10,9 @@ import (
 )
 
 // This file has the defaults of [Impl.Work] and [Impl.Read], which count bytes and operations. A walk is an order of
-// the loops of a call with layouts of the results. For example, a simple op without Pricing, Flops and FlopsPerElement
-// that maps 1,000 elements of float32 to 1,000 others is one step of 8,000 bytes and 1,000 units of GoSimple.
+// the loops of a call, and the layouts of its results. For example, a simple op without Pricing, Flops and
+// FlopsPerElement that maps 1,000 elements of float32 to 1,000 others is one step of 8,000 bytes and 1,000 units of
+// GoSimple.
 
 // Pricing computes the work of implementations whose field Work or Read is nil. For a call that it does not price, a
 // method returns false, and [Op.CountedWork] or [ReadWork] is used instead.
@@ -202,7 +203,7 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 	if result.Extent() == 0 { // there are no elements; Extent panics if strides are missing
 		return work
 	}
-	// The size in memory: a broadcast operand has less memory than elements.
+	// The bytes that are read: repeated elements count once, and gaps between elements do not count.
 	bytes, fastest := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
 	// -bytes cancels the read in the order of the loops, which is counted elsewhere.
 	switch {

@@ -23,8 +23,8 @@ import (
 //   - resolve finds the values that nodes and outputs read.
 //   - The draft sorts the nodes.
 //
-// Mistakes in the graph are recorded in errs, and the reading continues. Methods return only syntax errors, which end
-// the reading: only syntaxError follows.
+// Mistakes in the graph are recorded in errs, and the reading continues. Methods return only syntax errors. A syntax
+// error ends the reading: syntaxError is called instead of the later stages.
 type loader struct {
 	ctx        context.Context // may be nil; set by the callers of newLoader, as openConst is
 	lookup     graph.Lookup

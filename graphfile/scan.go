@@ -256,7 +256,7 @@ func (s *scanner) skip() error { return s.dec.SkipValue() }
 
 func (s *scanner) nextIsString() bool { return s.dec.PeekKind() == '"' }
 
-// expect reports whether the next value has the kind, and does not read such a value. A value of another kind is
+// expect reports whether the next value has the kind. It leaves a value of this kind unread. A value of another kind is
 // reported and skipped; a syntax error is returned. want describes the kind for messages.
 func (s *scanner) expect(kind jsontext.Kind, want string) (bool, error) {
 	switch got := s.dec.PeekKind(); got {

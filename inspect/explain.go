@@ -309,8 +309,8 @@ func valueLayoutName(v *graph.Value) string {
 
 // FirstBreak returns the first result in an inferred graph that loses memory format f, or nil. For each node, let x be
 // its first operand whose only format is f. (An image of one channel, for example, has two formats.) A result of the
-// node loses f if it has the rank of x but not the format f. FirstBreak fails if f is not the format of a layout:
-// [tensor.Preserve] is not.
+// node loses f if it has the rank of x but not the format f. FirstBreak fails if no layout has format f, as for
+// [tensor.Preserve].
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d: // the formats of layouts

@@ -106,5 +106,6 @@ func (c Config) StaticShape(shape ...int) Config { return Config{c.Config.Static
 func (c Config) StaticDType(d tensor.DType) Config { return Config{c.Config.StaticDType(d)} }
 
 // FastSetup sets whether fast set-up is used where possible: outputs get the layout of the operands if all operands
-// have the same dense layout. Without fast set-up, the dimensions are always sorted by the operands' strides.
+// have the same dense layout. Without fast set-up, the permutation rule decides all layouts: it sorts the dimensions by
+// the operands' strides.
 func (c Config) FastSetup(v bool) Config { return Config{c.Config.FastSetup(v)} }

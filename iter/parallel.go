@@ -48,7 +48,7 @@ func forTasks(ctx context.Context, count, workers int, run func(c *Cursor, task 
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	queue := &tasks{ctx: ctx, count: count, runTask: run, groupSize: count>>31 + 1} // less than 2^31 groups
+	queue := &tasks{ctx: ctx, count: count, runTask: run, groupSize: count>>31 + 1} // at most 2^31 groups
 	workers = min(workersOf(workers), count)
 	queue.parts = make(workerpool.Parts, min(max(workers, 1), maxParts))
 	queue.parts.Distribute((count + queue.groupSize - 1) / queue.groupSize)

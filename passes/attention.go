@@ -80,7 +80,7 @@ func (g *grouper) firstProductOf(n *graph.Node) (firstProduct *graph.Node, visit
 		queue = queue[1:]
 		switch {
 		case next == nil || next.Op == nil || visited[next] || len(next.Out) != 1 || g.group(next) != nil:
-			continue // an input, or a node that cannot be between the products
+			continue // an input, a visited node, or a node that cannot be between the products
 		case fusion.Attends(next.Op):
 			if firstProduct == nil || g.positions.At(next.Out[0]) > g.positions.At(firstProduct.Out[0]) {
 				firstProduct = next

@@ -337,7 +337,7 @@ func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err err
 	var unfinishedContexts atomic.Int64
 	unfinishedContexts.Store(int64(len(jobs)))
 	for _, request := range jobs {
-		// The deferred call is that of the result of AfterFunc, which removes the function from the context.
+		// AfterFunc is called here, and its result at the end: the result removes the function from the context.
 		defer context.AfterFunc(request.ctx, func() {
 			if unfinishedContexts.Add(-1) == 0 {
 				cancel(context.Cause(request.ctx))

@@ -349,8 +349,8 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 		return
 	}
 	// By the Chinese remainder theorem, the new modulus is the least common multiple, modulus*cofactor, and the new
-	// residue is residue + modulus*multiple. It must equal rem modulo mod, so modulus*multiple = rem-residue modulo mod.
-	// Division by divisor gives multiple = (rem-residue)/divisor * inverse(modulus/divisor) modulo cofactor.
+	// residue is residue + modulus*multiple. It must equal rem modulo mod, so that modulus*multiple = rem-residue modulo
+	// mod. Division by divisor gives multiple = (rem-residue)/divisor * inverse(modulus/divisor) modulo cofactor.
 	divisor := gcd(modulus, updated.mod)
 	cofactor := updated.mod / divisor
 	_, multiple := modulo(cofactor, (updated.rem-residue)/divisor)

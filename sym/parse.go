@@ -3,6 +3,7 @@ package sym
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -80,8 +81,8 @@ func (p *parser) sum() (Int, error) {
 	for err == nil && (p.token == "+" || p.token == "-") {
 		op, parserAtOp := p.token, *p // a copy of the parser, for errors at the operator
 		p.next()
-		if op == "-" && p.token == minIntDigits {
-			p.token = "-" + minIntDigits
+		if op == "-" && p.isOnlyMinIntDigits() { // add math.MinInt instead
+			op, p.token = "+", "-"+minIntDigits
 		}
 		var right Int
 		if right, err = p.product(); err != nil {
@@ -97,6 +98,16 @@ func (p *parser) sum() (Int, error) {
 		}
 	}
 	return left, err
+}
+
+// isOnlyMinIntDigits reports whether the next product is the number minIntDigits alone.
+func (p *parser) isOnlyMinIntDigits() bool {
+	if p.token != minIntDigits {
+		return false
+	}
+	following := *p
+	following.next()
+	return !slices.Contains([]string{"*", "//", "%", "**"}, following.token)
 }
 
 // product parses factors with *, // and %.

@@ -50,6 +50,8 @@ func TestParse(t *testing.T) {
 		"3": "3", "N*2+1": "2*N + 1", " ( N + 1 ) // 2 ": "(N + 1)//2", "-N": "-N", "N - -1": "N + 1",
 		"Max(N, 1, 3)": "Max(3, N)", "Min(N, 100)": "N", "7 // 2 * 2": "6", "-7 % 4": "1", "8 - 2 - 1": "5",
 		"N**64": "N**64", "N**10 * N**57": "N**64*N**3",
+		"0 - 9223372036854775808": "-9223372036854775808", "-9223372036854775808 // 3": "-3074457345618258603",
+		"9223372036854775807 - 9223372036854775808": "-1", "Max(N, 5 - 9223372036854775808) + 1": "N + 1",
 	} {
 		got, err := sym.Parse(text, lookup)
 		require.NoError(t, err, text)
@@ -73,6 +75,12 @@ func TestParse(t *testing.T) {
 		"Where(N, 1, 2)":       `expression "Where(N, 1, 2)", column 7: "N" is unexpected; want Eq, Ge, Gt, Le, Lt, Ne of two expressions, True, False, ~ or (`,
 		"Where(True, 1":        `expression "Where(True, 1", column 14: "," is missing at the end`,
 		"9223372036854775808":  `expression "9223372036854775808", column 1: 9223372036854775808 does not fit 64 bits`,
+
+		"-1 - 9223372036854775808":     `expression "-1 - 9223372036854775808", column 4: -1 + -9223372036854775808 does not fit 64 bits`,
+		"N - 9223372036854775808":      `expression "N - 9223372036854775808", column 3: N + -9223372036854775808 does not fit 64 bits`,
+		"0 + 9223372036854775808":      `expression "0 + 9223372036854775808", column 5: 9223372036854775808 does not fit 64 bits`,
+		"1 - 9223372036854775808 // 3": `expression "1 - 9223372036854775808 // 3", column 5: 9223372036854775808 does not fit 64 bits`,
+		"1 - 9223372036854775808**0":   `expression "1 - 9223372036854775808**0", column 5: 9223372036854775808 does not fit 64 bits`,
 	} {
 		_, err := sym.Parse(text, lookup)
 		assert.EqualError(t, err, want)

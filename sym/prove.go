@@ -302,8 +302,8 @@ func (env *Env) provesByBound(d *expr, relation *cond, depth int) bool {
 			continue
 		}
 		lo, hi := env.bounds(multiplier)
-		// difference = coeff*a + ... >= 0 gives a >= bound for coeff = 1, and a <= bound for coeff = -1. If difference is
-		// 0, a equals bound.
+		// difference = coeff*a + ... >= 0 gives a >= bound for coeff = 1, and a <= bound for coeff = -1. If difference
+		// is 0, a equals bound.
 		isLowerBound := t.coeff > 0
 		isWrongBound := relation.kind == condGe && (isLowerBound && lo < 0 || !isLowerBound && hi > 0)
 		hasUnknownSign := lo < 0 && hi > 0

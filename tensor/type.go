@@ -177,7 +177,7 @@ func (t Type) Check() error {
 		return nil
 	}
 	var buf [2 * smallRank]int
-	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() { // Meta.Check has the error
+	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() { // Meta.Check returns the error
 		return Meta{DType: t.DType, Shape: make([]int, len(t.Shape)), Strides: make([]int, len(t.Strides))}.Check()
 	}
 	if err := checkRank(len(t.Shape)); err != nil {

@@ -2,7 +2,6 @@ package interp
 
 import (
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -31,7 +30,7 @@ func (prep *preparer) chooseLoops() error {
 	readers := prep.countReaders()
 	narrow := make([]narrowOperands, len(prep.code.Insts)) // indexed by value
 	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
-	for v, inst := range slices.Clone(prep.code.Insts) { // a clone, because the loop appends constants
+	for v, inst := range prep.code.Insts { // without the constants that the loop appends
 		narrow[v] = prep.findNarrowOperands(inst)
 		prep.loops[v], prep.operands[v] = prep.chooseLoop(expr.Value(v), inst, readers, narrow)
 		if prep.loops[v] == nil && inst.Op != expr.Const {

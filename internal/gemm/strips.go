@@ -84,7 +84,8 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 		t.stackedRows, t.stackedVectors = s.rows, vectors
 		t.stacks, t.stackCount = t.Plan.stacks(s.rows, vectors)
 	}
-	tilesPerCall := max(1, rowsPerCall/t.stacks[0].height) // the heights of stacks differ little
+	// All stacks of several tiles have the height of the first, or one row less.
+	tilesPerCall := max(1, rowsPerCall/t.stacks[0].height)
 	t.computeStacks(args, a, tiles, tilesPerCall)
 }
 

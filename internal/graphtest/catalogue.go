@@ -1,8 +1,8 @@
 // Package graphtest is a catalogue of a few ops, one of each kind. Tests of package graph, and of packages that read
 // and write graphs, use it instead of kernels, which they cannot import: kernels imports graph. The ops cannot be run.
 //
-// Infer functions return the type of each result, which may be a view of an operand (its alias). graph.View ops make
-// views. graph.RequiresLayout ops have implementations that read only some layouts.
+// Infer functions return the type of each result and, for a view, the operand that it views (Alias). graph.View ops
+// make views. graph.RequiresLayout ops have implementations that read only some layouts.
 package graphtest
 
 import (

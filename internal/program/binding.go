@@ -199,7 +199,7 @@ func (p *Program) endCompilation(key sizesKey, compiled *Binding) {
 // compile infers, plans and compiles the program's graph for the sizes of all open symbols.
 func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err error) {
 	defer tensor.CatchMemory(&err)
-	defer interrupt.Catch(&err) // returns the error of an ended context, with which interrupt.Check panics
+	defer interrupt.Catch(&err) // converts the panic of interrupt.Check to an error
 	interrupt.Check(ctx)
 	start := time.Now()
 	b.Graph, b.RunnableGraph = owner.graph, owner.graph

@@ -59,9 +59,9 @@ func (e *Elem) StreamBlock(dst, src unsafe.Pointer, row, rows Axis) {
 // Fence orders non-temporal stores before all later stores of this goroutine.
 func Fence() { fence() }
 
-// streamBlock is copyRows with non-temporal stores. Rows must either consist of whole aligned cache lines, or have at
-// least minStreamLines lines, because the ends of other rows need normal stores. Otherwise streamBlock returns false
-// and copies nothing. After a copy, [Fence] must follow.
+// streamBlock is copyRows with non-temporal stores. Rows must consist of whole aligned cache lines, or be at least
+// minStreamLines lines long, because their ends then need normal stores. Otherwise streamBlock returns false and copies
+// nothing. After a copy, [Fence] must follow.
 func streamBlock(dst, src unsafe.Pointer, rowBytes int, rows Axis) bool {
 	const line = machine.LineBytes
 	if rows.Dst == rowBytes && rows.Src == rowBytes {

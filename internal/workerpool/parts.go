@@ -17,7 +17,7 @@ func packRange(first, end int) uint64 { return uint64(first)<<32 | uint64(end) }
 // unpackRange is the inverse of packRange.
 func unpackRange(x uint64) (first, end int) { return int(x >> 32), int(x & (1<<32 - 1)) }
 
-// Distribute assigns each range its share of n pieces, n < 2^31. It must be called before all other methods.
+// Distribute assigns each range its share of n pieces, n <= 2^31. It must be called before all other methods.
 func (p Parts) Distribute(n int) {
 	for i := range p {
 		p[i].Store(packRange(n*i/len(p), n*(i+1)/len(p)))

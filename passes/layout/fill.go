@@ -13,7 +13,7 @@ import (
 
 // This file improves a plan within a limit on memory. A memorySearch is the state of [Model.CheapestWithin]: leastPS is
 // the cost of the cheapest fitting plan so far, and bytesByLabel has, by node and label, the bytes of constants that
-// the label reads. A pricedPlan is a plan. Its unusedBytes are the limit minus the bytes of a run; it fits if they are
+// the label reads. The unusedBytes of a [pricedPlan] are the limit minus the bytes of a run; the plan fits if they are
 // not negative.
 
 // Limits on the work of [memorySearch.improvePlan].

@@ -249,7 +249,7 @@ func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) oper
 	}
 	best := operandCopy{cost: forbidden}
 	switch ps := view.copyCosts[k][operandForm][resultForm]; {
-	case ps >= wcsp.Forbidden: // no copy is possible
+	case ps >= wcsp.Forbidden: // best stays forbidden
 	case view.canView[operandForm]:
 		best = insertedCopy(ps)
 	default:

@@ -42,13 +42,13 @@ type comparer struct{ without, with plan }
 // Name implements [layout.Strategy].
 func (*comparer) Name() string { return "ties" }
 
-// Choose implements [layout.Strategy]. It always returns an error.
+// Choose implements [layout.Strategy]. It computes both plans, and always returns an error.
 func (c *comparer) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	with, err := layout.NewModel(p)
 	if err != nil {
 		return nil, err
 	}
-	without, err := with.WithWeights(layout.Weights{Time: 1}) // copies and memory have the weight 0
+	without, err := with.WithWeights(layout.Weights{Time: 1}) // copies and their bytes do not count
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func main() {
 	row(fmt.Sprintf("%d networks; %d differ", planned, differCount), without, with)
 }
 
-// compare plans a file twice. Planning always ends with errStopped, the error of the strategy.
+// compare makes both plans of a file: see [comparer.Choose], which then stops the planner with errStopped.
 func compare(file string) (*comparer, error) {
 	g, err := load(file)
 	if err != nil {

@@ -80,7 +80,7 @@ func formulasOf(op *graph.Op) (list []FormulaDoc) {
 	if op.Pointwise == nil || op.Name == expressionOp {
 		return nil
 	}
-	// In each example, each dtype is replaced by every dtype. A call that the op rejects is skipped.
+	// In each example, each dtype is replaced by every dtype. Calls without a formula are skipped.
 	for _, example := range op.Examples {
 		for _, exampleDType := range exampleDTypes(example) {
 			for _, dtype := range tensor.DTypes() {

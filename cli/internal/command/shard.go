@@ -36,7 +36,7 @@ func (s *Shard) Parse() (err error) {
 	switch {
 	case s.text != "":
 		_, err = fmt.Sscanf(s.text, "%d/%d", &s.Index, &s.Count)
-		isWhole := s.text == fmt.Sprintf("%d/%d", s.Index, s.Count) // Sscanf ignores a rest of the text
+		isWhole := s.text == fmt.Sprintf("%d/%d", s.Index, s.Count) // false for 2/8x, which Sscanf accepts
 		if err != nil || s.Index < 1 || s.Index > s.Count || !isWhole {
 			return exit.UsageErrorf("--shard %s: want a part and the number of parts, such as 2/8", s.text)
 		}

@@ -27,6 +27,7 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 	if err != nil {
 		return w, err
 	}
+	defer given.Close() // for errors before ReadValues, which also closes it; a second call has no effect
 	if err := command.BindHints(path, g, hints); err != nil {
 		return w, err
 	}

@@ -62,7 +62,7 @@ func (f *textFinder) Write(b []byte) (int, error) {
 		if len(b) >= len(f.text) {
 			last = b
 		}
-		f.tail = bytes.Clone(last[max(0, len(last)-len(f.text)+1):]) // one byte shorter than the text
+		f.tail = bytes.Clone(last[max(0, len(last)-len(f.text)+1):]) // at most len(f.text)-1 bytes
 	}
 	return len(b), nil
 }

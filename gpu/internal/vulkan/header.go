@@ -55,8 +55,8 @@ type (
 	submitInfo                     C.VkSubmitInfo
 )
 
-// A constant with the prefix s is the structure type (VkStructureType) of the struct with that name. The prefix of
-// another constant names its C type: usage is VkBufferUsageFlagBits, access is VkAccessFlagBits, and so on.
+// A constant with the prefix s is the structure type (VkStructureType) of the struct with that name. Most other
+// constants have a prefix for their C type, such as usage for VkBufferUsageFlagBits and access for VkAccessFlagBits.
 const (
 	sApplicationInfo                = C.VK_STRUCTURE_TYPE_APPLICATION_INFO
 	sInstanceCreateInfo             = C.VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO

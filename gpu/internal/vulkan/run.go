@@ -23,7 +23,7 @@ import (
 //	barrier
 //
 // Vulkan functions are called by purego with the arguments of the C functions, in the same order. In a call that
-// creates or destroys an object, an argument 0 selects the default allocator.
+// creates or destroys an object, the 0 after the description or the handle of the object selects the default allocator.
 
 // createObjects creates the command buffer and the semaphore. family is the index of the queue family.
 func (d *dev) createObjects(family uint32) error {

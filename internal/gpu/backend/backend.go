@@ -30,8 +30,8 @@ type Device struct {
 }
 
 // New returns a Device for an open device of a driver. Its prices are estimates. In a graph.Impl, Walks lists the
-// possible layouts of the results. Read accepts the layout of an operand, and gives the additional work of reading it.
-// Work is the other work. Lower makes the kernel.
+// possible layouts of the results. Read reports whether the kernel can read the layout of an operand, and returns the
+// additional work of reading it. Work returns the work without this additional work. Lower makes the kernel.
 func New(driver device.Device) *Device {
 	created := &Device{driver: driver, info: driver.Info(), rates: estimatedRates(driver.Info()),
 		kernels: map[[sha256.Size]byte]*sharedKernel{}}

@@ -151,10 +151,10 @@ func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 	outs := len(elements.Code.Out)
 	for _, result := range elements.Operands[:outs] {
 		for _, from := range elements.Operands[outs:] {
-			// Each element of the result may be at the address of the operand's element with the same index.
-			sharesElements := from.Meta.DType.Size() == result.Meta.DType.Size() &&
+			// If the result overwrites the operand, elements with the same index have the same address.
+			hasSameLayout := from.Meta.DType.Size() == result.Meta.DType.Size() &&
 				from.Meta.SameAddresses(result.Meta) && from.Offset == 0 && result.Offset == 0
-			if sharesElements {
+			if hasSameLayout {
 				list = append(list, graph.InPlace{Out: result.Index, In: from.Index - len(call.Out)})
 			}
 		}

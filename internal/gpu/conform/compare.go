@@ -128,7 +128,9 @@ func randomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
 		return bits
 	case choice == 1:
-		aboveMidpoint := mask & (1<<62 | 1<<38 | 1) // of two float32; a conversion through float64 would round twice
+		// 2^62 + 2^38 is the midpoint of two float32. For the next number, a conversion to float32 through float64
+		// rounds twice, and its result is wrong.
+		aboveMidpoint := mask & (1<<62 | 1<<38 | 1)
 		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2, aboveMidpoint}[rng.IntN(7)]
 	}
 	return uint64(rng.IntN(20)-8) & mask

@@ -95,7 +95,7 @@ func newContraction(source *graph.Contraction, target Target) (*contraction, err
 	generator.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(generator.buffers), groupSize), target: target}
 	generator.setTile(size(generator.rows), size(generator.cols), size(generator.batch))
 	if generator.epilogue != nil {
-		// maxEpilogue bounds the instructions of all epilogues of a thread, which has perThread^2 results.
+		// A thread has perThread^2 results, and an epilogue for each.
 		insts := len(generator.epilogue.code.Insts)
 		if generator.perThread*generator.perThread*insts > maxEpilogue {
 			return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", insts, ErrUnsupported)
@@ -170,7 +170,7 @@ func (c *contraction) setLoops() error {
 		case loop.Size == 1 && !inWindow[i]: // its index is always 0
 		case loop.Summed:
 			add(&c.sum, &c.sumLoops, i)
-		case inWindow[i] || loop.B == 0 && loop.A != 0: // positions of a window, and loops that change only A
+		case inWindow[i] || loop.B == 0 && loop.A != 0: // window positions, or a loop over A but not B
 			add(&c.rows, &c.rowLoops, i)
 		case loop.A == 0:
 			add(&c.cols, &colLoops, i)

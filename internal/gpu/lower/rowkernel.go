@@ -156,8 +156,8 @@ func (k *rowKernel) scratchAt(start, size int, column, row ir.Value, columns int
 
 // numberAddress returns the address of number n of the row.
 func (k *rowKernel) numberAddress(n int) ir.Value {
-	const oneRow = 0
-	return k.scratchAt(k.numbersOffset+slotBytes*n*k.rowCount, slotBytes, k.row, ir.None, oneRow)
+	const ignored = 0 // the number of columns, because the matrix has one row
+	return k.scratchAt(k.numbersOffset+slotBytes*n*k.rowCount, slotBytes, k.row, ir.None, ignored)
 }
 
 // partialAddress returns the address of the result of a fold, given by its index in the pass, for a piece of the row.
@@ -352,7 +352,8 @@ func (k *rowKernel) joinPieces(i int) {
 
 // storeNumber stores number n of the row for later launches.
 func (k *rowKernel) storeNumber(n int) {
-	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: slotBytes}, k.numberAddress(n), []ir.Value{k.numbers[n]})
+	number := run{dtype: k.program.Numbers[n], count: 1, align: slotBytes}
+	k.storeRun(number, k.numberAddress(n), []ir.Value{k.numbers[n]})
 }
 
 // addPerRow adds the code of pass i that runs once per row, after the loop over elements.

@@ -18,7 +18,7 @@ func Bottlenecks(width int, blocks ...int) *graph.Graph {
 	x := network.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},
 		graph.Dim{Symbol: "H"}, graph.Dim{Symbol: "W"})
 	weights := 0
-	// conv adds a convolution with a square kernel. A size of the result is that of x divided by stride, rounded up.
+	// conv adds a convolution with a square kernel. It divides height and width by stride, rounded up.
 	conv := func(x *graph.Value, outChannels, kernel, stride int) *graph.Value {
 		weights++
 		weight := network.Constant(fmt.Sprint("w", weights),

@@ -15,7 +15,7 @@ import (
 // Run calls allocateInst (assign.go) for each instruction. The functions of this file place single values. A value with
 // a Reload can be loaded instead of kept. A value with an Acc is an accumulator, whose register the generator chooses.
 type allocator struct {
-	Result       // Insts and Cost so far, and Slots
+	Result       // the result so far
 	Policy       // OncePerRow, Masked, Preload, CostLimit and EvictReloadableFirst: see result.go
 	values       []Value
 	registerFile *RegisterFile

@@ -11,7 +11,8 @@ const storedMaskBytes = 1
 
 // lowerLoop translates a loop of primitive operations to the intermediate representation of package lane. The pointers
 // are the outputs, the operands and the accumulators, as in [Loop.Run]. A bool becomes a mask. The lanes of a mask are
-// as wide as the elements that it selects or was computed from, except in masks that are stored or folded.
+// as wide as the elements that it selects or was computed from; masks that are stored or folded have lanes of
+// storedMaskBytes.
 func lowerLoop(loop *expr.Loop) (*lane.Loop, error) {
 	result := &lane.Loop{CombinesLanes: loop.CombinesLanes}
 	result.Ptrs = pointersOf(loop)

@@ -114,7 +114,7 @@ const (
 	prefetchedLines = unrolledTerms * windowBytes / machine.LineBytes / RowPoints
 )
 
-// wholeVector is the last argument of Load and Store: it accesses all lanes.
+// wholeVector is the last argument of Load and Store for all lanes.
 const wholeVector = false
 
 // productGen generates the code of [Products].

@@ -54,8 +54,8 @@ func classIndexBound(call *graph.Call) int {
 	return shape[len(shape)-1]
 }
 
-// scoreRows returns self as a matrix, and its number of rows and of classes. It rejects other shapes and dtypes. name
-// is PyTorch's kernel, for the error.
+// scoreRows returns self as a matrix, and its number of rows and of classes. It rejects the shapes and dtypes that
+// PyTorch rejects. name is the name of PyTorch's kernel in the error.
 func (s applier) scoreRows(x *graph.Arg, name string) (matrix *graph.Arg, rows, classes sym.Int) {
 	shape, dtype := s.shape(x), x.Type().DType
 	rank := len(shape)
@@ -116,7 +116,7 @@ func multilabelMarginLoss(s applier, a *multilabelMarginLossAttrs, in []*graph.A
 	target = s.Apply(index.MaskedFill, nil, target, isTerminator, integer(0))       // gather rejects negative indices
 	isListed := s.Apply(reduce.Cumprod, graph.Attrs{"dim": 1}, s.not(isTerminator)) // 1 before the first -1 of a row
 	zeros := s.Apply(view.ZerosLike, nil, target)
-	listings := s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, target, isListed) // of each class in target
+	listings := s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, target, isListed) // counts by class
 	isOther := s.Apply(pointwise.Eq, nil, listings, integer(0))
 	targetScores := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
 	margins := s.add(s.unsqueeze(s.oneMinus(targetScores), 2), s.unsqueeze(x, 1)) // [row, listed class, other class]

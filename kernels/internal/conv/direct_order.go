@@ -8,10 +8,10 @@ import (
 )
 
 // This file orders the work of a direct convolution: the strips of all blocks. A block is a group of output channels
-// that are computed together, and a panel is the packed weight of a block. A strip is a sequence of tiles, which have
-// the results that the registers hold at once. For example, a result of 64 channels and 56x56 pixels may have two
-// blocks of 32 channels, with a strip for each of 56 rows. With bands of 28 strips, the order is: strips 0 to 27 of
-// block 0, strips 0 to 27 of block 1, strips 28 to 55 of block 0, strips 28 to 55 of block 1.
+// that are computed together, and a panel is the packed weight of a block. A tile is the set of results that the
+// registers hold at once, and a strip is a sequence of tiles in one block. For example, a result of 64 channels and
+// 56x56 pixels may have two blocks of 32 channels, with a strip for each of 56 rows. With bands of 28 strips, the order
+// is: strips 0 to 27 of block 0, strips 0 to 27 of block 1, strips 28 to 55 of block 0, strips 28 to 55 of block 1.
 
 const (
 	// smallWeightBytes is the maximum size, in bytes, of a small weight. A small weight and the input of a strip stay

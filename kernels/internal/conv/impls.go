@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convAlgorithm identifies an implementation of convolutions, which implNames describes. An implementation "by pixels"
-// is for channels-last images, and an implementation "by planes" for row-major images.
+// convAlgorithm identifies an implementation of convolutions. implNames describes each implementation. "By pixels"
+// means for channels-last images, and "by planes" for row-major images.
 type convAlgorithm uint8
 
 const (

@@ -76,7 +76,7 @@ const (
 // constant, because its transform takes as long as the convolution of about ten pixels.
 func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	cpu := machine.HostFeatures()
-	hasCode := tile.Supports(cpu) && jit.Available() == nil // Available returns an error if not
+	hasCode := tile.Supports(cpu) && jit.Available() == nil // Available returns nil if code can be generated
 	isEmpty := call.Out[0].Numel() == 0 || call.Meta(0).Numel() == 0
 	if call.Meta(0).Rank() != 4 || !call.IsConstant(1) || isEmpty || !hasCode {
 		return nil

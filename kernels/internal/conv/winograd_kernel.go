@@ -304,7 +304,7 @@ func (r *winogradRun) parts(section tileSpan) spans {
 	return r.strips(section)
 }
 
-// listings returns the generated code. It sorts the keys of the maps, so that the order is always the same.
+// listings returns the generated code. It sorts the code from maps, so that the order is always the same.
 func (r *winogradRun) listings() (list []expr.Listing) {
 	tileCounts := slices.Collect(maps.Keys(r.productCodes))
 	sorted.Ints(tileCounts)

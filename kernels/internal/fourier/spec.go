@@ -28,9 +28,9 @@ const transformCost = 32
 // complexBytes is the size of a complex128 in bytes.
 const complexBytes = 16
 
-// fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension. inLen, points and
-// outLen differ if half of the frequencies of real lines are omitted; they are the conjugates of the other half. For
-// example, for 8 points:
+// fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension. Half of the
+// frequencies of a real line may be omitted, because they are the conjugates of the other half. inLen, points and
+// outLen then differ. For example, for 8 points:
 //
 //	          inLen  points  outLen
 //	fft_fft       8       8       8
@@ -82,8 +82,8 @@ func (spec *fourierSpec) setFromAten(name string, attrs *fftAttrs, self tensor.T
 	return kit.FreshType(dtype.ToComplex(), shape)
 }
 
-// setLengths sets inLen, points and outLen (kernels have known sizes), and returns the sizes of the result. The
-// requested length is nil for the length of the operand.
+// setLengths sets inLen, points and outLen, which are correct if the sizes are known, as in kernels. It returns the
+// sizes of the result. The requested length is nil for the length of the operand.
 func (spec *fourierSpec) setLengths(self tensor.Type, requested *sym.Int) ([]sym.Int, error) {
 	in := self.Shape[spec.dim]
 	points := in

@@ -13,7 +13,8 @@ import (
 type Box struct{ X0, Y0, X1, Y1 float64 }
 
 // NewBox returns a box. If isCentered is set, coordinates has x and y of the center, the width and the height.
-// Otherwise it has x and y of two opposite corners. In this file, float64(...) prevents fused multiply-adds.
+// Otherwise it has x and y of two opposite corners. The conversions to float64 prevent fused multiply-adds, here and in
+// [Box.IOU].
 func NewBox(isCentered bool, coordinates [4]float64) Box {
 	if isCentered {
 		x, y := coordinates[0], coordinates[1]

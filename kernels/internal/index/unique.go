@@ -114,8 +114,8 @@ type uniqueConsecutiveAttrs struct {
 
 // uniqueOp defines an op that removes duplicates. outputs are the names of the results, and example has the attributes
 // of the op's example, or is nil. An outline is the part of a result's type that is known before the run. refine gets
-// the outlines of vectors of unknown length, and corrects the outlines of other results. The first result has the dtype
-// of self, and all other results are int64. compute returns the results.
+// an outline for each result, at first of a vector of unknown length, and corrects the outlines of results that are no
+// such vectors. The first result has the dtype of self, and all other results are int64. compute returns the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	refine func(*graph.Call, []graph.PartialType),
 	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {

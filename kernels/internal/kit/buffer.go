@@ -107,7 +107,7 @@ func (b Buffer) View(meta tensor.Meta) Buffer {
 	if b.Data == nil {
 		return b.Shifted(shift*meta.DType.Size(), meta)
 	}
-	// The data are viewed, too. In the memory of a run, the first element also moves.
+	// Data becomes a view, too. If the elements are in the memory of a run, the offset in that memory also changes.
 	dataMeta := meta
 	dataMeta.Offset = b.Data.Offset + shift
 	data := tensor.Must(tensor.FromStorage(dataMeta, b.Data.Storage()))

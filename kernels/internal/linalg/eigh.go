@@ -13,8 +13,8 @@ type eighAttrs struct {
 	UPLO string `attr:"UPLO" default:"L" oneof:"L|U" doc:"the triangle that is read"`
 }
 
-// Ops that compute eigenvalues of Hermitian matrices. Real Hermitian matrices are symmetric. An [algorithm] computes
-// one matrix of a batch: a [task], with a copy of the operand (in) and the results (out). ranks has their numbers of
+// Ops that compute eigenvalues of Hermitian matrices. Real Hermitian matrices are symmetric. An [algorithm] computes a
+// [task]: one index of the batch, with a copy of the operand (in) and the results (out). ranks has their numbers of
 // dimensions besides the batch: 2 for a matrix, 1 for the eigenvalues.
 var (
 	Eigh     = eighOp("linalg_eigh", []string{"eigenvalues", "eigenvectors"})

@@ -15,7 +15,7 @@ type checkErrorsAttrs struct {
 	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a pivot is 0; else report it in info"`
 }
 
-// Ops that invert matrices. An [algorithm] computes one matrix of a batch: a [task], with copies of the operands (in)
+// Ops that invert matrices. An [algorithm] computes a [task]: one index of the batch, with copies of the operands (in)
 // that may be overwritten, and results (out) that are 0 at first. ranks has their numbers of dimensions besides the
 // batch: 2 for a matrix, 0 for info.
 var (

@@ -20,7 +20,7 @@ import (
 //	gelsy         solvePivoted:  QR with column pivoting
 //	gelsd, gelss  solveBySVD:    singular values
 //
-// An [algorithm] computes one matrix of a batch: a [task], with copies of the operands (in) and results (out) that are
+// An [algorithm] computes a [task]: one index of the batch, with copies of the operands (in) and results (out) that are
 // 0 at first. ranks has their numbers of dimensions besides the batch; solverElements is the size of other matrices.
 
 type lstsqAttrs struct {

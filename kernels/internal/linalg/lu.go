@@ -40,7 +40,7 @@ var luResultNames = []string{"P", "L", "U"}
 // linalg_lu_factor returns L and U in one matrix, and P as the pivots [2 2]: row 1 is exchanged with row 2, then row 2
 // with itself.
 //
-// An [algorithm] computes one matrix of a batch: a [task], with operands (in) and results (out). ranks has their
+// An [algorithm] computes a [task]: one index of the batch, with operands (in) and results (out). ranks has their
 // numbers of dimensions besides the batch: 2 for a matrix, 1 for pivots, 0 for info. solverElements is the size of
 // other matrices.
 var (

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exponentials of matrices. An [algorithm] computes one matrix of a batch: a [task], with a copy of the operand (in),
+// Exponentials of matrices. An [algorithm] computes a [task]: one index of the batch, with a copy of the operand (in),
 // the result (out), which is 0 at first, and memory for other matrices (solverElements).
 var (
 	LinalgMatrixExp = matrixExpOp("linalg_matrix_exp")

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Ops that compute signs and logarithms of determinants. An [algorithm] computes one matrix of a batch: a [task]. ranks
-// has the numbers of dimensions of operands and results besides the batch: 2 for a matrix, 0 for a number.
+// Ops that compute signs and logarithms of determinants. An [algorithm] computes a [task]: one index of the batch.
+// ranks has the numbers of dimensions of operands and results besides the batch: 2 for a matrix, 0 for a number.
 var (
 	LinalgSlogdet = slogdetOp("linalg_slogdet", operandA)
 	Slogdet       = slogdetOp("slogdet", kit.Self)

@@ -23,7 +23,7 @@ type svdAttrs struct {
 	ComputeUV bool `attr:"compute_uv" default:"true" doc:"compute U and V; else they are 0"`
 }
 
-// Ops that compute singular values of matrices. An [algorithm] computes one matrix of a batch: a [task], with operands
+// Ops that compute singular values of matrices. An [algorithm] computes a [task]: one index of the batch, with operands
 // (in) and results (out). ranks has their numbers of dimensions besides the batch: 2 for a matrix, 1 for S.
 var (
 	LinalgSVD = matrixOp(graph.SchemaOf[*linalgSVDAttrs](), graph.Semantics{Name: "linalg_svd",
@@ -106,7 +106,7 @@ func checkDriver(c *graph.Call, driver *string) error {
 const thinFactors = false
 
 // svdTypes returns the types of U, S and Vh for an operand of rows x cols elements. U and Vh are square, or U has
-// min(rows, cols) columns and Vh as many rows. The matrixCheck returns PyTorch's error for another operand.
+// min(rows, cols) columns and Vh as many rows. For an invalid operand it returns PyTorch's error.
 func svdTypes(c *graph.Call, hasSquareFactors bool) (u, s, vh tensor.Type, err error) {
 	aType := c.Type(0)
 	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", integerErrorNamesOp: true}).check(aType); err != nil {

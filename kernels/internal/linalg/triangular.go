@@ -20,7 +20,7 @@ type triangularSolveAttrs struct {
 	Unitriangular bool `attr:"unitriangular" default:"false" doc:"the diagonal has ones, and is not read"`
 }
 
-// Ops that solve equations with triangular matrices. An [algorithm] computes one matrix of a batch: a [task], with
+// Ops that solve equations with triangular matrices. An [algorithm] computes a [task]: one index of the batch, with
 // copies of the operands (in), the results (out), and memory for other matrices (solverElements). All operands and
 // results are matrices (matrixResults).
 var (

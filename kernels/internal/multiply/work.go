@@ -74,13 +74,13 @@ const (
 	manyRows = 32
 )
 
-// ReclassifyPanels moves some bytes of constant operand i from the class DenseConstants, as which
-// [graph.Call.AddStreamed] has counted them, to the class Panels. These bytes are loaded while the previous panel is
-// multiplied. The multiplication takes longer, and more bytes are loaded during it, if the other operand has more rows.
+// ReclassifyPanels counts some bytes of constant operand i as Panels. [graph.Call.AddStreamed] has counted them as
+// DenseConstants. These bytes are loaded while the previous panel is multiplied. The multiplication takes longer, and
+// more bytes are loaded during it, if the other operand has more rows.
 func ReclassifyPanels(work *graph.Work, c *graph.Call, i, rows int) {
 	meta := c.Meta(i)
 	bytes := float64(meta.Numel() * meta.DType.Size())
-	isCounted := bytes <= work.Bytes[graph.DenseConstants] // otherwise AddStreamed counted the operand elsewhere
+	isCounted := bytes <= work.Bytes[graph.DenseConstants] // otherwise AddStreamed counted the operand as Dense
 	if c.IsConstant(i) && rows > fewRows && isCounted {
 		bytes = float64(bytes * min(1, float64(rows)/manyRows))
 		work.Bytes[graph.DenseConstants] -= bytes

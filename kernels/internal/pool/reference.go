@@ -10,7 +10,7 @@ import (
 )
 
 // foldReference is the reference implementation of poolings over the last len(axes) dimensions. shape is the shape of
-// the result. These dimensions of one channel are a plane, whose elements have row-major indices.
+// the result. The elements of one channel are a plane. Indices in the plane are row-major.
 func foldReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold foldSpec) []*tensor.Tensor {
 	out := []*tensor.Tensor{tensor.Zeros(input.DType, shape...)}
 	if fold.returnsIndices {

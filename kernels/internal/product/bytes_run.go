@@ -11,10 +11,10 @@ import (
 )
 
 // This file runs the two phases of a product of byte matrices. Operand a has m rows of depth k, and operand b has n
-// columns. An entry is one product of a batch. A block is the range of columns of a tile, whose sums are in registers,
-// and a panel is a packed block of operand b. A strip is a range of rows of the result in one block. A group has the
-// elements along the depth that one instruction multiplies. For example, with n = 64, blocks of 32 columns and strips
-// of 100 rows, an entry with m = 200 rows has four strips:
+// columns. An entry is one product of a batch. A tile is a rectangle of the result whose sums are in registers. A block
+// is the range of columns of a tile, and a panel is a packed block of operand b. A strip is a range of rows of the
+// result in one block. A group has the elements along the depth that one instruction multiplies. For example, with
+// n = 64, blocks of 32 columns and strips of 100 rows, an entry with m = 200 rows has four strips:
 //
 //	              columns 0-31          columns 32-63
 //	rows 0-99     strip 0 of block 0    strip 0 of block 1

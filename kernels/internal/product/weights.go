@@ -20,7 +20,8 @@ func mayBeWeights(value graph.Arg) bool {
 	}
 	visited := map[dependency]bool{}
 	for queue := []dependency{{value, false}}; len(queue) > 0 && len(visited) < maxVisitedNodes; queue = queue[1:] {
-		current := queue[0] // skipped if it is a number or an input of the graph, which has no node
+		current := queue[0]
+		// A number, an input of the graph and a constant have no node.
 		if visited[current] || current.operand.Kind != graph.TensorArg || current.operand.Value.Node == nil ||
 			current.operand.Value.Node.Op == nil {
 			continue

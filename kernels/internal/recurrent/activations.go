@@ -19,8 +19,8 @@ type activationFunction struct {
 }
 
 // activationsByName has the activation functions by ONNX's names in lower case. softplus(X, 1, 40) returns X for
-// arguments above 40. For these arguments, X is the exact result in every dtype. float64(...) prevents fused
-// multiply-adds.
+// arguments above 40. For these arguments, X is the exact result in every dtype. The conversions of products to float64
+// prevent fused multiply-adds.
 var activationsByName = map[string]activationFunction{
 	"sigmoid":  {formula: "sigmoid(X)", function: func(x, _, _ float64) float64 { return kit.Sigmoid(x) }},
 	"tanh":     {formula: "tanh(X)", function: func(x, _, _ float64) float64 { return math.Tanh(x) }},

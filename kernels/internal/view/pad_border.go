@@ -248,7 +248,7 @@ func checkReflect(pad, shape []sym.Int) error {
 		if padDims == 2 { // reflection_pad2d prints the rank instead of the sizes
 			input = fmt.Sprint(rank)
 		}
-		// PyTorch's number of the argument `before`: pairs of paddings follow three other arguments.
+		// 4+2*i is the number of the argument `before` in PyTorch: the pairs follow three other arguments.
 		return fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
 			"got: padding (%v, %v) at dimension %d of input %s", 4+2*i, before, after, d, input)
 	}

@@ -100,7 +100,7 @@ func (attrs *triangleIndicesAttrs) nonemptyRows(isLower bool) (first, end int) {
 // countInRows returns the number of elements of the triangle in the first `rows` rows.
 func (attrs *triangleIndicesAttrs) countInRows(rows int, isLower bool) int {
 	cols := attrs.Col
-	if !isLower { // all elements but those of the lower triangle (true) that ends at the next lower diagonal
+	if !isLower { // all elements except the lower triangle below the diagonal
 		below := *attrs
 		below.Offset--
 		return rows*cols - below.countInRows(rows, true)

@@ -19,9 +19,9 @@ import (
 // such as the nesting depth.
 
 // unavoidableError returns the error that a node has for all values of its unavailable operands. It returns nil if
-// there is none. It converts the node once for each trial of assumedOperand, in a separate graph that is not used. An
-// error that occurs only in some trials, or differs between trials, may be due to the assumed value. A nested graph
-// that reads another unavailable value ends the trial ([importer.capture]).
+// there is none. It converts the node once for each trial of assumedOperand, in a separate graph, which is then
+// dropped. An error that occurs only in some trials, or differs between trials, may be due to the assumed value. A
+// nested graph that reads another unavailable value ends the trial ([importer.capture]).
 func (n *Node) unavoidableError(convertOperator Converter) error {
 	count := n.nodeCount
 	defer func() { n.nodeCount = count }()
@@ -75,8 +75,8 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 }
 
 // assumedOperand returns a value that unavailable operand i may have. If the model does not declare the type of the
-// operand, it is assumedOperands[trial]. If the model declares the type, undeclared sizes are trial+1, and the value of
-// the last trial is a constant.
+// operand, assumedOperands[trial] makes the value. Otherwise the value has the declared type, with undeclared sizes
+// trial+1, and in the last trial it is a constant.
 func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
 	declared, ok := n.declaredMeta(n.proto.Input[i], trial+1)
 	switch {

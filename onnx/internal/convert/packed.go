@@ -147,7 +147,8 @@ func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (befo
 	}
 	before = memberRange{shapesBefore, n.rowRange(p.data, IntVector(0), start)}
 	// Unlike the number of members, the number of elements may exceed toEnd.
-	after = memberRange{shapesAfter.WithSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, end, IntVector(math.MaxInt))}
+	after = memberRange{shapesAfter.WithSizes(tensor.Int64, -1, p.rank),
+		n.rowRange(p.data, end, IntVector(math.MaxInt))}
 	return before, middle, after
 }
 

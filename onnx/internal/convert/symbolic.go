@@ -103,9 +103,10 @@ func isIndex(op *graph.Op, i int) bool {
 	return len(op.Params) > 0 && op.Params[min(i, len(op.Params)-1)].IndexBound != nil
 }
 
-// isSelection reports whether each element of the results is an element of an operand or a constant. The fact
-// SelectsElements of an op states the former, and Fills either of the two. Identity means that the result is the
-// operand (or its conversion to another dtype), and ReadsStorage that the result depends on strides.
+// isSelection reports whether each element of the results is an element of an operand or a constant. The results of an
+// op with the fact SelectsElements have only elements of operands, and the results of an op with Fills also have
+// constants. The result of an Identity is the operand or its conversion to another dtype. With ReadsStorage, the result
+// depends on strides.
 func (c *computation) isSelection() bool {
 	computes := func(r graph.Result) bool { // whether r has new elements: it is no view and no copy of an operand
 		return r.Alias < 0 && !c.op.Identity || r.Type.DType != c.call.Type(0).DType

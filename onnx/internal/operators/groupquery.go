@@ -92,7 +92,8 @@ func (a *attentionNode) rotated(x, positions *value) *value {
 	}
 	// The number of elements of a head that are rotated: each angle rotates two.
 	rotatedCount := 2 * a.KnownNumbers("the number of angles", a.SymShape(cos)[1:])[0]
-	return rotate(a.node, x, angles(cos), angles(a.Operand(groupSin)), rotatedCount, a.Flag("rotary_interleaved", false))
+	return rotate(a.node, x, angles(cos), angles(a.Operand(groupSin)), rotatedCount,
+		a.Flag("rotary_interleaved", false))
 }
 
 // writeCache returns a copy of the cache in operand i, or a new cache of zeros, in which x, [batch, heads, positions,

@@ -16,7 +16,7 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 	rank := len(results[0].Type.Shape)
 	loop := elementLoop{symbols: s, operands: given, folded: make([]bool, rank), rowShape: slices.Repeat([]int{1}, rank)}
 	code, err := expression(op, call)
-	if rows := rowsOf(op, call, operands); rows != nil { // the expression computes from rows; Mask marks their dimensions
+	if rows := rowsOf(op, call, operands); rows != nil { // the expression is over rows; Mask marks their dimensions
 		code, loop.folded, loop.rowShape = rows.Code, rows.Mask, slices.Clone(operands[0].Shape)
 		for dim := range loop.rowShape {
 			if !loop.folded[dim] {
