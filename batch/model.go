@@ -51,18 +51,18 @@ const plannedRows = 8
 // compile compiles the model, and tries to prove that its rows are independent (see package comment).
 func (m *model) compile(ctx context.Context, options *Options) (err error) {
 	compileOptions := options.Compile
-	symbol, unjoinedReason := batching.Symbol(m.graph, compileOptions.Sizes)
+	rowsSymbol, unjoinedReason := batching.Symbol(m.graph, compileOptions.Sizes) // "" with an unjoinedReason
 	m.unjoinedReason = unjoinedReason
-	if symbol != "" {
-		rows := m.graph.Symbols[symbol].Clamp(plannedRows)
-		compileOptions.Hints = append([]map[string]int{{symbol: rows}}, compileOptions.Hints...)
+	if rowsSymbol != "" {
+		rows := m.graph.Symbols[rowsSymbol].Clamp(plannedRows)
+		compileOptions.Hints = append([]map[string]int{{rowsSymbol: rows}}, compileOptions.Hints...)
 	}
 	if m.program, err = graphrun.CompileContext(ctx, m.graph, compileOptions); err != nil {
 		return err
 	}
-	if symbol != "" {
+	if rowsSymbol != "" {
 		const exact = true // an output has the same bits in every batch
-		m.joinAxis, m.unjoinedReason = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol,
+		m.joinAxis, m.unjoinedReason = batching.Prove(ctx, (*program.Program)(m.program), m.graph, rowsSymbol,
 			options.MaxRows, exact)
 	}
 	return nil
@@ -76,9 +76,9 @@ func parallelRuns(options *Options) int {
 	return max(1, runtime.GOMAXPROCS(0)/options.Compile.Threads)
 }
 
-// run runs the model once on the joined inputs of runs. outputs[i] has the outputs of runs[i]. The caller calls release
-// when it no longer uses the outputs.
-func (m *model) run(ctx context.Context, runs []*batching.Run) (outputs [][]npz.Entry, release func(), err error) {
+// runBatch executes the model once, on the joined inputs of runs: a [batching.Run] has the inputs of one file.
+// outputs[i] has the outputs of runs[i]. The caller calls release when it no longer uses the outputs.
+func (m *model) runBatch(ctx context.Context, runs []*batching.Run) (outputs [][]npz.Entry, release func(), err error) {
 	defer catchPanic(&err)
 	in, err := batching.Join(runs)
 	if err != nil {
@@ -88,9 +88,9 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (outputs [][]npz.
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, runOutputs := range m.joinAxis.Split(out, runs) {
+	for _, runOutputs := range m.joinAxis.Split(out, runs) { // if joinAxis is nil, runs has one element
 		entries := arrays.Entries(m.graph, runOutputs)
-		if err := arrays.Decode(m.graph, entries); err != nil {
+		if err := arrays.Decode(m.graph, entries); err != nil { // codes of strings become strings
 			return nil, nil, err
 		}
 		outputs = append(outputs, entries)

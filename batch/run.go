@@ -363,7 +363,7 @@ func (j *job) releaseDecoded(items []*item) {
 // one, because the error may concern the data of a single item. If a run fails after the context has ended, its items
 // have no result.
 func (j *job) runTogether(ctx context.Context, items []*item) {
-	outputs, release, err := j.model.run(ctx, runsOf(items))
+	outputs, release, err := j.model.runBatch(ctx, runsOf(items))
 	if err != nil && len(items) > 1 && ctx.Err() == nil {
 		for _, it := range items {
 			j.runTogether(ctx, []*item{it})

@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// deviceMeasurer measures the prices of work on a device, with the device's own kernels. A run adds one call to the
-// queue several times, and then waits for the device. Its time is
+// deviceMeasurer measures the prices of work on a device, with the device's own kernels. A run adds a number of equal
+// calls to the queue, and then waits for the device. Its time is
 //
 //	calls * (price of a step + units of work * price of a unit) + price of a wait
 //
@@ -35,13 +35,13 @@ type deviceMeasurer struct {
 	runs    []deviceRun // the runs that determine the prices
 }
 
-// deviceRun is a measured run. It adds one call to the queue calls times, and then waits for the device.
+// deviceRun is a measured run: a number of equal calls, and a wait for the device.
 type deviceRun struct {
-	kind, unit string     // the kind of work and its unit, as in [Point]
+	kind, unit string     // the kind of work, as in Point.Of, and its unit
 	work       graph.Work // the work of a call
 	callBytes  float64    // bytes that a call accesses
-	calls      int
-	ns         float64 // median time
+	calls      int        // number of calls
+	ns         float64    // median time
 }
 
 // deviceMeasurements is the number of measurements of a device. The first measures two prices, and the others one price
@@ -117,9 +117,9 @@ func (m *deviceMeasurer) points() (points []Point) {
 	return points
 }
 
-// medianNS returns the median time of a run in nanoseconds. A run adds one call to the queue count times, and then
-// waits for the device.
-func (m *deviceMeasurer) medianNS(count int, call func() error) (float64, error) {
+// medianNS returns the median time of a run in nanoseconds. A run calls `enqueue`, which adds a call to the queue,
+// `calls` times, and then waits for the device.
+func (m *deviceMeasurer) medianNS(calls int, enqueue func() error) (float64, error) {
 	var runTimes []float64
 	limit := m.options.CallTime * time.Duration(m.options.Rounds)
 	for begin := time.Now(); len(runTimes) <= minRuns || time.Since(begin) < limit; {
@@ -127,8 +127,8 @@ func (m *deviceMeasurer) medianNS(count int, call func() error) (float64, error)
 			return 0, err
 		}
 		start := time.Now()
-		for range count {
-			if err := call(); err != nil {
+		for range calls {
+			if err := enqueue(); err != nil {
 				return 0, err
 			}
 		}
@@ -198,12 +198,12 @@ func (m *deviceMeasurer) measureDownload() error {
 	})
 }
 
-// transferCall returns a call that copies bytes to or from memory. kernel is the name of the work per byte. The work
-// does not include the wait for a download, because each measured run ends with a wait.
-func transferCall(kernel string, bytes int, memory graph.DeviceMemory, call func() error) *deviceCall {
-	transfer := &deviceCall{enqueue: call, free: memory.Free, bytes: float64(bytes), units: float64(bytes)}
+// transferCall returns a call that copies bytes to or from memory. kind is the kind of the work, whose unit is a byte.
+// The work does not include the wait for a download, because each measured run ends with a wait.
+func transferCall(kind string, bytes int, memory graph.DeviceMemory, enqueue func() error) *deviceCall {
+	transfer := &deviceCall{enqueue: enqueue, free: memory.Free, bytes: float64(bytes), units: float64(bytes)}
 	transfer.work.StartedSteps = 1
-	transfer.work.AddUnoverlapped(kernel, transfer.units)
+	transfer.work.AddUnoverlapped(kind, transfer.units)
 	return transfer
 }
 
@@ -259,9 +259,9 @@ type deviceSizes struct{ first, factor, last, maxCalls int }
 // fit sets price to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other
 // work. It measures calls of growing size, until a call takes Options.CallTime and the overhead is small. The largest
 // call determines the price.
-func (m *deviceMeasurer) fit(kernel, unit string, price *float64, sizes deviceSizes,
+func (m *deviceMeasurer) fit(kind, unit string, price *float64, sizes deviceSizes,
 	prepare func(size int) (*deviceCall, error)) error {
-	largest := deviceRun{kind: kernel, unit: unit}
+	largest := deviceRun{kind: kind, unit: unit}
 	for size, needsLarger := sizes.first, true; needsLarger; size *= sizes.factor {
 		call, err := prepare(size)
 		if err != nil {
@@ -340,13 +340,13 @@ func (m *deviceMeasurer) prepareCall(name string, operands ...tensor.Meta) (*dev
 		work = work.Plus(read)
 	}
 	prepared := &deviceCall{work: work, bytes: work.TotalBytes()}
-	if prepared.bytes <= 0 || operationsOf(&work) <= 0 {
+	if prepared.bytes <= 0 || operationsOf(&work) <= 0 { // as for an op without kernels
 		return nil, errors.New("the device has no kernel for " + name)
 	}
 	return prepared, m.allocate(prepared, kernel, call.Out[0], operands)
 }
 
-// operationsOf returns the number of operations of work on a device.
+// operationsOf returns the number of operations of work on a device. An operation is an instruction on an element.
 func operationsOf(work *graph.Work) (operations float64) {
 	for _, part := range work.Parts {
 		if part.Kernel == machine.DeviceOperation {
@@ -356,7 +356,8 @@ func operationsOf(work *graph.Work) (operations float64) {
 	return operations
 }
 
-// allocate allocates the operands of a call, fills them with random numbers, and sets the fields call and free.
+// allocate allocates the result, the operands and the scratch memory of a call, and sets the fields enqueue and free.
+// It fills the operands with random numbers.
 func (m *deviceMeasurer) allocate(prepared *deviceCall, kernel *graph.Kernel, out tensor.Meta, in []tensor.Meta) error {
 	mem := &graph.Mem{Queue: m.queue, Place: tensor.Device, Ptrs: make([]unsafe.Pointer, 1+len(in))}
 	prepared.enqueue = func() error { return runKernel(kernel, mem) }
@@ -366,15 +367,17 @@ func (m *deviceMeasurer) allocate(prepared *deviceCall, kernel *graph.Kernel, ou
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for i, bytes := range append([]int{out.Bytes()}, append(bytesOf(in), kernel.Scratch)...) {
-		memory, err := m.device.Alloc(bytes)
+	sizes := []int{out.Bytes()} // in bytes: the result, the operands, the scratch memory
+	sizes = append(sizes, append(bytesOf(in), kernel.Scratch)...)
+	for i, size := range sizes {
+		memory, err := m.device.Alloc(size)
 		if err != nil {
 			prepared.free()
 			return err
 		}
 		address := graph.DeviceAddress{Memory: memory}
 		mem.Addresses = append(mem.Addresses, address)
-		if i == 0 || i > len(in) {
+		if isOperand := i >= 1 && i <= len(in); !isOperand {
 			continue
 		}
 		if err := m.queue.Upload(address, randomTensor(in[i-1], rng, 1).Storage().Bytes()); err != nil {

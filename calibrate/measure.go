@@ -16,9 +16,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file measures probes. A probe is a measured call of an op. A builder makes a graph with the call, and with steps
-// that put the caches into the state that they have in a network. The compiled graph is a runnable. Its stopWatch sums
-// the times of the timed steps of each run.
+// This file measures probes. A probe is a measured call of an op. It measures either an inner kernel (the innermost
+// loop of an op, such as the multiply-add loop of a matrix product), or a kind of memory access. A builder makes a
+// graph with the call, and with steps that put the caches into the state that they have in a network. The compiled
+// graph is a runnable. Its stopWatch sums the times of the timed steps of each run.
 
 // measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It uses the
 // median, because the minimum is the time at the highest clock frequency, at which networks do not run.
@@ -64,17 +65,17 @@ type runnable struct {
 // its operands. For a probe of an inner kernel, an earlier step evicts the data in the caches. Constants and code are
 // then as cold as in a network. Further steps then bring the memory of the results back into the caches.
 func (p *probe) prepare() (*runnable, error) {
-	build := newBuilder(p.call.Make != nil)
+	mayFuse := p.call.Make != nil // Make adds several nodes, which share a loop if possible
+	build := newBuilder(mayFuse)
 	switch {
 	case p.innerKernel != "": // a probe of an inner kernel
 		build.evictCaches("relu", evictionBytes)
-		for _, value := range newBuilder(build.mayFuse).addCall(p.call) { // a separate graph gives the metas of the results
+		for _, value := range newBuilder(mayFuse).addCall(p.call) { // a separate graph gives the metas of the results
 			build.addWarmup(value.Meta)
 		}
 	case p.bytesBetweenCalls() > 0:
-		// The caches are evicted by the slow op lgamma, because it takes about as long as a network with constants of
-		// this size. Other processes then have as much time to evict data from shared caches as during a run of the
-		// network.
+		// The op lgamma is slow: it takes about as long as a network with constants of this size. Other processes
+		// therefore have as much time to evict data from shared caches as during a run of the network.
 		build.evictCaches("lgamma", p.bytesBetweenCalls())
 	}
 	values := build.addCall(p.call)
@@ -85,7 +86,8 @@ func (p *probe) prepare() (*runnable, error) {
 		return nil, err
 	}
 	for i, value := range values {
-		// A copy gets no reader: passes would remove the copy, and the reader would read the original.
+		// If the call is a copy (Op.Identity), its result gets no reader: passes would remove the copy, because the
+		// reader can read the original.
 		if p.innerKernel != "" && !value.Node.Op.Identity {
 			value = build.excludeFromTiming(build.addReader(value))
 		}
@@ -135,14 +137,9 @@ func (b *builder) addReader(v *graph.Value) []*graph.Value {
 	return b.graph.Apply("eq", nil, v, v)
 }
 
-const (
-	// evictionBytes is the number of bytes that a step accesses before a call that measures an inner kernel. It is several
-	// times the size of a core's private caches.
-	evictionBytes = 8 << 20
-	// networkBytes is the size of the constants of a typical network. It determines the cache level from which a call
-	// reads its constants.
-	networkBytes = 2 << 20
-)
+// evictionBytes is the number of bytes that a step accesses before a call that measures an inner kernel. It is several
+// times the size of a core's private caches.
+const evictionBytes = 8 << 20
 
 // evictCaches adds a step that accesses the given number of bytes.
 func (b *builder) evictCaches(op string, bytes float64) {
@@ -150,8 +147,8 @@ func (b *builder) evictCaches(op string, bytes float64) {
 	b.graph.Output("evicting", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(operand, 1))))
 }
 
-// addWarmup adds steps that write and read a value of the size of meta. A later value of this size then gets the
-// memory of the first value, which is in the caches.
+// addWarmup adds steps that write and read a value of the size of meta, which brings its memory into the caches. A
+// later value of this size then gets the same memory.
 func (b *builder) addWarmup(meta tensor.Meta) {
 	sameBytes := tensor.New(tensor.Float32, max(1, meta.Bytes()/4))
 	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(sameBytes, 1)))
@@ -176,7 +173,7 @@ func (b *builder) addCall(call graph.RateCall) []*graph.Value {
 			copied := b.excludeFromTiming(b.addReader(value))
 			if _, dense := tensor.OrderOf(meta); dense {
 				value = copied
-			} else { // no step can write this layout, so a step reads the operand, which brings the operand into the caches
+			} else { // no step can write this layout: the call reads the input, which addReader has cached
 				b.graph.Output(fmt.Sprint("cached", i), copied)
 			}
 		}

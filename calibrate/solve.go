@@ -85,9 +85,9 @@ func (m *measurer) bytePS(p *probe) float64 {
 	remaining, bytes := p.ns*machine.PSPerNS, 0.0
 	for _, w := range p.stepWorks {
 		bytes += w.Bytes[p.access]
-		others := w
+		others := w // a copy of the work, without the bytes whose price is fitted
 		others.Bytes[p.access] = 0
-		if p.access == graph.Dense { // other work overlaps with dense access and adds no time
+		if p.access == graph.Dense { // computation overlaps with dense access and adds no time
 			others.Parts = [machine.MaxParts]machine.Part{}
 		}
 		remaining -= m.workPS(p, others)
@@ -108,12 +108,12 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	for _, p := range probes {
 		remaining, units := p.ns*machine.PSPerNS, 0.0
 		for _, w := range p.stepWorks {
-			others, unoverlapped := w, false
+			others, unoverlapped := w, false // others is a copy of the work, without the units whose price is fitted
 			for i := range others.Parts {
-				if others.Parts[i].Kernel == name {
-					unoverlapped = others.Parts[i].Unoverlapped
-					units += others.Parts[i].Units
-					others.Parts[i].Units = 0
+				if part := &others.Parts[i]; part.Kernel == name {
+					unoverlapped = part.Unoverlapped
+					units += part.Units
+					part.Units = 0
 				}
 			}
 			runsKernel := others != w
@@ -141,6 +141,10 @@ func (m *measurer) profileFor(p *probe) *machine.Profile {
 	}
 	return profile
 }
+
+// networkBytes is the size of the constants of a typical network. It determines the cache level from which a call reads
+// its constants.
+const networkBytes = 2 << 20
 
 // bytesBetweenCalls returns the number of bytes that are accessed between two runs of the probe's call. They represent
 // the constants of the other steps of a network, which evict the constants of the call from caches. The number is 0

@@ -174,7 +174,7 @@ func (p *Program) placeConstants(known map[constantData]uploadedPosition) *const
 		if _, found := placed.added[key]; !found && constant.bytes > 0 {
 			placed.added[key] = uploadedPosition{weak.Make(placed.newBlock), placed.newBytes}
 			placed.newBlock.data = append(placed.newBlock.data, constant.data)
-			placed.newBytes += (constant.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+			placed.newBytes += alignedSize(constant.bytes)
 		}
 		placed.addresses[storageIndex] = graph.DeviceAddress{Offset: placed.added[key].offset}
 	}
@@ -194,7 +194,7 @@ func (p *Program) uploadBlock(block *uploadedBlock, size int) (err error) {
 		if err := queue.Upload(graph.DeviceAddress{Memory: block.memory, Offset: offset}, source); err != nil {
 			return err
 		}
-		offset += (len(source) + tensor.Align - 1) &^ (tensor.Align - 1)
+		offset += alignedSize(len(source))
 	}
 	return queue.Wait()
 }

@@ -115,11 +115,12 @@ func missingCauses(g *graph.Graph, failed graph.Errors) map[*graph.Value]string 
 	return cause
 }
 
-// compileWithOmissions compiles as much of the graph as fits into memory. It omits the nodes with the largest results
-// first. Omitting a single node may not shrink the arena, because other values use the same memory. The number of
-// omitted nodes is therefore doubled until the graph fits. Binary search then finds the smallest sufficient number.
+// compileWithOmissions compiles as much of the graph as fits into memory. It omits nodes in rounds, the nodes with the
+// largest results first. Omitting a single node may not shrink the arena, because other values use the same memory. The
+// maximum number of nodes that a round omits is therefore doubled: 1, 2, 4 and so on, but at least minOmissions. Within
+// a round, binary search finds the smallest sufficient number.
 func compileWithOmissions(g *graph.Graph, options Options) (*Program, error) {
-	remaining, omissions := g, graph.Errors{}
+	remaining, omissions := g, graph.Errors{} // the graph without the nodes omitted so far, and the reasons
 	for maxOmissions := 1; ; maxOmissions *= 2 {
 		program, err := compile(remaining, options)
 		if err == nil {
@@ -134,21 +135,24 @@ func compileWithOmissions(g *graph.Graph, options Options) (*Program, error) {
 		if shortage.minOmissions == 0 { // no node has results whose omission would help
 			return nil, err
 		}
-		// omissionCount is the smallest number of omissions with which the graph compiles, from minOmissions to
-		// maxOmissions. If none suffices, it is maxOmissions, and the next iteration omits more.
+		// omissionCount is the smallest number of further omissions with which the graph compiles, from minOmissions to
+		// maxOmissions. If none suffices, it is maxOmissions, and the next round omits more.
 		maxAdditional := max(min(maxOmissions, len(shortage.order))-shortage.minOmissions, 0)
-		omissionCount := shortage.minOmissions + sort.Search(maxAdditional, func(additional int) bool {
+		suffices := func(additional int) bool {
 			smaller, _ := shortage.dropLargest(shortage.minOmissions + additional)
 			_, err := compile(smaller, options)
 			return err == nil
-		})
+		}
+		omissionCount := shortage.minOmissions + sort.Search(maxAdditional, suffices)
 		var reasons graph.Errors
 		remaining, reasons = shortage.dropLargest(omissionCount)
 		omissions = append(omissions, reasons...)
 	}
 }
 
-// shortage describes a graph that needs too much memory.
+// shortage describes a graph that needs too much memory. For example, if 100 MB are left and nodes with results of 150,
+// 60 and 50 MB need 260 MB, the excess is 160 MB. minOmissions is then 2: the node of 150 MB, which alone exceeds the
+// limit, and the node of 60 MB, because 10 MB of the excess remain.
 type shortage struct {
 	graph *graph.Graph
 	err   *MemoryError

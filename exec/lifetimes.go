@@ -26,7 +26,8 @@ func (p *Program) Lifetimes() []Lifetime {
 				continue
 			}
 			storage := &p.storages[ref.storage]
-			if storage.kind != inArena && storage.kind != inNewMemory || storage.place != tensor.Host {
+			isWrittenByStep := storage.kind == inArena || storage.kind == inNewMemory
+			if !isWrittenByStep || storage.place != tensor.Host {
 				continue
 			}
 			index := &listIndex[ref.storage]

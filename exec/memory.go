@@ -12,13 +12,19 @@ import (
 )
 
 // This file assigns memory to the values of a program when it is compiled.
+//
+//   - A step runs a kernel. Its addresses are those of its results, then those of its operands. An address is a
+//     storage and an offset. The storage -1 means that there is no memory, as for an operand that is a number.
+//   - A storage is the memory of a value and its views. Its kind is inArena, inNewMemory (an output), inInput or
+//     inConst.
+//   - The arena is a memory block that a run allocates. Its free parts are blocks.
+//   - The users of memory are the steps that read or write it.
 
 // planMemory computes the dependencies between steps and the position of every storage in the arena.
 //
-// A storage is the memory of a value and its views. The lifetime of a storage is the range of steps from its first to
-// its last use, in the program's order. Storages with disjoint lifetimes may have the same memory in the arena, the
-// memory block that a run allocates. Because steps run concurrently, a step that writes to reused bytes waits for all
-// steps that used these bytes before. For example:
+// The lifetime of a storage is the range of steps from its first to its last use, in the program's order. Storages with
+// disjoint lifetimes may have the same memory in the arena. Because steps run concurrently, a step that writes to
+// reused bytes waits for all steps that used these bytes before. For example:
 //
 //	storage   step 0   step 1   step 2   step 3   offset
 //	a         writes   reads                      0
@@ -69,12 +75,13 @@ func (a *memoryAttempts) plan(ignoresAffinity []bool, maxBytes int, extendsLast 
 // planWithoutAffinity makes a plan in which no memory has affinity. It tries both ways to grow the arena, because
 // neither is always better.
 func (a *memoryAttempts) planWithoutAffinity() *memoryPlanner {
-	planner := a.plan(nil, 0, false) // without affinity there is no limit on the bytes
+	const unused, extendsLast = 0, true // without affinity there is no limit on the bytes
+	planner := a.plan(nil, unused, !extendsLast)
 	if !planner.couldExtend {
-		return planner
+		return planner // extending blocks would give the same plan
 	}
 	plannedSteps, plannedStorages := a.program.steps, a.program.storages
-	if other := a.plan(nil, 0, true); other.arenaSize < planner.arenaSize {
+	if other := a.plan(nil, unused, extendsLast); other.arenaSize < planner.arenaSize {
 		return other
 	}
 	a.program.steps, a.program.storages = plannedSteps, plannedStorages
@@ -91,7 +98,8 @@ func (a *memoryAttempts) planWithAffinity(without *memoryPlanner) *memoryPlanner
 			return planner
 		}
 	}
-	return a.plan(nil, 0, without.extendsLast)
+	const unused = 0
+	return a.plan(nil, unused, without.extendsLast)
 }
 
 // memoryPlanner assigns memory to the steps in order.
@@ -111,8 +119,8 @@ type memoryPlanner struct {
 
 	mergedInto    []int                // indexed by storage: the storage that it overwrites in place, or itself
 	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
-	users         [][]int32            // indexed by storage: the steps that used it since it got its address
-	previousUsers [][]int32            // indexed by storage: the steps that used its address before
+	users         [][]int32            // indexed by storage: its users since it got its address, ascending
+	previousUsers [][]int32            // indexed by storage: the users of its address before
 	overwrites    []int                // indexed by storage: 1 + the input that it may overwrite, or 0
 	writingStep   graph.ByValue[int32] // for each value, also for a value stored within another: the step that writes it
 	latestWaiter  []int32              // indexed by step: the latest step that already waits for it, to avoid duplicates
@@ -128,7 +136,7 @@ type deviceArena struct {
 // block is a free part of an arena.
 type block struct {
 	offset, size int     // offset in the arena and size, in bytes
-	users        []int32 // the steps that used the memory last
+	users        []int32 // the last users
 }
 
 // tryMemoryPlan plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an
@@ -178,17 +186,16 @@ func (m *memoryPlanner) planStep(i int) {
 	if step.kernel.Scratch > 0 {
 		step.scratchOffset, _ = m.alloc(i, step.kernel.Scratch, len(m.program.storages)+i, step.kernel.Place)
 	}
-	for _, address := range step.addresses { // record step i as a user of each storage, once
-		if address.storage >= 0 && m.isWrittenByStep(address.storage) &&
-			!slices.Contains(m.lastUsers(address.storage), int32(i)) {
-			m.users[address.storage] = append(m.users[address.storage], int32(i))
+	for _, address := range step.addresses {
+		if address.storage >= 0 && m.isWrittenByStep(address.storage) {
+			m.addUser(address.storage, int32(i))
 		}
 	}
 	m.freeAfter(i)
 }
 
-// waitForOperands makes step i wait for the steps that write its operands. Its addresses get the storages into which
-// earlier steps merged theirs. The addresses are those of the results, then those of the operands.
+// waitForOperands makes step i wait for the steps that write its operands. If an earlier step merged the storage of an
+// address into another storage, the address gets this other storage.
 func (m *memoryPlanner) waitForOperands(i int) {
 	step := &m.program.steps[i]
 	for k := range step.addresses {
@@ -235,10 +242,12 @@ func (m *memoryPlanner) isWrittenByStep(s int) bool {
 	return kind == inArena || kind == inNewMemory
 }
 
-// lastUsers returns a list with the last step that uses a storage. The list is empty if no step uses the storage.
-func (m *memoryPlanner) lastUsers(storage int) []int32 {
+// addUser adds a step to the users of a storage, unless it is the last user already.
+func (m *memoryPlanner) addUser(storage int, step int32) {
 	users := m.users[storage]
-	return users[max(0, len(users)-1):]
+	if last := len(users) - 1; last < 0 || users[last] != step {
+		m.users[storage] = append(users, step)
+	}
 }
 
 // addWait makes step i wait for an earlier step, unless it already does.
@@ -259,8 +268,8 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 	reused := map[int]bool{}
 	for _, pair := range step.kernel.InPlace {
 		result, operand := &step.addresses[pair.Out], step.addresses[outCount+pair.In]
-		if result.storage < 0 || operand.storage < 0 || reused[operand.storage] ||
-			!m.needsMemory(step.node.Out[pair.Out], result.storage) {
+		haveMemory := result.storage >= 0 && operand.storage >= 0
+		if !haveMemory || reused[operand.storage] || !m.needsMemory(step.node.Out[pair.Out], result.storage) {
 			continue
 		}
 		operandStorage, resultStorage := &program.storages[operand.storage], &program.storages[result.storage]
@@ -316,7 +325,7 @@ const maxArenaBytes = math.MaxInt / 4
 // arena. memoryIndex is the index of the memory in ignoresAffinity. previousUsers are the steps that used the memory
 // before, for which step i waits.
 func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (offset int, previousUsers []int32) {
-	size = (size + tensor.Align - 1) &^ (tensor.Align - 1) // rounded up to a multiple of Align
+	size = alignedSize(size)
 	if size == 0 {
 		return 0, nil
 	}
@@ -332,6 +341,9 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 	m.affinity.record(offset, size)
 	return offset, previousUsers
 }
+
+// alignedSize rounds a size up to a multiple of [tensor.Align], a power of two.
+func alignedSize(size int) int { return (size + tensor.Align - 1) &^ (tensor.Align - 1) }
 
 // growArena allocates size bytes for step i at the end of the arena. With extendsLast, they begin in the last free
 // block, if this block is at the end.
@@ -364,7 +376,7 @@ func (m *memoryPlanner) allocOnDevice(i, size int) (offset int, previousUsers []
 	return offset, m.take(&arena.blocks, best, offset, size, i)
 }
 
-// take takes memory at an offset out of a free block for step i, and returns the steps that used the block.
+// take takes memory at an offset out of a free block for step i, and returns the users of the block.
 func (m *memoryPlanner) take(blocks *[]block, blockIndex, offset, size, i int) (users []int32) {
 	taken := (*blocks)[blockIndex]
 	for _, user := range taken.users {
@@ -441,7 +453,7 @@ func (m *memoryPlanner) freeAfter(i int) {
 
 // freeBlock returns memory to the free blocks of a place, and merges it with its neighbours.
 func (m *memoryPlanner) freeBlock(place tensor.Place, offset, size int, users []int32) {
-	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
+	size = alignedSize(size)
 	if size == 0 {
 		return
 	}
@@ -465,7 +477,7 @@ func (m *memoryPlanner) joinWithNext(blocks *[]block, k int) {
 		return
 	}
 	users := slices.Concat(current.users, next.users)
-	slices.Sort(users)
+	slices.Sort(users) // ascending for truncateUsers; Compact then removes duplicates
 	(*blocks)[k] = block{current.offset, current.size + next.size, m.truncateUsers(slices.Compact(users))}
 	*blocks = slices.Delete(*blocks, k+1, k+2)
 }
@@ -473,8 +485,8 @@ func (m *memoryPlanner) joinWithNext(blocks *[]block, k int) {
 // maxBlockUsers is the maximum length of a block's list of users.
 const maxBlockUsers = 32
 
-// truncateUsers keeps lists of users (steps) short, so that planning takes linear time. truncateUsers replaces a list
-// that is too long by the latest step of the list, and makes this step wait for the other steps. users is ascending.
+// truncateUsers keeps lists of users short, so that planning takes linear time. It replaces a list that is too long by
+// the latest step of the list, and makes this step wait for the other steps. users is ascending.
 func (m *memoryPlanner) truncateUsers(users []int32) []int32 {
 	if len(users) <= maxBlockUsers {
 		return users

@@ -60,7 +60,8 @@ func NewRunner(g *graph.Graph, plan Planner, options Options) (*Runner, error) {
 		options.Pool = new(tensor.Pool)
 	}
 	runner := &Runner{graph: g, planner: plan, options: options, bodies: map[*graph.Graph]*segmentedGraph{}}
-	runner.options.Context, runner.options.Tracer = nil, newSafeTracer(options.Tracer)
+	runner.options.Context = nil // it limits only the compilation below, not the preparation of segments in runs
+	runner.options.Tracer = newSafeTracer(options.Tracer)
 	runner.segmentCache.entries = lru.New[classKey, *cacheEntry](maxEntries, max(options.MemoryLimit, 0))
 	if g.Dynamic() {
 		runner.segmented = newSegmentedGraph(g)
@@ -77,8 +78,8 @@ func NewRunner(g *graph.Graph, plan Planner, options Options) (*Runner, error) {
 func (r *Runner) Program() *Program { return r.staticProgram }
 
 // PrepareBeforeRun prepares the first segment whose shapes are known before a run ([graph.Segment.GraphBeforeRun]), for
-// inputs in the declared layouts. It returns the index of the segment and its program. If the graph has no segments, or
-// none with known shapes, it returns -1 and nil. It stops when ctx ends.
+// inputs in the declared layouts. It returns the index of the segment and its program. It returns -1 and nil if the
+// graph has no segments, or if no segment has known shapes. It stops when ctx ends.
 func (r *Runner) PrepareBeforeRun(ctx context.Context) (index int, program *Program, err error) {
 	if r.segmented == nil {
 		return -1, nil, nil
@@ -172,7 +173,8 @@ func (r *Runner) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map
 		outputs, err := r.staticProgram.Run(ctx, inputs)
 		return outputs, r.addRejectedNodes(err)
 	}
-	results, err := r.runInSegments(ctx, inputs, nil)
+	var caller *callerOutputs // no tensors are given for the outputs
+	results, err := r.runInSegments(ctx, inputs, caller)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
@@ -352,8 +354,9 @@ func (rt nodeRuntime) Run(subgraph *graph.Graph, inputs []*tensor.Tensor) ([]*te
 			return nil, fmt.Errorf("input %q: %w", subgraph.Inputs[i].Name, err)
 		}
 	}
-	const keepGoing = false // the subgraph fails as a whole
-	return rt.runner.runSegments(rt.ctx, rt.tracedRun, segmented, inputs, keepGoing, nil)
+	const keepGoing = false   // the subgraph fails as a whole
+	var caller *callerOutputs // no tensors are given for the outputs
+	return rt.runner.runSegments(rt.ctx, rt.tracedRun, segmented, inputs, keepGoing, caller)
 }
 
 // maxBodies is the maximum number of cached bodies. Only an op that creates graphs at run time can need more.

@@ -16,7 +16,11 @@ import (
 // a dynamic node has a [graph.Lowerings.RunDynamic], because its result shapes depend on data. A run (runSegments)
 // executes the segments in order: by runCompiled, or by runDynamicNode for a dynamic node. Both prepare the segment for
 // the values that are known at this time, and store the results. The run then drops the values that no later segment
-// reads.
+// reads. For example, the graph neg(nonzero(relu(x))) has three segments: relu; nonzero, a dynamic node; and neg.
+//
+// A prepared segment is a program, the call of a dynamic node or, if shapes inside the segment are still unknown, its
+// inner segments. Runs share it in a cache. With keepGoing, a run continues after failures. It then runs only the nodes
+// of a segment whose operands exist, and this part of a segment is not cacheable.
 
 // segmentedGraph is a graph divided into segments. It is immutable, so all runs share it.
 type segmentedGraph struct {
@@ -186,8 +190,10 @@ func (run *segmentRun) runPrepared(segment *graph.Segment, prepared *preparedSeg
 	var outputs []graph.Output
 	var results []*tensor.Tensor
 	if prepared.innerSegments != nil {
+		var caller *callerOutputs // nil: copyRemaining copies the results to the caller's tensors later
 		outputs = prepared.innerSegments.graph.Outputs
-		results, err = run.runner.runSegments(run.ctx, run.tracedRun, prepared.innerSegments, inputs, run.keepGoing, nil)
+		results, err = run.runner.runSegments(run.ctx, run.tracedRun, prepared.innerSegments, inputs, run.keepGoing,
+			caller)
 	} else {
 		outputs = prepared.program.outputs
 		results = run.callerOutputs.writableTensors(run.segmentedGraph, segment, prepared.program)
@@ -253,8 +259,8 @@ func (run *segmentRun) operandsOf(n *graph.Node) []*tensor.Tensor {
 	return operands
 }
 
-// recordSharedConstant records a result that shares memory with a constant operand. An example is the result of a
-// branch that returns its input.
+// recordSharedConstant records a result that shares memory with a constant operand, such as the result of a branch that
+// returns its input. The run must neither release this memory nor return it as an output.
 func (run *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor) {
 	sharesMemory := func(arg graph.Arg) bool {
 		return arg.Kind == graph.TensorArg && arg.Value.Const != nil && arg.Value.Const.Storage() == result.Storage()

@@ -11,15 +11,21 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// This file runs shared sections: several workers run the steps of a section together ([sectionRun]). Each worker runs
-// [Session.runWorker]: it takes work (takePhase) and runs phases until there is nothing to take. The worker that starts
-// a phase calls runPhase, and the workers that join it call runChunks.
+// This file runs shared sections: ranges of steps that several workers run together ([sectionRun]).
+//
+//   - A step runs a kernel. The phases of a kernel run one after another. The chunks of a phase are independent.
+//   - A step is ready when all steps for which it waits have finished.
+//   - A phase is open while it has chunks that any worker may take.
+//   - A part is the group of consecutive chunks with which one worker starts. With 8 chunks and 4 workers, worker 1
+//     starts with chunks 2 and 3. When its part is empty, it steals chunks of other parts.
+//
+// Each worker runs [Session.runWorker], which takes work (takePhase) until there is none. The worker that starts a
+// phase calls runPhase, and the workers that join the phase call runChunks.
 
-// sectionRun is the execution of a shared section: a range of steps that several workers run together. A worker takes
-// a ready step, or joins an open phase that has chunks left. The worker that finishes the last chunk of a phase
-// continues with the next phase. The worker that finishes a step continues with a step that waited for it, whose
-// operands are in the worker's cache. For the same reason, each worker starts with the same part of the chunks in
-// every phase, for example with the first quarter.
+// sectionRun is the execution of a shared section. A worker joins an open phase, or takes a ready step. The worker that
+// finishes the last chunk of a phase continues with the next phase. The worker that finishes a step continues with a
+// step that waited for it, whose operands are in the worker's cache. For the same reason, each worker starts with the
+// same part in every phase.
 //
 // The leader is the worker that runs the program. Helpers are workers of the pool. The leader and helpers request
 // further helpers for chunks, and for ready steps that are worth passing to another worker. The leader never waits for
@@ -30,22 +36,25 @@ type sectionRun struct {
 	section         *section
 	unfinishedSteps atomic.Int32 // number of steps of the section that are not finished
 	waitingHelpers  atomic.Int32 // number of idle helpers that wait for more work
-	stop            atomic.Bool
+	stop            atomic.Bool  // the section has failed, or its context has ended
 
 	waitCounts     []int32          // for each step of the section: number of unfinished steps that the step waits for
-	parts          workerpool.Parts // chunks to distribute: see Program.partOffsets
-	finishedChunks []int32          // for each phase of the program: number of finished chunks, for shared phases
+	parts          workerpool.Parts // the parts of all phases of the program, in order: see phaseParts
+	finishedChunks []int32          // for each phase of the program: number of finished chunks, for phases with parts
 
 	mu         workerpool.Lock // guards the fields below
 	readySteps []int32         // steps that can start
 	openPhases []stepPhase     // phases whose chunks any worker may take
 	idleStates []*workerState  // states without a worker
 	err        error
-	failedStep int // the step of err; -1 if err has no step: see fail
+	failedStep int // the step of err, or noStep: see fail
 }
 
 // stepPhase identifies a phase of a step: step is an index in Program.steps, and phase an index in the step's kernel.
 type stepPhase struct{ step, phase int }
+
+// noStep is used instead of a step if a worker has no step to continue with, or if an error has no step.
+const noStep = -1
 
 // prepare allocates the counters for the sections of a program.
 func (r *sectionRun) prepare(program *Program) {
@@ -90,7 +99,7 @@ func (s *Session) runLeader() {
 		}
 		// No helper is left and nothing can be taken, but steps are unfinished: the goroutine that ran them has ended.
 		if !run.job.Wait(eventsSeen) && run.isIdle() {
-			s.fail(-1, errGoexit)
+			s.fail(noStep, errGoexit)
 		}
 	}
 }
@@ -100,7 +109,7 @@ var errGoexit = errors.New("a kernel called runtime.Goexit")
 // resetSection prepares the counters and the lists for a section.
 func (s *Session) resetSection(ctx context.Context, section *section) {
 	run, program := &s.sectionRun, s.program
-	run.ctx, run.section, run.err, run.failedStep = ctx, section, nil, -1
+	run.ctx, run.section, run.err, run.failedStep = ctx, section, nil, noStep
 	run.readySteps, run.openPhases, run.idleStates = run.readySteps[:0], run.openPhases[:0], run.idleStates[:0]
 	// Lists are in reverse order, because workers take the last element. Worker 0 is the leader.
 	for i := len(s.workers) - 1; i > 0; i-- {
@@ -129,13 +138,14 @@ func (r *sectionRun) isIdle() bool {
 }
 
 // fail ends the section with an error. If several steps fail, the section keeps the error of the step that is first in
-// the order of the program. Step -1 means that the context has ended, or that a kernel has ended its goroutine. Such an
-// error is kept only if it is the first, and no later error replaces it.
+// the order of the program. An error has noStep if the context has ended, or if a kernel has ended its goroutine. Such
+// an error is kept only if it is the first, and no later error replaces it.
 func (s *Session) fail(step int, err error) {
 	run := &s.sectionRun
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	if run.err == nil || step < run.failedStep && step >= 0 {
+	isOfEarlierStep := step < run.failedStep && step >= 0 // false if the section keeps an error with noStep
+	if run.err == nil || isOfEarlierStep {
 		run.err, run.failedStep = err, step
 	}
 	run.stop.Store(true)
@@ -182,10 +192,10 @@ func (r *sectionRun) requestHelpers(count int, policy workerpool.StartPolicy) {
 func (s *Session) runWorker(worker *workerState) {
 	for {
 		step, phase, joinsPhase := s.sectionRun.takePhase()
-		if step < 0 {
+		if step == noStep {
 			return
 		}
-		for step >= 0 {
+		for step != noStep {
 			if joinsPhase {
 				s.setAddresses(worker, &s.program.steps[step])
 				step, phase = s.runChunks(worker, stepPhase{step, phase})
@@ -193,23 +203,26 @@ func (s *Session) runWorker(worker *workerState) {
 				step, phase = s.runPhase(worker, step, phase)
 			}
 			joinsPhase = false
-			if worker.tracedStep != step+1 { // the worker leaves the traced step, which is finished or left to others
-				s.endStep(worker, false) // not done
+			// According to the tracer, the worker is in step tracedStep-1. If it does not continue with this step, it
+			// leaves the step unfinished. After a finished step, tracedStep is 0, and endStep does nothing.
+			if worker.tracedStep != step+1 {
+				const done = false
+				s.endStep(worker, done)
 			}
 		}
 	}
 }
 
-// takePhase returns an open phase to join (joinsPhase is true), a step to start, or a negative step if there is
-// neither. Chunks of open phases have priority over steps, because workers that compute the same part of consecutive
-// steps find their operands in their caches. If one of two workers took a whole step instead, half of its operands
-// would be in the cache of the other core.
+// takePhase returns an open phase to join (joinsPhase is true), a step to start, or noStep if there is neither. Chunks
+// of open phases have priority over steps, because workers that compute the same part of consecutive steps find their
+// operands in their caches. If one of two workers took a whole step instead, half of its operands would be in the cache
+// of the other core.
 func (r *sectionRun) takePhase() (step, phase int, joinsPhase bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch last := len(r.readySteps) - 1; {
 	case r.isOver():
-		return -1, 0, false
+		return noStep, 0, false
 	case len(r.openPhases) > 0:
 		open := r.openPhases[len(r.openPhases)-1]
 		return open.step, open.phase, true
@@ -218,7 +231,7 @@ func (r *sectionRun) takePhase() (step, phase int, joinsPhase bool) {
 		r.readySteps = r.readySteps[:last]
 		return step, 0, false
 	}
-	return -1, 0, false
+	return noStep, 0, false
 }
 
 // isWorthSharing reports whether a step is worth passing to another worker.
@@ -232,7 +245,7 @@ func (r *sectionRun) wakePolicy(step int) workerpool.StartPolicy {
 }
 
 // runPhase starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase
-// to continue with, or a negative step.
+// to continue with, or noStep. It skips phases without chunks.
 func (s *Session) runPhase(worker *workerState, step, phase int) (nextStep, nextPhase int) {
 	kernelStep := &s.program.steps[step]
 	phases := kernelStep.kernel.Phases
@@ -254,25 +267,26 @@ func (s *Session) runPhase(worker *workerState, step, phase int) (nextStep, next
 	}
 	for chunk := range chunks {
 		if !s.tryChunk(worker, current, chunk) {
-			return -1, 0
+			return noStep, 0
 		}
 	}
 	return s.continueAfter(worker, current)
 }
 
-// phaseParts returns the parts of a phase; none if one worker runs all of its chunks.
+// phaseParts returns the parts of a phase; none if one worker runs all of its chunks. The parts of the i-th phase of
+// the program are parts[partOffsets[i]:partOffsets[i+1]].
 func (s *Session) phaseParts(current stepPhase) workerpool.Parts {
 	offsets := s.program.partOffsets[s.program.steps[current.step].firstPhase+current.phase:]
 	return s.sectionRun.parts[offsets[0]:offsets[1]]
 }
 
-// runChunks works on a shared phase until all chunks are taken. It returns the step and phase to continue with, or a
-// negative step.
+// runChunks works on a phase with parts until all chunks are taken. It returns the step and phase to continue with, or
+// noStep.
 func (s *Session) runChunks(worker *workerState, current stepPhase) (nextStep, nextPhase int) {
 	run, kernelStep, parts := &s.sectionRun, &s.program.steps[current.step], s.phaseParts(current)
 	finishedByAll := &run.finishedChunks[kernelStep.firstPhase+current.phase]
 	chunkCount := int32(kernelStep.kernel.Phases[current.phase].Chunks)
-	ownPart := worker.index % len(parts)
+	ownPart := worker.index % len(parts) // a phase may have fewer parts than there are workers
 	// finishedHere counts the chunks that this worker has run since it last added to finishedByAll. All workers write to
 	// finishedByAll, so a worker adds to it only when its own part is empty.
 	for finishedHere := int32(0); ; finishedHere++ {
@@ -287,16 +301,16 @@ func (s *Session) runChunks(worker *workerState, current stepPhase) (nextStep, n
 		if chunk < 0 {
 			chunk = run.stealChunk(current, parts, ownPart)
 			if chunk < 0 {
-				return -1, 0
+				return noStep, 0
 			}
 		}
 		if !s.tryChunk(worker, current, chunk) {
-			return -1, 0
+			return noStep, 0
 		}
 	}
 }
 
-// continueAfter returns the step and phase with which a worker continues after a finished phase, or a negative step.
+// continueAfter returns the step and phase with which a worker continues after a finished phase, or noStep.
 func (s *Session) continueAfter(worker *workerState, current stepPhase) (nextStep, nextPhase int) {
 	if s.stepFailures != nil && s.stepFailures.isLost(current.step) {
 		return s.finishStep(worker, current.step), 0
@@ -309,7 +323,7 @@ func (s *Session) continueAfter(worker *workerState, current stepPhase) (nextSte
 func (s *Session) tryChunk(worker *workerState, current stepPhase, chunk int) bool {
 	run := &s.sectionRun
 	if run.ctx.Err() != nil {
-		s.fail(-1, context.Cause(run.ctx))
+		s.fail(noStep, context.Cause(run.ctx))
 	}
 	if run.stop.Load() {
 		return false
@@ -322,7 +336,7 @@ func (s *Session) tryChunk(worker *workerState, current stepPhase, chunk int) bo
 	switch {
 	case err == nil:
 	case run.ctx.Err() != nil:
-		s.fail(-1, context.Cause(run.ctx))
+		s.fail(noStep, context.Cause(run.ctx))
 		return false
 	case s.stepFailures != nil:
 		s.stepFailures.add(current.step, err)
@@ -370,21 +384,18 @@ func (r *sectionRun) removePhase(open stepPhase) {
 }
 
 // finishStep marks a step as finished. Steps of the section that waited only for this step become ready.
-// finishStep returns the first of them, which the worker runs next, and adds the others to readySteps. It returns -1 if
-// there is none, or if the section is over.
+// finishStep returns the first of them, which the worker runs next, and adds the others to readySteps. It returns
+// noStep if there is none, or if the section is over.
 func (s *Session) finishStep(worker *workerState, step int) int {
-	run, section := &s.sectionRun, s.sectionRun.section
-	s.endStep(worker, true) // done
-	next, newShareable, policy := -1, 0, workerpool.StartNone
+	run := &s.sectionRun
+	const done = true
+	s.endStep(worker, done)
+	next, newShareable, policy := noStep, 0, workerpool.StartNone // newShareable: number of new steps worth sharing
 	for _, waitingStep := range s.program.steps[step].waitingSteps {
-		index := int(waitingStep) - section.first
-		// waitCounts of the section has the initial count. A step that waits for one step only is ready now, without an
-		// atomic operation.
-		if int(waitingStep) >= section.end ||
-			section.shared.waitCounts[index] > 1 && atomic.AddInt32(&run.waitCounts[index], -1) != 0 {
+		if !run.becomesReady(int(waitingStep)) {
 			continue
 		}
-		if next < 0 {
+		if next == noStep {
 			next = int(waitingStep)
 			continue
 		}
@@ -396,12 +407,23 @@ func (s *Session) finishStep(worker *workerState, step int) int {
 		}
 	}
 	if run.unfinishedSteps.Add(-1) == 0 || run.stop.Load() {
-		return -1
+		return noStep
 	}
 	if newShareable > 0 {
 		run.requestHelpers(newShareable, policy)
 	}
 	return next
+}
+
+// becomesReady records that a step for which waitingStep waits has finished. It reports whether waitingStep is now
+// ready. A step of a later section is never ready.
+func (r *sectionRun) becomesReady(waitingStep int) bool {
+	if waitingStep >= r.section.end {
+		return false
+	}
+	index := waitingStep - r.section.first
+	waitsForOne := r.section.shared.waitCounts[index] <= 1 // initially; such a step needs no atomic operation
+	return waitsForOne || atomic.AddInt32(&r.waitCounts[index], -1) == 0
 }
 
 // maxChunks is the maximum number of chunks of a phase, which are counted in 32 bits.

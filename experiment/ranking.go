@@ -39,8 +39,10 @@ type Pair struct {
 	Significant bool     `json:"significant" doc:"Whether p_holm is below 0.01."`
 }
 
-// setVerdict sets the verdict, and the comparison of each row with the base. There is no verdict if a contender was not
-// measured.
+// setVerdict sets the verdict, and the comparison of each row with the base, which is the first row. There is no
+// verdict if a contender was not measured. A contender is a candidate with its measurements: times has the time of each
+// run, and turnMedians the median of each turn of consecutive runs. allContenders has one for each row.
+// session.contenders has the contenders to measure: of contenders with equal plans, only the first.
 func (c *Comparison) setVerdict(allContenders []*contender, session *session) {
 	for i := range c.Rows {
 		if row := &c.Rows[i]; row.Runs > 0 {
@@ -65,11 +67,11 @@ func (c *Comparison) setVerdict(allContenders []*contender, session *session) {
 	ranking.Text = c.verdictText()
 }
 
-// pairsOf tests all pairs.
-func pairsOf(allContenders []*contender) []Pair {
+// pairsOf tests all pairs of measured contenders.
+func pairsOf(measured []*contender) []Pair {
 	pairs := []Pair{}
-	for i, first := range allContenders {
-		for _, second := range allContenders[i+1:] {
+	for i, first := range measured {
+		for _, second := range measured[i+1:] {
 			spreadA, spreadB := SpreadOf(first.times), SpreadOf(second.times)
 			pairs = append(pairs, Pair{A: first.name, B: second.name, Ratio: spreadA.ratio(&spreadB),
 				P: mannWhitney(first.turnMedians, second.turnMedians)})
@@ -86,7 +88,8 @@ func pairsOf(allContenders []*contender) []Pair {
 }
 
 // holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. If a result is
-// below the result for the next smaller p-value, it is raised to that result.
+// below the result for the next smaller p-value, it is raised to that result. For example, 0.01, 0.03 and 0.04 become
+// 0.03, 0.06 and 0.06.
 func holm(pValues []float64) []float64 {
 	order := make([]int, len(pValues))
 	for i := range order {
@@ -136,10 +139,11 @@ func (r *Ranking) fastest(allContenders []*contender) []string {
 	sorted.Func(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })
 	names := []string{}
 	for i, candidate := range byTime {
-		if !slices.ContainsFunc(byTime[:i], func(faster *contender) bool {
+		beatsCandidate := func(faster *contender) bool {
 			pair := r.pair(faster.measuredAs().name, candidate.measuredAs().name)
 			return pair != nil && pair.Significant
-		}) {
+		}
+		if !slices.ContainsFunc(byTime[:i], beatsCandidate) {
 			names = append(names, candidate.name)
 		}
 	}

@@ -38,7 +38,7 @@ func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool
 		return nil, nil, nil, nil, nil
 	}
 	joiner := passJoiner{program: program, builder: NewBuilder(), group: group, isConstant: isConstant,
-		numbers: map[Place][]Output{}}
+		numbers: map[rowComputation][]Output{}}
 	return joiner.build(joiner.loadOrCompute)
 }
 
@@ -46,13 +46,14 @@ func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool
 type passJoiner struct {
 	program    *RowProgram
 	builder    *Builder
-	group      int                    // number of rows that a pass processes together
-	isConstant func(operand int) bool // for Pipeline
-	in         []Place                // indexed by operand of the new code
-	// numbers has the results of computations that run once per row. A key is a Place without Kind: N is the index of
-	// the pass before the computation, and Element the row.
-	numbers map[Place][]Output
+	group      int                         // number of rows that a pass processes together
+	isConstant func(operand int) bool      // for Pipeline
+	in         []Place                     // indexed by operand of the new code
+	numbers    map[rowComputation][]Output // the results of each computation
 }
+
+// rowComputation identifies the computation that runs once per row after a pass, for one of the rows (Place.Element).
+type rowComputation struct{ pass, row int }
 
 // build builds the code. loadFrom returns the real part (part 0) or imaginary part (part 1) of the value that a pass
 // loads from a place.
@@ -103,13 +104,13 @@ func (joiner *passJoiner) load(place Place, dtype tensor.DType, part int) Value 
 // computation to the code, once for each Element that uses the value.
 func (joiner *passJoiner) loadOrCompute(place Place, dtype tensor.DType, part int) Value {
 	passIndex, resultIndex := joiner.computedAfter(place)
-	if place.Kind == AtOperand && joiner.isConstant(place.N) {
+	if place.Kind == AtOperand && joiner.isConstant(place.N) { // all rows share one operand of the new code
 		place.Element = 0
 	}
 	if resultIndex < 0 {
 		return joiner.load(place, dtype, part)
 	}
-	pass, key := &joiner.program.Passes[passIndex], Place{N: passIndex, Element: place.Element}
+	pass, key := &joiner.program.Passes[passIndex], rowComputation{pass: passIndex, row: place.Element}
 	if joiner.numbers[key] == nil {
 		joiner.numbers[key] = joiner.builder.Inline(pass.PerRow, func(n, part int) Value {
 			source := pass.PerRowIn[n]

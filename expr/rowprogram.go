@@ -120,8 +120,9 @@ type splitter struct {
 	*RowProgram
 	code        *Code
 	variesInRow []bool // indexed by value: whether it varies within the row; otherwise it is a number
-	// passOf[v] is the index of the pass that computes value v. For a number, it is the index of the pass after which the
-	// number is computed, or -1 if the number depends on no pass.
+	// passOf[v] is the index of the pass that computes value v. For a number, it is the index of the pass after which
+	// the number is computed, or -1 if the number depends on no pass. In the softmax, x0 has the pass 0, m 0, e 1, s 1,
+	// y0 2.
 	passOf         []int
 	numberIndex    []int     // indexed by value: its index in Numbers, or -1
 	rowIndex       []int     // indexed by value: its index in Rows, or -1
@@ -156,12 +157,14 @@ func (s *splitter) assignPasses() {
 		case Reduce:
 			s.variesInRow[v], s.passOf[v] = false, max(s.passOf[v], 0)
 		case Scan:
-			s.variesInRow[v], s.passOf[v] = true, max(s.firstPass(inst.A, true), 0)+1
+			const inLoop = true // even if the operand is a number
+			s.variesInRow[v], s.passOf[v] = true, max(s.firstPass(inst.A, inLoop), 0)+1
 		}
 	}
 }
 
-// firstPass returns the first pass that can use a value in its loop or, if inLoop is false, after its loop.
+// firstPass returns the first pass that can use a value in its loop or, if inLoop is false, after its loop. A number is
+// computed after the loop of its pass, so that only the loops of later passes can use it.
 func (s *splitter) firstPass(v Value, inLoop bool) int {
 	if inLoop && !s.variesInRow[v] {
 		return s.passOf[v] + 1
@@ -228,8 +231,8 @@ func (s *splitter) outputPass(output int) int {
 // buildPerRow builds the computation that runs once per row, after a pass: [RowPass.PerRow].
 func (s *splitter) buildPerRow(pass int) error {
 	emitter := s.newEmitter(func(v Value) (Place, bool) {
-		inst := s.code.Insts[v]
-		if inst.Op == Reduce || s.passOf[v] >= 0 && s.passOf[v] < pass {
+		isEarlierNumber := s.passOf[v] >= 0 && s.passOf[v] < pass
+		if s.code.Insts[v].Op == Reduce || isEarlierNumber {
 			return s.requireNumber(v), true
 		}
 		return Place{}, false
@@ -273,7 +276,7 @@ func (s *splitter) buildPass(pass int) error {
 	if len(outputs) == 0 {
 		return nil
 	}
-	for _, output := range outputs { // before mark, because the pass loads the stored rows
+	for _, output := range outputs { // before mark, which skips the operands of stored rows
 		s.storeRows(pass, output.Re, output.Im)
 	}
 	for _, output := range outputs {
@@ -351,8 +354,8 @@ func (s *splitter) requireNumber(v Value) Place {
 	return Place{Kind: AtNumber, N: s.numberIndex[v]}
 }
 
-// emitter builds RowPass.Code or RowPass.PerRow from values of the whole code: mark selects the values that the new
-// code needs, and emit builds them.
+// emitter builds a new code, RowPass.Code or RowPass.PerRow, from values of the whole code: mark selects the values
+// that the new code needs, and emit builds them. A value that the new code loads becomes an operand of it.
 type emitter struct {
 	splitter *splitter
 	builder  *Builder // builds the new code
@@ -366,7 +369,7 @@ func (s *splitter) newEmitter(placeOf func(v Value) (Place, bool)) *emitter {
 	return &emitter{splitter: s, builder: NewBuilder(), marked: make([]bool, len(s.code.Insts)), placeOf: placeOf}
 }
 
-// mark marks the values on which the roots depend.
+// mark marks the values on which the roots depend, from last to first: an operand precedes the values that use it.
 func (e *emitter) mark(roots ...Value) {
 	last := None
 	for _, v := range roots {

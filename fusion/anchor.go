@@ -20,6 +20,11 @@ import (
 //	operands:  x, w     operands of the anchor, a convolution; Fusion.Anchor is 2
 //	           skip     operand of the epilogue
 //	epilogue:  y0 = max(x0 + x1, 0), where x0 is the anchor's result in the memory of y0, and x1 is skip
+//
+// The attributes of the whole are a Fusion: Parts[0] is the anchor, and code the expression of the epilogue. An
+// Epilogue is this expression for the layouts of one call. makeWithEpilogue derives the op, and the methods of
+// anchorImpl derive its implementations: lower makes the kernel, forms describes the computation to compilers of
+// devices, and walks, work, read and writes serve the planner of layouts.
 
 // withEpilogue returns the op of fused nodes whose anchor is a node of the given op: see [Fusion.Anchor]. The returned
 // op has all implementations of the anchor's op, under the same names. An implementation without Epilogues applies the
@@ -90,7 +95,7 @@ func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 		return nil, nil, errNoRoom
 	}
 	anchorResult := call.Out[carrier]
-	anchorResult.DType = fused.code.In[0] // this dtype has the size of the carrier's dtype: see HasRoom
+	anchorResult.DType = fused.code.In[0] // of the same size as the carrier's dtype: see HasRoom
 	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.Anchor:fused.Anchor],
 		Out: []tensor.Meta{anchorResult}}, nil
 }
@@ -98,8 +103,8 @@ func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 // lower makes the kernel of the anchor and extends it to the whole. There are three cases:
 //   - The kernel absorbs the epilogue: it computes the expression in registers.
 //   - The kernel applies the compiled loop of the epilogue to each final part of its result.
-//   - The implementation has no Epilogues, or its kernel defers the epilogue. An additional last phase then applies the
-//     loop to the complete result.
+//   - The implementation has no Epilogues, or its kernel has called [Epilogue.Defer]. An additional last phase then
+//     applies the loop to the complete result.
 func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	fused, anchor, err := anchorOf(call)
 	if err != nil {
@@ -110,7 +115,7 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	anchor.Impl, anchor.Walk = a.Impl, fused.anchorWalk(call.Walk)
-	if a.Epilogues {
+	if a.Epilogues { // Lower then records in the epilogue how the kernel applies it
 		anchor.Epilogue = epilogue
 	}
 	kernel, err := a.Lower(anchor)
@@ -126,7 +131,7 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	whole.InPlace, whole.Loop = nil, nil // they describe the anchor alone
 	if !a.Epilogues || epilogue.isDeferred {
 		whole.Phases = append(slices.Clone(kernel.Phases), epilogue.phase())
-		whole.Arithmetic += float64(epilogue.loop.ElementNS() * float64(epilogue.numel))
+		whole.Arithmetic += float64(epilogue.loop.ElementNS() * float64(epilogue.numel)) // in nanoseconds
 	}
 	if carrier := fused.carrierResult(); len(call.Out) > 1 {
 		whole.Phases = withReorderedAddresses(whole.Phases, carrier, len(call.Out))
@@ -179,7 +184,8 @@ func withReorderedAddresses(phases []graph.Phase, carrier, resultCount int) []gr
 	mems, reordered := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	memOfAnchor := func(mem *graph.Mem) *graph.Mem {
 		anchorMem := mems.Get(mem)
-		mem.Within(anchorMem, 0)
+		const scratchOffset = 0              // the anchor's kernel uses the same scratch memory
+		mem.Within(anchorMem, scratchOffset) // sets *anchorMem to mem without the addresses
 		anchorMem.Ptrs = append(append(anchorMem.Ptrs, mem.Ptrs[carrier]), mem.Ptrs[resultCount:]...)
 		for result, address := range mem.Ptrs[:resultCount] {
 			if result != carrier {
@@ -217,7 +223,8 @@ func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, b
 	return a.Pack(anchor, i)
 }
 
-// forms returns the contraction of the anchor, with the expression of the epilogue.
+// forms returns the contraction of the anchor (a product or convolution as loops over sums), with the expression of the
+// epilogue.
 func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	fused, anchor, err := anchorOf(call)
 	if err != nil || a.Forms == nil {
@@ -231,12 +238,14 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	if !ok || anchorForm.Epilogue != nil {
 		return nil, nil
 	}
-	// Indices of operands of forms count the results first. The anchor has one result; the whole may have more.
+	// In a form, an index counts the results of the call and then its operands. The anchor has one result. The whole
+	// may have more, which shifts the operands.
 	product, carrier := *anchorForm, fused.carrierResult()
 	for _, operand := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
 		operand.Index += len(call.Out) - 1
 	}
 	product.Out.Index = carrier
+	// The carrier occurs twice in the epilogue: as a result, and as operand x0, the anchor's result.
 	epilogue := &graph.Elements{Code: fused.code}
 	product.Epilogue = epilogue
 	for i, meta := range call.Out {
@@ -251,8 +260,8 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 }
 
 // walks returns the walks of the anchor. A walk is a loop order and the layouts of the results. In each walk, all
-// results of the whole have the layout of the anchor's result. A walk of the anchor that sets no layout stands for the
-// inferred layout, or for row-major if the anchor cannot write the inferred layout.
+// results of the whole have the layout of the anchor's result. In a walk without a layout, the result has the inferred
+// layout. If the anchor cannot write the inferred layout, the result is row-major instead.
 func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 	fused, anchor, err := anchorOf(call)
 	if err != nil {
@@ -307,16 +316,17 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
 	return total
 }
 
-// epilogueWork returns the work of the epilogue.
+// epilogueWork returns the work of the epilogue: its arithmetic, and one access to its operands and to all results but
+// the carrier. The work of the anchor includes the carrier, which is still in the cache unless there is a second pass.
 func (a anchorImpl) epilogueWork(fused *Fusion, call *graph.Call, walk graph.Walk) (work graph.Work) {
 	carrier := fused.carrierResult()
-	const rows = 0 // the epilogue has no rows to start
+	const rows = 0 // an epilogue has no folds, so it starts no rows
 	epilogue := graph.Call{In: call.In[fused.Anchor:], Out: slices.Delete(slices.Clone(call.Out), carrier, carrier+1)}
 	epilogue.AddStreamed(&work)
 	fused.effort().AddTo(&work, float64(call.Out[carrier].Numel()), rows)
 	if !a.Epilogues {
-		// The second pass reads and writes the anchor's result again. All its accesses have the speed of a copy, because it
-		// both reads and writes long sequential runs.
+		// A second pass reads and writes the anchor's result again. Like a copy, it both reads and writes memory in
+		// order, so all its bytes count as copied.
 		work.Bytes[graph.Copied] = work.Bytes[graph.Dense] + 2*float64(call.Out[carrier].Bytes())
 		work.Bytes[graph.Dense] = 0
 		epilogue.AddRunStartWork(&work, walk.ResultLayout(carrier, call.Out[carrier]))
@@ -334,7 +344,8 @@ func anchorFlops(call *graph.Call) float64 {
 }
 
 // read implements [graph.Impl.Read]: the work of reading operand i in layout meta. The anchor's implementation decides
-// for the operands of the anchor. The epilogue reads its operands in any layout.
+// for the operands of the anchor. The epilogue reads its operands in any layout. If the attributes are invalid,
+// there is no work: lower reports the error.
 func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
 	if fused, isFusion := call.Attrs.(*Fusion); isFusion && i >= fused.Anchor {
 		carrier := fused.carrierResult()

@@ -268,7 +268,8 @@ type block struct {
 }
 
 // applyRows applies the epilogue to rows of contiguous elements. A row that continues beyond the end of the fastest
-// dimension is divided into blocks of one row.
+// dimension is divided into blocks of one row. In the example of [Epilogue], rowStride is 32. If the sizes [32, 64]
+// with strides [1, 32] are not joined, the rows therefore differ in dimension 1, with an indexStep of 1.
 func (e *Epilogue) applyRows(run *EpilogueRun, offset, rows, rowStride, cols int) {
 	dim := 0 // the slowest dimension whose stride divides rowStride
 	for candidate := range e.sizes {
@@ -280,7 +281,7 @@ func (e *Epilogue) applyRows(run *EpilogueRun, offset, rows, rowStride, cols int
 	for rows > 0 {
 		e.locate(run, offset)
 		rowCount := 1
-		if cols <= e.sizes[0]-run.coords[0] {
+		if endsInDimension := cols <= e.sizes[0]-run.coords[0]; endsInDimension {
 			rowCount = e.blockRows(run, rows, dim, indexStep, cols)
 			e.applyBlock(run, block{rows: rowCount, cols: cols, dim: dim, indexStep: indexStep})
 		} else {
@@ -323,14 +324,17 @@ func (e *Epilogue) applyWrappedRow(run *EpilogueRun, offset, cols int) {
 
 // applyBlock applies the epilogue to a block.
 func (e *Epilogue) applyBlock(run *EpilogueRun, b block) {
-	if len(e.staged) > 0 && (b.cols > stageElements || b.rows*b.cols > stageElements) {
+	fitsBuffer := b.cols <= stageElements && b.rows*b.cols <= stageElements
+	if len(e.staged) > 0 && !fitsBuffer {
 		e.applyInParts(run, b)
 		return
 	}
 	e.setStreamAddresses(run, b)
 	e.stageRows(run, b, beforeLoop)
 	e.loop.Run(&run.state, run.ptrs, run.rowStrides, b.cols, b.rows)
-	if resultCount := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < resultCount {
+	// Streams are results, then operands, so the first staged stream is a result if any is.
+	hasStagedResult := len(e.staged) > 0 && e.staged[0] < len(e.code.Out)
+	if hasStagedResult {
 		e.setStreamAddresses(run, b) // stageRows and the loop have changed them
 		e.stageRows(run, b, afterLoop)
 	}

@@ -22,7 +22,7 @@ import (
 type foldCache struct {
 	mu sync.Mutex
 	// ids identify the storages of constants. If a result was garbage-collected and is computed again, the new result gets
-	// the old id. Cached results that were computed from the old result are then still found.
+	// the old id. Other cached results that were computed from the old result are then still found.
 	ids        map[weakStorage]int
 	maxIDs     int                      // above this number of ids, the ids of garbage-collected storages are removed
 	lastID     int                      // the highest id that was assigned
@@ -103,8 +103,8 @@ func (f *foldCache) findOrStore(key string, op *Op, attrs any, out []*tensor.Ten
 	return out
 }
 
-// key returns a key of a call's op, implementation, operands and results, but not of its attributes. It returns false
-// if an operand is not constant.
+// key returns a key of a call's op, implementation, operands and results. It omits the attributes, because some types
+// of attributes have no text: findOrAddCall compares them. It returns false if an operand is not constant.
 func (f *foldCache) key(n *Node) (string, bool) {
 	key := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
 	if n.Impl != nil {
@@ -230,10 +230,9 @@ func (f *foldCache) store(c *foldedCall, out []*tensor.Tensor) {
 	}
 }
 
-// dropCalls removes calls whose results are garbage-collected. An attribute may be a value that the graph computes
-// ([ValueRef]): then every run adds a call, and without dropCalls they would accumulate. It keeps the calls that were
-// used since the last dropCalls, with the ids of their results. If such a call is computed again, results that were
-// computed from its old results are then still found.
+// dropCalls removes calls whose results are garbage-collected. Such calls would otherwise accumulate: if an attribute
+// is a value that the graph computes ([ValueRef]), each run with another attribute adds a call. dropCalls keeps the
+// calls that were used since the last dropCalls, because the ids of their results may be needed again: see ids.
 func (f *foldCache) dropCalls() {
 	const minNewCalls = 256 // minimum number of new calls before the next dropCalls
 	f.callCount = 0

@@ -170,17 +170,19 @@ func sameDimLoop(call *Call, dim int) (loop Parallel, ok bool) {
 	return loop, true
 }
 
-// viewLoops derives the loops of a view from its strides. It infers the view of a probe, an operand with very large
-// strides. An offset into the probe is a number in a mixed radix: digit d is the index in dimension d of the operand.
-// Dimension k of the view is a loop over dimension d of the operand under three conditions:
+// viewLoops derives the loops of a view from its strides. It infers the view of a probe, an operand whose strides are
+// larger than necessary. An offset into the probe is a number in a mixed radix: digit d is the index in dimension d of
+// the operand, and the large strides leave room for sums of digits. Dimension k of the view is a loop over dimension d
+// of the operand under three conditions:
 //   - Both dimensions have the same size.
 //   - The stride of k is the probe's stride of d.
 //   - Digit d is 0 in the offset of the view and in the strides of its other dimensions.
 //
-// For example, the probe of an operand of shape [2, 3] has the strides [7, 1]. A view x[:, 1:] of the probe has shape
-// [2, 2], strides [7, 1] and offset 1. Its dimension 0 is a loop over dimension 0 of x. Dimension 1 is no loop, because
-// it has another size, and because digit 1 of the offset is 1. A view has no loops if its digits may carry: a view with
-// 4 elements of stride 3 has the greatest digit 3*3, which is more than the 6 of radix 7.
+// For example, the probe of an operand of shape [2, 3] has the strides [7, 1]: digit 1 has the radix 7, so an offset is
+// 7*(digit 0) + digit 1. A view x[:, 1:] of the probe has shape [2, 2], strides [7, 1] and offset 1. Its dimension 0 is
+// a loop over dimension 0 of x. Dimension 1 is no loop, because it has another size, and because digit 1 of the offset
+// is 1. A view has no loops if a sum of digits may carry into the next digit: in a view of 4 elements with stride 3,
+// digit 1 of the last offset would be 3*3 = 9, but digits of radix 7 are at most 6.
 func (op *Op) viewLoops(call *Call) []Parallel {
 	operand := call.Meta(0)
 	if call.In[0].Kind != TensorArg || slices.Contains(operand.Shape, 0) {
@@ -212,11 +214,11 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 // dimsAlong infers the view of a probe operand of the given shape. It returns, for each result, the dimension that is a
 // loop over dimension dim of the operand: see viewLoops. It returns nil if a result has no such dimension.
 func (op *Op) dimsAlong(call *Call, shape []int, dim int) []int {
-	strides, radix, ok := probeStrides(shape)
+	layout, ok := newProbeLayout(shape)
 	if !ok {
 		return nil
 	}
-	probeType := tensor.Type{DType: call.In[0].Meta().DType, Shape: sizesOf(shape), Strides: sizesOf(strides)}
+	probeType := tensor.Type{DType: call.In[0].Meta().DType, Shape: sizesOf(shape), Strides: sizesOf(layout.strides)}
 	probe := &Call{In: slices.Clone(call.In), Attrs: call.Attrs}
 	meta, ok := probeType.Meta()
 	if !ok {
@@ -233,61 +235,65 @@ func (op *Op) dimsAlong(call *Call, shape []int, dim int) []int {
 		if !known || result.Alias != 0 || result.Dynamic || meta.DType.Size() != probeType.DType.Size() {
 			return nil
 		}
-		if dims[i] = dimAlong(meta, strides, radix, shape[dim], dim); dims[i] < 0 {
+		if dims[i] = layout.dimAlong(meta, shape[dim], dim); dims[i] < 0 {
 			return nil
 		}
 	}
 	return dims
 }
 
-// probeStrides returns the strides of a probe (see viewLoops), and the radix of each digit of an offset into it. It
-// returns false if offsets would overflow.
-func probeStrides(shape []int) (strides, radix []int, ok bool) {
-	strides, radix = make([]int, len(shape)), make([]int, len(shape))
+// probeLayout has the strides of a probe (see viewLoops), and the radix of each digit of an offset into the probe.
+type probeLayout struct{ strides, radix []int }
+
+// newProbeLayout returns the layout of a probe of the given shape. It returns false if offsets would overflow.
+func newProbeLayout(shape []int) (layout probeLayout, ok bool) {
+	strides, radix := make([]int, len(shape)), make([]int, len(shape))
 	stride := 1
 	for i := len(shape) - 1; i >= 0; i-- {
 		strides[i], radix[i] = stride, 2*shape[i]+1 // larger than the size, so that digits of a view rarely carry
 		if stride > math.MaxInt/4/radix[i] {
-			return nil, nil, false
+			return layout, false
 		}
 		stride *= radix[i]
 	}
-	return strides, radix, true
+	return probeLayout{strides, radix}, true
 }
 
-// dimAlong returns the dimension of a view with the given meta that is a loop over dimension probeDim of the
-// probe (see viewLoops). It returns -1 if there is none. size is the size of probeDim, strides are the strides of the
-// probe, and radix[i] is the radix of digit i.
-func dimAlong(meta tensor.Meta, strides, radix []int, size, probeDim int) int {
-	digit := func(offset, i int) int { return offset / strides[i] % radix[i] }
-	greatest := make([]int, len(strides)) // greatest[i] is the greatest digit i of all offsets in the view
-	for i := range strides {
-		greatest[i] = digit(meta.Offset, i)
+// digit returns digit i of an offset.
+func (p probeLayout) digit(offset, i int) int { return offset / p.strides[i] % p.radix[i] }
+
+// dimAlong returns the dimension of a view with the given meta that is a loop over dimension probeDim of the probe
+// (see viewLoops). It returns -1 if there is none. size is the size of probeDim.
+func (p probeLayout) dimAlong(meta tensor.Meta, size, probeDim int) int {
+	hasNegativeStride := slices.ContainsFunc(meta.Strides, func(stride int) bool { return stride < 0 })
+	if hasNegativeStride || p.mayCarry(meta) || p.digit(meta.Offset, probeDim) != 0 {
+		return -1
 	}
 	found := -1
 	for viewDim, stride := range meta.Strides {
-		if stride < 0 {
-			return -1
-		}
-		for i := range strides { // the last index in viewDim adds (size-1)*stride to the offset
-			greatest[i] += max(meta.Shape[viewDim]-1, 0) * digit(stride, i)
-		}
 		switch {
-		case stride == strides[probeDim] && meta.Shape[viewDim] == size && found < 0:
+		case stride == p.strides[probeDim] && meta.Shape[viewDim] == size && found < 0:
 			found = viewDim
-		case digit(stride, probeDim) != 0:
+		case p.digit(stride, probeDim) != 0:
 			return -1
 		}
-	}
-	for i := range strides {
-		if greatest[i] >= radix[i] { // a larger digit would carry into the next digit
-			return -1
-		}
-	}
-	if digit(meta.Offset, probeDim) != 0 {
-		return -1
 	}
 	return found
+}
+
+// mayCarry reports whether a digit of an offset in a view would carry into the next digit.
+func (p probeLayout) mayCarry(meta tensor.Meta) bool {
+	for i := range p.strides {
+		greatest := p.digit(meta.Offset, i) // greatest digit i of all offsets in the view
+		for viewDim, stride := range meta.Strides {
+			// The last index in viewDim adds (size-1)*stride to the offset.
+			greatest += max(meta.Shape[viewDim]-1, 0) * p.digit(stride, i)
+		}
+		if greatest >= p.radix[i] {
+			return true
+		}
+	}
+	return false
 }
 
 // sizesOf converts numbers to sizes.

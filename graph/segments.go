@@ -238,7 +238,8 @@ func (connector *segmentConnector) connect(i int) {
 			if isAttr {
 				list, listed = &segment.AttrInputs, listedAttrs
 			}
-			if v == nil || v.Const != nil || computed[v] || listed[v] {
+			isFromOutside := v != nil && v.Const == nil && !computed[v]
+			if !isFromOutside || listed[v] {
 				continue
 			}
 			listed[v] = true

@@ -71,21 +71,12 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 	if len(cases) == 0 {
 		return false
 	}
-	first := cases[0].Value.values
 	for i, v := range n.Out {
-		firstCase := &first[i] // it has the layout at the hints of the symbols
-		v.Alias = firstCase.alias
-		for _, c := range cases {
-			other := &c.Value.values[i]
-			hasSameDType := other.valueType.DType == firstCase.valueType.DType
-			hasSameRank := len(other.valueType.Shape) == len(firstCase.valueType.Shape)
-			if other.isDynamic || !hasSameDType || !hasSameRank {
-				return false
-			}
-			if other.alias != firstCase.alias { // a view only for some sizes
-				v.Alias = nil
-			}
+		alias, ok := mergedAlias(cases, i)
+		if !ok {
+			return false
 		}
+		v.Alias = alias
 		// distinct has the first case and the cases with other types. The first case goes to the end, because mergedType
 		// uses the type of the last case for all sizes that belong to no other case.
 		distinct := sym.Differing(cases, func(a, b classResult) bool {
@@ -93,10 +84,30 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 			return firstType.SameForm(otherType) || sameType(firstType, otherType)
 		})
 		ordered := append(distinct[1:], distinct[0])
-		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), firstCase.meta, false
+		metaAtHints := cases[0].Value.values[i].meta // the first case has the hints, unless the node rejects them
+		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), metaAtHints, false
 	}
 	u.usedSymbols = u.nextSymbol
 	return true
+}
+
+// mergedAlias returns the alias of result i for all cases, or nil if the result is a view only for some sizes. It
+// returns false if the cases differ in dtype or rank, or if the result is dynamic in a case.
+func mergedAlias(cases []sym.Case[classResult], i int) (alias *Value, ok bool) {
+	first := &cases[0].Value.values[i]
+	alias = first.alias
+	for _, c := range cases {
+		other := &c.Value.values[i]
+		hasSameDType := other.valueType.DType == first.valueType.DType
+		hasSameRank := len(other.valueType.Shape) == len(first.valueType.Shape)
+		if other.isDynamic || !hasSameDType || !hasSameRank {
+			return nil, false
+		}
+		if other.alias != first.alias {
+			alias = nil
+		}
+	}
+	return alias, true
 }
 
 // setDynamicResults makes a node's results Dynamic. The outline of a result has its dtype and, if known, its sizes.

@@ -17,6 +17,7 @@ func diagnose(data []byte, formatOffset func(offset int) string) (m *syntaxMista
 	}
 	s := &syntaxChecker{data: data, formatOffset: formatOffset}
 	defer func() {
+		// Any other panic is dropped, too: the caller then shows the message of the JSON library.
 		if r, ok := recover().(*syntaxMistake); ok {
 			m = r
 		}

@@ -26,7 +26,8 @@ type memory struct {
 }
 
 // memoryOf computes the memory of a planned graph with symbolic sizes. It returns false if the expressions would be
-// long: see maxMoments and maxNodes.
+// long: see maxMoments and maxNodes. For example, let the float32 values a = relu(x), b = exp(a) and y = sum(b) have N,
+// N and 1 elements. Then a needs 4*N bytes, and a and b together 8*N bytes. maxLive is 8*N, and outputs is 4.
 func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 	if len(g.Nodes) > maxNodes {
 		return sizes, false
@@ -53,7 +54,7 @@ func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 			end := max(lastReader[v], i)
 			freedAfter[end] = freedAfter[end].Add(bytes)
 		}
-		if !n.IsView() {
+		if !n.IsView() { // a step
 			moments = addMoment(moments, live)
 		}
 		if len(moments) > maxMoments {

@@ -14,6 +14,13 @@ import (
 // output back to memory. Both copies may convert the elements. For each piece of out = f(x, y), where only x is staged:
 //
 //	copy the piece of x to the block of x; call f(piece of out, block of x, piece of y)
+//
+// The walk is the loop nest over the dimensions of an iteration, fastest first. A step of the walk (eachStep) is a
+// group of adjacent rows: the first dimension of the walk is along a row, and the second from row to row. If the
+// columns of x, instead of its rows, are contiguous, x is transposed. A piece of long rows of float32 then has 16 rows,
+// because a cache line of x has 16 elements.
+//
+// Meta.DType of an operand is its dtype in memory, and TargetDType the dtype in which the loop computes.
 
 // blockBytes is the size of a block in bytes. The blocks of a few operands fit into the L1 cache.
 const blockBytes = machine.BlockBytes
@@ -149,17 +156,24 @@ func (it *Iterator) rowsPerLine() int {
 	}
 	for i := range it.operands {
 		if it.isTransposed(i) {
-			rowStride := it.walkStrides[len(it.operands)+i]
+			_, rowStride := it.pieceStrides(i)
 			rows = max(rows, machine.LineBytes/max(rowStride, -rowStride))
 		}
 	}
 	return rows
 }
 
+// pieceStrides returns the strides in bytes of operand i within a piece: from element to element of a row, and from row
+// to row. They are the strides of the first two dimensions of the walk. walkStrides has the strides of all operands in
+// the first dimension, and then their strides in the second.
+func (it *Iterator) pieceStrides(i int) (elemStride, rowStride int) {
+	return it.walkStrides[i], it.walkStrides[len(it.operands)+i]
+}
+
 // isTransposed reports whether adjacent rows of operand i are closer in memory than adjacent elements of a row, and
 // within a cache line.
 func (it *Iterator) isTransposed(i int) bool {
-	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
+	elemStride, rowStride := it.pieceStrides(i)
 	elemStride, rowStride = max(elemStride, -elemStride), max(rowStride, -rowStride)
 	return 0 < rowStride && rowStride < machine.LineBytes && rowStride < elemStride
 }
@@ -231,7 +245,7 @@ func (s stager) isInPlace(i int, rect piece) bool {
 		return true
 	}
 	size := operand.Meta.DType.Size()
-	elemStride, rowStride := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.operands)+i]
+	elemStride, rowStride := s.iterator.pieceStrides(i)
 	// The elements of a row are contiguous, and each row begins where the previous one ends.
 	return (elemStride == size || rect.elems == 1) &&
 		(rect.rows == 1 || rowStride == rect.elems*size && rect.elems == rect.rowLen)
@@ -258,14 +272,14 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, rect piece) {
 
 // pieceAddress returns the address of a piece of operand i in memory. base is the address of the operand's first row.
 func (s stager) pieceAddress(i int, base unsafe.Pointer, rect piece) unsafe.Pointer {
-	elemStride, rowStride := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.operands)+i]
+	elemStride, rowStride := s.iterator.pieceStrides(i)
 	return unsafe.Add(base, rect.firstElem*elemStride+rect.firstRow*rowStride)
 }
 
 // fillBlock copies a piece of operand i to the operand's block. src is the address of the piece.
 func (s stager) fillBlock(i int, src unsafe.Pointer, rect piece) {
 	it, operand, blockAddr := s.iterator, &s.iterator.operands[i], s.block(i)
-	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
+	elemStride, rowStride := it.pieceStrides(i)
 	converter := inputConversion(operand)
 	if elemStride == 0 && (rowStride == 0 || rect.rows == 1) {
 		// The operand is constant in the block, so the next piece with the same address (filledFrom) reuses the block.
@@ -296,7 +310,7 @@ func (s stager) storePiece(i int, base unsafe.Pointer, rect piece) {
 		return
 	}
 	it, operand := s.iterator, &s.iterator.operands[i]
-	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
+	elemStride, rowStride := it.pieceStrides(i)
 	size := operand.TargetDType.Size()
 	if operand.Cast != tensor.Invalid {
 		roundBlock(operand, s.block(i), rect.elems*rect.rows)

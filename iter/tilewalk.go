@@ -28,7 +28,8 @@ type tileState struct {
 // tileWalk computes an iteration tile by tile. A staged operand, which the loop cannot use in place, has a block, a
 // small buffer of the worker. The tile of an input is copied to its block before the loop runs, and the tile of an
 // output from its block afterwards. These copies keep the dtype in memory; conversions are part of the loop. The type
-// [tiles] chooses the size and the order of tiles.
+// [tiles] chooses the size and the order of tiles. In Iterator.walkStrides, the stride of operand i along dimension d
+// of the walk has index d*operandCount + i.
 type tileWalk struct {
 	*tiles
 	prepared *Prepared

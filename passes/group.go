@@ -22,7 +22,8 @@ const (
 )
 
 // grouper is the state of the group pass. It visits nodes in reverse, so that the readers of a node are assigned to
-// groups before the node.
+// groups before the node. A [nodeGroup] is a group under construction: nodes (in reverse order), their common space,
+// the operands from outside, and resultCount, the number of stored values. uses has the readers of each value.
 type grouper struct {
 	plan      *Plan
 	fuser     *fusion.Fuser
@@ -150,7 +151,7 @@ func commonSpace(first, second space) space {
 	case first.mask != nil && second.mask == nil && first.covers(second): // only the first reduces rows
 		return first
 	case first.mask != nil && second.mask != nil && sameShape && first.split == second.split &&
-		slices.Equal(first.mask, second.mask):
+		slices.Equal(first.mask, second.mask): // both reduce the same rows
 		return first
 	}
 	return space{}

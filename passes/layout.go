@@ -101,8 +101,10 @@ func (p *Plan) noteExact() {
 }
 
 // layouter applies an assignment: it inserts the copies, infers the layouts that depend on them, and sets the assigned
-// layouts of results. For example, if the assignment chooses channels-last for y = conv(x, w) and the output must be
-// row-major, the graph becomes
+// layouts of results. An assignment has a [layout.Choice] for each node: the implementation, the walk (loop order), and
+// the copies that the node reads in place of its operands. A [layout.Copy] has another layout or place than its value;
+// if Original is set, it is the value itself. The graph as written is the graph before the layout pass. For example, if
+// the assignment chooses channels-last for y = conv(x, w) and the output must be row-major, the graph becomes
 //
 //	x.channels_last = copy(x); y = conv(x.channels_last, w); y.contiguous = copy(y)
 //

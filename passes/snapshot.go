@@ -48,7 +48,8 @@ func snapshotOf(g *graph.Graph) *snapshot {
 	return s
 }
 
-// equals reports whether two snapshots are equal.
+// equals reports whether two snapshots are equal. A nil snapshot equals none. Data are compared by their pointers, so a
+// change of elements in place is not found.
 func (s *snapshot) equals(other *snapshot) bool {
 	return s != nil && slices.Equal(s.outputs, other.outputs) &&
 		slices.EqualFunc(s.nodes, other.nodes, func(a, b nodeState) bool {

@@ -88,7 +88,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	q.mu.Unlock()
 	select {
 	case q.arrived <- struct{}{}:
-	default: // dispatch has not yet received the last value
+	default: // arrived still has a value that dispatch has not received
 	}
 	select {
 	case finished := <-request.result:
@@ -124,8 +124,8 @@ func (q *queue) preferredRows(ctx context.Context, run *batching.Run) []int {
 	return []int{q.model.batchAxis.EfficientRows(ctx, run, min(q.server.threads, maxRows), maxRows)}
 }
 
-// remove removes a job if it still waits, and reports whether its run has started. A started run continues; its result
-// is not received, and the garbage collector frees its memory.
+// remove removes a job if it still waits, and reports whether its run has started. A started run continues. Its result
+// is not received, and the garbage collector frees the memory of the result.
 func (q *queue) remove(j *job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,7 +181,7 @@ func (q *queue) takeSlot() chan struct{} {
 		q.mu.Lock()
 		full := q.hasFullBatch()
 		q.mu.Unlock()
-		var extraSlot chan struct{}
+		var extraSlot chan struct{} // if it is nil, select ignores it
 		if full {
 			extraSlot = q.server.extraSlot
 		}
@@ -190,7 +190,7 @@ func (q *queue) takeSlot() chan struct{} {
 			return q.server.slots
 		case extraSlot <- struct{}{}:
 			return extraSlot
-		case <-q.arrived:
+		case <-q.arrived: // the batch may be full now
 		}
 	}
 }
@@ -337,7 +337,8 @@ func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err err
 	var unfinishedContexts atomic.Int64
 	unfinishedContexts.Store(int64(len(jobs)))
 	for _, request := range jobs {
-		// AfterFunc is called here, and its result at the end: the result removes the function from the context.
+		// AfterFunc is called here. The function that it returns is called at the end, and removes the closure from the
+		// context.
 		defer context.AfterFunc(request.ctx, func() {
 			if unfinishedContexts.Add(-1) == 0 {
 				cancel(context.Cause(request.ctx))

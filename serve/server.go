@@ -100,7 +100,8 @@ func (s *Server) loadAndLog(ctx context.Context, v version) (*model, error) {
 // Reload looks for new, changed and removed models. A changed model replaces its predecessor when it is loaded; the
 // predecessor still answers the requests that it has accepted. A model is loaded only when two successive calls find
 // the same files, because another process may still be writing them. If a model cannot be loaded, its predecessor
-// continues, and the error is logged.
+// continues, and the error is logged. For example, if a file of version 2 changes before call 5, call 5 records the
+// signature of the files (names, sizes and times) in changedFiles, and call 6 loads them if the signature is the same.
 func (s *Server) Reload(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -111,7 +112,8 @@ func (s *Server) Reload(ctx context.Context) error {
 	old, models, changed := *s.models.Load(), map[string][]*model{}, map[string]signature{}
 	for _, v := range versions {
 		m := versionOf(old[v.model], v.name)
-		if m == nil || m.files != v.files {
+		isNewOrChanged := m == nil || m.files != v.files
+		if isNewOrChanged {
 			if loaded, unloaded := s.reloadVersion(ctx, v); loaded != nil {
 				m = loaded
 			} else {

@@ -2,7 +2,6 @@ package sym
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -151,7 +150,9 @@ func (env *Env) zeroForm(e *expr) *expr {
 	}
 	var dropped []*atom
 	for i, a := range factors {
-		if a.lo > 0 || a.hi < 0 || len(e.terms) == 1 && i > 0 && factors[i-1] == a {
+		isNonZero := a.lo > 0 || a.hi < 0
+		isRepeated := len(e.terms) == 1 && i > 0 && factors[i-1] == a // equal factors are adjacent
+		if isNonZero || isRepeated {
 			dropped = append(dropped, a)
 		}
 	}
@@ -162,8 +163,8 @@ func (env *Env) zeroForm(e *expr) *expr {
 }
 
 // extremeEquals rewrites n = 0 if it states that a Max or Min equals one of its operands (see isExtremeOperand), or
-// that one with a number among its operands equals a number. For example, Max(x, y) = x becomes y <= x, and Max(1, x) =
-// 4 becomes x = 4. ok is false if n = 0 has another form.
+// that a Max or Min of a number and expressions equals a number. For example, Max(x, y) = x becomes y <= x, and
+// Max(1, x) = 4 becomes x = 4. ok is false if n = 0 has another form.
 func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 	for _, t := range n.terms {
 		isPlainTerm := len(t.atoms) == 1 && (t.coeff == 1 || t.coeff == -1)
@@ -252,9 +253,13 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 		reduced = env.dividedBy(difference, divisor, floorDiv(difference.constant, divisor))
 	}
 	if quotient := env.dropPositiveFactors(reduced); quotient != reduced {
+		// reduced.constant is 0 or -1, so that quotient is x - y (y <= x) or x - y - 1 (y < x).
 		x, y = env.splitEquation(env.addMultiple(quotient, env.constant(reduced.constant), -1))
-		// quotient is x - y or x - y - 1.
-		return env.atLeast(quotient, y, x, map[int]string{0: "Le", -1: "Lt"}[reduced.constant])
+		relation = "Le"
+		if reduced.constant == -1 {
+			relation = "Lt"
+		}
+		return env.atLeast(quotient, y, x, relation)
 	}
 	if existing := env.conds[relationKey(condGe, reduced)]; existing != nil {
 		return Bool{truth: existing.hint, cond: existing}
@@ -411,7 +416,11 @@ func (c *cond) not() *cond {
 			parts[i] = part.not()
 		}
 		slices.SortFunc(parts, compareConds)
-		c.negation = env.internJunction(condAnd+condOr-c.kind, parts) // condAnd for condOr, and vice versa
+		negatedKind := condAnd
+		if c.kind == condAnd {
+			negatedKind = condOr
+		}
+		c.negation = env.internJunction(negatedKind, parts)
 	}
 	c.negation.negation = c
 	return c.negation
@@ -471,28 +480,4 @@ func (env *Env) internJunction(kind condKind, parts []*cond) *cond {
 	}
 	env.conds[string(key)] = created
 	return created
-}
-
-// String returns the condition in Python's syntax.
-func (c *cond) String() string {
-	if c.size > maxPrinted {
-		return fmt.Sprintf("(a condition of %d parts)", c.size)
-	}
-	if text, ok := c.text.Load().(string); ok {
-		return text
-	}
-	var text string
-	if !c.isJunction() {
-		text = c.relation + "(" + c.left.String() + ", " + c.right.String() + ")"
-	} else {
-		parts := make([]string, len(c.args))
-		for i, part := range c.args {
-			if parts[i] = part.String(); part.isJunction() {
-				parts[i] = "(" + parts[i] + ")"
-			}
-		}
-		text = strings.Join(parts, map[condKind]string{condAnd: " & ", condOr: " | "}[c.kind])
-	}
-	c.text.Store(text)
-	return text
 }

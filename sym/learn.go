@@ -101,7 +101,7 @@ func (env *Env) undecidedOperands(c *cond) (operand *cond, undecidedCount int) {
 		case !known:
 			operand = part
 			undecidedCount++
-		}
+		} // a false operand does not decide the disjunction
 	}
 	return operand, undecidedCount
 }
@@ -146,7 +146,7 @@ func (env *Env) narrow(e *expr, lo, hi int) {
 	}
 	env.facts.spendSteps(1)
 	// e = factor*primitive + constant. For a negative factor, take -e, which is from -hi to -lo. Then primitive is from
-	// ceil((lo-constant)/factor) to floor((hi-constant)/factor).
+	// ceil((lo-constant)/factor) to floor((hi-constant)/factor). For example, 3*x + 1 from 2 to 11 gives x from 1 to 3.
 	primitive, factor, constant := env.primitiveForm(e)
 	if factor < 0 {
 		lo, hi, factor, constant = satNeg(hi), satNeg(lo), -factor, -constant
@@ -180,7 +180,8 @@ func (env *Env) exclude(d *expr) {
 			env.exclude(a.asExpr)
 		}
 	}
-	// d = factor*primitive + constant is 0 only if primitive is -constant/factor, which must be an integer.
+	// d = factor*primitive + constant is 0 only if primitive is -constant/factor, which must be an integer. Thus
+	// 3*x - 6 excludes 2 from the values of x, and 3*x - 7 excludes no value.
 	if constant%factor != 0 {
 		return
 	}
@@ -268,7 +269,7 @@ func (env *Env) propagateProduct(factors []*atom, lo, hi int) {
 		if lo >= 1 {
 			lower = 1
 		}
-		if minOfOthers[i] >= 1 && hi < math.MaxInt { // factor * minOfOthers <= hi
+		if minOfOthers[i] >= 1 && hi < math.MaxInt { // factor * minOfOthers[i] <= product <= hi
 			upper = hi / minOfOthers[i]
 		}
 		if lower > math.MinInt || upper < math.MaxInt {
@@ -312,7 +313,7 @@ func (env *Env) propagateAtom(a *atom, lo, hi int) {
 // propagateExtreme derives bounds of the operands of a Max or Min from its bounds lo and hi. No operand of a Max
 // exceeds hi. If only one operand can reach lo, that operand is the maximum. For a Min, the relations are reversed.
 func (env *Env) propagateExtreme(a *atom, lo, hi int) {
-	var candidates []*expr
+	var candidates []*expr // the operands that can be the maximum or minimum
 	for _, operand := range a.args {
 		low, high := env.bounds(operand)
 		if a.kind == kindMax {
@@ -351,6 +352,7 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 	// By the Chinese remainder theorem, the new modulus is the least common multiple, modulus*cofactor, and the new
 	// residue is residue + modulus*multiple. It must equal rem modulo mod, so that modulus*multiple = rem-residue modulo
 	// mod. Division by divisor gives multiple = (rem-residue)/divisor * inverse(modulus/divisor) modulo cofactor.
+	// For example, 2 modulo 3 and 3 modulo 4 give the multiple (3-2)/1 * 3 = 3 modulo 4, and 2 + 3*3 = 11 modulo 12.
 	divisor := gcd(modulus, updated.mod)
 	cofactor := updated.mod / divisor
 	_, multiple := modulo(cofactor, (updated.rem-residue)/divisor)

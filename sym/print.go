@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// This file prints expressions in the syntax of Python, which [Parse] reads. Examples of the parentheses:
+// This file prints expressions and conditions in the syntax of Python, which [Parse] and [ParseBool] read. Examples of
+// the parentheses:
 //
 //	-x*y + 3    2*(x//4)    (x + 1)//2    x*y//(2*z)    x**2*Max(1, y)
 
@@ -135,4 +136,28 @@ func (e *expr) printedSize() int {
 		total = satAdd(total, 1)
 	}
 	return total
+}
+
+// String returns the condition in Python's syntax.
+func (c *cond) String() string {
+	if c.size > maxPrinted {
+		return fmt.Sprintf("(a condition of %d parts)", c.size)
+	}
+	if text, ok := c.text.Load().(string); ok {
+		return text
+	}
+	var text string
+	if !c.isJunction() {
+		text = c.relation + "(" + c.left.String() + ", " + c.right.String() + ")"
+	} else {
+		parts := make([]string, len(c.args))
+		for i, part := range c.args {
+			if parts[i] = part.String(); part.isJunction() {
+				parts[i] = "(" + parts[i] + ")"
+			}
+		}
+		text = strings.Join(parts, map[condKind]string{condAnd: " & ", condOr: " | "}[c.kind])
+	}
+	c.text.Store(text)
+	return text
 }

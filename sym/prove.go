@@ -131,9 +131,10 @@ func (env *Env) provesByShift(d *expr) bool {
 	if !ok {
 		return false
 	}
-	constant := d.constant
+	constant := d.constant // plus the lower bounds of the terms so far
 	slices.SortFunc(expanded, compareTerms)
 	for i := 0; i < len(expanded); {
+		// The terms from i to end-1 have equal products. coeff is the sum of their coefficients.
 		coeff, end := 0, i
 		for ; end < len(expanded) && compareTerms(expanded[i], expanded[end]) == 0; end++ {
 			coeff = satAdd(coeff, expanded[end].coeff)
@@ -291,7 +292,8 @@ func (env *Env) provesByFact(d *expr, depth int) bool {
 }
 
 // provesByBound replaces an atom a of d = multiplier*a + addend by a bound that follows from a true relation: by a
-// lower bound of a if multiplier >= 0, and by an upper bound if multiplier <= 0.
+// lower bound of a if multiplier >= 0, and by an upper bound if multiplier <= 0. For example, let x - y >= 0 be a fact,
+// and z >= 0. Then y is a lower bound of x, and z*x - z*y >= 0 follows from z*y - z*y >= 0.
 func (env *Env) provesByBound(d *expr, relation *cond, depth int) bool {
 	for _, t := range relation.difference.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || !d.hasFactor(t.atoms[0]) {

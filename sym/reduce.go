@@ -1,5 +1,10 @@
 package sym
 
+// This file decides conditions under the facts: the guards, the assumptions and the hypotheses about the symbols. A
+// cond is a relation, or a junction: a conjunction (condAnd) or disjunction (condOr) of other conds. A hypothesis is a
+// fact that env.reset removes afterwards. For example, let x >= 3 be a fact. Then x >= 1 is known to be true, and the
+// conjunction x >= 1 & y >= x is reduced to the remaining condition y >= x.
+
 // reduction is the result of reduce: the truth if it is known, else the remaining condition.
 type reduction struct {
 	truth, known bool
@@ -80,11 +85,11 @@ func (env *Env) reduceParts(c *cond) reduction {
 	decisive := c.kind == condOr // an operand with this truth decides the truth of c
 	start := env.mark()
 	defer env.reset(start)
-	var undecided []*cond
-	// Relations are the most useful hypotheses for the other parts.
-	for _, junctions := range []bool{false, true} { // first the relations, then the conjunctions and disjunctions
+	var undecided []*cond // the remaining conditions of the operands so far
+	// The relations come first, because they are the most useful hypotheses for the other operands.
+	for _, wantsJunctions := range []bool{false, true} {
 		for _, part := range c.args {
-			if part.isJunction() != junctions {
+			if part.isJunction() != wantsJunctions {
 				continue
 			}
 			reduced := env.reduce(part)
@@ -95,7 +100,7 @@ func (env *Env) reduceParts(c *cond) reduction {
 				continue
 			}
 			undecided = append(undecided, reduced.remaining)
-			if len(undecided) == len(c.args) {
+			if len(undecided) == len(c.args) { // this is the last operand
 				break
 			}
 			env.facts.hypotheses = start.hypotheses + 1

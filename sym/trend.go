@@ -100,14 +100,16 @@ func (s *trends) functionAtom(a *atom) (sign int, ok bool) {
 		if !ok || !argOK {
 			return 0, false
 		}
+		// x//y with y >= 1 increases with x and, if x >= 0, decreases with y.
+		isMonotoneQuotient := a.kind == kindDiv && arg.lo >= 1 && (next == 0 || a.args[0].lo >= 0)
 		switch {
 		case a.kind == kindMax || a.kind == kindMin || a.kind == kindUnexpandedSum:
 			combined, ok = combineTrends(combined, next)
 		case combined == 0 && next == 0: // the operands do not depend on the symbol
-		case a.kind == kindMod || a.kind == kindUnexpandedProduct || arg.lo < 1 || next != 0 && a.args[0].lo < 0:
-			return 0, false
-		default: // x//y with y >= 1 increases with x and, if x >= 0, decreases with y
+		case isMonotoneQuotient:
 			combined, ok = combineTrends(combined, -next)
+		default:
+			return 0, false
 		}
 	}
 	return combined, ok

@@ -6,6 +6,17 @@ import (
 	"slices"
 )
 
+// This file has the branches of computations on sizes. A computation branches where it calls [Bool.Holds]. If the
+// bounds of the symbols and the known facts do not decide the condition, the branch is a choice: Holds takes the answer
+// at the hints (example values of the symbols) and records the condition as a guard, which becomes a fact.
+//
+//	Where(c, a, b)   no branch: an expression that is a or b
+//	Fork             runs a computation for both answers of each choice, and records no guards
+//	Join             keeps the result at the hints, and records guards only where another answer changes the result
+//	Differing        lists the first case of a Fork, and the cases whose values differ from it
+//
+// An Env has the symbols, the guards and the facts. A hypothesis is a fact for the time of a call.
+
 // Where returns a if the condition holds, else b. Only the selected operand is evaluated, so the other operand may
 // divide by zero.
 func Where(condition Bool, a, b Int) Int {
@@ -75,7 +86,7 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 // false if the run was ended early, because its path is impossible or was explored before.
 func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result Case[T], possible bool) {
 	outer, start := env.pathSearch, env.mark()
-	env.pathSearch = search
+	env.pathSearch = search // Holds takes the answers of the path from search
 	defer func() {
 		env.pathSearch = outer
 		env.reset(start)
@@ -92,7 +103,7 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 		case ErrNumber: // Int.Specialize panics with this error for sizes other than the hint
 			result.Err = ErrNumber
 			possible = true
-		case errTooManyCases, errPathEnded: // the path has no case
+		case errTooManyCases, errPathEnded: // the path has no case; the branches that the run did not reach are dropped
 			search.branches = search.branches[:search.nextIndex]
 		default:
 			panic(panicked)
@@ -159,10 +170,11 @@ func (search *pathSearch) next(env *Env, c *cond) branch {
 // flip negates the answer of the branch that next returned last. [Env.decide] calls flip if the facts contradict the
 // answer. If the negation was tried before, flip ends the run by a panic.
 func (search *pathSearch) flip() {
-	if search.branches[search.nextIndex-1].otherTried {
+	current := &search.branches[search.nextIndex-1]
+	if current.otherTried {
 		panic(errPathEnded)
 	}
-	search.branches[search.nextIndex-1] = branch{answer: !search.branches[search.nextIndex-1].answer, otherTried: true}
+	*current = branch{answer: !current.answer, otherTried: true}
 }
 
 // advance moves to the next path in depth-first order. It returns false if there is none.
@@ -216,9 +228,15 @@ func Differing[T any](cases []Case[T], same func(first, other T) bool) []Case[T]
 	}
 	var list []Case[T]
 	for i, c := range cases {
-		// c.If.cond is nil if the condition is a known truth value, which adds no fact.
 		isSame := func() bool { return same(cases[0].Value, c.Value) }
-		if i == 0 || c.If.cond == nil && !isSame() || c.If.cond != nil && !c.If.cond.env.underHypothesis(c.If, isSame) {
+		switch {
+		case i == 0:
+			list = append(list, c)
+		case c.If.cond == nil: // the condition is a known truth value, which adds no fact
+			if !isSame() {
+				list = append(list, c)
+			}
+		case !c.If.cond.env.underHypothesis(c.If, isSame):
 			list = append(list, c)
 		}
 	}

@@ -16,7 +16,8 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 	t = t.unexpanded() // repetitions change neither the extremes nor the mean
 	count, sum := t.Numel(), 0.0
 	least, most = math.Inf(1), math.Inf(-1)
-	if count > 4*(t.Extent()-t.Offset) { // more than four elements per address on average
+	addresses := t.Extent() - t.Offset // Extent is the offset after the last element
+	if count > 4*addresses {           // more than four elements per address on average
 		return t.statsByAddress()
 	}
 	t.eachFloat64Block(func(block []float64) {
@@ -60,7 +61,9 @@ func (t *Tensor) statsByAddress() (least, most, mean float64) {
 // shape (3,2) and the strides (1,1), for example, it returns 1, 2, 2, 1.
 func (t *Tensor) multiplicities() []float64 {
 	n := t.Extent() - t.Offset
-	counts := make([]float64, n) // of the elements with index 0 in all dimensions that follow
+	// Before the iteration of a dimension, counts covers the elements whose indices in this dimension and in all later
+	// dimensions are 0.
+	counts := make([]float64, n)
 	counts[0] = 1
 	for dim, stride := range t.Strides {
 		// sums has the counts for the dimensions 0 to dim: sums[p] is counts[p] + counts[p-stride] + ..., with Shape[dim]

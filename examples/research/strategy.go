@@ -8,6 +8,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file defines a machine (phone) and a strategy (descent). A strategy chooses the layouts of values.
+//
+//   - An order lists the dimensions of a value, the slowest first. An image may have row-major or channels-last order.
+//   - A meta is the dtype, the shape and the strides of a value.
+//   - An implementation of an op (graph.Impl) has walks: the orders in which its loops may run and write results.
+//     Its function Work returns the work of a walk if each operand has the layout that suits the walk. Read returns
+//     the additional work of reading an operand in another layout, or false if the implementation cannot read this
+//     layout. The profile gives the price of work.
+
 // phone is the cost profile of a machine with slow memory, on which only contiguous accesses are cheap. The memory
 // prices are in picoseconds per byte.
 var phone = func() *layout.Profile {

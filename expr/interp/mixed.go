@@ -15,7 +15,9 @@ import (
 //
 //	a = convert x to float32   b = convert y to float32   c = a + b   d = convert c to bfloat16
 //
-// chooseLoops chooses the loops of all instructions. The second half of the file has the table of mixed loops.
+// chooseLoops chooses the loops of all instructions. The second half of the file has the table of mixed loops. An
+// expr.Inst is an instruction, and an expr.Value the index of its result. preparer (prepare.go) makes a step of each
+// instruction that has a loop; each1 and each2 (loops.go) call a function for each element.
 
 // mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`. Its result, which
 // is a bool if the operation is a comparison, is converted to dtype `to`.
@@ -30,7 +32,7 @@ func (prep *preparer) chooseLoops() error {
 	readers := prep.countReaders()
 	narrow := make([]narrowOperands, len(prep.code.Insts)) // indexed by value
 	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
-	for v, inst := range prep.code.Insts { // without the constants that the loop appends
+	for v, inst := range prep.code.Insts { // the loop appends constants to Insts, but does not visit them
 		narrow[v] = prep.findNarrowOperands(inst)
 		prep.loops[v], prep.operands[v] = prep.chooseLoop(expr.Value(v), inst, readers, narrow)
 		if prep.loops[v] == nil && inst.Op != expr.Const {
@@ -119,9 +121,15 @@ func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, is
 }
 
 // chooseLoop returns the loop of instruction v and the values that the loop reads. It is the first of these loops that
-// exists: with the operation before a conversion, with products, with conversions of the operands, with comparisons of
-// complex parts, for a constant 0, and for the instruction alone. readers and narrow are indexed by value: the number
-// of readers, and the operands before their conversion.
+// exists:
+//   - convert(x op y): the conversion v, and the operation that only v reads
+//   - a*b + c*d or a + b*c: the sum or difference v, and the products that only v reads
+//   - convert(x) op convert(y): the operation v, and the conversions of its operands
+//   - x.re == y.re && x.im == y.im: the conjunction v, and the comparisons of the parts of complex numbers
+//   - x == 0: a comparison with the constant 0
+//   - the instruction alone
+//
+// readers and narrow are indexed by value: the number of readers, and the operands before their conversion.
 func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, narrow []narrowOperands) (loop,
 	[]expr.Value) {
 	if inst.Op == expr.Convert && readers[inst.A] == 1 {
@@ -160,7 +168,7 @@ func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow
 	}
 	inst, narrowed := prep.code.Insts[conversion.A], narrow[conversion.A]
 	operation, wideOperands := mixedOp{op: inst.Op, from: narrowed.dtype, to: conversion.DType}, inst.Operands()
-	for _, operand := range wideOperands { // of one dtype, if there is a mixed loop
+	for _, operand := range wideOperands { // an operation with a mixed loop has operands of one dtype
 		operation.in = prep.code.Insts[operand].DType
 	}
 	if joined := mixedLoops[operation]; joined != nil {

@@ -54,7 +54,9 @@ func orderByPredicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Va
 	return finder.buildOrdered()
 }
 
-// branchFinder finds the branch in which each value is needed. Branch 0 is unconditional.
+// branchFinder finds the branch in which each value is needed. Branch 0 is unconditional. In the example, the selection
+// y has the sides [1, 2]: branch 1 (maskBit true) has the value a, branch 2 (maskBit false) has b and c, and branch 0
+// has all other values.
 type branchFinder struct {
 	code     *expr.Code
 	branches []branch
@@ -77,9 +79,10 @@ func (finder *branchFinder) markNeeded(v expr.Value, neededIn int) {
 	if v == expr.None {
 		return
 	}
-	for common := finder.branchOf[v]; common >= 0 && common != neededIn; {
-		if finder.branches[common].depth >= finder.branches[neededIn].depth {
-			common = finder.branches[common].parent
+	// The deeper of both branches is replaced by its parent until both are the same.
+	for earlier := finder.branchOf[v]; earlier >= 0 && earlier != neededIn; {
+		if finder.branches[earlier].depth >= finder.branches[neededIn].depth {
+			earlier = finder.branches[earlier].parent
 		} else {
 			neededIn = finder.branches[neededIn].parent
 		}
@@ -98,13 +101,13 @@ func (finder *branchFinder) markOperands(v expr.Value) {
 	}
 	parent := finder.branchOf[v]
 	finder.branches[parent].work += workOfOp(inst.Op)
-	if inst.Op != expr.Select || inst.A == inst.B || inst.A == inst.C || inst.B == inst.C {
+	hasSides := inst.Op == expr.Select && inst.A != inst.B && inst.A != inst.C && inst.B != inst.C
+	if !hasSides {
 		for _, operand := range inst.Operands() {
 			finder.markNeeded(operand, parent)
 		}
 		return
 	}
-	// A selection with three different operands: each side is a branch.
 	finder.markNeeded(inst.A, parent)
 	isShared := finder.sharesBranches(v)
 	for side, operand := range []expr.Value{inst.B, inst.C} {
@@ -122,7 +125,8 @@ func (finder *branchFinder) markOperands(v expr.Value) {
 // sharesBranches reports whether selection v has the mask of the next instruction, a selection that does not read v.
 // The parts of a complex number are selected by such pairs: they share values that are needed only for the same mask.
 func (finder *branchFinder) sharesBranches(v expr.Value) bool {
-	if int(v)+1 == len(finder.code.Insts) || finder.branchOf[v] != finder.branchOf[v+1] || finder.sides[v+1] == [2]int{} {
+	isLast := int(v)+1 == len(finder.code.Insts)
+	if isLast || finder.branchOf[v] != finder.branchOf[v+1] || finder.sides[v+1] == [2]int{} { // v+1 has no sides
 		return false
 	}
 	inst := finder.code.Insts[v+1]
@@ -150,9 +154,10 @@ func (finder *branchFinder) buildOrdered() (*expr.Code, []expr.Value, []predicat
 	// Constants and loads come first, because other instructions may be moved to the front.
 	for _, listsLeaves := range []bool{true, false} { // whether this pass lists constants and loads
 		for v, branchIndex := range finder.branchOf {
-			if branchIndex >= 0 && (finder.code.Insts[v].Op.ArgCount() == 0) == listsLeaves {
-				branchIndex = rangeBranch[branchIndex]
-				finder.branches[branchIndex].values = append(finder.branches[branchIndex].values, expr.Value(v))
+			isLeaf, isNeeded := finder.code.Insts[v].Op.ArgCount() == 0, branchIndex >= 0
+			if isNeeded && isLeaf == listsLeaves {
+				target := &finder.branches[rangeBranch[branchIndex]]
+				target.values = append(target.values, expr.Value(v))
 			}
 		}
 	}
@@ -180,7 +185,7 @@ func (finder *branchFinder) rangeBranches() []int {
 	for branchIndex := len(finder.branches) - 1; branchIndex > 0; branchIndex-- {
 		finder.branches[finder.branches[branchIndex].parent].work += finder.branches[branchIndex].work
 	}
-	for branchIndex := 1; branchIndex < len(finder.branches); branchIndex++ {
+	for branchIndex := 1; branchIndex < len(finder.branches); branchIndex++ { // a parent precedes its inner branches
 		if rangeBranch[branchIndex] = branchIndex; finder.branches[branchIndex].work < minRangeWork {
 			rangeBranch[branchIndex] = rangeBranch[finder.branches[branchIndex].parent]
 		}
@@ -203,8 +208,8 @@ func (builder *orderedBuilder) emitBranch(branchIndex int) {
 		inst := builder.code.Insts[v]
 		for _, side := range builder.sides[v] {
 			isRange := side > 0 && builder.rangeBranch[side] == side
-			isEmitted := v > 0 && builder.sides[v-1] == builder.sides[v] // before the first selection of a pair
-			if isRange && !isEmitted {
+			isSecondOfPair := v > 0 && builder.sides[v-1] == builder.sides[v] // the ranges precede the first
+			if isRange && !isSecondOfPair {
 				builder.emitRange(side, builder.newValue[inst.A])
 			}
 		}

@@ -110,8 +110,8 @@ type preparer struct {
 	isRead   []bool         // indexed by value: whether a step, an output or a fold reads it
 	uniform  []bool         // indexed by value: whether it is constant within a row
 	places   []place        // indexed by value
-	// lastReader is indexed by value: the last instruction that reads it, or the number of instructions if an output
-	// stores it. It is -1 if the block of the value is free, or has been reused for another value.
+	// lastReader is indexed by value: the last instruction that reads it, or the number of instructions if the value is
+	// stored in an output. It is -1 if the block of the value is free, or has been reused for another value.
 	lastReader []int
 	freeSlots  []int // slots of blocks that can be reused
 	// lastOperandReader is the last instruction that reads an operand with more than one element for each row.
@@ -158,8 +158,8 @@ func (prep *preparer) findUniform() {
 	}
 	for v, inst := range prep.code.Insts {
 		if inst.Op == expr.Const {
-			prep.places[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}
-			prep.initialCells[v] = repeatBits(inst.Imm, inst.DType.Size())
+			prep.places[v] = place{slot: prep.cellSlot(expr.Value(v))}
+			prep.initialCells[v] = repeatBits(inst.Imm, inst.DType.Size()) // a step may read the cell as 8 bytes
 		}
 		prep.uniform[v] = inst.Op != expr.Load || prep.loop.Uniform[inst.A]
 		prep.lastReader[v] = v
@@ -199,7 +199,8 @@ func (prep *preparer) addInst(v expr.Value) {
 		return
 	case inst.Op == expr.Const: // findUniform has set its place
 	case inst.Op == expr.Load:
-		source := place{prep.operandSlot(inst.A), int(inst.Imm) * inst.DType.Size(), 0}
+		partOffset := int(inst.Imm) * inst.DType.Size() // Imm is 1 for the imaginary part, which follows the real part
+		source := place{slot: prep.operandSlot(inst.A), offset: partOffset}
 		if !prep.uniform[v] {
 			source.stride = prep.code.In[inst.A].Size()
 		}
@@ -209,8 +210,9 @@ func (prep *preparer) addInst(v expr.Value) {
 		}
 	default:
 		computed := step{loop: prep.loops[v]}
+		sources := []*place{&computed.a, &computed.b, &computed.c, &computed.d}
 		for i, operand := range prep.operands[v] {
-			*[]*place{&computed.a, &computed.b, &computed.c, &computed.d}[i] = prep.places[operand]
+			*sources[i] = prep.places[operand]
 		}
 		prep.addStep(v, computed)
 	}
@@ -234,7 +236,7 @@ func (prep *preparer) addFolds(v expr.Value) {
 // addStep adds the step that computes a value.
 func (prep *preparer) addStep(v expr.Value, computed step) {
 	if prep.uniform[v] {
-		prep.places[v] = place{prep.cellSlot(v), 0, 0}
+		prep.places[v] = place{slot: prep.cellSlot(v)}
 		computed.dst = prep.places[v]
 		prep.rowSteps = append(prep.rowSteps, computed)
 		return
@@ -262,8 +264,9 @@ func (prep *preparer) resultPlace(v expr.Value) place {
 		prep.freeSlots = prep.freeSlots[:freeCount-1]
 		return place{slot, 0, inst.DType.Size()}
 	}
+	newSlot := prep.firstBlockSlot() + prep.blockCount
 	prep.blockCount++
-	return place{prep.cellSlot(expr.Value(len(prep.code.Insts))) + prep.blockCount - 1, 0, inst.DType.Size()}
+	return place{newSlot, 0, inst.DType.Size()}
 }
 
 // outputPlace returns the place of the output to which instruction v can write its result, if there is one. Outputs may
@@ -284,8 +287,7 @@ func (prep *preparer) outputPlace(v expr.Value) (to place, ok bool) {
 
 // isLastUse reports whether instruction v is the last to read an operand, and the operand is in a block.
 func (prep *preparer) isLastUse(operand, v expr.Value) bool {
-	return prep.lastReader[operand] == int(v) &&
-		prep.places[operand].slot >= prep.cellSlot(expr.Value(len(prep.code.Insts)))
+	return prep.lastReader[operand] == int(v) && prep.places[operand].slot >= prep.firstBlockSlot()
 }
 
 // release frees the block of an operand if no instruction after v reads it.
@@ -296,8 +298,8 @@ func (prep *preparer) release(operand, v expr.Value) {
 	}
 }
 
-// addStores adds the steps that store outputs which the last instruction does not write. Both parts of a complex number
-// are stored by one step.
+// addStores adds the steps that copy values to outputs, unless the step that computes a value writes the output itself.
+// Both parts of a complex number are stored by one step.
 func (prep *preparer) addStores() {
 	var parts []step // the stores of the parts of the current output
 	prep.eachOutput(func(v expr.Value, to place) {
@@ -327,12 +329,12 @@ func (prep *preparer) widestSize() int {
 	return size
 }
 
-// operandSlot, foldSlot and cellSlot return the slots of an operand, of the accumulators of a fold, and of a cell.
+// operandSlot, foldSlot and cellSlot return the slots of an operand, of the accumulators of a fold, and of a cell. The
+// outputs precede the operands, and the temporary blocks follow the cells.
 func (prep *preparer) operandSlot(operand expr.Value) int { return len(prep.code.Out) + int(operand) }
 func (prep *preparer) foldSlot(fold int) int              { return len(prep.elementSize) + fold }
-func (prep *preparer) cellSlot(v expr.Value) int {
-	return prep.foldSlot(prep.Runner.foldCount) + int(v)
-}
+func (prep *preparer) cellSlot(v expr.Value) int          { return prep.foldSlot(prep.foldCount) + int(v) }
+func (prep *preparer) firstBlockSlot() int                { return prep.cellSlot(expr.Value(len(prep.code.Insts))) }
 
 // repeatBits repeats the low bytes of a number, of the given size, in all 8 bytes.
 func repeatBits(bits uint64, size int) uint64 {

@@ -13,7 +13,9 @@ import (
 // two thirds of the time of separate loops.
 //
 // joinProducts finds such an instruction and its products. For v3 = v1 - v2 with v1 = a * b and v2 = c * d, it returns
-// the loop of a*b + sign * c*d with sign -1, and the operands a, b, c and d. productSums has the loops.
+// the loop of a*b + sign * c*d with sign -1, and the operands a, b, c and d. productSums has the loops. An expr.Inst is
+// an instruction, and an expr.Value the index of its result. A loop (loops.go) computes the elements of a result from
+// operands in memory: the address of element i of an operand is ptr + offset + i*stride.
 
 // sumLoops makes the loops of the sums of products of one [mixedOp] of Add: an addition with the dtypes of its
 // operands, computation and result. The signs are 1 or -1.
@@ -24,8 +26,8 @@ type sumLoops struct {
 
 // joinProducts returns the loop that computes the sum or difference v and converts it to dtype `to`, and the values
 // that the loop reads. The loop also computes the products that only v reads. joinProducts returns nil if there is no
-// such loop. readers and narrow are indexed by value: the number of readers, and the operands before their conversion
-// to the dtype of the operation.
+// such loop. readers and narrow are indexed by value: the number of readers, and the operands of a narrower dtype from
+// which the operands of the value were converted, if any.
 func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []narrowOperands) (loop,
 	[]expr.Value) {
 	inst, sign := prep.code.Insts[v], 1
@@ -36,14 +38,16 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	default:
 		return nil, nil
 	}
-	isProduct := func(operand expr.Value) bool {
+	isProduct := func(operand expr.Value) bool { // a product that only v reads
 		return prep.code.Insts[operand].Op == expr.Mul && readers[operand] == 1
 	}
 	// A product of narrow operands is joined only with a product of operands of the same narrow dtype.
-	from, isNarrowSum := inst.DType, false
-	if first, second := narrow[inst.A], narrow[inst.B]; isProduct(inst.A) && isProduct(inst.B) &&
-		first.dtype == second.dtype && first.values != nil {
-		from, isNarrowSum = first.dtype, true
+	first, second := narrow[inst.A], narrow[inst.B]
+	areNarrow := first.values != nil && first.dtype == second.dtype
+	isNarrowSum := areNarrow && isProduct(inst.A) && isProduct(inst.B)
+	from := inst.DType // of the factors that the loop reads
+	if isNarrowSum {
+		from = first.dtype
 	}
 	factorsOf := func(operand expr.Value) []expr.Value { // nil if the operand is not a product that can be joined
 		switch {
@@ -97,12 +101,13 @@ func setIntegerSums[T integer](t map[mixedOp]sumLoops, dtype tensor.DType) {
 	t[mixedOp{expr.Add, dtype, dtype, dtype}] = sumLoops{withProduct: integerSumWithProduct[T]}
 }
 
-// sumOfProducts returns the loop of a*b + sign * c*d. The parts of a complex number have the same stride, so that a and
-// c share an offset, and b and d.
+// sumOfProducts returns the loop of a*b + sign * c*d. In a part of a complex product, such as x.re*y.re - x.im*y.im, a
+// and c are the parts of one number, and b and d the parts of the other. The parts of a number have the same stride, so
+// that one offset serves a and c, and another offset serves b and d.
 func sumOfProducts[T, W, R float](sign int) loop {
 	factor := W(sign)
 	return func(o operands) {
-		if o.a.stride != o.c.stride {
+		if o.a.stride != o.c.stride { // a and d may be the parts of one number, as in x.re*y.im + y.re*x.im
 			o.c, o.d = o.d, o.c
 		}
 		a, b, c, d, dst := o.a, o.b, o.c, o.d, unsafe.Slice((*R)(o.dst.ptr), o.n)
@@ -151,11 +156,12 @@ func integerSumWithProduct[T integer](sign, productSign int) loop {
 	}
 	size := int(unsafe.Sizeof(T(0)))
 	return func(o operands) {
-		if o.b.stride == 0 {
+		if o.b.stride == 0 { // in the fast loop below, c may be one number, but b may not
 			o.b, o.c = o.c, o.b
 		}
 		a, b, c, dst, mask := o.a, o.b, o.c, unsafe.Slice((*T)(o.dst.ptr), o.n), mask
-		if a.stride == size && b.stride == size && (c.stride == 0 || c.stride == size) { // fewer registers, no spills
+		areContiguous := a.stride == size && b.stride == size && (c.stride == 0 || c.stride == size)
+		if areContiguous { // c may be one number; without offsets, the loop needs fewer registers
 			first := unsafe.Slice((*T)(unsafe.Add(a.ptr, a.offset)), len(dst))
 			second := unsafe.Slice((*T)(unsafe.Add(b.ptr, b.offset)), len(dst))
 			if factor := *(*T)(unsafe.Add(c.ptr, c.offset)); c.stride == 0 {

@@ -244,9 +244,10 @@ func inWords(elements, uint64s loop, size int, isConstA, isConstB bool) loop {
 		hasWordsA, hasWordsB := o.a.stride == size || isConstA, o.b.stride == size || isConstB
 		isAligned := (uintptr(o.dst.ptr)|uintptr(o.a.ptr)|uintptr(o.b.ptr))%8 == 0 && (o.a.offset|o.b.offset)%8 == 0
 		if words > 0 && hasWordsA && hasWordsB && isAligned {
+			// A stride of size becomes 8, and the stride 0 of a constant remains 0.
 			uint64s(operands{dst: o.dst, a: operand{o.a.ptr, o.a.offset, o.a.stride / size * 8},
 				b: operand{o.b.ptr, o.b.offset, o.b.stride / size * 8}, n: words})
-			done := 8 * words / size // elements
+			done := 8 * words / size // the number of elements that the words have
 			if o.n -= done; o.n == 0 {
 				return
 			}

@@ -28,7 +28,7 @@ type Proof struct {
 	graph            *graph.Graph
 	inputs           map[string]int
 	places           map[*graph.Value]rowPlace // only of values that depend on the rows
-	repeatedOperands map[operand]rowPlace      // operands that do not depend on the rows, but have a slice for each row
+	repeatedOperands map[operand]rowPlace      // constants that have an equal slice for each row: see loopFits
 	// choices has the nodes already followed whose results have further possible places, in the order of the nodes. See
 	// followAll.
 	choices []choice
@@ -297,23 +297,25 @@ func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, b
 
 // placesAfterReshape returns the possible places of the rows of a value after the reshape n. At each place, one
 // dimension of the new shape contains all rows, and possibly other dimensions of the old shape. Places with fewer
-// slices of a row come first, then places with fewer blocks, then places near the present dimension. If at some places
-// the dimension contains nothing but the rows, only these places are returned.
+// slices of a row come first, then places with fewer blocks, then places near the present dimension. If there are
+// places with one block and one slice for each row, only these places are returned.
+//
+// For example, with 3 rows in dimension 1 of [2, 3, 2], a row has 2 separate sequences of elements in row-major order.
+// The new shape [12] has the rows in dimension 0 with 2 blocks. The new shape [2, 6] has them in dimension 1 with 1
+// block, because its dimension 0 already separates the 2 sequences.
 func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	before, after, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
 	if before.DType.Size() != after.DType.Size() || before.Numel() != after.Numel() || before.Numel() == 0 {
 		return nil
 	}
-	// In row-major order, the elements of a row are in `blocks` separate sequences. Dimension dim of the new shape can
-	// have the rows under two conditions: `leading`, the product of the sizes before dim, divides the number of blocks;
-	// and dim can be divided into blocks/leading blocks of Rows equal parts. For example, with 3 rows in dimension 1 of
-	// [2, 3, 2], there are 2 blocks. The new shape [12] has the rows in dimension 0 with 2 blocks (leading is 1), and
-	// [2, 6] has them in dimension 1 with 1 block (leading is 2).
-	blocks, leading := product(before.Shape[:place.dim])*place.blocks, 1
+	sequences := product(before.Shape[:place.dim]) * place.blocks // separate sequences of elements of a row
+	leading := 1                                                  // product of the sizes before dim
 	var list []rowPlace
 	for dim, size := range after.Shape {
-		if blocks%leading == 0 && size%(blocks/leading*p.Rows) == 0 {
-			list = append(list, rowPlace{dim, blocks / leading})
+		// Each index in the dimensions before dim must have the same number of sequences. These are the blocks of
+		// dimension dim, and each block must divide into Rows equal parts.
+		if sequences%leading == 0 && size%(sequences/leading*p.Rows) == 0 {
+			list = append(list, rowPlace{dim, sequences / leading})
 		}
 		leading *= size
 	}
@@ -361,14 +363,15 @@ func (p *Proof) decompose(n *graph.Node) error {
 	if err != nil {
 		return fmt.Errorf("its parts are not known: %w", err)
 	}
+	// If no part reads an operand, the results may depend on its shape alone. Following the parts would not find this.
 	if i := p.unreadOperand(n, parts, copies); i >= 0 {
 		return fmt.Errorf("its parts do not read the elements of %q, which has rows", n.In[i].Value.Name)
 	}
 	if part, err := partProof.followAll(parts); err != nil {
 		return fmt.Errorf("its part %s: %w", part.Op.Name, err)
 	}
-	if len(partProof.repeatedOperands) > 0 {
-		return errors.New("an operand of its parts does not depend on the rows, and is not repeated for each")
+	if len(partProof.repeatedOperands) > 0 { // Resize changes constants of the graph, not constants of parts
+		return errors.New("a constant of its parts would have to be repeated for each row")
 	}
 	for i, v := range n.Out {
 		if place := partProof.placeOf(results[i]); place != noRows {

@@ -138,8 +138,9 @@ const costTolerance = 0.005
 // EfficientRows returns the number of rows that a batch with the given run should have. Candidates are minRows,
 // 2*minRows, 4*minRows and so on, and maxRows, within the bounds of the batch size. maxRows is increased to twice the
 // rows of the smallest possible run, if it is less. The result is the least candidate whose predicted cost per row is
-// at most 0.5% above the minimum. EfficientRows prefers small batches, because they need less memory, their rows wait
-// less, and their intermediate results stay in nearer caches.
+// at most 0.5% above the minimum. For example, if the costs per row of 2, 4 and 8 rows are 10, 9.02 and 9 us, the
+// result is 4. EfficientRows prefers small batches, because they need less memory, their rows wait less, and their
+// intermediate results stay in nearer caches.
 //
 // If no other run fits into a batch with the given run, the result is at most the rows of this run, so that it does not
 // wait. The result is maxRows if the run cannot be joined, or if no candidate can be planned before the context ends.

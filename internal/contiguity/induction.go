@@ -101,7 +101,7 @@ var disjointStep = Step{
 			return true // values without elements are excluded
 		}
 		loopHolds, loopNext := true, z
-		if !is1(s).Holds() {
+		if !is1(s).Holds() { // sortedDims skips dimensions of size 1
 			loopHolds, loopNext = disjointLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
 		}
 		formula, formulaNext := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t)) // the reach grows by (s-1)*t
@@ -109,7 +109,8 @@ var disjointStep = Step{
 	},
 }
 
-// orderedStep and orderedFirstStep are the induction steps of orderedLoop and orderedFormulaFrom.
+// orderedStep and orderedFirstStep are the induction steps of orderedLoop and orderedFormulaFrom: orderedFirstStep for
+// dimension 0, the batch, and orderedStep for each other dimension.
 var orderedStep = Step{
 	Claim: "Suppose both forms hold for some dimensions, with the lower bound z for the next stride. With one " +
 		"more dimension that is not dimension 0, both hold or neither does; if they hold, the next bound is " +
@@ -123,8 +124,9 @@ var orderedFirstStep = Step{
 	Check: func(symbol func(string) sym.Int) bool { return orderedStepHolds(symbol, 0) },
 }
 
-// orderedStepHolds checks the induction step for dimension dim.
+// orderedStepHolds checks the induction step for dimension dim, 0 or 1.
 func orderedStepHolds(symbol func(string) sym.Int, dim int) bool {
+	// Only the elements with index dim are used.
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")
 	loopHolds, loopNext := orderedLoop([]int{dim}, shape, strides, z, channels)

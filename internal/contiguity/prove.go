@@ -15,7 +15,8 @@ import (
 //	return y1 == 1
 //
 // The atoms are x1 ≤ 1 and y1 = 1. There are three paths: x1 ≤ 1 (both forms are true); x1 > 1 and y1 = 1 (true); x1 >
-// 1 and y1 ≠ 1 (false).
+// 1 and y1 ≠ 1 (false). A decision is the answer of a comparison, such as x1 > 1. sym.Fork repeats a computation for
+// both answers of each comparison that earlier answers do not decide, and returns a case for each path.
 type Report struct {
 	Predicate Predicate
 	Rank      int
@@ -129,7 +130,7 @@ func (report *Report) explorePaths(part part) error {
 			return explored.Err
 		}
 		path := explored.Value
-		path.Condition = explored.If
+		path.Condition = explored.If // the decisions of both forms
 		report.Paths = append(report.Paths, path)
 		if path.BranchingHolds != path.FormulaHolds && report.Counterexample == nil {
 			report.Proved = false

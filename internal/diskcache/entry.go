@@ -27,6 +27,9 @@ import (
 // CRC-32C detects all errors within 32 consecutive bits.
 const (
 	magic            = "graphrun cache 1"
+	sizeOffset       = 48           // of the size of the data
+	dataSumOffset    = 56           // of the checksum of the data
+	headerSumOffset  = 60           // of the checksum of the header
 	headerSize       = tensor.Align // so that the data are aligned
 	entrySuffix      = ".entry"     // of the names of entries' files
 	temporaryPattern = "write-*.temp"
@@ -52,9 +55,10 @@ func checkEntry(entry io.Reader, size int64, key Key) error {
 	if _, err := io.ReadFull(entry, header[:]); err != nil {
 		return errDamaged
 	}
-	isOfKey := string(header[:len(magic)]) == magic && bytes.Equal(header[len(magic):48], key[:])
-	isIntact := crc32.Checksum(header[:60], castagnoli) == binary.LittleEndian.Uint32(header[60:])
-	sizeOfData := binary.LittleEndian.Uint64(header[48:])
+	isOfKey := string(header[:len(magic)]) == magic && bytes.Equal(header[len(magic):sizeOffset], key[:])
+	headerSum := binary.LittleEndian.Uint32(header[headerSumOffset:])
+	isIntact := crc32.Checksum(header[:headerSumOffset], castagnoli) == headerSum
+	sizeOfData := binary.LittleEndian.Uint64(header[sizeOffset:])
 	if !isOfKey || !isIntact || sizeOfData == 0 || sizeOfData != uint64(size-headerSize) {
 		return errDamaged
 	}
@@ -66,7 +70,7 @@ func checkEntry(entry io.Reader, size int64, key Key) error {
 		}
 		sum, remaining = crc32.Update(sum, castagnoli, block), remaining-int64(len(block))
 	}
-	if sum != binary.LittleEndian.Uint32(header[56:]) {
+	if sum != binary.LittleEndian.Uint32(header[dataSumOffset:]) {
 		return errDamaged
 	}
 	return nil

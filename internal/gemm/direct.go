@@ -54,6 +54,10 @@ func (p *Plan) planSimple() {
 	}
 }
 
+// axpyTerms is the number of rows of B that the routine axpy4 adds to a row of C, and dotCols the number of columns in
+// a group of the routine dots.
+const axpyTerms, dotCols = 4, 4
+
 // planThin schedules a product with few rows (or, swapped, few columns) without packing B. It returns false if the
 // product has too many rows and columns, or if no dimension of B is contiguous.
 func (p *Plan) planThin() bool {
@@ -65,15 +69,16 @@ func (p *Plan) planThin() bool {
 		p.swap()
 	}
 	spec := &p.spec
-	macsPerCol := max(1, spec.M*spec.K)
+	minTileCols := ceilDiv(directMACs, max(1, spec.M*spec.K)) // a column has M*K multiplications
 	switch {
 	case spec.B.RowStride == 1:
-		p.path = pathDot // at most 32 tiles; the routine dots computes four columns at a time
-		p.tileCols = roundUp(max(ceilDiv(spec.N, 32), ceilDiv(directMACs, macsPerCol)), 4)
+		const maxTiles = 32
+		p.path = pathDot
+		p.tileCols = roundUp(max(ceilDiv(spec.N, maxTiles), minTileCols), dotCols)
 	case spec.B.ColStride == 1 && spec.N >= 16:
-		p.path = pathAxpy // at most 16 tiles, unless these exceed 1024 columns
-		p.tileCols = roundUp(max(ceilDiv(spec.N, 16), 128, ceilDiv(directMACs, macsPerCol)), 32)
-		p.tileCols = min(p.tileCols, 1024)
+		const maxTiles, minCols, maxCols = 16, 128, 1024 // a wide product has more tiles, of maxCols columns
+		p.path = pathAxpy
+		p.tileCols = min(maxCols, roundUp(max(ceilDiv(spec.N, maxTiles), minCols, minTileCols), 32))
 	default:
 		if swapped {
 			p.swap()
@@ -242,15 +247,15 @@ const l1PartBytes = 16 << 10
 func (x *execution) dotColumns(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.ColStride * elemBytes
-	groupsPerPart := max(1, l1PartBytes/(4*thin.depth*elemBytes))
+	groupsPerPart := max(1, l1PartBytes/(dotCols*thin.depth*elemBytes))
 	if spec.M == 1 { // no other row reads a part again, so only checks limit its size
-		groupsPerPart = max(1, checkMACs/(4*thin.depth))
+		groupsPerPart = max(1, checkMACs/(dotCols*thin.depth))
 	}
 	for j := 0; j < thin.cols; {
-		colGroups := min(groupsPerPart, (thin.cols-j)/4)
+		colGroups := min(groupsPerPart, (thin.cols-j)/dotCols) // 0 for the last columns, if they are fewer than a group
 		for i := range spec.M {
 			row, out := x.elem(thin.rows, i*thin.lda), x.elem(thin.sums, i*thin.ldc+j)
-			x.countMACs(thin.depth * max(4*colGroups, min(thin.cols-j, 3)))
+			x.countMACs(thin.depth * max(dotCols*colGroups, min(thin.cols-j, dotCols-1)))
 			if colGroups > 0 {
 				x.kernels.dots(thin.depth, row, unsafe.Add(thin.b, j*ldb), ldb, out, colGroups)
 				continue
@@ -259,10 +264,10 @@ func (x *execution) dotColumns(thin thinProduct) {
 				x.kernels.dot(thin.depth, row, unsafe.Add(thin.b, (j+col)*ldb), x.elem(out, col))
 			}
 		}
-		if colGroups == 0 { // the last columns, fewer than four, have been computed
+		if colGroups == 0 { // the last columns have been computed
 			return
 		}
-		j += 4 * colGroups
+		j += dotCols * colGroups
 	}
 }
 
@@ -284,12 +289,12 @@ func (x *execution) axpyColumns(thin thinProduct) {
 	}
 	ldb := spec.B.RowStride * elemBytes
 	k := 0
-	for ; k+4 <= thin.depth; k += 4 {
+	for ; k+axpyTerms <= thin.depth; k += axpyTerms {
 		for i := range spec.M {
 			sums, factors := x.elem(thin.sums, i*thin.ldc), x.elem(thin.rows, i*thin.lda+k)
 			x.kernels.axpy4(thin.cols, sums, unsafe.Add(thin.b, k*ldb), ldb, factors)
 		}
-		x.countMACs(4 * spec.M * thin.cols)
+		x.countMACs(axpyTerms * spec.M * thin.cols)
 	}
 	if k < thin.depth {
 		for i := range spec.M {

@@ -7,17 +7,25 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// This file runs the machine code of coded.go for one tile of C and one block of K. Its functions call one another in
-// this order:
+// This file runs the machine code of coded.go for one tile of C and one block of K. plan.go defines terms, lanes and
+// panels. Functions call one another in this order:
 //
 //	computePanels    all strips of the tile: a strip is a block of rows times a panel of B
-//	computeStrip     one strip: its stacks, which are columns of register tiles of equal height
+//	computeStrip     one strip
+//	computeStacks    all stacks of the strip: a stack is a column of register tiles of equal height
 //	computeTiles     one call of machine code: adjacent register tiles of a stack
+//
+// In the example of coded.go, a strip of 100 rows and 64 columns has a stack of 15 register tiles of 6 rows and a stack
+// of 2 register tiles of 5 rows. In plans with few rows (callsSpanPanels), a strip can have several panels. One call
+// then computes a row of register tiles, one for each panel.
 //
 // Addresses and strides are passed in jit.Args, by the operand indices of package tile (tile.In is A, tile.Vec is B and
 // tile.Out is C). Args.Ptr has base addresses, Args.Row offsets from them, and Args.Step strides, in bytes.
-// computeStrip sets those that all calls of a strip share, computeTiles sets the others, and computeAndCopyPanel sets
-// those of copying tiles.
+// computeStrip sets the values that all calls of a strip share, and computeTiles the values of one call.
+// computeAndCopyPanel replaces the values of B during one call.
+//
+// In this file, a and b are operandViews: they have the addresses and strides of A and B for this tile and block.
+// t.Plan.b describes how all tiles of the plan read B.
 
 // argsPool recycles the arguments of calls, because a plan may run on any number of goroutines and Run must not
 // allocate.
@@ -42,7 +50,7 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 			if t.isLastBlock {
 				t.runEpilogue(blockStart, blockEnd, j, min(j+panels*panelWidth, j1))
 			}
-			if t.recordedTo == nil {
+			if t.recordedTo == nil { // else the calls are recorded and not executed
 				t.countMACs(stripCost + (blockEnd-blockStart)*panels*panelWidth*t.kc)
 			}
 		}
@@ -67,10 +75,20 @@ type strip struct {
 	panels    int // number of panels
 }
 
+// tileRun is a run of adjacent register tiles of a stack. One call of machine code computes it.
+type tileRun struct {
+	stack    tileStack
+	count    int // number of tiles
+	row, col int // where the first tile begins in C
+	cols     int // columns of a tile
+	store    storeMode
+	read     readMode
+}
+
 // computeStrip computes one strip.
 func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 	t.setOperands(args, a, b, s.col, s.cols)
-	store, rowsPerCall := t.setStoreMode(args, s.col)
+	store, maxRowsPerCall := t.setStoreMode(args, s.col)
 	t.setLinePrefetch(args, b, s.col)
 	tiles := tileRun{row: s.row, col: s.col, cols: s.cols, store: store, read: readDirect}
 	if t.callsSpanPanels {
@@ -85,17 +103,17 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 		t.stacks, t.stackCount = t.Plan.stacks(s.rows, vectors)
 	}
 	// All stacks of several tiles have the height of the first, or one row less.
-	tilesPerCall := max(1, rowsPerCall/t.stacks[0].height)
+	tilesPerCall := max(1, maxRowsPerCall/t.stacks[0].height)
 	t.computeStacks(args, a, tiles, tilesPerCall)
 }
 
-// computeStacks computes the stacks of a strip, at most tilesPerCall register tiles in a call. Of `tiles`, it uses the
-// position and the columns of the strip, and the modes. Calls for different stacks alternate, so that a panel of A
-// stays in the cache until all its tiles are computed.
+// computeStacks computes the stacks of a strip, at most tilesPerCall register tiles in a call. `tiles` has the position
+// of the strip, its columns and the modes. computeStacks sets the other fields for each call. Calls for different
+// stacks alternate, so that a panel of A stays in the cache until all its tiles are computed.
 func (t *tileState) computeStacks(args *jit.Args, a *operandView, tiles tileRun, tilesPerCall int) {
 	stripRow := tiles.row
 	var tilesDone [len(t.stacks)]int // by stack: the number of tiles that are computed
-	if t.copyPanels && stripRow == t.i0 {
+	if isFirstWithPanel := stripRow == t.i0; t.copyPanels && isFirstWithPanel {
 		tiles.stack, tiles.count, tiles.read = t.stacks[0], 1, readAndCopy
 		t.computeAndCopyPanel(args, a, tiles)
 		tilesDone[0], tiles.read = 1, readCopied
@@ -121,7 +139,9 @@ func (t *tileState) computeStacks(args *jit.Args, a *operandView, tiles tileRun,
 func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first tileRun) {
 	elemBytes, termStride := t.kernels.elemBytes, t.Plan.b.termStride
 	panel, panelOffset, panelStep := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
+	// Write the copy to the panel.
 	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, panelOffset
+	// Read term k0 of B, from the first column on. In place, the columns of a term are contiguous.
 	args.Ptr[tile.Vec], args.Row[tile.Vec] = t.memoryB.operand, (t.k0*termStride+first.col)*elemBytes
 	args.Step[tile.VecTerm] = termStride * elemBytes
 	t.setRowPrefetch(args, first.col)
@@ -129,7 +149,8 @@ func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first ti
 	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, panelOffset, panelStep
 }
 
-// setOperands sets the addresses of the operands and of the result, for the panel of B at column j.
+// setOperands sets the addresses of the operands and of the result, for the panel of B at column j. The panel has cols
+// columns: whole vectors, and a last vector of LastLanes columns.
 func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) {
 	set := t.kernels
 	elemBytes := set.elemBytes
@@ -143,36 +164,26 @@ func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) 
 }
 
 // setStoreMode returns the storeMode of the block of K, and the maximum number of rows that a call computes for the
-// panel at column j. A call computes at least one register tile, so 1 means one register tile. setStoreMode also sets
+// panel at column j. A call computes at least one register tile, even if the tile has more rows. setStoreMode also sets
 // the address of the temporary tile or of the bias, if the mode uses one.
-func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPerCall int) {
-	store, rowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
+func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, maxRowsPerCall int) {
+	store, maxRowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
 	switch {
 	case t.spec.CColStride != 1:
 		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.kernels.nr*t.kernels.elemBytes
-		return storeTemporary, 1
+		return storeTemporary, 1 // there is only one temporary tile
 	case t.isFirstBlock:
 		store = storeFirstBlock
 		switch t.spec.Bias {
 		case BiasRows:
-			rowsPerCall = 1 // a call has only one address of a bias
+			maxRowsPerCall = 1 // a call has only one address of a bias
 			args.Ptr[tile.FirstEpilogueOperand] = t.biasRows()
 		case BiasCols:
 			args.Ptr[tile.FirstEpilogueOperand] = t.biasCols()
 			args.Row[tile.FirstEpilogueOperand] = (j - t.j0) * t.kernels.elemBytes
 		}
 	}
-	return store, rowsPerCall
-}
-
-// tileRun is a run of adjacent register tiles of a stack, which one call computes.
-type tileRun struct {
-	stack    tileStack
-	count    int // number of tiles
-	row, col int // where the first tile begins in C
-	cols     int // columns of a tile
-	store    storeMode
-	read     readMode
+	return store, maxRowsPerCall
 }
 
 // computeTiles computes register tiles.
@@ -196,7 +207,7 @@ func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, tiles tileR
 	args.Rows = tiles.count
 	args.Step[tile.InTile] = a.laneOffset(rowStep) * elemBytes
 	args.Step[tile.OutTile] = rowStep * spec.CRowStride * elemBytes
-	if plan.callsSpanPanels {
+	if plan.callsSpanPanels { // the tiles follow one another in a row of C
 		args.Step[tile.OutTile] = plan.b.panelWidth * elemBytes
 	}
 	args.Row[tile.In] = a.laneOffset(tiles.row-t.i0) * elemBytes
@@ -206,6 +217,7 @@ func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, tiles tileR
 	if tiles.store == storeFirstBlock && spec.Bias == BiasRows {
 		args.Row[tile.FirstEpilogueOperand] = (tiles.row - t.i0) * elemBytes
 	}
+	// In the other read modes, PrefetchOperands has the address of rows of B.
 	if plan.prefetchResultInLoop && tiles.read == readDirect {
 		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
 		args.Step[tile.PrefetchStep] = spec.CRowStride * elemBytes

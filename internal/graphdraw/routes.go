@@ -8,15 +8,16 @@ import (
 )
 
 // netRouting has the x coordinates at which nets leave and enter boxes, and the y coordinates of layers. A net connects
-// a box to boxes below it. It has a cell in each layer that it crosses; these cells are its trunk.
+// a box (From) to boxes below it (To). It has a cell in each layer between its upper box and the lowest of its lower
+// boxes. These cells are its trunk. layeredLayout has the x coordinates of all cells, and the trunk of each net.
 //
-//	 [from]
-//	    |        leaveX
-//	     \
-//	      |      the trunk: one cell
-//	     / \
-//	    |   |    arriveX[0] and arriveX[1]
-//	[to0]  [to1]
+//	layer 0   [from]
+//	             |        leaveX
+//	              \
+//	layer 1        |      the trunk: one cell
+//	              / \
+//	             |   |    arriveX[0] and arriveX[1]
+//	layer 2  [to0]  [to1]
 type netRouting struct {
 	*layeredLayout
 	top, bottom []float64   // y coordinates of each layer; set by stackLayers
@@ -26,12 +27,13 @@ type netRouting struct {
 
 // connection is the connection of a net to the upper or lower side of a box.
 type connection struct {
-	x      float64  // x of the next cell of the net, or mean x of the next cells; connections are sorted by it
+	x      float64  // x of the cell in the adjacent layer, or mean x of several cells; connections are sorted by it
 	target *float64 // the element of leaveX or arriveX to set
 	rank   int      // orders connections with equal x
 }
 
-// routeNets spreads the connections of nets over the sides of boxes, sorted by the positions of the next cells.
+// routeNets spreads the connections of nets over the sides of boxes, sorted by the positions of the cells in the
+// adjacent layer, so that the connections of a side do not cross.
 func (l *layeredLayout) routeNets() *netRouting {
 	routing := &netRouting{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
 		leaveX: make([]float64, len(l.nets)), arriveX: make([][]float64, len(l.nets))}
@@ -66,7 +68,7 @@ func (l *layeredLayout) cellAbove(netIndex, to int) int {
 func (l *layeredLayout) meanNextX(netIndex int) (x float64, ok bool) {
 	net, sum, count := &l.nets[netIndex], 0.0, 0
 	for _, to := range net.To {
-		if l.cellAbove(netIndex, to) == net.From { // the lower box is in this layer
+		if l.cellAbove(netIndex, to) == net.From { // the lower box is in the layer below the upper box
 			sum, count = sum+l.cells[to].x, count+1
 		}
 	}
@@ -84,10 +86,10 @@ func (l *layeredLayout) spreadConnections(box int, connections []connection) {
 	sorted.Func(connections, func(a, b connection) int {
 		return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank))
 	})
-	// equal distances, centred at the middle of the box
 	distance := min(maxConnectionGap, l.boxes[box].Width/float64(len(connections)+1))
+	middle := float64(len(connections)-1) / 2 // the index at the centre of the box: 1 of three connections, 0.5 of two
 	for i, conn := range connections {
-		*conn.target = roundTenth(l.cells[box].x + (float64(i)-float64(len(connections)-1)/2)*distance)
+		*conn.target = roundTenth(l.cells[box].x + (float64(i)-middle)*distance)
 	}
 }
 
@@ -157,8 +159,7 @@ func (r *netRouting) segmentsOf(netIndex int, drawing *Drawing) (list []Segment)
 	if len(net.To) > 0 {
 		addVertical(r.leaveX[netIndex], drawing.Corners[net.From].Y+r.boxes[net.From].Height, r.bottom[fromLayer])
 	}
-	// The trunk has a cell in each layer from fromLayer+1 to the layer above the lowest box of the net.
-	for k, cellIndex := range r.trunks[netIndex] {
+	for k, cellIndex := range r.trunks[netIndex] { // the first cell is in the layer below the upper box
 		layer := fromLayer + 1 + k
 		addToNextLayer(layer-1, r.trunkX(netIndex, k), r.cells[cellIndex].x)
 		addVertical(r.cells[cellIndex].x, r.top[layer], r.bottom[layer])
@@ -171,10 +172,11 @@ func (r *netRouting) segmentsOf(netIndex int, drawing *Drawing) (list []Segment)
 	return list
 }
 
-// trunkX returns the x coordinate at which a net leaves the k-th layer below its upper box. Layer 0 is that of the box.
-func (r *netRouting) trunkX(netIndex, k int) float64 {
-	if k == 0 {
+// trunkX returns the x coordinate at which a net leaves the layer that is `crossed` layers below its upper box: leaveX
+// for 0, otherwise the x of a cell of the trunk.
+func (r *netRouting) trunkX(netIndex, crossed int) float64 {
+	if crossed == 0 {
 		return r.leaveX[netIndex]
 	}
-	return r.cells[r.trunks[netIndex][k-1]].x
+	return r.cells[r.trunks[netIndex][crossed-1]].x
 }

@@ -27,7 +27,9 @@ type Message interface {
 	fields(c *coder)
 }
 
-// Marshal returns the encoding of m. Scalars that are zero are omitted, as in proto3.
+// Marshal returns the encoding of m. Scalars that are zero are omitted, as in proto3. The encoding of a field is a tag,
+// which has the number and the wire type of the field, and the value. For example, the text "ai" in field 1 has the
+// bytes 0a 02 61 69: the tag (number 1, wire type 2: bytes), the length 2, and the letters.
 func Marshal(m Message) []byte {
 	c := coder{encodes: true}
 	m.fields(&c)
@@ -65,9 +67,9 @@ func decode(data []byte, m Message, depth int) error {
 	return nil
 }
 
-// coder encodes the fields of a message, or decodes one of them: "code" stands for both. A field with another wire type
-// than the message declares is skipped, as protobuf skips unknown fields. The methods take the number n of a field, and
-// its address.
+// coder encodes the fields of a message, or decodes one of them: "code" stands for both. The methods take the number n
+// of a field, and its address. When they decode, they do nothing unless field n is the field that was read. A field
+// with another wire type than the message declares is skipped, as protobuf skips unknown fields.
 type coder struct {
 	encodes bool
 	out     []byte // the encoded fields

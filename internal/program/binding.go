@@ -24,6 +24,9 @@ import (
 // A run gets its binding from bindingForInputs. If input x has the dimensions N and 3, a tensor of shape 8x3 gives the
 // sizes N=8. The binding for N=8 is in a cache of the program, or bindingForSizes makes it: infer sets the sizes and
 // types of the graph, and prepare plans and compiles it.
+//
+// Here N is an open symbol: each run takes its size from the inputs. A fixed symbol has one size for all runs. The
+// lists of sizes in this file have one size for each open symbol, in the order of Program.openSymbols.
 type Binding struct {
 	Graph         *graph.Graph // with sizes, inferred
 	RunnableGraph *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
@@ -36,8 +39,7 @@ type Binding struct {
 	Segment     int
 	CompileTime time.Duration // of inference, planning and compilation
 
-	// sizes has the given sizes of open symbols, the symbols that take their sizes from the inputs of runs. Open
-	// symbols without a given size have their assumed sizes.
+	// sizes has the given sizes of open symbols. Open symbols without a given size have their assumed sizes.
 	sizes         map[string]int
 	isHint        bool            // the sizes are typical, and the plan becomes a Specialization for other sizes
 	decisionsFrom *Specialization // the specialization with the decisions of Plan; nil if Plan is not shared
@@ -71,7 +73,7 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 		return nil, ErrNoContext
 	}
 	hasOneBinding := len(p.openSymbols) == 0 && p.firstBinding != nil
-	if hasOneBinding && len(p.symbolicIndices) == 0 {
+	if hasOneBinding && len(p.symbolicIndices) == 0 { // no input has a fixed symbol either, so nothing is checked
 		return p.firstBinding, nil
 	}
 	if found := p.compiledBinding(ctx, in); found != nil {
@@ -169,8 +171,11 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 	}
 	created := &Binding{sizes: given, isHint: isHint, done: make(chan struct{})}
 	key := keyOf(sizes)
-	// Put returns the entry of the key. It adds `created` if there is none.
-	for existing := p.bindings.Put(key, created); existing != created; existing = p.bindings.Put(key, created) {
+	for {
+		existing := p.bindings.Put(key, created) // the cached binding; if there is none, Put adds and returns created
+		if existing == created {
+			break
+		}
 		if err := interrupt.Wait(ctx, existing.done); err != nil {
 			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
 		}

@@ -60,8 +60,8 @@ func (spec *Specialization) Serves(ctx context.Context, p *Program, sizes []int)
 	if slices.Equal(spec.Hint, sizes) {
 		return true
 	}
-	_, _ = spec.Guards(ctx, p)
-	return spec.guardEvaluator.Hold(sizes)
+	_, _ = spec.Guards(ctx, p)             // sets guardEvaluator; nil after an error
+	return spec.guardEvaluator.Hold(sizes) // false for a nil evaluator
 }
 
 // Guards returns the conditions on sizes under which a specialization serves the sizes. The first call computes them.

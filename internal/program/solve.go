@@ -22,7 +22,7 @@ type solver struct {
 // solutionRange is the range of solutions, from first to last, of an equation for a symbol.
 type solutionRange struct {
 	first, last int
-	equation    string
+	equation    string // the equation that gave the range, for errors; empty for the declared bounds
 }
 
 // solve adds to sizes the solutions of the equations "expression = size of an input". It solves an equation if exactly
@@ -73,9 +73,9 @@ func (s *solver) solveEquation(sizeText, exprText string, size int) error {
 	case known || len(unknowns) != 1: // the equation holds, or has several unknowns
 		return nil
 	}
-	sign, isMonotonic := expression.Trend(unknownName)
+	sign, isMonotonic := expression.Trend(unknownName) // 1: rising, -1: falling, 0: constant
 	if !isMonotonic || sign == 0 {
-		return nil // another input may determine it; else the run reports the assumed size
+		return nil // another input may determine the symbol; otherwise the run reports the assumed size
 	}
 	name := sorted.Keys(unknowns)[0]
 	old := s.rangeOf(name)
@@ -114,6 +114,7 @@ func (s *solver) rangeOf(name string) solutionRange {
 
 // solutions returns the first and the last size from low to high at which a monotonic expression equals target. If
 // there is no such size, first is greater than last. sign is 1 for a rising expression and -1 for a falling expression.
+// For example, N//2 = 3 has the solutions 6 to 7: N//2 reaches 3 at N = 6, and the next value, 4, at N = 8.
 func solutions(expression sym.Int, sign, target, low, high int) (first, last int, err error) {
 	reaches := func(size, target int) bool {
 		value, evalErr := expression.At(sym.Binding{unknownName: size})

@@ -136,14 +136,14 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 // sizes are those of the open symbols.
 func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) error {
 	if len(owner.openSymbols) == 0 || b.RunnableGraph.Dynamic() {
-		return b.plan(ctx, owner, passes.Options{})
+		return b.plan(ctx, owner, planMode{})
 	}
 	if b.isHint {
 		return b.planHint(ctx, owner, sizes)
 	}
 	if owner.firstBinding != nil && len(b.rejected) == 0 {
 		if spec := owner.SpecializationFor(ctx, sizes); spec != nil {
-			err := b.plan(ctx, owner, passes.Options{Follow: spec.Decisions})
+			err := b.plan(ctx, owner, planMode{follow: spec.Decisions})
 			if err == nil {
 				b.decisionsFrom = spec
 				return nil
@@ -151,14 +151,15 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 			if errors.As(err, new(*exec.MemoryError)) || interrupt.Err(ctx) != nil {
 				return err
 			}
+			// The binding gets a plan of its own, for example because the decisions cannot be applied at these sizes.
 		}
 	}
-	return b.plan(ctx, owner, passes.Options{})
+	return b.plan(ctx, owner, planMode{})
 }
 
 // planHint plans and compiles the graph for the sizes of a hint, and shares the decisions as a specialization.
 func (b *Binding) planHint(ctx context.Context, owner *Program, sizes []int) error {
-	if err := b.plan(ctx, owner, passes.Options{Record: true}); err != nil {
+	if err := b.plan(ctx, owner, planMode{record: true}); err != nil {
 		return err
 	}
 	if len(b.rejected)+len(b.Plan.Failed) > 0 {
@@ -179,13 +180,20 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 		Device: p.device}
 }
 
-// plan plans and compiles the graph. Of the options in mode, only Record and Follow are used.
-func (b *Binding) plan(ctx context.Context, owner *Program, mode passes.Options) (err error) {
-	settings, beforeRun := owner.options, true // beforeRun becomes false at the end: runs call the closure `plan` too
-	plan := func(g *graph.Graph) (*graph.Graph, error) {
+// planMode has the options of [Binding.plan]. The zero value makes a plan by a search.
+type planMode struct {
+	record bool              // whether the decisions are recorded for a specialization
+	follow *passes.Decisions // decisions to apply without a search; may be nil
+}
+
+// plan plans and compiles the graph. The runner keeps the closure planGraph: a graph whose shapes depend on data is
+// planned segment by segment, and runs plan all segments except the first one that can be planned before a run.
+func (b *Binding) plan(ctx context.Context, owner *Program, mode planMode) (err error) {
+	settings, beforeRun := owner.options, true // beforeRun is false when a run calls planGraph
+	planGraph := func(g *graph.Graph) (*graph.Graph, error) {
 		settings.Progress("planning")
 		options := owner.PlanOptions(ctx)
-		options.Record, options.Follow = mode.Record, mode.Follow
+		options.Record, options.Follow = mode.record, mode.follow
 		if beforeRun {
 			options.Dump = settings.Dump
 		} else {
@@ -205,7 +213,7 @@ func (b *Binding) plan(ctx context.Context, owner *Program, mode passes.Options)
 		return planned.Graph, nil
 	}
 	start := time.Now()
-	b.runner, err = exec.NewRunner(b.RunnableGraph, plan,
+	b.runner, err = exec.NewRunner(b.RunnableGraph, planGraph,
 		exec.Options{Context: ctx, Threads: settings.Threads, Costs: settings.Costs,
 			Tracer: settings.Tracer, MemoryLimit: settings.MemoryLimit,
 			InputsInMemory: settings.InputsInMemory, KeepGoing: settings.KeepGoing,
@@ -217,7 +225,7 @@ func (b *Binding) plan(ctx context.Context, owner *Program, mode passes.Options)
 	if b.Program == nil {
 		b.Segment, b.Program, err = b.runner.PrepareBeforeRun(ctx)
 	}
-	beforeRun = false // runs plan the other segments of a graph whose shapes depend on data
+	beforeRun = false
 	b.CompileTime += time.Since(start)
 	return err
 }

@@ -173,9 +173,11 @@ func (l *pieceLayout) planPieces(pieceCount, length int, direction Direction) (*
 	cut := &l.cut
 	l.reset()
 	for i, outer := range slices.Backward(cut.outer) {
-		l.addPieceDim(pieceDim{axis: outer, step: 1, partialStride: cut.piecesAlongAxis() * elementsOf(cut.outer[:i])})
+		pieces := cut.piecesAlongAxis() * elementsOf(cut.outer[:i]) // from one position along the axis to the next
+		l.addPieceDim(pieceDim{axis: outer, step: 1, partialStride: pieces, indexStride: pieces})
 	}
-	l.addPieceDim(pieceDim{axis: axis{length: pieceCount, strides: cut.axis.strides}, step: cut.length, partialStride: 1})
+	l.addPieceDim(pieceDim{axis: axis{length: pieceCount, strides: cut.axis.strides}, step: cut.length,
+		partialStride: 1, indexStride: 1})
 	l.addPieceDim(pieceDim{axis: axis{length: length, strides: cut.axis.strides}, step: 1, isReduced: true})
 	for _, inner := range slices.Backward(cut.inner) {
 		l.addPieceDim(pieceDim{axis: inner, step: 1, isReduced: true})
@@ -193,17 +195,20 @@ func (l *pieceLayout) reset() {
 		l.ins = append(l.ins, tensor.Meta{DType: meta.DType})
 	}
 	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32})
+	const indexStride = 0 // all rows have the same first indices
 	for d, keptAxis := range slices.Backward(l.kept) {
-		l.addPieceDim(pieceDim{axis: keptAxis, step: 1, partialStride: l.piecesPerRow * elementsOf(l.kept[:d])})
-		l.ins[len(l.ins)-1].Strides[len(l.mask)-1] = 0 // all rows have the same first indices
+		l.addPieceDim(pieceDim{axis: keptAxis, step: 1, partialStride: l.piecesPerRow * elementsOf(l.kept[:d]),
+			indexStride: indexStride})
 	}
 }
 
-// pieceDim is a dimension of a plan for pieces.
+// pieceDim is a dimension of a plan for pieces. partialStride and indexStride are in elements, and 0 if the dimension
+// is reduced.
 type pieceDim struct {
 	axis          axis // its length, and the strides of the outputs and operands of the expression
 	step          int  // distance between the positions of the dimension, in positions of the axis
-	partialStride int  // stride of the results of folds and, until reset clears it, of the first indices, in elements
+	partialStride int  // stride of the results of folds
+	indexStride   int  // stride of the first indices of pieces
 	isReduced     bool
 }
 
@@ -221,7 +226,7 @@ func (l *pieceLayout) addPieceDim(dim pieceDim) {
 		stride := dim.axis.strides[l.pieces.outCount+i] * dim.step
 		addDim(&l.ins[i], dim.axis.length, stride/l.ins[i].DType.Size())
 	}
-	addDim(&l.ins[last], dim.axis.length, dim.partialStride)
+	addDim(&l.ins[last], dim.axis.length, dim.indexStride)
 }
 
 // addDim adds a dimension to a layout.

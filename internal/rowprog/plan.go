@@ -2,7 +2,8 @@
 // rows, in one or several passes over each row. A softmax, for example, folds the maximum, then the sum, and then
 // divides. For later passes, a pass can store rows of elements (RowProgram.Rows) and numbers, one for each row
 // (RowProgram.Numbers). Each dimension of the operands is kept or reduced. A row consists of all positions along the
-// reduced dimensions, and there is one row for each position along the kept dimensions.
+// reduced dimensions, and there is one row for each position along the kept dimensions. For example, a sum of [8, 100]
+// over the last dimension has 8 rows of 100 elements.
 //
 // Loops run along rows or along columns. Along rows, the inner loop follows a reduced dimension and folds into the
 // lanes of an accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent

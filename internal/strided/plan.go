@@ -13,14 +13,17 @@ import (
 // For example, 2 images of 64 channels and 56x56 pixels are copied from NCHW to NHWC. Rows and columns of pixels
 // coalesce to one dimension of 3136 pixels. Dimension a is the channels, b is the pixels, and the images are an outer
 // dimension. Each tile is a transposition of some channels and pixels.
+//
+// An [Axis] has a size N and two strides in bytes, Dst and Src. An [Elem] is moved unchanged or converted. A copy is
+// dense if the elements of a are contiguous in dst, and the elements of b are contiguous in src.
 type Copy struct {
 	elem         Elem
 	axisA, axisB axis        // called a and b in comments
 	outer        []outerAxis // the loops around the tiles, innermost first
 	elementCount int
 	tileCount    int
-	transposed   bool // dst is dense along a, src is dense along b, and elements are moved
-	staged       bool // dst is dense along a, src is dense along b, and tiles are transposed in a worker's scratch
+	transposed   bool // the copy is dense and moves elements: tiles are transposed directly
+	staged       bool // the copy is dense, and tiles are transposed in a worker's scratch
 	nonTemporal  bool // dst is written by non-temporal stores
 }
 
@@ -31,7 +34,9 @@ type axis struct {
 }
 
 // outerAxis is a loop around tiles. It runs over a dimension other than a and b or, if isAxisB is set, over the tiles
-// of b. A loop over the tiles of b is necessary if rows of other dimensions are between the rows of b in dst.
+// of b. A loop over the tiles of b is necessary if rows of other dimensions are between the rows of b in dst. For
+// example, a copy reverses the dimensions of src [63, 100, 50]: dst is [50, 100, 63], a has 63 elements, b has 50, and
+// 99 other rows are between two rows of b in dst.
 type outerAxis struct {
 	Axis
 	tilesPerIndex int // number of tiles for each index of the loop
@@ -39,6 +44,8 @@ type outerAxis struct {
 }
 
 const (
+	// The sizes of tiles:
+
 	// maxTileElems is the maximum number of elements of a tile. It is half of the desired size of a chunk, so that chunks
 	// of whole tiles are nearly equal.
 	maxTileElems = machine.MoveGrain / 2
@@ -56,6 +63,9 @@ const (
 	grainElemBytes = 4
 	// panelBytes is the length of a transposed tile along dst: a panel of whole cache lines.
 	panelBytes = panelTiles * machine.LineBytes
+
+	// The transposition of tiles:
+
 	// stagedRows is the number of rows of dst that are staged together. They should stay in L1.
 	stagedRows = 128
 	// l1SpanBytes is the number of bytes of dst that are assumed to stay in L1 together with the source, for any strides.
@@ -109,8 +119,8 @@ func Coalesce(axes []Axis) []Axis {
 	return sorted[:merged]
 }
 
-// hasSmallerStride reports whether the first axis precedes the second in the order of Coalesce. Strides of 0 in dst are
-// last.
+// hasSmallerStride reports whether the first axis precedes the second in the order of Coalesce. Axes with stride 0 in
+// dst, along which elements overwrite one another, are last.
 func hasSmallerStride(first, second Axis) bool {
 	if first.Dst != second.Dst {
 		return second.Dst == 0 || first.Dst != 0 && first.Dst < second.Dst
@@ -166,8 +176,9 @@ func (p *Copy) fastestInSrc(others []Axis) int {
 	return fastest
 }
 
-// dimsBetween returns the number of dimensions, other than a, with a smaller stride in dst than b. If these strides and
-// the stride of b are whole cache lines, it returns 0, because workers then never write to the same line.
+// dimsBetween returns the number of dimensions, other than a, with a smaller stride in dst than b. They are the first
+// of otherAxes, which are sorted, and their rows are between the rows of b. If these strides and the stride of b are
+// whole cache lines, dimsBetween returns 0, because workers then never write to the same line.
 func (p *Copy) dimsBetween(otherAxes []Axis) int {
 	count, strideBits := 0, p.axisB.Dst
 	for count < len(otherAxes) && otherAxes[count].Dst > 0 && otherAxes[count].Dst < p.axisB.Dst {
@@ -196,23 +207,25 @@ func (p *Copy) selectAxisB(candidates []Axis) int {
 }
 
 // cutTransposed sets the sizes of tiles for a transposition. Along a, a tile has the length of a panel (panelBytes), so
-// that tiles start at cache lines if rows of dst do. Along b, it extends until it has the maximum number of elements.
-// If b is too short for that, the tile has several panels. If hasRowsBetween is set, rows of other dimensions are
-// between the rows of b in dst. Then b is also cut, so that workers can share its tiles.
+// that tiles start at cache lines if rows of dst do. Along b, a tile has as many elements as fit. If all of b fits, the
+// tile has as many panels as fit. If hasRowsBetween is set, rows of other dimensions are between the rows of b in dst.
+// Then b is also cut, so that workers can share its tiles.
 func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	panelLen, maxElems := panelBytes/p.elem.DstSize, p.tileElemLimit()
-	panelsPerTile := max(1, maxElems/max(1, p.axisB.N)/panelLen) // as many as fit with all of b
+	maxLenA := maxElems / max(1, p.axisB.N) // of a tile with all of b
+	panelsPerTile := max(1, maxLenA/panelLen)
 	p.axisA.cutEvenly(panelsPerTile*panelLen, machine.LineBytes/p.elem.DstSize)
 	p.axisB.cut(maxElems / p.axisA.tileLen)
 	if hasRowsBetween {
-		maxLenB := max(minTileElems/p.axisA.tileLen, (p.axisB.N+targetBTiles-1)/targetBTiles)
+		minLenB, targetLenB := minTileElems/p.axisA.tileLen, (p.axisB.N+targetBTiles-1)/targetBTiles
+		maxLenB := max(minLenB, targetLenB)
 		p.axisB.cutEvenly(min(p.axisB.tileLen, maxLenB), machine.LineBytes/p.elem.SrcSize)
 	}
 }
 
 // selectTransposition selects how tiles are transposed, after they are cut: directly (transposed) or in scratch
-// (staged). Otherwise CopyBlock copies them. Scratch is for elements that are converted, and for tiles that exceed L1
-// if there is no assembly routine.
+// (staged). Otherwise CopyBlock copies them. Tiles are staged if elements are converted. They are also staged if they
+// exceed L1 and no assembly routine (plannedRoutines) transposes elements of this size.
 func (p *Copy) selectTransposition() {
 	elem := &p.elem
 	isDense := p.axisA.Dst == elem.DstSize && p.axisB.Src == elem.SrcSize
@@ -254,8 +267,8 @@ func (p *Copy) tileElemLimit() int {
 // movesLongRows reports whether movesContiguously holds and rows are long.
 func (p *Copy) movesLongRows() bool { return p.movesContiguously() && p.axisA.N >= longRow }
 
-// scaleGrain converts n elements of grainElemBytes bytes to the number of contiguous elements of the copy that take the
-// same time. It returns n for larger elements.
+// scaleGrain returns the number of contiguous elements of the copy that take as long as n elements of grainElemBytes
+// bytes: 4*n elements of one byte, but only n elements of 4 or more bytes.
 func (p *Copy) scaleGrain(n int) int { return n * max(1, grainElemBytes/p.elem.DstSize) }
 
 // cut divides the dimension into tiles of at most maxLen indices.
@@ -278,6 +291,8 @@ func (d *axis) cutEvenly(maxLen, unit int) {
 // between cores many times. Two workers that copied alternate planes of 7 by 7 pixels took 40 us, and a single worker
 // 15 us.
 func (p *Copy) addOuter(otherAxes []Axis) {
+	// The loop over the tiles of b is outside of the loops over the dimensions between its rows, which are the first of
+	// otherAxes. tilesInside is the number of tiles within the loops so far.
 	indexOfB, tilesInside := p.dimsBetween(otherAxes), p.axisA.tileCount
 	if indexOfB == 0 || p.axisB.tileCount == 1 { // copyPlane loops over the tiles of b
 		indexOfB, tilesInside = -1, p.axisA.tileCount*p.axisB.tileCount
@@ -362,6 +377,8 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int)
 		}
 	case p.transposed && p.matrix(scratch, dst, src, lenA, lenB).transpose():
 	case p.nonTemporal && !p.transposed && streamBlock(dst, src, lenA*p.elem.DstSize, b):
+		// The condition of this case, or of the previous case, has copied the tile. transpose and streamBlock return
+		// false if they cannot.
 	default:
 		p.elem.CopyBlock(dst, src, a, b)
 	}
@@ -389,8 +406,10 @@ func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, rows, cols int) m
 }
 
 // usesSquares reports whether elements are bytes that are transposed in squares. The side of a square is a cache line.
+// An assembly routine (vectorRows) copies the rows of a square to scratch.
 func (p *Copy) usesSquares() bool {
-	return p.transposed && p.elem.DstSize == 1 && vectorRows != nil && p.axisA.Src%machine.LineBytes == 0
+	hasRowRoutine := vectorRows != nil
+	return p.transposed && p.elem.DstSize == 1 && hasRowRoutine && p.axisA.Src%machine.LineBytes == 0
 }
 
 // Tiles returns the number of tiles, which may be copied in any order and concurrently.

@@ -1,5 +1,5 @@
-// Package strided copies elements between two layouts of one shape: tensors, temporary blocks of loops, panels of
-// matrix products, and operands of copy ops.
+// Package strided copies elements between two layouts of one shape. It serves tensors, temporary blocks of loops,
+// panels of matrix products, and copy ops.
 //
 // It works on addresses and strides in bytes, without tensors. An [Elem] describes how an element is copied: it is
 // moved unchanged, or converted by a row loop. The ways to use the package are:

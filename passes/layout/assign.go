@@ -17,6 +17,14 @@ import (
 // For example, the value y of a convolution has the forms row-major (0) and channels-last (1). Its label is the mask
 // 0b11: y exists in both forms. The label of the convolution writes form 1. If a reader or an output needs form 0, the
 // assignment has a copy of y to row-major order; otherwise form 0 is omitted.
+//
+// An [Assignment] has a [Choice] for each node: the implementation, the walk, and the copies that the node reads in
+// place of operands. A [Copy] with Original set is the value itself. The other types are in other files:
+//
+//   - variable: a value with its forms. id is the index of the variable in WCSP, negative if it has a single label. pin
+//     is the index of the pinned form, or -1.
+//   - computedNode and label: a node that computes, and a way to compute it. resultForms has the form of each result.
+//   - viewNode: a node whose results are views of one operand. allowed is a mask of operand forms.
 
 // Assignment returns the assignment for labels. These are the labels of the variables of WCSP, by index. Assignment
 // omits forms that no node or output reads, so the assignment may cost less than the labels.

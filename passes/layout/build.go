@@ -272,55 +272,67 @@ func (builder *builder) addViewFactors(view *viewNode) {
 	}
 }
 
-// addNodeFactors adds the factors of a node that computes: for its work, for the copies of its results, and for reading
-// its operands.
+// addNodeFactors adds the factors of a node that computes: for its work, for the copies of its results
+// (addResultFactor), and for reading its operands (addReadFactor).
 func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 	builder.addWorkFactor(computed.id, noVariable, len(computed.labels), 1, func(i, _ int) int64 {
 		return computed.labels[i].cost
 	})
-	for k, v := range n.Out {
-		result := builder.model.variables.At(v)
-		if len(computed.labels) == 1 && len(result.formSets) == 1 &&
-			result.formSets[0]&^(1<<computed.labels[0].resultForms[k]) == 0 {
-			continue // the result has only one form
-		}
-		costs := map[int]*formCosts{} // by form that the node writes
-		for _, candidate := range computed.labels {
-			if costs[candidate.resultForms[k]] == nil {
-				writtenCosts := builder.model.priceSets(result, 1<<candidate.resultForms[k], nil)
-				costs[candidate.resultForms[k]] = &writtenCosts
-			}
-		}
-		builder.addCopyFactor(computed.id, result.id, len(computed.labels), len(result.formSets), func(i, j int) cost {
-			written := computed.labels[i].resultForms[k]
-			slot := result.forms[written].slot
-			isStoredInSlot := slot != nil && slot.operand >= 0
-			if isStoredInSlot && !hasForm(result.formSets[j], written) {
-				return forbidden // a value in a slot of another value (see slots.go) must be read from the slot
-			}
-			return costs[written].leastCost(result.formSets[j])
-		})
+	for k := range n.Out {
+		builder.addResultFactor(computed, n, k)
 	}
 	for k, arg := range n.In {
-		if arg.Kind != graph.TensorArg || readsConstant(n, k) || builder.model.isEarlierOperand(n, k) {
-			continue
+		if arg.Kind == graph.TensorArg && !readsConstant(n, k) && !builder.model.isEarlierOperand(n, k) {
+			builder.addReadFactor(computed, n, k)
 		}
-		operand := builder.model.variables.At(arg.Value)
-		wrongSlots := builder.model.excludedSlots(computed, operand)
-		builder.addWorkFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) int64 {
-			if wrongSlots != nil && operand.formSets[j]&wrongSlots[i] != 0 {
-				return wcsp.Forbidden
-			}
-			var sum int64 // the first operand that is the value pays for all of them
-			for other := k; other < len(n.In); other++ {
-				if n.In[other].Kind == graph.TensorArg && n.In[other].Value == arg.Value {
-					_, readCost := computed.labels[i].cheapestRead(other, operand.formSets[j])
-					sum = min(sum+readCost, wcsp.Forbidden)
-				}
-			}
-			return sum
-		})
 	}
+}
+
+// addResultFactor adds the factor for the copies that make the forms of result k of a node. It adds none if the result
+// has only the form that the node writes.
+func (builder *builder) addResultFactor(computed *computedNode, n *graph.Node, k int) {
+	result := builder.model.variables.At(n.Out[k])
+	if len(computed.labels) == 1 && len(result.formSets) == 1 {
+		writtenSet := uint(1) << computed.labels[0].resultForms[k]
+		if hasOtherForms := result.formSets[0]&^writtenSet != 0; !hasOtherForms {
+			return
+		}
+	}
+	costs := map[int]*formCosts{} // by form that the node writes
+	for _, candidate := range computed.labels {
+		if costs[candidate.resultForms[k]] == nil {
+			writtenCosts := builder.model.priceSets(result, 1<<candidate.resultForms[k], nil) // nil: no view
+			costs[candidate.resultForms[k]] = &writtenCosts
+		}
+	}
+	builder.addCopyFactor(computed.id, result.id, len(computed.labels), len(result.formSets), func(i, j int) cost {
+		written := computed.labels[i].resultForms[k]
+		slot := result.forms[written].slot
+		isStoredInSlot := slot != nil && slot.operand >= 0
+		if isStoredInSlot && !hasForm(result.formSets[j], written) {
+			return forbidden // a value in a slot of another value (see slots.go) must be read from the slot
+		}
+		return costs[written].leastCost(result.formSets[j])
+	})
+}
+
+// addReadFactor adds the factor for reading operand k of a node, and all later operands that are the same value.
+func (builder *builder) addReadFactor(computed *computedNode, n *graph.Node, k int) {
+	operand := builder.model.variables.At(n.In[k].Value)
+	wrongSlots := builder.model.excludedSlots(computed, operand)
+	builder.addWorkFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) int64 {
+		if wrongSlots != nil && operand.formSets[j]&wrongSlots[i] != 0 {
+			return wcsp.Forbidden
+		}
+		var sum int64
+		for other := k; other < len(n.In); other++ {
+			if n.In[other].Kind == graph.TensorArg && n.In[other].Value == operand.value {
+				_, readCost := computed.labels[i].cheapestRead(other, operand.formSets[j])
+				sum = min(sum+readCost, wcsp.Forbidden)
+			}
+		}
+		return sum
+	})
 }
 
 // isEarlierOperand reports whether an operand of node n before operand k is the same value.

@@ -16,6 +16,14 @@ import (
 // For example, in y = permute(x, [0, 2, 3, 1]) and z = conv(w, y), an implementation of conv requests the channels-last
 // order of y. The new form of y gives a new form of x, from which the permutation makes it, and a form of each value
 // that a pointwise node computes from y.
+//
+// Other files define these types:
+//
+//   - variable: a value with its forms, at most maxForms. Form 0 is the layout of the graph as written, form pin the
+//     pinned layout (-1 without a pin). A form is dense and has an order of dimensions, or has any strides.
+//   - viewNode: a node whose results are views of one operand. Model.viewNodes has it by the index of the node, or nil;
+//     for other nodes, Model.computedNodes is not nil.
+//   - use: a reader of a value, as the index of the node and the index of the operand (Model.readers).
 type formFinder struct {
 	model      *Model
 	queue      []addedForm        // forms from which no other forms were derived yet
@@ -58,7 +66,7 @@ func (m *Model) findForms() error {
 		}
 	}
 	finder.addPinned()
-	finder.queue = nil // all forms so far, in the order of the graph
+	finder.queue = nil // queue all forms so far again, in the order of the graph
 	for _, variable := range m.variableList {
 		for i := range variable.forms {
 			finder.queue = append(finder.queue, addedForm{variable, i})

@@ -203,26 +203,13 @@ func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted
 		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		meta := arg.Meta()
-		operandWork, ok := readWork(operand, meta)
+		operandWork, ok := readWork(operand, arg.Meta())
 		if !ok {
-			order, canRead := offer.readableOrder(call, operand, meta)
+			copyMeta, canRead := d.addOperandCopy(offer, n, call, operand)
 			if !canRead {
 				return false
 			}
-			if offer.copies == nil {
-				offer.copies = map[int]tensor.Order{}
-			}
-			if n.In[operand].Value.EffectivePin().SetsLayout() {
-				offer.pinMisses = append(offer.pinMisses, operand)
-			}
-			offer.copies[operand] = order
-			copyMeta := meta.WithStrides(order.Strides(meta.Shape))
 			operandWork, _ = readWork(operand, copyMeta)
-			// The copy is a separate step, unless the value is converted while planning or is already copied.
-			if v := n.In[operand].Value; !isFreeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
-				offer.costNS += d.Problem.copyNS(meta, copyMeta)
-			}
 		}
 		offer.costNS += Price(profile, operandWork)
 	}
@@ -231,6 +218,29 @@ func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted
 	}
 	d.priceResults(offer, call, wanted)
 	return true
+}
+
+// addOperandCopy adds to an offer a copy of an operand that the implementation cannot read in its current layout, with
+// the cost of the copy. It returns the layout of the copy, or false if readableOrder finds none.
+func (d *Draft) addOperandCopy(offer *offer, n *graph.Node, call *graph.Call, operand int) (tensor.Meta, bool) {
+	v, meta := n.In[operand].Value, call.In[operand].Meta()
+	order, canRead := offer.readableOrder(call, operand, meta)
+	if !canRead {
+		return meta, false
+	}
+	if v.EffectivePin().SetsLayout() {
+		offer.pinMisses = append(offer.pinMisses, operand)
+	}
+	if offer.copies == nil {
+		offer.copies = map[int]tensor.Order{}
+	}
+	offer.copies[operand] = order
+	copyMeta := meta.WithStrides(order.Strides(meta.Shape))
+	// The copy is a separate step, unless the value is converted while planning or is already copied.
+	if !isFreeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
+		offer.costNS += d.Problem.copyNS(meta, copyMeta)
+	}
+	return copyMeta, true
 }
 
 // priceResults adds to an offer the cost of copying results to the wanted order. It sets deviates.

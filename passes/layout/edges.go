@@ -20,7 +20,9 @@ import (
 //	+ sum over edges of the least make(label of the producer, form) + read(label of the reader, form) over all forms
 //
 // make is the cost of the cheapest chain of copies from the form that the producer writes ([formSource]). Two readers
-// that need the same copy both pay for it; the plan that is made from the labels shares it nevertheless.
+// that need the same copy both pay for it; the plan that is made from the labels shares it nevertheless. For example,
+// let a convolution write (N,H,W,C), let two readers need (N,C,H,W), and let this copy cost 7. Each of the two edges
+// has the cost 7, so that the problem counts 14. A Model counts 7.
 
 // edgeModel is a layout problem with costs for each edge. Its labels are the labels of a [Model].
 type edgeModel struct {

@@ -68,7 +68,7 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		err = search.examineNearEdge(psPerByte)
 	}
 	if err == nil && search.smallest != nil && search.mayImprove() {
-		err = search.improvePlan(cmp.Or(fitting, search.smallest))
+		err = search.improvePlan(cmp.Or(fitting, search.smallest)) // fitting is nil if even smallest does not fit
 	}
 	search.result.BoundPS = min(search.result.BoundPS, search.leastPS)
 	return search.result, err
@@ -375,7 +375,8 @@ func (m *Model) callOf(computed *computedNode, l *label) *graph.Call {
 // constantBytes returns the bytes of constant operand k of a call, for label l. A packed constant is rearranged for the
 // kernel. If packing cannot be inverted, the original counts too, because the program's graph keeps both. A constant
 // that is read unchanged counts as its share of its storage; constantCounts has the number of constants in each
-// storage.
+// storage. For example, one of two constants in a storage of 8 MB has a share of 4 MB. If a label reads it packed in
+// 5 MB, it counts 5 MB, or 9 MB if the packing cannot be inverted.
 func (m *Model) constantBytes(l *label, call *graph.Call, k int, constantCounts map[*tensor.Storage]int) int {
 	constant := call.In[k].Value
 	share := constant.Const.Storage().Len() / constantCounts[constant.Const.Storage()]

@@ -8,21 +8,28 @@ import (
 // This file estimates the other memory of a plan, that is, the memory of a run except the constants. The search for the
 // cheapest plan within a memory limit ([Model.CheapestWithin]) needs the estimate before it examines the plan.
 //
-// The other memory of a run is the greatest need of any step. The need of a step depends on the label of its node (the
-// way to compute the node). It is at most the other memory of each examined plan in which the node has this label. The
-// least of these upper bounds is recorded for a level: a class of equal nodes, and the bytes of constants that a node
-// of the class reads.
+// The other memory of a run is the greatest need of any step, and each node that computes is a step. The need of a node
+// depends on how the node is computed, and so does the number of bytes of constants that the node reads. A level is a
+// class of equal nodes together with such a number of bytes. An examined plan with 30 MB of other memory shows that the
+// levels of its nodes need at most 30 MB. The least of these upper bounds is recorded for each level.
 //
-// For example, let two equal convolutions each read 4 MB or 9 MB of constants. A plan with 4 MB and 9 MB needs 30 MB of
-// other memory, so that both levels have the bound 30 MB. If a plan with 4 MB for both convolutions needs 20 MB, the
-// bound of the level with 4 MB becomes 20 MB.
+// For example, let two equal convolutions each read 4 MB or 9 MB of constants, and let two plans be examined:
 //
-// The state of the search is a memorySearch. These fields are used here:
+//	plan           other memory   bound of level 4 MB   bound of level 9 MB
+//	4 MB and 9 MB  30 MB          30 MB                 30 MB
+//	4 MB and 4 MB  20 MB          20 MB                 30 MB
 //
-//   - bytesByLabel: by node and label, the bytes of constants that the label reads; nil for a node with a single label
-//   - runBytesByLabels: the examined plans, with the bytes of a run
-//   - smallest: the plan with the smallest constants; its unusedBytes are the limit minus the bytes of a run
-//   - classes and otherBytes: the class of each node, and the recorded bounds
+// Other files define these types and methods:
+//
+//   - memorySearch: the state of the search. limit is the maximum number of bytes of a run. bytesByLabel has, by node
+//     and label (a way to compute the node), the bytes of constants that the label reads; it is nil for a node with a
+//     single label or without constants. runBytesByLabels has the examined plans. classes has the class of each node.
+//     otherBytes has the bounds.
+//   - pricedPlan: a plan. constantBytes are the bytes of its constants, and unusedBytes the limit minus the bytes of a
+//     run. The plan memorySearch.smallest has the smallest constants.
+//   - nodeLimit: a node, and a limit on the bytes of constants that this node reads.
+//   - limitsOf: returns, by node, the bytes of constants that a plan reads. As limits, they permit this plan.
+//   - tryLimits: finds the cheapest plan within such limits and examines it.
 
 // classLevel is a class of nodes, and a number of bytes of constants that such a node can read. Nodes of a class have
 // results of equal size, and labels with equal bytes and costs. Their kernels probably need equal scratch memory.
@@ -75,7 +82,8 @@ func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
 	if other, known := s.otherBytes[s.levelOf(limit)]; known {
 		return other
 	}
-	return s.limit - s.smallest.unusedBytes - s.smallest.constantBytes
+	runBytes := s.limit - s.smallest.unusedBytes
+	return runBytes - s.smallest.constantBytes
 }
 
 // levelOf returns the level of a node that reads as many bytes of constants as the limit allows.
@@ -83,9 +91,10 @@ func (s *memorySearch) levelOf(limit nodeLimit) classLevel {
 	return classLevel{s.classes[limit.node], limit.bytes}
 }
 
-// measureOtherBytes examines a plan for each level of nodeLimits without a record, at most maxMeasured plans. Each plan
-// differs in one node from the plan with the smallest constants.
+// measureOtherBytes examines plans to record bounds for the levels of nodeLimits that have none: one plan for each
+// level, but at most maxMeasured plans. Each plan differs in one node from the plan with the smallest constants.
 func (s *memorySearch) measureOtherBytes(nodeLimits []nodeLimit) error {
+	const anyCost = math.MaxInt64 // tryLimits examines the plan whatever it costs
 	lastCount := len(s.runBytesByLabels) + maxMeasured
 	for _, limit := range nodeLimits {
 		if _, known := s.otherBytes[s.levelOf(limit)]; known {
@@ -96,7 +105,7 @@ func (s *memorySearch) measureOtherBytes(nodeLimits []nodeLimit) error {
 		}
 		limits := s.limitsOf(s.smallest)
 		limits[limit.node] = limit.bytes
-		if _, err := s.tryLimits(limits, math.MaxInt64); err != nil { // examines the plan with these limits
+		if _, err := s.tryLimits(limits, anyCost); err != nil { // tryLimits calls recordOtherMemory
 			return err
 		}
 	}

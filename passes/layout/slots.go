@@ -244,7 +244,8 @@ func (m *Model) addSlotLabels(i int, n *graph.Node, resultIndex, slotForm int) {
 }
 
 // addAdjacentSlots adds labels for the case that node i, a concatenation, has nothing to do: all its operands are
-// already adjacent in the result of another, outer concatenation.
+// already adjacent in the result of another, outer concatenation. For example, let d be the concatenation of a and b,
+// and e the concatenation of a, b and c. If a and b are written into e, then d is the first part of e.
 func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	if !m.isConcat(i) {
 		return

@@ -18,8 +18,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// ProfileDoc has the times by op, step and worker. Times are means over the profiled runs that took no longer than the
-// median profiled run.
+// ProfileDoc has the times by op, step and worker. Times are means over the faster half of the profiled runs: the runs
+// that took no longer than the median profiled run.
 type ProfileDoc struct {
 	Profile  profiledRunsDoc `json:"profile" doc:"The profiled runs, and the speed of the machine."`
 	ByOp     []timeDoc       `json:"by_op" doc:"The time by op, the greatest busy_ns first."`
@@ -163,8 +163,9 @@ func predictedNS(n *graph.Node, costProfile *machine.Profile) (ns float64) {
 	return ns
 }
 
-// stepsOf returns the steps of a run. A run without a program executes a graph in segments (see [graph.Segment]). Its
-// steps are the ops whose result shapes depend on data. Every other segment is a run of its own, with its own steps.
+// stepsOf returns the steps of a run. A run without a program executes a graph in segments (see [graph.Segment]). The
+// steps of such a run are the dynamic segments: each is one node whose result shapes depend on data. Every other
+// segment is a run of its own, with its own steps.
 func stepsOf(run *exec.Run) []exec.Step {
 	if run.Program != nil {
 		return run.Program.Steps()
@@ -298,24 +299,25 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 		"\n%s median %s (%+.1f%% relative to the measured runs); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
 		"profile of "+format.Count(runs.Runs, "run")+", made between the measured runs:",
 		format.Nanoseconds(runs.Median), 100*(runs.Median/median-1), runs.GBs, runs.GFLOPs)
-	rates := []term.Column{term.UntruncatedCol("calls"), term.UntruncatedCol("time"),
+	timeColumns := []term.Column{term.UntruncatedCol("calls"), term.UntruncatedCol("time"),
 		term.UntruncatedCol("predicted").OmitIfNarrow(), term.UntruncatedCol("busy%"),
-		term.UntruncatedCol("workers").OmitIfNarrow(), term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"),
-		term.UntruncatedCol("of a core's peak")}
+		term.UntruncatedCol("workers").OmitIfNarrow(), // with index workersCell
+		term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"), term.UntruncatedCol("of a core's peak")}
 	const nodesWidth = 20 // the least width of the column of nodes
 	nodesColumn := term.PhraseCol("nodes", nodesWidth).OmitIfNarrow()
-	opColumns := append([]term.Column{term.NameCol("op")}, rates...)
+	opColumns := append([]term.Column{term.NameCol("op")}, timeColumns...)
 	term.WriteList(w, display, "By op", d.ByOp, opColumns, func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(runs)...)
 	})
-	term.WriteList(w, display, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
-		append([]term.Column{term.NameCol("step"), term.NameCol("op"), nodesColumn}, rates...), func(s stepDoc) []any {
-			nodes := "-"
-			if len(s.Nodes) > 1 {
-				nodes = strings.Join(s.Nodes, " ")
-			}
-			return append([]any{s.Name, s.Op, nodes}, s.cells(runs)...)
-		})
+	stepColumns := append([]term.Column{term.NameCol("step"), term.NameCol("op"), nodesColumn}, timeColumns...)
+	shownSteps := d.ByStep[:min(len(d.ByStep), maxSteps)]
+	term.WriteList(w, display, "By step", shownSteps, stepColumns, func(s stepDoc) []any {
+		nodes := "-"
+		if len(s.Nodes) > 1 {
+			nodes = strings.Join(s.Nodes, " ")
+		}
+		return append([]any{s.Name, s.Op, nodes}, s.cells(runs)...)
+	})
 	if more := len(d.ByStep) - maxSteps; more > 0 {
 		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
 	}
@@ -330,8 +332,8 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 // workersCell is the index of the number of workers among the cells of a row. The HTML report omits this cell.
 const workersCell = 4
 
-// cells returns the cells of a row, one for each column of rates in [ProfileDoc.write]. The last cell is the greater of
-// two shares: the share of a core's memory bandwidth, and the share of a core's peak arithmetic speed.
+// cells returns the cells of a row, one for each of the timeColumns in [ProfileDoc.write]. The last cell is the greater
+// of two shares: the share of a core's memory bandwidth, and the share of a core's peak arithmetic speed.
 func (d *timeDoc) cells(runs *profiledRunsDoc) []any {
 	rateText := func(rate *float64) string {
 		if rate == nil {
@@ -350,6 +352,7 @@ func (d *timeDoc) cells(runs *profiledRunsDoc) []any {
 	if peakShare > 0 {
 		ofCore = format.Percent(peakShare)
 	}
+	workers := fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)) // the mean number of workers during the step
 	return []any{fmt.Sprintf("%.6g", d.Calls), format.Nanoseconds(d.Time), format.Nanoseconds(d.Predicted),
-		format.Percent(d.Share), fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rateText(d.GBs), rateText(d.GFLOPs), ofCore}
+		format.Percent(d.Share), workers, rateText(d.GBs), rateText(d.GFLOPs), ofCore}
 }

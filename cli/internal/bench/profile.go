@@ -26,7 +26,8 @@ func (o *observer) EndRun(run *exec.Run, err error) {
 
 // profile is a tracer that collects the times of steps. During a run each worker writes to its own memory. At the end
 // of the run, the times of all workers are added up. A nested run is a run that a step makes, such as an iteration of a
-// loop; an outer run is not nested.
+// loop; an outer run is not nested. For example, if a step takes 10 us and makes two nested runs of 4 us each, its own
+// time is 2 us, and the other 8 us count for the steps of the nested runs.
 type profile struct {
 	start         time.Time // start of the current run; all times are relative to it
 	byGraph       map[*graph.Graph]*profiledGraph
@@ -232,7 +233,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		*s = stepRecord{}
 	}
 	if wallTime := max(0, merged.last-merged.first-merged.nested); workers == 1 {
-		// The worker may have left the step, computed other steps and come back. busy excludes the time of those steps.
+		// The worker may have left the step, computed other steps and come back. busy excludes their time.
 		sum.wallTime += min(wallTime, busy)
 	} else {
 		sum.wallTime += wallTime

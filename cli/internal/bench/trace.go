@@ -147,7 +147,7 @@ func (c *chromeTrace) write(w io.Writer, title string, opOf map[string]string) e
 }
 
 // Constants of the trace file. The thread ID of a worker is its number plus firstTID. With thread IDs from 0, two
-// workers would share a track. Perfetto merges thread 0 with the thread whose ID is the process ID.
+// workers would share a track, because Perfetto merges thread 0 with the thread whose ID is the process ID.
 const (
 	tracePID = 1
 	firstTID = 1
@@ -254,7 +254,7 @@ func (d *stepDescriptions) args(s span) *stepArgs {
 // describe returns the arguments that Perfetto shows for step i.
 func (d *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	args := &stepArgs{Op: opLabel(s, d.opOf), Step: i}
-	if len(s.Ops) > 1 { // Ops has the names of nodes
+	if len(s.Ops) > 1 { // Ops has the names of the nodes that the step computes
 		args.Nodes = s.Ops
 	}
 	if s.Node.Impl != nil {

@@ -73,7 +73,9 @@ column is the segment that computes a value.`,
 	return cmd
 }
 
-// inference is an inferred graph, and what is shown with it.
+// inference is an inferred graph, with the mistakes and notes that are shown. A mistake is, for example, a node that
+// inference rejects. Without --keep-going, a mistake is also the error of the command, and the graph is nil. With
+// --keep-going, the graph is shown without the rejected nodes.
 type inference struct {
 	graph    *graph.Graph    // nil if the graph cannot be shown
 	errs     []*graph.Error  // the mistakes in the file
@@ -116,7 +118,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 }
 
 // printNotes prints notes about the graph. If the output is not JSON, it also prints the mistakes and the symbols whose
-// minimums could be raised; the JSON document has them.
+// minimums could be raised. A JSON document contains both.
 func (inferred *inference) printNotes(cmd *cobra.Command, path string, json bool) {
 	switch {
 	case inferred.symbolic != nil:
@@ -127,7 +129,7 @@ func (inferred *inference) printNotes(cmd *cobra.Command, path string, json bool
 		if reason := inferred.symbolic.IncompleteReason; reason != nil {
 			term.PrintNote(cmd, "the table holds for one class of sizes: %v", reason)
 		}
-	case inferred.graph != nil:
+	case inferred.graph != nil: // the table has no expressions, so PrintNotes also lists the assumed sizes
 		command.PrintNotes(cmd, path, inferred.graph)
 	}
 	if json {
@@ -152,8 +154,8 @@ func (inferred *inference) load(ctx context.Context, path string, f flags) (err 
 }
 
 // inferGraph loads and infers the graph. It also returns the mistakes in the file, and an error if the graph cannot be
-// shown; the graph is then nil. With --keep-going, mistakes in nodes, in constants and in the layouts that the file
-// demands for outputs (pins) are no error.
+// shown; the graph is then nil. With --keep-going, the graph can be shown in spite of mistakes in nodes, in constants
+// and in pins (layouts that the file demands for outputs).
 func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*graph.Error, error) {
 	g, skipped, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
 	if err != nil {
@@ -169,14 +171,14 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 	rejected := g.InferAll()
 	g.SetContext(context.Background())
 	errs := slices.Concat(skipped, sortedByPlace(rejected), g.PinErrors(rejected))
-	sorted.Func(errs, compareByPlace)
+	sorted.Func(errs, compareByPlace) // merges the three lists; errors with the same place keep their order
 	return g, errs, nil
 }
 
 // compareByPlace compares errors by their places in the file, for sorting.
 func compareByPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
 
-// sortedByPlace sorts the errors of rejected nodes by place.
+// sortedByPlace lists the errors of rejected nodes, sorted by place and then by node, because maps have no order.
 func sortedByPlace(rejected map[*graph.Node]*graph.Error) []*graph.Error {
 	errs := make([]*graph.Error, 0, len(rejected))
 	for _, e := range rejected {

@@ -27,10 +27,11 @@ func SymbolicOf(g *graph.Graph, errs []*graph.Error, allBranches bool) (*graph.S
 		rejected := g.InferAll()
 		g = g.WithoutRejected(rejected)
 	}
+	var hints map[string]int // none: the assumed sizes are the hints
 	if allBranches {
-		return g.SymbolicForked(nil)
+		return g.SymbolicForked(hints)
 	}
-	return g.Symbolic(nil)
+	return g.Symbolic(hints)
 }
 
 // hasAssumedSymbol reports whether the size of a symbol of the graph is assumed.
@@ -84,7 +85,8 @@ func GuardsOf(symbolic *graph.Symbolic) []GuardDoc {
 }
 
 // joinExclusions replaces the guards Ne(x, least), Ne(x, least+1), ..., Ne(x, k) by Lt(k, x), where x is the symbol and
-// least its minimum. The new guard takes the place of the last of them.
+// least its minimum. The new guard takes the place of the last of them. For example, if N is at least 1, the guards
+// Ne(N, 1) and Ne(N, 2) become Lt(2, N).
 func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	var joined []int // indices of the guards Ne(x, least), Ne(x, least+1), ...
 	for {

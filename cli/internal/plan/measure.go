@@ -60,10 +60,11 @@ const (
 )
 
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step in doc. timer
-// is the tracer of the program. Minima would be too low in sum: the clock rate falls under load, so that no run has the
-// minimum time of every step.
+// is the tracer of the program. The sum of the steps' minimum times would be less than the time of any run, because the
+// clock rate falls under load.
 func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
-	inputSet, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
+	generated := inputs.Sources{} // no files, so that all inputs are generated
+	inputSet, err := generated.ReadValues(g, &inputs.Arrays{})
 	if err != nil {
 		return err
 	}

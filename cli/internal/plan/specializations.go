@@ -12,8 +12,12 @@ import (
 )
 
 // A class of sizes is the set of sizes that one plan serves: all sizes that satisfy the guards (conditions) of the
-// plan. An [inspect.Specialization] describes the plan; its Holds lists the guards. The regret of the plan at some
-// sizes is its additional cost, relative to a plan made for these sizes.
+// plan. An [inspect.Specialization] describes the class and its plan. Holds[i] is the text of guard i, such as N >= 2,
+// and Guards[i] its origin, such as the node that requires it. The regret of the plan at some sizes is its additional
+// cost, relative to a plan made for these sizes.
+//
+// An [inspect.Proof] is the result of the attempt to prove, for all sizes, a property of plans, such as no-copies. Its
+// cases are sets of sizes, each described by conditions, for which the property is shown.
 
 // writeClasses prints the plans for symbolic sizes: for each plan its guards, and its costs at other sizes.
 func writeClasses(w io.Writer, display term.Display, classes []inspect.Specialization) {
@@ -79,7 +83,7 @@ func guardOrigin(g inspect.Guard) string {
 	return text
 }
 
-// writeForAll prints the results of --for-all.
+// writeForAll prints the proofs of --for-all, each with its cases.
 func writeForAll(w io.Writer, display term.Display, list []inspect.Proof) {
 	for _, proof := range list {
 		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, proof.Property+" for all sizes"))
@@ -87,7 +91,7 @@ func writeForAll(w io.Writer, display term.Display, list []inspect.Proof) {
 		if proof.Counterexample != nil {
 			continue
 		}
-		printed := map[string]bool{} // several plans may have the same conditions
+		printed := map[string]bool{} // several cases may have the same conditions
 		for _, c := range proof.Cases {
 			if cond := caseText(c); !printed[cond] {
 				printed[cond] = true

@@ -8,9 +8,9 @@ import (
 )
 
 // around returns an excerpt of a picture. It has the boxes that compute a value, and all boxes at a distance of at most
-// `hops` lines from them. A box at the border of the excerpt is connected to an omittedBox, which stands for omitted
-// operands or readers. For example, this is the excerpt around b with one hop, of a picture that also has a reader of c
-// and two operands of a:
+// `hops` lines from them. A value {from, to} has a line from the box that computes it to each box that reads it. A box
+// at the border of the excerpt is connected to an omittedBox, which stands for omitted operands or readers. For
+// example, this is the excerpt around b with one hop, of a picture that also has a reader of c and two operands of a:
 //
 //	… 2 operands -> a -> b -> c -> … 1 reader
 //
@@ -74,25 +74,27 @@ func (p *picture) distances(name string, hops int) (distance []int, reached int)
 func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) {
 	omittedBoxes := map[omittedNeighbours]int{}
 	for _, value := range whole.values {
+		hasFrom := distance[value.from] >= 0 // whether the excerpt has the box that computes the value
 		excerptValue := value
 		excerptValue.to = nil
 		omittedReaders := 0 // the box of the omitted readers; 0 means none, since boxes of the excerpt come first
 		for _, to := range value.to {
-			switch {
-			case distance[to] >= 0 && distance[value.from] >= 0:
+			switch hasReader := distance[to] >= 0; {
+			case hasReader && hasFrom:
 				excerptValue.to = append(excerptValue.to, excerptIndex[to])
-			case distance[to] >= 0:
+			case hasReader:
 				operands := p.countOmitted(omittedBoxes, omittedNeighbours{excerptIndex[to], "operand"})
 				p.addValue(pictureValue{from: operands, to: []int{excerptIndex[to]}, layout: value.layout, tip: value.tip})
-			case distance[value.from] >= 0:
+			case hasFrom:
 				omittedReaders = p.countOmitted(omittedBoxes, omittedNeighbours{excerptIndex[value.from], "reader"})
+			default: // the line is outside the excerpt
 			}
 		}
 		excerptValue.from = excerptIndex[value.from]
 		if omittedReaders > 0 {
 			excerptValue.to = append(excerptValue.to, omittedReaders)
 		}
-		if distance[value.from] >= 0 && len(excerptValue.to) > 0 {
+		if hasFrom && len(excerptValue.to) > 0 {
 			p.addValue(excerptValue)
 		}
 	}

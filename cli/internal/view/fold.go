@@ -24,6 +24,10 @@ import (
 //
 // The boxes of a group are consecutive in groupBuilder.order, which is topological. Therefore no path leaves a folded
 // group and returns to it.
+//
+// The picture has the boxes, and the values between them: a value leads from the box that computes it (from) to the
+// boxes that read it (to). The scope of a box is a list of the parts of its name before the last one: layer1, conv for
+// layer1/conv/add.
 type item struct {
 	box   int // an index of picture.boxes; -1 for a group
 	label string
@@ -101,7 +105,7 @@ func (builder *groupBuilder) sort() {
 		}
 	}
 	isOrdered := make([]bool, len(builder.boxes))
-	rankKeys := []string{"2", "1", "0"} // keys of heaps; popPreferred tries the last key first, so inputs come first
+	rankKeys := []string{"2", "1", "0"} // keys of heaps, as in heapKeys; the last key, of inputs, is tried first
 	preferred := rankKeys
 	for len(builder.order) < len(builder.boxes) {
 		b := ready.popPreferred(preferred, isOrdered)
@@ -249,20 +253,21 @@ func (builder *groupBuilder) hasComponent(position, depth int, component string)
 	return len(scope) > depth && scope[depth] == component
 }
 
-// drawableItems returns items, divided into groups if they are too many for one drawing. It first divides each sequence
-// of consecutive boxes between groups. If the resulting list still has too many items, it also divides this list.
+// drawableItems returns items, divided into sections if they are too many for one drawing. It first divides each
+// sequence of consecutive boxes between groups. If the resulting list still has too many items, it also divides this
+// list.
 func (builder *groupBuilder) drawableItems(items []*item) []*item {
 	if len(items) <= maxVisible {
 		return items
 	}
 	var list []*item
 	for from := 0; from < len(items); {
-		end := from
+		end := from // items[from:end] are boxes
 		for end < len(items) && items[end].box >= 0 {
 			end++
 		}
 		list = append(list, builder.divide(items[from:end])...)
-		if end < len(items) {
+		if end < len(items) { // items[end] is a group
 			list = append(list, items[end])
 			end++
 		}
@@ -281,12 +286,13 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 		return items
 	}
 	crossings := builder.crossings(items)
-	size := max(sectionItems, (len(items)+maxVisible/2-1)/(maxVisible/2)) // at most about maxVisible/2 sections
+	const maxSections = maxVisible / 2 // approximately, because the ends of sections move
+	size := max(sectionItems, (len(items)+maxSections-1)/maxSections)
 	var list []*item
 	for from := 0; from < len(items); {
 		end := sectionEnd(from+size, size/4, crossings)
 		section := items[from:end]
-		group := section[0]
+		group := section[0] // a section of one item needs no group
 		if len(section) > 1 {
 			group = &item{box: -1, from: section[0].from, upTo: section[len(section)-1].upTo,
 				items: builder.drawableItems(section)}
@@ -316,7 +322,8 @@ func sectionEnd(usual, slack int, crossings []int) int {
 }
 
 // crossings returns, for each item, the number of values that are computed before the item and read by the item or
-// later items.
+// later items. For example, in the order a b c, with values from a to c and from b to c, 2 values cross c, and 1 value
+// crosses b.
 func (builder *groupBuilder) crossings(items []*item) []int {
 	first, last := items[0].from, items[len(items)-1].upTo
 	// change[i] is the number of values that cross position first+i, minus the number that cross the position before.
@@ -334,8 +341,9 @@ func (builder *groupBuilder) crossings(items []*item) []int {
 		}
 	}
 	list := make([]int, len(items))
-	for i, position, sum := 0, first, 0; i < len(items); i++ {
-		for ; position <= items[i].from; position++ {
+	position, sum := first, 0 // sum: the number of values that cross position-1
+	for i, it := range items {
+		for ; position <= it.from; position++ {
 			sum += change[position-first]
 		}
 		list[i] = sum

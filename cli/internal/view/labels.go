@@ -9,7 +9,8 @@ import (
 )
 
 // distinct shortens names to a width. A shortened name keeps the characters in which it differs from the most similar
-// names. Different names therefore stay different if the width permits.
+// names. Different names therefore stay different if the width permits. For example, with a width of 12, the names
+// encoder.layers.3.attention.weight and encoder.layers.4.attention.weight become …yers.3.att… and …yers.4.att….
 func distinct(names []string, width int) []string {
 	reversedNames := make([]string, len(names))
 	for i, name := range names {
@@ -60,8 +61,9 @@ func shortenName(name string, before, after, width int) string {
 	if term.Width(name) <= width || term.Width(name) != length || from < halfWidth || upTo > length-halfWidth {
 		return term.CutMiddle(name, width)
 	}
-	upTo = min(upTo, from+width-2) // an ellipsis at each end takes a column
-	for extendLeft := true; upTo-from+2 < width; extendLeft = !extendLeft {
+	const ellipses = 2 // columns: an ellipsis at each end
+	upTo = min(upTo, from+width-ellipses)
+	for extendLeft := true; upTo-from+ellipses < width; extendLeft = !extendLeft { // left and right in turn
 		if extendLeft {
 			from--
 		} else {

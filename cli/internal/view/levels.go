@@ -11,11 +11,13 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// level is the drawing of one group: the positions of its items and the lines between the items. y increases from
-// operands to results. For a horizontal picture, x and y are exchanged when the level is drawn.
+// level is the drawing of one group: the positions of its items and the lines between the items. An item of a group is
+// a box of the picture, or again a group. A group is open or folded (drawn as one box). y increases from operands to
+// results. For a horizontal picture, x and y are exchanged when the level is drawn.
 //
-// Each open group inside a level has a level of its own, drawn in a frame. A line that enters or leaves the group ends
-// at the frame, and continues inside it at a port:
+// A value leads from the box that computes it (from) to the boxes that read it (to). On a level it is drawn as a line
+// between the items that contain these boxes. Each open group inside a level has a level of its own, drawn in a frame.
+// A line that enters or leaves the group ends at the frame, and continues inside it at a port:
 //
 //	      item 0
 //	        |            line 0 of the outer level
@@ -73,10 +75,10 @@ func (p *picture) newScene(root *item, horizontal, drawsAll bool) (*scene, error
 	return s, err
 }
 
-// drawLevel computes the drawing of a group, and of the groups in it. scope is the scope around the group (see
-// pictureBox). values are the indices (in picture.values) of the values that the boxes of the group compute or read.
-// outerLine maps a value that enters or leaves the group to its line outside the group. The parameter drawsAll has the
-// same meaning as in newScene.
+// drawLevel computes the drawing of a group, and of the groups in it. scope is the common beginning of names around the
+// group, such as layer1/conv. values are the indices (in picture.values) of the values that the boxes of the group
+// compute or read. outerLine maps a value that enters or leaves the group to its line outside the group. The parameter
+// drawsAll has the same meaning as in newScene.
 func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map[int]int,
 	drawsAll bool) (*level, error) {
 	drawn := &level{}
@@ -89,7 +91,8 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 		text := s.itemBox(child, names[i])
 		s.texts[child] = text
 		size := text.size
-		if child.box < 0 && (drawsAll || child.isOpen) {
+		isDrawnGroup := child.box < 0 && (drawsAll || child.isOpen)
+		if isDrawnGroup {
 			inner, err := s.drawLevel(child, scope, innerValues[i], lineOf, drawsAll)
 			if err != nil {
 				return nil, err
@@ -124,7 +127,8 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 func (s *scene) connect(it *item, drawn *level, values []int,
 	outerLine map[int]int) (innerValues [][]int, lineOf map[int]int) {
 	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}
-	itemOf, lineByEnds, portIndices := s.itemOfBox(it), map[string]int{}, map[port]int{}
+	itemOf := s.itemOfBox(it) // for each box in the group, the index of its item
+	lineByEnds, portIndices := map[string]int{}, map[port]int{}
 	portIndex := func(wanted port) int { // adds the port if necessary
 		if _, exists := portIndices[wanted]; !exists {
 			portIndices[wanted] = len(it.items) + len(drawn.ports)
@@ -140,12 +144,13 @@ func (s *scene) connect(it *item, drawn *level, values []int,
 			from = -1
 		}
 		for i := range it.items {
-			if it.items[i].box < 0 && (i == from || slices.Contains(readers, i)) {
+			isGroup := it.items[i].box < 0
+			if isGroup && (i == from || slices.Contains(readers, i)) {
 				innerValues[i] = append(innerValues[i], valueIndex)
 			}
 		}
-		// Readers in the item that computes the value have a line on the level of that item. A value from outside the
-		// group enters at a port. A value of the group that is also read outside leaves at a port.
+		// If boxes of one item compute and read the value, the line between them is on the level of that item. A value
+		// from outside the group enters at a port. A value of the group that is also read outside leaves at a port.
 		readers = slices.DeleteFunc(readers, func(i int) bool { return i == from })
 		switch {
 		case !inside:
@@ -198,9 +203,8 @@ func readingItems(value *pictureValue, itemOf map[int]int) (readers []int, isRea
 // same ends exists, the values are added to that line instead. lineByEnds maps the ends of lines to their indices.
 func (s *scene) addLine(it *item, drawn *level, lineByEnds map[string]int, added line) int {
 	ends := fmt.Sprint(added.from, added.to)
-	joinsBoxes := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
-		return i >= len(it.items) || it.items[i].box < 0
-	})
+	isGroupOrPort := func(i int) bool { return i >= len(it.items) || it.items[i].box < 0 }
+	joinsBoxes := !slices.ContainsFunc(append([]int{added.from}, added.to...), isGroupOrPort)
 	index, exists := lineByEnds[ends]
 	if !exists || joinsBoxes {
 		lineByEnds[ends] = len(drawn.lines)
@@ -210,7 +214,7 @@ func (s *scene) addLine(it *item, drawn *level, lineByEnds map[string]int, added
 	existing := &drawn.lines[index]
 	existing.values = append(existing.values, added.values...)
 	if existing.layout != added.layout {
-		existing.layout = -1
+		existing.layout = -1 // values of several layouts
 	}
 	return index
 }

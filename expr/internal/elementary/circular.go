@@ -73,7 +73,8 @@ const (
 	quarterTurnRest = 0x1.0b4611a626331p-34
 )
 
-// minRemainderBits has the bits of 2^-12, and roundingSumBits has the bits of 1.5 * 2^52.
+// minRemainderBits has the bits of 2^-12. roundingSumBits has the bits of roundingSum, 1.5 * 2^52 (exp.go): the lowest
+// bits of x + roundingSum are the integer nearest to x.
 const (
 	minRemainderBits = (1023 - 12) << 52
 	roundingSumBits  = 0x4338 << 48
@@ -84,16 +85,17 @@ const (
 func reduceAngle(x float64) (q int, r, low float64) {
 	magnitude := math.Abs(x)
 	if magnitude < 1<<20 {
-		shiftedQuarters := float64(x*(2/math.Pi)) + 0x1.8p52
-		quarters := shiftedQuarters - 0x1.8p52 // the number of quarter turns, an integer
+		shiftedQuarters := float64(x*(2/math.Pi)) + roundingSum
+		quarters := shiftedQuarters - roundingSum // the number of quarter turns, an integer
 		// The difference is exact. The rounding of the correction matters only if r is tiny and quarters is not 0. If
 		// quarters is 0, the correction is 0.
 		difference, correction := x-float64(quarters*quarterTurn), float64(quarters*quarterTurnRest)
 		r = difference - correction
-		// A single branch tests, by sign bits, whether |r| exceeds 2^-12 or q is 0: the first difference is negative if
-		// |r| does, and (q-1)&^q only if q is 0. Separate branches would be unpredictable.
 		quarterCount, rBits := int64(math.Float64bits(shiftedQuarters)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
-		if (minRemainderBits-rBits)|((quarterCount-1)&^quarterCount) < 0 {
+		// A single branch tests whether |r| exceeds 2^-12 or q is 0. Separate branches would be unpredictable.
+		exceedsMin := minRemainderBits - rBits       // negative if |r| > 2^-12
+		isZero := (quarterCount - 1) &^ quarterCount // negative only if q is 0
+		if exceedsMin|isZero < 0 {
 			return int(quarterCount), r, (difference - r) - correction
 		}
 	}

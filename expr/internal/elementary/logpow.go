@@ -167,13 +167,15 @@ func Pow(x, y float64) float64 {
 func power(a, y float64) float64 {
 	hi, lo := log2Sum(a)
 	exponent := y * hi
-	if !(math.Abs(exponent) < 1100) {
+	const overflowExponent = 1100 // beyond it, the result is 0 or infinite
+	if !(math.Abs(exponent) < overflowExponent) {
 		if exponent > 0 {
 			return math.Inf(1)
 		}
 		return 0
 	}
-	mantissa, _, binaryExponent := powerOfSum(exponent, math.FMA(y, lo, math.FMA(y, hi, -exponent)))
+	rest := math.FMA(y, lo, math.FMA(y, hi, -exponent)) // y*(hi+lo) - exponent
+	mantissa, _, binaryExponent := powerOfSum(exponent, rest)
 	// The code multiplies by two factors instead of 2^binaryExponent, which may overflow or underflow although the
 	// result does not.
 	return mantissa * powerOf2(binaryExponent>>1) * powerOf2(binaryExponent-binaryExponent>>1)
@@ -182,8 +184,8 @@ func power(a, y float64) float64 {
 // powerOfSum returns 2^(exponent+rest) as (p+low)*2^k, for a small rest. With the remainder r of the exponent, 2^r - 1
 // is about c[0] r + r^2 (even(r^2) + r odd(r^2)).
 func powerOfSum(exponent, rest float64) (p, low float64, k int64) {
-	shifted := exponent + 0x1.8p52 // rounds the exponent to an integer, in the lowest bits
-	r := (exponent - (shifted - 0x1.8p52)) + rest
+	shifted := exponent + roundingSum // rounds the exponent to an integer, in the lowest bits (exp.go)
+	r := (exponent - (shifted - roundingSum)) + rest
 	c := (*[13]float64)(Exp2Poly.F64)
 	r2 := r * r
 	r4 := r2 * r2
@@ -191,27 +193,30 @@ func powerOfSum(exponent, rest float64) (p, low float64, k int64) {
 	odd := (c[2] + float64(r2*c[4])) + float64(r4*((c[6]+float64(r2*c[8]))+float64(r4*(c[10]+float64(r2*c[12])))))
 	fraction := math.FMA(r, c[0], r2*(even+float64(r*odd)))
 	p = 1 + fraction
-	return p, (1 - p) + fraction, int64(math.Float64bits(shifted)) - int64(math.Float64bits(0x1.8p52))
+	return p, (1 - p) + fraction, int64(math.Float64bits(shifted)) - roundingSumBits
 }
 
 // powerOf2 returns 2^k, a normal number.
 func powerOf2(k int64) float64 { return math.Float64frombits(uint64(k+1023) << 52) }
 
-// log2Sum returns log2(a) = n + log2(m) of a positive finite a as a sum of two numbers, exact to 2^-63. log(m) is h = s
-// g with s = (m-1)/(m+1), z = s^2, u = 2/3 + z AtanhPoly(z), v = z u and g = 2+v. k is h log2(e). The suffix l marks
-// the low part of a sum of two numbers: s + sl.
+// log2Sum returns log2(a) = n + log2(m) of a positive finite a as a sum of two numbers, exact to 2^-63. With s =
+// (m-1)/(m+1) and z = s^2, log(m) = 2 atanh(s) is s (2 + z (2/3 + z AtanhPoly(z))). Each intermediate number is a sum
+// of two numbers, such as s + sl: the suffix l marks the low part, which is the rounding error of the other part.
+//
+//	f = m-1    d = m+1    s = f/d    z = s^2    u = 2/3 + z AtanhPoly(z)    v = z u    g = 2 + v
+//	h = s g, which is log(m)         k = h log2(e), which is log2(m)
 func log2Sum(a float64) (hi, lo float64) {
 	n, m := mantissaOf(a)
-	f, d := m-1, m+1
+	f, d := m-1, m+1 // f is exact
 	dl := m - (d - 1)
 	inverse := 1 / d
 	s := f * inverse
-	sl := math.FMA(-s, dl, math.FMA(-s, d, f)) * inverse
+	sl := math.FMA(-s, dl, math.FMA(-s, d, f)) * inverse // (f - s*(d+dl)) / d
 	z := s * s
-	zl := math.FMA(s, sl, math.FMA(sl, s, math.FMA(s, s, -z)))
+	zl := math.FMA(s, sl, math.FMA(sl, s, math.FMA(s, s, -z))) // (s+sl)^2 - z, without sl^2
 	c := (*[8]float64)(AtanhPoly)
 	w := z * z
-	tail := (c[4] + float64(z*c[5])) + float64(w*(c[6]+float64(z*c[7])))
+	tail := (c[4] + float64(z*c[5])) + float64(w*(c[6]+float64(z*c[7]))) // the terms of c[4] to c[7], divided by z^4
 	tail = float64(z * ((c[0] + float64(z*c[1])) + float64(w*((c[2]+float64(z*c[3]))+float64(w*tail)))))
 	const twoThirds = 2.0 / 3
 	u := twoThirds + tail

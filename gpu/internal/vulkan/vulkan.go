@@ -60,11 +60,11 @@ func (f *deviceFunctions) byName() map[string]*uintptr {
 		"CreateSemaphore": &f.CreateSemaphore, "DestroySemaphore": &f.DestroySemaphore, "WaitSemaphores": &f.WaitSemaphores}
 }
 
-// ptr is short for unsafe.Pointer in arguments of call. Only the conversion uintptr(ptr(&x)) in the argument itself
-// keeps x on the heap and alive during the call.
+// ptr is short for unsafe.Pointer in arguments of call.
 type ptr = unsafe.Pointer
 
-// call calls a function of the driver that returns a VkResult.
+// call calls a function of the driver that returns a VkResult. If an argument is written as uintptr(ptr(&x)), the
+// directive uintptrescapes keeps x on the heap and alive during the call.
 //
 //go:uintptrescapes
 func call(function uintptr, args ...uintptr) error {

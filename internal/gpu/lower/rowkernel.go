@@ -30,7 +30,8 @@ type rowKernel struct {
 	laneStride  int  // difference between the thread indices of two adjacent lanes
 	joinsPieces bool // whether the kernel combines the results of pieces; its units are rows
 
-	// The following fields are values in the generated code.
+	// The following fields are values in the generated code. Methods such as Emit, op and add32 add an instruction to
+	// this code and return its result.
 
 	thread   ir.Value           // index of the thread in the group
 	lane     ir.Value           // index of the thread among the lanes of its unit
@@ -51,7 +52,7 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 	}
 	kernel := &rowKernel{rows: r, units: units, numbers: map[int]ir.Value{}, uniforms: map[int][]ir.Value{}}
 	kernel.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(params+1, groupSize), target: r.target}
-	if params+1 > r.target.MaxParams {
+	if params+1 > r.target.MaxParams { // 1: the scratch memory
 		return fmt.Errorf("gpu: a kernel with %d outputs and operands is %w", params, ErrUnsupported)
 	}
 	kernel.setUnits()
@@ -95,8 +96,9 @@ func (k *rowKernel) setUnits() {
 	}
 	unitsPerGroup := groupSize / k.lanes
 	k.thread = k.Emit(ir.Thread, u32)
-	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*unitsPerGroup + unit. lanes
-	// and unitsPerGroup are powers of two.
+	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*unitsPerGroup + unit.
+	// lanes and unitsPerGroup are powers of two. With 4 lanes, thread 5 is lane 1 of unit 1 or, in the other case, lane
+	// 0 of unit 5.
 	unitInGroup := k.quotient(k.thread, k.lanes)
 	k.lane, k.laneStride = k.op(lane.And, u32, k.thread, k.u32(k.lanes-1)), 1
 	if rows.threadsSpanRows && rows.pieces == 1 {

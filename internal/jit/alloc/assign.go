@@ -9,6 +9,11 @@ import (
 // (fold), and its destination gets a register (allocateDestination). For example, let v3 = Add v1, v2 be the last use
 // of v1, which is in register 5, and let v2 be in slot 0. The result is Add r5, slot 0, r5: the instruction reads v2
 // from the slot, and v3 gets the register of v1. The Reload of a value is the load that restores it.
+//
+// The result of some instructions overwrites a source, the tied source: a multiply-add overwrites one of its three
+// sources. Such an instruction has Forms, encodings that differ in the tied source. An element is an element of an
+// operand that advances along the row: each iteration loads another one. An accumulator is a value with an Acc, whose
+// register the generator chooses.
 
 // memoryCost is the estimated additional cost, in instructions, of a memory operand compared with a register, and of a
 // load compared with a copy.
@@ -54,7 +59,7 @@ func (a *allocator) allocateMove(inst *Inst) {
 // allocatePlain adds an instruction without Forms.
 func (a *allocator) allocatePlain(inst *Inst) {
 	src, folded := a.fold(inst)
-	var argMemory [10]Operand
+	var argMemory [10]Operand // not allocated on the heap, because emit copies the operands
 	args := argMemory[:0]
 	for k, source := range src {
 		if k == int(inst.FoldableSource) && folded.Kind != Register {
@@ -79,7 +84,7 @@ func (a *allocator) allocatePlain(inst *Inst) {
 		args = append(args, mask)
 	}
 	a.emit(Allocated{Name: inst.Name, NonTemporal: inst.NonTemporal, From: a.position}, append(args, dst)...)
-	a.InstructionCount += max(1, int(inst.InstructionCount)) - 1 // emit has counted 1
+	a.InstructionCount += max(1, int(inst.InstructionCount)) - 1 // a real instruction counts as 1; emit has counted 1
 	a.releaseDead(inst)
 }
 
@@ -101,8 +106,9 @@ func (a *allocator) appendTemps(args []Operand, inst *Inst, size uint8) []Operan
 // returned operand has the kind Register and no other contents.
 func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 	index, src := int(inst.FoldableSource), inst.Src
+	inRegister := Operand{Kind: Register}
 	if index < 0 || !a.registerFile.FoldLoads {
-		return src, Operand{}
+		return src, inRegister
 	}
 	operand, ok := a.foldSource(src[index], inst.BroadcastBytes)
 	if !ok && inst.Commutative && src[index].Virt != src[index+1].Virt {
@@ -115,7 +121,7 @@ func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 		ok = ok && (k == index || source.Virt != src[index].Virt)
 	}
 	if !ok {
-		return src, Operand{}
+		return src, inRegister
 	}
 	return src, operand
 }
@@ -197,6 +203,7 @@ func (a *allocator) allocateForm(inst *Inst) {
 // Register and no other contents.
 func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 	tied := a.chooseTied(inst)
+	inRegister := Operand{Kind: Register}
 	canFold := inst.FoldableSource >= 0 && a.registerFile.FoldLoads
 	var chosen *Form
 	for k := range inst.Forms {
@@ -208,7 +215,7 @@ func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 			first, second := inst.Src[form.Order[0]], inst.Src[form.Order[1]]
 			if operand, ok := a.foldSource(first, inst.BroadcastBytes); ok {
 				if first.Virt == second.Virt || first.Virt == inst.Src[tied].Virt {
-					operand = Operand{} // another source has the same value, which needs a register
+					operand = inRegister // another source has the same value, which needs a register
 				}
 				return *form, operand
 			}
@@ -217,13 +224,13 @@ func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 			chosen = form
 		}
 	}
-	return *chosen, Operand{}
+	return *chosen, inRegister
 }
 
 // chooseTied returns the index of the source that the result overwrites in one of the Forms. It prefers the destination
 // itself (an accumulator), then a source without further uses, then a source that is not in a register.
 func (a *allocator) chooseTied(inst *Inst) int8 {
-	isDst := func(virt Virt) bool { return virt == inst.Dst } // true only for accumulators
+	isDst := func(virt Virt) bool { return virt == inst.Dst } // only an accumulator is both a source and the result
 	isLastUse := func(virt Virt) bool {
 		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[inst.Dst] < 0
 	}

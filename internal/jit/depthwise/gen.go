@@ -26,10 +26,11 @@ const (
 	outTileReg                          // result at the tile
 	channelReg                          // offset of the current channels in bytes
 	overlapReg                          // bytes by which the last vector overlaps the vector before it
-	rowsRemaining                       // number of remaining rows of the window, or remaining channels of a group
+	rowsRemaining                       // number of remaining rows of the window
 	biasReg                             // bias of the first channel
 
-	scratchReg = inRowReg // free outside sumWindows
+	scratchReg             = inRowReg      // free outside sumWindows
+	groupChannelsRemaining = rowsRemaining // number of remaining channels of a group; free outside sumWindows
 )
 
 // channelsRemainingSpill is the spill slot (index in jit.Args.Spill) that holds the number of remaining channels of a
@@ -53,7 +54,7 @@ const minInputRegs = 4
 // 32 vector registers hold sums, 9 hold weights and 19 hold inputs.
 type gen struct {
 	target.Writer
-	spec *Spec // in its pairs, rows precede columns; First and End bound the rows and columns of the input that exist
+	spec *Spec // a pair has rows, then columns: [First[0], End[0]) are the rows of the input that exist
 
 	sumRegs    int // number of registers with sums, which start at register 0
 	weightRegs int // number of registers with weights, after the sums; see newGen
@@ -178,11 +179,11 @@ func (g *gen) loadConstants() {
 	g.Move(target.ArgsWord(jit.OffsetRows), tilesRemaining)
 	for _, step := range g.spec.Epilogue {
 		switch step.Op {
-		case tile.AddTile, tile.MulTile: // has the layout of the result; stored: its distance from the result in bytes
+		case tile.AddTile, tile.MulTile: // has the layout of the result: store its distance from the result in bytes
 			target.LoadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
 			g.Sub(outTileReg, scratchReg)
 			g.Move(scratchReg, target.ArgsSpill(step.Operand))
-		case tile.AddLanes, tile.MulLanes: // has one element for each channel; stored: its address
+		case tile.AddLanes, tile.MulLanes: // has one element for each channel: store its address
 			target.LoadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
 			g.Move(scratchReg, target.ArgsSpill(step.Operand))
 		}
@@ -201,8 +202,9 @@ func (g *gen) initSums() {
 	}
 }
 
-// sumChannelsOfGroup adds up the windows of all channels of a group, one channel after another. The weights for a
-// vector of results have the same order: first the weights of channel 0 of all groups, then those of channel 1.
+// sumChannelsOfGroup adds up the windows of all channels of a group, one channel after another. A vector of results may
+// have several groups. Its weights have the order of the additions: first all weights for the channels 0 of the groups,
+// then all weights for the channels 1.
 func (g *gen) sumChannelsOfGroup() {
 	spec := g.spec
 	advanceWeights := func() { g.Add(target.Imm(spec.Window[0]*spec.Window[1]*spec.VectorBytes), weightsReg) }
@@ -213,20 +215,21 @@ func (g *gen) sumChannelsOfGroup() {
 	}
 	eachChannel := g.NewLabel()
 	g.Permutation(g.firstChannels(), g.permutationReg())
-	g.Move(target.Imm(spec.Group), rowsRemaining)
+	g.Move(target.Imm(spec.Group), groupChannelsRemaining)
 	g.Align(16)
 	g.Bind(eachChannel)
-	g.Move(rowsRemaining, target.ArgsSpill(channelsRemainingSpill)) // sumWindows uses the register for rows
+	g.Move(groupChannelsRemaining, target.ArgsSpill(channelsRemainingSpill)) // sumWindows uses the register for rows
 	g.sumWindows()
 	advanceWeights()
 	g.AddToIndices(spec.Size/4, g.permutationReg()) // the next channel, in words of 4 bytes
-	g.Move(target.ArgsSpill(channelsRemainingSpill), rowsRemaining)
-	g.CountDown(rowsRemaining, target.NE, eachChannel)
+	g.Move(target.ArgsSpill(channelsRemainingSpill), groupChannelsRemaining)
+	g.CountDown(groupChannelsRemaining, target.NE, eachChannel)
 }
 
-// permutationReg returns the register with the permutation of grouped convolutions. Word i (of 32 bits) of the
-// permutation is the index of the input word that loadInput copies to word i of its result. The input word belongs to
-// the same group as word i, and to the channel that sumChannelsOfGroup currently adds.
+// permutationReg returns the register with the permutation of grouped convolutions. loadInput copies the input word (of
+// 32 bits) whose index is in word i of the permutation to word i of its result. This input word belongs to the same
+// group as word i, and to the channel that sumChannelsOfGroup currently adds. For example, groups of two float32
+// channels have the permutation 0 0 2 2 4 4 6 6 for channel 0, and 1 1 3 3 5 5 7 7 for channel 1.
 func (g *gen) permutationReg() target.VReg {
 	return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs)
 }
@@ -252,13 +255,15 @@ func (g *gen) loadInput(addr target.Addr, to target.VReg) {
 }
 
 // sumWindows adds up the products of all windows of a tile, except the parts of windows outside the image. If registers
-// hold all weights, each element of the input is loaded once. Otherwise it is loaded once for each row of the window.
+// hold all weights, each element of the input is loaded once. Otherwise an element is loaded again for each row of the
+// window that uses it.
 func (g *gen) sumWindows() {
 	spec := g.spec
+	hasAllWeights := g.weightRegs == spec.Window[0]*spec.Window[1]
 	switch {
 	case spec.RowsFromCall:
 		g.sumRowsFromCall()
-	case g.weightRegs == spec.Window[0]*spec.Window[1]:
+	case hasAllWeights:
 		g.sumByInputRow()
 	default:
 		for windowRow := range spec.Window[0] {
@@ -307,13 +312,13 @@ func (g *gen) sumByInputRow() {
 }
 
 // sumWindowRow adds the products of one row of the windows. It skips the rows of results for which the corresponding
-// row of the input is not in [firstRow, endRow). inputReg has the address of input row firstRow, and weightsReg the
-// address of the weights of window row 0.
-func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firstRow, endRow int) {
+// row of the input is not in [firstRow, endRow). inputAddress has the address of input row firstRow, and weightAddress
+// the address of the weights of window row 0.
+func (g *gen) sumWindowRow(windowRow int, inputAddress, weightAddress target.GReg, firstRow, endRow int) {
 	spec := g.spec
-	isLoaded := false // the weights of the window row are in registers
+	isLoaded := false // the weights of the window row are in registers, or there are no registers for weights
 	weightAddr := func(col int) target.Addr {
-		return target.Addr{Base: weightsReg, Disp: (windowRow*spec.Window[1] + col) * spec.VectorBytes}
+		return target.Addr{Base: weightAddress, Disp: (windowRow*spec.Window[1] + col) * spec.VectorBytes}
 	}
 	for row := range spec.Tile[0] {
 		inputRow := row*spec.Stride[0] + windowRow*spec.Dilation[0]
@@ -328,8 +333,8 @@ func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firs
 		}
 		for col := spec.First[1]; col < spec.End[1]; col++ {
 			disp := (inputRow-firstRow)*spec.InStride[0] + (col-spec.First[1])*spec.InStride[1]
-			uses := g.usesOfColumn(nil, row, col, 0)
-			g.useElement(uses, target.Addr{Base: inputReg, Disp: disp}, weightAddr)
+			uses := g.usesOfColumn(nil, row, col, 0) // 0: the weights in registers start with this window row
+			g.useElement(uses, target.Addr{Base: inputAddress, Disp: disp}, weightAddr)
 		}
 	}
 }
@@ -367,7 +372,8 @@ func (g *gen) useElement(uses []elementUse, addr target.Addr, weightAddr func(co
 	if len(uses) == 0 {
 		return
 	}
-	isMemoryOperand := len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.fmaCanReadMemory
+	hasWeights := g.weightRegs > 0 // the weights of all uses are in registers
+	isMemoryOperand := len(uses) == 1 && hasWeights && g.spec.Group == 1 && g.fmaCanReadMemory
 	if isMemoryOperand {
 		g.FMA(addr, g.weightReg(uses[0].weight), uses[0].sum)
 		return
@@ -376,7 +382,7 @@ func (g *gen) useElement(uses []elementUse, addr target.Addr, weightAddr func(co
 	g.loadInput(addr, loaded)
 	for _, use := range uses {
 		switch {
-		case g.weightRegs > 0:
+		case hasWeights:
 			g.FMA(loaded, g.weightReg(use.weight), use.sum)
 		case g.fmaCanReadMemory:
 			g.FMA(weightAddr(use.weight), loaded, use.sum)

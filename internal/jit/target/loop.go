@@ -14,17 +14,18 @@ func Unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-// LoopOptions affect the speed of a loop of expressions, and never its results.
+// LoopOptions affect the speed of a loop of expressions, and never its results. Such a loop computes the elements of
+// its outputs row by row, from the elements of its operands.
 type LoopOptions struct {
-	// NonTemporal selects non-temporal stores for the outputs outside CachedOutputs, if the processor has such stores for
-	// the dtype. A row is stored this way only if the addresses of its first elements in these outputs are
-	// multiples of 64 bytes.
+	// CachedOutputs is a bit set of outputs. These outputs have ordinary stores and stay in the caches.
+	CachedOutputs uint32
+	// NonTemporal selects non-temporal stores, which bypass the caches, for the other outputs, if the processor has
+	// such stores for the dtype. A row is stored this way only if its first element has, in each of these outputs, an
+	// address that is a multiple of 64 bytes.
 	NonTemporal bool
 	// Unfenced omits the fence after non-temporal stores. The caller must then call Fence of package jit after its last
 	// run, before another goroutine reads the outputs.
 	Unfenced bool
-	// CachedOutputs is a bit set of outputs. These outputs have ordinary stores and stay in the caches.
-	CachedOutputs uint32
 	// Prefetch requests prefetching of operands.
 	Prefetch Prefetch
 	// Registers is the number of vector registers that the code uses, for tests; 0 for all.

@@ -8,10 +8,16 @@ import (
 	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
 )
 
-// Limits of the matrix unit (AMX), which multiplies matrices in tile registers. It multiplies groups of four bytes. In
-// this package, a group counts as one element of an operand (ElemBytes 4). The product of two groups (four
-// multiplications) counts as one term. A tile register is not the tile of a Spec. The rows of a tile are divided into
-// parts, and there is a tile register with sums for each part and each vector of columns.
+// Limits of the matrix unit (AMX), which multiplies matrices in 8 tile registers of 16 rows of 64 bytes. It multiplies
+// groups of four bytes. In this package, a group counts as one element of an operand (ElemBytes 4). The product of two
+// groups (four multiplications) counts as one term. A tile register is not the tile of a Spec. The rows of a tile are
+// divided into parts, and there is a tile register with sums for each part and each vector of columns.
+//
+// For example, a tile has 24 rows, 2 vectors of 16 columns, and 36 terms. Its two parts have 12 rows. The four
+// registers 0 to 3 have the sums: 12 rows of 16 columns each. The terms are divided into three chunks of 12 terms. For
+// each chunk, the registers 4 and 5 have the broadcast operand: 12 rows of 12 terms, for each part. The registers 6 and
+// 7 have the vector operand: 12 terms of 16 columns, for each vector. Four instructions multiply a chunk: one for each
+// part and vector.
 const (
 	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16
@@ -93,7 +99,8 @@ func (u *unitSplit) setParts(segments []int) {
 	}
 }
 
-// setOutStep sets outRowStep from the offsets of the rows in the result.
+// setOutStep sets outRowStep from the offsets of the rows in the result. The distance must be the same for all adjacent
+// rows of a part, and for all parts.
 func (u *unitSplit) setOutStep(offsets []int) {
 	for part, first := range u.firstRows {
 		for row := first + 1; row < first+u.partRows; row++ {
@@ -108,7 +115,7 @@ func (u *unitSplit) setOutStep(offsets []int) {
 		}
 	}
 	if u.partRows == 1 {
-		u.outRowStep = lineBytes // unused: parts have one row
+		u.outRowStep = lineBytes // parts have one row: any constant other than 0
 	}
 }
 
@@ -144,7 +151,7 @@ func equalChunkTerms(runs []Run) int {
 	for terms := UnitTerms; terms > 0; terms-- {
 		count := 0
 		for _, run := range runs {
-			if run.Terms%terms > 0 { // the number does not divide the run: reject it
+			if run.Terms%terms > 0 { // the number does not divide the run: a count above fewest rejects it
 				count = fewest + 1
 			}
 			count += run.Terms / terms
@@ -160,9 +167,10 @@ func equalChunkTerms(runs []Run) int {
 func (s *Spec) checkMatrixUnit() error {
 	hasAllRows := func(run Run) bool { return run.Rows == 0 || run.Rows == uint32(1<<s.Rows-1) }
 	isByRows := func(step EpilogueStep) bool { return step.Op == AddRows || step.Op == MulRows }
+	lacksRequired := !s.Int8 || s.In == nil || s.Out == nil
+	hasUnsupported := s.InitialSum == FromRows || s.Masked || s.PackedStep != 0 || len(s.Prefetch) > 0
 	switch {
-	case !s.Int8 || s.In == nil || s.Out == nil || s.InitialSum == FromRows || s.Masked || s.PackedStep != 0 ||
-		len(s.Prefetch) > 0:
+	case lacksRequired || hasUnsupported:
 		return fmt.Errorf("tile: the matrix unit requires Int8, In and Out, and supports neither InitialSum FromRows " +
 			"nor Masked, PackedStep or Prefetch")
 	case s.Vectors > UnitVectors || s.Rows > 2*UnitRows:
@@ -181,7 +189,8 @@ func (s *Spec) checkMatrixUnit() error {
 	return err
 }
 
-// General registers of the matrix unit. scratchReg has the address of the sums after the loop over terms, when vecReg
+// General registers of the matrix unit. The first two replace registers for the distances between rows if Spec.In is
+// nil; the matrix unit requires Spec.In. scratchReg has the address of the sums after the loop over terms, when vecReg
 // is free.
 const (
 	unitRowStepReg  = rowStepReg  // distance between rows of the broadcast operand
@@ -293,7 +302,7 @@ func (x *unitGen) run(run *Run) {
 }
 
 // multiplyChunk emits the products of a chunk of terms and advances the addresses. Every other part visits the vectors
-// in reverse order, so that its first vector is still in a register.
+// in reverse order, so that its first vector is still in a register even if all vectors share one register.
 func (x *unitGen) multiplyChunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 	x.prefetch(terms)
 	loadedRow, loadedVec := [amd64.Tiles]int{}, [amd64.Tiles]int{} // by register: 1 + the part or vector in it, or 0
@@ -343,7 +352,8 @@ func (x *unitGen) prefetch(terms int) {
 func (x *unitGen) storeSumTiles() {
 	spec := x.spec
 	sumsAreResult := spec.Quantized == NotQuantized && len(spec.Epilogue) == 0 && spec.InitialSum != FromResult
-	if sumsAreResult && x.split.outRowStep != 0 && !spec.mayBePartial(x.cpu) {
+	canStoreTiles := x.split.outRowStep != 0 && !spec.mayBePartial(x.cpu) // rows at one distance, of whole vectors
+	if sumsAreResult && canStoreTiles {
 		x.amd64.MoveDistance(x.split.outRowStep, countReg)
 		x.eachSum(func(register amd64.Tile, row, vector int) {
 			x.amd64.StoreTile(register, target.Addr{Base: outTileReg, Index: countReg, Scale: 1,
@@ -358,7 +368,7 @@ func (x *unitGen) storeSumTiles() {
 		x.amd64.StoreTile(register, target.Addr{Base: scratchReg, Index: countReg, Scale: 1,
 			Disp: row*scratchRowBytes + vector*lineBytes})
 	})
-	rowsAtOnce := unitSumRegs / spec.Vectors &^ 1 // the greatest even number of rows whose sums fit the registers
+	rowsAtOnce := unitSumRegs / spec.Vectors &^ 1 // the greatest even number of rows whose sums fit in unitSumRegs
 	for row := 0; row < spec.Rows; row += rowsAtOnce {
 		x.storeRows(row, min(rowsAtOnce, spec.Rows-row))
 	}

@@ -12,8 +12,12 @@ import (
 )
 
 // This file converts a block, a straight-line sequence of vector operations, to machine code: it selects instructions
-// on virtual registers, allocates registers (package alloc), and writes the instructions. A block transforms pixels of
-// a tile or weights of a window to points, or points to pixels (see the package comment).
+// on virtual registers (lower), allocates registers (package alloc), and writes the instructions (emitInst). A block
+// transforms pixels of a tile or weights of a window to points, or points to pixels (see the package comment).
+//
+// For example, the operations "a = load element (2, 0)", "b = load element (0, 0)", "c = a - b" become one instruction
+// "sub" with the sources b, a and the result c. The values a and b have a Reload: the allocator inserts their loads, or
+// makes b a memory operand of the instruction.
 
 // Instructions for operations with two sources.
 var (
@@ -29,10 +33,13 @@ const noFoldableSource = -1
 
 // lower selects the instructions of a block, on virtual registers. Loads and constants become virtual registers with a
 // Reload, and need no instruction. Source 0 of the other instructions, except stores, may be a memory operand:
-// FoldableSource is 0.
+// FoldableSource keeps its zero value.
+//
+// An instruction computes "source 1 OP source 0" (see target.Op), so that x - y has the sources y, x. A multiply-add
+// computes source 2 + source 0 * source 1.
 func (c *codeGen) lower(b *block) *alloc.Builder {
-	const unused = 1 // entry 0 of Values
-	builder := &alloc.Builder{Values: make([]alloc.Value, unused, len(b.operations)+unused),
+	const firstVirt = 1 // entry 0 of Values is unused: register 0 means none
+	builder := &alloc.Builder{Values: make([]alloc.Value, firstVirt, firstVirt+len(b.operations)),
 		Body: make([]alloc.Inst, 0, len(b.operations))}
 	virtOf := make([]alloc.Virt, len(b.operations))
 	sources := func(values ...valueID) []alloc.Arg {
@@ -59,10 +66,11 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 			inst.Src, inst.Commutative = sources(operation.y, operation.x), operation.opcode == opAdd
 		case opMulConst:
 			inst.Src = sources(operation.k, operation.x)
-		case opMax, opMin: // if source 0 is a NaN, the instruction returns it: NaNs in x are kept
+		case opMax, opMin: // the result is source 0 if a source is a NaN: source 0 is x, so that NaNs in x are kept
 			inst.Src = sources(operation.x, operation.k)
 		case opFMA, opFNMA:
-			inst.Src, inst.Forms = sources(operation.k, operation.x, operation.y), c.fmaForms(operation.opcode == opFNMA)
+			negate := operation.opcode == opFNMA // y - k*x
+			inst.Src, inst.Forms = sources(operation.k, operation.x, operation.y), c.fmaForms(negate)
 		}
 		virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu))})
 		inst.Dst = virtOf[i]
@@ -74,8 +82,8 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 
 // reload returns the load of a constant or an operand. A space is a kind of memory: AlongRow is the output and operands
 // that may overlap the output, AlongRowReadOnly is other operands. An epilogue operand with the layout of the result
-// may be the result itself, so it is in the space AlongRow. There, alloc.Check rejects the load of an element after its
-// store.
+// may be the result itself, so it is in the space AlongRow. In this space, alloc.Check rejects a load of an element
+// that the block has stored before.
 func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	reload := &alloc.Reload{Name: "load", Foldable: true}
 	reload.Mem = alloc.Mem{Space: alloc.AlongRowReadOnly, Row: int8(operation.row), Col: int8(operation.col)}
@@ -83,7 +91,8 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	case opConst:
 		element := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(operation.constValue)))
 		reload.BroadcastBytes, reload.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
-		if target.UsesVectorMasks(c.cpu) { // AVX2, whose memory operands cannot be broadcast: store all lanes
+		hasOnlyAVX2 := target.UsesVectorMasks(c.cpu)
+		if hasOnlyAVX2 { // its memory operands cannot be broadcast: the constant has all lanes
 			reload.BroadcastBytes, reload.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
 		}
 	case opLoad:

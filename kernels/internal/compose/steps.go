@@ -122,7 +122,8 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs grap
 		call.Out = append(call.Out, result.Meta())
 	}
 	results := make([]*tensor.Tensor, len(inferred))
-	if inferred[0].Alias < 0 { // views are made from their metas below
+	isView := inferred[0].Alias >= 0 // all results of a view op are views, which the loop below makes
+	if !isView {
 		if results, err = op.Ref(call, tensors); err != nil {
 			return nil, err
 		}
@@ -159,7 +160,6 @@ func operandTensors(data map[*graph.Value]*tensor.Tensor, in []graph.Arg) []*ten
 
 // decompose is [graph.Lowerings.Decompose] of the composite op.
 func (body sequence) decompose(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	builder := NewBuilder(parts, c)
 	s := &Applier{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 		values, err := parts.Add(op, attrs, in...)
 		out := make([]graph.Arg, len(values))
@@ -172,7 +172,7 @@ func (body sequence) decompose(parts *graph.Parts, c *graph.Call) ([]*graph.Valu
 	if err != nil {
 		return nil, err
 	}
-	return builder.Result(argsAt(out)...) // with the dtype and the layout of the call's results
+	return NewBuilder(parts, c).Result(argsAt(out)...) // with the dtype and the layout of the call's results
 }
 
 // stepCall returns the call of an op with the given attributes and operands, and its inferred results.
@@ -186,7 +186,8 @@ func stepCall(op *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []g
 	return call, inferred, err
 }
 
-// Operands returns the operands of the call.
+// Operands returns the operands of the call. Steps exchange pointers to operands, because a call passes a pointer in
+// fewer instructions than a [graph.Arg].
 func (s *Applier) Operands() []*graph.Arg { return pointersTo(s.Call.In) }
 
 // Apply applies an op and returns its first result. Inlining it at its 700 calls would add a second to the build.

@@ -2,7 +2,9 @@
 //
 // They run graphs that are attributes (bodies and branches). A body may use values of the graph that contains the node.
 // Such values are the last operands of the node and the last inputs of the body. An iteration passes its carried values
-// (the states of a scan) to the next iteration. The collected values of all iterations are stacked in the results.
+// (the states of a scan) to the next iteration. The collected values of all iterations are stacked in the results. For
+// example, let the body of a loop carry a sum that starts at 0. Its inputs are (i, condition, sum), and its outputs are
+// (condition, sum+i, sum). Three iterations give the carried value 3 and the collected values [0 0 1].
 package control
 
 import (
@@ -116,6 +118,7 @@ func conditionValue(t *tensor.Tensor) (bool, error) {
 // inferLoop checks the numbers of operands and results of the body.
 func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[*loopAttrs](c)
+	// Besides the carried values, the body has the inputs i and condition, and the output condition.
 	switch outputs, inputs := len(attrs.Body.Outputs), len(attrs.Body.Inputs); {
 	case attrs.Carried < 0 || outputs < 1+attrs.Carried || inputs < 2+attrs.Carried:
 		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", inputs, outputs,

@@ -15,9 +15,11 @@ import (
 //	weightBytes bytes                  outChannels int32
 //	| weights, and zeros in gaps ... | sum of channel 0 | sum of channel 1 | ... |
 //
-// The sum times the zero point of the input is subtracted from each result of the channel: the sum of (x - zero) * w is
-// the sum of x * w less zero times the sum of w. o is an output channel, c is an input channel, and kh and kw are the
-// row and column of a tap.
+// The sum times the zero point of the input is subtracted from each result of the channel, because
+//
+//	sum((x - zero) * w) = sum(x * w) - zero * sum(w)
+//
+// o is an output channel, c is an input channel, and kh and kw are the row and column of a tap.
 type byteWeight struct {
 	conv        *convShape
 	format      string // name of the packed form
@@ -31,7 +33,7 @@ type byteWeight struct {
 }
 
 // totalBytes returns the number of bytes of weights and sums.
-func (w *byteWeight) totalBytes() int { return w.weightBytes + w.conv.outChannels*4 }
+func (w *byteWeight) totalBytes() int { return w.weightBytes + w.conv.outChannels*intBytes }
 
 // offsets returns the byte offsets of an output channel's weights, ordered by tap and then by input channel.
 func (w *byteWeight) offsets() []int {

@@ -299,12 +299,13 @@ func (conv *deform) product(images imageRange, addsBias bool) (*multiply.Multipl
 	// entries.
 	columnElements := conv.inChannels * conv.taps() * conv.pointCount // of an image
 	outElements := conv.outChannels * conv.pointCount                 // of an image
+	const sharedByImages = 0                                          // stride of images in weight and bias
 	multiplier := &multiply.Multiplier{Plan: plan, Entries: images.count * conv.groups,
 		MACs: kit.BoundedProduct(outPerGroup, conv.pointCount, depth),
-		A:    entryOffsets(images.count, 0, conv.groups, outPerGroup*depth),
+		A:    entryOffsets(images.count, sharedByImages, conv.groups, outPerGroup*depth),
 		B:    entryOffsets(images.count, columnElements, conv.groups, depth*conv.pointCount),
 		C:    entryOffsets(images.count, outElements, conv.groups, outPerGroup*conv.pointCount),
-		Bias: entryOffsets(images.count, 0, conv.groups, outPerGroup)}
+		Bias: entryOffsets(images.count, sharedByImages, conv.groups, outPerGroup)}
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
 		job.A, job.B = mem.Ptrs[productWeight], mem.Ptrs[productColumns]
 		job.C = unsafe.Add(mem.Ptrs[productResult], images.first*outElements*conv.dtype.Size())

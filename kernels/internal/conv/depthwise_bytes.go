@@ -241,17 +241,23 @@ func (t *depthwiseBytes) computeRows(args *jit.Args, rows int) error {
 	return nil
 }
 
-// weight describes the packed weight, which has blocks of channels in the order of the code. For each channel, the
-// weights of a group of window rows are adjacent: four bytes or two words, that is, four bytes in all.
+// rowGroupBytes is the number of bytes of a group: the weights of one channel in some rows of a column of the window.
+const rowGroupBytes = 4
+
+// weight describes the packed weight, which has blocks of channels in the order of the code. In a block, groups are
+// stored as [column of the window][group of rows][channel]. A group has the weights of four rows as bytes, or of two
+// rows as words.
 func (t *depthwiseBytes) weight() *byteWeight {
 	rows := t.spec.RowsPerGroup()
+	weightBytes := rowGroupBytes / rows // bytes of one weight
 	return &byteWeight{conv: t.conv, weightBytes: t.blockCount() * t.blockBytes(), hasWords: t.spec.WordProducts,
 		format: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
 		eachChannel: func(visit func(outChannel, byteOffset int)) {
-			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*4) })
+			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*rowGroupBytes) })
 		},
 		offset: func(kh, kw, _ int) int {
-			return (kw*t.spec.RowGroups()+kh/rows)*t.blockChannels()*4 + kh%rows*(4/rows)
+			group := kw*t.spec.RowGroups() + kh/rows
+			return group*t.blockChannels()*rowGroupBytes + kh%rows*weightBytes
 		}}
 }
 
@@ -292,7 +298,7 @@ func (t *depthwiseBytes) firstChannel(block int) int {
 
 // blockBytes returns the number of bytes of a block of the packed weight.
 func (t *depthwiseBytes) blockBytes() int {
-	return t.conv.w.Taps * t.spec.RowGroups() * 4 * t.blockChannels()
+	return t.conv.w.Taps * t.spec.RowGroups() * rowGroupBytes * t.blockChannels()
 }
 
 // depthwiseBytesWalks implements [graph.Impl.Walks]. The result is channels-last.

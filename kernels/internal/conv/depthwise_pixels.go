@@ -157,7 +157,9 @@ func (t *depthwiseWindow) applyEpilogue(worker *windowRun, image, block, strip i
 	channel := block * t.blockVectors * t.lanes
 	channels := min(t.blockVectors*t.lanes, conv.inChannels-channel)
 	resultOffset := (image*conv.h.Results+first)*conv.w.Results*t.outPixelStride + channel
-	t.epilogue.strips.Apply(&worker.epilogue, resultOffset, (end-first)*conv.w.Results, t.outPixelStride, channels, 1)
+	pixels := (end - first) * conv.w.Results
+	const channelStride = 1
+	t.epilogue.strips.Apply(&worker.epilogue, resultOffset, pixels, t.outPixelStride, channels, channelStride)
 }
 
 // rowOf returns the first output row of a strip.

@@ -286,22 +286,23 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	firstPlane := unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes)
 	t.copyInput(worker, memory, firstPlane, planes, rect)
 	for tap, offset := range t.tapOffsets {
-		worker.inputs[tap] = rowStream{unsafe.Add(memory, offset), t.planeStride}
+		worker.inputs[tap] = rowStream{ptr: unsafe.Add(memory, offset), rowStride: t.planeStride}
 	}
+	rowLen := (rect.rows-1)*t.rowStride + rect.cols // length of the long row, with the unused elements between rows
 	// Each output channel of a group is computed for all planes at once.
-	for channel := group * conv.outPerGroup(); channel < (group+1)*conv.outPerGroup(); channel++ {
+	firstChannel, endChannel := group*conv.outPerGroup(), (group+1)*conv.outPerGroup()
+	for channel := firstChannel; channel < endChannel; channel++ {
 		bias := t.bindWeights(mem, worker, channel)
-		rowLen := (rect.rows-1)*t.rowStride + rect.cols // length of the long row, with the unused elements between rows
 		resultOffset := image*conv.outStride.n + channel*conv.outStride.c + rect.row*conv.outStride.h +
 			rect.col*conv.outStride.w
-		out := rowStream{unsafe.Add(mem.Ptrs[0], resultOffset*t.elemBytes),
-			conv.outPerGroup() * conv.outStride.c * t.elemBytes}
+		out := rowStream{ptr: unsafe.Add(mem.Ptrs[0], resultOffset*t.elemBytes),
+			rowStride: conv.outPerGroup() * conv.outStride.c * t.elemBytes} // between the planes of a batch
 		rowsAreContiguous := rect.rows == 1 || conv.outStride.h == t.rowStride && rect.cols == t.rowStride
 		if conv.outStride.w == 1 && rowsAreContiguous { // the result has the layout of the long row
 			t.sum.run(worker, out, bias, rowLen, planes)
 			continue
 		}
-		sums := rowStream{unsafe.Add(memory, t.outOffset), rect.rows * t.rowStride * t.elemBytes}
+		sums := rowStream{ptr: unsafe.Add(memory, t.outOffset), rowStride: rect.rows * t.rowStride * t.elemBytes}
 		t.sum.run(worker, sums, bias, rowLen, planes)
 		t.copy(worker, out.ptr, sums.ptr, strided.Axis{N: rect.cols, Dst: conv.outStride.w * t.elemBytes, Src: t.elemBytes},
 			strided.Axis{N: rect.rows, Dst: conv.outStride.h * t.elemBytes, Src: t.rowStride * t.elemBytes},
@@ -316,12 +317,12 @@ func (t *planeTiles) bindWeights(mem *graph.Mem, worker *tapRun, channel int) (b
 	weights := unsafe.Add(mem.Ptrs[2], channel*conv.weightStride.n*t.elemBytes)
 	for tap := range t.tapOffsets {
 		tapOffset := tap/conv.w.Taps*conv.weightStride.h + tap%conv.w.Taps*conv.weightStride.w
-		worker.weights[tap] = rowStream{unsafe.Add(weights, tapOffset*t.elemBytes),
-			conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
+		worker.weights[tap] = rowStream{ptr: unsafe.Add(weights, tapOffset*t.elemBytes),
+			rowStride: conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
 	}
 	if conv.hasBias {
-		bias = rowStream{unsafe.Add(mem.Ptrs[3], channel*conv.biasStride*t.elemBytes),
-			conv.outPerGroup() * conv.biasStride * t.elemBytes}
+		bias = rowStream{ptr: unsafe.Add(mem.Ptrs[3], channel*conv.biasStride*t.elemBytes),
+			rowStride: conv.outPerGroup() * conv.biasStride * t.elemBytes}
 	}
 	return bias
 }

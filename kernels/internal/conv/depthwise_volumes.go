@@ -22,6 +22,9 @@ import (
 //	0 2 4 6 | 1 3 5 -
 //
 // where colsPerRemainder is 4 and rowStride is 8. Tap column 1 then reads the columns 1, 3 and 5.
+//
+// A rowStream (depthwise_taps.go) is an operand of the loops: the address of its first row, and the distance between
+// rows in bytes. A tapRun has a worker's rowStreams of all taps.
 type volumeTaps struct {
 	*convShape
 	dtype            tensor.DType
@@ -143,13 +146,15 @@ func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, outCh
 			kd, kh, kw := t.tap(tap)
 			column := kw * t.w.Dilation
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.paddedRows + kh*t.h.Dilation
-			element := row*t.rowStride() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
-			worker.inputs[tap] = rowStream{unsafe.Add(memory, element*size), t.h.Stride * t.rowStride() * size}
+			columnInCopy := column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
+			element := row*t.rowStride() + columnInCopy
+			worker.inputs[tap] = rowStream{ptr: unsafe.Add(memory, element*size),
+				rowStride: t.h.Stride * t.rowStride() * size}
 			weight := outChannel*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
-			worker.weights[tap] = rowStream{unsafe.Add(mem.Ptrs[2], weight*size), 0}
+			worker.weights[tap] = rowStream{ptr: unsafe.Add(mem.Ptrs[2], weight*size)} // a scalar: rowStride is 0
 		}
-		out := rowStream{unsafe.Add(mem.Ptrs[0], (image*t.outStride.n+outChannel*t.outStride.c+d*t.outStride.d)*size),
-			t.outStride.h * size}
+		firstResult := image*t.outStride.n + outChannel*t.outStride.c + d*t.outStride.d
+		out := rowStream{ptr: unsafe.Add(mem.Ptrs[0], firstResult*size), rowStride: t.outStride.h * size}
 		t.sum.run(worker, out, bias, t.w.Results, t.h.Results)
 	}
 }

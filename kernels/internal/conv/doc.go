@@ -12,16 +12,19 @@
 //
 // # Terms
 //
-// A tap is an element of the window. A term is the product of one tap and one input channel; a result is the sum of its
-// terms. A pixel is a position of an image. In a channels-last image, the channels of a pixel are contiguous. A plane
-// is a channel of a row-major image. An implementation "by pixels" works on channels-last images, and an implementation
-// "by planes" on row-major images.
-//
-// A block is a group of output channels that are computed together. A panel is the part of the weight for one block or
-// one vector of output channels, packed in the order in which the machine code reads the weight. A constant weight is
-// packed when the graph is planned. A tile is the set of results that the registers hold at once. A strip is a sequence
-// of tiles in one block. A chunk, the unit of parallel work, consists of strips. Requantization scales an int32 sum,
-// rounds it, adds a zero point and saturates to a byte.
+//   - tap: an element of the window
+//   - term: the product of an element of the input and a weight; a result is the sum of its terms, one for each tap and
+//     input channel
+//   - pixel: a position of an image; in a channels-last image, the channels of a pixel are contiguous
+//   - plane: a channel of a row-major image; in a volume or its window, also the elements at one depth
+//   - by pixels, by planes: an implementation works on channels-last images, or on row-major images
+//   - block: a group of output channels that are computed together
+//   - panel: the part of the weight for one block or one vector of output channels, packed in the order in which the
+//     machine code reads it; a constant weight is packed when the graph is planned
+//   - tile: the set of results that the registers hold at once
+//   - strip: a sequence of tiles in one block
+//   - chunk: the unit of parallel work, which consists of strips
+//   - requantization: an int32 sum is scaled and rounded, a zero point is added, and the result is saturated to a byte
 //
 // # Names
 //
@@ -36,13 +39,14 @@
 //   - nhwc and nchw multiply matrices, the weight and the windows of the image. The windows are gathered when the
 //     operand is packed (implicit im2col). Both implementations support all dtypes and any groups.
 //   - direct_nhwc and direct_planes read pixels in place, by machine code generated for the window (direct*.go,
-//     internal/jit/tile). Taps outside the image are skipped, not multiplied by zeros. Sums of many terms are divided
-//     into blocks of terms, which bounds the rounding error. For groups of few channels, direct_nhwc uses the code of
-//     depthwise_nhwc, in which a vector then holds several groups (depthwise_groups.go).
+//     internal/jit/tile). Taps outside the image are skipped, not multiplied by zeros. Sums of many terms are computed
+//     as several partial sums, which bounds the rounding error. If groups have few channels, direct_nhwc uses the code
+//     of depthwise_nhwc, and a vector holds the channels of several groups (depthwise_groups.go).
 //   - depthwise_nhwc and depthwise_planes compute groups of one input channel. By pixels, tiles of results stay in
-//     registers, and a vector holds channels (depthwise_pixels.go, internal/jit/depthwise). By planes, compiled loops
-//     add the products of all taps to a row of results; for each tap, they read rows of a padded copy of a tile
-//     (depthwise_planes.go). Without machine code, both use loops in Go (depthwise_go.go).
+//     registers, and a vector holds channels (depthwise_pixels.go, internal/jit/depthwise). By planes, the input of a
+//     tile is copied with padding. Machine code of package internal/loops then computes a row of results: the sum, over
+//     all taps, of the tap's weight times a row of the copy (depthwise_planes.go). Without machine code, both use loops
+//     in Go (depthwise_go.go).
 //   - winograd2 and winograd4 are Winograd's F(2x2,3x3) and F(4x4,3x3), for 3x3 windows with stride 1 and a constant
 //     weight (winograd*.go, internal/jit/winograd). Their results round differently, with errors below 1e-5 of the
 //     largest result, so exact plans exclude them. The transform points 0, +-3/4, +-3/2 and infinity are used, because

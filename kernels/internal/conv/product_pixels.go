@@ -89,15 +89,16 @@ func pixelProductSpec(conv *convShape, dtype tensor.DType, images, pixelStride i
 }
 
 // setPixelEntries sets the entries of a multiplier: the products of its batch. Operand A is the input, and operand B
-// the weight. There is one entry for each group of channels of each matrix, and a matrix has the given number of
-// images.
+// the weight. A matrix has the windows of the given number of images. There is one entry for each group of channels of
+// each matrix. With two matrices and two groups, the entries (matrix, group) are (0, 0), (0, 1), (1, 0), (1, 1).
 func setPixelEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight, images int) {
 	if multiplier.Entries > 1 {
 		matrices, matrixElements := conv.batch/images, images*conv.h.Size*conv.w.Size*conv.inChannels
+		const sharedByMatrices = 0 // stride of matrices in weight and bias
 		multiplier.A = entryOffsets(matrices, matrixElements, conv.groups, conv.inPerGroup)
-		multiplier.B = entryOffsets(matrices, 0, conv.groups, w.MatrixLen())
+		multiplier.B = entryOffsets(matrices, sharedByMatrices, conv.groups, w.MatrixLen())
 		multiplier.C = entryOffsets(matrices, images*conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
-		multiplier.Bias = entryOffsets(matrices, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
+		multiplier.Bias = entryOffsets(matrices, sharedByMatrices, conv.groups, conv.outPerGroup()*conv.biasStride)
 	}
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
 		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], w.address(mem), conv.biasAt(mem)

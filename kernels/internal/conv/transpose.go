@@ -119,7 +119,8 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	if isUnbatched {
 		shape = append(sym.Ints(1), shape...)
 	}
-	params := op.params(call, max(1, weight.Rank()-2)) // op.check rejects a weight of the wrong rank
+	// params has a number for each spatial dimension of the weight. op.check rejects a weight of the wrong rank.
+	params := op.params(call, max(1, weight.Rank()-2))
 	if err := op.check(call, &params, shape); err != nil {
 		return input, err
 	}
@@ -147,7 +148,8 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	return resultType, resultType.Check()
 }
 
-// check mirrors aten's check_shape_forward and the checks of the kernels for transposed convolutions.
+// check mirrors aten's check_shape_forward and the checks of the kernels for transposed convolutions. shape is the
+// shape of the input with a batch. PyTorch's messages describe a sequence as an image, hence max(op.dims, 2).
 func (op transposedConv) check(call *graph.Call, params *convParams, shape []sym.Int) error {
 	weight := call.Type(1)
 	if err := params.checkShapes(shape, weight); err != nil {
@@ -233,6 +235,7 @@ func (op transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 	}
 	resultMeta, params, weightShape := kit.KnownMeta(resultType), op.params(c, op.dims), in[1].Shape
 	inPerGroup, outPerGroup := weightShape[0]/params.groups, weightShape[1]
+	// These are the axes of the ordinary convolution whose gradient this op is: its input is the result of this op.
 	axes := newAxes(resultMeta.Shape, in[0].Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding),
 		params.dilation)
 	// channelsOf returns the k-th input channel that output channel o reads, and the row and column of the weight.

@@ -170,8 +170,9 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 }
 
 // phaseAxis returns the phase with the given remainder of an axis of transposedWindows. It also returns the tap of the
-// transposed convolution that is the first tap of the phase, and the distance of the phase's taps. If no tap
-// contributes to the phase, its window has one tap in the padding.
+// transposed convolution that is the first tap of the phase, and the distance of the phase's taps. In the example at
+// the top, phase 0 has the taps w3 and w1: firstTap is 3, tapStep is -2, and PadBefore is 1. If no tap contributes to
+// the phase, its window has one tap in the padding.
 func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTap, tapStep int) {
 	divisor := greatestDivisor(axis.Stride, axis.Dilation)
 	period := axis.Stride / divisor // distance of the taps of a phase; Stride divides period*Dilation

@@ -15,7 +15,9 @@ import (
 
 // spreadKernel is the implementation "spread" of a transposed convolution. It computes a few images at a time. It
 // multiplies the transposed weight by the input, which gives a product for each input element, output channel and tap.
-// It then sums the overlapping windows of each output channel in the result.
+// It then sums the overlapping windows of each output channel in the result. For example, an image of 3 channels and
+// 5x5 pixels, with 8 output channels and windows of 2x2, is a 3x25 matrix. The transposed weight is a 32x3 matrix, with
+// a row for each tap of each output channel. The product is the 32x25 matrix of all windows.
 type spreadKernel struct {
 	*transposedWindows
 	dtype        tensor.DType     // of the sums
@@ -84,10 +86,11 @@ func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	for firstImage := 0; firstImage < s.images; firstImage += imagesAtOnce {
 		imageCount := min(imagesAtOnce, s.images-firstImage)
-		multiplyPhases, scratchBytes, workerBytes := s.multiplier(firstImage, imageCount).Phases(0)
+		const scratchOffset = 0
+		multiplyPhases, scratchBytes, workerBytes := s.multiplier(firstImage, imageCount).Phases(scratchOffset)
 		builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{products, operands[0], operands[1]},
 			multiplyPhases...)
-		builder.AddPhases(0, s.adder.workerBytes(), sumBuffers, s.sumPhase(firstImage, imageCount))
+		builder.AddPhases(copies.NoScratch, s.adder.workerBytes(), sumBuffers, s.sumPhase(firstImage, imageCount))
 	}
 	return builder.Kernel()
 }

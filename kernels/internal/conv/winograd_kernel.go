@@ -26,7 +26,8 @@ import (
 //
 // A section is a sequence of tiles whose points are in memory together. A part is a sequence of tiles of a section that
 // a chunk multiplies by a block of weights. A strip is a sequence of tiles of a part whose products fit in the
-// registers.
+// registers. In the example, a section may have 42 of the 196 tiles, and three strips of 14 tiles. A value of type
+// spans is a division into such sequences: span(i) is the i-th of them.
 //
 // With chunkSchedule, points and products are in the worker's memory. With the other schedules, sections are computed
 // one after another, and their points are in scratch memory, which workers share. With pointSchedule, products are

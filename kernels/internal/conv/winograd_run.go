@@ -13,10 +13,22 @@ import (
 )
 
 // This file runs a Winograd convolution: it transforms tiles of pixels to points, multiplies at each point, and
-// transforms the products back (see [winogradConv]). A section is a sequence of the batch's tiles whose points are in
-// memory together. A section is divided into parts, and a part into strips. The products of a strip fit in one register
-// tile. The code and the memory layout are in winograd_kernel.go. The arguments of machine code are addresses (Ptr),
-// byte offsets from them (Row), and strides (Step).
+// transforms the products back (see [winogradConv]). The tiles of the batch are divided three times:
+//
+//   - section: a sequence of tiles whose points are in memory together
+//   - part: a sequence of tiles of a section, which are multiplied by one block of weights (some output channels)
+//   - strip: a sequence of tiles of a part, whose products fit in one register tile
+//
+// A tileSpan is such a sequence: its first tile, numbered in the batch, and its count of tiles. In memory, the data are
+//
+//	points    [point][tile of the section][input channel]       pointStride bytes between points
+//	weights   [block][point][input channel][output channel]     pointWeights() elements for each point
+//	products  [point][tile of the part][output channel]         productStride bytes between points
+//
+// With pointSchedule, the products are [point][block][tile of the section][output channel] instead. A tile has
+// form.M x form.M results, form.N() x form.N() pixels and form.Points() points. For F(4x4, 3x3), M is 4, N() is 6,
+// and Points() is 36. The arguments of machine code are addresses (Ptr), byte offsets from them (Row), and strides
+// (Step).
 
 const (
 	// transformGrain is the number of transformed elements per chunk of a transform.
@@ -71,9 +83,9 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 
 // packPhase returns the phase that transforms the weight.
 func (r *winogradRun) packPhase() graph.Phase {
-	return graph.Phase{Chunks: r.blockCount, Run: func(m *graph.Mem, block int) error {
-		to := kit.SliceOf[float32](m.Scratch, 0, r.transformedWeights())
-		return r.packBlock(r.weightTransform, to, m.Ptrs[2], r.conv.call.Meta(1).Strides, block)
+	return graph.Phase{Chunks: r.blockCount, Run: func(mem *graph.Mem, block int) error {
+		to := kit.SliceOf[float32](mem.Scratch, 0, r.transformedWeights())
+		return r.packBlock(r.weightTransform, to, mem.Ptrs[2], r.conv.call.Meta(1).Strides, block)
 	}}
 }
 
@@ -107,12 +119,12 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 // transformPhase returns the phase that transforms the tiles of a section.
 func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 	division := machine.DivideUnits(section.count, r.form.Points()*r.tileStride, transformGrain)
-	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.workers.Get(m)
+	return graph.Phase{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+		args := r.workers.Get(mem)
 		defer args.release()
 		first, end := division.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
-			return r.transform(m, &args.transform, t, t.first-section.first)
+			return r.transform(mem, &args.transform, t, t.first-section.first)
 		})
 	}}
 }
@@ -123,27 +135,27 @@ func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	parts := r.parts(section)
 	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.count
-	return graph.Phase{Chunks: parts.count * r.blockCount, Run: func(m *graph.Mem, chunk int) error {
-		args := r.workers.Get(m)
+	return graph.Phase{Chunks: parts.count * r.blockCount, Run: func(mem *graph.Mem, chunk int) error {
+		args := r.workers.Get(mem)
 		defer args.release()
-		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
+		r.epilogue.setOperands(&args.transform, &args.epilogue, mem)
 		part, block := chunk/r.blockCount, chunk%r.blockCount
 		if byBlock {
 			part, block = chunk%parts.count, chunk/parts.count
 		}
 		share := prefetchShare{index: part, count: parts.count}
-		return r.computePart(m, args, section, parts.span(part), block, share)
+		return r.computePart(mem, args, section, parts.span(part), block, share)
 	}}
 }
 
 // pointsPhase returns the phase that multiplies all tiles of a section by all weights, point by point.
 func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 	division := machine.DivideUnits(r.form.Points(), section.count*r.blockCount*r.pointWeights(), pointMACs)
-	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.workers.Get(m)
+	return graph.Phase{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+		args := r.workers.Get(mem)
 		defer args.release()
 		call := &args.product
-		call.Ptr[tile.In], call.Ptr[tile.Vec], call.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
+		call.Ptr[tile.In], call.Ptr[tile.Vec], call.Ptr[tile.Out] = r.pointsAt(mem), r.weightsAt(mem), r.productsAt(mem)
 		call.Ptr[tile.Prefetched] = call.Ptr[tile.Vec]
 		call.Rows = 1
 		for point, end := division.ChunkRange(chunk); point < end; point++ {
@@ -158,14 +170,14 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 // inversePhase returns the phase that transforms the products of a section back to pixels.
 func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 	division := machine.DivideUnits(section.count, r.form.Points()*r.blockCount*r.blockChannels, transformGrain)
-	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.workers.Get(m)
+	return graph.Phase{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+		args := r.workers.Get(mem)
 		defer args.release()
-		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
+		r.epilogue.setOperands(&args.transform, &args.epilogue, mem)
 		first, end := division.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			for block := range r.blockCount {
-				if err := r.transformBack(m, args, t, t.first-section.first, block); err != nil {
+				if err := r.transformBack(mem, args, t, t.first-section.first, block); err != nil {
 					return err
 				}
 			}
@@ -179,22 +191,22 @@ func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 type prefetchShare struct{ index, count int }
 
 // computePart computes the results of one part of a section for one block of output channels.
-func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, part tileSpan, block int,
+func (r *winogradRun) computePart(mem *graph.Mem, args *winogradArgs, section, part tileSpan, block int,
 	share prefetchShare) error {
 	var err error
 	if r.transformsInRun {
-		err = r.multiplyByWindows(m, &args.product, block)
+		err = r.multiplyByWindows(mem, &args.product, block)
 	} else {
-		err = r.multiply(m, &args.product, part, part.first-section.first, block, share)
+		err = r.multiply(mem, &args.product, part, part.first-section.first, block, share)
 	}
 	if err != nil {
 		return err
 	}
-	return r.eachRun(part, func(t tileRun) error { return r.transformBack(m, args, t, t.first-part.first, block) })
+	return r.eachRun(part, func(t tileRun) error { return r.transformBack(mem, args, t, t.first-part.first, block) })
 }
 
-// transform transforms a run of tiles. The first tile has the given index in its section.
-func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
+// transform transforms a run of tiles. index is the index of the first tile in the section.
+func (r *winogradRun) transform(mem *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
 	conv, part := r.conv, tiles.code.part
 	first := tiles.image * conv.inStride.n
 	if part.RowEnd > 0 { // a part of the tile is inside the image
@@ -202,33 +214,36 @@ func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, ind
 		col := tiles.tileCol*r.form.M - conv.w.PadBefore + part.Col
 		first += row*conv.inStride.h + col*conv.inStride.w
 	}
-	from := r.pixelArray(m.Ptrs[1], first, conv.inStride)
-	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(m), floatBytes*index*r.tileStride),
+	from := r.pixelArray(mem.Ptrs[1], first, conv.inStride)
+	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(mem), floatBytes*index*r.tileStride),
 		Row: r.form.N() * r.pointStride, Col: r.pointStride, Tile: floatBytes * r.tileStride}
 	return tiles.code.input.Run(args, to, from, nil, conv.inChannels, tiles.count)
 }
 
-// multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
-// loop over points is outermost: the first strip loads the weights of a point, and the other strips find them in cache.
-func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, index, block int,
+// multiply multiplies the tiles of a part by a block of weights. firstIndex is the index of the first tile in the
+// section. The loop over points is outermost: the first strip loads the weights of a point, and the other strips find
+// them in cache.
+func (r *winogradRun) multiply(mem *graph.Mem, args *jit.Args, part tileSpan, firstIndex, block int,
 	share prefetchShare) error {
 	points, matrixBytes := r.form.Points(), floatBytes*r.pointWeights()
 	pointsPerCall := max(1, winogradCallMACs/(r.stripTiles*r.pointWeights()))
-	args.Ptr[tile.In], args.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*points*matrixBytes)
-	args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = r.productsAt(m), args.Ptr[tile.Vec]
+	args.Ptr[tile.In], args.Ptr[tile.Vec] = r.pointsAt(mem), unsafe.Add(r.weightsAt(mem), block*points*matrixBytes)
+	args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = r.productsAt(mem), args.Ptr[tile.Vec]
 	args.Step[tile.InTile], args.Step[tile.VecTile], args.Step[tile.OutTile] = r.pointStride, matrixBytes, r.productStride
 	strips := r.strips(part)
 	for point := 0; point < points; point += pointsPerCall {
 		args.Rows = min(pointsPerCall, points-point)
 		args.Row[tile.Vec] = point * matrixBytes
+		nextPoints, nextBlock := (point+args.Rows)*matrixBytes, points*matrixBytes // offsets of weights
 		for i := range strips.count {
 			strip := strips.span(i)
-			args.Row[tile.In] = point*r.pointStride + floatBytes*(strip.first-part.first+index)*r.tileStride
-			args.Row[tile.Out] = point*r.productStride + floatBytes*(strip.first-part.first)*r.blockChannels
+			indexInPart := strip.first - part.first
+			args.Row[tile.In] = point*r.pointStride + floatBytes*(firstIndex+indexInPart)*r.tileStride
+			args.Row[tile.Out] = point*r.productStride + floatBytes*indexInPart*r.blockChannels
 			// Each strip prefetches an equal share of the weights of the next call's points.
-			args.Row[tile.Prefetched] = (point+args.Rows)*matrixBytes + args.Rows*matrixBytes*i/strips.count
+			args.Row[tile.Prefetched] = nextPoints + args.Rows*matrixBytes*i/strips.count
 			if strips.count == 1 { // prefetch this part's share of the next block
-				args.Row[tile.Prefetched] = points*matrixBytes + (points*share.index+point)*matrixBytes/share.count
+				args.Row[tile.Prefetched] = nextBlock + (points*share.index+point)*matrixBytes/share.count
 			}
 			if err := r.productCodes[strip.count].Call(args); err != nil {
 				return err
@@ -242,17 +257,18 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 // of output channels stay in the L1 cache for all rows of points, while those of the next channels are prefetched.
 const windowDepth = 32
 
-// multiplyByWindows multiplies all tiles by the weights of a block. The code transforms the weights.
-func (r *winogradRun) multiplyByWindows(m *graph.Mem, args *jit.Args, block int) error {
+// multiplyByWindows multiplies all tiles, which are one part, by the weights of a block. The code transforms the
+// weights.
+func (r *winogradRun) multiplyByWindows(mem *graph.Mem, args *jit.Args, block int) error {
 	channels := r.conv.inChannels
 	windowBytes := floatBytes * windowElements * r.blockChannels // the windows of an input channel
-	weights := unsafe.Add(r.weight.address(m), block*channels*windowBytes)
-	clear(m.WorkerScratch[:r.form.Points()*r.productStride]) // the products
-	arrays := winograd.ProductArrays{Out: r.productsAt(m), InPoint: r.pointStride, OutPoint: r.productStride,
+	weights := unsafe.Add(r.weight.address(mem), block*channels*windowBytes)
+	clear(mem.WorkerScratch[:r.form.Points()*r.productStride]) // the products
+	arrays := winograd.ProductArrays{Out: r.productsAt(mem), InPoint: r.pointStride, OutPoint: r.productStride,
 		InTile: floatBytes * r.tileStride}
 	for channel := 0; channel < channels; channel += windowDepth {
 		arrays.Channels = min(windowDepth, channels-channel)
-		arrays.In = unsafe.Add(r.pointsAt(m), floatBytes*channel)
+		arrays.In = unsafe.Add(r.pointsAt(mem), floatBytes*channel)
 		arrays.Windows = unsafe.Add(weights, channel*windowBytes)
 		if err := r.windowProducts.Run(args, &arrays); err != nil {
 			return err
@@ -285,18 +301,18 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 	return nil
 }
 
-// transformBack transforms the products of a run of tiles back to pixels and applies the epilogue. The first tile has
-// the given index in the stored products.
-func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tileRun, index, block int) error {
+// transformBack transforms the products of a run of tiles back to pixels and applies the epilogue. index is the index
+// of the first tile in the stored products: in the part or, with pointSchedule, in the section.
+func (r *winogradRun) transformBack(mem *graph.Mem, args *winogradArgs, tiles tileRun, index, block int) error {
 	conv, channel := r.conv, block*r.blockChannels
 	row, col := tiles.tileRow*r.form.M, tiles.tileCol*r.form.M
 	first := tiles.image*conv.outStride.n + row*conv.outStride.h + col*conv.outStride.w + channel
-	to := r.pixelArray(m.Ptrs[0], first, conv.outStride)
-	from := winograd.TileArray{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+floatBytes*index*r.blockChannels),
+	to := r.pixelArray(mem.Ptrs[0], first, conv.outStride)
+	from := winograd.TileArray{Ptr: unsafe.Add(r.productsAt(mem), block*r.blockStride+floatBytes*index*r.blockChannels),
 		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: floatBytes * r.blockChannels}
 	var bias unsafe.Pointer
 	if conv.hasBias {
-		bias = unsafe.Add(conv.biasAt(m), floatBytes*channel)
+		bias = unsafe.Add(conv.biasAt(mem), floatBytes*channel)
 	}
 	inverse := tiles.code.inverse
 	if block == r.blockCount-1 {
@@ -349,25 +365,25 @@ func (r *winogradRun) pixelArray(p unsafe.Pointer, offset int, strides ncdhw) wi
 }
 
 // pointsAt returns the address of the points of a section.
-func (r *winogradRun) pointsAt(m *graph.Mem) unsafe.Pointer {
+func (r *winogradRun) pointsAt(mem *graph.Mem) unsafe.Pointer {
 	if r.schedule == chunkSchedule {
-		return unsafe.Pointer(unsafe.SliceData(m.WorkerScratch[kit.AlignUp(r.form.Points()*r.productStride):]))
+		return unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch[kit.AlignUp(r.form.Points()*r.productStride):]))
 	}
-	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes:]))
+	return unsafe.Pointer(unsafe.SliceData(mem.Scratch[r.weightBytes:]))
 }
 
 // productsAt returns the address of the products.
-func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
+func (r *winogradRun) productsAt(mem *graph.Mem) unsafe.Pointer {
 	if r.schedule == pointSchedule {
-		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes+r.form.Points()*r.pointStride:]))
+		return unsafe.Pointer(unsafe.SliceData(mem.Scratch[r.weightBytes+r.form.Points()*r.pointStride:]))
 	}
-	return unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
+	return unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 }
 
 // weightsAt returns the address of the transformed weights.
-func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
+func (r *winogradRun) weightsAt(mem *graph.Mem) unsafe.Pointer {
 	if r.isPacked {
-		return m.Ptrs[2]
+		return mem.Ptrs[2]
 	}
-	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
+	return unsafe.Pointer(unsafe.SliceData(mem.Scratch))
 }

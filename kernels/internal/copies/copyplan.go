@@ -94,24 +94,11 @@ func Phase(jobs ...Job) (phase graph.Phase, workerBytes int) {
 	}
 	const elementCost = 1
 	division := machine.DivideUnits(total, elementCost, max(grain, total/maxCopyChunks))
-	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < division.Chunks }) {
+	hasSmallJob := slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < division.Chunks })
+	if !hasSmallJob {
 		return equalPartsPhase(plans, division.Chunks), workerBytes
 	}
-	cuts := cutCopies(plans, division)
-	return graph.Phase{Chunks: len(cuts) - 1, Run: func(mem *graph.Mem, chunk int) error {
-		from, to := cuts[chunk], cuts[chunk+1]
-		for i := from.plan; i <= to.plan; i++ {
-			begin, end := 0, plans[i].Tiles()
-			if i == from.plan {
-				begin = from.tile
-			}
-			if i == to.plan {
-				end = to.tile
-			}
-			plans[i].run(mem, begin, end)
-		}
-		return nil
-	}}, workerBytes
+	return consecutiveTilesPhase(plans, division), workerBytes
 }
 
 // maxCopyChunks bounds the number of chunks of a phase. Huge copies have larger chunks.
@@ -137,13 +124,34 @@ func equalPartsPhase(plans []*copyPlan, chunks int) graph.Phase {
 	}}
 }
 
+// consecutiveTilesPhase returns a phase in which each chunk copies consecutive tiles. division divides the elements of
+// all plans, one plan after another, into chunks.
+func consecutiveTilesPhase(plans []*copyPlan, division machine.Division) graph.Phase {
+	cuts := cutCopies(plans, division)
+	return graph.Phase{Chunks: len(cuts) - 1, Run: func(mem *graph.Mem, chunk int) error {
+		from, to := cuts[chunk], cuts[chunk+1]
+		for i := from.plan; i <= to.plan; i++ {
+			begin, end := 0, plans[i].Tiles()
+			if i == from.plan {
+				begin = from.tile
+			}
+			if i == to.plan {
+				end = to.tile
+			}
+			plans[i].run(mem, begin, end)
+		}
+		return nil
+	}}
+}
+
 // tilePosition identifies a tile by the index of its plan and its index in the plan. The index in the plan may be the
 // number of tiles, which is the end of the plan.
 type tilePosition struct{ plan, tile int }
 
-// cutCopies returns the tiles at which chunks start, followed by the end of the last chunk. division divides the
-// elements of all plans, one plan after another, into chunks. A chunk starts at the tile boundary that is nearest to
-// the start of its elements.
+// cutCopies returns the tiles at which chunks start, followed by the end of the last chunk. A chunk starts at the tile
+// boundary that is nearest to the start of its elements in the division. For example, let two plans have 3 and 2 tiles
+// of 10 elements, and let the division have chunks of 25 elements. Chunk 1 then starts at tile 2 of plan 0 (element 20)
+// or at its end (element 30), which are equally near; the earlier boundary is chosen.
 func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 	cuts := []tilePosition{{}}
 	before := 0                      // elements of the previous plans
@@ -152,9 +160,11 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 		tileElements := plan.MaxTileElems()
 		for tile := 0; tile < plan.Tiles(); {
 			// Advance to the last tile boundary that is not after the end of the chunk, but by one tile at least.
-			tile += min(plan.Tiles()-tile, max(1, (end-before-tile*tileElements)/tileElements))
+			wholeTiles := (end - before - tile*tileElements) / tileElements // from tile to the end of the chunk
+			tile += min(plan.Tiles()-tile, max(1, wholeTiles))
+			boundary := before + tile*tileElements
 			// Cut here if the next boundary is not nearer. One boundary may be nearest to several ends.
-			for before+tile*tileElements+tileElements/2 >= end && end < division.Units {
+			for boundary+tileElements/2 >= end && end < division.Units {
 				_, end = division.ChunkRange(len(cuts))
 				cuts = append(cuts, tilePosition{i, tile})
 			}

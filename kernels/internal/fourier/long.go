@@ -17,16 +17,132 @@ const (
 	// longScratchBytes is the approximate size in bytes of the scratch memory for long lines that are transformed
 	// together.
 	longScratchBytes = 256 << 20
-	// rootBits is the number of bits of an exponent that index rootTable.low.
-	rootBits = 13
 )
 
-// longFourier transforms a group of long lines in phases that all workers share. A line has the elements along the
-// transformed dimension at one index of the others. It is treated as a matrix ([matrixFourier]). The units of work of a
-// phase are the columns, or the rows, of the matrices of the group.
+// This file transforms lines of more than maxChunkLine elements. A line has the elements along the transformed
+// dimension at one index of the others. The parts of the file, in order:
 //
-// If the prime factors of the length are small, two phases transform the columns and the rows. Otherwise four phases
-// compute Bluestein's convolution (see [fourier]):
+//	matrixFourier  transforms a line as a matrix: columns, then rows
+//	rootTable      computes roots of unity, the factors of a transform
+//	longFourier    the phases of a kernel, in which all workers transform a group of lines together
+//
+// Two types of other files matter here: [fourierSpec] describes the transform that a call computes, and [fourier]
+// transforms a line that fits in the cache of one worker.
+
+// matrixFourier transforms a line as a matrix of n = rows*cols elements (Bailey's four-step method): element j*cols+i
+// of the line is at row j and column i. It transforms the columns, multiplies them by twiddle factors, and then
+// transforms the rows.
+//
+// After the transform, row k has the frequencies k, k+rows, k+2*rows and so on. For example, with 6 elements and 2
+// rows:
+//
+//	x0 x1 x2        X0 X2 X4
+//	x3 x4 x5   ->   X1 X3 X5
+type matrixFourier struct {
+	n, rows, cols                 int
+	columnTransform, rowTransform *fourier // transforms of the columns and of the rows
+	twiddles                      rootTable
+}
+
+// newMatrixFourier returns the transform of lines of the given length. Lines are treated as matrices with the given
+// number of rows.
+func newMatrixFourier(length, rows int) *matrixFourier {
+	cols := length / rows
+	return &matrixFourier{n: length, rows: rows, cols: cols, columnTransform: newFourier(rows),
+		rowTransform: newFourier(cols), twiddles: newRootTable(length)}
+}
+
+// matrixRows divides a line into a matrix with about as many rows as columns, and returns the number of rows. It
+// returns 0 if the length of the line has a prime factor above maxLongRadix.
+func matrixRows(length int) int {
+	rows, cols := 1, 1
+	for factor := maxLongRadix; factor > 1; factor-- { // composite factors are products of small primes
+		for length%factor == 0 {
+			if length /= factor; rows < cols {
+				rows *= factor
+			} else {
+				cols *= factor
+			}
+		}
+	}
+	if length > 1 || max(rows, cols) > maxChunkLine {
+		return 0
+	}
+	return rows
+}
+
+// workLen returns the number of elements of memory that a worker needs.
+func (f *matrixFourier) workLen() int {
+	return max(f.rows+f.columnTransform.workLen(), f.cols+f.rowTransform.workLen())
+}
+
+// checkEvery is the number of elements of a column after which a worker checks whether the call was cancelled. The
+// number is small because each write may be the first access to a large page, which the operating system must clear.
+const checkEvery = 64
+
+// transformColumn transforms a column of the matrix of a line, multiplies it by twiddle factors, and writes it to the
+// same column of the given matrix. element(j) returns element j of the line. scratch is memory of the worker.
+func (f *matrixFourier) transformColumn(mem *graph.Mem, matrix, scratch []complex128, column int,
+	element func(j int) complex128) {
+	elements, scratch := scratch[:f.rows], scratch[f.rows:]
+	for row := range elements {
+		elements[row] = element(row*f.cols + column)
+	}
+	f.columnTransform.forward(elements, scratch)
+	for row, value := range elements {
+		if row%checkEvery == 0 {
+			mem.CheckContext()
+		}
+		matrix[row*f.cols+column] = kit.MulComplex(value, f.twiddles.power(column*row))
+	}
+}
+
+// transformRow returns the transform of a row of the matrix. Row k has the frequencies k, k+rows, k+2*rows and so on of
+// the line.
+func (f *matrixFourier) transformRow(matrix, scratch []complex128, row int) []complex128 {
+	elements, scratch := scratch[:f.cols], scratch[f.cols:]
+	copy(elements, matrix[row*f.cols:])
+	f.rowTransform.forward(elements, scratch)
+	return elements
+}
+
+// rootTable computes powers of exp(-2 pi i / n). A power is the product of an entry of low and an entry of high. The
+// lowest rootBits bits of the exponent are the index in low, and its other bits are the index in high.
+type rootTable struct{ low, high []complex128 }
+
+// rootBits is the number of bits of an exponent that index rootTable.low.
+const rootBits = 13
+
+// newRootTable returns the table for n.
+func newRootTable(n int) rootTable {
+	table := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
+	for k := range table.low {
+		table.low[k] = unitRoot(k, n)
+	}
+	for k := range table.high {
+		table.high[k] = unitRoot(k<<rootBits, n)
+	}
+	return table
+}
+
+// power returns exp(-2 pi i / n) to the power of k, for k from 0 to n-1.
+func (t *rootTable) power(k int) complex128 {
+	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
+}
+
+// conj returns the conjugate of x.
+func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
+
+// longFourier transforms a group of long lines in phases that all workers share. Each line is treated as a matrix
+// ([matrixFourier]). The units of work of a phase are the columns, or the rows, of the matrices of the group.
+//
+// If the prime factors of the length n are small, two phases transform the columns and the rows. Otherwise four phases
+// compute Bluestein's convolution. As j*k = (j*j + k*k - (k-j)*(k-j)) / 2, frequency k of a line x is
+//
+//	chirp[k] * sum over j of (x[j]*chirp[j]) * conj(chirp[k-j])    with chirp[k] = exp(-pi i k*k / n)
+//
+// The sum is a convolution with the filter conj(chirp). Its transforms have a length that is a power of two. The four
+// phases transform:
 //
 //	columns of the line times the chirp
 //	rows, then multiplication by the transform of the filter
@@ -254,103 +370,3 @@ func (f *longFourier) writeFrequencies(line unsafe.Pointer, values []complex128,
 	}
 	f.storeElements(line, values, first, f.rows)
 }
-
-// matrixFourier transforms a line as a matrix of n = rows*cols elements (Bailey's four-step method): element j*cols+i
-// of the line is at row j and column i. It transforms the columns, multiplies them by twiddle factors, and then
-// transforms the rows.
-// After the transform, row k has the frequencies k, k+rows, k+2*rows and so on. For example, with 6 elements and 2
-// rows:
-//
-//	x0 x1 x2        X0 X2 X4
-//	x3 x4 x5   ->   X1 X3 X5
-type matrixFourier struct {
-	n, rows, cols                 int
-	columnTransform, rowTransform *fourier // transforms of the columns and of the rows
-	twiddles                      rootTable
-}
-
-// newMatrixFourier returns the transform of lines of the given length. Lines are treated as matrices with the given
-// number of rows.
-func newMatrixFourier(length, rows int) *matrixFourier {
-	cols := length / rows
-	return &matrixFourier{n: length, rows: rows, cols: cols, columnTransform: newFourier(rows),
-		rowTransform: newFourier(cols), twiddles: newRootTable(length)}
-}
-
-// matrixRows divides a line into a matrix with about as many rows as columns, and returns the number of rows. It
-// returns 0 if the length of the line has a prime factor above maxLongRadix.
-func matrixRows(length int) int {
-	rows, cols := 1, 1
-	for factor := maxLongRadix; factor > 1; factor-- { // composite factors are products of small primes
-		for length%factor == 0 {
-			if length /= factor; rows < cols {
-				rows *= factor
-			} else {
-				cols *= factor
-			}
-		}
-	}
-	if length > 1 || max(rows, cols) > maxChunkLine {
-		return 0
-	}
-	return rows
-}
-
-// workLen returns the number of elements of memory that a worker needs.
-func (f *matrixFourier) workLen() int {
-	return max(f.rows+f.columnTransform.workLen(), f.cols+f.rowTransform.workLen())
-}
-
-// checkEvery is the number of elements of a column after which a worker checks whether the call was cancelled. The
-// number is small because each write may be the first access to a large page, which the operating system must clear.
-const checkEvery = 64
-
-// transformColumn transforms a column of the matrix of a line, multiplies it by twiddle factors, and writes it to the
-// same column of the given matrix. element(j) returns element j of the line. scratch is memory of the worker.
-func (f *matrixFourier) transformColumn(mem *graph.Mem, matrix, scratch []complex128, column int,
-	element func(j int) complex128) {
-	elements, scratch := scratch[:f.rows], scratch[f.rows:]
-	for row := range elements {
-		elements[row] = element(row*f.cols + column)
-	}
-	f.columnTransform.forward(elements, scratch)
-	for row, value := range elements {
-		if row%checkEvery == 0 {
-			mem.CheckContext()
-		}
-		matrix[row*f.cols+column] = kit.MulComplex(value, f.twiddles.power(column*row))
-	}
-}
-
-// transformRow returns the transform of a row of the matrix. Row k has the frequencies k, k+rows, k+2*rows and so on of
-// the line.
-func (f *matrixFourier) transformRow(matrix, scratch []complex128, row int) []complex128 {
-	elements, scratch := scratch[:f.cols], scratch[f.cols:]
-	copy(elements, matrix[row*f.cols:])
-	f.rowTransform.forward(elements, scratch)
-	return elements
-}
-
-// rootTable computes powers of exp(-2 pi i / n). A power is the product of an entry of low and an entry of high. The
-// lowest rootBits bits of the exponent are the index in low, and its other bits are the index in high.
-type rootTable struct{ low, high []complex128 }
-
-// newRootTable returns the table for n.
-func newRootTable(n int) rootTable {
-	table := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
-	for k := range table.low {
-		table.low[k] = unitRoot(k, n)
-	}
-	for k := range table.high {
-		table.high[k] = unitRoot(k<<rootBits, n)
-	}
-	return table
-}
-
-// power returns exp(-2 pi i / n) to the power of k, for k from 0 to n-1.
-func (t *rootTable) power(k int) complex128 {
-	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
-}
-
-// conj returns the conjugate of x.
-func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }

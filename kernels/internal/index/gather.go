@@ -18,7 +18,7 @@ type gatherAttrs struct {
 	SparseGrad bool `attr:"sparse_grad" default:"false" doc:"affects gradients only; ignored"`
 }
 
-// indexedDim implements [oneDimAttrs], as do the methods of this name in other files.
+// indexedDim implements the interface [oneDimAttrs].
 func (a *gatherAttrs) indexedDim() (int, bool) { return a.Dim, true }
 
 // The ops of this file take single elements of self. For matrices and dim 0:
@@ -26,6 +26,10 @@ func (a *gatherAttrs) indexedDim() (int, bool) { return a.Dim, true }
 //	gather:          result[i, j] = self[index[i, j], j]
 //	take_along_dim:  the same, after self and index are broadcast to each other in the other dimensions
 //	take:            result[i, j] = element index[i, j] of self in row-major order
+//
+// Their kernels are indexed walks (walk.go), loops over the elements of the result. The table of such a walk is self.
+// Its lookup reads an index and returns the offset of the element in the table. For the cost, gatherImpls(byElement)
+// declares that each index selects a single element, not a slice.
 
 // Gather is torch.gather.
 var Gather = kit.Define[*gatherAttrs](graph.Op{
@@ -83,25 +87,24 @@ func checkGatherShapes(self, index tensor.Type, dim int) error {
 }
 
 // gatherKernel returns a kernel that gathers along dim. self and index are the metas of operand 0 and of the index
-// operand, broadcast to each other in all dimensions except dim. The kernel is an indexed walk (walk.go) over the
-// result. The table is self; the lookup is the index operand with the positions along dim.
+// operand, broadcast to each other in all dimensions except dim.
 func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	// The lookup gives the position in dim, so the table has stride 0 there.
+	// The table has a stride for each dimension of the result. In dim it is 0: the lookup gives the position there.
 	tableStrides := withoutStride(kit.ByteStrides(self), dim)
 	switch { // one of self and out may be 0-dim while the other is a vector of one element
 	case out.Rank() == 0:
 		tableStrides = nil
 	case self.Rank() == 0:
-		tableStrides = make([]int, out.Rank())
+		tableStrides = []int{0} // out is a vector
 	}
 	result, indexOperand := operandAt(0, out), operandAt(2, index) // Mem.Ptrs has the result, self and the index
 	table := walkOperand{kit.PtrBuffer(1, self), tableStrides}
-	walk := &indexedWalk{shape: out.Shape, lookups: []lookup{lookupAlong(self, index, dim)},
-		operands: []walkOperand{result, table, indexOperand}}
+	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{result, table, indexOperand},
+		lookups: []lookup{lookupAlong(self, index, dim)}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 
@@ -203,9 +206,9 @@ func takeAlongTypes(c *graph.Call) (self, index tensor.Type, dim int, err error)
 	attr := kit.Attrs[*takeAlongAttrs](c).Dim
 	if attr == nil {
 		flat := tensor.NewType(index.DType, index.Numel())
-		if view, err := index.View(flat.Shape); err == nil { // without a view, the flat type is row-major: see takeKernel
+		if view, err := index.View(flat.Shape); err == nil {
 			flat = view
-		}
+		} // else flat is row-major, unlike indices: takeKernel treats this case
 		return self, flat, 0, nil
 	}
 	if self.Rank() != index.Rank() {
@@ -288,18 +291,22 @@ var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 })
 
 // takeKernel returns a kernel that gathers elements of operand 0 by the flat indices in operand 1. index is the meta of
-// the indices in the shape of the result. If operand 1 could not be viewed in that shape, the kernel iterates over
-// the shape of operand 1, and writes through a view of the result.
+// the indices in the shape of the result. It differs from the meta of operand 1 if takeAlongTypes flattened them.
 func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	selfMeta, out := c.Meta(0), c.Out[0]
+	// Flattened indices may have no view in the memory of operand 1. The walk therefore has the shape of operand 1, and
+	// writes a view of the result.
 	if operand := c.Meta(1); index.Numel() == operand.Numel() && !index.SameLayout(operand) {
 		if view, err := out.View(operand.Shape); err == nil {
 			index, out = operand, view
 		}
 	}
-	table := walkOperand{kit.PtrBuffer(1, selfMeta), make([]int, out.Rank())} // only the lookup moves in the table
+	// The table has stride 0 in all dimensions of the result: only the lookup gives the position.
+	table := walkOperand{kit.PtrBuffer(1, selfMeta), make([]int, out.Rank())}
+	const indexOperand = 2 // its index in operands
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), table, operandAt(2, index)},
-		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: selfMeta.Numel(),
-			byteStride: selfMeta.DType.Size(), flatLayout: &selfMeta}}}
+		lookups: []lookup{{operand: indexOperand, isInt64: index.DType == tensor.Int64, size: selfMeta.Numel(),
+			// The lookup converts a flat index to coordinates, and these to an offset by the strides of self.
+			flatLayout: &selfMeta, byteStride: selfMeta.DType.Size()}}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }

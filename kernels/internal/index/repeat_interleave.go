@@ -73,6 +73,18 @@ var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 	},
 })
 
+// The op is computed in one of three ways, all from a repeatCall, which newRepeatCall makes and checks:
+//
+//	uniformKernel     if the attribute repeats has the number of repetitions: copies a view
+//	operandKernel     if an operand has the numbers of repetitions: lists slice indices, then gathers slices
+//	repeatInterleave  the reference, also for results whose size is not known before the run (unknownSize)
+
+// listElemBytes is the size of an element of a list of slice indices or of prefix sums.
+const listElemBytes = 8
+
+// sliceIndicesGrain is the number of slice indices that a chunk of operandKernel writes.
+const sliceIndicesGrain = 1 << 16
+
 // repeatCall is a call of repeat_interleave. It repeats the slices of a value along a dimension.
 type repeatCall struct {
 	valueType   tensor.Type  // type of the repeated value, after it is flattened
@@ -85,7 +97,7 @@ type repeatCall struct {
 	// Numbers of repetitions, called repeats: one for each slice, or one for all.
 
 	hasRepeatsOperand bool    // an operand has the repeats, not the attribute
-	repeatsOperand    int     // index of this operand
+	repeatsOperand    int     // index of this operand: 1, or 0 if self has the repeats and the result repeats indices
 	uniformRepeats    sym.Int // the attribute repeats, if no operand has the repeats
 }
 
@@ -313,9 +325,6 @@ func (l scratchLists) listPhase() graph.Phase {
 	}}
 }
 
-// sliceIndicesGrain is the number of slice indices that a chunk writes.
-const sliceIndicesGrain = 1 << 16
-
 // repeatStep returns the stride in bytes of repeats with the given meta.
 func repeatStep(meta tensor.Meta) int {
 	if meta.Rank() == 0 {
@@ -447,6 +456,3 @@ func (r repeats) total(ctx context.Context, count int) (total int, err error) {
 	}
 	return total, nil
 }
-
-// listElemBytes is the size of an element of a list of slice indices or of prefix sums.
-const listElemBytes = 8

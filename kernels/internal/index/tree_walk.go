@@ -44,12 +44,17 @@ var treeOperandNames = [treeOperands]string{"self", "roots", "features", "thresh
 // treeElement is an element type of tree_ensemble.
 type treeElement interface{ float32 | float64 }
 
-// trees has all operands of a call of tree_ensemble except self.
+// trees has all operands of a call of tree_ensemble except self. A leaf is a node that is its own next node. For
+// example, let a tree have the node 0, which compares column 3 of self with 0.5, and the leaves 1 and 2. A row with an
+// element above 0.5 goes to leaf 1, which adds 10 to column 0 of the result. Other rows go to leaf 2, which adds 20:
+//
+//	roots [0]   features [3 0 0]   thresholds [0.5 0 0]   children [1 2, 1 1, 2 2]
+//	offsets [0 0 1 2]   targets [0 0]   weights [10 20]
 type trees[T treeElement] struct {
 	roots      []int32 // first node of each tree
 	features   []int32 // for each node, the column of self to compare
 	thresholds []T     // for each node, the number to compare with
-	children   []int32 // for each node, the next nodes after a false and after a true comparison
+	children   []int32 // for each node, the next nodes if element <= threshold is false, and if it is true
 	offsets    []int32 // node i has the weights from offsets[i] to offsets[i+1]-1
 	targets    []int32 // for each weight, its column of the result
 	weights    []T
@@ -80,11 +85,12 @@ func (t *trees[T]) setOperand(i int, address unsafe.Pointer, count int) {
 
 // check checks the indices in the operands. Invalid indices in children and missing are not errors: see makeForward.
 func (t *trees[T]) check(columns, outputs int) error {
+	nodes := len(t.features)
 	for _, list := range []struct {
 		operand int
 		values  []int32
 		limit   int // every value is below it
-	}{{treeRoots, t.roots, len(t.features)}, {treeFeatures, t.features, columns},
+	}{{treeRoots, t.roots, nodes}, {treeFeatures, t.features, columns},
 		{treeOffsets, t.offsets, len(t.weights) + 1}, {treeTargets, t.targets, outputs}} {
 		for i, index := range list.values {
 			if index < 0 || int(index) >= list.limit {
@@ -115,42 +121,39 @@ const maxTreeSums = 1 << 16
 // maxTreeBlockRows rows.
 const treeChunks, minTreeGroups = 16, 8
 
-// treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
-func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
-	walk, builder, dtype := newTreeWalk[T](c), copies.NewKernelBuilder(c), c.Meta(treeSelf).DType
-	buffers := []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(treeSelf), dtype)}
-	areConstant := true
-	for i := treeRoots; i < treeOperands; i++ {
-		operand := kit.Buffer{} // for an omitted operand
-		if c.HasOperand(i) {
-			operand, walk.counts[i] = builder.ToRowMajor(builder.Operand(i), c.Meta(i).DType), c.Meta(i).Numel()
-			areConstant = areConstant && operand.Data != nil
-		}
-		buffers = append(buffers, operand)
+// treeAggregate is the operation that combines the weights of all trees.
+type treeAggregate uint8
+
+const (
+	treeSum treeAggregate = iota
+	treeMean
+	treeMin
+	treeMax
+)
+
+// treeAggregates maps the values of the attribute aggregate to operations.
+var treeAggregates = map[string]treeAggregate{"sum": treeSum, "mean": treeMean, "amin": treeMin, "amax": treeMax}
+
+// clear sets sums to their initial values. NaN stands for a column without weights.
+func (a treeAggregate) clear(sums []float64) {
+	first := 0.0
+	if a == treeMin || a == treeMax {
+		first = math.NaN()
 	}
-	if areConstant {
-		if err := walk.checkConstants(buffers[1:]); err != nil {
-			return nil, err
-		}
+	for i := range sums {
+		sums[i] = first
 	}
-	var phases []graph.Phase
-	scratch := 0
-	if !walk.isForward {
-		scratch = 4 * (walk.counts[treeChildren] + walk.counts[treeMissing]) // two lists of int32: see forwardLists
-		phases = append(phases, graph.Phase{Chunks: 1, Run: walk.prepare})
+}
+
+// finish converts a sum over all trees to an element of the result.
+func (a treeAggregate) finish(sum float64, treeCount int) float64 {
+	switch {
+	case a == treeMean:
+		return sum / float64(max(1, treeCount))
+	case a != treeSum && sum != sum: // a column without weights
+		return 0
 	}
-	chunks := kit.DivUp(walk.rows, walk.blockRows)
-	phases = append(phases, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-		current := walk.operands(m)
-		if !walk.isForward {
-			current.children, current.missing = walk.forwardLists(m, &current)
-		}
-		walk.computeBlock(m, &current, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
-		return nil
-	}})
-	sumBytes := walk.blockRows * walk.outputs * 8 // of float64 sums
-	builder.AddPhases(scratch, sumBytes, buffers, phases...)
-	return builder.Kernel()
+	return sum
 }
 
 // treeWalk is a call of tree_ensemble with self of element type T.
@@ -216,6 +219,44 @@ func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 	makeForward(m, children, t.children, 2)
 	makeForward(m, missing, t.missing, 1)
 	return nil
+}
+
+// treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
+func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
+	walk, builder, dtype := newTreeWalk[T](c), copies.NewKernelBuilder(c), c.Meta(treeSelf).DType
+	buffers := []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(treeSelf), dtype)}
+	areConstant := true
+	for i := treeRoots; i < treeOperands; i++ {
+		operand := kit.Buffer{} // for an omitted operand
+		if c.HasOperand(i) {
+			operand, walk.counts[i] = builder.ToRowMajor(builder.Operand(i), c.Meta(i).DType), c.Meta(i).Numel()
+			areConstant = areConstant && operand.Data != nil
+		}
+		buffers = append(buffers, operand)
+	}
+	if areConstant {
+		if err := walk.checkConstants(buffers[1:]); err != nil {
+			return nil, err
+		}
+	}
+	var phases []graph.Phase
+	scratch := 0
+	if !walk.isForward {
+		scratch = 4 * (walk.counts[treeChildren] + walk.counts[treeMissing]) // two lists of int32: see forwardLists
+		phases = append(phases, graph.Phase{Chunks: 1, Run: walk.prepare})
+	}
+	chunks := kit.DivUp(walk.rows, walk.blockRows)
+	phases = append(phases, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+		current := walk.operands(m)
+		if !walk.isForward {
+			current.children, current.missing = walk.forwardLists(m, &current)
+		}
+		walk.computeBlock(m, &current, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
+		return nil
+	}})
+	sumBytes := walk.blockRows * walk.outputs * 8 // of float64 sums
+	builder.AddPhases(scratch, sumBytes, buffers, phases...)
+	return builder.Kernel()
 }
 
 // computeBlock computes rows [begin, end) of the result.
@@ -298,41 +339,6 @@ func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
 		dst[i] = next
 		m.CheckContextAfter(1)
 	}
-}
-
-// treeAggregate is the operation that combines the weights of all trees.
-type treeAggregate uint8
-
-const (
-	treeSum treeAggregate = iota
-	treeMean
-	treeMin
-	treeMax
-)
-
-// treeAggregates maps the values of the attribute aggregate to operations.
-var treeAggregates = map[string]treeAggregate{"sum": treeSum, "mean": treeMean, "amin": treeMin, "amax": treeMax}
-
-// clear sets sums to their initial values. NaN stands for a column without weights.
-func (a treeAggregate) clear(sums []float64) {
-	first := 0.0
-	if a == treeMin || a == treeMax {
-		first = math.NaN()
-	}
-	for i := range sums {
-		sums[i] = first
-	}
-}
-
-// finish converts a sum over all trees to an element of the result.
-func (a treeAggregate) finish(sum float64, treeCount int) float64 {
-	switch {
-	case a == treeMean:
-		return sum / float64(max(1, treeCount))
-	case a != treeSum && sum != sum: // a column without weights
-		return 0
-	}
-	return sum
 }
 
 // addWeights combines the weights of a node with the sums of a row.

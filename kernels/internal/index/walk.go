@@ -10,6 +10,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// The kernel of a gather or a scatter is built and run by these functions:
+//
+//	kernel, phase   make the kernel
+//	divideWork      divides the walk into units of work, after it merged dimensions (merge)
+//	runUnit         runs a unit: it calls runRow for each row, a part of the innermost dimension
+//	runRow          moves the elements of a row
+//	lookup.offset   reads an index and returns its offset in the table
+
 // indexedWalk is the loop that gathers and scatters share. It visits all indices of a shape and moves elements between
 // two operands. Operand 0, the plain operand, is accessed by its own strides. Operand 1, the table, is accessed at
 // positions given by lookups. The other operands have the indices. A gather reads the table, and a scatter writes the
@@ -32,6 +40,8 @@ type indexedWalk struct {
 	operands    []walkOperand
 	lookups     []lookup
 	writesTable bool // the table is written
+
+	// Set by divideWork:
 
 	parallelDims, serialDims []int // parallel and serial outer dimensions
 	innerDim                 int   // innermost dimension
@@ -145,10 +155,11 @@ func (walk *indexedWalk) divideWork() {
 	}
 }
 
-// merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1.
+// merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1. For example, the shape
+// [2 1 3 4] becomes [24] if all operands are row-major, and [6 4] if dimensions 2 and 3 are not contiguous.
 func (walk *indexedWalk) merge() {
-	var dims []int
-	shape := append([]int(nil), walk.shape...)
+	var dims []int                             // the remaining dimensions; the last of each set of merged dimensions
+	shape := append([]int(nil), walk.shape...) // with the sizes of merged dimensions multiplied
 	for dim, size := range shape {
 		if size == 1 && len(shape) > 1 {
 			continue
@@ -234,28 +245,42 @@ func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, d
 	}
 }
 
-// runRow moves count elements along the innermost dimension. addresses are the addresses of the operands. If the
-// indices do not vary along the dimension, they are read once. Otherwise the offsets in the table are computed block by
-// block.
+// runRow moves count elements along the innermost dimension. addresses are the addresses of the operands. offsets is
+// memory for the offsets of offsetBlockLen elements.
 func (walk *indexedWalk) runRow(mem *graph.Mem, rowLoops kit.RowLoops, addresses *[maxOperands]unsafe.Pointer,
 	count int, offsets []int) error {
+	if !walk.indicesVary {
+		return walk.runRowOfOneIndex(mem, rowLoops, addresses, count)
+	}
+	return walk.runRowOfIndices(mem, rowLoops, addresses, count, offsets)
+}
+
+// runRowOfOneIndex is runRow for indices that do not vary along the innermost dimension. It reads them once.
+func (walk *indexedWalk) runRowOfOneIndex(mem *graph.Mem, rowLoops kit.RowLoops,
+	addresses *[maxOperands]unsafe.Pointer, count int) error {
 	plainStep, tableStep := walk.operands[0].byteStrides[walk.innerDim], walk.operands[1].byteStrides[walk.innerDim]
 	plain, table := addresses[0], addresses[1]
-	if !walk.indicesVary {
-		for i := range walk.lookups {
-			offset, err := walk.lookups[i].offset(addresses[walk.lookups[i].operand])
-			if err != nil {
-				return err
-			}
-			table = unsafe.Add(table, offset)
+	for i := range walk.lookups {
+		offset, err := walk.lookups[i].offset(addresses[walk.lookups[i].operand])
+		if err != nil {
+			return err
 		}
-		kit.ForEachBlock(mem.Context, count, func(begin, end int) {
-			rowLoops.Strided(unsafe.Add(plain, begin*plainStep), unsafe.Add(table, begin*tableStep), plainStep, tableStep,
-				end-begin)
-		})
-		mem.CheckContextAfter(count)
-		return nil
+		table = unsafe.Add(table, offset)
 	}
+	kit.ForEachBlock(mem.Context, count, func(begin, end int) {
+		rowLoops.Strided(unsafe.Add(plain, begin*plainStep), unsafe.Add(table, begin*tableStep), plainStep, tableStep,
+			end-begin)
+	})
+	mem.CheckContextAfter(count)
+	return nil
+}
+
+// runRowOfIndices is runRow for indices that vary along the innermost dimension. It computes the offsets of a block of
+// elements in the table, and then moves these elements.
+func (walk *indexedWalk) runRowOfIndices(mem *graph.Mem, rowLoops kit.RowLoops,
+	addresses *[maxOperands]unsafe.Pointer, count int, offsets []int) error {
+	plainStep, tableStep := walk.operands[0].byteStrides[walk.innerDim], walk.operands[1].byteStrides[walk.innerDim]
+	plain, table := addresses[0], addresses[1]
 	for first := 0; first < count; first += offsetBlockLen {
 		block := offsets[:min(offsetBlockLen, count-first)]
 		// The offset of element first+k in the table is (first+k)*tableStep, plus the offsets of all lookups for it.

@@ -43,6 +43,6 @@ func (n *InnerKernels) enter(m *graph.Mem, buffers []Buffer) *graph.Mem {
 
 // leave clears inner after a call of the inner kernel.
 func leave(m, inner *graph.Mem) {
-	m.Walk = inner.Walk // innerPhase may have created the worker's Walk, which later phases reuse
+	m.Walk = inner.Walk // state of package fusion that innerPhase may have made, for later phases of this worker
 	inner.Release()
 }

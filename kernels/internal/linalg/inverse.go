@@ -15,9 +15,15 @@ type checkErrorsAttrs struct {
 	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a pivot is 0; else report it in info"`
 }
 
-// Ops that invert matrices. An [algorithm] computes a [task]: one index of the batch, with copies of the operands (in)
-// that may be overwritten, and results (out) that are 0 at first. ranks has their numbers of dimensions besides the
-// batch: 2 for a matrix, 0 for info.
+// The operands of these ops are batches of matrices. define.go has the types that matter here:
+//
+//	task       one index of the batch: copies of the operands (in), which may be overwritten, and results (out),
+//	           which are 0 at first
+//	algorithm  the functions that compute a task, and its sizes:
+//	           ranks gives the rank of an operand or result without the batch: 2 for a matrix, 0 for info
+//	           solverElements gives the number of elements of temporary matrices
+
+// Ops that invert matrices.
 var (
 	Inv     = inverseOp(kit.NoAttrs, "linalg_inv", operandA)
 	Inverse = inverseOp(kit.NoAttrs, "inverse", kit.Self)
@@ -113,7 +119,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 	}, algorithm{
 		float:          func(t *task[float64]) error { return solve(t, attrsOf(t.call)) },
 		complex:        func(t *task[complex128]) error { return solve(t, attrsOf(t.call)) },
-		solverElements: elementsOfCopies(2),
+		solverElements: elementsOfCopies(2), // transposed matrices
 		ranks: func(c *graph.Call) (in, out []int) {
 			bRank := 2
 			if hasVectorB(c) {
@@ -152,7 +158,7 @@ func solutionType(c *graph.Call, isLeft bool) (tensor.Type, error) {
 			"left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)")
 	case isVector:
 		return columnMajor(aType.DType, shape[:len(shape)-1]...)
-	case !isLeft:
+	case !isLeft: // row-major: the transpose of the column-major solution of A^T X^T = B^T
 		return kit.FreshType(aType.DType, shape)
 	}
 	return columnMajor(aType.DType, shape...)

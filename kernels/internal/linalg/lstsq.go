@@ -28,6 +28,13 @@ type lstsqAttrs struct {
 	Driver string   `attr:"driver" default:"gelsy" oneof:"gels|gelsy|gelsd|gelss" doc:"gels: QR, for matrices of full rank; gelsy: QR with column pivoting; gelsd, gelss: singular values"`
 }
 
+// Indices of the results of linalg_lstsq. Result 0 is the solution.
+const (
+	lstsqResiduals      = 1
+	lstsqRank           = 2
+	lstsqSingularValues = 3
+)
+
 // Lstsq is linalg_lstsq.
 var Lstsq = matrixOp(graph.SchemaOf[*lstsqAttrs](), graph.Semantics{Name: "linalg_lstsq",
 	Doc: "For each matrix of the batch, `solution` is the X that minimizes the norm of self X - `b`; of several such X, " +
@@ -140,11 +147,12 @@ func leastSquares[T number](t *task[T]) error {
 	if driver == "gels" && t.norm(originalA.elements) == 0 {
 		return nil // LAPACK then sets b to 0. PyTorch computes the residuals from b, so they are 0.
 	}
-	for j := range t.out[1].rows { // residuals; no rows if they are not requested
-		t.out[1].set(j, 0, t.fromParts(t.residual(originalA, x.column(j), t.in[1].column(j)), 0))
+	residuals := t.out[lstsqResiduals] // it has no rows if inferLstsq made it empty
+	for j := range residuals.rows {
+		residuals.set(j, 0, t.fromParts(t.residual(originalA, x.column(j), t.in[1].column(j)), 0))
 	}
 	if driver != "gels" {
-		t.setNumber(2, rank)
+		t.setNumber(lstsqRank, rank)
 	}
 	return nil
 }
@@ -174,7 +182,7 @@ func solveByDriver[T number](t *task[T], a, b, x matrix[T]) (rank int, err error
 		return t.solvePivoted(a, b, x, rcond), nil
 	}
 	values, rank := t.solveBySVD(a, b, x, rcond)
-	t.setReals(3, values)
+	t.setReals(lstsqSingularValues, values)
 	return rank, nil
 }
 

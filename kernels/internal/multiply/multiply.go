@@ -21,7 +21,9 @@ import (
 )
 
 // Multiplier runs one gemm plan on many entries as phases of a kernel. An entry is a triple of matrices A, B and C.
-// Matrix products of all ranks and convolutions use a Multiplier.
+// Matrix products of all ranks and convolutions use a Multiplier. For example, the product of arrays of shapes
+// [8, 16, 64] and [8, 64, 32] has 8 entries. The plan multiplies a 16x64 by a 64x32 matrix, MACs is 16*64*32, and the
+// offsets C are 0, 512, 1024, ..., 3584.
 type Multiplier struct {
 	Plan    *gemm.Plan
 	Entries int
@@ -215,21 +217,27 @@ func (multiplier *Multiplier) SetEpilogue(epilogue *fusion.Epilogue, spec gemm.S
 // prepareJob returns the worker's job with the addresses of a run.
 func (multiplier *Multiplier) prepareJob(mem *graph.Mem) *Job {
 	job := multiplier.jobs.Get(mem)
-	if multiplier.Prepare != nil && !job.isPrepared {
+	if !job.isPrepared {
+		multiplier.setCallbacks(job)
+	}
+	if multiplier.epilogue != nil {
+		multiplier.epilogue.Bind(&job.epilogue, mem)
+	}
+	job.mem = mem
+	multiplier.Bind(mem, job)
+	return job
+}
+
+// setCallbacks sets the callbacks of a new job.
+func (multiplier *Multiplier) setCallbacks(job *Job) {
+	if multiplier.Prepare != nil {
 		multiplier.Prepare(job)
 	}
 	if multiplier.epilogue != nil {
-		if !job.isPrepared {
-			multiplier.chainEpilogue(job)
-		}
-		multiplier.epilogue.Bind(&job.epilogue, mem)
+		multiplier.chainEpilogue(job)
 	}
-	if !job.isPrepared {
-		job.Args.Check = func() { job.mem.CheckContext() }
-	}
-	job.isPrepared, job.mem = true, mem
-	multiplier.Bind(mem, job)
-	return job
+	job.Args.Check = func() { job.mem.CheckContext() }
+	job.isPrepared = true
 }
 
 // chainEpilogue makes a job apply the epilogue to each completed tile, after the callback that is already set. The tile

@@ -28,7 +28,7 @@ var PointwiseExpression = kit.Define[*expressionAttrs](graph.Op{
 			kit.Example(graph.Attrs{"expr": "not x"}, kit.BoolMatrix),
 		},
 	},
-	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2, Function: 1}},
+	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2, Function: 1}}, // an estimate for any expression
 	Lowerings: graph.Lowerings{
 		Pointwise: &graph.Pointwise{
 			Config:  expressionConfig,
@@ -37,6 +37,9 @@ var PointwiseExpression = kit.Define[*expressionAttrs](graph.Op{
 		},
 	},
 })
+
+// The functions of this file use expressionOf, which parses the text of a call for the dtypes of its operands. It
+// returns the formula (the parsed text), its code (the typed operations) and its kernel.
 
 // expressionConfig returns the configuration of the iteration of a call.
 func expressionConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {

@@ -46,8 +46,8 @@ func kernelsWithResultDType(expression *expr.Formula, result func(tensor.DType) 
 	}, dtypes...)
 }
 
-// kernelsWithDTypes is kernelsOf for operands with different dtypes. The table is indexed by dtype. For such an index,
-// types returns the dtype of the result, followed by the dtypes of the operands.
+// kernelsWithDTypes is kernelsOf for operands with different dtypes. The kernel for entry dtype of the table has the
+// dtypes that types(dtype) returns: the dtype of the result, and then the dtypes of the operands.
 func kernelsWithDTypes(expression *expr.Formula, types func(dtype tensor.DType) []tensor.DType,
 	dtypes ...[]tensor.DType) (table kernelTable) {
 	for _, list := range dtypes {
@@ -65,8 +65,8 @@ func toBool(tensor.DType) tensor.DType { return tensor.Bool }
 // numbers holds the attributes of an op that its formula uses, by name.
 type numbers = map[string]tensor.Scalar
 
-// kernelWith returns the kernel of a formula that uses the numbers attrs, for the dtypes in which an iteration
-// computes.
+// kernelWith returns the kernel of a formula that uses the numbers attrs. An iteration ([rule.Rule]) is the loop over
+// the broadcast operands of a call. It lists the results, then the operands, with the dtypes in which it computes.
 func kernelWith(expression *expr.Formula, iteration *rule.Rule, attrs numbers) rule.Kernel {
 	types := make([]tensor.DType, iteration.Len())
 	for i := range types {
@@ -75,13 +75,15 @@ func kernelWith(expression *expr.Formula, iteration *rule.Rule, attrs numbers) r
 	return kit.FormulaKernel(expression, attrs, iteration.NumOutputs(), types...)
 }
 
-// attrBody returns the Body function of an op whose expression uses attributes. attrs returns their values by name.
-// dtypes are lists of the dtypes that the op supports. torchKernel is PyTorch's name of the kernel, for errors.
+// attrBody returns the function [graph.Pointwise.Body] of an op whose expression uses attributes. attrs returns their
+// values by name. dtypes are lists of the dtypes that the op supports. torchKernel is PyTorch's name of the kernel, for
+// errors.
 func attrBody(torchKernel string, expression *expr.Formula, attrs func(c *graph.Call) numbers,
 	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	supported := slices.Concat(dtypes...)
 	return func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-		if !slices.Contains(supported, iteration.DType(iteration.NumOutputs())) {
+		firstOperand := iteration.NumOutputs() // its index, after the results
+		if !slices.Contains(supported, iteration.DType(firstOperand)) {
 			return rule.Kernel{}, rule.NotImplemented(torchKernel, iteration)
 		}
 		return kernelWith(expression, iteration, attrs(c)), nil

@@ -23,6 +23,8 @@ import (
 //	result[0, j] = folded[2*j] + folded[2*j+1]    the real and the imaginary part of pair j
 //
 // The axes are depth, rows and columns. A tap is an element of a window, and maxTaps has the taps of a window by axis.
+// A sizedPooling (pool.go) describes the call. A loopState (compiled_pixels.go) collects the operands of a loop, and
+// then calls the loop.
 type compiledPlanes struct {
 	*rowLoops
 	planes, width                  int    // number of planes; elements per row of the operand
@@ -138,46 +140,75 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 		}}}}
 }
 
-// computeBlock computes a unit of work: the rows of results from firstRow on, in each plane of a batch of planes.
+// planeBlock is a unit of work: some rows of results, at one depth, in each plane of a batch of planes. Its folded rows
+// are stored as [plane][row].
+type planeBlock struct {
+	firstPlane, planes int
+	depth              int
+	firstRow, rows     int            // rows of results
+	folded             unsafe.Pointer // worker memory for the folded rows
+}
+
+// computeBlock computes a unit of work: the rows of results from firstRow on.
 func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, depth, firstRow int) {
 	firstPlane := batch * p.batchPlanes
-	planes, rows := min(p.batchPlanes, p.planes-firstPlane), min(p.blockRows, p.axes[1].Results-firstRow)
-	in := unsafe.Add(mem.Ptrs[1], firstPlane*p.planeElements*p.elemBytes)
-	folded := unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.width*p.elemBytes)])
-	foldedRow := func(plane, resultRow int) unsafe.Pointer { // address of the folded row of a result row
-		return unsafe.Add(folded, ((plane*rows+resultRow-firstRow)*p.foldedRowStride+p.paddingBefore)*p.sumDType.Size())
-	}
-	rowBytes := p.foldedRowStride * p.sumDType.Size()
-	// Fold rows: for each run of result rows with the same number of rows per window.
-	for runStart := firstRow; runStart < firstRow+rows; {
+	block := planeBlock{firstPlane: firstPlane, planes: min(p.batchPlanes, p.planes-firstPlane), depth: depth,
+		firstRow: firstRow, rows: min(p.blockRows, p.axes[1].Results-firstRow),
+		folded: unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.width*p.elemBytes)])}
+	p.foldBlockRows(mem, worker, block)
+	p.foldBlockColumns(mem, worker, block)
+}
+
+// foldedRow returns the address of the folded row of a result row, after the row's padding. plane is the index of the
+// plane in the block.
+func (p *compiledPlanes) foldedRow(block planeBlock, plane, resultRow int) unsafe.Pointer {
+	row := plane*block.rows + resultRow - block.firstRow
+	return unsafe.Add(block.folded, (row*p.foldedRowStride+p.paddingBefore)*p.sumDType.Size())
+}
+
+// foldBlockRows computes the folded rows of a block, for each run of result rows with the same number of rows per
+// window.
+func (p *compiledPlanes) foldBlockRows(mem *graph.Mem, worker *loopState, block planeBlock) {
+	in := unsafe.Add(mem.Ptrs[1], block.firstPlane*p.planeElements*p.elemBytes)
+	planeBytes, foldedRowBytes := p.planeElements*p.elemBytes, p.foldedRowStride*p.sumDType.Size()
+	blockEnd := block.firstRow + block.rows
+	for runStart := block.firstRow; runStart < blockEnd; {
 		const countPadding = false // divisors are applied to columns
-		run := p.axes[1].RunAt(runStart, firstRow+rows-runStart, countPadding)
+		run := p.axes[1].RunAt(runStart, blockEnd-runStart, countPadding)
 		end := runStart + run.Results
-		if planes > end-runStart { // a call of the loop folds one row in all planes
+		if block.planes > run.Results { // a call of the loop folds one row in all planes
 			for resultRow := runStart; resultRow < end; resultRow++ {
-				p.foldRows(mem, worker, in, depth, resultRow, rowStream{foldedRow(0, resultRow), rows * rowBytes},
-					p.planeElements*p.elemBytes, planes)
+				dst := rowStream{p.foldedRow(block, 0, resultRow), block.rows * foldedRowBytes}
+				p.foldRows(mem, worker, in, block.depth, resultRow, dst, planeBytes, block.planes)
 			}
 		} else { // a call folds all rows in one plane
-			for i := range planes {
-				p.foldRows(mem, worker, unsafe.Add(in, i*p.planeElements*p.elemBytes), depth, runStart,
-					rowStream{foldedRow(i, runStart), rowBytes}, run.Step*p.width*p.elemBytes, end-runStart)
+			for i := range block.planes {
+				dst := rowStream{p.foldedRow(block, i, runStart), foldedRowBytes}
+				p.foldRows(mem, worker, unsafe.Add(in, i*planeBytes), block.depth, runStart, dst,
+					run.Step*p.width*p.elemBytes, run.Results)
 			}
 		}
 		runStart = end
 	}
-	// Fold columns.
-	depthResults := p.axes[1].Results * p.columns.results
-	firstResult := (firstPlane*p.axes[0].Results+depth)*depthResults + firstRow*p.columns.results
+}
+
+// foldBlockColumns computes the results of a block from its folded rows.
+func (p *compiledPlanes) foldBlockColumns(mem *graph.Mem, worker *loopState, block planeBlock) {
+	depthResults := p.axes[1].Results * p.columns.results // results of a plane at one depth
+	firstResult := (block.firstPlane*p.axes[0].Results+block.depth)*depthResults + block.firstRow*p.columns.results
 	out := unsafe.Add(mem.Ptrs[0], firstResult*p.elemBytes)
-	firstWindow := unsafe.Add(foldedRow(0, firstRow), p.columns.first*p.sumDType.Size())
-	if p.hasOneDivisor && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
-		p.foldColumns(worker, out, firstWindow, 0, depth, planes*rows)
+	firstWindow := unsafe.Add(p.foldedRow(block, 0, block.firstRow), p.columns.first*p.sumDType.Size())
+	// If there are several planes and one depth, a batch has all rows of its planes (layOutRows).
+	resultsAreAdjacent := block.planes == 1 || p.axes[0].Results == 1
+	if p.hasOneDivisor && resultsAreAdjacent {
+		const row = 0 // unused, because there is one divisor
+		p.foldColumns(worker, out, firstWindow, row, block.depth, block.planes*block.rows)
 		return
 	}
-	for i := range planes {
+	for i := range block.planes {
 		p.foldColumns(worker, unsafe.Add(out, i*p.axes[0].Results*depthResults*p.elemBytes),
-			unsafe.Add(firstWindow, i*rows*rowBytes), firstRow, depth, rows)
+			unsafe.Add(firstWindow, i*block.rows*p.foldedRowStride*p.sumDType.Size()), block.firstRow, block.depth,
+			block.rows)
 	}
 }
 

@@ -21,7 +21,13 @@ import (
 //	weights [rows, keys]      = row program of scores, such as a scaled softmax
 //	result [rows, valueSize]  = weights @ value [keys, valueSize]
 //
-// If entries are small, a block has all queries of several entries (attention_small.go).
+// For example, with 1024 queries, 1024 keys and float32, a block has 64 queries, so that its scores take 256 KB. An
+// entry then has 16 blocks. If entries are small, a block has all queries of several entries, and the matrices are
+// those of one entry (attention_small.go).
+//
+// Three types are declared elsewhere. A gemm.Plan is the compiled product of two matrices, C = A @ B, and gemm.Args has
+// the addresses of A, B and C. A fusion.ScoreRows is a compiled row program. A transposedOperand describes a copy of
+// the queries or keys of a block of several entries.
 
 // blockedAttention is the implementation of the attentions that package fusion finds. Calls of
 // scaled_dot_product_attention use compileAttention directly.
@@ -146,6 +152,7 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	if attn.queries-row < block.rows {
 		block = attn.compiled[1]
 	}
+	// The parts of worker memory (see attention).
 	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	memory := mem.WorkerScratch[attn.scoresBytes:]
 	productMemory, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
@@ -229,7 +236,8 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	aligned := func(elements int) int { return kit.AlignUp(elements*elemBytes) / elemBytes }
 	// As few blocks as possible, with nearly equal numbers of rows.
 	maxRows := max(minScoreRows, maxScoreBytes/(sizes.keys*elemBytes))
-	sizes.blockRows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, maxRows))
+	fewestBlocks := kit.DivUp(sizes.queries, maxRows)
+	sizes.blockRows = kit.DivUp(sizes.queries, fewestBlocks)
 	sizes.blocksPerEntry = kit.DivUp(sizes.queries, sizes.blockRows)
 	// The strides of a block of one entry, which chooseEntriesPerBlock needs. Scores are stored by columns if the row
 	// program computes many rows at once.
@@ -312,8 +320,8 @@ func (sizes attentionSizes) packedElements(operand int) float64 {
 		attentionKey: keys * float64(sizes.keySize), attentionValue: keys * float64(sizes.valueSize)}[operand]
 }
 
-// attentionPackRates returns, by operand, the name of the packing rate (see multiply/work.go). A name is empty if
-// products read the operand in place.
+// attentionPackRates returns, by operand, the name of the rate for packing it (see multiply/work.go). A name is empty
+// if products read the operand in place.
 func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	sizes := attentionSizesOf(spec)
 	scores, values := sizes.productSpecs(spec, sizes.blockRows)
@@ -341,6 +349,7 @@ func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 }
 
 // attentionRead returns the cost of reading an operand in its layout minus the cost of reading it in row-major order.
+// The two costs differ in the rate for packing the operand.
 func attentionRead(spec *graph.Attention, operand int) (work graph.Work) {
 	rowMajor := *spec
 	for _, m := range []*tensor.Meta{&rowMajor.Query, &rowMajor.Key, &rowMajor.Value} {

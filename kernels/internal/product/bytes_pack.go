@@ -73,7 +73,8 @@ func (shape *byteShape) tileSpec(isSigned bool) *tile.Spec {
 func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	names := strings.Split("abcdefgh", "")[:shape.groupElements]
 	types := make([]tensor.DType, shape.groupElements)
-	elementBits, offset, loadDType := 8*shape.groupBytes/shape.groupElements, 0, tensor.Uint8
+	elementBits := 8 * shape.groupBytes / shape.groupElements
+	loadDType, offset := tensor.Uint8, 0 // offset is subtracted from the elements of words
 	if shape.usesWords() && isSigned {
 		loadDType = tensor.Int8
 	} else if shape.usesWords() {
@@ -86,9 +87,9 @@ func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	var shifted []string // the formulas of the elements at their places in the group
 	for i, name := range names {
 		types[i] = loadDType
-		term := fmt.Sprintf("((%v(%s) - %d) & %d) << %d", groupDType, name, offset, 1<<elementBits-1, i*elementBits)
-		if offset == 0 && !shape.usesWords() {
-			term = fmt.Sprintf("%v(%s) << %d", groupDType, name, i*elementBits)
+		term := fmt.Sprintf("%v(%s) << %d", groupDType, name, i*elementBits)
+		if shape.usesWords() { // the mask removes the bits of a negative element above its word
+			term = fmt.Sprintf("((%v(%s) - %d) & %d) << %d", groupDType, name, offset, 1<<elementBits-1, i*elementBits)
 		}
 		shifted = append(shifted, "("+term+")")
 	}

@@ -19,6 +19,12 @@ import (
 //	              columns 0-31          columns 32-63
 //	rows 0-99     strip 0 of block 0    strip 0 of block 1
 //	rows 100-199  strip 1 of block 0    strip 1 of block 1
+//
+// Entries may share a matrix of an operand: the matrices of entry e have the offsets aOffsets[aIndex[e]] and
+// bOffsets[bIndex[e]]. In a byteTiles (bytes_tiled.go), rowCopier copies the rows of a, packer packs the blocks of b,
+// and conversion describes how sums become results. width() is the number of columns of a block, and groups the number
+// of groups of the depth. The arguments of machine code are addresses (Ptr), byte offsets from them (Row), and strides
+// (Step).
 
 // preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
 // are, in this order: one for the zero points of operand a, if its rows have different ones; chunks of rows of operand
@@ -28,8 +34,8 @@ func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 	if t.conversion.SubtractsProduct {
 		zeroPointChunks = 1
 	}
-	rowChunks := t.rowCopier.chunks() // of a matrix
-	firstBlockChunk := zeroPointChunks + len(t.aOffsets)*rowChunks
+	rowChunks := t.rowCopier.chunks()                              // of a matrix
+	firstBlockChunk := zeroPointChunks + len(t.aOffsets)*rowChunks // len(t.aOffsets) is the number of matrices
 	// If b is packed, all blocks are one chunk, because only the initial sums remain to be computed.
 	blocksPerChunk := t.blocks()
 	if !t.isPacked {
@@ -37,7 +43,8 @@ func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 	}
 	blockChunks := kit.DivUp(t.blocks(), blocksPerChunk) // of a matrix
 	chunks := firstBlockChunk
-	if !t.isPacked || t.hasInitialSums || t.conversion.AddsProduct {
+	preparesBlocks := !t.isPacked || t.hasInitialSums || t.conversion.AddsProduct // see prepareBlock
+	if preparesBlocks {
 		chunks += len(t.bOffsets) * blockChunks
 	}
 	aZero := operandAddress(c, bytesAZero)

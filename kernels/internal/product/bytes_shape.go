@@ -160,8 +160,8 @@ func bytesContraction(call *graph.Call) (product *contraction, shape byteShape, 
 	if sharesMatrix {
 		rows *= product.entries()
 	}
-	// If each row of an entry has its own zero point, entries are not merged, because zero points have no batch
-	// dimension.
+	// If each row of an entry has its own zero point (stride > 0), entries are not merged, because zero points have no
+	// batch dimension.
 	if sharesMatrix && product.n > 1 && vectorStride(call, bytesAZero) == 0 {
 		product.mergeBatch()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // levelAlgorithm is an algorithm for products by panels of levels.
@@ -23,10 +24,16 @@ const (
 	tiledLevels                       // for many rows: levels are first converted to float32, in the cache
 )
 
-// levelProduct is the kernel of a product by a quantized weight. A level is a packed integer of the weight, and a panel
-// has the levels of some columns of the result (see [levelShape]). A term is an index of the depth. The first phase
-// packs the operands that were not packed when the graph was planned. The second phase computes the result, divided
-// into bands of rows and panels of columns. Register tiles divide the rows of a band.
+// levelProduct is the kernel of a product by a quantized weight. A level is a packed integer of the weight. It stands
+// for the element (level - zero point) * scale. A term is an index of the depth, and a block is a range of terms with
+// the same scale. A panel has the levels of some adjacent columns of the result: width() columns, which are `vectors`
+// vectors of `lanes` columns (see [levelShape]).
+//
+// The first phase packs the operands that were not packed when the graph was planned. The second phase computes the
+// result, divided into bands of rows and panels of columns. A levelStrip (levels_strip.go) is one band in one panel.
+// Register tiles divide the rows of a strip. For example, a result of 300x128 elements has three bands of 100 rows and,
+// with vectors of 16 lanes, two panels of 64 columns: six strips. With tiles of at most 14 rows, the 100 rows of a
+// strip have four tiles of 13 rows and four of 12 rows.
 type levelProduct struct {
 	levelShape
 	algorithm          levelAlgorithm
@@ -101,8 +108,8 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 	return p, p.compileTiles()
 }
 
-// listOperandsToPack lists the operands that are not packed, and assigns scratch memory to their panels. It returns an
-// error if an operand has another packed form.
+// listOperandsToPack lists the operands that are not packed (weight, scales, zero points), and assigns scratch memory
+// to their panels. It returns an error if an operand has another packed form.
 func (p *levelProduct) listOperandsToPack(call *graph.Call) error {
 	for operand := blocksWeight; operand <= blocksZero; operand++ {
 		if !call.HasOperand(operand) {
@@ -119,10 +126,11 @@ func (p *levelProduct) listOperandsToPack(call *graph.Call) error {
 	return nil
 }
 
-// chooseEpilogue decides whether tiles apply an epilogue. Tiles of a panel that extends beyond the last column do not
-// write to the result, and so apply no epilogue.
+// chooseEpilogue decides whether tiles apply an epilogue. Otherwise a later phase applies it. Tiles of a panel that
+// extends beyond the last column do not write to the result, and so apply no epilogue.
 func (p *levelProduct) chooseEpilogue(epilogue *fusion.Epilogue) {
-	if p.tilesApplyEpilogue = p.n%p.width() == 0; p.tilesApplyEpilogue {
+	p.tilesApplyEpilogue = p.n%p.width() == 0
+	if p.tilesApplyEpilogue {
 		const hasLaneMemory = true // levelWorker.lanes
 		p.epilogue, p.tilesApplyEpilogue = multiply.NewTileEpilogue(epilogue, p.n, tile.FirstEpilogueOperand, hasLaneMemory)
 	}
@@ -134,7 +142,7 @@ func (p *levelProduct) chooseEpilogue(epilogue *fusion.Epilogue) {
 }
 
 // maxTileRows returns the maximum number of rows of a tile, which the registers limit: a row needs a register of sums
-// per vector. The rows share a register of levels per vector, and a register for an element.
+// for each vector. The rows share a register of levels for each vector, and a register for an element.
 func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 	registers, _ := tile.VectorRegisters(machine.HostFeatures())
 	switch {
@@ -145,7 +153,7 @@ func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 	case tile.ElementsPerLoad(machine.HostFeatures(), floatBytes) > 1: // rows have a register for elements
 		return (registers - levelVectors) / (levelVectors + 1)
 	}
-	return min(tile.MaxDynamicRows, (registers-3)/2) // tiles of two vectors; see tileVectors
+	return min(tile.MaxDynamicRows, (registers-3)/2) // tiles of two vectors (tileVectors): two registers of levels
 }
 
 // tileVectors returns the number of vectors of a tile.
@@ -176,11 +184,13 @@ func (p *levelProduct) tileHeights(rows int) (height, tallTiles int) {
 func (p *levelProduct) compileTiles() error {
 	termCounts := []int{0} // values of levelCodeKey.terms
 	if p.algorithm == thinLevels {
-		if termCounts[0] = p.blockElements; p.k%p.blockElements > 0 {
-			termCounts = append(termCounts, p.k%p.blockElements)
+		termCounts[0] = p.blockElements
+		if remaining := p.k % p.blockElements; remaining > 0 { // the shorter last block
+			termCounts = append(termCounts, remaining)
 		}
 	}
-	for _, rows := range []int{p.bandRows, p.m - (p.bands-1)*p.bandRows} {
+	lastBandRows := p.m - (p.bands-1)*p.bandRows
+	for _, rows := range []int{p.bandRows, lastBandRows} {
 		tallHeight, tallTiles := p.tileHeights(rows)
 		heights := []int{tallHeight}
 		if tallTiles*tallHeight < rows { // the other tiles
@@ -252,7 +262,8 @@ func (p *levelProduct) compileConversions() (err error) {
 		if p.hasZeros {
 			formula = fmt.Sprintf("(%s - float32(zero))", formula)
 		}
-		if p.converters[i], err = kit.FormulaLoop(formula+" * scale", names, types, nil, types[1]); err != nil {
+		p.converters[i], err = kit.FormulaLoop(formula+" * scale", names, types, nil, tensor.Float32)
+		if err != nil {
 			return err
 		}
 	}

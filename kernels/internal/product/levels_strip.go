@@ -13,6 +13,9 @@ import (
 // of the weight (see [levelShape]). A term is an index of the depth k, and a block is a range of terms with the same
 // scale. Elements of operand, result and bias are float32. For example, with 300 rows, bands of 100 rows, and panels of
 // 64 columns, the strip with panel 1 and first row 100 has rows 100 to 199 and columns 64 to 127.
+//
+// Panels have the levels as [term][column], and the scales and zero points as [block][column]. The arguments of machine
+// code are addresses (Ptr), byte offsets from them (Row), and strides or counts (Step).
 type levelStrip struct {
 	*levelProduct
 	panel          int // index of the panel
@@ -62,7 +65,7 @@ func (strip *levelStrip) multiplyLevels(mem *graph.Mem, worker *levelWorker) err
 	wholeBlocks := strip.k / strip.blockElements
 	height, tallTiles := strip.tileHeights(strip.rows)
 	for row := 0; row < strip.rows; row += height {
-		if tallTiles == 0 { // all tiles of the greater height are computed
+		if tallTiles == 0 { // all tiles of the greater height are computed; this occurs once
 			height--
 		}
 		tallTiles--
@@ -72,7 +75,8 @@ func (strip *levelStrip) multiplyLevels(mem *graph.Mem, worker *levelWorker) err
 			if block == wholeBlocks { // the shorter last block
 				terms, callBlocks = strip.k-firstTerm, 1
 			}
-			strip.setOffsets(worker, row, firstTerm, 0)
+			const panelColumn = 0 // a tile has all columns of the panel
+			strip.setOffsets(worker, row, firstTerm, panelColumn)
 			args.Row[tile.Vec] = firstTerm * strip.termBytes()
 			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = block*strip.width()*floatBytes, block*strip.width()
 			args.Step[tile.LoopTrips] = callBlocks

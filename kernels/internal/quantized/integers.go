@@ -21,6 +21,10 @@ import (
 //
 //	quantize(relu(conv2d(dequantize(x), dequantize(w))))   becomes   clamp(conv_bytes(x, w, ...))
 //
+// Operands 0, 1 and 2 of quantize_linear and dequantize_linear are the values, the scales and the zero points; the zero
+// points are optional. A quantizedValues (values.go) has these operands. RewriteContext.UsedOnlyHere reports whether a
+// value has no readers but the quantize_linear that is rewritten, and nodes that are removed with it.
+//
 // Sums of products of bytes are exact, whereas sums of floats are rounded after each product. Therefore a result of a
 // product or a convolution that is almost halfway between two quantized values can differ by one step. Plans that
 // require exact results keep the floats.
@@ -59,7 +63,8 @@ func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
 	return quantizedValues{scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
 }
 
-// quantizeRewriter rewrites one call of quantize_linear. Its methods add the nodes of the rewritten graph.
+// quantizeRewriter rewrites one call of quantize_linear. Its methods add the nodes of the rewritten graph. The embedded
+// quantBuilder adds nodes (Add), and returns the call's new result (Result).
 type quantizeRewriter struct {
 	quantBuilder
 	graph.RewriteContext

@@ -13,11 +13,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ConvInteger and QLinearConv are ONNX's operators. They convolve over one to three dimensions. With zero points zx and
-// zw, and scales sx, sw and sy, they compute
+// ConvInteger and QLinearConv are ONNX's operators. They convolve over one to three dimensions. With zero points zx, zw
+// and zy, and scales sx, sw and sy, they compute
 //
 //	conv_integer:  sum = conv(x - zx, w - zw)
-//	qlinear_conv:  saturate(round((sum + bias) * sx * sw / sy) + y_zero_point)
+//	qlinear_conv:  saturate(round((sum + bias) * sx * sw / sy) + zy), with the sum of conv_integer
+//
+// A quantConv (conv_bytes.go) has the name of an op, the indices of its operands w, x_zero_point and w_zero_point, and
+// isScaled for qlinear_conv. A quantBuilder (builder.go) adds the nodes into which a call decomposes.
 var (
 	ConvInteger = quantConvOp("conv_integer", "Convolves `x` [n, c, ...] with `w` [o, c/groups, ...], both of "+
 		"bytes, after subtracting their zero points. The result is int32. `x_zero_point` has one element. "+
@@ -30,7 +33,15 @@ var (
 		"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
 )
 
-// quantConvOp defines an op that convolves quantized values. q has the indices of the operands.
+// Arguments of functions that take an operand or one of its dimensions.
+const (
+	xOperand         = 0
+	weightChannelDim = 0 // the dimension of the output channels in the weight
+	resultChannelDim = 1 // the dimension of the output channels in the result
+	anyDim           = 0 // for scales and zero points with one element
+)
+
+// quantConvOp defines an op that convolves quantized values, with the given names of operands.
 func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
 	example := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(),
@@ -55,7 +66,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 
 // resultType infers the type of the result.
 func (q *quantConv) resultType(call *graph.Call) (tensor.Type, error) {
-	if err := checkByteDTypes(q.name, call, 0, q.weight, q.xZero, q.wZero); err != nil {
+	if err := checkByteDTypes(q.name, call, xOperand, q.weight, q.xZero, q.wZero); err != nil {
 		return tensor.Type{}, err
 	}
 	op, in, err := q.floatCall(call, tensor.Float32)
@@ -98,7 +109,7 @@ func (q *quantConv) checkParamCounts(c *graph.Call) error {
 	return checkParamCount(q.name, "w_scale", c.Type(wScaleOperand), outputs)
 }
 
-// floatCall returns the op of floatConv and a call of it, with operands of the given dtype.
+// floatCall returns the op of floatConv and a call of it, with operands of the given dtype and without results.
 func (q *quantConv) floatCall(call *graph.Call, dtype tensor.DType) (*graph.Op, *graph.Call, error) {
 	op, convAttrs, err := q.floatConv(call)
 	if err != nil {
@@ -108,13 +119,14 @@ func (q *quantConv) floatCall(call *graph.Call, dtype tensor.DType) (*graph.Op, 
 	if err != nil {
 		return nil, nil, err
 	}
-	return op, kit.DelegatedCall(&graph.Call{}, attrs, tensor.NewType(dtype, call.Type(0).Shape...),
+	withoutResults := &graph.Call{}
+	return op, kit.DelegatedCall(withoutResults, attrs, tensor.NewType(dtype, call.Type(xOperand).Shape...),
 		tensor.NewType(dtype, call.Type(q.weight).Shape...)), nil
 }
 
 // floatConv returns the op that convolves floats of the rank of x, and the attributes for a call of this op.
 func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, convAttrs graph.Attrs, err error) {
-	attrs, rank := kit.Attrs[*quantConvAttrs](c), c.Type(0).Rank()
+	attrs, rank := kit.Attrs[*quantConvAttrs](c), c.Type(xOperand).Rank()
 	if rank < 3 || rank > 5 {
 		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
 	}
@@ -137,17 +149,18 @@ func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Va
 	weight := call.Meta(q.weight)
 	terms := tensor.Numel(weight.Shape[1:])
 	dtype := q.sumDType(call, op, terms)
-	sums := builder.Add(op, convAttrs, builder.minusZeroPoint(0, q.xZero, 0, dtype),
-		builder.minusZeroPoint(q.weight, q.wZero, 0, dtype))
+	sums := builder.Add(op, convAttrs, builder.minusZeroPoint(xOperand, q.xZero, anyDim, dtype),
+		builder.minusZeroPoint(q.weight, q.wZero, weightChannelDim, dtype))
 	if !q.isScaled {
 		return builder.Result(builder.toInt32(sums, terms))
 	}
 	rank := weight.Rank()
 	if call.HasOperand(biasOperand) {
-		sums = builder.Add(pointwise.Add, nil, sums, builder.vector(biasOperand, 1, rank, tensor.Float64))
+		bias := builder.vector(biasOperand, resultChannelDim, rank, tensor.Float64)
+		sums = builder.Add(pointwise.Add, nil, sums, bias)
 	}
-	return builder.Result(builder.requantize(sums, builder.vector(xScaleOperand, 0, rank, tensor.Float32),
-		builder.vector(wScaleOperand, 1, rank, tensor.Float32)))
+	return builder.Result(builder.requantize(sums, builder.vector(xScaleOperand, anyDim, rank, tensor.Float32),
+		builder.vector(wScaleOperand, resultChannelDim, rank, tensor.Float32)))
 }
 
 // sumDType returns the dtype in which op computes exact sums of the given number of terms.
@@ -159,7 +172,7 @@ func (q *quantConv) sumDType(call *graph.Call, op *graph.Op, terms int) tensor.D
 	if groups == 1 && !isPointwise && slices.ContainsFunc(op.Impls, isInexact) {
 		return tensor.Float64 // float32 convolutions of one group may use Winograd's formula, whose sums are rounded
 	}
-	return exactDType(terms, call.Meta(0).DType, weight.DType)
+	return exactDType(terms, call.Meta(xOperand).DType, weight.DType)
 }
 
 // ref computes the result of the op by its definition. It convolves the operands minus their zero points in float64.
@@ -174,8 +187,8 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	sums, err := op.Ref(call, []*tensor.Tensor{minusZeroPoints(in[0], in[q.xZero], 0),
-		minusZeroPoints(in[q.weight], in[q.wZero], 0)})
+	sums, err := op.Ref(call, []*tensor.Tensor{minusZeroPoints(in[xOperand], in[q.xZero], anyDim),
+		minusZeroPoints(in[q.weight], in[q.wZero], weightChannelDim)})
 	if err != nil {
 		return nil, err
 	}
@@ -191,15 +204,14 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{out}, nil
 }
 
-// quantizedSum returns the element of the result of qlinear_conv at an index, for the operands in. sum is the
-// convolution at this index.
-func quantizedSum(in []*tensor.Tensor, index []int, sum float64, dtype tensor.DType) int64 {
-	if in[biasOperand] != nil {
-		sum += in[biasOperand].At(index[1]).Float()
+// quantizedSum returns an element of the result of qlinear_conv. sum is the element of conv_integer at the same index.
+func quantizedSum(operands []*tensor.Tensor, index []int, sum float64, dtype tensor.DType) int64 {
+	if bias := operands[biasOperand]; bias != nil {
+		sum += bias.At(index[resultChannelDim]).Float()
 	}
-	wScale := float32(kit.ElementAlong(in[wScaleOperand], index, 1))
-	scale := float32(kit.ElementAlong(in[xScaleOperand], index, 0)) * wScale /
-		float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
-	zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
+	wScale := float32(kit.ElementAlong(operands[wScaleOperand], index, resultChannelDim))
+	scale := float32(kit.ElementAlong(operands[xScaleOperand], index, anyDim)) * wScale /
+		float32(kit.ElementAlong(operands[resultScaleOperand], index, anyDim))
+	zero := kit.ElementAlong(operands[resultZeroOperand], index, anyDim)
 	return saturate(dtype, math.RoundToEven(float64(float32(sum)*scale))+zero)
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OnnxLSTM, OnnxGRU and OnnxRNN are recurrent layers as ONNX defines them. torch.go has PyTorch's layers.
+// OnnxLSTM, OnnxGRU and OnnxRNN are recurrent layers as ONNX defines them. torch.go has PyTorch's layers. The sizes in
+// the docs are t steps, n sequences (the batch), i inputs, h elements of a state, and d directions.
 var (
 	OnnxLSTM = onnxCellOp("onnx_lstm", cellLSTM, "Runs sequences `X` through a layer of LSTM cells as ONNX's LSTM does: "+
 		"`X` [t, n, i], `W` [d, 4h, i] and `R` [d, 4h, h] (gates i, o, f, c), `B` [d, 8h], `sequence_lens` [n], "+
@@ -64,13 +65,15 @@ func lengthBound(c *graph.Call) int {
 	return kit.SizeOrMissing(c.Meta(0), stepDim) + 1
 }
 
-// onnxCellLoops returns the parallel loop over the batch.
+// onnxCellLoops returns the parallel loop over the batch. With layout 0, the batch is dimension 1 of X [t, n, i] and of
+// states [d, n, h], and dimension 2 of Y [t, d, n, h]. With layout 1, it is dimension 0 of these values.
 func onnxCellLoops(c *graph.Call) []graph.Parallel {
-	loop := kit.LoopOver(c, 0, 1, 1) // the batch is dimension 1 of X [t, n, i], and of Y_h and Y_c [d, n, h]
-	loop.ResultDims[0] = 2           // Y is [t, d, n, h]
-	stateDim := 1
+	stateDim := 1 // of initial_h, initial_c, Y_h and Y_c
+	loop := kit.LoopOver(c, onnxX, 1, stateDim)
+	loop.ResultDims[0] = 2 // Y
 	if kit.Attrs[*onnxCellAttrs](c).Layout == 1 {
-		loop, stateDim = kit.LoopOver(c, 0, 0, 0), 0
+		stateDim = 0
+		loop = kit.LoopOver(c, onnxX, 0, stateDim) // dimension 0 of all results, Y included
 	}
 	for i, dim := range map[int]int{onnxLengths: 0, onnxH0: stateDim, onnxC0: stateDim} {
 		if c.HasOperand(i) {

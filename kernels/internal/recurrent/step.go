@@ -22,11 +22,11 @@ import (
 // cellRun, because products take the address of args, which would otherwise be allocated for each block.
 type cellRun struct {
 	mem                     *graph.Mem
-	dir                     int    // index of the direction
-	firstSequence           int    // index of the block's first sequence
-	sequences               int    // number of sequences of the block
-	h, c, gates, resetState []byte // rows of the block: state, cell, gates, and the state after the reset gate of a GRU
-	lengths                 []int32
+	dir                     int     // index of the direction
+	firstSequence           int     // index of the block's first sequence
+	sequences               int     // number of sequences of the block
+	h, c, gates, resetState []byte  // rows of the block: state, cell, gates, and state after the reset gate of a GRU
+	lengths                 []int32 // of all sequences of the layer; nil: every sequence has all steps
 	args                    gemm.Args
 	replays                 *[2]gemm.Replay // recorded products: each step repeats a product with the same operands
 	check                   func()          // checks the context of mem
@@ -39,21 +39,22 @@ type cellRun struct {
 
 // run runs the block that starts at sequence firstSequence through all steps of direction dir.
 func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
+	const first, second = 0, 1 // the products of a step, and the loops after them
 	worker := s.startBlock(mem, dir, firstSequence)
 	s.setInitialStates(worker)
-	s.record(worker, 0, worker.h)
-	s.record(worker, 1, worker.resetState)
+	s.record(worker, first, worker.h)
+	s.record(worker, second, worker.resetState)
 	longest := 0
 	for sequence := range worker.sequences {
 		longest = max(longest, s.length(worker, sequence))
 	}
 	for step := range longest {
 		mem.CheckContext()
-		s.multiply(worker, 0)
-		s.runCellLoop(worker, 0, step)
+		s.multiply(worker, first)
+		s.runCellLoop(worker, first, step)
 		if len(s.loops[dir]) > 1 {
-			s.multiply(worker, 1)
-			s.runCellLoop(worker, 1, step)
+			s.multiply(worker, second)
+			s.runCellLoop(worker, second, step)
 		}
 	}
 	s.writeLastStates(worker)
@@ -61,23 +62,24 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	for product := range worker.replays {
 		worker.replays[product].Release()
 	}
-	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check}
+	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check} // for the next block
 }
 
 // startBlock prepares the state of the worker for a block. The buffers of the state, the cell, the state after the
 // reset gate, and the gates are in worker memory, in this order.
 func (s *stepper) startBlock(mem *graph.Mem, dir, firstSequence int) *cellRun {
-	sequences, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
+	sequences, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes // a row is a state
 	buffers := mem.WorkerScratch[:s.bufferBytes]
+	bytesPerBuffer, usedBytes := s.blockSequences*rowBytes, sequences*rowBytes
 	worker := s.runs.Get(mem)
 	if worker.replays == nil {
 		worker.replays, worker.check = new([2]gemm.Replay), func() { worker.mem.CheckContext() }
 	}
 	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check,
 		args: gemm.Args{Check: worker.check}, mem: mem, dir: dir, firstSequence: firstSequence, sequences: sequences,
-		h: buffers[:sequences*rowBytes], c: buffers[s.blockSequences*rowBytes:][:sequences*rowBytes],
-		resetState: buffers[2*s.blockSequences*rowBytes:][:sequences*rowBytes],
-		gates:      buffers[3*s.blockSequences*rowBytes:],
+		h: buffers[:usedBytes], c: buffers[bytesPerBuffer:][:usedBytes],
+		resetState: buffers[2*bytesPerBuffer:][:usedBytes],
+		gates:      buffers[3*bytesPerBuffer:],
 		lengths:    kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
 	worker.loopState.Context = mem.Context
 	worker.productScratch = mem.WorkerScratch[s.bufferBytes:][:s.productBytes]

@@ -189,7 +189,8 @@ func (s *coupling) multiplyQ() (pqp float64) {
 }
 
 // adjust adds to p[i] the difference delta that makes element i of Q*p equal to pqp, which is p*Q*p, and then divides
-// all of p by its sum, 1+delta. It updates Q*p and returns the new p*Q*p.
+// all of p by its sum, 1+delta. It updates Q*p and returns the new p*Q*p. Adding delta to p[i] increases p*Q*p by
+// delta*(delta*Q[i][i] + 2*(Q*p)[i]), because Q is symmetric.
 func (s *coupling) adjust(i int, pqp float64) float64 {
 	classes := s.classes
 	delta := (pqp - s.qp[i]) / s.q[i*classes+i]

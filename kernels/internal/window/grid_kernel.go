@@ -282,6 +282,8 @@ func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, posi
 // The approximate costs of listing a tap and of summing a tap of one channel, in copied elements.
 const listedTapMoves, summedTapMoves = 16, 2
 
+// The following costs are for the estimate gridWork (grid_sampler.go).
+//
 // The costs of listing the taps of a position, relative to a bilinear position of an image. A list has a fixed part and
 // a part for each tap, except for the two modes of storeInnerTaps. These and the following ratios are fitted to calls
 // of 1 to 128 channels, 32x32 to 224x224 samples, on an EPYC with AVX2.

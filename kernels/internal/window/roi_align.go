@@ -23,9 +23,10 @@ type roiAlignAttrs struct {
 }
 
 // RoiAlign is torchvision's roi_align, with the max mode of ONNX. A roi (region of interest) is a rectangle of an
-// image. It is divided into bins, one for each pixel of the result. A bin has samples at equal distances. The result is
-// the mean of the samples, or in mode max the maximum of their weighted pixels. For example, a roi of 8x6 pixels with
-// pooled_height 2 and pooled_width 3 has bins of 4x2 pixels. By default, each bin then has 4x2 samples, one per pixel.
+// image. It is divided into bins, one for each pixel of the result. A bin has samples at equal distances. A sample is a
+// weighted sum of four pixels. The result is the mean of the samples or, in mode max, the greatest of the weighted
+// pixels of all samples. For example, a roi of 8x6 pixels with pooled_height 2 and pooled_width 3 has bins of 4x2
+// pixels. By default, each bin then has 4x2 samples, one per pixel.
 var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "roi_align",
@@ -77,7 +78,8 @@ var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 6, 5), kit.F32(2, 5)},
 			Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
 	},
-	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(4, 1, 2), WritesAnyDenseLayout: true},
+	// The parallel loop is over the rois, operand 1. The input has rank 4.
+	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(4, 1), WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{Compile: compileRoiAlign},
 })
 
@@ -92,6 +94,9 @@ func checkRoiImage(index float64, images int) error {
 // maxRoiSamples is the maximum number of samples of a bin along a dimension. It bounds the time of a bin if the number
 // of samples depends on data.
 const maxRoiSamples = 4096
+
+// roiSampleMoves is the approximate cost of a sample, in copied elements.
+const roiSampleMoves = 16
 
 // roiPlane is one channel of an image.
 type roiPlane struct {
@@ -182,8 +187,8 @@ func (p *roiPlane) sample(y, x float64) (sum, maximum float64) {
 	return topLeft + topRight + bottomLeft + bottomRight, max(topLeft, topRight, bottomLeft, bottomRight)
 }
 
-// compileRoiAlign returns a kernel that computes one bin of one channel after another. The flat index of such a bin is
-// the row-major index of its result in [K,C,pooled_height,pooled_width].
+// compileRoiAlign returns a kernel whose unit of work is one bin in one channel. The flat index of a unit is the
+// row-major index of its result in [K,C,pooled_height,pooled_width].
 func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	attrs, input, rois, out := kit.Attrs[*roiAlignAttrs](c), c.Meta(0), c.Meta(1), c.Out[0]
 	if out.Numel() == 0 {
@@ -203,7 +208,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 				return float64(*(*float32)(address))
 			}
 			var pixel float64
-			toFloat64(unsafe.Pointer(&pixel), address, 0, 0, 1)
+			toFloat64(unsafe.Pointer(&pixel), address, 0, 0, 1) // one element, so strides are unused
 			return pixel
 		}}
 		result := attrs.binResult(mem, attrs.bin(roi, binRow, binCol), &plane)
@@ -230,9 +235,6 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	})
 	return &graph.Kernel{Phases: []graph.Phase{phase}}, nil
 }
-
-// roiSampleMoves is the approximate cost of a sample, in copied elements.
-const roiSampleMoves = 16
 
 // typicalSamples estimates the number of samples of a bin. If the number depends on data, the estimate is for rois with
 // half the height and half the width of the image.

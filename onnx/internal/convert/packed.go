@@ -211,16 +211,20 @@ func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	} else if axis = n.Axis(axis, p.rank); axis > 0 {
 		return n.concatenatedAlong(p, axis)
 	}
-	first := n.ONNXOp("Gather", nil, p.shapes, scalarInt(0)).WithSizes(tensor.Int64, p.rank)
-	// The sizes that must agree differ by `deviations` from the sizes of the first member.
-	deviations := n.ONNXOp("Abs", nil, n.ONNXOp("Sub", nil, p.shapes, first))
-	shape, rank := n.concatenated(n.vector(n.length(p)), first), p.rank+1
-	if !stack { // the sizes of axis 0 may differ
-		deviations = n.ONNXOp("Slice", nil, deviations, IntVector(1), IntVector(toEnd), IntVector(1))
-		firstSizes := n.ONNXOp("Gather", IntAttribute("axis", 1), p.shapes, scalarInt(0))
-		shape = n.concatenated(n.vector(n.sumAlong(firstSizes, 0)), n.rowRange(first, IntVector(1), IntVector(toEnd)))
-		rank = p.rank
+	firstShape := n.ONNXOp("Gather", nil, p.shapes, scalarInt(0)).WithSizes(tensor.Int64, p.rank)
+	// The sizes of each member must agree with the sizes of the first member: deviations, [members, rank], must be 0.
+	deviations := n.ONNXOp("Abs", nil, n.ONNXOp("Sub", nil, p.shapes, firstShape))
+	// The shape of a stack is [members, sizes...].
+	shape, rank := n.concatenated(n.vector(n.length(p)), firstShape), p.rank+1
+	if !stack {
+		// The shape is [sum of the sizes of axis 0, other sizes...]. The sizes of axis 0 may differ.
+		deviations = n.ONNXOp("Slice", nil, deviations, IntVector(1), IntVector(toEnd), IntVector(1)) // without axis 0
+		sizesOfAxis0 := n.ONNXOp("Gather", IntAttribute("axis", 1), p.shapes, scalarInt(0))
+		sum := n.vector(n.sumAlong(sizesOfAxis0, 0))
+		otherSizes := n.rowRange(firstShape, IntVector(1), IntVector(toEnd))
+		shape, rank = n.concatenated(sum, otherSizes), p.rank
 	}
+	// The addition of 0 makes the run fail if a deviation is not 0.
 	shape = n.add(shape, n.zeroIfAllZero(deviations)).WithSizes(tensor.Int64, rank)
 	out := n.ONNXOp("Reshape", IntAttribute("allowzero", 1), p.data, shape).WithType(p.dtype, rank)
 	if axis > 0 {

@@ -95,7 +95,8 @@ func (n *Node) operandElements(op *graph.Op, i int, operand any) *symbolic.Tenso
 	case isIndex(op, i) && x.data == nil:
 		return nil
 	}
-	return n.elementsOf(x, op.SelectsElements || op.Fills || op.Kind == graph.View)
+	newSymbols := op.SelectsElements || op.Fills || op.Kind == graph.View // for elements that depend on data
+	return n.elementsOf(x, newSymbols)
 }
 
 // isIndex reports whether the elements of operand i of an op are indices.
@@ -108,10 +109,14 @@ func isIndex(op *graph.Op, i int) bool {
 // constants. The result of an Identity is the operand or its conversion to another dtype. With ReadsStorage, the result
 // depends on strides.
 func (c *computation) isSelection() bool {
-	computes := func(r graph.Result) bool { // whether r has new elements: it is no view and no copy of an operand
-		return r.Alias < 0 && !c.op.Identity || r.Type.DType != c.call.Type(0).DType
+	if c.op.SelectsElements || c.op.Fills {
+		return true
 	}
-	return c.op.SelectsElements || c.op.Fills || !c.op.ReadsStorage && !slices.ContainsFunc(c.out, computes)
+	hasNewElements := func(r graph.Result) bool {
+		isViewOrCopy := r.Alias >= 0 || c.op.Identity
+		return !isViewOrCopy || r.Type.DType != c.call.Type(0).DType
+	}
+	return !c.op.ReadsStorage && !slices.ContainsFunc(c.out, hasNewElements)
 }
 
 // evalSelection evaluates an op that selects elements. It runs the op twice on tensors of positions. In the first run,
@@ -198,10 +203,13 @@ func (c *computation) results(lists [][]symbolic.Element) []*Value {
 // elementsOf returns the elements of a tensor as expressions, or nil if an element has no expression. If newSymbols is
 // true, each integer that depends on data becomes a new symbol.
 func (n *Node) elementsOf(x *Value, newSymbols bool) *symbolic.Tensor {
+	hasSymbolicDType := func() bool {
+		return x.DType().IsIntegral(true) || x.DType() == tensor.Float32 || x.DType() == tensor.Float64
+	}
 	switch {
 	case x.elements != nil:
 		return x.elements
-	case x.kind != tensorKind || !x.DType().IsIntegral(true) && x.DType() != tensor.Float32 && x.DType() != tensor.Float64:
+	case x.kind != tensorKind || !hasSymbolicDType():
 		return nil
 	case x.data != nil:
 		return symbolic.FromData(x.data)
@@ -218,5 +226,6 @@ func (n *Node) elementsOf(x *Value, newSymbols bool) *symbolic.Tensor {
 
 // Integers returns the elements of an integer tensor as expressions. It returns nil if an element has no expression.
 func (n *Node) Integers(x *Value) []sym.Int {
-	return n.elementsOf(x, false).Integers() // without new symbols
+	const newSymbols = false
+	return n.elementsOf(x, newSymbols).Integers()
 }

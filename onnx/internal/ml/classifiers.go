@@ -36,7 +36,8 @@ func linearClassifier(n *node) []*value {
 	}
 	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), 0.0))
 	if classes.count == 2 {
-		scores = bothScores(n, scores, 1, transform)
+		const scoreSum = 1
+		scores = bothScores(n, scores, scoreSum, transform)
 	} else {
 		scores = postTransform(n, scores, transform)
 	}
@@ -61,7 +62,7 @@ func treeEnsembleClassifier(n *node) []*value {
 	trees, transform, base := lists.ensemble(), n.Text("post_transform", "NONE"), floatsOrTensor(n, "base_values")
 	weightedClasses, nonNegative := lists.addWeights(trees, "class", "class_ids")
 	scores := evaluate(n, trees, max(classes.count, 1), "sum")
-	isSingle := classes.count <= 2 && len(weightedClasses) == 1
+	isSingle := classes.count <= 2 && len(weightedClasses) == 1 // the trees give a single score
 	switch {
 	case len(base) == 0: // nothing is added
 	case isSingle && len(base) == 1 && !weightedClasses[0]:

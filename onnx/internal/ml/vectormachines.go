@@ -38,8 +38,8 @@ func svmRegressor(n *node) []*value {
 // class, any other for the second. For example, the decisions [1, -1, -2] of three classes are votes for 0, 2 and 2.
 //
 // The label is the class with most votes. The scores are the decisions. With the attributes prob_a and prob_b, the
-// scores are the probabilities of the classes instead. They are fitted to the probability
-// 1/(1 + exp(prob_a*decision + prob_b)) of the first class in each pair.
+// scores are the probabilities of the classes instead. The op pairwise_probabilities computes them from the probability
+// of the first class of each pair against the second: 1/(1 + exp(prob_a*decision + prob_b)).
 func svmClassifier(n *node) []*value {
 	classes, transform := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	coefficients, rho := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho")
@@ -66,13 +66,13 @@ func svmClassifier(n *node) []*value {
 	weights := pairWeights(n, products, coefficients, counts, pairs)
 	decisions := n.Op("add", nil, n.Op("matmul", nil, products, weights), floatsLike(n, rho, products))
 	labels := classes.topLabels(n, votes(n, decisions, classes.count))
-	return []*value{labels, n.Cast(svmScores(n, decisions, classes.count, pairs), tensor.Float32)}
+	return []*value{labels, n.Cast(svmScores(n, decisions, classes.count, pairs, transform), tensor.Float32)}
 }
 
 // svmScores returns the scores of SVMClassifier: see [svmClassifier]. count is the number of classes. If there are two
-// classes and no probabilities, bothScores makes two scores of the single decision.
-func svmScores(n *node, decisions *value, count, pairs int) *value {
-	transform := n.Text("post_transform", "NONE")
+// classes and no probabilities, bothScores makes two scores, with the sum 0 or 1, of the single decision.
+func svmScores(n *node, decisions *value, count, pairs int, transform string) *value {
+	const zeroSum, unitSum = 0, 1
 	slopes, offsets := floatsOrTensor(n, "prob_a"), floatsOrTensor(n, "prob_b")
 	checkLength(n, "prob_b", len(offsets), len(slopes))
 	switch {
@@ -86,15 +86,16 @@ func svmScores(n *node, decisions *value, count, pairs int) *value {
 		return postTransform(n, n.Op("pairwise_probabilities", graph.Attrs{"classes": count}, probabilities), transform)
 	case count > 2:
 		return postTransform(n, decisions, transform)
-	case transform == "NONE": // the scores of the two classes have the sum 0
-		return bothScores(n, decisions, 0, transform)
+	case transform == "NONE":
+		return bothScores(n, decisions, zeroSum, transform)
 	}
-	return bothScores(n, decisions, 1, transform) // the sum is 1
+	return bothScores(n, decisions, unitSum, transform)
 }
 
 // linearMachine converts SVMClassifier without support vectors: a score for each class, the product with its
 // coefficients plus rho. The label is the class of the greatest score. As in ONNX Runtime, two classes are special: the
-// label is also the second class if the greatest score is above 0 or, if no coefficient is negative, at least 0.5.
+// label is also the second class if the greatest score is above 0. If no coefficient is negative, the greatest score
+// must be at least 0.5 instead.
 func linearMachine(n *node, labelled classes, coefficients, rho []float64, transform string) []*value {
 	if len(rho) == 0 {
 		n.Failf("attribute \"rho\" is missing")
@@ -155,8 +156,10 @@ func squaredNorms(n *node, x *value, keepDim bool) *value {
 }
 
 // pairWeights returns the weights of the support vectors in the decision between each pair of classes, as a matrix
-// [vectors, pairs] of dtypeSource's dtype. The vectors are sorted by class. Row r of the coefficients, [classes-1,
-// vectors], has the weights of the vectors of a class in its decision against the r-th other class.
+// [vectors, pairs] of dtypeSource's dtype. The vectors are sorted by class, and counts has the number of vectors of
+// each class. The coefficients are a matrix [classes-1, vectors]: row r has the weight of each vector in the decision
+// of its class against the r-th other class. For a vector of class 1, row 0 is the decision against class 0, and row 1
+// the decision against class 2.
 func pairWeights(n *node, dtypeSource *value, coefficients []float64, counts []int, pairs int) *value {
 	starts, total := make([]int, len(counts)), 0
 	for i, count := range counts {
@@ -169,13 +172,13 @@ func pairWeights(n *node, dtypeSource *value, coefficients []float64, counts []i
 	weights, pair := make([]float64, total*pairs), 0
 	for i := range counts {
 		for j := i + 1; j < len(counts); j++ {
-			// The row of coefficients: among the classes except i, class j > i has index j-1; among the classes except j, class
-			// i has index i.
+			rowAgainstJ := j - 1 // without class i < j, class j has index j-1
 			for vector := starts[i]; vector < starts[i]+counts[i]; vector++ {
-				weights[vector*pairs+pair] = coefficients[(j-1)*total+vector]
+				weights[vector*pairs+pair] = coefficients[rowAgainstJ*total+vector]
 			}
+			rowAgainstI := i // without class j > i, class i has index i
 			for vector := starts[j]; vector < starts[j]+counts[j]; vector++ {
-				weights[vector*pairs+pair] = coefficients[i*total+vector]
+				weights[vector*pairs+pair] = coefficients[rowAgainstI*total+vector]
 			}
 			pair++
 		}
@@ -187,6 +190,8 @@ func pairWeights(n *node, dtypeSource *value, coefficients []float64, counts []i
 // pair (i, j), i < j, favours i, any other decision favours j.
 func votes(n *node, decisions *value, count int) *value {
 	pairs := count * (count - 1) / 2
+	// votes = isFirst @ first + (1 - isFirst) @ second, with matrices [pairs, count] of zeros, except that first[pair,
+	// i] and second[pair, j] are 1.
 	first, second, pair := make([]float64, pairs*count), make([]float64, pairs*count), 0
 	for i := range count {
 		for j := i + 1; j < count; j++ {
@@ -194,7 +199,6 @@ func votes(n *node, decisions *value, count int) *value {
 			pair++
 		}
 	}
-	// votes = isFirst @ first + (1 - isFirst) @ second; first[pair, i] and second[pair, j] are 1.
 	isFirst := n.Cast(n.Op("gt", nil, decisions, 0.0), tensor.Float32)
 	matrix := func(list []float64) *value { return n.Reshape(floatsLike(n, list, isFirst), pairs, count) }
 	return n.Op("add", nil, n.Op("matmul", nil, isFirst, matrix(first)),

@@ -9,7 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts Attention and RotaryEmbedding of the standard.
+// This file converts Attention and RotaryEmbedding of the standard. In Attention, the mask, causality, windows of keys
+// and the number of valid keys hide keys from a query. Each of them is a condition. attentionNode.restrict
+// combines the conditions in the field visible. For example, with 3 queries and 3 keys, the condition of causality is
+// [[1, 0, 0], [1, 1, 0], [1, 1, 1]].
 //
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
 // expression over symbols.
@@ -84,7 +87,9 @@ func attentionOperands(n *node) *attentionNode {
 	heads := []int{n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0), n.Int("kv_num_heads", 0)}
 	for i, target := range []**value{&operands.q, &operands.k, &operands.v} {
 		x := n.Operand(i)
-		if rank := n.Rank(x); rank != 4 && rank != 3 || (rank == 3) != operands.isFlat {
+		rank := n.Rank(x)
+		isRankOfFirst := rank == 3 && operands.isFlat || rank == 4 && !operands.isFlat
+		if !isRankOfFirst {
 			n.Failf("operand %d has %d dimensions: want 3 or 4 dimensions in each of operands 0 to 2", i, rank)
 		}
 		if operands.isFlat {
@@ -156,7 +161,8 @@ func (a *attentionNode) maskScores(scores *value) (masked, hasKey *value) {
 	switch {
 	case mask == nil: // hides no keys
 	case mask.DType() == tensor.Bool:
-		a.restrict(a.extendMask(mask, keys, false))
+		const hidden = false
+		a.restrict(a.extendMask(mask, keys, hidden))
 	default:
 		addend = a.extendMask(mask, keys, negInf)
 	}

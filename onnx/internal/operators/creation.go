@@ -14,7 +14,8 @@ import (
 // select a region of images, such as DepthToSpace and CenterCropPad.
 //
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
-// expression over symbols.
+// expression over symbols. IntsAttr and NumberAttr return the elements of a value in the form of an attribute: as
+// numbers or expressions if they are known before the graph runs, otherwise as a reference to the value.
 
 // constant converts Constant. The attribute with the value depends on the type of the value.
 func constant(n *node) []*value {
@@ -54,7 +55,9 @@ func constantStrings(n *node) *value {
 	if list, ok := n.Strings("value_strings"); ok {
 		return n.StringCodes(list...)
 	}
-	return n.MarkStrings(n.Reshape(n.StringCodes(n.Text("value_string", ""))), true) // a 0-dim value
+	code := n.Reshape(n.StringCodes(n.Text("value_string", ""))) // a 0-dim value of int64
+	const isText = true
+	return n.MarkStrings(code, isText)
 }
 
 // constantOfShape converts ConstantOfShape: a tensor of the shape in operand 0, filled with the element of the
@@ -70,7 +73,7 @@ func constantOfShape(n *node) []*value {
 	}
 	shape := n.Operand(0)
 	filled := n.Op("full", graph.Attrs{"fill_value": fillValue, "dtype": dtype, "size": n.IntsAttr(shape)})
-	if sizes := knownSizes(n, shape); sizes != nil {
+	if sizes := knownSizes(n, shape); sizes != nil { // -1 for 0, and for a size that is no known number
 		filled.WithSizes(dtype, sizes...)
 	}
 	return single(filled)
@@ -91,6 +94,7 @@ func rangeOp(n *node) []*value {
 	attrs := graph.Attrs{"start": n.NumberAttr(start), "end": n.NumberAttr(end), "step": n.NumberAttr(step),
 		"dtype": start.DType()}
 	if step.Data() == nil {
+		// For an expression, arange would record the guard that the step has its value at the hints.
 		attrs["step"] = n.Reference(step)
 	}
 	return single(n.Op("arange", attrs).WithType(start.DType(), 1))
@@ -216,7 +220,7 @@ func crop(n *node) []*value {
 }
 
 // centerCropPad converts CenterCropPad: it crops or pads axes to the sizes in operand 1. If the change of a size is
-// odd, the odd element is cropped from, or added to, the end. Negative widths of [padded] crop.
+// odd, the odd element is cropped from, or added to, the end. [padded] removes elements where a width is negative.
 func centerCropPad(n *node) []*value {
 	x, want := n.Operand(0), n.Integers(n.Operand(1))
 	sizes := n.SymShape(x)

@@ -44,7 +44,9 @@ func quantizeLinear(n *node) []*value {
 	if keepsDType {
 		precision = x.DType()
 	}
-	if !precision.IsFloat() || keepsDType && precision.IsReducedFloat() {
+	// A 16-bit x is computed in float32. A 16-bit attribute precision is used as stated if x has another dtype.
+	isReducedX := keepsDType && precision.IsReducedFloat()
+	if !precision.IsFloat() || isReducedX {
 		precision = tensor.Float32
 	}
 	scaled := n.Op("div", nil, n.Cast(x, precision), n.Cast(perAxis(n, scale, x), precision))
@@ -71,8 +73,8 @@ func dequantizeLinear(n *node) []*value {
 }
 
 // linearAttrs returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the
-// ops do not support the operands. They require shapes that do not depend on data, a scale of a float dtype except
-// float64, a zero point of a quantized dtype, and x of a quantized dtype or of a float dtype except float64.
+// ops do not support the operands. The ops support shapes that do not depend on data, a scale of a float dtype except
+// float64, and a zero point of a quantized dtype. x has a float dtype except float64, or a quantized dtype.
 func linearAttrs(n *node, x, scale, zero *value) (graph.Attrs, bool) {
 	isOpFloat := func(dtype tensor.DType) bool { return dtype.IsFloat() && dtype != tensor.Float64 }
 	isSupported := !x.IsDynamic() && (isOpFloat(x.DType()) || isQuantized(x.DType())) &&
@@ -94,8 +96,9 @@ func isQuantized(dtype tensor.DType) bool {
 }
 
 // perAxis reshapes params, scales or zero points, for broadcasting with x. One element becomes a 0-dim value. A longer
-// vector is aligned with the attribute axis. If the attribute block_size is set, params of more dimensions have one
-// element for each block along the axis, which is repeated for each element of the block. params may be nil.
+// vector is aligned with the dimension that the attribute axis states ([alongAxis] has a parameter instead). If the
+// attribute block_size is set, params of more dimensions have one element for each block along the axis, which is
+// repeated for each element of the block. params may be nil.
 func perAxis(n *node, params, x *value) *value {
 	if params == nil {
 		return nil
@@ -151,8 +154,8 @@ func minusZeroPoint(n *node, x, zero *value, axis int) *value {
 	return n.Op("sub", nil, y, n.Cast(alongAxis(n, zero, x, axis), tensor.Float64))
 }
 
-// alongAxis reshapes params, a vector, for broadcasting along an axis of x. A vector of one element becomes a 0-dim
-// value. It returns params itself if they are no vector, or x has no such axis.
+// alongAxis reshapes params, a vector, for broadcasting along the given axis of x. A vector of one element becomes a
+// 0-dim value. It returns params itself if they are no vector, or x has no such axis.
 func alongAxis(n *node, params, x *value, axis int) *value {
 	if n.Rank(params) != 1 {
 		return params
@@ -216,7 +219,7 @@ func integerConv(n *node, x, zero, weight, weightZero, bias *value) *value {
 func convInteger(n *node) []*value {
 	x, weight, zero, weightZero := n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)
 	if rank := n.Rank(x); rank >= 3 && rank <= 5 {
-		if _, attrs, hasPadding := convAttrs(n, x, weight); hasPadding {
+		if _, attrs, supportsPadding := convAttrs(n, x, weight); supportsPadding {
 			return single(n.Op("conv_integer", attrs, x, weight, zero, weightZero))
 		}
 	}
@@ -230,7 +233,7 @@ func qlinearConv(n *node) []*value {
 	weight, weightScale, weightZero := n.Operand(3), n.Operand(4), n.Operand(5)
 	scale, zero, bias := n.Operand(6), n.Operand(7), n.OperandOrNil(8)
 	if rank := n.Rank(x); rank >= 3 && rank <= 5 {
-		if _, attrs, hasPadding := convAttrs(n, x, weight); hasPadding {
+		if _, attrs, supportsPadding := convAttrs(n, x, weight); supportsPadding {
 			return single(n.Op("qlinear_conv", attrs, x, scaleX, zeroX, weight, weightScale, weightZero, scale, zero, bias))
 		}
 	}

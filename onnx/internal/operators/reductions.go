@@ -33,10 +33,11 @@ func reductionOf(n *node, x *value, operandSince int) (params reduction, isPoint
 	if n.Opset >= operandSince {
 		axes, hasAxes = nil, false
 		axesOperand := n.OperandOrNil(1)
+		isComputed := axesOperand != nil && axesOperand.Data() == nil
 		isEmpty := axesOperand != nil && n.IsStatic(axesOperand) && axesOperand.Meta().Numel() == 0
 		switch {
-		case axesOperand == nil || axesOperand.Data() == nil && isEmpty: // no axes: hasAxes remains false
-		case axesOperand.Data() == nil && n.IsStatic(axesOperand): // computed axes of known number
+		case axesOperand == nil || isComputed && isEmpty: // no axes: hasAxes remains false
+		case isComputed && n.IsStatic(axesOperand): // computed axes of known number
 			params.axes, params.rank = n.IntsAttr(axesOperand), n.Rank(x)
 			if !params.keepDims {
 				params.rank -= axesOperand.Meta().Numel()
@@ -215,8 +216,9 @@ func reduceProduct(n *node, x *value, params reduction) *value {
 		return x
 	}
 	axes := n.Operand(1)
-	for i := range axes.Meta().Numel() { // keepDim is true, so that the indices of the other axes stay valid
-		multiply(n.IntAttr(n.Element(axes, i)), true)
+	for i := range axes.Meta().Numel() {
+		const keepDim = true // so that the indices of the other axes stay valid
+		multiply(n.IntAttr(n.Element(axes, i)), keepDim)
 	}
 	if !params.keepDims {
 		x = n.Op("squeeze", graph.Attrs{"dim": params.axes}, x)

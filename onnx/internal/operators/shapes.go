@@ -302,13 +302,12 @@ func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 		}
 		return min(max(i, -1), size-1)
 	}
-	// For 5:1:-2, first is 5, stop 1, count 2, and lowest 3.
-	first, stop := indexOf(start), indexOf(end)
-	count := max(0, (first-stop-step-1)/-step) // ceil((first-stop)/-step)
-	// Ascending: count elements from first+(count-1)*step to first.
-	lowest := max(0, first+(count-1)*step)
+	// For 5:1:-2, first is 5, stop 1, distance 2, count 2, and lowest 3: the slice is 3:6:2.
+	first, stop, distance := indexOf(start), indexOf(end), -step
+	count := max(0, (first-stop+distance-1)/distance) // ceil((first-stop)/distance)
+	lowest := max(0, first-(count-1)*distance)
 	sliced := n.Op("slice", graph.Attrs{"dim": axis, "start": lowest,
-		"end": lowest + max(0, (count-1)*-step+1), "step": -step}, x)
+		"end": lowest + max(0, (count-1)*distance+1), "step": distance}, x)
 	if count == 0 {
 		sliced = n.Op("slice", graph.Attrs{"dim": axis, "start": 0, "end": 0}, x)
 	}

@@ -144,25 +144,26 @@ func weightSizes(n *node, weight *value, rank int) []sym.Int {
 
 // convolve adds a convolution with the attributes of the node. bias may be nil.
 func convolve(n *node, x, weight, bias *value) *value {
-	windows, attrs, hasPadding := convAttrs(n, x, weight)
-	if !hasPadding {
+	windows, attrs, supportsPadding := convAttrs(n, x, weight)
+	if !supportsPadding {
 		x = padSpatial(n, x, windows.padBefore, windows.padAfter, 0)
 	}
 	return n.Op(fmt.Sprintf("conv%dd", len(windows.padBefore)), attrs, x, weight, bias)
 }
 
-// convAttrs returns the geometry and the attributes of a convolution. hasPadding reports whether the attributes have
-// the padding. They do not if some padding is or may be negative: the caller must then pad and crop x before the
-// convolution.
-func convAttrs(n *node, x, weight *value) (windows geometry, attrs graph.Attrs, hasPadding bool) {
+// convAttrs returns the geometry and the attributes of a convolution. supportsPadding reports whether the op supports
+// the padding, which is then among the attributes. If some padding is or may be negative, the op does not support it,
+// and the caller must pad and crop x before the convolution.
+func convAttrs(n *node, x, weight *value) (windows geometry, attrs graph.Attrs, supportsPadding bool) {
 	inputSizes := spatialSizes(n, x)
 	windows = geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
 	attrs = graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": n.Int("group", 1)}
 	pads := slices.Concat(windows.padBefore, windows.padAfter)
+	mayBeNegative := func(padding sym.Int) bool { return !symbolic.NotNegative(padding) }
 	switch {
 	case windows.isSymmetric():
 		attrs["padding"] = n.SizesAttr(windows.padBefore...)
-	case !slices.ContainsFunc(pads, func(padding sym.Int) bool { return !symbolic.NotNegative(padding) }):
+	case !slices.ContainsFunc(pads, mayBeNegative):
 		attrs["padding"] = n.SizesAttr(pads...)
 	default:
 		return windows, attrs, false

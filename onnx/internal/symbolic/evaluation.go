@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// evaluation evaluates the expression of an op on symbolic elements, for one row. It computes only the values that a
-// result needs, because other values may have no symbolic form. The expression is a list of instructions; A is the
-// first operand of an instruction, and Imm a constant. An [Element] is a condition, an integer, or a fraction. For
-// example, the expression of add, with the instructions v0 = load 0, v1 = load 1 and v2 = v0 + v1, evaluated on [N, 3]
-// and [1, H], gives [N + 1, H + 3].
+// evaluation evaluates the expression of an op on symbolic elements, for one row: the elements over which the op folds,
+// or all elements if it does not fold. It computes only the values that a result needs, because other values may have
+// no symbolic form. The expression is a list of instructions; A is the first operand of an instruction, and Imm a
+// constant. An [Element] is a condition, an integer, or a fraction. For example, the expression of add, with the
+// instructions v0 = load 0, v1 = load 1 and v2 = v0 + v1, evaluated on [N, 3] and [1, H], gives [N + 1, H + 3].
 type evaluation struct {
 	symbols   *Symbols
 	code      *expr.Code
@@ -111,7 +111,8 @@ func (e *evaluation) foldRow(inst expr.Inst, count int) Element {
 		if !ok {
 			return e.fail()
 		}
-		return Element{Numerator: sym.Of(number), Condition: sym.BoolOf(number != 0), denominator: 1} // for any dtype
+		// The element has a value for each kind of dtype: an integer, a condition and a fraction.
+		return Element{Numerator: sym.Of(number), Condition: sym.BoolOf(number != 0), denominator: 1}
 	}
 	folded := e.valueAt(inst.A, 0)
 	for k := 1; k < count && !e.failed; k++ {
@@ -224,10 +225,10 @@ func truncated(dividend, divisor sym.Int) (sym.Int, bool) {
 // floorQuotient and floorRemainder are the expressions of an int64 division that rounds down, and of its remainder.
 // These expressions combine a truncating division with several other operations. Package sym has a single operation for
 // each of the two: see [evaluation.division].
-var floorQuotient, floorRemainder = division("x // y"), division("x % y")
+var floorQuotient, floorRemainder = codeOf("x // y"), codeOf("x % y")
 
-// division returns the expression of a formula on int64, the dtype of sizes.
-func division(text string) *expr.Code {
+// codeOf returns the expression of a formula of x and y on int64, the dtype of sizes.
+func codeOf(text string) *expr.Code {
 	formula, err := expr.Parse(text, "x", "y")
 	if err != nil {
 		panic(err) // the text is constant

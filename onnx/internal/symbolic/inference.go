@@ -9,6 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file infers the shapes of results for sizes that are expressions over symbols (sym.Int). Inference compares
+// sizes, so that it has several paths. For example, the broadcast of two dimensions of sizes N and M has the size M on
+// the paths N = 1 and N = M, and the size N on the path M = 1. ResultShapes merges them to the expression where(N = 1,
+// M, where(M = 1, N, M)).
+
 // maxSize bounds the length of size expressions (sym.Int.Size). The broadcast of two unknown sizes contains both
 // expressions, so that expressions would otherwise grow with the number of nodes.
 const maxSize = 24
@@ -57,7 +62,8 @@ func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, values []*
 	return shapes
 }
 
-// pathSizes holds, for each size of a node's results, the expressions of the different inference paths.
+// pathSizes holds, for each size of a node's results, the different expressions of the inference paths. All sizes of
+// all results are numbered in order. In the example, sizes is [[M, N]].
 type pathSizes struct{ sizes [][]sym.Int }
 
 // inferencePath is one path through inference. For each size, it has the index of its expression in pathSizes.sizes.

@@ -2,8 +2,8 @@ package wcsp
 
 import "github.com/graphrun/graphrun/internal/interrupt"
 
-// guess is a heuristic assignment: its cost is an upper bound on the least cost. improve changes one label at a time.
-// If the assignment is forbidden, depthFirst searches for one that is not.
+// guess is a heuristic assignment of a label to each variable. Its cost is an upper bound on the least cost. improve
+// changes one label at a time. If the cost is [Forbidden], depthFirst searches for an assignment with a lower cost.
 type guess struct {
 	instance    *instance
 	functionsOf [][]*function // by variable: the functions that depend on it
@@ -49,9 +49,10 @@ func (g *guess) localCost(v, label int) int64 {
 	return sum
 }
 
-// depthFirst searches for a feasible assignment by depth-first search. The functions of a step depend on the variable
-// that it eliminated and on variables of later steps. Therefore the last step's variable is assigned first. The labels
-// of a variable are tried in order of cost. depthFirst reports whether it found an assignment.
+// depthFirst searches for an assignment that is not forbidden, by depth-first search. Each of the steps has eliminated
+// one variable (bucket elimination), together with the functions that depended on it. These functions depend only on
+// this variable and on variables of later steps. Therefore the last step's variable is assigned first. The labels of a
+// variable are tried in order of cost. depthFirst reports whether it found an assignment.
 func (g *guess) depthFirst(steps []step) bool {
 	triedCount := 0
 	var assignFrom func(i int) bool // assigns the variables of steps i, i-1, ..., 0
@@ -72,7 +73,8 @@ func (g *guess) depthFirst(steps []step) bool {
 					best, bestCost = label, cost
 				}
 			}
-			if triedCount++; best < 0 || triedCount > maxSearchLabels {
+			triedCount++
+			if best < 0 || triedCount > maxSearchLabels { // after the limit, all levels of the recursion return false
 				return false
 			}
 			g.labels[step.variable], last, lastCost = best, best, bestCost

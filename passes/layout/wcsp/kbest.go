@@ -56,7 +56,9 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 // assignmentLister enumerates assignments in order of cost, by Lawler's partition. The assignments that are not listed
 // yet are divided into cells. The cheapest assignment of a closed cell is known. An open cell has only a lower bound.
 // When an open cell becomes the cheapest cell, elimination closes it, or the cell is split if elimination is too
-// expensive.
+// expensive. The elimination of a variable replaces the functions that depend on it by a message: the minimum of their
+// sum over the labels of the variable. Variables get their labels in the reverse order. Each gets the cheapest label,
+// given the labels of the variables before it in this order.
 //
 // For example, let x, y and z have two labels each, and let them be eliminated in this order. If the cheapest
 // assignment is x=0, y=0, z=0, the other assignments are divided into three closed cells:

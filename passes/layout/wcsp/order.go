@@ -25,8 +25,9 @@ type eliminationPlan struct {
 }
 
 // plan returns the better of the elimination orders of both rules. If the order of the first rule is cheap, plan does
-// not try the second rule. Each message has at most limit entries. All messages together have at most 4*limit
-// entries, plus entriesPerVariable entries for each variable.
+// not try the second rule. The elimination of a variable replaces the functions that depend on it by a message: a table
+// over the labels of its neighbours, the other variables of these functions. Each message has at most limit entries.
+// All messages together have at most 4*limit entries, plus entriesPerVariable entries for each variable.
 //
 // The order determines the work. Let a variable c share a function with each of the variables v1, ..., vn, and let all
 // have 4 labels. The elimination of c first gives a message of 4^n entries, because it depends on all the others. If

@@ -20,7 +20,12 @@ import (
 //	        minimizeByBranching: if bound and cost differ: calls minimize for each label of one variable
 //
 // In the methods, `reduced` is an [elimination]: an instance after the elimination of some variables. `relaxed` is an
-// elimination of all variables with small tables, whose constant is a lower bound. solve.go has the limits.
+// elimination of all variables with small tables, whose constant is a lower bound. Assignments that cost at least the
+// cutoff are irrelevant. solve.go has the limits.
+//
+// For example, let an instance have the lower bound 4 and an assignment of cost 7. A variable with two labels gives two
+// children, with the bounds 5 and 8. The first child is minimized with the cutoff 7, and its minimum is 6. The second
+// child is not minimized, because its bound is not below 6. The result has the cost 6 and the bound 6.
 type search struct {
 	ctx                context.Context
 	maxEntries         int           // maximum number of entries of a message, the table that replaces a variable
@@ -66,8 +71,7 @@ type result struct {
 	proof  proofNode // proof of bound
 }
 
-// minimize minimizes an instance. Assignments that cost the cutoff or more are irrelevant. At the root, tables may be
-// larger, and elimination ignores the time limit.
+// minimize minimizes an instance. At the root, tables may be larger, and elimination ignores the time limit.
 func (s *search) minimize(instance *instance, cutoff int64, isRoot bool) result {
 	s.nodes++
 	reduced := instance.newElimination()

@@ -9,7 +9,8 @@ import (
 
 // tightening moves costs between the functions of an instance to raise the sum of their least entries. This sum is a
 // lower bound on the cost of every assignment. With a high bound, expensive labels can be cut, and the remaining
-// problem is often small enough for elimination.
+// problem is often small enough for elimination. An [instance] has variables and functions. A variable v has sizes[v]
+// labels. A function is a table of costs over the labels of its variables (its scope), in row-major order.
 //
 // The method is sequential reweighted message passing (TRW-S, SRMP) in integers. Variables are visited in order. Each
 // function of a variable has a least cost for each label of the variable. This cost is moved from the function to the
@@ -52,7 +53,7 @@ type position struct {
 	function    int  // index of the function
 	stride      int  // stride of the variable's labels in the table
 	scopeIndex  int  // index in the scope
-	first, last bool // whether it is the first or last variable of the scope
+	first, last bool // whether it is the first or last variable of the scope, which is ascending
 }
 
 const (
@@ -172,7 +173,8 @@ func (t *tightening) tightenVariable(v int, forward bool) {
 		return
 	}
 	for _, position := range t.positionsOf[v] {
-		if forward && !position.last || !forward && !position.first {
+		isLastInPass := forward && position.last || !forward && position.first // last of the scope in this pass
+		if !isLastInPass {
 			t.distributeShares(v, position)
 		}
 	}
@@ -180,11 +182,12 @@ func (t *tightening) tightenVariable(v int, forward bool) {
 
 // collectCosts moves the least cost of each label of v from a function to v.
 func (t *tightening) collectCosts(v int, position position) {
-	source, labelCount := &t.functions[position.function], t.sizes[v]
+	source := &t.functions[position.function]
 	unary, received := t.unary[v], source.received[position.scopeIndex]
-	for label := range labelCount {
+	runDistance := t.sizes[v] * position.stride // distance from a run of a label to its next run
+	for label := range t.sizes[v] {
 		least := Forbidden
-		for start := label * position.stride; start < len(source.table); start += labelCount * position.stride {
+		for start := label * position.stride; start < len(source.table); start += runDistance {
 			for _, cost := range source.table[start : start+position.stride] {
 				least = min(least, cost)
 			}
@@ -192,7 +195,7 @@ func (t *tightening) collectCosts(v int, position position) {
 		if least == 0 {
 			continue
 		}
-		for start := label * position.stride; start < len(source.table); start += labelCount * position.stride {
+		for start := label * position.stride; start < len(source.table); start += runDistance {
 			for i, cost := range source.table[start : start+position.stride] {
 				if cost < Forbidden {
 					source.table[start+i] = cost - least
@@ -206,15 +209,16 @@ func (t *tightening) collectCosts(v int, position position) {
 
 // distributeShares moves the shares from v to a function.
 func (t *tightening) distributeShares(v int, position position) {
-	target, labelCount := &t.functions[position.function], t.sizes[v]
-	for label := range labelCount {
+	target := &t.functions[position.function]
+	runDistance := t.sizes[v] * position.stride
+	for label := range t.sizes[v] {
 		share := t.shares[label]
 		if share == 0 {
 			continue
 		}
 		t.unary[v][label] -= share
 		target.received[position.scopeIndex][label] -= share
-		for start := label * position.stride; start < len(target.table); start += labelCount * position.stride {
+		for start := label * position.stride; start < len(target.table); start += runDistance {
 			for i, cost := range target.table[start : start+position.stride] {
 				if cost < Forbidden {
 					target.table[start+i] = t.checkedSum(cost, share)
@@ -233,7 +237,8 @@ func (t *tightening) checkedSum(sum, cost int64) int64 {
 	return sum
 }
 
-// bound returns the lower bound.
+// bound returns the lower bound: the constant, plus the least entry of each function, plus the least cost of each
+// variable.
 func (t *tightening) bound() int64 {
 	sum := t.constant
 	for v, least := range t.least {

@@ -129,8 +129,8 @@ func fusedCalls(t *testing.T, lookup graph.Lookup) []*conform.Call {
 	return fused
 }
 
-// Many returns the kernels of [Few], and kernels of larger products and of products with epilogues. It also returns the
-// kernels of every step-th expression in the list of [conform.Primitives] and [conform.Functions].
+// Many returns the kernels of [Few], and kernels of larger products and of products with epilogues. It also returns
+// the kernels of every step-th expression of a list: the [conform.Primitives], followed by the [conform.Functions].
 func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Kernel] {
 	functions := conform.Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)
 	codes := append(conform.Primitives(), functions...)
@@ -167,8 +167,8 @@ func kernelOf(t *testing.T, code conform.Code, walk string) *ir.Kernel {
 	if err != nil {
 		t.Fatal(code.Name, err)
 	}
-	program, err := lower.Pointwise(code.Code, iteration,
-		slices.Repeat([]int{16}, len(iteration.Operands())), lower.IEEE)
+	alignments := slices.Repeat([]int{16}, len(iteration.Operands())) // in bytes, by operand
+	program, err := lower.Pointwise(code.Code, iteration, alignments, lower.IEEE)
 	if err != nil {
 		t.Fatal(code.Name, err)
 	}

@@ -26,6 +26,10 @@ import (
 // An iteration has passesPerIteration passes, and bodyCode has interleavedPasses of them. There are accSets sets of
 // accumulator registers, which successive passes use in rotation. The last argument of writeInsts is the number of a
 // pass in the iteration, or of a set. Pointer k is in a register (registerIndexOf) or in the spill area of jit.Args.
+//
+// A masked pass loads and stores only the remaining elements. AVX2 has no masked loads for elements of 1 or 2 bytes and
+// for complex elements. Such elements are copied, before the pass, to a vector of the spill area (the bounce buffer of
+// the operand), or from there to the output after the pass.
 func (g *generator) emit() error {
 	if err := g.layOutFrame(); err != nil {
 		return err
@@ -152,7 +156,8 @@ func (g *generator) writeFullPasses() {
 	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
 	emit("SUBQ", asm.Imm(step), regLimit)
 	emit("JLT", end)
-	if g.accsInRegisters && !g.loop.CombinesLanes {
+	keepsAccs := g.accsInRegisters && !g.loop.CombinesLanes // startRow and countRow write this code for totals
+	if keepsAccs {
 		for set := range g.accSets {
 			g.writeInsts(g.accLoads.Insts, set)
 		}
@@ -162,7 +167,7 @@ func (g *generator) writeFullPasses() {
 	} else {
 		g.writeMainLoop(step)
 	}
-	if g.accsInRegisters && !g.loop.CombinesLanes {
+	if keepsAccs {
 		for set := range g.accSets {
 			g.writeInsts(g.accStores.Insts, set)
 		}
@@ -288,6 +293,7 @@ func (g *generator) writeTailLoop() {
 	emit("JMP", loop)
 	assembler.Bind(done)
 	executed := g.executedCount() - executedBefore
+	// The instructions of one masked pass, rounded up.
 	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
 	g.work.Row += 3 - executed // Row keeps the three instructions that detect an empty tail
 }
@@ -298,7 +304,7 @@ func (g *generator) writeTailLoop() {
 func (g *generator) writeTailMasks() {
 	emit := g.asm.Emit
 	emit("MOVQ", asm.Imm(-1), regTemp)
-	emit("BZHIQ", regLimit, regTemp, regTemp)
+	emit("BZHIQ", regLimit, regTemp, regTemp) // keeps the lowest regLimit bits
 	move := "KMOVW"
 	if g.lanes == 8 {
 		move = "KMOVB"
@@ -404,6 +410,7 @@ func (g *generator) copyTail(k, size int, direction copyDirection) {
 	}
 	assembler.Bind(loop)
 	executedBefore := g.executedCount()
+	// regTemp is n for piece n-1: its address is the start plus (n-1) pieces.
 	from := asm.Mem{Base: regDoubleIndex, Index: regTemp, Scale: uint8(piece), Disp: int32(-piece)}
 	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(piece), Disp: buffer - int32(piece)}
 	if direction == outOfBuffer {

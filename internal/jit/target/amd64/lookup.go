@@ -10,8 +10,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// loadTableRow is a pseudo-instruction that loads a row of a combined table. Lane k of the first source is the byte
-// offset of the row. The other sources are k < 4 and the index of the combined table in generator.tables.
+// loadTableRow is a pseudo-instruction that loads a row of a combined table (see rowTables). It has three sources: a
+// vector of the byte offsets of four rows, the lane k of this vector, and the index of the combined table in
+// generator.tables. It loads the row whose offset is in lane k.
 const loadTableRow = "row"
 
 // Up to rowTables tables that are looked up with the same indices are combined into one table. Row i of the combined
@@ -53,19 +54,21 @@ func (g *generator) selectLookup(inst *lane.Inst) alloc.Virt {
 	return g.lookup(inst.Table[:], indices)
 }
 
-// isLong reports whether the two halves of a table differ. Otherwise its lookup is short.
+// isLong reports whether the two halves of a table differ. Otherwise the lookup is in the first half, and needs only
+// half of the permutations.
 func isLong(table *[32]float32) bool {
 	return !slices.Equal(table[:len(table)/2], table[len(table)/2:])
 }
 
 // lookupRows selects instructions for several lookups with the same indices. The instructions load a row for each lane
-// and transpose the rows.
+// and transpose the rows. Sources are in the order of Go's assembler: the last one is the first one of Intel's manual.
 func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
 	offsets, table := g.rowOffsets(indices), len(g.tables)
 	g.tables = append(g.tables, combinedTable(group))
 	halves := [2]alloc.Virt{offsets, g.upperHalf(offsets)}
-	// quads[h][k] has entries 4*h to 4*h+3 of the row of lane k in its lower half, and of the row of lane k+4 in its
-	// upper half.
+	// With a[i] to h[i] the entries of the row of lane i:
+	//	quads[0][k] = a[k] b[k] c[k] d[k] | a[k+4] b[k+4] c[k+4] d[k+4]
+	//	quads[1][k] = e[k] f[k] g[k] h[k] | e[k+4] f[k+4] g[k+4] h[k+4]
 	var quads [2][4]alloc.Virt
 	for k := range 4 {
 		var rows [2]alloc.Virt
@@ -79,8 +82,11 @@ func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
 			quads[1][k] = g.shuffle("VPERM2F128", highHalves, rows[1], rows[0])
 		}
 	}
-	// In each half, the four quads are transposed: the unpack instructions pair the entries of two tables, and VSHUFPS
-	// joins the pairs of one table.
+	// In each half, the four quads are transposed. For the tables a and b, the lower halves are:
+	//	pairs01  = a[0] a[1] b[0] b[1]
+	//	pairs23  = a[2] a[3] b[2] b[3]
+	//	result a = a[0] a[1] a[2] a[3]
+	// VUNPCKLPS pairs the entries of the tables a and b (or e and f), and VUNPCKHPS those of c and d (or g and h).
 	for column := 0; column < len(group); column += 2 {
 		unpack, quad := "VUNPCKLPS", quads[column/4]
 		if column%4 == 2 {
@@ -88,7 +94,8 @@ func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
 		}
 		pairs01 := g.binaryOp(unpack, noBroadcast, quad[1], quad[0])
 		pairs23 := g.binaryOp(unpack, noBroadcast, quad[3], quad[2])
-		for n, imm := range []int64{0x44, 0xEE} { // the low pairs of both, and the high pairs
+		const lowPairs, highPairs = 0x44, 0xEE
+		for n, imm := range []int64{lowPairs, highPairs} {
 			if column+n < len(group) {
 				g.lookups[lookupKey{group[column+n], indices}] = g.shuffle("VSHUFPS", imm, pairs23, pairs01)
 			}

@@ -1,11 +1,18 @@
 package arm64
 
-// This file selects the instructions of folds. A fold combines the elements of a row into lane.FoldLanes accumulators:
-// element k is combined with accumulator k modulo lane.FoldLanes. In a loop with totals (lane.Loop.CombinesLanes), the
-// accumulators start at the neutral element in each row. After the row they are combined into one element, the total.
-// In other loops, the accumulators are operands in memory. A pass computes a fixed number of adjacent elements. A value
-// of these elements is divided into parts of 16 bytes, each in a vector register. [Lists] are the selected instructions
-// of a pass, before folds are added.
+// This file selects the instructions of folds, such as the sum of a row. A fold combines the elements of a row into
+// lane.FoldLanes (32) accumulators: element k is combined with accumulator k modulo 32. In a loop with totals
+// (lane.Loop.CombinesLanes), the accumulators start at the neutral element in each row. After the row they are combined
+// into one element, the total. In other loops, the accumulators are operands in memory.
+//
+// A pass computes a fixed number of adjacent elements. Each value that the loop computes has parts of 16 bytes in a
+// pass, each in a virtual register (alloc.Virt). For example, a float32 has four parts in a pass of 16 elements. A sum
+// of it takes four "fadd 4s", which add the four parts to four accumulator registers. The next pass of an iteration
+// does the same with the other 16 accumulators.
+//
+// [Lists] are the selected instructions of a pass, before folds are added. Their functions Load, Select and Store
+// append instructions to g.Builder.Body. g.Collect(f) empties this body, calls f, and returns the instructions that f
+// appended.
 
 import (
 	"slices"
@@ -13,6 +20,10 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
+
+// noFoldableSource is alloc.Inst.FoldableSource, the index of the source that may be a memory operand, for an
+// instruction without one. NEON instructions have no memory operands.
+const noFoldableSource = -1
 
 // pass has the instructions that compute some adjacent elements of a row, with folds and stores. There are two
 // variants: with accumulators in memory, and in registers.
@@ -24,8 +35,8 @@ type pass struct {
 	accLoads      []alloc.Inst // set accumulator registers: from memory or, with totals, to the neutral element
 	accStores     []alloc.Inst // store accumulator registers
 
-	// accCount is the number of registers that the accumulators of one pass occupy. An iteration of the main loop has
-	// several passes, each with its own set of these registers (see accSetsOf).
+	// accCount is the number of accumulator registers of one pass. An iteration of the main loop has several passes,
+	// each with its own set of these registers (see passCountOf).
 	accCount int
 }
 
@@ -64,7 +75,7 @@ func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
 	accs := make([]alloc.Virt, len(folded))
 	for i := range accs {
 		accs[i] = g.New(alloc.Value{Bytes: vectorBytes})
-		g.Values[accs[i]].Acc = &alloc.Acc{Index: p.accCount, Virt: accs[i]}
+		g.Values[accs[i]].Acc = &alloc.Acc{Index: p.accCount, Virt: accs[i]} // Virt: the accumulator in the first pass
 		p.accCount++
 	}
 	p.accLoads = append(p.accLoads, g.Collect(func() {
@@ -83,13 +94,14 @@ func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
 func (g *generator) foldedParts(lists *Lists, fold lane.Fold) []alloc.Virt {
 	parts := lists.Parts[fold.Value]
 	if len(parts) == 1 {
-		return slices.Repeat(parts, max(1, lists.Lanes*g.loop.Type(fold.Value).Size()/vectorBytes))
+		passBytes := lists.Lanes * g.loop.Type(fold.Value).Size()
+		return slices.Repeat(parts, max(1, passBytes/vectorBytes)) // a pass shorter than a register has one part
 	}
 	return parts
 }
 
 // accMemory returns the memory of the accumulators of fold k for a pass of the given number of elements. In a loop with
-// totals, the accumulators are in the spill area.
+// totals, the accumulators are in the spill area, to which accPointer points.
 func (g *generator) accMemory(k, lanes int) alloc.Mem {
 	fold := g.loop.Folds[k]
 	size := g.loop.Type(fold.Value).Size()
@@ -101,8 +113,8 @@ func (g *generator) accMemory(k, lanes int) alloc.Mem {
 	return mem
 }
 
-// moveTo sets accumulators to values. If the body has the instruction that computes a value, and writeTo accepts it,
-// the instruction writes to the accumulator directly; otherwise a move is added.
+// moveTo sets accumulators to values. If g.Builder.Body has the instruction that computes a value, and writeTo accepts
+// it, the instruction writes to the accumulator directly; otherwise a move is added.
 func (g *generator) moveTo(accs, values []alloc.Virt) {
 	for i, acc := range accs {
 		producer := slices.IndexFunc(g.Builder.Body, func(in alloc.Inst) bool { return in.Dst == values[i] })
@@ -117,6 +129,10 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 // writeTo makes accumulator acc the result of an instruction, and reports whether this is possible. It is impossible if
 // the instruction must overwrite the register of another value, or is a move or another pseudo-instruction (its
 // InstructionCount is not 0).
+//
+// The result of an instruction with inst.Tied overwrites the register of the value Tied. inst.Forms are alternative
+// encodings of such an instruction, before one is chosen: each form overwrites the source with the index form.Tied, and
+// reads the two sources with the indices form.Order. The form that overwrites acc has its result in acc.
 func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 	for _, form := range inst.Forms {
 		if inst.Src[form.Tied].Virt == acc {
@@ -125,16 +141,14 @@ func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 			break
 		}
 	}
-	if inst.Forms != nil || inst.Tied != 0 && inst.Tied != acc || inst.InstructionCount > 0 || inst.Name == alloc.Move {
+	overwritesOther := inst.Forms != nil || inst.Tied != 0 && inst.Tied != acc
+	isPseudo := inst.InstructionCount > 0 || inst.Name == alloc.Move
+	if overwritesOther || isPseudo {
 		return false
 	}
 	inst.Dst = acc
 	return true
 }
-
-// alloc.Inst.FoldableSource is the index of the source that may be a memory operand. noFoldableSource means that no
-// source may be one: NEON instructions have no memory operands.
-const noFoldableSource = -1
 
 // neutral returns a vector with the neutral element of a fold in all lanes.
 func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {
@@ -145,11 +159,12 @@ func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {
 	return g.constant(laneType.Size(), bits)
 }
 
-// selectTotals selects instructions for a loop with totals whose accumulators are in memory. The list initialize sets
-// the accumulators to neutral elements. The list finish combines them after the row and stores the totals.
+// selectTotals selects the instructions before and after each row of a loop with totals. The list initialize sets the
+// accumulators in memory to neutral elements. The list finish loads them after the row, combines them and stores the
+// totals.
 func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
-	// The instructions access all accumulators at once, like a pass of FoldLanes elements. The copy keeps Lanes of the
-	// original; the next call of selectPass replaces g.Lists.
+	// The instructions access all accumulators at once, like a pass of FoldLanes elements: Load and Store read g.Lanes.
+	// The original keeps its Lanes, so a copy is changed. The next call of selectPass replaces g.Lists.
 	lists := *g.Lists
 	lists.Lanes = lane.FoldLanes
 	g.Lists = &lists
@@ -167,14 +182,16 @@ func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
 	return initialize, finish
 }
 
-// combine repeatedly combines the second half of the accumulators with the first half, until one element remains. The
-// result has one register, with this element in the lowest lane.
+// combine repeatedly combines the second half of the accumulators with the first half, until one element remains: 8
+// registers of four float32 become 4, 2 and 1 registers, and then 2 and 1 lanes. The result has one register, with the
+// element in the lowest lane.
 func (g *generator) combine(lists *Lists, op lane.Op, laneType lane.Type, accs []alloc.Virt) []alloc.Virt {
 	for len(accs) > 1 {
 		half := len(accs) / 2
 		accs = lists.Select(op, laneType, accs[:half], accs[half:])
 	}
 	for bytes := vectorBytes / 2; bytes >= laneType.Size(); bytes /= 2 {
+		// ext with both sources equal rotates the register: the lanes from byte `bytes` on become the lowest ones.
 		upper := g.New(alloc.Value{Bytes: vectorBytes})
 		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: accs[0]}, {Virt: accs[0]},
 			{Imm: int64(bytes)}},

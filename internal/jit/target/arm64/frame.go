@@ -157,7 +157,7 @@ func (g *generator) tryAllocation(layout *frame, rowConstants []alloc.Virt, perm
 	layout.permanent, layout.firstAccRegister = mainFile.Permanent, permanentCount
 	mainFile.Pool[alloc.Vectors] = g.registersFrom(layout.firstAccRegister)
 	tailFile, mainInsts := mainFile, layout.mainPass.memoryInsts
-	accRegisters := layout.mainPass.accCount * g.accSetsOf(layout.mainPass)
+	accRegisters := layout.mainPass.accCount * g.passCountOf(layout.mainPass)
 	afterAccs := layout.firstAccRegister + accRegisters
 	layout.accsInRegisters = accRegisters > 0 && accRegisters <= g.registers/2 && afterAccs <= g.registers-minPool
 	if layout.accsInRegisters { // in the main loop only: the tail loop has accumulators in memory
@@ -207,9 +207,10 @@ func (g *generator) placeRowConstants(inRegisters, others []alloc.Virt) alloc.Re
 	return file
 }
 
-// accSetsOf returns the number of passes p in an iteration of the main loop. An iteration combines one element with
-// each accumulator, and each of its passes has its own set of accumulator registers.
-func (g *generator) accSetsOf(p *pass) int {
+// passCountOf returns the number of passes p in an iteration of the main loop. An iteration combines one element with
+// each accumulator, and each of its passes has its own set of accumulator registers: 32 accumulators take two passes of
+// 16 elements.
+func (g *generator) passCountOf(p *pass) int {
 	if len(g.loop.Folds) == 0 {
 		return 1
 	}

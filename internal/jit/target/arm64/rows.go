@@ -98,22 +98,22 @@ func (g *generator) writePrologue() {
 // elements of an iteration.
 func (g *generator) writeMainLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
-	g.out.firstAccRegister, g.out.accSets = g.firstAccRegister, g.accSetsOf(g.mainPass)
-	elementsPerIteration := g.mainPass.lanes * g.out.accSets
+	g.out.firstAccRegister, g.out.passCount = g.firstAccRegister, g.passCountOf(g.mainPass)
+	elementsPerIteration := g.mainPass.lanes * g.out.passCount
 	tail := assembler.NewLabel()
-	// writeForAllSets writes a list for each set of accumulator registers, that is, for each pass of an iteration.
-	writeForAllSets := func(list []alloc.Allocated) {
-		for g.out.pass = range g.out.accSets {
+	// writeForAllPasses writes a list for each pass of an iteration. Each pass has its own set of accumulators.
+	writeForAllPasses := func(list []alloc.Allocated) {
+		for g.out.passIndex = range g.out.passCount {
 			g.out.write(list, g.mainPass.lanes)
 		}
-		g.out.pass = 0
+		g.out.passIndex = 0
 	}
 	// With totals, a fold gives one number for each row. Its accumulators are then initialized for every row, even for one
 	// without iterations. Otherwise they are kept in memory across rows, and a row without iterations does not load them.
 	hasTotals := g.loop.CombinesLanes
 	loadsForEveryRow, loadsForIterations := g.accsInRegisters && hasTotals, g.accsInRegisters && !hasTotals
 	if loadsForEveryRow {
-		writeForAllSets(g.accLoadCode.Insts)
+		writeForAllPasses(g.accLoadCode.Insts)
 	} else if hasTotals {
 		g.out.write(g.accInitCode.Insts, lane.FoldLanes)
 	}
@@ -121,24 +121,24 @@ func (g *generator) writeMainLoop() {
 	emit("subs", regRemaining, regRemaining, asm.Imm(elementsPerIteration))
 	emit("b.lt", tail)
 	if loadsForIterations {
-		writeForAllSets(g.accLoadCode.Insts)
+		writeForAllPasses(g.accLoadCode.Insts)
 	}
 	top := assembler.NewLabel()
 	assembler.Align(16)
 	assembler.Bind(top)
 	executedBefore := g.out.executedCount()
-	writeForAllSets(g.mainCode.Insts)
+	writeForAllPasses(g.mainCode.Insts)
 	g.advance(elementsPerIteration, withoutAccs)
 	emit("subs", regRemaining, regRemaining, asm.Imm(elementsPerIteration))
 	emit("b.ge", top)
 	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, elementsPerIteration
 	g.work.Row -= g.work.Iteration // because method g.emit adds all instructions to g.work.Row
 	if loadsForIterations {
-		writeForAllSets(g.accStoreCode.Insts)
+		writeForAllPasses(g.accStoreCode.Insts)
 	}
 	assembler.Bind(tail)
 	if loadsForEveryRow {
-		writeForAllSets(g.accStoreCode.Insts)
+		writeForAllPasses(g.accStoreCode.Insts)
 	}
 }
 

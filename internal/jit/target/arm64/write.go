@@ -13,7 +13,7 @@ import (
 const (
 	regArgs      asm.Reg = 0  // address of the arguments
 	regPointer   asm.Reg = 16 // a pointer from the spill area
-	regCount     asm.Reg = 17 // after a row, the number of elements by which pointers have advanced and are moved back
+	regCount     asm.Reg = 17 // at the end of a row: the number of elements by which pointers are moved back
 	regRemaining asm.Reg = 25 // number of remaining elements of the row, minus the elements of one iteration of the loop
 	regSpill     asm.Reg = 26 // address of the spill area
 	regStride    asm.Reg = 27 // bytes between rows
@@ -22,20 +22,26 @@ const (
 // bases are the registers for pointers. Register 18 is reserved by operating systems, 28 and 29 by Go.
 var bases = []asm.Reg{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20, 21, 22, 23, 24}
 
-// writer writes allocated instructions.
+// writer writes allocated instructions (alloc.Allocated): instructions whose operands are registers, symbolic memory
+// and immediates. For example, "fadd 4s" with the registers 1, 2 and 0 becomes fadd v0.4s, v1.4s, v2.4s.
+//
+// A pass is the code for a number of adjacent elements of a row. An iteration of the main loop may consist of several
+// passes. An accumulator of a fold (a reduction of the row) then has one register for each of them: with two passes
+// from register 2 on, accumulator 0 has V2 and V3, and accumulator 1 has V4 and V5.
 type writer struct {
 	asm              *asm.Assembler
-	repeatedInsts    int    // bound on the instructions that pseudo-instructions execute in later iterations of loops
+	repeatedInsts    int    // added to the written instructions: see executedCount
 	registerIndexOf  []int8 // by pointer: its index in bases, or -1 if it is in the spill area
-	accSets          int    // number of registers of an accumulator: one for each pass of an iteration of the main loop
 	firstAccRegister int    // the first register of accumulators
+	passCount        int    // number of passes of an iteration of the main loop
 
-	lanes int // number of elements of the pass that is written; a pass is the code for this number of adjacent elements
-	pass  int // index of the pass within an iteration of the main loop; 0 elsewhere
+	lanes     int // number of elements of the pass that is written
+	passIndex int // index of the pass within an iteration of the main loop; 0 elsewhere
 }
 
 // executedCount returns a bound on the number of instructions that the code so far executes. The loops over rows and
-// elements count with one iteration, and the loops of pseudo-instructions with all their iterations.
+// elements count with one iteration. The loops inside pseudo-instructions count with all their iterations:
+// repeatedInsts has the instructions of their second and later iterations.
 func (w *writer) executedCount() int { return w.asm.Instructions() + w.repeatedInsts }
 
 // countRepeats records that the instructions after the first `since` instructions are executed up to n times.
@@ -53,7 +59,7 @@ func (w *writer) write(list []alloc.Allocated, lanes int) {
 }
 
 // writeInst writes an instruction. Its name is a mnemonic and the kinds of the operands, the destination first, as in
-// "fadd 4s 4s 4s". The comment of the type Lists describes all kinds.
+// "fadd 4s 4s 4s". The method operand lists the kinds. In inst.Args, the destination is the last operand.
 func (w *writer) writeInst(inst *alloc.Allocated) {
 	switch inst.Kind {
 	case alloc.Load:
@@ -79,9 +85,9 @@ func (w *writer) writeInst(inst *alloc.Allocated) {
 	w.writeMachineInst(inst.Name, inst.Args[:last], inst.Args[last])
 }
 
-// writeMachineInst writes an instruction that is neither a load, a store nor a pseudo-instruction. For example, the
-// name "fadd 4s" with sources in the registers 1 and 2 and destination 0 gives fadd v0.4s, v1.4s, v2.4s. The last kind
-// of the name holds for all further operands.
+// writeMachineInst writes an instruction that is neither a load, a store nor a pseudo-instruction. The last kind of the
+// name holds for all further operands, so "fadd 4s" is short for "fadd 4s 4s 4s". The kinds #0 and #0.0 are zeros, for
+// which there is no source.
 func (w *writer) writeMachineInst(nameAndKinds string, sources []alloc.Operand, dst alloc.Operand) {
 	name, kinds, _ := strings.Cut(nameAndKinds, " ")
 	kind, kinds, _ := strings.Cut(kinds, " ")
@@ -111,7 +117,13 @@ var arrangements = map[string]asm.Vec{"16b": asm.V(0, asm.B), "8h": asm.V(0, asm
 // elemOfLetter returns the element size of a letter: b, h, s, d or q, as asm.B to asm.Q.
 func elemOfLetter(letter byte) asm.Elem { return asm.Elem(strings.IndexByte("bhsdq", letter)) }
 
-// operand returns an operand of the given kind, such as 4s (a vector of four lanes of 32 bits) or # (an immediate).
+// operand returns an operand of the given kind:
+//
+//	4s, 8b, ...   a vector: four lanes of 32 bits, eight lanes of 8 bits
+//	{16b}         a list of one vector
+//	s, d, ...     the lowest lane of a vector register
+//	s[1], ...     another lane
+//	#, #lsl       an immediate, and a shift by an immediate
 func (w *writer) operand(kind string, operand alloc.Operand) asm.Arg {
 	if vec, ok := arrangements[kind]; ok {
 		vec.Num = w.register(operand)
@@ -129,13 +141,14 @@ func (w *writer) operand(kind string, operand alloc.Operand) asm.Arg {
 	if len(kind) == 1 {
 		return asm.Scalar{Num: w.register(operand), Elem: elem}
 	}
-	return w.vector(operand, elem).Lane(int(kind[2] - '0')) // kind is like "s[1]", with one digit
+	lane := int(kind[2] - '0') // the digit in a kind such as s[1]
+	return w.vector(operand, elem).Lane(lane)
 }
 
 // register returns the number of the register of an operand.
 func (w *writer) register(operand alloc.Operand) int {
 	if operand.Kind == alloc.Accumulator {
-		return w.firstAccRegister + operand.Acc.Index*w.accSets + w.pass
+		return w.firstAccRegister + operand.Acc.Index*w.passCount + w.passIndex
 	}
 	return int(operand.Reg)
 }
@@ -180,7 +193,9 @@ func (w *writer) store(name string, mem *alloc.Mem, reg int) {
 }
 
 // accessSize returns the size of an access: the size that kind names, or less if the elements of the pass have fewer
-// bytes. ok is false if the access is beyond the elements of the pass.
+// bytes. ok is false if the access is beyond the elements of the pass. For example, "ldr q" loads 8 bytes (D) in a pass
+// of two float32. Accesses to spilled vectors (Slot) and to the element of a row (PerRow) have the same size in all
+// passes.
 func (w *writer) accessSize(mem *alloc.Mem, kind string) (elem asm.Elem, ok bool) {
 	elem = elemOfLetter(kind[0])
 	if mem.Space == alloc.PerRow || mem.Space == alloc.Slot {
@@ -195,11 +210,11 @@ func (w *writer) accessSize(mem *alloc.Mem, kind string) (elem asm.Elem, ok bool
 
 // address returns the address of a memory operand. It may write code that changes regPointer.
 func (w *writer) address(mem *alloc.Mem) asm.Mem {
-	offset := int(mem.Offset) + w.pass*int(mem.Step)
+	offset := int(mem.Offset) + w.passIndex*int(mem.Step)
 	switch mem.Space {
 	case alloc.Slot:
 		return asm.Mem{Base: regSpill, Offset: vectorBytes * mem.Index}
-	case alloc.AccumulatorMemory: // element k belongs to accumulator k modulo FoldLanes
+	case alloc.AccumulatorMemory: // element k of the row is combined with accumulator k modulo FoldLanes
 		offset %= lane.FoldLanes * int(mem.ElementBytes)
 	}
 	return asm.Mem{Base: w.pointer(mem.Index), Offset: offset}

@@ -17,10 +17,14 @@ import (
 //	function of variable 1:         0 / 2      becomes  4 / 2
 //	function of variable 2:         0 / 0      becomes  0 / 1
 //
-// The least entries of all functions add up to a lower bound, which a cut needs: in the example, it rises from 0 to 2.
+// (rows are labels of variable 1, columns labels of variable 2). The least entries of all functions add up to a lower
+// bound: in the example, it rises from 0 to 2. A cut removes a label with which the bound reaches the cutoff. With
+// label 0 of variable 1, the bound is 0+4+0 = 4, so that this label may be cut if the cutoff is at most 4.
 //
 // A checker has the functions by number (functions) and the labels of each variable that are not removed
-// (remainingLabels). The parameter functionsOf has, by variable, the numbers of the functions that depend on it.
+// (remainingLabels). The parameter functionsOf has, by variable, the numbers of the functions that depend on it. A term
+// is a function in a sum: while forEachEntry iterates over labels, term.index is the index in term.table of the entry
+// for the current labels.
 
 // applyShifts checks and applies the shifts of a node of the proof tree, and adds the resulting functions of single
 // variables.
@@ -208,8 +212,7 @@ func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functions
 		sumWithLabel := sum
 		c.remainingLabels[variable] = []int{cut.Label}
 		for _, group := range groupsOf[variable] {
-			sumWithLabel.addCost(group.least, -1)
-			sumWithLabel.addCost(c.least(group), 1)
+			sumWithLabel.replaceCost(group.least, c.least(group))
 		}
 		if sumWithLabel.forbidden == 0 && sumWithLabel.sum < cutoff {
 			return fmt.Errorf("cut %d: with label %d of variable %d, the bound is only %d, which is below the cutoff", i,
@@ -219,9 +222,9 @@ func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functions
 			return label == cut.Label
 		})
 		for _, group := range groupsOf[variable] {
-			sum.addCost(group.least, -1)
+			oldLeast := group.least
 			group.least = c.least(group)
-			sum.addCost(group.least, 1)
+			sum.replaceCost(oldLeast, group.least)
 		}
 	}
 	return nil
@@ -270,7 +273,7 @@ func (c *checker) groupFunctions(functionsOf functionsByVariable) (saturatedTota
 		for _, group := range groupsOf[v] {
 			if group.scope[0] == v { // count each group once
 				group.least = c.least(group)
-				sum.addCost(group.least, 1)
+				sum.addCost(group.least)
 			}
 		}
 	}
@@ -283,14 +286,24 @@ type saturatedTotal struct {
 	forbidden int
 }
 
-// addCost adds a cost (sign 1) or subtracts it (sign -1). The sum saturates at Forbidden; a subtraction after
-// saturation gives too low a sum, which is still a valid bound.
-func (t *saturatedTotal) addCost(cost int64, sign int) {
+// addCost adds a cost. The sum saturates at Forbidden.
+func (t *saturatedTotal) addCost(cost int64) {
 	if cost == wcsp.Forbidden {
-		t.forbidden += sign
+		t.forbidden++
 	} else {
-		t.sum = add(t.sum, int64(sign)*cost)
+		t.sum = add(t.sum, cost)
 	}
+}
+
+// replaceCost subtracts an old cost and adds a new cost. A subtraction from a saturated sum gives too low a sum, which
+// is still a valid bound.
+func (t *saturatedTotal) replaceCost(oldCost, newCost int64) {
+	if oldCost == wcsp.Forbidden {
+		t.forbidden--
+	} else {
+		t.sum = add(t.sum, -oldCost)
+	}
+	t.addCost(newCost)
 }
 
 // least returns the least entry of the sum of a group, over remaining labels.

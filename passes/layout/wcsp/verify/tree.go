@@ -40,7 +40,8 @@ func (c *checker) checkRoot(rootNode *wcsp.Node) (int64, error) {
 }
 
 // checkNode checks a node and returns its bound: the sum of its constants, plus the least bound of its branches or the
-// sum of the bounds of its parts. It modifies functionsOf.
+// sum of the bounds of its parts. It modifies functionsOf. At its end, it removes the functions that it added, and
+// restores the labels that it cut: functions and cuts are valid only within this node and its descendants.
 func (c *checker) checkNode(node *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	functionCount := len(c.functions)
 	defer func() { c.functions = c.functions[:functionCount] }()
@@ -220,23 +221,28 @@ func (c *checker) forEachEntry(terms []term, scope []int, visit func(labels []in
 		if err := visit(labels); err != nil {
 			return err
 		}
-		position := len(scope) - 1
-		for ; position >= 0; position-- {
-			oldLabel := labels[position]
-			labels[position] = (oldLabel + 1) % len(c.remainingLabels[scope[position]])
-			for i := range terms {
-				if offsets := terms[i].scopeOffsets[position]; offsets != nil {
-					terms[i].index += offsets[labels[position]] - offsets[oldLabel]
-				}
-			}
-			if labels[position] > 0 {
-				break
-			}
-		}
-		if position < 0 {
+		if !c.nextEntry(terms, scope, labels) {
 			return nil
 		}
 	}
+}
+
+// nextEntry changes labels to the next combination in row-major order, and the index of each term to its entry. It
+// returns false after the last combination.
+func (c *checker) nextEntry(terms []term, scope, labels []int) bool {
+	for position := len(scope) - 1; position >= 0; position-- {
+		oldLabel := labels[position]
+		labels[position] = (oldLabel + 1) % len(c.remainingLabels[scope[position]])
+		for i := range terms {
+			if offsets := terms[i].scopeOffsets[position]; offsets != nil {
+				terms[i].index += offsets[labels[position]] - offsets[oldLabel]
+			}
+		}
+		if labels[position] > 0 { // the label is not the first again, so the labels before it remain
+			return true
+		}
+	}
+	return false
 }
 
 // term returns a function with the index offsets of the remaining labels. The function depends on variables of the
@@ -252,7 +258,7 @@ func (c *checker) term(f *function, scope []int) term {
 		}
 		if scopeIndex := slices.Index(scope, variable); scopeIndex >= 0 {
 			created.scopeOffsets[scopeIndex] = offsets
-			created.index += offsets[0]
+			created.index += offsets[0] // forEachEntry begins with the first remaining label of each variable
 		} else {
 			created.eliminatedOffsets = offsets
 		}

@@ -4,7 +4,9 @@ package asm
 // direction.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row]. An element has 1, 2, 4, 8 or 16 bytes: B, H,
-// S, D or Q. The sets of sizes are named after their members, such as bhsd and onlyB.
+// S, D or Q, which are the numbers 0 to 4 (the logarithm of the bytes). The sets of sizes are named after their
+// members, such as bhsd and onlyB. Register number 31 is SP as a base, and elsewhere the register whose value is zero;
+// a number above 31 does not exist.
 //
 // For example, ldr x0, [x1, #16] is F9400820: the opcode F9400000, an offset of 2 elements of 8 bytes, and the
 // registers 1 (Rn) and 0 (Rt).
@@ -35,10 +37,11 @@ func (m Mem) baseField() (uint32, bool) {
 	return m.Base.num() << 5, m.Base.is64() && m.Base.num() <= 31
 }
 
-// overwrites reports whether the access updates its base register and the base register is r. The architecture does not
-// define the result of a load or store of r by such an access.
+// overwrites reports whether the access updates its base register and the base register is r. If an instruction loads
+// or stores r by such an access, the architecture does not define its result.
 func (m Mem) overwrites(r Reg) bool {
-	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != 31
+	const spOrZero = 31 // the base is SP and r is the register whose value is zero: they differ
+	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != spOrZero
 }
 
 // addressFields returns code with the fields of the address of an access to one element. An address is of one of three
@@ -51,8 +54,9 @@ func (m Mem) addressFields(code uint32, elem Elem) (uint32, bool) {
 	case !ok:
 		return 0, false
 	case m.HasIndex:
-		if m.Mode != Offset || m.Offset != 0 || !m.Index.is64() || m.Index.num() > 31 ||
-			m.Shift != 0 && m.Shift != int(elem) {
+		isIndex := m.Index.is64() && m.Index.num() <= 31
+		canShift := m.Shift == 0 || m.Shift == int(elem) // the index counts bytes or elements
+		if m.Mode != Offset || m.Offset != 0 || !isIndex || !canShift {
 			return 0, false
 		}
 		const indexed = 1<<21 | 0b011<<13 | 0b10<<10 // an index that is shifted to the left
@@ -79,7 +83,7 @@ func memoryOperand(args []Arg) (mem Mem, ok bool) {
 	return mem, ok
 }
 
-// encodeAccess encodes loads and stores of general registers and scalars.
+// encodeAccess encodes loads and stores of general registers and scalars: size 111 V 0 x opc, the address, Rt.
 func encodeAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	mem, ok := memoryOperand(args)
 	if !ok {
@@ -134,7 +138,8 @@ func encodeExtending(r *row, args []Arg, is64 bool) (uint32, bool) {
 	return word | reg.num(), ok && isReg && reg.is64() == is64 && !mem.overwrites(reg)
 }
 
-// encodeLiteral encodes loads of a constant from the memory after the code (literal pool): opc 011 V 00 imm19 Rt.
+// encodeLiteral encodes loads of a constant from the memory after the code (literal pool): opc 011 V 00 imm19 Rt. The
+// distance imm19 is filled in when the address of the constant is known.
 func encodeLiteral(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
@@ -264,7 +269,7 @@ func encodeAccessList(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code&^0xF000 | opcode<<12 | list.First.qBit() | uint32(list.First.Elem)<<10 | field | list.First.rd(), true
 }
 
-// encodeInterleaved encodes accesses to structures of two to four elements.
+// encodeInterleaved encodes accesses to structures of two to four elements: 0 Q 001100 x L x Rm opcode size Rn Rt.
 func encodeInterleaved(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	list, field, ok := listAccess(args, listBytes(args))
 	count := [...]int{8: 2, 4: 3, 0: 4}[r.code>>12&0xF] // by the opcodes of ld2, ld3 and ld4
@@ -293,7 +298,7 @@ func encodeAccessLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return word, true
 }
 
-// encodeBroadcast encodes the load of an element into all elements of a register.
+// encodeBroadcast encodes the load of an element into all elements of a register: 0 Q 001101 x 1 0 Rm 1100 size Rn Rt.
 func encodeBroadcast(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	bytes := 0
 	if len(args) > 0 {
