@@ -15,7 +15,8 @@ SEQUENTIAL = ^(TestATen|TestBestPlans|TestCacheBits|TestCertificates.*|TestCheap
 	)TestCopyElementsEnds|TestDamagedCache|TestDetector|TestDeviceMemory|TestFewestCopies|TestForkedGraphs|$(\
 	)TestInferenceAllocates|TestLiveBytes|TestOpsAsText|TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPackingEnds|$(\
 	)TestPins(AtSizes|Hold)|TestRunsEndWithinRows|TestStepsArePricedByOperand|TestSumBound|TestSymbolic.*|TestTiles|$(\
-	)TestUnbacked.*|TestUpsamplings)$$
+	)TestUnbacked.*|TestUpsamplings|TestValuesOfLoopsAreRecycled|TestNormsAreRows|$(\
+	)TestCopyInto(IsElementwise|OverlapAsPyTorch|Transposes))$$
 
 # The packages that have several paths, with different instruction sets or without machine code, and those that compare
 # results with references.
@@ -39,33 +40,31 @@ UNIT_GRAPHS = ^(TestQuantize.*|TestHalfwayLevels.*|TestGreatestOf.*|TestConvolve
 # compiled again.
 STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/workerpool
 
-# Tests collect garbage a quarter as often, which saves a third of their time and costs 200 MB. They have no debug
-# information, which saves a third of the time for linking.
-TEST = GOGC=400 $(GO) test -ldflags=-w
+# Compilers and tests collect garbage an eighth as often, which saves a third of their time and costs 300 MB. Tests have
+# no symbols and no debug information, which saves a third of the time for linking.
+TEST = GOGC=800 $(GO) test -ldflags=-s
 
 # The number of random loops that are compiled and interpreted, all different, half of them for each instruction set.
 # From two million on, each of those loops is tested for both. The seeds are the same in each run, so that more loops
 # only find faults of a changed code generator: such a change is tested with a million, in some minutes.
-LOOPS ?= 30000
+LOOPS ?= 20000
 
-# The number of calls with extreme attributes on each path, about 50 of each op, or a duration such as 20m. The seeds are
+# The number of calls with extreme attributes on each path, about 40 of each op, or a duration such as 20m. The seeds are
 # the same in each run; a change of kernels is tested with an empty seed for longer. Each path prints the number of
 # calls, how many of them were accepted, and the failures.
-EXTREME ?= 4000
+EXTREME ?= 3000
 # Seed of the first call; if it is empty, it is drawn.
 EXTREMESEED ?= 1
 
 # Tests of kernels' results that take seconds. Without machine code they test the interpreter.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
-.PHONY: check thorough gpu paths narrow nounit portable noasm loops extreme arm64 builds beam fused format vet \
-	staticcheck test race regenerate fuzz bench false-alarms release releases
+.PHONY: check thorough gpu paths narrow test-narrow nounit portable noasm loops extreme arm64 builds beam fused format \
+	vet staticcheck test race regenerate fuzz bench false-alarms release releases
 
 # The checks, two at a time, so that one uses the processors while the other waits for a link or a slow test. A check
-# follows the checks whose builds it uses: fused and arm64, test and narrow, staticcheck.
-CHECKS = test fused format builds arm64 race narrow staticcheck nounit portable noasm loops extreme gpu
-# Compilers write no debug information, which saves a sixth of their time. Line numbers in stack traces stay.
-check: export GOFLAGS := $(strip $(GOFLAGS) -gcflags=all=-dwarf=false)
+# follows the checks whose builds it uses: fused and arm64, test and staticcheck.
+CHECKS = test-narrow fused format builds arm64 race staticcheck nounit portable noasm loops extreme gpu
 check:
 	$(MAKE) -j2 --output-sync=target $(CHECKS)
 	$(MAKE) regenerate
@@ -78,7 +77,7 @@ thorough:
 	$(MAKE) check LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64" \
 		PATHS="$(PATHS) ./passes ./passes/layout ./onnx" RACED= ARM64_PORTABLE=kernels \
 		ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" \
-		CHECKED="$(CHECKED) linux/arm darwin/amd64 freebsd/arm64"
+		CHECKED="$(CHECKED) linux/arm darwin/amd64 windows/arm64 freebsd/amd64 freebsd/arm64"
 
 # The module gpu, which has the drivers of devices. Its last line lists the devices that were tested, or says that there
 # are none. GRAPHRUN_TESTS=all runs all expressions.
@@ -89,31 +88,34 @@ gpu:
 paths: narrow nounit portable noasm loops extreme arm64
 
 # Tests outside GENERATORS that run the code of both instruction sets, which make test has done with AVX-512; tests of
-# plans, which hold for any prices; tests of inference; and the test that kernels allocate nothing.
-SAME_ON_PATHS = ^(TestCompiledLoops|TestEmittedForms|TestBestPlans|TestCertificates.*|TestCheapestWithin|$(\
-	)TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|TestLiveBytes|TestNothingIsAllocatedByKernels|$(\
-	)TestOpsAsText|TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins.*|$(\
-	)TestPointwiseKernelsFitTheirIterations|TestStepsArePricedByOperand|$(\
-	)TestSymbolic.*|TestUnbacked.*|TestUnknownSizes)$$
+# plans, which hold for any prices; tests of inference, memory and devices; and the test that kernels allocate nothing.
+SAME_ON_PATHS = ^(TestATen|TestCompiledLoops|TestEmittedForms|TestBestPlans|TestCertificates.*|TestCheapestWithin|$(\
+	)TestClasses.*|TestCodeIsLetGo|TestDevice.*|TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|$(\
+	)TestLiveBytes|TestLongRowsOnce|TestNormsAreRows|TestNothingIsAllocatedByKernels|TestOpsAsText|$(\
+	)TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins.*|TestPointwiseKernelsFitTheirIterations|TestRows|$(\
+	)TestStepsArePricedByOperand|TestSymbolic.*|TestUnbacked.*|TestUnknownSizes|TestWrittenWithin)$$
 
 # The instruction set of this process, as a test prints it. If the test fails or prints none, the target fails.
 SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }
 
 # Tests on the paths of processors with fewer instructions: with AVX2, and without machine code and assembly. Each test
 # program is linked once and runs once for each path. -count=1: go test's cache does not know the paths. The target
-# extreme draws calls for these paths. The race detector has run the packages of RACED without machine code.
+# extreme draws calls for these paths. The race detector has run the packages of RACED without machine code. The target
+# test-narrow is both test and narrow: a program runs first on the path that this machine takes by default.
 RACED = $(CONCURRENT)
-narrow:
+narrow test-narrow:
 	@$(SAID); \
 	case "$$said" in \
 	*'this process: avx512'*) narrow='GODEBUG=cpu.avx512f=off GRAPHRUN_TARGET=portable' ;; \
-	*'this process: portable'*) echo "narrow: nothing to do, make test ran without machine code"; exit 0 ;; \
+	*'this process: portable'*) echo "narrow: no more paths, this process has no machine code"; narrow= ;; \
 	*'this process: '*) narrow=GRAPHRUN_TARGET=portable ;; \
 	*) echo "narrow: TestInstructions does not tell what this process has"; exit 1 ;; \
-	esac; set -x; \
-	NARROW="$$narrow" RACED="$(RACED)" ROOT='$(CURDIR)' $(TEST) -count=1 -vet=off -skip '$(SAME_ON_PATHS)' \
-		-exec '$(CURDIR)/scripts/narrow.sh' \
-		$$($(GO) list $(PATHS) | grep -vxF "$$($(GO) list $(GENERATORS) ./kernels/internal/extreme)")
+	esac; \
+	folders() { $(GO) list -f '{{.Dir}}' "$$@"; }; \
+	several=$$(folders $(PATHS) | grep -vxF "$$(folders $(GENERATORS) ./kernels/internal/extreme)"); \
+	case $@ in narrow) first=; run="-vet=off $$several" ;; *) first=yes; run="-vet=all ./..." ;; esac; set -x; \
+	FIRST=$$first NARROW="$$narrow" SEVERAL="$$several" RACED="$$(folders $(RACED))" SKIP='$(SAME_ON_PATHS)' \
+		$(TEST) -count=1 -exec '$(CURDIR)/scripts/narrow.sh' $$run
 
 # Without the matrix unit, but with everything else. GODEBUG is set only for the test processes: Go's compiler reports
 # cpu.amxtile as unknown, because only golang.org/x/sys knows it.
@@ -123,7 +125,6 @@ nounit:
 	case "$$said" in \
 	*'this process: '*' with a matrix unit'*) set -ex; \
 		$(TEST) $(NOUNIT) -count=1 -vet=off $(UNIT); \
-		$(TEST) $(NOUNIT) -count=1 -vet=off -run '$(VALUES)' ./kernels; \
 		$(TEST) $(NOUNIT) -count=1 -vet=off -run '$(UNIT_GRAPHS)' ./internal/endtoend ;; \
 	*'this process: '*) echo "nounit: nothing to do, there is no matrix unit: make test ran without" ;; \
 	*) echo "nounit: TestInstructions does not tell what this process has"; exit 1 ;; \
@@ -143,8 +144,8 @@ noasm:
 # take seconds and do not depend on the processor are left out. The build cache has the packages, which fused builds.
 ARM64 = internal/jit internal/jit/lane internal/jit/vector internal/jit/tile internal/jit/depthwise \
 	internal/jit/winograd internal/jit/target/arm64 kernels kernels/internal/conv internal/endtoend
-# Of the convolutions, only those of bytes are tested: their code depends on the processor. Of the tests of graphs, some
-# that take a few seconds are run.
+# Convolutions of bytes are the only convolutions that are tested here. All of them run on neoverse-n1, and products on
+# max, too, which has instructions for matrices of bytes. Of the tests of graphs, some that take a few seconds are run.
 ARM64_GRAPHS = ^(TestRandomGraphs|TestFusedNumbers|TestTailsIntoOtherDTypes|TestTailsOfWinograd)$$
 # The packages that generate code are also tested on older processors, which lack some instructions.
 ARM64_GENERATORS = internal/jit/vector internal/jit/tile internal/jit/depthwise
@@ -157,6 +158,7 @@ ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestTiles|TestSumBound|TestNothingIsAlloca
 ARM64_SLOW_CODE = TestSelectOps|TestForms|TestEmittedForms|TestDigests.*|TestRulesNEON|TestOperations
 ARM64_SLOW_KERNELS = TestAnyOrder|TestCompiled.*|TestCallsAreShort|TestGuarded|TestPointwise.*|Test.*Oracle|TestSelection.*
 ARM64_SLOW_KERNELS := $(ARM64_SLOW_KERNELS)|TestSpecialNumbers|TestRates|TestUnknownSizes|TestWalk
+ARM64_SLOW_KERNELS := $(ARM64_SLOW_KERNELS)|TestCatalogue|TestRows|TestGuards
 ARM64_SLOW = ^($(ARM64_SLOW_BASE)|$(ARM64_SLOW_CODE)|$(ARM64_SLOW_KERNELS))$$
 QEMU ?= $$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
 arm64: fused
@@ -167,12 +169,13 @@ arm64: fused
 		GOGC=400 "$$qemu" -cpu "$$cpu" "$$program" -test.skip '$(ARM64_SLOW)' "$$@"); }; \
 	for package in $(ARM64); do \
 		program="$$dir/test"; \
-		CGO_ENABLED=0 GOGC=800 GOOS=linux GOARCH=arm64 $(GO) test -c -trimpath -vet=off -ldflags=-w -o "$$program" "./$$package"; \
+		CGO_ENABLED=0 GOGC=800 GOOS=linux GOARCH=arm64 $(GO) test -c -trimpath -vet=off -ldflags=-s -o "$$program" "./$$package"; \
 		case $$package in kernels/internal/conv) \
-			for cpu in max neoverse-n1; do try $$package $$cpu -test.run '^TestConvBytes'; done; continue ;; \
+			try $$package max -test.run '^TestConvBytes$$'; \
+			try $$package neoverse-n1 -test.run '^TestConvBytes'; continue ;; \
 		internal/endtoend) try $$package max -test.run '$(ARM64_GRAPHS)'; continue ;; esac; \
-		export GRAPHRUN_LOOPS=2000; try $$package max; \
-		case " $(ARM64_GENERATORS) " in *" $$package "*) export GRAPHRUN_LOOPS=400; \
+		export GRAPHRUN_LOOPS=1000; try $$package max; \
+		case " $(ARM64_GENERATORS) " in *" $$package "*) export GRAPHRUN_LOOPS=200; \
 			for cpu in neoverse-n1 cortex-a72; do try $$package $$cpu -test.run '^TestRandom'; done ;; esac; \
 		case " $(ARM64_PORTABLE) " in *" $$package "*) \
 			( export GRAPHRUN_TARGET=portable; try $$package max -test.run '^TestResults$$' ) ;; esac; \
@@ -185,7 +188,7 @@ loops:
 # one core, so the paths run at the same time.
 extreme:
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	$(GO) test -c -ldflags=-w -o "$$dir/extreme" ./kernels/internal/extreme || exit 1; \
+	$(GO) test -c -ldflags=-s -o "$$dir/extreme" ./kernels/internal/extreme || exit 1; \
 	cd kernels/internal/extreme; failed=0; running=; \
 	for path in GRAPHRUN_JIT=on GODEBUG=cpu.avx512f=off GRAPHRUN_TARGET=portable; do \
 		env GOGC=400 $$path GRAPHRUN_EXTREME=$(EXTREME) GRAPHRUN_EXTREME_SEED=$(EXTREMESEED) \
@@ -202,7 +205,7 @@ extreme:
 PLATFORMS =
 
 # Platforms for which packages and tests are type-checked only, which takes an eighth of the time; noasm is a build tag.
-CHECKED = linux/amd64,noasm linux/386 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 wasip1/wasm
+CHECKED = linux/amd64,noasm linux/386 darwin/arm64 windows/amd64 wasip1/wasm
 
 # The builds for platforms other than this one; the results are not run. All packages are compiled, and only the command
 # is linked: go build ./... would link nine programs. Without optimizations, inlining, debug information, and checks of

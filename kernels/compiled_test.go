@@ -210,7 +210,7 @@ func TestCompiledLoops(t *testing.T) {
 func TestEmittedForms(t *testing.T) {
 	var forms jittest.Forms
 	seen := map[string]bool{}
-	step := testsize.Of(12, 1)
+	step := testsize.Of(20, 1)
 	for _, op := range kernels.All() {
 		for k, l := range loopsByOp()[op.Name] {
 			if k%step > 0 {

@@ -84,7 +84,7 @@ func (r selectionDraw) check(t *testing.T, name string, a graph.Attrs, in ...*te
 
 func TestSelectionIndexing(t *testing.T) {
 	r := selectionDraw{rand.New(rand.NewPCG(1, 4))}
-	for i := range testsize.Of(76, 150) {
+	for i := range testsize.Of(40, 150) {
 		rank, d := 1+r.IntN(4), r.dtype()
 		if i%75 == 0 {
 			rank = 2
