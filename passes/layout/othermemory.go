@@ -94,7 +94,7 @@ func (s *memorySearch) levelOf(limit nodeLimit) classLevel {
 // measureOtherBytes examines plans to record bounds for the levels of nodeLimits that have none: one plan for each
 // level, but at most maxMeasured plans. Each plan differs in one node from the plan with the smallest constants.
 func (s *memorySearch) measureOtherBytes(nodeLimits []nodeLimit) error {
-	const anyCost = math.MaxInt64 // tryLimits examines the plan whatever it costs
+	const anyCost = math.MaxInt64 // tryLimits examines a plan of any cost
 	lastCount := len(s.runBytesByLabels) + maxMeasured
 	for _, limit := range nodeLimits {
 		if _, known := s.otherBytes[s.levelOf(limit)]; known {
