@@ -15,10 +15,10 @@ import (
 // Divide 1, Folds 1, Row 1 (the square root of the maximum) and Passes 1.
 type OpCounts struct {
 	Simple float64 // instructions for each element
-	Divide float64 // divisions and square roots for each element
+	Divide float64 // divisions, remainders and square roots for each element
 	Folds  float64 // folds (reductions of a row), for each element
 	Row    float64 // instructions for each row
-	Passes float64 // folds, for each row: each fold takes a pass over the row
+	Passes float64 // number of folds: each takes one pass over each row
 	Scans  float64 // running folds, for each element; they run in Go
 }
 
@@ -67,8 +67,8 @@ func EffortOf(c *expr.Code) (counts OpCounts) {
 }
 
 // AddTo adds the work of a number of elements, and the work of starting a number of rows. The work is counted in units
-// of inner kernels ([graph.Rate]), such as [graph.LoopSimple]. The caller passes 0 rows if it adds the work of starting
-// rows or runs of columns itself.
+// of inner kernels ([graph.Rate]), such as [graph.LoopSimple]. The caller passes 0 rows if it adds this work itself, or
+// the work of starting runs of columns.
 func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
 	if work == nil {
 		return
@@ -82,6 +82,8 @@ func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
 		work.AddUnits(graph.GoLoop, elements*(e.Simple+e.Divide+e.Folds))
 		return
 	case e.Folds > 0:
+		// Each fold begins once for all rows; addRowLoops adds the work for each row. Folds are assumed not to overlap
+		// with memory access.
 		work.AddUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
 		work.AddUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), elements*e.Folds)
 		// A division takes about as long as two simple instructions.

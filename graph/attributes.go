@@ -108,8 +108,8 @@ func (n *Node) SetAttr(name string, value any) {
 }
 
 // AttrsAsGiven yields the attributes as they were given, with symbols and values of the graph ([ValueRef]), in the
-// order of the op's schema. Attributes without a field of their own follow, sorted by name. Attributes that equal their
-// default are omitted.
+// order of the op's schema. Attributes without a field of their own, which belong to [Schema.Additional], follow,
+// sorted by name. Attributes that equal their default are omitted.
 func (n *Node) AttrsAsGiven() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if n == nil || n.Op == nil || n.Op.Schema == nil || n.undecoded == nil {
@@ -146,7 +146,7 @@ func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) b
 	if setField(field, givenField, given, symbols) != nil {
 		return false
 	}
-	defaultField := reflect.New(attrsType(s)).Elem().Field(field.index) // zero for "none"
+	defaultField := reflect.New(attrsType(s)).Elem().Field(field.index) // the default "none" is the zero value
 	if field.Default != "none" && setField(field, defaultField, field.parseDefault(), nil) != nil {
 		return false
 	}
@@ -161,7 +161,7 @@ func identical(first, second reflect.Value) bool {
 		return !first.IsValid() && !second.IsValid()
 	}
 	if first.Type() == reflect.TypeFor[sym.Int]() && first.CanInterface() && second.CanInterface() {
-		return first.Interface().(sym.Int).Same(second.Interface().(sym.Int)) // DeepEqual would compare the whole Env
+		return first.Interface().(sym.Int).Same(second.Interface().(sym.Int)) // DeepEqual would compare both sym.Env
 	}
 	switch first.Kind() {
 	case reflect.Float32, reflect.Float64:
@@ -304,7 +304,7 @@ func (p Param) attrName() string {
 // numberOperand returns the index of the operand that an attribute with the given name sets. It returns -1 if there is
 // no such operand, or if the op's schema has an attribute of that name.
 func (op *Op) numberOperand(name string) int {
-	if op.Schema == nil || op.Schema.has(name) { // without a schema, Define did not make the op
+	if op.Schema == nil || op.Schema.has(name) { // only ops that Define did not make have no schema
 		return -1
 	}
 	return slices.IndexFunc(op.Params, func(p Param) bool {
@@ -353,8 +353,8 @@ func (n *Node) addNumbers(numbers []any) error {
 	if numbers == nil {
 		return nil
 	}
-	// If the operands include a null for the number, the number replaces it. Otherwise the operands are only the tensors,
-	// in order, and the number is inserted between them.
+	// If the operands are complete, as (x, mask, null), the number replaces the null. Otherwise the operands are only
+	// the tensors, as (x, mask), and the number is inserted at its index.
 	isComplete := len(n.In) == len(n.Op.Params)
 	operands := slices.Clone(n.In)
 	for i, number := range numbers {
@@ -371,7 +371,7 @@ func (n *Node) addNumbers(numbers []any) error {
 		case isComplete:
 			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name,
 				n.Op.Params[i].attrName())
-		default: // absent operands fill the positions up to i
+		default: // nulls fill the positions of absent operands before i
 			operands = append(operands, make([]Arg, max(0, i-len(operands)))...)
 			operands = slices.Insert(operands, i, operand)
 		}

@@ -41,7 +41,7 @@ func (g *Graph) BindWithoutInference(sizes map[string]int) error {
 }
 
 // SizesBySymbol returns the given sizes in a new map whose keys are symbols. The keys of given are any names that
-// [Graph.SymbolNamed] accepts. SizesBySymbol fails if no symbol has a name, or if both names of a symbol are given.
+// [Graph.SymbolNamed] accepts. SizesBySymbol fails if a key names no symbol, or if both names of a symbol are given.
 func (g *Graph) SizesBySymbol(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range sorted.Keys(given) {
@@ -150,6 +150,7 @@ func (g *Graph) decodeAll() {
 			continue
 		}
 		attrs, ok := decoded[n.undecoded]
+		// Nodes without attributes have the key nil in common, but not the op: they are decoded one by one.
 		if !ok || n.undecoded == nil {
 			attrs, _ = n.decode(g.sizes) // inference decodes again and reports the error
 			decoded[n.undecoded] = attrs
@@ -215,7 +216,7 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 }
 
 // bindTo sets the sizes of the symbols of input v from shape. sizes has the sizes so far, by symbol. bindTo returns
-// sizes, or a changed copy if a size differs.
+// sizes, or a changed copy if a size differs. A shape of another rank sets no sizes.
 func (v *Value) bindTo(shape []int, sizes map[string]sym.Int) map[string]sym.Int {
 	if len(shape) != len(v.Dims) {
 		return sizes

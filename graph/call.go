@@ -22,8 +22,8 @@ type Call struct {
 	InPlace []bool
 	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only in
 	// the argument of [Impl.Lower], and only if [Impl.Epilogues] is set. In [Mem.Ptrs], the addresses of the epilogue's
-	// operands come after the addresses of the call. If the inner loop of the kernel cannot apply the epilogue, a separate
-	// phase of the kernel applies it.
+	// operands come after the addresses of the call's results and operands. If the inner loop of the kernel cannot
+	// apply the epilogue, a separate phase of the kernel applies it.
 	Epilogue Epilogue
 
 	metaFixesSizes bool // in inference for unknown sizes: calls of Meta add guards that these sizes equal their hints
@@ -49,7 +49,7 @@ const (
 	NumberArg
 )
 
-// Arg is an operand: a value, a plain number, or nothing.
+// Arg is an operand: a value, a plain number, or nothing. Its Type may have expressions as sizes; its Meta has numbers.
 type Arg struct {
 	Kind   ArgKind
 	Value  *Value
@@ -130,8 +130,8 @@ func (c *Call) Const(i int) *tensor.Tensor {
 	return c.In[i].Value.Const
 }
 
-// IsConstant reports whether operand i is a constant, packed or not. Prices use it, so that a node costs the same
-// before and after its constants are packed. It returns false for a constant with a pinned layout, which is never
+// IsConstant reports whether operand i is a constant, packed or not. Cost estimates use it, so that a node costs the
+// same before and after its constants are packed. It returns false for a constant with a pinned layout, which is never
 // packed: every run reads the constant in this layout.
 func (c *Call) IsConstant(i int) bool {
 	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.SetsLayout()

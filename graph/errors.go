@@ -111,7 +111,7 @@ func (g *Graph) NodeError(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}
 	}
-	for n.PartOf != nil {
+	for n.PartOf != nil { // an error of a part names the composite node of the file
 		n = n.PartOf
 	}
 	e := &Error{Node: n.Name, Err: err}
@@ -168,8 +168,8 @@ type Places interface {
 	Output(name string) (Place, bool)
 }
 
-// nodePlaces has the places of the nodes of a [Segment]. It has no places of values, because the values of a segment
-// have other numbers than in the file's graph.
+// nodePlaces has the places of the nodes of a [Segment]. It has no places of values, because a segment numbers its
+// values differently from the file's graph.
 type nodePlaces struct{ Places }
 
 // Value returns no place.
@@ -255,7 +255,7 @@ func callSite() (file string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])]) // 2: from the caller of callSite
 	inOpPackage := false
-	for {
+	for { // frames: functions of package graph, then, unless Apply was called directly, of package op, then the caller
 		frame, more := frames.Next()
 		switch {
 		case strings.HasPrefix(frame.Function, opPackage):
@@ -308,7 +308,8 @@ func (g *Graph) warn(e *Error) {
 }
 
 // Assumed returns a new map with the assumed size of each symbol whose size was not given ([Graph.Bind]). Results and
-// plans depend on these sizes. Symbols on which no input or attribute depends are omitted.
+// plans depend on these sizes. Symbols of the graph on which no input or attribute depends are omitted. A symbol that
+// an importer replaced by its size is included: see [Graph.Assume].
 func (g *Graph) Assumed() map[string]int {
 	used := map[string]int{}
 	for name, size := range g.assumed {

@@ -31,7 +31,7 @@ import (
 // must be known when its node is planned. Node.dependency(i) returns these values: operands are the first len(n.In).
 
 // Segment is a part of a graph whose shapes depend on data: a single dynamic node, or a set of nodes that are planned
-// and run together, as soon as the values that they read are known. A Segment does not depend on the data.
+// and run together, as soon as the values that they read are known. The same Segment serves all data.
 // [Segment.At] makes its graph for given values.
 type Segment struct {
 	Nodes []*Node // in the order of the graph
@@ -90,8 +90,8 @@ type segmenter struct {
 	graph     *Graph
 	stages    ByValue[stageOfValue] // a map from values, set by setStage
 	lastRound int                   // greatest round of a value; set by setStage
-	// constantRounds has the nodes that depend only on constants. Its lists are the ascending rounds in which other
-	// nodes read the node.
+	// constantRounds lists, for each node that depends only on constants, the rounds in which other nodes read its
+	// results. The rounds are ascending after findConstantRounds.
 	constantRounds map[*Node][]int
 }
 
@@ -333,10 +333,10 @@ func (s *Segment) makeGraph(ctx context.Context, inputs segmentInputs) (*Graph, 
 	g := s.graph
 	built := New(g.Name, g.lookup)
 	built.sizes, built.ctx = inputs.sizes, ctx
-	built.assumed, built.warnings, built.folded = g.assumed, g.warnings, g.folded
-	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{} // copied nodes keep their numbers
+	built.assumed, built.warnings, built.folded = g.assumed, g.warnings, g.folded // assumed sizes; folded constants
+	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{}              // copied nodes keep their numbers
 	if g.places != nil {
-		built.places = nodePlaces{g.places}
+		built.places = nodePlaces{g.places} // positions of nodes in the model's file, for errors
 	}
 	importer := segmentImporter{graph: built, inputs: inputs, copies: map[*Value]*Value{}}
 	for _, n := range s.Nodes {
@@ -434,7 +434,7 @@ func (s *Segment) Without(unavailable map[*Value]bool) Segment {
 	remaining.Nodes = nil
 	for _, n := range s.Nodes {
 		switch {
-		case n == nil:
+		case n == nil: // left out
 		case n.unavailableDependency(unavailable) == nil:
 			remaining.Nodes = append(remaining.Nodes, n)
 		default:

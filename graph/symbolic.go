@@ -18,7 +18,7 @@ import (
 // hint 8 of n:
 //
 //	y = flatten(x)          Type has the shape [4*n], and Meta the shape [32]
-//	z = add(y, b), b [32]   node z needs a guard that 4*n is 32. It binds n to 8
+//	z = add(y, b), b [32]   node z needs a guard that 4*n is 32. It fixes n to 8
 type Symbolic struct {
 	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env. [Value.Meta]
 	// is the type for the sizes in Hints.
@@ -33,9 +33,9 @@ type Symbolic struct {
 	// IncompleteReason is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes; nil if it did.
 	IncompleteReason error
 
-	fixedSymbols      map[string]bool // open symbols that guards restrict to one size, the hint
+	fixedSymbols      map[string]bool // open symbols that guards fix to one size, the hint
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	insideFork        bool            // inference runs in [sym.Fork], once for each class of sizes, and adds no guards
+	insideFork        bool            // inference runs in [sym.Fork], for one class; mergeClasses adds the guards
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
@@ -47,19 +47,19 @@ type Guard struct {
 	Node *Node
 	// Value is the input that needs the condition; nil for a guard of a node.
 	Value *Value
-	// Binds lists the symbols that this guard, together with the earlier guards, newly restricts to a single
-	// size: the hint.
+	// Binds lists the symbols that this guard, together with the earlier guards, newly fixes to a single size: the
+	// hint.
 	Binds []string
 	// Refusal is the error of inference for sizes that do not satisfy the guard. It is set only by
 	// [Graph.SymbolicForked].
 	Refusal error
 }
 
-// Symbolic infers a copy of the graph in which sizes are unknown: the sizes of the symbols in hints, and of all other
-// symbols without a given size ([Graph.Assumed]). hints override the assumed sizes. A branch of
-// inference that the bounds of symbols do not decide is decided for the hints, and becomes a guard. For all sizes that
-// satisfy the guards, the types are the types that [Graph.Bind] infers. There is one exception: sizes for which a value
-// exceeds [tensor.MaxBytes] are rejected only by Bind.
+// Symbolic infers a copy of the graph in which sizes are unknown. The open symbols are the symbols in hints, and all
+// other symbols without a given size, whose hints are their assumed sizes ([Graph.Assumed]). A branch of inference that
+// the bounds of symbols do not decide is decided for the hints, and becomes a guard. For all sizes that satisfy the
+// guards, the types are the types that [Graph.Bind] infers. There is one exception: sizes for which a value exceeds
+// [tensor.MaxBytes] are rejected only by Bind.
 //
 // If inference rejects a node at the hints, Symbolic returns its error, and also the result with the types and guards
 // of the nodes before it.
@@ -208,7 +208,8 @@ func (s *Symbolic) recordFixedSymbols(newGuards []Guard) {
 	}
 }
 
-// maxPaths is the maximum number of paths through the branches of a node's inference that inferAllPaths explores.
+// maxPaths is the maximum number of paths through the branches of one node's inference that inferAllPaths explores. (A
+// class is a path through the inference of all nodes.)
 const maxPaths = 8
 
 // inferAllPaths infers a node. Branches that do not affect its results leave no guards.
@@ -240,10 +241,14 @@ func sameType(a, b tensor.Type) bool {
 
 // SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. A class contains the sizes for which
 // inference takes the same branches: if the bounds of symbols do not decide a branch, inference follows both paths. A
-// size, stride or offset that differs between classes is a [sym.Where]. Guards exclude the classes that inference
-// rejects. They also exclude the classes in which a value differs from the class of the hints in rank, dtype, alias or
-// [Value.Dynamic]. [Guard.Refusal] has the reason. If there are more than 16 classes, or if control flow depends on
-// sizes, the graph is inferred only for the class of the hints, and [Symbolic.IncompleteReason] has the reason.
+// size, stride or offset that differs between classes is a [sym.Where]. For example, let n have the hint 4, and let a
+// node infer the size 8 in a branch for n < 8, and otherwise n. The classes are n < 8 and n >= 8, and the size becomes
+// Where(n < 8, 8, n).
+//
+// Guards exclude the classes that inference rejects. They also exclude a class in which a value has another rank,
+// dtype, alias or [Value.Dynamic] than in the class of the hints. [Guard.Refusal] has the reason. If there are more
+// than 16 classes, or if control flow depends on sizes, the graph is inferred only for the class of the hints, and
+// [Symbolic.IncompleteReason] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).mustInline); i >= 0 {
 		return g.incompleteSymbolic(hints, fmt.Errorf(
@@ -303,8 +308,8 @@ func (s *Symbolic) inferCase() (result classResult, err error) {
 	var state inference
 	var current *Node
 	defer func() {
-		// Inference of a node panics with ErrNumber if the op reads a size as a number, and the class excludes the hint
-		// of this size.
+		// If an op reads a size as a number, the size is fixed to its hint. If the class excludes this hint, inference
+		// of the node panics with ErrNumber.
 		if panicked := recover(); panicked == any(sym.ErrNumber) && current != nil {
 			result = classResult{err: s.Graph.NodeError(current, sym.ErrNumber), node: current}
 		} else if panicked != nil {
@@ -372,7 +377,7 @@ func (c *classResult) checkMergeable(other *classResult) error {
 	return nil
 }
 
-// mergedType returns the type of value i as an expression that is valid for all cases.
+// mergedType returns the type of value i as an expression that is valid for all classes.
 func mergedType(cases []sym.Case[classResult], i int) tensor.Type {
 	// Where(If of case 0, type of case 0, Where(If of case 1, ...)): the last case is the innermost alternative.
 	last := len(cases) - 1

@@ -50,7 +50,7 @@ const (
 )
 
 // Code returns the code of the step with the given name, or with a node of that name. If shapes depend on data, it
-// searches the steps of the segment that is compiled before a run. It fails if there is no such step.
+// searches only the part of the graph that is compiled before a run. It fails if there is no such step.
 func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	first := (*program.Program)(p).FirstBinding()
 	if first == nil || first.Program == nil {
@@ -66,7 +66,7 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	}
 	switch {
 	case len(code.Loops) > 0: // no reason is needed
-	case found.Loop != nil:
+	case found.Loop != nil: // a pointwise loop without compiled loops
 		code.Why = "the op has no expression: a Go function computes its elements"
 	default:
 		code.Why = "the kernel of the step has no expression: it is written in Go, or only copies elements"

@@ -26,7 +26,8 @@ type Outcome struct {
 }
 
 // addOutcome describes in the explanation how the program computes a value. binding is the program for one set of
-// sizes.
+// sizes. value belongs to binding.Graph, the original graph. The graph of the plan is a rewritten copy, in which values
+// and nodes keep their names. binding.Program has the compiled steps of the plan.
 func addOutcome(explanation *Explanation, p *program.Program, binding *program.Binding, value *graph.Value) {
 	outcome := &Outcome{Strategy: p.Options().Strategy.Name(), With: []string{}, Strides: []int{}, Reads: []string{},
 		Readers: []string{}}
@@ -98,7 +99,7 @@ func noStepReason(v *graph.Value, plan *passes.Plan) string {
 	return ""
 }
 
-// addStep adds to o the step that computes v, if there is one.
+// addStep adds to o the step that computes v, if there is one. o.Strides must be set.
 func (o *Outcome) addStep(v *graph.Value, p *exec.Program, plan *passes.Plan) {
 	for _, candidate := range p.Steps() {
 		if !slices.Contains(candidate.Ops, v.Node.Name) {

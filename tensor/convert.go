@@ -13,6 +13,7 @@ import (
 //	float32 -1.5, 0, NaN     to bool       1, 0, 1
 //	float32 -1.5             to int8       -1
 //	int32 300                to uint8      44: integers wrap
+//	float32 3e9              to int32      -2147483648, the least int32: 3e9 is out of range
 //	float64 0.1              to float16    the float16 nearest to float32(0.1)
 //	complex64 2+3i           to float64    2
 
@@ -23,9 +24,9 @@ type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 // Converter returns the conversion from dtype src to dtype dst, by the rules of c10::convert. The conversion to bool
 // compares with 0, for complex numbers too. The conversion to a 16-bit float goes through float32, and the conversion
 // from a float to uint8 goes through int64. The conversion from a complex number to a real dtype keeps the real part.
-// Integers wrap. A float outside the range of the integer dtype is converted on every processor as amd64 does it: to
-// the least int32 or int64. Smaller integers take the low bits of this number (see int32Of, int64Of, uint64Of).
-// Converter panics if a dtype is invalid.
+// Integers wrap. A float outside the range of int32 or int64 becomes the least number of this dtype, as on amd64, on
+// every processor. A conversion to a smaller integer goes through int32 or int64, and takes the low bits (see int32Of,
+// int64Of, uint64Of). Converter panics if a dtype is invalid.
 func Converter(dst, src DType) ConvertFunc {
 	if !dst.Valid() || !src.Valid() {
 		panic(fmt.Sprintf("tensor: there is no conversion from %v to %v", src, dst))

@@ -35,7 +35,8 @@ func ReadFiles(s beam.Scope, pattern string) beam.PCollection {
 	return elements
 }
 
-// TryReadFiles is [ReadFiles], but returns invalid files as failures. A file that cannot be opened fails its bundle.
+// TryReadFiles is [ReadFiles], but returns files with invalid contents as failures. A file that cannot be opened or
+// read still fails its bundle.
 func TryReadFiles(s beam.Scope, pattern string) (elements, failures beam.PCollection) {
 	return addReading(s, pattern, true)
 }

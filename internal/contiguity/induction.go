@@ -43,7 +43,7 @@ func (s Step) checkAllPaths() (holds bool, paths int, err error) {
 	return holds, len(cases), err
 }
 
-// symbol returns an unknown size or stride.
+// symbol returns an unknown size or stride: any number from 0 on. The hint 2 does not limit it.
 func symbol(env *sym.Env, name string) sym.Int {
 	s, err := env.Symbol(name, 0, math.MaxInt, 2)
 	if err != nil {
@@ -52,7 +52,8 @@ func symbol(env *sym.Env, name string) sym.Int {
 	return s
 }
 
-// isCertain reports whether a condition is known to be true on the current path.
+// isCertain reports whether a condition is known to be true on the current path. Unlike Bool.Holds, it does not fork
+// the path if the condition is unknown.
 func isCertain(b sym.Bool) bool {
 	v, known := b.Known()
 	return v && known
@@ -134,7 +135,8 @@ func orderedStepHolds(symbol func(string) sym.Int, dim int) bool {
 	return agree(loopHolds, loopNext, formula, formulaNext)
 }
 
-// noElementsStep is the lemma for the loop's early return of true if the value has no elements.
+// noElementsStep is the lemma for values without elements. The loop returns true early for them, and the formula has
+// the disjunct numel = 0.
 var noElementsStep = Step{
 	Claim: "An early return of true without elements is the disjunct Eq(numel, 0).",
 	Check: func(symbol func(string) sym.Int) bool {
@@ -177,7 +179,8 @@ func forOrderedPair(check func(shape, strides []sym.Int, first, last int) bool) 
 	}
 }
 
-// sortStep is the lemma for the order of sortedDims.
+// sortStep is the lemma for the order of sortedDims: from the dimension that precedes all others to the dimension that
+// all others precede, without dimensions of size 1.
 var sortStep = Step{
 	Claim: "Of any two dimensions one precedes the other. The sort drops dimensions of size 1, and puts the " +
 		"dimension that all others precede last.",
@@ -192,7 +195,12 @@ var sortStep = Step{
 	}),
 }
 
-// sortedDenseStep is the induction step of sortedDenseFormula. Step 1 is denseStep, the first of the predicate's steps.
+// sortedDenseStep is the induction step of sortedDenseFormula, a conjunction over the dimensions d:
+//
+//	size of d = 1 ∨ stride of d = product over the other dimensions e of (size of e if e precedes d, else 1)
+//
+// Check shows the products of two dimensions: the size of `first` for `last`, and 1 for `first`. Step 1 of the claim is
+// denseStep, the first of the predicate's steps.
 var sortedDenseStep = Step{
 	Claim: "Let m be the dimension that all others precede. The product that the formula compares with the " +
 		"stride of m has the size of every other dimension as a factor. The product for another dimension has 1 " +
@@ -204,7 +212,11 @@ var sortedDenseStep = Step{
 	}),
 }
 
-// reachStep is the induction step of disjointFormula.
+// reachStep is the induction step of disjointFormula, a conjunction over the dimensions d:
+//
+//	size of d = 1 ∨ stride of d > sum over the other dimensions e of (reach of e if e precedes d, else 0)
+//
+// The reach of e is (size of e - 1) * stride of e.
 var reachStep = Step{
 	Claim: "For the dimension m that all others precede, the sum that the formula compares with its stride has " +
 		"the reach of every other dimension as a term; the sum of another dimension has 0 in place of m's " +

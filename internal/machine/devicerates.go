@@ -3,6 +3,7 @@ package machine
 import "fmt"
 
 // DeviceRates holds the rates of a device: the time of one unit of each kind of work, in picoseconds.
+// Rates are also called costs or prices.
 type DeviceRates struct {
 	Device      string  `json:"device" doc:"The name of the device; other devices do not use the prices. Empty for any device of the driver."`
 	Measured    string  `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted for estimates."`
@@ -24,9 +25,9 @@ const (
 	DeviceOperation = "device.operation" // an instruction on an element
 )
 
-// Profile returns the rates as a profile. Constants that products read in panels (Panels) and access by copies (Copied)
-// have the rate of other dense access. The rate of strided access is assumed to be 4 times this rate, and the rate of
-// random access 8 times this rate.
+// Profile returns the rates as a profile. Panels (constants that products read in panels) and Copied (access by copies)
+// have the rate of Dense, other dense access. The rate of strided access is assumed to be 4 times this rate, and the
+// rate of random access 8 times this rate.
 func (r *DeviceRates) Profile() *Profile {
 	curve := func(factor float64) Curve { return Curve{{Bytes: 1, PS: factor * r.BytePS}} }
 	tiled := curve(4)

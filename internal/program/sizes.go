@@ -38,8 +38,9 @@ func sizesByName(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
 }
 
 // SizesOf returns the given sizes of symbols, and the sizes that follow from shapes of inputs. An input may be declared
-// with expressions of symbols. shapeOf returns false for an input without a known shape. A shape that contradicts a
-// given size is not an error here: the comparison of the input with its declaration reports it.
+// with expressions of symbols, which are solved for sizes within bounds. shapeOf returns false for an input without a
+// known shape. A shape that contradicts a given size is not an error here: the comparison of the input with its
+// declaration reports it.
 func SizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 	given map[string]int, bounds map[string]graph.Bounds) (map[string]int, error) {
 	sizes, inputOf := maps.Clone(given), map[string]string{}
@@ -58,11 +59,12 @@ func SizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 			n, known := sizes[dim.Symbol]
 			if !known {
 				sizes[dim.Symbol], inputOf[dim.Symbol] = shape[i], v.Name
-			} else if other := inputOf[dim.Symbol]; n != shape[i] && other != "" {
+			} else if other := inputOf[dim.Symbol]; n != shape[i] && other != "" { // the size was not given
 				return nil, fmt.Errorf("%s is %d in input %q, but %d in input %q", dim.Symbol, n, other,
 					shape[i], v.Name)
 			}
 		}
 	}
+	// solve adds the sizes that follow from expressions.
 	return sizes, solve(inputs, shapeOf, sizes, bounds)
 }

@@ -89,13 +89,13 @@ func (r *Rule) Remarks(i int) string {
 	if operand.Number.IsSet() {
 		remarks = append(remarks, "a plain number")
 	}
-	if operand.TargetDType != operand.MemoryDType {
+	if operand.TargetDType != operand.MemoryDType { // converted when a loop reads or writes an element
 		remarks = append(remarks, fmt.Sprintf("seen as %v", operand.TargetDType))
 	}
-	if operand.Cast != tensor.Invalid {
+	if operand.Cast != tensor.Invalid { // first rounded to Cast, as by PyTorch's temporary
 		remarks = append(remarks, fmt.Sprintf("rounded to %v", operand.Cast))
 	}
-	if operand.needsTemporary {
+	if operand.needsTemporary { // the sort compares the strides of the temporary, which has the type comparedType
 		remarks = append(remarks, fmt.Sprintf("sorted as %v, PyTorch's temporary", operand.comparedType))
 	}
 	if len(remarks) == 0 {

@@ -76,7 +76,7 @@ func checkTrace(path string) error {
 	return outfile.CheckWritable("--trace", path, ".json")
 }
 
-// BeginRun creates the tracks of the workers.
+// BeginRun creates the tracks of the workers. It returns true, so that steps and chunks are reported.
 func (c *chromeTrace) BeginRun(run *exec.Run) bool {
 	if run.Parent == nil {
 		c.start, c.tracks = time.Now(), nil
@@ -98,7 +98,7 @@ func (c *chromeTrace) BeginStep(position exec.Position) {
 	c.tracks[position.Worker].push(time.Since(c.start))
 }
 
-// EndStep records a worker's part of a step.
+// EndStep records a worker's part of a step, whether or not the worker finished the step.
 func (c *chromeTrace) EndStep(position exec.Position, _ bool) {
 	c.endSpan(position, noPhase, 0)
 }
@@ -170,8 +170,8 @@ func (c *chromeTrace) writeTrack(worker int, descriptions *stepDescriptions, wri
 			return err
 		}
 	}
-	// If several spans begin at the same time, the enclosing spans must precede the spans inside them. Enclosing spans
-	// ended last.
+	// A span must precede the spans inside it, even if both begin and end at the same times. Spans were recorded in the
+	// order of their ends, the enclosing span last. They are therefore reversed, and then sorted by a stable sort.
 	spans := slices.Clone(c.tracks[worker].spans)
 	slices.Reverse(spans)
 	sorted.Func(spans, func(a, b span) int {

@@ -88,7 +88,8 @@ func docOf(op *graph.Op) OpDoc {
 	}
 	for _, f := range op.Schema.Fields {
 		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Doc: f.Doc,
-			Choices: slices.Concat(f.OneOf, f.Words)} // one is empty: OneOf is for strings, Words for integers or words
+			// One is empty: OneOf lists the allowed strings, Words the words that an integer attribute also allows.
+			Choices: slices.Concat(f.OneOf, f.Words)}
 		doc.Default, _ = f.DefaultValue()
 		d.Attributes = append(d.Attributes, doc)
 	}

@@ -78,7 +78,7 @@ graphrun ops --onnx lists the supported operators.`,
 // reasons.
 func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Document, error) {
 	const keepGoing = true
-	f, err := ext.Open(ctx, path, nil, keepGoing, nil)
+	f, err := ext.Open(ctx, path, nil, keepGoing, nil) // without values of --dim, and without a cache
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,8 @@ func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Doc
 	return doc, ctx.Err()
 }
 
-// mistakes returns the errors of a file, without the errors of nodes that only depend on a rejected node.
+// mistakes returns the errors of reading a file, and then of inference. Inference omits nodes that are rejected only
+// because they read a result of a rejected node.
 func mistakes(ctx context.Context, f *graphrun.File) []*graph.Error {
 	g, list, err := command.BoundGraph(ctx, f)
 	if err == nil {

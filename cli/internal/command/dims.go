@@ -58,8 +58,9 @@ func Combinations(list []string) ([][]string, error) {
 	return combinations, nil
 }
 
-// SizesOf returns the size of each symbol of a graph and of each symbol in given, the values of --dim. The graph lacks
-// symbols of --dim if it is an ONNX model, because the import replaces symbols by their sizes.
+// SizesOf returns the size of each symbol of a graph and of each symbol in given, the values of --dim. The sizes in
+// given are needed for ONNX models: the import replaces the symbols of --dim by their sizes, so the graph lacks them. A
+// symbol may have another name in the file; it is listed once, under its name in the graph.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {
@@ -94,7 +95,7 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 			}
 			hint = "; it has " + strings.Join(symbolTexts, ", ")
 		}
-		if len(known) == 0 {
+		if len(known) == 0 { // no symbol can be suggested; NoSymbolsHelp explains the rows
 			hint = fmt.Sprintf(": all its sizes are numbers; to set the number of rows, use --dim N=%d", dims[name])
 		}
 		message := fmt.Sprintf("%s has no symbolic dimension %q%s", path, name, hint)

@@ -28,7 +28,7 @@ func CommandLine(cmd *cobra.Command, args []string) string {
 			if filepath.IsAbs(value) {
 				value = filepath.Base(value)
 			}
-			switch f.NoOptDefVal {
+			switch f.NoOptDefVal { // the value of a flag that is given without one; "" if the flag requires a value
 			case "":
 				words = append(words, "--"+f.Name, quote(value))
 			case value:

@@ -75,7 +75,7 @@ func Cause(err error) error {
 		return Cause(&fs.PathError{Path: linkErr.New, Err: linkErr.Err})
 	case !errors.As(err, &pathErr):
 		return err
-	case errors.Is(err, fs.ErrNotExist): // a new file could not be created, as in /proc
+	case errors.Is(err, fs.ErrNotExist): // callers know that the folder exists, but it accepts no new file, as in /proc
 		return errors.New("no file can be created in this folder")
 	}
 	return errors.New(strings.TrimPrefix(files.Reword("", pathErr).Error(), pathErr.Path+": "))
@@ -111,11 +111,11 @@ func createInFolderOf(path string) (*os.File, error) {
 	}
 }
 
-// Write writes the file at path: write writes its content. After an error, or if ctx ends, an existing file is
+// Write writes the file at path. writeContent writes its content. After an error, or if ctx ends, an existing file is
 // unchanged. Links are followed. Pipes, devices, and files in folders without write permission are written in place,
 // and may then be incomplete after an error.
-func Write(ctx context.Context, path string, write func(io.Writer) error) error {
-	err := replaceFile(ctx, path, write)
+func Write(ctx context.Context, path string, writeContent func(io.Writer) error) error {
+	err := replaceFile(ctx, path, writeContent)
 	if err == nil || ctx.Err() != nil {
 		return exit.InterruptErrorOr(ctx, err)
 	}
@@ -124,11 +124,11 @@ func Write(ctx context.Context, path string, write func(io.Writer) error) error 
 
 // replaceFile writes a temporary file in the same folder and renames it to path. If that is not possible, it writes the
 // file at path in place.
-func replaceFile(ctx context.Context, path string, write func(io.Writer) error) error {
-	path = followLink(path)
+func replaceFile(ctx context.Context, path string, writeContent func(io.Writer) error) error {
+	path = followLink(path) // only links to missing files; EvalSymlinks follows other links
 	old, err := os.Stat(path)
 	if err == nil && !old.Mode().IsRegular() {
-		return writeInPlace(ctx, path, write)
+		return writeInPlace(ctx, path, writeContent)
 	}
 	target := path
 	if err == nil {
@@ -138,13 +138,13 @@ func replaceFile(ctx context.Context, path string, write func(io.Writer) error) 
 	}
 	f, err := createInFolderOf(target)
 	if errors.Is(err, fs.ErrPermission) && old != nil {
-		return writeInPlace(ctx, path, write)
+		return writeInPlace(ctx, path, writeContent)
 	}
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // removes the temporary file after an error; after the rename, it no longer exists
-	err = writeAndClose(ctx, f, write)
+	err = writeAndClose(ctx, f, writeContent)
 	if err == nil && old != nil {
 		err = os.Chmod(f.Name(), old.Mode().Perm())
 	}
@@ -155,18 +155,18 @@ func replaceFile(ctx context.Context, path string, write func(io.Writer) error) 
 }
 
 // writeInPlace overwrites the file at path.
-func writeInPlace(ctx context.Context, path string, write func(io.Writer) error) error {
+func writeInPlace(ctx context.Context, path string, writeContent func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
-	return writeAndClose(ctx, f, write)
+	return writeAndClose(ctx, f, writeContent)
 }
 
 // writeAndClose writes f through a buffer, and closes f. It fails after ctx has ended.
-func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error) error {
+func writeAndClose(ctx context.Context, f *os.File, writeContent func(io.Writer) error) error {
 	w := bufio.NewWriterSize(contextWriter{ctx, f}, 1<<16)
-	err := write(w)
+	err := writeContent(w)
 	if err == nil {
 		err = w.Flush()
 	}

@@ -9,6 +9,7 @@ import (
 )
 
 // Document is the output of the command plan: the report of a program, and the results of the given flags.
+// Dims has the sizes in the measured runs, and ForAll the proofs that the plans have a property at all sizes.
 type Document struct {
 	report.Plan
 	Dims         map[string]int           `json:"dims,omitzero" doc:"The sizes of the symbols of the graph for --measure."`

@@ -144,7 +144,7 @@ func writeAlternatives(w io.Writer, display term.Display, doc *Document) {
 	for _, b := range doc.Best {
 		costs = append(costs, b.CostNS)
 	}
-	costTexts, row := format.DistinctNanoseconds(costs), -1 // row is the index of the plan that the callback formats
+	costTexts, row := format.DistinctNanoseconds(costs), -1 // the callback increments row to the index of its plan
 	term.WriteList(w, display, "Cheapest plans", doc.Best,
 		[]term.Column{term.UntruncatedCol("cost"), term.UntruncatedCol("more"),
 			term.ProseCol("differences")}, func(b experiment.Choice) []any {
@@ -153,8 +153,9 @@ func writeAlternatives(w io.Writer, display term.Display, doc *Document) {
 		})
 }
 
-// adviceText returns a sentence with the change by the caller that reduces the cost most. If no change reduces it, the
-// sentence says so. adviceText returns "" if there is no advice.
+// adviceText returns a sentence about the change that reduces the cost most. A change is another layout in which the
+// caller passes an input or takes an output. If no change reduces the cost, the sentence says so. adviceText returns ""
+// if there is no advice.
 func adviceText(advice *experiment.Advice) string {
 	switch {
 	case advice == nil || advice.Possible == 0:
@@ -166,7 +167,7 @@ func adviceText(advice *experiment.Advice) string {
 	return hintText(advice.Hints[0])
 }
 
-// hintText describes a change by the caller (an input passed or an output taken in another layout) and its saving.
+// hintText describes a change of the layout of an input or output, and its saving.
 func hintText(hint layout.Hint) string {
 	verb := "take "
 	if hint.Input {
@@ -198,7 +199,8 @@ func changeText(c layout.Change) string {
 	return ""
 }
 
-// directedBreakpoint is the nearest lower or higher bandwidth of copies at which another plan becomes the cheapest.
+// directedBreakpoint is the breakpoint for slower or for faster copies: the nearest bandwidth in that direction at
+// which another plan becomes the cheapest.
 type directedBreakpoint struct {
 	breakpoint *layout.Breakpoint // nil if there is none
 	direction  string             // slower or faster
@@ -224,10 +226,11 @@ func writeSensitivity(w io.Writer, display term.Display, sensitivity *layout.Sen
 	}
 	for _, point := range breakpoints(sensitivity) {
 		if point.breakpoint == nil {
+			// Package layout examines factors up to 1024.
 			fmt.Fprintf(w, "the plan stays the cheapest for copies that are up to 1024 times %s\n", point.direction)
 			continue
 		}
-		factor, _ := format.DistinctPair(point.factor(), 1)
+		factor, _ := format.DistinctPair(point.factor(), 1) // has the digits that distinguish it from 1
 		rate, previousRate := format.DistinctPair(point.breakpoint.GBps, point.breakpoint.WasGBps)
 		fmt.Fprintf(w, "another plan is the cheapest for copies that are at least %s times %s (%s GB/s instead of %s)%s\n",
 			factor, point.direction, rate, previousRate, changeText(point.breakpoint.Change))

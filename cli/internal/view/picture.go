@@ -43,7 +43,8 @@ type picture struct {
 	legend  []pictureLayout // in the order of first use
 }
 
-// pictureBox is an input, a step, a view, an inserted copy, or an output.
+// pictureBox is an input, an output, a constant, a step, a view, or an inserted copy. It may also stand for a group of
+// boxes or for omitted boxes: see boxKind.
 type pictureBox struct {
 	kind        boxKind
 	name        string   // name of the node, input or output
@@ -158,6 +159,7 @@ func (p *painter) addPlan(plan *report.Plan) {
 	}
 	p.remarks = append(p.remarks, fmt.Sprintf("%s, estimated cost %s, peak memory %s", text,
 		format.Nanoseconds(plan.CostNS), format.Bytes(plan.PeakBytes)))
+	// The lower bound on the cost; with --slack, the number of copies and their additional cost.
 	for _, text := range []string{sections.BoundText(plan), sections.SlackText(plan)} {
 		if text != "" {
 			p.remarks = append(p.remarks, text)
@@ -234,7 +236,7 @@ func (p *painter) setKind(b *pictureBox, n *graph.Node, step *report.Step) {
 	case copied != nil:
 		b.kind, b.head, b.why = copyBox, "copy of "+copied.Value, copied.Why
 		b.sourceNames = []string{copied.Value}
-	case n.Why != "": // a pass inserted the node: other nodes have no reason
+	case n.Why != "": // another node that a pass inserted, such as a packed constant; nodes of the user have no Why
 		b.kind, b.why = copyBox, n.Why
 	case isView:
 		b.kind = viewBox
@@ -331,7 +333,7 @@ func (p *painter) addCost(box *pictureBox, step *report.Step) {
 		box.lines = append(box.lines, "measured "+measuredText(box.measured, step.CostNS))
 	}
 	box.details = append(box.details, detail{"moves", format.Bytes(step.Bytes)})
-	if step.Loop != nil { // an elementwise step; FastSetup is the kind of fast path that set up the loop
+	if step.Loop != nil { // an elementwise step; FastSetup: the fast path that set up its loop
 		box.details = append(box.details, detail{"loop", format.Ints(step.Loop.Shape)}, detail{"fast set-up", step.FastSetup})
 	}
 }

@@ -27,11 +27,11 @@ type Op uint8
 // The operations that package lane does not have. A and B are the first and the second operand, Inst.Args[0] and
 // Inst.Args[1]. Imm is Inst.Imm.
 const (
-	Param    Op = 64 + iota // the address of operand Imm, a uint64
+	Param    Op = 64 + iota // parameter Imm of the kernel: an address, a uint64
 	Thread                  // the index of the thread in its group, a uint32
 	Group                   // the index of the group, a uint32
 	MulHigh                 // the upper 32 bits of the product of two uint32
-	Load                    // Imm words at address A, aligned to their total size; the first word
+	Load                    // loads Imm words at address A, aligned to their total size; its value is the first word
 	Extract                 // word Imm of the Load A
 	Store                   // stores the words Args[1:] at address Args[0], aligned to their total size
 	Var                     // a variable with the initial value A; ReadVar and WriteVar refer to it by its Value
@@ -112,7 +112,8 @@ func (i *Inst) Operands() []Value {
 // IsLaneOp reports whether package lane has the operation.
 func (o Op) IsLaneOp() bool { return o < Param }
 
-// opNames has the names in listings of the operations from Param on.
+// opNames has the names that listings use for the operations from Param on. Some are shorter than the constant: part
+// for Extract, get for ReadVar.
 var opNames = [...]string{"param", "thread", "group", "mulhigh", "load", "part", "store", "var", "get", "set", "loop",
 	"break", "if", "else", "end", "barrier", "loadshared", "storeshared"}
 

@@ -12,20 +12,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxEpilogue bounds the instructions of all epilogues of a thread, one for each of its results.
+// maxEpilogue bounds the instructions of the epilogues of a thread. A thread applies the epilogue once for each result
+// that it computes.
 const maxEpilogue = 2048
 
-// epilogue is the expression that the kernel of a contraction applies to its results.
+// epilogue is the expression that the kernel of a contraction applies to its results. The kernel has the parameters of
+// the contraction (the result, A, B and the addend, if any), then those of the epilogue. For example, let a contraction
+// have 3 parameters, and its epilogue an output that overwrites the result and one operand, a bias. dtypes then has the
+// dtypes of output and bias, params is [0 3], and buffers is [5].
 type epilogue struct {
 	code    *expr.Code
 	dtypes  []tensor.DType // outputs, then operands without the result of the contraction
 	params  []int          // by index in dtypes: the parameter of the kernel
-	buffers []int          // by parameter after the contraction's parameters: the number of its buffer
+	buffers []int          // by parameter of the epilogue: the number of its buffer (see newEpilogue)
 	shape   []int          // axes of the result, the fastest first
 	strides [][]int        // by index in dtypes and axis, in bytes
 }
 
-// newEpilogue returns the epilogue of a contraction. params is the number of the kernel's other parameters.
+// newEpilogue returns the epilogue of a contraction. params is the number of the contraction's parameters.
+// source.Epilogue.Operands lists the outputs, the contraction's result, and then the other operands. Entry i of this
+// list has the buffer number params+i.
 func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogue, error) {
 	code, err := expandFunctions(source.Epilogue.Code, target)
 	if err != nil {

@@ -49,7 +49,7 @@ type pricedImpl struct {
 func pricedOp(name string, impls ...pricedImpl) *graph.Op {
 	op := *kernels.Lookup(name)
 	original := op.Impls[0]
-	op.Compile, op.Impls = nil, nil
+	op.Compile, op.Impls = nil, nil // Define sets Compile again, from the new Impls
 	for _, prices := range impls {
 		impl := original
 		impl.Name = prices.name

@@ -16,8 +16,8 @@ const randomCount = 6000
 
 // checkEdgeCases runs edge cases. A single operand has all values of its dtype if the dtype has 8 or 16 bits, else the
 // dtype's edge cases. Two operands have all pairs of edge cases. The elements are random instead if the loop has folds,
-// a complex operand, more than two operands, or one operand that is uniform (one element for each row). The rows of
-// folds are short, because a NaN hides all other elements. Rows with uniform operands are short, too, so that these
+// a complex operand, more than two operands, or a single operand, which is uniform (one element for each row). The rows
+// of folds are short, because a NaN hides all other elements. Rows with uniform operands are short, too, so that these
 // operands have many elements.
 func (c *Comparison) checkEdgeCases() error {
 	operandCount := len(c.loop.Code.In)
@@ -82,7 +82,8 @@ func (c *Comparison) setPairs(data [][]byte) (rowLen, rows int) {
 }
 
 // compareOn runs the machine code on the operands and the interpreter on their copies, and compares the outputs and
-// folds. Each operand has `rows` rows of rowLen elements. strides has, by operand, the bytes from a row to the next.
+// folds. c.ptrs describes the pointers of the code: outputs, operands, and then folds. Each operand has `rows` rows of
+// rowLen elements. strides has, by operand, the bytes from a row to the next.
 func (c *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int, rowLen, rows int) error {
 	outCount := len(c.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer // by side (compiledSide or interpretedSide) and pointer

@@ -43,8 +43,10 @@ type operation struct {
 }
 
 // block is a straight-line sequence of vector operations. A lane of a vector is a channel. inputBlock, weightBlock and
-// outputBlock make the blocks of the three transforms. The methods of block append one operation each, and return its
-// value. For example, b.store(b.sub(b.load(2, 0), b.load(0, 0)), 0, 0) appends four operations:
+// outputBlock make the blocks of the three transforms. The first two transform pixels and weights to N x N points, and
+// outputBlock transforms the sums of the products of points to M x M results ([Form]). The methods of block append one
+// operation each, and return its value. For example, b.store(b.sub(b.load(2, 0), b.load(0, 0)), 0, 0) appends four
+// operations:
 //
 //	0: opLoad  row 2, col 0
 //	1: opLoad  row 0, col 0
@@ -65,8 +67,8 @@ func (part Part) contains(row, col int) bool {
 
 // inputBlock returns the block that transforms the pixels of a tile to points: first each column, then each row. Pixels
 // outside the part are 0, and loads are relative to the first pixel inside the part. For F(4x4) the four inner rows of
-// points are computed first, then the two outer rows. At most 24 instead of 36 values are then live, few enough for the
-// registers of AVX-512 and NEON.
+// points are computed and stored first, then the two outer rows. The columns are loaded twice, but at most 24 instead
+// of 36 transformed values are live, few enough for the registers of AVX-512 and NEON.
 func (f Form) inputBlock(part Part) *block {
 	in := inputBuilder{block: new(block), form: f, part: part}
 	size := f.N()
@@ -143,8 +145,8 @@ func (f Form) weightBlock() *block {
 // windowSize is the number of rows and of columns of the window.
 const windowSize = 3
 
-// outputBlock returns the transform of a tile's points to the first rows and columns of results. If hasBias is true, it
-// adds the bias. It then applies the epilogue.
+// outputBlock returns the transform of a tile's points to results. It stores only the first `rows` rows and `cols`
+// columns of results. If hasBias is true, it adds the bias. It then applies the epilogue.
 func (f Form) outputBlock(rows, cols int, hasBias bool, epilogue []tile.EpilogueStep) *block {
 	out := new(block)
 	size := f.N()
@@ -165,7 +167,8 @@ func (f Form) outputBlock(rows, cols int, hasBias bool, epilogue []tile.Epilogue
 	channelOperands := map[int]valueID{}
 	for row := range rows {
 		results := f.outputTransform(out, transformed[row])
-		for col, value := range results[:cols] { // codeGen.lower drops the operations for other columns
+		for col, value := range results[:cols] { // codeGen.lower drops operations that only other columns need
+			// outputTransform has left out the factors scale(row) and scale(col).
 			value = out.addScaled(f.scale(row)*f.scale(col), value, biasValue)
 			for _, step := range epilogue {
 				value = out.epilogueStep(step, value, row, col, channelOperands)
@@ -186,11 +189,11 @@ func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int
 		result.opcode, result.k = opMax, b.constant(step.Lower)
 	case tile.AtMost:
 		result.opcode, result.k = opMin, b.constant(step.Upper)
-	case tile.Scale:
+	case tile.Scale: // Lower is the factor
 		result.opcode, result.k = opMulConst, b.constant(step.Lower)
 	case tile.MulTile, tile.MulLanes:
 		result.opcode = opMul
-		fallthrough
+		fallthrough // to load the operand
 	default: // also AddTile and AddLanes
 		operand := operation{opcode: opTileOperand, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
 		if step.Op == tile.AddTile || step.Op == tile.MulTile {

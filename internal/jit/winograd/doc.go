@@ -13,9 +13,9 @@
 // A [Form] is F(2x2, 3x3) or F(4x4, 3x3). [Form.CompileInput] compiles the transform of input pixels to points.
 // [Form.CompileWeights] compiles the transform of the weights of a window. [Form.CompileOutput] compiles the transform
 // of points to output pixels, with a bias and an epilogue of element-wise operations. They return a [Transform], which
-// [Transform.Run] executes for many tiles. [Products] multiplies by weights that it transforms in registers. The lanes
-// of a vector are adjacent channels. Strides are arguments of the call, so that convolutions of all sizes use the same
-// code.
+// [Transform.Run] executes for many tiles. [Products] can replace CompileWeights and the matrix products: it multiplies
+// points by weights that it transforms in registers. The lanes of a vector are adjacent channels. Strides are arguments
+// of the call, so that convolutions of all sizes use the same code.
 //
 // The generator of transforms has four parts. form.go defines the one-dimensional transforms as a few additions and
 // multiply-adds. block.go applies them to the columns and then the rows of a tile or window, which gives one

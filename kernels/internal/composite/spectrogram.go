@@ -36,6 +36,7 @@ type istftAttrs struct {
 var windowParam = graph.Param{Name: "window", Optional: true}
 
 // Fourier transforms of overlapping frames. The function of an op applies other ops (steps.go) and returns the result.
+// If the condition of Reject holds, Reject ends the function with an error.
 // A frame has n_fft elements of the signal, and the next frame begins hop_length elements later. With n_fft 8 and
 // hop_length 2, a signal of 20 elements that is not padded has the 7 frames [0, 8), [2, 10), ..., [12, 20).
 var (
@@ -97,7 +98,8 @@ func stft(s applier, a *stftAttrs, in []*graph.Arg) *graph.Arg {
 		return out
 	}
 	pairs := s.Apply(view.ViewAsReal, nil, out)
-	return s.WithLayout(s.rowMajor(pairs), pairs.Type()) // a new value: pairs is a view of complex numbers
+	// The result must not be a view, as pairs is: it is a copy with the strides of pairs.
+	return s.WithLayout(s.rowMajor(pairs), pairs.Type())
 }
 
 // normOf returns the attribute norm of a transform. ortho divides by the root of its length.

@@ -10,8 +10,15 @@ import (
 
 // This file estimates costs. "By pixels" means channels-last images, and "by planes" row-major images. A tap is an
 // element of the window. Operand 0 is the input, and operand 1 the weight.
+//
+// A [graph.Work] counts bytes by kind of access, and units of named rates. AddStreamed counts the bytes of all operands
+// and results as accessed during computation. multiply.ReclassifyStores counts the bytes of the result as accessed
+// without computation, and multiply.ReclassifyPanels counts bytes of a constant weight as panels. A panel is the block
+// of columns that a product reads at a time; its first tile waits for memory. Units of AddUnits overlap with memory
+// access, and units of AddUnoverlapped do not.
 
-// The rates of convolutions, by their names in machine profiles. Package multiply has the rates of products.
+// The rates of convolutions, by their names in machine profiles. Stored profiles contain the names, so a name stays
+// when its constant is renamed. Package multiply has the rates of products.
 const (
 	ratePlanesMAC        = "depthwise.planes" // a multiply-add, by planes
 	ratePlanesElement    = "depthwise.tile"   // an element of a plane that is copied to a tile
@@ -22,20 +29,21 @@ const (
 	ratePixelsUncached   = "depthwise.far"    // a byte of pixels beyond the capacity of the L2 cache
 	rateGoMAC            = "depthwise.go"     // a multiply-add in Go, by planes or with several results per channel
 	rateGoChannelsMAC    = "depthwise.lanes"  // a multiply-add in Go, along channels
-	rateBytesInstruction = "depthwise.bytes"  // an instruction of a tile of bytes
+	rateBytesInstruction = "depthwise.bytes"  // an instruction of a register tile of a depthwise convolution of bytes
 	rateSpreadAdd        = "spread.add"       // a product of a transposed convolution that is added to the result
 
 	rateDirectTaps     = "direct.taps"  // a multiply-add of float32, in full tiles
-	rateDirectElements = "direct.bytes" // the dot product of an element of bytes or words
+	rateDirectElements = "direct.bytes" // a dot product of four bytes, or of two words
 	rateDirectStart    = "direct.begin" // start of a direct convolution
 	rateDirectTiles    = "direct.tiles" // start and store of a tile
 )
 
-// multiResultCost is a factor for the time of multiply-adds in Go by pixels, if an input channel has several output
-// channels instead of one.
+// multiResultCost is the time of a multiply-add in Go by pixels, relative to rateGoMAC, if each input channel has
+// several output channels.
 const multiResultCost = 3
 
-// rowPixels is the maximum number of pixels that one move of the packer is assumed to copy, for estimates.
+// rowPixels is the maximum number of pixels that estimates assume for a move, in which the packer copies pixels of one
+// row.
 const rowPixels = 28
 
 // cachedPixelBytes is the approximate size of an image up to which the L2 cache keeps most of its pixels.
@@ -60,9 +68,9 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 		conv.directWork(&work, rateDirectTaps, multiply.ComputationDType(call), algorithm == directFromPlanes)
 		return work
 	}
-	multiply.ReclassifyStores(&work, call) // counts the bytes of the result as copied
+	multiply.ReclassifyStores(&work, call)
 	work.AddUnits(multiply.RateStartStep, 1)
-	multiply.ReclassifyPanels(&work, call, 1, conv.batch*conv.pixelsOut()) // counts bytes of the weight as panels
+	multiply.ReclassifyPanels(&work, call, 1, conv.batch*conv.pixelsOut())
 	if !call.IsConstant(1) {
 		work.AddUnits(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
@@ -100,7 +108,7 @@ func (s *convShape) addPlaneProducts(work *graph.Work, out tensor.Meta) {
 		multiply.AddScatteredStores(work, out.Numel(), s.termsPerOutput())
 	}
 	elements := s.windowElements()
-	switch {
+	switch { // RatePackTap and RatePackStep: an element of a window, from adjacent or from strided pixels
 	case s.isPointwise():
 		work.AddUnits(multiply.RatePackCol, elements)
 		return
@@ -109,6 +117,7 @@ func (s *convShape) addPlaneProducts(work *graph.Work, out tensor.Meta) {
 	default:
 		work.AddUnits(multiply.RatePackTap, elements)
 	}
+	// A move copies a run of elements for one tap.
 	work.AddUnits(multiply.RatePackMove, elements/float64(min(s.w.Results, rowPixels)))
 }
 
@@ -165,10 +174,10 @@ func pixelRun(conv *convShape) (runLength int, isWholeRow bool) {
 	return conv.inPerGroup, false
 }
 
-// directWork adds the work of a direct convolution. rate is the name of the rate of its multiply-adds. A tile with few
-// sums waits for previous multiply-adds or for loads. It is counted as a larger tile that takes the same time.
+// directWork adds the work of a direct convolution. rate is the name of the rate of its multiply-adds.
 func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
 	if !byPlanes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
+		// Groups of few channels: depthwise windows over several groups take fewer instructions than register tiles.
 		s.groupWork(work, dtype)
 		return
 	}
@@ -181,7 +190,8 @@ func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType
 	s.tileWork(work, rate, dtype, byPlanes)
 }
 
-// tileWork adds the work of the register tiles of a direct convolution.
+// tileWork adds the work of the register tiles of a direct convolution. It has no case for rowPairTiling, which only
+// the matrix unit uses: bytesWork calls unitWork instead.
 func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
 	shape := newDirectShape(s, dtype, byPlanes)
 	groups, images := float64(s.groups), s.batch
@@ -198,7 +208,7 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 	case rowTiling:
 		tiles, cycles = s.tileCycles(&shape, splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()),
 			s.meanTaps())
-	} // unitWork estimates rowPairTiling
+	}
 	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // small planes share a page
 	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
 		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
@@ -219,7 +229,8 @@ func (s *convShape) tileCycles(shape *directShape, division pieces, repetitions,
 			vectors := kit.DivUp(channels, shape.lanes)
 			tileCount := float64(repetitions * float64(kind.count*blocks))
 			tiles += tileCount
-			// The multiplications, the loads, or the latency of a sum takes the most cycles.
+			// The greatest of three times counts: of the multiplications, of the loads (two per cycle each), and of a
+			// tile with few sums, in which a multiply-add waits for the previous multiply-add of the same sum.
 			cycles += float64(tileCount * taps * float64(s.inPerGroup) *
 				max(float64(rows*vectors)/2, float64(rows+vectors)/2, sumLatency))
 		}

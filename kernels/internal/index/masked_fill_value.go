@@ -12,7 +12,7 @@ import (
 func convertedItem(to, from tensor.DType, address unsafe.Pointer) (*tensor.Tensor, error) {
 	item := tensor.Zeros(from)
 	const step, n = 0, 1
-	kit.RowConverter(from, from)(item.Pointer(), address, step, step, n)
+	kit.RowConverter(from, from)(item.Pointer(), address, step, step, n) // copies: both dtypes are `from`
 	number := item.At()
 	return number.Tensor(to), kit.CheckNumberFits(number, to)
 }

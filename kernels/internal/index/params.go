@@ -19,6 +19,7 @@ type dimAttrs struct {
 	Dim int `attr:"dim" doc:"dimension to index"`
 }
 
+// indexedDim implements oneDimAttrs.
 func (a *dimAttrs) indexedDim() (int, bool) { return a.Dim, true }
 
 // indexParam is an operand with indices of dimension dim of self, or with flat indices if the op has no attribute dim.
@@ -44,7 +45,8 @@ func selfIndexBound(c *graph.Call) int {
 // rowIndexBound returns the bound on indices of rows of operand 0.
 func rowIndexBound(c *graph.Call) int { return kit.SizeOrMissing(c.Meta(0), 0) }
 
-// noBound is the bound of operands that may have any elements.
+// noBound is the bound of operands that may have any elements. kit.SizeOrMissing also returns it, for a dimension that
+// does not exist.
 const noBound = -1
 
 // dimIndexBound returns the bound on indices of dimension dim of operand 0. In a call with masks it returns noBound: a

@@ -74,8 +74,8 @@ func Infer(op *graph.Op, call *graph.Call) ([]graph.Result, error) {
 	return results, err
 }
 
-// RunCall infers and runs a call, sets call.Out, and returns the results. Chunks run in descending order. in has nil
-// for an operand that is a plain number. layouts overrides the inferred layouts of the first outputs.
+// RunCall infers and runs a call, sets call.Out, and returns the results. Chunks run as by RunKernel. in has nil for an
+// operand that is a plain number. layouts overrides the inferred layouts of the first outputs.
 func RunCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
 	results, err := Infer(op, call)
 	if err != nil {
@@ -123,7 +123,8 @@ func makeOutputs(call *graph.Call, results []graph.Result, in []*tensor.Tensor, 
 	return outputs, hasNew, nil
 }
 
-// encodeAttrs converts decoded attributes, a pointer to a struct, to attributes by name, as a caller gives them.
+// encodeAttrs converts decoded attributes, a pointer to a struct, to attributes by name, as a caller gives them. A zero
+// number or false is encoded, because a caller may have given it. Any other zero field is an unset attribute.
 func encodeAttrs(attrs any) graph.Attrs {
 	encoded, fields := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
 	for i := range fields.NumField() {
@@ -280,7 +281,8 @@ func MemOf(kernel *graph.Kernel, call *graph.Call, in, outputs []*tensor.Tensor)
 	return mem
 }
 
-// RunKernel runs the phases of a kernel one after another. The chunks of a phase run in descending order.
+// RunKernel runs the phases of a kernel one after another. The chunks of a phase run in descending order: a kernel must
+// not rely on their order.
 func RunKernel(kernel *graph.Kernel, call *graph.Call, in, outputs []*tensor.Tensor) error {
 	mem := MemOf(kernel, call, in, outputs)
 	for _, phase := range kernel.Phases {
@@ -304,7 +306,8 @@ func Filled(meta tensor.Meta, draw func(dtype tensor.DType) tensor.Scalar) *tens
 // ones. It does not draw 0, because integer divisions by 0 fail. Bools are true or false.
 func NonzeroValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	sign := func() float64 { return float64(1 - 2*rng.IntN(2)) }
-	float := func() float64 { return sign() * (0.25 + float64(1.75*rng.Float64())) } // of magnitude 0.25 to 2
+	// The magnitude is 0.25 to 2. float64(...) prevents a fused multiply-add.
+	float := func() float64 { return sign() * (0.25 + float64(1.75*rng.Float64())) }
 	return func(dtype tensor.DType) tensor.Scalar {
 		switch {
 		case dtype == tensor.Bool:

@@ -65,7 +65,7 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 	first := bytes.Clone(run.Out.Storage().Bytes())
 	run.poison(0x55)
 	run.Run(t, descending)
-	run.checkDeclaredProgress(t, p.in[0])
+	run.checkDeclaredProgress(t, p.in[0]) // runs again; each chunk gets only the part of operand 0 that it declares
 	got := run.Out.CopyTo(tensor.New(run.Out.DType, run.Out.Shape...))
 	again := tensor.Must(tensor.FromStorage(run.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
 	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
@@ -154,7 +154,8 @@ func (p *ProductCall) reference(t testing.TB) *tensor.Tensor {
 }
 
 // Result runs the call twice, with its chunks in ascending and in descending order. It checks that the results are
-// equal and returns the result. If isPacked is set, constants are packed.
+// equal and returns the result. If isPacked is set, Compile replaces constants by packed copies. Otherwise the
+// implementation Call.Impl, which the test has set, gets the constants as they are.
 func (p *ProductCall) Result(t testing.TB, isPacked bool) *tensor.Tensor {
 	t.Helper()
 	copied, call := *p, *p.Call // compiling changes the operands of the call
@@ -212,8 +213,8 @@ func productTolerance(dtype tensor.DType, summands int) float64 {
 }
 
 // CheckLarge runs the op and compares its result with the result of want. It is for large shapes, for which the op's
-// reference is too slow. want gets row-major float64 copies of the operands, then of the op's result. The tolerance
-// depends on summands, the number of products in a sum.
+// reference is too slow. want gets row-major float64 copies of the operands. They are followed by a copy of the op's
+// result, which want does not need. The tolerance depends on summands, the number of products in a sum.
 func CheckLarge(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, summands int,
 	want func(values [][]float64) []float64, in ...*tensor.Tensor) {
 	t.Helper()
@@ -289,7 +290,7 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 // uncachedBytes exceeds the size of a core's L2 cache.
 const uncachedBytes = 96 << 20
 
-// uncachedCopies returns the addresses of copies of a constant, which have at most uncachedBytes in all.
+// uncachedCopies returns the addresses of copies of a constant. Together the copies have at most uncachedBytes.
 func uncachedCopies(constant *tensor.Tensor) (copies []unsafe.Pointer) {
 	original := constant.Storage().Bytes()
 	for range uncachedBytes / len(original) {

@@ -23,9 +23,10 @@ type qrAttrs struct {
 }
 
 // Ops that compute QR decompositions A = Q R, or the reflections whose product is the factor Q (solver.qr). ormqr
-// multiplies input3 by Q. An [algorithm] computes a [task]: one index of the batch. ranks has the numbers of dimensions
-// of operands and results besides the batch: 2 for a matrix, 1 for a vector. solverElements is the size of temporary
-// matrices. The mode of linalg_qr chooses the sizes of Q and R. For example, for A [4, 3]:
+// multiplies input3 by Q, from the left or the right. An [algorithm] computes a [task]: one index of the batch. ranks
+// has the numbers of dimensions of operands and results besides the batch: 2 for a matrix, 1 for a vector.
+// solverElements is the size of temporary matrices; elementsOfCopies(n) is the size of n copies of the operands. The
+// mode of linalg_qr chooses the sizes of Q and R. For example, for A [4, 3]:
 //
 //	reduced   Q [4, 3]  R [3, 3]
 //	complete  Q [4, 4]  R [4, 3]

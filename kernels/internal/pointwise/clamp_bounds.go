@@ -74,6 +74,7 @@ func fitsNumber(dtype tensor.DType, number tensor.Scalar) error {
 		bits--
 	}
 	whole, limit := math.Trunc(number.Float()), math.Ldexp(1, bits)
+	// A signed dtype has the range from -limit to limit-1. An unsigned dtype also wraps negative numbers above -limit.
 	if whole >= limit || dtype.IsSigned() && whole < -limit || whole <= -limit && !dtype.IsSigned() {
 		return fmt.Errorf("value cannot be converted to type %s_t without overflow", dtype)
 	}
@@ -90,6 +91,7 @@ func (bounds clampBounds) body(name string, iteration *rule.Rule) (rule.Kernel, 
 	case bounds.upperIsOperand:
 		return minimumKernels.kernelFor(name, iteration)
 	}
+	// Operand 0 of the iteration is the result, and operand 1 is self. Bools with integer bounds are clamped as int64.
 	if iteration.DType(1) == tensor.Bool && iteration.DType(0) == tensor.Int64 {
 		return clampKernel(iteration, bounds.min, bounds.max), nil
 	}
@@ -137,7 +139,7 @@ func (bounds clampBounds) ref(dtype tensor.DType, operands []tensor.Scalar) tens
 	}
 	switch {
 	case dtype == tensor.Uint64:
-		lower, upper := wrapBound(dtype, lo, 0), wrapBound(dtype, hi, -1)
+		lower, upper := wrapBound(dtype, lo, 0), wrapBound(dtype, hi, -1) // -1 is the greatest uint64
 		return tensor.IntScalar(int64(min(max(uint64(operands[0].Int()), uint64(lower)), uint64(upper))))
 	case dtype.IsIntegral(true):
 		lower, upper := wrapBound(dtype, lo, math.MinInt64), wrapBound(dtype, hi, math.MaxInt64)

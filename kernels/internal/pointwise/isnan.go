@@ -28,8 +28,8 @@ var (
 )
 
 // predicateOp defines a predicate. ofFloat and ofComplex are the references for real and complex numbers. ofComplex is
-// nil if complex numbers are not supported. layout returns the layout of the result. If layout is nil, the iteration
-// determines it.
+// nil if complex numbers are not supported. layout returns the layout of the result. If layout is nil, the result has
+// the layout that PyTorch's TensorIterator chooses.
 func predicateOp(name, doc, formulaText string, layout func(*graph.Call) (tensor.Type, error),
 	ofFloat func(float64) bool, ofComplex func(complex128) bool) *graph.Op {
 	cfg := unaryWithResult(tensor.Bool)
@@ -37,7 +37,7 @@ func predicateOp(name, doc, formulaText string, layout func(*graph.Call) (tensor
 	switch {
 	case ofComplex != nil:
 		table = mergeKernels(table, kernelsWithResultDType(formula(formulaText), toBool, complexes))
-	case name == "signbit":
+	case name == "signbit": // PyTorch has another message for it
 		cfg = rejectComplex(cfg, "signbit is not implemented for complex tensors.")
 	default:
 		cfg = rejectComplex(cfg, name+" does not support complex inputs.")
@@ -48,6 +48,7 @@ func predicateOp(name, doc, formulaText string, layout func(*graph.Call) (tensor
 			Name: name, Doc: doc, Params: unaryParams,
 			Examples: []graph.Example{kit.UnaryExample, kit.Example(nil, kit.IntMatrix)},
 			Ref: kit.PointwiseRef(pointwise, kit.IgnoringCall(kit.WithUint64Case(
+				// float64, because int64 would read large uint64 numbers as negative
 				func(x []uint64) uint64 { return uint64(boolInt(ofFloat(float64(x[0])))) },
 				boolRef(
 					func(x []int64) bool { return ofFloat(float64(x[0])) },
@@ -65,7 +66,8 @@ func predicateOp(name, doc, formulaText string, layout func(*graph.Call) (tensor
 // PyTorch composes isinf and isfinite from other ops. Therefore the layout of the result is inferred by applying the
 // layout rules of these ops one after another.
 
-// isinfLayout returns the layout of self.abs() == inf. If self is complex, its real part replaces self.
+// isinfLayout returns the layout of self.abs() == inf. If self is complex, its real part replaces self. For integers
+// and bools it returns the layout of empty_like(self).
 func isinfLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
 		return preservedType(c)
@@ -73,7 +75,8 @@ func isinfLayout(c *graph.Call) (tensor.Type, error) {
 	return infComparisonLayout(realPart(c.Type(0)))
 }
 
-// isfiniteLayout returns the layout of (self == self) * (self.abs() != inf).
+// isfiniteLayout returns the layout of (self == self) * (self.abs() != inf). For integers and bools it returns the
+// layout of empty_like(self).
 func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
 		return preservedType(c)

@@ -57,9 +57,9 @@ var (
 //	loss[s, p] = -x[s, t, p] * weight[t]                                   if the target is the class t
 //	loss[s, p] = -(sum over c of x[s, c, p] * probability[c] * weight[c])  if the target is a list of probabilities
 //
-// With smoothing, (1-smoothing)*probability[c] + smoothing/classes replaces the probability of class c; the probability
-// of the target class is 1, and that of other classes 0. The mean of the losses is their sum, divided by the sum of
-// weight[t] or, for probabilities, by the number of targets.
+// With smoothing, (1-smoothing)*probability[c] + smoothing/classes replaces the probability of class c. If the target
+// is the class t, probability[t] is 1, and the other probabilities are 0. The mean of the losses is their sum, divided
+// by the sum of weight[t] or, for probabilities, by the number of targets.
 type nllLoss struct {
 	samples, classes, targetsPerSample int
 	reduction                          int     // reductionNone, reductionMean or reductionSum
@@ -218,13 +218,14 @@ func checkTargets(self, target tensor.Type) error {
 func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.Kernel, error) {
 	dtype, chunks := tensor.DTypeOf[T](), kit.DivUp(spec.targets(), machine.FunctionGrain)
 	builder := copies.NewKernelBuilder(c)
-	operands := append(builder.Operands(dtype), kit.Buffer{}) // operands[2] is empty if there is no weight
+	operands := append(builder.Operands(dtype), kit.Buffer{}) // operands[2]: the weight, or an empty buffer
 	elements := operands[0]
 	if spec.isCrossEntropy && elements.Meta.Numel() > 0 {
 		elements = builder.NewScratch(dtype, operands[0].Meta.Shape...)
 		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, elements.Meta.Rank()-1)}, []kit.Buffer{elements}, operands[0])
 	}
 	out, sums := builder.Result(0, dtype), builder.NewScratch(tensor.Float64, chunks, 2) // sums: a lossSums per chunk
+	// mem.Ptrs has the pointers to these buffers, in order.
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums, elements, operands[1], operands[2]},
 		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 			return computeLosses[T](spec, mem, chunk)
@@ -269,6 +270,7 @@ func computeLosses[T float32 | float64](spec *nllLoss, mem *graph.Mem, chunk int
 }
 
 // reduceLosses returns the phase that computes the mean or the sum of the losses from the lossSums of all chunks.
+// mem.Ptrs has the result and the lossSums.
 func reduceLosses[T float32 | float64](spec *nllLoss, chunks int) graph.Phase {
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		loss, weight := 0.0, 0.0
@@ -313,7 +315,8 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	}
 	loss = -l.elements[base+int(class)*l.targetsPerSample] * weight
 	if l.smoothing > 0 {
-		// (1-smoothing) of the loss of the class, plus smoothing/classes of the loss of every class.
+		// (1-smoothing) of the loss of the class, plus smoothing/classes of the loss of every class. The conversion of
+		// the product prevents a fused multiply-add, here and below.
 		loss = T(loss*T(1-l.smoothing)) - l.sumClasses(base, 0, T(l.smoothing)/T(l.classes))
 	}
 	return loss, weight, nil

@@ -63,7 +63,7 @@ func (s *gridSampling) storeTaps(point *[3]float64, tapsByAxis *[3][4]gridTap, t
 	}
 	tapsByAxis[0][0] = gridTap{0, 1} // images have a depth of 1: one tap with weight 1
 	counts, last := [3]int{1, 0, 0}, len(s.axes)-1
-	for i := range s.axes { // coordinate i of the point belongs to axis i from the end
+	for i := range s.axes { // x belongs to the last axis, y to the axis before it, z to the first
 		counts[2-i] = s.storeTapsAlong(point[i], &s.axes[last-i], &tapsByAxis[2-i])
 	}
 	for _, z := range tapsByAxis[0][:counts[0]] {
@@ -78,8 +78,9 @@ func (s *gridSampling) storeTaps(point *[3]float64, tapsByAxis *[3][4]gridTap, t
 	return count
 }
 
-// isUndefined reports whether the weights of a sample are NaN because a coordinate is not finite. Weights are never NaN
-// for volumes, in mode nearest, or in mode bilinear if indices are clipped before weights are computed.
+// isUndefined reports whether the weights of a sample are NaN because a coordinate is not finite. A sample of a volume
+// has no such weights: it omits taps at indices that are not finite, or the indices are clipped. In mode nearest, each
+// weight is 1. In mode bilinear with padding other than zeros, indices are clipped before weights are computed.
 func (s *gridSampling) isUndefined(point *[3]float64) bool {
 	isVolume, isClipped := len(s.axes) == 3, s.mode == gridBilinear && s.padding != padZeros
 	if isVolume || isClipped || s.mode == gridNearest {
@@ -169,8 +170,9 @@ func (axis *gridAxis) appendTap(taps *[4]gridTap, count int, index, weight float
 	return count
 }
 
-// storeInnerTaps stores the taps of each bilinear or nearest sample of an image, four or one, in less than half the
-// time of storeTaps. It stores a count of 0 for a sample with a tap outside the image.
+// storeInnerTaps stores the taps of samples of an image. In mode bilinear, sample i has four taps from taps[4*i] on. In
+// mode nearest, it has the tap taps[i]. A sample with a tap outside the image gets a count of 0, and the caller then
+// calls storeTaps. storeInnerTaps takes less than half the time of storeTaps.
 func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, counts []int) {
 	rows, columns := s.axes[0], s.axes[1]
 	lastRow, lastColumn := float64(rows.size-1), float64(columns.size-1)

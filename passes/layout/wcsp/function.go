@@ -10,10 +10,14 @@ import (
 
 // function is a cost table over one or more variables: a sum of factors of the problem, or a message. If the scope is
 // [1 4] and variable 4 has 3 labels, table[3*i+k] is the cost of label i of variable 1 with label k of variable 4.
+//
+// A [Proof] numbers functions: first the factors, then messages and shifted functions in the order of their creation. A
+// message is the function that replaces an eliminated variable. A shifted function has costs that were moved to it or
+// from it ([Shift]).
 type function struct {
 	scope      []int   // ascending
 	table      []int64 // row-major
-	proofTerms []int   // the numbers, in the proof, of the functions that add up to this function
+	proofTerms []int   // numbers in the proof: this function is the sum of the functions with these numbers
 }
 
 // instance is a problem that is being solved: all its variables, also the eliminated ones, and the functions of the
@@ -22,7 +26,7 @@ type instance struct {
 	ctx             context.Context // nil: none
 	functions       []*function     // all have at least one variable
 	constant        int64           // sum of the functions without variables
-	nextProofNumber int             // number of the next message or shifted function in the proof
+	nextProofNumber int             // number in the proof of the next message or shifted function
 
 	// By variable:
 	sizes            []int   // number of labels
@@ -32,7 +36,8 @@ type instance struct {
 	outerVariables   []int   // for a connected component of another instance: index of the variable in that instance
 }
 
-// newInstance adds up the factors with equal sets of variables, and sorts their scopes.
+// newInstance adds up the factors with equal sets of variables, and sorts their scopes. A factor has at most two
+// variables.
 func newInstance(ctx context.Context, problem *Problem) *instance {
 	created := &instance{ctx: ctx, nextProofNumber: len(problem.Factors)}
 	for v := range problem.Variables {
@@ -40,13 +45,13 @@ func newInstance(ctx context.Context, problem *Problem) *instance {
 		created.sizes = append(created.sizes, len(problem.Variables[v].Labels))
 	}
 	created.eliminated = make([]bool, len(created.problemVariables))
-	type variablePair struct{ first, last int } // equal for a factor of one variable
+	type variablePair struct{ first, last int } // first is last for a factor of one variable
 	sums := map[variablePair]*function{}
 	for i := range problem.Factors {
 		interrupt.Check(ctx)
 		factor := &problem.Factors[i]
 		if len(factor.Scope) == 0 {
-			created.constant = add(created.constant, factor.Costs[0])
+			created.constant = add(created.constant, factor.Costs[0]) // saturates at Forbidden
 			continue
 		}
 		scope := slices.Clone(factor.Scope)
@@ -170,7 +175,7 @@ func (in *instance) addVariable(outer *instance, v int) {
 	in.sizes = append(in.sizes, outer.sizes[v])
 	in.eliminated = append(in.eliminated, false)
 	in.problemVariables = append(in.problemVariables, outer.problemVariables[v])
-	in.problemLabels = append(in.problemLabels, outer.problemLabels[v]) // not nil: solve calls restrict
+	in.problemLabels = append(in.problemLabels, outer.problemLabels[v]) // not nil: solve calls restrict first
 	in.outerVariables = append(in.outerVariables, v)
 }
 

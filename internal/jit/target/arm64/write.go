@@ -13,7 +13,7 @@ import (
 const (
 	regArgs      asm.Reg = 0  // address of the arguments
 	regPointer   asm.Reg = 16 // a pointer from the spill area
-	regCount     asm.Reg = 17 // at the end of a row: the number of elements by which pointers are moved back
+	regCount     asm.Reg = 17 // scratch; at the end of a row: the elements by which pointers move back
 	regRemaining asm.Reg = 25 // number of remaining elements of the row, minus the elements of one iteration of the loop
 	regSpill     asm.Reg = 26 // address of the spill area
 	regStride    asm.Reg = 27 // bytes between rows
@@ -44,13 +44,14 @@ type writer struct {
 // repeatedInsts has the instructions of their second and later iterations.
 func (w *writer) executedCount() int { return w.asm.Instructions() + w.repeatedInsts }
 
-// countRepeats records that the instructions after the first `since` instructions are executed up to n times.
+// countRepeats records that the instructions from number `since` on, counted from 0, are executed up to n times.
 func (w *writer) countRepeats(since, n int) {
 	w.repeatedInsts += (w.asm.Instructions() - since) * (n - 1)
 }
 
 // write writes the instructions of a list for a pass of `lanes` elements. Package alloc explains the instructions and
-// the spaces of their memory operands.
+// the spaces of their memory operands: AlongRow and AlongRowReadOnly (elements of the row), PerRow (one element for the
+// whole row), Constant, Slot (a spilled vector) and AccumulatorMemory (accumulators of a fold).
 func (w *writer) write(list []alloc.Allocated, lanes int) {
 	w.lanes = lanes
 	for k := range list {
@@ -87,7 +88,7 @@ func (w *writer) writeInst(inst *alloc.Allocated) {
 
 // writeMachineInst writes an instruction that is neither a load, a store nor a pseudo-instruction. The last kind of the
 // name holds for all further operands, so "fadd 4s" is short for "fadd 4s 4s 4s". The kinds #0 and #0.0 are zeros, for
-// which there is no source.
+// which there is no source: "fcmlt 4s 4s #0.0" has one source.
 func (w *writer) writeMachineInst(nameAndKinds string, sources []alloc.Operand, dst alloc.Operand) {
 	name, kinds, _ := strings.Cut(nameAndKinds, " ")
 	kind, kinds, _ := strings.Cut(kinds, " ")
@@ -229,7 +230,7 @@ func (w *writer) pointer(k int) asm.Reg {
 	return regPointer
 }
 
-// savePointer stores pointer k from the register that pointer returned, if the pointer is in the spill area.
+// savePointer stores pointer k, if it is in the spill area, from the register that w.pointer(k) returned.
 func (w *writer) savePointer(k int) {
 	if w.registerIndexOf[k] < 0 {
 		w.asm.Emit("str", regPointer, w.pointerWord(k))

@@ -30,12 +30,13 @@ import (
 // emits ADDQ $64, DX, because register 3 of the interface is DX.
 type Writer struct {
 	asm.Assembler
-	target.Roles
-	elemBytes   int     // size of an element in bytes
-	vectorBytes int     // size of a vector in bytes
-	mask        asm.Vec // the mask of partial vectors, with AVX2
-	// permutesParts is set if the permutation keeps each word in its 16 bytes of the vector. VPERMILPS then replaces
-	// VPERMPS, which takes several times as long on AMD's processors.
+	target.Roles         // implements Declare
+	elemBytes    int     // size of an element in bytes
+	vectorBytes  int     // size of a vector in bytes
+	mask         asm.Vec // the mask of partial vectors, with AVX2
+	// permutesParts is set if VPERMILPS replaces VPERMPS: for vectors of 16 bytes, which VPERMPS does not support, and
+	// with AVX2, because VPERMPS takes several times as long on AMD's processors. The permutation must keep each word
+	// in its 16 bytes of the vector.
 	permutesParts bool
 }
 
@@ -369,12 +370,12 @@ func (w *Writer) ShiftRight(n int, x, to target.VReg) {
 	w.Emit("VPSRAD", asm.Imm(n), w.Vec(x), w.Vec(to))
 }
 
-// Dot implements [target.Writer] for unsigned bytes of the first operand.
-func (w *Writer) Dot(bytes target.Element, y, sum target.VReg, isSigned bool) {
+// Dot implements [target.Writer] for unsigned bytes of x: isSigned must be false.
+func (w *Writer) Dot(x target.Element, y, sum target.VReg, isSigned bool) {
 	if isSigned {
 		w.Fail(errors.New("amd64: Dot requires unsigned bytes of x: there is no instruction for signed bytes"))
 	}
-	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(bytes.Reg), w.Vec(sum))
+	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(x.Reg), w.Vec(sum))
 }
 
 // DotWords adds x0*y0 + x1*y1 to each 32-bit lane of sum. x0, x1, y0 and y1 are the 16-bit words in this lane of x and
@@ -429,8 +430,8 @@ func (w *Writer) Finish() (jit.Code, error) {
 }
 
 // FMAForms returns the encodings of sum + x*y (or of sum - x*y if negate is set) in float32, for the register
-// allocator. They differ in the source that the result overwrites (Tied), and in the source that may be in memory, the
-// first of Order. Source 0 is x, 1 is y, and 2 is sum.
+// allocator. Source 0 is x, 1 is y, and 2 is sum. Tied is the source that the result overwrites. Order lists the other
+// two sources; the first of them may be in memory.
 func FMAForms(negate bool) []alloc.Form {
 	name := "VFMADD"
 	if negate {

@@ -8,8 +8,8 @@
 //   - matrix.go: products of byte matrices, with SMMLA or USMMLA (I8MM);
 //   - quantize.go: the conversion of int32 sums to bytes.
 //
-// X16, X17 and V31 are temporaries of the methods. Partial vectors are loaded and stored in pieces of 8, 4, 2 and 1
-// bytes.
+// X16, X17 and V31 are temporaries of the methods. Partial vectors, which have fewer than 16 bytes, are loaded and
+// stored in pieces of 8, 4, 2 and 1 bytes.
 package writer
 
 import (
@@ -29,7 +29,7 @@ import (
 // w.Add(target.Imm(64), 3) emits add x4, x4, #64, because register 3 of the interface is X4.
 type Writer struct {
 	asm.Assembler
-	target.Roles
+	target.Roles          // implements Declare
 	elem         asm.Elem // size of an element: asm.S or asm.D
 	partialLanes int      // number of lanes of partial vectors, from SetLanes
 }
@@ -144,7 +144,7 @@ func (w *Writer) Add(from, to target.Int) {
 	} else {
 		sum = w.intRegister(to)
 	}
-	if n, ok := from.(target.Imm); ok && !isWord {
+	if n, ok := from.(target.Imm); ok && !isWord { // the sum of a word is in addressTemp, which addConstant may change
 		w.addConstant(sum, int64(n), sum, "")
 	} else {
 		w.Emit("add", sum, sum, w.intRegister(from))
@@ -159,17 +159,17 @@ func (w *Writer) Sub(from target.Int, to target.GReg) {
 	w.Emit("sub", reg(to), reg(to), w.intRegister(from))
 }
 
-// addIndex returns a register with Base + Index*Scale of an address: the base itself if there is no index, otherwise
+// addIndex returns a register with base + Index*Scale of an address: the base itself if there is no index, otherwise
 // the register `to`.
-func (w *Writer) addIndex(addr target.Addr, to asm.Reg) asm.Reg {
+func (w *Writer) addIndex(base asm.Reg, addr target.Addr, to asm.Reg) asm.Reg {
 	shift := map[uint8]asm.Shift{1: 0, 2: 1, 4: 2}[addr.Scale]
 	switch {
 	case addr.Scale == 0:
-		return reg(addr.Base)
+		return base
 	case shift == 0:
-		w.Emit("add", to, reg(addr.Base), reg(addr.Index))
+		w.Emit("add", to, base, reg(addr.Index))
 	default:
-		w.Emit("add", to, reg(addr.Base), reg(addr.Index), shift)
+		w.Emit("add", to, base, reg(addr.Index), shift)
 	}
 	return to
 }
@@ -182,24 +182,24 @@ func (w *Writer) mem(addr target.Addr, bytes int) asm.Mem {
 	}
 	// A displacement is a signed number of 9 bits, or an unsigned number of 12 bits in units of the access size.
 	if addr.Disp >= -256 && addr.Disp < 256 || addr.Disp >= 0 && addr.Disp%bytes == 0 && addr.Disp/bytes < 1<<12 {
-		return asm.Mem{Base: w.addIndex(addr, addressTemp), Offset: addr.Disp}
+		return asm.Mem{Base: w.addIndex(reg(addr.Base), addr, addressTemp), Offset: addr.Disp}
 	}
 	return w.baseOnly(addr)
 }
 
-// baseOnly returns an address that is only a base register, and writes code that adds the index and displacement to it.
+// baseOnly returns an address that is only a base register, and writes code that adds the displacement and index to it.
 func (w *Writer) baseOnly(addr target.Addr) asm.Mem {
-	base := w.addIndex(addr, addressTemp)
-	if addr.Disp != 0 {
+	base := reg(addr.Base)
+	if addr.Disp != 0 { // before the index, because addConstant may overwrite addressTemp
 		w.addConstant(base, int64(addr.Disp), addressTemp, "")
 		base = addressTemp
 	}
-	return asm.Mem{Base: base}
+	return asm.Mem{Base: w.addIndex(base, addr, addressTemp)}
 }
 
 // Lea implements [target.Writer].
 func (w *Writer) Lea(addr target.Addr, to target.GReg) {
-	if base := w.addIndex(addr, reg(to)); base != reg(to) || addr.Disp != 0 {
+	if base := w.addIndex(reg(addr.Base), addr, reg(to)); base != reg(to) || addr.Disp != 0 {
 		w.addConstant(base, int64(addr.Disp), reg(to), "")
 	}
 }
@@ -300,7 +300,7 @@ func (w *Writer) Load(addr target.Addr, to target.VReg, partial bool) {
 	w.accessPieces("ldr", "ld1", to, addr, w.vectorBytes(partial))
 }
 
-// LoadBytes implements [target.Writer].
+// LoadBytes implements [target.Writer]. It loads a signed byte for each lane, as int32.
 func (w *Writer) LoadBytes(addr target.Addr, to target.VReg) {
 	w.Emit("ldr", lowBytes(to, 4), w.mem(addr, 4))
 	w.Emit("sshll", asm.V(int(to), asm.H), asm.V(int(to), asm.B).Low(), asm.Imm(0))
@@ -389,17 +389,17 @@ var arithmeticNames = map[target.Op]string{target.Add: "fadd", target.Sub: "fsub
 
 // extremum computes Max or Min. FMAX and FMIN are not used, because they order -0 before +0. Instead, a comparison sets
 // the mask of the lanes in which y is greater (Max) or less (Min), and BIT, BIF or BSL selects y in these lanes, and
-// otherwise x. The instruction depends on the operand whose register is the destination.
+// otherwise x. The destination selects the instruction: BIT if it is x, BIF if it is y.
 func (w *Writer) extremum(op target.Op, x, y, to target.VReg) {
 	mask, name, first, second := vectorTemp, "bit", y, vectorTemp // the selecting instruction and its sources
 	switch to {
-	case x: // bit inserts y where the mask is set
+	case x: // as initialized: bit inserts y where the mask is set
 	case y: // bif inserts x where the mask is clear
 		name, first = "bif", x
 	default: // bsl selects y where the mask, in the destination, is set, and otherwise x
 		mask, name, second = to, "bsl", x
 	}
-	if mask == x {
+	if mask == x { // x was loaded from memory to vectorTemp, which the mask would overwrite
 		w.Fail(errors.New("arm64: Max and Min with x in memory require a destination other than y"))
 	}
 	if op == target.Max {
@@ -420,7 +420,7 @@ func (w *Writer) Inst(name string, operands ...target.Source) {
 	w.Emit(name, args...)
 }
 
-// LoadElements implements [target.Writer].
+// LoadElements implements [target.Writer]. It loads n adjacent elements.
 func (w *Writer) LoadElements(addr target.Addr, n int, to target.VReg) {
 	bytes := n * w.elem.Bytes()
 	w.Emit("ldr", lowBytes(to, bytes), w.mem(addr, bytes))
@@ -449,7 +449,7 @@ func (w *Writer) FMABroadcast(target.Addr, target.VReg, target.VReg) {
 }
 
 // FMAForms returns the encoding of sum + x*y (or of sum - x*y if negate is set), for the register allocator and
-// [Writer.Inst]. The result overwrites sum (Tied). Source 0 is x, 1 is y, and 2 is sum.
+// [Writer.Inst]. Source 0 is x, 1 is y, and 2 is sum. The result overwrites source Tied; Order lists x and y.
 func FMAForms(negate bool) []alloc.Form {
 	name := "fmla"
 	if negate {
@@ -474,14 +474,14 @@ func (w *Writer) Permutation(indices []int, to target.VReg) {
 	w.loadSource(target.Constant(data), to)
 }
 
-// AddToIndices implements [target.Writer].
+// AddToIndices implements [target.Writer]. Adding n to the index of a word adds 4*n to the indices of its bytes.
 func (w *Writer) AddToIndices(n int, permutation target.VReg) {
 	byteIndices, difference := asm.V(int(permutation), asm.B), asm.V(int(vectorTemp), asm.B)
 	w.Emit("movi", difference, asm.Imm(4*n))
 	w.Emit("add", byteIndices, byteIndices, difference)
 }
 
-// Permute implements [target.Writer].
+// Permute implements [target.Writer]. It loads a vector and permutes its words.
 func (w *Writer) Permute(addr target.Addr, permutation, to target.VReg) {
 	w.Load(addr, to, wholeVector)
 	x := asm.V(int(to), asm.B)
