@@ -434,7 +434,7 @@ func (s *Segment) Without(unavailable map[*Value]bool) Segment {
 	remaining.Nodes = nil
 	for _, n := range s.Nodes {
 		switch {
-		case n == nil: // left out
+		case n == nil:
 		case n.unavailableDependency(unavailable) == nil:
 			remaining.Nodes = append(remaining.Nodes, n)
 		default:

@@ -168,7 +168,7 @@ func (f Form) outputBlock(rows, cols int, hasBias bool, epilogue []tile.Epilogue
 	for row := range rows {
 		results := f.outputTransform(out, transformed[row])
 		for col, value := range results[:cols] { // codeGen.lower drops operations that only other columns need
-			// outputTransform has left out the factors scale(row) and scale(col).
+			// The results lack the factors scale(row) and scale(col): outputTransform omits them.
 			value = out.addScaled(f.scale(row)*f.scale(col), value, biasValue)
 			for _, step := range epilogue {
 				value = out.epilogueStep(step, value, row, col, channelOperands)
