@@ -13,8 +13,8 @@ import (
 
 // This file assigns memory to the values of a program when it is compiled.
 //
-//   - A step runs a kernel. Its addresses are those of its results, then those of its operands. An address is a
-//     storage and an offset. The storage -1 means that there is no memory, as for an operand that is a number.
+//   - A step runs a kernel. It has the addresses of its results, followed by the addresses of its operands. An address
+//     is a storage and an offset. The storage -1 means that there is no memory, as for an operand that is a number.
 //   - A storage is the memory of a value and its views. Its kind is inArena, inNewMemory (an output), inInput or
 //     inConst.
 //   - The arena is a memory block that a run allocates. Its free parts are blocks.

@@ -35,8 +35,8 @@ type SizeRange struct {
 	Changes  []PlanChange `json:"changes" doc:"The differences from the plan of the range before."`
 }
 
-// PlanChange is one difference between the plans of two sizes. The tag of:"difference" says that What has one of the
-// [StepDifferences].
+// PlanChange is one difference between the plans of two sizes. The values of field What are listed by
+// [StepDifferences]; the tag `of` names this list.
 type PlanChange struct {
 	What   string `json:"what" of:"difference" doc:"The kind of difference."`
 	Name   string `json:"name" doc:"The value or the nodes that it concerns."`

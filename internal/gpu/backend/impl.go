@@ -52,7 +52,8 @@ func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order
 			}
 		}
 		// The forms of a call are the expressions from which kernels are compiled. If the forms of one dense layout
-		// compile, those of the other layouts do. So only the first walk is compiled, which takes longer than FormsOf.
+		// compile, the forms of other layouts do, too. Compilation takes longer than FormsOf, so only the first walk is
+		// compiled.
 		dense := denseCall(call, walk)
 		var err error
 		if len(list) == 0 {

@@ -17,9 +17,9 @@ import (
 const maxEpilogue = 2048
 
 // epilogue is the expression that the kernel of a contraction applies to its results. The kernel has the parameters of
-// the contraction (the result, A, B and the addend, if any), then those of the epilogue. For example, let a contraction
-// have 3 parameters, and its epilogue an output that overwrites the result and one operand, a bias. dtypes then has the
-// dtypes of output and bias, params is [0 3], and buffers is [5].
+// the contraction (the result, A, B and the addend, if any), then the parameters of the epilogue. For example, let a
+// contraction have 3 parameters, and its epilogue an output that overwrites the result and one operand, a bias. dtypes
+// then has the dtypes of output and bias, params is [0 3], and buffers is [5].
 type epilogue struct {
 	code    *expr.Code
 	dtypes  []tensor.DType // outputs, then operands without the result of the contraction

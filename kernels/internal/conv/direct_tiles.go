@@ -19,7 +19,8 @@ import (
 //   - Loops are around the runs. The number of iterations, Trips, is an argument of the call if it is tile.Dynamic.
 //   - Tiles has the distances between the tiles of a call.
 //
-// The plane, row and column of a tap in the window are kd, kh and kw. Those of a pixel in the result are od, oh and ow.
+// The plane, row and column of a tap in the window are kd, kh and kw; od, oh and ow are the plane, row and column of a
+// pixel in the result.
 //
 // For example, rowTiling divides a row of 30 pixels into tiles of 10. With 3x3 windows and padding 1, there are three
 // kinds of tiles: the first skips the left column of the window for its first pixel, the last skips the right column

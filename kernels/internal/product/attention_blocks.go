@@ -22,8 +22,8 @@ import (
 //	result [rows, valueSize]  = weights @ value [keys, valueSize]
 //
 // For example, with 1024 queries, 1024 keys and float32, a block has 64 queries, so that its scores take 256 KB. An
-// entry then has 16 blocks. If entries are small, a block has all queries of several entries, and the matrices are
-// those of one entry (attention_small.go).
+// entry then has 16 blocks. If entries are small, a block has all queries of several entries, and each matrix
+// belongs to one entry (attention_small.go).
 //
 // Three types are declared elsewhere. A gemm.Plan is the compiled product of two matrices, C = A @ B, and gemm.Args has
 // the addresses of A, B and C. A fusion.ScoreRows is a compiled row program. A transposedOperand describes a copy of

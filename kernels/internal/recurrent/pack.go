@@ -79,7 +79,7 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, d
 	return multiply.PackingOf(list...), true
 }
 
-// packs reports whether products read the weights in packed form. The parameters are those of packing.
+// packs reports whether products read the weights in packed form. Its parameters are explained at packing.
 func (layer *recurrentLayer) packs(dtype tensor.DType, multipliesState bool) bool {
 	if dtype != tensor.Float32 && dtype != tensor.Float64 { // addByDefinition computes the layer
 		return false

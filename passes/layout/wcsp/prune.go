@@ -14,7 +14,7 @@ const pruneWork = 1 << 23
 // For each of these functions, the pruner takes the least difference cost(k) - cost(k') over the neighbour's labels.
 // Label k is dominated if the sum of these differences is at least 0. Where k is forbidden, the difference is infinite.
 //
-// For example, let the unary cost of k be 2 more than that of k', and let the costs with the labels of the only
+// For example, let the unary cost of k exceed the unary cost of k' by 2, and let the costs with the labels of the only
 // neighbour be (1, 5) for k and (3, 4) for k'. The least difference over the neighbour's labels is min(1-3, 5-4) = -2.
 // The sum of the differences is 2 + -2 = 0, so k is removed.
 type pruner struct {

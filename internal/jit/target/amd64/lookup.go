@@ -86,7 +86,7 @@ func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
 	//	pairs01  = a[0] a[1] b[0] b[1]
 	//	pairs23  = a[2] a[3] b[2] b[3]
 	//	result a = a[0] a[1] a[2] a[3]
-	// VUNPCKLPS pairs the entries of the tables a and b (or e and f), and VUNPCKHPS those of c and d (or g and h).
+	// VUNPCKLPS pairs the entries of the tables a and b (or e and f), and VUNPCKHPS the entries of c and d (or g and h).
 	for column := 0; column < len(group); column += 2 {
 		unpack, quad := "VUNPCKLPS", quads[column/4]
 		if column%4 == 2 {
