@@ -140,7 +140,7 @@ func (m *deviceMeasurer) medianNS(calls int, enqueue func() error) (float64, err
 	return median(runTimes[1:]), nil // the first run touches memory for the first time
 }
 
-// measureStep measures a step and a wait: the time of a run is linear in its steps.
+// measureStep measures the prices of a step and of a wait.
 func (m *deviceMeasurer) measureStep() error {
 	const longRunSteps = 64 // steps of the longer run
 	small := tensor.New(tensor.Float32, 32)
@@ -157,6 +157,7 @@ func (m *deviceMeasurer) measureStep() error {
 	if err != nil {
 		return err
 	}
+	// singleNS is a step and a wait, manyNS is longRunSteps steps and a wait. The work of a step is negligible.
 	m.rates.StepPS = machine.PSPerNS * max(manyNS-singleNS, 0) / (longRunSteps - 1)
 	m.rates.WaitPS = max(float64(machine.PSPerNS*singleNS)-m.rates.StepPS, 0)
 	m.runs = append(m.runs, deviceRun{machine.DeviceWait, "wait", step.work, step.bytes, 1, singleNS},
@@ -192,6 +193,7 @@ func (m *deviceMeasurer) measureDownload() error {
 			return nil, err
 		}
 		to := make([]byte, bytes)
+		// The result is on the host, at Ptrs[0], and the operand on the device, at Addresses[1].
 		mem := &graph.Mem{Queue: m.queue, Ptrs: []unsafe.Pointer{unsafe.Pointer(&to[0]), nil},
 			Addresses: []graph.DeviceAddress{{}, {Memory: memory}}}
 		return transferCall(machine.DeviceDownload, bytes, memory, func() error { return runKernel(kernel, mem) }), nil

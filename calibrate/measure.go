@@ -70,8 +70,9 @@ func (p *probe) prepare() (*runnable, error) {
 	switch {
 	case p.innerKernel != "": // a probe of an inner kernel
 		build.evictCaches("relu", evictionBytes)
-		for _, value := range newBuilder(mayFuse).addCall(p.call) { // a separate graph gives the metas of the results
-			build.addWarmup(value.Meta)
+		results := newBuilder(mayFuse).addCall(p.call) // in a separate graph, which gives the metas of the results
+		for _, result := range results {
+			build.addWarmup(result.Meta)
 		}
 	case p.bytesBetweenCalls() > 0:
 		// The op lgamma is slow: it takes about as long as a network with constants of this size. Other processes
@@ -86,8 +87,8 @@ func (p *probe) prepare() (*runnable, error) {
 		return nil, err
 	}
 	for i, value := range values {
-		// If the call is a copy (Op.Identity), its result gets no reader: passes would remove the copy, because the
-		// reader can read the original.
+		// The result of an inner kernel is read by a further step, as in a network. The result of a copy (Op.Identity) has
+		// no reader: passes would remove the copy, because the reader can read the original.
 		if p.innerKernel != "" && !value.Node.Op.Identity {
 			value = build.excludeFromTiming(build.addReader(value))
 		}

@@ -42,15 +42,17 @@ const denseChainedCalls = 7
 // in each float32 operand and result.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
-		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
+		elements := bytes / 8 // of the operand and of the result
+		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, elements)}}
 	},
 	graph.DenseConstants: func(bytes int) graph.RateCall { return linearCall("thin", 1, min(bytes, maxLayerBytes)) },
 	graph.Panels: func(bytes int) graph.RateCall {
 		return linearCall("tiled", panelRows, min(bytes, maxPanelsBytes))
 	},
 	graph.Copied: func(bytes int) graph.RateCall {
-		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/16),
-			tensor.New(tensor.Float32, bytes/16)}}
+		elements := bytes / 16 // of each of the two operands; the result has twice as many
+		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, elements),
+			tensor.New(tensor.Float32, elements)}}
 	},
 	graph.Tiled: tiledCall,
 	graph.Strided: func(bytes int) graph.RateCall {

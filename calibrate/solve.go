@@ -56,7 +56,7 @@ func (m *measurer) startCurves() map[graph.Access]machine.Curve {
 		}
 		if p.bytesBetweenCalls() == 0 { // the data is in the cache level that the footprint of the call selects
 			p.footprintBytes = 0
-			for _, w := range p.stepWorks {
+			for _, w := range p.stepWorks { // the largest footprint of a timed step
 				p.footprintBytes = max(p.footprintBytes, w.Footprint)
 			}
 		}
@@ -82,15 +82,15 @@ func makeMonotone(curve machine.Curve) {
 // bytePS returns the price of a byte in picoseconds at which the predicted time of a probe equals the measured time,
 // while all other prices are fixed.
 func (m *measurer) bytePS(p *probe) float64 {
-	remaining, bytes := p.ns*machine.PSPerNS, 0.0
+	remaining, bytes := p.ns*machine.PSPerNS, 0.0 // remaining: the measured time less the time of other work
 	for _, w := range p.stepWorks {
 		bytes += w.Bytes[p.access]
-		others := w // a copy of the work, without the bytes whose price is fitted
-		others.Bytes[p.access] = 0
+		otherWork := w // a copy of the work, without the bytes whose price is fitted
+		otherWork.Bytes[p.access] = 0
 		if p.access == graph.Dense { // computation overlaps with dense access and adds no time
-			others.Parts = [machine.MaxParts]machine.Part{}
+			otherWork.Parts = [machine.MaxParts]machine.Part{}
 		}
-		remaining -= m.workPS(p, others)
+		remaining -= m.workPS(p, otherWork)
 	}
 	if bytes <= 0 {
 		return m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
@@ -108,19 +108,20 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	for _, p := range probes {
 		remaining, units := p.ns*machine.PSPerNS, 0.0
 		for _, w := range p.stepWorks {
-			others, unoverlapped := w, false // others is a copy of the work, without the units whose price is fitted
-			for i := range others.Parts {
-				if part := &others.Parts[i]; part.Kernel == name {
-					unoverlapped = part.Unoverlapped
+			otherWork := w // a copy of the work, without the units whose price is fitted
+			isUnoverlapped := false
+			for i := range otherWork.Parts {
+				if part := &otherWork.Parts[i]; part.Kernel == name {
+					isUnoverlapped = part.Unoverlapped
 					units += part.Units
 					part.Units = 0
 				}
 			}
-			runsKernel := others != w
-			if runsKernel && !unoverlapped { // memory access overlaps with computation and adds no time
-				others.Bytes[graph.Dense] = 0
+			runsKernel := otherWork != w       // the loop has removed units
+			if runsKernel && !isUnoverlapped { // dense access overlaps with computation and adds no time
+				otherWork.Bytes[graph.Dense] = 0
 			}
-			remaining -= m.workPS(p, others)
+			remaining -= m.workPS(p, otherWork)
 		}
 		measured := p.ns * machine.PSPerNS // the weights 1/measured^2 make errors relative
 		numerator += units / measured * remaining / measured

@@ -35,35 +35,6 @@ const (
 	maxPlans           = 8
 )
 
-// chooseAddress returns the index of a free block, and an address in the block, with the fewest foreign bytes (see
-// foreignBytes). Among blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block
-// is large enough. The candidates in a block are its two ends. A further candidate for each earlier storage is the
-// address at which the new storage has the same middle as the earlier one: the parts of the workers then overlap.
-func (a *affinity) chooseAddress(blocks []block, size int) (blockIndex, address int) {
-	blockIndex, minForeign := -1, 0
-	consider := func(k, candidate int) {
-		foreign := a.foreignBytes(candidate, size)
-		isSmaller := blockIndex >= 0 && blocks[k].size < blocks[blockIndex].size
-		if blockIndex < 0 || foreign < minForeign || foreign == minForeign && isSmaller {
-			blockIndex, address, minForeign = k, candidate, foreign
-		}
-	}
-	for k := range blocks {
-		candidateBlock := &blocks[k]
-		if candidateBlock.size < size {
-			continue
-		}
-		lastAddress := candidateBlock.offset + candidateBlock.size - size
-		consider(k, candidateBlock.offset)
-		consider(k, lastAddress)
-		for _, use := range a.lastUsesIn(candidateBlock.offset, candidateBlock.offset+candidateBlock.size) {
-			middle := (use.storageStart + (use.storageBytes-size)/2) &^ (tensor.Align - 1)
-			consider(k, min(max(middle, candidateBlock.offset), lastAddress))
-		}
-	}
-	return blockIndex, address
-}
-
 // foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of foreign
 // bytes: bytes that one worker will write and another worker wrote last. Parts are assumed to be contiguous. For
 // example, two workers last used bytes 0 to 99 for one storage. At address 50, a storage of 100 bytes has 50 foreign
@@ -98,17 +69,53 @@ func (u *lastUse) workerRange(worker, workers int) (begin, end int) {
 
 // lastUsesIn returns the last uses of the arena's bytes [start, end).
 func (a *affinity) lastUsesIn(start, end int) []lastUse {
-	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > start })
-	limit := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
-	return a.lastUses[first:max(first, limit)]
+	first, limit := a.indexRange(start, end)
+	return a.lastUses[first:limit]
+}
+
+// indexRange returns the range of indices, [first, limit), of the last uses that overlap the arena's bytes [start,
+// end).
+func (a *affinity) indexRange(start, end int) (first, limit int) {
+	first = sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > start })
+	limit = sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
+	return first, max(first, limit)
+}
+
+// chooseAddress returns the index of a free block, and an address in the block, at which a new storage of the given
+// size has the fewest foreign bytes. Among blocks with equally few foreign bytes it prefers the smallest block. It
+// returns -1 if no block is large enough. It considers these addresses in a block: the lowest, the highest, and for
+// each earlier storage in the block the address at which both storages have the same middle. The parts of a worker then
+// overlap.
+func (a *affinity) chooseAddress(blocks []block, size int) (blockIndex, address int) {
+	blockIndex, minForeign := -1, 0
+	consider := func(k, candidate int) {
+		foreign := a.foreignBytes(candidate, size)
+		isSmaller := blockIndex >= 0 && blocks[k].size < blocks[blockIndex].size
+		if blockIndex < 0 || foreign < minForeign || foreign == minForeign && isSmaller {
+			blockIndex, address, minForeign = k, candidate, foreign
+		}
+	}
+	for k := range blocks {
+		candidateBlock := &blocks[k]
+		if candidateBlock.size < size {
+			continue
+		}
+		lastAddress := candidateBlock.offset + candidateBlock.size - size
+		consider(k, candidateBlock.offset)
+		consider(k, lastAddress)
+		for _, use := range a.lastUsesIn(candidateBlock.offset, candidateBlock.offset+candidateBlock.size) {
+			middle := (use.storageStart + (use.storageBytes-size)/2) &^ (tensor.Align - 1)
+			consider(k, min(max(middle, candidateBlock.offset), lastAddress))
+		}
+	}
+	return blockIndex, address
 }
 
 // record adds a storage of the given size at an address, as the last use of its range. An earlier use that the storage
 // covers partly is cut to its bytes before or after the storage.
 func (a *affinity) record(start, size int) {
 	end := start + size
-	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > start })
-	limit := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
+	first, limit := a.indexRange(start, end)
 	replacement := make([]lastUse, 0, 3)
 	if first < limit {
 		if cut := a.lastUses[first]; cut.begin < start {
@@ -123,5 +130,5 @@ func (a *affinity) record(start, size int) {
 			replacement = append(replacement, cut)
 		}
 	}
-	a.lastUses = slices.Replace(a.lastUses, first, max(first, limit), replacement...)
+	a.lastUses = slices.Replace(a.lastUses, first, limit, replacement...)
 }

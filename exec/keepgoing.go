@@ -131,21 +131,12 @@ func compileWithOmissions(g *graph.Graph, options Options) (*Program, error) {
 		if !errors.As(err, &memoryErr) {
 			return nil, err
 		}
-		shortage := describeShortage(remaining, memoryErr)
-		if shortage.minOmissions == 0 { // no node has results whose omission would help
+		described := describeShortage(remaining, memoryErr)
+		if described.minOmissions == 0 { // no node has results whose omission would help
 			return nil, err
 		}
-		// omissionCount is the smallest number of further omissions with which the graph compiles, from minOmissions to
-		// maxOmissions. If none suffices, it is maxOmissions, and the next round omits more.
-		maxAdditional := max(min(maxOmissions, len(shortage.order))-shortage.minOmissions, 0)
-		suffices := func(additional int) bool {
-			smaller, _ := shortage.dropLargest(shortage.minOmissions + additional)
-			_, err := compile(smaller, options)
-			return err == nil
-		}
-		omissionCount := shortage.minOmissions + sort.Search(maxAdditional, suffices)
 		var reasons graph.Errors
-		remaining, reasons = shortage.dropLargest(omissionCount)
+		remaining, reasons = described.dropLargest(described.fewestOmissions(maxOmissions, options))
 		omissions = append(omissions, reasons...)
 	}
 }
@@ -186,6 +177,18 @@ func describeShortage(g *graph.Graph, memoryErr *MemoryError) *shortage {
 		s.minOmissions++
 	}
 	return s
+}
+
+// fewestOmissions returns the smallest number of omissions with which the graph compiles, from minOmissions to
+// maxOmissions. If none suffices, it returns the greatest number that it may try, and the next round omits more.
+func (s *shortage) fewestOmissions(maxOmissions int, options Options) int {
+	maxAdditional := max(min(maxOmissions, len(s.order))-s.minOmissions, 0)
+	suffices := func(additional int) bool {
+		smaller, _ := s.dropLargest(s.minOmissions + additional)
+		_, err := compile(smaller, options)
+		return err == nil
+	}
+	return s.minOmissions + sort.Search(maxAdditional, suffices)
 }
 
 // dropLargest returns the graph without the count nodes that have the largest results, and the reason for each omitted

@@ -53,35 +53,44 @@ func (p *Program) planMemory(ctx context.Context) {
 	}
 }
 
+// memoryPolicy has the choices of one memory plan.
+type memoryPolicy struct {
+	// ignoresAffinity marks memory that is placed without affinity. It has an element for each storage, followed by an
+	// element for the scratch memory of each step. Nil means that no memory has affinity.
+	ignoresAffinity []bool
+	maxBytes        int // limit on the arena's bytes; unused if ignoresAffinity is nil
+	// extendsLast means that the arena grows by extending a free block at its end. Otherwise it grows by a new block.
+	extendsLast bool
+}
+
 // memoryAttempts makes several memory plans of a program, each from the same unplanned steps and storages. The program
 // has the steps and storages of the last plan.
 type memoryAttempts struct {
 	program  *Program
 	ctx      context.Context
-	steps    []step
-	storages []storage
+	steps    []step    // unplanned
+	storages []storage // unplanned
 }
 
-// plan makes a plan. The parameters are those of [Program.tryMemoryPlan].
-func (a *memoryAttempts) plan(ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
+// plan makes a plan.
+func (a *memoryAttempts) plan(policy memoryPolicy) *memoryPlanner {
 	p := a.program
 	p.steps, p.storages = slices.Clone(a.steps), slices.Clone(a.storages)
 	for i := range a.steps {
 		p.steps[i].addresses = slices.Clone(a.steps[i].addresses)
 	}
-	return p.tryMemoryPlan(a.ctx, ignoresAffinity, maxBytes, extendsLast)
+	return p.tryMemoryPlan(a.ctx, policy)
 }
 
 // planWithoutAffinity makes a plan in which no memory has affinity. It tries both ways to grow the arena, because
 // neither is always better.
 func (a *memoryAttempts) planWithoutAffinity() *memoryPlanner {
-	const unused, extendsLast = 0, true // without affinity there is no limit on the bytes
-	planner := a.plan(nil, unused, !extendsLast)
+	planner := a.plan(memoryPolicy{extendsLast: false})
 	if !planner.couldExtend {
 		return planner // extending blocks would give the same plan
 	}
 	plannedSteps, plannedStorages := a.program.steps, a.program.storages
-	if other := a.plan(nil, unused, extendsLast); other.arenaSize < planner.arenaSize {
+	if other := a.plan(memoryPolicy{extendsLast: true}); other.arenaSize < planner.arenaSize {
 		return other
 	}
 	a.program.steps, a.program.storages = plannedSteps, plannedStorages
@@ -91,25 +100,20 @@ func (a *memoryAttempts) planWithoutAffinity() *memoryPlanner {
 // planWithAffinity makes a plan with affinity, whose arena is at most slightly larger than without. Each failed attempt
 // removes the affinity of more memory: see dropAffinity. If no attempt succeeds, the plan has no affinity.
 func (a *memoryAttempts) planWithAffinity(without *memoryPlanner) *memoryPlanner {
-	ignoresAffinity := make([]bool, len(a.storages)+len(a.steps))
-	maxBytes := without.arenaSize + without.arenaSize/arenaGrowthDivisor
+	policy := memoryPolicy{ignoresAffinity: make([]bool, len(a.storages)+len(a.steps)),
+		maxBytes: without.arenaSize + without.arenaSize/arenaGrowthDivisor, extendsLast: without.extendsLast}
 	for range maxPlans {
-		if planner := a.plan(ignoresAffinity, maxBytes, without.extendsLast); planner.arenaSize <= maxBytes {
+		if planner := a.plan(policy); planner.arenaSize <= policy.maxBytes {
 			return planner
 		}
 	}
-	const unused = 0
-	return a.plan(nil, unused, without.extendsLast)
+	return a.plan(memoryPolicy{extendsLast: without.extendsLast})
 }
 
 // memoryPlanner assigns memory to the steps in order.
 type memoryPlanner struct {
+	memoryPolicy
 	program *Program
-	// ignoresAffinity marks memory that is placed without affinity: see tryMemoryPlan.
-	ignoresAffinity []bool
-	maxBytes        int // limit on the arena's bytes, if ignoresAffinity is not nil
-	// extendsLast means that the arena grows by extending a free block at its end. Otherwise it grows by a new block.
-	extendsLast bool
 
 	blocks      []block // free memory of the arena, by offset
 	arenaSize   int
@@ -119,11 +123,11 @@ type memoryPlanner struct {
 
 	mergedInto    []int                // indexed by storage: the storage that it overwrites in place, or itself
 	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
-	users         [][]int32            // indexed by storage: its users since it got its address, ascending
-	previousUsers [][]int32            // indexed by storage: the users of its address before
+	users         [][]int32            // indexed by storage: its users so far, ascending; nil after it is freed
+	previousUsers [][]int32            // indexed by storage: the users of its memory before it got the memory
 	overwrites    []int                // indexed by storage: 1 + the input that it may overwrite, or 0
-	writingStep   graph.ByValue[int32] // for each value, also for a value stored within another: the step that writes it
-	latestWaiter  []int32              // indexed by step: the latest step that already waits for it, to avoid duplicates
+	writingStep   graph.ByValue[int32] // for each value, also one stored within another: the step that writes it
+	latestWaiter  []int32              // indexed by step: the latest step that already waits for it
 	groupStart    int                  // first step of the current pipelined group (pipelined.go), or the current step
 }
 
@@ -139,17 +143,13 @@ type block struct {
 	users        []int32 // the last users
 }
 
-// tryMemoryPlan plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an
-// element for each storage, followed by an element for the scratch memory of each step. If it is nil, no memory has
-// affinity. If the arena exceeds maxBytes, tryMemoryPlan marks all memory that is live at this point, and stops.
-// extendsLast decides how the arena grows: see [memoryPlanner].
-func (p *Program) tryMemoryPlan(ctx context.Context, ignoresAffinity []bool, maxBytes int,
-	extendsLast bool) *memoryPlanner {
-	planner := &memoryPlanner{program: p, mergedInto: make([]int, len(p.storages)),
+// tryMemoryPlan plans the memory of all steps. It stops if the arena exceeds its limit. growArena has then marked the
+// live memory in policy.ignoresAffinity, so that the next attempt places this memory without affinity.
+func (p *Program) tryMemoryPlan(ctx context.Context, policy memoryPolicy) *memoryPlanner {
+	planner := &memoryPlanner{memoryPolicy: policy, program: p, mergedInto: make([]int, len(p.storages)),
 		writingStep: graph.NewByValue[int32](p.graph), isPlaced: make([]bool, len(p.storages)),
 		users: make([][]int32, len(p.storages)), previousUsers: make([][]int32, len(p.storages)),
 		latestWaiter: make([]int32, len(p.steps)), overwrites: make([]int, len(p.storages)),
-		ignoresAffinity: ignoresAffinity, maxBytes: maxBytes, extendsLast: extendsLast,
 		affinity: affinity{workers: min(p.threads, maxParts)}}
 	for i := range planner.mergedInto {
 		planner.mergedInto[i] = i
@@ -164,11 +164,16 @@ func (p *Program) tryMemoryPlan(ctx context.Context, ignoresAffinity []bool, max
 		}
 		interrupt.Check(ctx)
 		planner.planStep(i)
-		if ignoresAffinity != nil && planner.arenaSize > maxBytes {
+		if planner.exceedsLimit() {
 			break
 		}
 	}
 	return planner
+}
+
+// exceedsLimit reports whether the arena is too large for a plan with affinity.
+func (m *memoryPlanner) exceedsLimit() bool {
+	return m.ignoresAffinity != nil && m.arenaSize > m.maxBytes
 }
 
 // planStep assigns memory to the results and the scratch memory of step i, and frees memory after its last use.
@@ -244,8 +249,7 @@ func (m *memoryPlanner) isWrittenByStep(s int) bool {
 
 // addUser adds a step to the users of a storage, unless it is the last user already.
 func (m *memoryPlanner) addUser(storage int, step int32) {
-	users := m.users[storage]
-	if last := len(users) - 1; last < 0 || users[last] != step {
+	if users := m.users[storage]; len(users) == 0 || users[len(users)-1] != step {
 		m.users[storage] = append(users, step)
 	}
 }
@@ -358,7 +362,7 @@ func (m *memoryPlanner) growArena(i, size, memoryIndex int) (offset int, previou
 		}
 	}
 	m.arenaSize = min(offset+size, maxArenaBytes)
-	if m.ignoresAffinity != nil && m.arenaSize > m.maxBytes {
+	if m.exceedsLimit() {
 		m.dropAffinity(memoryIndex)
 	}
 	return offset, previousUsers
@@ -393,7 +397,7 @@ func (m *memoryPlanner) take(blocks *[]block, blockIndex, offset, size, i int) (
 	return taken.users
 }
 
-// dropAffinity removes the affinity of all memory that is live now, because the arena exceeds its limit.
+// dropAffinity removes the affinity, in later plans, of all memory that is live now: the arena exceeds its limit.
 func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 	m.ignoresAffinity[memoryIndex] = true
 	for s, users := range m.users {
@@ -429,20 +433,19 @@ func smallestBlock(blocks []block, size int) (best int) {
 	return best
 }
 
-// freeAfter frees memory whose last use was step i. At the end of a pipelined group, it frees memory whose last use was
-// any step of the group.
+// freeAfter frees memory whose last use was step i. The last use of all memory of a pipelined group is the last step of
+// the group (extendLifetimes), which need not have the address of this memory. Hence the loop over the group's steps.
 func (m *memoryPlanner) freeAfter(i int) {
-	program := m.program
-	step := &program.steps[i]
+	step := &m.program.steps[i]
 	if step.kernel.Scratch > 0 {
 		m.freeBlock(step.kernel.Place, step.scratchOffset, step.kernel.Scratch, []int32{int32(i)})
 	}
 	for k := m.groupStart; k <= i; k++ {
-		for _, address := range program.steps[k].addresses {
+		for _, address := range m.program.steps[k].addresses {
 			if address.storage < 0 {
 				continue
 			}
-			storage := &program.storages[address.storage]
+			storage := &m.program.storages[address.storage]
 			if storage.kind == inArena && storage.lastStep == i && m.users[address.storage] != nil {
 				m.freeBlock(storage.place, storage.arenaOffset, storage.bytes, m.users[address.storage])
 				m.users[address.storage] = nil
@@ -467,15 +470,12 @@ func (m *memoryPlanner) freeBlock(place tensor.Place, offset, size int, users []
 	m.joinWithNext(blocks, k-1)
 }
 
-// joinWithNext merges free block k with the next one if they are adjacent.
+// joinWithNext merges free block k with the next one if both exist and are adjacent.
 func (m *memoryPlanner) joinWithNext(blocks *[]block, k int) {
-	if k < 0 || k+1 >= len(*blocks) {
+	if k < 0 || k+1 >= len(*blocks) || (*blocks)[k].offset+(*blocks)[k].size != (*blocks)[k+1].offset {
 		return
 	}
 	current, next := (*blocks)[k], (*blocks)[k+1]
-	if current.offset+current.size != next.offset {
-		return
-	}
 	users := slices.Concat(current.users, next.users)
 	slices.Sort(users) // ascending for truncateUsers; Compact then removes duplicates
 	(*blocks)[k] = block{current.offset, current.size + next.size, m.truncateUsers(slices.Compact(users))}

@@ -121,8 +121,10 @@ func (p *Program) readsOtherResult(i, first int) bool {
 	return false
 }
 
-// runPipelined runs the group of steps from first to end-1. Each iteration of its loop runs one chunk: the next chunk
-// of the latest step of the group for which all operands are ready.
+// runPipelined runs the group of steps from first to end-1, one chunk after another: always the next chunk of the
+// latest step whose operands are ready. To find it, the loop starts at the last step, and goes back while a step must
+// wait. If it arrives at a step that has ended, it continues with the step after it, which then has all of its
+// operands.
 func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, end int) error {
 	var nextChunk [maxGroupSteps]int // nextChunk[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
@@ -131,11 +133,11 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 		switch {
 		case chunk == phase.Chunks && i == end-1:
 			return nil
-		case chunk == phase.Chunks: // the step has ended, so the next step has all of its operands
+		case chunk == phase.Chunks: // the step has ended
 			i++
 			continue
 		case i > first && s.program.mustWait(i, chunk, nextChunk[i-1-first]):
-			i-- // a chunk of the previous step must run first
+			i--
 			continue
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -148,7 +150,7 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 			return s.chunkError(ctx, i, err)
 		}
 		nextChunk[i-first]++
-		i = end - 1 // look for a chunk from the last step backward
+		i = end - 1 // search again
 	}
 }
 

@@ -52,8 +52,9 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 			return err
 		}
 		memory := &s.outputMemories[program.storageOf(output.Value)]
+		isFree := memory.storage == nil // no earlier output with the same storage has a tensor
+		mayWriteDirectly := direct && program.directOutputs[i] && isFree
 		// The tensor may begin later in its storage than the output in the program's storage, but not earlier.
-		mayWriteDirectly := direct && program.directOutputs[i] && memory.storage == nil
 		if mayWriteDirectly && given.SameAddresses(meta) && given.Offset >= meta.Offset && isAligned(given) {
 			*memory = outputMemory{storage: given.Storage(), shiftBytes: (given.Offset - meta.Offset) * meta.DType.Size(),
 				directOutput: i + 1}
@@ -146,19 +147,21 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 	root := output.Value.Root()
 	storageIndex := s.program.storageOf(root)
 	storage, meta := &s.program.storages[storageIndex], output.Value.Meta
-	if outputs[i] == nil && s.onlyGivenOutputs || s.outputMemories[storageIndex].directOutput == i+1 {
-		return nil // not requested, or a step has written the caller's tensor directly
-	}
 	isGiven := outputs[i] != nil
+	isWritten := s.outputMemories[storageIndex].directOutput == i+1 // a step has written the caller's tensor directly
+	if isWritten || s.onlyGivenOutputs && !isGiven {
+		return nil
+	}
 	var result *tensor.Tensor
 	var err error
 	switch storage.kind {
 	case inNewMemory:
 		memory := &s.outputMemories[storageIndex]
-		if outputStorage := memory.storage; memory.directOutput > 0 {
-			// The storage is the caller's tensor for another output.
-			result, err = tensor.FromStorage(meta, tensor.StorageOf(outputStorage.Bytes()[memory.shiftBytes:]))
-		} else if result, err = tensor.FromStorage(meta, outputStorage); err == nil && !isGiven {
+		if memory.directOutput > 0 { // the storage is the caller's tensor for another output
+			result, err = tensor.FromStorage(meta, tensor.StorageOf(memory.storage.Bytes()[memory.shiftBytes:]))
+			break
+		}
+		if result, err = tensor.FromStorage(meta, memory.storage); err == nil && !isGiven {
 			memory.ownedByCaller = true
 		}
 	case inInput:

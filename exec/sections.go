@@ -145,7 +145,7 @@ func workNS(n *graph.Node, profile *machine.Profile, onlyMemory bool) (ns float6
 		return 0
 	}
 	price := func(work graph.Work) float64 {
-		work.StartedSteps = 0 // the cost of starting a step is no work that workers can share
+		work.StartedSteps = 0 // workers cannot share the cost of starting a step
 		if onlyMemory {
 			work.Parts = [len(work.Parts)]graph.Part{} // the computations; the rest of the work is memory accesses
 		}
@@ -165,8 +165,8 @@ func workNS(n *graph.Node, profile *machine.Profile, onlyMemory bool) (ns float6
 
 // savings estimates the time that sharing saves for each step. Distributing the chunks of a step to n workers saves
 // (n-1)/n of its time. Two successive steps that are worth sharing may run concurrently if the second does not wait for
-// the first. This saves the time of the cheaper step. Half of the saving is counted for each of the two steps: of two
-// independent steps of 60 and 40 us, each saves 20 us. If several savings apply to a step, the greatest counts.
+// the first. This saves the time of the cheaper step. Each of the two steps gets half of the saving: of two independent
+// steps of 60 and 40 us, each saves 20 us. If several savings apply to a step, the greatest counts.
 func (p *Program) savings(costsNS []float64, isSplit []bool, minSharedNS float64) []float64 {
 	savedNS := make([]float64, len(p.steps))
 	// depth[i] is the length of the longest chain of dependent steps that ends at step i. Only steps that are worth
@@ -180,7 +180,8 @@ func (p *Program) savings(costsNS []float64, isSplit []bool, minSharedNS float64
 			if isSplit[i] {
 				savedNS[i] = costsNS[i] * (1 - 1/float64(min(step.chunkCount(), p.threads)))
 			}
-			if previous >= 0 && depth[i] <= depth[previous] {
+			isConcurrent := previous >= 0 && depth[i] <= depth[previous] // step i does not wait for the previous step
+			if isConcurrent {
 				halfNS := min(costsNS[i], costsNS[previous]) / 2
 				savedNS[i], savedNS[previous] = max(savedNS[i], halfNS), max(savedNS[previous], halfNS)
 			}

@@ -56,6 +56,9 @@ type stepPhase struct{ step, phase int }
 // noStep is used instead of a step if a worker has no step to continue with, or if an error has no step.
 const noStep = -1
 
+// noPhase is the next phase of a worker that has none to continue with.
+var noPhase = stepPhase{step: noStep}
+
 // prepare allocates the counters for the sections of a program.
 func (r *sectionRun) prepare(program *Program) {
 	longest := 0
@@ -138,13 +141,13 @@ func (r *sectionRun) isIdle() bool {
 }
 
 // fail ends the section with an error. If several steps fail, the section keeps the error of the step that is first in
-// the order of the program. An error has noStep if the context has ended, or if a kernel has ended its goroutine. Such
-// an error is kept only if it is the first, and no later error replaces it.
+// the order of the program. If the context has ended, or a kernel has ended its goroutine, the error has noStep. If
+// such an error comes first, the section keeps it. Otherwise the section ignores it.
 func (s *Session) fail(step int, err error) {
 	run := &s.sectionRun
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	isOfEarlierStep := step < run.failedStep && step >= 0 // false if the section keeps an error with noStep
+	isOfEarlierStep := step >= 0 && step < run.failedStep // false if either of the two is noStep, which is -1
 	if run.err == nil || isOfEarlierStep {
 		run.err, run.failedStep = err, step
 	}
@@ -191,21 +194,21 @@ func (r *sectionRun) requestHelpers(count int, policy workerpool.StartPolicy) {
 // runWorker works until there is nothing to take.
 func (s *Session) runWorker(worker *workerState) {
 	for {
-		step, phase, joinsPhase := s.sectionRun.takePhase()
-		if step == noStep {
+		current, joinsPhase := s.sectionRun.takePhase()
+		if current == noPhase {
 			return
 		}
-		for step != noStep {
+		for current != noPhase {
 			if joinsPhase {
-				s.setAddresses(worker, &s.program.steps[step])
-				step, phase = s.runChunks(worker, stepPhase{step, phase})
+				s.setAddresses(worker, &s.program.steps[current.step])
+				current = s.runChunks(worker, current)
 			} else {
-				step, phase = s.runPhase(worker, step, phase)
+				current = s.runPhase(worker, current)
 			}
-			joinsPhase = false
-			// According to the tracer, the worker is in step tracedStep-1. If it does not continue with this step, it
-			// leaves the step unfinished. After a finished step, tracedStep is 0, and endStep does nothing.
-			if worker.tracedStep != step+1 {
+			joinsPhase = false // the worker starts its next phases itself
+			// For the tracer, the worker is in step tracedStep-1. If it continues with another step or none, it leaves
+			// this step unfinished. After a finished step, tracedStep is 0, and endStep does nothing.
+			if worker.tracedStep != current.step+1 {
 				const done = false
 				s.endStep(worker, done)
 			}
@@ -213,25 +216,24 @@ func (s *Session) runWorker(worker *workerState) {
 	}
 }
 
-// takePhase returns an open phase to join (joinsPhase is true), a step to start, or noStep if there is neither. Chunks
-// of open phases have priority over steps, because workers that compute the same part of consecutive steps find their
-// operands in their caches. If one of two workers took a whole step instead, half of its operands would be in the cache
-// of the other core.
-func (r *sectionRun) takePhase() (step, phase int, joinsPhase bool) {
+// takePhase returns an open phase to join (joinsPhase is true), the first phase of a ready step, or noPhase if there is
+// neither. Chunks of open phases have priority over steps, because workers that compute the same part of consecutive
+// steps find their operands in their caches. If one of two workers took a whole step instead, half of its operands
+// would be in the cache of the other core.
+func (r *sectionRun) takePhase() (taken stepPhase, joinsPhase bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch last := len(r.readySteps) - 1; {
 	case r.isOver():
-		return noStep, 0, false
+		return noPhase, false
 	case len(r.openPhases) > 0:
-		open := r.openPhases[len(r.openPhases)-1]
-		return open.step, open.phase, true
+		return r.openPhases[len(r.openPhases)-1], true
 	case last >= 0:
-		step = int(r.readySteps[last])
+		step := int(r.readySteps[last])
 		r.readySteps = r.readySteps[:last]
-		return step, 0, false
+		return stepPhase{step: step}, false
 	}
-	return noStep, 0, false
+	return noPhase, false
 }
 
 // isWorthSharing reports whether a step is worth passing to another worker.
@@ -244,22 +246,22 @@ func (r *sectionRun) wakePolicy(step int) workerpool.StartPolicy {
 	return r.section.shared.policies[step-r.section.first]
 }
 
-// runPhase starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase
-// to continue with, or noStep. It skips phases without chunks.
-func (s *Session) runPhase(worker *workerState, step, phase int) (nextStep, nextPhase int) {
-	kernelStep := &s.program.steps[step]
+// runPhase starts a phase of a step, and works on the phase until all chunks are taken. It returns the phase to
+// continue with, or noPhase. It skips phases without chunks. If no phase of the step is left, it finishes the step.
+func (s *Session) runPhase(worker *workerState, current stepPhase) (next stepPhase) {
+	kernelStep := &s.program.steps[current.step]
 	phases := kernelStep.kernel.Phases
 	// With KeepGoing, a step that reads from a failed step is not run, but counts as finished.
-	isOperandLost := phase == 0 && s.stepFailures != nil && s.stepFailures.markIfSourceLost(step)
-	for phase < len(phases) && phases[phase].Chunks == 0 {
-		phase++
+	isOperandLost := current.phase == 0 && s.stepFailures != nil && s.stepFailures.markIfSourceLost(current.step)
+	for current.phase < len(phases) && phases[current.phase].Chunks == 0 {
+		current.phase++
 	}
 	s.setAddresses(worker, kernelStep)
-	if phase >= len(phases) || isOperandLost {
-		s.beginStep(worker, step)
-		return s.finishStep(worker, step), 0
+	if current.phase >= len(phases) || isOperandLost {
+		s.beginStep(worker, current.step)
+		return s.finishStep(worker, current.step)
 	}
-	current, chunks := stepPhase{step, phase}, phases[phase].Chunks
+	chunks := phases[current.phase].Chunks
 	if parts := s.phaseParts(current); len(parts) > 0 {
 		parts.Distribute(chunks)
 		s.publishPhase(current, chunks)
@@ -267,7 +269,7 @@ func (s *Session) runPhase(worker *workerState, step, phase int) (nextStep, next
 	}
 	for chunk := range chunks {
 		if !s.tryChunk(worker, current, chunk) {
-			return noStep, 0
+			return noPhase
 		}
 	}
 	return s.continueAfter(worker, current)
@@ -280,9 +282,9 @@ func (s *Session) phaseParts(current stepPhase) workerpool.Parts {
 	return s.sectionRun.parts[offsets[0]:offsets[1]]
 }
 
-// runChunks works on a phase with parts until all chunks are taken. It returns the step and phase to continue with, or
-// noStep.
-func (s *Session) runChunks(worker *workerState, current stepPhase) (nextStep, nextPhase int) {
+// runChunks works on a phase with parts until all chunks are taken. The worker that finishes the last chunk gets the
+// phase to continue with, the others get noPhase.
+func (s *Session) runChunks(worker *workerState, current stepPhase) (next stepPhase) {
 	run, kernelStep, parts := &s.sectionRun, &s.program.steps[current.step], s.phaseParts(current)
 	finishedByAll := &run.finishedChunks[kernelStep.firstPhase+current.phase]
 	chunkCount := int32(kernelStep.kernel.Phases[current.phase].Chunks)
@@ -301,21 +303,22 @@ func (s *Session) runChunks(worker *workerState, current stepPhase) (nextStep, n
 		if chunk < 0 {
 			chunk = run.stealChunk(current, parts, ownPart)
 			if chunk < 0 {
-				return noStep, 0
+				return noPhase
 			}
 		}
 		if !s.tryChunk(worker, current, chunk) {
-			return noStep, 0
+			return noPhase
 		}
 	}
 }
 
-// continueAfter returns the step and phase with which a worker continues after a finished phase, or noStep.
-func (s *Session) continueAfter(worker *workerState, current stepPhase) (nextStep, nextPhase int) {
-	if s.stepFailures != nil && s.stepFailures.isLost(current.step) {
-		return s.finishStep(worker, current.step), 0
+// continueAfter returns the phase with which a worker continues after a finished phase, or noPhase. The next phase of
+// the step need not exist: runPhase then finishes the step.
+func (s *Session) continueAfter(worker *workerState, finished stepPhase) (next stepPhase) {
+	if s.stepFailures != nil && s.stepFailures.isLost(finished.step) {
+		return s.finishStep(worker, finished.step)
 	}
-	return current.step, current.phase + 1
+	return stepPhase{finished.step, finished.phase + 1}
 }
 
 // tryChunk runs a chunk unless the section has ended, and reports whether the section continues. With KeepGoing, a
@@ -383,10 +386,10 @@ func (r *sectionRun) removePhase(open stepPhase) {
 	}
 }
 
-// finishStep marks a step as finished. Steps of the section that waited only for this step become ready.
-// finishStep returns the first of them, which the worker runs next, and adds the others to readySteps. It returns
-// noStep if there is none, or if the section is over.
-func (s *Session) finishStep(worker *workerState, step int) int {
+// finishStep marks a step as finished. Steps of the section that waited only for this step become ready. The worker
+// continues with the first of them: finishStep returns its first phase. It adds the others to readySteps. It returns
+// noPhase if there is none, or if the section is over.
+func (s *Session) finishStep(worker *workerState, step int) (continued stepPhase) {
 	run := &s.sectionRun
 	const done = true
 	s.endStep(worker, done)
@@ -407,12 +410,12 @@ func (s *Session) finishStep(worker *workerState, step int) int {
 		}
 	}
 	if run.unfinishedSteps.Add(-1) == 0 || run.stop.Load() {
-		return noStep
+		return noPhase
 	}
 	if newShareable > 0 {
 		run.requestHelpers(newShareable, policy)
 	}
-	return next
+	return stepPhase{step: next}
 }
 
 // becomesReady records that a step for which waitingStep waits has finished. It reports whether waitingStep is now

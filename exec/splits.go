@@ -43,8 +43,9 @@ func (p *Program) chooseSplits(costsNS []float64, minSharedNS float64) []bool {
 	}
 	search := splitSearch{isSplit: isSplit, hasSeveralChunks: hasSeveralChunks, gainsNS: gainsNS,
 		transfers: p.transfers(minSharedNS / lineDivisor)}
-	search.changeWhileFaster(true)
-	search.changeWhileFaster(false)
+	const toSplit = true
+	search.changeWhileFaster(toSplit)
+	search.changeWhileFaster(!toSplit)
 	return isSplit
 }
 
@@ -67,8 +68,8 @@ func (s *splitSearch) changeWhileFaster(toSplit bool) {
 		}
 		changed := false
 		for i := range s.isSplit {
-			isPreferred := (s.gainsNS[i] >= lossesNS[i]) == toSplit
-			if s.isSplit[i] != toSplit && s.hasSeveralChunks[i] && isPreferred {
+			isFasterSplit := s.gainsNS[i] >= lossesNS[i]
+			if s.hasSeveralChunks[i] && isFasterSplit == toSplit && s.isSplit[i] != toSplit {
 				s.isSplit[i], changed = toSplit, true
 			}
 		}
@@ -85,8 +86,8 @@ type transfer struct {
 	ns       float64 // cost of moving half of the bytes
 }
 
-// lossNS returns the time that the transfer costs more if one of its two steps is split. If the other step
-// is split already, the loss is negative, because bytes no longer move between cores.
+// lossNS returns the time that the transfer costs more if one of its two steps is split. The loss is negative if the
+// other step is split, because no bytes move between cores if both are.
 func (t *transfer) lossNS(otherIsSplit bool) float64 {
 	if otherIsSplit {
 		return -t.ns
@@ -110,6 +111,7 @@ func (p *Program) transfers(lineNS float64) []transfer {
 			operand := &step.node.In[k]
 			if address.storage >= 0 && operand.Kind == graph.TensorArg && writer[address.storage] > 0 {
 				from := writer[address.storage] - 1
+				// The step reads a part of the result, or the other step writes a part of the operand.
 				bytes := min(operand.Meta().Bytes(), p.steps[from].node.Out[0].Meta.Bytes())
 				list = append(list, transfer{from: from, to: int32(i), ns: float64(bytes/2/machine.LineBytes) * lineNS})
 			}

@@ -119,8 +119,8 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	if resized {
 		first.shapes, second.shapes = pairs.shapes()
 	}
-	first.assignKeys(nil, nil) // nil: no values are matched, so all get new keys
-	second.assignKeys(pairs, first)
+	first.assignKeys(nil, nil) // without matches: every value gets a new key
+	second.assignKeys(pairs.matchInFirst, first)
 	d := &Difference{First: first.totals(), Second: second.totals(), Values: differentValues(pairs, first, second),
 		OnlyFirst: first.copiesOnlyHere(second), OnlySecond: second.copiesOnlyHere(first),
 		Steps:       differentSteps(first, second),
@@ -146,12 +146,12 @@ type comparedPlan struct {
 	name        string           // first or second
 	binding     *program.Binding // the graph and its plan at the sizes for which Compile planned
 	report      *report.Plan
-	leafKeys    map[string]string       // for each name of an input or constant: its key
-	nodeKeys    map[string]string       // for each name of a node of the original graph: its key
-	compositeOf map[string]string       // for each name of a part of a composite node: the name of the composite node
-	copies      map[string]*graph.Node  // indexed by name: the inserted copies
-	values      map[string]*graph.Value // indexed by name: the stored values and views
-	shapes      map[string][]int        // for each name of a value: the shape of its match; nil unless sizes differ
+	leafKeys    map[string]string       // keys of inputs and constants, by name
+	nodeKeys    map[string]string       // keys of the nodes of the original graph, by name
+	compositeOf map[string]string       // the composite node of each part of a composite node, both by name
+	copies      map[string]*graph.Node  // the inserted copies, by name
+	values      map[string]*graph.Value // the stored values and views, by name
+	shapes      map[string][]int        // shapes of the matches of values, by name of the value; nil unless sizes differ
 }
 
 // comparedPlanOf returns the plan of a program. name is "first" or "second". The keys of leaves and nodes are not yet
@@ -172,17 +172,18 @@ func comparedPlanOf(compiled *graphrun.Program, name string) *comparedPlan {
 	return p
 }
 
-// assignKeys gives keys to the nodes and leaves of the original graph. A node without a match in the other graph gets a
-// new key, others the key of their match.
-func (p *comparedPlan) assignKeys(pairs *pairing, other *comparedPlan) {
+// assignKeys gives keys to the leaves (inputs and constants) and the nodes of the original graph. A value with a match
+// in the graph of the other plan gets the key of the match, other values get new keys. The first result of a node
+// represents the node.
+func (p *comparedPlan) assignKeys(matchInOther map[*graph.Value]*graph.Value, other *comparedPlan) {
 	for i, v := range matchableValues(p.binding.RunnableGraph) {
 		key := fmt.Sprintf("%s %d", p.name, i)
-		if pairs != nil && pairs.matchInFirst[v] != nil {
-			match := pairs.matchInFirst[v] // a leaf, or the first result of a node
+		switch match := matchInOther[v]; {
+		case match == nil: // a new key
+		case match.Node != nil:
+			key = other.nodeKeys[match.Node.Name]
+		default:
 			key = other.leafKeys[match.Name]
-			if match.Node != nil {
-				key = other.nodeKeys[match.Node.Name]
-			}
 		}
 		if v.Node != nil {
 			p.nodeKeys[v.Node.Name] = key
@@ -209,17 +210,24 @@ func (p *comparedPlan) key(name string) string {
 
 // copyKey returns the key of a copy: the key of the copied value, and the order of dimensions of the copy.
 func (p *comparedPlan) copyKey(n *graph.Node) string {
-	value, copied := n.In[0].Value, n.Out[0].Meta
-	order := tensor.ListString(copied.Strides) // if the copy is not dense
-	if shape := p.shapes[value.Name]; shape != nil {
-		order = tensor.ListString(longDims(copied, shape)) // the order of the dimensions longer than 1 in both programs
-	} else if denseOrder, isDense := tensor.OrderOf(copied); isDense {
-		order = denseOrder.String()
-	}
+	value := n.In[0].Value
+	order := p.orderText(value, n.Out[0].Meta)
 	if value.Node == nil {
 		return fmt.Sprintf("%s as %s", cmp.Or(p.leafKeys[value.Name], value.Name), order)
 	}
 	return fmt.Sprintf("%s#%d as %s", p.key(value.Node.Name), value.Index, order)
+}
+
+// orderText returns the order of dimensions of a copy of value. If sizes differ between the programs, it has only the
+// dimensions that are longer than 1 in both. For a copy that is not dense, it returns the strides.
+func (p *comparedPlan) orderText(value *graph.Value, copied tensor.Meta) string {
+	if shape := p.shapes[value.Name]; shape != nil {
+		return tensor.ListString(longDims(copied, shape))
+	}
+	if order, isDense := tensor.OrderOf(copied); isDense {
+		return order.String()
+	}
+	return tensor.ListString(copied.Strides)
 }
 
 // longDims lists the dimensions whose size exceeds 1 in both the layout meta and the shape other, which have the same
@@ -279,8 +287,8 @@ func differentValues(pairs *pairing, a, b *comparedPlan) []ValueDifference {
 	return list
 }
 
-// layoutsDiffer compares the strides of two values of equal shape. If shapes or the sizes of the graphs differ, it
-// compares the orders of dimensions.
+// layoutsDiffer reports whether two matching values have different layouts. For graphs of equal sizes and values of
+// equal shapes, these are different strides. Otherwise they are different orders of dimensions, or layout names.
 func (p *comparedPlan) layoutsDiffer(a, b tensor.Meta) bool {
 	if p.shapes != nil && len(a.Shape) == len(b.Shape) {
 		return !slices.Equal(longDims(a, b.Shape), longDims(b, a.Shape))
@@ -343,7 +351,7 @@ func groupsOfSteps(a, b *comparedPlan) []*stepGroup {
 		}
 	}
 	groups, groupOf := []*stepGroup{}, map[int]*stepGroup{}
-	index := 0 // counts the steps of both plans, as in keys
+	index := 0 // of the step among the steps of both plans, as in keys and union
 	for plan, s := range []*comparedPlan{a, b} {
 		for _, step := range s.report.Steps {
 			root := union.root(index)
@@ -394,7 +402,7 @@ func (g *stepGroup) differenceKind(a, b *comparedPlan) string {
 	stepsA, stepsB := g.steps[0], g.steps[1]
 	switch {
 	case len(stepsA) == 0 || len(stepsB) == 0:
-		if a.areCopies(stepsA) && b.areCopies(stepsB) {
+		if a.areCopies(stepsA) && b.areCopies(stepsB) { // areCopies is true for an empty list
 			return diffCopy
 		}
 		return diffOnly

@@ -94,14 +94,18 @@ func (r rankStatistics) choicesBySum() []float64 {
 	ways[0][0] = 1
 	before := 0 // number of samples with lesser ranks
 	for _, tied := range r.tieSizes {
-		// Add the tied samples of one rank: ways[k][sum] += (tied choose drawn) * ways[k-drawn][sum - drawn*doubledRank] for
-		// each number drawn of them. k and sum descend, so that the terms on the right do not yet have these samples.
-		doubledRank := 2*before + tied + 1
+		// Add the tied samples, which have one rank. For each number drawn of them,
+		//
+		//	ways[k][sum] += (tied choose drawn) * ways[k-drawn][sum - drawn*doubledRank]
+		//
+		// k and sum descend, so that the terms on the right do not yet have these samples.
+		doubledRank := 2*before + tied + 1 // the sum of the first rank, before+1, and the last rank, before+tied
 		for k := r.n1; k > 0; k-- {
 			choices := 1.0 // the binomial coefficient "tied choose drawn", exact in float64 for tied <= 2*maxExactSamples
 			for drawn := 1; drawn <= min(k, tied); drawn++ {
 				choices = choices * float64(tied-drawn+1) / float64(drawn)
-				for sum := min(len(ways[k])-1, 2*k*(before+tied)); sum >= drawn*doubledRank; sum-- { // no sum is greater
+				greatestSum := min(len(ways[k])-1, 2*k*(before+tied)) // no rank is greater than before+tied
+				for sum := greatestSum; sum >= drawn*doubledRank; sum-- {
 					ways[k][sum] += float64(choices * ways[k-drawn][sum-drawn*doubledRank])
 				}
 			}
@@ -129,11 +133,12 @@ func (r rankStatistics) normalP() float64 {
 func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
 // medianInterval returns an index i into n sorted samples. For every distribution, the median is between the samples i
-// and n-1-i with probability [Confidence] or more. It returns false if there are too few samples.
+// and n-1-i with probability [Confidence] or more. It returns false if there are too few samples. For example, if n is
+// 6, i is 0: the median is not between the least and the greatest sample with probability 2 * 2^-6.
 func medianInterval(n int) (int, bool) {
-	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number
-	// that is not in the lower tail. It computes the terms from their logarithms, because the first terms would
-	// underflow.
+	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number k
+	// for which the probability of at most k samples is too large for a tail. The interval then begins at sample k-1. The
+	// terms are computed from their logarithms, because the first terms would underflow.
 	logTerm, sum := -float64(n)*math.Ln2, 0.0 // log((n choose k) / 2^n) for k = 0, and the sum of the terms up to k
 	for k := 0; ; k++ {
 		sum += math.Exp(logTerm)

@@ -221,12 +221,12 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	}
 	sorted.Floats(scaled)
 	count := len(scaled)
-	less := 0 // number of pairs (x, y) with x <= y*(1+effect), without pairs of a sample with itself
-	for _, sample := range scaled {
-		first, _ := slices.BinarySearch(scaled, sample/(1+effect)) // the first y
-		less += count - first - 1
+	less := 0 // number of pairs of different samples (x, y) with x <= y*(1+effect)
+	for _, x := range scaled {
+		first, _ := slices.BinarySearch(scaled, x/(1+effect)) // the index of the least y
+		less += count - first - 1                             // without x itself
 	}
-	deviation := float64(less)/(float64(count)*float64(count-1)) - 0.5
+	deviation := float64(less)/(float64(count)*float64(count-1)) - 0.5 // p - 1/2
 	// float64(...) prevents fused multiply-adds.
 	z := float64(normalQuantile(1-float64(level/2))) + float64(normalQuantile(testPower))
 	if needed := math.Ceil(z * z / (6 * deviation * deviation)); deviation > 0 && needed <= 1e6 {

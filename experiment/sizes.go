@@ -140,16 +140,16 @@ func (bisection *bisection) add(ctx context.Context, i, size int) error {
 		point.cost, point.copies = plan.CostNS, len(plan.Copies)
 	}
 	bisection.points = slices.Insert(bisection.points, i, point)
-	for k := max(i, 1); k <= min(i+1, len(bisection.points)-1); k++ {
+	last := len(bisection.points) - 1
+	for k := max(i, 1); k <= min(i+1, last); k++ { // point 0 has no predecessor
 		if err := bisection.points[k].compare(bisection.points[k-1]); err != nil {
 			return err
 		}
 	}
-	// Free the programs that no further comparison needs. The program of the last point stays, because the next start
-	// size is compared with it.
-	for k := max(i-1, 0); k <= min(i+1, len(bisection.points)-1); k++ {
-		isInner := k > 0 && k+1 < len(bisection.points)
-		if isInner && !bisection.isOpen(k) && !bisection.isOpen(k+1) {
+	// Free the programs of the new point and its neighbours that no further comparison needs: those between two pairs
+	// that are not open. The end points keep their programs, because the next start size is compared with the last point.
+	for k := max(i-1, 1); k <= min(i+1, last-1); k++ {
+		if !bisection.isOpen(k) && !bisection.isOpen(k+1) {
 			bisection.points[k].program = nil
 		}
 	}
@@ -171,8 +171,8 @@ func (p *plannedSize) compare(before *plannedSize) error {
 	return nil
 }
 
-// isOpen reports whether the plan changes at an unknown size between points i-1 and i: the plans differ, and there are
-// sizes between.
+// isOpen reports whether the pair of points i-1 and i is open: the plans differ, and the plan changes at an unknown
+// size between the two. It returns false if one of the points does not exist.
 func (bisection *bisection) isOpen(i int) bool {
 	if i <= 0 || i >= len(bisection.points) {
 		return false
@@ -181,8 +181,8 @@ func (bisection *bisection) isOpen(i int) bool {
 	return !point.hasSamePlan && point.size-before.size > 1
 }
 
-// widestOpenPair returns the index i of the open pair of points i-1 and i (see isOpen) with the greatest ratio of
-// sizes. It returns -1 if no pair is open.
+// widestOpenPair returns the index i of the open pair of points i-1 and i with the greatest ratio of sizes. It returns
+// -1 if no pair is open.
 func (bisection *bisection) widestOpenPair() int {
 	best, bestRatio := -1, 0.0
 	for i := range bisection.points {

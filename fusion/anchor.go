@@ -95,7 +95,7 @@ func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 		return nil, nil, errNoRoom
 	}
 	anchorResult := call.Out[carrier]
-	anchorResult.DType = fused.code.In[0] // of the same size as the carrier's dtype: see HasRoom
+	anchorResult.DType = fused.code.In[0] // of operand 0, the anchor's result; it has the size of the carrier's dtype
 	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.Anchor:fused.Anchor],
 		Out: []tensor.Meta{anchorResult}}, nil
 }
@@ -115,8 +115,8 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	anchor.Impl, anchor.Walk = a.Impl, fused.anchorWalk(call.Walk)
-	if a.Epilogues { // Lower then records in the epilogue how the kernel applies it
-		anchor.Epilogue = epilogue
+	if a.Epilogues {
+		anchor.Epilogue = epilogue // Lower may set its inRegisters or isDeferred
 	}
 	kernel, err := a.Lower(anchor)
 	if err != nil || kernel == nil {
@@ -153,7 +153,7 @@ func (e *Epilogue) listings(kernel *graph.Kernel) (list []expr.Listing) {
 
 // phase returns a phase that applies the epilogue to all elements of the anchor's result.
 func (e *Epilogue) phase() graph.Phase {
-	var grain int
+	var grain int // elements of a chunk
 	if elementNS := e.loop.ElementNS(); elementNS > 0 {
 		grain = compiledGrain(elementNS)
 	} else {
@@ -163,23 +163,29 @@ func (e *Epilogue) phase() graph.Phase {
 	return graph.Phase{Chunks: (e.numel + grain - 1) / grain, Run: func(mem *graph.Mem, chunk int) error {
 		run := runs.Get(mem)
 		e.Bind(run, mem)
-		for i, end := chunk*grain, min((chunk+1)*grain, e.numel); i < end; {
-			length := end - i
-			if !e.isDense { // up to the end of the fastest dimension
-				length = min(length, e.sizes[0]-i%e.sizes[0])
-			}
-			rows, rowStride, colStride := 1, 0, 1
-			e.Apply(run, e.offset(i), rows, rowStride, length, colStride)
-			i += length
-		}
+		e.applyRange(run, chunk*grain, min((chunk+1)*grain, e.numel))
 		run.Release()
 		return nil
 	}}
 }
 
+// applyRange applies the epilogue to the elements from begin to end-1 of the anchor's result, in the order of memory.
+func (e *Epilogue) applyRange(run *EpilogueRun, begin, end int) {
+	for i := begin; i < end; {
+		length := end - i
+		if !e.isDense { // each row ends at the end of the fastest dimension
+			length = min(length, e.sizes[0]-i%e.sizes[0])
+		}
+		const rows, rowStride, colStride = 1, 0, 1
+		e.Apply(run, e.offset(i), rows, rowStride, length, colStride)
+		i += length
+	}
+}
+
 // withReorderedAddresses returns phases that reorder the addresses of the whole for the kernel of the anchor. The
 // addresses of the whole are its results and then its operands. The kernel of the anchor expects the result with index
-// `carrier`, then all operands, and then the other results.
+// `carrier`, then all operands, and then the other results. For example, the results r0 and r1, whose carrier is r1,
+// and the operands a and b are reordered from r0, r1, a, b to r1, a, b, r0.
 func withReorderedAddresses(phases []graph.Phase, carrier, resultCount int) []graph.Phase {
 	mems, reordered := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	memOfAnchor := func(mem *graph.Mem) *graph.Mem {
@@ -347,23 +353,29 @@ func anchorFlops(call *graph.Call) float64 {
 // for the operands of the anchor. The epilogue reads its operands in any layout. If the attributes are invalid,
 // there is no work: lower reports the error.
 func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
-	if fused, isFusion := call.Attrs.(*Fusion); isFusion && i >= fused.Anchor {
-		carrier := fused.carrierResult()
-		if carrier < 0 || carrier >= len(call.Out) {
-			return work, true
-		}
-		work, ok = graph.ReadWork(meta, walk.ResultLayout(carrier, call.Out[carrier])), true
-	} else {
-		fused, anchor, err := anchorOf(call)
-		if err != nil {
-			return work, true
-		}
-		work, ok = a.Read(anchor, fused.anchorWalk(walk), i, meta)
-	}
+	work, ok = a.readWithoutFootprint(call, walk, i, meta)
 	if work != (graph.Work{}) {
 		work.Footprint = call.Footprint()
 	}
 	return work, ok
+}
+
+// readWithoutFootprint is read without [graph.Work.Footprint].
+func (a anchorImpl) readWithoutFootprint(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
+	ok bool) {
+	fused, isFusion := call.Attrs.(*Fusion)
+	if isEpilogueOperand := isFusion && i >= fused.Anchor; isEpilogueOperand {
+		carrier := fused.carrierResult()
+		if carrier < 0 || carrier >= len(call.Out) {
+			return work, true
+		}
+		return graph.ReadWork(meta, walk.ResultLayout(carrier, call.Out[carrier])), true
+	}
+	fused, anchor, err := anchorOf(call)
+	if err != nil {
+		return work, true
+	}
+	return a.Read(anchor, fused.anchorWalk(walk), i, meta)
 }
 
 // writes reports whether result i can have layout meta. The epilogue can write a result other than the carrier with any

@@ -103,9 +103,9 @@ func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attent
 	attention := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last],
 		Others: metas[productOperandCount:last], Code: fused.code}
 	attention.Batch = attention.Out.Shape[:attention.Out.Rank()-2]
-	queries, keys, _, _ := attention.Sizes()
-	for i, meta := range attention.Others {
-		if attention.Others[i], err = meta.Expand(append(slices.Clone(attention.Batch), queries, keys)); err != nil {
+	scores := scoresShape(attention)
+	for i, meta := range attention.Others { // expand the operands of the row program to the scores
+		if attention.Others[i], err = meta.Expand(scores); err != nil {
 			return nil, err
 		}
 	}
@@ -115,6 +115,12 @@ func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attent
 		}
 	}
 	return attention, nil
+}
+
+// scoresShape returns the shape of the scores: the batch, the number of queries and the number of keys.
+func scoresShape(attention *graph.Attention) []int {
+	queries, keys, _, _ := attention.Sizes()
+	return append(slices.Clone(attention.Batch), queries, keys)
 }
 
 // viewedMetas returns the metas of the operands and then of the result, each in its shape of [Fusion.ViewShapes].
@@ -129,7 +135,7 @@ func viewedMetas(fused *Fusion, call *graph.Call) ([]tensor.Meta, error) {
 		if err != nil {
 			return nil, err
 		}
-		if call.Packed(i) != nil { // by columns: see attentionImpl.pack
+		if call.Packed(i) != nil { // attentionImpl.pack packs by columns
 			meta = transposed(meta)
 		}
 		metas = append(metas, meta)
@@ -146,7 +152,8 @@ func (implementation attentionImpl) lower(call *graph.Call) (*graph.Kernel, erro
 	return implementation.Lower(attention)
 }
 
-// rowMajorCall returns the call with row-major operands.
+// rowMajorCall returns the call with row-major operands. Walks, work and packing must not depend on the layouts of the
+// operands, which are chosen later: see [graph.Impl.Read].
 func rowMajorCall(call *graph.Call) *graph.Call {
 	rowMajor := *call
 	rowMajor.In = slices.Clone(call.In)
@@ -169,7 +176,7 @@ func (implementation attentionImpl) walks(call *graph.Call, candidates []tensor.
 	if _, err := implementation.attentionOf(rowMajor); err != nil {
 		return nil
 	}
-	walks := []graph.Walk{{}}
+	walks := []graph.Walk{{}} // the zero Walk is the default
 	for _, order := range candidates {
 		if order != "" && order.Rank() == call.Out[0].Rank() {
 			walks = append(walks, call.WalkInOrder(order))
@@ -220,10 +227,9 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 	case i < productOperandCount:
 		work = implementation.Read(attention, i)
 	case call.IsConstant(i) && attention.ByColumns() && variesInBothDimensions(attention.Others[i-productOperandCount]):
-		// The constant is packed in the order of the scores.
+		// The constant is packed in the order of the scores, so that there is no additional work.
 	default:
-		queries, keys, _, _ := attention.Sizes()
-		scores := tensor.New(meta.DType, append(slices.Clone(attention.Batch), queries, keys)...)
+		scores := tensor.New(meta.DType, scoresShape(attention)...)
 		if attention.ByColumns() {
 			scores = transposed(scores)
 		}

@@ -21,6 +21,9 @@ import (
 //	result [b, h, m, v] = softmax(masked) * value [b, h, n, v]
 //
 // The batch of the fused node is [b, h] (finestBatch), and its kernel reads query as [b, h, m, k] (productView).
+//
+// A nodeBuilder builds the fused node: node is this node, fusion has its attributes, and producers maps a value that a
+// part computes to the part. A [FusedArg] with negative Part is operand Index of the fused node.
 
 // addAttention adds the parts of an attention: see [Fuser.CheckAttention]. It sets the operands query, key and value,
 // adds the parts in order, and records for each operand the shape in which the kernel views it. The batch may have
@@ -45,8 +48,8 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 		return err
 	}
 	// The products broadcast query and key to the batch of the scores, and value to the batch of the result.
-	for i, v := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
-		viewShape, ok := productView(builder.node.In[i].Meta().Shape, v.Meta.Shape, batch)
+	for i, broadcastTo := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
+		viewShape, ok := productView(builder.node.In[i].Meta().Shape, broadcastTo.Meta.Shape, batch)
 		if err := builder.recordView(i, viewShape, ok); err != nil {
 			return err
 		}
@@ -55,9 +58,11 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 		return err
 	}
 	result := last.Out[0].Meta.Shape
-	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(batch, result[len(result)-2:]))
+	matrix := result[len(result)-2:]
+	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(batch, matrix))
 	builder.fusion.Mask = make([]bool, len(batch)+2) // batch, rows, columns of the scores
-	builder.fusion.Mask[len(batch)+1] = true
+	columns := len(batch) + 1
+	builder.fusion.Mask[columns] = true
 	return nil
 }
 
@@ -183,7 +188,8 @@ func (builder *nodeBuilder) addAttentionParts(fuser *Fuser, parts []*graph.Node,
 			return err
 		}
 	}
-	if builder.fusion.Parts[len(parts)-1].In[0].Part < 0 || !hasFold {
+	weights := builder.fusion.Parts[len(parts)-1].In[0]
+	if weights.Part < 0 || !hasFold { // Part is negative if no part computes the weights
 		return errors.New("no node between the products folds rows")
 	}
 	return nil
@@ -285,17 +291,17 @@ func (builder *nodeBuilder) addRowPart(i int, part *graph.Node, broadcastTo, bat
 // broadcast dimensions. shape is the shape of the operand, and broadcastTo the shape to which the product broadcasts
 // it. productView returns false if there is no such view.
 func productView(shape, broadcastTo, batch []int) ([]int, bool) {
-	leadingRank := len(broadcastTo) - 2
-	leadingDims, ok := leadingView(shape, broadcastTo, leadingRank, batch)
-	return append(leadingDims, sizeIn(shape, broadcastTo, leadingRank), sizeIn(shape, broadcastTo, leadingRank+1)), ok
+	rowDim, columnDim := len(broadcastTo)-2, len(broadcastTo)-1
+	batchDims, ok := leadingView(shape, broadcastTo, rowDim, batch)
+	return append(batchDims, sizeIn(shape, broadcastTo, rowDim), sizeIn(shape, broadcastTo, columnDim)), ok
 }
 
-// rowView is productView for an operand of the row program. leading has the shape of the batch, followed by the number
-// of rows of a matrix.
-func rowView(shape, broadcastTo, leading []int) ([]int, bool) {
-	leadingRank := len(broadcastTo) - 1
-	leadingDims, ok := leadingView(shape, broadcastTo, leadingRank, leading)
-	return append(leadingDims, sizeIn(shape, broadcastTo, leadingRank)), ok
+// rowView is productView for an operand of the row program. batchAndRows has the shape of the batch, followed by the
+// number of rows of a matrix.
+func rowView(shape, broadcastTo, batchAndRows []int) ([]int, bool) {
+	columnDim := len(broadcastTo) - 1
+	leadingDims, ok := leadingView(shape, broadcastTo, columnDim, batchAndRows)
+	return append(leadingDims, sizeIn(shape, broadcastTo, columnDim)), ok
 }
 
 // sizeIn returns the size of a value in dimension dim of broadcastTo. The value has the given shape and is broadcast to
@@ -310,22 +316,22 @@ func sizeIn(shape, broadcastTo []int, dim int) int {
 // leadingView returns the shape of a view of a value that is broadcast to broadcastTo. The view has the dimensions
 // `leading` instead of the first leadingRank dimensions of broadcastTo, with size 1 in broadcast dimensions. shape is
 // the shape of the value. For example, a value of shape [6, 1] that is broadcast to [6, 4] has the view [2, 3, 1] if
-// leading is [2, 3, 4]. leadingView compares the factors of broadcastTo's sizes and of leading, from the last
-// dimension to the first. It returns false if the factors do not match, or if one dimension of leading would be
-// broadcast only in part.
+// leading is [2, 3, 4]. leadingView matches the factors of broadcastTo's sizes with the factors of leading, from the
+// last dimension to the first. In the example, it matches 4 with 4, and 6 with 3 and then 2. It returns false if the
+// factors do not match, or if one dimension of leading would be broadcast only in part.
 func leadingView(shape, broadcastTo []int, leadingRank int, leading []int) ([]int, bool) {
 	if len(shape) > len(broadcastTo) {
 		return nil, false
 	}
 	leadingDim, unmatched := len(leading), 1 // unmatched is the factor of leading[leadingDim] that is not yet matched
-	isMatched := slices.Repeat([]bool{false}, len(leading))
+	isMatched := make([]bool, len(leading))  // whether a factor of the dimension is matched
 	viewShape := slices.Repeat([]int{1}, len(leading))
 	for dim := leadingRank - 1; dim >= 0; dim-- {
-		size := sizeIn(shape, broadcastTo, dim)
+		size := sizeIn(shape, broadcastTo, dim) // of the value; 1 if dim is broadcast
 		if size != 1 && size != broadcastTo[dim] {
 			return nil, false
 		}
-		for remaining := broadcastTo[dim]; remaining > 1; {
+		for remaining := broadcastTo[dim]; remaining > 1; { // the factor of broadcastTo[dim] that is not yet matched
 			if unmatched == 1 {
 				leadingDim--
 				if leadingDim < 0 {

@@ -18,9 +18,13 @@ import (
 // [graph.Impl.Epilogues] apply the epilogue to each part of the anchor's result when the part is final and still in a
 // cache. An Epilogue is immutable once its kernel is made, and may then be used by several goroutines.
 //
-// A kernel that is being made calls [EpilogueOf]. It either applies [Epilogue.Chain] in registers and calls
-// [Epilogue.SetInRegisters], or calls [Epilogue.Apply] when it runs, for each rectangle of final elements, or calls
-// [Epilogue.Defer]. For example, a product of 64 x 32 elements in row-major order that is computed in tiles of 8 x 16:
+// A kernel that is being made calls [EpilogueOf]. It then has three choices:
+//   - It applies [Epilogue.Chain] in registers, and calls [Epilogue.SetInRegisters].
+//   - When it runs, it calls [Epilogue.Apply] for each rectangle of final elements.
+//   - It calls [Epilogue.Defer]. A phase after the kernel then applies the epilogue.
+//
+// For example, a kernel computes a row-major product of 64 x 32 elements in tiles of 8 x 16. After the second tile of
+// the second row of tiles, it calls
 //
 //	var run EpilogueRun    // of a worker
 //	e.Bind(&run, mem)
@@ -32,7 +36,7 @@ type Epilogue struct {
 	streams []stream    // results, then operands, in the order of the expression
 	sizes   []int       // dimensions of the anchor's result in memory, joined where possible, the fastest first
 	strides []int       // strides of these dimensions in elements
-	staged  []int       // indices of the streams that are not contiguous and are copied to a buffer
+	staged  []int       // indices of the streams that the loop accesses in a buffer, because they are not contiguous
 	numel   int         // number of elements of the anchor's result
 	isDense bool        // whether the anchor's result is dense
 
@@ -107,7 +111,8 @@ func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 	result := call.Out[carrier]
 	addStream(result, carrierAddress) // operand 0 of the expression: the anchor's result
 	for i := fused.Anchor; i < len(call.In); i++ {
-		addStream(call.Meta(i), 1+i)
+		operandAddress := 1 + i // after the carrier
+		addStream(call.Meta(i), operandAddress)
 	}
 	if err := epilogue.setDimensions(result, metas); err != nil {
 		return nil, err
@@ -121,7 +126,7 @@ func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 // dimensions are joined: sizes is [4, 3, 2], strides is [1, 4, 12], and the strides of the operand are [0, 4, 0].
 func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error {
 	e.numel, e.isDense = result.Numel(), result.IsNonOverlappingAndDense()
-	e.sizes, e.strides = []int{1}, []int{1}
+	e.sizes, e.strides = []int{1}, []int{1} // the fastest dimension replaces the size; its stride is 1
 	for i := range e.streams {
 		e.streams[i].strides = []int{e.streams[i].size}
 	}
@@ -132,13 +137,13 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		}
 		extent = result.Strides[dim] * result.Shape[dim]
 		last := len(e.sizes) - 1
-		canJoin := true
+		canJoin := true // whether one stride serves for dimension `last` of sizes and for dim, in all streams
 		streamStrides := e.streamStrides(metas, dim, result.Rank())
 		for i, stride := range streamStrides {
 			canJoin = canJoin && stride == e.streams[i].strides[last]*e.sizes[last]
 		}
 		switch {
-		case e.sizes[last] == 1: // the first dimension
+		case e.sizes[last] == 1: // dim is the fastest dimension
 			e.sizes[last] = result.Shape[dim]
 		case canJoin:
 			e.sizes[last] *= result.Shape[dim]
@@ -209,7 +214,7 @@ type EpilogueRun struct {
 // stageElements is the number of elements of each staged stream (see Epilogue.staged) in the buffer.
 const stageElements = 2048
 
-// Bind sets the addresses of a chunk. mem has the addresses of the anchor's kernel, then the addresses of the epilogue.
+// Bind sets the addresses of a chunk. mem has the addresses of the anchor's kernel: see newEpilogue.
 func (e *Epilogue) Bind(run *EpilogueRun, mem *graph.Mem) {
 	if run.base == nil {
 		count := len(e.streams)
@@ -342,19 +347,17 @@ func (e *Epilogue) applyBlock(run *EpilogueRun, b block) {
 
 // applyInParts calls applyBlock for parts of a block that fit in the buffer.
 func (e *Epilogue) applyInParts(run *EpilogueRun, b block) {
-	firstCoord, firstColumn := run.coords[b.dim], run.coords[0]
+	firstCoord, firstColumn := run.coords[b.dim], run.coords[0] // of the block; equal if dim is 0
 	for row := 0; row < b.rows; {
 		rowCount := max(1, min(b.rows-row, stageElements/b.cols)) // 1 if a row exceeds the buffer
 		for column := 0; column < b.cols; column += stageElements {
-			run.coords[0] = firstColumn + column
-			run.coords[b.dim] += row * b.indexStep // dim may be 0
+			run.coords[b.dim], run.coords[0] = firstCoord, firstColumn+column
+			run.coords[b.dim] += row * b.indexStep // added, because dim may be 0
 			e.applyBlock(run, block{rowCount, min(stageElements, b.cols-column), b.dim, b.indexStep})
-			run.coords[b.dim] = firstCoord
 		}
-		run.coords[0] = firstColumn
-		run.coords[b.dim] = firstCoord
 		row += rowCount
 	}
+	run.coords[b.dim], run.coords[0] = firstCoord, firstColumn
 }
 
 // setStreamAddresses sets the addresses of all streams at run.coords, and their strides between the rows of a block.
@@ -377,12 +380,12 @@ const (
 )
 
 // stageRows copies the staged streams. Before the loop it copies operands to the buffer and points all staged streams
-// to it. After the loop it copies results from the buffer.
+// to it. After the loop it copies results from the buffer. In both cases, setStreamAddresses has set the addresses.
 func (e *Epilogue) stageRows(run *EpilogueRun, b block, phase staging) {
-	next := unsafe.Pointer(unsafe.SliceData(run.stage))
+	free := unsafe.Pointer(unsafe.SliceData(run.stage)) // the start of the unused part of the buffer
 	for _, i := range e.staged {
-		stream, buffer := e.streams[i], next
-		next = unsafe.Add(next, stageElements*stream.size)
+		stream, buffer := e.streams[i], free
+		free = unsafe.Add(free, stageElements*stream.size)
 		mover := strided.MoverOf(stream.size)
 		along := strided.Axis{N: b.cols, Dst: stream.size, Src: stream.strides[0]}
 		across := strided.Axis{N: b.rows, Dst: b.cols * stream.size, Src: run.rowStrides[i]}

@@ -13,7 +13,8 @@ import (
 // dimensions. A loop runs along rows if the fastest dimension is folded. Otherwise the loop runs along columns and
 // folds many adjacent columns at the same time. There is work for each element, and for each row or contiguous run of
 // columns. With a row-major operand [64, 100], for example, a sum along dimension 1 starts 64 rows, and a sum along
-// dimension 0 starts 64 runs of 100 columns.
+// dimension 0 starts 64 runs of 100 columns. [OpCounts] has the operations of the expression: Folds is the number of
+// folds for each element, and Passes the number of passes over each row.
 
 // folding describes the folded dimensions of an operand.
 type folding struct {
@@ -117,7 +118,7 @@ const floatsPerRegister = 16
 // of the operand (operandShape).
 func (fold *folding) columnRuns(meta tensor.Meta) float64 {
 	elements, runLength := meta.Numel(), 1
-	for { // extend the run by the dimension that continues it
+	for { // extend the run by the dimension that continues it: its stride is the length so far
 		next := -1
 		for dim, stride := range meta.Strides {
 			if stride == runLength && meta.Shape[dim] > 1 && !fold.isFolded(dim) {

@@ -23,7 +23,7 @@ type Fuser struct {
 	graph      *graph.Graph
 	codes      graph.ByValue[*expr.Code]  // expressions of nodes, indexed by the first output of the node
 	rows       graph.ByValue[*graph.Rows] // row programs of nodes, indexed by the first output of the node
-	lastMissed *graph.Node                // the last node whose expression was not in codes
+	lastMissed *graph.Node                // the last node whose expression was not in codes; the next may be like it
 	missedCode *expr.Code                 // expression of lastMissed
 	missedErr  error                      // reason why lastMissed has no expression, or nil
 }
@@ -118,7 +118,7 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 }
 
 // nodeBuilder builds a fused node from its parts. A node that becomes a part is a member of the group; the FusedPart
-// records it.
+// records it. keep, a parameter of the methods, reports whether a value of the group remains a result.
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node
@@ -161,9 +161,9 @@ func (builder *nodeBuilder) addAnchor(member *graph.Node, keep func(*graph.Value
 	part := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, len(member.In)),
 		ResultCount: len(member.Out)}
 	for k, arg := range member.In {
-		part.In[k] = FusedArg{Part: -1, Index: k}
+		part.In[k] = FusedArg{Part: -1, Index: k} // operand k of the fused node
 		if arg.Kind == graph.Null {
-			part.In[k].Index = -1
+			part.In[k].Index = -1 // absent
 		}
 	}
 	builder.node.Op, builder.node.In, builder.node.Pin = op, slices.Clone(member.In), member.Pin
@@ -205,8 +205,7 @@ func (builder *nodeBuilder) addPart(i int, member *graph.Node, isChannelVector f
 	return nil
 }
 
-// recordOutputs records the outputs of member, which is part i. keep reports whether an output becomes a result of the
-// fused node.
+// recordOutputs records the outputs of member, which is part i.
 func (builder *nodeBuilder) recordOutputs(i int, member *graph.Node, keep func(*graph.Value) bool) {
 	for k, v := range member.Out {
 		builder.producers[v] = FusedArg{Part: i, Index: k}
@@ -230,9 +229,9 @@ func (f *Fuser) channelVectorTest(member *graph.Node, group Group) func(k int) b
 // inline inlines the expressions of the parts into one. For example, the parts t = exp(x) and y = t * 2 have the
 // expression y0 = exp(x0) * 2.
 func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
-	var dtypes []tensor.DType
+	var dtypes []tensor.DType // of the operands of the expression
 	anchor, shift := builder.fusion.Anchor, 0
-	if anchor > 0 {
+	if anchor > 0 { // operand 0 is the anchor's result, and operand 1 is operand `anchor` of the node
 		dtypes, shift = append(dtypes, graph.ArgOf(parts[0].Out[0]).Type().DType), 1-anchor
 	}
 	for _, arg := range builder.node.In[anchor:] {
@@ -248,7 +247,8 @@ func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 	}
 	results := make([]expr.Output, len(builder.fusion.Results))
 	for i, result := range builder.fusion.Results {
-		results[i] = whole.outputs[result[0]][result[1]]
+		part, output := result[0], result[1]
+		results[i] = whole.outputs[part][output]
 	}
 	code, err := whole.Build(results...)
 	builder.fusion.code = code
@@ -272,8 +272,8 @@ func (builder *nodeBuilder) partOutputs(fuser *Fuser, whole *fusedExpression, pa
 	operands := builder.fusion.Parts[i].In
 	isAttention, isLast := builder.fusion.ViewShapes != nil, i == len(parts)-1
 	switch {
-	case i == 0 && builder.fusion.Anchor > 0:
-		return []expr.Output{whole.Real(whole.Load(0))}, nil // the anchor's result
+	case i == 0 && builder.fusion.Anchor > 0: // the anchor
+		return []expr.Output{whole.Real(whole.Load(0))}, nil // its result is operand 0
 	case isAttention && (isLast || reshapesBatch(parts[i])):
 		// Views and the last product of an attention are not part of the expression: they pass their first operand on.
 		return whole.outputs[operands[0].Part], nil

@@ -55,17 +55,17 @@ func planRows(rows *graph.Rows, call *graph.Call) (rowPlan, error) {
 	return rowprog.New(rows.Code, outs, ins, rows.Mask, direction)
 }
 
-// rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces. InPlace lists
-// pairs of indices, of an output and of an operand that it may overwrite.
+// rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces.
 type rowPlan interface {
-	Phases() int
-	Chunks(phase int) int
-	Scratch() int
-	WorkerScratch() int
-	Compiled() bool
-	ElementNS() float64
-	InPlace() [][2]int
+	Phases() int          // number of phases, which run one after another
+	Chunks(phase int) int // number of chunks of a phase, which may run concurrently
+	Scratch() int         // size in bytes of the memory that all chunks share
+	WorkerScratch() int   // size in bytes of the memory of each worker
+	Compiled() bool       // whether all loops are machine code
+	ElementNS() float64   // time for one element in nanoseconds
+	InPlace() [][2]int    // pairs of indices, of an output and of an operand that it may overwrite
 	Listings() []expr.Listing
+	// Run runs a chunk. ptrs has the addresses of the outputs and then of the operands.
 	Run(s *rowprog.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
 }
 
@@ -119,7 +119,7 @@ func RowMetas(rows *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err 
 // rowOutMeta returns the layout of output i of a row program.
 func rowOutMeta(rows *graph.Rows, call *graph.Call, i int, fullShape []int) (meta tensor.Meta, err error) {
 	meta = call.Out[i]
-	keepsDims := meta.Rank() == len(fullShape)
+	keepsDims := meta.Rank() == len(fullShape) // reduced dimensions have size 1; otherwise they are absent
 	switch {
 	case slices.Equal(meta.Shape, fullShape):
 		return splitRows(rows, meta), nil
@@ -181,8 +181,9 @@ func rowKernel(rows *graph.Rows, call *graph.Call, plan rowPlan) *graph.Kernel {
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: plan.Chunks(phase), Run: run})
 	}
 	for _, pair := range plan.InPlace() {
-		if in := rows.In[pair[1]]; slices.Equal(call.Meta(in).Shape, call.Out[pair[0]].Shape) {
-			kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: pair[0], In: in})
+		out, in := pair[0], rows.In[pair[1]]
+		if slices.Equal(call.Meta(in).Shape, call.Out[out].Shape) {
+			kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: out, In: in})
 		}
 	}
 	return kernel
@@ -209,12 +210,12 @@ func (w *rowRunner) run(m *graph.Mem, phase, chunk int) error {
 		return fmt.Errorf("got %d of %d addresses", len(m.Ptrs), w.numAddresses)
 	}
 	state := w.state.Get(m)
-	state.ptrs = append(state.ptrs[:0], m.Ptrs[:w.numOuts]...)
+	state.ptrs = append(state.ptrs[:0], m.Ptrs[:w.numOuts]...) // Ptrs has the results and then the operands of the call
 	for _, i := range w.operands {
 		state.ptrs = append(state.ptrs, m.Ptrs[w.numOuts+i])
 	}
 	state.Context = m.Context
 	err := w.plan.Run(&state.State, phase, chunk, state.ptrs, m.Scratch, m.WorkerScratch)
-	clear(state.ptrs)
+	clear(state.ptrs) // so that they keep no memory alive
 	return err
 }

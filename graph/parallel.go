@@ -190,7 +190,7 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 	}
 	var loops []Parallel
 	for dim, size := range operand.Shape {
-		viewDims := op.dimsAlong(call, operand.Shape, dim)
+		viewDims := op.dimsAlong(call, operand.Shape, dim) // by result: the dimension that is a loop over dim
 		if viewDims == nil {
 			continue
 		}
@@ -201,7 +201,8 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 			shape[dim] = otherSize
 			return slices.Equal(op.dimsAlong(call, shape, dim), viewDims)
 		}
-		if op.SizesAttr == "" && !(isSame(1) && isSame(size+1)) {
+		hasSizesAttr := op.SizesAttr != ""
+		if !hasSizesAttr && !(isSame(1) && isSame(size+1)) {
 			continue
 		}
 		loop := undividedLoop(call)
@@ -232,7 +233,8 @@ func (op *Op) dimsAlong(call *Call, shape []int, dim int) []int {
 	dims := make([]int, len(results))
 	for i, result := range results {
 		meta, known := result.Type.Meta()
-		if !known || result.Alias != 0 || result.Dynamic || meta.DType.Size() != probeType.DType.Size() {
+		viewsProbe := result.Alias == 0 && !result.Dynamic
+		if !known || !viewsProbe || meta.DType.Size() != probeType.DType.Size() {
 			return nil
 		}
 		if dims[i] = layout.dimAlong(meta, shape[dim], dim); dims[i] < 0 {

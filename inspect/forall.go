@@ -76,7 +76,7 @@ func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	prover := &prover{program: internal, property: parsed, isProved: map[*program.Specialization]bool{},
+	prover := &prover{program: internal, property: parsed, shown: map[*program.Specialization]extent{},
 		result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}}}
 	if err := prover.planSamples(); err != nil || prover.result.Counterexample != nil {
 		return prover.result, err
@@ -145,10 +145,17 @@ type prover struct {
 	property property
 	result   *Proof // the result so far
 	cases    []coveringCase
-	// isProved has an entry for each specialization whose symbolic plan has the property. The entry is true if the plan
-	// has it at all sizes that the specialization serves. It is false if the plan has it only under further conditions.
-	isProved map[*program.Specialization]bool
+	shown    map[*program.Specialization]extent // what is shown about the symbolic plan of each specialization
 }
+
+// extent says at which sizes it is shown that a specialization has the property.
+type extent int
+
+const (
+	shownNowhere     extent = iota // its symbolic plan does not have the property, or was not tried
+	shownConditional               // at the sizes that satisfy its guards and further conditions
+	shownEverywhere                // at all sizes that it serves: those that satisfy its guards
+)
 
 // coveringCase is a case of the proof.
 type coveringCase struct {
@@ -186,20 +193,23 @@ func (prover *prover) planSamples() error {
 }
 
 // tryCase adds a case: all sizes for which planning makes the same decisions as for the given sizes, which spec serves.
-// It adds no case if symbolic planning fails, or if the symbolic plan does not have the property. It sets
-// isProved[spec].
+// It adds no case if symbolic planning fails, or if the symbolic plan does not have the property. Otherwise it sets
+// shown[spec].
 func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	symbolicPlan, err := prover.program.SymbolicPlanOf(context.Background(), spec, sizes)
 	if err != nil {
 		return
 	}
-	guardCount := len(symbolicPlan.Env.Guards()) // method Is, called below, may add conditions for the property
+	guardCount := len(symbolicPlan.Env.Guards()) // before Is, which may add conditions for the property
 	if prover.property.value != "" {
 		if v := symbolicPlan.PlannedGraph.Value(prover.property.value); v == nil || !v.Type.Is(prover.property.format) {
 			return
 		}
 	}
-	prover.isProved[spec] = len(symbolicPlan.Env.Guards()) == guardCount
+	prover.shown[spec] = shownConditional
+	if len(symbolicPlan.Env.Guards()) == guardCount {
+		prover.shown[spec] = shownEverywhere
+	}
 	// A run tries specializations one after another. The path conditions state that it tries the same specializations as
 	// at the given sizes, and so reaches spec.
 	if pathConditions, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
@@ -208,12 +218,13 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	}
 }
 
-// firstUnproved returns a specialization without a proof of the property, or nil if there is none. For a specialization
-// that has no proof yet, it first tries a case at the hint of the specialization.
+// firstUnproved returns a specialization for which the property is not shown everywhere, or nil if there is none. It
+// first tries a case at the hint of each such specialization.
 //
-// The program lists the planned specializations. No other specialization can serve sizes of a case: a run first tries
-// the specializations for the hints and the nondegenerate sizes, which are samples and therefore planned. Method
-// PathConditions of the program plans the others that a run tries before the specialization of the case.
+// It suffices to visit the specializations that the program has planned, because no other specialization can serve
+// sizes of a case. A run first tries the specializations for the hints and the nondegenerate sizes. These sizes are
+// samples, so their specializations are planned. PathConditions has planned the other specializations that a run tries
+// before the specialization of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := prover.nextUnproved()
@@ -229,22 +240,22 @@ func (prover *prover) firstUnproved() *program.Specialization {
 			return spec
 		}
 		prover.tryCase(spec, spec.Hint)
-		if !prover.isProved[spec] {
+		if prover.shown[spec] != shownEverywhere {
 			return spec
 		}
 	}
 }
 
-// nextUnproved returns a specialization without a proof of the property, or nil. If the caller gave no hints, Compile
-// plans a specialization for the assumed sizes. This specialization is skipped if isProved has no entry for it: it
-// serves only the assumed sizes, which are a sample.
+// nextUnproved returns a specialization for which the property is not shown everywhere, or nil. If the caller gave no
+// hints, Compile plans a specialization for the assumed sizes, which serves only these sizes. They are a sample, so
+// this specialization needs no symbolic plan with the property.
 func (prover *prover) nextUnproved() *program.Specialization {
 	p := prover.program
 	for _, spec := range p.Specializations() {
 		servesOnlyHint := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
 			!slices.Equal(spec.Hint, p.NondegenerateSizes(context.Background()))
-		isProved, hasEntry := prover.isProved[spec]
-		if !isProved && (hasEntry || !servesOnlyHint) {
+		isDone := prover.shown[spec] == shownEverywhere || prover.shown[spec] == shownNowhere && servesOnlyHint
+		if !isDone {
 			return spec
 		}
 	}
@@ -267,21 +278,21 @@ func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Boo
 	for i, cond := range conditions {
 		texts[i] = cond.String()
 	}
-	holds := func(sizesByName map[string]int) bool {
+	allHold := func(sizesByName map[string]int) bool {
 		binding := symbolic.Binding(sizesByName)
 		return !slices.ContainsFunc(conditions, func(cond sym.Bool) bool {
 			holds, err := cond.At(binding)
 			return err != nil || !holds
 		})
 	}
-	prover.cases = append(prover.cases, coveringCase{conds: texts, holds: holds})
+	prover.cases = append(prover.cases, coveringCase{conds: texts, holds: allHold})
 	prover.result.Cases = append(prover.result.Cases,
 		Case{Sizes: prover.program.SizesByName(sizes), Holds: slices.Clone(texts), Refused: isRejected})
 }
 
 // conclude decides whether the property is proved, and sets result.Proved, or result.Why with the reason.
 func (prover *prover) conclude() error {
-	unproved := prover.firstUnproved() // this call also adds cases, so it precedes coveredSizes
+	unproved := prover.firstUnproved() // before coveredSizes, because this call also adds cases
 	covered, err := prover.coveredSizes()
 	if err != nil {
 		return err

@@ -113,11 +113,11 @@ func withRequired(attrs graph.Attrs, pairs ...any) graph.Attrs {
 		attrs = graph.Attrs{}
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		v := schemaValue(reflect.ValueOf(pairs[i+1]))
-		if x, ok := v.(*graph.Value); ok {
-			v = graph.ValueRef{Value: x}
+		name, content := pairs[i].(string), schemaValue(reflect.ValueOf(pairs[i+1]))
+		if value, ok := content.(*graph.Value); ok {
+			content = graph.ValueRef{Value: value}
 		}
-		attrs[pairs[i].(string)] = v
+		attrs[name] = content
 	}
 	return attrs
 }
@@ -126,14 +126,14 @@ func withRequired(attrs graph.Attrs, pairs ...any) graph.Attrs {
 // number depends on the call.
 func node(op string, count int, attrs graph.Attrs, operands ...any) []*graph.Value {
 	args := flattenOperands(operands)
-	for _, a := range args {
-		if v, ok := a.(*graph.Value); ok && v != nil {
-			return add(v.Graph(), op, count, attrs, args)
+	for _, arg := range args {
+		if value, ok := arg.(*graph.Value); ok && value != nil {
+			return add(value.Graph(), op, count, attrs, args)
 		}
 	}
-	for _, a := range attrs {
-		if r, ok := a.(graph.ValueRef); ok && r.Value != nil {
-			return add(r.Value.Graph(), op, count, attrs, args)
+	for _, attr := range attrs {
+		if ref, ok := attr.(graph.ValueRef); ok && ref.Value != nil {
+			return add(ref.Value.Graph(), op, count, attrs, args)
 		}
 	}
 	panic("op: " + op + " was given no value of a graph")
@@ -148,7 +148,7 @@ func nodeIn(g *graph.Graph, op string, count int, attrs graph.Attrs, operands ..
 	return add(g, op, count, attrs, flattenOperands(operands))
 }
 
-// add adds a node to a graph.
+// add adds a node to a graph and returns its outputs. count is the number of outputs, or 0 for any number.
 func add(g *graph.Graph, op string, count int, attrs graph.Attrs, args []any) []*graph.Value {
 	if count == 0 {
 		return g.Apply(op, attrs, args...)
@@ -159,16 +159,16 @@ func add(g *graph.Graph, op string, count int, attrs graph.Attrs, args []any) []
 // flattenOperands returns a list of all operands, in which lists of values are expanded.
 func flattenOperands(operands []any) []any {
 	args := make([]any, 0, len(operands))
-	for _, o := range operands {
-		switch list := o.(type) {
+	for _, operand := range operands {
+		switch list := operand.(type) {
 		case []*graph.Value:
-			for _, v := range list {
-				args = append(args, v)
+			for _, value := range list {
+				args = append(args, value)
 			}
 		case Absent:
 			args = append(args, nil)
 		default:
-			args = append(args, o)
+			args = append(args, operand)
 		}
 	}
 	return args
@@ -181,16 +181,16 @@ func overloaded(op string, attrs graph.Attrs, names []string, operands ...any) [
 	first := len(operands) - len(names)
 	numbers := graph.Attrs{}
 	for i, name := range names {
-		switch x := operands[first+i].(type) {
+		switch operand := operands[first+i].(type) {
 		case Absent:
-		case *graph.Value:
+		case *graph.Value: // not the overload for numbers
 			return node(op, 1, attrs, operands...)
 		default:
-			numbers[name] = x
+			numbers[name] = operand
 		}
 	}
-	for name, x := range numbers {
-		attrs = withRequired(attrs, name, x)
+	for name, number := range numbers {
+		attrs = withRequired(attrs, name, number)
 	}
 	return node(op, 1, attrs, operands[:first]...)
 }

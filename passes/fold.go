@@ -105,7 +105,8 @@ func (p *Plan) resultsIfFolded(n *graph.Node) ([]*tensor.Tensor, error) {
 	return data, err
 }
 
-// foldResults returns the results of a node that is folded.
+// foldResults returns the results of a node that is folded. They come from packInParallel, from another plan of the
+// graph (Graph.Fold caches results), from foldStore, or from compute.
 func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
 	if result, packed := p.packedResults[n]; packed {
 		delete(p.packedResults, n)
@@ -134,7 +135,7 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 	if p.threads < 2 {
 		return
 	}
-	var unpacked []*graph.Node // nodes whose results must be computed
+	var toCompute []*graph.Node
 	p.packedResults = map[*graph.Node]foldedNode{}
 	for _, n := range nodes {
 		if n.Packing() == nil || !p.shouldFold(n) {
@@ -144,23 +145,23 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 		if err == nil {
 			p.packedResults[n] = foldedNode{data: data}
 		} else {
-			unpacked = append(unpacked, n)
+			toCompute = append(toCompute, n)
 		}
 	}
-	if len(unpacked) < 2 { // foldConstants computes a single node
+	if len(toCompute) < 2 { // foldConstants computes a single node
 		return
 	}
-	outcomes := make([]foldedNode, len(unpacked))
+	outcomes := make([]foldedNode, len(toCompute))
 	var group errgroup.Group
 	group.SetLimit(p.threads)
-	for i, n := range unpacked {
+	for i, n := range toCompute {
 		group.Go(func() error {
 			outcomes[i].data, outcomes[i].err = p.foldResults(n)
 			return nil
 		})
 	}
 	_ = group.Wait() // outcomes has the errors
-	for i, n := range unpacked {
+	for i, n := range toCompute {
 		p.packedResults[n] = outcomes[i]
 	}
 }
@@ -176,14 +177,15 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 			return false
 		}
 	}
-	wasRejected := p.nodesToFold != nil && n.Packing() == nil && !p.nodesToFold[n.Number()] // by earlier decisions
+	hasDecisions := p.nodesToFold != nil // earlier decisions choose the nodes, except nodes that pack a constant
+	wasRejected := hasDecisions && n.Packing() == nil && !p.nodesToFold[n.Number()]
 	if n.Op.RunDynamic != nil || n.Impl.OnDevice() || wasRejected {
 		return false
 	}
 	if n.IsView() || n.Packing() != nil {
 		return true
 	}
-	isChosen := p.nodesToFold != nil || isSmallEnough(n) // by earlier decisions, or by this pass
+	isChosen := hasDecisions || isSmallEnough(n)
 	return isChosen && p.foldBudget.allows(n, p.Graph)
 }
 

@@ -75,7 +75,9 @@ func groupNodes(plan *Plan) error {
 	return g.build()
 }
 
-// space is the iteration space of a node or group. The shape is nil if the nodes have no common space.
+// space is the iteration space of a node or group. The shape is nil if the nodes have no common space. For example, a
+// relu of [8, 100] has the shape [8, 100] and no mask. A mean over the last dimension of [8, 100] has the same shape
+// and the mask [false, true]: a row has 100 elements, and there are 8 rows.
 type space struct {
 	shape    []int
 	mask     []bool // marks the dimensions that are reduced (a row is a run along them); nil if none is reduced
@@ -157,8 +159,8 @@ func commonSpace(first, second space) space {
 	return space{}
 }
 
-// covers reports whether a space that reduces rows covers a space that does not: one that has the elements of the rows,
-// or one element for each row.
+// covers reports whether a space that reduces rows covers a space that does not. The other space must have the elements
+// of the rows, or one element for each row.
 func (s space) covers(other space) bool {
 	return slices.Equal(s.shape, other.shape) || s.split == 0 && slices.Equal(other.shape, s.reducedShape())
 }
@@ -175,10 +177,12 @@ func (s space) withoutReduced() []int {
 }
 
 // mergedSpace returns the space of the union of two groups. The first group (or node) is given by its space. The second
-// group reads results of the first group. The returned space has no shape if the groups cannot be merged. In addition
-// to the cases of commonSpace, the second group may iterate over the first group's results without their reduced
-// dimensions. All its other operands must then have one element, because larger operands would be indexed by other
-// dimensions. The function inFirst reports whether the first group computes a value.
+// group reads results of the first group. The returned space has no shape if the groups cannot be merged. The function
+// inFirst reports whether the first group computes a value.
+//
+// In addition to the cases of commonSpace, the second group may iterate over the first group's results without their
+// reduced dimensions, such as [8] if the first group reduces rows of [8, 100]. All its other operands must then have
+// one element, because larger operands would be indexed by other dimensions.
 func mergedSpace(first space, second *nodeGroup, inFirst func(*graph.Value) bool) space {
 	if common := commonSpace(first, second.space); common.shape != nil {
 		return common
@@ -266,24 +270,29 @@ func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 		}
 		return nil
 	}
+	group := firstGroup
 	if hasSeveral {
-		firstGroup = g.mergeReaders(n, nodeSpace, firstGroup)
+		group = g.mergeReaders(n, nodeSpace, firstGroup)
 	}
-	merged := mergedSpace(nodeSpace, firstGroup, computedByNode)
+	merged := mergedSpace(nodeSpace, group, computedByNode)
+	if why := g.whyCannotJoin(n, group, merged); why != "" {
+		g.unfused[n] = why
+		return nil
+	}
+	group.space = merged
+	return group
+}
+
+// whyCannotJoin returns the reason why a node cannot join the group of its readers, or "" if it can. merged is the
+// mergedSpace of the node and the group.
+func (g *grouper) whyCannotJoin(n *graph.Node, group *nodeGroup, merged space) string {
 	if merged.shape == nil {
-		g.unfused[n] = reasonRowsDiffer
-		return nil
+		return reasonRowsDiffer
 	}
-	if why := g.whyTooLarge(firstGroup, n); why != "" {
-		g.unfused[n] = why
-		return nil
+	if why := g.whyTooLarge(group, n); why != "" {
+		return why
 	}
-	if why := g.whyMisaligned(merged, append(slices.Clone(firstGroup.nodes), n)...); why != "" {
-		g.unfused[n] = why
-		return nil
-	}
-	firstGroup.space = merged
-	return firstGroup
+	return g.whyMisaligned(merged, append(slices.Clone(group.nodes), n)...)
 }
 
 // firstReaderOf returns the first reader of a node, with its group. hasSeveral reports whether the readers are in
@@ -305,15 +314,20 @@ func (g *grouper) firstReaderOf(n *graph.Node) (first *graph.Node, firstGroup *n
 // mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.
 // nodeSpace is the space of the node, and first is the group of its first reader.
 func (g *grouper) mergeReaders(n *graph.Node, nodeSpace space, first *nodeGroup) *nodeGroup {
+	merged := first
+	computedByNode := func(v *graph.Value) bool { return v.Node == n }
 	for _, v := range n.Out {
 		for _, reader := range g.uses.readers.At(v) {
-			if group := g.group(reader); group != nil && group != first &&
-				mergedSpace(nodeSpace, group, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
-				first = g.merge(first, group, n)
+			group := g.group(reader)
+			if group == nil || group == merged {
+				continue
+			}
+			if mergedSpace(nodeSpace, group, computedByNode).shape != nil {
+				merged = g.merge(merged, group, n) // the earlier of both if they cannot be merged
 			}
 		}
 	}
-	return first
+	return merged
 }
 
 // joinRows merges groups that reduce rows with groups that read the reduced values. For example, the group of a mean of

@@ -116,7 +116,7 @@ type layouter struct {
 	insertedCopies  map[*layout.Copy]*graph.Value // values of the copies inserted so far
 	originalLayouts []originalLayout              // buffer of applyChoice
 	changedLayouts  map[*graph.Value]bool         // values whose layout differs from the graph as written
-	views           map[viewKey]*graph.Node       // repeated view nodes
+	views           map[viewKey]*graph.Node       // repeated view nodes: see valueOf
 	fromOtherSizes  bool                          // the assignment was made for other sizes and may not apply
 }
 
@@ -156,7 +156,7 @@ func (l *layouter) apply(assignment *layout.Assignment) error {
 // insertInputCopies inserts the copies of inputs.
 func (l *layouter) insertInputCopies(list []*layout.Copy) error {
 	for _, inputCopy := range list {
-		copied, err := l.valueOf(inputCopy)
+		copied, err := l.valueOf(inputCopy) // inserts the node that makes the copy
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,9 @@ func (l *layouter) insertInputCopies(list []*layout.Copy) error {
 	return nil
 }
 
-// applyChoice applies the choice for one node.
+// applyChoice applies the choice for one node: it replaces the operands, sets the implementation and the layouts of the
+// results, and inserts the copies of the results. If the choice was made for other sizes, it also finds an
+// implementation that supports the current sizes, and checks the layouts.
 func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 	if choice.Removed {
 		return l.removeNode(n, choice)
@@ -192,10 +194,13 @@ func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 		l.setResultLayout(v, i, choice, originals[i])
 	}
 	l.nodes = append(l.nodes, n)
-	if err := l.insertResultCopies(n, choice); err != nil || !l.fromOtherSizes {
+	if err := l.insertResultCopies(n, choice); err != nil {
 		return err
 	}
-	return l.checkNodeLayouts(n)
+	if l.fromOtherSizes {
+		return l.checkNodeLayouts(n)
+	}
+	return nil
 }
 
 // removeNode omits a node from the resulting graph. Only the copies of its results remain.
@@ -267,7 +272,8 @@ func inferOutputs(n *graph.Node) error {
 
 // setResultLayout sets the layout of v, result i of a node, to the layout that the chosen walk (a loop order with
 // layouts of the results) gives it. If v is a view whose elements have their original addresses, v also gets its
-// original strides in dimensions of size 1.
+// original strides in dimensions of size 1. If sizes are unknown, guardOriginalStrides records the sizes for which the
+// original strides are right.
 func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, original originalLayout) {
 	switch {
 	case v.Alias == nil:
@@ -276,8 +282,8 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice,
 		guardOriginalStrides(v, "", original.symbolicType) // "": no other order than the order of v
 		v.Type.Strides, v.Meta.Strides = original.symbolicType.Strides, original.meta.Strides
 	}
-	if (v.Alias == nil) != (original.alias == nil) || !v.Meta.SameLayout(original.meta) ||
-		v.Meta.Offset != original.meta.Offset {
+	wasView, isView := original.alias != nil, v.Alias != nil
+	if isView != wasView || !v.Meta.SameLayout(original.meta) || v.Meta.Offset != original.meta.Offset {
 		l.changedLayouts[v] = true
 	}
 }
@@ -325,12 +331,12 @@ func (l *layouter) insertResultCopies(n *graph.Node, choice *layout.Choice) erro
 			return err
 		}
 		if resultCopy.Pinned {
-			// The pinned value is the copy, so it gets the name.
+			// The pinned value is the copy, so it gets the name and the layout of the pin.
 			unpinned := resultCopy.Value
 			name := unpinned.Name
 			l.graph.Rename(unpinned, l.graph.UniqueName(name+".unpinned"))
 			l.graph.Rename(copied, name)
-			n.Pin = graph.Pin{Impl: n.Pin.Impl, Device: n.Pin.Device}
+			n.Pin = graph.Pin{Impl: n.Pin.Impl, Device: n.Pin.Device} // without the layout
 			l.setPin(copied, pin)
 			l.recordPinSource(unpinned, name)
 		}

@@ -23,7 +23,8 @@ type Packing struct {
 // not enough memory for the packed constant.
 type RunPacking struct{ Value, Form, Node string }
 
-// packer inserts packing nodes: one for each pair of a constant and a packed form.
+// packer inserts packing nodes: one for each pair of a constant and a packed form. For example, if the implementations
+// of two products read the constant w in the same form, both read the result of one packing node.
 type packer struct {
 	graph     *graph.Graph
 	nodes     []*graph.Node // nodes of the resulting graph so far; nil until the first packing node is inserted

@@ -25,9 +25,9 @@ const (
 	inputSide    = "input"
 	constantSide = "constant"
 	outputSide   = "output"
-	pinSide      = "pin"
-	viewSide     = "viewed"
-	nodeSide     = "node"
+	pinSide      = "pin"    // a pinned value
+	viewSide     = "viewed" // a view node, whose result has the layout of its operand
+	nodeSide     = "node"   // any other node
 )
 
 // Sides explains a copy of the plan; the result is empty for nil or unknown copies.
@@ -187,9 +187,10 @@ func orderUnlessNamed(order tensor.Order) tensor.Order {
 	return order
 }
 
-// layoutOf names the layout of a value; see [Explainer].
+// layoutOf names the layout of a value; see [Explainer]. The dimensions are named as in an image also for a copy of an
+// image, and for a value whose copy is an image.
 func (e *Explainer) layoutOf(v *graph.Value) string {
-	isImage := e.problem.Image // false for a copy of an image
+	isImage := e.problem.Image
 	isImageCopy := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && isImage(v.Node.In[0].Value)
 	place := ""
 	if v.Place() != tensor.Host && e.plan.device != nil {

@@ -142,7 +142,7 @@ func (q *queue) dispatch() {
 		q.awaitFullBatch()
 		slots := q.takeSlot()
 		jobs := q.takeBatch()
-		if jobs == nil {
+		if jobs == nil { // dropEnded has set q.dispatching to false
 			<-slots // frees the slot
 			return
 		}
@@ -223,7 +223,7 @@ func (q *queue) takeBatch() []*job {
 		for _, i := range q.model.batchAxis.Batch(runsOf(waiting), maxRows) { // without the lock: it may plan the program
 			jobs = append(jobs, waiting[i])
 		}
-		if q.takeIfWaiting(jobs) {
+		if q.takeIfWaiting(jobs) { // otherwise a job has left the queue in the meantime: choose again
 			return jobs
 		}
 	}

@@ -80,7 +80,7 @@ func (env *Env) equal(x, y *expr) Bool {
 	if difference.constant%divisor != 0 { // the terms sum to a multiple of divisor, but -constant is none
 		return Bool{}
 	}
-	if difference.terms[0].coeff < 0 { // the first coefficient becomes positive, so that d = 0 and -d = 0 are equal
+	if difference.terms[0].coeff < 0 { // a positive first coefficient makes d = 0 and -d = 0 the same condition
 		divisor = -divisor
 	}
 	reduced := env.zeroForm(env.dividedBy(difference, divisor, difference.constant/divisor))
@@ -95,7 +95,8 @@ func (env *Env) equal(x, y *expr) Bool {
 	}
 	// The condition is displayed with its sides as written, unless it was simplified or terms cancel.
 	isSimplified := reduced != difference && reduced != env.addMultiple(env.constant(0), difference, -1)
-	if isSimplified || len(x.terms)+len(y.terms) > len(difference.terms) {
+	termsCancel := len(x.terms)+len(y.terms) > len(difference.terms)
+	if isSimplified || termsCancel {
 		x, y = env.splitEquation(reduced)
 	}
 	c := env.relation(condEq, reduced, "Eq", x, y)
@@ -182,7 +183,8 @@ func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 		}
 		// n = 0 states Max(c, ...) = m with numbers c and m. If c > m, the statement is false; otherwise c can be
 		// dropped. For a Min, the relations are reversed.
-		if (candidate.constant < extreme.args[0].constant) == (extreme.kind == kindMax) {
+		m, c := candidate.constant, extreme.args[0].constant
+		if (m < c) == (extreme.kind == kindMax) {
 			return Bool{}, true
 		}
 		return env.extreme(extreme.kind, extreme.args[1:]...).int().Eq(candidate.int()), true

@@ -44,13 +44,12 @@ type fact struct {
 	mod, rem int // modulus, at least 1, and residue
 }
 
-// change is an entry of the trail: an expression and its previous fact, an atom that got a replacement, or a condition
-// that became a fact.
+// change is an entry of the trail. It is one of three changes; the fields of the others are nil.
 type change struct {
-	expr *expr
-	fact *fact
-	atom *atom
-	cond *cond
+	expr *expr // an expression that got a fact
+	fact *fact // the previous fact of expr
+	atom *atom // an atom that got a replacement
+	cond *cond // a condition that became a fact
 }
 
 // setFact stores the fact of a primitive expression (see primitiveForm).
@@ -73,12 +72,12 @@ func (env *Env) factOf(primitive *expr) fact {
 	return f
 }
 
-// tighten raises lo and lowers hi to the nearest value that is not excluded and has the residue. It does not change
-// bounds near the limits of an int.
+// tighten raises lo and lowers hi to the nearest value that is not excluded and has the residue. For example, the
+// bounds 1 and 9 both become 8 if the residue is 0 modulo 4, and 4 is excluded. tighten does not change bounds near the
+// limits of an int, where a step of up to maxModulus could overflow.
 func (f *fact) tighten() {
 	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
-		// The next number above lo with the residue.
-		if offset := f.lo - f.rem; f.mod > 1 && offset%f.mod != 0 {
+		if offset := f.lo - f.rem; f.mod > 1 && offset%f.mod != 0 { // take the next number above lo with the residue
 			f.lo = f.rem + f.mod*floorDiv(offset, f.mod) + f.mod
 		}
 		if !slices.Contains(f.excluded, f.lo) {
@@ -87,7 +86,7 @@ func (f *fact) tighten() {
 		f.lo++
 	}
 	for f.hi < math.MaxInt && f.hi >= f.lo && f.hi > math.MinInt+2*maxModulus {
-		if offset := f.hi - f.rem; f.mod > 1 && offset%f.mod != 0 {
+		if offset := f.hi - f.rem; f.mod > 1 && offset%f.mod != 0 { // take the next number below hi with the residue
 			f.hi = f.rem + f.mod*floorDiv(offset, f.mod)
 		}
 		if !slices.Contains(f.excluded, f.hi) {

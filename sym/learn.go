@@ -18,18 +18,21 @@ import (
 // replaces z, so that z is at most 3 (substitute). For each Max, Where, quotient or remainder that gets new bounds,
 // propagateAtom derives bounds of its operands, for example x <= 4 and y <= 4 from Max(x, y) <= 4.
 
-// learn adds a condition and its immediate consequences to the facts. Each set of facts has a number, its generation,
-// and answers are cached by generation. If the same condition was learned from the same facts before, reuseGeneration
-// restores the earlier number, so that the answers cached for it are valid again. The facts include hypotheses, which
-// hold for a limited time; env.facts.hypotheses is their nesting depth.
+// learn adds a condition and its immediate consequences to the facts. Some facts are hypotheses, which hold for a
+// limited time; env.facts.hypotheses is their nesting depth.
+//
+// Each set of facts has a number, its generation, and answers are cached by generation. A transition is the change from
+// one generation to the next by a condition. If the same transition occurred before, reuseGeneration restores the
+// number of its result, so that the answers cached for this number are valid again.
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
 	defer func() {
-		env.facts.reuseGeneration(transition{from: generation, cond: c, learned: true,
+		env.facts.reuseGeneration(transition{from: generation, cond: c, learned: true, // with the consequences of c
 			hypotheses: env.facts.hypotheses})
 	}()
 	env.assume(c)
 	for env.facts.stepsLeft > 0 && env.propagateUnits() {
+		// The assumed conditions may decide operands of further disjunctions.
 	}
 }
 
@@ -82,7 +85,7 @@ func (env *Env) markTrue(c *cond) {
 	if !c.isFact {
 		generation := env.facts.generation
 		c.isFact = true
-		env.facts.trail = append(env.facts.trail, change{cond: c})
+		env.facts.trail = append(env.facts.trail, change{cond: c}) // for Env.reset, which undoes changes
 		env.facts.beginGeneration()
 		env.facts.reuseGeneration(transition{from: generation, cond: c, hypotheses: env.facts.hypotheses})
 	}
@@ -91,13 +94,14 @@ func (env *Env) markTrue(c *cond) {
 // undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. If an
 // operand is known to be true, or is not a relation, no conclusion can be drawn. The number is then greater than 1.
 func (env *Env) undecidedOperands(c *cond) (operand *cond, undecidedCount int) {
+	noConclusion := len(c.args) + 1
 	for _, part := range c.args {
 		if part.isJunction() {
-			return nil, len(c.args) + 1
+			return nil, noConclusion
 		}
 		switch truth, known := env.relationKnown(part); {
 		case known && truth:
-			return nil, len(c.args) + 1
+			return nil, noConclusion
 		case !known:
 			operand = part
 			undecidedCount++
@@ -291,19 +295,20 @@ func (env *Env) propagateAtom(a *atom, lo, hi int) {
 		}
 	case kindMod:
 		if divisor := a.args[1]; len(divisor.terms) == 0 && divisor.constant > 0 && divisor.constant < maxModulus &&
-			lo == hi {
+			lo == hi { // x % c = lo means that x is lo modulo c
 			env.narrowResidue(a.args[0], divisor.constant, lo)
 		}
-	case kindWhere:
+	case kindWhere: // Where(cond, args[0], args[1])
 		for i, e := range a.args {
 			// An operand outside the bounds is not selected, so the other one is.
 			if low, high := env.bounds(e); low > hi || high < lo {
-				c := a.cond
+				c := a.cond // selects args[0]
 				if i == 0 {
 					c = c.not()
 				}
 				env.assume(c)
-				env.narrow(a.args[1-i], lo, hi)
+				selected := a.args[1-i]
+				env.narrow(selected, lo, hi)
 				return
 			}
 		}
@@ -390,7 +395,7 @@ func (env *Env) substitute(d *expr) {
 		return
 	}
 	lo, hi := env.atomBounds(solved)
-	solved.replacement = env.addMultiple(solved.asExpr, d, -sign)
+	solved.replacement = env.addMultiple(solved.asExpr, d, -sign) // -sign*rest, because d = sign*solved + rest = 0
 	env.facts.trail = append(env.facts.trail, change{atom: solved})
 	env.facts.beginGeneration()
 	env.narrow(solved.replacement, lo, hi)

@@ -17,7 +17,8 @@ func (env *Env) residue(e *expr) (m, r int) {
 			termModulus, termResidue = modulo(gcd(gcd(termModulus*atomModulus, termModulus*atomResidue),
 				atomModulus*termResidue), termResidue*atomResidue)
 		}
-		m, r = modulo(gcd(m, termModulus), r+termResidue) // sums are equal modulo common divisors
+		// A sum is known modulo the common divisor: 1 modulo 4 plus 2 modulo 6 is 1 modulo 2.
+		m, r = modulo(gcd(m, termModulus), r+termResidue)
 	}
 	if factModulus, factResidue, ok := env.residueByFact(e); ok && factModulus > m {
 		return factModulus, factResidue

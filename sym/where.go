@@ -123,19 +123,21 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 var errTooManyCases = errors.New("sym: too many cases")
 
 // pathSearch enumerates the paths of a computation. A path is a sequence of branches with their answers. A choice is a
-// branch that bounds and guards do not decide.
+// branch that bounds and guards do not decide. In the example of [Fork], the first path has the branches N = 1 (false)
+// and N > 8 (false). Method advance changes the last answer, so that N > 8 is true on the second path. Then both
+// answers of N > 8 have been tried: advance drops this branch, and changes the answer of N = 1.
 type pathSearch struct {
 	branches    []branch // all branches of the current path so far, choices or not
-	nextIndex   int      // index of the next branch
+	nextIndex   int      // index of the next branch of the run; below len(branches) while recorded answers are repeated
 	choiceCount int      // number of choices among branches[:nextIndex]
 	maxChoices  int      // maximum of choiceCount on a path
 	unexplored  *cond    // the choice that exceeded the limit
 }
 
-// branch is a branch of the current path with its answer. The next run of the computation repeats the recorded answers
-// up to the branch whose answer changes.
+// branch is a branch of the current path. The next run of the computation repeats the recorded answers up to the branch
+// whose answer changes.
 type branch struct {
-	answer     bool
+	answer     bool  // the truth that the condition of the branch has on the path
 	otherTried bool  // whether the other answer was tried, or is impossible
 	remaining  *cond // the condition of a choice, without its known parts; nil for other branches
 }
@@ -147,10 +149,10 @@ var errPathEnded = errors.New("sym: an impossible case")
 // is one. Otherwise it is the answer that the facts prove or, for a choice, the truth of the condition at the hints of
 // the symbols ([Int.Hint]).
 func (search *pathSearch) next(env *Env, c *cond) branch {
-	if search.nextIndex == len(search.branches) {
+	if isNew := search.nextIndex == len(search.branches); isNew {
 		reduced := env.reduce(c)
-		current := branch{answer: reduced.truth, otherTried: true}
-		if !reduced.known {
+		current := branch{answer: reduced.truth, otherTried: true} // if the facts prove the answer
+		if !reduced.known {                                        // a choice
 			current = branch{answer: reduced.remaining.hint, remaining: reduced.remaining}
 			if search.choiceCount >= search.maxChoices {
 				search.unexplored = reduced.remaining
@@ -179,15 +181,15 @@ func (search *pathSearch) flip() {
 
 // advance moves to the next path in depth-first order. It returns false if there is none.
 func (search *pathSearch) advance() bool {
-	n := len(search.branches)
-	for n > 0 && search.branches[n-1].otherTried {
-		n--
+	kept := len(search.branches)
+	for kept > 0 && search.branches[kept-1].otherTried {
+		kept--
 	}
-	search.branches, search.nextIndex, search.choiceCount = search.branches[:n], 0, 0
-	if n == 0 {
+	search.branches, search.nextIndex, search.choiceCount = search.branches[:kept], 0, 0
+	if kept == 0 {
 		return false
 	}
-	last := &search.branches[n-1]
+	last := &search.branches[kept-1]
 	last.answer, last.otherTried = !last.answer, true
 	return true
 }

@@ -5,12 +5,14 @@
     npm install --ignore-scripts onnxruntime-node                      # in this folder, or --node-modules
     bench/peers/serve.py --graphrun ./graphrun --serveload ./serveload MODEL.onnx --dims 1,128,256 --clients 1,64
 
-The model has one float32 input. Each round measures, one after another: bench at batch 1 and at --batch rows, and for
-each number of clients graphrun serve and the Node server; every second round in reverse order. Prints for each number
-of clients rows per second and latencies in milliseconds (medians over the rounds), and the medians of the rounds'
-ratios: of throughputs to that of bench at --batch rows, and of p50 to the time of bench at batch 1. With --barehandler
-./barehandler it also measures the same program behind a minimal net/http handler; the ratio of both p50 is the cost of
-package serve itself.
+The model has one float32 input. Each round measures for each number of clients graphrun serve and the Node server; every
+second round in reverse order. bench runs before and after each measurement, because the speed of shared machines
+changes within seconds: with one row for a single client, and with --batch rows for several clients. Prints for each
+number of clients rows per second, latencies in milliseconds and processor times (medians over the rounds), and medians
+with quartiles of the rounds' ratios: for a single client p50 divided by the median time of bench; for several clients
+rows per second divided by those of bench (rows of all runs divided by the time of all runs), and also divided by those
+of bench's median run. With --barehandler ./barehandler it also measures the same program behind a minimal net/http
+handler; the ratio of both p50 is the cost of package serve itself.
 """
 import argparse
 import json
@@ -78,17 +80,32 @@ def load(a, command, name, port, clients, environment=None):
 
 
 def bench(a, rows):
-    """The median time of a run of so many rows, in milliseconds."""
+    """The times of runs of so many rows, in milliseconds."""
     dim = [f"--dim={d}" for d in [f"{a.symbol}={rows}", *a.dim]]
-    p = subprocess.run([a.graphrun, "bench", a.model, "--json", "--for", f"{a.seconds}s", *dim], capture_output=True,
-                       text=True)
+    p = subprocess.run([a.graphrun, "bench", a.model, "--json", "--for", f"{a.bench_seconds}s", *dim],
+                       capture_output=True, text=True)
     if p.returncode:
         sys.exit(f"bench: {p.stderr.strip()}")
-    return json.loads(p.stdout)["median_ns"] / 1e6
+    return json.loads(p.stdout)["samples_ns"]
 
 
-def measure(a):
-    """One round: a function for each measurement, by name."""
+def compare(a, clients, measure):
+    """The report of measure with the times of bench (Mean and Median, in milliseconds) and its ratios to them."""
+    rows = 1 if clients == 1 else a.batch
+    runs = [bench(a, rows)]
+    report = measure(clients)
+    runs.append(bench(a, rows))
+    # Times are averaged over both benches, so that a linear change of the machine's speed cancels out.
+    mean = statistics.mean(map(statistics.mean, runs)) / 1e6
+    median = statistics.mean(map(statistics.median, runs)) / 1e6
+    report.update(Mean=mean, Median=median, Wait=report["P50"] / median,
+                  Share=report["RowsPerSecond"] * mean / rows / 1e3,
+                  ShareOfMedian=report["RowsPerSecond"] * median / rows / 1e3)
+    return report
+
+
+def measurements(a):
+    """One round: a function for each measurement, by the name of the server and the number of clients."""
     name = os.path.splitext(os.path.basename(a.model))[0]
     node = dict(os.environ, NODE_PATH=a.node_modules)
     threads = str(os.cpu_count())
@@ -106,13 +123,22 @@ def measure(a):
         port = free_port()
         return load(a, [a.barehandler, "-listen", f"127.0.0.1:{port}", "-dims", a.dims, a.model], name, port, clients)
 
-    jobs = {"one row": lambda: bench(a, 1), "batch": lambda: bench(a, a.batch)}
-    for clients in a.clients:
-        jobs["graphrun", clients] = lambda clients=clients: serve(clients)
-        jobs["onnxruntime", clients] = lambda clients=clients: ort(clients)
-        if a.barehandler:
-            jobs["barehandler", clients] = lambda clients=clients: bare(clients)
-    return jobs
+    servers = {"graphrun": serve}
+    if not a.no_node:
+        servers["onnxruntime"] = ort
+    if a.barehandler:
+        servers["barehandler"] = bare
+    return {(server, clients): lambda measure=measure, clients=clients: compare(a, clients, measure)
+            for clients in a.clients for server, measure in servers.items()}
+
+
+def quartiles(values):
+    """The median of values with their quartiles, as text."""
+    text = f"{statistics.median(values):.3f}"
+    if len(values) > 1:
+        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+        text += f" ({low:.3f} to {high:.3f})"
+    return text
 
 
 def main():
@@ -126,34 +152,36 @@ def main():
     p.add_argument("--batch", type=int, default=8, help="rows of the batch of bench")
     p.add_argument("--symbol", default="N", help="the symbol of the batch dimension; the model must have it")
     p.add_argument("--dim", action="append", default=[], help="another symbolic size for bench, H=96 (repeatable)")
-    p.add_argument("--seconds", type=int, default=10, help="time of a measurement")
+    p.add_argument("--seconds", type=int, default=10, help="time of a measurement of a server")
+    p.add_argument("--bench-seconds", type=int, default=3, help="time of a run of bench")
     p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--no-node", action="store_true", help="do not measure ONNX Runtime")
     p.add_argument("--serve-flag", action="append", default=[], help="a flag of graphrun serve (repeatable)")
     p.add_argument("--node", default="node")
     p.add_argument("--node-modules", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "node_modules"))
     a = p.parse_args()
-    jobs, rounds = measure(a), []
+    jobs, rounds = measurements(a), []
     for k in range(a.rounds):
         names = list(jobs)
         rounds.append({name: jobs[name]() for name in (reversed(names) if k % 2 else names)})
     middle = statistics.median
-    print(f"{a.model}: bench {middle([r['one row'] for r in rounds]):.3f} ms a row at batch 1, "
-          f"{middle([a.batch / r['batch'] for r in rounds]) * 1e3:.1f} rows/s at batch {a.batch}")
-    for clients in a.clients:
-        for side in ["graphrun", "onnxruntime"] + ["barehandler"] * bool(a.barehandler):
-            reports = [r[side, clients] for r in rounds]
-            shares = [r[side, clients]["RowsPerSecond"] * r["batch"] / a.batch / 1e3 for r in rounds]
-            waits = [r[side, clients]["P50"] / r["one row"] for r in rounds]
-            print(f"{clients:4d} clients {side:12s} {middle([x['RowsPerSecond'] for x in reports]):9.1f} rows/s"
-                  f" ({middle(shares):.2f} of bench), p50 {middle([x['P50'] for x in reports]):.3f} ms"
-                  f" ({middle(waits):.2f} of bench), p99 {middle([x['P99'] for x in reports]):.3f} ms;"
-                  f" processor time a row: server {middle([x['Server'] for x in reports]):.3f} ms,"
-                  f" clients {middle([x['Load'] for x in reports]):.3f} ms")
-        if a.barehandler:
-            ratio = middle([r["graphrun", clients]["P50"] / r["barehandler", clients]["P50"] for r in rounds])
-            print(f"{clients:4d} clients: graphrun / bare handler {ratio:.2f} by p50")
-        ratio = middle([r["graphrun", clients]["RowsPerSecond"] / r["onnxruntime", clients]["RowsPerSecond"] for r in rounds])
-        print(f"{clients:4d} clients: graphrun / ONNX Runtime in Node {ratio:.2f} by throughput")
+    print(a.model)
+    for server, clients in jobs:
+        reports = [r[server, clients] for r in rounds]
+        of = lambda key: middle([x[key] for x in reports])
+        if clients == 1:
+            ratio = f"p50 / bench's median {quartiles([x['Wait'] for x in reports])}"
+        else:
+            ratio = (f"rows per second / bench's {quartiles([x['Share'] for x in reports])},"
+                     f" / its median run's {quartiles([x['ShareOfMedian'] for x in reports])}")
+        print(f"{clients:4d} clients {server:12s} {of('RowsPerSecond'):9.1f} rows/s, p50 {of('P50'):.3f} ms,"
+              f" p99 {of('P99'):.3f} ms; bench {of('Median'):.3f} ms; {ratio};"
+              f" processor time a row: server {of('Server'):.3f} ms, clients {of('Load'):.3f} ms")
+    for server, clients in jobs:
+        if server != "graphrun":
+            key, label = ("P50", "p50") if clients == 1 else ("RowsPerSecond", "rows per second")
+            ratios = [r["graphrun", clients][key] / r[server, clients][key] for r in rounds]
+            print(f"{clients:4d} clients: graphrun / {server} {quartiles(ratios)} by {label}")
 
 
 if __name__ == "__main__":

@@ -166,8 +166,9 @@ func (o *orders) nodeCost(n *graph.Node) float64 {
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
 		for _, walk := range impl.Walks(call, []tensor.Order{order}) {
+			written := walk.ResultLayout(0, call.Out[0]) // copied to the wanted layout if it differs
 			ns := layout.Price(o.problem.Profile, impl.Work(call, walk)) +
-				layout.Price(o.problem.Profile, copyWork(walk.ResultLayout(0, call.Out[0]), wanted))
+				layout.Price(o.problem.Profile, copyWork(written, wanted))
 			for k, arg := range call.In {
 				if arg.Kind == graph.TensorArg {
 					ns += o.readCost(impl, call, walk, k, arg)
@@ -187,10 +188,11 @@ func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k
 	if ok {
 		return layout.Price(o.problem.Profile, work)
 	}
-	readable := meta.WithStrides(tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape))
+	readableOrder := tensor.RowMajorOrder(meta.Rank())
 	if walk.LoopOrder.Rank() == meta.Rank() {
-		readable = meta.WithStrides(walk.LoopOrder.Strides(meta.Shape))
+		readableOrder = walk.LoopOrder
 	}
+	readable := meta.WithStrides(readableOrder.Strides(meta.Shape))
 	work, _ = impl.Read(call, walk, k, readable)
 	ns := layout.Price(o.problem.Profile, work)
 	if arg.Value.Const != nil {

@@ -55,7 +55,7 @@ type operand struct {
 	index int
 }
 
-// choice is a node whose result has several possible places.
+// choice is a followed node, a reshape, whose result has further possible places. At least one is not yet tried.
 type choice struct {
 	node   int        // index in the list of nodes
 	places []rowPlace // not yet tried
@@ -149,7 +149,7 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 		if retries += i - p.choices[last].node; retries > maxRetriesPerNode*len(nodes) {
 			return culprit, reason
 		}
-		i = p.backtrack(nodes, i)
+		i = p.backtrack(nodes, i) // the loop continues with i+1
 	}
 	return nil, nil
 }
@@ -159,7 +159,7 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 const maxRetriesPerNode = 64
 
 // backtrack returns to the latest node with a choice, after a failure at node i. It sets the next place of this node's
-// result, and returns the index of the node. The caller continues with the next node.
+// result, and returns the index of the node.
 func (p *Proof) backtrack(nodes []*graph.Node, i int) int {
 	last := len(p.choices) - 1
 	latest := &p.choices[last]
@@ -270,16 +270,19 @@ func (p *Proof) chooseLoop(n *graph.Node, loops []graph.Parallel) bool {
 // depend on the rows and yet have a slice for each iteration: constants whose slices are all equal. blocks is
 // [rowPlace].blocks of the operands.
 func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, blocks int, ok bool) {
+	// The loop must divide each operand with rows along their dimension, and all must have the same number of blocks.
 	for i, arg := range n.In {
 		if arg.Kind != graph.TensorArg || p.Dim(arg.Value) < 0 {
 			continue
 		}
 		place := p.placeOf(arg.Value)
-		if place.dim != loop.OperandDims[i] || blocks != 0 && blocks != place.blocks {
+		differsFromEarlier := blocks != 0 && blocks != place.blocks
+		if place.dim != loop.OperandDims[i] || differsFromEarlier {
 			return nil, 0, false
 		}
 		blocks = place.blocks
 	}
+	// The other operands must be the same for all rows.
 	for i, arg := range n.In {
 		dim := loop.OperandDims[i]
 		switch {

@@ -33,7 +33,7 @@ type Axis struct {
 
 	planOf    lru.Cache[string, *plan] // by sizes, formatted by fmt.Sprint: each size is planned once
 	rowsOf    lru.Cache[string, int]   // results of EfficientRows, by its arguments, formatted by fmt.Sprint
-	rowsLock  sync.Mutex               // held while a result of EfficientRows is computed
+	rowsLock  sync.Mutex               // held while EfficientRows plans
 	plansLock sync.Mutex
 	plans     []*plan // different plans, at most maxPlans: see uniquePlan
 }
@@ -146,24 +146,25 @@ const costTolerance = 0.005
 // wait. The result is maxRows if the run cannot be joined, or if no candidate can be planned before the context ends.
 // It is also maxRows while another call plans, so that requests of many sizes do not wait for each other.
 func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
-	if run.Rows == 0 || a.exact && run.plan == nil {
+	cannotBeJoined := run.Rows == 0 || a.exact && run.plan == nil
+	if cannotBeJoined {
 		return maxRows
 	}
-	smallestRun := a.program.Clamp(a.openIndex, 1)
+	smallestRun := a.program.Clamp(a.openIndex, 1) // in rows
 	minRows, maxRows = max(minRows, smallestRun), min(max(maxRows, 2*smallestRun), a.maxRows)
 	switch {
-	case run.Rows+smallestRun > maxRows:
+	case run.Rows+smallestRun > maxRows: // no other run fits
 		return min(run.Rows, maxRows)
-	case minRows >= maxRows:
+	case minRows >= maxRows: // there is one candidate
 		return maxRows
 	}
 	sizes := slices.Clone(run.sizes)
-	sizes[a.openIndex] = 0
+	sizes[a.openIndex] = 0 // the result is the same for all batch sizes
 	key := fmt.Sprint(sizes, minRows, maxRows)
 	if rows, ok := a.rowsOf.Find(key); ok {
 		return rows
 	}
-	if !a.rowsLock.TryLock() {
+	if !a.rowsLock.TryLock() { // another call plans
 		return maxRows
 	}
 	defer a.rowsLock.Unlock()
@@ -172,7 +173,7 @@ func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int
 		return maxRows
 	}
 	a.rowsOf.Put(key, rows)
-	a.rowsOf.SetSize(key, rows, 0) // SetSize evicts old entries
+	a.rowsOf.SetSize(key, rows, 0) // evicts old entries; the size in bytes does not matter
 	return rows
 }
 
@@ -224,7 +225,7 @@ func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 		return nil
 	}
 	found := a.planOf.Put(key, a.uniquePlan(impls, spec))
-	a.planOf.SetSize(key, found, 0) // SetSize evicts old entries
+	a.planOf.SetSize(key, found, 0) // evicts old entries; the size in bytes does not matter
 	return found
 }
 

@@ -60,7 +60,7 @@ func PreferOneRowPlan(ctx context.Context, p *program.Program, g *graph.Graph, s
 		}
 	}
 	best := c.withLeastRatio(manyRows, oneRow, mixed)
-	return best != manyRows, best.pins, nil
+	return best != manyRows, best.pins, nil // manyRows has no pins
 }
 
 // comparison compares candidates by their costs at two batch sizes: one row, and many rows (the argument `rows` of
@@ -112,7 +112,7 @@ func (c *comparison) planForOneRow(ctx context.Context, pins map[string]graph.Pi
 			return plan, nil
 		}
 		for name, impl := range replaced {
-			if pins[name].Impl != "" {
+			if pins[name].Impl != "" { // the pinned implementation does not support many rows
 				return nil, nil
 			}
 			pins = withImpl(pins, name, impl)
@@ -184,14 +184,14 @@ func withImpl(pins map[string]graph.Pin, node, impl string) map[string]graph.Pin
 }
 
 // mixedPins returns the pins of oneRow and further pins: implementations of manyRows. It adds them in the order of
-// changesTo, and ends when the maximum ratio of costs does not fall.
+// changesTo, as long as the greater ratio of the estimated costs falls.
 func (c *comparison) mixedPins(oneRow, manyRows *candidate) map[string]graph.Pin {
 	pins := oneRow.pins
-	atOneRow, atManyRows := oneRow.costs()
-	ratio := c.maxRatio(atOneRow, atManyRows)
+	costAtOneRow, costAtManyRows := oneRow.costs()
+	ratio := c.maxRatio(costAtOneRow, costAtManyRows)
 	for _, change := range c.changesTo(manyRows, oneRow) {
-		atOneRow, atManyRows = atOneRow+change.addedNS, atManyRows-change.savedNS
-		changedRatio := c.maxRatio(atOneRow, atManyRows)
+		costAtOneRow, costAtManyRows = costAtOneRow+change.addedNS, costAtManyRows-change.savedNS
+		changedRatio := c.maxRatio(costAtOneRow, costAtManyRows)
 		if changedRatio >= ratio {
 			break
 		}
@@ -211,23 +211,24 @@ type implChange struct {
 // changesTo returns the changes of oneRow to implementations of manyRows that save cost at many rows. The change with
 // the greatest ratio of saved to added cost is the first.
 func (c *comparison) changesTo(manyRows, oneRow *candidate) []implChange {
-	pinnableOps := map[string]*graph.Op{} // by name of node: passes have not made these nodes, so they can be pinned
+	unplannedOps := map[string]*graph.Op{} // by name of node: the ops of the graph before the passes
 	for _, n := range c.graph.Nodes {
-		pinnableOps[n.Name] = n.Op
+		unplannedOps[n.Name] = n.Op
 	}
 	current, replacements := nodesOf(oneRow), nodesOf(manyRows)
 	var changes []implChange
 	for _, name := range sorted.Keys(current) {
 		from, to := current[name], replacements[name]
-		impl := to.atManyRows.impl // a pin holds at all sizes, so manyRows must use it at one row, too
-		isPinnable := to.atManyRows.op == pinnableOps[name] && impl != nil && impl == to.atOneRow.impl
+		impl := to.atManyRows.impl
+		isUnchanged := to.atManyRows.op == unplannedOps[name]   // a node that a pass has made cannot be pinned
+		isUsedAtBoth := impl != nil && impl == to.atOneRow.impl // a pin holds at all sizes
 		savedNS := from.atManyRows.costNS - to.atManyRows.costNS
-		if isPinnable && impl != from.atManyRows.impl && savedNS > 0 {
+		if isUnchanged && isUsedAtBoth && impl != from.atManyRows.impl && savedNS > 0 {
 			changes = append(changes, implChange{node: name, impl: impl.Name, savedNS: savedNS,
 				addedNS: max(0, to.atOneRow.costNS-from.atOneRow.costNS)})
 		}
 	}
-	// The ratios are multiplied by both divisors, which may be 0.
+	// Compare saved/added in descending order. The products avoid the division, because addedNS may be 0.
 	sorted.Func(changes, func(a, b implChange) int { return cmp.Compare(b.savedNS*a.addedNS, a.savedNS*b.addedNS) })
 	return changes
 }
@@ -270,8 +271,8 @@ func (c *comparison) withLeastRatio(candidates ...*candidate) *candidate {
 }
 
 // maxRatio returns the greater of a candidate's two ratios, for its costs at one row and at many rows.
-func (c *comparison) maxRatio(atOneRow, atManyRows float64) float64 {
-	return max(atOneRow/c.leastAtOneRow, atManyRows/c.leastAtManyRows)
+func (c *comparison) maxRatio(costAtOneRow, costAtManyRows float64) float64 {
+	return max(costAtOneRow/c.leastAtOneRow, costAtManyRows/c.leastAtManyRows)
 }
 
 // costs returns the costs of a candidate for one row and for many rows, in ns.

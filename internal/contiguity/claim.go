@@ -185,7 +185,7 @@ func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 	report.shape, report.strides = newShapeAndStrides(report.env, rank)
 	report.Formula = claim.Condition(report.shape, report.strides)
 	// Report.refute finds sizes and strides for which the formula differs from Branches. Here Branches is always true.
-	report.Predicate.Branches = func(shape, strides []sym.Int) bool { return true }
+	report.Predicate.Branches = func([]sym.Int, []sym.Int) bool { return true }
 	result := &ClaimReport{Claim: claim, Rank: rank, Formula: report.Formula, Proved: true, env: report.env}
 	cases, err := sym.Fork(report.env, maxPaths, func() (bool, error) { return report.Formula.Holds(), nil })
 	if err != nil {

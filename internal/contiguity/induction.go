@@ -24,9 +24,10 @@ import (
 
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
-	Claim string
+	Claim string // the lemma, for users
 	// Check runs one iteration of both forms on non-negative symbols, and reports whether the claim holds. symbol(name)
-	// returns a symbol. Prove runs Check on every path of its branches.
+	// returns the symbol of this name. Prove runs Check on every path of its branches ([sym.Fork]): a call of
+	// [sym.Bool.Holds] whose answer is unknown starts two paths.
 	Check func(symbol func(name string) sym.Int) bool
 }
 
@@ -52,8 +53,8 @@ func symbol(env *sym.Env, name string) sym.Int {
 	return s
 }
 
-// isCertain reports whether a condition is known to be true on the current path. Unlike Bool.Holds, it does not fork
-// the path if the condition is unknown.
+// isCertain reports whether a condition is known to be true on the current path. Unlike Bool.Holds, it does not start
+// two paths if the condition is unknown.
 func isCertain(b sym.Bool) bool {
 	v, known := b.Known()
 	return v && known
@@ -127,7 +128,7 @@ var orderedFirstStep = Step{
 
 // orderedStepHolds checks the induction step for dimension dim, 0 or 1.
 func orderedStepHolds(symbol func(string) sym.Int, dim int) bool {
-	// Only the elements with index dim are used.
+	// Two elements, because dim is an index. Only the elements with index dim are used.
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")
 	loopHolds, loopNext := orderedLoop([]int{dim}, shape, strides, z, channels)
@@ -161,8 +162,9 @@ var disjunctionStep = Step{
 	},
 }
 
-// forOrderedPair returns a Check that calls check for two dimensions, where `first` precedes `last` in the order of
-// strides. It covers both first < last and first > last.
+// forOrderedPair returns a Check that calls check for dimensions 0 and 1, where `first` precedes `last` in the order of
+// strides. On some paths, `first` is 0, and on others 1. The Check also fails unless exactly one of the two dimensions
+// precedes the other.
 func forOrderedPair(check func(shape, strides []sym.Int, first, last int) bool) func(func(string) sym.Int) bool {
 	return func(symbol func(string) sym.Int) bool {
 		shape := []sym.Int{symbol("s0"), symbol("s1")}
@@ -174,8 +176,8 @@ func forOrderedPair(check func(shape, strides []sym.Int, first, last int) bool) 
 		if !precedes(strides, first, last).Holds() {
 			first, last = last, first
 		}
-		return isCertain(precedes(strides, first, last)) && !precedes(strides, last, first).Holds() &&
-			check(shape, strides, first, last)
+		isOrdered := isCertain(precedes(strides, first, last)) && !precedes(strides, last, first).Holds()
+		return isOrdered && check(shape, strides, first, last)
 	}
 }
 

@@ -45,8 +45,8 @@ type Report struct {
 type Path struct {
 	// Part names the part of the predicate, in a proof by parts.
 	Part string
-	// Decisions is the conjunction of the decisions of the branching form. Condition is the conjunction of the decisions
-	// of both forms.
+	// Decisions is the conjunction of the decisions (answers of comparisons) of the branching form. Condition is the
+	// conjunction of the decisions of both forms.
 	Decisions, Condition sym.Bool
 	// BranchingHolds and FormulaHolds are the answers of the two forms.
 	BranchingHolds, FormulaHolds bool
@@ -209,7 +209,7 @@ const maxAttempts = 200_000
 var strideChoices = []int{0, 1, 1, 2, 3, 4, 5, 6, 9}
 
 // refute searches for sizes and strides for which the forms disagree. It tries random sizes, mostly with the strides
-// that the condition of the path implies.
+// that the condition of the path implies. The sizes and strides need not take the path.
 func (report *Report) refute(path Path) *Counterexample {
 	shape, strides := report.shape, report.strides
 	counterexample := &Counterexample{Path: path}
@@ -239,10 +239,12 @@ func (report *Report) refute(path Path) *Counterexample {
 	return counterexample
 }
 
-// impliedStrides simplifies the strides under a condition. A stride may simplify to an expression over other symbols.
+// impliedStrides simplifies the strides under a condition. A stride may simplify to an expression over other symbols:
+// under y1 = x2, for example, y1 simplifies to x2.
 func (report *Report) impliedStrides(condition sym.Bool) []sym.Int {
 	implied := make([]sym.Int, len(report.strides))
-	_, _ = sym.Fork(report.env, 1, func() (int, error) { // Fork undoes the assumption
+	// Fork is called only because it undoes the assumption; its results are not used.
+	_, _ = sym.Fork(report.env, 1, func() (int, error) {
 		if report.env.Assume(condition) == nil {
 			for dim, stride := range report.strides {
 				implied[dim] = stride.Simplify()
@@ -280,7 +282,7 @@ func (report *Report) FormsDiffer() sym.Bool {
 	disjunction := sym.BoolOf(false)
 	for _, part := range report.Predicate.parts {
 		differs := report.partDiffers(part.name, part.condition(report.shape, report.strides))
-		if part.symmetric {
+		if part.symmetric { // proved only for values with elements and non-decreasing strides
 			differs = differs.And(numel(report.shape).Ne(sym.Int{}))
 			for i := 1; i < report.Rank; i++ {
 				differs = differs.And(report.strides[i-1].Le(report.strides[i]))

@@ -60,17 +60,18 @@ func (l *layeredLayout) weight(a, b int) float64 {
 	return 2
 }
 
-// block is a group of adjacent cells, placed at the weighted mean of their desired positions.
+// block is a group of adjacent cells of a layer, which are placed at their minimum distances.
 type block struct {
-	position float64 // x of each of its cells, minus the cell's minimum distance from the first cell of the layer
-	weight   float64 // sum of the weights of its cells
-	cells    int     // number of cells
+	shift  float64 // x - offset of each of its cells: see placeLayer
+	weight float64 // sum of the weights of its cells
+	cells  int     // number of cells
 }
 
-// placeLayer places one layer. connectedLists returns lists of the connected cells that attract a cell. The desired
-// position of a cell is their weighted mean. Positions, minus the minimum distance of the cell from the first cell of
-// the layer, must not decrease from left to right. Adjacent cells whose desired positions, minus these distances,
-// decrease are joined to a block (the algorithm "pool adjacent violators").
+// placeLayer places one layer. connectedLists returns lists of the connected cells that attract a cell. The desired x
+// of a cell is their weighted mean. The offset of a cell is its minimum distance from the first cell of the layer.
+// Cells keep their minimum distances if their shifts, x - offset, do not decrease from left to right. Adjacent cells
+// whose desired shifts decrease are therefore joined to a block, which has one shift: the weighted mean of the desired
+// shifts (the algorithm "pool adjacent violators").
 func (l *layeredLayout) placeLayer(layer int, connectedLists func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
@@ -79,26 +80,24 @@ func (l *layeredLayout) placeLayer(layer int, connectedLists func(*cell) [][]int
 		if i > 0 {
 			offset += l.minDistance(cells[i-1], index)
 		}
-		x, weight := l.desiredPosition(index, connectedLists(&l.cells[index]))
-		blocks = appendBlock(blocks, block{position: x - offset, weight: weight, cells: 1})
+		x, weight := l.desiredX(index, connectedLists(&l.cells[index]))
+		blocks = appendBlock(blocks, block{shift: x - offset, weight: weight, cells: 1})
 	}
-	// x of a cell = the position of its block + the minimum distance from the first cell of the layer
 	offset = 0
-	i := 0
+	i := 0 // index in cells
 	for _, placed := range blocks {
 		for range placed.cells {
 			if i > 0 {
 				offset += l.minDistance(cells[i-1], cells[i])
 			}
-			l.cells[cells[i]].x = placed.position + offset
+			l.cells[cells[i]].x = placed.shift + offset
 			i++
 		}
 	}
 }
 
-// desiredPosition returns the weighted mean of the positions of the cells that attract a cell, and the sum of their
-// weights.
-func (l *layeredLayout) desiredPosition(index int, connectedLists [][]int) (x, weight float64) {
+// desiredX returns the weighted mean of the x of the cells that attract a cell, and the sum of their weights.
+func (l *layeredLayout) desiredX(index int, connectedLists [][]int) (x, weight float64) {
 	const unconnectedWeight = 0.01 // an unconnected cell hardly affects the position of its block
 	sum := 0.0
 	for _, connected := range connectedLists {
@@ -114,14 +113,14 @@ func (l *layeredLayout) desiredPosition(index int, connectedLists [][]int) (x, w
 	return sum / weight, weight
 }
 
-// appendBlock appends a block. If positions would then not increase, it joins the last blocks. The position of a joined
-// block is the weighted mean of the two.
+// appendBlock appends a block. While its shift does not exceed the shift of the last block, the two are joined. The
+// shift of a joined block is the weighted mean of the two.
 func appendBlock(blocks []block, added block) []block {
-	for len(blocks) > 0 && blocks[len(blocks)-1].position >= added.position {
+	for len(blocks) > 0 && blocks[len(blocks)-1].shift >= added.shift {
 		last := blocks[len(blocks)-1]
 		blocks = blocks[:len(blocks)-1]
 		total := last.weight + added.weight
-		added = block{position: (last.position*last.weight + added.position*added.weight) / total, weight: total,
+		added = block{shift: (last.shift*last.weight + added.shift*added.weight) / total, weight: total,
 			cells: last.cells + added.cells}
 	}
 	return append(blocks, added)

@@ -121,9 +121,10 @@ func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 	for _, layer := range candidateLayers(box, lowest, ranks, nets, netsOfBox) {
 		increase := -shortenedNets * (layer - ranks[box])
 		for i, net := range netsOfBox.incoming {
-			// An incoming net, counted once, becomes longer below the lowest of its other boxes.
-			if !slices.Contains(netsOfBox.incoming[:i], net) {
-				increase += max(0, layer-max(ranks[box], lastLayer(box, ranks, &nets[net])))
+			isRepeated := slices.Contains(netsOfBox.incoming[:i], net)
+			if !isRepeated { // the net ends at its lowest box, which is this box below all its other boxes
+				end := max(ranks[box], lastLayer(box, ranks, &nets[net])) // before the move
+				increase += max(0, layer-end)
 			}
 		}
 		if increase <= leastIncrease {
@@ -133,9 +134,9 @@ func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 	return best
 }
 
-// candidateLayers returns the layers that bestLayer tries for a box: the layer lowest, and the layers below which an
-// incoming net becomes longer. Between two adjacent candidates the net lengths are linear, so that no other layer is
-// better.
+// candidateLayers returns the layers that bestLayer tries for a box: the layer lowest, and each layer above it at which
+// an incoming net ends. Between two adjacent candidates, the net lengths are linear functions of the layer, so that no
+// other layer is better.
 func candidateLayers(box, lowest int, ranks []int, nets []Net, netsOfBox *boxNets) []int {
 	list := []int{}
 	for _, net := range netsOfBox.incoming {

@@ -174,7 +174,7 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 	for {
 		existing := p.bindings.Put(key, created) // the cached binding; if there is none, Put adds and returns created
 		if existing == created {
-			break
+			break // compile it
 		}
 		if err := interrupt.Wait(ctx, existing.done); err != nil {
 			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
@@ -182,6 +182,7 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 		if !existing.interrupted {
 			return existing, existing.err
 		}
+		// The context of the other caller has ended: try to become the caller that compiles.
 	}
 	created.err = errors.New("compilation ended in a panic") // replaced if there is none
 	defer p.endCompilation(key, created)

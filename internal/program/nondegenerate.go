@@ -23,7 +23,7 @@ const (
 // maxElements.
 func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 	if p.nondegenerateLock.Lock(ctx) != nil {
-		interrupt.Check(ctx)
+		interrupt.Check(ctx) // panics, because the context has ended
 	}
 	defer p.nondegenerateLock.Unlock()
 	if !p.nondegenerateFound {
@@ -53,7 +53,7 @@ func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
 			degenerate, err = p.degenerateSymbols(ctx, g, sizes)
 		}
 		switch {
-		case err != nil: // inference fails at sizes this small: double all of them
+		case err != nil: // inference may fail because the sizes are too small: double all of them
 			for i := range sizes {
 				degenerate = append(degenerate, i)
 			}

@@ -68,7 +68,7 @@ func (spec *Specialization) Serves(ctx context.Context, p *Program, sizes []int)
 // If the computation fails, all calls return the error, and the specialization serves only its hint.
 func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
 	if spec.guardsLock.Lock(ctx) != nil {
-		interrupt.Check(ctx)
+		interrupt.Check(ctx) // panics, because the context has ended
 	}
 	defer spec.guardsLock.Unlock()
 	if spec.guardsDone {
@@ -95,16 +95,17 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 }
 
 // regionPlans returns the specializations that are tried for the region of sizes. The first one is planned at the first
-// candidate sizes in the region; each next one at sizes at which the guards of the earlier ones have the same outcomes
-// as at the given sizes. Candidates depend only on the region and the outcomes, so that the order of runs does not
-// matter.
+// candidate sizes in the region. Each later one is planned at the first candidate sizes at which the guards of the
+// earlier ones have the same outcomes as at the given sizes. For example, let the first plan be for N=8 with the guard
+// N <= 16. For a run with N=100, the guard fails. It also fails at the candidate N=32, for which the second plan is
+// made. The plans depend only on the region and the outcomes, so that the order of runs does not matter.
 func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specialization] {
 	return func(yield func(*Specialization) bool) {
 		region := p.regionOf(ctx, sizes)
 		if region == nil {
 			return
 		}
-		predicates := []func([]int) bool{region.guards.Hold}
+		predicates := []func(candidate []int) bool{region.guards.Hold}
 		for range maxRegionPlans {
 			spec := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, predicates))
 			if spec == nil || !yield(spec) {
@@ -113,7 +114,8 @@ func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specia
 			if _, err := spec.Guards(ctx, p); err != nil {
 				return
 			}
-			predicates = append(predicates, spec.hasOutcomes(spec.guardEvaluator.Truths(nil, sizes)))
+			outcomes := spec.guardEvaluator.Truths(nil, sizes) // of the guards of spec, in a new list
+			predicates = append(predicates, spec.hasOutcomes(outcomes))
 		}
 	}
 }
@@ -129,7 +131,7 @@ const maxRegions = 32
 
 // regionOf returns the region of sizes, or nil if inference for unknown sizes fails.
 func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
-	nondegenerate := p.NondegenerateSizes(ctx) // before the lock, which NondegenerateSizes takes too
+	nondegenerate := p.NondegenerateSizes(ctx) // before the lock, so that this search does not hold it
 	defer p.lock(ctx)()
 	for _, found := range p.regions {
 		if found.guards.Hold(sizes) {
@@ -192,15 +194,17 @@ func (spec *Specialization) hasOutcomes(outcomes []bool) func(sizes []int) bool 
 	return func(sizes []int) bool { return slices.Equal(spec.guardEvaluator.Truths(nil, sizes), outcomes) }
 }
 
-// firstCombination returns the first combination of values for which all predicates are true. The values of the first
-// symbol vary fastest. It returns nil if there is none among the first maxCombinations.
+// firstCombination returns the first sizes for which all predicates are true. values has the candidates for the size of
+// each symbol. The sizes of the first symbol vary fastest. firstCombination returns nil if there is no such combination
+// among the first maxCombinations.
 func firstCombination(values [][]int, predicates []func([]int) bool) []int {
 	index, sizes := make([]int, len(values)), make([]int, len(values))
 	for range maxCombinations {
 		for i, position := range index {
 			sizes[i] = values[i][position]
 		}
-		if !slices.ContainsFunc(predicates, func(holds func([]int) bool) bool { return !holds(sizes) }) {
+		isViolated := func(holds func([]int) bool) bool { return !holds(sizes) }
+		if !slices.ContainsFunc(predicates, isViolated) {
 			return sizes
 		}
 		if !nextCombination(index, values) {
@@ -223,7 +227,8 @@ func nextCombination(index []int, values [][]int) bool {
 
 // PathConditions returns the conditions under which the search of [Program.SpecializationFor] reaches spec in the same
 // way as for the given sizes. For each specialization of the region that is tried before spec, the conditions state
-// which guards hold and which fail. ok is false if the search for the given sizes does not reach spec.
+// which guards hold and which fail. They do not state the guards of the region and of spec. ok is false if the search
+// for the given sizes does not reach spec.
 func (p *Program) PathConditions(ctx context.Context, spec *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
 	if slices.Equal(spec.Hint, p.NondegenerateSizes(ctx)) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {
@@ -235,7 +240,7 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 		}
 		guards, _ := tried.Guards(ctx, p)
 		outcomes := tried.guardEvaluator.Truths(nil, sizes)
-		if len(outcomes) != len(guards) {
+		if len(outcomes) != len(guards) { // the guards are unknown
 			break
 		}
 		for i, guard := range guards {

@@ -73,11 +73,11 @@ func (s *solver) solveEquation(sizeText, exprText string, size int) error {
 	case known || len(unknowns) != 1: // the equation holds, or has several unknowns
 		return nil
 	}
+	name := sorted.Keys(unknowns)[0]                   // the only unknown, which is unknownName in the expression
 	sign, isMonotonic := expression.Trend(unknownName) // 1: rising, -1: falling, 0: constant
 	if !isMonotonic || sign == 0 {
 		return nil // another input may determine the symbol; otherwise the run reports the assumed size
 	}
-	name := sorted.Keys(unknowns)[0]
 	old := s.rangeOf(name)
 	solved := solutionRange{equation: fmt.Sprintf("%s = %d (%s)", exprText, size, sizeText)}
 	if solved.first, solved.last, err = solutions(expression, sign, size, old.first, old.last); err != nil {
@@ -141,15 +141,17 @@ func solutions(expression sym.Int, sign, target, low, high int) (first, last int
 // unknownName is the name of the unknown in the solver's Env.
 const unknownName = "x"
 
-// lookupSymbols returns the values of the symbols in an expression. Known sizes are numbers, and lookupSymbols adds
-// them to usedSizes. Other symbols are symbols of env, and lookupSymbols adds them to unknowns. The first of these has
-// the name unknownName.
+// lookupSymbols returns the values of the symbols in an expression. A symbol with a known size (in sizes) is a number,
+// which lookupSymbols adds to usedSizes. Any other symbol is a symbol of env, which lookupSymbols adds to unknowns. The
+// first of these has the name unknownName. For example, for 2*N + M with sizes M=3, the values are N=x and M=3.
 func lookupSymbols(text string, env *sym.Env, unknowns map[string]sym.Int,
 	usedSizes, sizes map[string]int) map[string]sym.Int {
 	const hint = 2 // has no effect on solutions
 	values := map[string]sym.Int{}
+	// Parse calls the function with each symbol. The parsed expression is not used, so its symbols are of another Env. A
+	// syntax error is ignored: the caller parses the text again, with the values.
 	scratch := sym.NewEnv()
-	_, _ = sym.Parse(text, func(name string) (sym.Int, bool) { // parsing with the values reports errors
+	_, _ = sym.Parse(text, func(name string) (sym.Int, bool) {
 		if n, ok := sizes[name]; ok {
 			values[name], usedSizes[name] = sym.Of(n), n
 		} else if _, ok := values[name]; !ok {

@@ -10,9 +10,13 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// This file runs the compiled passes of a [Plan], tile by tile. An object is memory that loops access: an output, an
-// operand, or a buffer of the worker. Its index in Plan.objects identifies it. A fold is a reduction of a row: its
-// result is an object, and so are its accumulators laneAccs and blockTotals. joinLoop combines two results of a fold.
+// This file runs the compiled passes of a [Plan], tile by tile. The kept axes enumerate the rows, and the reduced axes
+// the elements of a row. A tile is a range of rows. For a softmax, for example, pass 0 folds the maximum of each row of
+// the tile, pass 1 the sum of the exponentials, and pass 2 stores the quotients.
+//
+// An object is memory that loops access: an output, an operand, or a buffer of the worker. Its index in Plan.objects
+// identifies it. A fold is a reduction of a row: its result is an object, and so are its accumulators laneAccs and
+// blockTotals. joinLoop combines two results of a fold.
 
 // State holds the memory that a worker reuses between chunks. The zero value is ready to use. A State is for one
 // goroutine at a time. It keeps no addresses of operands after Run.

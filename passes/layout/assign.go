@@ -126,7 +126,8 @@ func (decoder *decoder) markNeeded(v *graph.Value, form int) {
 }
 
 // derivation says how the needed forms of one value are made. A root is a form that exists without a copy. A step
-// copies form step.from to form step.to; if step.from is negative, it copies the operand of a view to form step.to.
+// copies form step.from to form step.to; if step.from is negative, it copies the operand of a view to form step.to. In
+// the example above, form 1 of y is the only root, and if form 0 is needed, the only step is from form 1 to form 0.
 type derivation struct {
 	usedRoots uint   // mask of the roots that are read or are the source of a copy
 	steps     []step // copies that make the other needed forms, in order
@@ -139,15 +140,15 @@ func (decoder *decoder) derive(variable *variable, roots uint, operandCopies []o
 	if needed == 0 {
 		return derived
 	}
-	costs := decoder.model.priceSets(variable, roots, operandCopies)
-	existing := roots // the forms from which all other forms are copied
+	costs := decoder.model.priceSets(variable, roots, operandCopies) // the cheapest steps for each set of forms
+	existing := roots                                                // the forms from which all other forms are copied
 	if variable.pin >= 0 {
 		existing = 1 << variable.pin
 		needed |= existing
 	}
 	// First make the pinned form, then the cheapest set of forms that contains all needed forms.
 	derived.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapestSuperset(needed), existing))
-	derived.usedRoots = needed & existing & roots
+	derived.usedRoots = needed & existing & roots // the roots that are read
 	for _, step := range derived.steps {
 		if step.from >= 0 {
 			derived.usedRoots |= 1 << step.from & roots
@@ -156,11 +157,11 @@ func (decoder *decoder) derive(variable *variable, roots uint, operandCopies []o
 	return derived
 }
 
-// eachOperandForm calls visit for forms of the operand of a view: each form that is needed to make the needed forms of
-// the result with the given index.
+// eachOperandForm calls visit for each form of a view's operand that is needed to make the needed forms of a result.
+// For a root of the result, this is the form that the root views. For a step from the operand, it is the copied form.
 func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit func(form int)) {
 	operand := view.node.In[view.operand].Value
-	available := decoder.existingForms(decoder.model.variables.At(operand)) & view.allowed
+	available := decoder.existingForms(decoder.model.variables.At(operand)) & view.allowed // may be viewed or copied
 	result := decoder.model.variables.At(view.node.Out[resultIndex])
 	if decoder.needed.At(result.value) == 0 {
 		return

@@ -176,8 +176,9 @@ func (builder *builder) addVariable(name string, labels []string) int {
 }
 
 // addWorkFactor adds a factor over two variables for the cost of work, in picoseconds. labelsA and labelsB are the
-// numbers of their labels; ps is called with their labels. A variable with a single label is not part of the problem;
-// its index is noVariable.
+// numbers of their labels; ps is called with their labels. A variable with a single label is not part of the problem:
+// its index is noVariable, its number of labels 1, and its label 0. A factor of one variable has noVariable as the
+// second variable.
 func (builder *builder) addWorkFactor(variableA, variableB, labelsA, labelsB int, ps func(i, j int) int64) {
 	timeWeight := builder.model.Weights.Time
 	builder.addFactor(variableA, variableB, labelsA, labelsB, workKind, func(i, j int) cost {
@@ -185,7 +186,7 @@ func (builder *builder) addWorkFactor(variableA, variableB, labelsA, labelsB int
 		if picoseconds >= wcsp.Forbidden {
 			return forbidden
 		}
-		return cost{picoseconds * timeWeight, picoseconds}
+		return cost{weighted: picoseconds * timeWeight, ps: picoseconds}
 	})
 }
 
@@ -247,7 +248,8 @@ func (builder *builder) addConstantFactor() {
 }
 
 // addViewFactors adds the factors of a view: the costs of making each set of forms of a result from each set of forms
-// of the operand.
+// of the operand. view.allowed is the mask of the operand forms that the view may use, and viewForms returns the forms
+// of the result that are views of given operand forms. priceSets returns the costs of making sets of forms.
 func (builder *builder) addViewFactors(view *viewNode) {
 	operand := builder.model.variables.At(view.node.In[view.operand].Value)
 	for k, out := range view.node.Out {

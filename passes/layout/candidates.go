@@ -22,7 +22,8 @@ import (
 //   - variable: a value with its forms, at most maxForms. Form 0 is the layout of the graph as written, form pin the
 //     pinned layout (-1 without a pin). A form is dense and has an order of dimensions, or has any strides.
 //   - viewNode: a node whose results are views of one operand. Model.viewNodes has it by the index of the node, or nil;
-//     for other nodes, Model.computedNodes is not nil.
+//     for other nodes, Model.computedNodes is not nil. inferredForms is the mask of the operand forms for which
+//     addViewForms was called.
 //   - use: a reader of a value, as the index of the node and the index of the operand (Model.readers).
 type formFinder struct {
 	model      *Model
@@ -66,7 +67,7 @@ func (m *Model) findForms() error {
 		}
 	}
 	finder.addPinned()
-	finder.queue = nil // queue all forms so far again, in the order of the graph
+	finder.queue = nil // the next loop queues all forms so far, in the order of the graph
 	for _, variable := range m.variableList {
 		for i := range variable.forms {
 			finder.queue = append(finder.queue, addedForm{variable, i})
@@ -129,13 +130,14 @@ func (finder *formFinder) addPinned() {
 	}
 	for _, n := range finder.model.Problem.Graph.Nodes {
 		interrupt.Check(finder.model.Problem.Context())
-		call, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.SetsLayout()
+		call := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
+		mayDiffer := n.Pin.SetsLayout() // whether inference may give results other layouts than in the graph as written
 		for k, arg := range n.In {
-			if meta, isChanged := layouts[arg.Value]; isChanged {
-				call.In[k], changed = callWith(n, k, meta).In[k], true // operand k in layout meta
+			if meta, operandDiffers := layouts[arg.Value]; operandDiffers {
+				call.In[k], mayDiffer = callWith(n, k, meta).In[k], true // operand k in layout meta
 			}
 		}
-		if !changed || n.Op.ReadsStorage {
+		if !mayDiffer || n.Op.ReadsStorage {
 			continue
 		}
 		results, err := n.Op.Infer(call)
@@ -302,15 +304,18 @@ func followsOperands(n *graph.Node) bool {
 
 // addOperandForms adds the forms of a node's operands from which the node makes the given form of a result.
 func (finder *formFinder) addOperandForms(n *graph.Node, result *variable, resultForm form) {
-	if view := finder.model.viewNodes[finder.model.nodeIndex[n.Number()]]; view != nil {
+	nodeIndex := finder.model.nodeIndex[n.Number()]
+	if view := finder.model.viewNodes[nodeIndex]; view != nil {
 		operand := finder.model.variables.At(n.In[view.operand].Value)
 		if meta, ok := view.operandLayoutFor(result, resultForm); ok && operand != nil && operand.value.Const == nil {
 			finder.addForm(operand, meta)
 		}
 		return
 	}
-	if !resultForm.dense || !followsOperands(n) ||
-		!addNew(&finder.propagated[finder.model.nodeIndex[n.Number()]].fromResults, resultForm.order) {
+	if !resultForm.dense || !followsOperands(n) {
+		return
+	}
+	if !addNew(&finder.propagated[nodeIndex].fromResults, resultForm.order) {
 		return
 	}
 	for _, arg := range n.In {
@@ -377,8 +382,8 @@ func (m *Model) markInside(view *viewNode, operand *variable) {
 				continue
 			}
 			isInside := m.isInsideBuffer(operand, operandForm) || metas(operandForm)[resultIndex].Offset != 0
-			changesStorage := isInside
-			if out.Alias != nil { // a view in the graph as written
+			changesStorage := isInside // for a result with its own buffer in the graph as written
+			if isView := out.Alias != nil; isView {
 				changesStorage = operandForm > 0
 			}
 			if resultForm == 0 && isReadAsStorage && changesStorage {

@@ -74,7 +74,7 @@ func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, resu
 		operandCopy := d.Copy(v, order, ReaderNeeds)
 		d.replaceOperand(choice, call, k, v, d.copyMeta(operandCopy), operandCopy)
 	}
-	if best.results != nil {
+	if best.results != nil { // inferred from copies of operands
 		return best.results, nil
 	}
 	return results, nil
@@ -84,11 +84,11 @@ func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, resu
 type offer struct {
 	impl      *graph.Impl
 	walk      graph.Walk
-	copies    map[int]tensor.Order
-	results   []graph.Result // inferred results if operands are copied; else nil
-	deviates  bool           // whether a result does not have the inferred layout, although no other order is wanted
-	costNS    float64        // total cost, in nanoseconds
-	pinMisses []int          // operands that are not read in their pinned layout
+	copies    map[int]tensor.Order // by operand: the order of its copy
+	results   []graph.Result       // inferred results if operands are copied; else nil
+	deviates  bool                 // whether a result lacks the inferred layout, although no other order is wanted
+	costNS    float64              // total cost, in nanoseconds
+	pinMisses []int                // operands that are not read in their pinned layout
 }
 
 // costTolerance is the relative difference up to which costs count as equal, because they are estimates.

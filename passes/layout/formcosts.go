@@ -159,12 +159,12 @@ func (pricer *stepPricer) cheapestStep(set uint, to int) (step, cost) {
 	}
 	least := forbidden
 	if ps < wcsp.Forbidden {
-		least = cost{pricer.model.Weights.Time*ps + pricer.copyWeight, ps}
+		least = cost{weighted: pricer.model.Weights.Time*ps + pricer.copyWeight, ps: ps}
 	}
 	if pricer.operandCopies != nil && pricer.operandCopies[to].weighted <= least.weighted {
-		return step{-1, int8(to)}, pricer.operandCopies[to].cost
+		return step{from: -1, to: int8(to)}, pricer.operandCopies[to].cost
 	}
-	return step{int8(source), int8(to)}, least
+	return step{from: int8(source), to: int8(to)}, least
 }
 
 // findSupersets sets superset for the given number of forms. Among equally cheap supersets, it takes the first.

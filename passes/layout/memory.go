@@ -86,7 +86,7 @@ type memorySearch struct {
 
 	// Updated by checkFit, which examines a plan. Method raiseBound sets BoundPS of the result.
 	result           *Within
-	leastPS          int64            // the cost of the cheapest plan within the limit
+	leastPS          int64            // the cost of the cheapest known plan within the limit
 	runBytesByLabels map[string]int64 // by labels of the examined plans: results of runBytes
 
 	// For the last stage: see combine.go and othermemory.go. checkFit fills otherBytes.
@@ -112,7 +112,7 @@ func (m *Model) newMemorySearch(ctx context.Context, limit, knownPS int64,
 		runBytes: need, runBytesByLabels: map[string]int64{}, otherBytes: map[classLevel]int64{}, leastPS: knownPS,
 		result: &Within{}, options: m.Problem.options()}
 	search.options.Context = ctx
-	search.options.TimeLimit /= maxPrices
+	search.options.TimeLimit /= maxPrices // the limit applies to the problems of all prices together
 	fixedBytes := search.removeFixedBytes()
 	search.availableBytes = float64(limit - fixedBytes)
 	search.result.LeastBytes = fixedBytes + search.leastConstantBytes()
@@ -123,7 +123,8 @@ func (m *Model) newMemorySearch(ctx context.Context, limit, knownPS int64,
 // mayImprove reports whether there may be a plan within the limit that is cheaper than all plans found.
 func (s *memorySearch) mayImprove() bool { return s.result.BoundPS < s.leastPS }
 
-// removeFixedBytes returns the bytes that every plan needs. It removes the nodes with a single label from bytesByLabel.
+// removeFixedBytes returns the bytes that every plan needs: live values, inputs, and the constants of nodes with a
+// single label. It removes these nodes from bytesByLabel.
 func (s *memorySearch) removeFixedBytes() int64 {
 	fixedBytes := s.model.LiveBytes()
 	for _, v := range s.model.Problem.Graph.Inputs {
@@ -155,14 +156,14 @@ func (s *memorySearch) leastConstantBytes() (sum int64) {
 // byte of constants at which both plans cost the same, in picoseconds, and the plan that fits. It returns no plan if
 // the cheapest plan fits, or if the plan with the smallest constants does not.
 func (s *memorySearch) findBytePrice() (float64, *pricedPlan, error) {
-	tooLarge, err := s.solve(0)
+	tooLarge, err := s.solve(0) // the cheapest plan of all; if it fits, the search is over
 	if err != nil {
 		return 0, nil, err
 	}
 	if fits, err := s.checkFit(tooLarge); fits || err != nil {
 		return 0, nil, err
 	}
-	fitting, err := s.solve(s.topBytePrice())
+	fitting, err := s.solve(s.topBytePrice()) // the plan with the smallest constants
 	if err != nil {
 		return 0, nil, err
 	}
@@ -188,7 +189,7 @@ func (s *memorySearch) moveToEdge(fitting, tooLarge *pricedPlan) (float64, *pric
 			return 0, nil, err
 		}
 		if middle.constantBytes <= fitting.constantBytes || middle.constantBytes >= tooLarge.constantBytes {
-			break
+			break // there is no vertex between both plans
 		}
 		fits, err := s.checkFit(middle)
 		if err != nil {

@@ -128,7 +128,8 @@ func (m *Model) describeComputation(computed *computedNode, chosen *label) Compu
 }
 
 // addCopies adds to out the copies that make the needed forms of a value. roots is the mask of the forms that exist
-// without a copy. operandCopies has, by form, the copy of the operand if the value is the result of a view, else nil.
+// without a copy. If the value is the result of a view, operandCopies has, by form, the copy of the view's operand that
+// makes the form; otherwise it is nil.
 func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, operandCopies []operandCopy) {
 	if decoder.needed.At(variable.value) == 0 {
 		return
@@ -138,11 +139,13 @@ func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, 
 		if copyStep.from < 0 { // a copy of the view's operand
 			cost = operandCopies[copyStep.to].ps
 		} else {
-			cost = decoder.model.copyCostMatrix(variable)[int(copyStep.from)*len(variable.forms)+int(copyStep.to)]
+			row := int(copyStep.from) * len(variable.forms) // the matrix has a row for each source
+			cost = decoder.model.copyCostMatrix(variable)[row+int(copyStep.to)]
 		}
 		copied := decoder.describeCopy(variable, int(copyStep.from), int(copyStep.to))
 		copied.CostNS = float64(cost) / machine.PSPerNS
-		if copyStep.from >= 0 || !operandCopies[copyStep.to].byNode {
+		isMadeByNode := copyStep.from < 0 && operandCopies[copyStep.to].byNode
+		if !isMadeByNode {
 			out.Inserted++
 		}
 		out.CopyCostPS += cost
@@ -190,7 +193,7 @@ func (decoder *decoder) copyOfOperand(variable *variable, from, to int) (operand
 	} else {
 		source = view.viewSource(k, from, view.allowed, decoder.needed.At(operand.value))
 	}
-	if source < 0 || target < 0 || source == target {
+	if source < 0 || target < 0 || source == target { // no form of the operand, or nothing to copy
 		return nil, 0, 0
 	}
 	return operand, source, target

@@ -154,14 +154,16 @@ func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution,
 		if isWithinBudget && solution.copies < best.copies {
 			best = solution
 		}
-		// The search ends if the solver has reached a limit, if the hull has no vertex between the ends of the edge, or
-		// if the first weights give a plan within the budget.
-		if !solution.optimal() || overBudget != nil && !isBetter || overBudget == nil && isWithinBudget {
+		reachedLimit := !solution.optimal()
+		noVertexBetween := overBudget != nil && !isBetter          // of the hull, between the ends of the edge
+		isFirstWithinBudget := overBudget == nil && isWithinBudget // with the first weights
+		if reachedLimit || noVertexBetween || isFirstWithinBudget {
 			return best, nil
 		}
 		if !isWithinBudget {
 			overBudget = solution
 		}
+		// With these weights, both ends of the edge have the same weighted sum.
 		timeWeight, copyWeight = int64(best.copies-overBudget.copies), overBudget.costPS-best.costPS
 	}
 	return best, nil

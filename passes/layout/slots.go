@@ -12,8 +12,14 @@ import (
 // the concatenation copies nothing. A form is a layout in which a value may exist; a label is one way to compute a
 // node. A slot is a position inside the result of a concatenation. For each slot, the value that belongs at this
 // position gets an additional form, the layout in the slot. The node that computes the value gets labels that write it
-// in this form: label.resultForms has the form of each result, and label.concatName the name of the concatenation's
-// result.
+// in this form. This file uses the following fields of a label:
+//
+//	resultForms    by result: its form
+//	readCosts      by operand and form: the cost of reading; nil for a constant
+//	requiredForms  by operand: the only form that the label permits, or -1 for any
+//	constantForms  by operand: the form of a constant
+//	concatName     the name of the concatenation's result, if the label writes into it
+//	resultSlots    of a concatenation, by operand: mask of the operand's forms that are inside the result
 //
 // For example, the concatenation of a (1,2,2,2) and b (1,1,2,2) along dimension 1 is c (1,3,2,2). In the order
 // (N,C,H,W), the slots are separate parts of c's memory. In the order (N,H,W,C), their elements alternate:
@@ -314,13 +320,14 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 	result := m.variables.At(n.Out[0])
 	call.InPlace = make([]bool, len(n.In))
 	for k := range n.In {
-		call.InPlace[k] = operandForms[k] >= 0
+		call.InPlace[k] = operandForms[k] >= 0 // the work then has no copy of operand k
 	}
 	call.Out[0] = result.forms[result.forms[resultForm].ownBufferForm].meta
+	resultSlot := result.forms[resultForm].slot
 	// All constantForms are 0 and have no effect: no operand with elements is a constant.
-	noop := label{impl: impl, walk: call.WalkInOrder(result.forms[resultForm].slot.order), resultForms: []int{resultForm},
+	noop := label{impl: impl, walk: call.WalkInOrder(resultSlot.order), resultForms: []int{resultForm},
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In)),
-		concatName: result.forms[resultForm].slot.concatName, resultSlots: make([]uint, len(n.In))}
+		concatName: resultSlot.concatName, resultSlots: make([]uint, len(n.In))}
 	noop.cost = PricePS(m.Problem.Profile, impl.Work(call, noop.walk))
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg || arg.Value.Const != nil {
@@ -338,9 +345,9 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 }
 
 // priceResultSlots finds the forms of an operand of a concatenation that are slots in the node's own result. It marks
-// them in priced.resultSlots and sets their elements of costs. The cost of a slot is [wcsp.Forbidden] if the slot is
-// not within the label's form of the result. Otherwise the cost is 0 for a slot of the operand itself. It is unchanged
-// for a slot of another operand that is the same value.
+// them in priced.resultSlots, and sets their elements of costs, which has the cost of reading each form of the operand.
+// The cost of a slot is [wcsp.Forbidden] if the slot is not within the label's form of the result. Otherwise it is 0
+// for a slot of the operand itself, and unchanged for a slot of another operand that is the same value.
 func (m *Model) priceResultSlots(n *graph.Node, operandIndex int, resultForms []int, operand *variable, priced *label,
 	costs []int64) {
 	if n.Op.ConcatDim == nil || len(resultForms) != 1 {
@@ -359,7 +366,7 @@ func (m *Model) priceResultSlots(n *graph.Node, operandIndex int, resultForms []
 		switch {
 		case !operandSlot.isWithin(resultForm):
 			costs[slotForm] = wcsp.Forbidden
-		case operandSlot.operand == operandIndex:
+		case operandSlot.operand == operandIndex: // the operand is already at its position
 			costs[slotForm] = 0
 		}
 	}

@@ -148,8 +148,8 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 	from := &operand.forms[operandForm]
 	view.canView[operandForm] = inferred[0].Alias != graph.NoAlias
 	for k, result := range inferred {
-		isFree := view.viewOfForm(k, operandForm) >= 0 && !view.isOutputCopy(operandForm)
-		if isFree {
+		isFreeView := view.viewOfForm(k, operandForm) >= 0 && !view.isOutputCopy(operandForm)
+		if isFreeView {
 			continue
 		}
 		if view.copyCosts[k] == nil {
@@ -157,7 +157,7 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 		}
 		variable := m.variables.At(view.node.Out[k])
 		switch {
-		case view.canView[operandForm]:
+		case view.canView[operandForm]: // no form of the result is the view, which must be copied
 			view.copyCosts[k][operandForm] = m.insertedCopyCosts(variable, result.Meta(), from.place)
 		case len(inferred) == 1:
 			view.copyCosts[k][operandForm] = m.nodeCopyCosts(view, call, variable, result.Meta(), from)
@@ -172,10 +172,10 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 // picoseconds.
 func (m *Model) insertedCopyCosts(result *variable, from tensor.Meta, place tensor.Place) []int64 {
 	costs := make([]int64, len(result.forms))
-	for j, f := range result.forms {
+	for j, target := range result.forms {
 		costs[j] = wcsp.Forbidden
-		if result.canBeCopy(j) && f.place == place {
-			costs[j] = m.formCopyCost(&form{meta: from, place: place}, &f)
+		if result.canBeCopy(j) && target.place == place {
+			costs[j] = m.formCopyCost(&form{meta: from, place: place}, &target)
 		}
 	}
 	return costs
@@ -187,16 +187,17 @@ func (m *Model) nodeCopyCosts(view *viewNode, call *graph.Call, result *variable
 	from *form) []int64 {
 	call.Out = []tensor.Meta{inferred}
 	costs, impl := make([]int64, len(result.forms)), &view.node.Op.Impls[0]
-	for j, f := range result.forms {
+	for j, target := range result.forms {
 		costs[j] = wcsp.Forbidden
-		isDefault, isOnHost := f.meta.SameAddresses(inferred), f.place == tensor.Host && from.place == tensor.Host
+		isDefault := target.meta.SameAddresses(inferred)
+		isOnHost := target.place == tensor.Host && from.place == tensor.Host
 		canWrite := isDefault || view.node.Op.WritesAnyDenseLayout
 		if !canWrite || !isOnHost || !result.canBeCopy(j) {
 			continue
 		}
-		walk := graph.Walk{}
+		walk := graph.Walk{} // loop order and result layouts; the zero Walk writes the inferred layout
 		if !isDefault {
-			walk = call.WalkInOrder(f.order)
+			walk = call.WalkInOrder(target.order)
 		}
 		work := impl.Work(call, walk)
 		if read, ok := impl.Read(call, walk, view.operand, from.meta); ok {
@@ -240,12 +241,12 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 // operandCopy returns the cheapest copy of a form of a view's operand into a form of result k.
 func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) operandCopy {
 	byteWeight := m.Weights.UnitsOf(view.node.Out[k].Meta.Bytes())
-	// A cost has the weighted cost, then the cost in picoseconds. Only inserted copies have Weights.Copy.
+	// Only inserted copies count as copies, with the weight Weights.Copy.
 	insertedCopy := func(ps int64) operandCopy {
-		return operandCopy{cost: cost{m.Weights.Time*ps + m.Weights.Copy + byteWeight, ps}}
+		return operandCopy{cost: cost{weighted: m.Weights.Time*ps + m.Weights.Copy + byteWeight, ps: ps}}
 	}
 	copyByNode := func(ps int64) operandCopy {
-		return operandCopy{cost: cost{m.Weights.Time*ps + byteWeight, ps}, byNode: true}
+		return operandCopy{cost: cost{weighted: m.Weights.Time*ps + byteWeight, ps: ps}, byNode: true}
 	}
 	best := operandCopy{cost: forbidden}
 	switch ps := view.copyCosts[k][operandForm][resultForm]; {

@@ -196,12 +196,13 @@ func (p *profile) EndRun(run *exec.Run, err error) {
 		return
 	}
 	for _, g := range p.graphs {
-		if err == nil {
-			g.times[len(p.profiledRuns)] = g.currentTimes
-			g.currentTimes = make([]stepTime, len(g.currentTimes))
-			p.stepTimesLeft -= len(g.currentTimes)
+		if err != nil {
+			clear(g.currentTimes) // drops the times of the failed run
+			continue
 		}
-		clear(g.currentTimes) // drops the times of a failed run
+		g.times[len(p.profiledRuns)] = g.currentTimes
+		g.currentTimes = make([]stepTime, len(g.currentTimes))
+		p.stepTimesLeft -= len(g.currentTimes)
 	}
 	if err == nil {
 		p.profiledRuns = append(p.profiledRuns, profiledRun{took, p.busy})
@@ -211,9 +212,9 @@ func (p *profile) EndRun(run *exec.Run, err error) {
 // addStep adds the times of all workers in a step to profiledGraph.currentTimes and profile.busy, and clears them in
 // the record.
 func (p *profile) addStep(record *runRecord, step int) {
-	var merged stepRecord // first start, last end and nested time of all workers
-	var busy time.Duration
-	workers := 0 // the number of workers that computed the step
+	var merged stepRecord  // first start, last end and nested time of all workers
+	var busy time.Duration // the sum of the workers' times
+	workers := 0           // the number of workers that computed the step
 	sum := &record.graph.currentTimes[step]
 	for workerIndex := range record.workers {
 		s := &record.workers[workerIndex].steps[step]
@@ -232,12 +233,11 @@ func (p *profile) addStep(record *runRecord, step int) {
 		p.busy[workerIndex] += s.busy
 		*s = stepRecord{}
 	}
-	if wallTime := max(0, merged.last-merged.first-merged.nested); workers == 1 {
-		// The worker may have left the step, computed other steps and come back. busy excludes their time.
-		sum.wallTime += min(wallTime, busy)
-	} else {
-		sum.wallTime += wallTime
+	wallTime := max(0, merged.last-merged.first-merged.nested)
+	if workers == 1 { // it may have left the step, computed other steps and come back; busy excludes their time
+		wallTime = min(wallTime, busy)
 	}
+	sum.wallTime += wallTime
 }
 
 // fasterHalf returns the indices of the profiled runs that took no longer than their median. The slower runs may have

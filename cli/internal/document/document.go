@@ -27,16 +27,16 @@ type Stream[T any] func(yield func(item *T) bool)
 
 // anyStream is a [Stream] of any item type.
 type anyStream interface {
-	write(put func(item any)) // calls put with a pointer to each item
+	each(visit func(item any)) // calls visit with a pointer to each item
 	Item() any
 }
 
-func (s Stream[T]) write(put func(item any)) {
-	s(func(item *T) bool { put(item); return true })
+func (s Stream[T]) each(visit func(item any)) {
+	s(func(item *T) bool { visit(item); return true })
 }
 
-// Item returns a nil pointer of type *T, from which callers get the type of an item. It does not return a reflect.Type:
-// every package with a Stream would then also compile the generic iterators of reflect.Type, which slows builds.
+// Item returns a nil pointer of type *T, from which callers get the type of an item. A result of type reflect.Type
+// would slow builds: every package with a Stream would also compile the generic iterators of reflect.Type.
 func (Stream[T]) Item() any { return (*T)(nil) }
 
 // StreamOf returns a stream of the items of a list, converted by doc.
@@ -88,7 +88,7 @@ var valueOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInva
 func Write(w *bufio.Writer, doc any) {
 	var line bytes.Buffer
 	enc := jsontext.NewEncoder(&line, valueOptions)
-	put := func(value any) {
+	writeValue := func(value any) {
 		line.Reset()
 		if err := json.MarshalEncode(enc, value); err != nil {
 			panic("graphrun: every document can be encoded: " + err.Error())
@@ -96,35 +96,35 @@ func Write(w *bufio.Writer, doc any) {
 		w.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
 	}
 	w.WriteString(`{"version": `)
-	put(Version)
+	writeValue(Version)
 	for f, value := range membersOf(reflect.ValueOf(doc).Elem()) {
 		w.WriteString(",\n ")
-		put(f.key)
+		writeValue(f.key)
 		w.WriteString(": ")
-		switch list, ok := value.Interface().(anyStream); {
-		case ok:
-			writeLines(w, list.write, put)
+		switch stream, isStream := value.Interface().(anyStream); {
+		case isStream:
+			writeLines(w, stream.each, writeValue)
 		case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Struct:
-			writeLines(w, func(put func(any)) {
+			eachElement := func(visit func(item any)) {
 				for i := range value.Len() {
-					put(value.Index(i).Addr().Interface())
+					visit(value.Index(i).Addr().Interface())
 				}
-			}, put)
+			}
+			writeLines(w, eachElement, writeValue)
 		default:
-			put(value.Interface())
+			writeValue(value.Interface())
 		}
 	}
 	w.WriteString("}\n")
 }
 
-// writeLines writes a list, each item on its own line. eachItem calls its argument with each item, and put writes an
-// item.
-func writeLines(w *bufio.Writer, eachItem func(func(any)), put func(any)) {
+// writeLines writes a list, each item on its own line. each calls visit with each item of the list.
+func writeLines(w *bufio.Writer, each func(visit func(item any)), writeValue func(any)) {
 	const first = "[\n  "
 	separator := first // the text before the next item
-	eachItem(func(item any) {
+	each(func(item any) {
 		w.WriteString(separator)
-		put(item)
+		writeValue(item)
 		separator = ",\n  "
 	})
 	if separator == first { // an empty list

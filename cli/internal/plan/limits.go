@@ -80,7 +80,7 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, request
 	}
 	l.slackIgnored = options.Slack > 0
 	search := memorySearch{ext: ext, limit: l.maxBytes, graph: g, options: options,
-		rejected: []RejectedPlan{rejectedOf(requested)}, leastDoc: requested, leastProgram: requestedProgram}
+		rejected: []RejectedPlan{rejectedOf(requested)}, smallest: examinedPlan{requestedProgram, requested}}
 	search.options.Dump = nil // --dump prints the graphs of the requested strategy only
 	for _, s := range search.ext.Strategies() {
 		if s.Name() == requested.Strategy {
@@ -95,30 +95,34 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, request
 	if err != nil {
 		return nil, nil, err
 	}
-	if search.best == nil {
+	chosen := search.cheapest
+	if chosen.program == nil {
 		l.unmet = true
-		search.leastDoc.Rejected, search.leastDoc.Within = search.rejected, within
-		return search.leastProgram, search.leastDoc, nil
+		chosen = search.smallest
 	}
-	search.bestDoc.Rejected, search.bestDoc.Within = search.rejected, within
-	return search.best, search.bestDoc, nil
+	chosen.doc.Rejected, chosen.doc.Within = search.rejected, within
+	return chosen.program, chosen.doc, nil
 }
 
 // memorySearch searches for the cheapest plan within a memory limit.
 type memorySearch struct {
-	ext          *command.Extensions
-	limit        int // in bytes
-	graph        *graph.Graph
-	options      graphrun.Options
-	rejected     []RejectedPlan
-	leastDoc     *Document         // the rejected plan that needs the least memory
-	leastProgram *graphrun.Program // the program of leastDoc
-	best         *graphrun.Program // the cheapest program within the limit so far; nil for none
-	bestDoc      *Document         // the document of best
+	ext      *command.Extensions
+	limit    int // in bytes
+	graph    *graph.Graph
+	options  graphrun.Options
+	rejected []RejectedPlan
+	smallest examinedPlan // the plan above the limit that needs the least memory
+	cheapest examinedPlan // the cheapest plan within the limit so far; its program is nil if there is none
 }
 
-// try compiles the plan of a strategy, and updates best or leastDoc. It returns the bytes that a run needs. If
-// listed is true, a rejected plan is added to rejected.
+// examinedPlan is a compiled plan and its document.
+type examinedPlan struct {
+	program *graphrun.Program
+	doc     *Document
+}
+
+// try compiles the plan of a strategy, and updates cheapest or smallest. It returns the bytes that a run needs. If
+// listed is true, a plan above the limit is added to rejected.
 func (search *memorySearch) try(ctx context.Context, strategy graphrun.Strategy, listed bool) (bytes int, err error) {
 	search.options.Strategy = strategy
 	compiled, err := search.ext.Compile(ctx, search.graph, search.options)
@@ -132,24 +136,24 @@ func (search *memorySearch) try(ctx context.Context, strategy graphrun.Strategy,
 		if listed {
 			search.rejected = append(search.rejected, rejectedOf(doc))
 		}
-		if bytes < bytesNeeded(&search.leastDoc.Plan) {
-			search.leastDoc, search.leastProgram = doc, compiled
+		if bytes < bytesNeeded(&search.smallest.doc.Plan) {
+			search.smallest = examinedPlan{compiled, doc}
 		}
-	case search.best == nil || doc.CostNS < search.bestDoc.CostNS:
-		search.best, search.bestDoc = compiled, doc
+	case search.cheapest.program == nil || doc.CostNS < search.cheapest.doc.CostNS:
+		search.cheapest = examinedPlan{compiled, doc}
 	}
 	return bytes, nil
 }
 
-// trySolutions compiles solutions of the layout problem by [experiment.CheapestWithin], and updates best and leastDoc.
-// It returns the bounds that the search proves for all plans of the problem, as a part of the document. It returns nil
-// if the problem cannot be solved.
+// trySolutions compiles solutions of the layout problem by [experiment.CheapestWithin], and updates cheapest and
+// smallest. It returns the bounds that the search proves for all plans of the problem, as a part of the document. It
+// returns nil if the problem cannot be solved.
 func (search *memorySearch) trySolutions(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
 	knownCost := math.Inf(1) // plans that cost more need not be examined
-	if search.best != nil {
-		knownCost = search.bestDoc.CostNS
+	if search.cheapest.program != nil {
+		knownCost = search.cheapest.doc.CostNS
 	}
-	var compileErr error
+	var compileErr error // an error of need; CheapestWithin also returns errors of its own
 	need := func(c experiment.Choice) (bytes int, err error) {
 		const listed = false // the document has only the number of these plans
 		bytes, compileErr = search.try(ctx, c.Strategy(), listed)
@@ -166,14 +170,15 @@ func (search *memorySearch) trySolutions(ctx context.Context, requested *graphru
 	result := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS, LeastBytes: found.LeastBytes}
 	result.Optimal = search.costsAtMost(result.LowerBoundNS)
 	if result.Optimal {
-		result.LowerBoundNS = search.bestDoc.CostNS
+		result.LowerBoundNS = search.cheapest.doc.CostNS
 	}
 	return result, nil
 }
 
-// costsAtMost reports whether the best program costs at most ns nanoseconds, up to rounding errors.
+// costsAtMost reports whether there is a plan within the limit that costs at most ns nanoseconds, up to rounding
+// errors.
 func (search *memorySearch) costsAtMost(ns float64) bool {
-	return search.best != nil && search.bestDoc.CostNS <= ns*(1+1e-9)
+	return search.cheapest.program != nil && search.cheapest.doc.CostNS <= ns*(1+1e-9)
 }
 
 func rejectedOf(doc *Document) RejectedPlan {

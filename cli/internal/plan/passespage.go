@@ -134,7 +134,8 @@ func passWords(line string, names map[string]bool) []passWord {
 	return words
 }
 
-// nameLength returns the length of the name with which a line begins; 0 if it begins with a separator.
+// nameLength returns the length of the name with which a line begins; 0 if it begins with a separator. A colon is a
+// separator only before a blank or at the end of the line, because names such as onnx::Conv_497 have colons.
 func nameLength(line string) int {
 	const separators = " (),:"
 	end := strings.IndexAny(line, separators)
@@ -144,7 +145,7 @@ func nameLength(line string) int {
 	case end < 0:
 		return len(line)
 	}
-	for end < len(line)-1 && line[end] == ':' && line[end+1] != ' ' { // names such as onnx::Conv_497 have colons
+	for end < len(line)-1 && line[end] == ':' && line[end+1] != ' ' { // the colon is a part of the name
 		separator := strings.IndexAny(line[end+1:], separators)
 		if separator < 0 {
 			return len(line)
@@ -173,10 +174,11 @@ func markDifferences(previous, rows []passRow, isFirst bool) (marked []passRow, 
 		names[row.name] = true
 	}
 	added, changed, removed := 0, 0, 0
-	next := 0 // index of the first row of previous that is not yet compared
-	// insertRemoved appends the removed rows of previous up to the row named until.
-	insertRemoved := func(until string) {
-		for next < len(previous) && previous[next].name != until {
+	next := 0 // index of the first row of previous that is not yet visited
+	// insertRemoved visits the rows of previous before the row with a name, or all of them if none has the name. It
+	// appends those that were removed.
+	insertRemoved := func(before string) {
+		for next < len(previous) && previous[next].name != before {
 			if row := previous[next]; !names[row.name] {
 				row.Mark, row.Class = "\u2212", "removed"
 				marked = append(marked, row)
@@ -199,12 +201,12 @@ func markDifferences(previous, rows []passRow, isFirst bool) (marked []passRow, 
 		if row.Mark == "" && strings.HasSuffix(row.text, " = constant") {
 			row.Class = "constant"
 		}
-		if known && next < len(previous) {
+		if known {
 			insertRemoved(row.name)
 		}
 		marked = append(marked, row)
 	}
-	insertRemoved("")
+	insertRemoved("") // no row has an empty name: all other rows
 	summary = fmt.Sprintf("%d added, %d changed, %d removed", added, changed, removed)
 	if isFirst {
 		summary = format.Count(len(rows), "line")

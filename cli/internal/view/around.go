@@ -82,19 +82,20 @@ func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) 
 			switch hasReader := distance[to] >= 0; {
 			case hasReader && hasFrom:
 				excerptValue.to = append(excerptValue.to, excerptIndex[to])
-			case hasReader:
-				operands := p.countOmitted(omittedBoxes, omittedNeighbours{excerptIndex[to], "operand"})
-				p.addValue(pictureValue{from: operands, to: []int{excerptIndex[to]}, layout: value.layout, tip: value.tip})
-			case hasFrom:
+			case hasReader: // the box that computes the value is omitted
+				omittedOperands := p.countOmitted(omittedBoxes, omittedNeighbours{excerptIndex[to], "operand"})
+				p.addValue(pictureValue{from: omittedOperands, to: []int{excerptIndex[to]}, layout: value.layout,
+					tip: value.tip})
+			case hasFrom: // the reader is omitted
 				omittedReaders = p.countOmitted(omittedBoxes, omittedNeighbours{excerptIndex[value.from], "reader"})
 			default: // the line is outside the excerpt
 			}
 		}
-		excerptValue.from = excerptIndex[value.from]
 		if omittedReaders > 0 {
 			excerptValue.to = append(excerptValue.to, omittedReaders)
 		}
 		if hasFrom && len(excerptValue.to) > 0 {
+			excerptValue.from = excerptIndex[value.from]
 			p.addValue(excerptValue)
 		}
 	}

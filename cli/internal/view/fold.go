@@ -71,18 +71,19 @@ func (p *picture) fold() *item {
 	}
 	// The order has the inputs first and the outputs last.
 	count := len(builder.order)
-	steps := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind != inputBox })
-	outputs := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind == outputBox })
-	if steps < 0 {
-		steps = count
+	firstStep := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind != inputBox })
+	firstOutput := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind == outputBox })
+	if firstStep < 0 {
+		firstStep = count
 	}
-	if outputs < 0 {
-		outputs = count
+	if firstOutput < 0 {
+		firstOutput = count
 	}
+	const depth = 0 // group by the first component of scopes
 	root := &item{box: -1, label: p.title, upTo: count, isOpen: true}
-	root.items = slices.Concat(builder.terminals(0, steps, "inputs"),
-		builder.drawableItems(builder.groupRepeats(builder.groupScopes(steps, outputs, 0))),
-		builder.terminals(outputs, count, "outputs"))
+	root.items = slices.Concat(builder.terminals(0, firstStep, "inputs"),
+		builder.drawableItems(builder.groupRepeats(builder.groupScopes(firstStep, firstOutput, depth))),
+		builder.terminals(firstOutput, count, "outputs"))
 	return root
 }
 
@@ -105,15 +106,15 @@ func (builder *groupBuilder) sort() {
 		}
 	}
 	isOrdered := make([]bool, len(builder.boxes))
-	rankKeys := []string{"2", "1", "0"} // keys of heaps, as in heapKeys; the last key, of inputs, is tried first
-	preferred := rankKeys
+	anyScope := []string{"2", "1", "0"} // the heaps of all outputs, all steps and all inputs: see heapKeys
+	preferred := anyScope               // popPreferred tries the last heap first
 	for len(builder.order) < len(builder.boxes) {
 		b := ready.popPreferred(preferred, isOrdered)
 		isOrdered[b] = true
 		builder.order = append(builder.order, b)
 		// The next box is from the heap of the longest prefix of this box's scope. If that heap is empty, shorter
-		// prefixes follow, then boxes of any scope. The first key of b is the rank alone, which rankKeys has.
-		preferred = slices.Concat(rankKeys, builder.boxes[b].heapKeys()[1:])
+		// prefixes follow, then the heaps of any scope. The first key of b is its rank alone, which anyScope has.
+		preferred = slices.Concat(anyScope, builder.boxes[b].heapKeys()[1:])
 		for _, to := range readers[b] {
 			if unready[to]--; unready[to] == 0 {
 				ready.add(to, builder.boxes[to].heapKeys())
@@ -304,9 +305,9 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 	return list
 }
 
-// sectionEnd returns the end of a section that usually ends at the item with the index usual. It moves the end to a
-// nearby item with fewer crossings, about slack items away at most. If fewer than slack items would follow, the section
-// has them, too.
+// sectionEnd returns the index of the item at which a section ends: the item usual, or a nearby item with fewer
+// crossings. The search begins slack items before usual. It ends slack items after the best item so far. If fewer than
+// slack items would follow the section, the section has them, too.
 func sectionEnd(usual, slack int, crossings []int) int {
 	count := len(crossings)
 	if count-usual < slack {
@@ -329,15 +330,15 @@ func (builder *groupBuilder) crossings(items []*item) []int {
 	// change[i] is the number of values that cross position first+i, minus the number that cross the position before.
 	change := make([]int, last-first+1)
 	for _, value := range builder.values {
-		from, to := builder.position[value.from], -1 // of the box that computes the value, and of the last reader
+		producer, lastReader := builder.position[value.from], -1 // positions
 		for _, b := range value.to {
-			to = max(to, builder.position[b])
+			lastReader = max(lastReader, builder.position[b])
 		}
-		// The value crosses the positions from+1 to to, as far as they are in the range of the items.
-		from, to = max(from, first-1), min(to, last-1)
-		if from < to {
-			change[from+1-first]++
-			change[to+1-first]--
+		// The value crosses the positions after producer up to lastReader, as far as they are in the range of the items.
+		crossedFrom, crossedUpTo := max(producer+1, first), min(lastReader+1, last)
+		if crossedFrom < crossedUpTo {
+			change[crossedFrom-first]++
+			change[crossedUpTo-first]--
 		}
 	}
 	list := make([]int, len(items))

@@ -50,16 +50,17 @@ func firstWindow(name, otherwise string, width int, isFree func(short string) bo
 
 // shortenName shortens a name to width columns. The first `before` and the last `after` characters of the name are
 // shared with other names; the characters between them differ. shortenName removes the middle if the differing
-// characters are near an end. Otherwise it keeps the differing characters and their neighbours.
+// characters are near an end. Otherwise it keeps the differing characters and their neighbours. In the example of
+// distinct, the digit differs: 15 characters precede it, and 17 follow.
 func shortenName(name string, before, after, width int) string {
 	runes := []rune(name)
 	length := len(runes)
-	from, upTo := before, max(length-after, before+1)
-	// The characters from to upTo-1 differ. If they are near an end, or if some characters take another number of columns
-	// than one, the middle is removed.
+	from, upTo := before, max(length-after, before+1) // the characters from to upTo-1 differ
 	halfWidth := (width - 1) / 2
-	if term.Width(name) <= width || term.Width(name) != length || from < halfWidth || upTo > length-halfWidth {
-		return term.CutMiddle(name, width)
+	isNearEnd := from < halfWidth || upTo > length-halfWidth
+	hasWideCharacters := term.Width(name) != length // or characters without a column
+	if term.Width(name) <= width || hasWideCharacters || isNearEnd {
+		return term.CutMiddle(name, width) // a name that fits stays unchanged
 	}
 	const ellipses = 2 // columns: an ellipsis at each end
 	upTo = min(upTo, from+width-ellipses)

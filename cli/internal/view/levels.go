@@ -129,7 +129,7 @@ func (s *scene) connect(it *item, drawn *level, values []int,
 	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}
 	itemOf := s.itemOfBox(it) // for each box in the group, the index of its item
 	lineByEnds, portIndices := map[string]int{}, map[port]int{}
-	portIndex := func(wanted port) int { // adds the port if necessary
+	portIndex := func(wanted port) int { // the index of the port as an end of lines; adds the port if necessary
 		if _, exists := portIndices[wanted]; !exists {
 			portIndices[wanted] = len(it.items) + len(drawn.ports)
 			drawn.ports = append(drawn.ports, wanted)
@@ -139,28 +139,27 @@ func (s *scene) connect(it *item, drawn *level, values []int,
 	for _, valueIndex := range values {
 		value := &s.values[valueIndex]
 		readers, isReadOutside := readingItems(value, itemOf)
-		from, inside := itemOf[value.from]
-		if !inside {
-			from = -1
+		producer, isComputedInside := itemOf[value.from]
+		if !isComputedInside {
+			producer = -1
 		}
 		for i := range it.items {
 			isGroup := it.items[i].box < 0
-			if isGroup && (i == from || slices.Contains(readers, i)) {
+			if isGroup && (i == producer || slices.Contains(readers, i)) {
 				innerValues[i] = append(innerValues[i], valueIndex)
 			}
 		}
-		// If boxes of one item compute and read the value, the line between them is on the level of that item. A value
-		// from outside the group enters at a port. A value of the group that is also read outside leaves at a port.
-		readers = slices.DeleteFunc(readers, func(i int) bool { return i == from })
+		// If boxes of one item compute and read the value, the line between them is on the level of that item.
+		readers = slices.DeleteFunc(readers, func(i int) bool { return i == producer })
+		added := line{values: []int{valueIndex}, from: producer, to: readers, layout: value.layout}
 		switch {
-		case !inside:
-			from = portIndex(port{line: outerLine[valueIndex]})
-		case isReadOutside:
-			readers = append(readers, portIndex(port{line: outerLine[valueIndex], out: true}))
+		case !isComputedInside: // the value enters the group at a port
+			added.from = portIndex(port{line: outerLine[valueIndex]})
+		case isReadOutside: // the value also leaves the group, at a port
+			added.to = append(added.to, portIndex(port{line: outerLine[valueIndex], out: true}))
 		}
-		if len(readers) > 0 {
-			lineOf[valueIndex] = s.addLine(it, drawn, lineByEnds,
-				line{values: []int{valueIndex}, from: from, to: readers, layout: value.layout})
+		if len(added.to) > 0 {
+			lineOf[valueIndex] = s.addLine(it, drawn, lineByEnds, added)
 		}
 	}
 	return innerValues, lineOf

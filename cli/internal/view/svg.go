@@ -197,7 +197,7 @@ func (w *svgWriter) writeLine(it *item, drawing *level, i int, origin graphdraw.
 	line := &drawing.lines[i]
 	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(line)),
 		lineClass("net", "l", line.layout))
-	last := graphdraw.Point{X: -1} // end of the previous segment; no segment begins at a negative x
+	last := graphdraw.Point{X: -1} // end of the previous segment; at first no point, because x is not negative
 	for _, segment := range drawing.Nets[i] {
 		from, to := addPoints(segment.From, origin), addPoints(segment.To, origin)
 		if segment.From != last {
@@ -274,16 +274,18 @@ func (w *svgWriter) writeFrame(label string, corner graphdraw.Point, size graphd
 func (w *svgWriter) connectPorts(it *item, i int, origin, innerOrigin graphdraw.Point) {
 	child := it.items[i]
 	outer, inner := w.levels[it], w.levels[child]
+	itemTop := origin.Y + outer.Corners[i].Y
+	itemBottom := itemTop + outer.sizes[i].Height
 	for k, port := range inner.ports {
-		// A port is a box at the border of the group's own drawing. The curve of an outgoing value leads from the middle of
-		// the port's upper edge to the point where the outer line leaves item i. The curve of an incoming value leads from
-		// the point where the outer line arrives at item i to the middle of the port's upper edge.
+		// A port is a box at the border of the group's own drawing. The curve begins or ends at the middle of its upper edge.
 		corner, line, route := inner.Corners[len(child.items)+k], &outer.lines[port.line], outer.Routes[port.line]
-		from := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
-		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + outer.Corners[i].Y + outer.sizes[i].Height}
-		if !port.out {
+		atPort := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
+		var from, to graphdraw.Point
+		if port.out { // from the port to the point where the outer line leaves item i
+			from, to = atPort, graphdraw.Point{X: origin.X + route.LeaveX, Y: itemBottom}
+		} else { // from the point where the outer line arrives at item i to the port
 			arriveX := route.ArriveX[slices.Index(line.to, i)]
-			from, to = graphdraw.Point{X: origin.X + arriveX, Y: origin.Y + outer.Corners[i].Y}, from
+			from, to = graphdraw.Point{X: origin.X + arriveX, Y: itemTop}, atPort
 		}
 		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", line.layout), w.point("M", from),
 			w.curve(from, to))

@@ -20,16 +20,16 @@ type allocator struct {
 	values       []Value
 	registerFile *RegisterFile
 
-	uses        []int32               // positions in the list at which values are used, grouped by value
-	nextUse     []int32               // by Virt: index in uses of its next use
-	usesEnd     []int32               // by Virt: end of its positions in uses
+	uses        []int32               // positions in the list at which values are used: of value 0, then of 1, ...
+	nextUse     []int32               // by Virt: index in uses of its next use; nextUseOf advances it
+	usesEnd     []int32               // by Virt: index in uses after its last use
 	registerOf  []int8                // by Virt: its current register, or -1
 	spillSlot   []int16               // by Virt: the slot in which it is spilled, or -1
 	owner       [numClasses][32]Virt  // by class and register: the value in the register, or 0
 	pinned      [numClasses]uint32    // by class: bit set of the registers that the current instruction uses
 	freeSlots   []int16               // free slots below Slots
 	slotsToFree []int16               // slots without further uses; they are free from the next instruction on
-	slotReloads [numClasses][]*Reload // by class and slot: the load from the slot; see slotReload
+	slotReloads [numClasses][]*Reload // by class and slot: the load from the slot
 	position    int32                 // position of the current instruction; -1 before the list
 	args        []Operand             // memory of the operands of all instructions in Insts
 }
@@ -78,7 +78,7 @@ func (r *Result) Free() {
 }
 
 // newAllocator returns an empty allocator for a list with the given number of instructions on the given number of
-// values.
+// values. It reuses the memory of a freed one.
 func newAllocator(values, instructions int) *allocator {
 	alloc, _ := allocators.Get().(*allocator)
 	if alloc == nil {
@@ -114,8 +114,8 @@ func (a *allocator) findUses(list []Inst) {
 	for k := range list {
 		list[k].eachUse(func(virt Virt) { a.usesEnd[virt]++ })
 	}
-	// A counting sort: usesEnd[v] is the number of uses of v, then the start of its uses in a.uses, and finally their
-	// end.
+	// This is a counting sort. usesEnd[v] is now the number of uses of v. The next loop sets it to the start of these
+	// uses in a.uses, and the last loop advances it to their end.
 	total := int32(0)
 	for v := range a.usesEnd {
 		a.nextUse[v] = total
@@ -155,7 +155,7 @@ func (a *allocator) ensureInRegister(virt Virt) int8 {
 	reg := a.allocateRegister(a.values[virt].Class)
 	a.setOwner(virt, reg)
 	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
-		a.Cost++ // elements must be loaded anyway, but other values could have kept their register
+		a.Cost++ // elements of the row must be loaded anyway, but other values could have kept their register
 	}
 	a.emitLoad(reload, a.registerOperand(virt, reg, fullWidth), notInList)
 	return reg
@@ -188,11 +188,12 @@ func (a *allocator) setOwner(virt Virt, reg int8) {
 // for all calls.
 func (a *allocator) reloadOf(virt Virt) *Reload {
 	value := &a.values[virt]
-	slot := a.spillSlot[virt]
-	switch {
-	case value.Reload != nil && (value.Constant || !value.Invariant || a.OncePerRow):
+	isInSlot := value.Invariant && !value.Constant && !a.OncePerRow
+	if value.Reload != nil && !isInSlot {
 		return value.Reload
-	case slot < 0:
+	}
+	slot := a.spillSlot[virt]
+	if slot < 0 {
 		slot = a.registerFile.PermanentSlot[virt]
 	}
 	if slot < 0 {
@@ -222,7 +223,7 @@ func (a *allocator) allocateRegister(class Class) int8 {
 		}
 		next := a.nextUseOf(owner)
 		if a.EvictReloadableFirst && next < math.MaxInt32 && a.reloadOf(owner) != nil {
-			next += math.MaxInt32 / 2 // later than the next use of any value that no single load can restore
+			next += math.MaxInt32 / 2 // farther than any value that no single load can restore
 		}
 		if next > farthest {
 			evicted, farthest = reg, next
@@ -275,7 +276,7 @@ func (a *allocator) savePermanent(virt Virt, reg int8) {
 	}
 }
 
-// release frees the register and the slot of a value without further uses.
+// release frees the register and the slot of a value, unless the value has further uses.
 func (a *allocator) release(virt Virt) {
 	if virt == 0 || a.nextUseOf(virt) < math.MaxInt32 {
 		return

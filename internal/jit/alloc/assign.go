@@ -10,10 +10,10 @@ import (
 // of v1, which is in register 5, and let v2 be in slot 0. The result is Add r5, slot 0, r5: the instruction reads v2
 // from the slot, and v3 gets the register of v1. The Reload of a value is the load that restores it.
 //
-// The result of some instructions overwrites a source, the tied source: a multiply-add overwrites one of its three
-// sources. Such an instruction has Forms, encodings that differ in the tied source. An element is an element of an
-// operand that advances along the row: each iteration loads another one. An accumulator is a value with an Acc, whose
-// register the generator chooses.
+// The result of some instructions overwrites the register of one value, the tied value (Inst.Tied). A multiply-add
+// overwrites one of its three sources. Such an instruction has Forms, encodings that differ in the tied source. An
+// element is an element of an operand that advances along the row: each iteration loads another one. An accumulator is
+// a value with an Acc, whose register the generator chooses.
 
 // memoryCost is the estimated additional cost, in instructions, of a memory operand compared with a register, and of a
 // load compared with a copy.
@@ -38,35 +38,35 @@ func (a *allocator) allocateInst(inst *Inst) {
 
 // allocateMove adds a move as a load, if its source is only in memory, or else as a copy.
 func (a *allocator) allocateMove(inst *Inst) {
-	virt := inst.Src[0].Virt
-	isOnlyInMemory := a.isOnlyInMemory(virt)
-	isToAccumulator := a.values[inst.Dst].Acc != nil
-	switch {
-	case isOnlyInMemory && isToAccumulator:
-		a.emitLoad(a.reloadOf(virt), a.accumulatorOperand(inst.Dst, fullWidth), a.position)
-	case isOnlyInMemory:
+	if virt := inst.Src[0].Virt; a.isOnlyInMemory(virt) {
 		reload := a.reloadOf(virt)
-		a.emitLoad(reload, a.newRegister(inst.Dst), a.position)
-	case isToAccumulator:
-		a.emitCopy(a.sourceOperand(inst.Src[0]), a.accumulatorOperand(inst.Dst, fullWidth), a.position)
-	default:
-		from := a.sourceOperand(inst.Src[0])
-		a.emitCopy(from, a.newRegister(inst.Dst), a.position)
+		a.emitLoad(reload, a.moveDestination(inst.Dst), a.position)
+	} else {
+		from := a.sourceOperand(inst.Src[0]) // first, so that its register is not evicted for the destination
+		a.emitCopy(from, a.moveDestination(inst.Dst), a.position)
 	}
 	a.releaseDead(inst)
 }
 
+// moveDestination returns the destination of a move: an accumulator, or a register for a new value.
+func (a *allocator) moveDestination(virt Virt) Operand {
+	if a.values[virt].Acc != nil {
+		return a.accumulatorOperand(virt, fullWidth)
+	}
+	return a.newRegister(virt)
+}
+
 // allocatePlain adds an instruction without Forms.
 func (a *allocator) allocatePlain(inst *Inst) {
-	src, folded := a.fold(inst)
+	src, memory, isFolded := a.fold(inst)
 	var argMemory [10]Operand // not allocated on the heap, because emit copies the operands
 	args := argMemory[:0]
 	for k, source := range src {
-		if k == int(inst.FoldableSource) && folded.Kind != Register {
-			args = append(args, folded)
-			continue
+		if isFolded && k == int(inst.FoldableSource) {
+			args = append(args, memory)
+		} else {
+			args = append(args, a.sourceOperand(source))
 		}
-		args = append(args, a.sourceOperand(source))
 	}
 	var mask Operand
 	if inst.Mask != 0 {
@@ -101,33 +101,30 @@ func (a *allocator) appendTemps(args []Operand, inst *Inst, size uint8) []Operan
 	return args
 }
 
-// fold tries to make the source inst.FoldableSource a memory operand. It returns the sources and the memory operand. If
-// the instruction is commutative, fold may exchange this source and the next. If the source must be in a register, the
-// returned operand has the kind Register and no other contents.
-func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
-	index, src := int(inst.FoldableSource), inst.Src
-	inRegister := Operand{Kind: Register}
+// fold tries to make the source inst.FoldableSource a memory operand. If the instruction is commutative, fold may
+// exchange this source and the next. It returns the sources in their final order, and the memory operand. isFolded is
+// false if all sources must be in registers.
+func (a *allocator) fold(inst *Inst) (src []Arg, memory Operand, isFolded bool) {
+	index := int(inst.FoldableSource)
+	src = inst.Src
 	if index < 0 || !a.registerFile.FoldLoads {
-		return src, inRegister
+		return src, Operand{}, false
 	}
-	operand, ok := a.foldSource(src[index], inst.BroadcastBytes)
-	if !ok && inst.Commutative && src[index].Virt != src[index+1].Virt {
-		if operand, ok = a.foldSource(src[index+1], inst.BroadcastBytes); ok {
+	memory, isFolded = a.foldSource(src[index], inst.BroadcastBytes)
+	if !isFolded && inst.Commutative && src[index].Virt != src[index+1].Virt {
+		if memory, isFolded = a.foldSource(src[index+1], inst.BroadcastBytes); isFolded {
 			src = append([]Arg(nil), src...)
 			src[index], src[index+1] = src[index+1], src[index]
 		}
 	}
 	for k, source := range src { // another source with the same value needs a register
-		ok = ok && (k == index || source.Virt != src[index].Virt)
+		isFolded = isFolded && (k == index || source.Virt != src[index].Virt)
 	}
-	if !ok {
-		return src, inRegister
-	}
-	return src, operand
+	return src, memory, isFolded
 }
 
-// foldSource returns a source as a memory operand, and adds its cost to that of the list if it is not an element. It
-// returns false if the instruction cannot or should not read the source from memory. broadcastBytes is
+// foldSource returns a source as a memory operand. It returns false if the instruction cannot or should not read the
+// source from memory. If the source is not an element, foldSource adds memoryCost to Cost. broadcastBytes is
 // [Inst].BroadcastBytes.
 func (a *allocator) foldSource(source Arg, broadcastBytes uint8) (Operand, bool) {
 	isImmediate := source.Virt == 0
@@ -147,9 +144,9 @@ func (a *allocator) foldSource(source Arg, broadcastBytes uint8) (Operand, bool)
 		a.Cost += memoryCost
 	}
 	switch reload.BroadcastBytes {
-	case 0:
+	case 0: // a whole vector
 		return Operand{Kind: Memory, Mem: &reload.Mem}, true
-	case broadcastBytes:
+	case broadcastBytes: // the instruction broadcasts elements of this size
 		return Operand{Kind: Element, Mem: &reload.Mem}, true
 	}
 	return Operand{}, false
@@ -185,10 +182,11 @@ func (a *allocator) hasFree(class Class) bool {
 	return false
 }
 
-// allocateForm chooses an alternative of an instruction with Forms, and adds it to Insts.
+// allocateForm chooses one of the Forms of an instruction, and adds it to Insts. The operands of a form are the sources
+// Order[0] and Order[1], and the destination, which must hold the source Tied.
 func (a *allocator) allocateForm(inst *Inst) {
-	form, first := a.chooseForm(inst)
-	if first.Kind == Register { // not in memory
+	form, first, isFolded := a.chooseForm(inst)
+	if !isFolded {
 		first = a.sourceOperand(inst.Src[form.Order[0]])
 	}
 	second := a.sourceOperand(inst.Src[form.Order[1]])
@@ -197,15 +195,13 @@ func (a *allocator) allocateForm(inst *Inst) {
 	a.releaseDead(inst)
 }
 
-// chooseForm chooses the form of an instruction, which determines the source that the result overwrites (chooseTied).
-// Among the forms that overwrite this source, it prefers one whose first operand, source Order[0], can be read from
-// memory. chooseForm also returns this first operand. If it must be in a register, the returned operand has the kind
-// Register and no other contents.
-func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
+// chooseForm chooses the form of an instruction. chooseTied determines the source that the result overwrites. Among the
+// forms that overwrite this source, chooseForm prefers one whose source Order[0] can be read from memory, and returns
+// this source as the operand memory. isFolded is false if the source Order[0] must be in a register.
+func (a *allocator) chooseForm(inst *Inst) (chosen Form, memory Operand, isFolded bool) {
 	tied := a.chooseTied(inst)
-	inRegister := Operand{Kind: Register}
 	canFold := inst.FoldableSource >= 0 && a.registerFile.FoldLoads
-	var chosen *Form
+	var firstForm *Form // the first one that overwrites source tied
 	for k := range inst.Forms {
 		form := &inst.Forms[k]
 		if form.Tied != tied {
@@ -214,23 +210,25 @@ func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 		if canFold {
 			first, second := inst.Src[form.Order[0]], inst.Src[form.Order[1]]
 			if operand, ok := a.foldSource(first, inst.BroadcastBytes); ok {
-				if first.Virt == second.Virt || first.Virt == inst.Src[tied].Virt {
-					operand = inRegister // another source has the same value, which needs a register
-				}
-				return *form, operand
+				// Another source with the same value needs a register.
+				isRepeated := first.Virt == second.Virt || first.Virt == inst.Src[tied].Virt
+				return *form, operand, !isRepeated
 			}
 		}
-		if chosen == nil {
-			chosen = form
+		if firstForm == nil {
+			firstForm = form
 		}
 	}
-	return *chosen, inRegister
+	return *firstForm, Operand{}, false
 }
 
-// chooseTied returns the index of the source that the result overwrites in one of the Forms. It prefers the destination
-// itself (an accumulator), then a source without further uses, then a source that is not in a register.
+// chooseTied chooses the source that the result overwrites, and returns its index in inst.Src. It prefers the
+// destination itself (an accumulator), then a source whose register becomes free, then a source that is not in a
+// register. Any other source must be copied first.
 func (a *allocator) chooseTied(inst *Inst) int8 {
-	isDst := func(virt Virt) bool { return virt == inst.Dst } // only an accumulator is both a source and the result
+	// Only an accumulator is both a source and the result.
+	isDst := func(virt Virt) bool { return virt == inst.Dst }
+	// A result with a permanent register cannot take over another one.
 	isLastUse := func(virt Virt) bool {
 		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[inst.Dst] < 0
 	}
@@ -245,9 +243,7 @@ func (a *allocator) chooseTied(inst *Inst) int8 {
 }
 
 // allocateDestination returns the destination of an instruction. If tied is not 0, the destination must hold the value
-// tied before the instruction. If tied has no further uses, its register is the destination. Otherwise
-// allocateDestination copies or loads tied into another register. If tied is 0 and the instruction reads all sources
-// before it writes, the destination may be the register of a source without further uses.
+// tied before the instruction (see allocateTied).
 func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
 	switch {
 	case a.values[inst.Dst].Acc != nil:
@@ -255,7 +251,7 @@ func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
 	case tied != 0:
 		return a.allocateTied(inst, tied)
 	}
-	if !inst.writesEarly() {
+	if !inst.writesEarly() { // the destination may be the register of a source without further uses
 		for _, source := range inst.Src {
 			a.release(source.Virt)
 		}
@@ -269,7 +265,8 @@ func (in *Inst) writesEarly() bool {
 	return in.EarlyClobber || in.TempCounts != [numClasses]uint8{}
 }
 
-// allocateTied is allocateDestination for a destination that must hold the value tied before the instruction.
+// allocateTied returns a destination that holds the value tied before the instruction. If tied has no further uses, the
+// destination is the register of tied. Otherwise allocateTied copies or loads tied into another register.
 func (a *allocator) allocateTied(inst *Inst, tied Virt) Operand {
 	mustCopyTied := a.registerFile.Permanent[inst.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
 	for _, source := range inst.Src { // an early write would overwrite this source before it is read
@@ -281,8 +278,7 @@ func (a *allocator) allocateTied(inst *Inst, tied Virt) Operand {
 		return a.registerOperand(inst.Dst, reg, fullWidth)
 	}
 	if a.isOnlyInMemory(tied) { // a load replaces the copy
-		reload := a.reloadOf(tied)
-		dst := a.newRegister(inst.Dst)
+		reload, dst := a.reloadOf(tied), a.newRegister(inst.Dst)
 		if reload != nil && (reload.Mem.Space == Slot || reload.Mem.Space == Constant) {
 			a.Cost += memoryCost
 		}
@@ -295,8 +291,8 @@ func (a *allocator) allocateTied(inst *Inst, tied Virt) Operand {
 	return dst
 }
 
-// allocateAccumulator is allocateDestination for an accumulator, whose register is fixed. It records an error if the
-// register would be written before the instruction reads its old value.
+// allocateAccumulator returns the destination of an instruction whose result is an accumulator, which has a fixed
+// register. It records an error if the register would be written before the instruction reads its old value.
 func (a *allocator) allocateAccumulator(inst *Inst, tied Virt) Operand {
 	dst, mustCopyTied := a.accumulatorOperand(inst.Dst, fullWidth), tied != 0 && tied != inst.Dst
 	for _, source := range inst.Src {

@@ -4,7 +4,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// Builder collects the instructions of a loop over the elements of a row.
+// Builder collects the instructions of a loop over the elements of a row. For example, a loop that computes x*2 + y has
+// a load of 2 as a Value with a Reload, and a multiply-add in Body. If y is the same for the whole row, the values 2
+// and y are invariant, and an instruction that reads only these two goes to Row.
 type Builder struct {
 	Values []Value // by Virt; entry 0 is unused
 	Row    []Inst  // instructions that run once per row, before the iterations
@@ -52,7 +54,7 @@ func (b *Builder) Collect(add func()) []Inst {
 }
 
 // Prune removes dead instructions from Body and Row. An instruction is live if it stores, or if a live instruction or
-// an instruction of the other lists uses its result.
+// an instruction of the lists others uses its result.
 func (b *Builder) Prune(others ...[]Inst) {
 	live := make([]bool, len(b.Values))
 	mark := func(virt Virt) { live[virt] = virt != 0 }
@@ -101,21 +103,21 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 	return constants
 }
 
-// Interleave unrolls a list by two. Each instruction is followed by its copy for the next iterations, so that the
-// latencies of the two overlap. iterations is the number of iterations that the given list computes. Forms are shared
-// with the given list.
+// Interleave unrolls a list by two. Each instruction is followed by its copy for later iterations, so that the
+// latencies of the two overlap. iterations is the number of iterations that the given list computes: 1 for a list that
+// was not unrolled, then 2, 4, .... Forms are shared with the given list.
 func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
 	sourceCount := 0
 	for k := range list {
 		sourceCount += 2 * len(list[k].Src)
 	}
-	unrolled := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations,
+	copier := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations,
 		sources: make([]Arg, 0, sourceCount)}
-	out := make([]Inst, 0, 2*len(list))
+	unrolled := make([]Inst, 0, 2*len(list))
 	for _, inst := range list {
-		out = append(out, unrolled.instIn(0, inst), unrolled.instIn(1, inst))
+		unrolled = append(unrolled, copier.instIn(0, inst), copier.instIn(1, inst))
 	}
-	return out
+	return unrolled
 }
 
 // interleaver copies a list of instructions for later iterations, which follow the iterations of the list.

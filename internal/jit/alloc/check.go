@@ -45,21 +45,21 @@ func Check(values []Value, registerFile *RegisterFile, list []Inst, policy Polic
 	return state.checkFinalState()
 }
 
-// checker is the state of Check. A canonical value stands for all values with the same contents, such as the results of
-// equal loads.
+// checker is the state of Check. Values with the same contents, such as the results of equal loads, have the same
+// canonical value: the first of them. Registers, slots and accumulators are compared by canonical values.
 type checker struct {
 	values       []Value
 	registerFile *RegisterFile
 	policy       Policy
 	inst         *Inst // the current instruction of the list
 
-	canonical   []Virt               // by Virt: the canonical value, the first one with the same contents
+	canonical   []Virt               // by Virt: its canonical value
 	loads       map[loadKey]Virt     // the canonical value that a load gives
 	initialAccs map[accKey]Virt      // the canonical value that an accumulator has before the list
 	writable    [numClasses]uint32   // by class: bit set of the registers that instructions may write
 	registers   [numClasses][32]Virt // by class and register: the canonical value in the register, or 0
 	slots       []Virt               // by slot: the canonical value in the slot, or 0
-	changedAccs map[accKey]Virt      // by accumulator: the value in its register, if it differs from the initial value
+	changedAccs map[accKey]Virt      // by accumulator: the value in its register, if an instruction has written it
 	stores      []Mem                // destinations of the stores so far
 }
 
@@ -109,7 +109,7 @@ func (c *checker) setInitialState() {
 		}
 		if register >= 0 && value.Acc == nil {
 			c.writable[value.Class] |= 1 << register
-			isLoadedConstant := value.Constant && value.Reload != nil
+			isLoadedConstant := value.Constant && value.Reload != nil // loaded once per call, before all rows
 			if !c.policy.OncePerRow || isLoadedConstant {
 				c.registers[value.Class][register] = c.canonical[virt]
 			}
@@ -192,27 +192,26 @@ func (c *checker) contents(operand *Operand) (Virt, error) {
 
 // set records the value in a register, an accumulator or a slot. virt is 0 if the contents are arbitrary.
 func (c *checker) set(operand *Operand, virt Virt) error {
-	value := &c.values[virt]
-	virt = c.canonical[virt]
+	value, canonical := &c.values[virt], c.canonical[virt]
 	switch {
 	case operand.Kind == Memory && operand.Mem.Space == Slot && operand.Mem.Index < len(c.slots):
-		c.slots[operand.Mem.Index] = virt
+		c.slots[operand.Mem.Index] = canonical
 		return nil
 	case operand.Kind != Register && operand.Kind != Accumulator:
 		return errors.New("the destination is not a register")
-	case virt != 0 && (value.Class != operand.Class || value.Bytes != operand.Bytes):
-		return fmt.Errorf("value %d is in a register of another class or width", virt)
+	case canonical != 0 && (value.Class != operand.Class || value.Bytes != operand.Bytes):
+		return fmt.Errorf("value %d is in a register of another class or width", canonical)
 	case operand.Kind == Accumulator:
-		c.changedAccs[keyOf(operand.Acc)] = virt
+		c.changedAccs[keyOf(operand.Acc)] = canonical
 	case c.writable[operand.Class]>>operand.Reg&1 == 0:
 		return fmt.Errorf("register %d must not be written", operand.Reg)
 	default:
-		c.registers[operand.Class][operand.Reg] = virt
+		c.registers[operand.Class][operand.Reg] = canonical
 	}
 	return nil
 }
 
-// loadedValue returns the value that the load instruction `name` from memory to a register gives.
+// loadedValue returns the value that the register `to` has after the load instruction `name` from memory.
 func (c *checker) loadedValue(name string, mem *Mem, to *Operand) (Virt, error) {
 	if mem.Space == Slot {
 		return c.contents(&Operand{Kind: Memory, Mem: mem})
@@ -235,7 +234,7 @@ func (c *checker) checkNotOverwritten(mem *Mem) error {
 	}
 	for _, stored := range c.stores {
 		loaded := *mem
-		loaded.Step, stored.Step = 0, 0
+		loaded.Step, stored.Step = 0, 0 // within one iteration, the step has no effect
 		if stored.Space == AlongRow {
 			loaded.Index, stored.Index = 0, 0 // outputs may share memory with operands
 		}

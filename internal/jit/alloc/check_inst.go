@@ -44,15 +44,16 @@ func (c *checker) checkNamed(allocated *Allocated) error {
 	return err
 }
 
-// checkForms checks that an instruction is one of its Forms, with the sources in the order of the form.
+// checkForms checks that an instruction is one of its Forms, with the sources in the order of the form. Several forms
+// may have the same name and differ in their order, so all of them are tried.
 func (c *checker) checkForms(allocated *Allocated) error {
 	inst := c.inst
 	err := errors.New("no form has this name")
 	for k := 0; k < len(inst.Forms) && err != nil; k++ {
 		if form := &inst.Forms[k]; form.Name == allocated.Name {
-			// The first source of a form may be in memory if FoldableSource is not negative.
 			src := []Arg{inst.Src[form.Order[0]], inst.Src[form.Order[1]]}
-			err = c.checkSources(allocated, src, min(0, int(inst.FoldableSource)), inst.Src[form.Tied].Virt)
+			memorySource := min(0, int(inst.FoldableSource)) // 0, or -1 if FoldableSource is -1
+			err = c.checkSources(allocated, src, memorySource, inst.Src[form.Tied].Virt)
 		}
 	}
 	return err
@@ -90,7 +91,7 @@ func (c *checker) checkSources(allocated *Allocated, src []Arg, memorySource int
 			return errors.New("the mask has another zeroing flag than in the list")
 		}
 	}
-	if tied != 0 && tied != c.inst.Dst {
+	if tied != 0 && tied != c.inst.Dst { // if they are equal, the accumulator overwrites itself
 		if virt, err := c.contents(&allocated.Args[len(allocated.Args)-1]); err != nil || virt != c.canonical[tied] {
 			return fmt.Errorf("the destination has value %d instead of value %d", virt, tied)
 		}
@@ -173,9 +174,10 @@ func (c *checker) checkResults(allocated *Allocated) error {
 	if (acc != nil) != (dst.Kind == Accumulator) || acc != nil && keyOf(acc) != keyOf(dst.Acc) {
 		return errors.New("the destination is not the accumulator of the list's instruction")
 	}
-	for reg, virt := range c.registers[c.values[inst.Dst].Class] {
+	registers := &c.registers[c.values[inst.Dst].Class]
+	for reg, virt := range registers {
 		if virt == c.canonical[inst.Dst] { // a copy of the old value, which is stale after the instruction
-			c.registers[c.values[inst.Dst].Class][reg] = 0
+			registers[reg] = 0
 		}
 	}
 	return c.set(dst, inst.Dst)

@@ -77,7 +77,7 @@ type Mem struct {
 	Offset       int32  // bytes from the address of the pointer at the iteration
 	Step         int32  // bytes between the accesses of successive iterations
 	Data         string // contents of a Constant
-	Part         uint8  // for complex elements: 1 or 2, the first or second half of an iteration; else 0
+	Part         uint8  // for complex elements: 1 or 2, the first or second half of an iteration's elements; else 0
 	Row          int8   // for a tile (package winograd): row and column of the element
 	Col          int8
 	ElementBytes uint8 // size of an element in bytes
@@ -105,7 +105,8 @@ func Sources(values ...Virt) []Arg {
 	return args
 }
 
-// Inst is an instruction on virtual registers.
+// Inst is an instruction on virtual registers. For example, VADDPS of the values 1 and 2 has the sources 1 and 2, and
+// the destination 3, a new value.
 type Inst struct {
 	Name        string
 	Src         []Arg // in the order in which the target's assembler writes them

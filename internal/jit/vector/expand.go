@@ -33,8 +33,8 @@ func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 }
 
 // expandLoop expands elementary functions to primitives. available has the optional operations that the expansion may
-// use. The expansion renumbers all values. It replaces the numbers in the outputs, but not in the folds. Folded values
-// are therefore added to the outputs during the expansion.
+// use. The expansion renumbers all values of the code, also in its outputs. The code does not contain the folds, so
+// folded values are additional outputs during the expansion: output outCount+k is the value of fold k.
 func expandLoop(loop *expr.Loop, available expand.Target) (*expr.Loop, error) {
 	outCount := len(loop.Code.Out)
 	code := *loop.Code

@@ -119,12 +119,13 @@ func frexp(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 		fieldStart, fieldMask = 52, 0x7ff // lowest bit and mask of the exponent field of a float64
 		bias                  = 1022      // exponent field of the numbers from 0.5 to 1
 		scaleExponent         = 54        // exponent of the power of 2 by which subnormal numbers are multiplied
+		leastNormal           = 0x1p-1022 // least normal float64
 	)
 	dtype := in[0].Type().DType
 	s.Reject(!dtype.IsFloat(), "torch.frexp() only supports floating-point dtypes")
 	x := s.to(in[0], tensor.Float64)
-	isSubnormal := s.Apply(pointwise.Lt, nil, s.abs(x), float(0x1p-1022))
-	normal := s.where(isSubnormal, s.mul(x, float(0x1p54)), x)
+	isSubnormal := s.Apply(pointwise.Lt, nil, s.abs(x), float(leastNormal))
+	normal := s.where(isSubnormal, s.mul(x, float(1<<scaleExponent)), x)
 	bits := s.Apply(view.View, graph.Attrs{"dtype": tensor.Int64}, normal)
 	andBits := func(x *graph.Arg, y int64) *graph.Arg { return s.Apply(pointwise.BitwiseAnd, nil, x, integer(y)) }
 	field := andBits(s.Apply(pointwise.RightShift, nil, bits, integer(fieldStart)), fieldMask)

@@ -92,10 +92,13 @@ func (s applier) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrd
 }
 
 // gradientOfCoordinates returns derivatives along a dimension. The vector `coordinates` has the positions of the
-// samples. The derivative at the middle of three neighbours l, m and r is that of the parabola through them. With the
-// gaps g between l and m and h between m and r, it is -h/(g(g+h)) l + (h-g)/(g h) m + g/(h(g+h)) r. At the ends, edge
-// order 1 selects the slope between two samples, and edge order 2 the derivative of the parabola through three samples.
-// The order of operations is PyTorch's.
+// samples. The derivative at the middle of three neighbours l, m and r is the derivative of the parabola through them.
+// With the gaps g between l and m and h between m and r, it is
+//
+//	-h/(g(g+h)) l + (h-g)/(g h) m + g/(h(g+h)) r
+//
+// At the ends, edge order 1 selects the slope between two samples, and edge order 2 the derivative of the parabola
+// through three samples. The order of operations is PyTorch's.
 func (s applier) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph.Arg, edgeOrder int) *graph.Arg {
 	s.Reject(len(s.shape(coordinates)) != 1, "torch.gradient expected each element of spacing to have one dimension, but "+
 		"got an element with %d dimensions!", len(s.shape(coordinates)))
@@ -113,7 +116,12 @@ func (s applier) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph
 		first = s.div(s.sub(samples(1, 2), samples(0, 1)), s.selectIndex(gaps, 0, 0))
 		last = s.div(s.sub(samples(-1, nil), samples(-2, -1)), s.selectIndex(gaps, 0, -1))
 	} else {
-		// outer is the gap at the end, and inner the gap next to it.
+		// outer is the gap at the end, and inner the gap next to it. With sum = outer + inner, the derivative at the
+		// first sample l is
+		//
+		//	-(2 outer + inner)/(outer sum) l + sum/(outer inner) m - outer/(inner sum) r
+		//
+		// At the last sample, the weights are in reverse order and have the opposite signs.
 		outer, inner := s.selectIndex(gaps, 0, 0), s.selectIndex(gaps, 0, 1)
 		sum := s.add(outer, inner)
 		weights = []*graph.Arg{s.div(s.neg(s.add(s.mul(outer, float(2)), inner)), s.mul(outer, sum)),

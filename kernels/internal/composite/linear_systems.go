@@ -40,6 +40,8 @@ var LUUnpack = define(graph.Semantics{
 		kit.Example(graph.Attrs{"unpack_pivots": false}, kit.F32(3, 5), tensor.New(tensor.Int32, 3))},
 }, luUnpack)
 
+// luUnpack extracts the triangles L and U from LU_data, which has both in one matrix: L below the diagonal, without its
+// ones, and U from the diagonal on.
 func luUnpack(s applier, a *luUnpackAttrs, in []*graph.Arg) []*graph.Arg {
 	data := in[0]
 	permutation := s.Apply(linalg.LUPermutation(), graph.Attrs{"unpack_pivots": a.UnpackPivots}, data, in[1])
@@ -76,6 +78,8 @@ var (
 	}, vander)
 )
 
+// tensorinv inverts the matrix of self. For example, self [6, 2, 3] with ind 1 is a 6x6 matrix, and the result is
+// [2, 3, 6].
 func tensorinv(s applier, a *tensorinvAttrs, in []*graph.Arg) *graph.Arg {
 	shape := s.shape(in[0])
 	s.Reject(a.Ind <= 0, "Expected a strictly positive integer for 'ind', but got %d", a.Ind)
@@ -88,6 +92,8 @@ func tensorinv(s applier, a *tensorinvAttrs, in []*graph.Arg) *graph.Arg {
 	return s.reshape(inverse, slices.Concat(shape[a.Ind:], shape[:a.Ind])...)
 }
 
+// tensorsolve solves the equation of matrices. For example, self [2, 3, 6] is a 6x6 matrix, other [2, 3] a vector of 6
+// elements, and the result is [6].
 func tensorsolve(s applier, a *tensorsolveAttrs, in []*graph.Arg) *graph.Arg {
 	x, otherShape := in[0], s.shape(in[1])
 	if a.Dims != nil {
@@ -109,6 +115,7 @@ func tensorsolve(s applier, a *tensorsolveAttrs, in []*graph.Arg) *graph.Arg {
 	return s.reshape(result, shape[len(otherShape):]...)
 }
 
+// vander returns a row of powers for each element of x: 1, x, x^2 and so on.
 func vander(s applier, a *vanderAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	dtype := x.Type().DType

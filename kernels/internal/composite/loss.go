@@ -33,9 +33,9 @@ func loss[A any](name, doc string, params []graph.Param, examples []graph.Exampl
 func (s applier) applyReduction(losses *graph.Arg, reduction int) []*graph.Arg {
 	s.Reject(reduction < 0 || reduction > 2, "%d is not a valid value for reduction", reduction)
 	switch reduction {
-	case 1:
+	case 1: // the mean
 		losses = s.Apply(reduce.Mean, nil, losses)
-	case 2:
+	case 2: // the sum
 		losses = s.Apply(reduce.Sum, nil, losses)
 	}
 	return []*graph.Arg{losses}

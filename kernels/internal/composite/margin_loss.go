@@ -74,6 +74,8 @@ func (s applier) scoreRows(x *graph.Arg, name string) (matrix *graph.Arg, rows, 
 	return s.reshape(x, rows, classes), rows, classes
 }
 
+// multiMarginLoss computes margin - x[target] + x[j] for all classes j, and sums over the classes that are not the
+// target.
 func multiMarginLoss(s applier, a *multiMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multi_margin_loss_forward_out_frame")
 	targetType := in[1].Type()
@@ -101,6 +103,8 @@ func multiMarginLoss(s applier, a *multiMarginLossAttrs, in []*graph.Arg) []*gra
 	return s.applyReduction(s.rowMeans(s.keepOnly(isCounted, margins), targetType.Rank()), a.Reduction)
 }
 
+// multilabelMarginLoss computes 1 - x[k] + x[j] for all pairs of a listed class k and a class j that is not listed. For
+// example, the target [3, 1, -1, 2] of a row lists the classes 3 and 1; the other classes are 0 and 2.
 func multilabelMarginLoss(s applier, a *multilabelMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multilabel_margin_loss_forward_out_frame")
 	xType, targetType := in[0].Type(), in[1].Type()

@@ -63,19 +63,7 @@ func put(s applier, a *putAttrs, in []*graph.Arg) *graph.Arg {
 func indexReduce(s applier, a *indexReduceAttrs, in []*graph.Arg) *graph.Arg {
 	self, positions, source := in[0].Type(), in[1].Type(), in[2].Type()
 	dim := s.wrapDim(in[0], a.Dim)
-	s.Reject(positions.Rank() > 1, "index_reduce(): Index is supposed to be a vector")
-	s.Reject(positions.DType != tensor.Int64 && positions.DType != tensor.Int32, "index_reduce(): Expected dtype "+
-		"int32/int64 for index")
-	isNumeric := self.DType != tensor.Bool && !self.DType.IsComplex()
-	if !isNumeric && (self.Rank() <= 1 || !a.IncludeSelf) {
-		s.Check(kit.NotImplemented("index_func_", self.DType))
-	}
-	s.Reject(kit.SizeIs(kit.SizeAtDim(self, dim), 0) && !kit.IsEmpty(positions), "index_reduce(): index out of range: "+
-		"dimension %d has no elements", dim)
-	s.Reject(self.DType != source.DType, "index_reduce(): self (%s) and source (%s) must have the same scalar type",
-		self.DType.TorchName(), source.DType.TorchName())
-	s.Reject(max(1, source.Rank()) != max(1, self.Rank()), "index_reduce(): When source and destination are not scalars, "+
-		"their dimensionality must match.")
+	s.checkIndexReduce(self, positions, source, dim, a.IncludeSelf)
 	x, src := s.reshape(in[0], vectorShape(self)...), s.reshape(in[2], vectorShape(source)...)
 	shape := slices.Clone(s.shape(x))
 	shape[dim] = positions.Numel()
@@ -85,6 +73,23 @@ func indexReduce(s applier, a *indexReduceAttrs, in []*graph.Arg) *graph.Arg {
 	indices = s.Apply(view.Expand, graph.Attrs{"size": shape}, indices)
 	attrs := graph.Attrs{"dim": dim, "reduce": a.Reduce, "include_self": a.IncludeSelf}
 	return s.reshape(s.Apply(index.ScatterReduce, attrs, x, indices, src), self.Shape...)
+}
+
+// checkIndexReduce rejects dtypes, ranks and sizes that index_reduce does not support.
+func (s applier) checkIndexReduce(self, positions, source tensor.Type, dim int, includeSelf bool) {
+	s.Reject(positions.Rank() > 1, "index_reduce(): Index is supposed to be a vector")
+	s.Reject(positions.DType != tensor.Int64 && positions.DType != tensor.Int32, "index_reduce(): Expected dtype "+
+		"int32/int64 for index")
+	isNumeric := self.DType != tensor.Bool && !self.DType.IsComplex()
+	if !isNumeric && (self.Rank() <= 1 || !includeSelf) {
+		s.Check(kit.NotImplemented("index_func_", self.DType))
+	}
+	s.Reject(kit.SizeIs(kit.SizeAtDim(self, dim), 0) && !kit.IsEmpty(positions), "index_reduce(): index out of range: "+
+		"dimension %d has no elements", dim)
+	s.Reject(self.DType != source.DType, "index_reduce(): self (%s) and source (%s) must have the same scalar type",
+		self.DType.TorchName(), source.DType.TorchName())
+	s.Reject(max(1, source.Rank()) != max(1, self.Rank()), "index_reduce(): When source and destination are not scalars, "+
+		"their dimensionality must match.")
 }
 
 // vectorShape returns the shape of a value, or of a vector of one element if it has no dimensions.

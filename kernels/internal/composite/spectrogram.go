@@ -113,16 +113,11 @@ func normOf(isNormalized bool) string {
 // istft is the inverse of stft. It adds the inverse transforms of the frames, times the window, and divides by the
 // envelope: the sum of the squares of all windows at each element.
 func istft(s applier, a *istftAttrs, in []*graph.Arg) *graph.Arg {
-	x, frameLength := in[0], a.NFFT
-	if !x.Type().DType.IsComplex() {
-		partsType := x.Type()
-		s.Reject(partsType.Rank() == 0 || !kit.SizeIs(partsType.Shape[partsType.Rank()-1], 2),
-			"istft: expected the last dimension to be 2 (corresponding to real and imaginary parts)")
-		x = s.Apply(view.Complex, nil, s.selectIndex(x, -1, 0), s.selectIndex(x, -1, 1))
-	}
+	x, frameLength := s.complexSpectrum(in[0]), a.NFFT
 	xType := x.Type()
 	rank := xType.Rank()
 	s.Reject(kit.IsEmpty(xType), "istft: input tensor cannot be empty.")
+	// The message counts a dimension for the two parts of a number.
 	s.Reject(rank != 2 && rank != 3, "istft: expected a tensor with 3 or 4 dimensions, but got %d", rank+1)
 	s.Reject(frameLength <= 0, "istft: expected n_fft > 0, but got n_fft=%d", frameLength)
 	if rank == 2 {
@@ -148,6 +143,18 @@ func istft(s applier, a *istftAttrs, in []*graph.Arg) *graph.Arg {
 		result = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{0}}, result)
 	}
 	return result
+}
+
+// complexSpectrum returns the spectrum x as complex numbers. The last dimension of a real x has the real and the
+// imaginary part of each number.
+func (s applier) complexSpectrum(x *graph.Arg) *graph.Arg {
+	xType := x.Type()
+	if xType.DType.IsComplex() {
+		return x
+	}
+	s.Reject(xType.Rank() == 0 || !kit.SizeIs(xType.Shape[xType.Rank()-1], 2),
+		"istft: expected the last dimension to be 2 (corresponding to real and imaginary parts)")
+	return s.Apply(view.Complex, nil, s.selectIndex(x, -1, 0), s.selectIndex(x, -1, 1))
 }
 
 // inverseFrames returns frames [batch, frames, n_fft] for spectra [batch, frames, frequencies].

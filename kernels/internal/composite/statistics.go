@@ -79,6 +79,7 @@ var (
 	})
 )
 
+// aminmax computes the extremes by amin and amax.
 func aminmax(s applier, a *aminmaxAttrs, in []*graph.Arg) []*graph.Arg {
 	xType := in[0].Type()
 	if a.Dim == nil {
@@ -98,6 +99,7 @@ func aminmax(s applier, a *aminmaxAttrs, in []*graph.Arg) []*graph.Arg {
 	return []*graph.Arg{s.Apply(reduce.Amin, attrs, x), s.Apply(reduce.Amax, attrs, x)}
 }
 
+// nansum sums x with 0 in place of NaN.
 func (s applier) nansum(x *graph.Arg, a *nansumAttrs) *graph.Arg {
 	dtype := x.Type().DType
 	s.Reject(dtype.IsComplex(), "nansum does not support complex inputs")
@@ -143,7 +145,8 @@ func sumToSize(s applier, a *sizeAttrs, in []*graph.Arg) *graph.Arg {
 	return s.reshape(s.sum(in[0], keepDims, dims), a.Size...)
 }
 
-// cov returns the covariance matrix of the rows of in[0], weighted by in[1] and in[2].
+// cov returns the covariance matrix of the rows of in[0]. in[1] and in[2] are the weights of the observations: fweights
+// and aweights.
 func (s applier) cov(correction int, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	rank := len(s.shape(x))
@@ -170,7 +173,7 @@ func (s applier) cov(correction int, in []*graph.Arg) *graph.Arg {
 func (s applier) centredProducts(x, mean, weights, weightSum, aweights *graph.Arg, correction int) *graph.Arg {
 	var divisor *graph.Arg
 	switch {
-	case weights.Kind == graph.Null:
+	case weights.Kind == graph.Null: // weightSum is a plain number, the number of observations
 		divisor = float(max(0, float64(weightSum.Number.Int())-float64(correction)))
 	case aweights.Kind == graph.Null:
 		divisor = s.sub(weightSum, integer(int64(correction)))
@@ -220,6 +223,7 @@ func (s applier) checkWeights(weights *graph.Arg, name string, observations sym.
 		"observations in the input but got %v != %v", name, weightsType.Numel(), observations)
 }
 
+// corrcoef divides each covariance by the standard deviations of both variables, and clips rounding errors.
 func corrcoef(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	rank := len(s.shape(in[0]))
 	s.Reject(rank > 2, "corrcoef(): expected input to have two or fewer dimensions but got an input with %d "+

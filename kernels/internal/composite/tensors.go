@@ -221,7 +221,30 @@ func addbmm(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 // bilinear multiplies the outer products of input1 [..., n1] and input2 [..., n2], as a matrix [batch, n1*n2], by the
 // transpose of weight [out, n1*n2].
 func bilinear(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
-	const name = "bilinear(): "
+	s.checkBilinear(in)
+	xShape, weightShape := s.shape(in[0]), s.shape(in[2])
+	batchShape := xShape[:len(xShape)-1]
+	batch, terms, one := tensor.Product(batchShape), weightShape[1].Mul(weightShape[2]), sym.Of(1)
+	products := s.mul(s.reshape(in[0], batch, weightShape[1], one), s.reshape(in[1], batch, one, weightShape[2]))
+	matrix := s.transpose(s.reshape(in[2], weightShape[0], terms), 0, 1)
+	out := s.reshape(s.Apply(product.Mm, nil, s.reshape(products, batch, terms), matrix),
+		slices.Concat(batchShape, weightShape[:1])...)
+	if bias := in[3]; bias.Kind != graph.Null {
+		biasShape := s.shape(bias)
+		s.Reject(len(biasShape) == 0 || biasShape[0].Ne(weightShape[0]).Holds(),
+			bilinearName+"bias size does not match weight size: got %s but expected %v", tensor.Sizes(biasShape),
+			weightShape[0])
+		return s.add(out, bias)
+	}
+	return out
+}
+
+// bilinearName is the begin of error messages.
+const bilinearName = "bilinear(): "
+
+// checkBilinear rejects inputs and weights of shapes and dtypes that bilinear does not support.
+func (s applier) checkBilinear(in []*graph.Arg) {
+	const name = bilinearName
 	xShape, yShape, weightShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
 	rank := len(xShape)
 	s.Reject(rank != len(yShape), name+"input dimensions do not match: got %d and %d", rank, len(yShape))
@@ -244,18 +267,6 @@ func bilinear(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 			name+"expected the same dtype of all operands, but got %s and %s",
 			in[0].Type().DType.TorchName(), operand.Type().DType.TorchName())
 	}
-	batch, terms, one := tensor.Product(xShape[:rank-1]), weightShape[1].Mul(weightShape[2]), sym.Of(1)
-	products := s.mul(s.reshape(in[0], batch, weightShape[1], one), s.reshape(in[1], batch, one, weightShape[2]))
-	matrix := s.transpose(s.reshape(in[2], weightShape[0], terms), 0, 1)
-	out := s.reshape(s.Apply(product.Mm, nil, s.reshape(products, batch, terms), matrix),
-		slices.Concat(xShape[:rank-1], weightShape[:1])...)
-	if bias := in[3]; bias.Kind != graph.Null {
-		biasShape := s.shape(bias)
-		s.Reject(len(biasShape) == 0 || biasShape[0].Ne(weightShape[0]).Holds(),
-			name+"bias size does not match weight size: got %s but expected %v", tensor.Sizes(biasShape), weightShape[0])
-		return s.add(out, bias)
-	}
-	return out
 }
 
 // Tensors joined to one.

@@ -131,9 +131,9 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	return unknownResults(attrs.Body.Outputs[1:]), nil
 }
 
-// runLoop runs the iterations. It releases carried values and collected values of the body as soon as they are unused.
-// The body has the inputs (i, condition, carried values..., values of the enclosing graph...) and the outputs
-// (condition, carried values..., collected values...).
+// runLoop runs the iterations. It releases the memory of carried values and collected values as soon as they are unused
+// ([releaseUnused]). The body has the inputs (i, condition, carried values..., values of the enclosing graph...) and
+// the outputs (condition, carried values..., collected values...).
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[*loopAttrs](c)
 	trips, conditionHolds := int64(math.MaxInt64), true
@@ -180,7 +180,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 func (attrs *loopAttrs) results(values []*tensor.Tensor, collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	const axis, isReversed = 0, false
 	out := slices.Clone(values[:attrs.Carried])
-	bodyResults := func() ([]graph.Result, error) {
+	bodyResults := func() ([]graph.Result, error) { // called if no iteration ran
 		iteration, condition := tensor.New(tensor.Int64), tensor.New(tensor.Bool)
 		return attrs.Body.ResultsFor(append([]tensor.Meta{iteration, condition}, metasOf(values)...))
 	}
@@ -198,15 +198,15 @@ func (attrs *loopAttrs) results(values []*tensor.Tensor, collected [][]*tensor.T
 const maxUnrolledNodes = 1 << 12
 
 // unrolledLoop returns the iterations with which planning replaces a loop. It returns false if the sizes do not
-// determine the number of iterations. It also returns false for a loop without iterations, because unrolling would lose
-// the shapes of its empty collected values.
+// determine the number of iterations, or if they would have too many nodes. It also returns false for a loop without
+// iterations, because unrolling would lose the shapes of its empty collected values.
 func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 	attrs := kit.Attrs[*loopAttrs](call)
 	if attrs.Trips == nil || attrs.Body == nil || len(call.In) < 2 {
 		return graph.Repetition{}, false
 	}
 	maxTrips := sym.Of(maxUnrolledNodes / max(len(attrs.Body.Nodes), 1))
-	if attrs.Trips.Lt(sym.Of(1)).Holds() || maxTrips.Lt(*attrs.Trips).Holds() {
+	if attrs.Trips.Lt(sym.Of(1)).Holds() || maxTrips.Lt(*attrs.Trips).Holds() { // no iteration, or too many nodes
 		return graph.Repetition{}, false
 	}
 	return graph.Repetition{Body: attrs.Body, Times: attrs.Trips.Specialize(), Carried: attrs.Carried,
@@ -305,9 +305,9 @@ func (attrs *scanAttrs) selectSlices(values, in []*tensor.Tensor, axes []int, le
 func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
 	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:attrs.States])
-	bodyResults := func() ([]graph.Result, error) {
+	bodyResults := func() ([]graph.Result, error) { // called if no iteration ran
 		bodyInputs := metasOf(in)
-		for k, axis := range axes {
+		for k, axis := range axes { // a slice lacks the scanned dimension
 			slice := &bodyInputs[attrs.States+k]
 			*slice = tensor.New(slice.DType, slices.Delete(slices.Clone(slice.Shape), axis, axis+1)...)
 		}
@@ -330,8 +330,8 @@ func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tenso
 
 // collector collects the values of all iterations.
 type collector struct {
-	lists    [][]*tensor.Tensor // by collected value: its tensors, in the order of the iterations
-	storages map[*tensor.Storage]bool
+	lists    [][]*tensor.Tensor       // by collected value: its tensors, in the order of the iterations
+	storages map[*tensor.Storage]bool // the set of the storages of these tensors
 }
 
 // newCollector returns a collector for the given number of collected values.
@@ -359,14 +359,14 @@ func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 }
 
 // releaseUnused releases the storages of results of a body, except the storages of the tensors in kept and the storages
-// in the sets.
+// in the sets. Results share storage with other tensors if, for example, a body returns an input unchanged.
 func releaseUnused(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
 	sets = append(sets, storages(kept...))
 	for _, t := range results {
 		storage := t.Storage()
 		isMember := func(set map[*tensor.Storage]bool) bool { return set[storage] }
 		if storage.Releasable() && !slices.ContainsFunc(sets, isMember) {
-			_ = storage.Release()
+			_ = storage.Release() // does not fail, because the storage is releasable
 		}
 	}
 }

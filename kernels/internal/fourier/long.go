@@ -8,6 +8,16 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// This file transforms lines of more than maxChunkLine elements. A line has the elements along the transformed
+// dimension at one index of the others. The parts of the file, in order:
+//
+//	matrixFourier  transforms a line as a matrix: columns, then rows
+//	rootTable      computes roots of unity, the factors of a transform
+//	longFourier    the phases of a kernel, in which all workers transform a group of lines together
+//
+// Two types of other files matter here: [fourierSpec] describes the transform that a call computes, and [fourier]
+// transforms a line that fits in the cache of one worker.
+
 const (
 	// maxChunkLine is the greatest length of a line that one worker transforms alone.
 	maxChunkLine = 1 << 16
@@ -18,16 +28,6 @@ const (
 	// together.
 	longScratchBytes = 256 << 20
 )
-
-// This file transforms lines of more than maxChunkLine elements. A line has the elements along the transformed
-// dimension at one index of the others. The parts of the file, in order:
-//
-//	matrixFourier  transforms a line as a matrix: columns, then rows
-//	rootTable      computes roots of unity, the factors of a transform
-//	longFourier    the phases of a kernel, in which all workers transform a group of lines together
-//
-// Two types of other files matter here: [fourierSpec] describes the transform that a call computes, and [fourier]
-// transforms a line that fits in the cache of one worker.
 
 // matrixFourier transforms a line as a matrix of n = rows*cols elements (Bailey's four-step method): element j*cols+i
 // of the line is at row j and column i. It transforms the columns, multiplies them by twiddle factors, and then
@@ -81,7 +81,7 @@ func (f *matrixFourier) workLen() int {
 const checkEvery = 64
 
 // transformColumn transforms a column of the matrix of a line, multiplies it by twiddle factors, and writes it to the
-// same column of the given matrix. element(j) returns element j of the line. scratch is memory of the worker.
+// same column of the argument matrix. element(j) returns element j of the line. scratch is memory of the worker.
 func (f *matrixFourier) transformColumn(mem *graph.Mem, matrix, scratch []complex128, column int,
 	element func(j int) complex128) {
 	elements, scratch := scratch[:f.rows], scratch[f.rows:]
@@ -157,9 +157,9 @@ func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 //	L to 2*L-1   for a convolution: the products of the lines and the filter
 //	2*L          for a convolution: the transform of the filter
 type longFourier struct {
-	*fourierSpec              // the transform that the call computes
-	*matrixFourier            // the transform of a line, or the transforms of the convolution
-	chirp          *rootTable // powers of exp(-pi i / n), if the lines are transformed by a convolution; otherwise nil
+	*matrixFourier              // the transform of a line, or the transforms of the convolution
+	spec           *fourierSpec // the transform that the call computes; its length is spec.points
+	chirp          *rootTable   // powers of exp(-pi i / spec.points), if a convolution transforms the lines; else nil
 	lines          *kit.LineSet
 	loadElement    elementReader // of the operand
 	storeElements  elementWriter // of the result
@@ -167,12 +167,13 @@ type longFourier struct {
 	groupLines     int           // number of lines of the group
 }
 
-// longKernel returns the kernel of a call with lines longer than maxChunkLine.
+// longKernel returns the kernel of a call with lines longer than maxChunkLine. Each group of lines has phases of its
+// own.
 func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
-	f := longFourier{fourierSpec: spec}
+	f := longFourier{spec: spec}
 	f.lines, f.loadElement, f.storeElements = spec.access(c)
 	f.setTransform()
-	matrixBytes := complexBytes * f.matrixFourier.n
+	matrixBytes := complexBytes * f.n
 	matricesPerLine := 1
 	if f.chirp != nil {
 		matricesPerLine = 2
@@ -193,7 +194,7 @@ func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 
 // setTransform sets the fields matrixFourier and chirp. The length of a convolution is a power of two.
 func (f *longFourier) setTransform() {
-	points := f.fourierSpec.points
+	points := f.spec.points
 	if rows := matrixRows(points); rows > 0 {
 		f.matrixFourier = newMatrixFourier(points, rows)
 		return
@@ -203,18 +204,31 @@ func (f *longFourier) setTransform() {
 		paddedLength *= 2
 	}
 	f.matrixFourier = newMatrixFourier(paddedLength, matrixRows(paddedLength))
-	chirp := newRootTable(2 * points) // roots of unity of order 2n: exp(-pi i / n) and its powers
+	chirp := newRootTable(2 * points) // powers of exp(-2 pi i / (2*points)) = exp(-pi i / points)
 	f.chirp = &chirp
 }
 
 // matrix returns matrix i of scratch memory.
 func (f *longFourier) matrix(mem *graph.Mem, i int) []complex128 {
-	size := f.matrixFourier.n
+	size := f.n
 	return kit.SliceOf[complex128](mem.Scratch, complexBytes*size*i, size)
 }
 
-// phase returns a phase that calls compute for each unit (a row or a column of the matrix) of the lines 0 to lines-1 of
-// the group. A unit has the given number of elements. The argument scratch of compute is memory of the worker.
+// columnPhase returns a phase that calls compute for each column of the matrices of the lines 0 to lines-1 of the
+// group. The argument scratch of compute is memory of the worker.
+func (f *longFourier) columnPhase(lines int,
+	compute func(mem *graph.Mem, scratch []complex128, line, column int)) graph.Phase {
+	return f.phase(lines, f.cols, f.rows, compute)
+}
+
+// rowPhase is columnPhase for rows.
+func (f *longFourier) rowPhase(lines int,
+	compute func(mem *graph.Mem, scratch []complex128, line, row int)) graph.Phase {
+	return f.phase(lines, f.rows, f.cols, compute)
+}
+
+// phase is columnPhase for units of work: columns or rows. units is the number of units of a line, and elements the
+// number of elements of a unit.
 func (f *longFourier) phase(lines, units, elements int,
 	compute func(mem *graph.Mem, scratch []complex128, line, unit int)) graph.Phase {
 	return copies.ChunkedPhase(lines*units, transformCost*elements, func(mem *graph.Mem, begin, end int) error {
@@ -243,34 +257,34 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 		return f.convolutionPhases(maxLines)
 	}
 	return []graph.Phase{
-		f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
+		f.columnPhase(f.groupLines, func(mem *graph.Mem, scratch []complex128, line, column int) {
 			src := f.operandLine(mem, line)
 			f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 {
 				return f.lineValue(src, j)
 			})
 		}),
-		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
+		f.rowPhase(f.groupLines, func(mem *graph.Mem, scratch []complex128, line, row int) {
 			f.writeFrequencies(f.resultLine(mem, line), f.transformRow(f.matrix(mem, line), scratch, row), row)
 		})}
 }
 
-// convolutionPhases returns the phases that transform the group by Bluestein's convolution. The inverse transform of x
-// is conj(forward(conj(x))) * scale.
+// convolutionPhases returns the phases that transform the group by Bluestein's convolution. The convolution is the
+// inverse transform of the product of both transforms. The inverse transform of x is conj(forward(conj(x))) * scale.
 func (f *longFourier) convolutionPhases(maxLines int) []graph.Phase {
-	scale := complex(1/float64(f.matrixFourier.n), 0)
+	scale := complex(1/float64(f.n), 0)
 	return []graph.Phase{
 		// Transform the columns of the line times the chirp.
-		f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
+		f.columnPhase(f.groupLines, func(mem *graph.Mem, scratch []complex128, line, column int) {
 			src := f.operandLine(mem, line)
 			f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 {
-				if j >= f.fourierSpec.points {
+				if j >= f.spec.points {
 					return 0
 				}
 				return kit.MulComplex(f.lineValue(src, j), f.chirpAt(j))
 			})
 		}),
-		// Transform the rows, multiply by the transform of the filter, and compute the inner conj.
-		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
+		// Transform the rows and multiply by the transform of the filter. This gives x; compute conj(x).
+		f.rowPhase(f.groupLines, func(mem *graph.Mem, scratch []complex128, line, row int) {
 			product, filter := f.matrix(mem, maxLines+line), f.matrix(mem, 2*maxLines)
 			for column, value := range f.transformRow(f.matrix(mem, line), scratch, row) {
 				if column%checkEvery == 0 {
@@ -280,16 +294,16 @@ func (f *longFourier) convolutionPhases(maxLines int) []graph.Phase {
 				product[frequency] = conj(kit.MulComplex(value, filter[frequency]))
 			}
 		}),
-		// Transform the columns of the product.
-		f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
+		// Compute forward(conj(x)): transform the columns.
+		f.columnPhase(f.groupLines, func(mem *graph.Mem, scratch []complex128, line, column int) {
 			product := f.matrix(mem, maxLines+line)
 			f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 { return product[j] })
 		}),
-		// Transform the rows of the product, compute the outer conj, and multiply by the scale and by the chirp.
-		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
+		// Transform the rows, compute the outer conj, and multiply by the scale and by the chirp.
+		f.rowPhase(f.groupLines, func(mem *graph.Mem, scratch []complex128, line, row int) {
 			frequencies := f.transformRow(f.matrix(mem, line), scratch, row)
 			for column, value := range frequencies {
-				if frequency := row + column*f.rows; frequency < f.fourierSpec.points {
+				if frequency := row + column*f.rows; frequency < f.spec.points {
 					frequencies[column] = kit.MulComplex(kit.MulComplex(conj(value), scale), f.chirpAt(frequency))
 				}
 			}
@@ -301,10 +315,10 @@ func (f *longFourier) convolutionPhases(maxLines int) []graph.Phase {
 // periodically. They write the transform to matrix filterIndex of scratch memory, and use matrix 0 as temporary
 // memory.
 func (f *longFourier) filterPhases(filterIndex int) []graph.Phase {
-	points, paddedLength := f.fourierSpec.points, f.matrixFourier.n
+	points, paddedLength := f.spec.points, f.n
 	const lines = 1 // the filter
 	return []graph.Phase{
-		f.phase(lines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, _, column int) {
+		f.columnPhase(lines, func(mem *graph.Mem, scratch []complex128, _, column int) {
 			f.transformColumn(mem, f.matrix(mem, 0), scratch, column, func(j int) complex128 {
 				switch {
 				case j < points:
@@ -315,7 +329,7 @@ func (f *longFourier) filterPhases(filterIndex int) []graph.Phase {
 				return 0
 			})
 		}),
-		f.phase(lines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, row int) {
+		f.rowPhase(lines, func(mem *graph.Mem, scratch []complex128, _, row int) {
 			filter := f.matrix(mem, filterIndex)
 			for column, value := range f.transformRow(f.matrix(mem, 0), scratch, row) {
 				if column%checkEvery == 0 {
@@ -326,29 +340,29 @@ func (f *longFourier) filterPhases(filterIndex int) []graph.Phase {
 		})}
 }
 
-// chirpAt returns element k of the chirp, exp(-pi i k*k / n). k*k is reduced modulo 2n, because the table has only the
-// powers below 2n.
+// chirpAt returns element k of the chirp, exp(-pi i k*k / n) for lines of length n. k*k is reduced modulo 2n, because
+// the table has only the powers below 2n.
 func (f *longFourier) chirpAt(k int) complex128 {
-	return f.chirp.power(k * k % (2 * f.fourierSpec.points))
+	return f.chirp.power(k * k % (2 * f.spec.points))
 }
 
 // lineValue returns element j of a line after the line is cut or extended to the length of the transform. It computes
 // the same elements as [fourierSpec.load]. For an inverse transform it returns the conjugate.
 func (f *longFourier) lineValue(line unsafe.Pointer, j int) (value complex128) {
-	points, available := f.fourierSpec.points, min(f.inLen, f.fourierSpec.points)
-	if f.isToReal {
-		available = min(f.inLen, points/2+1)
+	points, available := f.spec.points, min(f.spec.inLen, f.spec.points)
+	if f.spec.isToReal {
+		available = min(f.spec.inLen, points/2+1)
 	}
 	switch {
 	case j < available:
 		value = f.loadElement(line, j)
-	case f.isToReal && points-j < available:
+	case f.spec.isToReal && points-j < available:
 		value = conj(f.loadElement(line, points-j))
 	}
-	if f.isToReal && (j == 0 || 2*j == points) {
+	if f.spec.isToReal && (j == 0 || 2*j == points) {
 		value = complex(real(value), 0)
 	}
-	if f.isInverse {
+	if f.spec.isInverse {
 		return conj(value)
 	}
 	return value
@@ -357,16 +371,17 @@ func (f *longFourier) lineValue(line unsafe.Pointer, j int) (value complex128) {
 // writeFrequencies scales the frequencies first, first+rows, first+2*rows and so on of a line, and writes them to the
 // result. It drops frequencies that the result does not have.
 func (f *longFourier) writeFrequencies(line unsafe.Pointer, values []complex128, first int) {
-	imagScale := f.scale // for an inverse transform, the result is the conjugate of the values
-	if f.isInverse {
+	imagScale := f.spec.scale // for an inverse transform, the result is the conjugate of the values
+	if f.spec.isInverse {
 		imagScale = -imagScale
 	}
-	if first >= f.outLen {
+	if first >= f.spec.outLen {
 		return
 	}
-	values = values[:min(len(values), (f.outLen-first+f.rows-1)/f.rows)] // the frequencies below outLen
+	belowOutLen := kit.DivUp(f.spec.outLen-first, f.rows) // number of frequencies below outLen
+	values = values[:min(len(values), belowOutLen)]
 	for column, value := range values {
-		values[column] = complex(real(value)*f.scale, imag(value)*imagScale)
+		values[column] = complex(real(value)*f.spec.scale, imag(value)*imagScale)
 	}
 	f.storeElements(line, values, first, f.rows)
 }

@@ -78,9 +78,10 @@ const (
 func sameAttrs(a *fftNAttrs) *fftNAttrs   { return a }
 func attrsOfFft2(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
 
-// fftNOp defines a Fourier transform along several dimensions. dimsText replaces %s in doc. attrs converts the
-// attributes of the op. lastOp transforms the last of the dimensions, and otherOp transforms each other dimension. If
-// startsWithLast is set, the operand must be real, and the last dimension is transformed first.
+// fftNOp defines a Fourier transform along several dimensions as a sequence of transforms along one dimension.
+// dimsText replaces %s in doc. attrs converts the attributes of the op. lastOp transforms the last of the dimensions,
+// and otherOp transforms each other dimension. If startsWithLast is set, the operand must be real, and the last
+// dimension is transformed first.
 func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp, otherOp *graph.Op,
 	startsWithLast bool) *graph.Op {
 	dtype := lastOp.Examples[0].In[0].DType
@@ -177,6 +178,8 @@ func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 }
 
 // fftShiftOp defines a rotation of dimensions by half of their size, rounded down if rounding is 0 and up if it is 1.
+// For example, fft_fftshift (rounding 0) of [0 1 2 3 4] is [3 4 0 1 2], and fft_ifftshift (rounding 1) restores the
+// order.
 func fftShiftOp(name, doc string, rounding int) *graph.Op {
 	return compose.Define[*fftShiftAttrs](graph.Op{
 		Semantics: graph.Semantics{
@@ -205,7 +208,7 @@ func fftShiftOp(name, doc string, rounding int) *graph.Op {
 	})
 }
 
-// shiftedType returns the type of self after the rotation of dims by [fftShiftOp].
+// shiftedType returns the type of self after the rotation of dims by [fftShiftOp]. The sizes of self may be symbolic.
 func shiftedType(s *compose.Applier, self tensor.Type, dims []int, rounding int) tensor.Type {
 	for i := range dims {
 		dim, err := tensor.WrapDim(dims[i], self.Rank())
@@ -213,7 +216,8 @@ func shiftedType(s *compose.Applier, self tensor.Type, dims []int, rounding int)
 		if kit.IsEmpty(self) {
 			continue
 		}
-		start := sym.Int{} // index in the operand of the first element of the result
+		// The index in the operand of the result's first element: size - (size + rounding)/2, or 0 if size is 1.
+		start := sym.Int{}
 		if !kit.SizeIs(self.Shape[dim], 1) {
 			start = self.Shape[dim].Add(sym.Of(1 - rounding)).Div(sym.Of(2))
 		}

@@ -121,14 +121,15 @@ func (f *fourier) forward(x, scratch []complex128) {
 
 // runStage performs one stage of Stockham's algorithm. It combines each group of radix transforms of the given length
 // into one transform of radix*length elements. The transforms are interleaved: before the stage, element j of transform
-// k is src[j*radix*groups+k]; after the stage, it is dst[j*groups+k].
+// k is src[j*radix*groups+k]; after the stage, it is dst[j*groups+k]. The transforms k, k+groups, k+2*groups and so on
+// before the stage are combined into transform k. Their elements j give the elements j, j+length, j+2*length and so on.
 func (f *fourier) runStage(dst, src []complex128, radix, length int) {
 	groups := f.n / (radix * length) // number of transforms after the stage
 	span := length * groups          // distance between the results of a group
 	for j := range length {
 		for k := range groups {
-			// Operand q is multiplied by w^(q*j), where w = exp(-2 pi i / (radix*length)). In f.roots, w^(q*j) has the index
-			// q*j*groups.
+			// Operand q, element j of transform k+q*groups, is multiplied by w^(q*j), where w = exp(-2 pi i /
+			// (radix*length)). In f.roots, w^(q*j) has the index q*j*groups.
 			firstIn, firstOut := j*radix*groups+k, j*groups+k
 			switch radix {
 			case 2:
@@ -143,7 +144,7 @@ func (f *fourier) runStage(dst, src []complex128, radix, length int) {
 				dst[firstOut], dst[firstOut+span] = aPlusC+bPlusD, aMinusC+rotated
 				dst[firstOut+2*span], dst[firstOut+3*span] = aPlusC-bPlusD, aMinusC-rotated
 			default:
-				for p := range radix { // result p, by its definition
+				for p := range radix { // result p, by its definition: the sum of operand q times w^(q*(j+p*length))
 					var sum complex128
 					for q, root := 0, 0; q < radix; q++ {
 						sum += kit.MulComplex(src[firstIn+q*groups], f.roots[root])

@@ -73,7 +73,7 @@ func (spec *fourierSpec) setFromAten(name string, attrs *fftAttrs, self tensor.T
 	switch {
 	case attrs.Norm == "ortho":
 		spec.scale = 1 / math.Sqrt(float64(spec.points))
-	case (attrs.Norm == "backward") == spec.isInverse:
+	case (attrs.Norm == "backward") == spec.isInverse: // the direction that Norm names
 		spec.scale = 1 / float64(spec.points)
 	}
 	if spec.isToReal {
@@ -82,8 +82,8 @@ func (spec *fourierSpec) setFromAten(name string, attrs *fftAttrs, self tensor.T
 	return kit.FreshType(dtype.ToComplex(), shape)
 }
 
-// setLengths sets inLen, points and outLen, which are correct if the sizes are known, as in kernels. It returns the
-// sizes of the result. The requested length is nil for the length of the operand.
+// setLengths sets inLen, points and outLen, and returns the sizes of the result. The requested length is nil for the
+// length of the operand. In inference, where sizes may be symbolic, only the returned sizes matter.
 func (spec *fourierSpec) setLengths(self tensor.Type, requested *sym.Int) ([]sym.Int, error) {
 	in := self.Shape[spec.dim]
 	points := in

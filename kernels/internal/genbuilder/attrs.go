@@ -63,7 +63,8 @@ func requiredType(op *graph.Op, attribute graph.Field) string {
 
 // fieldType returns the Go type of an optional attribute as a field of the Attrs struct. The zero value of the field
 // stands for the attribute's default. needsDefault reports whether the documentation must state the default, because
-// the default differs from Go's zero value.
+// the default differs from Go's zero value. The type of an attribute in a schema is, for example, int, int[] (a list),
+// int|int[] (either) or int? (may be null).
 func fieldType(op *graph.Op, attribute graph.Field) (typ string, needsDefault bool) {
 	name, isOptional := strings.CutSuffix(attribute.Type, "?")
 	name, _, _ = strings.Cut(name, "|")

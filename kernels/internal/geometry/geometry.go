@@ -127,7 +127,8 @@ func (a *Axis) computeWindow(result int) Range {
 	return window
 }
 
-// mulDiv returns the quotient and the remainder of a*b/c, for a <= c and 0 < c. The product may exceed 64 bits.
+// mulDiv returns the quotient and the remainder of a*b/c. The product may exceed 64 bits. a must be at most c, so that
+// the quotient is at most b, and c must be positive.
 func mulDiv(a, b, c int) (quotient, remainder int) {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high == 0 {
@@ -190,9 +191,10 @@ func (a *Axis) MaxCount() int {
 	if a.Dilation > 1 {
 		return min(a.Taps, kit.DivUp(a.Size, a.Dilation))
 	}
-	// With increasing o, windows that begin in the padding contain more elements, and windows that end in the padding
-	// fewer. The maximum is at the first or last window, next to the first window that does not begin in the padding
-	// (first), or next to the first window that ends in the padding (clipped).
+	// Every window begins or ends in the padding. From one window to the next, the windows that begin in the padding
+	// get more elements, and the windows that end in the padding fewer. The maximum is at the first or last window,
+	// next to the first window that does not begin in the padding (first), or next to the first window that ends in the
+	// padding (clipped).
 	maxCount, clipped := 0, a.firstClippedEnd()
 	for _, o := range [...]int{0, first - 1, first, clipped - 1, clipped, a.Results - 1} {
 		if o >= 0 && o < a.Results {
@@ -210,15 +212,17 @@ func (a *Axis) TypicalCount() int {
 	return max(1, min(a.Taps, a.Size))
 }
 
-// adaptiveCounts returns the number of elements of the smallest and of the largest window of an adaptive axis. Window
-// o ranges from floor(o*Size/Results) to ceil((o+1)*Size/Results). Its size depends on the remainder of o*Size divided
-// by Results, which is a multiple of the greatest common divisor of Size and Results.
+// adaptiveCounts returns the number of elements of the smallest and of the largest window of an adaptive axis. Window o
+// has ceil((r+Size)/Results) elements, where r is the remainder of o*Size divided by Results. The remainders r are the
+// multiples of the greatest common divisor of Size and Results below Results. For Size 5 and Results 3, the windows
+// have 2, 3 and 2 elements.
 func (a *Axis) adaptiveCounts() (smallest, largest int) {
 	divisor, remainder := a.Size, a.Results // Euclid's algorithm
 	for remainder > 0 {
 		divisor, remainder = remainder, divisor%remainder
 	}
-	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+a.Results-divisor, a.Results)
+	greatestRemainder := a.Results - divisor
+	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+greatestRemainder, a.Results)
 }
 
 // IsUniform reports whether all windows are known to have the same number of taps inside the operand or, with

@@ -38,16 +38,7 @@ var Gather = kit.Define[*gatherAttrs](graph.Op{
 		Doc: "Takes elements of self at the indices `index` along `dim`. For matrices and dim 0, result[i][j] is " +
 			"self[index[i][j]][j]. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			self, index := c.Type(0), c.Type(1)
-			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, self.Rank())
-			if err == nil && !kit.IsEmpty(index) { // PyTorch does not check empty indices
-				if err = checkGatherShapes(self, index, dim); err == nil {
-					err = checkIndexDType("gather", index.DType)
-				}
-			}
-			return c.NewResult(index.RowMajor().WithDType(self.DType)), err
-		},
+		Infer:  inferGather,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, in[0].Rank())
 			if err != nil {
@@ -72,6 +63,18 @@ var Gather = kit.Define[*gatherAttrs](graph.Op{
 	},
 })
 
+// inferGather infers the result of gather.
+func inferGather(c *graph.Call) ([]graph.Result, error) {
+	self, index := c.Type(0), c.Type(1)
+	dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, self.Rank())
+	if err == nil && !kit.IsEmpty(index) { // PyTorch does not check empty indices
+		if err = checkGatherShapes(self, index, dim); err == nil {
+			err = checkIndexDType("gather", index.DType)
+		}
+	}
+	return c.NewResult(index.RowMajor().WithDType(self.DType)), err
+}
+
 // checkGatherShapes returns the error of aten's gather_shape_check if the shapes of self and index do not match.
 func checkGatherShapes(self, index tensor.Type, dim int) error {
 	if max(1, self.Rank()) != max(1, index.Rank()) {
@@ -95,7 +98,7 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	}
 	// The table has a stride for each dimension of the result. In dim it is 0: the lookup gives the position there.
 	tableStrides := withoutStride(kit.ByteStrides(self), dim)
-	switch { // one of self and out may be 0-dim while the other is a vector of one element
+	switch { // one of self and out may be 0-dim while the other is a vector of one element; the strides are for out
 	case out.Rank() == 0:
 		tableStrides = nil
 	case self.Rank() == 0:
@@ -157,24 +160,7 @@ var TakeAlongDim = kit.Define[*takeAlongAttrs](graph.Op{
 			}
 			return c.NewResult(index.RowMajor().WithDType(self.DType)), nil
 		},
-		Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			self, index, dim, err := takeAlongTypes(call)
-			if err != nil {
-				return nil, err
-			}
-			if kit.Attrs[*takeAlongAttrs](call).Dim == nil {
-				return flatGatherRef(in[0], in[1])
-			}
-			source, err := in[0].View(kit.KnownMeta(self))
-			if err != nil {
-				return nil, err
-			}
-			indices, err := in[1].Contiguous().Expanded(kit.KnownMeta(index).Shape)
-			if err != nil {
-				return nil, err
-			}
-			return gatherRef(source, indices, dim)
-		},
+		Ref: takeAlongRef,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
 	},
@@ -230,6 +216,26 @@ func takeAlongTypes(c *graph.Call) (self, index tensor.Type, dim int, err error)
 	return self, index, dim, err
 }
 
+// takeAlongRef is the reference of take_along_dim.
+func takeAlongRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	self, index, dim, err := takeAlongTypes(call)
+	if err != nil {
+		return nil, err
+	}
+	if kit.Attrs[*takeAlongAttrs](call).Dim == nil {
+		return flatGatherRef(in[0], in[1])
+	}
+	source, err := in[0].View(kit.KnownMeta(self))
+	if err != nil {
+		return nil, err
+	}
+	indices, err := in[1].Contiguous().Expanded(kit.KnownMeta(index).Shape)
+	if err != nil {
+		return nil, err
+	}
+	return gatherRef(source, indices, dim)
+}
+
 // flatGatherRef is gatherRef for self and index flattened to vectors.
 func flatGatherRef(self, index *tensor.Tensor) ([]*tensor.Tensor, error) {
 	source, err := kit.ReshapeRowMajor(context.Background(), self, self.Numel())
@@ -266,22 +272,7 @@ var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 			}
 			return c.NewResult(index.RowMajor().WithDType(self.DType)), checkIndexDType("take", index.DType)
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			out := tensor.Zeros(in[0].DType, in[1].Shape...)
-			flat, err := kit.ReshapeRowMajor(context.Background(), in[0], in[0].Numel())
-			if err != nil {
-				return nil, err
-			}
-			kit.EachIndex(out.Shape, func(coords []int) {
-				position, indexErr := refIndex(in[1], flat.Shape[0], 0, coords...)
-				if indexErr != nil {
-					err = cmp.Or(err, indexErr)
-					return
-				}
-				out.Set(flat.At(position), coords...)
-			})
-			return []*tensor.Tensor{out}, err
-		},
+		Ref:      takeRef,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true},
@@ -289,6 +280,24 @@ var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	},
 })
+
+// takeRef is the reference of take.
+func takeRef(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := tensor.Zeros(in[0].DType, in[1].Shape...)
+	flat, err := kit.ReshapeRowMajor(context.Background(), in[0], in[0].Numel())
+	if err != nil {
+		return nil, err
+	}
+	kit.EachIndex(out.Shape, func(coords []int) {
+		position, indexErr := refIndex(in[1], flat.Shape[0], 0, coords...)
+		if indexErr != nil {
+			err = cmp.Or(err, indexErr)
+			return
+		}
+		out.Set(flat.At(position), coords...)
+	})
+	return []*tensor.Tensor{out}, err
+}
 
 // takeKernel returns a kernel that gathers elements of operand 0 by the flat indices in operand 1. index is the meta of
 // the indices in the shape of the result. It differs from the meta of operand 1 if takeAlongTypes flattened them.
@@ -306,7 +315,8 @@ func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	const indexOperand = 2 // its index in operands
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), table, operandAt(2, index)},
 		lookups: []lookup{{operand: indexOperand, isInt64: index.DType == tensor.Int64, size: selfMeta.Numel(),
-			// The lookup converts a flat index to coordinates, and these to an offset by the strides of self.
+			// With flatLayout, the lookup converts a flat index to coordinates, and these to an offset by the strides
+			// of self. byteStride is then the size of an element.
 			flatLayout: &selfMeta, byteStride: selfMeta.DType.Size()}}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }

@@ -12,6 +12,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// tupleWalk describes the indexed walk of a call of gather_nd or scatter_nd. These ops index a value by tuples of
+// indices: a tuple has one index for each indexed dimension of the value. The indices of a tuple are along the last
+// dimension of the index operand. For a value [3, 4, 2] and indices [5, 1], for example, the shape of the walk is
+// [5, 4, 2]. At [n, i, j], the walk accesses the element [indices[n, 0], i, j] of the value.
+//
+// An indexed walk (walk.go) visits all indices of a shape, and copies elements between operand 0, the plain operand,
+// and operand 1, the table. The table is the value that is indexed. A lookup reads an index from operand 2 and gives
+// the position in one dimension of the table.
+type tupleWalk struct {
+	batchDims        int   // number of batch dimensions
+	tupleLen         int   // number of indices of a tuple
+	shape            []int // shape of the walk
+	tableByteStrides []int // strides of the walk in the value, in bytes
+	indexByteStrides []int // strides of the walk in the index operand, in bytes
+	lookups          []lookup
+}
+
 // GatherND is ONNX's GatherND; PyTorch has no equivalent. For tuples of two indices and batch_dims 0:
 //
 //	gather_nd:   result[i, ...] = self[indices[i, 0], indices[i, 1], ...]
@@ -151,19 +168,6 @@ func compileScatterND(call *graph.Call) (*graph.Kernel, error) {
 	kernel.Phases = append(kernel.Phases,
 		walk.phase(scatterRowLoops(call.Out[0].DType, mode, tensor.IntScalar(1))))
 	return kernel, nil
-}
-
-// tupleWalk describes the indexed walk (walk.go) of a call of gather_nd or scatter_nd. These ops index a value by
-// tuples of indices: a tuple has one index for each indexed dimension of the value. The indices of a tuple are along
-// the last dimension of the index operand. For a value [3, 4, 2] and indices [5, 1], for example, the shape of the walk
-// is [5, 4, 2]. At [n, i, j], the walk accesses the element [indices[n, 0], i, j] of the value.
-type tupleWalk struct {
-	batchDims        int   // number of batch dimensions
-	tupleLen         int   // number of indices of a tuple
-	shape            []int // shape of the walk
-	tableByteStrides []int // strides of the walk in the value, in bytes
-	indexByteStrides []int // strides of the walk in the index operand, in bytes
-	lookups          []lookup
 }
 
 // tupleWalkShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known

@@ -20,6 +20,13 @@ type indexAddAttrs struct {
 
 func (a *indexAddAttrs) indexedDim() (int, bool) { return a.Dim, true }
 
+// indexWrite describes how a call combines the source with slices of the result.
+type indexWrite struct {
+	dim   int // may be negative, as in the attribute
+	mode  combineMode
+	alpha tensor.Scalar // factor of the source
+}
+
 // IndexAdd, IndexCopy and IndexFill copy self and write to slices of the copy. For dim 0, and each position j of index:
 //
 //	index_add:   result[index[j]] += alpha * source[j]
@@ -42,13 +49,6 @@ var (
 			"0-dim value.",
 		replacingWrite)
 )
-
-// indexWrite describes how a call combines the source with slices of the result.
-type indexWrite struct {
-	dim   int // may be negative, as in the attribute
-	mode  combineMode
-	alpha tensor.Scalar // factor of the source
-}
 
 // replacingWrite returns the indexWrite of a call of index_copy or index_fill.
 func replacingWrite(c *graph.Call) indexWrite {
@@ -159,7 +159,8 @@ func checkSource(name string, self, src tensor.Type, dim int, indexCount sym.Int
 }
 
 // compileIndexWrite returns a kernel that copies self and then writes the slices. An indexed walk (walk.go) over the
-// source writes them. The table of this walk is the result, and its lookup gives the position in the table.
+// source writes them. Its operands are the source, the table, which is the result, and the index. Its lookup reads an
+// index and gives the position in dimension dim of the table.
 func compileIndexWrite(call *graph.Call, write indexWrite) (*graph.Kernel, error) {
 	out, index, src := call.Out[0], call.Meta(1), call.Meta(2)
 	kernel := copySelfKernel(call)
@@ -182,7 +183,7 @@ func compileIndexWrite(call *graph.Call, write indexWrite) (*graph.Kernel, error
 	}
 	shape := slices.Clone(out.Shape) // of the walk: the shape of the source, to which a number is broadcast
 	shape[dim] = index.Numel()
-	sourceOperand := walkOperand{source, make([]int, len(shape))}
+	sourceOperand := walkOperand{source, make([]int, len(shape))} // strides of 0 repeat a number
 	if !source.IsInKernel() {
 		copy(sourceOperand.byteStrides, kit.ByteStrides(src))
 	}

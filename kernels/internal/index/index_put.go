@@ -72,7 +72,8 @@ func fillsMask(c *graph.Call) bool {
 // selectingCall returns the call of op index that selects the elements which c, a call of index_put, replaces:
 // index(self, i, j) for index_put(self, values, i, j).
 func selectingCall(c *graph.Call, self graph.Arg) *graph.Call {
-	return &graph.Call{In: append([]graph.Arg{self}, c.In[min(2, len(c.In)):]...)}
+	indices := c.In[min(2, len(c.In)):] // none if the call has only self and values
+	return &graph.Call{In: append([]graph.Arg{self}, indices...)}
 }
 
 // checkValues returns PyTorch's error if values cannot be broadcast to the shape of the indexed elements.
@@ -129,7 +130,8 @@ func selectedPositions(c *graph.Call, shape []int, indices []*tensor.Tensor) (*t
 }
 
 // compileIndexPut compiles a call without masks: the kernel copies self, and an indexed walk (walk.go) writes values to
-// the copy.
+// the copy. The walk has the operands values (0), the copy as the table (1), and index operands (2, 3, ...). A lookup
+// reads an index and gives the position in one dimension of the table.
 func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 	kernel, out := copySelfKernel(c), c.Out[0]
 	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: out, Type: out.Type()}}
@@ -153,10 +155,10 @@ func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 		{kit.OutBuffer(c, 0), kit.ByteStrides(table)}}}
 	const firstIndexPtr = 3 // Mem.Ptrs has the result, self, values and then an index operand for each dimension
 	for i, index := range parsed.indices {
-		dim := parsed.indexedDims[i]
+		dim, indexOperand := parsed.indexedDims[i], len(walk.operands)
 		walk.operands = append(walk.operands, operandAt(firstIndexPtr+dim, kit.KnownMeta(index)))
-		walk.lookups = append(walk.lookups, lookup{operand: 2 + i, isInt64: index.DType == tensor.Int64, dim: dim,
-			size: out.Shape[dim], byteStride: kit.ByteStride(out, dim)})
+		walk.lookups = append(walk.lookups, lookup{operand: indexOperand, isInt64: index.DType == tensor.Int64,
+			dim: dim, size: out.Shape[dim], byteStride: kit.ByteStride(out, dim)})
 	}
 	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, putMode(c), putAlpha)))
 	return kernel, nil

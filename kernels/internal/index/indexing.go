@@ -15,7 +15,9 @@ import (
 )
 
 // This file has the kernel of gathers of slices (selectKernel), the op index (indexCall), and the kernel that copies
-// self before a scatter (copySelfKernel).
+// self before a scatter (copySelfKernel). The kernels of both gathers are indexed walks (walk.go): loops over the
+// elements of the result. A walk has the operands result (0), table (1), which is the value that is indexed, and index
+// operands (2, 3, ...). A lookup reads an index and gives the position in one dimension of the table.
 
 // selectKernel returns a kernel that selects the slices of operand 0 along dim whose numbers are in index. In the
 // result, the dimensions of index replace dimension dim. For example, with an operand of shape [4 5 6], dim 1 and an
@@ -23,8 +25,8 @@ import (
 //
 //	result[a, i, j, b] = operand[a, index[i, j], b]    of shape [4 2 3 6]
 //
-// The kernel is an indexed walk (walk.go) over the result. Its lookup gives the position in the table, which is operand
-// 0. The strides of the table and of the index are 0 in the dimensions of the result that the other one has.
+// The table is operand 0 of the op. The strides of the table and of the index are 0 in the dimensions of the result
+// that the other one has.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, selfMeta, indexMeta := c.Out[0], c.Meta(0), index.Meta
 	var tableStrides, indexStrides []int // by dimension of the result
@@ -48,20 +50,23 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 
-// indexCall is a call of the op index without masks. The fields table and indices are types, expanded to the shape of
-// the result. For example, if self has the shape [4 5 6 7] and indices of the shapes [3 1] and [2] index its dimensions
-// 1 and 2, indexShape is [3 2], shape is [4 3 2 7] and firstIndexDim is 1.
+// indexCall is a call of the op index without masks. For example, if self has the shape [4 5 6 7] and indices of the
+// shapes [3 1] and [2] index its dimensions 1 and 2, indexShape is [3 2], shape is [4 3 2 7] and firstIndexDim is 1.
 type indexCall struct {
-	self        tensor.Type
-	table       tensor.Type   // self, with strides of 0 in the dimensions of the indices
-	indexedDims []int         // the indexed dimensions of self
-	indices     []tensor.Type // the index operands, in the order of indexedDims
-	// ruleTypes are types of the index operands for PyTorch's permutation rule, which chooses the layout of the result
-	// (see ruleType).
-	ruleTypes     []tensor.Type
+	self          tensor.Type
+	indexedDims   []int     // the indexed dimensions of self
+	indexShape    []sym.Int // the broadcast shape of the indices
 	shape         []sym.Int // shape of the result
 	firstIndexDim int       // first dimension of the result that comes from the indices
-	indexShape    []sym.Int // the broadcast shape of the indices
+
+	// Types with the shape of the result. A stride is 0 in the dimensions that self or the index operand does not have.
+
+	table   tensor.Type   // self
+	indices []tensor.Type // the index operands, in the order of indexedDims
+
+	// ruleTypes are types of the index operands for PyTorch's permutation rule, which chooses the layout of the result
+	// from the layouts of the operands (see ruleType).
+	ruleTypes []tensor.Type
 }
 
 // newIndexCall checks a call of index and returns its description.
@@ -91,7 +96,7 @@ func newIndexCall(call *graph.Call) (*indexCall, error) {
 	return parsed, parsed.expandTypes()
 }
 
-// addIndex checks and appends operand i, an index of dimension i-1.
+// addIndex checks and appends operand i, an index of dimension i-1. expandTypes then expands its type.
 func (parsed *indexCall) addIndex(call *graph.Call, i int) error {
 	indexType := call.Type(i)
 	if indexType.DType != tensor.Int64 && indexType.DType != tensor.Int32 {
@@ -110,8 +115,22 @@ func (parsed *indexCall) addIndex(call *graph.Call, i int) error {
 	return nil
 }
 
-// expandTypes computes the shape of the result and expands all types to it.
+// expandTypes sets the shape of the result and the types that depend on it.
 func (parsed *indexCall) expandTypes() error {
+	parsed.expandTable()
+	for i, indexType := range parsed.indices {
+		broadcast, err := indexType.Expand(parsed.indexShape)
+		if err != nil {
+			return err
+		}
+		parsed.ruleTypes = append(parsed.ruleTypes, parsed.ruleType(broadcast))
+		parsed.indices[i] = parsed.expandIndex(broadcast)
+	}
+	return nil
+}
+
+// expandTable sets shape and table: the dimensions of the indices are inserted among the unindexed dimensions of self.
+func (parsed *indexCall) expandTable() {
 	shape, strides := []sym.Int{}, []sym.Int{}
 	for dim := range parsed.self.Rank() {
 		if !slices.Contains(parsed.indexedDims, dim) {
@@ -121,23 +140,20 @@ func (parsed *indexCall) expandTypes() error {
 	parsed.shape = slices.Insert(shape, parsed.firstIndexDim, parsed.indexShape...)
 	strides = slices.Insert(strides, parsed.firstIndexDim, make([]sym.Int, len(parsed.indexShape))...)
 	parsed.table = tensor.Type{DType: parsed.self.DType, Shape: parsed.shape, Strides: strides}
-	for i, indexType := range parsed.indices {
-		broadcast, err := indexType.Expand(parsed.indexShape)
-		if err != nil {
-			return err
+}
+
+// expandIndex returns the type of an index operand with the shape of the result. broadcast is the operand's type,
+// expanded to indexShape.
+func (parsed *indexCall) expandIndex(broadcast tensor.Type) tensor.Type {
+	expanded := tensor.Type{DType: broadcast.DType, Shape: parsed.shape, Strides: make([]sym.Int, len(parsed.shape))}
+	copy(expanded.Strides[parsed.firstIndexDim:], broadcast.Strides)
+	// The stride of a dimension of size 1 is not used; 0 lets the walk merge the dimension.
+	for indexDim := range parsed.indexShape {
+		if kit.SizeIs(parsed.indexShape[indexDim], 1) {
+			expanded.Strides[parsed.firstIndexDim+indexDim] = sym.Int{}
 		}
-		expanded := tensor.Type{DType: indexType.DType, Shape: parsed.shape, Strides: make([]sym.Int, len(parsed.shape))}
-		copy(expanded.Strides[parsed.firstIndexDim:], broadcast.Strides)
-		parsed.ruleTypes = append(parsed.ruleTypes, parsed.ruleType(broadcast))
-		// The stride of a dimension of size 1 is not used; 0 lets the walk merge the dimension.
-		for indexDim := range parsed.indexShape {
-			if kit.SizeIs(parsed.indexShape[indexDim], 1) {
-				expanded.Strides[parsed.firstIndexDim+indexDim] = sym.Int{}
-			}
-		}
-		parsed.indices[i] = expanded
 	}
-	return nil
+	return expanded
 }
 
 // ruleType returns the type of an index operand for the permutation rule. indexType is the operand's type, expanded to
@@ -157,12 +173,13 @@ func (parsed *indexCall) kernel(call *graph.Call) *graph.Kernel {
 	self := kit.KnownMeta(parsed.self)
 	walk := &indexedWalk{shape: call.Out[0].Shape, operands: []walkOperand{operandAt(0, call.Out[0]),
 		operandAt(1, kit.KnownMeta(parsed.table))}}
-	const firstIndexPtr = 2 // Mem.Ptrs has the result, self, and then an index operand for each dimension
+	const firstIndexPtr = 2 // Mem.Ptrs has the result, self, and then an index operand for each dimension of self
 	for k, index := range parsed.indices {
 		dim := parsed.indexedDims[k]
+		indexOperand := len(walk.operands) // its index in operands
 		walk.operands = append(walk.operands, operandAt(firstIndexPtr+dim, kit.KnownMeta(index)))
-		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: dim,
-			size: self.Shape[dim], byteStride: kit.ByteStride(self, dim)})
+		walk.lookups = append(walk.lookups, lookup{operand: indexOperand, isInt64: index.DType == tensor.Int64,
+			dim: dim, size: self.Shape[dim], byteStride: kit.ByteStride(self, dim)})
 	}
 	return walk.kernel(kit.GatherRowLoops(call.Out[0].DType))
 }
@@ -246,17 +263,18 @@ func broadcastSource(index *tensor.Tensor, position []int) []int {
 func copySelfKernel(c *graph.Call) *graph.Kernel {
 	kernel := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
 	kernel.WorkerScratch = max(kernel.WorkerScratch, offsetBlockLen*8) // the op's indexed walk computes int offsets there
-	if c.Out[0].SameAddresses(c.Meta(0)) && selfIsUnshared(c) {
-		kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
-		for i := range kernel.Phases {
-			phase := &kernel.Phases[i]
-			run := phase.Run
-			phase.Run = func(m *graph.Mem, chunk int) error {
-				if m.Ptrs[0] == m.Ptrs[1] { // the output is in the memory of operand 0
-					return nil
-				}
-				return run(m, chunk)
+	if !c.Out[0].SameAddresses(c.Meta(0)) || !selfIsUnshared(c) {
+		return kernel
+	}
+	kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+	for i := range kernel.Phases {
+		phase := &kernel.Phases[i]
+		run := phase.Run
+		phase.Run = func(m *graph.Mem, chunk int) error {
+			if m.Ptrs[0] == m.Ptrs[1] { // the output is in the memory of operand 0
+				return nil
 			}
+			return run(m, chunk)
 		}
 	}
 	return kernel

@@ -40,6 +40,9 @@ type modeAttrs struct {
 //	kthvalue, k=3:  the third element, 5, index 0
 //	median:         the second of four elements, 2, index 3
 //	mode:           the last of the most frequent elements, 2, index 3
+//
+// A statistic (order_statistic_select.go) describes the element that a call takes: its kind (the op), k, dim, keepdim,
+// and isFlat, which is set if all elements are one line.
 var (
 	Kthvalue = orderStatistic(graph.Semantics{
 		Name: "kthvalue",
@@ -201,7 +204,8 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 // indices. mem.Ptrs has the addresses of the values, the operand and the indices. Worker memory has room for two lines:
 // a copy of the line, and the temporary memory of selectIndex.
 func (t *lineTaker[T]) take(mem *graph.Mem, offsets [4]int) error {
-	value, src := unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(mem.Ptrs[1], offsets[0])
+	operandOffset, valueOffset, indexOffset := offsets[0], offsets[1], offsets[2]
+	value, src := unsafe.Add(mem.Ptrs[0], valueOffset), unsafe.Add(mem.Ptrs[1], operandOffset)
 	if t.length == 0 { // only for the median of no elements, if dim is not given
 		nan := tensor.FloatScalar(math.NaN()).Tensor(t.dtype)
 		kit.CopyElement(value, nan.Pointer(), t.dtype.Size())
@@ -213,7 +217,7 @@ func (t *lineTaker[T]) take(mem *graph.Mem, offsets [4]int) error {
 	index := selectIndex(mem.Context, t.statistic, line, memory[t.length:])
 	kit.CopyElement(value, unsafe.Add(src, index*t.stepBytes), t.dtype.Size())
 	if !t.isFlat {
-		*(*int64)(unsafe.Add(mem.Ptrs[2], offsets[2])) = int64(index)
+		*(*int64)(unsafe.Add(mem.Ptrs[2], indexOffset)) = int64(index)
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ranking describes a call of sort or topk, which sorts the lines along dim and keeps the first k elements of each
-// line. For example, with k = 2, the line [5 2 9 2] gives the values [2 2] and the indices [1 3]; descending, it gives
-// [9 5] and [2 0].
+// ranking describes a call of sort, argsort or topk, which sorts the lines along dim and keeps the first k elements of
+// each line. A line has the elements along dim at one index of the other dimensions. For example, with k = 2, the line
+// [5 2 9 2] gives the values [2 2] and the indices [1 3]; descending, it gives [9 5] and [2 0].
 type ranking struct {
 	dim, k       int
 	isDescending bool
@@ -45,34 +45,41 @@ var orderingFlops = graph.ElementFlops{Function: 7}
 // rankKernel returns a kernel that sorts each line in worker memory. The values of the result are copied from the
 // operand by index, so that their bits are preserved.
 func rankKernel[T kit.Sortable](r *ranking, call *graph.Call, dtype tensor.DType) *graph.Kernel {
-	selfMeta, elementSize := call.Meta(0), dtype.Size()
+	selfMeta := call.Meta(0)
 	length := sizeAt(selfMeta, r.dim)
-	// sort and topk return values and indices, argsort only indices. Mem.Ptrs has the results, then the operand. The
-	// offsets of a line are first the offset in the operand, then the offsets in the results.
+	// sort and topk return values and indices, argsort only indices.
 	hasValues, indicesResult := len(call.Out) == 2, len(call.Out)-1
+	// Mem.Ptrs has the results, then the operand. The offsets of a line are in the operand, then in the results.
 	lines := kit.NewLineSet(selfMeta.Shape, r.dim, append([]tensor.Meta{selfMeta}, call.Out...)...)
+	operandPtr := len(call.Out)
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	inStep, valueStep := kit.ByteStride(selfMeta, r.dim), kit.ByteStride(call.Out[0], r.dim)
 	indexStep := kit.ByteStride(call.Out[indicesResult], r.dim)
 	return &graph.Kernel{WorkerScratch: length * int(unsafe.Sizeof(rankedElement[T]{})),
 		Phases: []graph.Phase{lines.Phase(sortCost(length), func(mem *graph.Mem, offsets [4]int) error {
 			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), length)
-			src := unsafe.Add(mem.Ptrs[indicesResult+1], offsets[0])
+			src := unsafe.Add(mem.Ptrs[operandPtr], offsets[0])
 			loadRanked(mem.Context, line, load, src, inStep, dtype == tensor.Uint64)
 			line = sortFirst(mem.Context, line, r.k, r.isDescending)
-			indices := unsafe.Add(mem.Ptrs[indicesResult], offsets[indicesResult+1])
+			indices := unsafe.Add(mem.Ptrs[indicesResult], offsets[1+indicesResult])
 			storeIndices(mem.Context, line, indices, indexStep)
 			if hasValues {
-				values := unsafe.Add(mem.Ptrs[0], offsets[1])
-				for i := range line {
-					if i%kit.CheckEvery == kit.CheckEvery-1 {
-						mem.CheckContext()
-					}
-					kit.CopyElement(unsafe.Add(values, i*valueStep), unsafe.Add(src, int(line[i].index)*inStep), elementSize)
-				}
+				copyRanked(mem, line, unsafe.Add(mem.Ptrs[0], offsets[1]), valueStep, src, inStep, dtype.Size())
 			}
 			return nil
 		})}}
+}
+
+// copyRanked copies the elements of a line from src to dst, in the order of the line. dstStep and srcStep are the
+// distances between elements in bytes, and elementSize is the size of an element.
+func copyRanked[T kit.Sortable](mem *graph.Mem, line []rankedElement[T], dst unsafe.Pointer, dstStep int,
+	src unsafe.Pointer, srcStep, elementSize int) {
+	for i := range line {
+		if i%kit.CheckEvery == kit.CheckEvery-1 {
+			mem.CheckContext()
+		}
+		kit.CopyElement(unsafe.Add(dst, i*dstStep), unsafe.Add(src, int(line[i].index)*srcStep), elementSize)
+	}
 }
 
 // rankedElement is an element and its index in the line.

@@ -101,6 +101,49 @@ type repeatCall struct {
 	uniformRepeats    sym.Int // the attribute repeats, if no operand has the repeats
 }
 
+// repeats returns the number of repetitions of slice i, or of index i if the result repeats indices.
+type repeats func(i int) int
+
+// repeatsOf returns the repeats in a tensor. A single number applies to all indices.
+func repeatsOf(list *tensor.Tensor) repeats {
+	return func(i int) int {
+		switch {
+		case list.Rank() == 0:
+			return int(list.At().Int())
+		case list.Shape[0] == 1:
+			return int(list.At(0).Int())
+		}
+		return int(list.At(i).Int())
+	}
+}
+
+// checkTotal returns the sum of the repeats of the indices 0 to count-1. It fails if the sum differs from size, unless
+// size is unknownSize.
+func (r repeats) checkTotal(ctx context.Context, count, size int) (total int, err error) {
+	if total, err = r.total(ctx, count); err == nil && size != unknownSize && total != size {
+		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
+	}
+	return total, err
+}
+
+// total returns the sum of the repeats of the indices 0 to count-1.
+func (r repeats) total(ctx context.Context, count int) (total int, err error) {
+	for i := range count {
+		if i%kit.CheckEvery == kit.CheckEvery-1 {
+			interrupt.Check(ctx)
+		}
+		repetitions := r(i)
+		switch {
+		case repetitions < 0:
+			return 0, errors.New("repeats can not be negative")
+		case repetitions > tensor.MaxBytes/listElemBytes-total: // the list takes more than MaxBytes
+			return 0, errors.New("numel: integer multiplication overflow")
+		}
+		total += repetitions
+	}
+	return total, nil
+}
+
 // newRepeatCall checks a call of repeat_interleave and returns its description. The numbers of repetitions are operand
 // 1, the attribute repeats, or, without both, self.
 func newRepeatCall(call *graph.Call) (*repeatCall, error) {
@@ -223,10 +266,10 @@ func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(copies.Job{Dst: dst.View(dstView), Src: src.View(srcView)}), nil
 }
 
-// operandKernel returns the kernel for repeats in an operand. It first lists, for each slice of the result, the index
-// of the slice of self to copy. Then it gathers the slices. Scratch memory has the list and then the prefix sums of the
-// repeats; both have elements of listElemBytes. For example, the repeats [2 0 1] have the prefix sums [2 2 3] and the
-// slice indices [0 0 2].
+// operandKernel returns the kernel for repeats in an operand. It has three steps: compute the prefix sums of the
+// repeats, list for each slice of the result the index of the slice of self to copy, and gather these slices. For
+// example, the repeats [2 0 1] have the prefix sums [2 2 3] and the slice indices [0 0 2]. Scratch memory has the list
+// and then the prefix sums; both have elements of listElemBytes.
 func (r *repeatCall) operandKernel(call *graph.Call) (*graph.Kernel, error) {
 	repeatsMeta, out := call.Meta(r.repeatsOperand), call.Out[0]
 	valueMeta, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
@@ -283,7 +326,7 @@ func (l scratchLists) sums(mem *graph.Mem) []int {
 func (r *repeatCall) sumPhase(lists scratchLists, repeatsMeta tensor.Meta, size int) graph.Phase {
 	load := tensor.Converter(tensor.Int64, repeatsMeta.DType)
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
-		if repeatsMeta.Numel() == 0 || lists.sliceCount == 0 { // an empty tensor has no address
+		if repeatsMeta.Numel() == 0 || lists.sliceCount == 0 { // an empty tensor has no address, and its total is 0
 			_, err := repeats(nil).checkTotal(mem.Context, 0, size)
 			return err
 		}
@@ -412,47 +455,4 @@ func repeatedIndices(ctx context.Context, repeatsTensor *tensor.Tensor, count, s
 		filled += len(repetitions)
 	}
 	return indices, nil
-}
-
-// repeats returns the number of repetitions of index i.
-type repeats func(i int) int
-
-// repeatsOf returns the repeats in a tensor. A single number applies to all indices.
-func repeatsOf(list *tensor.Tensor) repeats {
-	return func(i int) int {
-		switch {
-		case list.Rank() == 0:
-			return int(list.At().Int())
-		case list.Shape[0] == 1:
-			return int(list.At(0).Int())
-		}
-		return int(list.At(i).Int())
-	}
-}
-
-// checkTotal returns the sum of the repeats of the indices 0 to count-1. It fails if the sum differs from size, unless
-// size is unknownSize.
-func (r repeats) checkTotal(ctx context.Context, count, size int) (total int, err error) {
-	if total, err = r.total(ctx, count); err == nil && size != unknownSize && total != size {
-		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
-	}
-	return total, err
-}
-
-// total returns the sum of the repeats of the indices 0 to count-1.
-func (r repeats) total(ctx context.Context, count int) (total int, err error) {
-	for i := range count {
-		if i%kit.CheckEvery == kit.CheckEvery-1 {
-			interrupt.Check(ctx)
-		}
-		repetitions := r(i)
-		switch {
-		case repetitions < 0:
-			return 0, errors.New("repeats can not be negative")
-		case repetitions > tensor.MaxBytes/listElemBytes-total: // the list takes more than MaxBytes
-			return 0, errors.New("numel: integer multiplication overflow")
-		}
-		total += repetitions
-	}
-	return total, nil
 }

@@ -25,9 +25,20 @@ type scatterReduceAttrs struct {
 	IncludeSelf bool   `attr:"include_self" default:"true" doc:"include self's element in the reduction"`
 }
 
-func (a *scatterAttrs) indexedDim() (int, bool) { return a.Dim, true }
+// The methods indexedDim implement the interface [oneDimAttrs], for the bound on generated indices.
 
+func (a *scatterAttrs) indexedDim() (int, bool)       { return a.Dim, true }
 func (a *scatterReduceAttrs) indexedDim() (int, bool) { return a.Dim, true }
+
+// scatterCall has the attributes of a call of scatter, scatter_add or scatter_reduce.
+type scatterCall struct {
+	dim         int    // dimension to index
+	reduce      string // name of the reduction (combineModeByName)
+	includeSelf bool   // the reduction includes self's elements
+}
+
+// mode returns the way in which an element of src is combined with the element at its position.
+func (s *scatterCall) mode() combineMode { return combineModeByName[s.reduce] }
 
 // scatterPositions is the part of the docs about positions.
 const scatterPositions = "An element of `src` goes to its own indices, except that `index` gives the index in " +
@@ -106,16 +117,6 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	})
 }
 
-// scatterCall has the attributes of a call of scatter, scatter_add or scatter_reduce.
-type scatterCall struct {
-	dim         int    // dimension to index
-	reduce      string // name of the reduction (combineModeByName)
-	includeSelf bool   // the reduction includes self's elements
-}
-
-// mode returns the way in which an element of src is combined with the element at its position.
-func (s *scatterCall) mode() combineMode { return combineModeByName[s.reduce] }
-
 // checkScatter returns PyTorch's error if the call is invalid.
 func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	self, index, src := c.Type(0), c.Type(1), c.Type(2)
@@ -188,7 +189,7 @@ func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) 
 	case table.Meta.Rank() == 0:
 		tableStrides = []int{0}
 	}
-	// A constant, or a src of another rank, has one element, which is read with strides of 0.
+	// A constant of the kernel, or a src of another rank, has one element, which is read with strides of 0.
 	if source.IsInKernel() || len(source.byteStrides) != index.Rank() {
 		source.byteStrides = make([]int, index.Rank())
 	}
@@ -221,8 +222,8 @@ func identityOf(dtype tensor.DType, mode combineMode) *tensor.Tensor {
 	return identity.Tensor(dtype)
 }
 
-// addMeanPhases adds the phases that compute means from sums. They count the elements of each sum in scratch memory and
-// divide the sum by the count.
+// addMeanPhases adds the phases that compute means from sums: they set the counts in scratch memory to 0 (1 if the sums
+// include self), add 1 for each element of src, and divide the sums by the counts.
 func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 	out := call.Out[0]
 	elements, elementSize := out.Numel(), out.DType.Size()

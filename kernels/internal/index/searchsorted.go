@@ -206,41 +206,54 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 	if !isSorted {
 		buffers = append(buffers, builder.ToRowMajor(builder.Operand(2), tensor.Int64))
 	}
-	// A row of the sequence has length elements; valuesPerRow values are searched in it. A vector is one row.
 	batchRank := sequence.Meta.Rank() - 1
 	length, rows := sequence.Meta.Shape[batchRank], tensor.Numel(sequence.Meta.Shape[:batchRank])
-	valuesPerRow := values.Meta.Numel() / max(1, rows)
+	search := &rowSearch[T]{length: length, rows: rows, valuesPerRow: values.Meta.Numel() / max(1, rows),
+		isSorted: isSorted, isRight: isRight, isInt32: c.Out[0].DType == tensor.Int32}
 	const stepCost = 4 // cost of a step of the search; copying one element costs 1
-	isInt32 := c.Out[0].DType == tensor.Int32
 	searchCost := stepCost * bisectionSteps(length)
-	phase := copies.ChunkedPhase(values.Meta.Numel(), searchCost, func(mem *graph.Mem, begin, end int) error {
-		for i := begin; i < end; i++ {
-			row := 0
-			if rows > 1 {
-				row = i / valuesPerRow
-			}
-			line := unsafe.Slice((*T)(unsafe.Add(mem.Ptrs[1], row*length*int(unsafe.Sizeof(T(0))))), length)
-			value := *(*T)(unsafe.Add(mem.Ptrs[2], i*int(unsafe.Sizeof(T(0)))))
-			var position int
-			if isSorted {
-				position = searchLine(line, value, isRight)
-			} else {
-				var err error
-				order := unsafe.Slice((*int64)(unsafe.Add(mem.Ptrs[3], row*length*8)), length)
-				if position, err = searchOrder(line, order, value, isRight); err != nil {
-					return err
-				}
-			}
-			if isInt32 {
-				*(*int32)(unsafe.Add(mem.Ptrs[0], i*4)) = int32(position)
-			} else {
-				*(*int64)(unsafe.Add(mem.Ptrs[0], i*8)) = int64(position)
-			}
-		}
-		return nil
-	})
+	phase := copies.ChunkedPhase(values.Meta.Numel(), searchCost, search.run)
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
 	return builder.Kernel()
+}
+
+// rowSearch searches values in the rows of a sequence. A vector is one row.
+type rowSearch[T kit.Sortable] struct {
+	length       int  // number of elements of a row
+	rows         int  // number of rows
+	valuesPerRow int  // number of values that are searched in a row
+	isSorted     bool // whether rows are sorted; if not, operand sorter has their order
+	isRight      bool // whether results are positions after equal elements, else before them
+	isInt32      bool // whether results are int32, else int64
+}
+
+// run searches the values from begin to end. mem.Ptrs has the result, the sequence, the values and the sorter.
+func (s *rowSearch[T]) run(mem *graph.Mem, begin, end int) error {
+	elementSize := int(unsafe.Sizeof(T(0)))
+	for i := begin; i < end; i++ {
+		row := 0
+		if s.rows > 1 {
+			row = i / s.valuesPerRow
+		}
+		line := unsafe.Slice((*T)(unsafe.Add(mem.Ptrs[1], row*s.length*elementSize)), s.length)
+		value := *(*T)(unsafe.Add(mem.Ptrs[2], i*elementSize))
+		var position int
+		if s.isSorted {
+			position = searchLine(line, value, s.isRight)
+		} else {
+			var err error
+			order := unsafe.Slice((*int64)(unsafe.Add(mem.Ptrs[3], row*s.length*8)), s.length)
+			if position, err = searchOrder(line, order, value, s.isRight); err != nil {
+				return err
+			}
+		}
+		if s.isInt32 {
+			*(*int32)(unsafe.Add(mem.Ptrs[0], i*4)) = int32(position)
+		} else {
+			*(*int64)(unsafe.Add(mem.Ptrs[0], i*8)) = int64(position)
+		}
+	}
+	return nil
 }
 
 // searchLine returns the position of x in a sorted line: after equal elements if isRight is set, else before them.

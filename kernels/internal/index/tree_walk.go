@@ -162,7 +162,8 @@ type treeWalk[T treeElement] struct {
 	aggregate                         treeAggregate
 	blockRows                         int               // the number of rows of a block
 	counts                            [treeOperands]int // the number of elements of each operand
-	// isForward is set if all operands are constant, and children and missing are forward: see the function isForward.
+	// isForward is set if all operands are constant, and children and missing list only later nodes or the node itself
+	// (see the function isForward). Otherwise the kernel makes such lists in scratch memory first (makeForward).
 	isForward bool
 }
 
@@ -221,19 +222,27 @@ func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 	return nil
 }
 
-// treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
-func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
-	walk, builder, dtype := newTreeWalk[T](c), copies.NewKernelBuilder(c), c.Meta(treeSelf).DType
-	buffers := []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(treeSelf), dtype)}
-	areConstant := true
+// buffers returns the buffers of the result and of all operands, in row-major order, and whether all operands except
+// self are constant. It sets w.counts.
+func (w *treeWalk[T]) buffers(c *graph.Call, builder *copies.KernelBuilder) (list []kit.Buffer, areConstant bool) {
+	dtype := c.Meta(treeSelf).DType
+	list = []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(treeSelf), dtype)}
+	areConstant = true
 	for i := treeRoots; i < treeOperands; i++ {
 		operand := kit.Buffer{} // for an omitted operand
 		if c.HasOperand(i) {
-			operand, walk.counts[i] = builder.ToRowMajor(builder.Operand(i), c.Meta(i).DType), c.Meta(i).Numel()
+			operand, w.counts[i] = builder.ToRowMajor(builder.Operand(i), c.Meta(i).DType), c.Meta(i).Numel()
 			areConstant = areConstant && operand.Data != nil
 		}
-		buffers = append(buffers, operand)
+		list = append(list, operand)
 	}
+	return list, areConstant
+}
+
+// treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
+func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
+	walk, builder := newTreeWalk[T](c), copies.NewKernelBuilder(c)
+	buffers, areConstant := walk.buffers(c, builder)
 	if areConstant {
 		if err := walk.checkConstants(buffers[1:]); err != nil {
 			return nil, err
@@ -248,7 +257,7 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 	chunks := kit.DivUp(walk.rows, walk.blockRows)
 	phases = append(phases, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		current := walk.operands(m)
-		if !walk.isForward {
+		if !walk.isForward { // use the lists that prepare made
 			current.children, current.missing = walk.forwardLists(m, &current)
 		}
 		walk.computeBlock(m, &current, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
@@ -259,7 +268,8 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// computeBlock computes rows [begin, end) of the result.
+// computeBlock computes rows [begin, end) of the result. The children and missing of t list only later nodes or the
+// node itself. m.Ptrs has the addresses of the result and of self first.
 func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 	sums := kit.SliceOf[float64](m.WorkerScratch, 0, (end-begin)*w.outputs)
 	w.aggregate.clear(sums)
@@ -269,7 +279,7 @@ func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 		for group := range kit.DivUp(end-begin, treeGroupRows) {
 			var rows [treeGroupRows]unsafe.Pointer
 			firstRow := begin + group*treeGroupRows
-			for lane := range rows {
+			for lane := range rows { // a lane is a row of the group
 				// The last group may have fewer rows: it then has the last row several times.
 				rows[lane] = kit.AddressOf[T](m.Ptrs[1], min(firstRow+lane, end-1)*w.columns)
 			}

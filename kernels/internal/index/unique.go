@@ -12,81 +12,32 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Unique2, UniqueDim and Unique remove duplicates. Unique2 and UniqueDim are ops of aten. Unique is an op of ONNX, and
-// also returns the indices of first occurrences.
+// The ops of this file remove duplicates. Unique2, UniqueDim and UniqueConsecutive are ops of aten. Unique is an op of
+// ONNX, and also returns the indices of first occurrences.
+//
+// The shapes of the results depend on data. An outline is the part of a result's type that is known before the run. For
+// each op, an outline function corrects the outlines that uniqueOp gives it, and a run function computes the results.
 var (
 	Unique2 = uniqueOp(graph.SchemaOf[*unique2Attrs](), "_unique2",
 		"Returns three results. `output`: the distinct elements. `inverse`: for each element of self, the index of the "+
 			"equal element in `output`. `counts`: the number of occurrences of each distinct element.",
-		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.PartialType) {
-			attrs := kit.Attrs[*unique2Attrs](c)
-			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
-			clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
-		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[*unique2Attrs](c)
-			found, err := findUnique(ctx, in, nil, uniqueModeOf(attrs.Sorted))
-			if err != nil {
-				return nil, err
-			}
-			return found.atenResults(in.Shape, attrs.ReturnInverse, attrs.ReturnCounts), nil
-		})
+		[]string{"output", "inverse", "counts"}, nil, outlineUnique2, runUnique2)
 	UniqueDim = uniqueOp(graph.SchemaOf[*uniqueDimAttrs](), "unique_dim",
 		"Returns three results. `output`: the distinct slices along a dimension. `inverse`: for each slice of self, the "+
 			"index of the equal slice in `output`. `counts`: the number of occurrences of each distinct slice.",
-		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, outlines []graph.PartialType) {
-			attrs := kit.Attrs[*uniqueDimAttrs](c)
-			outlines[0] = distinctSlices(c.Type(0), &attrs.Dim)
-			clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
-		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[*uniqueDimAttrs](c)
-			found, err := findUnique(ctx, in, &attrs.Dim, uniqueModeOf(attrs.Sorted))
-			if err != nil {
-				return nil, err
-			}
-			return found.atenResults([]int{len(found.inverse)}, attrs.ReturnInverse, attrs.ReturnCounts), nil
-		})
+		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, outlineUniqueDim, runUniqueDim)
 	Unique = uniqueOp(graph.SchemaOf[*uniqueAttrs](), "unique",
 		"Returns four results. `output`: the distinct elements, or the distinct slices along a dimension. `first`: the "+
 			"index of the first occurrence of each. `inverse`: for each element or slice of self, the index of the equal "+
 			"one in `output`. `counts`: the number of occurrences of each.",
-		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.PartialType) {
-			outlines[0] = distinctSlices(c.Type(0), kit.Attrs[*uniqueAttrs](c).Dim)
-		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[*uniqueAttrs](c)
-			found, err := findUnique(ctx, in, attrs.Dim, uniqueModeOf(attrs.Sorted))
-			if err != nil {
-				return nil, err
-			}
-			return []*tensor.Tensor{found.output, int64Vector(found.first), int64Vector(found.inverse),
-				int64Vector(found.counts)}, nil
-		})
+		[]string{"output", "first", "inverse", "counts"}, nil, outlineUnique, runUnique)
+	UniqueConsecutive = uniqueOp(graph.SchemaOf[*uniqueConsecutiveAttrs](), "unique_consecutive",
+		"Returns three results. A run is a sequence of equal consecutive elements, or of equal slices along a dimension. "+
+			"`output`: one element or slice of each run. `inverse`: for each element or slice of self, the index of its run. "+
+			"`counts`: the length of each run.",
+		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1, "return_inverse": true, "return_counts": true},
+		outlineUniqueConsecutive, runUniqueConsecutive)
 )
-
-// UniqueConsecutive is torch.unique_consecutive.
-var UniqueConsecutive = uniqueOp(graph.SchemaOf[*uniqueConsecutiveAttrs](), "unique_consecutive",
-	"Returns three results. A run is a sequence of equal consecutive elements, or of equal slices along a dimension. "+
-		"`output`: one element or slice of each run. `inverse`: for each element or slice of self, the index of its run. "+
-		"`counts`: the length of each run.",
-	[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1, "return_inverse": true, "return_counts": true},
-	func(c *graph.Call, outlines []graph.PartialType) {
-		attrs := kit.Attrs[*uniqueConsecutiveAttrs](c)
-		outlines[0] = distinctSlices(c.Type(0), attrs.Dim)
-		if attrs.Dim == nil {
-			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
-		}
-		clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
-	}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-		attrs := kit.Attrs[*uniqueConsecutiveAttrs](c)
-		found, err := findUnique(ctx, in, attrs.Dim, uniqueRuns)
-		if err != nil {
-			return nil, err
-		}
-		shape := in.Shape
-		if attrs.Dim != nil {
-			shape = []int{len(found.inverse)}
-		}
-		return found.atenResults(shape, attrs.ReturnInverse, attrs.ReturnCounts), nil
-	})
 
 type unique2Attrs struct {
 	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
@@ -113,12 +64,12 @@ type uniqueConsecutiveAttrs struct {
 }
 
 // uniqueOp defines an op that removes duplicates. outputs are the names of the results, and example has the attributes
-// of the op's example, or is nil. An outline is the part of a result's type that is known before the run. refine gets
-// an outline for each result, at first of a vector of unknown length, and corrects the outlines of results that are no
-// such vectors. The first result has the dtype of self, and all other results are int64. compute returns the results.
+// of the op's example, or is nil. outline gets an outline for each result, at first of a vector of unknown length, and
+// corrects the outlines of results that are no such vectors. The first result has the dtype of self, and all other
+// results are int64. run returns the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
-	refine func(*graph.Call, []graph.PartialType),
-	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+	outline func(*graph.Call, []graph.PartialType),
+	run func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	return dynamicOp(attrs, graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc + " NaN differs from every element, including itself.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
@@ -130,11 +81,81 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 		}
 		outlines := slices.Repeat([]graph.PartialType{rowMajorOutline(tensor.Int64, unknownSize)}, len(outputs))
 		outlines[0] = rowMajorOutline(dtype, unknownSize)
-		refine(call, outlines)
+		outline(call, outlines)
 		return outlines, nil
 	}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return compute(ctx, c, in[0])
+		return run(ctx, c, in[0])
 	})
+}
+
+// outlineUnique2 is the outline function of _unique2. inverse has the shape of self.
+func outlineUnique2(c *graph.Call, outlines []graph.PartialType) {
+	attrs := kit.Attrs[*unique2Attrs](c)
+	outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
+	clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
+}
+
+func runUnique2(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs := kit.Attrs[*unique2Attrs](c)
+	found, err := findUnique(ctx, in, nil, uniqueModeOf(attrs.Sorted))
+	if err != nil {
+		return nil, err
+	}
+	return found.atenResults(in.Shape, attrs.ReturnInverse, attrs.ReturnCounts), nil
+}
+
+// outlineUniqueDim is the outline function of unique_dim. inverse has an element for each slice.
+func outlineUniqueDim(c *graph.Call, outlines []graph.PartialType) {
+	attrs := kit.Attrs[*uniqueDimAttrs](c)
+	outlines[0] = distinctSlices(c.Type(0), &attrs.Dim)
+	clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
+}
+
+func runUniqueDim(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs := kit.Attrs[*uniqueDimAttrs](c)
+	found, err := findUnique(ctx, in, &attrs.Dim, uniqueModeOf(attrs.Sorted))
+	if err != nil {
+		return nil, err
+	}
+	return found.atenResults([]int{len(found.inverse)}, attrs.ReturnInverse, attrs.ReturnCounts), nil
+}
+
+// outlineUnique is the outline function of unique. inverse has an element for each slice, or for each element of self.
+func outlineUnique(c *graph.Call, outlines []graph.PartialType) {
+	outlines[0] = distinctSlices(c.Type(0), kit.Attrs[*uniqueAttrs](c).Dim)
+}
+
+func runUnique(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs := kit.Attrs[*uniqueAttrs](c)
+	found, err := findUnique(ctx, in, attrs.Dim, uniqueModeOf(attrs.Sorted))
+	if err != nil {
+		return nil, err
+	}
+	return []*tensor.Tensor{found.output, int64Vector(found.first), int64Vector(found.inverse),
+		int64Vector(found.counts)}, nil
+}
+
+// outlineUniqueConsecutive is the outline function of unique_consecutive. Without dim, inverse has the shape of self.
+func outlineUniqueConsecutive(c *graph.Call, outlines []graph.PartialType) {
+	attrs := kit.Attrs[*uniqueConsecutiveAttrs](c)
+	outlines[0] = distinctSlices(c.Type(0), attrs.Dim)
+	if attrs.Dim == nil {
+		outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
+	}
+	clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
+}
+
+func runUniqueConsecutive(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs := kit.Attrs[*uniqueConsecutiveAttrs](c)
+	found, err := findUnique(ctx, in, attrs.Dim, uniqueRuns)
+	if err != nil {
+		return nil, err
+	}
+	shape := in.Shape
+	if attrs.Dim != nil {
+		shape = []int{len(found.inverse)}
+	}
+	return found.atenResults(shape, attrs.ReturnInverse, attrs.ReturnCounts), nil
 }
 
 // distinctSlices returns the outline of a value that has the distinct slices of self along dim, or the distinct

@@ -34,12 +34,14 @@ import (
 // If the table has stride 0 in a dimension, a scatter may write several elements along that dimension to the same
 // position. Such a dimension is serial: one worker visits its elements in order. Other dimensions are parallel. The
 // innermost dimension is divided into pieces. A unit of work is one piece, at one index of the parallel outer
-// dimensions. It visits all indices of the serial outer dimensions.
+// dimensions. It visits all indices of the serial outer dimensions. For example, index_add along dim 0 with a source of
+// shape [3, 1000] has the serial dimension 0 and the parallel innermost dimension 1. A unit is one piece of the
+// columns, for all 3 rows.
 type indexedWalk struct {
 	shape       []int
 	operands    []walkOperand
 	lookups     []lookup
-	writesTable bool // the table is written
+	writesTable bool // whether the walk is a scatter
 
 	// Set by divideWork:
 
@@ -138,8 +140,8 @@ func (walk *indexedWalk) divideWork() {
 		}
 	}
 	innerSize := walk.shape[walk.innerDim]
-	// A serial innermost dimension is one piece. Otherwise, a unit moves about GatherGrain elements: it visits a piece
-	// serialCount times.
+	// A serial innermost dimension is one piece. Otherwise, the length is such that a unit, which visits its piece
+	// serialCount times, moves about GatherGrain elements.
 	walk.pieceLen = max(1, innerSize)
 	if !walk.isSerial(walk.innerDim) {
 		walk.pieceLen = max(1, min(innerSize, max(minPieceLen, machine.GatherGrain/max(1, walk.serialCount))))

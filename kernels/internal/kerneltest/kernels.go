@@ -10,6 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Values of the parameters that are named isReversed: the order of the chunks of a phase.
+const ascending, descending = false, true
+
 // CheckKernel compares the results of a call's kernel with the reference. It also checks that neither the order of
 // chunks nor the initial bytes of scratch memory change bits of the results. An op with Decompose has no kernel: see
 // [CheckParts].
@@ -129,9 +132,6 @@ func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill
 	}
 	return outputs, nil
 }
-
-// Values of the parameters that are named isReversed: the order of the chunks of a phase.
-const ascending, descending = false, true
 
 // KernelAllocs returns the number of allocations during one run of a call.
 func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Tensor) float64 {

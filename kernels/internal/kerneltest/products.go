@@ -63,7 +63,7 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 	run.poison(0x7f)
 	run.Run(t, ascending)
 	first := bytes.Clone(run.Out.Storage().Bytes())
-	run.poison(0x55)
+	run.poison(0x55) // another byte: a result that depends on it differs
 	run.Run(t, descending)
 	run.checkDeclaredProgress(t, p.in[0]) // runs again; each chunk gets only the part of operand 0 that it declares
 	got := run.Out.CopyTo(tensor.New(run.Out.DType, run.Out.Shape...))

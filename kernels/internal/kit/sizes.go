@@ -92,8 +92,11 @@ func ReplaceSizes(sizes []sym.Int, first int, replacements ...sym.Int) []sym.Int
 func RepeatTooLarge(size, repeats sym.Int) bool {
 	knownSize, sizeKnown := size.Known()
 	knownRepeats, repeatsKnown := repeats.Known()
-	return sizeKnown && repeatsKnown && knownSize > 0 && (knownRepeats > tensor.MaxBytes/knownSize ||
-		knownRepeats < -tensor.MaxBytes/knownSize)
+	if !sizeKnown || !repeatsKnown || knownSize <= 0 {
+		return false
+	}
+	limit := tensor.MaxBytes / knownSize
+	return knownRepeats > limit || knownRepeats < -limit
 }
 
 // SizeOrMissing returns the size of a dimension, or -1 if there is no such dimension. A negative dim counts from the

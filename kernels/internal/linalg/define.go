@@ -18,7 +18,7 @@ import (
 
 // task is the computation of a call for one index of the batch: one matrix of each operand and of each result. A vector
 // is a matrix with one column, and a number is a 1x1 matrix. An algorithm may overwrite operands, which are copies.
-// Results are 0 at first.
+// Results are 0 at first. T is float64 for real numbers, and complex128 for complex numbers.
 type task[T number] struct {
 	*solver[T] // the arithmetic of T, and memory for temporary matrices
 	call       *graph.Call
@@ -98,7 +98,7 @@ type batchedCall struct {
 func (a *algorithm) newBatchedCall(c *graph.Call) *batchedCall {
 	batched := &batchedCall{call: c}
 	inRanks, outRanks := a.ranks(c)
-	for i, rank := range outRanks {
+	for i, rank := range outRanks { // the first result with batch dimensions has the batch of the call
 		if resultBatchRank := c.Out[i].Rank() - rank; resultBatchRank >= 0 && len(batched.batch) == 0 {
 			batched.batch = c.Out[i].Shape[:resultBatchRank]
 		}
@@ -142,7 +142,7 @@ type matrixBatch struct {
 	batchSteps    []int // steps along the dimensions of the batch; 0 along dimensions that are broadcast
 	ptrIndex      int   // index in Mem.Ptrs of the pointer to the first element
 	isOmitted     bool  // whether the operand is omitted
-	isUnrequested bool  // whether the attributes do not request this result, which is then an empty vector
+	isUnrequested bool  // whether the attributes do not request this result; an empty vector then replaces its matrices
 }
 
 // newMatrixBatch describes an operand or a result with the given meta; an omitted operand has dtype Invalid. rank is
@@ -155,7 +155,7 @@ func newMatrixBatch(meta tensor.Meta, rank, batchRank, ptrIndex int) matrixBatch
 		return result
 	}
 	thisBatchRank := meta.Rank() - rank // number of dimensions of this batch
-	if thisBatchRank < 0 {              // an empty vector in place of a matrix
+	if thisBatchRank < 0 {              // a vector in place of matrices
 		result.isUnrequested, result.batchSteps = true, make([]int, batchRank)
 		return result
 	}
@@ -184,7 +184,7 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	values, solverElements := a.elementCounts(batched)
 	elements := values + solverElements
 	isComplex := slices.ContainsFunc(slices.Concat(batched.in, batched.out),
-		func(p matrixBatch) bool { return p.meta.DType.IsComplex() })
+		func(matrices matrixBatch) bool { return matrices.meta.DType.IsComplex() })
 	kernel := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
 	run := func(mem *graph.Mem, chunk int) error {
 		scratch := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), elements)
@@ -203,8 +203,8 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
-// runTask runs the task at an index of the batch: it loads the operands, computes the results and stores them.
-// computeType is the dtype of T.
+// runTask runs the task at an index of the batch: it loads the operands, computes the results and stores them. ptrs is
+// Mem.Ptrs, and computeType is the dtype of T.
 func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, batched *batchedCall, ptrs []unsafe.Pointer,
 	index int, computeType tensor.DType) error {
 	current := &task[T]{solver: taskSolver, call: batched.call, index: index, isBatch: len(batched.batch) > 0}
@@ -218,15 +218,7 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, batc
 		return err
 	}
 	for i := range batched.out {
-		target, result := &batched.out[i], current.out[i]
-		store := tensor.Converter(target.meta.DType, computeType)
-		for j := range target.cols {
-			if target.rows > 0 && target.isStored(batched.batch, index) {
-				store(target.column(ptrs, batched.batch, index, j), unsafe.Pointer(unsafe.SliceData(result.column(j))),
-					target.rowStep, int(unsafe.Sizeof(*new(T))), target.rows)
-			}
-			taskSolver.checkContextAfter(target.rows)
-		}
+		storeResult(taskSolver, &batched.out[i], current.out[i], batched.batch, ptrs, index, computeType)
 	}
 	return nil
 }
@@ -246,6 +238,19 @@ func loadOperand[T number](taskSolver *solver[T], source *matrixBatch, batch []i
 		taskSolver.checkContextAfter(source.rows)
 	}
 	return operand
+}
+
+// storeResult stores a result in the matrix of target at an index of the batch, if the task stores it (isStored).
+func storeResult[T number](taskSolver *solver[T], target *matrixBatch, result matrix[T], batch []int,
+	ptrs []unsafe.Pointer, index int, computeType tensor.DType) {
+	store := tensor.Converter(target.meta.DType, computeType)
+	for j := range target.cols {
+		if target.rows > 0 && target.isStored(batch, index) {
+			store(target.column(ptrs, batch, index, j), unsafe.Pointer(unsafe.SliceData(result.column(j))),
+				target.rowStep, int(unsafe.Sizeof(*new(T))), target.rows)
+		}
+		taskSolver.checkContextAfter(target.rows)
+	}
 }
 
 // isStored reports whether the task at an index of the batch stores the result p. If p is broadcast along a dimension

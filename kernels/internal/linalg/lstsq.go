@@ -20,8 +20,10 @@ import (
 //	gelsy         solvePivoted:  QR with column pivoting
 //	gelsd, gelss  solveBySVD:    singular values
 //
-// An [algorithm] computes a [task]: one index of the batch, with copies of the operands (in) and results (out) that are
-// 0 at first. ranks has their numbers of dimensions besides the batch; solverElements is the size of other matrices.
+// define.go has the types task and algorithm. A task is one index of the batch, with copies of the operands (in) and
+// results (out), which are 0 at first. An algorithm has the functions that compute a task, and two others: ranks gives
+// the number of dimensions besides the batch of each operand and result, and solverElements the number of elements of
+// temporary matrices. A solver has the arithmetic of real or complex numbers and allocates matrices.
 
 type lstsqAttrs struct {
 	Rcond  *float64 `attr:"rcond" default:"none" doc:"gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: as many columns count as independent as possible while their condition number stays at most 1/rcond; default: max(rows, columns of A) times the precision of the dtype"`
@@ -281,7 +283,8 @@ func firstZero[T number](a matrix[T]) int {
 
 // solvePivoted sets x, which is 0, to the minimum-norm least-squares solution of a x = b, and returns the rank of a. It
 // factors a P = Q R by qrPivoted. The rank is the greatest k for which the condition number of R[:k,:k] is at most
-// 1/rcond; the rows of R from k on count as 0. x = P y with R[:k,:] y = (Q^H b)[:k]. a and b are overwritten.
+// 1/rcond; the rows of R from k on count as 0. The solution is x = P y for the minimum-norm solution y of
+// R[:k,:] y = (Q^H b)[:k]. a and b are overwritten.
 func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 	minSize := min(a.rows, a.cols)
 	tau, columns := s.zeros(minSize, 1).elements, make([]int, a.cols)
@@ -300,17 +303,17 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 		}
 	}
 	s.multiplyQ(a, tau, b, useAdjoint)
-	adjoint := s.zeros(a.cols, rank) // of R[:rank,:]
+	adjoint := s.zeros(a.cols, rank) // of R[:rank,:], for solveWide
 	for i := range rank {
 		for j := i; j < a.cols; j++ {
 			adjoint.set(j, i, s.conj(a.at(i, j)))
 		}
 		s.checkContextAfter(a.cols)
 	}
-	permuted := s.zeros(x.rows, x.cols)
-	s.solveWide(adjoint, b, permuted)
+	y := s.zeros(x.rows, x.cols)
+	s.solveWide(adjoint, b, y)
 	for j := range x.cols {
-		for i, element := range permuted.column(j) {
+		for i, element := range y.column(j) {
 			x.set(columns[i], j, element)
 		}
 	}

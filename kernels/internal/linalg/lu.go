@@ -40,9 +40,10 @@ var luResultNames = []string{"P", "L", "U"}
 // linalg_lu_factor returns L and U in one matrix, and P as the pivots [2 2]: row 1 is exchanged with row 2, then row 2
 // with itself.
 //
-// An [algorithm] computes a [task]: one index of the batch, with operands (in) and results (out). ranks has their
-// numbers of dimensions besides the batch: 2 for a matrix, 1 for pivots, 0 for info. solverElements is the size of
-// other matrices.
+// define.go has the types task and algorithm. A task is one index of the batch, with operands (in) and results (out,
+// which are 0 at first). An algorithm has the functions that compute a task, and two others: ranks gives the number of
+// dimensions besides the batch of each operand and result (2 for a matrix, 1 for pivots, 0 for info), and
+// solverElements the number of elements of temporary matrices.
 var (
 	LUFactor   = luFactorOp(graph.SchemaOf[*luAttrs](), "linalg_lu_factor", []string{"LU", "pivots"})
 	LUFactorEx = luFactorOp(graph.SchemaOf[*luExAttrs](), "linalg_lu_factor_ex", []string{"LU", "pivots", "info"})

@@ -23,14 +23,17 @@ type qrAttrs struct {
 }
 
 // Ops that compute QR decompositions A = Q R, or the reflections whose product is the factor Q (solver.qr). ormqr
-// multiplies input3 by Q, from the left or the right. An [algorithm] computes a [task]: one index of the batch. ranks
-// has the numbers of dimensions of operands and results besides the batch: 2 for a matrix, 1 for a vector.
-// solverElements is the size of temporary matrices; elementsOfCopies(n) is the size of n copies of the operands. The
-// mode of linalg_qr chooses the sizes of Q and R. For example, for A [4, 3]:
+// multiplies input3 by Q, from the left or the right. The mode of linalg_qr chooses the sizes of Q and R. For example,
+// for A [4, 3]:
 //
 //	reduced   Q [4, 3]  R [3, 3]
 //	complete  Q [4, 4]  R [4, 3]
 //	r         Q empty   R [3, 3]
+//
+// define.go has the types task and algorithm. A task is one index of the batch, with copies of the operands (in), which
+// may be overwritten, and results (out), which are 0 at first. An algorithm has the functions that compute a task, and
+// two others: ranks gives the number of dimensions besides the batch of each operand and result (2 for a matrix, 1 for
+// a vector), and solverElements the number of elements of temporary matrices.
 var (
 	LinalgQR = qrOp(graph.SchemaOf[*linalgQRAttrs](), "linalg_qr", operandA, func(c *graph.Call) string {
 		return kit.Attrs[*linalgQRAttrs](c).Mode
@@ -90,8 +93,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 		solverElements: elementsOfCopies(1), ranks: matrixResults(2)})
 }
 
-// factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R. The operands of a
-// task are copies that may be overwritten; its results are 0 at first.
+// factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R.
 func factorQR[T number](t *task[T], mode string) error {
 	a, q, r := t.in[0], t.out[0], t.out[1]
 	tau := t.zeros(min(a.rows, a.cols), 1).elements
@@ -102,7 +104,7 @@ func factorQR[T number](t *task[T], mode string) error {
 	if mode == "r" {
 		return nil
 	}
-	for i := range min(q.rows, q.cols) {
+	for i := range min(q.rows, q.cols) { // q becomes the identity, and then Q times the identity
 		q.set(i, i, t.fromParts(1, 0))
 	}
 	t.multiplyQ(a, tau, q, notAdjoint)

@@ -39,11 +39,11 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 		if ok = !bounds.lowerIsOperand && !bounds.upperIsOperand; !ok {
 			return
 		}
-		if bounds.min.IsSet() {
-			lower = bounds.min.Float()
+		if bounds.lower.IsSet() {
+			lower = bounds.lower.Float()
 		}
-		if bounds.max.IsSet() {
-			upper = bounds.max.Float()
+		if bounds.upper.IsSet() {
+			upper = bounds.upper.Float()
 		}
 	}
 	call := node.Call()
@@ -57,12 +57,12 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 		lower, upper, ok = attrs.Min.Float(), attrs.Max.Float(), true
 	case Clamp:
 		attrs := kit.Attrs[*clampAttrs](call)
-		setBounds(clampBounds{min: attrs.Min, max: attrs.Max, lowerIsOperand: call.HasOperand(1),
+		setBounds(clampBounds{lower: attrs.Min, upper: attrs.Max, lowerIsOperand: call.HasOperand(1),
 			upperIsOperand: call.HasOperand(2)})
 	case ClampMin:
-		setBounds(clampBounds{min: kit.Attrs[*clampMinAttrs](call).Min, lowerIsOperand: call.HasOperand(1)})
+		setBounds(clampBounds{lower: kit.Attrs[*clampMinAttrs](call).Min, lowerIsOperand: call.HasOperand(1)})
 	case ClampMax:
-		setBounds(clampBounds{max: kit.Attrs[*clampMaxAttrs](call).Max, upperIsOperand: call.HasOperand(1)})
+		setBounds(clampBounds{upper: kit.Attrs[*clampMaxAttrs](call).Max, upperIsOperand: call.HasOperand(1)})
 	}
 	return lower, upper, ok && lower == lower && upper == upper // no range with a NaN
 }

@@ -51,9 +51,10 @@ func chebyshev(name string, kind rune) *graph.Op {
 		}), kit.BinaryExample, kit.IntegersExample)
 }
 
-// chebyshevText returns the formula of the polynomials of a kind at v, whose formula is given. k is the degree. The
-// formula computes the polynomial at a = abs(v). A negative v exchanges the third kind (V) and the fourth kind (W), and
-// changes the sign of odd polynomials. Unlike PyTorch's recurrences, the formula takes the same time for every degree.
+// chebyshevText returns the formula of the polynomials of a kind at v, whose formula is given. k is the degree. With
+// a = abs(v), t is acos(a) if a < 1, and p is acosh(a) if a > 1. The formula computes the polynomial at a. A negative v
+// exchanges the third kind (V) and the fourth kind (W), and changes the sign of odd polynomials: V[k](-a) is W[k](a),
+// times -1 for odd k. Unlike PyTorch's recurrences, the formula takes the same time for every degree.
 func chebyshevText(kind rune, vFormula string) string {
 	regular := map[rune]string{ // for k > 0, finite a, and an angle with enough digits
 		't': "where(a < 1, cos(k * t), cosh(k * p))",

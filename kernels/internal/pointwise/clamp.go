@@ -27,7 +27,8 @@ var (
 				// NaN.
 				attrs.Min, attrs.Max = infinityForNaN(attrs.Min, -1), infinityForNaN(attrs.Max, 1)
 			}
-			return clampBounds{min: attrs.Min, max: attrs.Max, lowerIsOperand: c.HasOperand(1), upperIsOperand: c.HasOperand(2)}
+			return clampBounds{lower: attrs.Min, upper: attrs.Max, lowerIsOperand: c.HasOperand(1),
+				upperIsOperand: c.HasOperand(2)}
 		},
 		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.TransposedMatrix), kit.Example(graph.Attrs{"max": 2},
 			kit.IntMatrix),
@@ -36,13 +37,13 @@ var (
 	ClampMin = clampOp(graph.SchemaOf[*clampMinAttrs](), "clamp_min",
 		"Clamps self to at least `min`.", []graph.Param{kit.Self, minParam},
 		func(c *graph.Call) clampBounds {
-			return clampBounds{min: kit.Attrs[*clampMinAttrs](c).Min, lowerIsOperand: c.HasOperand(1)}
+			return clampBounds{lower: kit.Attrs[*clampMinAttrs](c).Min, lowerIsOperand: c.HasOperand(1)}
 		},
 		kit.Example(graph.Attrs{"min": 0.5}, kit.TransposedMatrix), kit.Example(nil, kit.TransposedMatrix, kit.FloatRow))
 	ClampMax = clampOp(graph.SchemaOf[*clampMaxAttrs](), "clamp_max",
 		"Clamps self to at most `max`.", []graph.Param{kit.Self, maxParam},
 		func(c *graph.Call) clampBounds {
-			return clampBounds{max: kit.Attrs[*clampMaxAttrs](c).Max, upperIsOperand: c.HasOperand(1)}
+			return clampBounds{upper: kit.Attrs[*clampMaxAttrs](c).Max, upperIsOperand: c.HasOperand(1)}
 		},
 		kit.Example(graph.Attrs{"max": 0.5}, kit.TransposedMatrix), kit.Example(nil, kit.TransposedMatrix, kit.FloatRow))
 )

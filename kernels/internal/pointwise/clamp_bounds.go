@@ -12,23 +12,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// clampBounds has the bounds of a call. The bounds are either all attributes, or all operands (tensors or plain
-// numbers).
+// clampBounds has the bounds of a call of clamp, clamp_min or clamp_max. The bounds are either all attributes, or all
+// operands (tensors or plain numbers) after self.
 type clampBounds struct {
-	min, max                       tensor.Scalar // bounds given as attributes; unset if absent
+	lower, upper                   tensor.Scalar // bounds given as attributes; unset if absent
 	lowerIsOperand, upperIsOperand bool          // whether the lower and the upper bound are operands
 }
 
 // check rejects calls without bounds, calls with bounds of both forms, and complex operands.
 func (bounds clampBounds) check(c *graph.Call) error {
-	hasOperands, hasNumbers := bounds.lowerIsOperand || bounds.upperIsOperand, bounds.min.IsSet() || bounds.max.IsSet()
+	hasOperands := bounds.lowerIsOperand || bounds.upperIsOperand
+	hasNumbers := bounds.lower.IsSet() || bounds.upper.IsSet()
 	switch {
 	case hasOperands && hasNumbers:
 		return errors.New("clamp: bounds must be all operands or all attributes")
 	case !hasOperands && !hasNumbers:
 		return errors.New("torch.clamp: At least one of 'min' or 'max' must not be None")
 	}
-	dtype, err := resultType(c.In, bounds.min, bounds.max)
+	dtype, err := resultType(c.In, bounds.lower, bounds.upper)
 	if err == nil && dtype.IsComplex() {
 		err = errors.New("clamp is not supported for complex types")
 	}
@@ -48,9 +49,9 @@ func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Co
 		}
 		return cfg, nil
 	}
-	dtype, err := resultType(call.In, bounds.min, bounds.max)
+	dtype, err := resultType(call.In, bounds.lower, bounds.upper)
 	if err == nil {
-		err = errors.Join(fitsNumber(dtype, bounds.min), fitsNumber(dtype, bounds.max))
+		err = errors.Join(fitsNumber(dtype, bounds.lower), fitsNumber(dtype, bounds.upper))
 	}
 	switch self := call.Type(0).DType; {
 	case err != nil:
@@ -93,27 +94,27 @@ func (bounds clampBounds) body(name string, iteration *rule.Rule) (rule.Kernel, 
 	}
 	// Operand 0 of the iteration is the result, and operand 1 is self. Bools with integer bounds are clamped as int64.
 	if iteration.DType(1) == tensor.Bool && iteration.DType(0) == tensor.Int64 {
-		return clampKernel(iteration, bounds.min, bounds.max), nil
+		return clampKernel(iteration, bounds.lower, bounds.upper), nil
 	}
-	return clampBetween(name, iteration, bounds.min, bounds.max)
+	return clampBetween(name, iteration, bounds.lower, bounds.upper)
 }
 
-// clampBetween returns the kernel that clamps to [lo, hi]. A bound that is not set has no effect.
-func clampBetween(name string, iteration *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel, error) {
+// clampBetween returns the kernel that clamps to [lower, upper]. A bound that is not set has no effect.
+func clampBetween(name string, iteration *rule.Rule, lower, upper tensor.Scalar) (rule.Kernel, error) {
 	if dtype := iteration.DType(1); !slices.Contains(clampDTypes, dtype) {
 		return rule.Kernel{}, kit.NotImplemented(name, dtype)
 	}
-	return clampKernel(iteration, lo, hi), nil
+	return clampKernel(iteration, lower, upper), nil
 }
 
 // clampKernel is clampBetween without the check of the dtype.
-func clampKernel(iteration *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
-	dtype := iteration.DType(1)
-	bounds := numbers{"lo": toIntegerOrFloat(dtype, lo), "hi": toIntegerOrFloat(dtype, hi)}
+func clampKernel(iteration *rule.Rule, lower, upper tensor.Scalar) rule.Kernel {
+	dtype := iteration.DType(1) // of self
+	bounds := numbers{"lo": toIntegerOrFloat(dtype, lower), "hi": toIntegerOrFloat(dtype, upper)}
 	switch {
-	case !hi.IsSet():
+	case !upper.IsSet():
 		return kernelWith(lowerClampFormula, iteration, bounds)
-	case !lo.IsSet():
+	case !lower.IsSet():
 		return kernelWith(upperClampFormula, iteration, bounds)
 	}
 	return kernelWith(clampFormula, iteration, bounds)
@@ -130,27 +131,28 @@ var (
 // ref is the reference function of one element. operands holds the element of self, followed by the bounds that are
 // operands.
 func (bounds clampBounds) ref(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
-	lo, hi := bounds.min, bounds.max
+	self, lower, upper := operands[0], bounds.lower, bounds.upper
 	if bounds.lowerIsOperand {
-		lo = operands[1]
+		lower = operands[1]
 	}
 	if bounds.upperIsOperand {
-		hi = operands[len(operands)-1]
+		upper = operands[len(operands)-1]
 	}
 	switch {
 	case dtype == tensor.Uint64:
-		lower, upper := wrapBound(dtype, lo, 0), wrapBound(dtype, hi, -1) // -1 is the greatest uint64
-		return tensor.IntScalar(int64(min(max(uint64(operands[0].Int()), uint64(lower)), uint64(upper))))
+		const greatestUint64 = -1 // as an int64
+		least, greatest := wrapBound(dtype, lower, 0), wrapBound(dtype, upper, greatestUint64)
+		return tensor.IntScalar(int64(min(max(uint64(self.Int()), uint64(least)), uint64(greatest))))
 	case dtype.IsIntegral(true):
-		lower, upper := wrapBound(dtype, lo, math.MinInt64), wrapBound(dtype, hi, math.MaxInt64)
-		return tensor.IntScalar(min(max(operands[0].Int(), lower), upper))
+		least, greatest := wrapBound(dtype, lower, math.MinInt64), wrapBound(dtype, upper, math.MaxInt64)
+		return tensor.IntScalar(min(max(self.Int(), least), greatest))
 	}
-	element := operands[0].Float()
-	if lo.IsSet() {
-		element = maxPropagatingNaN(element, lo.Float())
+	element := self.Float()
+	if lower.IsSet() {
+		element = maxPropagatingNaN(element, lower.Float())
 	}
-	if hi.IsSet() {
-		element = minPropagatingNaN(element, hi.Float())
+	if upper.IsSet() {
+		element = minPropagatingNaN(element, upper.Float())
 	}
 	return tensor.FloatScalar(element)
 }

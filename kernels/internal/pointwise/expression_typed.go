@@ -62,7 +62,7 @@ type typedOperand struct {
 	number    tensor.Scalar // unset for a tensor
 }
 
-// typedOperandOf returns the properties of an operand.
+// typedOperandOf returns the properties of an operand on which typing depends.
 func typedOperandOf(operand *graph.Arg) typedOperand {
 	if operand.Kind == graph.NumberArg {
 		return typedOperand{number: operand.Number}
@@ -89,7 +89,8 @@ var typingCache = struct {
 	byText map[string][]*typedExpression
 }{byText: map[string][]*typedExpression{}}
 
-// cachedExpression returns the typed expression of a call from the cache. It adds the expression if necessary.
+// cachedExpression returns the typed expression of a call from the cache. It adds the expression if necessary. The
+// cache is not locked while an expression is typed.
 func cachedExpression(call *graph.Call, attrs *expressionAttrs) (*typedExpression, error) {
 	typingCache.Lock()
 	for _, typed := range typingCache.byText[attrs.Expr] {
@@ -118,13 +119,14 @@ func cachedExpression(call *graph.Call, attrs *expressionAttrs) (*typedExpressio
 
 // matches reports whether an expression was typed for the operands and attributes of a call.
 func (t *typedExpression) matches(c *graph.Call, attrs *expressionAttrs) bool {
-	if len(c.In) != len(t.in) || (attrs.Params == nil) != (t.names == nil) || !slices.Equal(attrs.Params, t.names) ||
-		len(attrs.Numbers) != len(t.numbers) {
+	hasSameNames := (attrs.Params == nil) == (t.names == nil) && slices.Equal(attrs.Params, t.names)
+	if len(c.In) != len(t.in) || !hasSameNames || len(attrs.Numbers) != len(t.numbers) {
 		return false
 	}
 	for k := range c.In {
-		if operand := typedOperandOf(&c.In[k]); operand.dtype != t.in[k].dtype || operand.isZeroDim != t.in[k].isZeroDim ||
-			!sameNumber(operand.number, t.in[k].number) {
+		operand, typed := typedOperandOf(&c.In[k]), &t.in[k]
+		hasSameType := operand.dtype == typed.dtype && operand.isZeroDim == typed.isZeroDim
+		if !hasSameType || !sameNumber(operand.number, typed.number) {
 			return false
 		}
 	}

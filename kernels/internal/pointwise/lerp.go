@@ -50,9 +50,11 @@ var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}
 func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	dtype := call.Type(0).DType
 	for i, name := range []string{"end", "weight"} {
-		if i+1 < len(call.In) && call.In[i+1].Kind == graph.TensorArg && call.Type(i+1).DType != dtype {
+		operand := 1 + i
+		isTensor := operand < len(call.In) && call.In[operand].Kind == graph.TensorArg
+		if isTensor && call.Type(operand).DType != dtype {
 			return rule.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", kit.CppName(dtype), name,
-				kit.CppName(call.Type(i+1).DType))
+				kit.CppName(call.Type(operand).DType))
 		}
 	}
 	switch isSet := kit.Attrs[*lerpAttrs](call).Weight.IsSet(); {

@@ -13,6 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file has functions that several definitions of pointwise ops share: parameters, types of results, references,
+// and the compilation of calls with omitted operands.
+
 // elementwise defines a pointwise op by its computation and its reference, which tests compare with the computation.
 // For a call, reference returns the function that computes one element.
 func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, pointwise *graph.Pointwise,
@@ -102,7 +105,8 @@ func boolInt(b bool) int64 {
 }
 
 // compilePresentOperands compiles a call of a pointwise op whose optional operands may be omitted. The loop is compiled
-// for the operands that are present, and the kernel passes it the addresses of these operands.
+// for the operands that are present, and the kernel passes it the addresses of these operands. For clamp(x, null, max),
+// these are operands 0 and 2.
 func compilePresentOperands(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
 	present := graph.Call{Attrs: call.Attrs, Out: call.Out, Impl: call.Impl, Walk: call.Walk}
 	var positions []int // indices in call.In of the operands that are present
@@ -116,27 +120,38 @@ func compilePresentOperands(pointwise *graph.Pointwise, call *graph.Call) (*grap
 	}
 	// CompileLoop gets a call with only the present operands. Config and Body of the op get the whole call, because
 	// they depend on which operands are omitted.
-	inner := graph.Pointwise{
+	ofWholeCall := graph.Pointwise{
 		Config: func(_ *graph.Call, outs []rule.Operand) (rule.Config, error) { return pointwise.Config(call, outs) },
 		Body:   func(_ *graph.Call, iterator *rule.Rule) (rule.Kernel, error) { return pointwise.Body(call, iterator) },
 	}
-	kernel, err := fusion.CompileLoop(&inner, &present)
+	kernelOfPresent, err := fusion.CompileLoop(&ofWholeCall, &present)
 	if err != nil {
 		return nil, err
 	}
-	// The phases of kernel expect the pointers of the present operands only. They are replaced by a phase that selects
-	// these pointers. The phase needs the prepared loop, which a kernel does not give out, so it is prepared again.
-	iterator := kernel.Loop.(*iter.Iterator)
-	body, err := pointwise.Body(call, &iterator.Rule)
+	iterator := kernelOfPresent.Loop.(*iter.Iterator)
+	phase, err := selectingPhase(pointwise, call, iterator, positions)
 	if err != nil {
 		return nil, err
+	}
+	kernel := *kernelOfPresent
+	kernel.Phases = []graph.Phase{phase} // the replaced phases expect the addresses of the present operands only
+	renumberOperands(&kernel, positions, len(call.In))
+	return &kernel, nil
+}
+
+// selectingPhase returns the phase that runs the loop of compilePresentOperands with the addresses of the operands at
+// the given positions. It prepares the loop again, because a kernel does not give out its prepared loop.
+func selectingPhase(pointwise *graph.Pointwise, call *graph.Call, iterator *iter.Iterator,
+	positions []int) (graph.Phase, error) {
+	body, err := pointwise.Body(call, &iterator.Rule)
+	if err != nil {
+		return graph.Phase{}, err
 	}
 	loop, err := iterator.Prepare(body)
 	if err != nil {
-		return nil, err
+		return graph.Phase{}, err
 	}
-	out := *kernel
-	out.Phases = []graph.Phase{{Chunks: loop.Chunks(iter.GrainSize), Run: func(mem *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: loop.Chunks(iter.GrainSize), Run: func(mem *graph.Mem, chunk int) error {
 		var ptrs [8]unsafe.Pointer // results and operands; no op with omitted operands has more
 		count := copy(ptrs[:], mem.Ptrs[:iterator.NumOutputs()])
 		for _, i := range positions {
@@ -144,9 +159,7 @@ func compilePresentOperands(pointwise *graph.Pointwise, call *graph.Call) (*grap
 			count++
 		}
 		return fusion.RunChunk(loop, mem, ptrs[:count], chunk, iter.GrainSize)
-	}}}
-	renumberOperands(&out, positions, len(call.In))
-	return &out, nil
+	}}, nil
 }
 
 // renumberOperands changes the indices of operands in a kernel. Operand i becomes operand positions[i] of count

@@ -54,7 +54,7 @@ func complexCos(z complex128) complex128 {
 
 func complexTan(z complex128) complex128 {
 	a, b := real(z), imag(z)
-	isLargeB := math.Abs(b) >= 100
+	isLargeB := math.Abs(b) >= 100 // cosh(b)^2 and sinh(b)^2 then equal exp(2*|b|)/4 up to rounding
 	if !hasFiniteParts(z) || !isLargeB && !squareOverflows(z) {
 		return cmplx.Tan(z)
 	}
@@ -64,7 +64,6 @@ func complexTan(z complex128) complex128 {
 		divisor := float64(cos*cos) + float64(math.Sinh(b)*math.Sinh(b))
 		return complex(sin*cos/divisor, math.Sinh(b)*math.Cosh(b)/divisor)
 	}
-	// For large |b|, the divisor is about exp(2*|b|)/4.
 	return complex(4*sin*cos*math.Exp(-2*math.Abs(b)), math.Copysign(1, b))
 }
 
@@ -133,11 +132,11 @@ func complexAtanh(z complex128) complex128 {
 		negated := complexAtanh(complex(-a, -b))
 		return complex(-real(negated), -imag(negated))
 	case squareOverflows(z):
-		halfMagnitude := cmplx.Abs(half(z))
+		halfMagnitude := cmplx.Abs(half(z)) // atanh(z) is about 1/z + i*pi/2, and the real part of 1/z is a/|z|^2
 		return complex(a/4/halfMagnitude/halfMagnitude, math.Copysign(math.Pi/2, b))
 	case a == 1 && b == 0:
 		return complex(math.Inf(1), b)
-	case a == 1 && math.Abs(b) < 1e-150:
+	case a == 1 && math.Abs(b) < 1e-150: // b^2 may underflow
 		return complex((math.Ln2-logWithSubnormals(math.Abs(b)))/2, math.Copysign(math.Pi/4, b))
 	}
 	// log1p(4*a / ((1-a)^2 + b^2))/4 + i*atan2(2*b, (1-a)*(1+a) - b^2)/2

@@ -65,7 +65,7 @@ func hardtanhOp(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call
 			Infer: kit.InferWithLayout(pointwise, preservedType), Examples: examples,
 			Ref: kit.PointwiseRef(pointwise, func(c *graph.Call) kit.ScalarFunc {
 				low, high := bounds(c)
-				return clampBounds{min: low, max: high}.ref
+				return clampBounds{lower: low, upper: high}.ref
 			}),
 		},
 		Lowerings: graph.Lowerings{Pointwise: pointwise},

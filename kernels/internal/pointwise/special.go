@@ -73,7 +73,7 @@ func nextafter(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		return tensor.FloatScalar(to)
 	case from == 0:
 		return tensor.FloatScalar(math.Copysign(0x1p-133, to))
-	case (from < to) == (from > 0):
+	case (from < to) == (from > 0): // away from 0
 		return tensor.FloatScalar(float64(math.Float32frombits(bits + 1<<16)))
 	default:
 		return tensor.FloatScalar(float64(math.Float32frombits(bits - 1<<16)))

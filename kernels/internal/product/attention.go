@@ -24,7 +24,9 @@ type attentionAttrs struct {
 // attentionMask is the operand index of attn_mask, after query (0), key (1) and value (2).
 const attentionMask = 3
 
-// ScaledDotProductAttention is softmax(query @ keyᵀ * scale + mask) @ value.
+// ScaledDotProductAttention is softmax(query @ keyᵀ * scale + mask) @ value. The scores are the argument of softmax,
+// and the weights are its result. The last dimension of the batch is the heads. With enable_gqa (grouped queries),
+// adjacent query heads share a head of keys and values: of 8 query heads with 2 key heads, heads 0 to 3 use key head 0.
 var ScaledDotProductAttention = kit.Define[*attentionAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "scaled_dot_product_attention",
@@ -118,8 +120,8 @@ func (attrs *attentionAttrs) check(query, key, value tensor.Type, hasMask bool) 
 	return nil
 }
 
-// attentionBatch returns the sizes of the result before the last two. If enableGQA is set, the heads of key and value,
-// the last dimension of their batches, are repeated to the number of query heads.
+// attentionBatch returns the sizes of the result before the last two. If enableGQA is set, the heads of key and value
+// are repeated to the number of query heads.
 func attentionBatch(query, key, value tensor.Type, enableGQA bool) ([]sym.Int, error) {
 	batchOf := func(operand tensor.Type) []sym.Int { return slices.Clone(operand.Shape[:operand.Rank()-2]) }
 	queryBatch, keyBatch, valueBatch := batchOf(query), batchOf(key), batchOf(value)
@@ -156,27 +158,27 @@ func (attrs *attentionAttrs) headGroupSize(query, key tensor.Meta) int {
 }
 
 // lowerAttention makes the kernel of a call. It describes the call as a [graph.Attention] for [compileAttention].
-// Package fusion uses the same description for attentions that it finds in a graph. Operands in 16-bit floats are
-// converted first.
+// Package fusion uses the same description for attentions that it finds in a graph. Its Key is transposed, [..., e, s].
+// Its Others are the operands, after the scores, of the row program, which computes weights from scores. Operands in
+// 16-bit floats are converted first.
 func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	attrs, builder, dtype := kit.Attrs[*attentionAttrs](call), copies.NewKernelBuilder(call), call.Out[0].DType.OpMath()
 	out := builder.StridedResult(0, dtype)
-	buffers := []kit.Buffer{out} // the result, then the operands: query, key, value and mask
-	for i := range 1 + attentionMask {
-		value := builder.Operand(i)
-		if value.IsGiven() && value.Meta.DType != tensor.Bool && value.Meta.DType != dtype {
-			value = builder.ToRowMajor(value, dtype)
+	var operands [1 + attentionMask]kit.Buffer // query, key, value and mask; the mask may be omitted
+	for i := range operands {
+		operands[i] = builder.Operand(i)
+		if meta := operands[i].Meta; operands[i].IsGiven() && meta.DType != tensor.Bool && meta.DType != dtype {
+			operands[i] = builder.ToRowMajor(operands[i], dtype)
 		}
-		buffers = append(buffers, value)
 	}
-	query, key, value := buffers[1].Meta, buffers[2].Meta, buffers[3].Meta
+	query, key, value, mask := operands[0].Meta, operands[1].Meta, operands[2].Meta, operands[attentionMask]
 	queries, keys := query.Shape[query.Rank()-2], key.Shape[key.Rank()-2]
 	if attrs.IsCausal { // a query i < queries sees only the keys up to i
 		keys = min(keys, queries)
 		key, value = withRows(key, keys), withRows(value, keys)
 	}
 	if keys == 0 {
-		builder.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": dtype}, buffers[:1])
+		builder.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": dtype}, []kit.Buffer{out})
 		return builder.Kernel()
 	}
 	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: attrs.headGroupSize(query, key)}
@@ -185,15 +187,15 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		Query: heads.withSplitHeads(query, notShared),
 		Key:   swapLastDims(heads.withSplitHeads(key, isShared)), Value: heads.withSplitHeads(value, isShared)}
 	spec.Batch = spec.Out.Shape[:spec.Out.Rank()-2]
-	switch { // Others are the further operands of the row program that computes weights from scores
-	case attrs.IsCausal:
+	buffers := []kit.Buffer{out, operands[0], operands[1], operands[2]} // followed by Others
+	switch {
+	case attrs.IsCausal: // the row program compares the indices of query and key
 		indices := causalIndices(builder, queries, keys)
-		buffers = append(buffers[:4], indices[:]...)
+		buffers = append(buffers, indices[:]...)
 		spec.Others = []tensor.Meta{indices[0].Meta, indices[1].Meta}
 	case call.HasOperand(attentionMask):
-		spec.Others = []tensor.Meta{heads.withSplitHeads(buffers[4].Meta, notShared)}
-	default:
-		buffers = buffers[:4]
+		buffers = append(buffers, mask)
+		spec.Others = []tensor.Meta{heads.withSplitHeads(mask.Meta, notShared)}
 	}
 	if err := setRowProgram(spec, attrs.scaleOf(query.Shape[query.Rank()-1])); err != nil {
 		return nil, err

@@ -14,26 +14,49 @@ import (
 )
 
 // This file has the kernel of scaled_dot_product_attention and of attentions that package fusion has found in a graph.
-// The kernel divides the queries of each entry of the batch into blocks. A worker computes a block in three steps, of
-// which the second is a row program, an expression over rows:
+// An entry is the attention at one index of the batch. The kernel divides the queries of an entry into blocks. A worker
+// computes a block in three steps. The row program of the second step is an expression over rows:
 //
 //	scores [rows, keys]       = query [rows, keySize] @ transposed key [keySize, keys]
 //	weights [rows, keys]      = row program of scores, such as a scaled softmax
 //	result [rows, valueSize]  = weights @ value [keys, valueSize]
 //
 // For example, with 1024 queries, 1024 keys and float32, a block has 64 queries, so that its scores take 256 KB. An
-// entry then has 16 blocks. If entries are small, a block has all queries of several entries, and each matrix
-// belongs to one entry (attention_small.go).
+// entry then has 16 blocks. If entries are small, a block has all queries of several entries. The steps then compute
+// one matrix for each of these entries (attention_small.go).
 //
-// Three types are declared elsewhere. A gemm.Plan is the compiled product of two matrices, C = A @ B, and gemm.Args has
-// the addresses of A, B and C. A fusion.ScoreRows is a compiled row program. A transposedOperand describes a copy of
-// the queries or keys of a block of several entries.
+// These types are declared elsewhere:
+//
+//	graph.Attention    the layouts of query, transposed key (Key), value and result (Out), and the row program
+//	gemm.Plan          the compiled product of two matrices, C = A @ B; gemm.Args has the addresses of A, B and C
+//	fusion.ScoreRows   a compiled row program
+//	transposedOperand  a copy of the queries or keys of a block of several entries
 
 // blockedAttention is the implementation of the attentions that package fusion finds. Calls of
 // scaled_dot_product_attention use compileAttention directly.
 var blockedAttention = &graph.Attend{
 	Doc:  "Computes blocks of rows of scores, which stay in the cache until they are multiplied by the values.",
 	Work: attentionWork, Read: attentionRead, Lower: compileAttention,
+}
+
+// Indices of the operands of an attention and, in attention.entryOffsets, of its result.
+const (
+	attentionQuery = iota
+	attentionKey
+	attentionValue
+	attentionResult
+)
+
+// attentionSizes has the sizes of an attention and of its blocks. All sizes depend on shapes only.
+type attentionSizes struct {
+	entries              int // number of entries of the batch
+	queries, keys        int // queries per entry; keys per entry
+	keySize, valueSize   int // length of a query vector or key vector; length of a value vector
+	blockRows            int // rows (queries) of an entry in a block
+	blocksPerEntry       int // 1 if a block has several entries
+	entriesPerBlock      int // 1 unless entries are small
+	rowStride, colStride int // strides of scores between rows and between columns, in elements; one of them is 1
+	scoreElements        int // size of the memory for a block of scores, in elements
 }
 
 // attention has the code of an attention, and the sizes and offsets that a run needs.
@@ -44,20 +67,16 @@ type attention struct {
 	queryStride, outStride int                // row strides of query and result, in elements
 	compiled               []attentionBlock   // code for whole blocks, and for a shorter last block
 	transposed             *transposedOperand // the operand that blocks of several entries transpose; nil if there is none
-	// Sizes in bytes of the parts of worker memory, in their order: the scores; gemm's worker memory; the panels that gemm
-	// packs; the memory of the row program; the transposed operand. gemm calls panels shared, because in other kernels all
-	// workers use them; here each worker packs its own.
-	scoresBytes, productBytes, panelBytes, programBytes, transposedBytes int
-	workers                                                              graph.PerWorker[attentionWorker]
-}
+	workers                graph.PerWorker[attentionWorker]
 
-// Indices of the operands of an attention and, in attention.entryOffsets, of its result.
-const (
-	attentionQuery = iota
-	attentionKey
-	attentionValue
-	attentionResult
-)
+	// Sizes in bytes of the parts of worker memory, in their order.
+
+	scoresBytes     int // the scores
+	productBytes    int // gemm's worker memory
+	panelBytes      int // the panels that gemm packs, which it calls shared: in other kernels, all workers share them
+	programBytes    int // the memory of the row program
+	transposedBytes int // the transposed operand
+}
 
 // attentionBlock has the compiled products and the compiled row program for a block of the given number of rows.
 type attentionBlock struct {
@@ -73,7 +92,7 @@ type attentionWorker struct {
 }
 
 // compileAttention returns the kernel of an attention. It compiles the two products and the row program for blocks of
-// attn.blockRows queries, and again for a last block of fewer queries. A chunk computes several blocks.
+// attn.blockRows queries, and again for the last block of an entry if it has fewer queries.
 func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	attn := &attention{attentionSizes: attentionSizesOf(spec)}
 	rank := len(spec.Batch)
@@ -93,22 +112,27 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	}
 	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
 	attn.setTransposedOperand(spec)
-	blocksPerEntry := attn.blocksPerEntry // it is 1 if a block has several entries
-	blockCount := attn.entries / attn.entriesPerBlock * blocksPerEntry
-	blockMACs := attn.entriesPerBlock * attn.blockRows * attn.keys * (attn.keySize + attn.valueSize)
-	blocksPerChunk := max(1, machine.MACGrain/max(1, blockMACs))
 	return &graph.Kernel{
 		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.programBytes + attn.transposedBytes,
 		Code:          attn.listings,
-		Phases: []graph.Phase{{Chunks: kit.DivUp(blockCount, blocksPerChunk), Run: func(mem *graph.Mem, chunk int) error {
-			for i := chunk * blocksPerChunk; i < min(blockCount, (chunk+1)*blocksPerChunk); i++ {
-				entry, row := i/blocksPerEntry*attn.entriesPerBlock, i%blocksPerEntry*attn.blockRows
-				if err := attn.computeBlock(mem, entry, row); err != nil {
-					return err
-				}
+		Phases:        []graph.Phase{attn.phase()}}, nil
+}
+
+// phase returns the phase that computes all blocks. A chunk computes several blocks.
+func (attn *attention) phase() graph.Phase {
+	blocksPerEntry := attn.blocksPerEntry
+	blockCount := attn.entries / attn.entriesPerBlock * blocksPerEntry
+	blockMACs := attn.entriesPerBlock * attn.blockRows * attn.keys * (attn.keySize + attn.valueSize)
+	blocksPerChunk := max(1, machine.MACGrain/max(1, blockMACs))
+	return graph.Phase{Chunks: kit.DivUp(blockCount, blocksPerChunk), Run: func(mem *graph.Mem, chunk int) error {
+		for i := chunk * blocksPerChunk; i < min(blockCount, (chunk+1)*blocksPerChunk); i++ {
+			firstEntry, firstRow := i/blocksPerEntry*attn.entriesPerBlock, i%blocksPerEntry*attn.blockRows
+			if err := attn.computeBlock(mem, firstEntry, firstRow); err != nil {
+				return err
 			}
-			return nil
-		}}}}, nil
+		}
+		return nil
+	}}
 }
 
 // addBlock compiles the code for blocks of the given number of rows, and sets the sizes of worker memory.
@@ -146,13 +170,13 @@ func (attn *attention) listings() (list []expr.Listing) {
 	return list
 }
 
-// computeBlock computes the block that starts at the given query, row, of the given entry.
-func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
+// computeBlock computes a block: the rows from firstRow on of each of the entries from firstEntry on.
+func (attn *attention) computeBlock(mem *graph.Mem, firstEntry, firstRow int) error {
 	block := attn.compiled[0]
-	if attn.queries-row < block.rows {
+	if attn.queries-firstRow < block.rows {
 		block = attn.compiled[1]
 	}
-	// The parts of worker memory (see attention).
+	// The parts of worker memory (see [attention]). The transposed operand is the last part.
 	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	memory := mem.WorkerScratch[attn.scoresBytes:]
 	productMemory, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
@@ -160,28 +184,28 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	worker := attn.workers.Get(mem)
 	args := &worker.args
 	*args = gemm.Args{Shared: panels}
-	transposedCopy := attn.transpose(mem, entry, programMemory[attn.programBytes:])
+	transposedCopy := attn.transpose(mem, firstEntry, programMemory[attn.programBytes:])
 	// Step 1: the scores are the products of the query and the key.
 	for i := range attn.entriesPerBlock {
-		queryOffset := attn.entryOffsets[attentionQuery][entry+i] + row*attn.queryStride
+		queryOffset := attn.entryOffsets[attentionQuery][firstEntry+i] + firstRow*attn.queryStride
 		args.A = attn.addressAt(mem.Ptrs[1+attentionQuery], queryOffset)
-		args.B = attn.addressAt(mem.Ptrs[1+attentionKey], attn.entryOffsets[attentionKey][entry+i])
-		if transposed := attn.transposed; transposed != nil {
-			*transposed.addressIn(args) = unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes)
+		args.B = attn.addressAt(mem.Ptrs[1+attentionKey], attn.entryOffsets[attentionKey][firstEntry+i])
+		if transposed := attn.transposed; transposed != nil { // its copy replaces A or B
+			transposed.setAddress(args, unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes))
 		}
 		args.C = attn.addressAt(scores, i*block.rows*attn.rowStride)
 		multiplyEntry(block.scores, &worker.scores, args, productMemory)
 	}
 	// Step 2: the row program.
-	weights, err := block.rowProgram.Weigh(mem, scores, entry, row, programMemory)
+	weights, err := block.rowProgram.Weigh(mem, scores, firstEntry, firstRow, programMemory)
 	if err != nil {
 		return err
 	}
 	// Step 3: the results are the products of the weights and the value.
 	for i := range attn.entriesPerBlock {
 		args.A = attn.addressAt(weights, i*block.rows*attn.rowStride)
-		args.B = attn.addressAt(mem.Ptrs[1+attentionValue], attn.entryOffsets[attentionValue][entry+i])
-		args.C = attn.addressAt(mem.Ptrs[0], attn.entryOffsets[attentionResult][entry+i]+row*attn.outStride)
+		args.B = attn.addressAt(mem.Ptrs[1+attentionValue], attn.entryOffsets[attentionValue][firstEntry+i])
+		args.C = attn.addressAt(mem.Ptrs[0], attn.entryOffsets[attentionResult][firstEntry+i]+firstRow*attn.outStride)
 		multiplyEntry(block.values, &worker.values, args, productMemory)
 	}
 	// The worker's state outlives the call. It must not keep operands of the call alive.
@@ -207,17 +231,6 @@ func (attn *attention) addressAt(p unsafe.Pointer, i int) unsafe.Pointer {
 		return nil
 	}
 	return unsafe.Add(p, i*attn.elemBytes)
-}
-
-// attentionSizes has the sizes of an attention and of its blocks. All sizes depend on shapes only.
-type attentionSizes struct {
-	entries                   int // number of entries of the batch
-	queries, keys             int // queries per entry; keys per entry
-	keySize, valueSize        int // length of a query vector or key vector; length of a value vector
-	blockRows, blocksPerEntry int // rows per block; blocks per entry
-	entriesPerBlock           int // entries per block; 1 unless entries are small
-	rowStride, colStride      int // strides of scores between rows and between columns, in elements
-	scoreElements             int // size of the memory for a block of scores, in elements
 }
 
 // maxScoreBytes is the maximum size, in bytes, of a block of scores. Such a block stays in the L2 cache together with
@@ -320,19 +333,19 @@ func (sizes attentionSizes) packedElements(operand int) float64 {
 		attentionKey: keys * float64(sizes.keySize), attentionValue: keys * float64(sizes.valueSize)}[operand]
 }
 
-// attentionPackRates returns, by operand, the name of the rate for packing it (see multiply/work.go). A name is empty
-// if products read the operand in place.
+// attentionPackRates returns, by operand, the name of the rate for packing or transposing it (see multiply/work.go). A
+// name is empty if products read the operand in place. As gemm reads a transposed copy in place, no operand is both
+// packed and transposed.
 func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	sizes := attentionSizesOf(spec)
 	scores, values := sizes.productSpecs(spec, sizes.blockRows)
 	packsQuery, packsKey := gemm.Packs(scores)
 	_, packsValue := gemm.Packs(values)
 	thinScores, thinValues := sizes.thinProducts(spec)
+	rank := len(spec.Batch)
 	if packsQuery && !thinScores {
 		rates[attentionQuery] = packingRate(scores.A.ColStride, scores.A.RowStride)
 	}
-	// gemm reads a transposed copy in place, so an operand is either packed or transposed.
-	rank := len(spec.Batch)
 	if sizes.transposesQuery(spec) {
 		rates[attentionQuery] = packingRate(spec.Query.Strides[rank+1], spec.Query.Strides[rank])
 	}

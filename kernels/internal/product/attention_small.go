@@ -97,7 +97,7 @@ func (sizes attentionSizes) transposesKey(spec *graph.Attention) bool {
 }
 
 // transposedOperand describes the copy of the queries or keys that a block of several entries transposes. A lane is a
-// query or a key. The copy has a row for each element of a lane. For two entries with the keys k and l, it is
+// query or a key. The copy has a row for each element of a lane. For two entries with three keys each, k and l, it is
 //
 //	k00 k10 k20 l00 l10 l20
 //	k01 k11 k21 l01 l11 l21
@@ -147,10 +147,11 @@ func (attn *attention) transpose(mem *graph.Mem, entry int, memory []byte) unsaf
 	return dst
 }
 
-// addressIn returns the field of args that has the address of the operand.
-func (t *transposedOperand) addressIn(args *gemm.Args) *unsafe.Pointer {
+// setAddress sets the address of the operand in args, which computes scores from queries (A) and keys (B).
+func (t *transposedOperand) setAddress(args *gemm.Args, address unsafe.Pointer) {
 	if t.operand == attentionQuery {
-		return &args.A
+		args.A = address
+	} else {
+		args.B = address
 	}
-	return &args.B
 }

@@ -21,7 +21,7 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 	columnsPerChunk := max(1, loopsMACs/max(1, loops.depth*(loops.rows+1)))
 	return &graph.Kernel{WorkerScratch: floatBytes * loops.depth,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(loops.columns, columnsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
-			weightRow := kit.SliceOf[float32](mem.WorkerScratch, 0, loops.depth) // a row of weight, converted to float32
+			weightRow := kit.SliceOf[float32](mem.WorkerScratch, 0, loops.depth)
 			for column := chunk * columnsPerChunk; column < min(loops.columns, (chunk+1)*columnsPerChunk); column++ {
 				loops.convertRow(mem, column, weightRow)
 				loops.multiplyRow(mem, column, weightRow)
@@ -71,7 +71,7 @@ func (l *blockLoops) multiplyRow(mem *graph.Mem, column int, weightRow []float32
 		inputElements := kit.ElementsOf[float32](kit.AddressOf[float32](mem.Ptrs[1+blocksInput], inputRow*l.depth), l.depth)
 		kit.ForEachBlock(mem.Context, l.depth, func(begin, end int) {
 			for i := begin; i < end; i++ {
-				sum += float32(inputElements[i] * weightRow[i])
+				sum += float32(inputElements[i] * weightRow[i]) // the conversion prevents a fused multiply-add
 			}
 		})
 		*(*float32)(kit.AddressOf[float32](mem.Ptrs[0], inputRow*l.columns+column)) = sum

@@ -42,7 +42,8 @@ func (t *byteTiles) compile() (err error) {
 	return nil
 }
 
-// codeKeys returns the keys of all tiles, some of them repeatedly.
+// codeKeys returns the keys of all tiles, some of them repeatedly. Only the last call for a tile may have fewer than
+// maxCallGroups groups.
 func (t *byteTiles) codeKeys() (keys []byteCodeKey) {
 	initialSums := []tile.InitialSum{t.firstInitialSum()}
 	if t.groups > maxCallGroups {
@@ -67,7 +68,7 @@ func (t *byteTiles) codeKeys() (keys []byteCodeKey) {
 func (t *byteTiles) tileHeights() (heights []int) {
 	firstStripRows, lastStripRows := min(t.m, t.stripRows), t.m-(t.strips()-1)*t.stripRows
 	for _, rows := range []int{firstStripRows, lastStripRows} {
-		for _, stack := range t.stacks(rows) {
+		for _, stack := range tileStacks(rows, t.height) {
 			if stack.tiles > 0 {
 				heights = append(heights, stack.height)
 			}
@@ -76,20 +77,21 @@ func (t *byteTiles) tileHeights() (heights []int) {
 	return heights
 }
 
-// byteStack is a column of tiles of equal height.
-type byteStack struct {
+// tileStack is a column of tiles of equal height.
+type tileStack struct {
 	firstRow int // in the strip
 	height   int // rows of a tile
 	tiles    int // number of tiles
 }
 
-// stacks divides the rows of a strip into tiles as evenly as possible: tiles of the greater height, then tiles with one
-// row less.
-func (t *byteTiles) stacks(rows int) [2]byteStack {
-	tiles := kit.DivUp(rows, t.height)
+// tileStacks divides the rows of a strip into tiles as evenly as possible: tiles of the greater height, then tiles with
+// one row less. No tile has more than maxHeight rows. For example, 20 rows with at most 6 rows per tile give 4 tiles of
+// 5 rows, and 21 rows give 1 tile of 6 rows and 3 tiles of 5 rows. The second stack may have no tiles.
+func tileStacks(rows, maxHeight int) [2]tileStack {
+	tiles := kit.DivUp(rows, maxHeight)
 	height := kit.DivUp(rows, tiles)
 	tallTiles := rows - tiles*(height-1) // number of tiles of the greater height
-	return [2]byteStack{
+	return [2]tileStack{
 		{firstRow: 0, height: height, tiles: tallTiles},
 		{firstRow: tallTiles * height, height: height - 1, tiles: tiles - tallTiles}}
 }

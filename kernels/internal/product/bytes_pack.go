@@ -31,13 +31,22 @@ const signBit = 0x80
 //	...     ->  a0 a1 a2 a3  b0 b1 b2 b3
 //	a5 b5       a4 a5 ?  ?   b4 b5 ?  ?
 //
-// The sums of all columns of the matrix follow the panels.
+// The sums of all columns of the matrix follow the panels. Operand b has bytes, so its strides and offsets in elements
+// are also in bytes.
 type bytePacker struct {
 	byteShape
 	isSigned      bool        // whether elements are int8
 	joinCode      *loops.Loop // joins the elements of a group
 	ones          []byte      // a packed row of ones; the product of this row and a panel is the sums of the columns
 	columnSumCode *jit.Func   // multiplies ones by a panel
+}
+
+// byteWorker is the state of a worker that runs the phases of a byte product.
+type byteWorker struct {
+	state     loops.State            // of loops over elements, such as joinCode
+	args      jit.Args               // of the code of tiles
+	lanes     multiply.EpilogueLanes // operands of the epilogue, the fused operations that tiles apply
+	zeroPoint int32                  // zero point of the result, for tiles on the matrix unit
 }
 
 // newBytePacker returns the packer of a matrix b. isSigned is set if its elements are int8.
@@ -57,7 +66,8 @@ func newBytePacker(shape byteShape, isSigned bool) (*bytePacker, error) {
 	return packer, err
 }
 
-// tileSpec describes the operands of tiles. isSigned is set if tiles read the elements of rows as int8.
+// tileSpec describes the operands of tiles, which multiply rows (In) by a panel (Vec). A term of the tile's loop is a
+// group. isSigned is set if tiles read the elements of rows as int8.
 func (shape *byteShape) tileSpec(isSigned bool) *tile.Spec {
 	return &tile.Spec{ElemBytes: sumBytes, Int8: !shape.usesWords(), Int16: shape.usesWords(),
 		Int8Matrix: shape.multipliesMatrices(), SignedIn: isSigned,
@@ -65,20 +75,19 @@ func (shape *byteShape) tileSpec(isSigned bool) *tile.Spec {
 		Runs:  []tile.Run{{InStep: shape.groupBytes, VecStep: shape.width() * shape.groupBytes, Terms: tile.Dynamic}}}
 }
 
-// joinLoop returns the loop that joins bytes of a column to a group. Operand i of the loop supplies element i of each
-// group. The loop subtracts 128 from uint8 elements; in a group of bytes, it does so by flipping the sign bits. For
-// example, this is the formula for groups of four int8 elements:
+// joinLoop returns the loop that joins elements of a column to a group. Operand i of the loop supplies element i of
+// each group. The loop subtracts 128 from uint8 elements; in a group of bytes, it does so by flipping the sign bits.
+// For example, these are the formulas for groups of four int8 bytes, and of two words for uint8 elements:
 //
 //	(int32(a) << 0) | (int32(b) << 8) | (int32(c) << 16) | (int32(d) << 24)
+//	(((int32(a) - 128) & 65535) << 0) | (((int32(b) - 128) & 65535) << 16)
 func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	names := strings.Split("abcdefgh", "")[:shape.groupElements]
 	types := make([]tensor.DType, shape.groupElements)
 	elementBits := 8 * shape.groupBytes / shape.groupElements
-	loadDType, offset := tensor.Uint8, 0 // offset is subtracted from the elements of words
+	loadDType, wordOffset := tensor.Uint8, signBit // bytes have the same bits as uint8 and as int8
 	if shape.usesWords() && isSigned {
-		loadDType = tensor.Int8
-	} else if shape.usesWords() {
-		offset = signBit
+		loadDType, wordOffset = tensor.Int8, 0
 	}
 	groupDType := tensor.Int32
 	if shape.groupBytes == 8 {
@@ -87,11 +96,11 @@ func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	var shifted []string // the formulas of the elements at their places in the group
 	for i, name := range names {
 		types[i] = loadDType
-		term := fmt.Sprintf("%v(%s) << %d", groupDType, name, i*elementBits)
+		element := fmt.Sprintf("%v(%s)", groupDType, name)
 		if shape.usesWords() { // the mask removes the bits of a negative element above its word
-			term = fmt.Sprintf("((%v(%s) - %d) & %d) << %d", groupDType, name, offset, 1<<elementBits-1, i*elementBits)
+			element = fmt.Sprintf("((%s - %d) & %d)", element, wordOffset, 1<<elementBits-1)
 		}
-		shifted = append(shifted, "("+term+")")
+		shifted = append(shifted, fmt.Sprintf("(%s << %d)", element, i*elementBits))
 	}
 	formula := strings.Join(shifted, " | ")
 	if !shape.usesWords() && !isSigned {
@@ -101,9 +110,9 @@ func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	return kit.FormulaLoop(formula, names, types, nil, groupDType)
 }
 
-// packBlock packs a block of columns of the matrix at address src, and sums the columns. rowStride and colStride are
-// the strides of this matrix in bytes. packed is the address of the packed matrix. transposeBuffer is worker memory for
-// the block in row-major order.
+// packBlock packs a block of columns of the matrix at address src, with the given strides, and sums the columns. packed
+// is the address of the packed matrix. transposeBuffer is worker memory for the block in row-major order, which
+// joinGroups needs.
 func (p *bytePacker) packBlock(worker *byteWorker, packed, src unsafe.Pointer, rowStride, colStride, block int,
 	transposeBuffer unsafe.Pointer) {
 	width := p.width()
@@ -135,12 +144,12 @@ func (p *bytePacker) transposeBlock(worker *byteWorker, dst, src unsafe.Pointer,
 	}
 }
 
-// joinGroups joins the elements of groupCount groups of each column of a block, starting with group `first`. columns
-// is the number of the block's columns. The last group may have elements beyond the depth. Their values do not matter,
-// because tiles multiply them by 0.
+// joinGroups joins the elements of groupCount groups of each column of a block, starting with group `first`. The block
+// has the given number of columns, which are adjacent in each row at src. The last group may have elements beyond the
+// depth. Their values do not matter, because tiles multiply them by 0.
 func (p *bytePacker) joinGroups(worker *byteWorker, panel, src unsafe.Pointer, rowStride, first, groupCount,
 	columns int) {
-	step := p.width() * p.groupBytes
+	step := p.width() * p.groupBytes // between groups of a column in the panel
 	var ptrs [1 + maxGroupBytes]unsafe.Pointer
 	var strides [1 + maxGroupBytes]int
 	ptrs[0], strides[0] = unsafe.Add(panel, first*step), step
@@ -161,7 +170,7 @@ func (shape *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Poin
 func (p *bytePacker) sumColumns(worker *byteWorker, panel, dst unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](dst, p.width())
 	clear(sums)
-	args := &worker.args
+	args := &worker.args // addresses in Ptr, offsets from them in Row
 	args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Out], args.Rows = unsafe.Pointer(&p.ones[0]), panel, dst, 1
 	defer clear(args.Ptr[:])
 	for group := 0; group < p.groups; group += maxCallGroups {
@@ -193,14 +202,6 @@ func (shape *byteShape) element(panel unsafe.Pointer, depth, column int) int32 {
 		return int32(*(*int16)(address))
 	}
 	return int32(*(*int8)(address))
-}
-
-// byteWorker is the state of a worker that runs the phases of a byte product.
-type byteWorker struct {
-	state     loops.State
-	args      jit.Args
-	lanes     multiply.EpilogueLanes // operands of the epilogue, the fused operations that tiles apply
-	zeroPoint int32                  // zero point of the result, for tiles on the matrix unit
 }
 
 // formatName returns the name of the packed form, as in [graph.Packing].

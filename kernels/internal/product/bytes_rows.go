@@ -18,10 +18,12 @@ import (
 // byteRowCopier copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups. A group is the
 // sequence of elements along the depth that one instruction multiplies (see [byteShape]). The copier copies nothing if
 // tiles can read the operand in place. It also sums each row if a zero point of operand b may differ from 0 (see
-// [byteTiles]). For example, with groups of 4 bytes, a row of 6 bytes x0 ... x5 becomes the 8 bytes x0 ... x5 0 0. The
-// sign bits of x0 ... x5 are flipped if tiles read the other signedness.
+// [byteTiles]). For example, with groups of 4 bytes, a row of 6 bytes x0 ... x5 becomes the 8 bytes x0 ... x5 0 0.
+//
+// Tiles read bytes as uint8 or as int8 (readsSigned). If the operand has the other dtype, its sign bits are flipped.
+// This adds 128 to int8 elements (128 = 0x80 is signBit), and subtracts 128 from uint8 elements.
 type byteRowCopier struct {
-	byteShape
+	byteShape                // m, k: rows, and elements of a row; usesWords: copies have 16-bit words
 	isSigned     bool        // whether elements are int8
 	readsSigned  bool        // whether tiles read the elements of rows as int8
 	rowStride    int         // stride of the operand's rows, in bytes
@@ -43,9 +45,9 @@ func newByteRowCopier(shape byteShape, product *contraction, isSigned, sumsRows 
 	converts, pads := flipsSign || shape.usesWords(), shape.k%shape.groupElements > 0
 	exceedsUnitStep := shape.usesMatrixUnit && product.a.row > maxUnitRowStep
 	copier.copiesRows = converts || pads || product.a.col != 1 || exceedsUnitStep
-	formula, out := "", tensor.Uint8 // x is the element as uint8, so that x ^ 128 is an int8 element plus 128
+	formula, out := "", tensor.Uint8 // x is the element as uint8; the formula gives the copied element
 	switch {
-	case shape.usesWords() && isSigned:
+	case shape.usesWords() && isSigned: // words have the int8 elements plus 128
 		formula, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
 	case shape.usesWords():
 		formula, out = "int16(x)", tensor.Int16
@@ -85,11 +87,12 @@ func (r *byteRowCopier) tileRowStride() int {
 }
 
 // copyRows copies rows [first, end) of a matrix if r.copiesRows is set. matrix and copies are the addresses of the
-// matrix and of its copy. If sum is not nil, copyRows calls sum with the total of the elements of each row, after 128
-// is added to or subtracted from them (see [byteShape]).
+// matrix and of its copy. scratch is memory of workerBytes() bytes. If sum is not nil, copyRows calls it with the total
+// of the elements of each row, as tiles read them.
 func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Pointer, first, end int,
 	scratch unsafe.Pointer, sum func(row int, total int32)) {
 	rows, src, srcStride := end-first, unsafe.Add(matrix, first*r.rowStride), r.rowStride
+	// src and srcStride locate the elements before the conversion by r.loop: in the matrix, scratch or copies.
 	if r.copiesRows {
 		dst, dstStride := unsafe.Add(copies, first*r.rowBytes()), r.rowBytes()
 		if r.colStride != 1 || r.loop == nil {
@@ -104,7 +107,7 @@ func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Point
 	if sum == nil {
 		return
 	}
-	for i := range rows { // src has the elements before conversion
+	for i := range rows {
 		sum(first+i, r.rowTotal(kit.ElementsOf[byte](unsafe.Add(src, i*srcStride), r.k)))
 	}
 }
@@ -153,7 +156,7 @@ func byteTotal(list []byte, isSigned bool) (total int32) {
 	}
 	for len(list) >= 8 {
 		sum := uint64(0)
-		words := min(len(list)/8, 128) // the sum in each lane stays below 2^16
+		words := min(len(list)/8, 128) // so that each of the four sums stays below 2^16
 		for i := range words {
 			word := binary.LittleEndian.Uint64(list[8*i:]) ^ signBits
 			sum += word&evenBytes + word>>8&evenBytes
@@ -172,7 +175,7 @@ func byteTotal(list []byte, isSigned bool) (total int32) {
 
 // byteZeroPoints has the properties of the zero points of both operands that are known when a kernel is compiled. If
 // 128 is added to or subtracted from the elements of an operand (see [byteShape]), it is also added to or subtracted
-// from the operand's zero points. The fields are indexed by bytesA and bytesB.
+// from the operand's zero points, so that differences do not change. The fields are indexed by bytesA and bytesB.
 type byteZeroPoints struct {
 	dtype        [2]tensor.DType // dtype of the operand
 	stride       [2]int          // stride of the zero points; 0 for a single zero point
@@ -186,6 +189,7 @@ func newByteZeroPoints(call *graph.Call) (points byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		points.dtype[i], points.stride[i] = call.Meta(i).DType, vectorStride(call, zero)
 		points.isSigned[i] = points.dtype[i] == tensor.Int8
+		// Tiles read columns (bytesB) as int8, and rows (bytesA) as ReadsSigned says.
 		switch readsSigned := i == bytesB || tile.ReadsSigned(machine.HostFeatures(), points.isSigned[i]); {
 		case points.isSigned[i] && !readsSigned:
 			points.offset[i] = signBit

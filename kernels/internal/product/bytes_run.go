@@ -10,21 +10,32 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the two phases of a product of byte matrices. Operand a has m rows of depth k, and operand b has n
-// columns. An entry is one product of a batch. A tile is a rectangle of the result whose sums are in registers. A block
-// is the range of columns of a tile, and a panel is a packed block of operand b. A strip is a range of rows of the
-// result in one block. A group has the elements along the depth that one instruction multiplies. For example, with
-// n = 64, blocks of 32 columns and strips of 100 rows, an entry with m = 200 rows has four strips:
+// This file runs the two phases of a product of byte matrices: operand a has m rows of depth k, and operand b has n
+// columns. Its terms, with the fields and methods of byteTiles (bytes_tiled.go) that count them:
+//
+//	entry  one product of a batch; entry e multiplies the matrices aIndex[e] of a and bIndex[e] of b, at the offsets
+//	       aOffsets[aIndex[e]] and bOffsets[bIndex[e]]; entries may share a matrix
+//	tile   a rectangle of the result whose sums are in registers
+//	block  the range of columns of a tile: width() columns
+//	panel  a packed block of b
+//	strip  a range of rows of the result, in one block: at most stripRows rows
+//	group  the elements along the depth that one instruction multiplies; the depth has `groups` of them
+//
+// For example, with n = 64, blocks of 32 columns and strips of 100 rows, an entry with m = 200 rows has four strips:
 //
 //	              columns 0-31          columns 32-63
 //	rows 0-99     strip 0 of block 0    strip 0 of block 1
 //	rows 100-199  strip 1 of block 0    strip 1 of block 1
 //
-// Entries may share a matrix of an operand: the matrices of entry e have the offsets aOffsets[aIndex[e]] and
-// bOffsets[bIndex[e]]. In a byteTiles (bytes_tiled.go), rowCopier copies the rows of a, packer packs the blocks of b,
-// and conversion describes how sums become results. width() is the number of columns of a block, and groups the number
-// of groups of the depth. The arguments of machine code are addresses (Ptr), byte offsets from them (Row), and strides
-// (Step).
+// With the zero points za of a row and zb of a column, a sum is
+//
+//	sum(a*b) + (bias - za*sum(b)) + (k*za - sum(a))*zb
+//
+// Tiles add the first term to the second, the initial sum. If rows have different za, the conversion of sums to results
+// subtracts za*sum(b) instead (SubtractsProduct). It also adds the third term (AddsProduct): the row correction times
+// zb. rowCopier copies the rows of a, and packer packs the blocks of b. The arguments of machine code ([jit.Args]) are
+// addresses of operands (Ptr), byte offsets from them (Row), and strides or counts (Step). A tile reads the operands In
+// (rows of a), Vec (panels of b) and Bias (initial sums), and writes Out (sums).
 
 // preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
 // are, in this order: one for the zero points of operand a, if its rows have different ones; chunks of rows of operand
@@ -34,14 +45,14 @@ func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 	if t.conversion.SubtractsProduct {
 		zeroPointChunks = 1
 	}
-	rowChunks := t.rowCopier.chunks()                              // of a matrix
-	firstBlockChunk := zeroPointChunks + len(t.aOffsets)*rowChunks // len(t.aOffsets) is the number of matrices
-	// If b is packed, all blocks are one chunk, because only the initial sums remain to be computed.
+	rowChunks := t.rowCopier.chunks() // of a matrix of a; a has len(t.aOffsets) matrices
+	firstBlockChunk := zeroPointChunks + len(t.aOffsets)*rowChunks
+	// If b is packed, the blocks of a matrix are one chunk, because only their initial sums remain to be computed.
 	blocksPerChunk := t.blocks()
 	if !t.isPacked {
 		blocksPerChunk = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
-	blockChunks := kit.DivUp(t.blocks(), blocksPerChunk) // of a matrix
+	blockChunks := kit.DivUp(t.blocks(), blocksPerChunk) // of a matrix of b
 	chunks := firstBlockChunk
 	preparesBlocks := !t.isPacked || t.hasInitialSums || t.conversion.AddsProduct // see prepareBlock
 	if preparesBlocks {
@@ -80,7 +91,7 @@ func (t *byteTiles) storeRowZeroPoints(mem *graph.Mem, zeroPoints unsafe.Pointer
 	}
 }
 
-// panels returns the address of the panels of a matrix of operand b. Entries of the batch may share a matrix.
+// panels returns the address of the panels of a matrix of operand b.
 func (t *byteTiles) panels(mem *graph.Mem, matrix int) unsafe.Pointer {
 	offset := matrix * t.matrixBytes()
 	if t.isPacked {
@@ -114,7 +125,7 @@ type columnOperands struct {
 	biasStride             int            // in elements
 }
 
-// newColumnOperands returns the function that returns the operands of a call in memory.
+// newColumnOperands returns a function for the operands of a call. Only the addresses depend on mem.
 func newColumnOperands(c *graph.Call) func(mem *graph.Mem) columnOperands {
 	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
 	bRowStride, bColStride, _ := matrixLayout(c.Meta(bytesB))
@@ -167,7 +178,7 @@ func (t *byteTiles) storeInitialSums(mem *graph.Mem, matrix, block int, operands
 
 // multiplyPhase returns the phase that computes sums and converts them to results.
 func (t *byteTiles) multiplyPhase(c *graph.Call) graph.Phase {
-	scale, zero := operandAddress(c, bytesScale), operandAddress(c, bytesZero)
+	scale, zeroPoint := operandAddress(c, bytesScale), operandAddress(c, bytesZero)
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(mem *graph.Mem, chunk int) error {
 		worker := t.workers.Get(mem)
 		args := &worker.args
@@ -175,21 +186,13 @@ func (t *byteTiles) multiplyPhase(c *graph.Call) graph.Phase {
 		if t.hasInitialSums {
 			args.Ptr[tile.Bias] = scratchAddress(mem, t.scratchOffsets.initialSums)
 		}
-		t.setMatrixUnitArgs(mem, worker, scale, zero)
+		t.setMatrixUnitArgs(mem, worker, scale, zeroPoint)
 		err := t.order.EachUnit(chunk, func(entry, block, stripIndex int) error {
 			strip := t.stripAt(mem, entry, block, stripIndex)
 			if err := t.computeStrip(mem, worker, strip); err != nil {
 				return err
 			}
-			if t.requantizer != nil {
-				column := block * t.width()
-				return t.requantizer.ConvertRows(mem, strip.result, strip.sums, kit.AddressOf[float32](scale(mem), column),
-					zero(mem), t.outRowStride*t.resultDType.Size(), strip.sumStride, min(t.width(), t.n-column), strip.rows)
-			}
-			if t.conversionLoop != nil {
-				t.convertStrip(mem, worker, strip, scale(mem), zero(mem))
-			}
-			return nil
+			return t.convertStrip(mem, worker, strip, scale(mem), zeroPoint(mem))
 		})
 		clear(args.Ptr[:])
 		worker.state.Release()
@@ -218,64 +221,92 @@ func (t *byteTiles) stripAt(mem *graph.Mem, entry, block, index int) byteStrip {
 	return strip
 }
 
-// computeStrip computes the sums of a strip. Each call of code multiplies at most maxCallGroups groups along the depth.
+// computeStrip computes the sums of a strip, from at most maxCallGroups groups along the depth at a time.
 func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip) error {
 	args := &worker.args
 	t.setStripArgs(mem, args, strip)
-	isLastBlock := strip.block == t.blocks()-1
 	initialSum := t.firstInitialSum()
-	maxGroupProducts := maxCallGroupProducts
+	for firstGroup := 0; firstGroup < t.groups; firstGroup += maxCallGroups {
+		args.InnerCount = min(maxCallGroups, t.groups-firstGroup)
+		mem.CheckContextAfter(strip.rows * args.InnerCount)
+		if err := t.multiplyGroups(args, strip, firstGroup, initialSum); err != nil {
+			return err
+		}
+		initialSum = tile.FromResult // the next groups add to these sums
+	}
+	return nil
+}
+
+// multiplyGroups adds the products of args.InnerCount groups of the depth, from firstGroup on, to the sums of all tiles
+// of a strip. The tiles of a strip are two stacks, one below the other: a stack has tiles of equal height. A call of
+// machine code computes several tiles of a stack.
+func (t *byteTiles) multiplyGroups(args *jit.Args, strip byteStrip, firstGroup int, initialSum tile.InitialSum) error {
+	isLastBlock := strip.block == t.blocks()-1
+	rowStride := t.rowCopier.tileRowStride()
+	args.Row[tile.Vec] = strip.block*t.panelBytes() + firstGroup*t.width()*t.groupBytes
+	maxGroupProducts := maxCallGroupProducts // per call
 	if t.usesMatrixUnit {
 		maxGroupProducts = tile.UnitCallGroups
 	}
-	rowStride := t.rowCopier.tileRowStride()
-	for group := 0; group < t.groups; group += maxCallGroups {
-		args.InnerCount = min(maxCallGroups, t.groups-group)
-		mem.CheckContextAfter(strip.rows * args.InnerCount)
-		args.Row[tile.Vec] = strip.block*t.panelBytes() + group*t.width()*t.groupBytes
-		maxTiles := max(1, maxGroupProducts/(t.width()*t.height*args.InnerCount))
-		for _, stack := range t.stacks(strip.rows) {
-			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*rowStride, stack.height*strip.sumStride
-			for i := 0; i < stack.tiles; i += maxTiles {
-				row := stack.firstRow + i*stack.height
-				args.Rows = min(maxTiles, stack.tiles-i)
-				args.Row[tile.In] = (strip.firstRow+row)*rowStride + group*t.groupBytes
-				args.Row[tile.Out] = row * strip.sumStride
-				t.epilogue.SetOffsets(args, t.resultOffset(strip.entry, strip.firstRow+row, strip.block)*sumBytes,
-					strip.block*t.width()*sumBytes)
-				if err := t.codes[t.codeKey(stack.height, isLastBlock, initialSum, args.InnerCount)].Call(args); err != nil {
-					return err
-				}
+	maxTiles := max(1, maxGroupProducts/(t.width()*t.height*args.InnerCount)) // per call
+	for _, stack := range tileStacks(strip.rows, t.height) {
+		args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*rowStride, stack.height*strip.sumStride
+		for i := 0; i < stack.tiles; i += maxTiles {
+			row := stack.firstRow + i*stack.height   // in the strip
+			args.Rows = min(maxTiles, stack.tiles-i) // number of tiles
+			args.Row[tile.In] = (strip.firstRow+row)*rowStride + firstGroup*t.groupBytes
+			args.Row[tile.Out] = row * strip.sumStride
+			t.epilogue.SetOffsets(args, t.resultOffset(strip.entry, strip.firstRow+row, strip.block)*sumBytes,
+				strip.block*t.width()*sumBytes)
+			if err := t.codes[t.codeKey(stack.height, isLastBlock, initialSum, args.InnerCount)].Call(args); err != nil {
+				return err
 			}
 		}
-		initialSum = tile.FromResult // the next calls add to these sums
 	}
 	return nil
 }
 
 // setStripArgs sets the arguments that all calls for a strip have in common.
 func (t *byteTiles) setStripArgs(mem *graph.Mem, args *jit.Args, strip byteStrip) {
-	matrix, block := t.bIndex[strip.entry], strip.block
-	args.Ptr[tile.In] = unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[t.aIndex[strip.entry]])
+	aMatrix, bMatrix, block := t.aIndex[strip.entry], t.bIndex[strip.entry], strip.block
+	args.Ptr[tile.In] = unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[aMatrix])
 	if t.rowCopier.copiesRows {
-		args.Ptr[tile.In] = scratchAddress(mem, t.scratchOffsets.packedRows+t.aIndex[strip.entry]*t.m*t.rowBytes())
+		args.Ptr[tile.In] = scratchAddress(mem, t.scratchOffsets.packedRows+aMatrix*t.m*t.rowBytes())
 	}
-	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, matrix), strip.sums
+	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, bMatrix), strip.sums
 	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.tileRowStride(), strip.sumStride
-	args.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
-	args.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * sumBytes
+	args.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes // columns of the last vector; 0 if it is full
+	args.Row[tile.Bias] = (bMatrix*t.blocks() + block) * t.width() * sumBytes
 	if t.tileConversion != tile.NotQuantized {
 		args.Row[tile.Scales], args.Row[tile.ZeroPoint] = block*t.width()*sumBytes, 0
 	}
-	// While the tiles of this strip are computed, they prefetch a part of the panel of the next block.
+	// While the tiles of this strip are computed, they prefetch a part of the next block's panel: the part that
+	// corresponds to the strip's part of the rows.
 	args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec]
 	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + strip.firstRow*t.panelBytes()/t.m
 }
 
-// convertStrip converts the sums of a strip to results. The operands are in the order of [multiply.SumConversion].
-func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip, scale, zero unsafe.Pointer) {
-	var ptrs [8]unsafe.Pointer // of the result, the sums, and two operands for each of three steps
-	var strides [8]int
+// convertStrip converts the sums of a strip to results, unless the sums are the results or tiles convert them. scale
+// and zeroPoint are the addresses of the scales and of the zero point of the result.
+func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip,
+	scale, zeroPoint unsafe.Pointer) error {
+	switch firstColumn := strip.block * t.width(); {
+	case t.requantizer != nil:
+		return t.requantizer.ConvertRows(mem, strip.result, strip.sums, kit.AddressOf[float32](scale, firstColumn),
+			zeroPoint, t.outRowStride*t.resultDType.Size(), strip.sumStride, min(t.width(), t.n-firstColumn), strip.rows)
+	case t.conversionLoop != nil:
+		t.runConversionLoop(mem, worker, strip, scale, zeroPoint)
+	}
+	return nil
+}
+
+// runConversionLoop converts the sums of a strip by conversionLoop. The operands of the loop are the result, the sums,
+// and two operands for each step of [multiply.SumConversion], in the order of the steps.
+func (t *byteTiles) runConversionLoop(mem *graph.Mem, worker *byteWorker, strip byteStrip,
+	scale, zeroPoint unsafe.Pointer) {
+	const maxSteps = 3
+	var ptrs [2 + 2*maxSteps]unsafe.Pointer
+	var strides [2 + 2*maxSteps]int
 	count := 0
 	addOperand := func(address unsafe.Pointer, rowStride int) {
 		ptrs[count], strides[count] = address, rowStride
@@ -295,13 +326,15 @@ func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteS
 	}
 	if t.conversion.IsScaled {
 		addOperand(kit.AddressOf[float32](scale, column*t.scaleStep), 0)
-		addOperand(zero, 0)
+		addOperand(zeroPoint, 0)
 	}
 	t.conversionLoop.Run(&worker.state, ptrs[:count], strides[:count], min(t.width(), t.n-column), strip.rows)
 }
 
-// setMatrixUnitArgs sets the arguments that only tiles on the matrix unit have. It does nothing for other tiles.
-func (t *byteTiles) setMatrixUnitArgs(mem *graph.Mem, worker *byteWorker, scale, zero func(*graph.Mem) unsafe.Pointer) {
+// setMatrixUnitArgs sets the arguments that only tiles on the matrix unit have. It does nothing for other tiles. Worker
+// memory has the sums of a strip, if they are stored there, and then the scratch memory of the tiles.
+func (t *byteTiles) setMatrixUnitArgs(mem *graph.Mem, worker *byteWorker,
+	scale, zeroPoint func(*graph.Mem) unsafe.Pointer) {
 	if !t.usesMatrixUnit {
 		return
 	}
@@ -312,7 +345,7 @@ func (t *byteTiles) setMatrixUnitArgs(mem *graph.Mem, worker *byteWorker, scale,
 	args := &worker.args
 	args.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), scratchOffset)
 	if t.tileConversion != tile.NotQuantized {
-		worker.zeroPoint = byteAt(zero(mem), t.resultDType, 0)
+		worker.zeroPoint = byteAt(zeroPoint(mem), t.resultDType, 0)
 		args.Ptr[tile.Scales], args.Ptr[tile.ZeroPoint] = scale(mem), unsafe.Pointer(&worker.zeroPoint)
 	}
 }

@@ -17,9 +17,9 @@ func MultipliesBytes() bool {
 }
 
 // byteShape is the division of a product of byte matrices into register tiles. The product multiplies a matrix of m x k
-// elements by a matrix of k x n elements. In the following, a row is a row of the first matrix or of the result, and a
-// column is a column of the second matrix or of the result. A tile is a rectangle of the result whose sums are held in
-// registers. A block is the range of columns of a tile, and a panel is a packed block of the second matrix.
+// elements by a matrix of k x n elements. A row is a row of the first matrix or of the result, and a column is a column
+// of the second matrix or of the result. A tile is a rectangle of the result whose sums are in registers. A block is
+// the range of columns of a tile, and a panel is a packed block of the second matrix.
 //
 // A group is a sequence of four or eight bytes along the depth k. One instruction multiplies a group of a row by a
 // group of a column and sums the products. The elements of a group are bytes, or two 16-bit words. Bytes are int8 in
@@ -39,13 +39,13 @@ type byteShape struct {
 	usesMatrixUnit bool // whether the matrix unit is used
 }
 
-// newByteShape returns the division of an m×n product of depth k, which depends on sizes only. rows is the number of
+// newByteShape returns the division of an m x n product of depth k, which depends on sizes only. rows is the number of
 // rows that are multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough
 // independent sums to hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
 	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
 	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: vectorBytes / sumBytes}
-	otherRegisters := 1 // registers of broadcast operands, or of products that are not added yet
+	otherRegisters := 1 // registers of broadcast rows, or of products that are not added yet
 	switch {
 	case machine.HostFeatures().Has(machine.MatrixBytes):
 		shape.groupBytes, shape.groupElements = 8, 8
@@ -75,18 +75,19 @@ func (shape *byteShape) setMatrixTile(registers, rows int) {
 		maxVectors = 4
 	}
 	shape.vectors = min(maxVectors, kit.DivUp(shape.n, shape.lanes))
-	// The sums of two rows and one vector of columns take two registers, and the weights of the vector two more.
-	rowPairs := (registers - 2*shape.vectors) / shape.vectors / 2
+	columnRegisters := 2 * shape.vectors     // a register has the 8-byte groups of half of a vector's columns
+	registersPerRowPair := 2 * shape.vectors // the sums of two rows
+	rowPairs := (registers - columnRegisters) / registersPerRowPair
 	shape.height = 2 * min(tile.MaxDynamicRows/2, rowPairs)
 }
 
 // setVectorTile chooses the size of tiles of other vector instructions. otherRegisters is the number of registers that
 // are not for sums or columns.
 func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
-	maxVectors, registersPerRow := 2, 0 // registersPerRow does not count the sums of the row
+	maxVectors, groupRegistersPerRow := 2, 0
 	switch {
-	case tile.ElementsPerLoad(machine.HostFeatures(), shape.groupBytes) > 1:
-		maxVectors, registersPerRow, otherRegisters = 4, 1, 0 // a row has a register for several of its groups
+	case tile.ElementsPerLoad(machine.HostFeatures(), shape.groupBytes) > 1: // a row has a register for several groups
+		maxVectors, groupRegistersPerRow, otherRegisters = 4, 1, 0
 	case registers < 32: // 2 vectors
 	case rows <= 6: // 4 vectors of 6 rows fit in 32 registers
 		maxVectors = 4
@@ -94,7 +95,8 @@ func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
 		maxVectors = 3
 	}
 	shape.vectors = min(maxVectors, kit.DivUp(shape.n, shape.lanes))
-	shape.height = min(tile.MaxDynamicRows, (registers-shape.vectors-otherRegisters)/(shape.vectors+registersPerRow))
+	columnRegisters, registersPerRow := shape.vectors, shape.vectors+groupRegistersPerRow // sums, and groups of the row
+	shape.height = min(tile.MaxDynamicRows, (registers-columnRegisters-otherRegisters)/registersPerRow)
 }
 
 // forRowStride returns the shape for a result with the given row stride, in elements. If the stride is too large for
@@ -105,6 +107,7 @@ func (shape byteShape) forRowStride(stride int) byteShape {
 		const registers = 32     // a machine with the matrix unit has AVX-512
 		const otherRegisters = 1 // as in newByteShape
 		shape.usesMatrixUnit = false
+		// As in setVectorTile, but the number of vectors is given.
 		shape.height = min(tile.MaxDynamicRows, (registers-shape.vectors-otherRegisters)/shape.vectors)
 	}
 	return shape
@@ -200,7 +203,7 @@ func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta
 	return work, true
 }
 
-// bytesWork implements [graph.Impl.Work] for tiles.
+// bytesWork implements [graph.Impl.Work] for tiles: the work of tiles, and of copies of the operands into groups.
 func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
@@ -226,8 +229,8 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	}
 	work.AddUnits(multiply.RateTileCall, entries*float64(kit.DivUp(shape.m, shape.height)*shape.blocks()))
 	bytesPerCopy := 1 + shape.groupBytes/shape.groupElements // an element is read as a byte and written as in a group
-	if a := call.Meta(bytesA); shape.usesWords() || a.DType == tensor.Int8 ||
-		shape.k%shape.groupElements > 0 {
+	a, hasPadding := call.Meta(bytesA), shape.k%shape.groupElements > 0
+	if shape.usesWords() || a.DType == tensor.Int8 || hasPadding {
 		work.Bytes[graph.Copied] += float64(a.Numel() * bytesPerCopy)
 	}
 	if b := call.Meta(bytesB); !call.IsConstant(bytesB) {

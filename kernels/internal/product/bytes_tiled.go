@@ -53,10 +53,10 @@ type byteTiles struct {
 
 	// Division of the work, memory and code.
 
-	stripRows      int                 // rows of all strips but the last
-	order          multiply.StripOrder // order of strips, and their division into chunks
-	scratchOffsets byteScratch
-	codes          map[byteCodeKey]*jit.Func // machine code of tiles
+	stripRows      int                       // rows of all strips but the last
+	order          multiply.StripOrder       // order of strips, and their division into chunks
+	scratchOffsets byteScratch               // offsets of the results of the first phase
+	codes          map[byteCodeKey]*jit.Func // machine code of tiles, by kind of tile
 	prefetchLines  int                       // cache lines of the next panel that matrix-unit tiles prefetch per iteration
 	workers        graph.PerWorker[byteWorker]
 }
@@ -164,7 +164,8 @@ func (t *byteTiles) chooseConversion(call *graph.Call) (err error) {
 	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.mayBeNonzero[bytesB],
 		SubtractsProduct: hasRowZeroPoints, IsScaled: call.HasOperand(bytesScale), HasOneScale: t.scaleStep == 0,
 		DType: t.resultDType}
-	t.hasInitialSums = call.HasOperand(bytesBias) || t.zeroPoints.mayBeNonzero[bytesA] && !hasRowZeroPoints
+	subtractsInTiles := t.zeroPoints.mayBeNonzero[bytesA] && !hasRowZeroPoints // whether tiles subtract za*sum(b)
+	t.hasInitialSums = call.HasOperand(bytesBias) || subtractsInTiles
 	isOnlyScaledByColumn := t.conversion == multiply.SumConversion{IsScaled: true, DType: t.resultDType}
 	switch {
 	case isOnlyScaledByColumn:
@@ -200,7 +201,9 @@ func (t *byteTiles) chooseEpilogue(epilogue *fusion.Epilogue) {
 	}
 }
 
-// newByteEntries lists the distinct matrices of the operands, and the matrices and the result of each entry.
+// newByteEntries lists the distinct matrices of the operands, and the matrices and the result of each entry. Matrices
+// of operand a are distinct if their offsets are. For operand b, all matrices are listed in the order in which they are
+// packed.
 func newByteEntries(call *graph.Call, product *contraction) (entries byteEntries) {
 	offsets := func(m matrixStrides) []int {
 		if list := m.offsets(product.batch); list != nil {
@@ -237,7 +240,7 @@ func newByteEntries(call *graph.Call, product *contraction) (entries byteEntries
 func (t *byteTiles) chooseStripRows() {
 	stripSums := byteStripSums
 	if t.usesMatrixUnit {
-		// A call should do about UnitMinCallGroups group products. Each sum needs t.groups.
+		// A call should do about UnitMinCallGroups group products. A sum takes t.groups of them.
 		stripSums = min(tile.UnitMinCallGroups/t.groups, maxUnitStripSums)
 	}
 	tiles, maxTiles := kit.DivUp(t.m, t.height), max(1, stripSums/(t.height*t.width()))

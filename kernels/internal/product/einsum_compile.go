@@ -10,9 +10,9 @@ import (
 )
 
 // einsumPlan builds the kernel of an einsum. A term is an operand or an intermediate product, and a label names one of
-// its dimensions. The plan multiplies the terms of the equation as matrices, from left to right. Dimensions that must
-// be merged for a product are first made adjacent in memory by a copy. For example, these are the products of
-// "ab,bc,cd->ad":
+// its dimensions. The plan multiplies the terms of the equation as matrices, from left to right: the labels of the
+// rows, of the columns, and of the sum are merged into one dimension each. If the strides of a term do not permit a
+// merge, the term is copied first. For example, these are the products of "ab,bc,cd->ad":
 //
 //	first:   rows a, columns c, summed b: an intermediate term ac
 //	second:  rows a, columns d, summed c: the result ad
@@ -183,9 +183,11 @@ func (plan *einsumPlan) makeMergeable(term einsumTerm, batch, rows, cols []int) 
 }
 
 // mergedStride returns the stride of the dimension into which labels are merged, or false if the strides of the term do
-// not permit the merge.
+// not permit the merge. For example, labels of the sizes 2 and 3 with the strides 12 and 4 merge into stride 4.
 func (plan *einsumPlan) mergedStride(term *einsumTerm, labels []int) (int, bool) {
-	merged, nextStride, isFirst := 0, 0, true // nextStride is the stride that the next label must have
+	// The loop begins with the last label. merged is the stride of the last label, and nextStride the stride that the
+	// next label must have. Labels of size 1 do not matter.
+	merged, nextStride, isFirst := 0, 0, true
 	for i := len(labels) - 1; i >= 0; i-- {
 		size := plan.einsum.sizes[labels[i]]
 		if size == 1 {
@@ -203,8 +205,8 @@ func (plan *einsumPlan) mergedStride(term *einsumTerm, labels []int) (int, bool)
 	return merged, true
 }
 
-// addMatrixProduct adds the phases of a batch of matrix products. It merges the labels of rows, of columns, and those
-// that are summed into the dimensions m, n and k.
+// addMatrixProduct adds the phases of a batch of matrix products. It merges the labels of rows, of columns and of the
+// sum into the dimensions m, n and k.
 func (plan *einsumPlan) addMatrixProduct(a, b, out *einsumTerm, labels productLabels) error {
 	size := func(labels []int) int { return tensor.Numel(plan.einsum.shape(labels)) }
 	product := &contraction{batch: plan.einsum.shape(labels.batch), aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1),

@@ -151,17 +151,18 @@ func (einsum *einsumInference) multiplyTerms(terms []tensor.Type) (tensor.Type, 
 }
 
 // multiplyPair multiplies two terms. First it sums each term over the dimensions that no other remaining term has. The
-// product sums over the dimensions that both terms but no later term have.
+// product sums over the dimensions that both terms but no later term have. A term has a dimension if the size is not 1.
 func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	summedInBoth := onStack[:0]    // dimensions over which the product sums
 	var summedInA, summedInB []int // dimensions over which a or b is summed before the product
 	for dim := len(einsum.equation.resultLabels); dim < len(einsum.order); dim++ {
-		count := &einsum.termCounts[dim]
+		count := &einsum.termCounts[dim] // it becomes 0 if the dimension is summed
 		isInA, isInB := a.Shape[dim].Ne(sym.Of(1)).Holds(), b.Shape[dim].Ne(sym.Of(1)).Holds()
 		switch {
 		case isInA && isInB:
-			if *count--; *count == 1 { // the product replaces both terms, and no other term has the dimension
+			*count--         // the product replaces both terms
+			if *count == 1 { // no later term has the dimension
 				summedInBoth, *count = append(summedInBoth, dim), 0
 			}
 		case *count == 1 && isInA:

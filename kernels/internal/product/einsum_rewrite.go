@@ -60,30 +60,33 @@ type matrixLabels struct {
 
 // classifyLabels classifies the labels of an equation. It returns false if the equation is not a batch of matrix
 // products. A label must not occur twice in an operand. A label that occurs in a single operand must occur in the
-// result. Sizes must not broadcast.
+// result. Sizes must not broadcast. For "bqhd,bkhd->bqhk", batch is b and h, rows is q, sum is d and col is k.
 func (e *equation) classifyLabels(in []graph.Arg) (labels matrixLabels, ok bool) {
 	a, b := e.operandLabels[0], e.operandLabels[1]
 	var sums, cols []int
 	for _, label := range e.labels {
 		dimA, dimB := slices.Index(a, label), slices.Index(b, label)
 		isInA, isInB, isInResult := dimA >= 0, dimB >= 0, slices.Contains(e.resultLabels, label)
+		isRepeated := isInA && slices.Contains(a[dimA+1:], label) || isInB && slices.Contains(b[dimB+1:], label)
+		isInBoth := isInA && isInB
 		switch {
-		case isInA && slices.Contains(a[dimA+1:], label), isInB && slices.Contains(b[dimB+1:], label):
+		case isRepeated:
 			return labels, false
-		case isInA && isInB && !in[0].Type().Shape[dimA].Same(in[1].Type().Shape[dimB]):
+		case isInBoth && !in[0].Type().Shape[dimA].Same(in[1].Type().Shape[dimB]):
 			return labels, false
-		case isInA && isInB && !isInResult:
+		case isInBoth && !isInResult:
 			sums = append(sums, label)
-		case isInA && isInB: // a batch label
+		case isInBoth: // of batch
 		case !isInResult:
 			return labels, false
 		case isInB:
 			cols = append(cols, label)
 		} // other labels are of rows
 	}
+	// batch and rows have the order of the result.
 	for _, label := range e.resultLabels {
 		switch {
-		case !slices.Contains(a, label): // in cols
+		case !slices.Contains(a, label): // of cols
 		case slices.Contains(b, label):
 			labels.batch = append(labels.batch, label)
 		default:

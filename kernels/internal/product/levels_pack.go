@@ -127,12 +127,13 @@ func (shape *levelShape) formatName(operand int) string {
 }
 
 // pack packs a panel of an operand, whose layout is meta. dst is the address of the operand's first panel, and src the
-// address of the operand.
+// address of the operand. If the last panel extends beyond the last column, its other columns are 0.
 func (shape *levelShape) pack(operand, panel int, dst, src unsafe.Pointer, meta tensor.Meta) {
 	dst = unsafe.Add(dst, panel*shape.panelBytes(operand))
 	width, columns := shape.width(), min(shape.width(), shape.n-panel*shape.width())
 	clear(kit.ElementsOf[byte](dst, shape.panelBytes(operand)))
-	weight, rowStride, colStride := shape.blockWeight, meta.Strides[0], meta.Strides[1]
+	rowStride, colStride := meta.Strides[0], meta.Strides[1]
+	weight := shape.blockWeight // the format of integers and zero points, here in the layout of the operand
 	weight.rowStride, weight.colStride = rowStride, colStride
 	for column := range columns {
 		row := panel*width + column // a row of the operand is a column of the result
@@ -154,8 +155,8 @@ func (shape *levelShape) pack(operand, panel int, dst, src unsafe.Pointer, meta 
 }
 
 // packColumn packs the levels of a column of a panel that is cleared. row is the address of the weight's row, which has
-// the integers of this column. If levels have 4 bits, byte b of a term (an index of the depth) has the levels of
-// columns b and b + width/2.
+// the integers of this column. If levels have 4 bits, byte b of a term (an index of the depth) has the level of column
+// b in its low bits, and the level of column b + width/2 in its high bits.
 func (shape *levelShape) packColumn(panel, row unsafe.Pointer, weight blockWeight, column int) {
 	termBytes, byteIndex, shift := shape.termBytes(), column, 0
 	if shape.levelBits() == 4 && column >= termBytes {

@@ -24,16 +24,18 @@ const (
 	tiledLevels                       // for many rows: levels are first converted to float32, in the cache
 )
 
-// levelProduct is the kernel of a product by a quantized weight. A level is a packed integer of the weight. It stands
-// for the element (level - zero point) * scale. A term is an index of the depth, and a block is a range of terms with
-// the same scale. A panel has the levels of some adjacent columns of the result: width() columns, which are `vectors`
-// vectors of `lanes` columns (see [levelShape]).
+// levelProduct is the kernel of a product by a quantized weight. Its terms are (see also [levelShape]):
+//
+//	level  a packed integer of the weight; it stands for the element (level - zero point) * scale
+//	term   an index of the depth
+//	block  a range of terms with the same scale
+//	panel  the levels of width() adjacent columns of the result: `vectors` vectors of `lanes` columns
+//	band   a range of rows of the result
+//	strip  one band in one panel (levelStrip, levels_strip.go); register tiles divide its rows
 //
 // The first phase packs the operands that were not packed when the graph was planned. The second phase computes the
-// result, divided into bands of rows and panels of columns. A levelStrip (levels_strip.go) is one band in one panel.
-// Register tiles divide the rows of a strip. For example, a result of 300x128 elements has three bands of 100 rows and,
-// with vectors of 16 lanes, two panels of 64 columns: six strips. With tiles of at most 14 rows, the 100 rows of a
-// strip have four tiles of 13 rows and four of 12 rows.
+// strips. For example, a result of 300x128 elements has three bands of 100 rows and, with vectors of 16 lanes, two
+// panels of 64 columns: six strips. With tiles of at most 14 rows, a strip has four tiles of 13 rows and four of 12.
 type levelProduct struct {
 	levelShape
 	algorithm          levelAlgorithm
@@ -142,18 +144,20 @@ func (p *levelProduct) chooseEpilogue(epilogue *fusion.Epilogue) {
 }
 
 // maxTileRows returns the maximum number of rows of a tile, which the registers limit: a row needs a register of sums
-// for each vector. The rows share a register of levels for each vector, and a register for an element.
+// for each vector. The rows share a register of levels for each vector, and a register for an element of the input.
 func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 	registers, _ := tile.VectorRegisters(machine.HostFeatures())
-	switch {
-	case algorithm == thinLevels && shape.hasZeros: // zero points take one register per vector, like levels
-		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-2))
-	case algorithm == thinLevels:
-		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-1))
-	case tile.ElementsPerLoad(machine.HostFeatures(), floatBytes) > 1: // rows have a register for elements
+	if algorithm == thinLevels {
+		sharedPerVector := 1 // registers that the rows share
+		if shape.hasZeros {
+			sharedPerVector = 2 // zero points take a register, like levels
+		}
+		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-sharedPerVector))
+	}
+	if tile.ElementsPerLoad(machine.HostFeatures(), floatBytes) > 1 { // each row has a register for several elements
 		return (registers - levelVectors) / (levelVectors + 1)
 	}
-	return min(tile.MaxDynamicRows, (registers-3)/2) // tiles of two vectors (tileVectors): two registers of levels
+	return min(tile.MaxDynamicRows, (registers-3)/2) // a tile has two vectors (tileVectors)
 }
 
 // tileVectors returns the number of vectors of a tile.
@@ -172,14 +176,6 @@ func (p *levelProduct) chooseRows() {
 	p.division = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
 }
 
-// tileHeights divides rows into tiles as evenly as possible. The first tiles, tallTiles in number, have `height` rows.
-// The other tiles have height-1 rows.
-func (p *levelProduct) tileHeights(rows int) (height, tallTiles int) {
-	tiles := kit.DivUp(rows, p.maxHeight)
-	height = kit.DivUp(rows, tiles)
-	return height, rows - tiles*(height-1)
-}
-
 // compileTiles generates the code of all tiles.
 func (p *levelProduct) compileTiles() error {
 	termCounts := []int{0} // values of levelCodeKey.terms
@@ -191,14 +187,12 @@ func (p *levelProduct) compileTiles() error {
 	}
 	lastBandRows := p.m - (p.bands-1)*p.bandRows
 	for _, rows := range []int{p.bandRows, lastBandRows} {
-		tallHeight, tallTiles := p.tileHeights(rows)
-		heights := []int{tallHeight}
-		if tallTiles*tallHeight < rows { // the other tiles
-			heights = append(heights, tallHeight-1)
-		}
-		for _, height := range heights {
+		for _, stack := range tileStacks(rows, p.maxHeight) { // a stack has tiles of equal height
+			if stack.tiles == 0 {
+				continue
+			}
 			for _, terms := range termCounts {
-				if err := p.compileTile(height, terms); err != nil {
+				if err := p.compileTile(stack.height, terms); err != nil {
 					return err
 				}
 			}
@@ -225,7 +219,8 @@ func (p *levelProduct) compileTile(height, terms int) (err error) {
 	return nil
 }
 
-// spec describes the code of a tile. Elements and sums are float32.
+// spec describes the code of a tile. Elements and sums are float32. A tile multiplies rows of the input (In) by a panel
+// (Vec) of levels or of converted levels.
 func (p *levelProduct) spec(key levelCodeKey) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: floatBytes, Rows: key.rows, Vectors: p.tileVectors(), InitialSum: key.initialSum}
 	if p.algorithm == thinLevels {
@@ -257,7 +252,7 @@ func (p *levelProduct) compileConversions() (err error) {
 	if p.levelBits() == 8 {
 		formulas = []string{"float32(q)"}
 	}
-	names, types := p.conversionOperands()
+	names, types := p.conversionOperands() // q is the byte
 	for i, formula := range formulas {
 		if p.hasZeros {
 			formula = fmt.Sprintf("(%s - float32(zero))", formula)

@@ -14,8 +14,9 @@ import (
 // scale. Elements of operand, result and bias are float32. For example, with 300 rows, bands of 100 rows, and panels of
 // 64 columns, the strip with panel 1 and first row 100 has rows 100 to 199 and columns 64 to 127.
 //
-// Panels have the levels as [term][column], and the scales and zero points as [block][column]. The arguments of machine
-// code are addresses (Ptr), byte offsets from them (Row), and strides or counts (Step).
+// Register tiles divide the rows of a strip. A tile multiplies rows of the input (In) by a panel (Vec), from the
+// addresses in Ptr, at the byte offsets in Row, and with the strides and counts in Step. Panels have the levels as
+// [term][column], and the scales and zero points as [block][column].
 type levelStrip struct {
 	*levelProduct
 	panel          int // index of the panel
@@ -53,40 +54,45 @@ func (p *levelProduct) newStrip(mem *graph.Mem, panel, firstRow int, bias unsafe
 	return strip
 }
 
-// multiplyLevels computes the strip by tiles that read levels. A call of code computes one tile for some blocks of the
-// depth, which all have strip.blockElements terms, or for the shorter last block.
+// multiplyLevels computes the strip by tiles that read levels.
 func (strip *levelStrip) multiplyLevels(mem *graph.Mem, worker *levelWorker) error {
 	strip.bindOperands(mem, worker)
 	args := &worker.args
 	args.Ptr[tile.Vec], args.Ptr[tile.LevelScales] = strip.panelAddress(mem, blocksWeight, strip.panel),
 		strip.panelAddress(mem, blocksScale, strip.panel)
 	args.Ptr[tile.LevelZeros], args.Rows = strip.panelAddress(mem, blocksZero, strip.panel), 1
-	maxCallBlocks := max(1, levelCallMACs/(strip.maxHeight*strip.width()*strip.blockElements))
-	wholeBlocks := strip.k / strip.blockElements
-	height, tallTiles := strip.tileHeights(strip.rows)
-	for row := 0; row < strip.rows; row += height {
-		if tallTiles == 0 { // all tiles of the greater height are computed; this occurs once
-			height--
-		}
-		tallTiles--
-		for block := 0; block < strip.blocks; {
-			firstTerm, terms := block*strip.blockElements, strip.blockElements
-			callBlocks := min(maxCallBlocks, wholeBlocks-block)
-			if block == wholeBlocks { // the shorter last block
-				terms, callBlocks = strip.k-firstTerm, 1
-			}
-			const panelColumn = 0 // a tile has all columns of the panel
-			strip.setOffsets(worker, row, firstTerm, panelColumn)
-			args.Row[tile.Vec] = firstTerm * strip.termBytes()
-			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = block*strip.width()*floatBytes, block*strip.width()
-			args.Step[tile.LoopTrips] = callBlocks
-			block += callBlocks
-			mem.CheckContextAfter(2 * height * callBlocks * terms * strip.width())
-			key := levelCodeKey{rows: height, terms: terms, initialSum: strip.initialSum(firstTerm),
-				isLast: block == strip.blocks}
-			if err := strip.codes[key].Call(args); err != nil {
+	for _, stack := range tileStacks(strip.rows, strip.maxHeight) { // a stack has tiles of equal height
+		for i := range stack.tiles {
+			if err := strip.multiplyTile(mem, worker, stack.firstRow+i*stack.height, stack.height); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// multiplyTile computes the tile that begins at a row of the strip and has the given height. A call of code multiplies
+// some blocks of the depth, which all have strip.blockElements terms, or the shorter last block.
+func (strip *levelStrip) multiplyTile(mem *graph.Mem, worker *levelWorker, row, height int) error {
+	args := &worker.args
+	maxCallBlocks := max(1, levelCallMACs/(strip.maxHeight*strip.width()*strip.blockElements))
+	wholeBlocks, nextBlock := strip.k/strip.blockElements, 0
+	for block := 0; block < strip.blocks; block = nextBlock {
+		firstTerm, terms := block*strip.blockElements, strip.blockElements
+		nextBlock = min(block+maxCallBlocks, wholeBlocks)
+		if block == wholeBlocks { // the shorter last block
+			terms, nextBlock = strip.k-firstTerm, block+1
+		}
+		const panelColumn = 0 // a tile has all columns of the panel
+		strip.setOffsets(worker, row, firstTerm, panelColumn)
+		args.Row[tile.Vec] = firstTerm * strip.termBytes()
+		args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = block*strip.width()*floatBytes, block*strip.width()
+		args.Step[tile.LoopTrips] = nextBlock - block
+		mem.CheckContextAfter(2 * height * (nextBlock - block) * terms * strip.width())
+		key := levelCodeKey{rows: height, terms: terms, initialSum: strip.initialSum(firstTerm),
+			isLast: nextBlock == strip.blocks}
+		if err := strip.codes[key].Call(args); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -111,27 +117,25 @@ func (strip *levelStrip) multiplyConverted(mem *graph.Mem, worker *levelWorker) 
 	return nil
 }
 
-// multiplyColumns multiplies the converted terms, which begin at firstTerm, for the columns of one column of tiles.
+// multiplyColumns multiplies the args.InnerCount converted terms, which begin at firstTerm, for one column of tiles:
+// the tileColumns columns of the panel from the given one on.
 func (strip *levelStrip) multiplyColumns(mem *graph.Mem, worker *levelWorker,
 	firstTerm, column, tileColumns int) error {
 	args := &worker.args
 	args.Row[tile.Vec] = floatBytes * column
 	maxTiles := max(1, levelCallMACs/(strip.maxHeight*tileColumns*args.InnerCount))
-	height, remainingTiles := strip.tileHeights(strip.rows)
-	for row := 0; row < strip.rows; row += args.Rows * height {
-		if remainingTiles == 0 { // all tiles of the greater height are computed
-			height--
-			remainingTiles = (strip.rows - row) / height
-		}
-		args.Rows = min(remainingTiles, maxTiles)
-		remainingTiles -= args.Rows
-		args.Step[tile.InTile], args.Step[tile.OutTile] = floatBytes*height*strip.k, height*strip.dstRowStride
-		strip.setOffsets(worker, row, firstTerm, column)
-		mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * tileColumns)
-		key := levelCodeKey{rows: height, initialSum: strip.initialSum(firstTerm),
+	for _, stack := range tileStacks(strip.rows, strip.maxHeight) {
+		key := levelCodeKey{rows: stack.height, initialSum: strip.initialSum(firstTerm),
 			isLast: firstTerm+args.InnerCount == strip.k}
-		if err := strip.codes[key].Call(args); err != nil {
-			return err
+		args.Step[tile.InTile] = floatBytes * stack.height * strip.k
+		args.Step[tile.OutTile] = stack.height * strip.dstRowStride
+		for i := 0; i < stack.tiles; i += maxTiles {
+			args.Rows = min(maxTiles, stack.tiles-i) // number of tiles
+			strip.setOffsets(worker, stack.firstRow+i*stack.height, firstTerm, column)
+			mem.CheckContextAfter(2 * stack.height * args.Rows * args.InnerCount * tileColumns)
+			if err := strip.codes[key].Call(args); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -142,25 +146,26 @@ func (strip *levelStrip) convertTerms(mem *graph.Mem, worker *levelWorker, first
 	levels := strip.panelAddress(mem, blocksWeight, strip.panel)
 	scales := strip.panelAddress(mem, blocksScale, strip.panel)
 	zeros := strip.panelAddress(mem, blocksZero, strip.panel)
-	// A panel of 4-bit levels has two columns per byte, which are converted by two loops: one for each half of the
-	// panel.
-	width, columns := strip.width(), strip.width() // columns is the number of columns that one loop converts
+	// A byte of a panel of 4-bit levels has two columns, one of each half of the panel. A loop converts each half.
+	width := strip.width()
+	loopCount, loopColumns := 1, width
 	if strip.levelBits() == 4 {
-		columns /= 2
+		loopCount, loopColumns = 2, width/2
 	}
 	for term := firstTerm; term < firstTerm+termCount; {
 		block := term / strip.blockElements
-		terms := min(firstTerm+termCount, (block+1)*strip.blockElements) - term
-		for half := range strip.width() / columns { // a single half, if one loop converts all columns
-			first := half * columns
+		terms := min(firstTerm+termCount, (block+1)*strip.blockElements) - term // up to the end of the block
+		for i := range loopCount {
+			first := i * loopColumns
+			// The operands are the converted levels, the levels, the scales and the zero points.
 			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](strip.converted, (term-firstTerm)*width+first),
 				unsafe.Add(levels, term*strip.termBytes()), kit.AddressOf[float32](scales, block*width+first)}
-			strides := [4]int{floatBytes * width, strip.termBytes()}
+			strides := [4]int{floatBytes * width, strip.termBytes()} // between terms; 0 for scales and zero points
 			operandCount := 3
 			if strip.hasZeros {
 				ptrs[3], operandCount = unsafe.Add(zeros, block*width+first), 4
 			}
-			strip.converters[half].Run(&worker.state, ptrs[:operandCount], strides[:operandCount], columns, terms)
+			strip.converters[i].Run(&worker.state, ptrs[:operandCount], strides[:operandCount], loopColumns, terms)
 		}
 		term += terms
 	}

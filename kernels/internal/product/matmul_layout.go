@@ -277,11 +277,12 @@ func checkProductDTypes(kernel string, a, b tensor.DType, sizes ...sym.Int) erro
 // flattensInput reports whether the op linear, if it has a bias, flattens its input to a matrix.
 func flattensInput(input tensor.Type) bool { return input.Rank() == 3 && input.IsContiguous() }
 
-// productContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
+// productContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm. The
+// result has the dimensions [batch..., rows, columns], without columns if b is a vector, and without rows if a is one.
 func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	a, b := c.Meta(0), c.Meta(1)
 	product := &contraction{m: 1, n: 1, aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1)}
-	rankA, rankB, outDims := a.Rank(), b.Rank(), out.Rank()
+	rankA, rankB, outDims := a.Rank(), b.Rank(), out.Rank() // outDims counts the dimensions of the result down
 	product.k = a.Shape[rankA-1]
 	product.a.col, product.b.row = a.Strides[rankA-1], b.Strides[max(rankB-2, 0)]
 	if rankB > 1 {

@@ -13,6 +13,53 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// composite defines an op that applies the op `base`, with its default attributes, to views of its operands. views
+// returns the types of these views: outer([3], [4]) is mul of the views [3, 1] and [4]. The op's Infer and Ref call
+// the functions Infer and Ref of base.
+func composite(op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
+	// callOnViews returns the call of base, and the types of the views.
+	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
+		types, err := views(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		defaults, err := base.Schema.Decode(nil, nil)
+		return kit.DelegatedCall(c, defaults, types...), types, err
+	}
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		inner, _, err := callOnViews(c)
+		if err != nil {
+			return nil, err
+		}
+		return base.Infer(inner)
+	}
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		inner, types, err := callOnViews(c)
+		if err != nil {
+			return nil, err
+		}
+		if in, err = viewsOf(in, types...); err != nil {
+			return nil, err
+		}
+		return base.Ref(inner, in)
+	}
+	return kit.DefineWith(kit.NoAttrs, op)
+}
+
+// viewsOf returns a view of each tensor with the shape and layout of the corresponding type.
+func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
+	var out []*tensor.Tensor
+	for i, viewType := range types {
+		meta, _ := viewType.Meta()
+		viewed, err := in[i].View(meta)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, viewed)
+	}
+	return out, nil
+}
+
 // Outer is torch.outer, the product of a column and a row.
 var Outer = composite(graph.Op{
 	Semantics: graph.Semantics{
@@ -62,51 +109,6 @@ var Trace = composite(graph.Op{
 	matrixType, err := matrixType.Diagonal(0, 0, 1)
 	return []tensor.Type{matrixType}, err
 })
-
-// composite defines an op that applies the op `base`, with its default attributes, to views of its operands. views
-// returns the types of these views. The op's Infer and Ref call those of base.
-func composite(op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
-	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
-		types, err := views(c)
-		if err != nil {
-			return nil, nil, err
-		}
-		defaults, err := base.Schema.Decode(nil, nil)
-		return kit.DelegatedCall(c, defaults, types...), types, err
-	}
-	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		inner, _, err := callOnViews(c)
-		if err != nil {
-			return nil, err
-		}
-		return base.Infer(inner)
-	}
-	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		inner, types, err := callOnViews(c)
-		if err != nil {
-			return nil, err
-		}
-		if in, err = viewsOf(in, types...); err != nil {
-			return nil, err
-		}
-		return base.Ref(inner, in)
-	}
-	return kit.DefineWith(kit.NoAttrs, op)
-}
-
-// viewsOf returns a view of each tensor with the shape and layout of the corresponding type.
-func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
-	var out []*tensor.Tensor
-	for i, viewType := range types {
-		meta, _ := viewType.Meta()
-		viewed, err := in[i].View(meta)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, viewed)
-	}
-	return out, nil
-}
 
 // Numel is torch.numel: the number of elements, as a tensor.
 var Numel = kit.ElementOp[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{

@@ -35,8 +35,8 @@ func productImpls(describe func(call *graph.Call) (*contraction, error)) []graph
 }
 
 // productImpl is the implementation of an op by an algorithm. Its methods are the functions of a [graph.Impl]. The cost
-// of a call is divided as there: method work assumes row-major operands, and method read gives the additional cost of
-// another layout.
+// of a call has two parts: method work assumes row-major operands, and method read gives the additional cost of another
+// layout of an operand. A cost (graph.Work) is a sum of units of work at named rates, such as multiply.RatePackRow.
 type productImpl struct {
 	algorithm gemm.Algorithm
 	describe  func(call *graph.Call) (*contraction, error) // returns the contraction of a call
@@ -49,8 +49,8 @@ func (impl *productImpl) walks(call *graph.Call, candidates []tensor.Order) []gr
 	if err != nil || !product.supports(call, impl.algorithm) {
 		return nil
 	}
-	walks := []graph.Walk{{}} // the first walk writes the inferred layout
-	for _, order := range candidates {
+	walks := []graph.Walk{{}}          // the first walk writes the inferred layout
+	for _, order := range candidates { // an order is a permutation of dimensions, empty for a 0-dim result
 		if order != "" && order.Rank() == call.Out[0].Rank() {
 			walks = append(walks, call.WalkInOrder(order))
 		}

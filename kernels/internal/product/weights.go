@@ -7,6 +7,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/view"
 )
 
+// Passes recognize an attention in a graph only if the attention weights are the first operand of the product with the
+// values. This file recognizes weights, and exchanges the operands of a product with transposed weights.
+
 // maxVisitedNodes bounds the number of nodes that mayBeWeights visits.
 const maxVisitedNodes = 32
 
@@ -21,13 +24,12 @@ func mayBeWeights(value graph.Arg) bool {
 	visited := map[dependency]bool{}
 	for queue := []dependency{{value, false}}; len(queue) > 0 && len(visited) < maxVisitedNodes; queue = queue[1:] {
 		current := queue[0]
-		// A number, an input of the graph and a constant have no node.
-		if visited[current] || current.operand.Kind != graph.TensorArg || current.operand.Value.Node == nil ||
-			current.operand.Value.Node.Op == nil {
+		node := nodeOf(current.operand)
+		if visited[current] || node == nil {
 			continue
 		}
 		visited[current] = true
-		switch node := current.operand.Value.Node; {
+		switch {
 		case fusion.Attends(node.Op) && current.isFolded: // node computes the scores
 			return true
 		case node.Op.Rows != nil, node.Op.Expression != nil, node.Op.Pointwise != nil,
@@ -40,8 +42,15 @@ func mayBeWeights(value graph.Arg) bool {
 	return false
 }
 
-// rewriteTransposedWeights rewrites valuesᵀ @ weightsᵀ as (weights @ values)ᵀ. Attention is recognized only if the
-// weights are the first operand.
+// nodeOf returns the node whose op computes a value. It is nil for a number, an input of the graph and a constant.
+func nodeOf(value graph.Arg) *graph.Node {
+	if value.Kind != graph.TensorArg || value.Value.Node == nil || value.Value.Node.Op == nil {
+		return nil
+	}
+	return value.Value.Node
+}
+
+// rewriteTransposedWeights rewrites valuesᵀ @ weightsᵀ as (weights @ values)ᵀ.
 func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.Rewrite, err error) {
 	left, right := c.In[0], c.In[1]
 	weights, ok := untransposed(right)
@@ -68,13 +77,12 @@ func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.
 
 // untransposed returns the operand of a value and true if the value is a view that exchanges the last two dimensions.
 func untransposed(value graph.Arg) (operand graph.Arg, ok bool) {
-	if value.Kind != graph.TensorArg || value.Value.Node == nil || value.Value.Node.Op == nil ||
-		value.Value.Node.Op.Permutes == nil {
+	node := nodeOf(value)
+	if node == nil || node.Op.Permutes == nil {
 		return operand, false
 	}
-	node := value.Value.Node
 	rank := value.Type().Rank()
-	for i, dim := range node.Op.Permutes(node.Call()) {
+	for i, dim := range node.Op.Permutes(node.Call()) { // dimension i of the value is dimension dim of the operand
 		wanted := i
 		if i >= rank-2 {
 			wanted = 2*rank - 3 - i // rank-2 and rank-1 are exchanged

@@ -14,7 +14,7 @@ import (
 
 // This file computes quantized convolutions as byte convolutions ([conv.ConvBytes]), which multiply bytes by an int8
 // weight and add the products in int32. If the weight minus its zero points fits int8, the byte convolution also scales
-// the sums. Otherwise other nodes first correct the sums ([quantBuilder.correctedSums]) and then scale them.
+// the sums. Otherwise other nodes first correct the sums ([byteConvolver.correctedSums]) and then scale them.
 
 type quantConvAttrs struct {
 	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
@@ -86,42 +86,55 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	const f32 = tensor.Float32
 	call, outputs := builder.Call, builder.Call.Meta(q.weight).Shape[0] // outputs: number of output channels
 	weightFits := q.weightFitsInt8(call)
-	// The operands of the byte convolution; some are optional.
-	scalar := func(operand int) graph.Arg { return builder.BroadcastAlong(call.In[operand], 0, 0) }
-	var scale, bias, xZero, yZero graph.Arg
+	convolver := byteConvolver{quantBuilder: builder}
 	if q.isScaled && weightFits {
-		scale = builder.combinedScale(outputs)
-		yZero = scalar(resultZeroOperand)
+		convolver.scale, convolver.resultZero = builder.combinedScale(outputs), builder.scalar(resultZeroOperand)
 	}
-	full := func(value int, dtype tensor.DType, size ...int) graph.Arg {
-		return builder.Add(view.Full, graph.Attrs{"size": append([]int{}, size...), "fill_value": value, "dtype": dtype})
-	}
-	bias = full(0, tensor.Int32, outputs)
+	bias := builder.full(0, tensor.Int32, outputs)
 	if q.isScaled && call.HasOperand(biasOperand) {
 		bias = call.In[biasOperand]
 	}
-	xZero = full(0, call.Meta(0).DType)
+	convolver.xZero = builder.full(0, call.Meta(0).DType)
 	if call.HasOperand(q.xZero) {
-		xZero = scalar(q.xZero)
-	}
-	convolve := func(weight, bias graph.Arg) graph.Arg {
-		attrs := kit.Attrs[*quantConvAttrs](call)
-		in := []graph.Arg{call.In[0], weight, bias, scale, xZero, yZero}
-		if yZero.Kind == graph.Null {
-			in = in[:len(in)-1]
-		}
-		return builder.Add(conv.ConvBytes, graph.Attrs{"stride": attrs.Stride, "padding": attrs.Padding,
-			"dilation": attrs.Dilation, "groups": attrs.Groups}, in...)
+		convolver.xZero = builder.scalar(q.xZero)
 	}
 	if weightFits {
-		return convolve(builder.int8Weight(q), bias)
+		return convolver.convolve(builder.int8Weight(q), bias)
 	}
-	sums := builder.correctedSums(q, bias, convolve)
+	sums := convolver.correctedSums(q, bias)
 	if !q.isScaled {
 		return sums
 	}
 	return builder.requantize(sums, builder.vector(xScaleOperand, 0, imageRank, f32),
 		builder.vector(wScaleOperand, imageChannels, imageRank, f32))
+}
+
+// byteConvolver adds byte convolutions of the call's input. It has the operands that all its convolutions share.
+type byteConvolver struct {
+	quantBuilder
+	scale, resultZero graph.Arg // null if the results are the int32 sums
+	xZero             graph.Arg // zero point of the input
+}
+
+// convolve adds a byte convolution with the given weight and bias, and returns its result.
+func (b *byteConvolver) convolve(weight, bias graph.Arg) graph.Arg {
+	attrs := kit.Attrs[*quantConvAttrs](b.Call)
+	in := []graph.Arg{b.Call.In[0], weight, bias, b.scale, b.xZero}
+	if b.resultZero.Kind != graph.Null {
+		in = append(in, b.resultZero)
+	}
+	return b.Add(conv.ConvBytes, graph.Attrs{"stride": attrs.Stride, "padding": attrs.Padding,
+		"dilation": attrs.Dilation, "groups": attrs.Groups}, in...)
+}
+
+// full returns a constant tensor of equal elements.
+func (builder quantBuilder) full(value int, dtype tensor.DType, size ...int) graph.Arg {
+	return builder.Add(view.Full, graph.Attrs{"size": append([]int{}, size...), "fill_value": value, "dtype": dtype})
+}
+
+// scalar returns an operand with one element as a 0-dim value.
+func (builder quantBuilder) scalar(operand int) graph.Arg {
+	return builder.BroadcastAlong(builder.Call.In[operand], 0, 0)
 }
 
 // imageRank is the number of dimensions [n, c, h, w] of images, and imageChannels the index of the channels.
@@ -157,37 +170,33 @@ func (builder quantBuilder) int8Weight(q *quantConv) graph.Arg {
 // second convolution computes this sum.
 //
 // The byte convolution takes only int8 weights. 128 is thus subtracted from a uint8 weight and from its zero point.
-func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
-	convolve func(weight, bias graph.Arg) graph.Arg) graph.Arg {
+func (b *byteConvolver) correctedSums(q *quantConv, bias graph.Arg) graph.Arg {
 	const f32, i32 = tensor.Float32, tensor.Int32
-	meta := builder.Call.Meta(q.weight)
-	weight, offset := builder.Call.In[q.weight], 0.0 // offset is subtracted from the weight
+	meta := b.Call.Meta(q.weight)
+	weight, offset := b.Call.In[q.weight], 0.0 // offset is subtracted from the weight
 	if meta.DType == tensor.Uint8 {
 		offset = 1 << 7
-		weight = builder.Convert(tensor.Int8, builder.Add(pointwise.Sub, nil, builder.Convert(f32, weight),
+		weight = b.Convert(tensor.Int8, b.Add(pointwise.Sub, nil, b.Convert(f32, weight), compose.Number(offset)))
+	}
+	zeroPoint := b.full(-int(offset), i32, 1)
+	if b.Call.HasOperand(q.wZero) {
+		zeroPoint = b.Convert(i32, b.Add(pointwise.Sub, nil, b.vector(q.wZero, imageChannels, imageRank, f32),
 			compose.Number(offset)))
 	}
-	zeroPoint := builder.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(offset), "dtype": i32})
-	if builder.Call.HasOperand(q.wZero) {
-		zeroPoint = builder.Convert(i32,
-			builder.Add(pointwise.Sub, nil, builder.vector(q.wZero, imageChannels, imageRank, f32),
-				compose.Number(offset)))
-	}
-	groups, outputs := kit.Attrs[*quantConvAttrs](builder.Call).Groups, meta.Shape[0]
-	ones := builder.Add(view.Full, graph.Attrs{"size": append([]int{groups}, meta.Shape[1:]...), "fill_value": 1,
-		"dtype": tensor.Int8})
-	zeroBias := builder.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})
+	groups, outputs := kit.Attrs[*quantConvAttrs](b.Call).Groups, meta.Shape[0]
+	ones := b.full(1, tensor.Int8, append([]int{groups}, meta.Shape[1:]...)...)
+	zeroBias := b.full(0, i32, groups)
 	var sums, inputSums graph.Arg // inputSums are the sums of the inputs in the windows
 	if groups > 1 {
-		sums, inputSums = convolve(weight, bias), convolve(ones, zeroBias)
+		sums, inputSums = b.convolve(weight, bias), b.convolve(ones, zeroBias)
 	} else {
 		alongOutputs := graph.Attrs{"dim": 0}
-		allSums := convolve(builder.Add(view.Cat, alongOutputs, weight, ones),
-			builder.Add(view.Cat, alongOutputs, bias, zeroBias))
+		allSums := b.convolve(b.Add(view.Cat, alongOutputs, weight, ones),
+			b.Add(view.Cat, alongOutputs, bias, zeroBias))
 		channels := func(start, length int) graph.Arg {
-			return builder.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": length}, allSums)
+			return b.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": length}, allSums)
 		}
 		sums, inputSums = channels(0, outputs), channels(outputs, 1)
 	}
-	return builder.Add(pointwise.Sub, nil, sums, builder.Add(pointwise.Mul, nil, inputSums, zeroPoint))
+	return b.Add(pointwise.Sub, nil, sums, b.Add(pointwise.Mul, nil, inputSums, zeroPoint))
 }

@@ -45,17 +45,19 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 			return rewrite, err
 		}
 	}
-	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
-	formula := elementFormula{text: QuotientText, names: []string{"x", "reciprocal", "scale"},
-		zeroPoint: firstElement(q.result.zero), lowerBound: lower, upperBound: upper}
-	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
-	if !isBounded {
-		formula.text, formula.condition = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
-		formula.names, in = append(formula.names, "far"), append(in, q.constant(scale*clampLimit))
-		formula.names[0] = "number"
-	}
 	rewrite.Why = "by the reciprocal of the scale"
-	rewrite.Results, err = q.addFormula(formula, in...)
+	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
+	reciprocal := q.Add(pointwise.Reciprocal, nil, scaleArg)
+	formula := elementFormula{zeroPoint: firstElement(q.result.zero), lowerBound: lower, upperBound: upper}
+	if isBounded {
+		formula.text, formula.names = QuotientText, []string{"x", "reciprocal", "scale"}
+		rewrite.Results, err = q.addFormula(formula, input, reciprocal, scaleArg)
+		return rewrite, err
+	}
+	formula.text = "x = minimum(maximum(number, -far), far); " + QuotientText
+	formula.names = []string{"number", "reciprocal", "scale", "far"}
+	formula.condition = "number == number" // not NaN
+	rewrite.Results, err = q.addFormula(formula, input, reciprocal, scaleArg, q.constant(scale*clampLimit))
 	return rewrite, err
 }
 
@@ -68,11 +70,11 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	}
 	var operands [2]quantizedValues
 	for i := range operands {
-		var ok bool
-		operands[i], ok = dequantized(node.In[i])
-		if !ok || operands[i].scale.Numel() != 1 || !kit.IsByte(operands[i].bytes.Type().DType) {
+		values, ok := dequantized(node.In[i])
+		if !ok || values.scale.Numel() != 1 || !kit.IsByte(values.bytes.Type().DType) {
 			return nil, nil
 		}
+		operands[i] = values
 	}
 	a, b, resultScale := operands[0], operands[1], firstElement(q.result.scale)
 	// Ties round to even. Only an even number may be added before rounding: adding 1 would exchange even and odd
@@ -88,10 +90,10 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	}
 	formula.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
 	formula.names = []string{"x", "y", "xscale", "yscale", "zero"}
-	aFactor, bFactor := firstElement(a.scale)/resultScale, firstElement(b.scale)/resultScale
+	xScale, yScale := firstElement(a.scale)/resultScale, firstElement(b.scale)/resultScale
 	// The conversions to float64 prevent fused multiply-subtracts, so that all processors compute the same constant.
-	return q.addFormula(formula, a.bytes, b.bytes, q.constant(aFactor), q.constant(bFactor),
-		q.constant(evenPart-float64(aFactor*firstElement(a.zero))-float64(bFactor*firstElement(b.zero))))
+	zero := evenPart - float64(xScale*firstElement(a.zero)) - float64(yScale*firstElement(b.zero))
+	return q.addFormula(formula, a.bytes, b.bytes, q.constant(xScale), q.constant(yScale), q.constant(zero))
 }
 
 // constant returns a float32 constant.
@@ -109,7 +111,8 @@ type elementFormula struct {
 	condition              string  // expression; where it is false, the result is 0. Empty means always true
 }
 
-// addFormula adds a formula and returns its results.
+// addFormula adds the loop of a formula, and returns the results of the quantization. operands has an operand for each
+// of formula.names.
 func (q *quantizeRewriter) addFormula(formula elementFormula, operands ...graph.Arg) ([]*graph.Value, error) {
 	dtype := q.Call.Out[0].DType
 	quantizedText := "int32(rint(v))"

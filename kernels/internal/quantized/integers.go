@@ -109,13 +109,14 @@ func rewriteQuantize(parts *graph.Parts, call *graph.Call, context graph.Rewrite
 }
 
 // isMoveOp reports whether a node only moves elements, can be applied to bytes, and has no result except the operand of
-// the quantization.
+// the quantization. It returns false if more elements would be quantized before the node than after it.
 func (q *quantizeRewriter) isMoveOp(node *graph.Node) bool {
 	isView := node.Op.Kind == graph.View && !node.Op.ReadsStorage && node.Op.Expression == nil
-	if !isView && !node.Op.SelectsElements || len(node.Out) != 1 || !q.UsedOnlyHere(node.Out[0]) || len(node.In) == 0 {
+	movesElements := isView || node.Op.SelectsElements
+	if !movesElements || len(node.Out) != 1 || !q.UsedOnlyHere(node.Out[0]) || len(node.In) == 0 {
 		return false
 	}
-	quantizedElements := 0 // number of elements that the rewritten graph quantizes
+	quantizedElements := 0 // number of elements that are quantized before the node
 	for _, operand := range q.movedOperands(node) {
 		if operand.Kind != graph.TensorArg || operand.Type().DType != tensor.Float32 {
 			return false
@@ -124,21 +125,24 @@ func (q *quantizeRewriter) isMoveOp(node *graph.Node) bool {
 			quantizedElements += operand.Meta().Numel()
 		}
 	}
-	if quantizedElements > node.Out[0].Meta.Numel() { // more than the given graph quantizes
-		return false
-	}
+	return quantizedElements <= node.Out[0].Meta.Numel() && q.canMoveBytes(node)
+}
+
+// canMoveBytes reports whether a node that moves elements can be applied to the quantized elements.
+func (q *quantizeRewriter) canMoveBytes(node *graph.Node) bool {
+	dtype := q.Call.Out[0].DType
 	types := make([]tensor.Type, len(node.In))
 	for i, operand := range node.In {
 		types[i] = operand.Type()
 		if i < len(q.movedOperands(node)) {
-			types[i] = types[i].WithDType(q.Call.Out[0].DType)
+			types[i] = types[i].WithDType(dtype)
 		}
 	}
 	resultType, err := kit.InferredType(node.Op, node.Attrs, types...)
-	return err == nil && resultType.DType == q.Call.Out[0].DType
+	return err == nil && resultType.DType == dtype
 }
 
-// movedOperands returns the operands from which a node moves elements.
+// movedOperands returns the operands from which a node moves elements: the first, or all of a concatenation.
 func (q *quantizeRewriter) movedOperands(node *graph.Node) []graph.Arg {
 	if node.Op.Params[0].Variadic {
 		return node.In
@@ -225,7 +229,8 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 	return rewrite, err
 }
 
-// byteForm describes how a node that multiplies operand 0 by a weight is computed with bytes.
+// byteForm describes how a node that multiplies operand 0 by a weight is computed with bytes. rewriteProduct calls
+// unsupportedReason before build.
 type byteForm struct {
 	axis int // dimension of the output channels in the weight
 	// unsupportedReason returns the reason why the bytes of input cannot be multiplied by the bytes of weight. It
@@ -252,7 +257,7 @@ func (q *quantizeRewriter) byteFormOf(node *graph.Node) *byteForm {
 func (q *quantizeRewriter) convolution(node *graph.Node) *byteForm {
 	var attrs graph.Attrs // of the byte op: unsupportedReason sets them, build uses them
 	return &byteForm{unsupportedReason: func(input, weight quantizedValues) (why string) {
-		isSupported := false
+		var isSupported bool
 		attrs, isSupported = conv.InBytes(node.Call(), input.bytes.Type().DType, tensor.Int8)
 		switch {
 		case !weight.fitsInt8():
@@ -374,6 +379,7 @@ func (b *bias) setInt32Values(input, weight quantizedValues) bool {
 	sumScale := func(channel int) float64 {
 		return firstElement(input.scale) * kit.ElementAlong(weight.scale, []int{channel}, 0)
 	}
+	// The bias of a channel is data[channel] * scaleOf(channel).
 	data, scaleOf := b.operand.Value.Const, func(int) float64 { return 1 }
 	values, ok := dequantized(b.operand)
 	if ok && values.bytes.Type().DType == tensor.Int32 && values.hasZeroPointsOf0() {
@@ -386,6 +392,7 @@ func (b *bias) setInt32Values(input, weight quantizedValues) bool {
 	allFit := true
 	for channel := range data.Shape[0] {
 		scale := scaleOf(channel)
+		// The conversion of the product to float64 prevents a fused multiply-subtract.
 		b.hasSumScale = b.hasSumScale && math.Abs(scale-float64(sumScale(channel))) <= 1e-6*sumScale(channel)
 		allFit = allFit && math.Abs(data.At(channel).Float()*scale) <= sumScale(channel)*(math.MaxInt32/2)
 	}

@@ -237,18 +237,25 @@ func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 	out := tensor.Zeros(result.DType, result.Shape...)
 	kit.EachIndex(result.Shape, func(index []int) {
 		sum := sums[0].At(index...).Float()
+		element := int64(sum)
 		if q.isScaled() {
-			if len(in) > biasOperand && in[biasOperand] != nil {
-				sum += kit.ElementAlong(in[biasOperand], index, len(index)-1)
-			}
-			row, column := len(index)-2, len(index)-1
-			aScale := float32(kit.ElementAlong(in[q.aScale], index, row))
-			bScale := float32(kit.ElementAlong(in[q.bScale], index, column))
-			scale := aScale * bScale / float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
-			zeroPoint := kit.ElementAlong(in[resultZeroOperand], index, 0)
-			sum = float64(saturate(result.DType, math.RoundToEven(float64(float32(sum)*scale))+zeroPoint))
+			element = q.quantizedElement(in, index, sum, result.DType)
 		}
-		out.Set(tensor.IntScalar(int64(sum)), index...)
+		out.Set(tensor.IntScalar(element), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// quantizedElement returns an element of the result of qlinear_matmul. sum is the element of matmul_integer at the same
+// index.
+func (q *quantMatmul) quantizedElement(in []*tensor.Tensor, index []int, sum float64, dtype tensor.DType) int64 {
+	row, column := len(index)-2, len(index)-1 // the dimensions of rows and columns
+	if len(in) > biasOperand && in[biasOperand] != nil {
+		sum += kit.ElementAlong(in[biasOperand], index, column)
+	}
+	aScale := float32(kit.ElementAlong(in[q.aScale], index, row))
+	bScale := float32(kit.ElementAlong(in[q.bScale], index, column))
+	scale := aScale * bScale / float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
+	zeroPoint := kit.ElementAlong(in[resultZeroOperand], index, 0)
+	return saturate(dtype, math.RoundToEven(float64(float32(sum)*scale))+zeroPoint)
 }

@@ -247,10 +247,14 @@ func checkScales(c *graph.Call, axis, blockSize int) error {
 // to [2, 2, 3], flattened to [2, 6] and narrowed to [2, 5].
 func (builder quantBuilder) broadcastParam(operand, axis, blockSize int) graph.Arg {
 	param, input := builder.Call.In[operand], builder.Call.Meta(0)
-	if input.Rank() == 0 || blockSize == 0 {
-		return builder.BroadcastAlong(param, (axis+input.Rank())%max(input.Rank(), 1), input.Rank())
+	rank := input.Rank()
+	if rank == 0 {
+		return builder.BroadcastAlong(param, 0, 0)
 	}
-	axis = (axis + input.Rank()) % input.Rank()
+	axis = (axis + rank) % rank // a negative axis counts from the end
+	if blockSize == 0 {
+		return builder.BroadcastAlong(param, axis, rank)
+	}
 	repeatedShape := slices.Insert(slices.Clone(param.Meta().Shape), axis+1, min(blockSize, max(input.Shape[axis], 1)))
 	param = builder.Add(view.Expand, graph.Attrs{"size": repeatedShape},
 		builder.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, param))
@@ -273,7 +277,7 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dty
 		if hasOneScale { // the zero point and the scale may differ in rank
 			return in[operand].At(make([]int, in[operand].Rank())...).Float()
 		}
-		dim := (axis + len(index)) % len(index)
+		dim := (axis + len(index)) % len(index) // a negative axis counts from the end
 		if blockSize == 0 {
 			return in[operand].At(index[dim]).Float()
 		}

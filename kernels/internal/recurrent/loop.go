@@ -54,18 +54,18 @@ type cellLoop struct {
 
 // stepLoops compiles the loops of a step in direction dir, with the given dtype of their operands.
 func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cellLoop, err error) {
-	var formulas []func(*cellFormula) (results string, outs []cellOperand) // one for each loop
+	var builders []formulaBuilder // one for each loop
 	switch {
 	case layer.kind == cellLSTM:
-		formulas = append(formulas, (*cellFormula).lstm)
+		builders = append(builders, (*cellFormula).lstm)
 	case layer.kind == cellRNN:
-		formulas = append(formulas, (*cellFormula).rnn)
+		builders = append(builders, (*cellFormula).rnn)
 	case layer.resetAfter:
-		formulas = append(formulas, (*cellFormula).gru)
+		builders = append(builders, (*cellFormula).gru)
 	default: // the reset gate applies before a second product
-		formulas = append(formulas, (*cellFormula).resetLoop, (*cellFormula).gru)
+		builders = append(builders, (*cellFormula).resetLoop, (*cellFormula).gru)
 	}
-	for _, build := range formulas {
+	for _, build := range builders {
 		cell := &cellFormula{recurrentLayer: layer, dir: dir}
 		results, outs := build(cell)
 		loop := cellLoop{operands: append(outs, cell.operands...)}
@@ -80,14 +80,16 @@ func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cell
 	return list, nil
 }
 
-// cellFormula builds the formula of a loop. definitions is the text "name = value; ..." that precedes the results in
-// the formula. The operand operands[i] has the name names[i] in the formula. The methods return text, and add the
-// operands and definitions that this text uses.
+// formulaBuilder builds the formula of a loop. It returns the text of the results, such as "(h, h)", and their buffers.
+type formulaBuilder func(cell *cellFormula) (results string, outs []cellOperand)
+
+// cellFormula has the parts of a formula that precede its results. The methods return text, and add the operands and
+// definitions that this text uses.
 type cellFormula struct {
 	*recurrentLayer
-	dir         int
-	definitions strings.Builder
-	names       []string
+	dir         int             // direction
+	definitions strings.Builder // text "name = value; ..."
+	names       []string        // names of the operands in the formula
 	operands    []cellOperand
 }
 
@@ -97,8 +99,11 @@ func (cell *cellFormula) rnn() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s)", state, state), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
-// lstm returns the formula of an LSTM layer's loop, which has several results, and the buffer of each result. The
-// formula names the gates i, f, n and o, the old cell c, the new cell d and the new state h.
+// lstm returns the formula and the buffers for the loop of an LSTM layer. The formula names the gates i, f, n and o,
+// the old cell c, the new cell d and the new state h. Without peepholes it is
+//
+//	in_i = x0 + g0; i = sigmoid(in_i); in_f = x2 + g2; f = sigmoid(in_f); in_n = x3 + g3; n = tanh(in_n);
+//	d = f * c + i * n; in_o = x1 + g1; o = sigmoid(in_o); h = o * (tanh(d)); (d, h, h)
 func (cell *cellFormula) lstm() (string, []cellOperand) {
 	cellState := cell.operand("c", cellStateBuffer, 0)
 	inputGate := cell.gate("i", functionF, cell.sum(lstmInput)+cell.peephole(lstmInput, cellState))
@@ -124,11 +129,12 @@ func (cell *cellFormula) gru() (string, []cellOperand) {
 		reset := cell.gate("r", functionF, cell.sum(gruReset))
 		input, product := cell.gateParts(gruCandidate)
 		if cell.stateBias[cell.dir].IsGiven() {
-			product = "(" + product + " + " + cell.operand("b", biasBuffer, cell.gatePosition[gruCandidate]*cell.hidden) + ")"
+			product = "(" + product + " + " + cell.operand("b", biasBuffer, cell.column(gruCandidate)) + ")"
 		}
 		sum = input + " + " + reset + " * " + product
 	} else {
-		update, sum = cell.operand("z", gatesBuffer, cell.gatePosition[gruUpdate]*cell.hidden), cell.sum(gruCandidate)
+		update = cell.operand("z", gatesBuffer, cell.column(gruUpdate)) // stored by resetLoop
+		sum = cell.sum(gruCandidate)
 	}
 	candidate := cell.gate("n", functionG, sum)
 	newState := cell.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", update, candidate, update, state))
@@ -141,7 +147,7 @@ func (cell *cellFormula) resetLoop() (string, []cellOperand) {
 	state := cell.operand("h", stateBuffer, 0)
 	update, reset := cell.gate("z", functionF, cell.sum(gruUpdate)), cell.gate("r", functionF, cell.sum(gruReset))
 	return fmt.Sprintf("(%s, %s * %s)", update, reset, state), []cellOperand{
-		{gatesBuffer, cell.gatePosition[gruUpdate] * cell.hidden}, {buffer: resetBuffer}}
+		{gatesBuffer, cell.column(gruUpdate)}, {buffer: resetBuffer}}
 }
 
 // sum returns the formula of a gate's argument: the sum of its input part (product of inputs and weights) and its state
@@ -151,12 +157,14 @@ func (cell *cellFormula) sum(gate int) string {
 	return input + " + " + state
 }
 
-// gateParts returns the names of a gate's input part and state part.
+// gateParts returns the names of a gate's input part and state part, such as x0 and g0.
 func (cell *cellFormula) gateParts(gate int) (input, state string) {
-	column := cell.gatePosition[gate] * cell.hidden
-	return cell.operand(fmt.Sprint("x", gate), inputsBuffer, column), cell.operand(fmt.Sprint("g", gate), gatesBuffer,
-		column)
+	input = cell.operand(fmt.Sprint("x", gate), inputsBuffer, cell.column(gate))
+	return input, cell.operand(fmt.Sprint("g", gate), gatesBuffer, cell.column(gate))
 }
+
+// column returns the column of a gate's first element in the rows of buffers that have all gates.
+func (cell *cellFormula) column(gate int) int { return cell.gatePosition[gate] * cell.hidden }
 
 // peephole returns the term that peepholes add to the argument of gate i, o or f, as text " + weights * cellState". It
 // is empty if the layer has no peepholes. cellState is the name of the cell.
@@ -167,8 +175,8 @@ func (cell *cellFormula) peephole(gate int, cellState string) string {
 	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*cell.hidden) + " * " + cellState
 }
 
-// gate defines a value with the given name: the activation function with index function, applied to a sum. The sum is
-// first clipped to the layer's bound. gate returns the name.
+// gate defines a value with the given name: an activation function, applied to a sum. function is the index of the
+// activation function, such as functionF. The sum is first clipped to the layer's bound. gate returns the name.
 func (cell *cellFormula) gate(name string, function int, sum string) string {
 	if cell.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-cell.clip), numeral(cell.clip))

@@ -130,6 +130,7 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		return operand.View(tensor.Meta{DType: dtype, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: first})
 	}
 	layer.x, layer.lengths, layer.h0, layer.c0 = operands[onnxX], operands[onnxLengths], operands[onnxH0], operands[onnxC0]
+	// W is [dirs, rows, inputSize], R is [dirs, rows, hidden], B is [dirs, 2*rows], and P is [dirs, 3*hidden].
 	for dir := range layer.dirs {
 		layer.w[dir] = viewAt(onnxW, dir, dir*rows*layer.inputSize, rows, layer.inputSize)
 		layer.r[dir] = viewAt(onnxR, dir, dir*rows*layer.hidden, rows, layer.hidden)

@@ -12,10 +12,10 @@ import (
 )
 
 // This file decides the packed forms of the weights of recurrent layers. A layer has weights for its inputs and weights
-// for its states. It multiplies the inputs of all steps at once. The products of a step multiply the states of a block
-// of sequences. For example, an LSTM with inputs of 4 elements and states of 5 has weights [20, 4] and [20, 5], because
-// it has four gates. A packed form consists of panels, groups of rows of the weights in the order in which products
-// read them (multiply.Panels).
+// for its states. It multiplies the inputs of all steps at once. In each step, one or two products multiply the states
+// of a block of sequences. For example, an LSTM with inputs of 4 elements and states of 5 has weights [20, 4] and
+// [20, 5], because it has four gates. A packed form consists of panels, groups of rows of the weights in the order in
+// which products read them (multiply.Panels).
 
 // recurrentImpls returns the only implementation of a recurrent layer.
 func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error),
@@ -51,6 +51,22 @@ func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
 	dtype, layer := c.Meta(0).DType.OpMath(), cell.layerOf(c)
 	meta := copies.InDType(c, dtype).Meta(operand)
 	return layer.packing(dtype, operand == onnxR, layer.dirs, meta.Strides[0], meta.Strides[1], meta.Strides[2])
+}
+
+// products returns, for each of the two products of a step, the number of rows of weights that it multiplies. Only a
+// GRU whose reset gate applies before the product has a second product, for the candidate.
+func (layer *recurrentLayer) products() [2]int {
+	if layer.kind == cellGRU && !layer.resetAfter {
+		return [2]int{2 * layer.hidden, layer.hidden}
+	}
+	return [2]int{layer.kind.gates() * layer.hidden, 0}
+}
+
+// firstRow returns the first row of the weights that a product (0 or 1) multiplies. Product 1 multiplies the rows of
+// the candidate, which is the last of the three gates in ONNX and in PyTorch.
+func (layer *recurrentLayer) firstRow(product int) int {
+	const gatesBeforeCandidate = 2
+	return product * gatesBeforeCandidate * layer.hidden
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if multipliesState is set, the states. It
@@ -90,38 +106,20 @@ func (layer *recurrentLayer) packs(dtype tensor.DType, multipliesState bool) boo
 	if multipliesState {
 		return layer.packsStepWeights(dtype)
 	}
-	inputs := layer.steps * layer.batch // number of rows that are multiplied at once
-	return inputs > multiply.MaxThin && layer.inputSize > 0
+	inputs := layer.steps * layer.batch  // number of rows that are multiplied at once
+	isThin := inputs <= multiply.MaxThin // a thin product reads unpacked weights
+	return !isThin && layer.inputSize > 0
 }
 
-// packsStepWeights reports whether the products of steps are faster with packed weights. This holds for blocks of many
-// sequences. For blocks of few sequences, it holds unless the products compute whole panels of rows (gemm.PadsRows), as
-// they do without machine code.
+// packsStepWeights reports whether the products of steps are faster with packed weights. For blocks of more than
+// MaxThin sequences they are. For smaller blocks they are only with machine code: without it, products with packed
+// weights compute whole panels of rows (gemm.PadsRows).
 func (layer *recurrentLayer) packsStepWeights(dtype tensor.DType) bool {
 	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
 }
 
-// firstRow returns the first row of the weights that a product (0 or 1) multiplies. Only a GRU has a second product. It
-// multiplies the rows of gate h, the last of the three gates in ONNX and in PyTorch.
-func (layer *recurrentLayer) firstRow(product int) int {
-	if product == 0 {
-		return 0
-	}
-	const gatesBefore = 2
-	return gatesBefore * layer.hidden
-}
-
-// products returns, for each of the two products of a step, the number of rows of weights that it multiplies. Only a
-// GRU whose reset gate applies before the product has a second product.
-func (layer *recurrentLayer) products() [2]int {
-	if layer.kind == cellGRU && !layer.resetAfter {
-		return [2]int{2 * layer.hidden, layer.hidden}
-	}
-	return [2]int{layer.kind.gates() * layer.hidden, 0}
-}
-
-// blockSize returns the number of sequences of a block. A worker runs the sequences of a block together through all
-// steps.
+// blockSize returns the number of sequences of a block, which a worker runs together through all steps. A large batch
+// is divided into at least two blocks.
 func (layer *recurrentLayer) blockSize() int {
 	if layer.batch > maxBlockSequences/2 {
 		return min(maxBlockSequences, kit.DivUp(layer.batch, 2))

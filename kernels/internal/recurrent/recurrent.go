@@ -159,6 +159,7 @@ func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBia
 // addInputProduct adds the phases that compute result = input @ weightsᵀ + bias. The matrix result is m by n, input is
 // m by k, and weights is n by k.
 func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias kit.Buffer, m, n, k int) error {
+	// A is input, B is weightsᵀ, and C is result. Each column of the result has an element of the bias.
 	spec := gemm.Spec{DType: result.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B: gemm.Operand{RowStride: 1, ColStride: k}, CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
 	if weights.Packed {

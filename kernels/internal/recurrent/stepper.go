@@ -28,8 +28,8 @@ type stepper struct {
 	// usesPackedWeights is set if products read packed weights. If the planner has packed the weights of a direction,
 	// r[direction].Packed is set. Otherwise each run packs them into a temporary buffer.
 	usesPackedWeights  bool
-	packedOffsets      [2][2]int // by direction and product: offset in the temporary buffer, in bytes
-	secondPackedOffset int       // offset of product 1 in weights that the planner has packed, in bytes
+	packedOffsets      [2][2]int // by direction and product: offset of the weights in the temporary buffer, in bytes
+	secondPackedOffset int       // offset of product 1 in the weights that the planner has packed, in bytes
 
 	// Sizes of the parts of worker memory, in this order.
 	bufferBytes  int // of the states and gates of a block
@@ -127,15 +127,16 @@ func (layer *recurrentLayer) stepBuffers(packedWeights, inputProducts kit.Buffer
 
 // planProducts plans the products of a step for both kinds of blocks, and sets the sizes of worker memory.
 func (s *stepper) planProducts() error {
-	hidden := s.hidden
-	for blockKind, sequences := range []int{s.blockSequences, s.batch % s.blockSequences} {
+	hidden, lastSequences := s.hidden, s.batch%s.blockSequences // lastSequences: 0 if all blocks are full
+	for blockKind, sequences := range []int{s.blockSequences, lastSequences} {
 		for product, rows := range s.products() {
-			if sequences == 0 || rows == 0 {
+			if sequences == 0 || rows == 0 { // no such block or product
 				continue
 			}
+			// gates [sequences, rows] = states [sequences, hidden] @ weights [rows, hidden]ᵀ
 			spec := gemm.Spec{DType: s.dtype, M: sequences, N: rows, K: hidden,
 				A: gemm.Operand{RowStride: hidden, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: hidden},
-				CRowStride: s.rows, CColStride: 1, BInCache: true}
+				CRowStride: s.rows, CColStride: 1, BInCache: true} // each step reads the same weights
 			if s.usesPackedWeights {
 				spec.B = gemm.Operand{Source: gemm.Prepacked}
 			}
@@ -153,7 +154,8 @@ func (s *stepper) planProducts() error {
 	return nil
 }
 
-// assignPackedOffsets sets the offsets of the weights that a run packs, and returns the size of these weights in bytes.
+// assignPackedOffsets sets packedOffsets and secondPackedOffset. It returns the size of the temporary buffer, which has
+// the weights that a run packs, in bytes.
 func (s *stepper) assignPackedOffsets() int {
 	if !s.usesPackedWeights {
 		return 0

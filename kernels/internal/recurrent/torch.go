@@ -65,8 +65,8 @@ func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 	})
 }
 
-// parallelLoops returns the parallel loop over the batch: dimension 1, or 0 of input and output if the batch comes
-// first.
+// parallelLoops returns the parallel loop over the batch: dimension 1 of the input, the states and the results. If the
+// batch comes first, it is dimension 0 of the input and of the output.
 func (cell torchCell) parallelLoops(c *graph.Call) []graph.Parallel {
 	loop := kit.LoopOver(c, 0, 1, 1)
 	if kit.Attrs[*recurrentAttrs](c).BatchFirst {

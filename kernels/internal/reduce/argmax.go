@@ -63,17 +63,27 @@ func argOp(name, doc string, isMax bool) *graph.Op {
 			dtype = tensor.Float64 // any dtype works, because at most one element is reduced
 		}
 		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{tensor.Int64},
-			Computation: func() folds.Computation {
-				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, isMax, onlyIndex) },
-					UseFoldForUnsuitedRows: true,
-					Row: func(builder *expr.Builder, x folds.Number) []folds.Number {
-						return bestRow(builder, x.Re, isMax, onlyIndex)
-					},
-					Ref: func(x []tensor.Scalar) []tensor.Scalar {
-						return []tensor.Scalar{tensor.IntScalar(int64(refBestIndex(x, isMax)))}
-					}}
-			}}, err
+			Computation: func() folds.Computation { return bestComputation(dtype, isMax, onlyIndex) }}, err
 	})
+}
+
+// bestComputation returns the computation of the index of the best element of a row. If withValue is set, the element
+// is the first result.
+func bestComputation(dtype tensor.DType, isMax, withValue bool) folds.Computation {
+	return folds.Computation{
+		Fold:                   func() *iter.Fold { return bestFold(dtype, isMax, withValue) },
+		UseFoldForUnsuitedRows: true,
+		Row: func(builder *expr.Builder, x folds.Number) []folds.Number {
+			return bestRow(builder, x.Re, isMax, withValue)
+		},
+		Ref: func(x []tensor.Scalar) []tensor.Scalar {
+			i := refBestIndex(x, isMax)
+			if withValue {
+				return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
+			}
+			return []tensor.Scalar{tensor.IntScalar(int64(i))}
+		},
+	}
 }
 
 // bestOp defines max if isMax is set, else min, for calls with one tensor. With a dim, the results are the best
@@ -110,17 +120,7 @@ func bestOp(name, doc string, isMax bool) *graph.Op {
 		}
 		dtype := self.DType
 		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype, tensor.Int64},
-			Computation: func() folds.Computation {
-				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, isMax, valueAndIndex) },
-					UseFoldForUnsuitedRows: true,
-					Row: func(builder *expr.Builder, x folds.Number) []folds.Number {
-						return bestRow(builder, x.Re, isMax, valueAndIndex)
-					},
-					Ref: func(x []tensor.Scalar) []tensor.Scalar {
-						i := refBestIndex(x, isMax)
-						return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
-					}}
-			}}, err
+			Computation: func() folds.Computation { return bestComputation(dtype, isMax, valueAndIndex) }}, err
 	})
 }
 
@@ -128,7 +128,7 @@ func bestOp(name, doc string, isMax bool) *graph.Op {
 // `pairwise`.
 func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 	op := *reduction
-	op.Impls = nil // derived from Compile
+	op.Impls = nil // kit.Define derives them from Compile
 	op.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		if !c.HasOperand(1) {

@@ -19,17 +19,8 @@ type batchNormAttrs struct {
 	CuDNN    bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
 }
 
-// The indices of operands of batch_norm. All except the input are optional.
-const (
-	batchNormInput = iota
-	batchNormWeight
-	batchNormBias
-	batchNormMean
-	batchNormVariance
-	batchNormOperands // number of operands
-)
-
-// BatchNorm normalizes each channel (dimension 1).
+// BatchNorm normalizes each channel (dimension 1). Constants such as batchNormWeight (norm_checks.go) are the indices
+// of the operands.
 var BatchNorm = kit.Define[*batchNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "batch_norm",

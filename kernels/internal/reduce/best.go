@@ -69,10 +69,13 @@ func bestElementFold[T orderedElement](isMax bool) *iter.Fold {
 	}
 	merge := func(accumulators, later []bestElement[T]) {
 		for i, candidate := range later {
-			// The candidate replaces an accumulator that is empty, or a worse element, or a number if it has a NaN.
+			if candidate.index < 0 { // no elements
+				continue
+			}
 			old, value := accumulators[i].value, candidate.value
-			isBetter := isMax && value > old || !isMax && value < old || value != value && old == old
-			if accumulators[i].index < 0 || candidate.index >= 0 && isBetter {
+			isBeyond := isMax && value > old || !isMax && value < old
+			isFirstNaN := value != value && old == old
+			if accumulators[i].index < 0 || isBeyond || isFirstNaN {
 				accumulators[i] = candidate
 			}
 		}
@@ -172,7 +175,8 @@ func bestRow(builder *expr.Builder, x expr.Value, isMax, withValue bool) []folds
 
 // bestFloatWithIndex returns the best element of a row of floats and its index. extreme equals the best element, except
 // for the sign of 0: the fold of the extreme treats 0 and -0 as equal and may return either. firstWhere therefore finds
-// the least of 2*position + signBit, where signBit is the sign bit of the element at the position.
+// the least of 2*position + signBit, where signBit is the sign bit of the element at the position. For the least
+// element of the row [3, -0, 0], this is 2*1 + 1: the index is 1, and the element is -0.
 func bestFloatWithIndex(builder *expr.Builder, x, extreme expr.Value) []folds.Number {
 	const i32 = tensor.Int32
 	bitsDType := map[int]tensor.DType{4: i32, 8: tensor.Int64}[builder.DType(x).Size()]

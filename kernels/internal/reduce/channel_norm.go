@@ -138,7 +138,7 @@ func (values *channelValues) setAddresses(addresses []unsafe.Pointer, samples in
 //
 // center is the mean, rounded to loopDType. The loop subtracts it first, because x*scale + shift would lose digits by
 // cancellation if the mean is many deviations away from 0. If the statistics are operands, center is 0: the loop then
-// computes x*scale + shift, as PyTorch does. With center = mean, an infinite coefficient would give another result.
+// computes x*scale + shift, as PyTorch does, which differs for infinite coefficients.
 func (values *channelValues) setGroup(first, groupChannels int, eps float64, loopDType tensor.DType) {
 	mean, variance := values.groupStatistics(first, groupChannels)
 	center := mean
@@ -156,8 +156,8 @@ func (values *channelValues) setGroup(first, groupChannels int, eps float64, loo
 		if values.bias != nil {
 			shift = values.bias[i%values.channels]
 		}
-		// The term (mean-center)*scale corrects the rounding of center. With an infinite scale it would be infinite or NaN.
-		// If the statistics are given, center is 0, and the term is part of PyTorch's formula.
+		// If the statistics are given, the term is PyTorch's mean*scale. Otherwise it corrects the rounding of center;
+		// with an infinite scale it would be infinite or NaN.
 		if values.hasGivenStatistics || !math.IsInf(scale, 0) {
 			shift -= float64((mean - center) * scale)
 		}

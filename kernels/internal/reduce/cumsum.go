@@ -21,9 +21,11 @@ type cumAttrs struct {
 // Cumsum and Cumprod are running sums and products, called scans here. Result i of a line combines its elements 0 to i:
 // cumsum of the line [1, 2, 3] is [1, 3, 6]. Floats are accumulated in float64.
 //
-// A call is lowered in one of two ways. If its elements are converted, and the dtypes and rows permit it, scan.rows
-// makes an expression, which includes the conversion. Otherwise compileScan makes a kernel that runs [scanLoops] over
-// blocks of adjacent lines ([lineBlocks]).
+// There are three dtypes: the dtype of self, the dtype of the result, and the dtype of the loops, in which elements are
+// read and written. For the cumsum of int32 they are int32, int64 and int64, and for bfloat16 they are bfloat16,
+// bfloat16 and float32. A call is lowered in one of two ways. If the dtypes differ, scan.rows makes an expression,
+// which also converts the elements, for suitable rows of real numbers. Otherwise compileScan makes a kernel that runs
+// [scanLoops] over blocks of adjacent lines ([lineBlocks]).
 var (
 	Cumsum = scanOp("Returns the running sums along a dimension. Bools and integers give int64 unless `dtype` is given.",
 		scan{name: "cumsum", op: expr.Add,
@@ -91,8 +93,8 @@ func (s scan) infer(c *graph.Call) ([]graph.Result, error) {
 func (s scan) lower(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 	dtype := s.resultDType(call)
 	loops := s.loops(dtype)
-	// An expression also converts the elements; compileScan would convert them in a copy.
-	if call.Meta(0).DType != loops.dtype || dtype != loops.dtype {
+	needsConversion := call.Meta(0).DType != loops.dtype || dtype != loops.dtype
+	if needsConversion { // by the expression: compileScan would convert the elements in a copy
 		kernel, err := compileOrInterpretSuitedRows(call, order.applyTo(s.rows))
 		if kernel != nil || err != nil {
 			return kernel, err
@@ -113,9 +115,10 @@ func (s scan) rows(c *graph.Call) (*graph.Rows, error) {
 	return singleResultRows(builder, lineMask(meta.Rank(), dim), []int{0}, builder.Scan(s.op, x), dtype)
 }
 
-// scanLoops has the loops of a scan over elements of one dtype.
+// scanLoops has the loops of a scan. Row scans elements of one line. Columns makes one step in each of several adjacent
+// lines. A carry is the running value of a line, and has the size Carry in bytes; Begin sets carries to 0 or 1.
 type scanLoops struct {
-	dtype tensor.DType
+	dtype tensor.DType // dtype of the elements that the loops read and write
 	expr.Scanner
 }
 
@@ -124,7 +127,7 @@ func (s scan) loops(dtype tensor.DType) scanLoops {
 	if scanner := expr.Scanning(s.op, kit.LoopDType(dtype)); scanner != nil {
 		return scanLoops{kit.LoopDType(dtype), *scanner}
 	}
-	if dtype == s.complexLoops[0].dtype {
+	if dtype == tensor.Complex64 {
 		return s.complexLoops[0]
 	}
 	return s.complexLoops[1]
@@ -138,16 +141,17 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 		return &graph.Kernel{}, nil
 	}
 	builder := copies.NewKernelBuilder(call)
-	in, out := builder.Operand(0), kit.OutBuffer(call, 0)
+	operand, out := builder.Operand(0), kit.OutBuffer(call, 0)
 	lineLength := kit.SizeOrMissing(call.Meta(0), dim)
 	inner := 1             // distance in elements between the elements of a line; see lineBlocks
 	if order == lineRows { // lines are contiguous
-		in, out = withDimLast(in, dim), withDimLast(out, dim)
+		operand, out = withDimLast(operand, dim), withDimLast(out, dim)
 	} else {
 		inner = tensor.Numel(call.Meta(0).Shape[min(dim+1, call.Meta(0).Rank()):])
 	}
 	// Elements are rounded to dtype before they are converted to the dtype of the loops.
-	in, result := builder.ToRowMajor(builder.ToRowMajor(in, dtype), loops.dtype), out
+	scanned := builder.ToRowMajor(builder.ToRowMajor(operand, dtype), loops.dtype)
+	result := out // the loops write result
 	if out.Meta.DType != loops.dtype || !out.Meta.IsContiguous() {
 		result = builder.NewScratch(loops.dtype, out.Meta.Shape...)
 	}
@@ -160,8 +164,9 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 		}
 		return nil
 	})
-	builder.AddPhases(copies.NoScratch, columnUnit*loops.Carry, []kit.Buffer{result, in}, phase)
-	if !result.IsPtr(0) {
+	carryBytes := columnUnit * loops.Carry // of the lines of a block
+	builder.AddPhases(copies.NoScratch, carryBytes, []kit.Buffer{result, scanned}, phase)
+	if !result.IsPtr(0) { // result is scratch memory
 		builder.AddCopies(copies.Job{Dst: out, Src: result})
 	}
 	kernel, err := builder.Kernel()
@@ -183,8 +188,8 @@ func withDimLast(buffer kit.Buffer, dim int) kit.Buffer {
 	return buffer
 }
 
-// scanBlock scans the given number of adjacent lines of lineLength elements. The elements of a line are stepBytes
-// apart.
+// scanBlock scans a block: the given number of adjacent lines of lineLength elements. The elements of a line are
+// stepBytes apart. Worker memory has the carries.
 func (l *scanLoops) scanBlock(mem *graph.Mem, out, in unsafe.Pointer, lineLength, stepBytes, lines int) {
 	carry := unsafe.Pointer(&mem.WorkerScratch[0])
 	l.Begin(carry, lines)

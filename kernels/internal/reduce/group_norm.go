@@ -87,7 +87,8 @@ func sampleNormRows(c *graph.Call, groups int, eps float64) (*graph.Rows, error)
 	if err != nil {
 		return nil, err
 	}
-	rows.ChannelGroups, rows.Channels = groups, make([]bool, len(operands))
+	rows.ChannelGroups = groups
+	rows.Channels = make([]bool, len(operands)) // by operand: whether it has one element for each channel
 	for i, operand := range operands {
 		rows.Channels[i] = operand > 0 // weight and bias
 	}
@@ -145,8 +146,8 @@ type instanceNormAttrs struct {
 	CuDNN         bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
 }
 
-// InstanceNorm normalizes each channel of each sample. The result is row-major. Its operands are input, weight, bias,
-// running_mean and running_var.
+// InstanceNorm normalizes each channel of each sample. The result is row-major. Its operands are the operands of
+// batch_norm: input, weight, bias, running_mean and running_var, with indices such as batchNormWeight.
 var InstanceNorm = kit.Define[*instanceNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "instance_norm",
@@ -157,8 +158,8 @@ var InstanceNorm = kit.Define[*instanceNormAttrs](graph.Op{
 		Infer: inferInstanceNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			attrs := kit.Attrs[*instanceNormAttrs](c)
-			in = append(slices.Clone(in), nil, nil, nil, nil)[:5]
-			runningMean, runningVar := in[3], in[4]
+			in = append(slices.Clone(in), nil, nil, nil, nil)[:batchNormOperands]
+			runningMean, runningVar := in[batchNormMean], in[batchNormVariance]
 			if attrs.UseInputStats {
 				runningMean, runningVar = nil, nil
 			}
@@ -178,7 +179,7 @@ var InstanceNorm = kit.Define[*instanceNormAttrs](graph.Op{
 			}
 			norm := &channelNorm{groups: call.Meta(0).Shape[1], eps: attrs.Eps}
 			if !attrs.UseInputStats {
-				norm.meanOperand, norm.varianceOperand = 3, 4
+				norm.meanOperand, norm.varianceOperand = batchNormMean, batchNormVariance
 			}
 			return norm.compile(call)
 		},
@@ -199,7 +200,8 @@ func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 // inferInstanceNorm checks a call in PyTorch's order and infers the row-major result.
 func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	attrs, input := kit.Attrs[*instanceNormAttrs](call), call.Type(0)
-	if !attrs.UseInputStats && !(call.HasOperand(3) && call.HasOperand(4)) {
+	hasStatistics := call.HasOperand(batchNormMean) && call.HasOperand(batchNormVariance)
+	if !attrs.UseInputStats && !hasStatistics {
 		return nil, errors.New("Expected running_mean and running_var to be defined when use_input_stats is false")
 	}
 	if input.Rank() < 2 {
@@ -225,7 +227,8 @@ func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 // empty if there are no samples.
 func emptyInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	input := call.Type(0)
-	if (call.HasOperand(1) || call.HasOperand(2)) && kit.SizeIs(input.Shape[0], 0) {
+	hasParams := call.HasOperand(batchNormWeight) || call.HasOperand(batchNormBias)
+	if hasParams && kit.SizeIs(input.Shape[0], 0) {
 		return nil, errors.New("select(): index 0 out of range for tensor of size [0] at dimension 0")
 	}
 	oneSample, err := input.View(append([]sym.Int{sym.Of(1), input.Shape[0].Mul(input.Shape[1])}, input.Shape[2:]...))

@@ -119,11 +119,12 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	// The result is [outer, lineLength, inner], positions are [outer, inner]. A unit of work is one index of outer. It
 	// clears its part of the result and then copies a 1 to each position. Except positions, it needs no scratch memory.
 	inner := tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
+	unitSize := lineLength * inner // elements
 	buffers := []kit.Buffer{builder.Result(0, dtype), positions, kit.DataBuffer(one)}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers,
-		copies.ChunkedPhase(self.Numel()/(lineLength*inner), lineLength*inner, func(mem *graph.Mem, begin, end int) error {
+		copies.ChunkedPhase(self.Numel()/unitSize, unitSize, func(mem *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
-				unitBytes := kit.PlaneOf[byte](mem.Ptrs[0], unit, lineLength*inner*dtype.Size())
+				unitBytes := kit.PlaneOf[byte](mem.Ptrs[0], unit, unitSize*dtype.Size())
 				kit.ForEachBlock(mem.Context, len(unitBytes), func(from, to int) { clear(unitBytes[from:to]) })
 				oneBytes := unsafe.Slice((*byte)(mem.Ptrs[2]), dtype.Size())
 				for i, position := range kit.PlaneOf[int64](mem.Ptrs[1], unit, inner) {

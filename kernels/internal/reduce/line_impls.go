@@ -10,16 +10,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file makes the implementations of ops along one dimension, such as cumsum, and computes the work of their
+// kernels. A line has all elements along the dimension at one index of the other dimensions. An operand [2, 3, 500] and
+// dimension 1 have 1000 lines of 3 elements.
+//
+// A run has the elements that a loop accesses one after another. In order lineRows, it is a line. In order lineColumns,
+// it is one step of adjacent lines: one element of each of up to columnUnit lines. In the example, the lines of index 0
+// of dimension 0 have two runs for each of the 3 steps, of 256 and 244 elements.
+
 // lineOrder is the order in which an op processes the lines along its dimension.
 type lineOrder uint8
 
 const (
 	lineRows    lineOrder = iota // one line after another
-	lineColumns                  // many adjacent lines at once, element by element
+	lineColumns                  // many adjacent lines at once, step by step
 )
 
-// lineOp describes an op along one dimension whose result has the shape of the operand. A line has all elements along
-// the dimension at one index of the other dimensions: it is a row of [graph.Rows].
+// lineOp describes an op along one dimension whose result has the shape of the operand. Its lines are the rows of
+// [graph.Rows].
 type lineOp struct {
 	dim func(c *graph.Call) (int, error) // returns the dimension of a call, counted from the front
 	// rows returns the expression that computes a line, or nil if the call has no expression. The field is nil if the
@@ -31,17 +39,19 @@ type lineOp struct {
 	lower func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error)
 }
 
-// columnUnit is the number of adjacent lines that lineColumns processes at once.
-const columnUnit = 256
-
-// Units of work for lines. Machine profiles have the time of a unit under its name. Expressions have other units. A run
-// has the elements that are accessed one after another (see axes).
 const (
-	lineBegin   = "line.begin"   // the start of a run: of a line, or of one step of adjacent lines
+	columnUnit  = 256 // maximum number of adjacent lines that order lineColumns processes at once
+	columnLanes = 16  // number of adjacent lines that a vector register holds
+)
+
+// Names of units of work. A machine profile has the measured time of each unit. Expressions have other units.
+const (
+	lineBegin   = "line.begin"   // the start of a run
 	lineStrided = "line.strided" // an element that is copied because its run is not contiguous
 )
 
-// impls returns an implementation for each order. Results may have any order of dimensions.
+// impls returns an implementation for each order. Results may have any order of dimensions. A [graph.Walk] is a loop
+// order with the layouts of the results.
 func (o lineOp) impls() []graph.Impl {
 	opCounts := sync.OnceValues(o.opCounts)
 	list := []graph.Impl{
@@ -55,7 +65,7 @@ func (o lineOp) impls() []graph.Impl {
 			return o.work(c, order, walk, counts, isCompiled)
 		}
 		list[i].Read = func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
-			_, run, _ := o.axes(c, order, operand, walk.ResultLayout(0, c.Out[0]))
+			_, run, _ := o.lineAndRun(c, order, operand, walk.ResultLayout(0, c.Out[0]))
 			isContiguous := run.Size == 1 || run.InStride == operand.DType.Size()
 			addStridedAccess(&work, operand, isContiguous)
 			return work, true
@@ -82,21 +92,22 @@ func (order lineOrder) applyTo(rows rowsFunc) rowsFunc {
 	}
 }
 
-// axes returns two axes: along a line, and along a run. A run has the elements that are accessed one after another. In
-// order lineRows, these are the elements of a line. In order lineColumns, they are one element of each of up to
-// columnUnit adjacent lines. operand and out are the metas of operand and result.
-func (o lineOp) axes(c *graph.Call, order lineOrder, operand, out tensor.Meta) (line, run axes.Axis, err error) {
+// lineAndRun returns the axes along a line and along a run: their sizes and strides in operand and out, the metas of
+// the operand and of the result.
+func (o lineOp) lineAndRun(c *graph.Call, order lineOrder, operand, out tensor.Meta) (line, run axes.Axis, err error) {
 	dim, err := o.dim(c)
 	if err != nil {
 		return line, run, err
 	}
-	keptAxes, lines := axes.Split(axes.Dims(operand, out), lineMask(operand.Rank(), dim), true)
+	const inOrder = true // keep the order of the elements of a line
+	acrossLines, alongLine := axes.Split(axes.Dims(operand, out), lineMask(operand.Rank(), dim), inOrder)
+	line = alongLine[0]
 	if order == lineRows {
-		return lines[0], lines[0], nil
+		return line, line, nil
 	}
-	run = keptAxes[0]
+	run = acrossLines[0] // the axis with the least stride
 	run.Size = min(run.Size, columnUnit)
-	return lines[0], run, nil
+	return line, run, nil
 }
 
 // lineMask returns a mask that marks the dimension of the lines, or no dimension if dim is negative.
@@ -108,13 +119,13 @@ func lineMask(rank, dim int) []bool {
 	return mask
 }
 
-// opCounts returns the number of operations of the expression for a row of float32. isCompiled is false if there is no
-// expression or no machine code.
+// opCounts counts the operations of the expression for lines of float32. isCompiled is false if there is no expression
+// or no machine code.
 func (o lineOp) opCounts() (counts fusion.OpCounts, isCompiled bool) {
 	if o.rows == nil || !loops.CodeAvailable() {
 		return counts, false
 	}
-	defer func() { _ = recover() }() // the zero values of attributes may be invalid
+	defer func() { _ = recover() }() // rows may panic without valid attributes; then isCompiled is false
 	meta := tensor.New(tensor.Float32, 2, 3)
 	rows, err := o.rows(&graph.Call{In: []graph.Arg{graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})},
 		Out:   []tensor.Meta{meta},
@@ -125,24 +136,23 @@ func (o lineOp) opCounts() (counts fusion.OpCounts, isCompiled bool) {
 	return fusion.EffortOf(rows.Code), true
 }
 
-// work returns the work of the op. A walk is a loop order with layouts of the results. The operand is assumed to have
-// the layout of the result. If isCompiled is set, counts has the operations of the expression.
+// work returns the work of the op for an operand in the layout of the result. The function Read of impls adds the work
+// of other layouts. counts and isCompiled are the results of opCounts.
 func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fusion.OpCounts,
 	isCompiled bool) graph.Work {
 	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 	c.AddStreamed(&work) // reads the operands and writes the results
-	line, run, err := o.axes(c, order, out, out)
+	line, run, err := o.lineAndRun(c, order, out, out)
 	if err != nil {
 		return work
 	}
 	elements := float64(out.Numel())
 	if isCompiled {
-		// In order lineColumns, a vector register holds elements of several lines. These lines count as one row.
-		rows := elements / float64(max(1, line.Size))
-		if order == lineColumns {
-			rows /= float64(max(1, min(run.Size, columnLanes)))
+		lines := elements / float64(max(1, line.Size))
+		if order == lineColumns { // the lines in a vector register count as one
+			lines /= float64(max(1, min(run.Size, columnLanes)))
 		}
-		counts.AddTo(&work, elements, rows)
+		counts.AddTo(&work, elements, lines)
 	} else {
 		work.AddUnits(graph.GoSimple, elements*o.elementCost.Simple)
 		work.AddUnits(graph.GoFunction, elements*o.elementCost.Function)
@@ -155,9 +165,6 @@ func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fus
 	addStridedAccess(&work, out, isContiguous)
 	return work
 }
-
-// columnLanes is the number of adjacent lines that a vector register holds.
-const columnLanes = 16
 
 // addStridedAccess adds the cost of the copies of a value with the given layout if its runs are not contiguous.
 func addStridedAccess(work *graph.Work, meta tensor.Meta, isContiguous bool) {

@@ -112,9 +112,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 			clear(sums)
 			firstNeighbour := channel - attrs.Size/2
 			for neighbour := max(0, firstNeighbour); neighbour < min(channels, firstNeighbour+attrs.Size); neighbour++ {
-				for i, element := range x[(firstPlane+neighbour)*positions+firstPosition:][:count] {
-					sums[i] += float64(float64(element) * float64(element)) // not fused
-				}
+				addSquares(sums, x[(firstPlane+neighbour)*positions+firstPosition:][:count])
 			}
 			offset := (firstPlane+channel)*positions + firstPosition
 			for i, sum := range sums {
@@ -126,6 +124,14 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	const sumsBytes = localBlock * 8
 	builder.AddPhases(copies.NoScratch, sumsBytes, buffers, phase)
 	return builder.Kernel()
+}
+
+// addSquares adds the square of each element to the sum at the same index. The conversion of the square prevents a
+// fused multiply-add.
+func addSquares[T float32 | float64](sums []float64, elements []T) {
+	for i, element := range elements {
+		sums[i] += float64(float64(element) * float64(element))
+	}
 }
 
 // localPower returns the function x^beta. It uses square roots for the usual exponents.

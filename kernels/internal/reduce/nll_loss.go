@@ -162,11 +162,7 @@ func (l *nllLoss) checkAndSetSizes(call *graph.Call) error {
 	if self.Rank() == 0 {
 		return errors.New("input tensor should be 1D or 2D")
 	}
-	classes := self.Shape[min(1, self.Rank()-1)]
-	l.samples, l.classes, l.targetsPerSample = 1, kit.KnownSize(classes), 1
-	if self.Rank() > 1 {
-		l.samples, l.targetsPerSample = kit.KnownSize(self.Shape[0]), kit.KnownSize(tensor.Product(self.Shape[2:]))
-	}
+	classes := l.setSizes(self)
 	if l.smoothing > 1 {
 		return fmt.Errorf("label_smoothing must be between 0.0 and 1.0. Got: %g", l.smoothing)
 	}
@@ -195,6 +191,17 @@ func (l *nllLoss) checkAndSetSizes(call *graph.Call) error {
 		return fmt.Errorf("expected scalar type %s but found %s", self.DType.TorchName(), weight.DType.TorchName())
 	}
 	return nil
+}
+
+// setSizes sets the fields for sizes and returns the number of classes. For unknown sizes, which occur only in
+// inference, the fields are hints.
+func (l *nllLoss) setSizes(self tensor.Type) (classes sym.Int) {
+	classes = self.Shape[min(1, self.Rank()-1)]
+	l.samples, l.classes, l.targetsPerSample = 1, kit.KnownSize(classes), 1
+	if self.Rank() > 1 {
+		l.samples, l.targetsPerSample = kit.KnownSize(self.Shape[0]), kit.KnownSize(tensor.Product(self.Shape[2:]))
+	}
+	return classes
 }
 
 // checkTargets checks the shape of targets that are classes.
@@ -297,8 +304,8 @@ type lossData[T float32 | float64] struct {
 
 // lossAt returns the loss of target i and its weight in a mean.
 func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
-	// self is [samples, classes, targetsPerSample]; base is the index of class 0 of target i.
-	base := i/l.targetsPerSample*l.classes*l.targetsPerSample + i%l.targetsPerSample
+	sample, position := i/l.targetsPerSample, i%l.targetsPerSample
+	base := sample*l.classes*l.targetsPerSample + position // index of class 0 in [samples, classes, targetsPerSample]
 	if l.hasProbabilities {
 		return -l.sumClasses(base, T(1-l.smoothing), T(l.smoothing)/T(l.classes)), 1, nil
 	}

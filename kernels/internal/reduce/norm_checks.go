@@ -12,22 +12,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkNormDTypes checks the dtypes of optional operands, such as weight and bias. params are their indices. The dtype
-// of all must be that of operand 0. If operand 0 has 16-bit floats, the dtype of all may be float32 instead.
+// The indices of operands of batch_norm and instance_norm. All except the input are optional.
+const (
+	batchNormInput = iota
+	batchNormWeight
+	batchNormBias
+	batchNormMean
+	batchNormVariance
+	batchNormOperands // number of operands
+)
+
+// checkNormDTypes checks the dtypes of parameters: optional operands such as weight and bias. params are their indices.
+// All must have the dtype of operand 0. If operand 0 has 16-bit floats, all may have the dtype float32 instead.
 func checkNormDTypes(call *graph.Call, params ...int) error {
 	dtype := call.Type(0).DType
 	required := dtype
-	if dtype.IsReducedFloat() {
-		// A parameter with the dtype of operand 0 decides which dtype is required; if there is none, the first parameter.
-		paramsDType := tensor.Invalid
-		for _, i := range params {
-			if paramDType := call.Type(i).DType; call.HasOperand(i) && (paramsDType == tensor.Invalid || paramDType == dtype) {
-				paramsDType = paramDType
-			}
-		}
-		if paramsDType == tensor.Float32 {
-			required = tensor.Float32
-		}
+	if dtype.IsReducedFloat() && dtypeOfParams(call, dtype, params) == tensor.Float32 {
+		required = tensor.Float32
 	}
 	for _, i := range params {
 		if call.HasOperand(i) && call.Type(i).DType != required {
@@ -37,20 +38,36 @@ func checkNormDTypes(call *graph.Call, params ...int) error {
 	return nil
 }
 
-// checkBatchNormDTypes checks the dtypes of operands 1 to 4 of a batch_norm (weight, bias, running_mean and
-// running_var) as PyTorch's check_mixed_data_type and PyTorch's kernels do.
+// dtypeOfParams returns preferred if a given parameter has this dtype, else the dtype of the first given parameter. It
+// returns Invalid if no parameter is given.
+func dtypeOfParams(call *graph.Call, preferred tensor.DType, params []int) tensor.DType {
+	first := tensor.Invalid
+	for _, i := range params {
+		switch dtype := call.Type(i).DType; {
+		case !call.HasOperand(i): // omitted
+		case dtype == preferred:
+			return preferred
+		case first == tensor.Invalid:
+			first = dtype
+		}
+	}
+	return first
+}
+
+// checkBatchNormDTypes checks the dtypes of the parameters of a batch_norm as PyTorch's check_mixed_data_type and
+// PyTorch's kernels do.
 func checkBatchNormDTypes(call *graph.Call) error {
 	dtype := call.Type(0).DType
 	first := tensor.Invalid // the dtype of the first given parameter
-	for i := 4; i > 0; i-- {
+	for i := batchNormWeight; i < batchNormOperands && first == tensor.Invalid; i++ {
 		if call.HasOperand(i) {
 			first = call.Type(i).DType
 		}
 	}
 	if first == tensor.Invalid || first == dtype {
-		return checkNormDTypes(call, 1, 2, 3, 4)
+		return checkNormDTypes(call, batchNormWeight, batchNormBias, batchNormMean, batchNormVariance)
 	}
-	for i := 1; i < 5; i++ {
+	for i := batchNormWeight; i < batchNormOperands; i++ {
 		if call.HasOperand(i) && call.Type(i).DType != tensor.Float32 {
 			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
 		}
@@ -64,11 +81,11 @@ func checkBatchNormDTypes(call *graph.Call) error {
 // checkFeatures checks that the parameters are vectors of the given number of features, as PyTorch's
 // _batch_norm_impl_index does. The running statistics may be omitted only if isTraining is set.
 func checkFeatures(c *graph.Call, features sym.Int, isTraining bool) error {
-	const firstStatistic = 3
 	for _, param := range []struct {
 		operand int
 		name    string
-	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
+	}{{batchNormMean, "running_mean"}, {batchNormVariance, "running_var"}, {batchNormWeight, "weight"},
+		{batchNormBias, "bias"}} {
 		switch {
 		case c.HasOperand(param.operand):
 			paramType := c.Type(param.operand)
@@ -78,7 +95,7 @@ func checkFeatures(c *graph.Call, features sym.Int, isTraining bool) error {
 			if paramType.Rank() != 1 {
 				return fmt.Errorf("%s must have 1 dimension, got %d", param.name, paramType.Rank())
 			}
-		case param.operand >= firstStatistic && !isTraining:
+		case param.operand >= batchNormMean && !isTraining: // a statistic
 			return errors.New(param.name + " must be defined in evaluation mode")
 		}
 	}
@@ -92,7 +109,7 @@ func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error
 	if !input.IsNonOverlappingAndDense() {
 		input.Strides = tensor.DenseStridesOf(input.Shape, input.Strides)
 	}
-	for i := 1; i < 3; i++ { // weight and bias
+	for _, i := range [...]int{batchNormWeight, batchNormBias} {
 		if !call.HasOperand(i) {
 			continue
 		}
@@ -118,7 +135,8 @@ func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error
 // normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias for the elements x of input. Elements belong to groups,
 // and the elements of a group have the same mean and variance. groupOf maps an index of input to the number of its
 // group. paramOf maps an index of input to a row-major index of weight and bias, and of mean and variance if they are
-// given. If mean and variance are nil, the statistics of each group are computed from input.
+// given. If mean and variance are nil, the statistics of each group are computed from input. For group_norm of
+// [2, 6, 4, 4] in 3 groups, groupOf maps the index [1, 4, 0, 0] to 1*3 + 4/2 = 5, and paramOf maps it to channel 4.
 func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(index []int) int, weight, bias, mean,
 	variance *tensor.Tensor) *tensor.Tensor {
 	sum, squares, count := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group; squares of deviations

@@ -9,7 +9,10 @@ import (
 )
 
 // Rates lists the rates of folds and of ops along lines ([lineOp]). A rate is the time of one unit of work. Package
-// calibrate measures a rate by its calls, whose time depends mainly on this unit of work.
+// calibrate measures a rate by its calls, whose time depends mainly on this unit of work: long rows for the time of an
+// element, many short rows for the start of a row. A call has the layouts of its operands (In), the indices of the
+// operands that are constants (Constant), and the name of an implementation (Impl; empty: the cheapest). Make adds
+// several nodes, which share a loop if possible, in place of one node of Op.
 func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
 // pixelDims are the dimensions of height and width.
@@ -29,7 +32,7 @@ func foldRates() []graph.Rate {
 			Calls: []graph.RateCall{mean(pixelDims, kit.NHWC(1, 24, 56, 56)), mean(pixelDims, kit.NHWC(1, 16, 28, 28))}},
 		{Name: graph.FoldTail, Unit: "the rest of a row that is folded, which does not fill a register",
 			Calls: []graph.RateCall{mean(pixelDims, kit.F32(1, 512, 7, 7)), mean(pixelDims, kit.F32(1, 1280, 7, 7)),
-				activationMean("relu", 1, 208, 14, 14)}},
+				activationMean("relu", 1, 208, 14, 14)}}, // rows of 49 and 196 elements
 		{Name: graph.FoldBegin, Unit: "the start of a fold",
 			Calls: []graph.RateCall{mean(pixelDims, kit.F32(1, 64, 7, 7)), mean(pixelDims, kit.NHWC(1, 64, 7, 7))}},
 		{Name: graph.FoldSimple, Unit: "an instruction for an element, in a loop that folds",
@@ -66,9 +69,9 @@ func lineOpRates() []graph.Rate {
 	}
 	return []graph.Rate{
 		{Name: lineBegin, Unit: "a line, or a step of adjacent lines",
-			Calls: []graph.RateCall{cumsum(1, 4096, 8)}},
+			Calls: []graph.RateCall{cumsum(1, 4096, 8)}}, // short lines
 		{Name: lineStrided, Unit: "an element that is copied to or from a strided run",
-			Calls: []graph.RateCall{cumsum(0, 64, 512)}},
+			Calls: []graph.RateCall{cumsum(0, 64, 512)}}, // the elements of a line are 512 elements apart
 	}
 }
 

@@ -143,24 +143,25 @@ type centeredRow struct {
 	deviations  expr.Value // x - roundedMean
 }
 
-// variance returns the variance of a row of n elements, as a float64.
+// variance returns the variance of a row of n elements, as a float64. eps is the number that is added to the variance
+// afterwards.
 func (row centeredRow) variance(builder *expr.Builder, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	meanSquareOf := func(value expr.Value) expr.Value {
 		sum := folds.InFloat64(builder, folds.Total(builder, builder.Emit(expr.Mul, value, value)))
 		return builder.Emit(expr.Div, sum, builder.Const(f64, n))
 	}
-	// For any number a, the variance is the mean of (x-a)^2, minus offset^2 with offset = mean - a. Here a is 0 or
-	// roundedMean.
+	// For any number a, the variance is the mean of (x-a)^2, minus offset^2 with offset = mean - a.
 	var meanSquare, offset expr.Value
-	switch {
-	case n <= maxFloat32Squares:
-		meanSquare = meanSquareOf(row.deviations)
-		offset = builder.Emit(expr.Sub, row.mean, folds.InFloat64(builder, row.roundedMean))
-	case n <= maxOnePass && eps > 0: // one pass: a is 0. Without eps, the error would matter for a variance near 0
+	sumsInFloat32 := n <= maxFloat32Squares
+	if !sumsInFloat32 && n <= maxOnePass && eps > 0 { // a is 0. Without eps, its error matters for variances near 0
 		meanSquare, offset = meanSquareOf(folds.InFloat64(builder, row.x)), row.mean
-	default:
-		meanSquare = meanSquareOf(folds.InFloat64(builder, row.deviations))
+	} else { // a is roundedMean
+		deviations := row.deviations
+		if !sumsInFloat32 {
+			deviations = folds.InFloat64(builder, deviations)
+		}
+		meanSquare = meanSquareOf(deviations)
 		offset = builder.Emit(expr.Sub, row.mean, folds.InFloat64(builder, row.roundedMean))
 	}
 	difference := builder.Emit(expr.Sub, meanSquare, builder.Emit(expr.Mul, offset, offset))

@@ -90,9 +90,10 @@ func (attrs *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error
 	dtype, step := attrs.dtype(), attrs.Step
 	_, isStartKnown := start.Known()
 	_, isEndKnown := end.Known()
+	areKnown := isStartKnown && isEndKnown
 	areIntegers := startIsSize && endIsSize && step.DType().IsIntegral(false)
 	isRejected := dtype == tensor.Bool || dtype.IsComplex() // by inferArange
-	if isStartKnown && isEndKnown || !areIntegers || step.Int() == 0 || isRejected {
+	if areKnown || !areIntegers || step.Int() == 0 || isRejected {
 		return result, false, nil
 	}
 	if !isExact(start) || !isExact(end) || !isExact(sym.Of(int(step.Int()))) {

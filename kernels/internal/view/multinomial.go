@@ -114,23 +114,28 @@ func newMultinomial(c *graph.Call) *multinomial {
 		treeBytes: 2 * leafCount(operand.Shape[lastDim]) * float64Bytes}
 }
 
-// kernel returns the kernel of the call. If a row has at most blockDraws draws, a chunk builds the tree of a row and
-// makes all its draws. Otherwise, a first phase builds the trees of all rows in the memory of the run, and the draws of
-// a row are divided into blocks. If draws are with replacement, the blocks are the chunks of one phase. If not, each
-// draw depends on the previous draws, and each block is a phase.
+// kernel returns the kernel of the call. If a row has at most blockDraws draws, a chunk builds the tree of a row in the
+// memory of the worker and makes all draws of the row.
 func (p *multinomial) kernel() *graph.Kernel {
-	rows, blocks := p.lines.Count, kit.DivUp(p.drawCount, blockDraws)
-	if blocks == 1 {
-		return &graph.Kernel{WorkerScratch: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(mem *graph.Mem,
-			row int) error {
-			rowTree := weightTree(kit.SliceOf[float64](mem.WorkerScratch, 0, p.treeBytes/float64Bytes))
-			if err := p.buildTree(mem, rowTree, row); err != nil {
-				return err
-			}
-			const onlyBlock = 0
-			return p.runBlock(mem, rowTree, row, onlyBlock)
-		}}}}
+	if blocks := kit.DivUp(p.drawCount, blockDraws); blocks > 1 {
+		return p.kernelOfBlocks(blocks)
 	}
+	run := func(mem *graph.Mem, row int) error {
+		tree := weightTree(kit.SliceOf[float64](mem.WorkerScratch, 0, p.treeBytes/float64Bytes))
+		if err := p.buildTree(mem, tree, row); err != nil {
+			return err
+		}
+		const onlyBlock = 0
+		return p.runBlock(mem, tree, row, onlyBlock)
+	}
+	return &graph.Kernel{WorkerScratch: p.treeBytes, Phases: []graph.Phase{{Chunks: p.lines.Count, Run: run}}}
+}
+
+// kernelOfBlocks returns the kernel for rows whose draws are divided into several blocks. A first phase builds the
+// trees of all rows in the memory of the run. If draws are with replacement, the blocks are the chunks of one phase. If
+// not, each draw depends on the previous draws, and each block is a phase.
+func (p *multinomial) kernelOfBlocks(blocks int) *graph.Kernel {
+	rows := p.lines.Count
 	tree := func(mem *graph.Mem, row int) weightTree {
 		return weightTree(kit.SliceOf[float64](mem.Scratch, row*p.treeBytes, p.treeBytes/float64Bytes))
 	}

@@ -78,9 +78,9 @@ func BorderTable(mode string, n, before, after int) []int {
 		return table
 	}
 	// In mode circular, PyTorch copies the padding from the result itself. If padding is negative on one side, the
-	// operand is cropped there, and the padding on the other side repeats the cropped operand. If the cropped operand is
-	// shorter than the padding, PyTorch copies uninitialized memory; this implementation repeats the cropped operand
-	// again.
+	// operand is cropped there, and the padding on the other side repeats the cropped operand: a b c d padded by 2 and
+	// -1 gives b c a b c. If the cropped operand is shorter than the padding, PyTorch copies uninitialized memory; this
+	// implementation repeats the cropped operand again.
 	first, end := max(before, 0), len(table)-max(after, 0) // the result without the padding
 	for i := range first {
 		table[i] = table[end-before+i]
@@ -113,7 +113,7 @@ func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
 		add(end, size, n-1, 0)
 		return list
 	}
-	// Output index o is index o-before of the operand; -k is mirrored to k, and n-1+k to n-1-k.
+	// Output index o reads index o-before of the operand. Index -k is mirrored to k, and index n-1+k to n-1-k.
 	add(0, first, before, -1)
 	add(first, end, first-before, 1)
 	add(end, size, 2*(n-1)-(end-before), -1)
@@ -122,7 +122,8 @@ func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
 
 // circularSpans is BorderSpans for mode circular. [BorderTable] describes the rule.
 func circularSpans(n, before, after int) (list []copies.Span) {
-	addSpans := func(outStart, count, inStart int) { // consecutive indices of the operand modulo n
+	// addSpans copies consecutive indices of the operand modulo n, from inStart on.
+	addSpans := func(outStart, count, inStart int) {
 		for count > 0 {
 			inStart = (inStart%n + n) % n
 			span := copies.Span{OutStart: outStart, Count: min(count, n-inStart), InStart: inStart, InStep: 1}
@@ -130,18 +131,19 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 			outStart, count, inStart = outStart+span.Count, count-span.Count, inStart+span.Count
 		}
 	}
-	// The part of the operand that remains after negative padding is at the output indices first to end-1. Output index
-	// o reads index o-before of the operand there.
-	first, end := max(before, 0), n+before+min(after, 0)
-	remaining := end - first
-	addSpans(0, first, min(after, 0)-before) // the same indices as output indices end-before to end-1 read
-	addSpans(first, remaining, first-before)
-	if remaining == 0 {
-		addSpans(end, max(after, 0), end-before)
+	// The indices partStart to partEnd-1 of the operand remain after negative padding. This part is copied to the
+	// output indices first to end-1.
+	partStart, partEnd := max(-before, 0), n+min(after, 0)
+	first, end := max(before, 0), partEnd+before
+	partSize := end - first
+	addSpans(0, first, partEnd-before) // the end of the part
+	addSpans(first, partSize, partStart)
+	if partSize == 0 {
+		addSpans(end, max(after, 0), partEnd)
 		return list
 	}
-	for padded := 0; padded < after; padded += remaining { // repeat the part
-		addSpans(end+padded, min(remaining, after-padded), first-before)
+	for padded := 0; padded < after; padded += partSize { // repeat the part
+		addSpans(end+padded, min(partSize, after-padded), partStart)
 	}
 	return list
 }
@@ -196,6 +198,7 @@ func checkCircular(pad, in, out []sym.Int) error {
 		if before.Gt(in[d]).Or(after.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
+		// The dimension, or the part of it that remains after negative padding, must not have a negative size.
 		if kit.IsNegative(out[d]) || kit.SizeAtLeast(out[d], 1) &&
 			kit.IsNegative(in[d].Add(before.Min(sym.Int{})).Add(after.Min(sym.Int{}))) {
 			return errors.New("Negative padding value is resulting in an empty dimension")

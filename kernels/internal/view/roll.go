@@ -37,12 +37,13 @@ var Roll = kit.Define[*rollAttrs](graph.Op{
 // order. Therefore the result has the memory format that the strides of the parts suggest.
 func inferRoll(call *graph.Call) ([]graph.Result, error) {
 	attrs, self := kit.Attrs[*rollAttrs](call), call.Type(0)
+	shiftsFlattened := len(attrs.Dims) == 0 && len(attrs.Shifts) == 1
 	switch {
 	case len(attrs.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
-	case len(attrs.Dims) == 0 && len(attrs.Shifts) == 1 && self.Rank() == 1 && kit.IsEmpty(self): // a clone in PyTorch
+	case shiftsFlattened && self.Rank() == 1 && kit.IsEmpty(self): // a clone in PyTorch
 		return call.NewResult(rule.PreserveType(self)), nil
-	case len(attrs.Dims) == 0 && len(attrs.Shifts) == 1:
+	case shiftsFlattened:
 		return call.NewResult(self.RowMajor()), nil
 	case len(attrs.Dims) != len(attrs.Shifts):
 		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(attrs.Shifts), len(attrs.Dims))

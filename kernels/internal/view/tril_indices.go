@@ -97,7 +97,8 @@ func (attrs *triangleIndicesAttrs) nonemptyRows(isLower bool) (first, end int) {
 	return 0, min(attrs.Row, attrs.Col-attrs.Offset)
 }
 
-// countInRows returns the number of elements of the triangle in the first `rows` rows.
+// countInRows returns the number of elements of the triangle in the first `rows` rows. For a lower triangle of 3 rows
+// and 3 columns with offset 0, firstRow is 0 and firstComplete 2: 1+2 elements in the partial rows, and 3 in row 2.
 func (attrs *triangleIndicesAttrs) countInRows(rows int, isLower bool) int {
 	cols := attrs.Col
 	if !isLower { // all elements except the lower triangle below the diagonal

@@ -170,9 +170,10 @@ func (l *assignmentLister) expand(c *cell) bool {
 }
 
 // takeCheapest returns the cheapest assignment of a closed cell, and divides the cell's other assignments into new
-// cells.
+// cells. It visits the stages before the cell's stage in reverse order, and fixes the label of each stage's variable.
+// The cheapest label is part of the returned assignment. Each other label gives a new cell.
 func (l *assignmentLister) takeCheapest(c *cell) []int {
-	// The new cells share labels. The loop sets labels of earlier stages; a cell reads labels of later stages.
+	// The new cells share this list. The loop sets labels of earlier stages; a cell reads labels of later stages.
 	labels := slices.Clone(c.listedLabels)
 	if c.stageIndex < len(c.stages) {
 		labels[c.stages[c.stageIndex].variable] = c.label
@@ -191,7 +192,8 @@ func (l *assignmentLister) takeCheapest(c *cell) []int {
 			}
 			// Only the costs of this step depend on the label: they include, as messages, the costs of earlier steps.
 			if cost := stage.cost(stage.sizes, labels, other); cost < Forbidden {
-				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, listedLabels: labels, stageIndex: i, label: other})
+				newBound := c.bound - best + cost
+				l.push(&cell{bound: newBound, stages: c.stages, listedLabels: labels, stageIndex: i, label: other})
 			}
 		}
 	}

@@ -21,7 +21,8 @@ import (
 //
 // In the methods, `reduced` is an [elimination]: an instance after the elimination of some variables. `relaxed` is an
 // elimination of all variables with small tables, whose constant is a lower bound. Assignments that cost at least the
-// cutoff are irrelevant. solve.go has the limits.
+// cutoff are irrelevant. `best` is the best result so far. `isRoot` is false below a split into labels, where tables
+// have lower limits. solve.go has the limits.
 //
 // For example, let an instance have the lower bound 4 and an assignment of cost 7. A variable with two labels gives two
 // children, with the bounds 5 and 8. The first child is minimized with the cutoff 7, and its minimum is 6. The second
@@ -71,7 +72,7 @@ type result struct {
 	proof  proofNode // proof of bound
 }
 
-// minimize minimizes an instance. At the root, tables may be larger, and elimination ignores the time limit.
+// minimize minimizes an instance. At the root, elimination ignores the time limit.
 func (s *search) minimize(instance *instance, cutoff int64, isRoot bool) result {
 	s.nodes++
 	reduced := instance.newElimination()
@@ -206,7 +207,7 @@ type labelCuts struct {
 	bound     int64   // lower bound on the cost of assignments with a cut label
 }
 
-// minimizeAfterCuts minimizes an instance after cuts. best is the best result so far.
+// minimizeAfterCuts minimizes an instance after cuts.
 func (s *search) minimizeAfterCuts(instance *instance, cut labelCuts, best result, cutoff int64, isRoot bool) result {
 	found := s.minimize(instance.restrict(cut.remaining), cutoff, isRoot)
 	if found.cost < best.cost {
@@ -224,8 +225,8 @@ func (s *search) minimizeAfterCuts(instance *instance, cut labelCuts, best resul
 
 // tablesOrBranch minimizes a connected instance by large tables or by branching. If the tables of an elimination of all
 // variables are small enough, the elimination gives the minimum. Otherwise a relaxation gives a lower bound. The upper
-// bound is the cost of best, the best result so far, or of a heuristic assignment ([guess]). If the bounds differ, the
-// problem is split on a variable.
+// bound is the cost of best or of a heuristic assignment ([guess]). If the bounds differ, the problem is split on a
+// variable.
 func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, isRoot bool) result {
 	reduced := instance.newElimination()
 	maxEntries := maxBranchEntries
@@ -251,7 +252,7 @@ func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, i
 		best.bound = relaxed.constant // an interrupted search may have a lower bound than the relaxation
 	}
 	s.recordInfeasible(relaxed)
-	best.proof = proofNode{bound: best.bound, steps: s.proofSteps(relaxed)}
+	best.proof = proofNode{bound: best.bound, steps: s.proofSteps(relaxed)} // the relaxation proves the bound
 	return best
 }
 
@@ -301,7 +302,7 @@ func (s *search) relaxation(reduced *elimination, limit int64, isRoot bool) *eli
 
 // minimizeByBranching splits on the variable with the most neighbours: it makes a child for each label, and minimizes
 // the children in ascending order of their lower bounds. A child whose bound reaches the cutoff or the best cost is not
-// minimized. best is the best result so far.
+// minimized; its relaxation proves this bound.
 func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff int64) result {
 	v := reduced.mostConnected()
 	children := s.children(reduced, v, min(cutoff, best.cost))
@@ -309,20 +310,20 @@ func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff i
 	best.bound = Forbidden
 	for _, next := range children {
 		limit := min(cutoff, best.cost)
-		steps := s.proofSteps(next.fixed)
+		fixingSteps := s.proofSteps(next.fixed)
 		problemLabel := reduced.problemLabels[v][next.label]
-		// The relaxation proves the bound of a child that is not minimized.
 		branch := proofNode{label: problemLabel, bound: next.relaxed.constant,
-			steps: slices.Concat(steps, s.proofSteps(next.relaxed))}
+			steps: slices.Concat(fixingSteps, s.proofSteps(next.relaxed))}
 		if branch.bound < limit && !s.expired() {
-			found := s.minimize(next.fixed.remaining(), limit, false) // not at the root
+			found := s.minimize(next.fixed.remaining(), limit, notRoot)
 			if found.cost < limit {
 				best.cost, best.labels = found.cost, found.labels
 				best.labels[v] = next.label
 			}
-			found.proof.label, found.proof.steps = problemLabel, slices.Concat(steps, found.proof.steps)
-			found.proof.relaxed, found.proof.relaxedBound = branch.steps, branch.bound
-			branch = found.proof
+			minimized := found.proof
+			minimized.label, minimized.steps = problemLabel, slices.Concat(fixingSteps, minimized.steps)
+			minimized.relaxed, minimized.relaxedBound = branch.steps, branch.bound // a shorter proof of a weaker bound
+			branch = minimized
 		}
 		best.bound = min(best.bound, branch.bound)
 		best.proof.branches = append(best.proof.branches, branch)
@@ -333,6 +334,9 @@ func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff i
 	}
 	return best
 }
+
+// notRoot is the argument isRoot for the children.
+const notRoot = false
 
 // child is the remaining problem for one label of a variable.
 type child struct {
@@ -346,7 +350,7 @@ func (s *search) children(reduced *elimination, v int, limit int64) []child {
 	var list []child
 	for label := range reduced.sizes[v] {
 		fixed := reduced.fixLabel(v, label)
-		list = append(list, child{label, fixed, s.relaxation(fixed, limit, false)}) // not at the root
+		list = append(list, child{label, fixed, s.relaxation(fixed, limit, notRoot)})
 	}
 	sorted.Func(list, func(a, b child) int { return cmp.Compare(a.relaxed.constant, b.relaxed.constant) })
 	return list

@@ -13,6 +13,9 @@ import (
 // is in a mask register with AVX-512, otherwise in a vector register. For example, for a - b of float32, floatOp adds
 // VSUBPS b, a, result: operands have the order of Go's assembler.
 //
+// binaryOp and commutativeOp add an operation on two vectors, unaryOp on one, immediateOp on an immediate and a vector.
+// constLanes returns a constant in all lanes. laneBytes is the size of a lane: 4 or 8.
+//
 // In an alloc.Inst, source FoldableSource may be a memory operand, which may broadcast an element of BroadcastBytes
 // bytes. The result overwrites the register of Tied. Mask selects the lanes that are written.
 
@@ -28,7 +31,7 @@ func (g *generator) selectInst(inst *lane.Inst) *laneValue {
 		return g.selectConvert(inst)
 	case lane.Bits:
 		return &laneValue{reg: g.unpackedReg(g.selectedValue(inst.A)), dtype: dtype, hasUndefinedHighBits: dtype.Size() < 4}
-	case lane.Remask:
+	case lane.Remask: // all masks of a loop have the same form
 		return g.selectedValue(inst.A)
 	case lane.Select:
 		return g.selectLanes(g.selectedValue(inst.A), g.selectedValue(inst.B), g.selectedValue(inst.C))
@@ -46,7 +49,7 @@ func (g *generator) selectInst(inst *lane.Inst) *laneValue {
 	return g.apply(inst.Op, dtype, args[0], args[1])
 }
 
-// selectConst returns a constant. The block may have a bool in several widths, which share one value.
+// selectConst returns a constant. The loop may have a bool constant in several widths, which share one laneValue.
 func (g *generator) selectConst(inst *lane.Inst) *laneValue {
 	if inst.Type.DType != tensor.Bool {
 		return g.constOf(inst.Type.DType, inst.Imm)
@@ -168,10 +171,14 @@ func (g *generator) round(op lane.Op, laneBytes int, a alloc.Virt) alloc.Virt {
 	return g.immediateOp(name+floatSuffix(laneBytes), immediate, a)
 }
 
-// extremum selects instructions for Min or Max. The result must be a if a is NaN, and b if both operands are zeros. The
-// machine instruction returns its second operand, in Intel's order, if an operand is NaN or if both operands are zeros.
-// The operand order a, b is therefore correct if a is never NaN. The order b, a is correct if b is neither NaN nor a
-// zero. The arguments of binaryOp are in the opposite order.
+// extremum selects instructions for Min or Max: a if a is NaN or less (greater) than b, else b. The machine instruction
+// returns its second operand, in Intel's order, if an operand is NaN or if both operands are zeros:
+//
+//	operand order a, b    wrong only if a is NaN
+//	operand order b, a    wrong only if b is NaN, or if both operands are zeros
+//
+// If a or b is a constant, one of these orders may always be right. The arguments of binaryOp are in the opposite
+// order.
 func (g *generator) extremum(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := extremumName(op, laneBytes)
 	if number, ok := g.constantFloat(a, laneBytes); ok && !math.IsNaN(number) {
@@ -182,7 +189,7 @@ func (g *generator) extremum(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.V
 		case number != 0:
 			return g.binaryOp(name, laneBytes, a, b)
 		case op == lane.Max && !math.Signbit(number):
-			// The addition converts -0 to 0: -0 + 0 is 0.
+			// If a is -0 and b is 0, the machine instruction returns -0, which the addition converts to 0.
 			return g.commutativeOp("VADD"+floatSuffix(laneBytes), laneBytes, g.binaryOp(name, laneBytes, a, b), b)
 		}
 	}
@@ -190,7 +197,7 @@ func (g *generator) extremum(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.V
 		isNaN := g.compareFloats(laneBytes, cmpUnordered, a, a)
 		return g.blend(laneBytes, isNaN, a, g.binaryOp(name, laneBytes, b, a))
 	}
-	ordered := g.compareFloats(laneBytes, cmpOrdered, a, a)
+	ordered := g.compareFloats(laneBytes, cmpOrdered, a, a) // other lanes keep a
 	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(b, a), Tied: a, Mask: ordered, Dst: g.newVectorLike(a),
 		FoldableSource: 0, BroadcastBytes: uint8(laneBytes)})
 }
@@ -287,6 +294,7 @@ func (g *generator) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst,
 func (g *generator) fma(inst *lane.Inst) alloc.Virt {
 	laneBytes := laneSize(inst.Type.DType)
 	negateProduct, negateAddend := false, false
+	// withoutNeg returns the register of v or, if v is a negation, of its operand; it then inverts *negated.
 	withoutNeg := func(v lane.Value, negated *bool) alloc.Virt {
 		if operand := &g.loop.Insts[v]; operand.Op == lane.Neg {
 			*negated = !*negated
@@ -401,7 +409,7 @@ func (g *generator) compareIntegers(op lane.Op, laneBytes int, isUnsigned bool, 
 		mask = g.less(laneBytes, isUnsigned, b, a)
 	}
 	mask = g.widenMask(mask, laneBytes)
-	if op == lane.Ne || op == lane.Le { // mask is so far the opposite: a == b or b < a
+	if op == lane.Ne || op == lane.Le { // mask is the opposite: a == b or b < a
 		mask = g.xor(4, mask, g.constLanes(g.widestLaneBytes(), math.MaxUint64))
 	}
 	return mask
@@ -409,7 +417,7 @@ func (g *generator) compareIntegers(op lane.Op, laneBytes int, isUnsigned bool, 
 
 // less compares integers without AVX-512. Lanes with a < b are all ones, and other lanes are zero.
 func (g *generator) less(laneBytes int, isUnsigned bool, a, b alloc.Virt) alloc.Virt {
-	if isUnsigned {
+	if isUnsigned { // with inverted sign bits, a signed comparison gives the result of the unsigned one
 		sign := g.constLanes(laneBytes, signBit(laneBytes))
 		a, b = g.xor(laneBytes, a, sign), g.xor(laneBytes, b, sign)
 	}
@@ -418,18 +426,20 @@ func (g *generator) less(laneBytes int, isUnsigned bool, a, b alloc.Virt) alloc.
 
 // compareBools selects a comparison of bools, where false is less than true.
 func (g *generator) compareBools(op lane.Op, a, b alloc.Virt) alloc.Virt {
+	xor, andNot := [2]string{"KXORW", "VPXOR"}, [2]string{"KANDNW", "VPANDN"} // for maskOp; andNot computes ^a & b
 	switch op {
 	case lane.Ne:
-		return g.maskOp([2]string{"KXORW", "VPXOR"}, a, b)
+		return g.maskOp(xor, a, b)
 	case lane.Eq:
-		return g.boolOp(lane.Not, g.maskOp([2]string{"KXORW", "VPXOR"}, a, b), nil)
-	case lane.Lt: // a is false and b is true
-		return g.maskOp([2]string{"KANDNW", "VPANDN"}, a, b)
+		return g.boolOp(lane.Not, g.maskOp(xor, a, b), nil)
+	case lane.Lt:
+		return g.maskOp(andNot, a, b)
 	}
-	return g.boolOp(lane.Not, g.maskOp([2]string{"KANDNW", "VPANDN"}, b, a), nil)
+	return g.boolOp(lane.Not, g.maskOp(andNot, b, a), nil) // Le is the opposite of b < a
 }
 
-// widenMask extends, without AVX-512, a mask from lanes of the given size to the lanes of bools.
+// widenMask extends, without AVX-512, a mask from lanes of the given size to the lanes of bools, which are as wide as
+// the widest value of the loop.
 func (g *generator) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
 	if g.avx512 || laneBytes == g.widestLaneBytes() {
 		return mask
@@ -447,7 +457,7 @@ func (g *generator) narrowMask(mask alloc.Virt) alloc.Virt {
 
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
 func (g *generator) lowHalves(x alloc.Virt) alloc.Virt {
-	const evenElements = 0x88
+	const evenElements = 0x88 // 32-bit elements 0 and 2 of x's lower half and of its upper half
 	src := []alloc.Arg{{Imm: evenElements}, {Virt: g.upperHalf(x)}, {Virt: x, Bytes: 16}}
 	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: src, Dst: g.newVector(16), FoldableSource: noFoldableSource})
 }
@@ -467,10 +477,10 @@ func (g *generator) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValu
 		if !g.avx512 {
 			return &laneValue{reg: g.blend(g.widestLaneBytes(), condition.reg, ifTrue.reg, ifFalse.reg), dtype: dtype}
 		}
-		// The names for AVX2 are empty: maskOp does not use them here.
-		a := g.maskOp([2]string{"KANDW"}, condition.reg, ifTrue.reg)
-		b := g.maskOp([2]string{"KANDNW"}, condition.reg, ifFalse.reg)
-		return &laneValue{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: dtype}
+		// maskOp does not use the empty names for AVX2.
+		a := g.maskOp([2]string{"KANDW", ""}, condition.reg, ifTrue.reg)
+		b := g.maskOp([2]string{"KANDNW", ""}, condition.reg, ifFalse.reg) // ^condition & ifFalse
+		return &laneValue{reg: g.maskOp([2]string{"KORW", ""}, a, b), dtype: dtype}
 	}
 	laneBytes := laneSize(dtype)
 	result := g.blend(laneBytes, g.laneMask(condition.reg, laneBytes), g.unpackedReg(ifTrue), g.unpackedReg(ifFalse))

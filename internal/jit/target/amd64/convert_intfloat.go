@@ -34,7 +34,7 @@ func (g *generator) intToFloat(dtype tensor.DType, x *laneValue) alloc.Virt {
 		return g.convertWidth(name+"QQ2"+suffix, 8, width, extended)
 	case source == tensor.Uint32:
 		return g.uint32ToFloat(dtype, extended)
-	case dtype == tensor.Float32: // through float64, which must not round
+	case dtype == tensor.Float32: // through float64; only the second conversion may round
 		exact := g.int64ToFloat64(g.roundToOdd(extended, isUnsigned), isUnsigned)
 		return g.convertWidth("VCVTPD2PS", 8, width, exact)
 	}
@@ -52,8 +52,8 @@ func (g *generator) uint32ToFloat(dtype tensor.DType, x alloc.Virt) alloc.Virt {
 	return g.multiplyAdd("VFMADD", 4, upper, g.constLanes(4, uint64(math.Float32bits(1<<16))), lower)
 }
 
-// twoTo52Bits has the bits of the float64 2^52. For an integer n below 2^52, the bits of the float64 2^52 + n are
-// twoTo52Bits | n.
+// twoTo52Bits has the bits of the float64 2^52. Its fraction, the low 52 bits, counts ones: for an integer n below
+// 2^52, the bits of the float64 2^52 + n are twoTo52Bits | n.
 const twoTo52Bits = 0x4330000000000000
 
 // smallIntToFloat64 converts integers n from 0 to 2^52-1 in 64-bit lanes to float64: (2^52 + n) - 2^52.
@@ -63,10 +63,11 @@ func (g *generator) smallIntToFloat64(n alloc.Virt) alloc.Virt {
 }
 
 // int64ToFloat64 converts 64-bit integers to float64, without AVX-512. An integer is upper*2^32 + lower, where lower is
-// unsigned. As in [generator.smallIntToFloat64], each half is combined with the bits of a power of 2:
+// unsigned. As in [generator.smallIntToFloat64], each half is combined with the bits of a power of 2. The fraction of
+// the float64 2^84 counts multiples of 2^32:
 //
-//   - upperFloat is 2^84 + upper*2^32 for an unsigned integer. It is 2^84 + 2^63 + upper*2^32 for a signed one, whose
-//     upper half may be negative.
+//   - upperFloat is 2^84 + upper*2^32 for an unsigned integer. For a signed one it is 2^84 + 2^63 + upper*2^32: the
+//     exclusive or with bit 31 adds 2^31 to upper, which may be negative.
 //   - lowerFloat is 2^52 + lower.
 //
 // The result is (upperFloat - (the sum of the powers of 2)) + lowerFloat. Only the addition rounds.
@@ -82,8 +83,8 @@ func (g *generator) int64ToFloat64(x alloc.Virt, isUnsigned bool) alloc.Virt {
 }
 
 // roundToOdd makes 64-bit integers exact in float64, without AVX-512. It returns integers that round to the same
-// float32. An integer of more than 53 bits whose low 11 bits are not all 0 becomes an odd multiple of 2^11. Other
-// integers do not change.
+// float32. An integer of more than 53 bits whose low 11 bits are not all 0 becomes an odd multiple of 2^11. It is then
+// exact, and on the same side of each midpoint between two float32. Other integers do not change.
 func (g *generator) roundToOdd(x alloc.Virt, isUnsigned bool) alloc.Virt {
 	const lowBits = 1<<11 - 1
 	lowMask, zero := g.constLanes(8, lowBits), g.constLanes(8, 0)
@@ -136,7 +137,7 @@ func (g *generator) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 	}
 	truncated := g.round(lane.Trunc, 8, x)
 	upper := g.round(lane.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./(1<<32))))
-	lower := g.multiplyAdd("VFNMADD", 8, upper, g.float64Const(1<<32), truncated) // 0 to 2^32
+	lower := g.multiplyAdd("VFNMADD", 8, upper, g.float64Const(1<<32), truncated) // truncated - upper*2^32: 0 to 2^32
 	power := g.constLanes(8, twoTo52Bits)
 	lowerInt := g.xor(8, g.commutativeOp("VADDPD", 8, lower, power), power) // the low bits of the float64 2^52 + lower
 	upperInt := g.convertOp("VPMOVSXDQ", g.width(8), noBroadcast, g.convertWidth("VCVTTPD2DQ", 8, g.width(4), upper))
@@ -152,7 +153,8 @@ func (g *generator) floatToUint64(x alloc.Virt, laneBytes int) alloc.Virt {
 	}
 	limit := g.floatConst(laneBytes, 1<<63)
 	isSmall := g.compareFloats(laneBytes, cmpLess, x, limit)
-	reduced := g.blend(laneBytes, isSmall, x, g.binaryOp("VSUB"+floatSuffix(laneBytes), laneBytes, limit, x))
+	difference := g.binaryOp("VSUB"+floatSuffix(laneBytes), laneBytes, limit, x) // x - limit
+	reduced := g.blend(laneBytes, isSmall, x, difference)
 	converted := g.floatToInt64(reduced, laneBytes)
 	return g.or(8, converted, g.blend(8, isSmall, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
 }

@@ -30,6 +30,10 @@ import (
 // A masked pass loads and stores only the remaining elements. AVX2 has no masked loads for elements of 1 or 2 bytes and
 // for complex elements. Such elements are copied, before the pass, to a vector of the spill area (the bounce buffer of
 // the operand), or from there to the output after the pass.
+//
+// g.work bounds the number of executed instructions: for a row outside the loops over elements (Row), for an iteration
+// of the main loop, and for a masked pass. emit finally adds all written instructions to Row, so the writers of the
+// loops subtract the instructions of their loops.
 func (g *generator) emit() error {
 	if err := g.layOutFrame(); err != nil {
 		return err
@@ -50,7 +54,7 @@ func (g *generator) emit() error {
 	}
 	emit("VZEROUPPER")
 	emit("RET")
-	g.work.Row += g.executedCount() // the loops over elements have subtracted their instructions
+	g.work.Row += g.executedCount()
 	return g.err
 }
 
@@ -113,7 +117,7 @@ func (g *generator) advanceRow() {
 }
 
 // executedCount returns a bound on the number of instructions that the code so far executes if each loop over elements
-// has one iteration.
+// has one iteration. Loops inside an iteration, such as copyTail's, count with all their iterations.
 func (g *generator) executedCount() int { return g.asm.Instructions() + g.extraExecuted }
 
 // pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
@@ -192,24 +196,20 @@ func (g *generator) writeNonTemporalLoop(step int) {
 // checkAlignment writes a check that jumps to the label `otherwise` unless the addresses of all outputs with
 // non-temporal stores are multiples of 64: the low bits of all addresses, combined by OR, must be 0.
 func (g *generator) checkAlignment(otherwise asm.Label) {
-	isFirst := true
+	combine := "MOVQ" // the first address is copied to regTemp, and further ones are combined with it
 	for k := range g.outputCount {
 		isStoredNonTemporal := slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool {
-			return inst.NonTemporal != "" && inst.Args[len(inst.Args)-1].Mem.Index == k
+			return inst.NonTemporal != "" && inst.Args[len(inst.Args)-1].Mem.Index == k // the last is the destination
 		})
 		if !isStoredNonTemporal {
 			continue
 		}
-		reg := g.pointerRegister(k, regIndex) // regIndex is 0, and is cleared again below
+		reg := g.pointerRegister(k, regIndex) // regIndex is 0 here, so it is free, and is set to 0 again below
 		if g.registerIndexOf[k] < 0 {
 			g.asm.Emit("MOVQ", g.pointerWord(k), reg)
 		}
-		if isFirst {
-			g.asm.Emit("MOVQ", reg, regTemp)
-		} else {
-			g.asm.Emit("ORQ", reg, regTemp)
-		}
-		isFirst = false
+		g.asm.Emit(combine, reg, regTemp)
+		combine = "ORQ"
 	}
 	g.asm.Emit("XORL", regIndex, regIndex)
 	g.asm.Emit("TESTL", asm.Imm(63), regTemp)
@@ -230,7 +230,8 @@ func (g *generator) writeMainLoop(step int) {
 	g.asm.Emit("CMPQ", regIndex, regLimit)
 	g.asm.Emit("JLE", loop)
 	executed := g.executedCount() - executedBefore
-	g.work.Iteration, g.work.IterationElements = max(g.work.Iteration, executed), step
+	g.work.Iteration = max(g.work.Iteration, executed) // the main loop may exist in two versions
+	g.work.IterationElements = step
 	g.work.Row -= executed
 }
 
@@ -262,7 +263,8 @@ func (g *generator) advance(elements int) {
 	}
 }
 
-// writeTailLoop writes the loop over the tail of a row, in masked passes.
+// writeTailLoop writes the loop over the tail of a row, in masked passes. With totals, successive passes use successive
+// sets of accumulators, so an iteration has a pass for each set.
 func (g *generator) writeTailLoop() {
 	emit, assembler := g.asm.Emit, g.asm
 	loop, done, executedBefore := assembler.NewLabel(), assembler.NewLabel(), g.executedCount()
@@ -293,14 +295,15 @@ func (g *generator) writeTailLoop() {
 	emit("JMP", loop)
 	assembler.Bind(done)
 	executed := g.executedCount() - executedBefore
-	// The instructions of one masked pass, rounded up.
+	// TailIteration is for one masked pass: its share of the iteration, rounded up.
 	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
-	g.work.Row += 3 - executed // Row keeps the three instructions that detect an empty tail
+	const emptyTailCheck = 3 // MOVQ, SUBQ and JLE, which a row without a tail executes, too
+	g.work.Row += emptyTailCheck - executed
 }
 
-// writeTailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. The 2*regLimit parts of complex
-// elements fill two vectors of g.lanes lanes. The two masks after tailMask select the parts in the first and in the
-// second of these vectors.
+// writeTailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. regLimit complex elements have
+// 2*regLimit parts, which fill two vectors of g.lanes lanes. The two masks after tailMask select the parts in the first
+// and in the second of these vectors.
 func (g *generator) writeTailMasks() {
 	emit := g.asm.Emit
 	emit("MOVQ", asm.Imm(-1), regTemp)
@@ -363,6 +366,7 @@ func (g *generator) copyTailOut() {
 	if !hasBounced {
 		return
 	}
+	// The pass may have changed regLimit.
 	g.asm.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
 	g.asm.Emit("SUBQ", regIndex, regLimit)
 	for k := range g.outputCount {
@@ -388,28 +392,28 @@ const (
 	intoBuffer
 )
 
-// copyTail writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
-// element at a time. size is the size of an element in bytes; 16 bytes are copied as two pieces of 8. The loop changes
-// regDoubleIndex, which has the address of the first element, and regTemp.
+// copyTail writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one piece
+// at a time. size is the size of an element in bytes. A piece is an element or, if the element has 16 bytes, half of
+// it. The code changes regTemp, and regDoubleIndex, which gets the address of the first element.
 func (g *generator) copyTail(k, size int, direction copyDirection) {
 	emit, assembler := g.asm.Emit, g.asm
 	base := g.loadPointer(k)
-	piece := min(size, 8)
+	piece := min(size, 8) // bytes
 	emit("LEAQ", asm.Mem{Base: base, Index: regIndex, Scale: uint8(piece)}, regDoubleIndex)
-	if size == 16 {
+	if size == 16 { // an index has no scale of 16, so 8*regIndex is added twice
 		emit("LEAQ", asm.Mem{Base: regDoubleIndex, Index: regIndex, Scale: 8}, regDoubleIndex)
 	}
 	// regTemp counts the pieces down, from the number of pieces of min(regLimit, g.lanes) elements.
 	emit("MOVL", asm.Imm(g.lanes), regTemp)
 	emit("CMPQ", regLimit, regTemp)
 	emit("CMOVQLT", regLimit, regTemp)
-	buffer := int32(64 * g.bounceVectors[k]) // offset in the spill area
-	loop := assembler.NewLabel()
-	if size == 16 {
+	if size == 16 { // two pieces for each element
 		emit("ADDQ", regTemp, regTemp)
 	}
+	loop := assembler.NewLabel()
 	assembler.Bind(loop)
 	executedBefore := g.executedCount()
+	buffer := int32(64 * g.bounceVectors[k]) // offset in the spill area
 	// regTemp is n for piece n-1: its address is the start plus (n-1) pieces.
 	from := asm.Mem{Base: regDoubleIndex, Index: regTemp, Scale: uint8(piece), Disp: int32(-piece)}
 	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(piece), Disp: buffer - int32(piece)}
@@ -419,6 +423,7 @@ func (g *generator) copyTail(k, size int, direction copyDirection) {
 	g.copyPiece(from, to, piece)
 	emit("DECL", regTemp)
 	emit("JNE", loop)
+	// The loop has at most g.lanes*size/piece iterations. executedCount has counted the first.
 	g.extraExecuted += (g.executedCount() - executedBefore) * (g.lanes*size/piece - 1)
 }
 

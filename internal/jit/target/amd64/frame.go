@@ -12,31 +12,35 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// General registers. The pointerRegisters have the addresses of operands. Addresses without a register are in the spill
-// area of jit.Args.
+// General registers. The spill area is scratch memory in jit.Args.
 const (
 	regArgs        = asm.DI
 	regSpill       = asm.BX // the spill area
 	regIndex       = asm.CX // number of elements of the row that are already computed
-	regLimit       = asm.DX // the last regIndex at which the main loop may start again; in tails, the remaining elements
-	regTemp        = asm.AX // a temporary; loadPointer and address may change it
+	regLimit       = asm.DX // the last regIndex at which an iteration may start; in tails, the remaining elements
+	regTemp        = asm.AX // a temporary, which nearly all methods that write code may change
 	regDoubleIndex = asm.SI // 2*regIndex, for elements of 16 bytes
 )
 
-// pointerRegisters are the registers for addresses of operands.
+// pointerRegisters are the registers for addresses of operands. Addresses without a register are in the spill area.
 var pointerRegisters = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
 // frame is the result of register allocation for one loop: the registers and memory of its values, the numbers of
-// interleaved and unrolled passes, and the allocated instructions. A pass computes a fixed number of adjacent elements;
-// an iteration of the main loop has passesPerIteration passes. Pointers are numbered: first the addresses of outputs,
-// then of operands, then of the accumulators of folds (reductions of the row). The last pointer is the row counter. In
-// a loop with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
+// interleaved and unrolled passes, and the allocated instructions. A full pass computes a fixed number of adjacent
+// elements, and the body is its instructions. An iteration of the main loop has passesPerIteration full passes. The
+// remaining elements of a row, its tail, are computed by masked passes. A row constant is a value that is the same for
+// all elements of a row. Pointers are numbered: first the addresses of outputs, then of operands, then of the
+// accumulators of folds (reductions of the row). The last pointer is the row counter. In a loop with totals
+// (lane.Loop.CombinesLanes), a fold gives one number for each row.
 //
 // For example, with AVX-512, a loop with three row constants and one fold of float32 may use the vector registers so:
 //
 //	Z0 to Z2     row constants
 //	Z3 and Z4    accumulators: two sets of 16 lanes, for passes with even and with odd numbers
 //	Z5 to Z31    other values of a pass
+//
+// The generator embeds a frame. Allocation is tried several times. Each attempt overwrites fields of the embedded
+// frame, and a copy of the frame keeps the result of the best attempt.
 type frame struct {
 	// Pointers.
 
@@ -56,7 +60,7 @@ type frame struct {
 
 	// Passes and code.
 
-	bodyInsts          [2][]alloc.Inst // by foldsInRegisters or foldsInMemory: the body with these folds
+	bodyInsts          [2][]alloc.Inst // by foldsInRegisters or foldsInMemory: the body with accumulators in this place
 	interleavedPasses  int             // number of interleaved passes in each list of bodyInsts
 	passesPerIteration int             // number of passes in one iteration of the main loop
 
@@ -73,9 +77,9 @@ type frame struct {
 	firstAccSet       int  // number of the accumulator set that the current pass uses
 }
 
-// Bounds on the number of instructions of a body, which computes the g.lanes elements of one pass. A body of at most
-// shortBody instructions counts as memory-bound. A body of more than mediumBody instructions is not unrolled, and a
-// body of more than longBody instructions is not interleaved.
+// Bounds on the number of instructions of one pass. A body of at most shortBody instructions counts as memory-bound. A
+// body of more than mediumBody instructions is not unrolled, and a body of more than longBody instructions is not
+// interleaved.
 const (
 	shortBody  = 12
 	mediumBody = 40
@@ -91,11 +95,12 @@ const minPool = 4
 // spillSlots is the number of vectors of 64 bytes in the spill area.
 const spillSlots = jit.SpillBytes / 64
 
-// layOutFrame assigns registers and memory, and chooses the numbers of passes that are interleaved and unrolled.
+// layOutFrame assigns registers and memory, and chooses the numbers of passes that are interleaved and unrolled. The
+// instructions are already selected: Builder.Body, foldInsts and stores.
 func (g *generator) layOutFrame() error {
 	g.accSets = 1
 	if len(g.loop.Folds) > 0 {
-		g.accSets = lane.FoldLanes / g.lanes
+		g.accSets = lane.FoldLanes / g.lanes // one register has g.lanes of the FoldLanes accumulators of a fold
 	}
 	g.layOutPointers()
 	usedSlots := g.layOutBounceVectors()
@@ -161,16 +166,17 @@ func (g *generator) layOutBounceVectors() (usedSlots int) {
 	return usedSlots
 }
 
-// searchAllocation allocates registers for different numbers of row constants in permanent registers, and sets the
-// frame to the cheapest allocation. rowConstants are all row constants; the first ones get the permanent registers.
-// Each attempt uses about an eighth fewer permanent registers than the previous one. The search ends after three
-// attempts without improvement, or at cost 0. The first usedSlots vectors of the spill area are in use. ok is false if
-// every attempt failed.
+// searchAllocation allocates registers for different numbers of row constants in permanent registers, and sets g.frame
+// to the cheapest allocation. rowConstants are all row constants; the first ones get the permanent registers. Each
+// attempt uses about an eighth fewer permanent registers than the previous one. The search ends after three attempts
+// without improvement, or at cost 0. The first usedSlots vectors of the spill area are in use. ok is false if every
+// attempt failed.
 func (g *generator) searchAllocation(rowConstants []alloc.Virt, usedSlots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
 	withoutGain := 0 // number of attempts since the cheapest one
 	for count := len(rowConstants); count >= 0 && bestCost > 0 && withoutGain < 3; count -= 1 + count/8 {
+		// bestFrame keeps the lists of the best attempt.
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
 		cost, allocated := g.tryAllocation(rowConstants[:count], rowConstants, usedSlots, bestCost)
 		if !allocated {
@@ -180,7 +186,7 @@ func (g *generator) searchAllocation(rowConstants []alloc.Virt, usedSlots int) (
 			}
 			continue
 		}
-		if ok {
+		if ok { // bestFrame has an allocation, which is replaced
 			bestFrame.free()
 		}
 		bestFrame, bestCost, withoutGain, ok = g.frame, cost, 0, true
@@ -189,9 +195,9 @@ func (g *generator) searchAllocation(rowConstants []alloc.Virt, usedSlots int) (
 	return bestCost, ok
 }
 
-// tryAllocation allocates registers. The row constants in `permanent` get permanent registers. Other rowConstants
-// get vectors of the spill area from number usedSlots on, unless they can be loaded again. ok is false if the
-// allocation failed or its cost is not below limit.
+// tryAllocation allocates registers, and sets fields of g.frame. The row constants in `permanent`, the first ones of
+// rowConstants, get permanent registers. The others get vectors of the spill area from number usedSlots on, unless they
+// can be loaded again. ok is false if the allocation failed or its cost is not below limit.
 func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, usedSlots int, limit float64) (cost float64,
 	ok bool) {
 	registers, rowConstVectors, lastMask := g.placeRowConstants(permanent)
@@ -200,7 +206,9 @@ func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, usedSlot
 		return 0, false
 	}
 	for _, virt := range rowConstants {
-		if value := &g.Values[virt]; registers.Permanent[virt] < 0 && (value.Reload == nil || !value.Constant) {
+		value := &g.Values[virt]
+		canLoadAgain := value.Reload != nil && value.Constant
+		if registers.Permanent[virt] < 0 && !canLoadAgain {
 			registers.PermanentSlot[virt] = int16(usedSlots)
 			usedSlots++
 		}
@@ -216,7 +224,7 @@ func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, usedSlot
 	if g.accsInRegisters {
 		g.reserveAccs(rowConstVectors)
 	}
-	if g.loop.CombinesLanes { // tails use the accumulator registers, too
+	if g.loop.CombinesLanes { // in tails, too, accumulators are in registers, which reserveAccs removed from the pool
 		g.tailRegisters.Pool = g.bodyRegisters.Pool
 	}
 	g.reserveTailMasks()
@@ -224,8 +232,8 @@ func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, usedSlot
 }
 
 // placeRowConstants returns a register file in which row constants have permanent registers: vector registers from 0
-// on, and at most two mask registers, K7 and K6. It also returns the number of these vector registers, and the last
-// free mask register.
+// on, and at most two mask registers, K7 and K6. It also returns the number of these vector registers, and the number
+// of the last free mask register.
 func (g *generator) placeRowConstants(permanent []alloc.Virt) (file alloc.RegisterFile, vectors, lastMask int) {
 	valueCount := len(g.Values)
 	file = alloc.RegisterFile{Permanent: make([]int8, valueCount), PermanentSlot: make([]int16, valueCount),
@@ -236,7 +244,7 @@ func (g *generator) placeRowConstants(permanent []alloc.Virt) (file alloc.Regist
 	lastMask = 7
 	for _, virt := range permanent {
 		if g.Values[virt].Class == alloc.Masks {
-			if lastMask > 5 { // at most two row constants, in K7 and K6
+			if lastMask > 5 {
 				file.Permanent[virt] = int8(lastMask)
 				lastMask--
 			}
@@ -285,6 +293,7 @@ func (g *generator) reserveAccs(firstFree int) {
 	for g.bodyRegisters.Pool[alloc.Masks]>>(lastMask+1) != 0 {
 		lastMask++
 	}
+	// Each accumulator takes accSets consecutive registers.
 	for index, acc := range g.accs {
 		if g.Values[acc.Virt].Class == alloc.Masks {
 			lastMask -= g.accSets
@@ -299,9 +308,10 @@ func (g *generator) reserveAccs(firstFree int) {
 	*vectors = *vectors >> firstFree << firstFree // clears the bits below firstFree
 }
 
-// reserveTailMasks removes the registers of tail masks from the pool for tails.
+// reserveTailMasks removes the registers of tail masks from the pool for tails. tailMask, wideTailMask and
+// narrowTailMask are the numbers of these registers.
 func (g *generator) reserveTailMasks() {
-	if g.tailLanes != 0 {
+	if g.tailLanes != 0 { // instructions of folds read the mask, as the value tailLanes
 		g.tailRegisters.Permanent = slices.Clone(g.tailRegisters.Permanent)
 		g.tailRegisters.Permanent[g.tailLanes] = wideTailMask
 		if g.avx512 {
@@ -310,7 +320,7 @@ func (g *generator) reserveTailMasks() {
 	}
 	if g.avx512 {
 		g.tailRegisters.Pool[alloc.Masks] &^= 1 << tailMask
-		if g.hasComplex() {
+		if g.hasComplex() { // the next two registers have the masks of the two halves of complex elements
 			g.tailRegisters.Pool[alloc.Masks] &^= 1<<(tailMask+1) | 1<<(tailMask+2)
 		}
 		return
@@ -369,14 +379,14 @@ func (f *frame) free() {
 
 // tryInterleave interleaves two passes, and then four. It stops if interleaving adds more than one memory access
 // per six instructions. In measurements, interleaved code below this limit was faster, even if it had memory
-// accesses: gelu with AVX-512 took a fifth less time. Memory-bound bodies gain nothing from four passes. cost and
-// length are the cost and the number of instructions of one pass.
-func (g *generator) tryInterleave(rowConstants []alloc.Virt, usedSlots int, cost float64, length int) {
+// accesses: gelu with AVX-512 took a fifth less time. passCost and passLength are the cost and the number of
+// instructions of one pass.
+func (g *generator) tryInterleave(rowConstants []alloc.Virt, usedSlots int, passCost float64, passLength int) {
 	maxPasses := 4
 	switch {
-	case length > longBody || len(g.bounceVectors) > 0:
+	case passLength > longBody || len(g.bounceVectors) > 0:
 		return
-	case length <= shortBody:
+	case passLength <= shortBody: // a memory-bound body gains nothing from four passes
 		maxPasses = 2
 	}
 	if len(g.loop.Folds) > 0 {
@@ -393,7 +403,8 @@ func (g *generator) tryInterleave(rowConstants []alloc.Virt, usedSlots int, cost
 			g.frame = previousFrame
 			return
 		}
-		if totalCost > float64(passes)*(cost+float64(len(g.Body))/6) {
+		maxCost := float64(passes) * (passCost + float64(len(g.Body))/6)
+		if totalCost > maxCost {
 			g.frame.free()
 			g.frame = previousFrame
 			return
@@ -403,15 +414,17 @@ func (g *generator) tryInterleave(rowConstants []alloc.Virt, usedSlots int, cost
 }
 
 // chooseUnroll sets the number of passes in one iteration of the main loop. Short bodies are unrolled, to reduce the
-// overhead of the loop. length is the number of instructions of one pass.
-func (g *generator) chooseUnroll(length int) {
+// overhead of the loop. passLength is the number of instructions of one pass.
+func (g *generator) chooseUnroll(passLength int) {
 	g.passesPerIteration = 1
 	switch {
 	case len(g.bounceVectors) > 0: // tails are slow, and unrolling makes them longer
-	case length <= shortBody:
+	case passLength <= shortBody:
 		g.passesPerIteration = 4
-	case length <= mediumBody:
+	case passLength <= mediumBody:
 		g.passesPerIteration = 2
 	}
+	// All of these are powers of two, so an iteration has whole groups of interleaved passes, and uses each set
+	// equally.
 	g.passesPerIteration = max(g.passesPerIteration, g.accSets, g.interleavedPasses)
 }

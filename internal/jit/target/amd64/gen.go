@@ -16,9 +16,9 @@
 // an operand is accessed.
 //
 // The body is the instructions of a full pass. The main loop is unrolled: an iteration has one or more passes, and two
-// or four of them may be interleaved. Package alloc calls a pass an iteration. The folds of a loop combine the elements
-// of its rows into [lane.FoldLanes] accumulators each. In a loop with totals (lane.Loop.CombinesLanes), a fold combines
-// each row into one number.
+// or four of them may be interleaved. Package alloc calls a pass an iteration. A fold (a reduction of the rows)
+// combines element k of a row with accumulator k modulo [lane.FoldLanes]. In a loop with totals
+// (lane.Loop.CombinesLanes), a fold gives one number for each row.
 package amd64
 
 import (
@@ -72,7 +72,7 @@ type generator struct {
 	asm           *asm.Assembler
 	extraExecuted int      // number of instructions that nested loops execute after their first iteration
 	work          jit.Work // bound on the number of executed instructions
-	frame
+	frame                  // registers, memory and allocated instructions (frame.go)
 }
 
 // Indices of generator.foldInsts.
@@ -82,12 +82,11 @@ const (
 	foldsInTail             // passes of a tail
 )
 
-// alloc.Inst.FoldableSource is the index of the source whose load may become a memory operand: 0 or, after an immediate
-// (source 0), 1. noFoldableSource means that no source may be one. noBroadcast is the value of laneBytes for memory
-// operands that are whole vectors.
+// alloc.Inst.FoldableSource is the index of the source whose load may become a memory operand: 0 (also if an
+// instruction does not state it) or, after an immediate (source 0), 1.
 const (
-	noFoldableSource = -1
-	noBroadcast      = 0
+	noFoldableSource = -1 // no source may be a memory operand
+	noBroadcast      = 0  // laneBytes of instructions whose memory operand is a whole vector
 )
 
 // laneValue describes the register that holds a value of the loop. Integers of fewer than 32 bits are in 32-bit lanes,
@@ -137,7 +136,7 @@ func newGenerator(loop *lane.Loop, cpu machine.Features, options target.LoopOpti
 			g.advances[inst.Ptr] = loop.Ptrs[inst.Ptr].Kind != lane.RowOperand
 		}
 		switch {
-		case inst.Op == lane.Store: // its type may be complex
+		case inst.Op == lane.Store: // no value; its type may be complex
 		case inst.Op == lane.Div && (inst.Type.DType == tensor.Int32 || inst.Type.DType == tensor.Uint32):
 			g.has64Bits = true // the division is in float64
 		case inst.Type.DType.Size() == 8:
@@ -251,7 +250,7 @@ func (g *generator) constLanes(laneBytes int, x uint64) alloc.Virt {
 // constant returns a constant of the given width, which the instruction with the given name loads from data. Unless
 // laneBytes is noBroadcast, data is one element, which the instruction broadcasts.
 func (g *generator) constant(name string, width uint8, laneBytes int, data string) alloc.Virt {
-	key := alloc.Mem{Space: alloc.Constant, Data: data, Index: int(width)}
+	key := alloc.Mem{Space: alloc.Constant, Data: data, Index: int(width)} // the field Index holds the width
 	if v, ok := g.constants[key]; ok {
 		return v
 	}
@@ -312,7 +311,7 @@ func (g *generator) unpackedReg(value *laneValue) alloc.Virt {
 	return value.reg
 }
 
-// logicOp adds a bitwise operation. With AVX-512, its name has a suffix for the size of the lanes.
+// logicOp adds a bitwise operation. With AVX-512, the name of the instruction has a suffix for the size of the lanes.
 func (g *generator) logicOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		name += intSuffix(laneBytes)

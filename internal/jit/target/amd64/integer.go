@@ -18,7 +18,7 @@ import (
 func (g *generator) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue {
 	laneBytes := laneSize(dtype)
 	suffix := intSuffix(laneBytes)
-	const highDefined, highUndefined = false, true // values of undefinedHighBits
+	const highDefined, highUndefined = false, true // values of the argument undefinedHighBits of result
 	result := func(v alloc.Virt, undefinedHighBits bool) *laneValue {
 		return &laneValue{reg: v, dtype: dtype, hasUndefinedHighBits: undefinedHighBits && dtype.Size() < 4}
 	}
@@ -145,8 +145,8 @@ func (g *generator) shiftSigned(dtype tensor.DType, a alloc.Virt, b *laneValue) 
 	if laneBytes := laneSize(dtype); g.avx512 || laneBytes == 4 {
 		return g.shift("VPSRA", dtype, a, b)
 	}
-	// With sign = 1<<63 >> n and logical shifts, (a>>n ^ sign) - sign copies the sign bit, now at bit 63-n, to all higher
-	// bits.
+	// With sign = 1<<63 >> n and logical shifts, (a>>n ^ sign) - sign copies the sign bit, now at bit 63-n, to all
+	// higher bits.
 	sign := g.shift("VPSRL", dtype, g.constLanes(8, signBit(8)), b)
 	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", dtype, a, b), sign))
 }
@@ -166,17 +166,27 @@ func (g *generator) divide(dtype tensor.DType, a, b *laneValue) *laneValue {
 	return g.convert(dtype, &laneValue{reg: g.floatOp(lane.Div, laneSize(float), x.reg, y.reg), dtype: float})
 }
 
-// divideLong divides 64-bit integers through float64. Four roundings give the first quotient a relative error of about
-// 4*2^-53, so its absolute error is about 2^64*2^-51/divisor = 2^13/divisor. Rounding it to an integer adds at most
-// 1/2. The remainder is therefore at most about 2^13 + divisor/2. It is computed modulo 2^64 and divided in the same
-// way. The error of this second quotient comes only from rounding to nearest.
+// divideLong divides 64-bit integers through float64, modulo 2^64:
+//
+//	firstQuotient = round(a/b)
+//	remainder     = a - firstQuotient*b
+//	correction    = round(remainder/b)
+//	remainder    -= correction*b
+//	quotient      = firstQuotient + correction   // nearest integer, where truncation is wanted
+//	quotient is changed by 1 if the sign of remainder is wrong
+//
+// Four roundings give the first quotient a relative error of about 4*2^-53, so its absolute error is about
+// 2^64*2^-51/b = 2^13/b. Rounding it to an integer adds at most 1/2. The first remainder is therefore at most about
+// 2^13 + b/2. The error of the second quotient, correction, comes only from rounding to nearest.
 func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
 	apply := func(op lane.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
-	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }
+	less := func(x, y *laneValue) *laneValue { return &laneValue{reg: g.compare(lane.Lt, x, y), dtype: tensor.Bool} }
+	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} } // a constant
+	// bitsAs returns the register of x as a value of another dtype.
 	bitsAs := func(dtype tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: dtype} }
 	reciprocal := &laneValue{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
 		dtype: tensor.Float64}
-	roundedQuotient := func(x *laneValue) *laneValue { // x/b
+	roundedQuotient := func(x *laneValue) *laneValue { // round(x/b)
 		quotient := apply(lane.Mul, g.convert(tensor.Float64, x), reciprocal)
 		if x.dtype == tensor.Uint64 { // the conversion cannot represent 2^64
 			quotient.reg = g.extremum(lane.Min, 8, quotient.reg, g.float64Const(0x1.fffffffffffffp63))
@@ -190,16 +200,14 @@ func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
 	correction := roundedQuotient(remainder)
 	remainder = apply(lane.Sub, remainder, apply(lane.Mul, correction, divisor))
 	quotient := apply(lane.Add, firstQuotient, correction)
-	less := func(u, v *laneValue) *laneValue {
-		return &laneValue{reg: g.compare(lane.Lt, u, v), dtype: tensor.Bool}
-	}
-	if dtype == tensor.Uint64 {
+	if dtype == tensor.Uint64 { // the remainder must not be negative
 		quotient = g.selectLanes(less(remainder, zero), apply(lane.Sub, quotient, number(1)), quotient)
-		// The remainder may not fit into a signed integer if the divisor is at least 2^63. The quotient is then 0 or 1.
+		// The remainder may not fit into a signed integer if the divisor is at least 2^63, which is negative as an
+		// int64. The quotient is then 0 or 1.
 		isLarge, zeroOrOne := less(divisor, zero), g.selectLanes(less(a, b), zero, number(1))
 		return bitsAs(dtype, g.selectLanes(isLarge, zeroOrOne, bitsAs(dtype, quotient)))
 	}
-	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
+	// The remainder must have the sign of the dividend. Otherwise the magnitude of the quotient is too large by one.
 	signsDiffer := apply(lane.And, less(apply(lane.Xor, remainder, dividend), zero),
 		&laneValue{reg: g.compare(lane.Ne, remainder, zero), dtype: tensor.Bool})
 	oppositeSigns := less(apply(lane.Xor, dividend, divisor), zero)

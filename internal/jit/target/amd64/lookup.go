@@ -10,13 +10,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// loadTableRow is a pseudo-instruction that loads a row of a combined table (see rowTables). It has three sources: a
-// vector of the byte offsets of four rows, the lane k of this vector, and the index of the combined table in
-// generator.tables. It loads the row whose offset is in lane k.
-const loadTableRow = "row"
-
-// Up to rowTables tables that are looked up with the same indices are combined into one table. Row i of the combined
-// table has entry i of each table. For tables a, b, c, ... of 32 entries:
+// This file selects instructions for lookups in tables of 32 float32. Up to rowTables tables that are looked up with
+// the same indices are combined into one table. Row i of the combined table has entry i of each table:
 //
 //	row 0    a[0]  b[0]  c[0]  ...
 //	row 1    a[1]  b[1]  c[1]  ...
@@ -25,11 +20,17 @@ const loadTableRow = "row"
 //
 // A lookup with eight indices loads eight rows and transposes them, which gives eight entries of a, eight entries of b,
 // and so on.
+
 const (
-	rowTables = 8
-	rowBytes  = 4 * rowTables
+	rowTables = 8              // maximum number of tables that are combined
+	rowBytes  = 4 * rowTables  // size of a row; with fewer tables, the last bytes are unused
 	regTable  = regDoubleIndex // address of the table; regDoubleIndex is free, because no element has 16 bytes
 )
+
+// loadTableRow is a pseudo-instruction that loads a row of a combined table. It has three sources: a vector of the byte
+// offsets of four rows, the lane k of this vector, and the index of the combined table in generator.tables. It loads
+// the row whose offset is in lane k.
+const loadTableRow = "row"
 
 // lookupKey identifies the lookup of a table.
 type lookupKey struct {
@@ -47,15 +48,15 @@ func (g *generator) selectLookup(inst *lane.Inst) alloc.Virt {
 	}
 	if !g.avx512 && !g.has64Bits { // vectors have eight 32-bit lanes
 		if tables := g.loop.Tables(inst, rowTables, isLong); len(tables) > 1 {
-			g.lookupRows(tables, indices)
+			g.lookupRows(tables, indices) // adds the results to g.lookups
 			return g.lookups[lookupKey{inst.Table, indices}]
 		}
 	}
 	return g.lookup(inst.Table[:], indices)
 }
 
-// isLong reports whether the two halves of a table differ. Otherwise the lookup is in the first half, and needs only
-// half of the permutations.
+// isLong reports whether the two halves of a table differ. Otherwise g.lookup uses only the first half, which takes
+// half of the permutations, and the table is not combined with others.
 func isLong(table *[32]float32) bool {
 	return !slices.Equal(table[:len(table)/2], table[len(table)/2:])
 }
@@ -63,10 +64,10 @@ func isLong(table *[32]float32) bool {
 // lookupRows selects instructions for several lookups with the same indices. The instructions load a row for each lane
 // and transpose the rows. Sources are in the order of Go's assembler: the last one is the first one of Intel's manual.
 func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
-	offsets, table := g.rowOffsets(indices), len(g.tables)
+	offsets, table := g.rowOffsets(indices), len(g.tables) // table: the index in g.tables
 	g.tables = append(g.tables, combinedTable(group))
-	halves := [2]alloc.Virt{offsets, g.upperHalf(offsets)}
-	// With a[i] to h[i] the entries of the row of lane i:
+	halves := [2]alloc.Virt{offsets, g.upperHalf(offsets)} // the offsets of lanes 0 to 3, and of lanes 4 to 7
+	// a[i] to h[i] are the entries of the row of lane i, and | separates the halves of a register:
 	//	quads[0][k] = a[k] b[k] c[k] d[k] | a[k+4] b[k+4] c[k+4] d[k+4]
 	//	quads[1][k] = e[k] f[k] g[k] h[k] | e[k+4] f[k+4] g[k+4] h[k+4]
 	var quads [2][4]alloc.Virt
@@ -86,7 +87,8 @@ func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
 	//	pairs01  = a[0] a[1] b[0] b[1]
 	//	pairs23  = a[2] a[3] b[2] b[3]
 	//	result a = a[0] a[1] a[2] a[3]
-	// VUNPCKLPS pairs the entries of the tables a and b (or e and f), and VUNPCKHPS the entries of c and d (or g and h).
+	// VUNPCKLPS pairs the entries of the tables a and b (or e and f), and VUNPCKHPS the entries of c and d (or g and
+	// h).
 	for column := 0; column < len(group); column += 2 {
 		unpack, quad := "VUNPCKLPS", quads[column/4]
 		if column%4 == 2 {

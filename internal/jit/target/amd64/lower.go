@@ -9,11 +9,17 @@ import (
 )
 
 // This file selects instructions for a whole loop ([lane.Loop]): for its values, its stores and its folds (reductions
-// of a row). A full pass consists of Body, the folds in foldInsts[foldsInRegisters] or foldInsts[foldsInMemory], and
-// stores; a tail pass consists of Body, foldInsts[foldsInTail] and stores. Accumulators in registers are initialized by
-// accInitInsts before the passes, and stored by accStoreInsts after them.
+// of a row). It makes these lists of the generator:
 //
-// In the name FoldableSource, "foldable" has another meaning: the source may be an operand in memory.
+//	full pass       Body, foldInsts[foldsInRegisters] or foldInsts[foldsInMemory], stores
+//	tail pass       Body, foldInsts[foldsInTail], stores
+//	before passes   accInitInsts, which set the accumulator registers
+//	after passes    accStoreInsts, which store the accumulator registers
+//
+// For example, a sum of float32 has one VADDPS in foldsInRegisters, and a load, VADDPS and a store in foldsInMemory.
+//
+// The methods append instructions to Body. g.Collect(f) empties Body, calls f, and returns the appended instructions.
+// "Foldable" in FoldableSource has another meaning: the source may be an operand in memory.
 
 // lower selects instructions for the whole loop.
 func (g *generator) lower() error {
@@ -30,6 +36,7 @@ func (g *generator) lower() error {
 		}
 	}
 	g.lowerFolds()
+	// Prune removes instructions from Body whose results neither Body nor these lists read.
 	g.Prune(g.stores, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory], g.foldInsts[foldsInTail],
 		g.accInitInsts, g.accStoreInsts)
 	return g.err
@@ -41,13 +48,13 @@ func (g *generator) lower() error {
 func (g *generator) lowerFolds() {
 	for _, fold := range g.loop.Folds {
 		if folded := g.selectedValue(fold.Value); fold.Op == lane.Min || fold.Op == lane.Max {
-			g.extendedReg(folded) // folded keeps the extended register, for accumulators in registers and in memory
+			g.extendedReg(folded) // in Body, once for all variants of the fold: folded keeps the extended register
 		}
 	}
 	if !g.avx512 || g.loop.CombinesLanes { // folds in tails select lanes by this mask
 		g.tailLanes = g.New(g.boolRegister())
 	}
-	body := g.Body // Collect empties it
+	body := g.Body // restored below, because Collect empties it
 	for _, fold := range g.loop.Folds {
 		if g.loop.CombinesLanes {
 			g.foldTotal(fold)
@@ -65,7 +72,7 @@ func (g *generator) accMemory(fold lane.Fold) alloc.Mem {
 		Step: int32(g.lanes * g.loop.Ptrs[fold.Ptr].DType.Size())}
 }
 
-// foldInMemory selects instructions for a fold with accumulators in memory, for the body and for tails.
+// foldInMemory selects instructions for a fold with accumulators in memory, for full passes and for tails.
 func (g *generator) foldInMemory(fold lane.Fold) {
 	mem, value := g.accMemory(fold), g.selectedValue(fold.Value)
 	for _, kind := range []int{foldsInMemory, foldsInTail} {
@@ -82,7 +89,8 @@ func (g *generator) foldInMemory(fold lane.Fold) {
 	}
 }
 
-// foldInRegisters selects instructions for a fold in the body with accumulators in registers.
+// foldInRegisters selects instructions for a fold in full passes with accumulators in registers. If the instruction of
+// the fold may lose a NaN, a second accumulator, noNaN, has the mask of the lanes that have folded no NaN.
 func (g *generator) foldInRegisters(fold lane.Fold) {
 	mem, value := g.accMemory(fold), g.selectedValue(fold.Value)
 	dtype := value.dtype
@@ -90,7 +98,7 @@ func (g *generator) foldInRegisters(fold lane.Fold) {
 	if dtype == tensor.Bool {
 		description = g.boolRegister()
 	}
-	acc := &laneValue{reg: g.newAcc(description), dtype: dtype, hasUndefinedHighBits: true}
+	acc := &laneValue{reg: g.newAcc(description), dtype: dtype, hasUndefinedHighBits: true} // after additions
 	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolRegister())
@@ -106,7 +114,7 @@ func (g *generator) foldInRegisters(fold lane.Fold) {
 	})
 	stores := g.Collect(func() {
 		sum := acc
-		if noNaN != 0 {
+		if noNaN != 0 { // the lanes that have folded a NaN become NaN
 			nan := g.floatConst(laneSize(dtype), math.NaN())
 			sum = &laneValue{reg: g.blend(laneSize(dtype), noNaN, acc.reg, nan), dtype: dtype}
 		}
@@ -127,13 +135,14 @@ func (g *generator) newAcc(value alloc.Value) alloc.Virt {
 	return v
 }
 
-// mayLoseNaN reports whether the instruction of a fold may replace a NaN in the accumulator by a number. Such a fold
-// also has a mask of the lanes without NaN, whose computation is off the critical path.
+// mayLoseNaN reports whether a fold is one instruction that may replace a NaN in the accumulator by a number. Such a
+// fold needs the accumulator noNaN, whose computation does not wait for acc. Without AVX-512, the fold is several
+// instructions, which keep a NaN (extremum).
 func (g *generator) mayLoseNaN(op lane.Op, dtype tensor.DType) bool {
 	return g.avx512 && dtype.IsFloat() && (op == lane.Min || op == lane.Max)
 }
 
-// foldInto folds a value into the accumulator acc. noNaN is 0, or an accumulator with the mask of the lanes that have
+// foldInto folds a value into the accumulator acc. noNaN is 0, or the accumulator with the mask of the lanes that have
 // folded no NaN. The comparison that updates noNaN is masked by the old noNaN, so a cleared lane stays cleared.
 func (g *generator) foldInto(op lane.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {

@@ -21,8 +21,13 @@ import (
 //
 // A load is the Reload of a value: the allocator inserts it before a use, or makes it a memory operand if it is
 // foldable. alloc.Mem has the Index of a pointer, and the Step in bytes from a pass to the next.
+//
+// The methods of the generator add instructions and return an alloc.Virt, a virtual register with the result. width and
+// Bytes are sizes of registers, laneBytes and size sizes of lanes and elements, all in bytes. A pass has g.lanes
+// elements, so width(4) is the size of a register for all lanes of 4 bytes. The operands of binaryOp and shuffle are in
+// the order of Go's assembler: binaryOp("VPSUBD", 4, b, a) computes a - b.
 
-// The parts of a complex number, as numbers in lane.Inst.Imm and as indices.
+// The parts of a complex number, as values of lane.Inst.Imm and as indices.
 const (
 	realPart = iota
 	imaginaryPart
@@ -46,14 +51,15 @@ const (
 	foldable    = true
 )
 
-// loadFrom returns a value of the given width in bytes, which the instruction with the given name loads from memory. If
-// canFold is foldable, the memory may be an operand of the instructions that use the value.
+// loadFrom returns a value of the given width, which the instruction with the given name loads from memory. If canFold
+// is foldable, the memory may be an operand of the instructions that use the value.
 func (g *generator) loadFrom(width uint8, name string, canFold bool, mem alloc.Mem) alloc.Virt {
 	reload := &alloc.Reload{Name: name, Mem: mem, Foldable: canFold}
 	return g.New(alloc.Value{Bytes: width, Invariant: mem.Space == alloc.PerRow, Reload: reload})
 }
 
-// loadVector returns the contiguous elements of a pass.
+// loadVector returns the contiguous elements of a pass. Float16 elements are not widened yet: value.packed has them in
+// adjacent lanes of 2 bytes.
 func (g *generator) loadVector(mem alloc.Mem, dtype tensor.DType) *laneValue {
 	value := &laneValue{dtype: dtype}
 	mem.ElementBytes = uint8(dtype.Size())
@@ -62,7 +68,8 @@ func (g *generator) loadVector(mem alloc.Mem, dtype tensor.DType) *laneValue {
 	case tensor.Bool:
 		value.reg = g.loadBool(mem)
 	case tensor.Float16:
-		value.packed = g.loadFrom(max(width/2, 16), g.packedMoveName(), foldable, mem)
+		packedWidth := max(width/2, 16) // a register has at least 16 bytes
+		value.packed = g.loadFrom(packedWidth, g.packedMoveName(), foldable, mem)
 	case tensor.Int8:
 		value.reg = g.loadFrom(width, "VPMOVSXBD", notFoldable, mem)
 	case tensor.Uint8:
@@ -120,7 +127,8 @@ func (g *generator) widenBytesName() string {
 	return "VPMOVZXBD"
 }
 
-// loadScalar returns an element, broadcast to all lanes. The element is `offset` bytes after the pointer.
+// loadScalar returns an element, broadcast to all lanes. The element is `offset` bytes after the pointer. An
+// instruction that broadcasts 1 or 2 bytes fills adjacent elements of this size, which another instruction then widens.
 func (g *generator) loadScalar(pointer int, offset int32, dtype tensor.DType) *laneValue {
 	mem := alloc.Mem{Space: alloc.PerRow, Index: pointer, Offset: offset}
 	value := &laneValue{dtype: dtype}
@@ -178,7 +186,7 @@ func (g *generator) complexParts(pointer int) [2]alloc.Virt {
 	return parts
 }
 
-// loadComplex loads the complex elements of a pass and separates their parts. size is the size of a part in bytes.
+// loadComplex loads the complex elements of a pass and separates their parts. size is the size of a part.
 func (g *generator) loadComplex(pointer, size int) [2]alloc.Virt {
 	var halves [2]alloc.Virt
 	for k := range halves {
@@ -188,13 +196,15 @@ func (g *generator) loadComplex(pointer, size int) [2]alloc.Virt {
 	return g.separateParts(halves, size)
 }
 
-// separateParts returns the real and the imaginary parts of the complex elements in two vectors.
+// separateParts returns the real and the imaginary parts of the complex elements in two vectors. size is the size of a
+// part.
 func (g *generator) separateParts(halves [2]alloc.Virt, size int) [2]alloc.Virt {
 	if g.avx512 {
 		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, partIndices(g.lanes, realPart)),
 			g.permute2(halves[0], halves[1], size, partIndices(g.lanes, imaginaryPart))}
 	}
-	// VUNPCK and VSHUFPS work within each half of 128 bits. VPERMPD then exchanges quarters 1 and 2 of the vector.
+	// VUNPCK and VSHUFPS work within each half of 128 bits. In a vector of 256 bits, VPERMPD then exchanges quarters 1
+	// and 2: re0 re1 | re4 re5 | re2 re3 | re6 re7 becomes re0 to re7.
 	const exchangeMiddle = 0xD8
 	if size == 8 {
 		lo := g.binaryOp("VUNPCKLPD", noBroadcast, halves[1], halves[0])
@@ -212,14 +222,15 @@ func (g *generator) separateParts(halves [2]alloc.Virt, size int) [2]alloc.Virt 
 }
 
 // halfMemory returns the memory of the first half (k is 0) or the second half (k is 1) of the complex elements of a
-// pass. size is the size of a real part in bytes.
+// pass. size is the size of a part.
 func (g *generator) halfMemory(pointer, k, size int) alloc.Mem {
-	width := g.lanes * size
-	return alloc.Mem{Space: alloc.AlongRow, Index: pointer, Offset: int32(k * width), Step: int32(2 * width),
+	halfBytes := g.lanes * size
+	return alloc.Mem{Space: alloc.AlongRow, Index: pointer, Offset: int32(k * halfBytes), Step: int32(2 * halfBytes),
 		Part: uint8(1 + k), ElementBytes: uint8(size)}
 }
 
-// partIndices returns the indices of the real or the imaginary parts in two vectors of n elements.
+// partIndices returns the indices of the real or the imaginary parts in two vectors of n lanes. In the second vector,
+// the indices continue from n on. For n 4, they are 0 2 4 6 or 1 3 5 7.
 func partIndices(n, part int) []int {
 	indices := make([]int, n)
 	for k := range indices {
@@ -228,7 +239,7 @@ func partIndices(n, part int) []int {
 	return indices
 }
 
-// permute2 selects elements of two vectors by constant indices.
+// permute2 selects lanes of two vectors by constant indices.
 func (g *generator) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt {
 	var data []byte
 	for _, x := range indices {
@@ -238,29 +249,30 @@ func (g *generator) permute2(a, b alloc.Virt, laneBytes int, indices []int) allo
 	return g.permute2By(a, b, g.constantVector(data), laneBytes)
 }
 
-// permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `indices` are the indices.
+// permute2By selects lanes of the vectors a and b. The lowest bits of the lanes of `indices` are the indices: with n
+// lanes, 0 to n-1 for lanes of a, and n to 2n-1 for lanes of b.
 func (g *generator) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(laneBytes), Src: alloc.Sources(b, indices), Tied: a,
 		Dst: g.newVectorLike(a), FoldableSource: 0})
 }
 
-// lookup selects instructions that look up elements of a table. The lowest bits of the lanes of `indices` are the
-// indices. If the two halves of a table are equal, only the first half is used. If a table is too large for one
-// instruction, elements of both halves are looked up, and the highest bit of the index selects one.
+// lookup selects instructions that look up entries of a table, whose length is a power of two. The lowest bits of the
+// lanes of `indices` are the indices. If the two halves of a table are equal, only the first half is used. If a table
+// is too large for one instruction, entries of both halves are looked up, and the highest bit of the index selects one.
 func (g *generator) lookup(table []float32, indices alloc.Virt) alloc.Virt {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
-	case len(table) == lanes:
-		if lanes == 4 {
+	case len(table) == lanes: // one vector has the table
+		if lanes == 4 { // VPERMPS needs eight lanes
 			return g.binaryOp("VPERMILPS", noBroadcast, indices, g.float32Vector(table))
 		}
 		return g.binaryOp("VPERMPS", noBroadcast, g.float32Vector(table), indices)
 	case slices.Equal(table[:half], table[half:]):
 		return g.lookup(table[:half], indices)
-	case len(table) == 2*lanes && g.avx512:
+	case len(table) == 2*lanes && g.avx512: // two vectors have the table
 		return g.permute2By(g.float32Vector(table[:half]), g.float32Vector(table[half:]), indices, 4)
 	}
-	low, high := g.lookup(table[:half], indices), g.lookup(table[half:], indices)
+	low, high := g.lookup(table[:half], indices), g.lookup(table[half:], indices) // they ignore the highest bit
 	return g.blend(4, g.bitMask(indices, half), high, low)
 }
 
@@ -289,8 +301,8 @@ func (g *generator) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: alloc.Sources(g.constLanes(4, uint64(bit)), indices),
 				Dst: g.New(g.boolRegister()), FoldableSource: noFoldableSource})
 		} else {
-			// The bit becomes the sign bit, which blend reads.
-			mask = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
+			toSignBit := int64(bits.LeadingZeros32(uint32(bit))) // blend reads the sign bit only
+			mask = g.immediateOp("VPSLLD", toSignBit, indices)
 		}
 		g.bitMasks[key] = mask
 	}
@@ -342,7 +354,7 @@ func (g *generator) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 	switch {
 	case dtype == tensor.Float16 && value.packed != 0:
 		return g.newStore(g.packedMoveName(), g.nonTemporalName(2), mem, value.packed)
-	case dtype == tensor.Bool && g.avx512:
+	case dtype == tensor.Bool && g.avx512: // a masked move of the byte 1
 		ones := g.constantVector(bytes.Repeat([]byte{1}, 16))
 		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: alloc.Sources(ones), Mask: value.reg, ZeroMasking: true,
 			Dst: g.newVector(16), FoldableSource: 0})
@@ -378,11 +390,11 @@ func (g *generator) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.
 	return g.newStore(move, nonTemporal, mem, x)
 }
 
-// storePacked256 returns the store of lanes as elements of 1 or 2 bytes, without AVX-512.
+// storePacked256 returns the store of lanes of 32 bits as elements of 1 or 2 bytes, without AVX-512.
 func (g *generator) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	size := value.dtype.Size()
 	x := g.unpackedReg(value)
-	if value.dtype == tensor.Bool {
+	if value.dtype == tensor.Bool { // true lanes, all ones, become 1
 		x = g.immediateOp("VPSRLD", 31, g.narrowMask(x))
 	}
 	// The low bytes of the lanes move to the start of each 128 bits. An index of 0x80 gives 0.
@@ -395,7 +407,7 @@ func (g *generator) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 		byteOrder = append(byteOrder, byteOrder...)
 	}
 	x = g.binaryOp("VPSHUFB", noBroadcast, g.constantVector(byteOrder), x)
-	if width == 32 { // join the first bytes of both halves
+	if width == 32 { // join the first 4*size bytes of both halves
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
 			unpack = "VPUNPCKLQDQ"
@@ -418,11 +430,12 @@ func (g *generator) storeComplex(pointer int, dtype tensor.DType, re, im alloc.V
 	return stores
 }
 
-// interleaveParts returns two vectors with the complex elements that have parts re and im.
+// interleaveParts returns two vectors with the complex elements that have parts re and im: the opposite of
+// separateParts.
 func (g *generator) interleaveParts(re, im alloc.Virt, size int) [2]alloc.Virt {
 	if g.avx512 {
 		lo, hi := make([]int, g.lanes), make([]int, g.lanes)
-		for k := range g.lanes { // element k is re[k/2] for even k, else im[k/2], which has index g.lanes + k/2
+		for k := range g.lanes { // lane k of lo is re[k/2] for even k, else im[k/2], which has index g.lanes + k/2
 			lo[k] = k/2 + k%2*g.lanes
 			hi[k] = lo[k] + g.lanes/2
 		}

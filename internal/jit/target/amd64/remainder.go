@@ -25,15 +25,16 @@ func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		tempCounts = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2} // mask and scaledLanes are mask registers
 	}
+	firstRemainder := g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend) // dividend - quotient*divisor
 	remainder := g.Add(alloc.Inst{Name: completeRemainder,
 		Src:  append(alloc.Sources(dividend, divisor), alloc.Arg{Imm: int64(laneBytes)}),
-		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width),
+		Tied: firstRemainder, Dst: g.newVector(width),
 		FoldableSource:   noFoldableSource,
 		TempCounts:       tempCounts,
 		InstructionCount: 1}) // 1, because its loop rarely runs; a pseudo-instruction must have a count
 	// The remainder is negative if the quotient was rounded up. The divisor is then added.
 	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
-	if g.avx512 {
+	if g.avx512 { // a masked addition
 		remainder = g.Add(alloc.Inst{Name: "VADD" + suffix, Src: alloc.Sources(divisor, remainder), Tied: remainder,
 			Mask: negative, Dst: g.newVector(width), FoldableSource: 0, BroadcastBytes: uint8(laneBytes)})
 	} else {
@@ -44,7 +45,7 @@ func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 }
 
 // jit.Work counts each instruction in the loop of writeRemainderLoop remainderWork times. The loop has at most 42
-// iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 of these. Each
+// iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 of them. Each
 // iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
@@ -88,7 +89,7 @@ func (g *generator) writeRemainderLoop(args []asm.Arg) {
 		r.scaledLanes = temps[4]
 	}
 	emit, assembler := g.asm.Emit, g.asm
-	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel()
+	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel() // end: of the loop
 	r.setAbsRemainder()
 	r.compare(cmpNotLess, r.divisor, r.absRemainder, r.mask) // also true for NaN
 	r.jumpIfEmpty(done)
@@ -104,7 +105,7 @@ func (g *generator) writeRemainderLoop(args []asm.Arg) {
 	g.extraExecuted += (g.executedCount() - executedBefore) * (remainderWork - 1)
 
 	assembler.Bind(end)
-	r.compare(cmpUnordered, r.divisor, r.divisor, r.mask)
+	r.compare(cmpUnordered, r.divisor, r.divisor, r.mask) // the divisor is NaN; its addition gives NaN
 	if g.avx512 {
 		emit("VADD"+r.suffix, r.divisor, r.remainder, r.mask, r.remainder)
 	} else {
@@ -144,27 +145,24 @@ func (r *remainderLoop) subtractMultiple() {
 	emit := r.g.asm.Emit
 	scale := scaleOf(r.laneBytes)
 	emit("VMOVAPS", r.divisor, r.multiple)
-	emit("VMUL"+r.suffix, r.constant(scale), r.divisor, r.temp)
-	for k := range 2 { // temp is the divisor times scale^(k+1)
-		if k == 1 {
-			emit("VMUL"+r.suffix, r.constant(scale), r.temp, r.temp)
-		}
+	for _, factor := range []asm.Arg{r.divisor, r.temp} { // temp is then divisor*scale, and in the end divisor*scale^2
+		emit("VMUL"+r.suffix, r.constant(scale), factor, r.temp)
 		if r.g.avx512 {
 			r.compare(cmpLessEqual, r.absRemainder, r.temp, r.scaledLanes)
 			emit("VMOVA"+r.suffix, r.temp, r.scaledLanes, r.multiple)
-			continue
+		} else {
+			r.compare(cmpLessEqual, r.absRemainder, r.temp, r.mask)
+			emit("VBLENDV"+r.suffix, r.mask, r.temp, r.multiple, r.multiple)
 		}
-		r.compare(cmpLessEqual, r.absRemainder, r.temp, r.mask)
-		emit("VBLENDV"+r.suffix, r.mask, r.temp, r.multiple, r.multiple)
 	}
 	emit("VDIV"+r.suffix, r.multiple, r.remainder, r.temp)
 	if r.g.avx512 {
 		emit("VRNDSCALE"+r.suffix, asm.Imm(truncate), r.temp, r.temp)
-		emit("VFNMADD231"+r.suffix, r.multiple, r.temp, r.mask, r.remainder)
+		emit("VFNMADD231"+r.suffix, r.multiple, r.temp, r.mask, r.remainder) // remainder -= temp*multiple
 		return
 	}
 	emit("VROUND"+r.suffix, asm.Imm(truncate), r.temp, r.temp)
-	emit("VFNMADD213"+r.suffix, r.remainder, r.multiple, r.temp)
+	emit("VFNMADD213"+r.suffix, r.remainder, r.multiple, r.temp) // temp = remainder - temp*multiple
 	r.compare(cmpGreaterEqual, r.divisor, r.absRemainder, r.mask)
 	emit("VBLENDV"+r.suffix, r.mask, r.temp, r.remainder, r.remainder)
 }

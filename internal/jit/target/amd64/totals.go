@@ -8,9 +8,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldTotal selects instructions for a fold of a loop that folds each row into one number (lane.Loop.CombinesLanes).
-// Accumulators stay in registers and start as the neutral element. The neutral element also replaces the missing
-// elements of a tail. After the tail, the registers are combined pairwise into one element.
+// This file selects instructions for totals: folds of a loop that folds each row into one number
+// (lane.Loop.CombinesLanes). Accumulators stay in registers and start as the neutral element. The neutral element also
+// replaces the missing elements of a tail. After the tail, the accumulators are combined pairwise into one element. For
+// example, a float32 sum with AVX-512 has two registers of 16 lanes. The second register is added to the first, then
+// lanes 8 to 15 to lanes 0 to 7, and so on.
+//
+// The methods append instructions to Body. g.Collect(f) empties Body, calls f, and returns the appended instructions.
+
+// foldTotal selects instructions for the total of a fold.
 func (g *generator) foldTotal(fold lane.Fold) {
 	value := g.selectedValue(fold.Value)
 	dtype := value.dtype
@@ -44,37 +50,41 @@ func (g *generator) foldTotal(fold lane.Fold) {
 }
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
-// noNaN is 0, or an accumulator with the mask of the lanes that have folded no NaN. If a lane has folded a NaN, the
-// result is NaN.
+// noNaN is as in foldTotal. If a lane has folded a NaN, the result is NaN.
 func (g *generator) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
 	accs := g.accCopies(acc)
-	join := func(a, b alloc.Virt) alloc.Virt {
-		return g.apply(op, dtype, &laneValue{reg: a, dtype: dtype}, &laneValue{reg: b, dtype: dtype}).reg
-	}
+	join := func(a, b alloc.Virt) alloc.Virt { return g.join(op, dtype, a, b) }
 	var result alloc.Virt
+	laneDType := dtype // dtype of the lanes of result
 	switch {
 	case noNaN != 0:
 		laneBytes := laneSize(dtype)
 		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
 			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b, a)
 		})
-		and := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) } // noNaN requires AVX-512
+		// noNaN exists only with AVX-512, so the instruction for AVX2 is empty.
+		and := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW", ""}, a, b) }
 		withoutNaN := foldPairwise(g.accCopies(noNaN), and)
 		result = g.blend(laneBytes, withoutNaN, result, g.floatConst(laneBytes, math.NaN()))
 	case dtype == tensor.Bool: // the lanes of a mask cannot be shifted, so they become numbers
-		result = foldPairwise(accs, join)
-		dtype = tensor.Int32 // join reads this variable, too
-		result = g.boolToNumber(dtype, result).reg
+		laneDType = tensor.Int32
+		result = g.boolToNumber(laneDType, foldPairwise(accs, join)).reg
 	default:
 		result = foldPairwise(accs, join)
 	}
 	for half := g.lanes / 2; half > 0; half /= 2 {
-		result = join(result, g.shiftDown(half*laneSize(dtype), result))
+		result = g.join(op, laneDType, result, g.shiftDown(half*laneSize(laneDType), result))
 	}
 	return result
 }
 
-// accCopies returns the registers of the accumulator acc: one for each interleaved pass.
+// join combines two registers with lanes of a dtype by the operation of a fold.
+func (g *generator) join(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
+	return g.apply(op, dtype, &laneValue{reg: a, dtype: dtype}, &laneValue{reg: b, dtype: dtype}).reg
+}
+
+// accCopies returns the registers of the accumulator acc, one in each set. Successive passes use successive sets, which
+// Acc.Iteration numbers.
 func (g *generator) accCopies(acc alloc.Virt) []alloc.Virt {
 	copies := []alloc.Virt{acc}
 	for pass := 1; pass < lane.FoldLanes/g.lanes; pass++ {

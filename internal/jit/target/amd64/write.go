@@ -27,8 +27,8 @@ const (
 )
 
 // writeInsts writes a list of allocated instructions. In the main loop, firstPass is the index of the list's first pass
-// within an iteration. For loads of accumulators, and for stores of one set of accumulators, it is the index of the
-// set. Otherwise it is 0.
+// within an iteration. For lists that load or store one set of accumulators, it is the index of the set, because pass n
+// of an iteration uses set n modulo g.accSets. Otherwise it is 0.
 func (g *generator) writeInsts(list []alloc.Allocated, firstPass int) {
 	var argBuffer [8]asm.Arg // enough for most instructions
 	for k := range list {
@@ -53,8 +53,9 @@ func (g *generator) arg(operand *alloc.Operand, firstPass int) asm.Arg {
 		memory := g.address(operand.Mem, firstPass)
 		memory.Broadcast = true
 		return memory
-	case alloc.Accumulator:
-		number = g.accRegisters[operand.Acc.Index] + (g.firstAccSet+firstPass+operand.Acc.Iteration)%g.accSets
+	case alloc.Accumulator: // Iteration is the number of the pass within the list
+		set := (g.firstAccSet + firstPass + operand.Acc.Iteration) % g.accSets
+		number = g.accRegisters[operand.Acc.Index] + set
 	}
 	switch {
 	case operand.Class == alloc.Vectors:
@@ -79,7 +80,7 @@ func vectorRegister(number int, bytes uint8) asm.Vec {
 // address returns the address of a memory operand. firstPass is as in writeInsts. address may write code that changes
 // regTemp and, in a tail, regLimit.
 func (g *generator) address(mem *alloc.Mem, firstPass int) asm.Mem {
-	disp := mem.Offset + int32(firstPass)*mem.Step
+	disp := mem.Offset + int32(firstPass)*mem.Step // for operands and outputs
 	switch mem.Space {
 	case alloc.Constant:
 		return g.asm.Constant([]byte(mem.Data))
@@ -132,9 +133,9 @@ func (g *generator) writeInst(inst *alloc.Allocated, args []asm.Arg) {
 		g.asm.Emit("KORW", args[0], args[0], args[1])
 	case inst.Kind == alloc.Copy:
 		g.asm.Emit("VMOVAPS", args...)
-	case inst.Name == completeRemainder: // a pseudo-instruction of fmod
+	case inst.Name == completeRemainder: // a pseudo-instruction of fmod (remainder.go)
 		g.writeRemainderLoop(args)
-	case inst.Name == loadTableRow: // a pseudo-instruction of lookups
+	case inst.Name == loadTableRow: // a pseudo-instruction of lookups (lookup.go)
 		g.writeTableRow(args)
 	case destination.Kind == alloc.Memory && g.inTail:
 		g.writeTailStore(inst.Name, destination.Mem, args)
@@ -156,7 +157,7 @@ func (g *generator) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 		g.asm.Emit(moveName(class), args...)
 	case !g.inTail || mem.Space != alloc.AlongRow || !g.canMask(mem):
 		g.asm.Emit(name, args...)
-	case g.avx512:
+	case g.avx512: // Part is 0 or, for the halves of complex elements, 1 or 2
 		g.asm.Emit(maskedName(name, mem), args[0], (tailMask + asm.Mask(mem.Part)).Zero(), args[1])
 	default:
 		g.asm.Emit("VMASKMOV"+floatSuffix(int(mem.ElementBytes)), args[0], g.tailVector(int(mem.ElementBytes)),

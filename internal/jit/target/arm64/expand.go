@@ -142,13 +142,13 @@ func (r *remainderLoop) write() {
 	r.countRepeats(start, remainderWork)
 	assembler.Bind(end)
 	assembler.Emit("fcmeq", r.mask, r.divisor, r.divisor)
-	r.bitwise("bic", r.quotient, r.divisor, r.mask)
+	r.bitwise("bic", r.quotient, r.divisor, r.mask) // NaN where the divisor is NaN, else 0
 	assembler.Emit("fadd", r.remainder, r.remainder, r.quotient)
 	assembler.Bind(done)
 }
 
-// jumpIfMask writes a jump that depends on the minimum or the maximum of the mask's lanes. reduction is the instruction
-// that computes this minimum or maximum.
+// jumpIfMask writes a jump that depends on the mask, whose lanes are 0 or all ones. reduction is uminv, which gives 0
+// unless all lanes are set, or umaxv, which gives 0 if no lane is set. branch is cbz (jump if 0) or cbnz.
 func (r *remainderLoop) jumpIfMask(reduction, branch string, to asm.Label) {
 	scratch := r.quotient.As(asm.S).Scalar() // a scratch register here
 	r.asm.Emit(reduction, scratch, r.mask.As(asm.S))
@@ -175,9 +175,10 @@ func (r *remainderLoop) subtractMultiple() {
 	}
 	assembler.Emit("fdiv", r.quotient, r.remainder, r.multiple)
 	assembler.Emit("frintz", r.quotient, r.quotient)
-	r.copy(r.absRemainder, r.remainder)
-	assembler.Emit("fmls", r.absRemainder, r.quotient, r.multiple)
-	r.bitwise("bit", r.remainder, r.absRemainder, r.mask)
+	difference := r.absRemainder // a scratch register from here on
+	r.copy(difference, r.remainder)
+	assembler.Emit("fmls", difference, r.quotient, r.multiple)
+	r.bitwise("bit", r.remainder, difference, r.mask)
 }
 
 // scaleBytes maps an element size to the bytes of a power of 2 as a float. One or two multiplications of the divisor by

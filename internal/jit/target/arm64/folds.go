@@ -10,9 +10,9 @@ package arm64
 // of it takes four "fadd 4s", which add the four parts to four accumulator registers. The next pass of an iteration
 // does the same with the other 16 accumulators.
 //
-// [Lists] are the selected instructions of a pass, before folds are added. Their functions Load, Select and Store
-// append instructions to g.Builder.Body. g.Collect(f) empties this body, calls f, and returns the instructions that f
-// appended.
+// [Lists] are the selected instructions of a pass, before folds are added. The fields Load, Select and Store of Lists
+// are functions that append instructions to g.Builder.Body. g.Collect(f) empties this body, calls f, and returns the
+// instructions that f appended. Thus each fold gets lists of its own.
 
 import (
 	"slices"
@@ -64,11 +64,12 @@ func (g *generator) selectPass(lanes int) (*pass, error) {
 func (g *generator) foldInMemory(lists *Lists, k int) {
 	fold := g.loop.Folds[k]
 	laneType, folded, mem := g.loop.Type(fold.Value), g.foldedParts(lists, fold), g.accMemory(k, lists.Lanes)
-	lists.Store(mem, laneType, lists.Select(fold.Op, laneType, lists.Load(mem, laneType, len(folded)), folded))
+	accs := lists.Load(mem, laneType, len(folded))
+	lists.Store(mem, laneType, lists.Select(fold.Op, laneType, accs, folded))
 }
 
-// foldInRegisters selects the instructions of fold k with accumulators in registers, and adds the loads and stores of
-// these registers to p.
+// foldInRegisters returns the instructions of fold k with accumulators in registers. It adds the loads and stores of
+// these registers to p.accLoads and p.accStores.
 func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
 	fold := g.loop.Folds[k]
 	laneType, folded, mem := g.loop.Type(fold.Value), g.foldedParts(lists, fold), g.accMemory(k, lists.Lanes)
@@ -80,7 +81,7 @@ func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
 	}
 	p.accLoads = append(p.accLoads, g.Collect(func() {
 		initial := slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, len(folded))
-		if !g.loop.CombinesLanes {
+		if !g.loop.CombinesLanes { // without totals
 			initial = lists.Load(mem, laneType, len(folded))
 		}
 		g.moveTo(accs, initial)
@@ -130,9 +131,9 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 // the instruction must overwrite the register of another value, or is a move or another pseudo-instruction (its
 // InstructionCount is not 0).
 //
-// The result of an instruction with inst.Tied overwrites the register of the value Tied. inst.Forms are alternative
-// encodings of such an instruction, before one is chosen: each form overwrites the source with the index form.Tied, and
-// reads the two sources with the indices form.Order. The form that overwrites acc has its result in acc.
+// The result of an instruction with inst.Tied overwrites the register of the value Tied. If inst.Forms is not nil, the
+// encoding is not chosen yet: each form overwrites the source with the index form.Tied, and reads the two sources with
+// the indices form.Order. writeTo chooses the form that overwrites acc.
 func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 	for _, form := range inst.Forms {
 		if inst.Src[form.Tied].Virt == acc {
@@ -163,8 +164,9 @@ func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {
 // accumulators in memory to neutral elements. The list finish loads them after the row, combines them and stores the
 // totals.
 func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
-	// The instructions access all accumulators at once, like a pass of FoldLanes elements: Load and Store read g.Lanes.
-	// The original keeps its Lanes, so a copy is changed. The next call of selectPass replaces g.Lists.
+	// The instructions access all accumulators at once, like a pass of FoldLanes elements. Load, Select and Store read
+	// the number of elements from g.Lists.Lanes. g.Lists becomes a copy, so that the original keeps its number. The
+	// next call of selectPass replaces g.Lists.
 	lists := *g.Lists
 	lists.Lanes = lane.FoldLanes
 	g.Lists = &lists
@@ -175,8 +177,9 @@ func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
 			lists.Store(mem, laneType, slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, parts))
 		})...)
 		finish = append(finish, g.Collect(func() {
+			total := g.combine(&lists, fold.Op, laneType, lists.Load(mem, laneType, parts))
 			to := alloc.Mem{Space: alloc.PerRow, Index: fold.Ptr, ElementBytes: uint8(laneType.Size())}
-			lists.Store(to, laneType, g.combine(&lists, fold.Op, laneType, lists.Load(mem, laneType, parts)))
+			lists.Store(to, laneType, total)
 		})...)
 	}
 	return initialize, finish

@@ -19,8 +19,8 @@ import (
 //     them. They are operands in memory or, in a loop with totals (lane.Loop.CombinesLanes), in the spill area, where
 //     they are combined to one number for each row. The main loop may keep them in registers.
 //
-// layOutFrame chooses the number of lanes and assigns registers, and emit (rows.go) writes the code. For example, with
-// two row constants and a fold of float32, a pass of 16 lanes may have this frame:
+// The steps are layOutFrame, which chooses the number of lanes and assigns registers, and emit (rows.go), which writes
+// the code. For example, with two row constants and a fold of float32, a pass of 16 lanes may have this frame:
 //
 //	V0 and V1     row constants
 //	V2 to V9      32 accumulators
@@ -29,21 +29,21 @@ import (
 // Pointers have numbers in this order: the pointers of the loop, with totals the pointers to the accumulators of each
 // fold, and the row counter.
 type generator struct {
-	*selector
-	out       writer
-	registers int // number of vector registers that may be used
+	*selector        // selects instructions (selectPass); has Builder.Row, the instructions that compute row constants
+	out       writer // writes instructions; out.registerIndexOf has the register of each pointer
+	registers int    // number of vector registers that may be used
 
 	tailPass           *pass        // pass of the tail loop: its widest value fills one register
-	accInit, accFinish []alloc.Inst // initialization and combination of accumulators in memory; see selectTotals
+	accInit, accFinish []alloc.Inst // with totals, instructions before and after the passes of a row; see selectTotals
 	slotCount          int          // number of slots of the spill area that pointers and accumulators occupy
 	accOffset          []int        // by fold, with totals: byte offset of its accumulators in the spill area
-	frame
-	work jit.Work // bound on the number of executed instructions
+	frame                           // the best frame; chooseLanes sets it
+	work               jit.Work     // bound on the number of executed instructions
 }
 
-// frame is the result of the allocation of registers.
+// frame is the result of an allocation of registers.
 type frame struct {
-	mainPass         *pass
+	mainPass         *pass  // pass of the main loop
 	permanent        []int8 // by Virt (virtual register): its permanent register, or -1
 	firstAccRegister int    // the first register after the permanent ones
 	accsInRegisters  bool   // in the main loop, the accumulators are in registers, from firstAccRegister on
@@ -122,32 +122,32 @@ func (g *generator) chooseLanes() {
 
 // searchAllocation allocates registers several times and returns the frame with the lowest cost. The first attempt
 // assigns permanent registers to all row constants, and each further attempt to about an eighth fewer. The search ends
-// after three successive attempts without improvement. The field mainCode is nil if every attempt failed.
+// after three successive attempts without improvement, or at cost 0. mainCode of the result is nil if every attempt
+// failed.
 func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	best.cost = math.Inf(1)
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.tailPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
 		mainPass.accStores, g.accInit, g.accFinish}
-	row := g.Row // restored afterwards: Prune removes row constants that these lists do not use
+	allRow := g.Row // restored below: Prune removes instructions from Row whose results these lists do not use
 	g.Builder.Body = nil
 	g.Prune(lists...)
-	rowConstants := g.RowConstants(lists...)
-	withoutGain := 0 // number of attempts since the best one
+	rowConstants := g.RowConstants(lists...) // in descending order of their number of uses
+	withoutGain := 0                         // number of attempts since the best one
 	for count := len(rowConstants); count >= 0 && best.cost > 0 && withoutGain < 3; count -= 1 + count/8 {
 		layout := frame{mainPass: mainPass}
 		isBetter := g.tryAllocation(&layout, rowConstants, count, best.cost)
-		switch {
-		case isBetter:
+		if isBetter {
 			best, withoutGain = layout, 0
-		case best.mainCode != nil:
+		} else if best.mainCode != nil {
 			withoutGain++
 		}
 	}
-	g.Row = row
+	g.Row = allRow
 	return best
 }
 
-// tryAllocation allocates registers and sets layout. The first permanentCount row constants get permanent registers.
-// tryAllocation returns false if the allocation fails, or if its cost is not below costLimit.
+// tryAllocation allocates registers and sets layout, which has only mainPass. The first permanentCount row constants
+// get permanent registers. tryAllocation returns false if the allocation fails, or if its cost is not below costLimit.
 func (g *generator) tryAllocation(layout *frame, rowConstants []alloc.Virt, permanentCount int,
 	costLimit float64) bool {
 	if permanentCount > g.registers-minPool {
@@ -159,7 +159,8 @@ func (g *generator) tryAllocation(layout *frame, rowConstants []alloc.Virt, perm
 	tailFile, mainInsts := mainFile, layout.mainPass.memoryInsts
 	accRegisters := layout.mainPass.accCount * g.passCountOf(layout.mainPass)
 	afterAccs := layout.firstAccRegister + accRegisters
-	layout.accsInRegisters = accRegisters > 0 && accRegisters <= g.registers/2 && afterAccs <= g.registers-minPool
+	leavesRegisters := accRegisters <= g.registers/2 && afterAccs <= g.registers-minPool
+	layout.accsInRegisters = accRegisters > 0 && leavesRegisters
 	if layout.accsInRegisters { // in the main loop only: the tail loop has accumulators in memory
 		mainInsts = layout.mainPass.registerInsts
 		mainFile.Pool[alloc.Vectors] = g.registersFrom(afterAccs)
@@ -188,7 +189,7 @@ func (g *generator) tryAllocation(layout *frame, rowConstants []alloc.Virt, perm
 func (g *generator) registersFrom(first int) uint32 { return uint32(1<<g.registers - 1<<first) }
 
 // placeRowConstants returns a register file in which some row constants have permanent registers, from 0 on. The others
-// have permanent slots, except for constants that a load from memory can restore.
+// have permanent slots, except for constants that a load from memory can restore. The caller sets the field Pool.
 func (g *generator) placeRowConstants(inRegisters, others []alloc.Virt) alloc.RegisterFile {
 	file := alloc.RegisterFile{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
 		ReservedSlots: g.slotCount}
@@ -235,21 +236,23 @@ func (g *generator) layOutPointers() {
 	nextRegister := 0 // index in bases
 	for _, advances := range []bool{true, false} {
 		for k := range pointerCount {
-			switch {
-			case (g.pointerStep(k) > 0) != advances:
-			case nextRegister < len(bases):
+			if (g.pointerStep(k) > 0) != advances {
+				continue
+			}
+			if nextRegister < len(bases) {
 				g.out.registerIndexOf[k] = int8(nextRegister)
 				nextRegister++
-			default: // pointer k is word k of the spill area
+			} else { // pointer k is word k of the spill area
 				g.out.registerIndexOf[k] = -1
-				g.slotCount = max(g.slotCount, (8*k+8+vectorBytes-1)/vectorBytes) // the slots of words 0 to k
+				slots := (8*(k+1) + vectorBytes - 1) / vectorBytes // of words 0 to k
+				g.slotCount = max(g.slotCount, slots)
 			}
 		}
 	}
 	if !g.loop.CombinesLanes {
 		return
 	}
-	for _, fold := range g.loop.Folds {
+	for _, fold := range g.loop.Folds { // the accumulators of totals
 		g.accOffset = append(g.accOffset, vectorBytes*g.slotCount)
 		g.slotCount += lane.FoldLanes * g.loop.Type(fold.Value).Size() / vectorBytes
 	}
@@ -259,17 +262,18 @@ func (g *generator) layOutPointers() {
 // does not advance along rows.
 func (g *generator) pointerStep(k int) int {
 	if fold := k - len(g.loop.Ptrs); fold >= 0 {
-		if g.loop.CombinesLanes && fold < len(g.loop.Folds) {
+		if g.loop.CombinesLanes && fold < len(g.loop.Folds) { // accPointer(fold)
 			return g.loop.Type(g.loop.Folds[fold].Value).Size()
 		}
+		return 0 // the row counter
+	}
+	ptr := g.loop.Ptrs[k]
+	isUnused := ptr.DType == tensor.Invalid
+	isTotal := ptr.Kind == lane.Accumulator && g.loop.CombinesLanes
+	if ptr.Kind == lane.RowOperand || isUnused || isTotal {
 		return 0
 	}
-	switch ptr := g.loop.Ptrs[k]; {
-	case ptr.Kind == lane.RowOperand, ptr.DType == tensor.Invalid, ptr.Kind == lane.Accumulator && g.loop.CombinesLanes:
-		return 0
-	default:
-		return ptr.DType.Size()
-	}
+	return ptr.DType.Size()
 }
 
 // isAccPointer reports whether pointer k, which is not the row counter, points to accumulators. Passes of the main loop

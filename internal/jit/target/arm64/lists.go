@@ -24,6 +24,12 @@ import (
 // for several numbers of lanes, selected with one [alloc.Builder]: row constants (Builder.Row) and constants are common
 // to all Lists of a loop. The generator adds folds, assigns registers, and writes addresses and loops.
 //
+// For example, for 8 lanes, the loop out = a + b of float32 has the following Lists. v1 to v4 have no instructions, but
+// Reloads "ldr q" from memory: v1 and v2 are the parts of a, v3 and v4 the parts of b.
+//
+//	Body      fadd 4s: v5 = v1, v3     fadd 4s: v6 = v2, v4
+//	Stores    str q: v5 to offset 0    str q: v6 to offset 16
+//
 // A value of more than 16 bytes has a virtual register for each part of 16 bytes. A shorter value is in the low bytes
 // of one register, and the other bytes are zero after a load, otherwise arbitrary. A uniform value, which is the same
 // for all elements, has one part with the value in all lanes.
@@ -49,7 +55,7 @@ import (
 //
 // Loads are the Reload of a value: "ldr q" (or d, s, h, b: the size of a part), and "ld1r 4s" for one element that is
 // broadcast to all lanes. Stores are "str q", "str d" and so on. In alloc.Mem, Index is the index of a pointer in
-// lane.Block.Ptrs. The other fields depend on the space:
+// lane.Block.Ptrs. The other fields depend on the field Space:
 //
 //   - AlongRow: ElementBytes is the size of an element in memory (8 or 16 bytes if it is complex), Offset is the
 //     distance in bytes of the part from the first element of the pass, and Step is Lanes*ElementBytes;
@@ -62,8 +68,9 @@ type Lists struct {
 	Stores []alloc.Inst   // stores of a pass
 	Parts  [][]alloc.Virt // by lane.Value: its parts
 
-	// The three functions append instructions to Builder.Body, which is empty after selection. Select selects
-	// instructions for an operation, whose operands have equal numbers of parts, and returns the parts of the result.
+	// The three functions append instructions to Builder.Body, which is empty after selection. They are for folds.
+	// Select selects instructions for an operation, whose operands have equal numbers of parts, and returns the parts
+	// of the result.
 	Select func(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt
 	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; if the space is PerRow,
 	// it stores the first element only. Load and Store convert bools between bytes and masks of bytes.

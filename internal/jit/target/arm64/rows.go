@@ -46,8 +46,8 @@ func (g *generator) emit() {
 	g.writePrologue()
 	assembler.Bind(rowStart)
 	g.out.write(g.rowCode.Insts, g.mainPass.lanes)
-	g.writeMainLoop()
-	g.writeTailLoop()
+	mainElements := g.writeMainLoop()
+	g.writeTailLoop(mainElements)
 	g.rewindAccPointers()
 	if g.loop.CombinesLanes {
 		g.out.write(g.accFinishCode.Insts, lane.FoldLanes)
@@ -60,7 +60,7 @@ func (g *generator) emit() {
 	emit("b", rowStart)
 	assembler.Bind(done)
 	emit("ret")
-	g.work.Row += g.out.executedCount()
+	g.work.Row += g.out.executedCount() // the loops over elements have subtracted their instructions
 }
 
 // writePrologue writes the loads of pointers and of permanent constants.
@@ -77,7 +77,7 @@ func (g *generator) writePrologue() {
 		switch {
 		case k == g.rowCounter():
 			from = jit.OffsetRows
-		case k >= len(g.loop.Ptrs):
+		case k >= len(g.loop.Ptrs): // a pointer to the accumulators of a total, in the spill area
 			emit("add", reg, regSpill, asm.Imm(g.accOffset[k-len(g.loop.Ptrs)]))
 			g.out.savePointer(k)
 			continue
@@ -87,19 +87,19 @@ func (g *generator) writePrologue() {
 		emit("ldr", reg, asm.Mem{Base: regArgs, Offset: int(from)})
 		g.out.savePointer(k)
 	}
-	for v, reg := range g.permanent { // Reload is the load instruction of a value, and Name its mnemonic
+	for v, reg := range g.permanent { // Reload is the load instruction of a value, and Reload.Name its mnemonic
 		if value := &g.Values[v]; reg >= 0 && value.Reload != nil && value.Constant {
 			g.out.load(value.Reload.Name, &value.Reload.Mem, int(reg))
 		}
 	}
 }
 
-// writeMainLoop writes the main loop. After the loop, regRemaining is the number of remaining elements minus the
-// elements of an iteration.
-func (g *generator) writeMainLoop() {
+// writeMainLoop writes the main loop, and returns the number of elements of an iteration. After the loop, regRemaining
+// is the number of remaining elements minus this number.
+func (g *generator) writeMainLoop() (elementsPerIteration int) {
 	emit, assembler := g.out.asm.Emit, g.out.asm
 	g.out.firstAccRegister, g.out.passCount = g.firstAccRegister, g.passCountOf(g.mainPass)
-	elementsPerIteration := g.mainPass.lanes * g.out.passCount
+	elementsPerIteration = g.mainPass.lanes * g.out.passCount
 	tail := assembler.NewLabel()
 	// writeForAllPasses writes a list for each pass of an iteration. Each pass has its own set of accumulators.
 	writeForAllPasses := func(list []alloc.Allocated) {
@@ -108,8 +108,9 @@ func (g *generator) writeMainLoop() {
 		}
 		g.out.passIndex = 0
 	}
-	// With totals, a fold gives one number for each row. Its accumulators are then initialized for every row, even for one
-	// without iterations. Otherwise they are kept in memory across rows, and a row without iterations does not load them.
+	// With totals, a fold gives one number for each row. Its accumulators are then initialized for every row, even for
+	// one without iterations, in registers (accLoadCode) or in memory (accInitCode). Otherwise they are kept in memory
+	// across rows, and a row without iterations does not load them into registers.
 	hasTotals := g.loop.CombinesLanes
 	loadsForEveryRow, loadsForIterations := g.accsInRegisters && hasTotals, g.accsInRegisters && !hasTotals
 	if loadsForEveryRow {
@@ -132,7 +133,7 @@ func (g *generator) writeMainLoop() {
 	emit("subs", regRemaining, regRemaining, asm.Imm(elementsPerIteration))
 	emit("b.ge", top)
 	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, elementsPerIteration
-	g.work.Row -= g.work.Iteration // because method g.emit adds all instructions to g.work.Row
+	g.work.Row -= g.work.Iteration // emit adds all instructions to g.work.Row
 	if loadsForIterations {
 		writeForAllPasses(g.accStoreCode.Insts)
 	}
@@ -140,16 +141,19 @@ func (g *generator) writeMainLoop() {
 	if loadsForEveryRow {
 		writeForAllPasses(g.accStoreCode.Insts)
 	}
+	return elementsPerIteration
 }
 
-// writeTailLoop writes the tail loop and the partial passes.
-func (g *generator) writeTailLoop() {
+// writeTailLoop writes the tail loop and the partial passes. mainElements is the number of elements of an iteration of
+// the main loop.
+func (g *generator) writeTailLoop(mainElements int) {
 	emit, assembler := g.out.asm.Emit, g.out.asm
-	lanes, mainElements := g.tailPass.lanes, g.work.IterationElements // mainElements: of an iteration of the main loop
+	lanes := g.tailPass.lanes
 	g.work.TailElements = lanes
-	if mainElements > lanes {
+	hasTailLoop := mainElements > lanes // otherwise fewer than `lanes` elements remain
+	if hasTailLoop {
 		top, partial := assembler.NewLabel(), assembler.NewLabel()
-		// regRemaining becomes the number of remaining elements minus lanes.
+		// For n remaining elements, regRemaining is n - mainElements. It becomes n - lanes.
 		emit("adds", regRemaining, regRemaining, asm.Imm(mainElements-lanes))
 		emit("b.lt", partial)
 		assembler.Bind(top)
@@ -163,8 +167,8 @@ func (g *generator) writeTailLoop() {
 		assembler.Bind(partial)
 	}
 	partialWork := 0 // number of instructions of the partial passes
-	// The low bits of regRemaining, the number of remaining elements minus lanes, select the partial passes. Subtraction
-	// of lanes, a power of two, did not change them.
+	// regRemaining is the number of remaining elements minus lanes. Its low bits select the partial passes. The
+	// subtraction of lanes, a power of two, did not change these bits.
 	for elements := lanes / 2; elements > 0; elements /= 2 {
 		skip := assembler.NewLabel()
 		emit("tbz", regRemaining, asm.Imm(bits.TrailingZeros(uint(elements))), skip)
@@ -174,8 +178,9 @@ func (g *generator) writeTailLoop() {
 		partialWork += g.out.executedCount() - executedBefore
 		assembler.Bind(skip)
 	}
-	// g.work, the bound on executed instructions, counts all partial passes as one iteration of the tail loop.
-	if mainElements == lanes {
+	// g.work, the bound on executed instructions, counts all partial passes as one iteration of the tail loop. If they
+	// have more instructions than an iteration, Row keeps the difference.
+	if !hasTailLoop {
 		g.work.TailIteration = partialWork
 	}
 	g.work.Row -= min(partialWork, g.work.TailIteration)
@@ -202,8 +207,9 @@ func (g *generator) advance(elements int, includesAccs bool) {
 	}
 }
 
-// rewindAccPointers writes instructions that set the pointers to accumulators back to the first accumulator. The
-// tail of a row of n elements has moved them by n modulo FoldLanes elements.
+// rewindAccPointers writes instructions that set the pointers to accumulators back to the first accumulator. The tail
+// of a row of n elements has moved them by n modulo FoldLanes elements, because an iteration of the main loop has
+// FoldLanes elements.
 func (g *generator) rewindAccPointers() {
 	if len(g.loop.Folds) == 0 {
 		return

@@ -26,7 +26,8 @@ type selector struct {
 	rowElements map[alloc.Mem]alloc.Virt // elements of row operands
 	rowResults  map[instKey]alloc.Virt   // results of instructions on row constants
 
-	// State of the selection for a number of lanes. Lists has the instructions and the parts of values.
+	// State of the selection for a number of lanes. Lists has the number of lanes, the instructions and the parts of
+	// values. While instructions are selected, they are in Builder.Body, and then in Lists.Body.
 	*Lists
 	resultIsUniform   bool                        // the current result is the same for all lanes; see partCount
 	complexComponents map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary numbers of the elements
@@ -43,12 +44,13 @@ func newSelector(loop *lane.Loop) *selector {
 
 // selectLists selects the instructions of a loop that processes the given number of elements in each iteration.
 func (s *selector) selectLists(lanes int) (*Lists, error) {
+	addStores := func(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) {
+		for _, store := range s.storeParts(mem, laneType, parts) {
+			s.Add(store)
+		}
+	}
 	s.Lists = &Lists{Lanes: lanes, Parts: make([][]alloc.Virt, len(s.loop.Insts)), Select: s.applyAll, Load: s.loadParts,
-		Store: func(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) {
-			for _, store := range s.storeParts(mem, laneType, parts) {
-				s.Add(store)
-			}
-		}}
+		Store: addStores}
 	s.complexComponents, s.equalities = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
 	s.lookups, s.byteIndices = map[lookupKey][]alloc.Virt{}, map[indexKey][]alloc.Virt{}
 	for value := range s.loop.Insts {
@@ -77,7 +79,7 @@ func (s *selector) selectInst(v lane.Value, inst *lane.Inst) []alloc.Virt {
 		return s.load(inst)
 	case lane.Convert:
 		return s.convert(inst)
-	case lane.Bits:
+	case lane.Bits: // the same registers
 		return s.Parts[inst.A]
 	case lane.Remask:
 		return s.remask(s.Parts[inst.A], s.loop.Type(inst.A).Size(), inst.Type.Size())
@@ -152,7 +154,7 @@ func (s *selector) usedBody() []alloc.Inst {
 			live[virt] = true
 		}
 	}
-	// The used instructions are moved to the end of the body, last first.
+	// From the last instruction to the first, the used ones are moved to the end of the body.
 	body := s.Builder.Body
 	first := len(body)
 	for k := first - 1; k >= 0; k-- {
@@ -285,7 +287,8 @@ func (s *selector) selectBits(mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 	return s.add(alloc.Inst{Name: "bsl", Src: alloc.Sources(mask, ifSet, ifClear), Forms: selectForms})
 }
 
-// selectForms are the instructions for a selection between bits. Each form overwrites another operand.
+// selectForms are the instructions for a selection between bits. The sources are the mask (0), ifSet (1) and ifClear
+// (2). Each form overwrites the source Tied, and reads the sources Order.
 var selectForms = []alloc.Form{
 	{Name: "bsl 16b", Tied: 0, Order: [2]int8{1, 2}},
 	{Name: "bit 16b", Tied: 2, Order: [2]int8{1, 0}},

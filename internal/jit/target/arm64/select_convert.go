@@ -9,8 +9,9 @@ import (
 )
 
 // This file selects instructions for conversions between dtypes. A value is a list of parts: virtual registers of 16
-// bytes. p is the index of a part of the result. A conversion to longer elements gives more parts: for example, 8 lanes
-// of int16 are one part, and after the conversion to float32 two parts.
+// bytes. p is the index of a part of the result, and sizes are bytes of a lane. A conversion to longer elements gives
+// more parts: for example, 8 lanes of int16 are one part, and after the conversion to float32 two parts.
+// makeParts(size, f) calls f for each part of a result with lanes of this size.
 
 // convert selects instructions for a conversion. Each result equals the result of tensor.Converter.
 func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
@@ -22,7 +23,8 @@ func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
 		return s.floatToInteger(s.Parts[operand.A], from, to, "fcvtns")
 	}
 	// A bounded number fits into int32, and fcvtzs converts NaN to 0, so the result needs no mask of the range.
-	if toShort := toInteger && to.Size() < 4; from == tensor.Float32 && toShort && s.isBounded(inst.A) {
+	isToShort := toInteger && to.Size() < 4
+	if from == tensor.Float32 && isToShort && s.isBounded(inst.A) {
 		return s.truncate(s.makeParts(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", parts[p]) }), 4, to.Size())
 	}
 	return s.convertParts(parts, from, to)
@@ -76,7 +78,7 @@ func (s *selector) notZero(x []alloc.Virt, dtype tensor.DType) []alloc.Virt {
 	shape := arrangement(dtype.Size())
 	return s.makeParts(dtype.Size(), func(p int) alloc.Virt {
 		switch {
-		case dtype.IsReducedFloat(): // 0 and -0 differ only in the sign
+		case dtype.IsReducedFloat(): // tests all bits but the sign, because -0 is 0
 			return s.op("cmtst", shape, x[p], s.constant(2, 0x7fff))
 		case dtype.IsFloat():
 			return s.bitwise("not", s.add(alloc.Inst{Name: "fcmeq " + shape + " " + shape + " #0.0", Src: alloc.Sources(x[p])}))
@@ -207,7 +209,8 @@ func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
 	})
 }
 
-// integerToFloat rounds integers to float32 or float64, once.
+// integerToFloat rounds integers to float32 or float64, once. NEON has no conversion from int64 to float32. The
+// pseudo-instruction "scvtfLong" converts one or two parts lane by lane (expand.go).
 func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc.Virt {
 	size := to.Size()
 	name := "ucvtf"
@@ -218,10 +221,10 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 		return s.makeParts(size, func(p int) alloc.Virt {
 			low, high := s.widePair(x, p)
 			src := alloc.Sources(low, high)
-			if len(x) == 1 && !s.resultIsUniform {
+			if len(x) == 1 && !s.resultIsUniform { // there are no elements for the upper half
 				src = src[:1]
 			}
-			const perVector = 6 // instructions; see roundLong
+			const perVector = 6 // instructions for the two lanes of a part; see roundLong
 			return s.add(alloc.Inst{Name: name + "Long", Src: src, EarlyClobber: true,
 				InstructionCount: uint8(perVector * len(src)), TempCounts: [2]uint8{alloc.Vectors: 1}})
 		})
@@ -230,18 +233,19 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 	return s.makeParts(size, func(p int) alloc.Virt { return s.op(name, arrangement(size), x[p]) })
 }
 
-// floatToInteger rounds by the instruction with the given name. NaN and values out of range become the minimum of int32
-// or int64 in conversions to these dtypes, and 0 in other conversions. The range is the range of int64 for conversions
-// to uint8, uint32 and int64, and the range of int32 for other dtypes. For uint64, see floatToUint64.
+// floatToInteger rounds by the instruction with the given name. Conversions to uint8, uint32 and int64 have the range
+// of int64, and conversions to other dtypes have the range of int32. NaN and values out of range become the minimum of
+// int32 or int64 in conversions to these dtypes, and 0 in other conversions. For uint64, see floatToUint64.
 func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
-	wideSize, rangeSize := 4, 4 // bytes of an integer before truncation, and of the type that bounds the range
+	wideSize, rangeSize := 4, 4 // bytes of a lane before truncation to `to`, and of the type that bounds the range
 	switch to {
 	case tensor.Uint64:
 		return s.floatToUint64(s.convertParts(x, from, tensor.Float64))
 	case tensor.Int64, tensor.Uint32:
 		x, from, wideSize, rangeSize = s.convertParts(x, from, tensor.Float64), tensor.Float64, 8, 8
 	case tensor.Uint8:
-		// float32 needs no int64: beyond int32 its values are multiples of 256, whose lower 8 bits are 0.
+		// float32 needs no int64: beyond int32 its values are multiples of 256, whose lower 8 bits are 0, as out of
+		// range.
 		if from == tensor.Float64 {
 			rangeSize = 8
 		}
@@ -250,9 +254,9 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 		wideSize = 8
 	}
 	shape := arrangement(wideSize)
-	limit := s.floatConstant(wideSize, float64(signBit(rangeSize)))
-	integers := s.makeParts(wideSize, func(p int) alloc.Virt { // facgt compares magnitudes: |limit| > |x|
-		converted, inRange := s.op(name, shape, x[p]), s.op("facgt", shape, limit, x[p])
+	limit := s.floatConstant(wideSize, float64(signBit(rangeSize))) // 2^31 or 2^63
+	integers := s.makeParts(wideSize, func(p int) alloc.Virt {
+		converted, inRange := s.op(name, shape, x[p]), s.op("facgt", shape, limit, x[p]) // facgt: |limit| > |x|
 		if to == tensor.Int32 || to == tensor.Int64 {
 			return s.selectBits(inRange, converted, s.constant(wideSize, signBit(to.Size())))
 		}

@@ -7,7 +7,8 @@ import (
 )
 
 // This file selects loads and stores. A value of more than 16 bytes, such as 4 lanes of float64, has several parts,
-// each in its own register.
+// each in its own register. A load is the Reload of a value: the allocator inserts it before a use. A complex element
+// consists of two components, the real and the imaginary number.
 
 // registerLetter maps an access size in bytes to the letter before the number of a vector register: 4 to s.
 var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
@@ -30,7 +31,7 @@ func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 	switch {
 	case !dtype.IsComplex():
 		return s.loadParts(mem, inst.Type, s.partCount(size))
-	case mem.Space == alloc.PerRow:
+	case mem.Space == alloc.PerRow: // one component is loaded like an element
 		mem.ElementBytes, mem.Offset = uint8(size), int32(inst.Imm)*int32(size)
 		return s.loadParts(mem, inst.Type, 1)
 	}
@@ -43,8 +44,8 @@ func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 	return components[inst.Imm]
 }
 
-// separateComponents returns the real and the imaginary numbers of complex elements. In memory, they alternate. uzp1
-// selects the real numbers from two registers, and uzp2 the imaginary numbers. size is the size of one number.
+// separateComponents returns the real and the imaginary numbers of complex elements. In memory, they alternate. From
+// two registers, uzp1 selects the real numbers, and uzp2 the imaginary numbers. size is the size of one number.
 func (s *selector) separateComponents(loaded []alloc.Virt, size int) (components [2][]alloc.Virt) {
 	for k, name := range []string{"uzp1", "uzp2"} {
 		components[k] = s.makeParts(size, func(p int) alloc.Virt {
@@ -55,7 +56,8 @@ func (s *selector) separateComponents(loaded []alloc.Virt, size int) (components
 	return components
 }
 
-// loadParts returns count vectors of adjacent elements in memory. Bools become masks of bytes.
+// loadParts returns count vectors of adjacent elements in memory, or of one element in all lanes (PerRow). Bools become
+// masks of bytes.
 func (s *selector) loadParts(mem alloc.Mem, laneType lane.Type, count int) []alloc.Virt {
 	parts := make([]alloc.Virt, count)
 	for k := range parts {
@@ -65,7 +67,7 @@ func (s *selector) loadParts(mem alloc.Mem, laneType lane.Type, count int) []all
 		}
 		parts[k] = s.loadVector(name, mem)
 		if laneType.DType == tensor.Bool {
-			parts[k] = s.op("cmtst", "16b", parts[k], parts[k])
+			parts[k] = s.op("cmtst", "16b", parts[k], parts[k]) // all ones for a byte that is not 0
 		}
 		mem.Offset += vectorBytes
 	}
@@ -102,7 +104,8 @@ func (s *selector) store(inst *lane.Inst) {
 			parts[p] = s.part(inst.A, p)
 			continue
 		}
-		// zip1 alternates real and imaginary numbers from the low halves of two registers, and zip2 from the high halves.
+		// zip1 alternates real and imaginary numbers from the low halves of two registers, and zip2 from the high
+		// halves.
 		zip := []string{"zip1", "zip2"}[p%2]
 		parts[p] = s.op(zip, arrangement(dtype.Size()/2), s.part(inst.A, p/2), s.part(inst.B, p/2))
 	}
@@ -115,7 +118,7 @@ func (s *selector) storeParts(mem alloc.Mem, laneType lane.Type, parts []alloc.V
 	var stores []alloc.Inst
 	for _, v := range parts {
 		if laneType.DType == tensor.Bool {
-			v = s.op("neg", "16b", v)
+			v = s.op("neg", "16b", v) // all ones become 1
 		}
 		if reload := s.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow {
 			v = s.Add(alloc.Inst{Name: alloc.Move, Src: alloc.Sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}),

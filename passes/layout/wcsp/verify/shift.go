@@ -11,15 +11,17 @@ import (
 // This file checks the shifts and cuts of a proof ([wcsp.Shift], [wcsp.Cut]).
 //
 // A shift moves costs from a function of several variables to each of its variables; the cost of every assignment stays
-// the same. For example, the shift of 4 and 0 to the labels of variable 1, and of 0 and 1 to those of variable 2, is
+// the same. For example, a shift moves 4 and 0 to the labels of variable 1, and 0 and 1 to the labels of variable 2. In
+// the first table, rows are labels of variable 1, and columns are labels of variable 2:
 //
 //	function of variables 1 and 2:  4 6 / 0 3  becomes  0 1 / 0 2
 //	function of variable 1:         0 / 2      becomes  4 / 2
 //	function of variable 2:         0 / 0      becomes  0 / 1
 //
-// (rows are labels of variable 1, columns labels of variable 2). The least entries of all functions add up to a lower
-// bound: in the example, it rises from 0 to 2. A cut removes a label with which the bound reaches the cutoff. With
-// label 0 of variable 1, the bound is 0+4+0 = 4, so that this label may be cut if the cutoff is at most 4.
+// The least entries of all functions add up to a lower bound: in the example, it rises from 0 to 2. A cut removes a
+// label with which the bound reaches the cutoff. With label 0 of variable 1, the bound is 0+4+0 = 4, so that this label
+// may be cut if the cutoff is at most 4. Functions of the same variables, a group, are added up before their least
+// entry is taken, which gives a higher bound.
 //
 // A checker has the functions by number (functions) and the labels of each variable that are not removed
 // (remainingLabels). The parameter functionsOf has, by variable, the numbers of the functions that depend on it. A term
@@ -202,26 +204,26 @@ func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functions
 	if cutoff < 0 || cutoff > wcsp.Forbidden {
 		return fmt.Errorf("the cutoff %d is out of range", cutoff)
 	}
-	sum, groupsOf := c.groupFunctions(functionsOf)
+	sum, groupsOf := c.groupFunctions(functionsOf) // sum is the bound with all remaining labels
 	for i, cut := range list {
 		variable := cut.Variable
 		remaining := c.remainingLabelsOf(variable, functionsOf)
 		if len(remaining) <= 1 || !slices.Contains(remaining, cut.Label) {
 			return fmt.Errorf("cut %d: label %d of variable %d does not remain, or is the last one", i, cut.Label, variable)
 		}
-		sumWithLabel := sum
+		sumWithLabel := sum // the bound with the cut label as the only label of its variable
 		c.remainingLabels[variable] = []int{cut.Label}
 		for _, group := range groupsOf[variable] {
 			sumWithLabel.replaceCost(group.least, c.least(group))
 		}
-		if sumWithLabel.forbidden == 0 && sumWithLabel.sum < cutoff {
+		if isPossible := sumWithLabel.forbidden == 0; isPossible && sumWithLabel.sum < cutoff {
 			return fmt.Errorf("cut %d: with label %d of variable %d, the bound is only %d, which is below the cutoff", i,
 				cut.Label, variable, sumWithLabel.sum)
 		}
 		c.remainingLabels[variable] = slices.DeleteFunc(slices.Clone(remaining), func(label int) bool {
 			return label == cut.Label
 		})
-		for _, group := range groupsOf[variable] {
+		for _, group := range groupsOf[variable] { // without the cut label
 			oldLeast := group.least
 			group.least = c.least(group)
 			sum.replaceCost(oldLeast, group.least)

@@ -7,6 +7,10 @@ import "math/bits"
 //
 //	prefixes   opcode   ModRM   SIB   displacement   immediate
 //	C5 F5      58       10                                       VADDPD (AX), Y1, Y2
+//
+// The row of VADDPD has the args "mv vv rv": a spec of two letters for each operand, separated by spaces. The first
+// letter is the field of the encoding: m is ModRM.rm, v is VEX.vvvv, and r is ModRM.reg. The second letter is the class
+// of the operand: v is a vector of the instruction's length. The type row explains all letters.
 
 // instruction is a row of the table together with the operands to encode.
 type instruction struct {
@@ -17,23 +21,25 @@ type instruction struct {
 	evex   bool
 }
 
+// spec returns the two letters of the row for operand i.
+func (r *row) spec(i int) string { return r.args[3*i : 3*i+2] }
+
 // match returns the instruction for the given operands, and reports whether the row accepts them. It does not modify
-// operands. If a mask stands before the last operand, match copies the other operands to withoutMask. If noEVEX is set,
-// only VEX and older encodings are allowed.
+// operands. The row does not count a mask before the last operand. If there is one, match copies the other operands to
+// the memory of withoutMask. If noEVEX is set, only VEX and older encodings are allowed.
 func (r *row) match(operands, withoutMask []operand, noEVEX bool) (inst instruction, ok bool) {
 	inst = instruction{row: r, args: operands}
-	operandCount := r.operandCount()
-	if len(operands) == operandCount+1 && operandCount > 0 && operands[operandCount-1].kind == maskKind {
-		inst.mask = operands[operandCount-1]
-		withoutMask = append(append(withoutMask[:0], operands[:operandCount-1]...), operands[operandCount])
-		inst.args = withoutMask
+	count := r.operandCount()
+	if len(operands) == count+1 && count > 0 && operands[count-1].kind == maskKind {
+		inst.mask = operands[count-1]
+		inst.args = append(append(withoutMask[:0], operands[:count-1]...), operands[count])
 	}
-	if len(inst.args) != operandCount {
+	if len(inst.args) != count {
 		return inst, false
 	}
 	inst.setLength()
 	for i := range inst.args {
-		if !r.accepts(r.args[3*i:3*i+2], &inst.args[i], inst.length) {
+		if !r.accepts(r.spec(i), &inst.args[i], inst.length) {
 			return inst, false
 		}
 	}
@@ -53,36 +59,38 @@ func (in *instruction) setLength() {
 	r := in.row
 	for i := range in.args {
 		arg := &in.args[i]
-		if r.args[3*i+1] == 'v' && (arg.kind == vecKind || arg.kind == vmemKind) {
+		if r.spec(i)[1] == 'v' && (arg.kind == vecKind || arg.kind == vmemKind) {
 			in.length = arg.width
 			return
 		}
 	}
-	for in.length = 0; in.length < 2 && (r.vex|r.evex)>>in.length&1 == 0; {
+	lengths := r.vex | r.evex // bits 0 to 2 are the lengths that the row allows
+	for in.length = 0; in.length < 2 && lengths>>in.length&1 == 0; {
 		in.length++
 	}
 }
 
-// accepts reports whether an operand matches spec, two letters of row.args, which [row] explains. length is the vector
-// length of the instruction, as in instruction.length.
+// accepts reports whether an operand matches a spec. length is the vector length of the instruction, as in
+// instruction.length.
 func (r *row) accepts(spec string, arg *operand, length uint8) bool {
-	switch spec[0] {
+	field, class := spec[0], spec[1]
+	switch field {
 	case 'i':
-		return arg.kind == immKind && fits(arg.imm, spec[1])
+		return arg.kind == immKind && fits(arg.imm, class)
 	case 'j':
 		return arg.kind == labelKind
 	case 'M':
 		return arg.kind == memKind
 	case 'B':
 		return arg.kind == memKind && !arg.isConstant
-	case 'm': // memory, or a register, which the second letter determines
+	case 'm': // memory, or a register of the class
 		if arg.kind == memKind {
 			return true
 		}
 	case 'S':
-		return arg.kind == vmemKind && arg.width == widthOf(spec[1], length)
+		return arg.kind == vmemKind && arg.width == widthOf(class, length)
 	}
-	switch spec[1] {
+	switch class { // the field holds a register
 	case 'g', '1':
 		return arg.kind == regKind
 	case 'k':
@@ -90,21 +98,22 @@ func (r *row) accepts(spec string, arg *operand, length uint8) bool {
 	case 't':
 		return arg.kind == tileKind
 	}
-	return arg.kind == vecKind && arg.width == widthOf(spec[1], length)
+	return arg.kind == vecKind && arg.width == widthOf(class, length)
 }
 
-// widthOf returns the width of vectors of the given class in an instruction of the given length.
+// widthOf returns the width of vectors of the given class in an instruction of the given length: 0, 1, 2 for 128, 256,
+// 512 bits.
 func widthOf(class byte, length uint8) uint8 {
 	switch class {
 	case 'v':
 		return length
-	case 'h':
+	case 'h': // half the length, at least 128 bits
 		return max(length, 1) - 1
 	}
 	return 0
 }
 
-// fits reports whether an immediate can be encoded in the given class (the second letter of an operand in row.args).
+// fits reports whether an immediate can be encoded in the given class.
 func fits(value int64, class byte) bool {
 	switch class {
 	case '1':
@@ -168,7 +177,8 @@ func (in *instruction) usesTileTwice() bool {
 }
 
 // repeatsRegister reports whether two of a gather's destination, indices and (with VEX) mask are the same register. The
-// processor raises an exception for this.
+// processor raises an exception for this. The operands are the mask, only with VEX, then the memory, whose address has
+// the indices, and the destination.
 func (in *instruction) repeatsRegister() bool {
 	args := in.args
 	last := &args[len(args)-1]
@@ -180,7 +190,7 @@ func (in *instruction) repeatsRegister() bool {
 		if arg.kind != vmemKind {
 			continue
 		}
-		hasVEXMask := i > 0 // args[0], a vector before the memory operand
+		hasVEXMask := i > 0 // the mask is args[0]
 		return arg.index == last.num || hasVEXMask && (args[0].num == last.num || args[0].num == arg.index)
 	}
 	return false
@@ -189,10 +199,10 @@ func (in *instruction) repeatsRegister() bool {
 // fields has the operands of an instruction by the field of the encoding that holds them: ModRM.reg, VEX.vvvv, ModRM.rm
 // and the immediate.
 type fields struct {
-	reg, vvvv uint8
+	reg, vvvv uint8    // numbers of registers; reg may instead be an extension of the opcode
 	rm        *operand // nil if the instruction has no such operand
 	imm       int64
-	immBytes  int
+	immBytes  int  // number of bytes of imm; 0 without an immediate
 	needsREX  bool // byte access to SP, BP, SI or DI, which requires a REX prefix
 }
 
@@ -200,21 +210,22 @@ type fields struct {
 func (in *instruction) encodingFields() fields {
 	encoded := fields{reg: in.row.opcodeExtension()}
 	for i := range in.args {
-		arg, spec := &in.args[i], in.row.args[3*i:3*i+2]
-		switch spec[0] {
+		arg, spec := &in.args[i], in.row.spec(i)
+		field, class := spec[0], spec[1]
+		switch field {
 		case 'r':
 			encoded.reg = arg.num
 		case 'v':
 			encoded.vvvv = arg.num
-		case 'h':
+		case 'h': // the fourth register of an instruction is in the high bits of an immediate
 			encoded.imm, encoded.immBytes = int64(arg.num)<<4, 1
 		case 'i':
-			encoded.imm, encoded.immBytes = arg.imm, immBytes(spec[1])
+			encoded.imm, encoded.immBytes = arg.imm, immBytes(class)
 		default:
 			encoded.rm = arg
-			arg.needsSIB = spec[0] == 'B'
+			arg.needsSIB = field == 'B'
 		}
-		if spec[1] == '1' && arg.kind == regKind && arg.num > 3 {
+		if class == '1' && arg.kind == regKind && arg.num > 3 {
 			encoded.needsREX = true
 		}
 	}
@@ -238,7 +249,7 @@ func immBytes(class byte) int {
 func (a *Assembler) encode(in *instruction) {
 	encoded, row := in.encodingFields(), in.row
 	extX, extB := encoded.extensionBits()
-	dispUnit := int32(1)
+	dispUnit := int32(1) // bytes; see appendModRM
 	switch {
 	case row.code&legacy != 0:
 		a.appendLegacy(in, &encoded, extX, extB)
@@ -249,7 +260,7 @@ func (a *Assembler) encode(in *instruction) {
 		a.appendVEX(in, &encoded, extX, extB)
 	}
 	switch {
-	case row.code&noOperandRM != 0:
+	case row.code&noOperandRM != 0: // a ModRM byte without an operand in ModRM.rm
 		a.code = append(a.code, modRegister|encoded.reg<<3)
 	case encoded.rm != nil && !hasOpcodeRegister(row):
 		a.appendModRM(encoded.reg, encoded.rm, dispUnit, encoded.immBytes)
@@ -259,8 +270,8 @@ func (a *Assembler) encode(in *instruction) {
 	}
 }
 
-// extensionBits returns the bits X and B of the prefixes: bits 4 and 3 of a vector register in ModRM.rm, or bit 3 of
-// the index and of the base.
+// extensionBits returns the bits X and B of the prefixes. They extend numbers of registers, which have only three bits
+// in the other bytes. X and B are bits 4 and 3 of a vector register in ModRM.rm, or bit 3 of the index and of the base.
 func (f *fields) extensionBits() (extX, extB uint8) {
 	if f.rm == nil {
 		return 0, 0
@@ -280,8 +291,8 @@ func (f *fields) extensionBits() (extX, extB uint8) {
 // bit returns bit n of x, 0 or 1.
 func bit(x uint8, n int) uint8 { return x >> n & 1 }
 
-// hasOpcodeRegister reports whether a register is encoded in the low bits of the opcode.
-func hasOpcodeRegister(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
+// hasOpcodeRegister reports whether a register, always operand 1, is encoded in the low bits of the opcode.
+func hasOpcodeRegister(r *row) bool { return r.operandCount() >= 2 && r.spec(1)[0] == 'o' }
 
 // appendLegacy appends the prefixes and the opcode of an instruction without VEX and EVEX. The REX prefix has the bits
 // 0100WRXB, where R, X and B extend ModRM.reg, the index and ModRM.rm. For extX and extB see extensionBits.
@@ -290,12 +301,12 @@ func (a *Assembler) appendLegacy(in *instruction, encoded *fields, extX, extB ui
 	if prefix := row.prefix(); prefix > 0 {
 		a.code = append(a.code, [4]byte{0, 0x66, 0xF3, 0xF2}[prefix])
 	}
-	rex := row.vex & w1 // W is bit 3 in both row.vex and the REX prefix
 	opcode := row.opcode()
 	if hasOpcodeRegister(row) {
 		opcode |= encoded.rm.num & 7
 	}
-	rex |= bit(encoded.reg, 3)<<2 | extX<<1 | extB
+	w := row.vex & w1 // W is bit 3 in both row.vex and the REX prefix
+	rex := w | bit(encoded.reg, 3)<<2 | extX<<1 | extB
 	if rex != 0 || encoded.needsREX {
 		a.code = append(a.code, 0x40|rex)
 	}
@@ -310,7 +321,7 @@ func (a *Assembler) appendLegacy(in *instruction, encoded *fields, extX, extB ui
 // see extensionBits.
 func (a *Assembler) appendVEX(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
-	w, notR := row.vex&w1/w1, bit(encoded.reg, 3)^1 // w is 0 or 1
+	w, notR := row.vex&w1/w1, bit(encoded.reg, 3)^1 // w1 is a bit mask, so w is 0 or 1
 	lastByte := (^encoded.vvvv&15)<<3 | bit(in.length, 0)<<2 | row.prefix()
 	if extX|extB|w == 0 && row.opcodeMap() == m0F>>10 {
 		a.code = append(a.code, 0xC5, notR<<7|lastByte, row.opcode())

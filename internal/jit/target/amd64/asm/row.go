@@ -7,8 +7,8 @@ import "sync"
 // from Intel's manual). The rows of VCVTNEPS2BF16, of tiles and of general-purpose registers were taken from Intel's
 // manual directly.
 //
-// args lists the operands in the order of Go's assembler, two letters each. The first letter is the field of the
-// encoding:
+// args lists the operands in the order of Go's assembler, two letters each, separated by spaces. The first letter is
+// the field of the encoding:
 //
 //	r  ModRM.reg                m  ModRM.rm, register or memory     b  ModRM.rm, register only
 //	v  VEX.vvvv                 M  ModRM.rm, memory only            S  ModRM.rm, memory by a vector of indices
@@ -34,10 +34,10 @@ import "sync"
 type row struct {
 	name     string
 	args     string
-	code     uint32 // opcode, prefix, opcode map, ModRM.reg as opcode extension
-	vex      uint8  // lengths and W of the VEX form; without a VEX form, only W
+	code     uint32 // opcode, prefix, opcode map, ModRM.reg as opcode extension: see p66, m0F, ...
+	vex      uint8  // lengths and W of the VEX form: see len128, ...; without a VEX form, only W
 	evex     uint8  // lengths and W of the EVEX form, whether it allows broadcast and masks
-	dispUnit uint8  // unit of one-byte displacements in the EVEX form
+	dispUnit uint8  // unit of one-byte displacements in the EVEX form: see fullVector, ...
 }
 
 // Bits of row.code.
@@ -96,10 +96,10 @@ const (
 	bytes32
 )
 
-// dispUnitBytes returns the unit of one-byte displacements in the EVEX form.
+// dispUnitBytes returns the unit of one-byte displacements in the EVEX form. length is 0, 1, 2 for 128, 256, 512 bits.
 func (r *row) dispUnitBytes(length uint8, broadcast bool) int32 {
 	switch {
-	case broadcast && r.evex&w1 != 0:
+	case broadcast && r.evex&w1 != 0: // the unit is one element
 		return 8
 	case broadcast:
 		return 4

@@ -17,7 +17,9 @@ func MaxByteResults(cpu machine.Features) int {
 	return 2
 }
 
-// ByteDepthwise writes the vector instructions of depthwise convolutions of bytes, for package depthwise.
+// ByteDepthwise writes the vector instructions of depthwise convolutions of bytes, for package depthwise. The weights
+// of a channel are multiplied by the pixels of up to four rows at a time ([ByteDepthwise.Interleave], then
+// [ByteDepthwise.Multiply]).
 //
 // A result is one output pixel, with as many channels as a vector has bytes. Its int32 sums occupy four registers.
 // Register q has quarter q of the channels: channels 4q to 4q+3 of each group of 16. The 128-bit lane j of a register
@@ -33,7 +35,7 @@ type ByteDepthwise struct {
 	spec   target.ByteDepthwise
 	temps  [5]target.VReg   // scratch registers; the sums are in 0 to 23 with AVX-512, and in 0 to 7 with AVX2
 	zero   target.VReg      // a register of zeros
-	scales [4]target.Source // the scales of each quarter of the channels
+	scales [4]target.Source // by quarter: the scales of its channels, in a register or in memory
 }
 
 // Mask registers, with AVX-512.
@@ -74,17 +76,18 @@ func (g *ByteDepthwise) Begin(zeroPoint target.Addr) {
 // the four registers that it returns has a quarter of the channels. If the rows are a, b, c and d, two steps of unpack
 // instructions produce, in each 16 bytes of the registers:
 //
-//	a0 b0 a1 b1 ... a7 b7     and     c0 d0 c1 d1 ... c7 d7     (bytes; likewise for channels 8 to 15)
-//	a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3          (words; likewise for channels 4 to 15)
+//	lo01 and lo23     a0 b0 a1 b1 ... a7 b7  and  c0 d0 c1 d1 ... c7 d7   (bytes; hi01 and hi23: channels 8 to 15)
+//	first result      a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3  (words; other results: channels 4 to 15)
 //
 // With spec.WordProducts, there are only rows a and b, and the second step extends bytes to 16 bits by interleaving
-// them with zeros. Registers of temps are reused as soon as their contents were read.
+// them with zeros. An instruction may write a register of temps that it or an earlier instruction was the last to read.
 func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 	var temps [len(g.temps)]asm.Vec
 	for i, reg := range g.temps {
 		temps[i] = g.Vec(reg)
 	}
-	lo01, hi01 := g.interleaveRows(g.loadPixel(pixels, 0, temps[0]), g.loadPixel(pixels, 1, temps[1]), temps[2], temps[0])
+	a, b := g.loadPixel(pixels, 0, temps[0]), g.loadPixel(pixels, 1, temps[1])
+	lo01, hi01 := g.interleaveRows(a, b, temps[2], temps[0])
 	if g.spec.WordProducts {
 		zero := g.Vec(g.zero)
 		g.Emit("VPUNPCKLBW", zero, lo01, temps[1])
@@ -93,7 +96,8 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 		g.Emit("VPUNPCKHBW", zero, hi01, temps[0])
 		return [4]target.VReg{g.temps[1], g.temps[2], g.temps[3], g.temps[0]}
 	}
-	lo23, hi23 := g.interleaveRows(g.loadPixel(pixels, 2, temps[1]), g.loadPixel(pixels, 3, temps[3]), temps[4], temps[1])
+	c, d := g.loadPixel(pixels, 2, temps[1]), g.loadPixel(pixels, 3, temps[3])
+	lo23, hi23 := g.interleaveRows(c, d, temps[4], temps[1])
 	g.Emit("VPUNPCKLWD", lo23, lo01, temps[3])
 	g.Emit("VPUNPCKHWD", lo23, lo01, temps[2])
 	g.Emit("VPUNPCKLWD", hi23, hi01, temps[4])
@@ -119,7 +123,8 @@ func (g *ByteDepthwise) loadPixel(pixels []target.Addr, row int, to asm.Vec) asm
 }
 
 // interleaveRows interleaves the bytes of the pixels a and b of two rows. lo gets the first eight of every 16 channels,
-// and hi the last eight. It returns lo and hi or, if both rows are missing, the register of zeros twice.
+// and hi, which may be the register a, the last eight. It returns lo and hi or, if both rows are missing, the register
+// of zeros twice.
 func (g *ByteDepthwise) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 	if zero := g.Vec(g.zero); a == zero && b == zero {
 		return a, a
@@ -141,12 +146,12 @@ func (g *ByteDepthwise) Multiply(weights target.Addr, pixels, sum target.VReg) {
 // LoadScales prepares the scales of StoreResult. AVX-512 code loads them into registers of Interleave, which are free
 // while results are stored. AVX2 code reads them from memory.
 func (g *ByteDepthwise) LoadScales(addr target.Addr) {
+	const partial = false
 	for q, temp := range []target.VReg{g.temps[2], g.temps[4], g.temps[0], g.temps[1]} {
 		if g.NoEVEX {
 			g.scales[q] = addr
 		} else {
 			g.scales[q] = temp
-			const partial = false
 			g.Load(addr, temp, partial)
 		}
 		addr.Disp += g.vectorBytes
@@ -200,13 +205,17 @@ func (g *ByteDepthwise) storeSums(sums [4]target.VReg, addr asm.Mem) {
 
 // storeSumsAVX512 is storeSums with AVX-512. Store i has lane i of all quarters.
 func (g *ByteDepthwise) storeSumsAVX512(quarters, temps [4]asm.Vec, addr asm.Mem) {
+	// Temporary 0 has lanes 0 and 1 of quarters 0 and 1, and temporary 1 their lanes 2 and 3. Temporaries 2 and 3 have
+	// the lanes of quarters 2 and 3.
+	const lanes01, lanes23 = 0x44, 0xEE
 	for i, pair := range [2][2]asm.Vec{{quarters[0], quarters[1]}, {quarters[2], quarters[3]}} {
-		// 0x44 selects lanes 0 and 1 of both quarters, and 0xEE lanes 2 and 3.
-		g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], temps[2*i])
-		g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], temps[2*i+1])
+		g.Emit("VSHUFI32X4", asm.Imm(lanes01), pair[1], pair[0], temps[2*i])
+		g.Emit("VSHUFI32X4", asm.Imm(lanes23), pair[1], pair[0], temps[2*i+1])
 	}
-	for i := range 4 { // selects lanes 0 and 2 (0x88) or 1 and 3 (0xDD) of two registers
-		g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), temps[2+i/2], temps[i/2], quarters[0])
+	for i := range 4 {
+		const lanes02, lanes13 = 0x88, 0xDD
+		lanes := [2]asm.Imm{lanes02, lanes13}[i%2]
+		g.Emit("VSHUFI32X4", lanes, temps[2+i/2], temps[i/2], quarters[0])
 		g.Emit("VMOVDQU32", quarters[0], quarterMasks+asm.Mask(i), addr)
 		addr.Disp += 64
 	}
@@ -216,9 +225,10 @@ func (g *ByteDepthwise) storeSumsAVX512(quarters, temps [4]asm.Vec, addr asm.Mem
 func (g *ByteDepthwise) storeSumsAVX2(quarters, temps [4]asm.Vec, addr asm.Mem) {
 	for i := range 4 {
 		first := i % 2 * 2 // the first of two quarters
-		// 0x20 selects lane 0 of both quarters, and 0x31 selects lane 1.
-		g.Emit("VPERM2I128", asm.Imm(0x20+0x11*(i/2)), quarters[first+1], quarters[first], temps[0])
-		channels := 8
+		const lane0, lane1 = 0x20, 0x31
+		lane := [2]asm.Imm{lane0, lane1}[i/2] // of both quarters
+		g.Emit("VPERM2I128", lane, quarters[first+1], quarters[first], temps[0])
+		channels := 8 // number of channels to store; 0 or less if all are padding
 		if g.spec.Channels > 0 {
 			channels = min(8, g.spec.Channels-8*i)
 		}

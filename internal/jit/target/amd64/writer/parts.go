@@ -5,13 +5,14 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// A part is a quarter of an arranged register (see [Quantizer.Arrange]): 16 bytes with AVX-512, and 8 bytes with AVX2.
-// Part k has the bytes of the sums in source register k.
+// This file stores quantized bytes. [Quantizer.Pack] packs four registers of int32 sums into one. A part is a quarter
+// of this register after [Quantizer.Arrange]: 16 bytes with AVX-512, and 8 bytes with AVX2. Part k has the bytes of sum
+// register k.
 
 // lastBytesMask is the mask register with a bit for each of the last bytes of a row, with AVX-512.
 const lastBytesMask = asm.K2
 
-// SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row. These parts have
+// SetLastBytes sets lastBytesMask, which [Quantizer.StoreParts] applies to the last parts of a row. These parts have
 // partialBytes + wholeBytes bytes together. With AVX2, SetLastBytes does nothing, because AVX2 has no masks of bytes.
 func (q *Quantizer) SetLastBytes(partialBytes target.Int, wholeBytes int64, temporaries [2]target.GReg) {
 	if q.NoEVEX {
@@ -25,14 +26,14 @@ func (q *Quantizer) SetLastBytes(partialBytes target.Int, wholeBytes int64, temp
 		q.Emit("ADDQ", asm.Imm(wholeBytes), count)
 	}
 	q.Emit("MOVQ", asm.Imm(-1), mask)
-	q.Emit("BZHIQ", count, mask, mask)
+	q.Emit("BZHIQ", count, mask, mask) // clears the bits from count on
 	q.Emit("KMOVQ", mask, lastBytesMask)
 }
 
-// StoreParts stores parts first to first+n-1 of an arranged register. If the last of them ends a row and is partial,
-// partialBytes is its number of bytes, a constant or a register; otherwise partialBytes is nil. scratch is a free
-// register. With AVX-512, first must be a multiple of n, and the mask of SetLastBytes selects the bytes if n is 3 or
-// partialBytes is not nil. With AVX2, first must be even unless n is 1.
+// StoreParts stores parts first to first+n-1 of an arranged register. If the last of them is partial, partialBytes is
+// its number of bytes, a constant or a register; otherwise partialBytes is nil. scratch is a free register. With
+// AVX-512, first must be a multiple of n. The store is masked by lastBytesMask if a part is partial or n is 3, because
+// no vector has the size of three parts. With AVX2, first must be even unless n is 1.
 func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, addr target.Addr, partialBytes target.Int,
 	temporaries [2]target.GReg) {
 	if !q.NoEVEX {
@@ -44,20 +45,20 @@ func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, addr tar
 		wholeParts--
 	}
 	q.storeParts256(q.Vec(from), q.Vec(scratch), first, wholeParts, Mem(addr))
-	if partialBytes != nil {
+	if partialBytes != nil { // the partial part is stored from a general register
 		addr.Disp += wholeParts * 8
 		q.movePart(q.Vec(from), q.Vec(scratch), first+wholeParts, Reg(temporaries[0]))
 		q.storeBytes(Reg(temporaries[0]), Mem(addr), partialBytes, Reg(temporaries[1]))
 	}
 }
 
-// storeParts512 stores parts first to first+n-1, of 16 bytes each; first is a multiple of n. If isPartial is set or n
+// storeParts512 stores parts first to first+n-1, of 16 bytes each, as one vector of n parts. If isPartial is set or n
 // is 3, the store is masked by lastBytesMask.
 func (q *Quantizer) storeParts512(from, scratch, first, n int, addr asm.Mem, isPartial bool) {
 	vector := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n] // the register of n parts
-	extract := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]           // for 3 and 4, first is 0
 	isMasked := n == 3 || isPartial
-	if first > 0 {
+	if first > 0 { // only with n 1 or 2: first is a multiple of n, and there are four parts
+		extract := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n] // moves vector first/n to the destination
 		if !isMasked {
 			q.Emit(extract, asm.Imm(first/n), asm.Z(from), addr)
 			return
@@ -72,40 +73,42 @@ func (q *Quantizer) storeParts512(from, scratch, first, n int, addr asm.Mem, isP
 	}
 }
 
-// storeParts256 stores parts first to first+n-1, of 8 bytes each. It stores the two parts of a half of the register
-// with one instruction, if both are stored.
+// storeParts256 stores parts first to first+n-1, of 8 bytes each, if possible both parts of a half of the register with
+// one instruction.
 func (q *Quantizer) storeParts256(from, scratch asm.Vec, first, n int, addr asm.Mem) {
 	if n == 4 {
 		q.Emit("VMOVDQU", from, addr)
 		return
 	}
-	for n > 0 {
-		half := from.X()
-		if first >= 2 {
-			half = scratch.X()
-			q.Emit("VEXTRACTI128", asm.Imm(1), from, half)
-		}
-		switch {
-		case n >= 2 && first%2 == 0:
+	for part, end := first, first+n; part < end; {
+		half := q.halfOf(from, scratch, part)
+		if part%2 == 0 && part+1 < end { // both parts
 			q.Emit("VMOVDQU", half, addr)
-			first, n, addr.Disp = first+2, n-2, addr.Disp+16
+			part, addr.Disp = part+2, addr.Disp+16
 			continue
-		case first%2 == 1:
-			q.Emit("VMOVHPS", half, addr)
-		default:
-			q.Emit("VMOVQ", half, addr)
 		}
-		first, n, addr.Disp = first+1, n-1, addr.Disp+8
+		name := "VMOVQ" // the low part
+		if part%2 == 1 {
+			name = "VMOVHPS" // the high part
+		}
+		q.Emit(name, half, addr)
+		part, addr.Disp = part+1, addr.Disp+8
 	}
+}
+
+// halfOf returns a register with the half of an AVX2 register that contains a part. It extracts an upper half to
+// scratch.
+func (q *Quantizer) halfOf(from, scratch asm.Vec, part int) asm.Vec {
+	if part < 2 {
+		return from.X()
+	}
+	q.Emit("VEXTRACTI128", asm.Imm(1), from, scratch.X())
+	return scratch.X()
 }
 
 // movePart moves a part of 8 bytes to a general register.
 func (q *Quantizer) movePart(from, scratch asm.Vec, part int, to asm.Reg) {
-	half := from.X()
-	if part >= 2 {
-		half = scratch.X()
-		q.Emit("VEXTRACTI128", asm.Imm(1), from, half)
-	}
+	half := q.halfOf(from, scratch, part)
 	if part%2 == 1 {
 		q.Emit("VPEXTRQ", asm.Imm(1), half, to)
 	} else {

@@ -9,8 +9,11 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// clampLimit is a quantized value that saturates with any zero point, and is far from the bounds of int32.
+// clampLimit is a level that saturates with any zero point, and is far from the bounds of int32.
 const clampLimit = 1 << 20
+
+// cmpOrdered is the predicate of VCMPPS for lanes in which no operand is NaN.
+const cmpOrdered = 7
 
 // Quantizer writes the conversion of int32 sums to quantized bytes:
 //
@@ -24,11 +27,11 @@ type Quantizer struct {
 	*Writer
 	Signed bool // the bytes are signed
 
-	// With AVX-512: registers for constants, and a mask register for the lanes that are not NaN.
+	// Used with AVX-512 only: registers for constants, and a mask register for the lanes that are not NaN.
 	MaxLevel, ZeroPoint target.VReg
 	NotNaN              asm.Mask
-	// With AVX2, sums occupy most registers, so the constants are in memory. ZeroPointWord is the first of the
-	// words of jit.Args for the zero point in all lanes (32 bytes). Temp is a free register.
+	// Used with AVX2 only. Sums occupy most registers, so the constants are in memory. ZeroPointWord is the first of
+	// the words of jit.Args for the zero point in all lanes (32 bytes). Temp is a free register.
 	ZeroPointWord target.ArgsWord
 	Temp          target.VReg
 
@@ -53,7 +56,7 @@ func (q *Quantizer) Begin(zeroPoint target.Addr) {
 		q.Emit("VMOVDQU", q.Vec(q.Temp), Word(q.ZeroPointWord))
 		return
 	}
-	if q.Signed {
+	if q.Signed { // ToLevels and Pack need no lower bound for unsigned bytes
 		q.minLevel = inAllLanes(-clampLimit)
 	}
 	loadZeroPoint(q.ZeroPoint)
@@ -69,12 +72,12 @@ func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 	case q.NoEVEX:
 		q.toLevels256(levels)
 	case q.Signed:
-		q.Emit("VMINPS", levels, q.Vec(q.MaxLevel), levels)    // NaN is preserved
-		q.Emit("VCMPPS", asm.Imm(7), levels, levels, q.NotNaN) // 7: ordered, not NaN
+		q.Emit("VMINPS", levels, q.Vec(q.MaxLevel), levels) // if levels is NaN, the result is levels, the first operand
+		q.Emit("VCMPPS", asm.Imm(cmpOrdered), levels, levels, q.NotNaN)
 		q.Emit("VMAXPS", q.minLevel, levels, levels)
 		q.Emit("VCVTPS2DQ", levels, levels)
-		q.Emit("VPADDD", q.Vec(q.ZeroPoint), levels, q.NotNaN.Zero(), levels)
-	default: // values below the range of int32, and NaN, become the minimum of int32
+		q.Emit("VPADDD", q.Vec(q.ZeroPoint), levels, q.NotNaN.Zero(), levels) // 0 for NaN
+	default: // values below the range of int32, and NaN, become the minimum of int32, which Pack saturates to 0
 		q.Emit("VMINPS", levels, q.Vec(q.MaxLevel), levels)
 		q.Emit("VCVTPS2DQ", levels, levels)
 	}
@@ -85,9 +88,9 @@ func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 func (q *Quantizer) toLevels256(levels asm.Vec) {
 	temp := q.Vec(q.Temp)
 	if q.Signed {
-		q.Emit("VCMPPS", asm.Imm(7), levels, levels, temp) // 7: ordered, not NaN
+		q.Emit("VCMPPS", asm.Imm(cmpOrdered), levels, levels, temp)
 	}
-	q.Emit("VMAXPS", q.minLevel, levels, levels) // returns the second operand if an operand is NaN
+	q.Emit("VMAXPS", q.minLevel, levels, levels) // if levels is NaN, the result is minLevel, the first operand
 	q.Emit("VMINPS", q.maxLevel, levels, levels)
 	q.Emit("VCVTPS2DQ", levels, levels)
 	if q.Signed {

@@ -48,6 +48,9 @@ var generalRows = []row{
 	{"ret", encodePlain, 0xD65F03C0, 0}, {"nop", encodePlain, 0xD503201F, 0},
 }
 
+// bitsOf returns the width of the registers with the given field sf: 32, or 64 if widthBit, bit 31, is set.
+func bitsOf(widthBit uint32) int { return 32 << (widthBit >> 31) }
+
 // encodePlain encodes instructions without operands.
 func encodePlain(_ *Assembler, r *row, args []Arg) (uint32, bool) { return r.code, len(args) == 0 }
 
@@ -98,7 +101,7 @@ func encodeRegisters3(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	regs, widthBit, ok := registers(args, 3)
 	return r.code | widthBit | regs[2]<<16 | uint32(shift)<<10 | regs[1]<<5 | regs[0],
-		ok && shift >= 0 && shift < 32<<(widthBit>>31)
+		ok && shift >= 0 && int(shift) < bitsOf(widthBit)
 }
 
 // encodeRegisters2 encodes comparisons of registers.
@@ -107,8 +110,9 @@ func encodeRegisters2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | widthBit | regs[1]<<16 | regs[0]<<5, ok
 }
 
-// maskField returns the fields N, immr and imms of a mask. A mask repeats an element of 2, 4, ..., 64 bits; the
-// element is a run of ones, rotated. For example, 0x00FF00FF00FF00FF repeats an element of 16 bits, a run of 8 ones.
+// maskField returns the fields N, immr and imms of a mask for registers of `width` bits. A mask repeats an element of
+// 2, 4, ..., 64 bits; the element is a run of ones, rotated to the right by immr bits. For example, 0x00FF00FF00FF00FF
+// repeats an element of 16 bits, a run of 8 ones.
 func maskField(pattern uint64, width int) (uint32, bool) {
 	if width == 32 {
 		if pattern>>32 != 0 {
@@ -119,14 +123,14 @@ func maskField(pattern uint64, width int) (uint32, bool) {
 	if pattern == 0 || pattern == 1<<64-1 {
 		return 0, false
 	}
-	size := 64
+	size := 64 // of the element: the smallest one that the pattern repeats
 	for size > 2 && pattern == bits.RotateLeft64(pattern, size/2) {
 		size /= 2
 	}
 	mask := ^uint64(0) >> (64 - size)
 	for rotation := range size {
 		element := pattern & mask
-		element = (element<<rotation | element>>(size-rotation)) & mask // rotated left
+		element = (element<<rotation | element>>(size-rotation)) & mask // rotated left: undoes immr
 		if ones := bits.TrailingZeros64(^element); element == 1<<ones-1 && ones > 0 && ones < size {
 			// The low bits of imms are ones-1. The bits above encode the size: imms is 0xxxxx for 32 and 64 (where N is
 			// 1), 10xxxx for 16, 110xxx for 8, 1110xx for 4, and 11110x for 2.
@@ -148,7 +152,7 @@ func encodeMaskImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	regs, widthBit, ok := registers(args[:2], 2)
 	pattern, isImm := args[2].(Imm)
-	field, okMask := maskField(uint64(pattern), 32<<(widthBit>>31))
+	field, okMask := maskField(uint64(pattern), bitsOf(widthBit))
 	return r.code | widthBit | field | regs[1]<<5 | regs[0], ok && isImm && okMask
 }
 
@@ -159,7 +163,7 @@ func encodeTestImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	regs, widthBit, ok := registers(args[:1], 1)
 	pattern, isImm := args[1].(Imm)
-	field, okMask := maskField(uint64(pattern), 32<<(widthBit>>31))
+	field, okMask := maskField(uint64(pattern), bitsOf(widthBit))
 	return r.code | widthBit | field | regs[0]<<5, ok && isImm && okMask
 }
 
@@ -185,7 +189,7 @@ func encodeMoveImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	regs, widthBit, ok := registers(args[:1], 1)
 	constant, isImm := args[1].(Imm)
 	return r.code | widthBit | uint32(shift/16)<<21 | uint32(constant)<<5 | regs[0],
-		ok && isImm && constant == Imm(uint16(constant)) && shift >= 0 && shift%16 == 0 && shift < 32<<(widthBit>>31)
+		ok && isImm && constant == Imm(uint16(constant)) && shift >= 0 && shift%16 == 0 && int(shift) < bitsOf(widthBit)
 }
 
 // encodeRegisters3Plain encodes operations on three registers without a shift.
@@ -213,7 +217,7 @@ func shiftOperands(args []Arg) (field uint32, distance, width int, ok bool) {
 	}
 	regs, widthBit, ok := registers(args[:2], 2)
 	count, isImm := args[2].(Imm)
-	width = 32 << (widthBit >> 31)
+	width = bitsOf(widthBit)
 	// widthBit (sf) >> 9 is the field N, which equals sf.
 	field = widthBit | widthBit>>9 | regs[1]<<5 | regs[0]
 	return field, int(count), width, ok && isImm && count >= 0 && int(count) < width
@@ -288,7 +292,7 @@ func encodeJumpBit(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	regs, widthBit, ok := registers(args[:1], 1)
 	bitNumber, isImm := args[1].(Imm)
-	if !ok || !isImm || bitNumber < 0 || int(bitNumber) >= 32<<(widthBit>>31) {
+	if !ok || !isImm || bitNumber < 0 || int(bitNumber) >= bitsOf(widthBit) {
 		return 0, false
 	}
 	return r.code | uint32(bitNumber>>5)<<31 | uint32(bitNumber&31)<<19 | regs[0], a.recordBranch(args[2])

@@ -2,9 +2,11 @@ package asm
 
 // integerRows are arithmetic, logic and comparisons of integers, element by element.
 //
-// The columns are mnemonic, encoder, opcode and element sizes: see [row]. The opcode is the instruction with zeros in
-// the fields that depend on the operands; 0x0E... and 0x2E... differ in the bit U, which selects between two
-// operations, often signed (0) and unsigned (1).
+// The columns are mnemonic, encoder, opcode and element sizes: see [row]. 0x0E... and 0x2E... differ in the bit U,
+// which selects between two operations, often signed (0) and unsigned (1).
+//
+// For example, add v0.4s, v1.4s, v2.4s is 4EA28420: the opcode 0E208400, bit 30 (Q) for 128 bits, 2 in the field size,
+// and the registers 2 (Rm), 1 (Rn) and 0 (Rd).
 var integerRows = []row{
 	{"add", encodeSameArrangement, 0x0E208400, bhsd},
 	{"sub", encodeSameArrangement, 0x2E208400, bhsd},

@@ -44,34 +44,43 @@ func (m Mem) overwrites(r Reg) bool {
 	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != spOrZero
 }
 
-// addressFields returns code with the fields of the address of an access to one element. An address is of one of three
-// kinds: an offset counted in elements, a signed nine-bit offset in bytes (with or without update of the base), or an
-// index. Bit 24, which is set in code, selects the first kind.
+// countedOffset is the bit of an access that selects an offset counted in elements. It is set in the opcodes of the
+// rows.
+const countedOffset = 1 << 24
+
+// addressFields returns code, an opcode with countedOffset, with the fields of the address of an access to one element.
+// It reports whether the address can be encoded. An address is of one of three kinds: an index, an unsigned 12-bit
+// offset counted in elements, or a signed 9-bit offset in bytes (with or without update of the base).
 func (m Mem) addressFields(code uint32, elem Elem) (uint32, bool) {
 	base, ok := m.baseField()
-	size := elem.Bytes()
-	switch {
-	case !ok:
+	if !ok {
 		return 0, false
+	}
+	size := elem.Bytes()
+	fitsCounted := m.Offset >= 0 && m.Offset%size == 0 && m.Offset/size < 1<<12
+	switch {
 	case m.HasIndex:
-		isIndex := m.Index.is64() && m.Index.num() <= 31
-		canShift := m.Shift == 0 || m.Shift == int(elem) // the index counts bytes or elements
-		if m.Mode != Offset || m.Offset != 0 || !isIndex || !canShift {
-			return 0, false
-		}
-		const indexed = 1<<21 | 0b011<<13 | 0b10<<10 // an index that is shifted to the left
-		code = code&^(1<<24) | indexed | m.Index.num()<<16
-		if m.Shift > 0 {
-			code |= 1 << 12
-		}
-		return code | base, true
-	case m.Mode == Offset && m.Offset >= 0 && m.Offset%size == 0 && m.Offset/size < 1<<12:
+		field, ok := m.indexFields(elem)
+		return code&^countedOffset | field | base, ok
+	case m.Mode == Offset && fitsCounted:
 		return code | uint32(m.Offset/size)<<10 | base, true
 	case m.Offset >= -256 && m.Offset < 256:
 		mode := [...]uint32{Offset: 0, PostIndex: 1, PreIndex: 3}[m.Mode]
-		return code&^(1<<24) | uint32(m.Offset)&0x1FF<<12 | mode<<10 | base, true
+		return code&^countedOffset | uint32(m.Offset)&0x1FF<<12 | mode<<10 | base, true
 	}
 	return 0, false
+}
+
+// indexFields returns the fields of an index, which counts bytes or elements.
+func (m Mem) indexFields(elem Elem) (field uint32, ok bool) {
+	const indexed = 1<<21 | 0b011<<13 | 0b10<<10 // an index that is shifted to the left
+	field = indexed | m.Index.num()<<16
+	if m.Shift > 0 {
+		field |= 1 << 12
+	}
+	isRegister := m.Index.is64() && m.Index.num() <= 31
+	canShift := m.Shift == 0 || m.Shift == int(elem)
+	return field, m.Mode == Offset && m.Offset == 0 && isRegister && canShift
 }
 
 // memoryOperand returns the address of an access, which is its second operand.
@@ -102,7 +111,7 @@ func encodeAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 			return 0, false
 		}
 		code := r.code&^(3<<30) | vectorBit | uint32(operand.Elem&3)<<30
-		if operand.Elem == Q { // encoded as B with bit 23
+		if operand.Elem == Q { // encoded as B (the size 0) with bit 23
 			code |= 1 << 23
 		}
 		word, ok := mem.addressFields(code, operand.Elem)
@@ -219,8 +228,8 @@ func scalarPair(args []Arg, _ Mem, isLoad bool) (field uint32, size int, ok bool
 	return field, first.Elem.Bytes(), true
 }
 
-// listAccess returns the list and the fields of the address of an access to several registers. After the access, the
-// base may be advanced by a general register or by the number of bytes.
+// listAccess returns the list and the fields of the address of an access to several registers. The address is the base.
+// After the access, the base may be advanced by a general register or by the number of bytes of the access.
 func listAccess(args []Arg, bytes int) (list List, field uint32, ok bool) {
 	mem, ok := memoryOperand(args)
 	if !ok {
@@ -230,7 +239,7 @@ func listAccess(args []Arg, bytes int) (list List, field uint32, ok bool) {
 	base, baseIsValid := mem.baseField()
 	field = base
 	switch {
-	case mem.Mode == PreIndex || mem.Mode == Offset && (mem.HasIndex || mem.Offset != 0):
+	case mem.Mode == PreIndex || mem.Mode == Offset && (mem.HasIndex || mem.Offset != 0): // not encodable
 		return list, 0, false
 	case mem.Mode == PostIndex && mem.HasIndex:
 		field |= 1<<23 | mem.Index.num()<<16
@@ -243,14 +252,14 @@ func listAccess(args []Arg, bytes int) (list List, field uint32, ok bool) {
 		list.Count >= 1 && list.Count <= 4
 }
 
-// listBytes returns the number of bytes that the first operand holds.
+// listBytes returns the number of bytes of an access to the list that is the first operand.
 func listBytes(args []Arg) int {
 	if len(args) == 0 {
 		return 0
 	}
 	list, _ := args[0].(List)
 	switch {
-	case list.Lane >= 0:
+	case list.Lane >= 0: // one element of each register
 		return list.Count * list.First.Elem.Bytes()
 	case list.First.Half:
 		return 8 * list.Count
@@ -272,7 +281,8 @@ func encodeAccessList(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 // encodeInterleaved encodes accesses to structures of two to four elements: 0 Q 001100 x L x Rm opcode size Rn Rt.
 func encodeInterleaved(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	list, field, ok := listAccess(args, listBytes(args))
-	count := [...]int{8: 2, 4: 3, 0: 4}[r.code>>12&0xF] // by the opcodes of ld2, ld3 and ld4
+	opcode := r.code >> 12 & 0xF
+	count := [...]int{8: 2, 4: 3, 0: 4}[opcode] // ld2 and st2 have the opcode 8, ld3 and st3 4, ld4 and st4 0
 	return r.code | list.First.qBit() | uint32(list.First.Elem)<<10 | field | list.First.rd(),
 		ok && list.Lane < 0 && list.Count == count && list.First.valid()
 }
@@ -300,7 +310,7 @@ func encodeAccessLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 
 // encodeBroadcast encodes the load of an element into all elements of a register: 0 Q 001101 x 1 0 Rm 1100 size Rn Rt.
 func encodeBroadcast(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	bytes := 0
+	bytes := 0 // of the access: one element
 	if len(args) > 0 {
 		list, _ := args[0].(List)
 		bytes = list.First.Elem.Bytes()
@@ -319,6 +329,6 @@ func encodePrefetch(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	kind, isImm := args[0].(Imm)
 	word, ok := mem.addressFields(r.code, D)
-	isCounted := word>>24&1 == 1 // prfm has only offsets that are counted in units of 8 bytes
+	isCounted := word&countedOffset != 0 // prfm has only offsets that are counted in units of 8 bytes
 	return word | uint32(kind), ok && isImm && kind >= 0 && kind < 32 && isCounted
 }
