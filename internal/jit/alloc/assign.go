@@ -228,7 +228,7 @@ func (a *allocator) chooseForm(inst *Inst) (chosen Form, memory Operand, isFolde
 func (a *allocator) chooseTied(inst *Inst) int8 {
 	// Only an accumulator is both a source and the result.
 	isDst := func(virt Virt) bool { return virt == inst.Dst }
-	// A result with a permanent register cannot take over another one.
+	// A result with a permanent register cannot have another register.
 	isLastUse := func(virt Virt) bool {
 		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[inst.Dst] < 0
 	}

@@ -4,9 +4,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// Builder collects the instructions of a loop over the elements of a row. For example, a loop that computes x*2 + y has
-// a load of 2 as a Value with a Reload, and a multiply-add in Body. If y is the same for the whole row, the values 2
-// and y are invariant, and an instruction that reads only these two goes to Row.
+// Builder collects the instructions of a loop over the elements of a row. For example, let a loop compute x + 2*y,
+// where y is one number for the whole row. The values 2 and y are invariant, so their product is computed in Row. The
+// sum is computed in Body, because the element x varies.
 type Builder struct {
 	Values []Value // by Virt; entry 0 is unused
 	Row    []Inst  // instructions that run once per row, before the iterations

@@ -152,8 +152,8 @@ func (r *rowRun) laneOf(value Value, lane int) uint64 {
 // compute computes the lanes of a value in an iteration that accesses the given number of elements.
 func (r *rowRun) compute(value Value, elements int) {
 	inst := r.loop.Insts[value]
-	uses, operandDType := inst.Operands(), tensor.Invalid // the dtype of the last operand: see Eval
-	if len(uses) > 0 {
+	uses, operandDType := inst.Operands(), tensor.Invalid
+	if len(uses) > 0 { // operands have the same dtype, except for the mask of a Select, its first operand
 		operandDType = r.loop.Type(uses[len(uses)-1]).DType
 	}
 	for lane := range r.values[value] {

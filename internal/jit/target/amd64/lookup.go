@@ -48,7 +48,7 @@ func (g *generator) selectLookup(inst *lane.Inst) alloc.Virt {
 	}
 	if !g.avx512 && !g.has64Bits { // vectors have eight 32-bit lanes
 		if tables := g.loop.Tables(inst, rowTables, isLong); len(tables) > 1 {
-			g.lookupRows(tables, indices) // adds the results to g.lookups
+			g.lookupRows(tables, indices)
 			return g.lookups[lookupKey{inst.Table, indices}]
 		}
 	}
@@ -56,39 +56,20 @@ func (g *generator) selectLookup(inst *lane.Inst) alloc.Virt {
 }
 
 // isLong reports whether the two halves of a table differ. Otherwise g.lookup uses only the first half, which takes
-// half of the permutations, and the table is not combined with others.
+// half of the permutations.
 func isLong(table *[32]float32) bool {
 	return !slices.Equal(table[:len(table)/2], table[len(table)/2:])
 }
 
-// lookupRows selects instructions for several lookups with the same indices. The instructions load a row for each lane
-// and transpose the rows. Sources are in the order of Go's assembler: the last one is the first one of Intel's manual.
+// lookupRows selects instructions for several lookups with the same indices, and adds their results to g.lookups.
+// Sources are in the order of Go's assembler: the last one is the first one of Intel's manual.
 func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
-	offsets, table := g.rowOffsets(indices), len(g.tables) // table: the index in g.tables
-	g.tables = append(g.tables, combinedTable(group))
-	halves := [2]alloc.Virt{offsets, g.upperHalf(offsets)} // the offsets of lanes 0 to 3, and of lanes 4 to 7
-	// a[i] to h[i] are the entries of the row of lane i, and | separates the halves of a register:
-	//	quads[0][k] = a[k] b[k] c[k] d[k] | a[k+4] b[k+4] c[k+4] d[k+4]
-	//	quads[1][k] = e[k] f[k] g[k] h[k] | e[k+4] f[k+4] g[k+4] h[k+4]
-	var quads [2][4]alloc.Virt
-	for k := range 4 {
-		var rows [2]alloc.Virt
-		for half := range rows {
-			rows[half] = g.Add(alloc.Inst{Name: loadTableRow, Src: []alloc.Arg{{Virt: halves[half]}, {Imm: int64(k)},
-				{Imm: int64(table)}}, Dst: g.newVector(32), FoldableSource: noFoldableSource, InstructionCount: 3})
-		}
-		const lowHalves, highHalves = 0x20, 0x31
-		quads[0][k] = g.shuffle("VPERM2F128", lowHalves, rows[1], rows[0])
-		if len(group) > 4 {
-			quads[1][k] = g.shuffle("VPERM2F128", highHalves, rows[1], rows[0])
-		}
-	}
+	quads := g.loadQuads(group, indices)
 	// In each half, the four quads are transposed. For the tables a and b, the lower halves are:
 	//	pairs01  = a[0] a[1] b[0] b[1]
 	//	pairs23  = a[2] a[3] b[2] b[3]
 	//	result a = a[0] a[1] a[2] a[3]
-	// VUNPCKLPS pairs the entries of the tables a and b (or e and f), and VUNPCKHPS the entries of c and d (or g and
-	// h).
+	// VUNPCKLPS pairs the entries of the tables a and b (or e and f), and VUNPCKHPS of c and d (or g and h).
 	for column := 0; column < len(group); column += 2 {
 		unpack, quad := "VUNPCKLPS", quads[column/4]
 		if column%4 == 2 {
@@ -103,6 +84,30 @@ func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
 			}
 		}
 	}
+}
+
+// loadQuads selects instructions that load a row of the combined table of a group for each of eight lanes. a[i] to h[i]
+// are the entries of the row of lane i, and | separates the halves of a register:
+//
+//	quads[0][k] = a[k] b[k] c[k] d[k] | a[k+4] b[k+4] c[k+4] d[k+4]
+//	quads[1][k] = e[k] f[k] g[k] h[k] | e[k+4] f[k+4] g[k+4] h[k+4]   (only if the group has more than four tables)
+func (g *generator) loadQuads(group []*[32]float32, indices alloc.Virt) (quads [2][4]alloc.Virt) {
+	offsets, table := g.rowOffsets(indices), len(g.tables) // table: the index in g.tables
+	g.tables = append(g.tables, combinedTable(group))
+	halves := [2]alloc.Virt{offsets, g.upperHalf(offsets)} // the offsets of lanes 0 to 3, and of lanes 4 to 7
+	for k := range 4 {
+		var rows [2]alloc.Virt // of lanes k and k+4
+		for half := range rows {
+			rows[half] = g.Add(alloc.Inst{Name: loadTableRow, Src: []alloc.Arg{{Virt: halves[half]}, {Imm: int64(k)},
+				{Imm: int64(table)}}, Dst: g.newVector(32), FoldableSource: noFoldableSource, InstructionCount: 3})
+		}
+		const lowHalves, highHalves = 0x20, 0x31
+		quads[0][k] = g.shuffle("VPERM2F128", lowHalves, rows[1], rows[0])
+		if len(group) > 4 {
+			quads[1][k] = g.shuffle("VPERM2F128", highHalves, rows[1], rows[0])
+		}
+	}
+	return quads
 }
 
 // combinedTable returns the contents of the combined table of several tables.
@@ -134,11 +139,11 @@ func (g *generator) rowOffsets(indices alloc.Virt) alloc.Virt {
 // writeTableRow writes the instructions of loadTableRow. args are its sources and the result.
 func (g *generator) writeTableRow(args []asm.Arg) {
 	emit := g.asm.Emit
-	offsets, lane, table := args[0].(asm.Vec).X(), args[1].(asm.Imm), args[2].(asm.Imm)
-	if lane == 0 {
+	offsets, laneNumber, table := args[0].(asm.Vec).X(), args[1].(asm.Imm), args[2].(asm.Imm)
+	if laneNumber == 0 {
 		emit("VMOVD", offsets, regTemp)
 	} else {
-		emit("VPEXTRD", lane, offsets, regTemp)
+		emit("VPEXTRD", laneNumber, offsets, regTemp)
 	}
 	emit("LEAQ", g.asm.Constant([]byte(g.tables[table])), regTable)
 	emit("VMOVUPS", asm.Mem{Base: regTable, Index: regTemp, Scale: 1}, args[3])

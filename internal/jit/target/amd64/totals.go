@@ -106,18 +106,21 @@ func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) al
 	return values[0]
 }
 
-// storeFirstLane returns the store of the first lane of v. No source may be a memory operand (noFoldableSource).
+// storeFirstLane returns the store of the first lane of v.
 func (g *generator) storeFirstLane(mem alloc.Mem, dtype tensor.DType, v alloc.Virt) alloc.Inst {
-	lane, vector := alloc.Arg{Imm: 0}, alloc.Arg{Virt: v, Bytes: 16}
+	store := alloc.Inst{Store: &mem, FoldableSource: noFoldableSource}
+	laneNumber, vector := alloc.Arg{Imm: 0}, alloc.Arg{Virt: v, Bytes: 16}
 	switch dtype.Size() {
 	case 1:
-		return alloc.Inst{Name: "VPEXTRB", Src: []alloc.Arg{lane, vector}, Store: &mem, FoldableSource: noFoldableSource}
+		store.Name, store.Src = "VPEXTRB", []alloc.Arg{laneNumber, vector}
 	case 2:
-		return alloc.Inst{Name: "VPEXTRW", Src: []alloc.Arg{lane, vector}, Store: &mem, FoldableSource: noFoldableSource}
+		store.Name, store.Src = "VPEXTRW", []alloc.Arg{laneNumber, vector}
 	case 4:
-		return alloc.Inst{Name: "VMOVD", Src: []alloc.Arg{vector}, Store: &mem, FoldableSource: noFoldableSource}
+		store.Name, store.Src = "VMOVD", []alloc.Arg{vector}
+	default:
+		store.Name, store.Src = "VMOVQ", []alloc.Arg{vector}
 	}
-	return alloc.Inst{Name: "VMOVQ", Src: []alloc.Arg{vector}, Store: &mem, FoldableSource: noFoldableSource}
+	return store
 }
 
 // shiftDown returns a vector that starts with bytes n to 2n-1 of v. The other bytes of the result are arbitrary. n is a

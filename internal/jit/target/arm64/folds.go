@@ -10,8 +10,8 @@ package arm64
 // of it takes four "fadd 4s", which add the four parts to four accumulator registers. The next pass of an iteration
 // does the same with the other 16 accumulators.
 //
-// [Lists] are the selected instructions of a pass, before folds are added. The fields Load, Select and Store of Lists
-// are functions that append instructions to g.Builder.Body. g.Collect(f) empties this body, calls f, and returns the
+// [Lists] are the selected instructions of a pass, before folds are added. The methods loadParts, applyAll and
+// addStores append further instructions to g.Builder.Body. g.Collect(f) empties this body, calls f, and returns the
 // instructions that f appended. Thus each fold gets lists of its own.
 
 import (
@@ -50,8 +50,8 @@ func (g *generator) selectPass(lanes int) (*pass, error) {
 	selected := &pass{lanes: lanes, length: len(lists.Body)}
 	var memoryFolds, registerFolds []alloc.Inst
 	for k := range g.loop.Folds {
-		memoryFolds = append(memoryFolds, g.Collect(func() { g.foldInMemory(lists, k) })...)
-		registerFolds = append(registerFolds, g.foldInRegisters(lists, selected, k)...)
+		memoryFolds = append(memoryFolds, g.Collect(func() { g.foldInMemory(k) })...)
+		registerFolds = append(registerFolds, g.foldInRegisters(selected, k)...)
 	}
 	selected.memoryInsts = slices.Concat(lists.Body, memoryFolds, lists.Stores)
 	if len(g.loop.Folds) > 0 {
@@ -61,18 +61,18 @@ func (g *generator) selectPass(lanes int) (*pass, error) {
 }
 
 // foldInMemory selects the instructions of fold k with accumulators in memory.
-func (g *generator) foldInMemory(lists *Lists, k int) {
+func (g *generator) foldInMemory(k int) {
 	fold := g.loop.Folds[k]
-	laneType, folded, mem := g.loop.Type(fold.Value), g.foldedParts(lists, fold), g.accMemory(k, lists.Lanes)
-	accs := lists.Load(mem, laneType, len(folded))
-	lists.Store(mem, laneType, lists.Select(fold.Op, laneType, accs, folded))
+	laneType, folded, mem := g.loop.Type(fold.Value), g.foldedParts(fold), g.accMemory(k, g.Lanes)
+	accs := g.loadParts(mem, laneType, len(folded))
+	g.addStores(mem, laneType, g.applyAll(fold.Op, laneType, accs, folded))
 }
 
 // foldInRegisters returns the instructions of fold k with accumulators in registers. It adds the loads and stores of
 // these registers to p.accLoads and p.accStores.
-func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
+func (g *generator) foldInRegisters(p *pass, k int) []alloc.Inst {
 	fold := g.loop.Folds[k]
-	laneType, folded, mem := g.loop.Type(fold.Value), g.foldedParts(lists, fold), g.accMemory(k, lists.Lanes)
+	laneType, folded, mem := g.loop.Type(fold.Value), g.foldedParts(fold), g.accMemory(k, g.Lanes)
 	accs := make([]alloc.Virt, len(folded))
 	for i := range accs {
 		accs[i] = g.New(alloc.Value{Bytes: vectorBytes})
@@ -82,20 +82,20 @@ func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
 	p.accLoads = append(p.accLoads, g.Collect(func() {
 		initial := slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, len(folded))
 		if !g.loop.CombinesLanes { // without totals
-			initial = lists.Load(mem, laneType, len(folded))
+			initial = g.loadParts(mem, laneType, len(folded))
 		}
 		g.moveTo(accs, initial)
 	})...)
-	p.accStores = append(p.accStores, g.Collect(func() { lists.Store(mem, laneType, accs) })...)
-	return g.Collect(func() { g.moveTo(accs, lists.Select(fold.Op, laneType, accs, folded)) })
+	p.accStores = append(p.accStores, g.Collect(func() { g.addStores(mem, laneType, accs) })...)
+	return g.Collect(func() { g.moveTo(accs, g.applyAll(fold.Op, laneType, accs, folded)) })
 }
 
 // foldedParts returns the registers of the value that a fold combines with its accumulators, one for each part. If the
 // value is uniform (the same for all elements), all parts are the same register.
-func (g *generator) foldedParts(lists *Lists, fold lane.Fold) []alloc.Virt {
-	parts := lists.Parts[fold.Value]
+func (g *generator) foldedParts(fold lane.Fold) []alloc.Virt {
+	parts := g.Parts[fold.Value]
 	if len(parts) == 1 {
-		passBytes := lists.Lanes * g.loop.Type(fold.Value).Size()
+		passBytes := g.Lanes * g.loop.Type(fold.Value).Size()
 		return slices.Repeat(parts, max(1, passBytes/vectorBytes)) // a pass shorter than a register has one part
 	}
 	return parts
@@ -164,22 +164,19 @@ func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {
 // accumulators in memory to neutral elements. The list finish loads them after the row, combines them and stores the
 // totals.
 func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
-	// The instructions access all accumulators at once, like a pass of FoldLanes elements. Load, Select and Store read
-	// the number of elements from g.Lists.Lanes. g.Lists becomes a copy, so that the original keeps its number. The
-	// next call of selectPass replaces g.Lists.
-	lists := *g.Lists
-	lists.Lanes = lane.FoldLanes
-	g.Lists = &lists
+	// The instructions access all accumulators at once, like a pass of FoldLanes elements: loadParts and addStores read
+	// g.Lanes. The next call of selectPass sets g.Lists again.
+	g.Lanes = lane.FoldLanes
 	for k, fold := range g.loop.Folds {
 		laneType, mem := g.loop.Type(fold.Value), g.accMemory(k, lane.FoldLanes)
 		parts := lane.FoldLanes * laneType.Size() / vectorBytes
 		initialize = append(initialize, g.Collect(func() {
-			lists.Store(mem, laneType, slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, parts))
+			g.addStores(mem, laneType, slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, parts))
 		})...)
 		finish = append(finish, g.Collect(func() {
-			total := g.combine(&lists, fold.Op, laneType, lists.Load(mem, laneType, parts))
+			total := g.combine(fold.Op, laneType, g.loadParts(mem, laneType, parts))
 			to := alloc.Mem{Space: alloc.PerRow, Index: fold.Ptr, ElementBytes: uint8(laneType.Size())}
-			lists.Store(to, laneType, total)
+			g.addStores(to, laneType, total)
 		})...)
 	}
 	return initialize, finish
@@ -188,10 +185,10 @@ func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
 // combine repeatedly combines the second half of the accumulators with the first half, until one element remains: 8
 // registers of four float32 become 4, 2 and 1 registers, and then 2 and 1 lanes. The result has one register, with the
 // element in the lowest lane.
-func (g *generator) combine(lists *Lists, op lane.Op, laneType lane.Type, accs []alloc.Virt) []alloc.Virt {
+func (g *generator) combine(op lane.Op, laneType lane.Type, accs []alloc.Virt) []alloc.Virt {
 	for len(accs) > 1 {
 		half := len(accs) / 2
-		accs = lists.Select(op, laneType, accs[:half], accs[half:])
+		accs = g.applyAll(op, laneType, accs[:half], accs[half:])
 	}
 	for bytes := vectorBytes / 2; bytes >= laneType.Size(); bytes /= 2 {
 		// ext with both sources equal rotates the register: the lanes from byte `bytes` on become the lowest ones.
@@ -199,7 +196,7 @@ func (g *generator) combine(lists *Lists, op lane.Op, laneType lane.Type, accs [
 		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: accs[0]}, {Virt: accs[0]},
 			{Imm: int64(bytes)}},
 			Dst: upper, FoldableSource: noFoldableSource})
-		accs = lists.Select(op, laneType, accs, []alloc.Virt{upper})
+		accs = g.applyAll(op, laneType, accs, []alloc.Virt{upper})
 	}
 	return accs
 }

@@ -15,10 +15,7 @@
 // and so on, with narrower loads and stores.
 package arm64
 
-import (
-	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
-)
+import "github.com/graphrun/graphrun/internal/jit/alloc"
 
 // Lists are the instructions of a loop for passes of Lanes elements, on virtual registers of 16 bytes. A loop has Lists
 // for several numbers of lanes, selected with one [alloc.Builder]: row constants (Builder.Row) and constants are common
@@ -67,15 +64,6 @@ type Lists struct {
 	Body   []alloc.Inst   // a pass without folds and stores
 	Stores []alloc.Inst   // stores of a pass
 	Parts  [][]alloc.Virt // by lane.Value: its parts
-
-	// The three functions append instructions to Builder.Body, which is empty after selection. They are for folds.
-	// Select selects instructions for an operation, whose operands have equal numbers of parts, and returns the parts
-	// of the result.
-	Select func(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt
-	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; if the space is PerRow,
-	// it stores the first element only. Load and Store convert bools between bytes and masks of bytes.
-	Load  func(m alloc.Mem, t lane.Type, n int) []alloc.Virt
-	Store func(m alloc.Mem, t lane.Type, parts []alloc.Virt)
 }
 
 // Expansion writes the instructions of a pseudo-instruction (an [alloc.Inst] with an InstructionCount). args are the

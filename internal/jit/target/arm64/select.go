@@ -44,13 +44,7 @@ func newSelector(loop *lane.Loop) *selector {
 
 // selectLists selects the instructions of a loop that processes the given number of elements in each iteration.
 func (s *selector) selectLists(lanes int) (*Lists, error) {
-	addStores := func(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) {
-		for _, store := range s.storeParts(mem, laneType, parts) {
-			s.Add(store)
-		}
-	}
-	s.Lists = &Lists{Lanes: lanes, Parts: make([][]alloc.Virt, len(s.loop.Insts)), Select: s.applyAll, Load: s.loadParts,
-		Store: addStores}
+	s.Lists = &Lists{Lanes: lanes, Parts: make([][]alloc.Virt, len(s.loop.Insts))}
 	s.complexComponents, s.equalities = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
 	s.lookups, s.byteIndices = map[lookupKey][]alloc.Virt{}, map[indexKey][]alloc.Virt{}
 	for value := range s.loop.Insts {
@@ -124,7 +118,8 @@ func (s *selector) apply(op lane.Op, laneType lane.Type, a, b alloc.Virt) alloc.
 	return s.integerOp(op, laneType.DType, a, b)
 }
 
-// applyAll selects instructions for an operation on values of several parts (registers).
+// applyAll selects instructions for an operation on values of equal numbers of parts (registers), and returns the parts
+// of the result.
 func (s *selector) applyAll(op lane.Op, laneType lane.Type, operands ...[]alloc.Virt) []alloc.Virt {
 	result := make([]alloc.Virt, len(operands[0]))
 	for i := range result {

@@ -112,8 +112,16 @@ func (s *selector) store(inst *lane.Inst) {
 	s.Stores = append(s.Stores, s.storeParts(mem, inst.Type, parts)...)
 }
 
-// storeParts returns the stores of vectors to memory. Masks of bytes become bools. An output may share the memory of an
-// operand. An operand that is stored unchanged is therefore moved to a register before the first store.
+// addStores adds the stores of vectors to memory to Builder.Body (see storeParts).
+func (s *selector) addStores(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) {
+	for _, store := range s.storeParts(mem, laneType, parts) {
+		s.Add(store)
+	}
+}
+
+// storeParts returns the stores of vectors to memory. If the space is PerRow, a store has one element. Masks of bytes
+// become bools. An output may share the memory of an operand. An operand that is stored unchanged is therefore moved to
+// a register before the first store.
 func (s *selector) storeParts(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) []alloc.Inst {
 	var stores []alloc.Inst
 	for _, v := range parts {

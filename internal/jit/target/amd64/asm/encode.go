@@ -159,10 +159,11 @@ func (in *instruction) fitsEVEX() bool {
 		return false
 	}
 	for i := range in.args {
-		switch arg := &in.args[i]; {
-		case arg.broadcast && r.evex&bcst == 0:
-			return false
-		case arg.kind == vmemKind && (!masked || in.mask.zeroing): // gathers and scatters need a mask without zeroing
+		arg := &in.args[i]
+		cannotBroadcast := arg.broadcast && r.evex&bcst == 0
+		// Gathers and scatters need a mask without zeroing.
+		lacksMask := arg.kind == vmemKind && (!masked || in.mask.zeroing)
+		if cannotBroadcast || lacksMask {
 			return false
 		}
 	}

@@ -60,7 +60,7 @@ func splitSymbol(t testing.TB, symbol string, encodings [][]byte) {
 			continue
 		}
 		const position = len("0x0006 00006 ")
-		if strings.Index(listingLine, "(/") == position {
+		if strings.Index(listingLine, "(/") == position { // the first of the two kinds of lines
 			end := strings.Index(listingLine, ")")
 			pc, err1 := strconv.ParseInt(listingLine[2:6], 16, 64)
 			line, err2 := strconv.Atoi(listingLine[strings.LastIndex(listingLine[:end], ":")+1 : end])
@@ -71,14 +71,14 @@ func splitSymbol(t testing.TB, symbol string, encodings [][]byte) {
 			continue
 		}
 		_, text, _ := strings.Cut(listingLine, " ")
-		text, _, _ = strings.Cut(text, "  ")
+		text, _, _ = strings.Cut(text, "  ") // the bytes end before two spaces
 		encoding, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
 		if err != nil {
 			t.Fatalf("%q: %v", listingLine, err)
 		}
 		code = append(code, encoding...)
 	}
-	for i, start := range begins {
+	for i, start := range begins { // an instruction ends where the next one begins
 		end := len(code)
 		if i+1 < len(begins) {
 			end = begins[i+1].pc

@@ -80,9 +80,9 @@ func (g *ByteDepthwise) Begin(zeroPoint target.Addr) {
 //	first result      a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3  (words; other results: channels 4 to 15)
 //
 // With spec.WordProducts, there are only rows a and b, and the second step extends bytes to 16 bits by interleaving
-// them with zeros. An instruction may write a register of temps that it or an earlier instruction was the last to read.
+// them with zeros. Registers of temps are reused, at the earliest by the instruction that reads their contents last.
 func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
-	var temps [len(g.temps)]asm.Vec
+	var temps [len(g.temps)]asm.Vec // the registers g.temps
 	for i, reg := range g.temps {
 		temps[i] = g.Vec(reg)
 	}

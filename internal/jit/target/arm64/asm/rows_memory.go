@@ -248,8 +248,9 @@ func listAccess(args []Arg, bytes int) (list List, field uint32, ok bool) {
 		field |= 1<<23 | 31<<16
 		baseIsValid = baseIsValid && mem.Offset == bytes
 	}
-	return list, field, isList && baseIsValid && isVectorNumber(list.First.Num) && list.First.Elem <= D &&
-		list.Count >= 1 && list.Count <= 4
+	hasValidCount := list.Count >= 1 && list.Count <= 4
+	listIsValid := isList && isVectorNumber(list.First.Num) && list.First.Elem <= D && hasValidCount
+	return list, field, baseIsValid && listIsValid
 }
 
 // listBytes returns the number of bytes of an access to the list that is the first operand.
