@@ -5,14 +5,14 @@
     npm install --ignore-scripts onnxruntime-node                      # in this folder, or --node-modules
     bench/peers/serve.py --graphrun ./graphrun --serveload ./serveload MODEL.onnx --dims 1,128,256 --clients 1,64
 
-The model has one float32 input. Each round measures for each number of clients graphrun serve and the Node server; every
-second round in reverse order. bench runs before and after each measurement, because the speed of shared machines
-changes within seconds: with one row for a single client, and with --batch rows for several clients. Prints for each
-number of clients rows per second, latencies in milliseconds and processor times (medians over the rounds), and medians
-with quartiles of the rounds' ratios: for a single client p50 divided by the median time of bench; for several clients
-rows per second divided by those of bench (rows of all runs divided by the time of all runs), and also divided by those
-of bench's median run. With --barehandler ./barehandler it also measures the same program behind a minimal net/http
-handler; the ratio of both p50 is the cost of package serve itself.
+The model has one float32 input. Each round measures for each number of clients graphrun serve and the Node server,
+after a load for --warmup-seconds; every second round in reverse order. bench runs before and after each measurement,
+because the speed of shared machines changes within seconds: with one row for a single client, and with --batch rows
+for several clients. Prints for each number of clients rows per second, latencies in milliseconds and processor times
+(medians over the rounds), and medians with quartiles of the rounds' ratios: for a single client p50 divided by the
+median time of bench; for several clients rows per second divided by those of bench (rows of all runs divided by the
+time of all runs), and also divided by those of bench's median run. With --barehandler ./barehandler it also measures
+the same program behind a minimal net/http handler; the ratio of both p50 is the cost of package serve itself.
 """
 import argparse
 import json
@@ -57,8 +57,9 @@ def load(a, command, name, port, clients, environment=None):
     try:
         url = f"http://127.0.0.1:{port}/v2/models/{name}"
         wait_until_ready(server, url)
-        p = subprocess.Popen([a.serveload, "-url", url, "-clients", str(clients), "-for", f"{a.seconds}s", "-dims", a.dims],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        serveload = [a.serveload, "-url", url, "-clients", str(clients), "-dims", a.dims, "-for"]
+        subprocess.run([*serveload, f"{a.warmup_seconds}s"], capture_output=True)  # the next run reports errors
+        p = subprocess.Popen([*serveload, f"{a.seconds}s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = p.stderr.readline().strip()
         if line != "measuring":
             sys.exit(f"serveload: {line}")
@@ -153,6 +154,7 @@ def main():
     p.add_argument("--symbol", default="N", help="the symbol of the batch dimension; the model must have it")
     p.add_argument("--dim", action="append", default=[], help="another symbolic size for bench, H=96 (repeatable)")
     p.add_argument("--seconds", type=int, default=10, help="time of a measurement of a server")
+    p.add_argument("--warmup-seconds", type=int, default=3, help="time of the load before a measurement of a server")
     p.add_argument("--bench-seconds", type=int, default=3, help="time of a run of bench")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--no-node", action="store_true", help="do not measure ONNX Runtime")

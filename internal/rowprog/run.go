@@ -15,7 +15,8 @@ import (
 // the tile, pass 1 the sum of the exponentials, and pass 2 stores the quotients.
 //
 // An object is memory that loops access: an output, an operand, or a buffer of the worker. Its index in Plan.objects
-// identifies it. A fold is a reduction of a row: its result is an object, and so are its accumulators laneAccs and
+// identifies it. Methods pass addresses in the State: setTile sets tileBase, and setPtrs and setStrides set ptrs and
+// strides for the next call of a loop. A fold is a reduction of a row: its result is an object, and so are its accumulators laneAccs and
 // blockTotals. joinLoop combines two results of a fold.
 
 // State holds the memory that a worker reuses between chunks. The zero value is ready to use. A State is for one
@@ -228,18 +229,19 @@ func (p *Plan) addBlock(state *State, current tile, pass *compiledPass, isFirst 
 
 // runColumns runs the unrolled loop over columns, and the loop without unrolling for the remaining elements.
 func (p *Plan) runColumns(state *State, pass *compiledPass, innerLen, outerLen int) {
-	unrolledEnd := 0
+	unrolledEnd := 0 // number of elements of a column that the unrolled loop processes
 	if pass.unrolled != nil {
-		if unrolledEnd = outerLen - outerLen%pass.unrollCount; unrolledEnd > 0 {
-			state.callPtrs, state.callStrides = state.callPtrs[:0], state.callStrides[:0]
-			// A pointer starts at its element of the column, and its step is unrollCount elements.
-			for _, pointer := range pass.unrolledPointers {
-				stride := state.strides[pointer.base]
-				state.callPtrs = append(state.callPtrs, unsafe.Add(state.ptrs[pointer.base], pointer.element*stride))
-				state.callStrides = append(state.callStrides, pass.unrollCount*stride)
-			}
-			pass.unrolled.Run(&state.loops, state.callPtrs, state.callStrides, innerLen, unrolledEnd/pass.unrollCount)
+		unrolledEnd = outerLen - outerLen%pass.unrollCount
+	}
+	if unrolledEnd > 0 {
+		state.callPtrs, state.callStrides = state.callPtrs[:0], state.callStrides[:0]
+		// A pointer starts at its element of the column, and its step is unrollCount elements.
+		for _, pointer := range pass.unrolledPointers {
+			stride := state.strides[pointer.base]
+			state.callPtrs = append(state.callPtrs, unsafe.Add(state.ptrs[pointer.base], pointer.element*stride))
+			state.callStrides = append(state.callStrides, pass.unrollCount*stride)
 		}
+		pass.unrolled.Run(&state.loops, state.callPtrs, state.callStrides, innerLen, unrolledEnd/pass.unrollCount)
 	}
 	if unrolledEnd == outerLen {
 		return
