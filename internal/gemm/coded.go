@@ -231,7 +231,8 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	return spec
 }
 
-// tileEpilogue returns what a register tile adds to its sums before it stores them: the old C, and then the bias.
+// tileEpilogue returns the operations on the sums of a register tile before they are stored: the additions of the old C
+// and then of the bias.
 func (p *Plan) tileEpilogue(store storeMode) (steps []tile.EpilogueStep) {
 	if store == addLaterBlock || store == storeFirstBlock && p.spec.Accumulate {
 		steps = append(steps, tile.EpilogueStep{Op: tile.AddResult})
@@ -274,7 +275,9 @@ type tileStack struct {
 
 // stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
 // first stackCount entries of list. For example, if A is read in place and a register tile has at most 14 rows, 29 rows
-// give a stack of two tiles of 10 rows and a stack of one tile of 9 rows.
+// give a stack of two tiles of 10 rows and a stack of one tile of 9 rows. If A is packed in panels of 12 rows and a
+// register tile has at most 6 rows, 30 rows give three stacks: the upper halves of two panels, the lower halves of
+// both, and the last panel of 6 rows.
 func (p *Plan) stacks(rows, vectors int) (list [maxStacks]tileStack, stackCount int) {
 	heightLimit := p.kernels.maxHeights[vectors]
 	add := func(stack tileStack) {

@@ -251,23 +251,25 @@ func (x *execution) dotColumns(thin thinProduct) {
 	if spec.M == 1 { // no other row reads a part again, so only checks limit its size
 		groupsPerPart = max(1, checkMACs/(dotCols*thin.depth))
 	}
-	for j := 0; j < thin.cols; {
-		colGroups := min(groupsPerPart, (thin.cols-j)/dotCols) // 0 for the last columns, if they are fewer than a group
+	j := 0
+	for thin.cols-j >= dotCols {
+		colGroups := min(groupsPerPart, (thin.cols-j)/dotCols)
 		for i := range spec.M {
 			row, out := x.elem(thin.rows, i*thin.lda), x.elem(thin.sums, i*thin.ldc+j)
-			x.countMACs(thin.depth * max(dotCols*colGroups, min(thin.cols-j, dotCols-1)))
-			if colGroups > 0 {
-				x.kernels.dots(thin.depth, row, unsafe.Add(thin.b, j*ldb), ldb, out, colGroups)
-				continue
-			}
-			for col := range thin.cols - j {
-				x.kernels.dot(thin.depth, row, unsafe.Add(thin.b, (j+col)*ldb), x.elem(out, col))
-			}
-		}
-		if colGroups == 0 { // the last columns have been computed
-			return
+			x.countMACs(thin.depth * dotCols * colGroups)
+			x.kernels.dots(thin.depth, row, unsafe.Add(thin.b, j*ldb), ldb, out, colGroups)
 		}
 		j += dotCols * colGroups
+	}
+	if j == thin.cols {
+		return
+	}
+	for i := range spec.M { // the last columns, fewer than a group
+		row, out := x.elem(thin.rows, i*thin.lda), x.elem(thin.sums, i*thin.ldc+j)
+		x.countMACs(thin.depth * (thin.cols - j))
+		for col := range thin.cols - j {
+			x.kernels.dot(thin.depth, row, unsafe.Add(thin.b, (j+col)*ldb), x.elem(out, col))
+		}
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file chooses what register tiles prefetch, and sets the addresses of the prefetches. A panel has some adjacent
-// columns of B, packed or in B itself. A term is a step along K; a block of K has kc terms. The register tiles of a
-// strip multiply different rows of A by the same panel. Together they prefetch the next panel, or the result. Their
-// loop over terms has two forms of prefetches:
+// This file chooses the prefetches of register tiles, and sets the addresses of the prefetches. A panel has some
+// adjacent columns of B, packed or in B itself. A term is a step along K; a block of K has kc terms. The register tiles
+// of a strip multiply different rows of A by the same panel. Together they prefetch the next panel, or the result.
+// Their loop over terms has two forms of prefetches:
 //
 //	lines  in each iteration, prefetchLines consecutive cache lines of packed panels; an iteration has four terms
 //	rows   once in several terms, a row of the next panel in B itself, or a row of the result
@@ -129,7 +129,8 @@ func (t *tileState) advancePrefetches(args *jit.Args, tiles tileRun) {
 	lines := tiles.count * iterations * t.Plan.prefetchLines[tiles.read]
 	args.Row[tile.Prefetched] += lines * machine.LineBytes
 	if tiles.read != readDirect {
-		rows := tiles.count * ceilDiv(iterations, t.Plan.prefetchInterval/tile.DefaultUnroll)
+		iterationsPerRow := t.Plan.prefetchInterval / tile.DefaultUnroll
+		rows := tiles.count * ceilDiv(iterations, iterationsPerRow)
 		args.Row[tile.PrefetchOperands] += rows * args.Step[tile.PrefetchStep]
 	}
 }

@@ -50,11 +50,12 @@ func callOf(code *jit.Func, args *jit.Args) call {
 // computes addresses, without executing the calls.
 func (p *Plan) recordCalls() {
 	spec := &p.spec
-	isLarge, hasSeveralBlocks := spec.M*spec.N > recordedMACs/spec.K, p.kc < spec.K
+	isLarge := spec.M*spec.N > recordedMACs/spec.K
+	// Recorded calls have one block of K. They have no packing, copy of the bias, temporary tile or prefetched result.
+	packs := p.a.createsPanels() || p.b.createsPanels()
 	copiesBias := spec.Bias != NoBias && spec.BiasStride != 1
-	usesTemporary := spec.CColStride != 1
-	if usesTemporary || p.prefetchResultInLoop || p.a.createsPanels() || p.b.createsPanels() || hasSeveralBlocks ||
-		isLarge || copiesBias {
+	usesTemporary, hasSeveralBlocks := spec.CColStride != 1, p.kc < spec.K
+	if isLarge || packs || copiesBias || usesTemporary || hasSeveralBlocks || p.prefetchResultInLoop {
 		return
 	}
 	scratch := make([]byte, p.worker.totalBytes+1) // its address does not matter, because only offsets are recorded

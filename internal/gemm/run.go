@@ -167,9 +167,10 @@ func (x *execution) packShared(tile int, operand *operandPlan, memory *operandMe
 	// k*panelWidth.
 	panels, depth := operand.packChunk(x.superBlockTerms)
 	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
-	firstLane := tile % panelGroups * panels * operand.panelWidth
+	panelGroup, termRange := tile%panelGroups, tile/panelGroups
+	firstLane := panelGroup * panels * operand.panelWidth
 	endLane := min(firstLane+panels*operand.panelWidth, operand.extent)
-	firstTerm := tile / panelGroups * depth
+	firstTerm := termRange * depth
 	endTerm := min(firstTerm+depth, x.superBlockTerms)
 	part := operandPart{k0: x.superBlockStart + firstTerm, k1: x.superBlockStart + endTerm, l0: firstLane, l1: endLane}
 	if depth == x.superBlockTerms {

@@ -72,35 +72,40 @@ func groupLimits(fsys fs.FS, memory fields) []Limit {
 	var limits []Limit
 	mountOf := memoryMounts(fsys)
 	eachLine(fsys, "proc/self/cgroup", func(line string) {
-		// hierarchy:controllers:path, as in 4:memory:/jobs/7 (version 1) or 0::/jobs/7 (version 2)
-		fieldsOfLine := strings.SplitN(line, ":", 3)
-		if len(fieldsOfLine) != 3 {
-			return
-		}
-		controllers, group := fieldsOfLine[1], fieldsOfLine[2]
-		files := version1
-		if controllers == "" {
-			files = version2
-		} else if !listContains(controllers, "memory") {
+		files, group, ok := parseGroup(line)
+		if !ok {
 			return
 		}
 		mounted, ok := mountOf[files.kind]
 		if !ok {
 			return
 		}
-		dir, ok := mounted.groupPath(group)
-		for ok {
+		for dir := mounted.groupPath(group); ; dir = path.Dir(dir) { // the group, then its ancestors
 			if limit, found := files.limit(fsys, path.Join(mounted.dir, dir), memory); found {
 				limit.Name = "the memory of control group " + path.Join("/", dir) + " (" + files.limitFile + ")"
 				limits = append(limits, limit)
 			}
-			if dir == "" || dir == "." {
-				break
+			if dir == "" || dir == "." { // the root
+				return
 			}
-			dir = path.Dir(dir)
 		}
 	})
 	return limits
+}
+
+// parseGroup returns the files and the path of the group in a line of /proc/self/cgroup. The line has the form
+// hierarchy:controllers:path, as in 4:memory:/jobs/7 (version 1) or 0::/jobs/7 (version 2). ok is false if the group
+// has no memory controller.
+func parseGroup(line string) (files groupFiles, group string, ok bool) {
+	fieldsOfLine := strings.SplitN(line, ":", 3)
+	if len(fieldsOfLine) != 3 {
+		return groupFiles{}, "", false
+	}
+	controllers, group := fieldsOfLine[1], fieldsOfLine[2]
+	if controllers == "" {
+		return version2, group, true
+	}
+	return version1, group, listContains(controllers, "memory")
 }
 
 // mount is a mounted control group hierarchy: dir is the mount point, and root the group that is visible there.
@@ -108,17 +113,15 @@ type mount struct{ root, dir string }
 
 // groupPath returns the path of a group's folder relative to the mount point. In a container, the root of the mount is
 // often a group inside the hierarchy.
-func (m mount) groupPath(group string) (string, bool) {
+func (m mount) groupPath(group string) string {
 	relative, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
-	if !ok || relative != "" && relative[0] != '/' {
+	isBelowRoot := ok && (relative == "" || relative[0] == '/')
+	if !isBelowRoot || strings.Contains(relative, "..") {
 		// A container hides the group of the process, so that the process is outside the mounted part. The limit of the
 		// root applies.
-		return "", true
+		return ""
 	}
-	if strings.Contains(relative, "..") {
-		return "", true
-	}
-	return strings.Trim(relative, "/"), true
+	return strings.Trim(relative, "/")
 }
 
 // memoryMounts finds the memory hierarchies: "cgroup2", and "cgroup" with the memory controller.

@@ -69,8 +69,10 @@ func (p *Plan) build() error {
 	if p.evictsSharedOperands() {
 		groupSizes = []int{2}
 	}
-	for _, p.rowsPerGroup = range groupSizes {
-		if !p.canFuse() || p.rowsPerGroup > 0 && !p.canPipeline(p.rowsPerGroup) {
+	for _, groupRows := range groupSizes {
+		p.rowsPerGroup = groupRows
+		isPossible := p.canFuse() && (groupRows == 0 || p.canPipeline(groupRows))
+		if !isPossible {
 			continue
 		}
 		p.passesAtOnce = len(p.program.Passes)

@@ -202,8 +202,8 @@ func (b *builder) fusedPointers(out, in []expr.Place) (pointers []fusedPointer, 
 	}
 	for pass := range b.passes {
 		for row := range groupRows {
-			for k := range b.passes[pass].folds {
-				passFold := &b.passes[pass].folds[k]
+			for foldIndex := range b.passes[pass].folds {
+				passFold := &b.passes[pass].folds[foldIndex]
 				if passFold.laneAccs >= 0 {
 					return nil, false
 				}
@@ -229,20 +229,22 @@ func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer
 			state.tiles[slot] = p.setTile(state, firstTile, ptrs, worker)
 			state.passBases[slot] = state.tileBase
 		}
+		// Pass k has a tile if begin <= firstTile-k < end.
+		firstPass, lastPass := max(0, firstTile-end+1), min(p.passesAtOnce-1, firstTile-begin)
 		// The fused loop needs a tile for each pass, and tiles of equal size.
-		everyPassHasTile := firstTile < end && firstTile-begin >= p.passesAtOnce-1
+		everyPassHasTile := firstPass == 0 && lastPass == p.passesAtOnce-1
 		isFused := everyPassHasTile && p.areTilesEqual(state)
 		if isFused {
 			p.runFusedTile(state, firstTile)
 		}
 		// Later passes run first, because each pass overwrites the rows that the next pass reads.
-		for k := min(p.passesAtOnce-1, firstTile-begin); k >= max(0, firstTile-end+1); k-- {
-			slot := (firstTile - k) % p.passesAtOnce
+		for pass := lastPass; pass >= firstPass; pass-- {
+			slot := (firstTile - pass) % p.passesAtOnce
 			state.tileBase = state.passBases[slot]
 			if !isFused {
-				p.runPass(state, state.tiles[slot], &p.passes[k])
+				p.runPass(state, state.tiles[slot], &p.passes[pass])
 			}
-			p.runPerRow(state, state.tiles[slot], &p.passes[k])
+			p.runPerRow(state, state.tiles[slot], &p.passes[pass])
 		}
 	}
 }
@@ -301,8 +303,10 @@ func (p *Plan) runPipelinedRows(state *State, rows int) {
 			p.runPipelineStep(state, step, groups)
 		}
 		p.runFusedRows(state, groups-lag)
+		// The fused loop ends with group groups-1 in pass 0, group groups-2 in pass 1, and so on.
 		for group := groups - lag; group < groups; group++ {
-			p.computeNumbers(state, group, groups-group)
+			finishedPasses := groups - group
+			p.computeNumbers(state, group, finishedPasses)
 		}
 		step = groups
 	}
@@ -347,8 +351,10 @@ func (p *Plan) computeNumbers(state *State, group, passes int) {
 // runPipelineStep runs each pass k over group step-k of the rows, if this group exists. Later passes run first,
 // because each pass overwrites the rows that the next pass reads.
 func (p *Plan) runPipelineStep(state *State, step, groups int) {
-	for pass := min(p.passesAtOnce-1, step); pass >= max(0, step-groups+1); pass-- {
-		for row := (step - pass) * p.rowsPerGroup; row < (step-pass+1)*p.rowsPerGroup; row++ {
+	firstPass, lastPass := max(0, step-groups+1), min(p.passesAtOnce-1, step)
+	for pass := lastPass; pass >= firstPass; pass-- {
+		group := step - pass
+		for row := group * p.rowsPerGroup; row < (group+1)*p.rowsPerGroup; row++ {
 			p.runRow(state, row, pass)
 		}
 	}

@@ -57,8 +57,8 @@ type builder struct {
 	perRowStaged              map[int]int // by index in metas: the object of a staged copy with one element for each row
 }
 
-// makeArgumentObjects adds the objects of outputs and operands, and the staged copies of those that loops of
-// passes cannot use in place.
+// makeArgumentObjects adds the objects of outputs and operands. It adds staged copies of outputs and operands that
+// loops of passes cannot use in place.
 func (b *builder) makeArgumentObjects() {
 	for i, meta := range b.metas {
 		obj := object{argument: i, size: meta.DType.Size(), keptStride: b.kept[0].strides[i]}

@@ -21,7 +21,7 @@ const (
 // a piece as if it were a row. The passes of a [Plan], in contrast, run over the whole row, one after another. The
 // results of the pieces are then combined. For example, an argmax has two passes: the maximum, and the least index of
 // an element that equals it. Each piece computes its own maximum and index. The combination takes the least index among
-// the pieces whose maximum equals that of the row. A Pieces is immutable and safe for concurrent use.
+// the pieces whose maximum equals the maximum of the row. A Pieces is immutable and safe for concurrent use.
 type Pieces struct {
 	code           *expr.Pieces // PieceCode folds a piece, and Join combines results; In lists operands of Join
 	outCount       int          // number of outputs
@@ -124,8 +124,8 @@ func (p *Pieces) cutReduced(reduced []axis) rowCut {
 		innerElements: innerElements}
 }
 
-// isCloserAlong compares the strides of the first operand that varies along both axes. It reports whether its
-// consecutive elements are closer in memory along axis a than along axis b.
+// isCloserAlong reports whether consecutive elements of an operand are closer in memory along axis a than along axis b.
+// The operand is the first one that varies along both axes.
 func (p *Pieces) isCloserAlong(a, b axis) bool {
 	for i, stride := range a.strides[p.outCount:] {
 		if other := b.strides[p.outCount+i]; stride != 0 && other != 0 {
@@ -247,7 +247,8 @@ func (l *pieceLayout) lastPieceOffsets(pieces, positions int, strides []int) (by
 	return append(bytes, pieces*tensor.Int32.Size())
 }
 
-// planJoin plans the combination of the results of pieces into the outputs.
+// planJoin plans the combination of the results of pieces into the outputs. For 5 rows of 3 pieces, the plan has the
+// shape [5, 3], whose last dimension is reduced.
 func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 	code, outCount := l.pieces.code, l.pieces.outCount
 	var outs, ins []tensor.Meta
@@ -269,7 +270,8 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 				addDim(&ins[i], length, partialStride)
 				continue
 			}
-			addDim(&ins[i], length, strideOf(outCount+code.In[i-foldCount])/ins[i].DType.Size())
+			operand := outCount + code.In[i-foldCount] // of the expression, after the outputs
+			addDim(&ins[i], length, strideOf(operand)/ins[i].DType.Size())
 		}
 	}
 	for d, keptAxis := range slices.Backward(l.kept) {

@@ -23,8 +23,8 @@ const (
 //
 //   - A single pass prefetches its operands.
 //   - If fused passes would evict shared operands, only the first pass prefetches, into L1.
-//   - Otherwise the second pass, which reads from the cache, prefetches what the first pass reads in the next tile.
-//     Reading memory then overlaps with computation.
+//   - Otherwise the second pass, which reads from the cache, prefetches an operand that the first pass reads in the
+//     next tile. Reading memory then overlaps with computation.
 func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Prefetch) {
 	const groupRows = 1 // a loop of one pass processes row after row
 	switch {

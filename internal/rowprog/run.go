@@ -16,8 +16,8 @@ import (
 //
 // An object is memory that loops access: an output, an operand, or a buffer of the worker. Its index in Plan.objects
 // identifies it. Methods pass addresses in the State: setTile sets tileBase, and setPtrs and setStrides set ptrs and
-// strides for the next call of a loop. A fold is a reduction of a row: its result is an object, and so are its accumulators laneAccs and
-// blockTotals. joinLoop combines two results of a fold.
+// strides for the next call of a loop. A fold is a reduction of a row: its result is an object, and so are its
+// accumulators laneAccs and blockTotals. joinLoop combines two results of a fold.
 
 // State holds the memory that a worker reuses between chunks. The zero value is ready to use. A State is for one
 // goroutine at a time. It keeps no addresses of operands after Run.

@@ -2,6 +2,11 @@ package strided
 
 import "github.com/graphrun/graphrun/internal/machine"
 
+// This file describes how a planned copy accesses memory, for estimates of costs. It uses these fields of a Copy: axisA
+// is the fastest dimension of the destination, and axisB usually the fastest of the source. Tiles extend over both.
+// transposed and staged are the two ways to transpose a tile: from source to destination, or in scratch memory from
+// which rows are copied.
+
 // Pattern is the access pattern of a copy.
 type Pattern uint8
 
@@ -14,10 +19,6 @@ const (
 	// Strided means that source or destination is strided along every dimension, or elements are converted.
 	Strided
 )
-
-// The fields of a Copy that this file uses: axisA is the fastest dimension of the destination, and axisB usually the
-// fastest of the source. Tiles extend over both. transposed and staged are the two ways to transpose a tile: from
-// source to destination, or in scratch memory from which rows are copied.
 
 // Pattern returns the access pattern of the copy. For Rows it also returns the length of a row in elements.
 func (p *Copy) Pattern() (pattern Pattern, length int) {

@@ -15,7 +15,8 @@ import (
 // dimension. Each tile is a transposition of some channels and pixels.
 //
 // An [Axis] has a size N and two strides in bytes, Dst and Src. An [Elem] is moved unchanged or converted. A copy is
-// dense if the elements of a are contiguous in dst, and the elements of b are contiguous in src.
+// dense if the elements of a are contiguous in dst, and the elements of b are contiguous in src. A row of dst has the
+// elements along a; a long row has at least longRow elements.
 type Copy struct {
 	elem         Elem
 	axisA, axisB axis        // called a and b in comments
@@ -292,9 +293,10 @@ func (d *axis) cutEvenly(maxLen, unit int) {
 // 15 us.
 func (p *Copy) addOuter(otherAxes []Axis) {
 	// The loop over the tiles of b is outside of the loops over the dimensions between its rows, which are the first of
-	// otherAxes. tilesInside is the number of tiles within the loops so far.
+	// otherAxes. indexOfB is the index of this loop in p.outer, or -1 if copyPlane loops over the tiles of b.
+	// tilesInside is the number of tiles within the loops so far.
 	indexOfB, tilesInside := p.dimsBetween(otherAxes), p.axisA.tileCount
-	if indexOfB == 0 || p.axisB.tileCount == 1 { // copyPlane loops over the tiles of b
+	if indexOfB == 0 || p.axisB.tileCount == 1 {
 		indexOfB, tilesInside = -1, p.axisA.tileCount*p.axisB.tileCount
 	}
 	p.outer = make([]outerAxis, 0, len(otherAxes)+1)
@@ -369,19 +371,21 @@ func (p *Copy) copyPlane(scratch []byte, dst, src unsafe.Pointer, lenB, from, to
 // copyTile copies lenA by lenB elements.
 func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int) {
 	a, b := Axis{lenA, p.axisA.Dst, p.axisA.Src}, Axis{lenB, p.axisB.Dst, p.axisB.Src}
-	switch {
-	case p.staged:
+	if p.staged {
 		for j := 0; j < lenB; j += stagedRows {
 			b.N = min(stagedRows, lenB-j)
 			p.transposeStaged(scratch, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
 		}
-	case p.transposed && p.matrix(scratch, dst, src, lenA, lenB).transpose():
-	case p.nonTemporal && !p.transposed && streamBlock(dst, src, lenA*p.elem.DstSize, b):
-		// The condition of this case, or of the previous case, has copied the tile. transpose and streamBlock return
-		// false if they cannot.
-	default:
-		p.elem.CopyBlock(dst, src, a, b)
+		return
 	}
+	// transpose and streamBlock return false, and copy nothing, if they do not support the tile.
+	if p.transposed && p.matrix(scratch, dst, src, lenA, lenB).transpose() {
+		return
+	}
+	if p.nonTemporal && !p.transposed && streamBlock(dst, src, lenA*p.elem.DstSize, b) {
+		return
+	}
+	p.elem.CopyBlock(dst, src, a, b)
 }
 
 // transposeStaged transposes a tile in scratch, and copies the result to dst row by row. The stride of rows in large

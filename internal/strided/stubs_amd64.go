@@ -9,6 +9,9 @@ import "unsafe"
 // row if a vector has at least 16 elements, otherwise one vector. A stream routine uses non-temporal stores, and
 // requires dst and dstStep in multiples of 64. A close routine does not prefetch dst: see tileRoutine.closeRows. A
 // narrow routine reads 16 bytes of a row.
+//
+// A routine transposes n tiles, which are srcNext bytes apart in src and dstNext bytes apart in dst. srcStep and
+// dstStep are the strides of the rows of a tile. The address `after` in dst is prefetched for the next call.
 
 //go:noescape
 func tile1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,

@@ -129,7 +129,8 @@ func (s *scalarBuilder) clampMagnitude(dtype tensor.DType, x ir.Value, limit flo
 
 // mod computes the C function fmod(a, b). With a = mantissaA*2^exponentA and b = mantissaB*2^exponentB (up to a common
 // factor), the magnitude of the result is (mantissaA << (exponentA-exponentB)) mod mantissaB, times 2^exponentB. The
-// loop shifts by as many bits at a time as fit into 64 bits, and reduces.
+// loop shifts by as many bits at a time as fit into 64 bits, and reduces. For example, 40 = 5*2^3 and 3 = 3*2^0 give
+// (5<<3) mod 3 = 1.
 func (s *scalarBuilder) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	const u64 = tensor.Uint64
 	float, word := s.in(dtype), s.in(u64)

@@ -265,15 +265,7 @@ func (c *contraction) splitLoops(index ir.Value, loops []graph.ContractionLoop) 
 func (c *contraction) buildTile(tileRow, tileCol, batchIndex ir.Value) {
 	const u32 = tensor.Uint32
 	thread := c.Emit(ir.Thread, u32)
-	// The threads form a square of threadsPerSide*threadsPerSide. Each computes the elements (threadRow +
-	// i*threadsPerSide, threadCol + j*threadsPerSide) of the tile, for i and j below perThread. threadsPerSide is a power
-	// of two.
-	slow := c.quotient(thread, c.threadsPerSide)
-	fast := c.op(lane.And, u32, thread, c.u32(c.threadsPerSide-1))
-	threadRow, threadCol := slow, fast
-	if c.rowsFirst {
-		threadRow, threadCol = fast, slow
-	}
+	threadRow, threadCol := c.threadPosition(thread)
 	firstRow, firstCol := c.mul32(tileRow, c.tile), c.mul32(tileCol, c.tile)
 	batch := c.splitLoops(batchIndex, c.batch)
 	zero := c.float(c.sumDType, 0)
@@ -303,8 +295,20 @@ func (c *contraction) buildTile(tileRow, tileCol, batchIndex ir.Value) {
 	c.storeResults(sums, c.add32(firstRow, threadRow), c.add32(firstCol, threadCol), batch)
 }
 
-// multiply adds the products of a slice of the sum to sums. arrayA has the element of term t and row i
-// of the tile at t*tile + i. arrayB has the element of term t and column i there.
+// threadPosition returns the first row and column of a thread in the tile. The threads form a square of
+// threadsPerSide*threadsPerSide. Each computes the elements (row + i*threadsPerSide, col + j*threadsPerSide) of the
+// tile, for i and j below perThread. threadsPerSide is a power of two.
+func (c *contraction) threadPosition(thread ir.Value) (row, col ir.Value) {
+	slow := c.quotient(thread, c.threadsPerSide)
+	fast := c.op(lane.And, tensor.Uint32, thread, c.u32(c.threadsPerSide-1))
+	if c.rowsFirst {
+		return fast, slow
+	}
+	return slow, fast
+}
+
+// multiply adds the products of a slice of the sum to sums. arrayA has the element of term t and row i of the tile at
+// t*tile + i. arrayB has the element of term t and column i there.
 func (c *contraction) multiply(sums []ir.Value, threadRow, threadCol ir.Value, arrayA, arrayB uint64) {
 	load := func(array uint64, term, i int, first ir.Value) ir.Value {
 		return c.EmitImm(ir.LoadShared, c.sumDType, array, c.add32(first, c.u32(term*c.tile+i*c.threadsPerSide)))

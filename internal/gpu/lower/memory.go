@@ -87,10 +87,10 @@ func (r run) words() (wordType tensor.DType, perInstruction, instructions int) {
 	// A number of 4 or 8 bytes is a word. Shorter numbers are joined to a word of up to 4 bytes, as far as the alignment
 	// permits.
 	total := r.count * r.dtype.Size()
-	bytes := min(16, r.align, total)
-	word := max(r.dtype.Size(), min(bytes, 4))
+	word := max(r.dtype.Size(), min(4, r.align, total))
+	bytes := max(word, min(16, r.align, total)) // of an instruction
 	wordType = map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64}[word]
-	return wordType, max(bytes/word, 1), total / max(bytes, word)
+	return wordType, bytes / word, total / bytes
 }
 
 // loadRun loads a run and returns its numbers. If a word has several short numbers, they are extracted by shifts.

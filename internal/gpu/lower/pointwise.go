@@ -66,26 +66,27 @@ const minSplitTail = 1 << 14
 func pointwiseLaunches(code *expr.Code, iteration *iter.Iterator, align []int, target Target) ([]Launch, error) {
 	kernel := newPointwise(code, iteration, align, target)
 	elements := iteration.Numel()
-	if len(kernel.shape) == 1 && elements >= minSplitTail && kernel.vector < kernel.maxVector() {
-		var launches []Launch
-		tail := elements % kernel.maxVector()
-		for _, elementRange := range [][2]int{{0, elements - tail}, {elements - tail, tail}} { // start and length
-			narrowed, err := iteration.Narrow(0, elementRange[0], elementRange[1])
-			if err != nil {
-				return nil, err
-			}
-			added, err := pointwiseLaunches(code, narrowed, align, target)
-			if err != nil {
-				return nil, err
-			}
-			launches = append(launches, added...)
+	hasTail := len(kernel.shape) == 1 && elements >= minSplitTail && kernel.vector < kernel.maxVector()
+	if !hasTail {
+		if tiled := newTile(kernel); tiled != nil {
+			return tiled.launch()
 		}
-		return launches, nil
+		return kernel.launch()
 	}
-	if tiled := newTile(kernel); tiled != nil {
-		return tiled.launch()
+	var launches []Launch
+	tail := elements % kernel.maxVector()
+	for _, elementRange := range [][2]int{{0, elements - tail}, {elements - tail, tail}} { // start and length
+		narrowed, err := iteration.Narrow(0, elementRange[0], elementRange[1])
+		if err != nil {
+			return nil, err
+		}
+		added, err := pointwiseLaunches(code, narrowed, align, target) // neither part has a tail
+		if err != nil {
+			return nil, err
+		}
+		launches = append(launches, added...)
 	}
-	return kernel.launch()
+	return launches, nil
 }
 
 // pointwise generates the kernel of an expression over an iteration with 32-bit offsets. A thread computes a vector:

@@ -142,29 +142,31 @@ func stridesOf(list []axis, i int) (strides []int) {
 	return strides
 }
 
-// scratchAt returns the address of element [row, column] of a matrix at byte start of the scratch memory. The matrix
-// has the given number of columns, and elements of size bytes. If row is ir.None, the matrix has one row, and columns
-// is ignored.
-func (k *rowKernel) scratchAt(start, size int, column, row ir.Value, columns int) ir.Value {
+// elementIndex returns row*columns + column as a uint64: the index of an element of a matrix.
+func (k *rowKernel) elementIndex(row, column ir.Value, columns int) ir.Value {
 	const u64 = tensor.Uint64
-	index := k.op(lane.Convert, u64, column)
-	if row != ir.None {
-		slow := k.op(lane.Mul, u64, k.op(lane.Convert, u64, row), k.Const(u64, uint64(columns)))
-		index = k.op(lane.Add, u64, index, slow)
-	}
+	fast, slow := k.op(lane.Convert, u64, column), k.op(lane.Convert, u64, row)
+	return k.op(lane.Add, u64, fast, k.op(lane.Mul, u64, slow, k.Const(u64, uint64(columns))))
+}
+
+// scratchAt returns the address of an element of an array at byte start of the scratch memory. index is a uint64, and
+// an element has size bytes.
+func (k *rowKernel) scratchAt(start, size int, index ir.Value) ir.Value {
+	const u64 = tensor.Uint64
 	base := k.addBytes(k.EmitImm(ir.Param, u64, uint64(k.Params-1)), start)
 	return k.op(lane.Add, u64, base, k.op(lane.Mul, u64, index, k.Const(u64, uint64(size))))
 }
 
 // numberAddress returns the address of number n of the row.
 func (k *rowKernel) numberAddress(n int) ir.Value {
-	const ignored = 0 // the number of columns, because the matrix has one row
-	return k.scratchAt(k.numbersOffset+slotBytes*n*k.rowCount, slotBytes, k.row, ir.None, ignored)
+	start := k.numbersOffset + slotBytes*n*k.rowCount
+	return k.scratchAt(start, slotBytes, k.op(lane.Convert, tensor.Uint64, k.row))
 }
 
 // partialAddress returns the address of the result of a fold, given by its index in the pass, for a piece of the row.
 func (k *rowKernel) partialAddress(fold int, piece ir.Value) ir.Value {
-	return k.scratchAt(k.partialsOffset+slotBytes*fold*k.rowCount*k.pieces, slotBytes, piece, k.row, k.pieces)
+	start := k.partialsOffset + slotBytes*fold*k.rowCount*k.pieces
+	return k.scratchAt(start, slotBytes, k.elementIndex(k.row, piece, k.pieces))
 }
 
 // number returns number n of the row (RowProgram.Numbers), such as the result of a fold.
@@ -242,7 +244,7 @@ func (k *rowKernel) addPass(i int) {
 	default:
 		loop()
 	}
-	k.combineFolds(&pass, accumulators, i)
+	k.combineFolds(&pass, accumulators)
 }
 
 // elementRange returns the first element of the thread, and the end of the elements of its unit.
@@ -266,9 +268,9 @@ func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
 	return k.constant(dtype, bits)
 }
 
-// combineFolds combines the accumulators of the lanes of a unit in pass i. If the unit is a row, the results become
-// numbers of the row (k.numbers). If it is a piece, they are stored in scratch memory.
-func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value, i int) {
+// combineFolds combines the accumulators of the lanes of a unit. If the unit is a row, the results become numbers of
+// the row (k.numbers). If it is a piece, they are stored in scratch memory.
+func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value) {
 	var results []ir.Value
 	for index, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
@@ -291,9 +293,7 @@ func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value, i 
 }
 
 // isFirst reports whether the thread is the first of an existing unit.
-func (k *rowKernel) isFirst() ir.Value {
-	return k.and(k.isValid, k.equal(k.lane, k.u32(0)))
-}
+func (k *rowKernel) isFirst() ir.Value { return k.and(k.isValid, k.equal(k.lane, k.u32(0))) }
 
 // fold combines two partial results of a fold by its operation.
 func (k *rowKernel) fold(op expr.Op, dtype tensor.DType, a, b ir.Value) ir.Value {
@@ -420,7 +420,7 @@ func (k *rowKernel) storedRow(stored int, element ir.Value, index []ir.Value) (a
 	}
 	elementAccess := access{dtype: dtype, stride: dtype.Size(), vector: k.vector,
 		align: max(align&-align, dtype.ToReal().Size())}
-	return elementAccess, k.scratchAt(k.scratchRows[stored], dtype.Size(), element, k.row, k.rowLen)
+	return elementAccess, k.scratchAt(k.scratchRows[stored], dtype.Size(), k.elementIndex(k.row, element, k.rowLen))
 }
 
 // loadElements loads the vector of elements that begins at an element of the row, and returns the numbers of each input

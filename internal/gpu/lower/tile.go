@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tile generates the kernel of a pointwise expression with transposed inputs: their fastest dimension is not that of
-// the output. For example, let out[i, j] = x[j, i] have float32 elements. If adjacent threads computed adjacent
+// tile generates the kernel of a pointwise expression with transposed inputs: inputs and output have different fastest
+// dimensions. For example, let out[i, j] = x[j, i] have float32 elements. If adjacent threads computed adjacent
 // elements of a row of out, they would read elements of x that are a row of x apart, each with a memory transaction of
 // its own. Instead, a group of 256 threads computes a square tile of 32x32 elements in two phases:
 //
@@ -20,7 +20,9 @@ import (
 // A row of the tile needs 32 threads in each phase. The group thus has threads for 8 rows, and a thread handles 4 rows.
 // A thread handles one element of a row or, for elements of 1 or 2 bytes, a vector of adjacent elements.
 //
-// A number is a real element, or the real or imaginary part of a complex element.
+// A number is a real element, or the real or imaginary part of a complex element. In a tile, an element has the
+// position x along dimension 0 of the output and the position y along inputDim. A row of the tile extends along
+// inputDim in fill, and along dimension 0 in compute.
 //
 // The embedded pointwise has the expression and, by operand (outputs first), dtypes and strides in bytes. Dimension 0
 // is the fastest one of the output. Methods such as add32 add an instruction and return its result, a value of a
@@ -179,11 +181,12 @@ func (t *tile) fill() {
 	}
 }
 
-// loadInput loads the numbers of the thread's vector in row+rows of an input. Rows extend along inputDim. Positions
-// beyond the operand read its first elements. `input` is an index in inputs.
+// loadInput loads the numbers of the thread's vector in row+rows of an input. Vectors beyond the operand are replaced
+// by the first one. `input` is an index in inputs.
 func (t *tile) loadInput(input, rows int) []ir.Value {
 	operand := t.inputs[input]
-	index, valid := t.indexAt(t.add32(t.row, t.u32(rows)), t.mul32(t.vectorIndex, t.vector))
+	x, y := t.add32(t.row, t.u32(rows)), t.mul32(t.vectorIndex, t.vector)
+	index, valid := t.indexAt(x, y)
 	offset := t.offset(index, t.shape, t.strides[operand])
 	if valid != ir.None {
 		offset = t.selectValue(tensor.Uint32, valid, offset, t.u32(0))
@@ -199,12 +202,13 @@ func (t *tile) storeInput(input, rows int, numbers []ir.Value) {
 	for k, number := range numbers {
 		element, part := k/perElement, k%perElement
 		y := t.add32(t.mul32(t.vectorIndex, t.vector), t.u32(element))
-		cell := t.cell(t.interleaved(t.add32(t.row, t.u32(rows))), y, t.interleavedInVector(element))
+		x := t.add32(t.row, t.u32(rows))
+		cell := t.cell(t.interleaved(x), y, t.interleavedInVector(element))
 		t.EmitImm(ir.StoreShared, tensor.Invalid, t.arrays[input][part], cell, t.toShared(dtype, number))
 	}
 }
 
-// compute adds the code for the thread's vector of the output in row y. Rows extend along dimension 0.
+// compute adds the code for the thread's vector of the output in row y.
 func (t *tile) compute(y ir.Value) {
 	index, valid := t.indexAt(t.mul32(t.vectorIndex, t.vector), y)
 	if valid == ir.None {

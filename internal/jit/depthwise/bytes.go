@@ -81,10 +81,12 @@ func ByteChannels(cpu machine.Features) int {
 }
 
 // ByteChannel returns the channel at an index of the intermediate order, see [ByteSpec]. Quarter q of the indices has
-// channels 4q to 4q+3 of every 16 channels.
+// channels 4q to 4q+3 of every 16 channels. Of 64 channels, for example, quarter 0 has 0-3, 16-19, 32-35 and 48-51, and
+// quarter 1 has 4-7, 20-23, 36-39 and 52-55.
 func ByteChannel(cpu machine.Features, index int) int {
-	quarter := ByteChannels(cpu) / 4
-	return index%quarter/4*16 + index/quarter*4 + index%4
+	quarterLen := ByteChannels(cpu) / 4
+	quarter, group := index/quarterLen, index%quarterLen/4 // group: the number of the 16 channels
+	return 16*group + 4*quarter + index%4
 }
 
 // MaxByteTile returns the maximum number of results whose sums fit into the registers.

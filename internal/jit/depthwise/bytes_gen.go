@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteGen generates the code of a [ByteSpec]. The first vector registers hold the sums: for each result four registers,
-// one for each quarter of the channels.
+// byteGen generates the code of a [ByteSpec]: a loop over rows of results, and in it a loop over the tiles of a row.
+// The first vector registers hold the sums: for each result four registers, one for each quarter of the channels. For
+// example, a tile of 2 results takes 8 registers for sums.
 type byteGen struct {
 	target.Writer
 	spec        *ByteSpec
@@ -36,11 +37,11 @@ type byteOps interface {
 
 // General registers of a byteGen that have another purpose than in a gen.
 const (
-	scales     = rowsRemaining    // address of the scales; window rows are unrolled, so there is no count of rows
-	inRowStart = inTileReg        // address of the first input row and column in the windows of the current row of results
-	outRow     = outTileReg       // address of the current row of results
-	outRows    = tilesRemaining   // number of remaining rows of results
-	rowTiles   = vectorsRemaining // number of remaining tiles of the row
+	scalesReg           = rowsRemaining    // address of the scales; window rows are unrolled and not counted
+	inRowStartReg       = inTileReg        // address of the first input row and column for a row of results
+	outRowReg           = outTileReg       // address of the current row of results
+	resultRowsRemaining = tilesRemaining   // number of remaining rows of results
+	rowTilesRemaining   = vectorsRemaining // number of remaining tiles of the current row
 )
 
 // tileCount is the word Args.InnerCount: the number of tiles in a row of results.
@@ -67,22 +68,22 @@ func (g *byteGen) sumReg(result, quarter int) target.VReg { return target.VReg(4
 // emit generates the whole function: a loop over rows, with an inner loop over tiles.
 func (g *byteGen) emit() {
 	spec := g.spec
-	target.LoadAddress(g, In, inRowStart)
-	target.LoadAddress(g, Out, outRow)
+	target.LoadAddress(g, In, inRowStartReg)
+	target.LoadAddress(g, Out, outRowReg)
 	target.LoadAddress(g, Weights, weightsReg)
 	target.LoadAddress(g, Bias, biasReg)
 	if !spec.Sums {
-		target.LoadAddress(g, Scales, scales)
+		target.LoadAddress(g, Scales, scalesReg)
 		target.LoadAddress(g, ZeroPoint, scratchReg)
 	}
 	g.ops.Begin(target.Addr{Base: scratchReg})
-	g.Move(target.ArgsWord(jit.OffsetRows), outRows)
+	g.Move(target.ArgsWord(jit.OffsetRows), resultRowsRemaining)
 	eachRow, eachTile, rowDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Align(32)
 	g.Bind(eachRow)
-	g.Move(inRowStart, inReg)
-	g.Move(outRow, outReg)
-	g.Move(tileCount, rowTiles)
+	g.Move(inRowStartReg, inReg)
+	g.Move(outRowReg, outReg)
+	g.Move(tileCount, rowTilesRemaining)
 	g.Align(32)
 	g.Bind(eachTile)
 	g.sumWindows()
@@ -90,15 +91,15 @@ func (g *byteGen) emit() {
 	g.Add(target.Imm(spec.Tile*spec.Stride[1]*spec.InStride[1]), inReg)
 	g.Add(target.Imm(spec.Tile*spec.OutStride[1]), outReg)
 	// The last tile starts spec.Overlap results earlier, so that it ends at the last result.
-	g.CountDown(rowTiles, target.EQ, rowDone)
-	g.CompareJump(rowTiles, target.Imm(1), target.NE, eachTile)
+	g.CountDown(rowTilesRemaining, target.EQ, rowDone)
+	g.CompareJump(rowTilesRemaining, target.Imm(1), target.NE, eachTile)
 	g.Sub(target.Imm(spec.Overlap*spec.Stride[1]*spec.InStride[1]), inReg)
 	g.Sub(target.Imm(spec.Overlap*spec.OutStride[1]), outReg)
 	g.Jump(eachTile)
 	g.Bind(rowDone)
-	g.Add(target.Imm(spec.Stride[0]*spec.InStride[0]), inRowStart)
-	g.Add(target.Imm(spec.OutStride[0]), outRow)
-	g.CountDown(outRows, target.NE, eachRow)
+	g.Add(target.Imm(spec.Stride[0]*spec.InStride[0]), inRowStartReg)
+	g.Add(target.Imm(spec.OutStride[0]), outRowReg)
+	g.CountDown(resultRowsRemaining, target.NE, eachRow)
 	g.Return()
 }
 
@@ -150,7 +151,7 @@ func (g *byteGen) pixels(col, group int) (list []target.Addr) {
 // storeResults writes the results of a tile.
 func (g *byteGen) storeResults() {
 	if !g.spec.Sums {
-		g.ops.LoadScales(target.Addr{Base: scales})
+		g.ops.LoadScales(target.Addr{Base: scalesReg})
 	}
 	for result := range g.spec.Tile {
 		sums := [4]target.VReg{g.sumReg(result, 0), g.sumReg(result, 1), g.sumReg(result, 2), g.sumReg(result, 3)}

@@ -45,7 +45,7 @@ const (
 //	guard page | pattern | elements | pattern | guard page
 //
 // A run (run) fills the memory of both sides with the same bytes (fill), runs the code on one side and the interpreter
-// on the other, and compares both, including the pattern (difference).
+// on the other, and compares both, including the pattern (compareMemory).
 type Comparison struct {
 	mem  [2][][]byte // by side and pointer: guarded memory
 	args *jit.Args
@@ -269,7 +269,7 @@ func (c *Comparison) runSeparate(starts offsets, rowLen, rows int) error {
 // offsets of the pointers in their memory.
 func (c *Comparison) run(starts offsets, rowLen, rows int, shared sharing) error {
 	c.fill(starts, rowLen, rows)
-	if shared != noSharing {
+	if shared != noSharing { // the output overwrites the elements of the operand
 		starts[shared.output] = starts[shared.operand]
 	}
 	c.strides = c.strides[:0]
@@ -288,6 +288,12 @@ func (c *Comparison) run(starts offsets, rowLen, rows int, shared sharing) error
 		return err
 	}
 	c.interpret(ptrs[interpretedSide], c.strides, rowLen, rows)
+	return c.compareMemory(starts, rowLen, rows, shared)
+}
+
+// compareMemory compares the memory of all pointers after a run, and returns the first difference as an error. The
+// memory of a shared operand has the elements of the output.
+func (c *Comparison) compareMemory(starts offsets, rowLen, rows int, shared sharing) error {
 	for k := range c.ptrs {
 		if k == shared.output || !c.ptrs[k].hasMemory { // a shared output is compared at k == shared.operand
 			continue
@@ -304,7 +310,7 @@ func (c *Comparison) run(starts offsets, rowLen, rows int, shared sharing) error
 	return nil
 }
 
-// memory returns the memory of pointer k on a side.
+// memory returns the memory of pointer k on a side. A shared output has the memory of the operand.
 func (c *Comparison) memory(side, k int, shared sharing) []byte {
 	if k == shared.output {
 		k = shared.operand

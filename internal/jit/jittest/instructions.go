@@ -48,7 +48,7 @@ type InstructionCount struct {
 	*syntax
 	lines           []string
 	labels          map[string]int      // by label: its line
-	instructions    []int               // by line: number executed in an iteration of the surrounding loop
+	instructions    []int               // by line: number of executed instructions; 0 if c.loops or c.tails has them
 	loops           []elementLoop       // the loops with the most elements first
 	tails           map[string]*rowTail // by the label that follows the tail
 	rowInstructions int                 // instructions of a row outside the loops over elements and the tails
@@ -91,7 +91,8 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 
 // count adds the line with an index, and records its label. If a loop over elements ends in this line, count moves the
 // instructions of the loop to c.loops. If a loop inside a loop over elements ends in this line, count moves the
-// instructions of the inner loop to this line.
+// instructions of all its iterations to this line. For example, an inner loop of 5 lines and 16 iterations leaves 80
+// instructions in its last line and 0 in the other lines.
 func (c *InstructionCount) count(index int) {
 	line := c.lines[index]
 	if label, ok := strings.CutSuffix(line, ":"); ok {
@@ -122,13 +123,14 @@ func (c *InstructionCount) count(index int) {
 
 // endLoop adds the loop of the lines from begin to end, which is a jump to begin.
 func (c *InstructionCount) endLoop(begin, end int) {
-	// A loop inside a loop over elements does not change the counter. (The loop over rows does, and its instructions
-	// stay in their lines.)
+	// Until the first loop over elements has ended, only a loop inside it can end. Later, a loop inside a loop over
+	// elements does not change the counter. The loop over rows changes it, and its instructions stay in their lines.
 	changesCounter := strings.Contains(strings.Join(c.lines[begin:end], "\n"), c.counter)
+	isInnerLoop := len(c.loops) == 0 || !changesCounter
 	switch elements := c.elementsPerIteration(begin, end); {
 	case elements > 0:
 		c.loops = append(c.loops, elementLoop{c.takeInstructions(begin, end+1), elements})
-	case len(c.loops) == 0 || !changesCounter: // an inner loop, which ends before the loop around it
+	case isInnerLoop:
 		c.instructions[end] = c.takeInstructions(begin, end+1) * innerIterations(c.lines[:begin], c.lines[end-1])
 	}
 }

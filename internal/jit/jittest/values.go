@@ -14,11 +14,11 @@ import (
 // randomCount is the number of random elements for a loop that has too many combinations of edge cases.
 const randomCount = 6000
 
-// checkEdgeCases runs edge cases. A single operand has all values of its dtype if the dtype has 8 or 16 bits, else the
-// dtype's edge cases. Two operands have all pairs of edge cases. The elements are random instead if the loop has folds,
-// a complex operand, more than two operands, or a single operand, which is uniform (one element for each row). The rows
-// of folds are short, because a NaN hides all other elements. Rows with uniform operands are short, too, so that these
-// operands have many elements.
+// checkEdgeCases runs edge cases. A uniform operand has one element for each row. A single operand that is not uniform
+// has all values of its dtype if the dtype has 8 or 16 bits, else the dtype's edge cases. Two operands have all pairs
+// of edge cases. All other loops, and loops with folds or complex operands, have random elements. The rows of folds are
+// short, because a NaN hides all other elements. Rows with uniform operands are short, too, so that these operands have
+// many elements.
 func (c *Comparison) checkEdgeCases() error {
 	operandCount := len(c.loop.Code.In)
 	data := make([][]byte, operandCount) // by operand; nil for random elements
@@ -86,17 +86,17 @@ func (c *Comparison) setPairs(data [][]byte) (rowLen, rows int) {
 // rowLen elements. strides has, by operand, the bytes from a row to the next.
 func (c *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int, rowLen, rows int) error {
 	outCount := len(c.loop.Code.Out)
+	operandsOf := [2][]unsafe.Pointer{compiledSide: operands, interpretedSide: copies}
 	var ptrs [2][]unsafe.Pointer // by side (compiledSide or interpretedSide) and pointer
 	var buffers [2][][]byte      // by side and pointer: the memory of outputs and folds; nil for operands
 	var pointerStrides []int
 	for k := range c.ptrs {
 		ptr := &c.ptrs[k]
 		if isOperand := k >= outCount && k < outCount+len(operands); isOperand {
-			ptrs[compiledSide] = append(ptrs[compiledSide], operands[k-outCount])
-			ptrs[interpretedSide] = append(ptrs[interpretedSide], copies[k-outCount])
 			pointerStrides = append(pointerStrides, strides[k-outCount])
-			buffers[compiledSide] = append(buffers[compiledSide], nil)
-			buffers[interpretedSide] = append(buffers[interpretedSide], nil)
+			for side := range ptrs {
+				ptrs[side], buffers[side] = append(ptrs[side], operandsOf[side][k-outCount]), append(buffers[side], nil)
+			}
 			continue
 		}
 		row, total := ptr.size(rowLen, rows)
@@ -117,7 +117,7 @@ func (c *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 	c.interpret(ptrs[interpretedSide], pointerStrides, rowLen, rows)
 	for k := range c.ptrs {
 		dtype, compiled, interpreted := c.ptrs[k].dtype, buffers[compiledSide][k], buffers[interpretedSide][k]
-		if !c.ptrs[k].hasMemory || bytes.Equal(compiled, interpreted) {
+		if !c.ptrs[k].hasMemory || bytes.Equal(compiled, interpreted) { // both are nil for operands, and thus equal
 			continue
 		}
 		if i := firstDifferentElement(dtype, compiled, interpreted); i >= 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file checks specs ([Spec]), and reports what code a processor supports.
+// This file checks specs ([Spec]), and reports which code a processor supports.
 
 // check returns an error if a spec is invalid. The comments on the fields of [Spec] give the rules. The other checks
 // assume that checkShape passed. checkLevels is in levels.go, checkDistances in distances.go, and checkMatrixUnit in
@@ -89,7 +89,8 @@ func (s *Spec) minRegisters(cpu machine.Features) int {
 
 // checkIntegers checks the fields of integer products.
 func (s *Spec) checkIntegers(cpu machine.Features) error {
-	omitsRows := func(run Run) bool { return run.Rows != 0 && run.Rows != uint32(1<<s.Rows-1) }
+	allRows := uint32(1<<s.Rows - 1)                                                // a bit for each row
+	omitsRows := func(run Run) bool { return run.Rows != 0 && run.Rows != allRows } // 0 also stands for all rows
 	canUseMatrices := s.Int8 && cpu.Has(machine.MatrixBytes) && !s.Masked && s.PackedStep == 0 &&
 		!slices.ContainsFunc(s.Runs, omitsRows)
 	canQuantize := s.hasIntSums() && s.Out != nil && s.InitialSum != FromResult && len(s.Epilogue) == 0

@@ -80,7 +80,7 @@ func (g *gen) storeQuantized() {
 		g.ToFloats(g.sumReg(i, vector))
 		converter.ToLevels(g.sumReg(i, vector), scratch)
 	})
-	order := converter.Temp
+	order := converter.Temp // the permutation of Arrange: Pack packs each 16 bytes separately
 	converter.LoadOrder(order)
 	lastLanes := g.loadLastLanes()
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
@@ -90,15 +90,18 @@ func (g *gen) storeQuantized() {
 			partialLanes = lastLanes
 		}
 		// If a row has fewer than packedVectors vectors left, the vectors of several rows are packed together.
-		for i, rows := 0, packedVectors/vectors; i < g.spec.Rows; i += rows {
+		maxRows := packedVectors / vectors
+		for firstRow := 0; firstRow < g.spec.Rows; firstRow += maxRows {
+			rows := min(maxRows, g.spec.Rows-firstRow)
 			sums := [packedVectors]target.VReg{scratch, scratch, scratch, scratch} // scratch stands for missing vectors
-			for k := range min(rows, g.spec.Rows-i) * vectors {
-				sums[k] = g.sumReg(i+k/vectors, vector+k%vectors)
+			for k := range rows * vectors {
+				sums[k] = g.sumReg(firstRow+k/vectors, vector+k%vectors)
 			}
-			converter.Pack(sums)
-			converter.Arrange(sums[0], order)
-			for row := range min(rows, g.spec.Rows-i) {
-				addr := target.Addr{Base: outTileReg, Disp: g.spec.Out[i+row] + vector*g.vectorBytes/packedVectors}
+			converter.Pack(sums)              // to the register sums[0]
+			converter.Arrange(sums[0], order) // the bytes of each vector become contiguous
+			for row := range rows {
+				offset := g.spec.Out[firstRow+row] + vector*g.vectorBytes/packedVectors
+				addr := target.Addr{Base: outTileReg, Disp: offset}
 				converter.StoreParts(sums[0], scratch, row*vectors, vectors, addr, partialLanes,
 					[2]target.GReg{tempReg, vecReg})
 			}

@@ -375,7 +375,8 @@ func (x *unitGen) storeSumTiles() {
 }
 
 // storeRows loads the sums of the rows from first on into vector registers, applies the epilogue and stores them. The
-// methods that emit the epilogue read x.gen.spec, so a spec of only these rows replaces it temporarily.
+// methods that emit the epilogue read the fields spec and sumCount of gen, so values for only these rows replace them.
+// Afterwards spec is restored; sumCount has no other use with the matrix unit.
 func (x *unitGen) storeRows(first, rows int) {
 	spec := x.spec
 	rowsSpec := *spec

@@ -192,21 +192,24 @@ func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int
 	case tile.Scale: // Lower is the factor
 		result.opcode, result.k = opMulConst, b.constant(step.Lower)
 	case tile.MulTile, tile.MulLanes:
-		result.opcode = opMul
-		fallthrough // to load the operand
-	default: // also AddTile and AddLanes
-		operand := operation{opcode: opTileOperand, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
-		if step.Op == tile.AddTile || step.Op == tile.MulTile {
-			result.y = b.appendOperation(operand)
-			break
-		}
-		if _, ok := channelOperands[step.Operand]; !ok {
-			operand.opcode = opChannelOperand
-			channelOperands[step.Operand] = b.appendOperation(operand)
-		}
-		result.y = channelOperands[step.Operand]
+		result.opcode, result.y = opMul, b.epilogueOperand(step, row, col, channelOperands)
+	default: // AddTile and AddLanes
+		result.y = b.epilogueOperand(step, row, col, channelOperands)
 	}
 	return b.appendOperation(result)
+}
+
+// epilogueOperand returns the element of a step's operand for the result at (row, col). See epilogueStep.
+func (b *block) epilogueOperand(step tile.EpilogueStep, row, col int, channelOperands map[int]valueID) valueID {
+	operand := operation{opcode: opTileOperand, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
+	if step.Op == tile.AddTile || step.Op == tile.MulTile {
+		return b.appendOperation(operand)
+	}
+	if _, ok := channelOperands[step.Operand]; !ok {
+		operand.opcode = opChannelOperand
+		channelOperands[step.Operand] = b.appendOperation(operand)
+	}
+	return channelOperands[step.Operand]
 }
 
 // appendOperation adds an operation and returns its value.

@@ -27,15 +27,14 @@ const (
 // Epilogue operands also use Step, in which tileStep+inputIndex is the last index of other use.
 const FirstEpilogueOperand = 4
 
-// General registers. The purpose of two registers depends on the transform. "points" stands for transforms of input
-// pixels and of weights to points, "results" for transforms of points to output pixels. Minor3 and Minor5 are 3 and 5
-// times Minor.
+// General registers. The registers named input and output have the fields of a tileAddresser. Minor3 and Minor5 are 3
+// and 5 times Minor.
 const (
-	epilogueReg    target.GReg = iota // results: address of an epilogue operand; points: distance between rows
-	channelReg                        // offset of the current channels in bytes
-	inputCursorReg                    // this and the following registers: see tileAddresser
+	epilogueReg target.GReg = iota // address of an epilogue operand
+	channelReg                     // offset of the current channels in bytes
+	inputCursorReg
 	outputCursorReg
-	biasReg // results: address of the bias; points: 5 times the stride in outputMinorReg
+	biasReg // address of the bias
 	inputBaseReg
 	outputBaseReg
 	inputMinorReg
@@ -46,9 +45,16 @@ const (
 	outputMinor3Reg
 )
 
+// Registers of the transforms to points, which have neither an epilogue nor a bias.
+const (
+	outputMajorReg  = epilogueReg
+	outputMinor5Reg = biasReg
+)
+
 // tileAddresser computes the addresses of a tile's elements with few instructions. One coordinate of an element (major)
 // advances a cursor register. The other coordinate (minor, 0 to 5) selects an index register and its scale. The input
-// is read column by column, so its major coordinate is the column; the output is written row by row.
+// is read column by column, so its major coordinate is the column; the output is written row by row. For example, the
+// output element (2, 4) has the address cursor + 4*minor[0], with the cursor at row 2.
 type tileAddresser struct {
 	byRows      bool           // the major coordinate is the row, otherwise the column
 	base        target.GReg    // the address of the tile's first element in the first channel
@@ -93,7 +99,7 @@ type codeGen struct {
 	fmaForms      func(negate bool) []alloc.Form // encodings of y + k*x, or of y - k*x; the sources are k, x, y
 	registerCount int                            // number of vector registers for values
 	input, output tileAddresser
-	tailChannels  int  // channels in the last, partial vector; 0 if all vectors are whole
+	tailChannels  int  // number of channels in the last, partial vector; 0 if all vectors are whole
 	writesPixels  bool // the output has pixels, whose channels are not padded to whole vectors; points are padded
 }
 
@@ -113,9 +119,9 @@ func newCodeGen(cpu machine.Features, tailChannels int, writesPixels, withListin
 		minor: [3]target.GReg{inputMinorReg, inputMinor3Reg, inputMinor5Reg},
 		major: inputMajorReg}
 	gen.output = tileAddresser{byRows: true, base: outputBaseReg, cursor: outputCursorReg,
-		minor: [3]target.GReg{outputMinorReg, outputMinor3Reg, biasReg},
-		major: epilogueReg}
-	if writesPixels {
+		minor: [3]target.GReg{outputMinorReg, outputMinor3Reg, outputMinor5Reg},
+		major: outputMajorReg}
+	if writesPixels { // a tile of pixels has at most 4 columns, so outputMinor5Reg is not used
 		gen.output.major = target.ArgsRow(outputIndex)
 	}
 	return gen, nil
@@ -130,8 +136,8 @@ func Lanes(cpu machine.Features) int {
 // spilled returns the address of a spill slot. The slot is aligned to a cache line if the address of Args is, which is
 // the case for large heap objects.
 func (c *codeGen) spilled(slot int) target.Addr {
-	start := (jit.OffsetSpill + 63) &^ 63
-	const padding = 56 // Spill is 56 bytes longer than its slots
+	start := (jit.OffsetSpill + 63) &^ 63 // the next cache line; min below keeps the slots within Spill
+	const padding = 56                    // Spill is 56 bytes longer than its slots
 	return target.Addr{Base: target.Args, Disp: int(min(start, jit.OffsetSpill+padding)) + 4*slot*Lanes(c.cpu)}
 }
 
@@ -169,7 +175,7 @@ func (c *codeGen) begin() {
 		c.Move(target.ArgsPtr(biasIndex), biasReg)
 	} else {
 		setMultiple(c.output.minor, 2, 5)
-		c.Move(target.ArgsRow(outputIndex), epilogueReg)
+		c.Move(target.ArgsRow(outputIndex), outputMajorReg)
 	}
 }
 

@@ -147,7 +147,7 @@ func (c *codeGen) emitInst(inst *alloc.Allocated, isTail bool) {
 		c.Store(args[0].(target.VReg), args[1].(target.Addr), isPartial)
 	case inst.Kind == alloc.Load && (from.Mem.Space == alloc.AlongRow || from.Mem.Space == alloc.AlongRowReadOnly):
 		c.Load(args[0].(target.Addr), args[1].(target.VReg), isTail)
-	case inst.Kind != alloc.Plain:
+	case inst.Kind != alloc.Plain: // a constant or a slot, which has all lanes, or a copy between registers
 		c.Copy(args[0], args[1])
 	case hasOp:
 		c.Op(op, args[0], args[1].(target.VReg), args[2].(target.VReg))

@@ -74,8 +74,8 @@ func (s applier) scoreRows(x *graph.Arg, name string) (matrix *graph.Arg, rows, 
 	return s.reshape(x, rows, classes), rows, classes
 }
 
-// multiMarginLoss computes margin - x[target] + x[j] for all classes j, and sums over the classes that are not the
-// target.
+// multiMarginLoss computes margin - x[target] + x[j] for all classes j. The loss of a row is the mean of these numbers
+// or of their squares, in which 0 replaces negative numbers and the number of the target.
 func multiMarginLoss(s applier, a *multiMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multi_margin_loss_forward_out_frame")
 	targetType := in[1].Type()

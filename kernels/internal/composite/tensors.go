@@ -239,7 +239,7 @@ func bilinear(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	return out
 }
 
-// bilinearName is the begin of error messages.
+// bilinearName is the start of the error messages of bilinear.
 const bilinearName = "bilinear(): "
 
 // checkBilinear rejects inputs and weights of shapes and dtypes that bilinear does not support.

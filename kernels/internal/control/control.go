@@ -198,8 +198,8 @@ func (attrs *loopAttrs) results(values []*tensor.Tensor, collected [][]*tensor.T
 const maxUnrolledNodes = 1 << 12
 
 // unrolledLoop returns the iterations with which planning replaces a loop. It returns false if the sizes do not
-// determine the number of iterations, or if they would have too many nodes. It also returns false for a loop without
-// iterations, because unrolling would lose the shapes of its empty collected values.
+// determine the number of iterations, or if the iterations would have too many nodes. It also returns false for a loop
+// without iterations, because unrolling would lose the shapes of its empty collected values.
 func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 	attrs := kit.Attrs[*loopAttrs](call)
 	if attrs.Trips == nil || attrs.Body == nil || len(call.In) < 2 {

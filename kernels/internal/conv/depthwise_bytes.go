@@ -225,10 +225,11 @@ func (t *depthwiseBytes) computeRows(args *jit.Args, rows int) error {
 	for block := range t.blockCount() {
 		channel := t.firstChannel(block)
 		args.Row[depthwise.Weights] = block * t.blockBytes()
-		args.Row[depthwise.Bias], args.Row[depthwise.Scales] = block*t.blockChannels()*intBytes,
-			block*t.blockChannels()*intBytes // scales have four bytes, too
+		channelOffset := block * t.blockChannels() * intBytes // sums and scales have four bytes
+		args.Row[depthwise.Bias], args.Row[depthwise.Scales] = channelOffset, channelOffset
 		// The mask of the block's channels: a bit for each of at most 64 channels.
-		args.Step[depthwise.ChannelMask] = int(^uint64(0) >> max(0, 64-(conv.inChannels-channel)))
+		remaining := conv.inChannels - channel // channels of this block and of the next blocks
+		args.Step[depthwise.ChannelMask] = int(^uint64(0) >> max(0, 64-remaining))
 		for row := 0; row < rows; row += rowsPerCall {
 			args.Rows = min(rowsPerCall, rows-row)
 			args.Row[depthwise.In] = in + channel + row*conv.h.Stride*t.inCols*conv.inChannels

@@ -219,16 +219,17 @@ func addWindow[T number](conv *convShape, out []T, image unsafe.Pointer, weights
 		if !conv.h.Contains(inRow) || first >= end {
 			continue
 		}
+		firstPixel := inRow*conv.w.Size + inCol // index of the pixel of tap column 0, which may be in the padding
 		tapCol := first
 		for ; hasOneOutput && tapCol+3 <= end; tapCol += 3 { // three taps at a time
-			pixel := kit.AddressOf[T](image, (inRow*conv.w.Size+inCol+tapCol*conv.w.Dilation)*conv.inChannels)
+			pixel := kit.AddressOf[T](image, (firstPixel+tapCol*conv.w.Dilation)*conv.inChannels)
 			firstWeight := (tapRow*conv.w.Taps + tapCol) * conv.outChannels
 			addThreePixels(out, unsafe.Slice((*T)(pixel), 2*conv.w.Dilation*conv.inChannels+conv.inChannels),
 				conv.w.Dilation*conv.inChannels, weights[firstWeight:firstWeight+3*conv.outChannels])
 		}
 		for ; tapCol < end; tapCol++ {
-			pixel := unsafe.Slice((*T)(kit.AddressOf[T](image,
-				(inRow*conv.w.Size+inCol+tapCol*conv.w.Dilation)*conv.inChannels)), conv.inChannels)
+			address := kit.AddressOf[T](image, (firstPixel+tapCol*conv.w.Dilation)*conv.inChannels)
+			pixel := unsafe.Slice((*T)(address), conv.inChannels)
 			addPixel(out, pixel, weights[(tapRow*conv.w.Taps+tapCol)*conv.outChannels:][:conv.outChannels],
 				conv.outPerGroup())
 		}

@@ -74,15 +74,15 @@ func (t *depthwiseWindow) recomputesResults() bool {
 }
 
 // phase returns the phase that computes the result. weight returns the packed weight. The loops of the phase, from the
-// outermost, are over images, over two halves of an image's strips, over blocks of channels, and over strips. A small
-// image is not divided into halves, because both halves would read almost the same rows. In addition, the preceding
-// matrix product usually divides a small image among workers by channels.
+// outermost, are over images, over two halves (bands) of an image's strips, over blocks of channels, and over strips. A
+// small image is not divided into halves, because both halves would read almost the same rows. In addition, the
+// preceding matrix product usually divides a small image among workers by channels.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	conv := t.conv
 	strips := len(t.tilesDown)
 	order := multiply.StripOrder{Images: conv.batch, Blocks: t.blockCount, Strips: strips,
 		BandStrips: kit.DivUp(strips, 2)}
-	if strips <= fewStrips && t.blockCount > 1 {
+	if strips <= fewStrips && t.blockCount > 1 { // a small image
 		order.BandStrips = strips
 	}
 	order.Divide(t.stripMACs(strips), windowGrain)
@@ -120,14 +120,15 @@ func (t *depthwiseWindow) stripMACs(strips int) int {
 func (t *depthwiseWindow) computeStrip(worker *windowRun, image, block, strip int) error {
 	conv, args := t.conv, &worker.args
 	firstVector := block * t.blockVectors
-	channelOffset := firstVector * t.vectorBytes // byte offset of the first channel in a pixel
-	args.InnerCount, args.Step[depthwise.Overlap] = min(t.blockVectors, t.vectors-firstVector), 0
-	if firstVector+args.InnerCount == t.vectors { // the last block
-		args.Step[depthwise.Overlap] = t.overlap * t.elemBytes
-		if args.InnerCount == 1 { // the block has only one vector
-			channelOffset -= t.overlap * t.elemBytes
-		}
+	vectors, overlap := min(t.blockVectors, t.vectors-firstVector), 0
+	if firstVector+vectors == t.vectors { // in the last block, the last vector overlaps the previous vector
+		overlap = t.overlap * t.elemBytes
 	}
+	channelOffset := firstVector * t.vectorBytes // byte offset of the block's first channel in a pixel
+	if vectors == 1 {                            // the first vector is the overlapping vector, if there is an overlap
+		channelOffset -= overlap
+	}
+	args.InnerCount, args.Step[depthwise.Overlap] = vectors, overlap
 	const byPlanes = false
 	in := image*conv.h.Size*conv.w.Size*conv.inPixelStride(byPlanes)*t.elemBytes + channelOffset
 	out := image*conv.h.Results*conv.w.Results*t.outPixelStride*t.elemBytes + channelOffset

@@ -26,7 +26,7 @@ const (
 	// too long. With more than 16 registers, these tiles have largeWindowCols columns.
 	largeWindowTaps = 49
 	largeWindowCols = 8
-	// Windows with at least minRolledRows rows are computed by a loop over rows.
+	// Windows with at least minRolledRows rows, all inside the image, are computed by a loop over rows.
 	minRolledRows = 5
 	// If groups have several channels, groupInputRegisters registers hold input channels, each broadcast to all lanes
 	// of its group.
@@ -66,7 +66,8 @@ type windowShape struct {
 }
 
 // newWindowShape chooses the tiles. elemBytes is the number of bytes of an element. It returns false if the channels do
-// not fill the shortest vector, or if groups have several channels and a vector would not hold several whole groups.
+// not fill the shortest vector (16 bytes), or if groups have several channels and a vector would not hold several whole
+// groups.
 func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool) {
 	registers, maxVectorBytes := depthwise.Registers(machine.HostFeatures())
 	shape.elemBytes, shape.vectorBytes = elemBytes, maxVectorBytes
@@ -77,8 +78,11 @@ func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool)
 	if conv.inChannels < shape.lanes {
 		return shape, false
 	}
-	if conv.inPerGroup > 1 && (conv.inPerGroup == shape.lanes || shape.lanes%conv.inPerGroup != 0) {
-		return shape, false // a vector would not hold several whole groups
+	if conv.inPerGroup > 1 {
+		holdsWholeGroups := conv.inPerGroup < shape.lanes && shape.lanes%conv.inPerGroup == 0 // several in a vector
+		if !holdsWholeGroups {
+			return shape, false
+		}
 	}
 	shape.vectors = kit.DivUp(conv.inChannels, shape.lanes)
 	shape.overlap = shape.vectors*shape.lanes - conv.inChannels
@@ -95,23 +99,22 @@ func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool)
 func windowTile(conv *convShape, registers, registerBytes int) [2]int {
 	avx512, manyRegisters := registerBytes == 64, registers > 16
 	hasLargeWindow := conv.h.Taps*conv.w.Taps > largeWindowTaps
-	rows, cols := tileRows, tileCols
+	if hasLargeWindow && manyRegisters {
+		return [2]int{1, largeWindowCols}
+	}
+	cols := tileCols
 	isEvenSplit := conv.w.Results == evenSplitCols || conv.w.Results == 2*evenSplitCols
 	if avx512 && conv.inPerGroup == 1 && isEvenSplit {
 		cols = evenSplitCols
 	}
+	if hasLargeWindow {
+		return [2]int{1, cols}
+	}
 	if conv.inPerGroup > 1 {
 		registers -= groupInputRegisters
 	}
-	switch {
-	case hasLargeWindow && manyRegisters:
-		rows, cols = 1, largeWindowCols
-	case hasLargeWindow:
-		rows = 1
-	default: // the registers hold the results, the weights of a row of the window, and an element
-		rows = min(rows, max(1, (registers-1-conv.w.Taps)/cols))
-	}
-	return [2]int{rows, cols}
+	// The registers hold the results, the weights of a row of the window, and an element.
+	return [2]int{min(tileRows, max(1, (registers-1-conv.w.Taps)/cols)), cols}
 }
 
 // starts returns the first channel of each vector.
@@ -178,7 +181,7 @@ func (t *depthwiseWindow) makeTiles() {
 	t.tilesAcross, columnKinds = axisTiles(&conv.w, kit.DivUp(conv.w.Results, shape.tile[1]))
 	t.tilesDown, rowKinds = axisTiles(&conv.h, strips)
 	for _, down := range rowKinds {
-		var codes []int // indices in specs, by kind of column
+		var codes []int // indices in t.specs, by kind of column
 		for _, across := range columnKinds {
 			spec := t.tileSpec(down, across)
 			code := slices.IndexFunc(t.specs, func(known *depthwise.Spec) bool { return sameSpec(known, spec) })
@@ -224,27 +227,29 @@ func (t *depthwiseWindow) maxTiles(results int) int {
 	return max(1, min(windowCallMACs/macs, windowCallBytes/bytes))
 }
 
-// tileCall returns the call of one tile. If all its taps are in the padding, the code reads no input and no weights,
-// and their offsets are 0.
+// tileCall returns the call of one tile. down and across are its row and its column of tiles. If all its taps are in
+// the padding, the code reads no input and no weights, and their offsets are 0.
 func (t *depthwiseWindow) tileCall(down, across axisTile) windowCall {
 	const byPlanes = false
 	conv, shape := t.conv, &t.windowShape
 	code := t.specIndex[down.kind][across.kind]
 	outPixel := down.start*conv.w.Results + across.start
 	call := windowCall{code: code, out: outPixel * t.outPixelStride * shape.elemBytes, tiles: 1}
+	// The position of the first element that the code reads.
 	row, col := conv.h.Begin(down.start)+down.first, conv.w.Begin(across.start)+across.first
 	readsInput := down.end > down.first
-	if t.specs[code].RowsFromCall {
+	if t.specs[code].RowsFromCall { // the code begins at the first row of the window that is inside the image
 		first, end := conv.h.TapsOf(down.start) // rows of the window inside the image
 		call.rows, call.weight = max(0, end-first), first*conv.w.Taps*shape.vectorBytes
 		row = conv.h.Position(down.start, first)
 		readsInput = call.rows > 0
 	}
-	if readsInput { // col is outside the image only if no column is read
-		call.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(byPlanes) * shape.elemBytes
-	} else {
+	if !readsInput {
 		call.weight = 0
+		return call
 	}
+	col = min(max(col, 0), conv.w.Size-1) // col is outside the image only if no column is read
+	call.in = (row*conv.w.Size + col) * conv.inPixelStride(byPlanes) * shape.elemBytes
 	return call
 }
 
@@ -262,9 +267,9 @@ func (t *depthwiseWindow) tileSpec(down, across axisTile) *depthwise.Spec {
 		OutStride:  [2]int{conv.w.Results * outPixelBytes, outPixelBytes},
 		InTileStep: across.results * conv.w.Stride * inPixelBytes, OutTileStep: across.results * outPixelBytes,
 		Bias: conv.hasBias, Epilogue: t.epilogue.Steps, PrefetchResult: t.prefetchesResults()}
-	coversWindow := down.first == 0 && down.end == conv.h.Extent(down.results)
-	hasLargeWindow := coversWindow && conv.h.Taps >= minRolledRows
-	if spec.RowsFromCall = down.results == 1 || hasLargeWindow; spec.RowsFromCall {
+	allRowsInside := down.first == 0 && down.end == conv.h.Extent(down.results)
+	spec.RowsFromCall = down.results == 1 || allRowsInside && conv.h.Taps >= minRolledRows
+	if spec.RowsFromCall {
 		spec.First[0], spec.End[0] = 0, 0 // not used by the code
 	}
 	return spec

@@ -26,7 +26,8 @@ import (
 // [plane][row][column].
 //
 // Three types are declared elsewhere (depthwise_taps.go, package strided). A rowStream is an operand of a loop: the
-// address of its first row, and the distance between rows in bytes. A tapRun has a worker's rowStreams of all taps. A
+// address of its first row, and the distance between rows in bytes. Its rows are the long rows of the planes of a
+// batch, so that rowStride is the distance between planes. A tapRun has a worker's rowStreams of all taps. A
 // strided.Axis is a dimension of a copy: its size N, and its strides Dst and Src in bytes.
 //
 // For example, with 3x3 windows and strides of 1, there is one subgrid. For a tile of 4x6 results, it has 6 rows and 8
@@ -37,17 +38,17 @@ type planeTiles struct {
 	elemBytes              int                     // bytes of an element
 	sum                    *tapSum                 // compiled loops that sum the taps
 	copyRow                *loops.Loop             // copies rows
-	splitRow               *loops.Loop             // splits rows into even and odd elements
+	splitRow               *loops.Loop             // splits rows into even and odd elements (see split)
 	elemCopier             strided.Elem            // copies elements; its loop is not compiled
 	rows, cols             int                     // size of an output tile
 	tilesDown, tilesAcross int                     // numbers of rows and columns of tiles in a plane
 	planesPerBatch         int                     // planes of a batch
 	batches                int                     // number of batches of planes in an image
-	subgrids               []*subgrid              // of the input of a tile
-	rowStride              int                     // stride of rows of a subgrid, in elements
-	planeStride            int                     // stride of planes, in bytes
+	subgrids               []*subgrid              // of the input of a tile, in the order of worker memory
+	rowStride              int                     // stride of rows of subgrids and sums, in elements
+	planeStride            int                     // stride of the planes' subgrids in worker memory, in bytes
 	tapOffsets             []int                   // by tap: byte offset, in worker memory, of its first row
-	outOffset, workerBytes int                     // in worker memory: offset of the result, and size in bytes
+	outOffset, workerBytes int                     // of worker memory, in bytes: offset of the sums, and size
 	workers                graph.PerWorker[tapRun] // arguments of the loops that sum the taps
 }
 
@@ -156,7 +157,7 @@ func (t *planeTiles) chooseTileSize() {
 	})
 }
 
-// assignOffsets assigns offsets in worker memory to the subgrids of a tile, to the taps and to the results.
+// assignOffsets assigns offsets in worker memory to the subgrids of a tile, to the taps and to the sums.
 func (t *planeTiles) assignOffsets() {
 	conv := t.conv
 	// position returns the row and column of a tap in the padded input of the first result.
@@ -170,15 +171,17 @@ func (t *planeTiles) assignOffsets() {
 	}
 	width := t.neededColumns(t.cols)
 	t.chooseRowStride(width)
-	gridBytes := kit.AlignUp(((t.neededRows(t.rows)-1)*t.rowStride+width)*t.elemBytes) + machine.LineBytes
-	line := machine.LineBytes / t.elemBytes // elements of a cache line
+	gridElements := (t.neededRows(t.rows)-1)*t.rowStride + width
+	gridBytes := kit.AlignUp(gridElements*t.elemBytes) + machine.LineBytes // with room for elementsBefore
+	line := machine.LineBytes / t.elemBytes                                // elements of a cache line
 	for i, grid := range t.subgrids {
 		if grid.col == 0 && conv.w.Stride == 2 && conv.inStride.w == 1 {
 			grid.oddColumns = t.findSubgrid(grid.row, 1)
 		}
 		// Image elements start at a cache line, because loading a vector that crosses a line takes twice as long.
 		first, _ := t.imageColumns(grid, width)
-		grid.offset = i*gridBytes + (line-first%line)%line*t.elemBytes
+		elementsBefore := (line - first%line) % line // unused elements before the subgrid
+		grid.offset = i*gridBytes + elementsBefore*t.elemBytes
 	}
 	t.planeStride = len(t.subgrids) * gridBytes
 	for tap, grid := range tapGrids {
@@ -211,7 +214,8 @@ func (t *planeTiles) chooseRowStride(width int) {
 }
 
 // imageColumns returns the range of columns of a subgrid, of `width` columns, that are inside the image if the tile is
-// at the left border.
+// at the left border. geometry.IndicesInside(start, step, size, count) is the range of all i < count for which start +
+// i*step is in [0, size).
 func (t *planeTiles) imageColumns(grid *subgrid, width int) (first, end int) {
 	axis := &t.conv.w
 	return geometry.IndicesInside(grid.col-axis.PadBefore, axis.Stride, axis.Size, width)
@@ -262,7 +266,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 			worker.reserve(len(t.tapOffsets))
 			first, end := division.ChunkRange(chunk)
 			for unit := first; unit < end; unit++ {
-				// With one tile per plane, the zeros written for the previous batch are still valid.
+				// The zeros are the padding. With one tile per plane, the padding is the same in all units.
 				if tiles > 1 || unit == first {
 					clear(mem.WorkerScratch[:t.outOffset])
 				}
@@ -280,8 +284,8 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	// group is the first group of the batch. A group has one plane of the input.
 	image, group := batch/t.batches, batch%t.batches*t.planesPerBatch
 	planes := min(t.planesPerBatch, conv.groups-group)
-	rect := tileRect{row: tile / t.tilesAcross * t.rows, col: tile % t.tilesAcross * t.cols}
-	rect.rows, rect.cols = min(t.rows, conv.h.Results-rect.row), min(t.cols, conv.w.Results-rect.col)
+	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
+	rect := tileRect{row: row, col: col, rows: min(t.rows, conv.h.Results-row), cols: min(t.cols, conv.w.Results-col)}
 	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	firstPlane := unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes)
 	t.copyInput(worker, memory, firstPlane, planes, rect)
@@ -293,8 +297,7 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	firstChannel, endChannel := group*conv.outPerGroup(), (group+1)*conv.outPerGroup()
 	for channel := firstChannel; channel < endChannel; channel++ {
 		bias := t.bindWeights(mem, worker, channel)
-		resultOffset := image*conv.outStride.n + channel*conv.outStride.c + rect.row*conv.outStride.h +
-			rect.col*conv.outStride.w
+		resultOffset := image*conv.outStride.n + channel*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
 		out := rowStream{ptr: unsafe.Add(mem.Ptrs[0], resultOffset*t.elemBytes),
 			rowStride: conv.outPerGroup() * conv.outStride.c * t.elemBytes} // between the planes of a batch
 		rowsAreContiguous := rect.rows == 1 || conv.outStride.h == t.rowStride && rect.cols == t.rowStride
@@ -302,6 +305,7 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 			t.sum.run(worker, out, bias, rowLen, planes)
 			continue
 		}
+		// Sum in worker memory, and copy without the unused elements.
 		sums := rowStream{ptr: unsafe.Add(memory, t.outOffset), rowStride: rect.rows * t.rowStride * t.elemBytes}
 		t.sum.run(worker, sums, bias, rowLen, planes)
 		t.copy(worker, out.ptr, sums.ptr, strided.Axis{N: rect.cols, Dst: conv.outStride.w * t.elemBytes, Src: t.elemBytes},
@@ -407,9 +411,11 @@ func mergeAxes(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
 // copy copies the rows of several planes. An axis has the number of elements, rows or planes, and their strides.
 func (t *planeTiles) copy(worker *tapRun, dst, src unsafe.Pointer, cols, rows, planes strided.Axis) {
 	rows, planes = mergeAxes(rows, planes)
+	elementsAreContiguous := cols.Dst == t.elemBytes && cols.Src == t.elemBytes
+	usesLoop := elementsAreContiguous && cols.N*t.elemBytes < machine.LineBytes // for short rows
 	for i := range planes.N {
 		to, from := unsafe.Add(dst, i*planes.Dst), unsafe.Add(src, i*planes.Src)
-		if cols.Dst != t.elemBytes || cols.Src != t.elemBytes || cols.N*t.elemBytes >= machine.LineBytes {
+		if !usesLoop {
 			t.elemCopier.CopyBlock(to, from, cols, rows)
 			continue
 		}

@@ -112,20 +112,24 @@ func (t *volumeTaps) listings() (list []expr.Listing) {
 	return list
 }
 
-// copyChannel copies a channel into worker memory, where the padding is already zero.
+// copyChannel copies a channel into worker memory, where the padding is already zero. The copy has the padded channel
+// as [plane][row][remainder][column/stride].
 func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
+	// The parts of the channel that windows read.
+	planes := min(t.d.Size, t.d.Extent(t.d.Results)-t.d.PadBefore)
 	rows := min(t.h.Size, t.paddedRows-t.h.PadBefore)
+	cols := min(t.w.Size, t.w.Extent(t.w.Results)-t.w.PadBefore)
 	step := t.w.Stride
-	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.PadBefore) {
+	for d := range planes {
 		plane := unsafe.Add(memory, ((d+t.d.PadBefore)*t.paddedRows+t.h.PadBefore)*t.rowStride()*size)
 		for remainder := range step { // of padded columns
 			first := ((remainder-t.w.PadBefore)%step + step) % step // first image column with this remainder
-			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.PadBefore)-first, step)
+			n := kit.DivUp(cols-first, step)                        // number of columns with this remainder
 			if n <= 0 || rows <= 0 {
 				continue
 			}
-			column := remainder*t.colsPerRemainder + (first+t.w.PadBefore)/step // of the copy
+			column := remainder*t.colsPerRemainder + (first+t.w.PadBefore)/step // of the first in the copied row
 			t.elemCopier.CopyBlock(unsafe.Add(plane, column*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
 				strided.Axis{N: rows, Dst: t.rowStride() * size, Src: t.inStride.h * size})

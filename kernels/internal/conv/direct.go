@@ -135,11 +135,11 @@ func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv,
 
 // compile generates the code of each kind of tile, once for whole blocks and once for the last block of a group.
 func (t *directConv) compile() error {
-	blocks := []int{t.shape.blockChannels()} // numbers of channels
-	if remaining := t.conv.outPerGroup() % blocks[0]; remaining > 0 {
-		blocks = append(blocks, remaining)
+	channelCounts := []int{t.shape.blockChannels()} // of whole blocks and, if it is shorter, of the last block
+	if remaining := t.conv.outPerGroup() % t.shape.blockChannels(); remaining > 0 {
+		channelCounts = append(channelCounts, remaining)
 	}
-	for i, channels := range blocks {
+	for i, channels := range channelCounts {
 		for _, spec := range t.specs {
 			code, err := tile.Compile(t.specForChannels(spec, channels), machine.HostFeatures())
 			if err != nil {
@@ -203,7 +203,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 	if t.requantization != tile.NotQuantized {
 		args.Row[tile.Scales] = biasOffset
 	}
-	// The strips of a band each prefetch a part of the next block's panel.
+	// The strips of a band (see chooseOrder) each prefetch a part of the next block's panel.
 	args.Row[tile.Prefetched] = t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
 
 	// The byte offsets of the image, its result and the panel, to which each call adds its own.
@@ -212,7 +212,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 	out := (image*conv.outStride.n + firstChannel + conv.outStart()) * t.outElemBytes
 	weight := t.panelStart(block)
 
-	rowLoop := tile.LoopTrips + t.shape.windowLoop() // index in Step of the number of window rows
+	rowLoop := tile.LoopTrips + t.shape.windowLoop() // index in args.Step of the number of window rows
 	worker.calls = t.appendCalls(worker.calls[:0], strip)
 	for _, call := range worker.calls {
 		args.Row[tile.In], args.Row[tile.Out], args.Row[tile.Vec] = in+call.in, out+call.out, weight+call.weight

@@ -53,31 +53,36 @@ const (
 	cachedPanelBytes = 32 << 10
 )
 
-// newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums. With
-// fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
+// newDirectShape chooses the tiles by sizes and the instruction set.
 func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directShape {
 	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
 	shape := directShape{byPlanes: byPlanes, loopsOverDepth: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
 		elemsPerLoad: tile.ElementsPerLoad(machine.HostFeatures(), dtype.Size())}
 	pixels := shape.setTiling(conv)
-	hasManyRegisters := registers > 16                         // more than AVX2 has
-	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes) // vectors of the output channels of a group
-	shape.vectors = min(2, groupVectors)
-	switch {
-	case groupVectors == 3 && hasManyRegisters: // one block instead of a block of two and a block of one
-		shape.vectors = 3
-	case pixels >= shortRowPixels && hasManyRegisters:
-		shape.vectors = shape.bestVectors(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
-	case pixels <= 2: // tiles have few rows, so ten sums take many vectors
-		shape.vectors = min(groupVectors, registers/4)
-	case pixels < shortRowPixels:
-		shape.vectors = min(groupVectors, 4, registers/4-1)
-	}
-	if conv.phase != nil && conv.phase.vectors > 0 { // all phases of a transposed convolution have the same number
-		shape.vectors = conv.phase.vectors
-	}
+	shape.vectors = shape.chooseVectors(conv, pixels, registers, vectorBytes)
 	shape.rows = shape.maxRows(shape.vectors, registers)
 	return shape
+}
+
+// chooseVectors returns the number of vectors of a block. pixels is the result of setTiling. If possible, a tile has at
+// least ten sums. With fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
+func (shape *directShape) chooseVectors(conv *convShape, pixels, registers, vectorBytes int) int {
+	if conv.phase != nil && conv.phase.vectors > 0 { // all phases of a transposed convolution have the same number
+		return conv.phase.vectors
+	}
+	hasManyRegisters := registers > 16                         // more than AVX2 has
+	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes) // vectors of the output channels of a group
+	switch {
+	case groupVectors == 3 && hasManyRegisters: // one block instead of a block of two and a block of one
+		return 3
+	case pixels >= shortRowPixels && hasManyRegisters:
+		return shape.bestVectors(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
+	case pixels <= 2: // tiles have few rows, so ten sums take many vectors
+		return min(groupVectors, registers/4)
+	case pixels < shortRowPixels:
+		return min(groupVectors, 4, registers/4-1)
+	}
+	return min(2, groupVectors)
 }
 
 // setTiling sets the tiling. It returns the number of output pixels that are divided into tiles together.

@@ -19,6 +19,11 @@ import (
 //   - Loops are around the runs. The number of iterations, Trips, is an argument of the call if it is tile.Dynamic.
 //   - Tiles has the distances between the tiles of a call.
 //
+// A directCall (direct.go) has the index of its kind in t.specs, and byte offsets for its first tile. A value of type
+// pieces divides pixels into tiles of at most two sizes, the longer tiles first. Its method kinds returns one value of
+// pieces for each size, so that total/count is this size. t.stripRanges divides the tiles of an image (or its row
+// pairs) into strips.
+//
 // The plane, row and column of a tap in the window are kd, kh and kw; od, oh and ow are the plane, row and column of a
 // pixel in the result.
 //
@@ -27,9 +32,9 @@ import (
 // for its last pixel, and the tile between them has all taps. Their number of window rows is an argument of the call,
 // because it is 2 in the first and in the last row of the image.
 
-// makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile (t.specs). t.tiles is the
-// division of pixels into tiles of two sizes, the longer tiles first. The calls of a strip are listed when the strip is
-// computed (see appendCalls), so that memory does not grow with the image.
+// makeTiles divides an image into tiles (t.tiles) and strips, and makes the spec of each kind of tile (t.specs). The
+// calls of a strip are listed when the strip is computed (see appendCalls), so that memory does not grow with the
+// image.
 func (t *directConv) makeTiles() {
 	switch t.shape.tiling {
 	case pointwiseTiling:
@@ -98,7 +103,7 @@ func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []direc
 	}
 	maxTiles := t.maxCallTiles()
 	for i := first; i < end; {
-		kind, kindEnd := 0, min(end, longerTiles)
+		kind, kindEnd := 0, min(end, longerTiles) // kindEnd is the end of the strip's tiles of this kind
 		if i >= longerTiles {
 			kind, kindEnd = 1, end
 		}
@@ -156,6 +161,13 @@ func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
 // of the tile's windows that are outside the image on either side.
 type rowTile struct{ pixels, left, right int }
 
+// rowTileAt returns the kind of the tile that has n pixels of an output row, from column ow on.
+func (t *directConv) rowTileAt(ow, n int) rowTile {
+	start, width := t.conv.w.Begin(ow), t.conv.w.Extent(n) // input columns of the tile's windows
+	left, right := -start, start+width-t.conv.w.Size       // columns outside the image, if positive
+	return rowTile{pixels: n, left: min(max(0, left), width), right: min(max(0, right), width)}
+}
+
 // makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles of the same kind share a call.
 // The calls of each row are copies of t.rowTemplate, with the row's offsets, and with the numbers of planes and rows of
 // the window that are inside the image.
@@ -163,22 +175,23 @@ func (t *directConv) makeRowTiles() {
 	conv := t.conv
 	maxTiles := t.maxCallTiles()
 	t.tiles, t.stripCount = splitEvenly(conv.w.Results, t.maxTileRows()), conv.rowsOut()
-	kinds := map[rowTile]int{}
+	kinds := map[rowTile]int{} // indices in t.specs
 	for i := range t.tiles.count {
 		ow, n := t.tiles.start(i), t.tiles.size(i)
-		start, width := conv.w.Begin(ow), conv.w.Extent(n) // input columns of the tile's windows
-		key := rowTile{pixels: n, left: min(max(0, -start), width), right: min(max(0, start+width-conv.w.Size), width)}
+		key := t.rowTileAt(ow, n)
 		kind, isKnown := kinds[key]
 		if !isKnown {
 			kind = len(t.specs)
 			kinds[key] = kind
 			t.specs = append(t.specs, t.rowSpec(ow, n))
 		}
-		if last := len(t.rowTemplate) - 1; i > 0 && t.rowTemplate[last].kind == kind && t.rowTemplate[last].tiles < maxTiles {
-			t.rowTemplate[last].tiles++
-			continue
+		if i > 0 {
+			if last := &t.rowTemplate[len(t.rowTemplate)-1]; last.kind == kind && last.tiles < maxTiles {
+				last.tiles++
+				continue
+			}
 		}
-		t.rowTemplate = append(t.rowTemplate, directCall{kind: kind, tiles: 1, in: start * t.inPixelBytes,
+		t.rowTemplate = append(t.rowTemplate, directCall{kind: kind, tiles: 1, in: conv.w.Begin(ow) * t.inPixelBytes,
 			out: ow * t.outPixelBytes()})
 	}
 }
@@ -188,7 +201,8 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	conv := t.conv
 	od, oh := row/conv.h.Results, row%conv.h.Results
 	kd, kdEnd := conv.d.TapsOf(od) // planes [kd, kdEnd) of the window are inside the image
-	kh, khEnd := conv.h.TapsOf(oh) // rows of the window
+	kh, khEnd := conv.h.TapsOf(oh) // and rows [kh, khEnd) of these planes
+	// The offsets of the row: its first tap in the input, its first pixel in the result, and this tap in the panel.
 	in := (conv.d.Position(od, kd)*conv.h.Size + conv.h.Position(oh, kh)) * conv.w.Size * t.inPixelBytes
 	out := t.outOffset(row*conv.w.Results) * t.outElemBytes
 	weight := (kd*conv.h.Taps + kh) * conv.w.Taps * t.contiguousTerms() * t.termBytes
@@ -238,8 +252,9 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 
 // addWindowRow adds the runs of a row of the window to a spec. in and vec are the byte offsets of the row's first term
 // in the input and in the panel. isInside reports whether tap kw is inside the image for a row of the tile. Adjacent
-// taps form one run if they are inside the image for the same rows of the tile. Sums are divided into blocks of terms
-// (t.sums), which end at the end of a run or after each run.Block terms.
+// taps form one run if they are inside the image for the same rows of the tile. A run has no taps that are outside for
+// all rows. Sums are divided into blocks of terms (t.sums). With run.Block, a block ends after each run.Block terms and
+// at the end of the run; 0 means that the run does not end a block.
 func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
 	conv := t.conv
 	firstRun := len(spec.Runs) // of the row
@@ -254,6 +269,7 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 				rowBits |= 1 << i
 			}
 		}
+		// The terms of the tap.
 		run := tile.Run{In: in + kw*conv.w.Dilation*t.inPixelBytes, Vec: vec + kw*t.contiguousTerms()*t.termBytes,
 			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rowBits, Block: t.sums.termsPerBlock}
 		if last := len(spec.Runs) - 1; last >= firstRun && canMergeRuns(&spec.Runs[last], &run) {
@@ -261,7 +277,10 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 		} else if rowBits != 0 {
 			spec.Runs = append(spec.Runs, run)
 		}
-		if last := len(spec.Runs) - 1; last >= firstRun && t.sums.endsAfter(kw, conv.w.Taps) && spec.Runs[last].Block == 0 {
+		if !t.sums.endsAfter(kw, conv.w.Taps) { // the block continues with the next tap
+			continue
+		}
+		if last := len(spec.Runs) - 1; last >= firstRun && spec.Runs[last].Block == 0 {
 			spec.Runs[last].Block = spec.Runs[last].Terms // the run is one block
 		}
 	}

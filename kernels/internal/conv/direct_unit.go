@@ -20,7 +20,9 @@ import (
 //
 // The types are declared in other files. A directShape (direct_shape.go) has the limits of a tile: its pixels (rows)
 // and its vectors of channels. A directConv (direct.go) is the kernel of a convolution. A tile.Spec describes the code
-// of a tile, and a directCall a call of this code for a sequence of tiles.
+// of a tile, and a directCall a call of this code for a sequence of tiles. splitEvenly divides pixels into tiles of at
+// most two sizes, the longer tiles first. Its kinds have one entry for each size, with the pixels of its tiles (total)
+// and their number (count).
 
 // unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels do not amortize the loads
 // of the weight.
@@ -58,7 +60,8 @@ func (s *convShape) elementShape(channels int) directShape {
 func (shape *directShape) useByteMatrices(conv *convShape) {
 	const maxMatrixVectors = 4
 	registers, _ := tile.VectorRegisters(machine.HostFeatures())
-	pixels, groupVectors, least := conv.w.Results, kit.DivUp(conv.outPerGroup(), shape.lanes), math.MaxInt
+	groupVectors, least := kit.DivUp(conv.outPerGroup(), shape.lanes), math.MaxInt
+	pixels := conv.w.Results // pixels that are divided into tiles together
 	if shape.tiling != rowTiling {
 		pixels = conv.pixelsOut()
 	}
@@ -66,7 +69,7 @@ func (shape *directShape) useByteMatrices(conv *convShape) {
 	// multiply. The weights take 2*vectors.
 	tileInstructions := func(pairs, vectors int) int { return pairs*(2*vectors+3) + 2*vectors }
 	for vectors := 1; vectors <= min(groupVectors, maxMatrixVectors); vectors++ {
-		// The registers hold the weights (2*vectors), the elements of a pair (1) and the sums.
+		// The registers hold the weights (2*vectors), the elements of a pair (1) and the sums (vectors for each pair).
 		rows, instructions := 2*((registers-2*vectors-1)/vectors/2), 0
 		for _, kind := range splitEvenly(pixels, rows).kinds() {
 			pairs := kit.DivUp(kind.total/kind.count, 2)
@@ -93,7 +96,8 @@ func (t *directConv) makeRowPairTiles() {
 	unitRows := t.tiles.count * kit.DivUp(tilePixels, tile.UnitRows) * tile.UnitRows
 	t.stripRanges = machine.DivideUnits(pairs, unitRows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
 	t.stripCount = t.stripRanges.Chunks
-	for _, rows := range []int{pairRows, conv.h.Results % pairRows} {
+	lastRows := conv.h.Results % pairRows // rows of a shorter last pair; 0 if there is none
+	for _, rows := range []int{pairRows, lastRows} {
 		for _, kind := range t.tiles.kinds() {
 			if rows > 0 {
 				t.specs = append(t.specs, t.rowPairSpec(rows, kind.total/kind.count))
@@ -115,8 +119,10 @@ func (t *directConv) pairRows() int {
 func (t *directConv) appendRowPairCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.ChunkRange(strip)
 	wholePairs := min(end, t.conv.h.Results/t.pairRows())
-	calls = t.appendPairs(calls, 0, first, wholePairs-first)
-	return t.appendPairs(calls, len(t.tiles.kinds()), wholePairs, end-wholePairs)
+	// t.specs has the kinds of tiles of whole pairs, and then the kinds of the last pair.
+	firstKind, firstLastKind := 0, len(t.tiles.kinds())
+	calls = t.appendPairs(calls, firstKind, first, wholePairs-first)
+	return t.appendPairs(calls, firstLastKind, wholePairs, end-wholePairs)
 }
 
 // appendPairs appends a call for each tile of a row pair. The call computes this tile in `pairs` row pairs from
@@ -124,7 +130,7 @@ func (t *directConv) appendRowPairCalls(calls []directCall, strip int) []directC
 func (t *directConv) appendPairs(calls []directCall, kind, firstPair, pairs int) []directCall {
 	conv, firstRow := t.conv, firstPair*t.pairRows()
 	for i := 0; i < t.tiles.count && pairs > 0; i++ {
-		if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) {
+		if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) { // the first of the shorter tiles
 			kind++
 		}
 		column := t.tiles.start(i) // of the result
@@ -169,7 +175,7 @@ func (s *convShape) unitDepth() int { return s.unitInstructions() * tile.UnitTer
 // unitWork adds the work of a convolution on the matrix unit.
 func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 	t := &directConv{conv: s, shape: *shape, elemBytes: intBytes, inElemBytes: dotChannels}
-	pixels, halfTiles := s.batch*s.h.Results*s.w.Results, 0 // half a tile has up to UnitRows pixels
+	pixels, halfTiles := s.batch*s.h.Results*s.w.Results, 0 // halfTiles: number of parts of up to UnitRows pixels
 	if shape.tiling == pointwiseTiling {
 		halfTiles = splitEvenly(pixels, tile.UnitRows).count
 	} else {

@@ -28,7 +28,7 @@ import (
 // and the result a, 2a, 3a+b, 2b, 3b.
 type windowAdder struct {
 	*transposedWindows
-	addRow      *loops.Loop // adds a row of products to a row of a phase
+	addRow      *loops.Loop // adds rows of products to rows of a phase
 	elemBytes   int         // bytes of an element
 	phaseCounts [3]int      // number of phases of depth, height and width
 	phaseSize   [3]int      // depth, height and width of a phase, in elements
@@ -38,8 +38,8 @@ type windowAdder struct {
 // adderRun is the state of a worker that runs a windowAdder.
 type adderRun struct {
 	state   loops.State
-	ptrs    [3]unsafe.Pointer
-	strides [3]int
+	ptrs    [3]unsafe.Pointer // arguments of addRow: the sum, and its two operands
+	strides [3]int            // between rows, in bytes
 	// phaseRows has the address, in each phase, of the elements of one row of the result.
 	phaseRows []unsafe.Pointer
 }
@@ -96,7 +96,8 @@ func (a *windowAdder) sumChannel(mem *graph.Mem, out, products, phases unsafe.Po
 	}
 }
 
-// addTap adds the products of one tap, at address products, to its phase.
+// addTap adds the products of one tap, at address products, to its phase. A call of addRow adds the rows of one plane.
+// The phases are stored as [phase of depth][phase of height][phase of width][depth][height][width].
 func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products unsafe.Pointer, tap int) {
 	kd, kh, kw := a.tap(tap)
 	d, h, w := targetOf(&a.d, kd), targetOf(&a.h, kh), targetOf(&a.w, kw)
@@ -109,9 +110,9 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products 
 	worker.strides = [3]int{phaseRowBytes, phaseRowBytes, productRowBytes}
 	for plane := d.first; plane < d.end; plane++ {
 		row := (plane+d.shift)*a.phaseSize[1] + h.first + h.shift
-		address := unsafe.Add(phase, row*phaseRowBytes+(w.first+w.shift)*a.elemBytes)
-		from := unsafe.Add(products, (plane*a.h.Results+h.first)*productRowBytes+w.first*a.elemBytes)
-		worker.ptrs = [3]unsafe.Pointer{address, address, from} // the sum, and its two operands
+		sum := unsafe.Add(phase, row*phaseRowBytes+(w.first+w.shift)*a.elemBytes)
+		product := unsafe.Add(products, (plane*a.h.Results+h.first)*productRowBytes+w.first*a.elemBytes)
+		worker.ptrs = [3]unsafe.Pointer{sum, sum, product}
 		mem.CheckContextAfter(w.count() * h.count())
 		a.addRow.Run(&worker.state, worker.ptrs[:], worker.strides[:], w.count(), h.count())
 	}
@@ -133,18 +134,19 @@ func targetOf(a *geometry.Axis, tap int) tapTarget {
 // count returns the number of products.
 func (t *tapTarget) count() int { return t.end - t.first }
 
-// joinPhases interleaves the phases of a channel in the result.
+// joinPhases interleaves the phases of a channel in the result, row by row. Element i of a row is element i/Stride of
+// the row of phase i%Stride.
 func (a *windowAdder) joinPhases(mem *graph.Mem, worker *adderRun, out, phases unsafe.Pointer) {
 	phaseBytes, columnPhases := a.phaseElements()*a.elemBytes, a.phaseCounts[2]
 	commonColumns := a.w.Size / a.w.Stride // number of columns that each phase has
-	for row := range a.rowsIn() {
+	for row := range a.rowsIn() {          // rows of the result: the input of the ordinary convolution
 		mem.CheckContextAfter(a.w.Size)
 		d, h := row/a.h.Size, row%a.h.Size
-		firstPhase := (d%a.d.Stride*a.phaseCounts[1] + h%a.h.Stride) * columnPhases
+		firstPhase := (d%a.d.Stride*a.phaseCounts[1] + h%a.h.Stride) * columnPhases // of the row's phases
 		rowOffset := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
 		worker.phaseRows = worker.phaseRows[:0]
-		for w := range columnPhases {
-			worker.phaseRows = append(worker.phaseRows, unsafe.Add(phases, (firstPhase+w)*phaseBytes+rowOffset))
+		for i := range columnPhases {
+			worker.phaseRows = append(worker.phaseRows, unsafe.Add(phases, (firstPhase+i)*phaseBytes+rowOffset))
 		}
 		to := unsafe.Add(out, row*a.w.Size*a.elemBytes)
 		if columnPhases == 2 && a.elemBytes == 4 {
@@ -152,9 +154,10 @@ func (a *windowAdder) joinPhases(mem *graph.Mem, worker *adderRun, out, phases u
 		} else {
 			strided.Interleave(a.elemBytes, to, a.w.Stride*a.elemBytes, worker.phaseRows, commonColumns)
 		}
-		for w := range a.w.Size - commonColumns*a.w.Stride { // the first phases may have one more column
-			strided.MoverOf(a.elemBytes).Row(unsafe.Add(to, (commonColumns*a.w.Stride+w)*a.elemBytes),
-				unsafe.Add(worker.phaseRows[w], commonColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
+		commonSize := commonColumns * a.w.Stride
+		for i := range a.w.Size - commonSize { // the first phases may have one more column
+			strided.MoverOf(a.elemBytes).Row(unsafe.Add(to, (commonSize+i)*a.elemBytes),
+				unsafe.Add(worker.phaseRows[i], commonColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
 		}
 	}
 	clear(worker.phaseRows)

@@ -43,7 +43,7 @@ type transposedPhase struct {
 // lowerDirect makes the kernel of direct convolution. The chunks of all phases are in one phase of the kernel.
 func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kernel, error) {
 	dtype := c.Out[0].DType
-	phaseConvs, ok := op.phaseShapes(c, dtype, byPlanes)
+	phaseConvs, ok := op.phaseShapes(c, dtype, byPlanes) // by number of the phase (see phaseShape)
 	if !ok {
 		return nil, fmt.Errorf("%s: no machine code for this call", op.name)
 	}
@@ -153,7 +153,7 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 	// The weight of a transposed convolution is [input channel, output channel, taps].
 	conv.weightStride.n, conv.weightStride.c = conv.weightStride.c, conv.weightStride.n
 	// setAxis sets an axis of the phase from an axis of the whole convolution. It multiplies the strides of weight and
-	// result by the distances of the phase's taps and results.
+	// result, fields of conv, by the distances of the phase's taps and results.
 	setAxis := func(axis, whole *geometry.Axis, remainder int, weightStride, outStride *int) {
 		var firstTap, tapStep int
 		*axis, firstTap, tapStep = phaseAxis(whole, remainder)
@@ -162,10 +162,11 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 		*weightStride *= tapStep
 		*outStride *= whole.Stride
 	}
-	setAxis(&conv.w, &windows.w, phase%windows.w.Stride, &conv.weightStride.w, &conv.outStride.w)
-	phase /= windows.w.Stride
-	setAxis(&conv.h, &windows.h, phase%windows.h.Stride, &conv.weightStride.h, &conv.outStride.h)
-	setAxis(&conv.d, &windows.d, phase/windows.h.Stride, &conv.weightStride.d, &conv.outStride.d)
+	remainderW, phaseDH := phase%windows.w.Stride, phase/windows.w.Stride
+	remainderH, remainderD := phaseDH%windows.h.Stride, phaseDH/windows.h.Stride
+	setAxis(&conv.w, &windows.w, remainderW, &conv.weightStride.w, &conv.outStride.w)
+	setAxis(&conv.h, &windows.h, remainderH, &conv.weightStride.h, &conv.outStride.h)
+	setAxis(&conv.d, &windows.d, remainderD, &conv.weightStride.d, &conv.outStride.d)
 	return conv
 }
 
@@ -178,7 +179,9 @@ func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTa
 	period := axis.Stride / divisor // distance of the taps of a phase; Stride divides period*Dilation
 	phase = geometry.Axis{Size: axis.Results, Results: kit.DivUp(axis.Size-remainder, axis.Stride),
 		Window: geometry.Window{Taps: 1, Stride: 1, Dilation: axis.Dilation / divisor}}
+	// The taps of a phase have the same remainder modulo period. Find the first of them.
 	for first := range min(axis.Taps, period) {
+		// The tap contributes input i to result axis.Position(i, first) = axis.Position(0, first) + i*Stride.
 		if distance := remainder - axis.Position(0, first); distance%axis.Stride == 0 {
 			// Tap first+i*period of the transposed convolution is tap Taps-1-i of the phase.
 			phase.Taps = kit.DivUp(axis.Taps-first, period)
@@ -187,7 +190,8 @@ func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTa
 		}
 	}
 	phase.PadBefore = phase.Results // the tap is before the first element for all results
-	return phase, 0, 0
+	firstTap, tapStep = 0, 0
+	return phase, firstTap, tapStep
 }
 
 // greatestDivisor returns the greatest common divisor of two positive numbers.

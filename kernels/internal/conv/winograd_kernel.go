@@ -183,7 +183,9 @@ func (r *winogradRun) compileProducts(strips spans) error {
 // boundaryCase describes a row of tiles, or a column of tiles. All tiles with the same boundary cases of their row and
 // column use the same code.
 type boundaryCase struct {
-	first, end int // rows (or columns) [first, end) of each tile are inside the image; they are numbered 0 to m+1
+	// Rows (or columns) [first, end) of each tile are inside the image; they are numbered 0 to m+1. Both are 0 if the
+	// whole tile is in the padding.
+	first, end int
 	results    int // number of rows (or columns) of each tile's results inside the result: at most m
 }
 
@@ -221,16 +223,16 @@ func (r *winogradRun) compileTiles() (err error) {
 // case in the list.
 func (r *winogradRun) boundaryCases(n int, axis *geometry.Axis) (caseOf []int, list []boundaryCase) {
 	for i := range n {
-		var edge boundaryCase
 		start := i*r.form.M - axis.PadBefore // index in the image of the tile's first row or column
-		if first, end := max(0, -start), min(r.form.N(), axis.Size-start); first < end {
-			edge.first, edge.end = first, end
+		first, end := max(0, -start), min(r.form.N(), axis.Size-start)
+		if first >= end { // the whole tile is in the padding
+			first, end = 0, 0
 		}
-		edge.results = min(r.form.M, axis.Results-i*r.form.M)
-		index := slices.Index(list, edge)
+		boundary := boundaryCase{first: first, end: end, results: min(r.form.M, axis.Results-i*r.form.M)}
+		index := slices.Index(list, boundary)
 		if index < 0 {
 			index = len(list)
-			list = append(list, edge)
+			list = append(list, boundary)
 		}
 		caseOf = append(caseOf, index)
 	}

@@ -27,8 +27,11 @@ import (
 //
 // With pointSchedule, the products are [point][block][tile of the section][output channel] instead. A tile has
 // form.M x form.M results, form.N() x form.N() pixels and form.Points() points. For F(4x4, 3x3), M is 4, N() is 6,
-// and Points() is 36. The arguments of machine code are addresses (Ptr), byte offsets from them (Row), and strides
-// (Step).
+// and Points() is 36.
+//
+// The arguments of machine code are addresses (Ptr), byte offsets from them (Row), and strides (Step). A call of
+// product code computes one strip at several points, Rows: its operand In has the points of the tiles, Vec the weights,
+// Out the products, and Prefetched the weights to prefetch. mem.Ptrs has the result, input, weight and bias.
 
 const (
 	// transformGrain is the number of transformed elements per chunk of a transform.
@@ -208,8 +211,8 @@ func (r *winogradRun) computePart(mem *graph.Mem, args *winogradArgs, section, p
 // transform transforms a run of tiles. index is the index of the first tile in the section.
 func (r *winogradRun) transform(mem *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
 	conv, part := r.conv, tiles.code.part
-	first := tiles.image * conv.inStride.n
-	if part.RowEnd > 0 { // a part of the tile is inside the image
+	first := tiles.image * conv.inStride.n // index of the first element that the code reads
+	if part.RowEnd > 0 {                   // otherwise the whole tile is in the padding
 		row := tiles.tileRow*r.form.M - conv.h.PadBefore + part.Row
 		col := tiles.tileCol*r.form.M - conv.w.PadBefore + part.Col
 		first += row*conv.inStride.h + col*conv.inStride.w
@@ -229,21 +232,22 @@ func (r *winogradRun) multiply(mem *graph.Mem, args *jit.Args, part tileSpan, fi
 	pointsPerCall := max(1, winogradCallMACs/(r.stripTiles*r.pointWeights()))
 	args.Ptr[tile.In], args.Ptr[tile.Vec] = r.pointsAt(mem), unsafe.Add(r.weightsAt(mem), block*points*matrixBytes)
 	args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = r.productsAt(mem), args.Ptr[tile.Vec]
+	// The register tiles of a call are one strip at consecutive points.
 	args.Step[tile.InTile], args.Step[tile.VecTile], args.Step[tile.OutTile] = r.pointStride, matrixBytes, r.productStride
 	strips := r.strips(part)
 	for point := 0; point < points; point += pointsPerCall {
 		args.Rows = min(pointsPerCall, points-point)
 		args.Row[tile.Vec] = point * matrixBytes
-		nextPoints, nextBlock := (point+args.Rows)*matrixBytes, points*matrixBytes // offsets of weights
+		nextPoints, nextBlock := (point+args.Rows)*matrixBytes, points*matrixBytes // offsets of the next weights
 		for i := range strips.count {
 			strip := strips.span(i)
 			indexInPart := strip.first - part.first
 			args.Row[tile.In] = point*r.pointStride + floatBytes*(firstIndex+indexInPart)*r.tileStride
 			args.Row[tile.Out] = point*r.productStride + floatBytes*indexInPart*r.blockChannels
-			// Each strip prefetches an equal share of the weights of the next call's points.
-			args.Row[tile.Prefetched] = nextPoints + args.Rows*matrixBytes*i/strips.count
 			if strips.count == 1 { // prefetch this part's share of the next block
 				args.Row[tile.Prefetched] = nextBlock + (points*share.index+point)*matrixBytes/share.count
+			} else { // prefetch this strip's share of the next points
+				args.Row[tile.Prefetched] = nextPoints + args.Rows*matrixBytes*i/strips.count
 			}
 			if err := r.productCodes[strip.count].Call(args); err != nil {
 				return err
@@ -305,7 +309,7 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 // of the first tile in the stored products: in the part or, with pointSchedule, in the section.
 func (r *winogradRun) transformBack(mem *graph.Mem, args *winogradArgs, tiles tileRun, index, block int) error {
 	conv, channel := r.conv, block*r.blockChannels
-	row, col := tiles.tileRow*r.form.M, tiles.tileCol*r.form.M
+	row, col := tiles.tileRow*r.form.M, tiles.tileCol*r.form.M // of the first result in its image
 	first := tiles.image*conv.outStride.n + row*conv.outStride.h + col*conv.outStride.w + channel
 	to := r.pixelArray(mem.Ptrs[0], first, conv.outStride)
 	from := winograd.TileArray{Ptr: unsafe.Add(r.productsAt(mem), block*r.blockStride+floatBytes*index*r.blockChannels),
@@ -334,21 +338,22 @@ func (r *winogradRun) transformBack(mem *graph.Mem, args *winogradArgs, tiles ti
 // tileRun is a sequence of neighbouring tiles of a row that use the same code.
 type tileRun struct {
 	tileSpan
-	image, tileRow, tileCol int // the image; the row of tiles; the column of the first tile
-	code                    *tileCode
+	image, tileRow, tileCol int       // the image; the row of tiles; the column of the first tile
+	code                    *tileCode // the transforms, and the part of the tiles that is inside the image
 }
 
 // eachRun visits the tiles of a span, run by run (see tileRun).
 func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
 	for span.count > 0 {
-		row, col := span.first/r.tilesAcross, span.first%r.tilesAcross
-		tileRow, colCase := row%r.tilesDown, r.colCases[col]
+		batchRow, col := span.first/r.tilesAcross, span.first%r.tilesAcross // rows of all images are numbered together
+		image, row := batchRow/r.tilesDown, batchRow%r.tilesDown
+		colCase := r.colCases[col]
 		count := 1
 		for count < span.count && col+count < r.tilesAcross && r.colCases[col+count] == colCase {
 			count++
 		}
-		if err := visit(tileRun{tileSpan: tileSpan{span.first, count}, image: row / r.tilesDown, tileRow: tileRow,
-			tileCol: col, code: &r.tileCodes[r.rowCases[tileRow]][colCase]}); err != nil {
+		if err := visit(tileRun{tileSpan: tileSpan{span.first, count}, image: image, tileRow: row, tileCol: col,
+			code: &r.tileCodes[r.rowCases[row]][colCase]}); err != nil {
 			return err
 		}
 		span.first += count

@@ -124,7 +124,7 @@ func PackingOf(forms ...*Panels) graph.Packing {
 }
 
 // forEachMatrix calls visit with each matrix of an operand in each of its packed forms: the panels of the matrix, and
-// its address in the operand. packed has the panels of all forms.
+// its address in the operand. packed has the panels of all forms, stored as [form][matrix].
 func forEachMatrix(forms []*Panels, packed []byte, operand *tensor.Tensor,
 	visit func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 	for _, p := range forms {
@@ -144,8 +144,9 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 	if p.Terms != nil {
 		terms = p.terms()
 	}
-	panelsPerCheck, size := max(1, elementsPerCheck/max(1, p.Width*p.Depth)), p.DType.Size()
-	termsPerCheck := elementsPerCheck / p.Width
+	size := p.DType.Size()
+	panelsPerCheck := max(1, elementsPerCheck/max(1, p.Width*p.Depth))
+	termsPerCheck := elementsPerCheck / p.Width // terms of a part, if a panel is packed in parts
 	for firstLane := 0; firstLane < p.Lanes; firstLane += panelsPerCheck * p.Width {
 		interrupt.Check(ctx)
 		lanes := min(panelsPerCheck*p.Width, p.Lanes-firstLane)
@@ -155,7 +156,7 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 			for i := range kit.DivUp(lanes, p.Width) {
 				p.FillPanel(ctx, terms, dst, src, firstLane/p.Width+i)
 			}
-		case panelsPerCheck == 1:
+		case panelsPerCheck == 1: // pack the panel in parts; k is the first term of a part
 			for k := 0; k < p.Depth; k += termsPerCheck {
 				interrupt.Check(ctx)
 				gemm.PackPanels(p.DType, panels[k*p.Width*size:], p.Width, unsafe.Add(srcLanes, k*p.TermStride*size),
@@ -174,7 +175,7 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	dst = dst[firstLane*p.Depth*size:][:p.Width*p.Depth*size]
 	lanes := min(p.Width, p.Lanes-firstLane)
 	elem, packed := strided.MoverOf(size), unsafe.Pointer(unsafe.SliceData(dst))
-	for k, filledElements := 0, 0; k < len(terms); {
+	for k, filledElements := 0, 0; k < len(terms); { // filledElements since the last check
 		termCount, step := evenPrefix(terms[k:])
 		if filledElements += termCount * p.Width; filledElements >= elementsPerCheck {
 			interrupt.Check(ctx)

@@ -177,8 +177,9 @@ func (p *compiledPlanes) foldBlockRows(mem *graph.Mem, worker *loopState, block 
 		run := p.axes[1].RunAt(runStart, blockEnd-runStart, countPadding)
 		end := runStart + run.Results
 		if block.planes > run.Results { // a call of the loop folds one row in all planes
+			const firstPlane = 0
 			for resultRow := runStart; resultRow < end; resultRow++ {
-				dst := rowStream{p.foldedRow(block, 0, resultRow), block.rows * foldedRowBytes}
+				dst := rowStream{p.foldedRow(block, firstPlane, resultRow), block.rows * foldedRowBytes}
 				p.foldRows(mem, worker, in, block.depth, resultRow, dst, planeBytes, block.planes)
 			}
 		} else { // a call folds all rows in one plane
@@ -202,12 +203,12 @@ func (p *compiledPlanes) foldBlockColumns(mem *graph.Mem, worker *loopState, blo
 	resultsAreAdjacent := block.planes == 1 || p.axes[0].Results == 1
 	if p.hasOneDivisor && resultsAreAdjacent {
 		const row = 0 // unused, because there is one divisor
-		p.foldColumns(worker, out, firstWindow, row, block.depth, block.planes*block.rows)
+		p.foldColumns(worker, out, firstWindow, block.depth, row, block.planes*block.rows)
 		return
 	}
 	for i := range block.planes {
 		p.foldColumns(worker, unsafe.Add(out, i*p.axes[0].Results*depthResults*p.elemBytes),
-			unsafe.Add(firstWindow, i*block.rows*p.foldedRowStride*p.sumDType.Size()), block.firstRow, block.depth,
+			unsafe.Add(firstWindow, i*block.rows*p.foldedRowStride*p.sumDType.Size()), block.depth, block.firstRow,
 			block.rows)
 	}
 }
@@ -218,15 +219,15 @@ type rowStream struct {
 	strideBytes int            // distance between the addresses of rows, in bytes
 }
 
-// foldRows computes count folded rows by one call of rowsLoop. It folds the rows of the windows of the result at
-// (depth, row), and of the count-1 results after it. The windows are stepBytes apart in the operand. in is the address
-// of the plane.
+// foldRows computes count folded rows by one call of rowsLoop: of the result row at (depth, row), and of the count-1
+// result rows after it in the plane, or at the same place in the next planes. Their windows are stepBytes apart in the
+// operand. in is the address of the plane. Neutral elements replace the missing rows of a window.
 func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.Pointer, depth, row int, dst rowStream,
 	stepBytes, count int) {
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
 	neutral := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	mem.CheckContextAfter(loopCallCost + p.width*count)
-	worker.addOperand(dst.ptr, dst.strideBytes)
+	worker.addOperand(dst.ptr, dst.strideBytes) // the result, followed by the operands of the loop
 	for tapDepth := range p.maxTaps[0] {
 		for tapRow := range p.maxTaps[1] {
 			if tapDepth < depthRange.Count() && tapRow < rowRange.Count() {
@@ -243,7 +244,7 @@ func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.P
 // foldColumns folds the windows of some folded rows into as many rows of results at address dst. src is the address of
 // the first window in the first folded row. depth and row are the indices of the first row of results, which select
 // divisors.
-func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer, row, depth, rows int) {
+func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer, depth, row, rows int) {
 	sumBytes := p.sumDType.Size()
 	worker.addOperand(dst, p.columns.results*p.elemBytes)
 	for _, offset := range p.columns.operands() {

@@ -111,9 +111,9 @@ func (layer *recurrentLayer) packs(dtype tensor.DType, multipliesState bool) boo
 	return !isThin && layer.inputSize > 0
 }
 
-// packsStepWeights reports whether the products of steps are faster with packed weights. For blocks of more than
-// MaxThin sequences they are. For smaller blocks they are only with machine code: without it, products with packed
-// weights compute whole panels of rows (gemm.PadsRows).
+// packsStepWeights reports whether the products of steps are faster with packed weights. Without machine code, this
+// holds only for blocks of more than MaxThin sequences, because products with packed weights then compute whole panels
+// of rows (gemm.PadsRows). With machine code, it holds for all blocks.
 func (layer *recurrentLayer) packsStepWeights(dtype tensor.DType) bool {
 	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
 }

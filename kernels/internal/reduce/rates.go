@@ -10,9 +10,7 @@ import (
 
 // Rates lists the rates of folds and of ops along lines ([lineOp]). A rate is the time of one unit of work. Package
 // calibrate measures a rate by its calls, whose time depends mainly on this unit of work: long rows for the time of an
-// element, many short rows for the start of a row. A call has the layouts of its operands (In), the indices of the
-// operands that are constants (Constant), and the name of an implementation (Impl; empty: the cheapest). Make adds
-// several nodes, which share a loop if possible, in place of one node of Op.
+// element, many short rows for the start of a row.
 func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
 // pixelDims are the dimensions of height and width.

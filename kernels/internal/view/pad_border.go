@@ -198,7 +198,7 @@ func checkCircular(pad, in, out []sym.Int) error {
 		if before.Gt(in[d]).Or(after.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
-		// The dimension, or the part of it that remains after negative padding, must not have a negative size.
+		// Neither the result nor the part of the operand that remains after negative padding may have a negative size.
 		if kit.IsNegative(out[d]) || kit.SizeAtLeast(out[d], 1) &&
 			kit.IsNegative(in[d].Add(before.Min(sym.Int{})).Add(after.Min(sym.Int{}))) {
 			return errors.New("Negative padding value is resulting in an empty dimension")

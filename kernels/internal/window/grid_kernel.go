@@ -103,10 +103,11 @@ func (k *gridKernel) setRows(input, grid, out tensor.Meta) {
 	perPosition := func(array tensor.Meta, strides ...int) tensor.Meta {
 		return tensor.Meta{DType: array.DType, Shape: slices.Clone(grid.Shape[:last]), Strides: append([]int{}, strides...)}
 	}
-	operand := perPosition(input, make([]int, last)...) // all samples of an image have the same origin
-	operand.Strides[0] = input.Strides[0]
-	layouts := []tensor.Meta{perPosition(grid, grid.Strides[:last]...),
-		perPosition(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
+	outStrides := slices.Delete(slices.Clone(out.Strides), 1, 2) // without the stride of channels
+	operandStrides := make([]int, last)                          // 0 for positions: an image has one origin
+	operandStrides[0] = input.Strides[0]
+	layouts := []tensor.Meta{perPosition(grid, grid.Strides[:last]...), perPosition(out, outStrides...),
+		perPosition(input, operandStrides...)}
 	mergeDims(layouts)
 	inner := layouts[0].Rank() - 1 // the dimension along a row
 	k.rowPositions = layouts[0].Shape[inner]
@@ -157,7 +158,8 @@ func (k *gridKernel) phase() (workerBytes int, phase graph.Phase) {
 func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isFirst bool) {
 	block, groupIndex := unit%k.channelBlocks, unit/k.channelBlocks
 	first := groupIndex % k.rowGroups * k.groupSize // the group's first position in the row
-	positions, offsets := min(k.groupSize, k.rowPositions-first), k.rows.Offsets(groupIndex/k.rowGroups)
+	positions := min(k.groupSize, k.rowPositions-first)
+	offsets := k.rows.Offsets(groupIndex / k.rowGroups) // in the order of the layouts of setRows
 	gridOffset, outOffset, operandOffset := offsets[0], offsets[1], offsets[2]
 	if isFirst || block == 0 {
 		k.listTaps(group, unsafe.Add(mem.Ptrs[2], gridOffset+first*k.gridStride), positions)
@@ -198,7 +200,10 @@ func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions i
 		}
 		taps := group.taps[i*k.maxTaps : (i+1)*k.maxTaps]
 		counts[i] = k.storeTaps(&group.points[i], &group.tapsByAxis, taps)
-		for tap := counts[i]; k.readsQuads && tap < k.maxTaps; tap++ {
+		if !k.readsQuads {
+			continue
+		}
+		for tap := counts[i]; tap < k.maxTaps; tap++ { // in quads, all positions have maxTaps taps
 			taps[tap] = gridTap{k.outsideOffset, 0} // adds 0 to the sum
 		}
 	}

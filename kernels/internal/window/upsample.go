@@ -194,17 +194,17 @@ type upsampleAxis struct {
 	round        func(number float64) float64 // rounds to the dtype of the arithmetic
 }
 
-// setScale sets the field scale.
+// setScale sets the field scale. A factor of 0 is not given.
 func (a *upsampleAxis) setScale(outSize int, factor float64) {
-	a.scale = a.round(float64(a.inSize) / float64(outSize))
-	if factor > 0 {
-		a.scale = a.round(1 / factor)
-	}
-	if a.alignCorners {
+	switch {
+	case a.alignCorners && outSize > 1: // the factor is ignored
+		a.scale = a.round(float64(a.inSize-1) / float64(outSize-1))
+	case a.alignCorners:
 		a.scale = 0
-		if outSize > 1 {
-			a.scale = a.round(float64(a.inSize-1) / float64(outSize-1))
-		}
+	case factor > 0:
+		a.scale = a.round(1 / factor)
+	default:
+		a.scale = a.round(float64(a.inSize) / float64(outSize))
 	}
 }
 
