@@ -223,7 +223,7 @@ func (a *allocator) allocateRegister(class Class) int8 {
 		}
 		next := a.nextUseOf(owner)
 		if a.EvictReloadableFirst && next < math.MaxInt32 && a.reloadOf(owner) != nil {
-			next += math.MaxInt32 / 2 // farther than any value that no single load can restore
+			next += math.MaxInt32 / 2 // farther than the next use of any value that no single load can restore
 		}
 		if next > farthest {
 			evicted, farthest = reg, next

@@ -42,7 +42,7 @@ func (a *allocator) allocateMove(inst *Inst) {
 		reload := a.reloadOf(virt)
 		a.emitLoad(reload, a.moveDestination(inst.Dst), a.position)
 	} else {
-		from := a.sourceOperand(inst.Src[0]) // first, so that its register is not evicted for the destination
+		from := a.sourceOperand(inst.Src[0])
 		a.emitCopy(from, a.moveDestination(inst.Dst), a.position)
 	}
 	a.releaseDead(inst)

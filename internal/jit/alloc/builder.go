@@ -54,7 +54,7 @@ func (b *Builder) Collect(add func()) []Inst {
 }
 
 // Prune removes dead instructions from Body and Row. An instruction is live if it stores, or if a live instruction or
-// an instruction of the lists others uses its result.
+// an instruction of the other lists uses its result.
 func (b *Builder) Prune(others ...[]Inst) {
 	live := make([]bool, len(b.Values))
 	mark := func(virt Virt) { live[virt] = virt != 0 }
@@ -105,7 +105,7 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 
 // Interleave unrolls a list by two. Each instruction is followed by its copy for later iterations, so that the
 // latencies of the two overlap. iterations is the number of iterations that the given list computes: 1 for a list that
-// was not unrolled, then 2, 4, .... Forms are shared with the given list.
+// was not unrolled, 2 for a list that was unrolled once, and so on. Forms are shared with the given list.
 func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
 	sourceCount := 0
 	for k := range list {

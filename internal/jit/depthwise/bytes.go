@@ -85,7 +85,7 @@ func ByteChannels(cpu machine.Features) int {
 // quarter 1 has 4-7, 20-23, 36-39 and 52-55.
 func ByteChannel(cpu machine.Features, index int) int {
 	quarterLen := ByteChannels(cpu) / 4
-	quarter, group := index/quarterLen, index%quarterLen/4 // group: the number of the 16 channels
+	quarter, group := index/quarterLen, index%quarterLen/4 // group: index of a group of 16 channels
 	return 16*group + 4*quarter + index%4
 }
 

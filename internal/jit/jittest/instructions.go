@@ -48,7 +48,7 @@ type InstructionCount struct {
 	*syntax
 	lines           []string
 	labels          map[string]int      // by label: its line
-	instructions    []int               // by line: number of executed instructions; 0 if c.loops or c.tails has them
+	instructions    []int               // by line: number executed; 0 if loops, tails or a later line has them
 	loops           []elementLoop       // the loops with the most elements first
 	tails           map[string]*rowTail // by the label that follows the tail
 	rowInstructions int                 // instructions of a row outside the loops over elements and the tails
@@ -126,7 +126,7 @@ func (c *InstructionCount) endLoop(begin, end int) {
 	// Until the first loop over elements has ended, only a loop inside it can end. Later, a loop inside a loop over
 	// elements does not change the counter. The loop over rows changes it, and its instructions stay in their lines.
 	changesCounter := strings.Contains(strings.Join(c.lines[begin:end], "\n"), c.counter)
-	isInnerLoop := len(c.loops) == 0 || !changesCounter
+	isInnerLoop := len(c.loops) == 0 || !changesCounter // unless it is a loop over elements
 	switch elements := c.elementsPerIteration(begin, end); {
 	case elements > 0:
 		c.loops = append(c.loops, elementLoop{c.takeInstructions(begin, end+1), elements})

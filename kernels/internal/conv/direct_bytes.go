@@ -75,7 +75,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	if direct.widenLoop != nil {
 		kernel.WorkerScratch = direct.rowBytes()
 	}
-	if direct.shape.usesMatrixUnit {
+	if direct.shape.usesMatrixUnit { // then elements are bytes, and there is no widenLoop
 		kernel.WorkerScratch = tile.UnitScratchBytes
 	}
 	compute := direct.computePhase(func(args *jit.Args, mem *graph.Mem) { direct.bind(args, mem, weight) })
@@ -195,6 +195,7 @@ func (t *directBytes) widenRow(mem *graph.Mem, row int) {
 	}
 	const wordBytes = 2
 	to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+row*t.rowBytes()*wordBytes])
+	// One row, so its strides are unused (0).
 	t.widenLoop.Run(t.widenStates.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, t.rowBytes(), 1)
 }
 
@@ -235,7 +236,7 @@ func padPixels(to, from []uint8, padded, channels int) {
 	}
 }
 
-// flipSigns adds 128 to bytes, eight at a time.
+// flipSigns adds 128 to bytes, eight at a time. The addition only inverts the highest bit.
 func flipSigns(bytes []uint8) {
 	for ; len(bytes) >= 8; bytes = bytes[8:] {
 		binary.NativeEndian.PutUint64(bytes, binary.NativeEndian.Uint64(bytes)^0x8080808080808080)

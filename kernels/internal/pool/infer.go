@@ -121,7 +121,7 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 
 // checkPadding rejects a stride of 0, and negative or too large padding.
 func checkPadding(window geometry.Window, hasONNXPadding bool) error {
-	switch pad := min(window.PadBefore, window.PadAfter); {
+	switch pad := min(window.PadBefore, window.PadAfter); { // PadBefore and PadAfter differ only in ONNX
 	case window.Stride == 0:
 		return errors.New("stride should not be zero")
 	case pad < 0:
@@ -297,7 +297,7 @@ func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 // inferAdaptive is infer for adaptive windows.
 func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	input, size, dims := call.Type(0), p.args(call).output, p.dims
-	if dims == 1 {
+	if dims == 1 { // go on as for images: dims is 2, but p.dims remains 1
 		if len(size) != 1 {
 			return nil, p.lengthError("output_size", len(size))
 		}
@@ -309,7 +309,7 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	names := [...][2]string{reduceMax: {"adaptive_max_pool2d", "adaptive_max_pool3d"},
 		reduceAvg: {"adaptive_avg_pool2d", "adaptive_avg_pool3d"}}
 	name := names[p.kind][dims-2]
-	if dims == 2 && len(size) == 1 {
+	if dims == 2 && len(size) == 1 { // one size for height and width
 		size = []sym.Int{size[0], size[0]}
 	}
 	if err := p.checkOutputSize(name, size, dims); err != nil {
@@ -325,8 +325,9 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	isAverage2D := p.kind == reduceAvg && dims == 2 // an empty operand may then have any dtype
+	isComplexMean := isGlobal && input.DType.IsComplex()
 	// IsEmpty is called last, because it may add a guard.
-	if !input.DType.IsFloat() && !(isGlobal && input.DType.IsComplex()) && !(isAverage2D && kit.IsEmpty(input)) {
+	if !input.DType.IsFloat() && !isComplexMean && !(isAverage2D && kit.IsEmpty(input)) {
 		return nil, p.dtypeError(input)
 	}
 	shape := kit.ReplaceSizes(input.Shape, input.Rank()-dims, size...)

@@ -101,7 +101,8 @@ func newResize(c *graph.Call) (*resampling, error) {
 		if plan.scales != nil {
 			scale = plan.scales[i]
 		}
-		if outSize == inSize && scale == 1 && !isCrop {
+		isCopied := outSize == inSize && scale == 1 && !isCrop // then the dimension has no taps (nil)
+		if isCopied {
 			continue
 		}
 		axis := resizeAxis{attrs: attrs, inSize: inSize, outSize: outSize, scale: scale, roi: [2]float64{0, 1}}
@@ -246,7 +247,8 @@ func (axis *resizeAxis) position(i int) float64 {
 	case "pytorch_half_pixel":
 		if out == 1 {
 			return -0.5
-		} // otherwise as half_pixel
+		}
+		return (index+0.5)/axis.scale - 0.5 // as half_pixel
 	case "half_pixel_symmetric":
 		return float64(in/2*(1-float64(axis.outSize)/out)) + (index+0.5)/axis.scale - 0.5
 	}
@@ -289,7 +291,8 @@ func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
 	// The position is in (base, base+1]: a position on an element belongs to the gap before it.
 	base := math.Ceil(position) - 1
 	first, weights := axis.weights(position - base)
-	firstElement := int(max(min(base, float64(axis.inSize)+4), -4)) + first // bounds make the conversion to int valid
+	// Positions far outside the input are moved to 4 elements from it, so that the conversion to int is valid.
+	firstElement := int(max(min(base, float64(axis.inSize)+4), -4)) + first
 	isInside := func(tap int) bool { return firstElement+tap >= 0 && firstElement+tap < axis.inSize }
 	sum := 1.0 // of the weights that are used
 	if axis.attrs.ExcludeOutside {
@@ -381,16 +384,18 @@ func resizeLoops(call *graph.Call) []graph.Parallel {
 	if attrs.Axes == nil && attrs.Sizes != nil || attrs.Roi != nil {
 		return nil
 	}
-	var dims []int
-	for i, axis := range attrs.Axes {
-		if i >= len(attrs.Scales) || attrs.Scales[i] != 1 {
-			dims = append(dims, axis)
+	var resized []int
+	for i, dim := range attrs.Axes {
+		if hasNoScale := i >= len(attrs.Scales); hasNoScale || attrs.Scales[i] != 1 {
+			resized = append(resized, dim)
 		}
 	}
-	for dim, scale := range attrs.Scales {
-		if attrs.Axes == nil && scale != 1 {
-			dims = append(dims, dim)
+	if attrs.Axes == nil { // the scales are of all dimensions
+		for dim, scale := range attrs.Scales {
+			if scale != 1 {
+				resized = append(resized, dim)
+			}
 		}
 	}
-	return kit.LoopsExceptDims(dims...)(call)
+	return kit.LoopsExceptDims(resized...)(call)
 }

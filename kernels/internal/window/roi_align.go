@@ -132,7 +132,7 @@ func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, bin roiBin, plane *roiPlan
 	for i := range rowSamples {
 		y := bin.y + (float64(i)+0.5)*bin.height/float64(rowSamples)
 		isRowInside := y >= -1 && y <= float64(plane.height)
-		if !isRowInside && colSamples > 0 { // all samples of the row are 0
+		if !isRowInside && colSamples > 0 { // all samples of the row are 0: they do not change the sum
 			maximum = max(maximum, 0)
 			continue
 		}
@@ -157,7 +157,7 @@ func (attrs *roiAlignAttrs) samplesAlong(binSize float64) int {
 	if attrs.SamplingRatio > 0 {
 		return attrs.SamplingRatio
 	}
-	if !(binSize > 0) {
+	if !(binSize > 0) { // also if it is NaN
 		return 0
 	}
 	return int(min(math.Ceil(binSize), maxRoiSamples))
@@ -171,12 +171,12 @@ func (p *roiPlane) sample(y, x float64) (sum, maximum float64) {
 		return 0, 0
 	}
 	y, x = max(y, 0), max(x, 0)
-	y0, x0 := int(y), int(x)
-	y1, x1 := y0+1, x0+1
-	if y0 >= height-1 {
+	y0, x0 := int(y), int(x) // the first of the two rows and of the two columns
+	y1, x1 := y0+1, x0+1     // the second
+	if y0 >= height-1 {      // both are the last row
 		y0, y1, y = height-1, height-1, float64(height-1)
 	}
-	if x0 >= width-1 {
+	if x0 >= width-1 { // both are the last column
 		x0, x1, x = width-1, width-1, float64(width-1)
 	}
 	fractionY, fractionX := y-float64(y0), x-float64(x0)
@@ -198,6 +198,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	toFloat64, fromFloat64 := tensor.Converter(tensor.Float64, input.DType),
 		tensor.Converter(input.DType, tensor.Float64)
 	height, width := out.Shape[2], out.Shape[3]
+	// computeBin computes a unit. The kernel's buffers are the result (Ptrs[0]), the input and the rois.
 	computeBin := func(mem *graph.Mem, roi *[5]float64, roiIndex, flatIndex int) {
 		binCol, binRow := flatIndex%width, flatIndex/width%height
 		channel := flatIndex / width / height % out.Shape[1]
@@ -213,7 +214,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 		}}
 		result := attrs.binResult(mem, attrs.bin(roi, binRow, binCol), &plane)
 		offset := roiIndex*outStrides[0] + channel*outStrides[1] + binRow*outStrides[2] + binCol*outStrides[3]
-		fromFloat64(unsafe.Add(mem.Ptrs[0], offset), unsafe.Pointer(&result), 0, 0, 1)
+		fromFloat64(unsafe.Add(mem.Ptrs[0], offset), unsafe.Pointer(&result), 0, 0, 1) // one element
 	}
 	cost := roiSampleMoves * attrs.typicalSamples(input, out)
 	phase := copies.ChunkedPhase(out.Numel(), cost, func(mem *graph.Mem, begin, end int) error {

@@ -150,11 +150,11 @@ type nearestCopy struct {
 	shape                  []int // of the result: [N,C,H,W]
 	dstStrides, srcStrides []int // in bytes
 	elementBytes           int
-	rowTable               indexTable // the operand's row for each row of the result
-	columnTable            indexTable // the byte offset in the operand's row for each column of the result
-	pieces                 int        // number of pieces of a row
-	copiesPixels           bool       // whether pixels are copied as rows of contiguous channels
-	copyPixel              tensor.ConvertFunc
+	rowTable               indexTable         // the operand's row for each row of the result
+	columnTable            indexTable         // the byte offset in the operand's row for each column of the result
+	pieces                 int                // number of pieces of a row
+	copiesPixels           bool               // whether pixels are copied as rows of contiguous channels
+	copyPixel              tensor.ConvertFunc // copies the channels of a pixel
 }
 
 // compileUpsampleNearest returns a kernel that copies whole pixels if channels are contiguous in operand and result,
@@ -195,12 +195,12 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 // then row, then piece. rows and columnOffsets are the lists of rowTable and columnTable.
 func (n *nearestCopy) copyPiece(mem *graph.Mem, unit int, rows, columnOffsets []int) {
 	channels, height, width := n.shape[1], n.shape[2], n.shape[3]
-	first := unit % n.pieces * maxPieceElements
-	unit /= n.pieces
-	row, image, channel := unit%height, unit/height, 0
+	piece, row, plane := unit%n.pieces, unit/n.pieces%height, unit/n.pieces/height
+	image, channel := plane, 0 // if pixels are copied, a plane has all channels of an image
 	if !n.copiesPixels {
-		channel, image = image%channels, image/channels
+		image, channel = plane/channels, plane%channels
 	}
+	first := piece * maxPieceElements // the first column
 	offsets := columnOffsets[first:min(width, first+maxPieceElements)]
 	dstOffset := image*n.dstStrides[0] + channel*n.dstStrides[1] + row*n.dstStrides[2] + first*n.dstStrides[3]
 	srcOffset := image*n.srcStrides[0] + channel*n.srcStrides[1] + rows[row]*n.srcStrides[2]

@@ -52,8 +52,8 @@ func (g *generator) uint32ToFloat(dtype tensor.DType, x alloc.Virt) alloc.Virt {
 	return g.multiplyAdd("VFMADD", 4, upper, g.constLanes(4, uint64(math.Float32bits(1<<16))), lower)
 }
 
-// twoTo52Bits has the bits of the float64 2^52. Its fraction, the low 52 bits, counts ones: for an integer n below
-// 2^52, the bits of the float64 2^52 + n are twoTo52Bits | n.
+// twoTo52Bits has the bits of the float64 2^52. The unit of its fraction, the low 52 bits, is 1: for an integer n
+// below 2^52, the bits of the float64 2^52 + n are twoTo52Bits | n.
 const twoTo52Bits = 0x4330000000000000
 
 // smallIntToFloat64 converts integers n from 0 to 2^52-1 in 64-bit lanes to float64: (2^52 + n) - 2^52.
@@ -63,8 +63,8 @@ func (g *generator) smallIntToFloat64(n alloc.Virt) alloc.Virt {
 }
 
 // int64ToFloat64 converts 64-bit integers to float64, without AVX-512. An integer is upper*2^32 + lower, where lower is
-// unsigned. As in [generator.smallIntToFloat64], each half is combined with the bits of a power of 2. The fraction of
-// the float64 2^84 counts multiples of 2^32:
+// unsigned. As in [generator.smallIntToFloat64], each half is combined with the bits of a power of 2. The unit of the
+// fraction of the float64 2^84 is 2^32:
 //
 //   - upperFloat is 2^84 + upper*2^32 for an unsigned integer. For a signed one it is 2^84 + 2^63 + upper*2^32: the
 //     exclusive or with bit 31 adds 2^31 to upper, which may be negative.

@@ -181,7 +181,7 @@ func (g *generator) divide(dtype tensor.DType, a, b *laneValue) *laneValue {
 func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
 	apply := func(op lane.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
 	less := func(x, y *laneValue) *laneValue { return &laneValue{reg: g.compare(lane.Lt, x, y), dtype: tensor.Bool} }
-	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} } // a constant
+	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }
 	// bitsAs returns the register of x as a value of another dtype.
 	bitsAs := func(dtype tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: dtype} }
 	reciprocal := &laneValue{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),

@@ -16,7 +16,8 @@ import (
 //	before passes   accInitInsts, which set the accumulator registers
 //	after passes    accStoreInsts, which store the accumulator registers
 //
-// For example, a sum of float32 has one VADDPS in foldsInRegisters, and a load, VADDPS and a store in foldsInMemory.
+// For example, a sum of float32 has one VADDPS in foldsInRegisters, and VADDPS and a store in foldsInMemory. The load
+// of the accumulators is a Reload, not an instruction of the list.
 //
 // The methods append instructions to Body. g.Collect(f) empties Body, calls f, and returns the appended instructions.
 // "Foldable" in FoldableSource has another meaning: the source may be an operand in memory.

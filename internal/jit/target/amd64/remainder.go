@@ -145,7 +145,7 @@ func (r *remainderLoop) subtractMultiple() {
 	emit := r.g.asm.Emit
 	scale := scaleOf(r.laneBytes)
 	emit("VMOVAPS", r.divisor, r.multiple)
-	for _, factor := range []asm.Arg{r.divisor, r.temp} { // temp is then divisor*scale, and in the end divisor*scale^2
+	for _, factor := range []asm.Arg{r.divisor, r.temp} { // temp becomes divisor*scale, then divisor*scale^2
 		emit("VMUL"+r.suffix, r.constant(scale), factor, r.temp)
 		if r.g.avx512 {
 			r.compare(cmpLessEqual, r.absRemainder, r.temp, r.scaledLanes)

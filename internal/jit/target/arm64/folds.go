@@ -12,7 +12,7 @@ package arm64
 //
 // [Lists] are the selected instructions of a pass, before folds are added. The methods loadParts, applyAll and
 // addStores append further instructions to g.Builder.Body. g.Collect(f) empties this body, calls f, and returns the
-// instructions that f appended. Thus each fold gets lists of its own.
+// instructions that f appended.
 
 import (
 	"slices"

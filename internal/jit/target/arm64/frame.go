@@ -146,8 +146,9 @@ func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	return best
 }
 
-// tryAllocation allocates registers and sets layout, which has only mainPass. The first permanentCount row constants
-// get permanent registers. tryAllocation returns false if the allocation fails, or if its cost is not below costLimit.
+// tryAllocation allocates registers for layout.mainPass and sets the other fields of layout. The first permanentCount
+// row constants get permanent registers. tryAllocation returns false if the allocation fails, or if its cost is not
+// below costLimit.
 func (g *generator) tryAllocation(layout *frame, rowConstants []alloc.Virt, permanentCount int,
 	costLimit float64) bool {
 	if permanentCount > g.registers-minPool {

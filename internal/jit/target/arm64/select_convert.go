@@ -210,7 +210,7 @@ func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
 }
 
 // integerToFloat rounds integers to float32 or float64, once. NEON has no conversion from int64 to float32. The
-// pseudo-instruction "scvtfLong" converts one or two parts lane by lane (expand.go).
+// pseudo-instructions "scvtfLong" and "ucvtfLong" convert one or two parts lane by lane (expand.go).
 func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc.Virt {
 	size := to.Size()
 	name := "ucvtf"
@@ -244,8 +244,8 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 	case tensor.Int64, tensor.Uint32:
 		x, from, wideSize, rangeSize = s.convertParts(x, from, tensor.Float64), tensor.Float64, 8, 8
 	case tensor.Uint8:
-		// float32 needs no int64: beyond int32 its values are multiples of 256, whose lower 8 bits are 0, as out of
-		// range.
+		// float32 needs no int64: beyond int32 its values are multiples of 256. Their lower 8 bits are 0, the
+		// result for values out of range.
 		if from == tensor.Float64 {
 			rangeSize = 8
 		}

@@ -30,8 +30,9 @@ type Quantizer struct {
 	// Used with AVX-512 only: registers for constants, and a mask register for the lanes that are not NaN.
 	MaxLevel, ZeroPoint target.VReg
 	NotNaN              asm.Mask
-	// Used with AVX2 only. Sums occupy most registers, so the constants are in memory. ZeroPointWord is the first of
-	// the words of jit.Args for the zero point in all lanes (32 bytes). Temp is a free register.
+	// The methods use these fields with AVX2 only. Sums occupy most registers, so the constants are in memory.
+	// ZeroPointWord is the first of the words of jit.Args for the zero point in all lanes (32 bytes). Temp is a free
+	// register.
 	ZeroPointWord target.ArgsWord
 	Temp          target.VReg
 

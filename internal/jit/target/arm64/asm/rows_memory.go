@@ -44,8 +44,8 @@ func (m Mem) overwrites(r Reg) bool {
 	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != spOrZero
 }
 
-// countedOffset is the bit of an access that selects an offset counted in elements. It is set in the opcodes of the
-// rows.
+// countedOffset is the bit of an access that selects an offset counted in elements. It is set in the opcodes of all
+// rows whose encoders call addressFields.
 const countedOffset = 1 << 24
 
 // addressFields returns code, an opcode with countedOffset, with the fields of the address of an access to one element.

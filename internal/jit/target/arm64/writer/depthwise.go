@@ -82,7 +82,7 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 		g.Emit("zip2", byteVec(high).As(a.Elem), a, b)
 	}
 	zip(rows[0], rows[1], temp(4), temp(0))                            // rows 0 and 1; rows[0] is temp(0)
-	zip(rows[2], rows[3], temp(5), temp(2))                            // rows 2 and 3; rows[2] is temp(2)
+	zip(rows[2], rows[3], temp(5), temp(2))                            // rows 2 and 3; rows[2] is temp(2) or zero
 	pairs := func(i int) asm.Vec { return byteVec(temp(i)).As(asm.H) } // of the bytes of two rows
 	zip(pairs(4), pairs(5), temp(1), temp(3))                          // all rows, low half of the channels
 	zip(pairs(0), pairs(2), temp(4), temp(5))                          // all rows, high half of the channels
