@@ -51,7 +51,7 @@ const plannedRows = 8
 // compile compiles the model, and tries to prove that its rows are independent (see package comment).
 func (m *model) compile(ctx context.Context, options *Options) (err error) {
 	compileOptions := options.Compile
-	rowsSymbol, unjoinedReason := batching.Symbol(m.graph, compileOptions.Sizes) // "" with an unjoinedReason
+	rowsSymbol, unjoinedReason := batching.Symbol(m.graph, compileOptions.Sizes) // rowsSymbol is "" if there is a reason
 	m.unjoinedReason = unjoinedReason
 	if rowsSymbol != "" {
 		rows := m.graph.Symbols[rowsSymbol].Clamp(plannedRows)
@@ -90,7 +90,7 @@ func (m *model) runBatch(ctx context.Context, runs []*batching.Run) (outputs [][
 	}
 	for _, runOutputs := range m.joinAxis.Split(out, runs) { // if joinAxis is nil, runs has one element
 		entries := arrays.Entries(m.graph, runOutputs)
-		if err := arrays.Decode(m.graph, entries); err != nil { // codes of strings become strings
+		if err := arrays.Decode(m.graph, entries); err != nil { // string tensors have codes instead of strings
 			return nil, nil, err
 		}
 		outputs = append(outputs, entries)

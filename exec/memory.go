@@ -123,7 +123,7 @@ type memoryPlanner struct {
 
 	mergedInto    []int                // indexed by storage: the storage that it overwrites in place, or itself
 	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
-	users         [][]int32            // indexed by storage: its users so far, ascending; nil after it is freed
+	users         [][]int32            // indexed by storage: its users since the last in-place reuse; nil if freed
 	previousUsers [][]int32            // indexed by storage: the users of its memory before it got the memory
 	overwrites    []int                // indexed by storage: 1 + the input that it may overwrite, or 0
 	writingStep   graph.ByValue[int32] // for each value, also one stored within another: the step that writes it
@@ -433,8 +433,9 @@ func smallestBlock(blocks []block, size int) (best int) {
 	return best
 }
 
-// freeAfter frees memory whose last use was step i. The last use of all memory of a pipelined group is the last step of
-// the group (extendLifetimes), which need not have the address of this memory. Hence the loop over the group's steps.
+// freeAfter frees memory whose last use was step i. For memory whose last use is in a pipelined group, extendLifetimes
+// moves this use to the last step of the group. This step may have no address of the memory, so the loop visits the
+// addresses of all steps of the group.
 func (m *memoryPlanner) freeAfter(i int) {
 	step := &m.program.steps[i]
 	if step.kernel.Scratch > 0 {

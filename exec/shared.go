@@ -141,8 +141,8 @@ func (r *sectionRun) isIdle() bool {
 }
 
 // fail ends the section with an error. If several steps fail, the section keeps the error of the step that is first in
-// the order of the program. If the context has ended, or a kernel has ended its goroutine, the error has noStep. If
-// such an error comes first, the section keeps it. Otherwise the section ignores it.
+// the order of the program. If the context has ended, or a kernel has ended its goroutine, the error has noStep. The
+// section keeps such an error if it is the first error, and ignores it otherwise.
 func (s *Session) fail(step int, err error) {
 	run := &s.sectionRun
 	run.mu.Lock()

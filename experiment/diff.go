@@ -151,7 +151,7 @@ type comparedPlan struct {
 	compositeOf map[string]string       // the composite node of each part of a composite node, both by name
 	copies      map[string]*graph.Node  // the inserted copies, by name
 	values      map[string]*graph.Value // the stored values and views, by name
-	shapes      map[string][]int        // shapes of the matches of values, by name of the value; nil unless sizes differ
+	shapes      map[string][]int        // by name of a value: the shape of its match; nil unless sizes differ
 }
 
 // comparedPlanOf returns the plan of a program. name is "first" or "second". The keys of leaves and nodes are not yet

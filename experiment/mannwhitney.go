@@ -136,9 +136,9 @@ func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 // and n-1-i with probability [Confidence] or more. It returns false if there are too few samples. For example, if n is
 // 6, i is 0: the median is not between the least and the greatest sample with probability 2 * 2^-6.
 func medianInterval(n int) (int, bool) {
-	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number k
-	// for which the probability of at most k samples is too large for a tail. The interval then begins at sample k-1. The
-	// terms are computed from their logarithms, because the first terms would underflow.
+	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least k for
+	// which the probability of at most k such samples exceeds (1-Confidence)/2. The interval then begins at sample k-1.
+	// The terms are computed from their logarithms, because the first terms would underflow.
 	logTerm, sum := -float64(n)*math.Ln2, 0.0 // log((n choose k) / 2^n) for k = 0, and the sum of the terms up to k
 	for k := 0; ; k++ {
 		sum += math.Exp(logTerm)

@@ -221,7 +221,7 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	}
 	sorted.Floats(scaled)
 	count := len(scaled)
-	less := 0 // number of pairs of different samples (x, y) with x <= y*(1+effect)
+	less := 0 // number of pairs (x, y) of two samples with x <= y*(1+effect)
 	for _, x := range scaled {
 		first, _ := slices.BinarySearch(scaled, x/(1+effect)) // the index of the least y
 		less += count - first - 1                             // without x itself

@@ -147,7 +147,8 @@ func (bisection *bisection) add(ctx context.Context, i, size int) error {
 		}
 	}
 	// Free the programs of the new point and its neighbours that no further comparison needs: those between two pairs
-	// that are not open. The end points keep their programs, because the next start size is compared with the last point.
+	// that are not open. The end points keep their programs. The program of the last point is needed for the comparison
+	// with the next start size.
 	for k := max(i-1, 1); k <= min(i+1, last-1); k++ {
 		if !bisection.isOpen(k) && !bisection.isOpen(k+1) {
 			bisection.points[k].program = nil

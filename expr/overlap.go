@@ -60,7 +60,7 @@ type rowComputation struct{ pass, row int }
 func (joiner *passJoiner) build(loadFrom func(place Place, dtype tensor.DType, part int) Value) (code *Code,
 	folds []Fold, in, out []Place, err error) {
 	var stored, folded []Output
-	for element := range joiner.group * len(joiner.program.Passes) {
+	for element := range joiner.group * len(joiner.program.Passes) { // a row of a pass: see Pipeline
 		pass := &joiner.program.Passes[element/joiner.group]
 		if pass.Code == nil {
 			return nil, nil, nil, nil, errors.New("expr: a pass has no loop")

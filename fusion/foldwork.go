@@ -19,7 +19,7 @@ import (
 // folding describes the folded dimensions of an operand.
 type folding struct {
 	operandShape []int  // shape of the operand
-	mask         []bool // marks the folded dimensions of splitShape
+	mask         []bool // marks the folded dimensions of the shape that splitShape returns
 	split        int    // if not 0, the number of parts into which dimension 1 is split
 }
 
@@ -136,7 +136,8 @@ func (fold *folding) columnRuns(meta tensor.Meta) float64 {
 // columnTile is the approximate number of columns that a loop along columns processes together.
 const columnTile = 256
 
-// foldKernel selects the name of an inner kernel: `single` if the expression has at most one fold, otherwise `several`.
+// foldKernel selects the name of an inner kernel: `single` if the loop passes over a row at most once, otherwise
+// `several`.
 func (e OpCounts) foldKernel(single, several string) string {
 	if e.Passes > 1 {
 		return several

@@ -102,7 +102,7 @@ var errNoCause = errors.New("no cause was given")
 // The copy also lacks the outputs that these nodes compute.
 func (g *Graph) WithoutRejected(rejected map[*Node]*Error) *Graph {
 	remaining := g.Clone()
-	remaining.Nodes, remaining.Outputs = nil, nil
+	remaining.Nodes, remaining.Outputs = nil, nil // the index of names still has all nodes
 	rejected = maps.Clone(rejected)
 	for _, n := range g.Nodes {
 		copied := remaining.nameIndex().node(n.Name)

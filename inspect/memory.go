@@ -39,7 +39,7 @@ func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 	lastReader := lastReaders(g)
 	var live sym.Int
 	freedAfter := make([]sym.Int, len(g.Nodes)) // indexed by node: the bytes of the values that are dead after the node
-	// moments has the bytes that are live during each step, without numbers that never exceed another one.
+	// moments has the bytes that are live during each step, except where another step never has fewer.
 	var moments []sym.Int
 	for i, n := range g.Nodes {
 		for _, v := range n.Out {

@@ -11,6 +11,9 @@ import (
 
 // This file compiles the loop of a kernel's expression for the layouts of an iteration. For example, the loop of x + y
 // with a row-major x [8, 100] and y [8, 1] computes rows of 100 elements, and y is a scalar of a row.
+//
+// walkShape has the sizes of the iteration, fastest dimension first, and walkStrides the strides of the operands in
+// these dimensions. A staged operand is copied to a contiguous block, one tile at a time ([tiles]).
 
 // prepareExpr compiles the loop of a kernel's expression for this iteration.
 func (it *Iterator) prepareExpr(kernel Kernel) (Prepared, error) {
@@ -63,33 +66,43 @@ func (it *Iterator) rowLoop(code *expr.Code) (loop *expr.Loop, staged []bool) {
 	return loop, staged
 }
 
-// loopOptions chooses prefetching for the loop, and whether it uses non-temporal stores (which bypass the caches).
+// loopOptions chooses prefetching for the loop, and whether it uses non-temporal stores (which bypass the caches). plan
+// is nil if no operand is staged.
 func (it *Iterator) loopOptions(code *expr.Code, plan *tiles, staged []bool) loops.Options {
-	var opts loops.Options
-	if !slices.Contains(staged[:it.outCount], true) {
-		outputBytes := 0
-		for i := range it.outCount {
-			outputBytes = max(outputBytes, it.numel*it.operands[i].MemoryDType.Size())
-		}
-		opts.NonTemporal = outputBytes >= machine.NonTemporalMinBytes
+	opts := loops.Options{NonTemporal: it.storesBypassCaches(staged)}
+	switch {
+	case plan == nil && opts.NonTemporal && isComputeBound(code):
+		opts.Prefetch = it.prefetchInOrder() // long contiguous rows
+	case plan != nil && plan.transposed && it.hasLargeOutput():
+		opts.Prefetch = it.prefetchTileRows(plan, staged)
 	}
-	if plan == nil && opts.NonTemporal && isComputeBound(code) {
-		opts.Prefetch = it.prefetchInOrder()
+	return opts
+}
+
+// storesBypassCaches reports whether all outputs are written in place, and one has at least NonTemporalMinBytes.
+func (it *Iterator) storesBypassCaches(staged []bool) bool {
+	if slices.Contains(staged[:it.outCount], true) {
+		return false
 	}
-	if plan == nil || !plan.transposed || !it.hasLargeOutput() {
-		return opts
+	outputBytes := 0
+	for i := range it.outCount {
+		outputBytes = max(outputBytes, it.numel*it.operands[i].MemoryDType.Size())
 	}
+	return outputBytes >= machine.NonTemporalMinBytes
+}
+
+// prefetchTileRows prefetches the first input that the loop reads in place, prefetchRows rows of a tile ahead.
+func (it *Iterator) prefetchTileRows(plan *tiles, staged []bool) loops.Prefetch {
 	for i := it.outCount; i < len(it.operands); i++ {
 		// walkStrides has the stride of operand i in dimension d of the walk at index d*len(it.operands)+i.
 		distance := prefetchRows * it.walkStrides[plan.tileDims[1]*len(it.operands)+i]
 		fits := distance != 0 && int(int32(distance)) == distance
-		if !staged[i] && it.walkStrides[i] != 0 && fits { // the first such operand is prefetched
+		if !staged[i] && it.walkStrides[i] != 0 && fits {
 			rowsAreAdjacent := distance == prefetchRows*it.walkShape[0]*it.walkStrides[i] // a row ends where the next begins
-			opts.Prefetch = loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(distance), IntoL1: rowsAreAdjacent}
-			break
+			return loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(distance), IntoL1: rowsAreAdjacent}
 		}
 	}
-	return opts
+	return loops.Prefetch{}
 }
 
 // prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. The loop

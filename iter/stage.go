@@ -122,7 +122,7 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 	}
 	s.transposeBuffer = c.blockMemory[transposeOffset:totalBytes]
 	c.filledFrom = withLen(c.filledFrom, len(it.operands))
-	clear(c.filledFrom)
+	clear(c.filledFrom) // the blocks hold no elements yet
 	return s
 }
 

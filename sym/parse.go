@@ -149,7 +149,7 @@ func (p *parser) divide(op string, left, right Int) (Int, error) {
 	case known && divisor == 0 || p.whereDepth == 0 && right.Hint() == 0:
 		return left, p.fail("division by zero")
 	}
-	quotient, remainder := Int.Div, Int.Mod // record the guard that the divisor is not 0
+	quotient, remainder := Int.Div, Int.Mod // these methods record the guard that the divisor is not 0
 	if !known && p.whereDepth > 0 {
 		quotient, remainder = quotientOf, remainderOf
 	}

@@ -159,7 +159,7 @@ func (f *runFn) flush(ctx context.Context, emit emitElement, fail emitFailure) e
 		for i, p := range pending {
 			runs[i] = p.run
 		}
-		chosen := f.model.batchAxis.Batch(runs, math.MaxInt) // load has set the limit Options.MaxRows
+		chosen := f.model.batchAxis.Batch(runs, math.MaxInt) // batchAxis has the limit Options.MaxRows (load)
 		var batch, remaining []elementRun
 		for i, p := range pending {
 			if slices.Contains(chosen, i) {

@@ -8,11 +8,13 @@
 The model has one float32 input. Each round measures for each number of clients graphrun serve and the Node server,
 after a load for --warmup-seconds; every second round in reverse order. bench runs before and after each measurement,
 because the speed of shared machines changes within seconds: with one row for a single client, and with --batch rows
-for several clients. Prints for each number of clients rows per second, latencies in milliseconds and processor times
-(medians over the rounds), and medians with quartiles of the rounds' ratios: for a single client p50 divided by the
-median time of bench; for several clients rows per second divided by those of bench (rows of all runs divided by the
-time of all runs), and also divided by those of bench's median run. With --barehandler ./barehandler it also measures
-the same program behind a minimal net/http handler; the ratio of both p50 is the cost of package serve itself.
+for several clients. The mean and the median time of bench are averages over these two runs of bench. Prints for each
+number of clients rows per second, latencies in milliseconds and processor times (medians over the rounds), and medians
+with quartiles of the rounds' ratios: for a single client p50 divided by the median time of bench; for several clients
+rows per second divided by those of bench (--batch divided by its mean time), and also divided by those of its median
+run (--batch divided by its median time). The ratios of graphrun to the other servers are of p50 for a single client,
+and of rows per second for several clients. --no-node skips the Node server. With --barehandler ./barehandler it also
+measures the same program behind a minimal net/http handler; the ratio to it is the cost of package serve itself.
 """
 import argparse
 import json
@@ -81,7 +83,7 @@ def load(a, command, name, port, clients, environment=None):
 
 
 def bench(a, rows):
-    """The times of runs of so many rows, in milliseconds."""
+    """The times of runs of so many rows, in nanoseconds."""
     dim = [f"--dim={d}" for d in [f"{a.symbol}={rows}", *a.dim]]
     p = subprocess.run([a.graphrun, "bench", a.model, "--json", "--for", f"{a.bench_seconds}s", *dim],
                        capture_output=True, text=True)

@@ -67,8 +67,8 @@ func (e *expander) partProducts(mantissa expr.Value, parts [4]expr.Value) (produ
 }
 
 // addProducts returns the sum of products as q, which has the integer part modulo 4 in its lowest bits, and a fraction
-// f + fLow. n0 to n3 are summands of the integer part, and g is one of the fraction. f1, f2, f3 and g1 are the rounding
-// errors of f and g.
+// f + fLow. n0 to n3 are the integers whose sum is the integer part. g is the sum of the lower parts, which is added to
+// the fraction f. f1, f2 and f3 are the rounding errors of the three sums f, and g1 is the rounding error of g.
 func (e *expander) addProducts(products [3]product) (q, f, fLow expr.Value) {
 	rint := func(x expr.Value) expr.Value { return e.Emit(expr.Rint, x) }
 	first, second, third := products[0], products[1], products[2]
@@ -87,7 +87,9 @@ func (e *expander) addProducts(products [3]product) (q, f, fLow expr.Value) {
 }
 
 // twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These
-// are the bits of the table TwoOverPi from bit e-1013 on, where e is the biased exponent of a.
+// are the bits of the table TwoOverPi from bit e-1013 on, where e is the biased exponent of a. Bit i of the table has
+// the value 2^(63-i), because its first word is 0, and k is e-1075. So the first bit has the value 2, and the bits
+// before it are multiples of 4.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.intConst(52)), e.intConst(1013))
 	window := e.twoOverPiWindow(bitOffset)
@@ -97,8 +99,10 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	number := func(bits expr.Value, unit float64) expr.Value {
 		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
 	}
+	// The parts are bits 0 to 51 of the window, 52 to 103, 104 to 155, and 156 to 191. A shl and a shr by 12 clear the
+	// upper bits of a word and leave the others at the top of 52 bits.
 	return [4]expr.Value{
-		number(shr(window[0], 12), 4), // bits 0 to 51 of the window, then 52 to 103, 104 to 155 and 156 to 191
+		number(shr(window[0], 12), 4),
 		number(e.Emit(expr.Or, shr(shl(window[0], 52), 12), shr(window[1], 24)), 0x1p-50),
 		number(e.Emit(expr.Or, shr(shl(window[1], 40), 12), shr(window[2], 36)), 0x1p-102),
 		number(shr(shl(window[2], 28), 12), 0x1p-154),
@@ -116,13 +120,14 @@ func (e *expander) twoOverPiWindow(bitOffset expr.Value) (window [3]expr.Value) 
 	for step := 16; step > 0; step /= 2 {
 		bit := uint64(step) << 6 // of bitOffset: a word has 2^6 bits
 		isSet := e.Emit(expr.Eq, e.Emit(expr.And, bitOffset, e.intConst(bit)), e.intConst(bit))
+		// The loop below reads words 0 to 3, and later steps shift by at most step-1 words.
 		for i := 0; i < step+3 && i+step < len(words); i++ {
 			words[i] = e.choose(isSet, words[i+step], words[i])
 		}
 	}
 	shift := e.Emit(expr.And, bitOffset, e.intConst(63))
 	reverseShift := e.Emit(expr.Xor, shift, e.intConst(63))
-	for i := range window {
+	for i := range window { // words[i+1] is shifted right by 64-shift, in two steps, because a count must be below 64
 		window[i] = e.Emit(expr.Or, e.Emit(expr.Shl, words[i], shift),
 			e.Emit(expr.Shr, e.Emit(expr.Shr, words[i+1], e.intConst(1)), reverseShift))
 	}

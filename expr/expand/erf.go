@@ -14,6 +14,11 @@ import (
 //	erf(x)      = 1 - exp(-a*P(a)), with the sign of x
 //	erfc(x)     = exp(-a^2) * Q((a-4)/(a+4)) / (1+2a); 2 minus this for negative x; 1 - erf(x) for small x (float64)
 //	1 + erf(cx) = erfc(|cx|), or 2 minus this for positive x, by a table of polynomials (float32; for gelu)
+//
+// Exponentials are computed by functions of exp.go: integerAndPower returns an integer n and 2^n, and expFactors
+// returns p and s with exp(x) = p*s*s. evalPoly and evalPiecewise evaluate polynomials. withSign sets the sign of a
+// number. productError returns the rounding error of a product. If lowPrecision is set, a float64 result needs only the
+// precision of float32.
 
 // erf is 1 - exp(-g), where g is a polynomial of |x|. Like expm1, it is accurate for small x: with exp(-g) =
 // s*exp(-r) and p = 1 - exp(-r), it computes s*p + (1-s). Beyond the bound of |x|, the result is 1.
@@ -62,7 +67,8 @@ func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 	return e.choose(e.less(e.constant(0), x), e.sub(e.constant(2), tail), tail)
 }
 
-// splitFactor returns x and c such that v is c*x without rounding. If v is not a product with a constant, c is 1.
+// splitFactor returns x and c such that v, a float32, is c*x without rounding. If v is not a product with a constant, c
+// is 1.
 func (e *expander) splitFactor(v expr.Value) (x expr.Value, c float64) {
 	inst := e.Inst(v)
 	if inst.Op == expr.Mul {
@@ -87,8 +93,8 @@ func erfsPlusOne(code *expr.Code) []bool {
 	for v, inst := range code.Insts {
 		marked[v] = inst.Op == expr.Erf && inst.DType == tensor.Float32
 		for operandIndex, operand := range inst.Operands() {
-			// The other operand of a sum must be 1.
-			if marked[operand] && !(inst.Op == expr.Add && isOne([2]expr.Value{inst.B, inst.A}[operandIndex])) {
+			otherOperand := [2]expr.Value{inst.B, inst.A} // of an addition, indexed by operandIndex
+			if marked[operand] && !(inst.Op == expr.Add && isOne(otherOperand[operandIndex])) {
 				marked[operand] = false
 			}
 		}

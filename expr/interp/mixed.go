@@ -81,7 +81,7 @@ func (prep *preparer) findNarrowOperands(inst expr.Inst) (narrowed narrowOperand
 			narrowed.dtype = prep.code.Insts[producer.A].DType
 		}
 	}
-	if mixedLoops[mixedOp{inst.Op, narrowed.dtype, inst.DType, narrowed.dtype}] == nil {
+	if mixedLoops[mixedOp{op: inst.Op, from: narrowed.dtype, in: inst.DType, to: narrowed.dtype}] == nil {
 		return narrowOperands{}
 	}
 	for _, operand := range wideOperands {
@@ -140,7 +140,8 @@ func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, na
 	if joined, operands := prep.joinProducts(v, inst.DType, readers, narrow); joined != nil {
 		return joined, operands
 	}
-	if mixed := mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; mixed != nil {
+	convertsOperands := mixedOp{op: inst.Op, from: narrow[v].dtype, in: inst.DType, to: inst.DType}
+	if mixed := mixedLoops[convertsOperands]; mixed != nil {
 		return mixed, narrow[v].values
 	}
 	// If only inst reads the comparisons of the parts, the comparison of complex numbers replaces them.

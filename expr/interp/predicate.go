@@ -48,7 +48,7 @@ func orderByPredicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Va
 	for _, fold := range folds {
 		finder.markNeeded(fold.Value, 0)
 	}
-	for v := len(code.Insts) - 1; v >= 0; v-- {
+	for v := len(code.Insts) - 1; v >= 0; v-- { // readers before their operands, and v+1 before v (sharesBranches)
 		finder.markOperands(expr.Value(v))
 	}
 	return finder.buildOrdered()

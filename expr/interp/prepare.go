@@ -126,8 +126,8 @@ type openRange struct {
 	step         int // index of its mask test in blockSteps
 }
 
-// newPreparer simplifies the code of the loop, orders predicated ranges, joins conversions, and finds uniform values
-// and last readers.
+// newPreparer simplifies the code of the loop, orders predicated ranges, chooses the loop of each instruction
+// (chooseLoops), and finds uniform values and last readers.
 func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 	code := loop.Code
 	if len(loop.Folds) == 0 { // folds refer to values, which Simplify renumbers
@@ -144,23 +144,32 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 	if err := prep.chooseLoops(); err != nil {
 		return nil, err
 	}
-	prep.findUniform()
+	prep.placeConstants()
+	prep.findReaders()
 	return prep, nil
 }
 
-// findUniform sets the cells and places of constants, and finds uniform values and last readers.
-func (prep *preparer) findUniform() {
+// placeConstants sets the cells and places of constants, and marks them as uniform. It precedes findReaders, because
+// chooseLoops appends constants after their readers.
+func (prep *preparer) placeConstants() {
 	instCount := len(prep.code.Insts)
 	prep.initialCells, prep.uniform = make([]uint64, instCount), make([]bool, instCount)
-	prep.places, prep.lastReader = make([]place, instCount), make([]int, instCount)
-	for v, inst := range prep.code.Insts {
-		prep.uniform[v] = inst.Op == expr.Const // chooseLoops appends constants after their readers
-	}
+	prep.places = make([]place, instCount)
 	for v, inst := range prep.code.Insts {
 		if inst.Op == expr.Const {
+			prep.uniform[v] = true
 			prep.places[v] = place{slot: prep.cellSlot(expr.Value(v))}
 			prep.initialCells[v] = repeatBits(inst.Imm, inst.DType.Size()) // a step may read the cell as 8 bytes
 		}
+	}
+}
+
+// findReaders finds the last reader of each value, and the uniform values: loads of uniform operands, and instructions
+// that have only uniform operands.
+func (prep *preparer) findReaders() {
+	instCount := len(prep.code.Insts)
+	prep.lastReader = make([]int, instCount)
+	for v, inst := range prep.code.Insts {
 		prep.uniform[v] = inst.Op != expr.Load || prep.loop.Uniform[inst.A]
 		prep.lastReader[v] = v
 		if !prep.isRead[v] {
@@ -197,7 +206,7 @@ func (prep *preparer) addInst(v expr.Value) {
 	switch {
 	case !prep.isRead[v]:
 		return
-	case inst.Op == expr.Const: // findUniform has set its place
+	case inst.Op == expr.Const: // placeConstants has set its place
 	case inst.Op == expr.Load:
 		partOffset := int(inst.Imm) * inst.DType.Size() // Imm is 1 for the imaginary part, which follows the real part
 		source := place{slot: prep.operandSlot(inst.A), offset: partOffset}
@@ -301,17 +310,17 @@ func (prep *preparer) release(operand, v expr.Value) {
 // addStores adds the steps that copy values to outputs, unless the step that computes a value writes the output itself.
 // Both parts of a complex number are stored by one step.
 func (prep *preparer) addStores() {
-	var parts []step // the stores of the parts of the current output
+	var parts []step // the moves to the parts of the current output: its last steps, 2 at most
 	prep.eachOutput(func(v expr.Value, to place) {
 		size := prep.code.Insts[v].DType.Size()
-		if to.offset == 0 {
+		if to.offset == 0 { // not an imaginary part: another output begins
 			parts = parts[:0]
 		}
 		if source := prep.places[v]; source != to {
 			parts = append(parts, step{loop: moves[sizeIndex(size)], dst: to, a: source})
 			prep.blockSteps = append(prep.blockSteps, parts[len(parts)-1])
 		}
-		if len(parts) == 2 {
+		if len(parts) == 2 { // replace both moves by one step
 			joined := step{loop: joins[sizeIndex(size)], dst: parts[0].dst, a: parts[0].a, b: parts[1].a}
 			prep.blockSteps = append(prep.blockSteps[:len(prep.blockSteps)-2], joined)
 		}

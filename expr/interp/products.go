@@ -47,7 +47,7 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	isNarrowSum := areNarrow && isProduct(inst.A) && isProduct(inst.B)
 	from := inst.DType // of the factors that the loop reads
 	if isNarrowSum {
-		from = first.dtype
+		from = first.dtype // the loop converts all four factors
 	}
 	factorsOf := func(operand expr.Value) []expr.Value { // nil if the operand is not a product that can be joined
 		switch {
@@ -65,8 +65,10 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	case firstFactors != nil && secondFactors != nil && loops.ofProducts != nil:
 		return loops.ofProducts(sign), slices.Concat(firstFactors, secondFactors)
 	case secondFactors != nil: // before the first product: integers have no loop of a product minus a number
+		// inst.A is added, and the product is added or subtracted.
 		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, secondFactors...)
 	case firstFactors != nil:
+		// The product is added, and inst.B is added or subtracted.
 		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, firstFactors...)
 	}
 	return nil, nil

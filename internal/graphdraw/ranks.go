@@ -122,7 +122,7 @@ func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 		increase := -shortenedNets * (layer - ranks[box])
 		for i, net := range netsOfBox.incoming {
 			isRepeated := slices.Contains(netsOfBox.incoming[:i], net)
-			if !isRepeated { // the net ends at its lowest box, which is this box below all its other boxes
+			if !isRepeated { // the net ends at its lowest box, so it becomes longer if this box moves below the others
 				end := max(ranks[box], lastLayer(box, ranks, &nets[net])) // before the move
 				increase += max(0, layer-end)
 			}
@@ -134,9 +134,9 @@ func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 	return best
 }
 
-// candidateLayers returns the layers that bestLayer tries for a box: the layer lowest, and each layer above it at which
-// an incoming net ends. Between two adjacent candidates, the net lengths are linear functions of the layer, so that no
-// other layer is better.
+// candidateLayers returns the layers that bestLayer tries for a box: the layer lowest, and each layer between the box and
+// lowest that has the lowest other box of an incoming net. Between two adjacent candidates, the net lengths are linear
+// functions of the layer, so that no other layer is better.
 func candidateLayers(box, lowest int, ranks []int, nets []Net, netsOfBox *boxNets) []int {
 	list := []int{}
 	for _, net := range netsOfBox.incoming {

@@ -94,8 +94,8 @@ func groupLimits(fsys fs.FS, memory fields) []Limit {
 }
 
 // parseGroup returns the files and the path of the group in a line of /proc/self/cgroup. The line has the form
-// hierarchy:controllers:path, as in 4:memory:/jobs/7 (version 1) or 0::/jobs/7 (version 2). ok is false if the group
-// has no memory controller.
+// hierarchy:controllers:path, as in 4:memory:/jobs/7 (version 1) or 0::/jobs/7 (version 2). ok is false if the line
+// has another form or the group has no memory controller.
 func parseGroup(line string) (files groupFiles, group string, ok bool) {
 	fieldsOfLine := strings.SplitN(line, ":", 3)
 	if len(fieldsOfLine) != 3 {

@@ -7,8 +7,10 @@
 //
 // Loops run along rows or along columns. Along rows, the inner loop follows a reduced dimension and folds into the
 // lanes of an accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent
-// rows are contiguous operands of the loop. Computations once per row are loops over the rows of a tile. Operands that
-// are not contiguous along the inner loop are staged: they are first copied to memory of the worker.
+// rows are contiguous operands of the loop. A row is then also called a column: for a sum of [100, 8] over the first
+// dimension, the inner loop runs over the 8 columns, each of which is a row of 100 elements. Computations once per row
+// are loops over the rows of a tile. Operands that are not contiguous along the inner loop are staged: they are first
+// copied to memory of the worker.
 //
 // A tile is a range of rows along the first kept axis. All passes run over a tile before the next tile begins, so that
 // the tile stays in the cache between passes. Where possible, passes are fused: one loop runs all passes, each over a
@@ -46,7 +48,7 @@ type Plan struct {
 	// The loops.
 
 	alongColumns       bool // inner loops run along kept[0]
-	columnsPerRow      int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
+	columnsPerRow      int  // number of columns into which splitRows divides a row; 1 if rows are not divided
 	severalRowsPerCall bool // one call of a loop processes several rows: loops run along rows with one reduced axis
 	elementCost        int  // relative time per element: 4 if the expression has an elementary function, otherwise 1
 
@@ -61,7 +63,7 @@ type Plan struct {
 
 	// The compiled passes and their memory.
 
-	objects         []object
+	objects         []object // the memory that loops access: outputs, operands, and buffers of the worker
 	stagedCopies    []stagedCopy
 	passes          []compiledPass
 	partials        []partial  // by fold of the only pass, if rows are cut
@@ -138,7 +140,7 @@ func (p *Plan) variation() (uniform, perElement []bool) {
 		if i < p.outCount {
 			perElement[i] = varies
 		} else {
-			// An operand without elements, of rows without elements, may have stride 0.
+			// If rows have no elements, an operand that is not uniform has none either, and its strides may be 0.
 			uniform[i-p.outCount] = !varies && (p.metas[i].Numel() > 0 || p.numRows() == 0)
 		}
 	}

@@ -4,14 +4,11 @@ package strided
 
 import "unsafe"
 
-// The routines in this file transpose tiles; their type is [tileFunc]. The numbers in a name are the size of an
-// element in bytes, and the bytes of a row that one store writes. A tile or stream routine reads 16 elements of a
-// row if a vector has at least 16 elements, otherwise one vector. A stream routine uses non-temporal stores, and
-// requires dst and dstStep in multiples of 64. A close routine does not prefetch dst: see tileRoutine.closeRows. A
-// narrow routine reads 16 bytes of a row.
-//
-// A routine transposes n tiles, which are srcNext bytes apart in src and dstNext bytes apart in dst. srcStep and
-// dstStep are the strides of the rows of a tile. The address `after` in dst is prefetched for the next call.
+// The routines in this file transpose tiles. Their type is [tileFunc]; its comment explains the parameters. The numbers
+// in a name are the size of an element in bytes, and the bytes of a row that one store writes. A tile or stream routine
+// reads 16 elements of a row if a vector has at least 16 elements, otherwise one vector. A stream routine uses
+// non-temporal stores, and requires dst and dstStep in multiples of 64. A close routine does not prefetch dst: see
+// tileRoutine.closeRows. A narrow routine reads 16 bytes of a row.
 
 //go:noescape
 func tile1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,

@@ -159,7 +159,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	}
 
 	isZeroA, isZeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()
-	if r.flags.isReduction && operand.isOutput {
+	if r.flags.isReduction && operand.isOutput { // the exception; else swap and stay are false so far
 		swap, stay = isZeroB.And(isZeroA.Not()), isZeroA.And(isZeroB.Not())
 	}
 	decides := isZeroA.Or(isZeroB).Not()
@@ -179,7 +179,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	less, equal := sym.BoolOf(false), sym.BoolOf(true) // strideA < strideB; strideA == strideB
 	if !strideA.Same(strideB) {
 		if less = strideA.Lt(strideB).Decide(); less.Same(sym.BoolOf(true)) {
-			return swap, stay.Or(decides)
+			return swap, stay.Or(decides) // strideA is always less
 		}
 		equal = strideA.Eq(strideB)
 	}
@@ -188,6 +188,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 		// Only the strides can cause a swap: size[a] > size[b] at most where strideA < strideB.
 		swap = swap.Or(decides.And(strideA.Gt(strideB)))
 	} else {
+		// Here strideA >= strideB: either it is greater, or the sizes decide.
 		swap = swap.Or(decides.And(less.Not()).And(equal.Not().Or(larger)))
 	}
 	return swap.Decide(), stay.Or(decides.And(less))

@@ -334,7 +334,7 @@ func (builder *groupBuilder) crossings(items []*item) []int {
 		for _, b := range value.to {
 			lastReader = max(lastReader, builder.position[b])
 		}
-		// The value crosses the positions after producer up to lastReader, as far as they are in the range of the items.
+		// The value crosses the positions after producer up to lastReader, as far as they are in the items' range.
 		crossedFrom, crossedUpTo := max(producer+1, first), min(lastReader+1, last)
 		if crossedFrom < crossedUpTo {
 			change[crossedFrom-first]++

@@ -277,7 +277,8 @@ func (w *svgWriter) connectPorts(it *item, i int, origin, innerOrigin graphdraw.
 	itemTop := origin.Y + outer.Corners[i].Y
 	itemBottom := itemTop + outer.sizes[i].Height
 	for k, port := range inner.ports {
-		// A port is a box at the border of the group's own drawing. The curve begins or ends at the middle of its upper edge.
+		// A port is a box at the border of the group's own drawing. The curve begins or ends at the middle of its upper
+		// edge.
 		corner, line, route := inner.Corners[len(child.items)+k], &outer.lines[port.line], outer.Routes[port.line]
 		atPort := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
 		var from, to graphdraw.Point

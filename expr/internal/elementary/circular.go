@@ -13,6 +13,9 @@ import (
 // small operand: arcsin of a number up to 1/2 (arcsinParts), or arctan of a number up to tan(pi/8) after a rotation by
 // a multiple of pi/4 (arctan). Conversions such as float64(x*y) prevent fused multiply-adds.
 
+// signBit is the sign bit of a float64.
+const signBit = 1 << 63
+
 // sin returns the sine of x.
 func sin(x float64) float64 {
 	q, r, low := reduceAngle(x)
@@ -47,12 +50,10 @@ func SinCos(x float64) (sin, cos float64) {
 	if q&1 != 0 { // a conditional move instead of a branch
 		first, second = cosBits, sinBits
 	}
+	// Bit 1 of q is shifted to the sign bit: the sine is negative in quadrants 2 and 3, the cosine in 1 and 2.
 	turn := uint64(q)
 	return math.Float64frombits(first ^ turn<<62&signBit), math.Float64frombits(second ^ (turn+1)<<62&signBit)
 }
-
-// signBit is the sign bit of a float64.
-const signBit = 1 << 63
 
 // tan is sin/cos, or -cos/sin. Like the inverse functions below, it selects by conditional moves of bits, because a
 // branch would be unpredictable.
@@ -110,6 +111,10 @@ func reduceAngle(x float64) (q int, r, low float64) {
 
 // reduceLargeAngle is reduceAngle for any x >= pi/4. It multiplies the 53-bit mantissa of x by the 192 bits of 2/pi
 // that affect the result. Higher bits contribute only whole turns, and lower bits contribute less than the precision.
+//
+// The word before the bits of 2/pi in the table TwoOverPi is 0, so bit i of the table has the value 2^(63-i). x is
+// mantissa * 2^(e-1075), where e is the biased exponent. Therefore bit e-1013 contributes 2*mantissa to x * 2/pi, and
+// the bits before it contribute multiples of 4.
 func reduceLargeAngle(x float64) (q int, r, low float64) {
 	xBits := math.Float64bits(x)
 	mantissa, firstBit := xBits&(1<<52-1)|1<<52, uint(xBits>>52)-1013
@@ -126,7 +131,7 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 	q = int(top >> 62)
 	fracHigh, fracLow := top<<2|mid>>62, mid<<2|bottom>>62 // the fraction
 	sign := 1.0
-	if fracHigh >= 1<<63 { // nearer to the next quarter turn
+	if fracHigh >= 1<<63 { // nearer to the next quarter turn: replace the fraction by 1 minus it
 		var borrow uint64
 		fracLow, borrow = bits.Sub64(0, fracLow, 0)
 		fracHigh, _ = bits.Sub64(0, fracHigh, borrow)

@@ -376,7 +376,7 @@ func (x *unitGen) storeSumTiles() {
 
 // storeRows loads the sums of the rows from first on into vector registers, applies the epilogue and stores them. The
 // methods that emit the epilogue read the fields spec and sumCount of gen, so values for only these rows replace them.
-// Afterwards spec is restored; sumCount has no other use with the matrix unit.
+// Afterwards spec is restored; the code that is emitted later does not depend on sumCount.
 func (x *unitGen) storeRows(first, rows int) {
 	spec := x.spec
 	rowsSpec := *spec

@@ -9,11 +9,16 @@ import (
 )
 
 // This file estimates the cost of a Winograd convolution, which transforms tiles of pixels to points and multiplies at
-// each point (see [winogradConv]). A section is a sequence of the batch's tiles whose points are in memory together. A
-// strip is a sequence of tiles whose products fit in one register tile. A block is one or two vectors of output
-// channels. A schedule is the order of computation: with chunkSchedule, each worker computes sections of its own, from
-// weights in cache; with blockSchedule, workers share a section, and read its weights block by block; with
-// pointSchedule, they share a larger section, and read its weights point by point.
+// each point (see [winogradConv]). The tiles of the batch are divided into sections, and a section into strips:
+//
+//	section  tiles whose points are in memory at the same time
+//	strip    tiles whose products fit in one register tile
+//
+// A block is one or two vectors of output channels. A schedule is the order of computation:
+//
+//	chunkSchedule  each worker computes sections of its own, from weights in cache
+//	blockSchedule  workers share a section, and read its weights block by block
+//	pointSchedule  workers share a larger section, and read its weights point by point
 
 // The rates of Winograd convolutions, by their names in machine profiles.
 const (
@@ -75,7 +80,7 @@ func (w *winogradConv) addWeightWork(call *graph.Call, work *graph.Work) {
 		return
 	}
 	weightBytes := float64(call.Meta(1).Bytes())
-	if weightBytes <= work.Bytes[graph.DenseConstants] { // otherwise AddStreamed did not count it there
+	if weightBytes <= work.Bytes[graph.DenseConstants] { // AddStreamed has counted the weight there
 		work.Bytes[graph.DenseConstants] += w.delayingWeightBytes() - weightBytes
 	}
 }
@@ -120,7 +125,7 @@ func (w *winogradConv) addUncachedWork(work *graph.Work) {
 	schedule := w.chooseSchedule()
 	weightBytes := floatBytes * float64(w.transformedWeights())
 	if schedule == chunkSchedule || weightBytes <= cachedWeightBytes || w.transformsInRun {
-		return // the weights stay in cache, or arrive fast enough
+		return // the weights stay in cache, or are read as they are and transformed in the run
 	}
 	if schedule == pointSchedule {
 		pointBytes, productBytes := w.memoryTraffic()

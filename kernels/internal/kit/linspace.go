@@ -43,7 +43,7 @@ func LinspaceElement(from, to tensor.Scalar, n int, dtype tensor.DType) func(i i
 		start, end := first.Float(), last.Float()
 		step := round(round(end-start) / float64(max(n-1, 1)))
 		return func(i int) tensor.Scalar {
-			if i < half || n == 1 {
+			if i < half || n == 1 { // the sum is rounded when the element is stored
 				return tensor.FloatScalar(start + round(step*round(float64(i))))
 			}
 			return tensor.FloatScalar(end - round(step*round(float64(n-i-1))))

@@ -297,7 +297,7 @@ func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 // inferAdaptive is infer for adaptive windows.
 func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	input, size, dims := call.Type(0), p.args(call).output, p.dims
-	if dims == 1 { // go on as for images: dims is 2, but p.dims remains 1
+	if dims == 1 { // continue as for images: dims is 2, but p.dims remains 1
 		if len(size) != 1 {
 			return nil, p.lengthError("output_size", len(size))
 		}

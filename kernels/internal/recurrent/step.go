@@ -134,7 +134,7 @@ func (s *stepper) record(worker *cellRun, product int, states []byte) {
 	}
 }
 
-// planOf returns the plan of a product for a block.
+// planOf returns the plan of a product for a block. plans[1] is for the last block, which may have fewer sequences.
 func (s *stepper) planOf(worker *cellRun, product int) *gemm.Plan {
 	if worker.sequences != s.blockSequences {
 		return s.plans[1][product]
@@ -167,9 +167,10 @@ func (s *stepper) stepAddresses(worker *cellRun, step, sequence int) (in, y unsa
 	if s.backward[worker.dir] {
 		position = s.length(worker, sequence) - 1 - step
 	}
-	row := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+sequence)*s.xBatchStride
+	// The products of the input have s.rows elements for each direction, step and sequence.
+	inputRow := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+sequence)*s.xBatchStride
 	yElement := s.yElement(worker, position, sequence)
-	return unsafe.Add(worker.mem.Ptrs[stepInputs], row*s.rows*s.elemBytes),
+	return unsafe.Add(worker.mem.Ptrs[stepInputs], inputRow*s.rows*s.elemBytes),
 		unsafe.Add(worker.mem.Ptrs[stepY], yElement*s.elemBytes)
 }
 

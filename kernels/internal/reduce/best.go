@@ -39,7 +39,7 @@ func bestFold(dtype tensor.DType, isMax, withValue bool) *iter.Fold {
 
 // bestFoldOf is bestFold for elements of type T.
 func bestFoldOf[T orderedElement](isMax, withValue bool) *iter.Fold {
-	fold := bestElementFold[T](isMax).InOrder()
+	fold := bestElementFold[T](isMax).InOrder() // the first of equal elements wins; without an index, any may win
 	if withValue {
 		fold = withValueResult[T](fold)
 	}

@@ -16,7 +16,7 @@ import (
 // second node has a mistake of its own: alpha must be a number for any y.
 //
 // An importer builds one graph.Graph. A scope has the values of a graph by name. A frame has the settings of its nodes,
-// such as the nesting depth.
+// such as the nesting depth. A Node is a node of the model file with its importer, scope, frame and operands.
 
 // unavoidableError returns the error that a node has for all values of its unavailable operands. It returns nil if
 // there is none. It converts the node once for each trial of assumedOperand, in a separate graph, which is then
@@ -24,7 +24,7 @@ import (
 // nested graph that reads another unavailable value ends the trial ([importer.capture]).
 func (n *Node) unavoidableError(convertOperator Converter) error {
 	count := n.nodeCount
-	defer func() { n.nodeCount = count }()
+	defer func() { n.nodeCount = count }() // trials do not count
 	var first error
 	for trial := range assumedOperands {
 		err := n.convertAssuming(convertOperator, trial)
@@ -52,9 +52,9 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 		}
 	}()
 	defer Recover(&err)
-	nested, frame := n.nestedGraph(""), *n.frame
+	nested, frame := n.nestedGraph(""), *n.frame // the graph of this trial, and its settings
 	frame.continuation, frame.skipsInvalidNodes = nil, false
-	attempt := *n
+	attempt := *n // the same node, but in the nested graph, with operands and a scope of its own
 	attempt.importer, attempt.frame, attempt.continuation, attempt.In = nested.importer, &frame, nil, nil
 	attempt.scope = &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
 	for i, operand := range n.In {
@@ -62,8 +62,8 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 		case operand == nil: // omitted
 		case operand.kind == unavailableKind:
 			operand = n.assumedOperand(nested.importer.graph, i, trial)
-			attempt.scope.values[n.proto.Input[i]] = operand
-		default:
+			attempt.scope.values[n.proto.Input[i]] = operand // also for graphs in the attributes of the node
+		default: // a value of the enclosing graph becomes an operand of the nested graph
 			if operand, err = nested.importer.capture(operand); err != nil {
 				return err
 			}

@@ -63,7 +63,7 @@ func ifOp(n *Node) []*Value {
 			n.retryBranch(thenBranch, thenProto, takesThen, withContinuation)
 			n.retryBranch(elseBranch, elseProto, takesThen.Not(), withContinuation)
 		}
-		n.finalOutputs = n.ifNode(cond, thenBranch, elseBranch)
+		n.finalOutputs = n.ifNode(cond, thenBranch, elseBranch) // results of the graph: no node after n is converted
 		return nil
 	}
 	return n.ifNode(cond, thenBranch, elseBranch)

@@ -13,10 +13,12 @@ import (
 // This file converts Loop. A loop with a known, small number of iterations is unrolled: the nodes of the body are
 // converted once for each iteration, and no loop remains. Any other loop becomes a node with its body as a nested
 // graph. The sequences that such a loop carries are packed (packed.go): two tensors have the elements and the shapes of
-// all members.
+// all members. In a body, the field `outer` of a packed sequence is the same sequence in the enclosing graph.
+//
+// An outline is the known part of a value's shape. Failf ends the conversion of a node with an error (Recover).
 
-// maxUnrolled is the maximum number of nodes into which a loop is unrolled. A larger loop becomes a node with its body
-// as attribute.
+// maxUnrolled is the maximum number of nodes into which a loop is unrolled: the unrollBudget of a frame outside loops.
+// A larger loop becomes a node with its body as attribute.
 const maxUnrolled = 1 << 12
 
 // loopOp converts Loop: operands are the number of iterations (trips), the condition (both may be omitted) and the
@@ -132,9 +134,8 @@ func keepsCondition(proto *pb.GraphProto) bool {
 }
 
 // conditionOrigin follows the condition that a loop's body returns backwards through nodes of the given op types. It
-// returns the value that it reaches, and the node that computes this value; nil if no node of the body does. It stops
-// at the condition that is an input of the body. ok is false if the body has no condition, or if the chain is a cycle
-// or too long.
+// returns the value at which it stops, and the node that computes this value, or nil if it is an input of the body or
+// from outside. ok is false if the body has no condition, or if the chain is a cycle or too long.
 func conditionOrigin(proto *pb.GraphProto, opTypes ...string) (name string, node *pb.NodeProto, ok bool) {
 	if len(proto.Output) == 0 || len(proto.Input) < 2 {
 		return "", nil, false
@@ -155,8 +156,9 @@ func conditionOrigin(proto *pb.GraphProto, opTypes ...string) (name string, node
 }
 
 // loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values as tensors with
-// the sequences among them ([asTensors]). If the body inserts the first member into a sequence of unknown rank,
-// loopBody converts it again with an empty sequence of the member's rank and dtype.
+// the sequences among them ([asTensors]). If the body inserts the first member into a sequence of unknown rank, the
+// conversion fails with a memberRankError. loopBody then converts the body again, with an empty sequence of the
+// member's rank and dtype.
 func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, []*Value, map[int]*packedSequence) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {

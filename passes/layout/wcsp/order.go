@@ -61,7 +61,7 @@ type ordering struct {
 	queue      queue   // an entry is stale if its key is not the current key of its variable
 }
 
-// Keys of variables that are not eliminated next.
+// Keys of variables that cannot be eliminated.
 const (
 	tooLarge      = math.MaxInt64 // the message of the variable exceeds the limit
 	eliminatedKey = -1

@@ -4,7 +4,8 @@ import "math/bits"
 
 // generalRows are instructions for general registers, and branches.
 //
-// The columns are mnemonic, encoder, opcode and element sizes: see [row].
+// The columns are mnemonic, encoder, opcode and element sizes: see [row]. The rows of a mnemonic are tried in this
+// order, until an encoder accepts the operands.
 //
 // For example, add x0, x1, #16 is 91004020: the opcode 11000000, bit 31 (sf) for 64 bits, 16 in imm12, and the
 // registers 1 (Rn) and 0 (Rd).
