@@ -87,8 +87,8 @@ func (p *probe) prepare() (*runnable, error) {
 		return nil, err
 	}
 	for i, value := range values {
-		// A further step reads the result of an inner kernel, as in a network. The result of a copy (Op.Identity) has no
-		// reader: passes would remove the copy, because the reader can read the original.
+		// A further step reads the result of an inner kernel, as in a network. The result of a copy (Op.Identity) has
+		// no reader: passes would remove the copy, because the reader can read the original.
 		if p.innerKernel != "" && !value.Node.Op.Identity {
 			value = build.excludeFromTiming(build.addReader(value))
 		}

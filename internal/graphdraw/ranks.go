@@ -134,9 +134,9 @@ func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 	return best
 }
 
-// candidateLayers returns the layers that bestLayer tries for a box: the layer lowest, and each layer between the box and
-// lowest that has the lowest other box of an incoming net. Between two adjacent candidates, the net lengths are linear
-// functions of the layer, so that no other layer is better.
+// candidateLayers returns the layers that bestLayer tries for a box: the layer lowest, and each layer between the box
+// and lowest that has the lowest other box of an incoming net. Between two adjacent candidates, the net lengths are
+// linear functions of the layer, so that no other layer is better.
 func candidateLayers(box, lowest int, ranks []int, nets []Net, netsOfBox *boxNets) []int {
 	list := []int{}
 	for _, net := range netsOfBox.incoming {

@@ -149,7 +149,7 @@ func lookupSymbols(text string, env *sym.Env, unknowns map[string]sym.Int,
 	const hint = 2 // has no effect on solutions
 	values := map[string]sym.Int{}
 	// Parse calls the function with each symbol. The parsed expression is not used, so its symbols are of another Env.
-	// A syntax error is ignored: the caller parses the text again, with the values.
+	// A syntax error is ignored: parsing the text with the values reports it.
 	scratch := sym.NewEnv()
 	_, _ = sym.Parse(text, func(name string) (sym.Int, bool) {
 		if n, ok := sizes[name]; ok {
