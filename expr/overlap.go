@@ -8,10 +8,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A [RowProgram] has several passes over a row. A pass loads operands from places and stores outputs at places. After
-// its loop, PerRow computes numbers once per row. This file joins the loops of all passes into one loop. For example,
-// an iteration of the joined loop of a softmax may find the maximum of row i+2, compute the exponentials of row i+1,
-// and divide in row i.
+// A [RowProgram] has several passes over a row. A pass loads operands from places and stores outputs at places. A
+// [Place] is an operand or output of the program, a row that an earlier pass stored, or a number that was computed once
+// per row. After the loop of a pass, PerRow computes such numbers. A fold reduces the elements of a row, as in a sum.
+//
+// In the joined loop, the Element of a place distinguishes the rows that are processed together: it is the index of the
+// pass if each pass works on one row. This file joins the loops of all passes into one loop. For example, an iteration
+// of the joined loop of a softmax may find the maximum of row i+2, compute the exponentials of row i+1, and divide in
+// row i.
 
 // Overlap returns one loop for all passes, in which each pass works on a different row. Memory accesses of one pass
 // then overlap with the computation of another pass. in and out are the places (sources and destinations) of the

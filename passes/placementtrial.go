@@ -91,6 +91,7 @@ func (t *placementTrial) supportsLayouts() bool {
 			}
 		}
 	}
+	// Node 0 computes the value whose layout changes, so all its checks are repeated; the other nodes read the value.
 	for i, n := range t.nodes {
 		if i == 0 && n.CheckProps() != nil || i > 0 && n.RecheckProps(t.changesLayout) != nil {
 			return false

@@ -95,9 +95,9 @@ type Problem struct {
 	KeepGoing bool
 	// Exact excludes implementations that are [graph.Impl.Inexact].
 	Exact bool
-	// SolveLimit is the maximum time of the search that follows elimination. 0 means the constant SolveLimit. A negative
-	// number means no search, so that plans do not depend on time. If the search does not finish, a gap remains between
-	// the cost and the lower bound.
+	// SolveLimit is the maximum time of the search for the variables that package wcsp cannot eliminate exactly. 0
+	// means the constant SolveLimit. A negative number means no search, so that plans do not depend on time. If the
+	// search does not finish, a gap remains between the cost and the lower bound.
 	SolveLimit time.Duration
 	// Device may compute nodes whose implementations it has. Strategies that solve the model exactly choose the places of
 	// values; all others leave values on the host. Nil means no device.

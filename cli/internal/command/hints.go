@@ -90,6 +90,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if err != nil {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}
+	// Binding also fixes assumed sizes. They are therefore removed from sizes, and assumed again after it.
 	assumed, sizes := g.Assumed(), g.BoundSizes()
 	for name := range g.Symbols {
 		if _, isAssumed := assumed[name]; !isAssumed {

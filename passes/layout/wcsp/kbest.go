@@ -162,7 +162,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 	for label := range e.sizes[variable] {
 		child := e.fixLabel(variable, label) // its list of steps begins with the step of variable
 		stages := append(c.stages, stage{step: child.steps[0], sizes: child.sizes, onlyLabel: label})
-		relaxed := child.clone()
+		relaxed := child.clone() // relax eliminates its variables approximately: its constant is then a lower bound
 		relaxed.relax(l.maxBoundEntries)
 		l.push(&cell{bound: relaxed.constant, remaining: child, stages: stages})
 	}
