@@ -154,7 +154,7 @@ type extent int
 const (
 	shownNowhere     extent = iota // its symbolic plan does not have the property, or was not tried
 	shownConditional               // at the sizes that satisfy its guards and further conditions
-	shownEverywhere                // at all sizes that it serves: those that satisfy its guards
+	shownEverywhere                // at all sizes that satisfy its guards (Specialization.Serves)
 )
 
 // coveringCase is a case of the proof.
