@@ -168,19 +168,18 @@ def main():
     for k in range(a.rounds):
         names = list(jobs)
         rounds.append({name: jobs[name]() for name in (reversed(names) if k % 2 else names)})
-    middle = statistics.median
     print(a.model)
     for server, clients in jobs:
         reports = [r[server, clients] for r in rounds]
-        of = lambda key: middle([x[key] for x in reports])
+        median = lambda key: statistics.median(x[key] for x in reports)
         if clients == 1:
             ratio = f"p50 / bench's median {quartiles([x['Wait'] for x in reports])}"
         else:
             ratio = (f"rows per second / bench's {quartiles([x['Share'] for x in reports])},"
                      f" / its median run's {quartiles([x['ShareOfMedian'] for x in reports])}")
-        print(f"{clients:4d} clients {server:12s} {of('RowsPerSecond'):9.1f} rows/s, p50 {of('P50'):.3f} ms,"
-              f" p99 {of('P99'):.3f} ms; bench {of('Median'):.3f} ms; {ratio};"
-              f" processor time a row: server {of('Server'):.3f} ms, clients {of('Load'):.3f} ms")
+        print(f"{clients:4d} clients {server:12s} {median('RowsPerSecond'):9.1f} rows/s, p50 {median('P50'):.3f} ms,"
+              f" p99 {median('P99'):.3f} ms; bench {median('Median'):.3f} ms; {ratio};"
+              f" processor time a row: server {median('Server'):.3f} ms, clients {median('Load'):.3f} ms")
     for server, clients in jobs:
         if server != "graphrun":
             key, label = ("P50", "p50") if clients == 1 else ("RowsPerSecond", "rows per second")

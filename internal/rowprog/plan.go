@@ -8,9 +8,9 @@
 // Loops run along rows or along columns. Along rows, the inner loop follows a reduced dimension and folds into the
 // lanes of an accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent
 // rows are contiguous operands of the loop. A row is then also called a column: for a sum of [100, 8] over the first
-// dimension, the inner loop runs over the 8 columns, each of which is a row of 100 elements. Computations once per row
-// are loops over the rows of a tile. Operands that are not contiguous along the inner loop are staged: they are first
-// copied to memory of the worker.
+// dimension, the inner loop runs over the 8 columns, and each column is a row of 100 elements. Computations once per
+// row are loops over the rows of a tile. Operands that are not contiguous along the inner loop are staged: they are
+// first copied to memory of the worker.
 //
 // A tile is a range of rows along the first kept axis. All passes run over a tile before the next tile begins, so that
 // the tile stays in the cache between passes. Where possible, passes are fused: one loop runs all passes, each over a

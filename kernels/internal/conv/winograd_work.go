@@ -125,7 +125,7 @@ func (w *winogradConv) addUncachedWork(work *graph.Work) {
 	schedule := w.chooseSchedule()
 	weightBytes := floatBytes * float64(w.transformedWeights())
 	if schedule == chunkSchedule || weightBytes <= cachedWeightBytes || w.transformsInRun {
-		return // the weights stay in cache, or are read as they are and transformed in the run
+		return // the weights stay in cache, or the run transforms them
 	}
 	if schedule == pointSchedule {
 		pointBytes, productBytes := w.memoryTraffic()

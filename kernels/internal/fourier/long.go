@@ -1,6 +1,7 @@
 package fourier
 
 import (
+	"math/cmplx"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -129,9 +130,6 @@ func newRootTable(n int) rootTable {
 func (t *rootTable) power(k int) complex128 {
 	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
 }
-
-// conj returns the conjugate of x.
-func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 
 // longFourier transforms a group of long lines in phases that all workers share. Each line is treated as a matrix
 // ([matrixFourier]). The units of work of a phase are the columns, or the rows, of the matrices of the group.
@@ -291,7 +289,7 @@ func (f *longFourier) convolutionPhases(maxLines int) []graph.Phase {
 					mem.CheckContext()
 				}
 				frequency := row + column*f.rows
-				product[frequency] = conj(kit.MulComplex(value, filter[frequency]))
+				product[frequency] = cmplx.Conj(kit.MulComplex(value, filter[frequency]))
 			}
 		}),
 		// Compute forward(conj(x)): transform the columns.
@@ -304,7 +302,7 @@ func (f *longFourier) convolutionPhases(maxLines int) []graph.Phase {
 			frequencies := f.transformRow(f.matrix(mem, line), scratch, row)
 			for column, value := range frequencies {
 				if frequency := row + column*f.rows; frequency < f.spec.points {
-					frequencies[column] = kit.MulComplex(kit.MulComplex(conj(value), scale), f.chirpAt(frequency))
+					frequencies[column] = kit.MulComplex(kit.MulComplex(cmplx.Conj(value), scale), f.chirpAt(frequency))
 				}
 			}
 			f.writeFrequencies(f.resultLine(mem, line), frequencies, row)
@@ -322,9 +320,9 @@ func (f *longFourier) filterPhases(filterIndex int) []graph.Phase {
 			f.transformColumn(mem, f.matrix(mem, 0), scratch, column, func(j int) complex128 {
 				switch {
 				case j < points:
-					return conj(f.chirpAt(j))
+					return cmplx.Conj(f.chirpAt(j))
 				case j > paddedLength-points:
-					return conj(f.chirpAt(paddedLength - j))
+					return cmplx.Conj(f.chirpAt(paddedLength - j))
 				}
 				return 0
 			})
@@ -357,13 +355,13 @@ func (f *longFourier) lineValue(line unsafe.Pointer, j int) (value complex128) {
 	case j < available:
 		value = f.loadElement(line, j)
 	case f.spec.isToReal && points-j < available:
-		value = conj(f.loadElement(line, points-j))
+		value = cmplx.Conj(f.loadElement(line, points-j))
 	}
 	if f.spec.isToReal && (j == 0 || 2*j == points) {
 		value = complex(real(value), 0)
 	}
 	if f.spec.isInverse {
-		return conj(value)
+		return cmplx.Conj(value)
 	}
 	return value
 }

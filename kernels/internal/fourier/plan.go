@@ -3,6 +3,7 @@ package fourier
 import (
 	"math"
 	"math/bits"
+	"math/cmplx"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -71,9 +72,9 @@ func (f *fourier) makeBluesteinTables() {
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
 	}
 	for k, value := range f.chirp {
-		f.filterTransform[k] = conj(value)
+		f.filterTransform[k] = cmplx.Conj(value)
 		if k > 0 {
-			f.filterTransform[length-k] = conj(value)
+			f.filterTransform[length-k] = cmplx.Conj(value)
 		}
 	}
 	f.inner.forward(f.filterTransform, zeroTable(f.inner.workLen()))
@@ -189,7 +190,7 @@ func refDFT(x []complex128, length int, isInverse bool) []complex128 {
 		for j := range min(length, len(x)) {
 			root := unitRoot(j*k%length, length)
 			if isInverse {
-				root = conj(root)
+				root = cmplx.Conj(root)
 			}
 			out[k] += kit.MulComplex(x[j], root)
 		}
