@@ -102,12 +102,14 @@ func (p *parser) sum() (Int, error) {
 
 // isOnlyMinIntDigits reports whether the next product is the number minIntDigits alone.
 func (p *parser) isOnlyMinIntDigits() bool {
-	if p.token != minIntDigits {
-		return false
-	}
+	return p.token == minIntDigits && !slices.Contains([]string{"*", "//", "%", "**"}, p.peek())
+}
+
+// peek returns the token after the current token.
+func (p *parser) peek() string {
 	following := *p
 	following.next()
-	return !slices.Contains([]string{"*", "//", "%", "**"}, following.token)
+	return following.token
 }
 
 // product parses factors with *, // and %.
@@ -170,7 +172,7 @@ func (p *parser) factor() (Int, error) {
 		return p.power()
 	}
 	p.next()
-	if sign == "-" && p.token == minIntDigits {
+	if sign == "-" && p.token == minIntDigits && p.peek() != "**" {
 		p.token = "-" + minIntDigits
 		return p.power()
 	}

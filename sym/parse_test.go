@@ -81,6 +81,7 @@ func TestParse(t *testing.T) {
 		"0 + 9223372036854775808":      `expression "0 + 9223372036854775808", column 5: 9223372036854775808 does not fit 64 bits`,
 		"1 - 9223372036854775808 // 3": `expression "1 - 9223372036854775808 // 3", column 5: 9223372036854775808 does not fit 64 bits`,
 		"1 - 9223372036854775808**0":   `expression "1 - 9223372036854775808**0", column 5: 9223372036854775808 does not fit 64 bits`,
+		"-9223372036854775808**0":      `expression "-9223372036854775808**0", column 2: 9223372036854775808 does not fit 64 bits`,
 	} {
 		_, err := sym.Parse(text, lookup)
 		assert.EqualError(t, err, want)
