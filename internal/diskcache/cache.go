@@ -47,8 +47,8 @@ type Options struct {
 	Warn func(error)
 }
 
-// Cache is a directory of entries. It may be used from several goroutines and processes at once. A nil *Cache is empty
-// and stores nothing.
+// Cache is a directory of entries. It may be used from several goroutines and processes at once. For a nil *Cache,
+// Find and Add return nil; the other methods panic.
 type Cache struct {
 	dir     string
 	options Options
