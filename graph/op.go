@@ -108,7 +108,8 @@ type Facts struct {
 	Identity bool
 
 	// Permutes is for a view that only reorders dimensions. It returns, for each dimension of the result, the dimension
-	// of the operand. It is nil, or returns nil, for other views.
+	// of the operand; for a value without dimensions, an empty list that is not nil. It is nil, or returns nil, for other
+	// views.
 	Permutes func(call *Call) []int
 
 	// Copies marks the op by which passes copy values. Such an op is an Identity, needs no attributes, and writes any

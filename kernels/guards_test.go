@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
@@ -41,7 +40,19 @@ func TestGuards(t *testing.T) {
 	}
 	want, err := os.ReadFile(guardsFile)
 	require.NoError(t, err)
-	assert.Equal(t, string(want), all.String())
+	if string(want) != all.String() {
+		known := map[string]bool{}
+		for line := range strings.Lines(string(want)) {
+			known[line] = true
+		}
+		for line := range strings.Lines(all.String()) {
+			if !known[line] {
+				t.Log("new: " + strings.TrimSuffix(line, "\n"))
+			}
+		}
+		t.Errorf("the guards differ from %s. If only guards of new ops are added, run\n"+
+			"\tgo test ./kernels -run 'TestGuards$' -update-guards", guardsFile)
+	}
 }
 
 // exampleGuards infers an example with a symbol for each size, such as x1_2 for dimension 2 of operand 1. A failure of

@@ -35,11 +35,11 @@ func Example() {
 	_, err = m.Graph(onnx.Options{})
 	fmt.Println("refused:", err != nil)
 	scale := func(n onnx.Node) ([]onnx.Value, error) {
-		attrs, err := n.Attrs()
+		factor, err := n.Float("factor", 1)
 		if err != nil {
 			return nil, err
 		}
-		return n.Apply("mul", nil, n.Inputs()[0], attrs["factor"])
+		return n.Apply("mul", nil, n.Inputs()[0], factor)
 	}
 	g, err := m.Graph(onnx.Options{Operators: onnx.Operators{"com.example": {"Scale": scale}}})
 	if err != nil {

@@ -99,6 +99,31 @@ func (n Node) Attrs() (graph.Attrs, error) {
 	return n.node.AllAttrs()
 }
 
+// Float returns the attribute with the given name, or defaultValue if it is omitted. It returns an error if the
+// attribute has another type. [Node.Attrs] has lists and tensors.
+func (n Node) Float(name string, defaultValue float64) (float64, error) {
+	return attr(n, (*convert.Node).Float, name, defaultValue)
+}
+
+// Int is [Node.Float] for an integer.
+func (n Node) Int(name string, defaultValue int) (int, error) {
+	return attr(n, (*convert.Node).Int, name, defaultValue)
+}
+
+// Text is [Node.Float] for a string.
+func (n Node) Text(name, defaultValue string) (string, error) {
+	return attr(n, (*convert.Node).Text, name, defaultValue)
+}
+
+// attr returns an attribute by a getter of the importer's node, which panics if the attribute has another type.
+func attr[V any](n Node, get func(*convert.Node, string, V) V, name string, defaultValue V) (value V, err error) {
+	if n.node == nil {
+		return value, errNoNode
+	}
+	defer convert.Recover(&err)
+	return get(n.node, name, defaultValue), nil
+}
+
 // Apply adds an op of the graph's catalogue to the graph and returns its results. An operand is a [Value], a number, a
 // bool, a tensor, or nil if omitted. If all operands are small constants, the results are constants, and the graph is
 // not changed. For an op with a variable number of results, Apply returns one result for each output of the node.

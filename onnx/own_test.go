@@ -71,6 +71,42 @@ func TestOwnOperator(t *testing.T) {
 	assert.Equal(t, 18.0, out["y"].At(4, 2).Float())
 }
 
+// TestOwnOperatorAttributes reads attributes with and without the type, which old exporters do not write.
+func TestOwnOperatorAttributes(t *testing.T) {
+	for _, typed := range []bool{true, false} {
+		m := mineModel("Own")
+		m.Graph.Node[0].Attribute = []*pb.AttributeProto{attrInt("i", 3), attrFloat("f", 0.1), attrInts("list", 1, 2),
+			{Name: "s", Type: pb.AttributeString, S: []byte("text")}, attrFloat("zero", 0)}
+		want := graph.Attrs{"i": 3, "f": 0.1, "list": []int{1, 2}, "s": "text", "zero": 0.0}
+		if !typed {
+			for _, a := range m.Graph.Node[0].Attribute {
+				a.Type = pb.AttributeUndefined
+			}
+			want["zero"] = 0
+		}
+		_, err := own(t, m, func(n Node) ([]Value, error) {
+			attrs, err := n.Attrs()
+			assert.NoError(t, err)
+			assert.Equal(t, want, attrs)
+			f, err := n.Float("f", 1)
+			assert.NoError(t, err)
+			i, err := n.Int("i", 1)
+			assert.NoError(t, err)
+			s, err := n.Text("s", "")
+			assert.NoError(t, err)
+			omitted, err := n.Float("omitted", 2.5)
+			assert.NoError(t, err)
+			assert.Equal(t, []any{0.1, 3, "text", 2.5}, []any{f, i, s, omitted})
+			if typed {
+				_, err = n.Float("i", 1)
+				assert.EqualError(t, err, `attribute "i" is of type int, want float`)
+			}
+			return n.Apply("relu", nil, n.Inputs()[0])
+		})
+		require.NoError(t, err)
+	}
+}
+
 // A mistake of a converter is an error that names the node.
 func TestOwnOperatorFails(t *testing.T) {
 	var kept Node
@@ -106,6 +142,8 @@ func TestOwnOperatorFails(t *testing.T) {
 	_, err = Node{}.Apply("relu", nil)
 	assert.Error(t, err)
 	_, err = Node{}.Attrs()
+	assert.Error(t, err)
+	_, err = Node{}.Float("f", 0)
 	assert.Error(t, err)
 }
 

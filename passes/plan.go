@@ -136,16 +136,16 @@ type PassRecord struct {
 // Exact reports whether passes must keep roundings: see [Options.Exact].
 func (p *Plan) Exact() bool { return p.exact }
 
-// Note adds text to [PassRecord.Summary] of the running pass.
+// Note adds text, unless it is empty, to [PassRecord.Summary] of the running pass.
 func (p *Plan) Note(format string, args ...any) {
 	if len(p.Passes) == 0 {
 		return
 	}
 	record, text := &p.Passes[len(p.Passes)-1], fmt.Sprintf(format, args...)
 	if record.Summary != "" && text != "" {
-		text = record.Summary + ", " + text
+		record.Summary += ", "
 	}
-	record.Summary = text
+	record.Summary += text
 }
 
 // Copy is a copy that a pass inserted.

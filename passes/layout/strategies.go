@@ -35,10 +35,6 @@ func All() []Strategy {
 	return append([]Strategy{Propagate, Contiguous, ChannelsLast, Greedy, Favourite, Push, Optimal}, Published()...)
 }
 
-// Published returns the strategies that reproduce the layout decisions of published optimizers. They exist for
-// comparisons: command compare measures them only on request.
-func Published() []Strategy { return []Strategy{NeoCPU, PBQP, OneDNN, Inductor, SmartMem} }
-
 // Named returns the built-in strategy with that name, or the default for an empty name.
 func Named(name string) (Strategy, error) {
 	if name == "" {

@@ -119,7 +119,7 @@ func cdist(s applier, a *cdistAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(!operandType.DType.IsFloat(), "cdist only supports floating-point dtypes, X%d got: %s", i+1,
 			kit.CppName(operandType.DType))
 	}
-	s.Reject(a.P < 0, "cdist only supports non-negative p values")
+	s.Reject(!(a.P >= 0), "cdist only supports non-negative p values")
 	if mode := a.ComputeMode; mode != nil {
 		s.Reject(*mode < 0 || *mode > 2, "possible modes: 0, 1, 2, but was: %d", *mode)
 	}

@@ -209,8 +209,8 @@ var (
 func (s applier) isclose(x, y *graph.Arg, a *iscloseAttrs) *graph.Arg {
 	dtype := x.Type().DType
 	s.Reject(dtype != y.Type().DType, "%s did not match %s", dtype.TorchName(), y.Type().DType.TorchName())
-	s.Reject(a.Rtol < 0, "rtol must be greater than or equal to zero, but got %v", a.Rtol)
-	s.Reject(a.Atol < 0, "atol must be greater than or equal to zero, but got %v", a.Atol)
+	s.Reject(!(a.Rtol >= 0), "rtol must be greater than or equal to zero, but got %v", a.Rtol)
+	s.Reject(!(a.Atol >= 0), "atol must be greater than or equal to zero, but got %v", a.Atol)
 	isnan := func(x *graph.Arg) *graph.Arg { return s.Apply(pointwise.Ne, nil, x, x) }
 	either := func(x, y *graph.Arg) *graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
 	// s.inPlace(x, y) gives y the dtype and layout of x: PyTorch stores y in the memory of x.

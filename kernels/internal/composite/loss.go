@@ -111,7 +111,7 @@ var (
 	SmoothL1Loss = loss("smooth_l1_loss", "Returns d^2 / (2 * beta) if d < beta, else d - beta/2, with d = abs(self - "+
 		"target).", lossParams, lossExamples,
 		func(s applier, a *smoothL1LossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			s.Reject(a.Beta < 0, "smooth_l1_loss does not support negative values for beta.")
+			s.Reject(!(a.Beta >= 0), "smooth_l1_loss does not support negative values for beta.")
 			return s.Apply(compose.SmoothL1Elements, graph.Attrs{"beta": a.Beta}, in...), a.Reduction
 		})
 	HuberLoss = loss("huber_loss", "Returns d^2 / 2 if d <= delta, else delta * (d - delta/2), with d = abs(self - "+

@@ -22,14 +22,14 @@ type biasShrinkAttrs struct {
 // formulas read the numbers that the first function returns. The second function returns the reference.
 var (
 	Softshrink = attrCurve("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
-		"closer. Supports floats only.", "where(abs(x) > l, x - copysign(l, x), x * 0)", defaultGrain,
-		func(a *softshrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(a.Lambd)} },
+		"closer. Supports floats only.", "where(abs(x) > lambd, x - copysign(lambd, x), x * 0)", defaultGrain,
+		func(a *softshrinkAttrs) numbers { return numbers{"lambd": tensor.FloatScalar(a.Lambd)} },
 		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.UnaryExample)
 	Shrink = attrCurve("shrink", "shrink_cpu", "Sets elements of absolute value up to `lambd` to 0, and moves the "+
-		"others towards 0 by `bias`. Supports floats only.", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))",
-		defaultGrain,
+		"others towards 0 by `bias`. Supports floats only.",
+		"where(x > lambd, x - bias, where(x < -lambd, x + bias, x * 0))", defaultGrain,
 		func(a *biasShrinkAttrs) numbers {
-			return numbers{"l": tensor.FloatScalar(a.Lambd), "bias": tensor.FloatScalar(a.Bias)}
+			return numbers{"lambd": tensor.FloatScalar(a.Lambd), "bias": tensor.FloatScalar(a.Bias)}
 		},
 		func(a *biasShrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Bias) },
 		kit.UnaryExample, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.TransposedMatrix))
@@ -37,7 +37,7 @@ var (
 
 func init() {
 	Softshrink.Pointwise.Config = withCheck(unary, func(c *graph.Call) error {
-		if l := kit.Attrs[*softshrinkAttrs](c).Lambd; l < 0 {
+		if l := kit.Attrs[*softshrinkAttrs](c).Lambd; !(l >= 0) { // negative or NaN
 			return fmt.Errorf("lambda must be greater or equal to 0, but found to be %s.", strconv.FormatFloat(l, 'g', 6, 64))
 		}
 		return nil

@@ -167,7 +167,7 @@ func (n *Node) AllAttrs() (graph.Attrs, error) {
 
 // attrValue returns an attribute in the form of [Node.AllAttrs].
 func (n *Node) attrValue(attribute *pb.AttributeProto) (any, error) {
-	switch attribute.Type {
+	switch typeOf(attribute) {
 	case pb.AttributeInt:
 		return SaturatedInt(attribute.I), nil
 	case pb.AttributeFloat:
@@ -187,6 +187,30 @@ func (n *Node) attrValue(attribute *pb.AttributeProto) (any, error) {
 		return n.model.file.Tensor(attribute.T)
 	}
 	return nil, fmt.Errorf("attributes of type %s are not supported", strings.ToLower(attribute.Type.String()))
+}
+
+// typeOf returns the type of an attribute. Old exporters do not write it: then it is the type of the value. The value 0
+// of a number is not written either; it is an int, which also serves as a float.
+func typeOf(attribute *pb.AttributeProto) pb.AttributeType {
+	switch {
+	case attribute.Type != pb.AttributeUndefined:
+		return attribute.Type
+	case attribute.G != nil || len(attribute.Graphs) > 0:
+		return pb.AttributeGraph
+	case attribute.T != nil:
+		return pb.AttributeTensor
+	case attribute.S != nil:
+		return pb.AttributeString
+	case len(attribute.Floats) > 0:
+		return pb.AttributeFloats
+	case len(attribute.Ints) > 0:
+		return pb.AttributeInts
+	case len(attribute.Strings) > 0:
+		return pb.AttributeStrings
+	case attribute.F != 0:
+		return pb.AttributeFloat
+	}
+	return pb.AttributeInt
 }
 
 // mapSlice returns f of each element.
