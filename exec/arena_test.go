@@ -14,8 +14,8 @@ func TestArenaDoesNotWrap(t *testing.T) {
 	m := &memoryPlanner{}
 	for i := range 40 {
 		at, _ := m.alloc(i, absurd, i, tensor.Host)
-		if at < 0 || m.arenaSize < min(i+1, 3)*absurd {
-			t.Fatalf("storage %d is at %d of %d bytes", i, at, m.arenaSize)
+		if at < 0 || m.host.size < min(i+1, 3)*absurd {
+			t.Fatalf("storage %d is at %d of %d bytes", i, at, m.host.size)
 		}
 	}
 }

@@ -8,22 +8,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A [RowProgram] has several passes over a row. A pass loads operands from places and stores outputs at places. A
-// [Place] is an operand or output of the program, a row that an earlier pass stored, or a number that was computed once
-// per row. After the loop of a pass, PerRow computes such numbers. A fold reduces the elements of a row, as in a sum.
+// This file joins the loops of all passes of a [RowProgram] into one loop, in which each pass works on different rows.
+// Memory accesses of one pass then overlap with the computation of another pass. For example, an iteration of the
+// joined loop of a softmax may find the maximum of row i+2, compute the exponentials of row i+1, and divide in row i.
 //
-// In the joined loop, the Element of a place distinguishes the rows that are processed together: it is the index of the
-// pass if each pass works on one row. This file joins the loops of all passes into one loop. For example, an iteration
-// of the joined loop of a softmax may find the maximum of row i+2, compute the exponentials of row i+1, and divide in
-// row i.
+// Each pass works on a group of rows. [Place.Element] numbers the rows of all passes. For example, with groups of 2
+// rows, pass 0 works on rows 0 and 1, and pass 1 on rows 2 and 3.
 
-// Overlap returns one loop for all passes, in which each pass works on a different row. Memory accesses of one pass
-// then overlap with the computation of another pass. in and out are the places (sources and destinations) of the
-// operands and outputs of c. Their [Place.Element] is the index of the pass. folds are the folds of all passes, in
-// order. The values of the folds are the last outputs, which are not stored.
+// Overlap returns one loop for all passes, in which each pass works on a different row. in and out are the places
+// (sources and destinations) of the operands and outputs of c. Their [Place.Element] is the index of the pass. folds
+// are the folds of all passes, in order. The values of the folds are the last outputs, which are not stored.
 func (program *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
 	joiner := passJoiner{program: program, builder: NewBuilder(), group: 1}
-	return joiner.build(joiner.load)
+	return joiner.build()
 }
 
 // Pipeline is like Overlap, but the code includes the computations that a row program runs once per row: each pass
@@ -42,45 +39,39 @@ func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool
 		return nil, nil, nil, nil, nil
 	}
 	joiner := passJoiner{program: program, builder: NewBuilder(), group: group, isConstant: isConstant,
-		numbers: map[rowComputation][]Output{}}
-	return joiner.build(joiner.loadOrCompute)
+		numbers: map[Place]Value{}}
+	return joiner.build()
 }
 
 // passJoiner builds one code for all passes.
 type passJoiner struct {
-	program    *RowProgram
-	builder    *Builder
-	group      int                         // number of rows that a pass processes together
-	isConstant func(operand int) bool      // for Pipeline
-	in         []Place                     // indexed by operand of the new code
-	numbers    map[rowComputation][]Output // the results of each computation
+	program *RowProgram
+	builder *Builder
+	group   int     // number of rows that a pass processes together
+	in      []Place // by operand of the new code
+
+	// For Pipeline, otherwise nil.
+
+	isConstant func(operand int) bool
+	numbers    map[Place]Value // the numbers that the new code computes so far
 }
 
-// rowComputation identifies the computation that runs once per row after a pass, for one of the rows (Place.Element).
-type rowComputation struct{ pass, row int }
-
-// build builds the code. loadFrom returns the real part (part 0) or imaginary part (part 1) of the value that a pass
-// loads from a place.
-func (joiner *passJoiner) build(loadFrom func(place Place, dtype tensor.DType, part int) Value) (code *Code,
-	folds []Fold, in, out []Place, err error) {
+// build builds the code.
+func (joiner *passJoiner) build() (code *Code, folds []Fold, in, out []Place, err error) {
 	var stored, folded []Output
-	for element := range joiner.group * len(joiner.program.Passes) { // a row of a pass: see Pipeline
-		pass := &joiner.program.Passes[element/joiner.group]
+	for row := range joiner.group * len(joiner.program.Passes) { // the rows of all passes
+		pass := &joiner.program.Passes[row/joiner.group]
 		if pass.Code == nil {
 			return nil, nil, nil, nil, errors.New("expr: a pass has no loop")
 		}
-		values := joiner.builder.Inline(pass.Code, func(n, part int) Value {
-			place := pass.In[n]
-			place.Element = element
-			return loadFrom(place, pass.Code.In[n], part)
-		})
-		for n, place := range pass.Out {
+		for n, value := range joiner.inline(pass.Code, pass.In, row) {
+			place := pass.Out[n]
 			if place.Kind == Nowhere {
-				folded = append(folded, values[n])
+				folded = append(folded, value)
 				continue
 			}
-			place.Element = element
-			stored, out = append(stored, values[n]), append(out, place)
+			place.Element = row
+			stored, out = append(stored, value), append(out, place)
 		}
 		folds = append(folds, pass.Folds...)
 	}
@@ -94,8 +85,26 @@ func (joiner *passJoiner) build(loadFrom func(place Place, dtype tensor.DType, p
 	return code, folds, joiner.in, out, nil
 }
 
-// load returns a part of the operand at a place, and adds the operand to the code if necessary.
+// inline adds a code whose operands are at the given places of a row, and returns its results.
+func (joiner *passJoiner) inline(code *Code, in []Place, row int) []Output {
+	return joiner.builder.Inline(code, func(n, part int) Value {
+		place := in[n]
+		place.Element = row
+		return joiner.load(place, code.In[n], part)
+	})
+}
+
+// load returns the real part (part 0) or imaginary part (part 1) of the value at a place. For Pipeline, it adds the
+// computation of a number to the code; any other value is an operand of the code.
 func (joiner *passJoiner) load(place Place, dtype tensor.DType, part int) Value {
+	if joiner.numbers != nil {
+		if pass := joiner.program.computedBy(place); pass != nil {
+			return joiner.number(place, pass)
+		}
+		if place.Kind == AtOperand && joiner.isConstant(place.N) {
+			place.Element = 0 // all rows share one operand of the code
+		}
+	}
 	operand := slices.Index(joiner.in, place)
 	if operand < 0 {
 		operand = len(joiner.in)
@@ -104,63 +113,49 @@ func (joiner *passJoiner) load(place Place, dtype tensor.DType, part int) Value 
 	return joiner.builder.load(operand, uint64(part))
 }
 
-// loadOrCompute returns a part of the value at a place. If the value is computed once per row, loadOrCompute adds the
-// computation to the code, once for each Element that uses the value.
-func (joiner *passJoiner) loadOrCompute(place Place, dtype tensor.DType, part int) Value {
-	passIndex, resultIndex := joiner.computedAfter(place)
-	if place.Kind == AtOperand && joiner.isConstant(place.N) { // all rows share one operand of the new code
-		place.Element = 0
+// number returns the number at a place, which a pass computes once per row.
+func (joiner *passJoiner) number(place Place, pass *RowPass) Value {
+	if value, ok := joiner.numbers[place]; ok {
+		return value
 	}
-	if resultIndex < 0 {
-		return joiner.load(place, dtype, part)
+	for n, result := range joiner.inline(pass.PerRow, pass.PerRowIn, place.Element) {
+		joiner.numbers[Place{Kind: AtNumber, N: pass.PerRowOut[n].N, Element: place.Element}] = result.Re
 	}
-	pass, key := &joiner.program.Passes[passIndex], rowComputation{pass: passIndex, row: place.Element}
-	if joiner.numbers[key] == nil {
-		joiner.numbers[key] = joiner.builder.Inline(pass.PerRow, func(n, part int) Value {
-			source := pass.PerRowIn[n]
-			source.Element = place.Element
-			return joiner.loadOrCompute(source, pass.PerRow.In[n], part)
-		})
-	}
-	return joiner.numbers[key][resultIndex].Re
+	return joiner.numbers[place]
 }
 
-// computedAfter returns the pass after which the number at a place is computed, and its index among the results of that
-// computation. If no such computation has the number, both results are -1.
-func (joiner *passJoiner) computedAfter(place Place) (passIndex, resultIndex int) {
-	if place.Kind == AtNumber {
-		for k := range joiner.program.Passes {
-			if n := slices.Index(joiner.program.Passes[k].PerRowOut, Place{Kind: AtNumber, N: place.N}); n >= 0 {
-				return k, n
-			}
+// computedBy returns the pass whose PerRow computes the number at a place, or nil if there is none.
+func (program *RowProgram) computedBy(place Place) *RowPass {
+	for k := range program.Passes {
+		pass := &program.Passes[k]
+		if place.Kind == AtNumber && slices.Contains(pass.PerRowOut, Place{Kind: AtNumber, N: place.N}) {
+			return pass
 		}
 	}
-	return -1, -1
+	return nil
 }
 
 // canPipeline reports whether the computations that run once per row can be part of a loop: see [RowProgram.Pipeline].
 func (program *RowProgram) canPipeline() bool {
-	loopsHave64Bits := false // the loops of the passes then have the smaller vector width already
-	for k := range program.Passes {
-		loopsHave64Bits = loopsHave64Bits || program.Passes[k].Code != nil && program.Passes[k].Code.has64Bits()
-	}
+	// The loops of the passes have the smaller vector width already if they have 64-bit values.
+	loopsHave64Bits := slices.ContainsFunc(program.Passes, func(p RowPass) bool { return p.Code.has64Bits() })
 	for k := range program.Passes {
 		pass := &program.Passes[k]
 		storesResult := slices.ContainsFunc(pass.PerRowOut, func(p Place) bool { return p.Kind != AtNumber })
-		halvesWidth := pass.PerRow != nil && pass.PerRow.has64Bits() && !loopsHave64Bits
-		if storesResult || halvesWidth || pass.PerRow != nil && !pass.PerRow.isPrimitive() {
+		halvesWidth := pass.PerRow.has64Bits() && !loopsHave64Bits
+		if storesResult || halvesWidth || !pass.PerRow.isPrimitive() {
 			return false
 		}
 	}
 	return true
 }
 
-// isPrimitive reports whether all operations are primitive ([Op.Primitive]).
+// isPrimitive reports whether all operations are primitive ([Op.Primitive]). A nil code has none.
 func (c *Code) isPrimitive() bool {
-	return !slices.ContainsFunc(c.Insts, func(inst Inst) bool { return !inst.Op.Primitive() })
+	return c == nil || !slices.ContainsFunc(c.Insts, func(inst Inst) bool { return !inst.Op.Primitive() })
 }
 
-// has64Bits reports whether some value has 64 bits.
+// has64Bits reports whether some value has 64 bits. A nil code has none.
 func (c *Code) has64Bits() bool {
-	return slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.DType.Size() > 4 })
+	return c != nil && slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.DType.Size() > 4 })
 }

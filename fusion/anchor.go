@@ -140,48 +140,6 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	return &whole, nil
 }
 
-// listings lists the code of the anchor's kernel and, unless the kernel contains it, of the epilogue.
-func (e *Epilogue) listings(kernel *graph.Kernel) (list []expr.Listing) {
-	if kernel.Code != nil {
-		list = kernel.Code()
-	}
-	if e.inRegisters {
-		return list
-	}
-	return append(list, e.loop.Listing("epilogue"))
-}
-
-// phase returns a phase that applies the epilogue to all elements of the anchor's result.
-func (e *Epilogue) phase() graph.Phase {
-	var grain int // elements of a chunk
-	if elementNS := e.loop.ElementNS(); elementNS > 0 {
-		grain = compiledGrain(elementNS)
-	} else {
-		grain = grainOf(e.code)
-	}
-	runs := new(graph.PerWorker[EpilogueRun])
-	return graph.Phase{Chunks: (e.numel + grain - 1) / grain, Run: func(mem *graph.Mem, chunk int) error {
-		run := runs.Get(mem)
-		e.Bind(run, mem)
-		e.applyRange(run, chunk*grain, min((chunk+1)*grain, e.numel))
-		run.Release()
-		return nil
-	}}
-}
-
-// applyRange applies the epilogue to the elements from begin to end-1 of the anchor's result, in the order of memory.
-func (e *Epilogue) applyRange(run *EpilogueRun, begin, end int) {
-	for i := begin; i < end; {
-		length := end - i
-		if !e.isDense { // each row ends at the end of the fastest dimension
-			length = min(length, e.sizes[0]-i%e.sizes[0])
-		}
-		const rows, rowStride, colStride = 1, 0, 1
-		e.Apply(run, e.offset(i), rows, rowStride, length, colStride)
-		i += length
-	}
-}
-
 // withReorderedAddresses returns phases that reorder the addresses of the whole for the kernel of the anchor. The
 // addresses of the whole are its results and then its operands. The kernel of the anchor expects the result with index
 // `carrier`, then all operands, and then the other results. For example, the results r0 and r1, whose carrier is r1,
@@ -353,29 +311,20 @@ func anchorFlops(call *graph.Call) float64 {
 // for the operands of the anchor. The epilogue reads its operands in any layout. If the attributes are invalid,
 // there is no work: lower reports the error.
 func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
-	work, ok = a.readWithoutFootprint(call, walk, i, meta)
+	fused, anchor, err := anchorOf(call)
+	switch {
+	case err != nil:
+		return work, true
+	case i < fused.Anchor:
+		work, ok = a.Read(anchor, fused.anchorWalk(walk), i, meta)
+	default:
+		carrier := fused.carrierResult()
+		work, ok = graph.ReadWork(meta, walk.ResultLayout(carrier, call.Out[carrier])), true
+	}
 	if work != (graph.Work{}) {
 		work.Footprint = call.Footprint()
 	}
 	return work, ok
-}
-
-// readWithoutFootprint is read without [graph.Work.Footprint].
-func (a anchorImpl) readWithoutFootprint(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
-	ok bool) {
-	fused, isFusion := call.Attrs.(*Fusion)
-	if isEpilogueOperand := isFusion && i >= fused.Anchor; isEpilogueOperand {
-		carrier := fused.carrierResult()
-		if carrier < 0 || carrier >= len(call.Out) {
-			return work, true
-		}
-		return graph.ReadWork(meta, walk.ResultLayout(carrier, call.Out[carrier])), true
-	}
-	fused, anchor, err := anchorOf(call)
-	if err != nil {
-		return work, true
-	}
-	return a.Read(anchor, fused.anchorWalk(walk), i, meta)
 }
 
 // writes reports whether result i can have layout meta. The epilogue can write a result other than the carrier with any

@@ -2,13 +2,11 @@ package fusion
 
 import (
 	"errors"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/sorted"
-	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,19 +34,23 @@ type Epilogue struct {
 	streams []stream    // results, then operands, in the order of the expression
 	sizes   []int       // dimensions of the anchor's result in memory, joined where possible, the fastest first
 	strides []int       // strides of these dimensions in elements
-	staged  []int       // indices of the streams that the loop accesses in a buffer, because they are not contiguous
 	numel   int         // number of elements of the anchor's result
 	isDense bool        // whether the anchor's result is dense
+
+	stageBytes int // size of the buffer of staged streams (see stream); 0 if there are none
 
 	inRegisters bool // whether the kernel applies the code in registers: see SetInRegisters
 	isDeferred  bool // whether a phase after the kernel applies the epilogue: see Defer
 }
 
-// stream describes the memory of an operand or a result of an epilogue.
+// stream describes the memory of an operand or a result of an epilogue. If it is not contiguous, it is staged: the loop
+// accesses a copy in a buffer.
 type stream struct {
 	addressIndex int   // index of its address among the addresses of the anchor's kernel
 	strides      []int // strides in bytes of the dimensions of Epilogue.sizes
 	size         int   // size of an element in bytes
+	isStaged     bool
+	stageOffset  int // of a staged stream: offset of the copy in the buffer
 }
 
 // EpilogueOf returns the epilogue that the kernel of a call must apply, or nil if there is none.
@@ -183,232 +185,35 @@ func (e *Epilogue) streamStrides(metas []tensor.Meta, dim, rank int) []int {
 	return strides
 }
 
+// stageElements is the number of elements of each staged stream in the buffer.
+const stageElements = 2048
+
 // compile compiles the loop of an epilogue that no kernel applies in registers.
 func (e *Epilogue) compile() (err error) {
 	resultCount := len(e.code.Out)
 	loop := &expr.Loop{Code: e.code, Uniform: make([]bool, len(e.code.In))}
-	for i, operandOrResult := range e.streams {
-		switch stride := operandOrResult.strides[0]; {
-		case stride == operandOrResult.size: // contiguous
+	for i := range e.streams {
+		stream := &e.streams[i]
+		switch stride := stream.strides[0]; {
+		case stride == stream.size: // contiguous
 		case stride == 0 && i >= resultCount: // an operand with one element along the loop
 			loop.Uniform[i-resultCount] = true
 		default:
-			e.staged = append(e.staged, i)
+			stream.isStaged, stream.stageOffset = true, e.stageBytes
+			e.stageBytes += stageElements * stream.size
 		}
 	}
 	e.loop, err = loops.New(loop, loops.Options{})
 	return err
 }
 
-// EpilogueRun is the state of a worker that applies an epilogue in a chunk. The chunk calls [EpilogueRun.Release] at
-// its end.
-type EpilogueRun struct {
-	state      loops.State
-	base       []unsafe.Pointer // address of the first element of each stream
-	coords     []int            // coordinates of the current block, in the dimensions of Epilogue.sizes
-	ptrs       []unsafe.Pointer // address of each stream for the loop
-	rowStrides []int            // stride of rows of each stream for the loop, in bytes
-	stage      []byte           // buffer of the staged streams
-}
-
-// stageElements is the number of elements of each staged stream (see Epilogue.staged) in the buffer.
-const stageElements = 2048
-
-// Bind sets the addresses of a chunk. mem has the addresses of the anchor's kernel: see newEpilogue.
-func (e *Epilogue) Bind(run *EpilogueRun, mem *graph.Mem) {
-	if run.base == nil {
-		count := len(e.streams)
-		run.base, run.ptrs, run.rowStrides = make([]unsafe.Pointer, count), make([]unsafe.Pointer, count), make([]int, count)
-		run.coords = make([]int, len(e.sizes))
-		stageBytes := 0
-		for _, i := range e.staged {
-			stageBytes += stageElements * e.streams[i].size
-		}
-		run.stage = tensor.NewStorage(stageBytes).Bytes()
+// listings lists the code of the anchor's kernel and, unless the kernel contains it, of the epilogue.
+func (e *Epilogue) listings(kernel *graph.Kernel) (list []expr.Listing) {
+	if kernel.Code != nil {
+		list = kernel.Code()
 	}
-	for i, stream := range e.streams {
-		run.base[i] = mem.Ptrs[stream.addressIndex]
+	if e.inRegisters {
+		return list
 	}
-}
-
-// Release clears the addresses, so that they keep no memory alive.
-func (r *EpilogueRun) Release() {
-	if r == nil {
-		return
-	}
-	clear(r.base)
-	clear(r.ptrs)
-	r.state.Release()
-}
-
-// Apply applies the epilogue to a rectangle of the anchor's result whose elements are final. The rectangle has `rows`
-// rows of `cols` elements. `offset` is the offset of its first element in memory, `rowStride` is the stride between
-// rows, and `colStride` is the stride between columns. The offset and the strides are in elements. Apply divides the
-// rectangle into rows of contiguous elements, and applyRows groups the rows into blocks (applyBlock).
-func (e *Epilogue) Apply(run *EpilogueRun, offset, rows, rowStride, cols, colStride int) {
-	if cols == 1 || colStride != 1 && rowStride == 1 { // exchange rows and columns, so that rows are contiguous
-		rows, rowStride, cols, colStride = cols, colStride, rows, rowStride
-	}
-	switch {
-	case rows <= 0 || cols <= 0:
-		return
-	case colStride != 1 && cols > 1: // neither rows nor columns are contiguous
-		for column := range cols {
-			e.applyRows(run, offset+column*colStride, rows, rowStride, 1)
-		}
-		return
-	case rows > 1 && rowStride == cols && cols < e.sizes[0]: // adjacent rows within the fastest dimension
-		rows, cols = 1, rows*cols
-	}
-	e.applyRows(run, offset, rows, rowStride, cols)
-}
-
-// block is a rectangle of the anchor's result: rows of contiguous elements that do not cross the ends of dimensions.
-// One call of the loop processes it, or several calls if it exceeds the buffer of staged streams. EpilogueRun.coords
-// has the coordinates of its first element.
-type block struct {
-	rows, cols int
-	dim        int // the dimension along which consecutive rows differ
-	indexStep  int // the difference of their indices in this dimension
-}
-
-// applyRows applies the epilogue to rows of contiguous elements. A row that continues beyond the end of the fastest
-// dimension is divided into blocks of one row. In the example of [Epilogue], rowStride is 32. If the sizes [32, 64]
-// with strides [1, 32] are not joined, the rows therefore differ in dimension 1, with an indexStep of 1.
-func (e *Epilogue) applyRows(run *EpilogueRun, offset, rows, rowStride, cols int) {
-	dim := 0 // the slowest dimension whose stride divides rowStride
-	for candidate := range e.sizes {
-		if rowStride%e.strides[candidate] == 0 {
-			dim = candidate
-		}
-	}
-	indexStep := rowStride / e.strides[dim]
-	for rows > 0 {
-		e.locate(run, offset)
-		rowCount := 1
-		if endsInDimension := cols <= e.sizes[0]-run.coords[0]; endsInDimension {
-			rowCount = e.blockRows(run, rows, dim, indexStep, cols)
-			e.applyBlock(run, block{rows: rowCount, cols: cols, dim: dim, indexStep: indexStep})
-		} else {
-			e.applyWrappedRow(run, offset, cols)
-		}
-		offset, rows = offset+rowCount*rowStride, rows-rowCount
-	}
-}
-
-// locate sets run.coords to the coordinates of the element at an offset.
-func (e *Epilogue) locate(run *EpilogueRun, offset int) {
-	for dim := len(e.sizes) - 1; dim >= 0; dim-- {
-		run.coords[dim], offset = offset/e.strides[dim], offset%e.strides[dim]
-	}
-}
-
-// blockRows returns the number of rows, at most `rows`, that end before the end of dimension dim. run.coords has the
-// coordinates of the first row.
-func (e *Epilogue) blockRows(run *EpilogueRun, rows, dim, indexStep, cols int) int {
-	switch {
-	case rows == 1:
-		return 1
-	case dim == 0: // all columns of the last row must be before the end
-		return min(rows, (e.sizes[0]-run.coords[0]-cols)/indexStep+1)
-	case dim < len(e.sizes)-1:
-		return min(rows, (e.sizes[dim]-1-run.coords[dim])/indexStep+1)
-	}
-	return rows // the rows of a rectangle never exceed the slowest dimension
-}
-
-// applyWrappedRow applies the epilogue to a row that continues beyond the end of the fastest dimension.
-func (e *Epilogue) applyWrappedRow(run *EpilogueRun, offset, cols int) {
-	for cols > 0 {
-		e.locate(run, offset)
-		length := min(cols, e.sizes[0]-run.coords[0])
-		e.applyBlock(run, block{rows: 1, cols: length})
-		offset, cols = offset+length, cols-length
-	}
-}
-
-// applyBlock applies the epilogue to a block.
-func (e *Epilogue) applyBlock(run *EpilogueRun, b block) {
-	fitsBuffer := b.cols <= stageElements && b.rows*b.cols <= stageElements
-	if len(e.staged) > 0 && !fitsBuffer {
-		e.applyInParts(run, b)
-		return
-	}
-	e.setStreamAddresses(run, b)
-	e.stageRows(run, b, beforeLoop)
-	e.loop.Run(&run.state, run.ptrs, run.rowStrides, b.cols, b.rows)
-	// Streams are results, then operands, so the first staged stream is a result if any is.
-	hasStagedResult := len(e.staged) > 0 && e.staged[0] < len(e.code.Out)
-	if hasStagedResult {
-		e.setStreamAddresses(run, b) // stageRows and the loop have changed them
-		e.stageRows(run, b, afterLoop)
-	}
-}
-
-// applyInParts calls applyBlock for parts of a block that fit in the buffer.
-func (e *Epilogue) applyInParts(run *EpilogueRun, b block) {
-	firstCoord, firstColumn := run.coords[b.dim], run.coords[0] // of the block; equal if dim is 0
-	for row := 0; row < b.rows; {
-		rowCount := max(1, min(b.rows-row, stageElements/b.cols)) // 1 if a row exceeds the buffer
-		for column := 0; column < b.cols; column += stageElements {
-			run.coords[b.dim], run.coords[0] = firstCoord, firstColumn+column
-			run.coords[b.dim] += row * b.indexStep // added, because dim may be 0
-			e.applyBlock(run, block{rowCount, min(stageElements, b.cols-column), b.dim, b.indexStep})
-		}
-		row += rowCount
-	}
-	run.coords[b.dim], run.coords[0] = firstCoord, firstColumn
-}
-
-// setStreamAddresses sets the addresses of all streams at run.coords, and their strides between the rows of a block.
-func (e *Epilogue) setStreamAddresses(run *EpilogueRun, b block) {
-	for i, stream := range e.streams {
-		byteOffset := 0
-		for dim, coord := range run.coords {
-			byteOffset += coord * stream.strides[dim]
-		}
-		run.ptrs[i], run.rowStrides[i] = unsafe.Add(run.base[i], byteOffset), b.indexStep*stream.strides[b.dim]
-	}
-}
-
-// staging is the time of a call of stageRows.
-type staging bool
-
-const (
-	beforeLoop staging = false
-	afterLoop  staging = true
-)
-
-// stageRows copies the staged streams. Before the loop it copies operands to the buffer and points all staged streams
-// to it. After the loop it copies results from the buffer. In both cases, setStreamAddresses has set the addresses.
-func (e *Epilogue) stageRows(run *EpilogueRun, b block, phase staging) {
-	free := unsafe.Pointer(unsafe.SliceData(run.stage)) // the start of the unused part of the buffer
-	for _, i := range e.staged {
-		stream, buffer := e.streams[i], free
-		free = unsafe.Add(free, stageElements*stream.size)
-		mover := strided.MoverOf(stream.size)
-		along := strided.Axis{N: b.cols, Dst: stream.size, Src: stream.strides[0]}
-		across := strided.Axis{N: b.rows, Dst: b.cols * stream.size, Src: run.rowStrides[i]}
-		switch isResult := i < len(e.code.Out); {
-		case isResult && phase == afterLoop:
-			mover.CopyBlock(run.ptrs[i], buffer, along.Swapped(), across.Swapped())
-			continue
-		case !isResult && phase == beforeLoop:
-			mover.CopyBlock(buffer, run.ptrs[i], along, across)
-		}
-		run.ptrs[i], run.rowStrides[i] = buffer, b.cols*stream.size
-	}
-}
-
-// offset returns the offset in memory of an element of the anchor's result. index is the number of elements before it
-// in memory.
-func (e *Epilogue) offset(index int) (memoryOffset int) {
-	if e.isDense {
-		return index
-	}
-	for dim, size := range e.sizes {
-		memoryOffset += index % size * e.strides[dim]
-		index /= size
-	}
-	return memoryOffset
+	return append(list, e.loop.Listing("epilogue"))
 }

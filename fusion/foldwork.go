@@ -19,31 +19,47 @@ import (
 // folding describes the folded dimensions of an operand.
 type folding struct {
 	operandShape []int  // shape of the operand
-	mask         []bool // marks the folded dimensions of the shape that splitShape returns
-	split        int    // if not 0, the number of parts into which dimension 1 is split
+	folded       []bool // marks the folded dimensions
+	rows         float64
+}
+
+// newFolding returns the folding of the dimensions that mask marks. If split is not 0, mask is for the shape in which
+// dimension 1 is split into `split` parts. For example, the operand [2, 6, 4] with split 3 has the split shape
+// [2, 3, 2, 4], and the mask [false, false, true, true] folds it to 6 rows. Dimension 1 of the operand then counts as
+// folded, because the faster of its two dimensions is folded.
+func newFolding(operandShape []int, mask []bool, split int) folding {
+	fold, splitShape := folding{operandShape: operandShape, folded: mask, rows: 1}, operandShape
+	if split > 0 && len(operandShape) > 1 && len(mask) > 1 {
+		splitShape = slices.Concat(operandShape[:1], []int{split, operandShape[1] / split}, operandShape[2:])
+		fold.folded = slices.Delete(slices.Clone(mask), 1, 2)
+	}
+	for dim, size := range splitShape {
+		if dim >= len(mask) || !mask[dim] {
+			fold.rows *= float64(size)
+		}
+	}
+	return fold
 }
 
 // foldingOf guesses the folded dimensions of a call from its shapes. These are the dimensions that its first result
 // lacks, or the last dimension if the result has the shape of the operand.
 func foldingOf(call *graph.Call) folding {
-	fold := folding{}
 	if len(call.In) == 0 || call.In[0].Kind != graph.TensorArg || len(call.Out) == 0 {
-		return fold
+		return folding{}
 	}
-	fold.operandShape = call.Meta(0).Shape
-	fold.mask = make([]bool, len(fold.operandShape))
-	out, rank := call.Out[0].Shape, len(fold.operandShape)
-	for dim := range fold.mask {
+	shape, out := call.Meta(0).Shape, call.Out[0].Shape
+	mask, rank := make([]bool, len(shape)), len(shape)
+	for dim := range mask {
 		if len(out) == rank {
-			fold.mask[dim] = out[dim] != fold.operandShape[dim]
+			mask[dim] = out[dim] != shape[dim]
 		} else {
-			fold.mask[dim] = dim >= len(out)
+			mask[dim] = dim >= len(out)
 		}
 	}
-	if rank > 0 && slices.Equal(out, fold.operandShape) {
-		fold.mask[rank-1] = true
+	if rank > 0 && slices.Equal(out, shape) {
+		mask[rank-1] = true
 	}
-	return fold
+	return newFolding(shape, mask, 0)
 }
 
 // addWork adds the work of the elements to total. If a result determines the direction of loops, it also adds the work
@@ -92,7 +108,7 @@ func (fold *folding) firstFullResult(call *graph.Call) int {
 func (fold *folding) addLoopStarts(work *graph.Work, counts OpCounts, meta tensor.Meta) {
 	switch {
 	case fold.foldsFastest(meta):
-		counts.addRowLoops(work, float64(meta.Numel()), fold.numRows())
+		counts.addRowLoops(work, float64(meta.Numel()), fold.rows)
 	case loops.CodeAvailable():
 		work.AddUnoverlapped(counts.foldKernel(graph.FoldRun, graph.MultipassRun), fold.columnRuns(meta)*counts.Passes)
 	}
@@ -152,31 +168,5 @@ func (fold *folding) foldsFastest(meta tensor.Meta) bool {
 	return dim < 0 || fold.isFolded(dim) // dim is negative if meta has one element
 }
 
-// isFolded reports whether a dimension of the operand is folded. A split dimension counts as folded if the second of
-// its two parts is folded.
-func (fold *folding) isFolded(dim int) bool {
-	if fold.split > 0 && dim >= 1 {
-		dim++
-	}
-	return dim < len(fold.mask) && fold.mask[dim]
-}
-
-// numRows returns the number of rows.
-func (fold *folding) numRows() float64 {
-	rows := 1.0
-	for dim, size := range fold.splitShape() {
-		if dim >= len(fold.mask) || !fold.mask[dim] {
-			rows *= float64(size)
-		}
-	}
-	return rows
-}
-
-// splitShape returns the shape with dimension 1 split.
-func (fold *folding) splitShape() []int {
-	if fold.split > 0 && len(fold.operandShape) > 1 {
-		return slices.Concat(fold.operandShape[:1], []int{fold.split, fold.operandShape[1] / fold.split},
-			fold.operandShape[2:])
-	}
-	return fold.operandShape
-}
+// isFolded reports whether a dimension of the operand is folded.
+func (fold *folding) isFolded(dim int) bool { return dim < len(fold.folded) && fold.folded[dim] }

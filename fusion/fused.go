@@ -337,7 +337,7 @@ func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
 // foldingOf returns the dimensions that the parts fold.
 func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
 	shape, err := f.broadcastShape(call)
-	return folding{operandShape: shape, mask: f.Mask, split: f.Split}, err == nil
+	return newFolding(shape, f.Mask, f.Split), err == nil
 }
 
 // fusedPricing estimates the work of reading the operands of a fused node. fusedWork has the other work.

@@ -56,6 +56,17 @@ func attributesOf(given Attrs) *attributes {
 	return created
 }
 
+// clone returns a copy of the map and of the slices in it. Later changes of the original do not affect the copy.
+func (a Attrs) clone() Attrs {
+	copied := maps.Clone(a)
+	for name, v := range copied {
+		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && !list.IsNil() {
+			copied[name] = reflect.AppendSlice(reflect.MakeSlice(list.Type(), 0, list.Len()), list).Interface()
+		}
+	}
+	return copied
+}
+
 // clone returns the attributes for a copy of the graph. copyOf maps the values of the graph to their copies.
 func (a *attributes) clone(copyOf func(*Value) *Value) *attributes {
 	if a == nil || len(a.refs) == 0 {

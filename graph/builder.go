@@ -3,8 +3,6 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/sorted"
@@ -77,36 +75,36 @@ func (g *Graph) OutputFormat(name string, v *Value, format tensor.MemoryFormat) 
 
 // OutputPinned names a value as a result that must have the layout of a pin.
 func (g *Graph) OutputPinned(name string, v *Value, pin Pin) *Graph {
-	switch {
-	case v == nil:
-		g.recordError(fmt.Errorf("output %q has no value", name))
-		return g
-	case v.isPlaceholder():
-		return g
-	case v.graph != g:
-		g.recordError(fmt.Errorf("output %q: value %q belongs to another graph", name, v.Name))
-		return g
-	case pin.check() != nil:
-		g.recordError(fmt.Errorf("output %q: %w", name, pin.check()))
-		return g
-	case pin.Impl != "":
-		g.recordError(fmt.Errorf("output %q: the pin names an implementation, but only nodes have implementations", name))
-		return g
-	case pin.Device != "":
-		g.recordError(fmt.Errorf("output %q: the pin names a device, but outputs are always on the host", name))
-		return g
-	case name == "":
-		g.recordError(fmt.Errorf("the output of value %q needs a name", v.Name))
+	if v != nil && v.isPlaceholder() {
 		return g
 	}
-	for _, output := range g.Outputs {
-		if output.Name == name {
-			g.recordError(fmt.Errorf("two outputs are named %q", name))
-			return g
-		}
+	if err := g.checkOutput(name, v, pin); err != nil {
+		g.recordError(err)
+		return g
 	}
 	g.Outputs = append(g.Outputs, Output{Name: name, Value: v, Pin: pin})
 	return g
+}
+
+// checkOutput returns an error if a value cannot be an output of the given name and pin.
+func (g *Graph) checkOutput(name string, v *Value, pin Pin) error {
+	switch {
+	case v == nil:
+		return fmt.Errorf("output %q has no value", name)
+	case v.graph != g:
+		return fmt.Errorf("output %q: value %q belongs to another graph", name, v.Name)
+	case pin.check() != nil:
+		return fmt.Errorf("output %q: %w", name, pin.check())
+	case pin.Impl != "":
+		return fmt.Errorf("output %q: the pin names an implementation, but only nodes have implementations", name)
+	case pin.Device != "":
+		return fmt.Errorf("output %q: the pin names a device, but outputs are always on the host", name)
+	case name == "":
+		return fmt.Errorf("the output of value %q needs a name", v.Name)
+	case slices.ContainsFunc(g.Outputs, func(output Output) bool { return output.Name == name }):
+		return fmt.Errorf("two outputs are named %q", name)
+	}
+	return nil
 }
 
 // Apply adds a node for any op of the catalogue and returns its outputs. An operand is a *Value, a Go number or bool,
@@ -194,22 +192,18 @@ func (g *Graph) addValue(v *Value) {
 // reject records an error of an input or a constant and returns a placeholder for the value.
 func (g *Graph) reject(name string, err error) *Value {
 	g.recordError(err)
-	v := g.placeholder(name)
-	return &v
+	return g.placeholder(name)
 }
 
 // placeholder returns the placeholder of a rejected value: a 0-dim float32.
-func (g *Graph) placeholder(name string) Value {
-	return Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, number: -1}
+func (g *Graph) placeholder(name string) *Value {
+	return &Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, number: -1}
 }
 
 // applyCount is [Graph.ApplyN], and with isExact set [Graph.ApplyExactly].
 func (g *Graph) applyCount(op string, count int, isExact bool, attrs Attrs, operands []any) []*Value {
 	n := &Node{Name: g.UniqueName(op)}
-	var err error
-	if n.Op, err = g.findOp(op); err == nil {
-		err = g.apply(n, op, attrs, operands, count, isExact)
-	}
+	err := g.apply(n, op, attrs, operands, count, isExact)
 	if err == nil {
 		return n.Out
 	}
@@ -233,17 +227,19 @@ func (g *Graph) placeholders(n *Node, count int, isExact bool) []*Value {
 	}
 	values := make([]*Value, count)
 	for i := range values {
-		v := g.placeholder(n.Name)
-		v.Node, v.Index = n, i
-		values[i] = &v
+		values[i] = g.placeholder(n.Name)
+		values[i].Node, values[i].Index = n, i
 	}
 	return values
 }
 
 // apply infers node n with the given operands and attributes, and adds it and its results to the graph. For count and
 // isExact see applyCount.
-func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, isExact bool) error {
+func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, isExact bool) (err error) {
+	n.Op, err = g.findOp(op)
 	switch {
+	case err != nil:
+		return err
 	case n.Op == nil:
 		return UnknownOp(op, g.lookup)
 	case count < 0 || count > maxOutputs:
@@ -293,17 +289,6 @@ func (g *Graph) addInferred(n *Node) {
 		names.values[v.Name] = v
 	}
 	g.Nodes = append(g.Nodes, n)
-}
-
-// clone returns a copy of the map and of the slices in it. Later changes of the original do not affect the copy.
-func (a Attrs) clone() Attrs {
-	copied := maps.Clone(a)
-	for name, v := range copied {
-		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && !list.IsNil() {
-			copied[name] = reflect.AppendSlice(reflect.MakeSlice(list.Type(), 0, list.Len()), list).Interface()
-		}
-	}
-	return copied
 }
 
 // setInputs sets the operands and attributes of a node of g.
@@ -393,78 +378,4 @@ func (g *Graph) containsGraph(other *Graph, visited map[*Graph]bool) bool {
 		}
 	}
 	return false
-}
-
-// argOf returns a value, a number or nil as an operand. A nil operand is absent.
-func argOf(given any) (Arg, error) {
-	switch value := given.(type) {
-	case nil:
-		return Arg{}, nil
-	case *Value:
-		if value == nil {
-			return Arg{}, nil
-		}
-		return Arg{Kind: TensorArg, Value: value}, nil
-	}
-	number, ok := tensor.ScalarOf(given)
-	if !ok {
-		return Arg{}, fmt.Errorf("want a value or a number, got %T", given)
-	}
-	return Arg{Kind: NumberArg, Number: number}, nil
-}
-
-// trimAbsent removes absent operands at the end, so that equal calls have equal operand lists.
-func (n *Node) trimAbsent() {
-	for len(n.In) > 0 && n.In[len(n.In)-1].Kind == Null {
-		n.In = n.In[:len(n.In)-1]
-	}
-}
-
-// checkArity checks operands against the op's parameters.
-func (n *Node) checkArity() error {
-	params := n.Op.Params
-	singleCount := len(params) // number of parameters that are a single operand
-	if singleCount > 0 && params[singleCount-1].Variadic {
-		singleCount--
-		if err := n.checkList(params[singleCount], singleCount); err != nil {
-			return err
-		}
-	} else if len(n.In) > singleCount {
-		noun := "operands"
-		if len(params) == 1 {
-			noun = "operand"
-		}
-		return fmt.Errorf("takes at most %d %s, got %d", len(params), noun, len(n.In))
-	}
-	for i, param := range params[:singleCount] {
-		switch {
-		case i >= len(n.In) || n.In[i].Kind == Null:
-			if !param.Optional {
-				return fmt.Errorf("operand %q is missing", param.Name)
-			}
-		case n.In[i].Kind == NumberArg && !param.AcceptsNumber:
-			hint := ""
-			if schema := n.Op.Schema; schema != nil && schema.has(param.attrName()) {
-				hint = fmt.Sprintf(": a number is the attribute %q", param.attrName())
-			}
-			return fmt.Errorf("operand %q must be a tensor, not a number%s", param.Name, hint)
-		}
-	}
-	return nil
-}
-
-// checkList checks the operands of a variadic parameter, which begin at n.In[first].
-func (n *Node) checkList(param Param, first int) error {
-	if len(n.In) <= first {
-		if param.Optional {
-			return nil
-		}
-		return errors.New("expected a non-empty list of tensors")
-	}
-	for i, arg := range n.In[first:] {
-		if arg.Kind == NumberArg && !param.AcceptsNumber || arg.Kind == Null && !param.Optional {
-			return fmt.Errorf("operand %d of the list must be a tensor", i)
-		}
-	}
-	return nil
 }

@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
@@ -94,6 +96,80 @@ func (a Arg) Operand() rule.Operand {
 		return rule.NumberOperand(a.Number)
 	}
 	return rule.OperandOfType(a.Type())
+}
+
+// argOf returns a value, a number or nil as an operand. A nil operand is absent.
+func argOf(given any) (Arg, error) {
+	switch value := given.(type) {
+	case nil:
+		return Arg{}, nil
+	case *Value:
+		if value == nil {
+			return Arg{}, nil
+		}
+		return ArgOf(value), nil
+	}
+	number, ok := tensor.ScalarOf(given)
+	if !ok {
+		return Arg{}, fmt.Errorf("want a value or a number, got %T", given)
+	}
+	return Arg{Kind: NumberArg, Number: number}, nil
+}
+
+// trimAbsent removes absent operands at the end, so that equal calls have equal operand lists.
+func (n *Node) trimAbsent() {
+	for len(n.In) > 0 && n.In[len(n.In)-1].Kind == Null {
+		n.In = n.In[:len(n.In)-1]
+	}
+}
+
+// checkArity checks operands against the op's parameters.
+func (n *Node) checkArity() error {
+	params := n.Op.Params
+	singleCount := len(params) // number of parameters that are a single operand
+	if singleCount > 0 && params[singleCount-1].Variadic {
+		singleCount--
+		if err := n.checkList(params[singleCount], singleCount); err != nil {
+			return err
+		}
+	} else if len(n.In) > singleCount {
+		noun := "operands"
+		if len(params) == 1 {
+			noun = "operand"
+		}
+		return fmt.Errorf("takes at most %d %s, got %d", len(params), noun, len(n.In))
+	}
+	for i, param := range params[:singleCount] {
+		switch {
+		case i >= len(n.In) || n.In[i].Kind == Null:
+			if !param.Optional {
+				return fmt.Errorf("operand %q is missing", param.Name)
+			}
+		case n.In[i].Kind == NumberArg && !param.AcceptsNumber:
+			hint := ""
+			if schema := n.Op.Schema; schema != nil && schema.has(param.attrName()) {
+				hint = fmt.Sprintf(": a number is the attribute %q", param.attrName())
+			}
+			return fmt.Errorf("operand %q must be a tensor, not a number%s", param.Name, hint)
+		}
+	}
+	return nil
+}
+
+// checkList checks the operands of a variadic parameter, which begin at n.In[first].
+func (n *Node) checkList(param Param, first int) error {
+	if len(n.In) <= first {
+		if param.Optional {
+			return nil
+		}
+		return errors.New("expected a non-empty list of tensors")
+	}
+	for i, arg := range n.In[first:] {
+		if arg.Kind == NumberArg && !param.AcceptsNumber || arg.Kind == Null && !param.Optional {
+			return fmt.Errorf("operand %d of the list must be a tensor", i)
+		}
+	}
+	return nil
 }
 
 // HasOperand reports whether operand i is present.

@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
-	"github.com/graphrun/graphrun/internal/sorted"
-	"github.com/graphrun/graphrun/internal/suggest"
-	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -78,65 +74,11 @@ func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	}
 	prover := &prover{program: internal, property: parsed, shown: map[*program.Specialization]extent{},
 		result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}}}
-	if err := prover.planSamples(); err != nil || prover.result.Counterexample != nil {
-		return prover.result, err
+	prover.planSamples()
+	if prover.result.Counterexample != nil {
+		return prover.result, nil
 	}
 	return prover.result, prover.conclude()
-}
-
-// property is a property of a plan: it has no copies, or a value is in a memory format.
-type property struct {
-	text   string // the property as the caller wrote it
-	value  string // the name of the value; empty for the property no-copies
-	format tensor.MemoryFormat
-}
-
-// propertyOf parses "no-copies", "VALUE=FORMAT" or "FORMAT(VALUE)".
-func propertyOf(g *graph.Graph, text string) (property, error) {
-	parsed := property{text: text}
-	if text == "no-copies" {
-		return parsed, nil
-	}
-	format, afterParenthesis, isCall := strings.Cut(text, "(")
-	if isCall && strings.HasSuffix(afterParenthesis, ")") {
-		parsed.value = strings.TrimSuffix(afterParenthesis, ")")
-	} else if equals := strings.LastIndexByte(text, '='); equals > 0 {
-		parsed.value, format = text[:equals], text[equals+1:]
-	}
-	pin, err := graph.ParsePin(format) // accepts also pins that are no memory formats
-	if parsed.value == "" || err != nil || pin.Format == tensor.NoFormat {
-		return parsed, fmt.Errorf("there is no property %q: want no-copies, VALUE=FORMAT or FORMAT(VALUE)", text)
-	}
-	parsed.format = pin.Format
-	if g.Value(parsed.value) == nil {
-		return parsed, fmt.Errorf("property %q: the graph has no value %q%s", text, parsed.value,
-			suggest.DidYouMean(suggest.Nearest(parsed.value, valueNames(g))))
-	}
-	return parsed, nil
-}
-
-// valueNames iterates over the names of the values of a graph.
-func valueNames(g *graph.Graph) func(yield func(string) bool) {
-	var list []string
-	g.Values(func(v *graph.Value) { list = append(list, v.Name) })
-	return slices.Values(list)
-}
-
-// violation describes how a plan violates the property. It returns "" if the plan has the property.
-func (p property) violation(plan *passes.Plan) string {
-	if p.value == "" {
-		if len(plan.Copies) == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%q is copied: %s", plan.Copies[0].Value, plan.Copies[0].Why)
-	}
-	switch v := plan.Graph.Value(p.value); {
-	case v == nil:
-		return fmt.Sprintf("%q is not in memory: it is computed within a step, or its readers read another value", p.value)
-	case !v.Meta.Is(p.format):
-		return fmt.Sprintf("%q is %v", p.value, v.Meta)
-	}
-	return ""
 }
 
 // prover proves a property by cases.
@@ -144,8 +86,9 @@ type prover struct {
 	program  *program.Program
 	property property
 	result   *Proof // the result so far
-	cases    []coveringCase
-	shown    map[*program.Specialization]extent // what is shown about the symbolic plan of each specialization
+	// covers has, for each of result.Cases, a function that reports whether the case has the given sizes.
+	covers []func(sizesByName map[string]int) bool
+	shown  map[*program.Specialization]extent // what is shown about the symbolic plan of each specialization
 }
 
 // extent says at which sizes it is shown that a specialization has the property.
@@ -157,22 +100,18 @@ const (
 	shownEverywhere                // at all sizes that satisfy its guards (Specialization.Serves)
 )
 
-// coveringCase is a case of the proof.
-type coveringCase struct {
-	conds []string                              // the conditions of the case, as text
-	holds func(sizesByName map[string]int) bool // reports whether sizes satisfy the conditions
-}
-
 // planSamples plans the samples, and adds a case for each sample that no case covers. It stops at a sample that
 // violates the property, and sets result.Counterexample.
-func (prover *prover) planSamples() error {
-	for _, sizes := range prover.samples() {
+func (prover *prover) planSamples() {
+	for _, sizes := range samplesOf(prover.program) {
 		sizesByName := prover.program.SizesByName(sizes)
-		isCovered := slices.ContainsFunc(prover.cases, func(c coveringCase) bool { return c.holds(sizesByName) })
+		isCovered := slices.ContainsFunc(prover.covers, func(hasSizes func(map[string]int) bool) bool {
+			return hasSizes(sizesByName)
+		})
 		if isCovered && len(prover.result.Tried) >= minSamples {
 			continue
 		}
-		wantsCase := !isCovered && len(prover.cases) < maxCases
+		wantsCase := !isCovered && len(prover.covers) < maxCases
 		plan, spec, err := prover.program.PlanAt(context.Background(), sizes)
 		if err != nil {
 			if wantsCase {
@@ -182,14 +121,13 @@ func (prover *prover) planSamples() error {
 		}
 		if why := prover.property.violation(plan); why != "" {
 			prover.result.Counterexample, prover.result.Why = sizesByName, why
-			return nil
+			return
 		}
 		prover.result.Tried = append(prover.result.Tried, sizesByName)
 		if wantsCase && spec != nil {
 			prover.tryCase(spec, sizes)
 		}
 	}
-	return nil
 }
 
 // tryCase adds a case: all sizes for which planning makes the same decisions as for the given sizes, which spec serves.
@@ -227,10 +165,12 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 // before the specialization of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
-		spec := prover.nextUnproved()
-		if spec == nil {
+		list := prover.program.Specializations() // new for each round, because planning adds specializations
+		i := slices.IndexFunc(list, func(spec *program.Specialization) bool { return !prover.isProved(spec) })
+		if i < 0 {
 			return nil
 		}
+		spec := list[i]
 		plan, serving, err := prover.program.PlanAt(context.Background(), spec.Hint)
 		if err != nil || serving != spec {
 			return spec
@@ -239,27 +179,20 @@ func (prover *prover) firstUnproved() *program.Specialization {
 			prover.result.Counterexample, prover.result.Why = prover.program.SizesByName(spec.Hint), why
 			return spec
 		}
-		prover.tryCase(spec, spec.Hint)
-		if prover.shown[spec] != shownEverywhere {
+		if prover.tryCase(spec, spec.Hint); !prover.isProved(spec) {
 			return spec
 		}
 	}
 }
 
-// nextUnproved returns a specialization for which the property is not shown everywhere, or nil. If the caller gave no
-// hints, Compile plans a specialization for the assumed sizes, which serves only these sizes. They are a sample, so
-// this specialization needs no symbolic plan with the property.
-func (prover *prover) nextUnproved() *program.Specialization {
+// isProved reports whether a specialization has the property at all sizes that it serves. If the caller gave no hints,
+// Compile plans a specialization for the assumed sizes, which serves only these sizes. They are a sample, so this
+// specialization needs no symbolic plan with the property.
+func (prover *prover) isProved(spec *program.Specialization) bool {
 	p := prover.program
-	for _, spec := range p.Specializations() {
-		servesOnlyHint := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
-			!slices.Equal(spec.Hint, p.NondegenerateSizes(context.Background()))
-		isDone := prover.shown[spec] == shownEverywhere || prover.shown[spec] == shownNowhere && servesOnlyHint
-		if !isDone {
-			return spec
-		}
-	}
-	return nil
+	servesOnlyHint := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
+		!slices.Equal(spec.Hint, p.NondegenerateSizes(context.Background()))
+	return prover.shown[spec] == shownEverywhere || prover.shown[spec] == shownNowhere && servesOnlyHint
 }
 
 // addRejected adds a case: all sizes that the graph rejects for the same reason as the given sizes.
@@ -278,16 +211,16 @@ func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Boo
 	for i, cond := range conditions {
 		texts[i] = cond.String()
 	}
-	allHold := func(sizesByName map[string]int) bool {
+	hasSizes := func(sizesByName map[string]int) bool {
 		binding := symbolic.Binding(sizesByName)
 		return !slices.ContainsFunc(conditions, func(cond sym.Bool) bool {
 			holds, err := cond.At(binding)
 			return err != nil || !holds
 		})
 	}
-	prover.cases = append(prover.cases, coveringCase{conds: texts, holds: allHold})
+	prover.covers = append(prover.covers, hasSizes)
 	prover.result.Cases = append(prover.result.Cases,
-		Case{Sizes: prover.program.SizesByName(sizes), Holds: slices.Clone(texts), Refused: isRejected})
+		Case{Sizes: prover.program.SizesByName(sizes), Holds: texts, Refused: isRejected})
 }
 
 // conclude decides whether the property is proved, and sets result.Proved, or result.Why with the reason.
@@ -320,9 +253,9 @@ func (prover *prover) coveredSizes() (sym.Bool, error) {
 	}
 	lookup := func(name string) (sym.Int, bool) { symbol, ok := symbols[name]; return symbol, ok }
 	covered := sym.BoolOf(false)
-	for _, covering := range prover.cases {
+	for _, c := range prover.result.Cases {
 		inCase := sym.BoolOf(true)
-		for _, text := range covering.conds {
+		for _, text := range c.Holds {
 			cond, err := sym.ParseBool(text, lookup)
 			if err != nil {
 				return sym.Bool{}, err
@@ -352,49 +285,4 @@ func (prover *prover) boundedSymbols() (map[string]sym.Int, error) {
 		symbols[naming.Name(name)] = symbol
 	}
 	return symbols, nil
-}
-
-// samples returns the samples, each indexed by open symbol. The hints, the assumed sizes and the nondegenerate sizes
-// come first. At the nondegenerate sizes, every size that depends on an open symbol is at least 2: see
-// [program.Program.NondegenerateSizes]. Then come combinations of small sizes, bounds, and the sizes of the first
-// samples.
-func (prover *prover) samples() [][]int {
-	p := prover.program
-	list := append(slices.Clone(p.Hints()), p.AssumedSizes())
-	if sizes := p.NondegenerateSizes(context.Background()); sizes != nil {
-		list = append(list, sizes)
-	}
-	combinations := [][]int{nil} // of the sizes of the symbols so far
-	for i := range p.OpenSymbols() {
-		candidates := candidateSizes(p, i, list)
-		var extended [][]int
-		for _, sizes := range combinations {
-			for _, size := range candidates {
-				extended = append(extended, append(slices.Clip(sizes), size))
-			}
-		}
-		combinations = extended[:min(len(extended), maxSamples)]
-	}
-	return append(list, combinations...)
-}
-
-// maxSamples is the maximum number of combinations of sizes among the samples.
-const maxSamples = 4096
-
-// candidateSizes returns sizes of open symbol i that samples combine: small sizes, the bounds, and the symbol's sizes
-// in the first samples.
-func candidateSizes(p *program.Program, i int, firstSamples [][]int) []int {
-	bounds := p.Source().Symbols[p.OpenSymbols()[i]]
-	candidates := []int{bounds.Min, bounds.Min + 1, bounds.Min + 2, 3, 8}
-	for _, sizes := range firstSamples {
-		candidates = append(candidates, sizes[i])
-	}
-	if bounds.Max > 0 {
-		candidates = append(candidates, bounds.Max-1, bounds.Max)
-	}
-	for k, size := range candidates {
-		candidates[k] = p.Clamp(i, size)
-	}
-	sorted.Ints(candidates)
-	return slices.Compact(candidates)
 }

@@ -6,14 +6,13 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
-	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // This file compiles the loop of a kernel's expression for the layouts of an iteration. For example, the loop of x + y
 // with a row-major x [8, 100] and y [8, 1] computes rows of 100 elements, and y is a scalar of a row.
 //
-// walkShape has the sizes of the iteration, fastest dimension first, and walkStrides the strides of the operands in
-// these dimensions. A staged operand is copied to a contiguous block, one tile at a time ([tiles]).
+// walkShape has the sizes of the iteration, fastest dimension first, and byteStride returns the strides of the operands
+// in these dimensions. A staged operand is copied to a contiguous block, one tile at a time ([tiles]).
 
 // prepareExpr compiles the loop of a kernel's expression for this iteration.
 func (it *Iterator) prepareExpr(kernel Kernel) (Prepared, error) {
@@ -31,8 +30,7 @@ func (it *Iterator) prepareExpr(kernel Kernel) (Prepared, error) {
 	}
 	if !prepared.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		// Without machine code, a loop calls a Go function for each instruction and row: see shortRow.
-		loop = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}
-		if prepared.loop, err = newLoop(loop, 0); err != nil {
+		if prepared.loop, err = contiguousLoop(code); err != nil {
 			return Prepared{}, err
 		}
 		for i := range staged {
@@ -54,7 +52,7 @@ const shortRow = 16
 func (it *Iterator) rowLoop(code *expr.Code) (loop *expr.Loop, staged []bool) {
 	loop, staged = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, make([]bool, len(it.operands))
 	for i := range it.operands { // outputs, then inputs
-		stride := it.walkStrides[i] // along rows, in bytes
+		stride := it.byteStride(0, i) // along rows, in bytes
 		switch {
 		case stride == it.operands[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
 		case stride == 0 && i >= it.outCount:
@@ -65,54 +63,6 @@ func (it *Iterator) rowLoop(code *expr.Code) (loop *expr.Loop, staged []bool) {
 	}
 	return loop, staged
 }
-
-// loopOptions chooses prefetching for the loop, and whether it uses non-temporal stores (which bypass the caches). plan
-// is nil if no operand is staged.
-func (it *Iterator) loopOptions(code *expr.Code, plan *tiles, staged []bool) loops.Options {
-	opts := loops.Options{NonTemporal: it.storesBypassCaches(staged)}
-	switch {
-	case plan == nil && opts.NonTemporal && isComputeBound(code):
-		opts.Prefetch = it.prefetchInOrder() // long contiguous rows
-	case plan != nil && plan.transposed && it.hasLargeOutput():
-		opts.Prefetch = it.prefetchTileRows(plan, staged)
-	}
-	return opts
-}
-
-// storesBypassCaches reports whether all outputs are written in place, and one has at least NonTemporalMinBytes.
-func (it *Iterator) storesBypassCaches(staged []bool) bool {
-	if slices.Contains(staged[:it.outCount], true) {
-		return false
-	}
-	outputBytes := 0
-	for i := range it.outCount {
-		outputBytes = max(outputBytes, it.numel*it.operands[i].MemoryDType.Size())
-	}
-	return outputBytes >= machine.NonTemporalMinBytes
-}
-
-// prefetchTileRows prefetches the first input that the loop reads in place, prefetchRows rows of a tile ahead.
-func (it *Iterator) prefetchTileRows(plan *tiles, staged []bool) loops.Prefetch {
-	for i := it.outCount; i < len(it.operands); i++ {
-		// walkStrides has the stride of operand i in dimension d of the walk at index d*len(it.operands)+i.
-		distance := prefetchRows * it.walkStrides[plan.tileDims[1]*len(it.operands)+i]
-		fits := distance != 0 && int(int32(distance)) == distance
-		if !staged[i] && it.walkStrides[i] != 0 && fits {
-			rowsAreAdjacent := distance == prefetchRows*it.walkShape[0]*it.walkStrides[i] // a row ends where the next begins
-			return loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(distance), IntoL1: rowsAreAdjacent}
-		}
-	}
-	return loops.Prefetch{}
-}
-
-// prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. The loop
-// needs prefetch instructions because the rows are too short and too far apart for hardware prefetchers. Adding
-// [4096,4096] and its transpose takes 7.6 ms with prefetching and 8 ms without.
-//
-// Rows that are adjacent in memory are prefetched into L1. Other rows would be evicted from L1 before use, so they are
-// prefetched into L2. Measured on Emerald Rapids: with adjacent rows (64-channel pixels added to a contiguous image),
-// L1 takes 1.86 ms and L2 takes 1.99 ms. With other rows (a transposed image), L1 takes 12.0 ms and L2 takes 11.6 ms.
-const prefetchRows = 8
 
 // walkLoop computes range r, which the caller has checked, with the compiled loop.
 func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
@@ -126,21 +76,6 @@ func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 		p.loop.Run(&c.loops, addrs, strideBetweenRows, rowLen, rows)
 		return nil
 	})
-}
-
-// withBlockFunction replaces the expression of a kernel by a function over blocks ([Kernel.Block]). A block has
-// contiguous elements of each operand. The function compiles the expression at its first call.
-func withBlockFunction(kernel Kernel) Kernel {
-	if kernel.Err() != nil || kernel.IsZero() || kernel.Block() != nil {
-		return kernel
-	}
-	return kernel.WithBlock(blockFunction(len(kernel.Results())+len(kernel.Operands()), func() (*loops.Loop, error) {
-		code, err := kernel.Code()
-		if err != nil {
-			return nil, err
-		}
-		return newLoop(&expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, 0)
-	}))
 }
 
 // IsExpression reports whether the kernel is an expression, not a function.

@@ -55,6 +55,9 @@ func Build(c rule.Config) (*Iterator, error) {
 	return it, nil
 }
 
+// byteStride returns the stride in bytes of operand i along a dimension of the walk.
+func (it *Iterator) byteStride(dim, i int) int { return it.walkStrides[dim*len(it.operands)+i] }
+
 var errNilIterator = errors.New("iter: the Iterator is nil")
 
 // Numel returns the number of elements: the product of the broadcast shape.
@@ -83,7 +86,7 @@ func (it *Iterator) WalkStrides(i int) []int {
 	it.Operand(i) // panics if i is out of range
 	strides := make([]int, len(it.walkShape))
 	for d := range strides {
-		strides[d] = it.walkStrides[d*len(it.operands)+i]
+		strides[d] = it.byteStride(d, i)
 	}
 	return strides
 }

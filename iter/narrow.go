@@ -105,7 +105,7 @@ func (it *Iterator) copyForPart() *Iterator {
 func (it *Iterator) restrict(dim, start, size int) {
 	operandCount := len(it.operands)
 	for i := range operandCount {
-		it.offsets[i] += start * it.walkStrides[dim*operandCount+i]
+		it.offsets[i] += start * it.byteStride(dim, i)
 	}
 	it.starts[dim] += start
 	it.walkShape[dim] = size
@@ -143,7 +143,7 @@ func (it *Iterator) CanUse32Bit() bool {
 func (it *Iterator) byteExtent(i int) int {
 	bytes := 1
 	for dim, size := range it.walkShape {
-		bytes += (size - 1) * it.walkStrides[dim*len(it.operands)+i]
+		bytes += (size - 1) * it.byteStride(dim, i)
 	}
 	return bytes
 }
@@ -177,7 +177,7 @@ func (it *Iterator) dimToSplit() int {
 			continue
 		}
 		for i := range it.operands {
-			if extent := (it.walkShape[dim] - 1) * it.walkStrides[dim*len(it.operands)+i]; extent > bestExtent {
+			if extent := (it.walkShape[dim] - 1) * it.byteStride(dim, i); extent > bestExtent {
 				best, bestExtent = dim, extent
 			}
 		}
@@ -192,7 +192,7 @@ func (it *Iterator) isReduced(dim int) bool {
 		return false
 	}
 	for i := range it.outCount {
-		if it.walkStrides[dim*len(it.operands)+i] == 0 && it.walkShape[dim] > 1 {
+		if it.byteStride(dim, i) == 0 && it.walkShape[dim] > 1 {
 			return true
 		}
 	}

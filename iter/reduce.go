@@ -215,7 +215,7 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	// dimension (the dimension is cut), it must have one index in each slower dimension.
 	step, isCut := 1, false
 	for d, size := range it.walkShape {
-		if it.wholeWalkShape[d] == 1 || it.walkStrides[d*len(it.operands)] != 0 {
+		if it.wholeWalkShape[d] == 1 || it.byteStride(d, 0) != 0 {
 			continue
 		}
 		if isCut && size != 1 {

@@ -44,7 +44,7 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 		return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 			for j := range rowCount {
 				for i := range addrs {
-					c.ptrs[i] = unsafe.Add(addrs[i], j*it.walkStrides[len(addrs)+i])
+					c.ptrs[i] = unsafe.Add(addrs[i], j*it.byteStride(1, i))
 				}
 				if err := body(c.ptrs, rowLen); err != nil {
 					return err
@@ -76,7 +76,7 @@ func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop
 	return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			for i := range operandCount {
-				c.strides[i], c.strides[operandCount+i] = it.walkStrides[i], it.walkStrides[operandCount+i]
+				c.strides[i], c.strides[operandCount+i] = it.byteStride(0, i), it.byteStride(1, i)
 				if operand := &it.operands[i]; operand.Converted() {
 					c.strides[i], c.strides[operandCount+i] = operand.TargetDType.Size(), pieceLen*operand.TargetDType.Size()
 				}
@@ -167,7 +167,7 @@ func (it *Iterator) rowsPerLine() int {
 // to row. They are the strides of the first two dimensions of the walk. walkStrides has the strides of all operands in
 // the first dimension, and then their strides in the second.
 func (it *Iterator) pieceStrides(i int) (elemStride, rowStride int) {
-	return it.walkStrides[i], it.walkStrides[len(it.operands)+i]
+	return it.byteStride(0, i), it.byteStride(1, i)
 }
 
 // isTransposed reports whether adjacent rows of operand i are closer in memory than adjacent elements of a row, and

@@ -92,7 +92,7 @@ func (it *Iterator) isOrderFree() bool {
 	}
 	for dim, size := range it.walkShape {
 		for i := range it.outCount {
-			if size > 1 && it.walkStrides[dim*len(it.operands)+i] == 0 {
+			if size > 1 && it.byteStride(dim, i) == 0 {
 				return false
 			}
 		}
@@ -121,7 +121,7 @@ func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 // bytes.
 func (it *Iterator) smallestStride(i int) (dim, bytes int) {
 	for walkDim, size := range it.walkShape {
-		stride := it.walkStrides[walkDim*len(it.operands)+i]
+		stride := it.byteStride(walkDim, i)
 		if stride = max(stride, -stride); size > 1 && stride != 0 && (bytes == 0 || stride < bytes) {
 			dim, bytes = walkDim, stride
 		}
@@ -168,7 +168,7 @@ func (t *tiles) lineElements(it *Iterator, tileDim int) int {
 	elements := 1
 	for i := range it.operands {
 		if t.contiguousDim[i] == tileDim {
-			stride := it.walkStrides[t.tileDims[tileDim]*len(it.operands)+i]
+			stride := it.byteStride(t.tileDims[tileDim], i)
 			elements = max(elements, machine.LineBytes/max(stride, -stride))
 		}
 	}
@@ -197,7 +197,7 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	for dim := range priority {
 		reused := 0
 		for i := it.outCount; i < len(it.operands); i++ {
-			if staged[i] && it.walkStrides[dim*len(it.operands)+i] == 0 {
+			if staged[i] && it.byteStride(dim, i) == 0 {
 				reused++
 			}
 		}

@@ -92,7 +92,7 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 		task /= boxCount
 		state.boxSize[d] = min(size, it.walkShape[d]-begin)
 		for i := range c.firstAddrs {
-			c.firstAddrs[i] = unsafe.Add(c.firstAddrs[i], begin*it.walkStrides[d*len(ptrs)+i])
+			c.firstAddrs[i] = unsafe.Add(c.firstAddrs[i], begin*it.byteStride(d, i))
 		}
 	}
 	walk.computeBox(c.firstAddrs)
@@ -133,7 +133,7 @@ func (w *tileWalk) computeTile(base []unsafe.Pointer) {
 	for i := range base {
 		offset := 0
 		for d, index := range state.tileIndex {
-			offset += index * iterator.walkStrides[d*len(base)+i]
+			offset += index * iterator.byteStride(d, i)
 		}
 		state.memoryAddr[i] = unsafe.Add(base[i], offset)
 		w.setOperand(i)
@@ -153,7 +153,7 @@ func (w *tileWalk) setOperand(i int) {
 	if !w.prepared.staged[i] {
 		state.loopAddr[i] = state.memoryAddr[i]
 		for k, d := range w.tileDims {
-			strides[k] = it.walkStrides[d*len(it.operands)+i]
+			strides[k] = it.byteStride(d, i)
 		}
 		return
 	}
@@ -161,7 +161,7 @@ func (w *tileWalk) setOperand(i int) {
 	stride := it.operands[i].MemoryDType.Size()
 	isInput := i >= it.outCount
 	for k, d := range w.tileDims {
-		isBroadcast := it.walkStrides[d*len(it.operands)+i] == 0
+		isBroadcast := it.byteStride(d, i) == 0
 		if k > 0 && isInput && isBroadcast && !w.prepared.joinsRows {
 			strides[k] = 0 // the rows are identical, so the block has one of them
 			continue
@@ -182,7 +182,7 @@ func (w *tileWalk) axis(i, k int) strided.Axis {
 	}
 	d := w.tileDims[k]
 	axis := strided.Axis{N: w.cursor.tileState.tileSize[d], Dst: w.cursor.tileState.tileStrides[maxTileDims*i+k],
-		Src: w.prepared.iterator.walkStrides[d*len(w.prepared.iterator.operands)+i]}
+		Src: w.prepared.iterator.byteStride(d, i)}
 	if axis.Dst == 0 { // the block has one of the identical rows (setOperand)
 		axis.N = 1
 	}

@@ -137,7 +137,7 @@ func (it *Iterator) eachStep(c *Cursor, ptrs []unsafe.Pointer, r Range,
 		for i := range operandCount {
 			offset := 0
 			for d, index := range c.counter {
-				offset += index * it.walkStrides[d*operandCount+i]
+				offset += index * it.byteStride(d, i)
 			}
 			c.stepAddrs[i] = unsafe.Add(ptrs[i], offset)
 		}

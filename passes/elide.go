@@ -2,7 +2,6 @@ package passes
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -194,51 +193,6 @@ func areInverse(first, second []int) bool {
 	return len(first) == len(second)
 }
 
-// dropDead removes nodes and constants that no output depends on.
-func dropDead(plan *Plan) error {
-	plan.dropNodes()
-	if droppedCount := plan.dropConstants(); droppedCount > 0 {
-		plan.Note("%s", countText(droppedCount, "constant dropped", "constants dropped"))
-	}
-	return nil
-}
-
-// dropNodes removes the nodes that no output depends on.
-func (p *Plan) dropNodes() {
-	live := liveValues(p.Graph)
-	isLive := func(n *graph.Node) bool { return slices.ContainsFunc(n.Out, live.At) }
-	elidedBefore := len(p.Elided)
-	for _, n := range p.Graph.Nodes {
-		if !isLive(n) {
-			p.Elided = append(p.Elided, Elision{n.Name, "no output depends on it"})
-		}
-	}
-	droppedCount := len(p.Elided) - elidedBefore
-	if droppedCount > 0 {
-		p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !isLive(n) })
-		p.Note("%s", countText(droppedCount, "node dropped", "nodes dropped"))
-	}
-}
-
-// liveValues marks the values that outputs depend on.
-func liveValues(g *graph.Graph) graph.ByValue[bool] {
-	live := graph.NewByValue[bool](g)
-	for _, output := range g.Outputs {
-		live.Set(output.Value, true)
-	}
-	for _, n := range slices.Backward(g.Nodes) { // readers come after their operands
-		if !slices.ContainsFunc(n.Out, live.At) {
-			continue
-		}
-		for _, arg := range n.In {
-			if arg.Kind == graph.TensorArg {
-				live.Set(arg.Value, true)
-			}
-		}
-	}
-	return live
-}
-
 // separateOutputs marks the outputs that are views of inputs only because passes removed a copy: a run must copy them.
 // original is the graph before all passes.
 func (p *Plan) separateOutputs(original *graph.Graph) {
@@ -250,76 +204,5 @@ func (p *Plan) separateOutputs(original *graph.Graph) {
 	for i := range p.Graph.Outputs {
 		output := &p.Graph.Outputs[i]
 		output.OwnStorage = viewsInput(output) && !wasView[output.Name]
-	}
-}
-
-// uses holds the readers of each value.
-type uses struct {
-	readers  graph.ByValue[[]*graph.Node] // a node that reads the value as several operands is listed several times
-	isOutput map[*graph.Value]bool
-}
-
-// usesOf finds the readers of all values of a graph.
-func usesOf(g *graph.Graph) *uses {
-	result := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
-	readerCounts, total := graph.NewByValue[int](g), 0
-	for arg := range tensorArgs(g) {
-		readerCounts.Set(arg.Value, readerCounts.At(arg.Value)+1)
-		total++
-	}
-	freeSlots := make([]*graph.Node, total) // one allocation for all lists of readers
-	for arg, n := range tensorArgs(g) {
-		if readerCount := readerCounts.At(arg.Value); readerCount > 0 { // the first operand with this value: reserve its list
-			readerCounts.Set(arg.Value, 0)
-			result.readers.Set(arg.Value, freeSlots[:0:readerCount])
-			freeSlots = freeSlots[readerCount:]
-		}
-		result.add(arg.Value, n)
-	}
-	for _, output := range g.Outputs {
-		result.isOutput[output.Value] = true
-	}
-	return result
-}
-
-// tensorArgs iterates over all operands that are values. Each operand comes with the node that reads it.
-func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
-	return func(yield func(*graph.Arg, *graph.Node) bool) {
-		for _, n := range g.Nodes {
-			for i := range n.In {
-				if arg := &n.In[i]; arg.Kind == graph.TensorArg && !yield(arg, n) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// add records that node n reads v.
-func (u *uses) add(v *graph.Value, n *graph.Node) { u.readers.Set(v, append(u.readers.At(v), n)) }
-
-// redirect makes all readers of `from`, outputs included, read `replacement`.
-func (u *uses) redirect(g *graph.Graph, from, replacement *graph.Value) {
-	for _, n := range u.readers.At(from) {
-		for i := range n.In {
-			if n.In[i].Value == from {
-				n.In[i].Value = replacement
-			}
-		}
-		for _, v := range n.Out {
-			if v.Alias == from {
-				v.Alias = replacement
-			}
-		}
-		u.add(replacement, n)
-	}
-	u.readers.Set(from, nil)
-	if u.isOutput[from] {
-		for i := range g.Outputs {
-			if g.Outputs[i].Value == from {
-				g.Outputs[i].Value = replacement
-			}
-		}
-		u.isOutput[replacement] = true
 	}
 }

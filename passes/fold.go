@@ -253,39 +253,6 @@ func saturatedSum(a, b int) int {
 	return a + b
 }
 
-// dropConstants removes constants without readers and returns their number. Their memory is freed unless the caller's
-// graph keeps it alive.
-func (p *Plan) dropConstants() int {
-	g := p.Graph
-	if len(g.Constants) == 0 {
-		return 0
-	}
-	isRead := graph.NewByValue[bool](g)
-	for _, n := range g.Nodes {
-		for _, arg := range n.In {
-			isRead.Set(arg.Value, true)
-		}
-		for _, v := range n.AttrRefs() {
-			isRead.Set(v, true)
-		}
-	}
-	for _, output := range g.Outputs {
-		isRead.Set(output.Value, true)
-	}
-	countBefore := len(g.Constants)
-	g.Constants = slices.DeleteFunc(g.Constants, func(v *graph.Value) bool {
-		if isRead.At(v) {
-			return false
-		}
-		// A plan with decisions keeps the data, because other plans reuse results computed from it.
-		if p.Decisions == nil && p.decisionsToFollow == nil {
-			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the layout problem may refer to the value
-		}
-		return true
-	})
-	return countBefore - len(g.Constants)
-}
-
 // noKernelError is the error of a node without a kernel for its layouts.
 type noKernelError struct{ error }
 

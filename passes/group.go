@@ -75,27 +75,6 @@ func groupNodes(plan *Plan) error {
 	return g.build()
 }
 
-// space is the iteration space of a node or group. The shape is nil if the nodes have no common space. For example, a
-// relu of [8, 100] has the shape [8, 100] and no mask. A mean over the last dimension of [8, 100] has the same shape
-// and the mask [false, true]: a row has 100 elements, and there are 8 rows.
-type space struct {
-	shape    []int
-	mask     []bool // marks the dimensions that are reduced (a row is a run along them); nil if none is reduced
-	split    int    // if not 0, the number of parts into which dimension 1 is split before mask applies
-	inPieces bool   // rows are too long for one loop: they are processed in pieces, in a single pass
-}
-
-// reducedShape returns the shape after the reduction, with size 1 in the row dimensions. The space must not be split.
-func (s space) reducedShape() []int {
-	shape := slices.Clone(s.shape)
-	for dim, isReduced := range s.mask {
-		if isReduced {
-			shape[dim] = 1
-		}
-	}
-	return shape
-}
-
 // spaceOf returns the iteration space of a node. If the node cannot be grouped, spaceOf returns the reason: the node
 // has no expression, its rows do not suit fused loops, or it is pinned.
 func (g *grouper) spaceOf(n *graph.Node) (nodeSpace space, why string) {
@@ -139,64 +118,6 @@ func (g *grouper) expressionSpace(n *graph.Node) (nodeSpace space, why string) {
 		return nodeSpace, "calls functions that have no machine code"
 	}
 	return space{shape: n.Out[0].Meta.Shape}, ""
-}
-
-// commonSpace returns the space of the union of two groups with the given spaces. The second group reads results of the
-// first group. The returned space has no shape if neither space covers both groups.
-func commonSpace(first, second space) space {
-	sameShape := slices.Equal(first.shape, second.shape)
-	switch {
-	case first.mask == nil && second.mask == nil && sameShape: // neither reduces rows
-		return first
-	case first.mask == nil && second.mask != nil && second.covers(first): // only the second reduces rows
-		return second
-	case first.mask != nil && second.mask == nil && first.covers(second): // only the first reduces rows
-		return first
-	case first.mask != nil && second.mask != nil && sameShape && first.split == second.split &&
-		slices.Equal(first.mask, second.mask): // both reduce the same rows
-		return first
-	}
-	return space{}
-}
-
-// covers reports whether a space that reduces rows covers a space that does not. The other space must have the elements
-// of the rows, or one element for each row.
-func (s space) covers(other space) bool {
-	return slices.Equal(s.shape, other.shape) || s.split == 0 && slices.Equal(other.shape, s.reducedShape())
-}
-
-// withoutReduced returns the shape after the reduction, without the row dimensions. The space must not be split.
-func (s space) withoutReduced() []int {
-	shape := []int{}
-	for dim, size := range s.shape {
-		if !s.mask[dim] {
-			shape = append(shape, size)
-		}
-	}
-	return shape
-}
-
-// mergedSpace returns the space of the union of two groups. The first group (or node) is given by its space. The second
-// group reads results of the first group. The returned space has no shape if the groups cannot be merged. The function
-// inFirst reports whether the first group computes a value.
-//
-// In addition to the cases of commonSpace, the second group may iterate over the first group's results without their
-// reduced dimensions, such as [8] if the first group reduces rows of [8, 100]. All its other operands must then have
-// one element, because larger operands would be indexed by other dimensions.
-func mergedSpace(first space, second *nodeGroup, inFirst func(*graph.Value) bool) space {
-	if common := commonSpace(first, second.space); common.shape != nil {
-		return common
-	}
-	if first.mask == nil || first.split != 0 || second.space.mask != nil ||
-		!slices.Equal(second.space.shape, first.withoutReduced()) {
-		return space{}
-	}
-	for v := range second.operands {
-		if !inFirst(v) && v.Meta.Numel() != 1 {
-			return space{}
-		}
-	}
-	return first
 }
 
 // isAligned reports whether a reader can read value v of the same step: v has the rank of the reader's space, or one
@@ -252,7 +173,8 @@ func (g *grouper) addToGroups(position int, n *graph.Node, nodeSpace space) {
 // groupFor returns the group that a node can join: the merged group of all readers, or the group of the first reader.
 // It returns nil if there is no such group.
 func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
-	firstReader, firstGroup, hasSeveral := g.firstReaderOf(n)
+	firstReader := g.firstReaderOf(n)
+	firstGroup := g.group(firstReader)
 	computedByNode := func(v *graph.Value) bool { return v.Node == n }
 	switch {
 	case firstReader == nil:
@@ -270,9 +192,15 @@ func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 		}
 		return nil
 	}
+	// The groups of the other readers are merged with the first, as far as possible.
 	group := firstGroup
-	if hasSeveral {
-		group = g.mergeReaders(n, nodeSpace, firstGroup)
+	for _, v := range n.Out {
+		for _, reader := range g.uses.readers.At(v) {
+			other := g.group(reader)
+			if other != nil && other != group && mergedSpace(nodeSpace, other, computedByNode).shape != nil {
+				group = g.merge(group, other, n) // the earlier of both if they cannot be merged
+			}
+		}
 	}
 	merged := mergedSpace(nodeSpace, group, computedByNode)
 	if why := g.whyCannotJoin(n, group, merged); why != "" {
@@ -295,39 +223,16 @@ func (g *grouper) whyCannotJoin(n *graph.Node, group *nodeGroup, merged space) s
 	return g.whyMisaligned(merged, append(slices.Clone(group.nodes), n)...)
 }
 
-// firstReaderOf returns the first reader of a node, with its group. hasSeveral reports whether the readers are in
-// several groups.
-func (g *grouper) firstReaderOf(n *graph.Node) (first *graph.Node, firstGroup *nodeGroup, hasSeveral bool) {
-	firstPosition := -1
+// firstReaderOf returns the first reader of a node; nil if there is none.
+func (g *grouper) firstReaderOf(n *graph.Node) (first *graph.Node) {
 	for _, v := range n.Out {
 		for _, reader := range g.uses.readers.At(v) {
-			group := g.group(reader)
-			hasSeveral = hasSeveral || first != nil && group != firstGroup
-			if position := g.position(reader); first == nil || position < firstPosition {
-				first, firstGroup, firstPosition = reader, group, position
+			if first == nil || g.position(reader) < g.position(first) {
+				first = reader
 			}
 		}
 	}
-	return first, firstGroup, hasSeveral
-}
-
-// mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.
-// nodeSpace is the space of the node, and first is the group of its first reader.
-func (g *grouper) mergeReaders(n *graph.Node, nodeSpace space, first *nodeGroup) *nodeGroup {
-	merged := first
-	computedByNode := func(v *graph.Value) bool { return v.Node == n }
-	for _, v := range n.Out {
-		for _, reader := range g.uses.readers.At(v) {
-			group := g.group(reader)
-			if group == nil || group == merged {
-				continue
-			}
-			if mergedSpace(nodeSpace, group, computedByNode).shape != nil {
-				merged = g.merge(merged, group, n) // the earlier of both if they cannot be merged
-			}
-		}
-	}
-	return merged
+	return first
 }
 
 // joinRows merges groups that reduce rows with groups that read the reduced values. For example, the group of a mean of

@@ -55,13 +55,13 @@ type placer struct {
 	profile        *layout.Profile
 	readers        graph.ByValue[[]*graph.Node] // by value: the nodes that read it, each once
 	needsOwnBuffer graph.ByValue[bool]          // by root value: whether an output or an op needs its buffer
-	costs          map[*graph.Node]costByPart   // costs at the current layouts, filled on demand
+	costs          map[*graph.Node]partialCosts // costs at the current layouts, filled on demand
 }
 
 // newPlacer finds the readers of all values, and the values that need buffers of their own.
 func newPlacer(plan *Plan) *placer {
 	created := &placer{plan: plan, profile: plan.profile, readers: graph.NewByValue[[]*graph.Node](plan.Graph),
-		needsOwnBuffer: graph.NewByValue[bool](plan.Graph), costs: map[*graph.Node]costByPart{}}
+		needsOwnBuffer: graph.NewByValue[bool](plan.Graph), costs: map[*graph.Node]partialCosts{}}
 	if !plan.profileAdjusted {
 		created.profile = layout.ProfileFor(plan.profile, plan.Graph)
 	}

@@ -2,11 +2,16 @@ package passes
 
 import (
 	"fmt"
+	"strings"
 
-	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/passes/layout"
-	"github.com/graphrun/graphrun/tensor"
+	"github.com/graphrun/graphrun/internal/machine"
 )
+
+// This file has the explanation of a copy and its text. The text separates the producer, the reader, the cost and the
+// advice by semicolons:
+//
+//	`act` writes (N,H,W,C), as its operand `conv` is stored; `y` is pinned to (N,C,H,W);
+//	the copy costs 1.249µs, 5.5% of the plan; to avoid it, remove the pin of `y`
 
 // Sides explains a copy by its two sides: the origin of the layout of the source, and the demand for the new layout.
 type Sides struct {
@@ -49,124 +54,106 @@ type Reader struct {
 	Dense        bool // the reader needs the order of the source, without its padding
 }
 
-// Explainer explains copies of a plan. It names layouts by dimensions, slowest first: "(N,H,W,C)" for images;
-// "row-major order", "column-major order", "channels_last order" or "dimension order (0,2,1)" for other values.
-// If a value is not dense, the name also states the stride that differs: "(N,H,W,C) with stride 116 along W".
-type Explainer struct {
-	plan    *Plan
-	uses    *uses
-	problem *layout.Problem // finds the images
-}
+// Kinds of the sides of a copy.
+const (
+	inputSide    = "input"
+	constantSide = "constant"
+	outputSide   = "output"
+	pinSide      = "pin"    // a pinned value
+	viewSide     = "viewed" // a view node, whose result has the layout of its operand
+	nodeSide     = "node"   // any other node
+)
 
-// Explainer returns an explainer of the plan's copies.
-func (p *Plan) Explainer() *Explainer {
-	if p == nil || p.Graph == nil {
-		return nil
+// String states both sides, the cost and the advice in one sentence, and the strategy's reason in a second sentence.
+func (s Sides) String() string {
+	parts := []string{s.Producer.String()}
+	if readerText := s.Reader.text(); readerText != "" {
+		parts = append(parts, readerText)
 	}
-	return &Explainer{p, usesOf(p.Graph), &layout.Problem{Graph: p.Graph}}
-}
-
-// sourceReasons follows a value back to the origin of its layout.
-func (e *Explainer) sourceReasons(v *graph.Value) (path []string) {
-	for range len(e.plan.Graph.Nodes) + 1 { // a path visits each node at most once, and ends at an input or a constant
-		n := v.Node
-		switch {
-		case n == nil && v.Const != nil:
-			return append(path, fmt.Sprintf("constant %q is stored in %s", v.Name, e.layoutOf(v)))
-		case n == nil:
-			return append(path, fmt.Sprintf("input %q is stored in %s", v.Name, e.layoutOf(v)))
-		case n.Pin.SetsLayout():
-			return append(path, fmt.Sprintf("%q is pinned to %s", v.Name, e.layoutOf(v)))
-		case v.Alias != nil:
-			path = append(path, fmt.Sprintf("%s (%s) views %q", n.Name, n.Op.Name, v.Alias.Name))
-			v = v.Alias
-			continue
-		}
-		path = append(path, nodeDescription(n)+" writes "+e.layoutOf(v))
-		from := orderSource(n, v)
-		if from == nil {
-			return path
-		}
-		v = from
+	cost := "the copy costs " + machine.Nanoseconds(s.CostNS)
+	if s.Share > 0 {
+		cost += ", " + shareText(s.Share) + " of the plan"
 	}
-	return path
-}
-
-// nodeDescription names a node, its op and its implementation.
-func nodeDescription(n *graph.Node) string {
-	text := fmt.Sprintf("%s (%s)", n.Name, n.Op.Name)
-	if choosesLayout(n) && n.Impl != nil {
-		text += " by " + n.Impl.Name
+	parts = append(parts, cost)
+	if s.Advice != "" {
+		parts = append(parts, "to avoid it, "+s.Advice)
+	}
+	text := strings.Join(parts, "; ")
+	if s.Strategy != "" {
+		text += ". " + strings.ToUpper(s.Strategy[:1]) + s.Strategy[1:]
 	}
 	return text
 }
 
-// choosesLayout reports whether layouts of a node depend on the implementation that is chosen.
-func choosesLayout(n *graph.Node) bool {
-	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].MayRejectLayouts()
+// shareText formats a share of the plan's cost.
+func shareText(share float64) string {
+	if share < 0.001 {
+		return "less than 0.1%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*share)
 }
 
-// orderSource returns the largest operand that has the dimension order of v, which v is assumed to follow. It returns
-// nil if there is none, or if the implementation determines the order.
-func orderSource(n *graph.Node, v *graph.Value) (from *graph.Value) {
-	if choosesLayout(n) {
-		return nil
+// String describes the layout of a copy's source and its reason.
+func (p Producer) String() string {
+	layout := p.Layout
+	if p.Padded {
+		layout += " (padded)"
 	}
-	order, dense := tensor.OrderOf(v.Meta)
-	for _, a := range n.In {
-		if a.Kind != graph.TensorArg || a.Value.Const != nil || !dense || a.Value.Meta.Rank() != v.Meta.Rank() ||
-			!order.Matches(a.Value.Meta) {
-			continue
-		}
-		if from == nil || a.Value.Meta.Bytes() > from.Meta.Bytes() {
-			from = a.Value
-		}
+	name := "`" + p.Name + "`"
+	if p.Pinned != "" {
+		name = "`" + p.Pinned + "` before its pin"
 	}
-	return from
+	switch p.Kind {
+	case inputSide, constantSide:
+		return fmt.Sprintf("%s %s is stored in %s", p.Kind, name, layout)
+	case pinSide:
+		return fmt.Sprintf("%s is pinned to %s", name, layout)
+	case viewSide:
+		return fmt.Sprintf("%s views `%s` in %s", name, p.LayoutSource, layout)
+	}
+	text := fmt.Sprintf("%s writes %s", withImpl(name, p.Impl), layout)
+	if p.LayoutSource != "" {
+		text += fmt.Sprintf(", as its operand `%s` is stored", p.LayoutSource)
+	}
+	return text
 }
 
-// targetReasons follows a value forward to the reader or output that requires its layout.
-func (e *Explainer) targetReasons(v *graph.Value) (path []string) {
-	visited := map[*graph.Value]bool{}
-	for !visited[v] {
-		visited[v] = true
-		for _, output := range e.plan.Graph.Outputs {
-			if output.Value == v {
-				return append(path, fmt.Sprintf("output %q is stored in %s", output.Name, e.layoutOf(v)))
-			}
-		}
-		n, _ := e.preferredReader(v)
-		if n == nil {
-			return path
-		}
-		out := n.Out[0]
-		switch {
-		case n.Pin.SetsLayout():
-			return append(path, fmt.Sprintf("%q is pinned to %s", out.Name, e.layoutOf(out)))
-		case out.Alias == v:
-			path = append(path, fmt.Sprintf("%s (%s) views it as %s", n.Name, n.Op.Name, e.layoutOf(out)))
-		case choosesLayout(n):
-			return append(path, nodeDescription(n)+" requires "+e.layoutOf(v))
-		default:
-			path = append(path, nodeDescription(n)+" reads it and writes "+e.layoutOf(out))
-		}
-		v = out
+// text describes the layout that a copy's reader needs; empty if nothing reads the copy.
+func (r Reader) text() string {
+	layout := r.Layout
+	if r.Dense {
+		layout = "it dense"
 	}
-	return path
+	switch r.Kind {
+	case outputSide:
+		return fmt.Sprintf("output `%s` keeps the layout of the graph as written, %s", r.Name, r.Layout)
+	case pinSide:
+		return fmt.Sprintf("`%s` is pinned to %s", r.Name, r.Layout)
+	case "":
+		return ""
+	}
+	verb := "needs"
+	readers := withImpl("`"+r.Name+"`", r.Impl)
+	switch {
+	case r.OtherReaders == 1:
+		readers, verb = readers+" and 1 other reader", "need"
+	case r.OtherReaders > 1:
+		readers, verb = fmt.Sprintf("%s and %d other readers", readers, r.OtherReaders), "need"
+	}
+	text := fmt.Sprintf("%s %s %s", readers, verb, layout)
+	if r.Pin != "" {
+		text += ", pinned to " + r.Pin
+	}
+	if r.DecidedBy != "" && r.DecidedBy != r.Name {
+		text += fmt.Sprintf(" for `%s`", r.DecidedBy)
+	}
+	return text
 }
 
-// preferredReader returns a node that reads v, preferably one that chooses its layouts, and the number of nodes that
-// read v.
-func (e *Explainer) preferredReader(v *graph.Value) (first *graph.Node, count int) {
-	counted := map[*graph.Node]bool{}
-	for _, n := range e.uses.readers.At(v) {
-		if counted[n] {
-			continue
-		}
-		counted[n] = true
-		if first == nil || choosesLayout(n) && !choosesLayout(first) {
-			first = n
-		}
+// withImpl appends the name of an implementation, if any, to the name of a node.
+func withImpl(name, impl string) string {
+	if impl == "" {
+		return name
 	}
-	return first, len(counted)
+	return name + " (" + impl + ")"
 }

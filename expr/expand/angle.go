@@ -44,42 +44,37 @@ func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
 // error stays below 2^-120 even if the remainder is near 0.
 func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
-	products := e.partProducts(mantissa, e.twoOverPiBits(a))
-	q, fraction, fractionLow := e.addProducts(products)
+	q, fraction, fractionLow := e.addProducts(mantissa, e.twoOverPiBits(a))
 	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
 	r = e.mul(fraction, halfPi)
 	low = e.fma(fractionLow, halfPi, e.fma(fraction, halfPiLow, e.productError(fraction, halfPi, r)))
 	return q, r, e.add(low, e.sub(a, a)) // a-a is 0, or NaN if a is infinite or NaN
 }
 
-// product is a product as the sum hi + lo, where lo is the rounding error of hi.
-type product struct{ hi, lo expr.Value }
-
-// partProducts returns the exact products of a number with parts 0, 1 and 2. The product with part 3 is added to the
-// last lo, which is rounded.
-func (e *expander) partProducts(mantissa expr.Value, parts [4]expr.Value) (products [3]product) {
-	for i := range products {
-		hi := e.mul(mantissa, parts[i])
-		products[i] = product{hi, e.productError(mantissa, parts[i], hi)}
+// addProducts returns the sum of the products of a number with four parts, as q, which has the integer part modulo 4 in
+// its lowest bits, and a fraction f + fLow.
+//
+// The exact products with parts 0 to 2 are hi + lo, where lo is the rounding error of hi. The product with part 3 is
+// added to the last lo, which is rounded. n0 to n3 are the integers whose sum is the integer part. g is the sum of the
+// lower numbers, which is added to the fraction f. f1, f2 and f3 are the rounding errors of the three sums f, and g1 is
+// the rounding error of g.
+func (e *expander) addProducts(number expr.Value, parts [4]expr.Value) (q, f, fLow expr.Value) {
+	var hi, lo [3]expr.Value
+	for i := range hi {
+		hi[i] = e.mul(number, parts[i])
+		lo[i] = e.productError(number, parts[i], hi[i])
 	}
-	products[2].lo = e.fma(mantissa, parts[3], products[2].lo)
-	return products
-}
+	lo[2] = e.fma(number, parts[3], lo[2])
 
-// addProducts returns the sum of products as q, which has the integer part modulo 4 in its lowest bits, and a fraction
-// f + fLow. n0 to n3 are the integers whose sum is the integer part. g is the sum of the lower parts, which is added to
-// the fraction f. f1, f2 and f3 are the rounding errors of the three sums f, and g1 is the rounding error of g.
-func (e *expander) addProducts(products [3]product) (q, f, fLow expr.Value) {
 	rint := func(x expr.Value) expr.Value { return e.Emit(expr.Rint, x) }
-	first, second, third := products[0], products[1], products[2]
-	n0, n1, n2 := rint(first.hi), rint(first.lo), rint(second.hi)
-	// first is a multiple of 2^-50, so the sum of the fractions of its hi and lo is exact.
-	f, f1 := e.twoSum(e.add(e.sub(first.hi, n0), e.sub(first.lo, n1)), e.sub(second.hi, n2))
+	n0, n1, n2 := rint(hi[0]), rint(lo[0]), rint(hi[1])
+	// The first product is a multiple of 2^-50, so the sum of the fractions of hi[0] and lo[0] is exact.
+	f, f1 := e.twoSum(e.add(e.sub(hi[0], n0), e.sub(lo[0], n1)), e.sub(hi[1], n2))
 	n3 := rint(f)
-	g, g1 := e.twoSum(second.lo, third.hi)
+	g, g1 := e.twoSum(lo[1], hi[2])
 	f, f2 := e.twoSum(e.sub(f, n3), g)
 	f, f3 := e.twoSum(f, f1)
-	fLow = e.add(e.add(f2, f3), e.add(g1, third.lo))
+	fLow = e.add(e.add(f2, f3), e.add(g1, lo[2]))
 
 	n0 = e.fma(rint(e.mul(n0, e.constant(0.25))), e.constant(-4), n0) // modulo 4: whole turns do not count
 	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.roundingNumber())
@@ -132,24 +127,4 @@ func (e *expander) twoOverPiWindow(bitOffset expr.Value) (window [3]expr.Value) 
 			e.Emit(expr.Shr, e.Emit(expr.Shr, words[i+1], e.intConst(1)), reverseShift))
 	}
 	return window
-}
-
-// twoSum returns the exact sum hi + lo of two numbers. Unlike fastTwoSum, it does not require |a| >= |b| (Knuth's
-// TwoSum).
-func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
-	hi = e.add(a, b)
-	bPart := e.sub(hi, a)
-	return hi, e.add(e.sub(a, e.sub(hi, bPart)), e.sub(b, bPart))
-}
-
-// sinCosOfSum returns the sine and the cosine of r + low. With z = r^2, the sine is r + r*z*SinPoly(z), and the cosine
-// is 1 - z/2 + z^2*CosPoly(z). Further terms compensate low and rounding errors.
-func (e *expander) sinCosOfSum(r, low expr.Value) (sin, cos expr.Value) {
-	z, one := e.mul(r, r), e.constant(1)
-	oneMinusHalf := e.fma(z, e.constant(-0.5), one)
-	sin = e.add(r, e.fma(e.mul(r, z), e.evalPoly(elementary.SinPoly, z), e.mul(low, oneMinusHalf)))
-	roundingError := e.fma(e.Emit(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
-	tail := e.fma(e.mul(z, z), e.evalPoly(elementary.CosPoly, z), roundingError)
-	cos = e.add(oneMinusHalf, e.add(e.fma(z, e.constant(-0.5), e.sub(one, oneMinusHalf)), tail))
-	return sin, cos
 }

@@ -83,9 +83,3 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 	}
 	return e.withSign(e.mul(log, e.constant(0.5)), e.signBit(x))
 }
-
-// fastTwoSum returns a+b, rounded, and the rounding error. |a| must be at least |b|.
-func (e *expander) fastTwoSum(a, b expr.Value) (hi, lo expr.Value) {
-	hi = e.add(a, b)
-	return hi, e.sub(b, e.sub(hi, a))
-}

@@ -108,14 +108,3 @@ func (e *expander) logOfSpecialBase(a, log expr.Value) expr.Value {
 	log = e.choose(e.less(a, e.constant(math.Inf(1))), log, a)
 	return e.choose(e.Emit(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), log)
 }
-
-// productError returns the rounding error of product, the rounded value of a*b.
-func (e *expander) productError(a, b, product expr.Value) expr.Value {
-	return e.fma(a, b, e.Emit(expr.Neg, product))
-}
-
-// sumProduct returns (a+al) * (b+bl) as a sum of two numbers. The product al*bl is omitted.
-func (e *expander) sumProduct(a, al, b, bl expr.Value) (hi, lo expr.Value) {
-	hi = e.mul(a, b)
-	return hi, e.fma(a, bl, e.fma(al, b, e.productError(a, b, hi)))
-}

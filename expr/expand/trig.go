@@ -54,6 +54,18 @@ func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
 	return sin, cos
 }
 
+// sinCosOfSum returns the sine and the cosine of r + low. With z = r^2, the sine is r + r*z*SinPoly(z), and the cosine
+// is 1 - z/2 + z^2*CosPoly(z). Further terms compensate low and rounding errors.
+func (e *expander) sinCosOfSum(r, low expr.Value) (sin, cos expr.Value) {
+	z, one := e.mul(r, r), e.constant(1)
+	oneMinusHalf := e.fma(z, e.constant(-0.5), one)
+	sin = e.add(r, e.fma(e.mul(r, z), e.evalPoly(elementary.SinPoly, z), e.mul(low, oneMinusHalf)))
+	roundingError := e.fma(e.Emit(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
+	tail := e.fma(e.mul(z, z), e.evalPoly(elementary.CosPoly, z), roundingError)
+	cos = e.add(oneMinusHalf, e.add(e.fma(z, e.constant(-0.5), e.sub(one, oneMinusHalf)), tail))
+	return sin, cos
+}
+
 // isOdd reports whether bit 0 of q is set.
 func (e *expander) isOdd(q expr.Value) expr.Value {
 	dtype := e.DType(q)

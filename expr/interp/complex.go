@@ -20,7 +20,7 @@ func (prep *preparer) joinComplexOutputs(readers []int) {
 			continue
 		}
 		if both, operands := prep.complexLoop(output.Re, output.Im); both != nil {
-			prep.loops[output.Re], prep.operands[output.Re] = both, operands
+			prep.values[output.Re].loop, prep.values[output.Re].operands = both, operands
 			prep.code.Insts[output.Re].DType = tensor.Complex64
 			prep.code.Out[slot].Im = expr.None
 		}

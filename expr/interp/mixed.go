@@ -2,6 +2,7 @@ package interp
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -31,18 +32,18 @@ type mixedOp struct {
 func (prep *preparer) chooseLoops() error {
 	readers := prep.countReaders()
 	narrow := make([]narrowOperands, len(prep.code.Insts)) // indexed by value
-	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
+	prep.values = make([]value, len(prep.code.Insts))
 	for v, inst := range prep.code.Insts { // the loop appends constants to Insts, but does not visit them
 		narrow[v] = prep.findNarrowOperands(inst)
-		prep.loops[v], prep.operands[v] = prep.chooseLoop(expr.Value(v), inst, readers, narrow)
-		if prep.loops[v] == nil && inst.Op != expr.Const {
+		chosen := &prep.values[v]
+		chosen.loop, chosen.operands = prep.chooseLoop(expr.Value(v), inst, readers, narrow)
+		if chosen.loop == nil && inst.Op != expr.Const {
 			return fmt.Errorf("v%d: %v of %v cannot be computed", v, inst.Op, inst.DType)
 		}
 	}
 	prep.joinComplexOutputs(readers)
-	addedConstants := len(prep.code.Insts) - len(prep.operands) // narrow and complex constants
-	prep.loops = append(prep.loops, make([]loop, addedConstants)...)
-	prep.operands = append(prep.operands, make([][]expr.Value, addedConstants)...)
+	addedConstants := len(prep.code.Insts) - len(prep.values) // narrow and complex constants
+	prep.values = append(prep.values, make([]value, addedConstants)...)
 	prep.markRead()
 	return nil
 }
@@ -219,14 +220,13 @@ func (prep *preparer) complexComparison(inst expr.Inst) (op expr.Op, operands []
 
 // markRead finds the values that a step, an output or a fold reads.
 func (prep *preparer) markRead() {
-	prep.isRead = make([]bool, len(prep.code.Insts))
 	for _, f := range prep.folded {
-		prep.isRead[f.Value] = true
+		prep.values[f.Value].isRead = true
 	}
-	prep.eachOutput(func(v expr.Value, _ place) { prep.isRead[v] = true })
-	for v := len(prep.isRead) - 1; v >= 0; v-- {
-		for _, operand := range prep.operands[v] {
-			prep.isRead[operand] = prep.isRead[operand] || prep.isRead[v]
+	prep.eachOutput(func(v expr.Value, _ place) { prep.values[v].isRead = true })
+	for _, reader := range slices.Backward(prep.values) {
+		for _, operand := range reader.operands {
+			prep.values[operand].isRead = prep.values[operand].isRead || reader.isRead
 		}
 	}
 }

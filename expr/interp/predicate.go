@@ -240,7 +240,7 @@ func (prep *preparer) openPredicates(v expr.Value) {
 	for len(prep.predicated) > 0 && prep.predicated[0].first == v {
 		next := prep.predicated[0]
 		prep.predicated, prep.openRanges = prep.predicated[1:], append(prep.openRanges, openRange{next, len(prep.blockSteps)})
-		prep.blockSteps = append(prep.blockSteps, step{a: prep.places[next.mask], maskBit: next.maskBit})
+		prep.blockSteps = append(prep.blockSteps, step{a: prep.values[next.mask].place, maskBit: next.maskBit})
 	}
 }
 

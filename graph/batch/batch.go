@@ -29,9 +29,6 @@ type Proof struct {
 	inputs           map[string]int
 	places           map[*graph.Value]rowPlace // only of values that depend on the rows
 	repeatedOperands map[operand]rowPlace      // constants that have an equal slice for each row: see loopFits
-	// choices has the nodes already followed whose results have further possible places, in the order of the nodes. See
-	// followAll.
-	choices []choice
 }
 
 // rowPlace says where the rows of a value are. Dimension dim is divided into outer blocks, and each block contains all
@@ -53,12 +50,6 @@ var noRows = rowPlace{graph.Whole, 1}
 type operand struct {
 	node  *graph.Node
 	index int
-}
-
-// choice is a followed node, a reshape, whose result has further possible places. At least one is not yet tried.
-type choice struct {
-	node   int        // index in the list of nodes
-	places []rowPlace // not yet tried
 }
 
 // Follow proves that the rows of a graph are independent. inputs has the names of the inputs that have rows. It maps
@@ -123,84 +114,94 @@ func (p *Proof) Outputs() []int {
 	return dims
 }
 
-// followAll follows nodes in order. If the rows may be at several places after a reshape, followAll tries these places
-// in order. If the proof fails at a later node, it goes back to the reshape and tries the next place. If all fail, it
-// returns the error of the last node that any attempt reached, and the node that prevents the proof there.
-func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
-	var reason error
-	var culprit *graph.Node
-	retries, furthest := 0, -1 // furthest is the index of the last node that any attempt reached
-	for i := 0; i <= len(nodes); i++ {
-		if err := p.graph.ContextErr(); err != nil {
-			return nil, err
-		}
-		failedNode, err := p.followAt(nodes, i)
-		if err == nil {
-			continue
-		}
-		if i > furthest {
-			furthest, reason, culprit = i, err, failedNode
-		}
-		last := len(p.choices) - 1
-		if last < 0 {
-			return culprit, reason
-		}
-		// The loop goes back to the node of the last choice, and follows the nodes after it again.
-		if retries += i - p.choices[last].node; retries > maxRetriesPerNode*len(nodes) {
-			return culprit, reason
-		}
-		i = p.backtrack(nodes, i) // the loop continues with i+1
+// followAll follows nodes in order, and then checks the outputs. If the rows may be at several places after a reshape,
+// followAll tries these places in order, each with all later nodes. If all fail, it returns the error of the last node
+// that any attempt reached, and the node that prevents the proof there.
+func (p *Proof) followAll(nodes []*graph.Node) (culprit *graph.Node, reason error) {
+	s := &search{Proof: p, nodes: nodes, furthest: -1, retriesLeft: maxRetriesPerNode * len(nodes)}
+	succeeded := s.followFrom(0)
+	if err := p.graph.ContextErr(); err != nil {
+		return nil, err
 	}
-	return nil, nil
+	if succeeded {
+		return nil, nil
+	}
+	return s.culprit, s.reason
 }
 
-// maxRetriesPerNode limits the backtracking of followAll, which follows each node again at most this number of times on
+// maxRetriesPerNode limits the attempts of followAll, which follows each node again at most this number of times on
 // average.
 const maxRetriesPerNode = 64
 
-// backtrack returns to the latest node with a choice, after a failure at node i. It sets the next place of this node's
-// result, and returns the index of the node.
-func (p *Proof) backtrack(nodes []*graph.Node, i int) int {
-	last := len(p.choices) - 1
-	latest := &p.choices[last]
-	node := latest.node
-	p.forget(nodes[node:min(i+1, len(nodes))])
-	p.places[nodes[node].Out[0]] = latest.places[0]
-	if latest.places = latest.places[1:]; len(latest.places) == 0 {
-		p.choices = p.choices[:last]
-	}
-	return node
+// search is the state of followAll.
+type search struct {
+	*Proof
+	nodes       []*graph.Node
+	retriesLeft int // how often nodes may be followed again
+	failedAt    int // index of the node at which the last attempt failed; len(nodes) for the outputs
+
+	// The failure at the largest index.
+	furthest int
+	culprit  *graph.Node
+	reason   error
 }
 
-// followAt follows node i, or checks the outputs if i is len(nodes). After a failure it returns the node that prevents
-// the proof.
-func (p *Proof) followAt(nodes []*graph.Node, i int) (*graph.Node, error) {
-	if i < len(nodes) {
-		return nodes[i], p.follow(nodes[i], i)
+// fail records a failure of an attempt, and returns false.
+func (s *search) fail(index int, culprit *graph.Node, reason error) bool {
+	s.failedAt = index
+	if index > s.furthest {
+		s.furthest, s.culprit, s.reason = index, culprit, reason
 	}
-	for _, output := range p.graph.Outputs {
-		if place := p.placeOf(output.Value); place.blocks > 1 {
-			return output.Value.Node, fmt.Errorf("dimension %d of output %q has parts of each row in %d places", place.dim,
-				output.Name, place.blocks)
-		}
-	}
-	return nil, nil
+	return false
 }
 
-// forget removes the places that were found for the results and operands of nodes.
-func (p *Proof) forget(nodes []*graph.Node) {
-	for _, n := range nodes {
-		for _, v := range n.Out {
-			delete(p.places, v)
+// followFrom follows the nodes from index first on, and checks the outputs. It reports whether the proof succeeds.
+func (s *search) followFrom(first int) bool {
+	for i := first; i < len(s.nodes); i++ {
+		if err := s.graph.ContextErr(); err != nil {
+			return s.fail(i, nil, err)
 		}
-		for i := range n.In {
-			delete(p.repeatedOperands, operand{n, i})
+		places, err := s.follow(s.nodes[i])
+		switch {
+		case err != nil:
+			return s.fail(i, s.nodes[i], err)
+		case len(places) > 0:
+			return s.tryPlaces(i, places)
 		}
 	}
+	for _, output := range s.graph.Outputs {
+		if place := s.placeOf(output.Value); place.blocks > 1 {
+			return s.fail(len(s.nodes), output.Value.Node, fmt.Errorf("dimension %d of output %q has parts of each row in %d "+
+				"places", place.dim, output.Name, place.blocks))
+		}
+	}
+	return true
 }
 
-// follow sets the places of the results of a node. index is the index of the node in the list of followAll.
-func (p *Proof) follow(n *graph.Node, index int) error {
+// tryPlaces follows the nodes after node i, a reshape, for each possible place of its result until the proof succeeds.
+func (s *search) tryPlaces(i int, places []rowPlace) bool {
+	for attempt, place := range places {
+		if attempt > 0 { // the nodes up to failedAt are followed again
+			if s.retriesLeft -= s.failedAt - i; s.retriesLeft < 0 {
+				return false
+			}
+		}
+		s.places[s.nodes[i].Out[0]] = place
+		if s.followFrom(i + 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// follow sets the places of the results of a node. For a reshape, it instead returns the possible places of the result.
+func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
+	for _, v := range n.Out { // an earlier attempt may have set places
+		delete(p.places, v)
+	}
+	for i := range n.In {
+		delete(p.repeatedOperands, operand{n, i})
+	}
 	var rowOperands []int // indices of the operands that have rows
 	for i, arg := range n.In {
 		if arg.Kind == graph.TensorArg && p.Dim(arg.Value) >= 0 {
@@ -209,36 +210,32 @@ func (p *Proof) follow(n *graph.Node, index int) error {
 	}
 	for _, v := range n.AttrRefs() {
 		if p.Dim(v) >= 0 {
-			return fmt.Errorf("an attribute depends on the rows through %q", v.Name)
+			return nil, fmt.Errorf("an attribute depends on the rows through %q", v.Name)
 		}
 	}
 	if len(rowOperands) == 0 {
-		return nil
+		return nil, nil
 	}
 	for _, v := range n.Out {
 		if v.Dynamic {
-			return errors.New("its shape depends on data, and thus on all rows")
+			return nil, errors.New("its shape depends on data, and thus on all rows")
 		}
 	}
 	if n.Op.Reshapes && slices.Equal(rowOperands, []int{0}) {
-		if candidates := p.placesAfterReshape(n); len(candidates) > 0 {
-			p.places[n.Out[0]] = candidates[0]
-			if len(candidates) > 1 {
-				p.choices = append(p.choices, choice{node: index, places: candidates[1:]})
-			}
-			return nil
+		if reshaped = p.placesAfterReshape(n); len(reshaped) == 0 {
+			return nil, fmt.Errorf("the shape %v does not keep rows, which are in dimension %d of %v", n.Out[0].Meta.Shape,
+				p.Dim(n.In[0].Value), n.In[0].Meta().Shape)
 		}
-		return fmt.Errorf("the shape %v does not keep rows, which are in dimension %d of %v", n.Out[0].Meta.Shape,
-			p.Dim(n.In[0].Value), n.In[0].Meta().Shape)
+		return reshaped, nil
 	}
 	loops := n.Op.ParallelLoops(n.Call())
-	if p.chooseLoop(n, loops) {
-		return nil
+	switch {
+	case p.chooseLoop(n, loops):
+		return nil, nil
+	case n.Op.Decompose != nil && n.Op.Parallel == nil:
+		return nil, p.decompose(n)
 	}
-	if n.Op.Decompose != nil && n.Op.Parallel == nil {
-		return p.decompose(n)
-	}
-	return p.rejection(n, loops, rowOperands)
+	return nil, p.rejection(n, loops, rowOperands)
 }
 
 // chooseLoop finds a parallel loop of the op (graph.Parallel) whose iterations are rows of the operands, and sets the

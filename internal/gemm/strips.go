@@ -15,9 +15,9 @@ import (
 //	computeStacks    all stacks of the strip: a stack is a column of register tiles of equal height
 //	computeTiles     one call of machine code: adjacent register tiles of a stack
 //
-// In the example of coded.go, a strip of 100 rows and 64 columns has a stack of 15 register tiles of 6 rows and a stack
-// of 2 register tiles of 5 rows. In plans with few rows (callsSpanPanels), a strip can have several panels. One call
-// then computes a row of register tiles, one for each panel.
+// In the example of stacks.go, a strip of 100 rows and 64 columns has a stack of 15 register tiles of 6 rows and a
+// stack of 2 register tiles of 5 rows. In plans with few rows (callsSpanPanels), a strip can have several panels. One
+// call then computes a row of register tiles, one for each panel.
 //
 // Addresses and strides are passed in jit.Args, by the operand indices of package tile (tile.In is A, tile.Vec is B and
 // tile.Out is C). Args.Ptr has base addresses, Args.Row offsets from them, and Args.Step strides, in bytes.

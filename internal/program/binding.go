@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -64,92 +63,6 @@ type Binding struct {
 // Segmented reports whether shapes depend on data, so that the graph is planned in segments during runs.
 func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
 
-// bindingForInputs returns the binding for the sizes of a run's inputs. It compiles the binding unless it is compiled.
-func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Tensor) (*Binding, error) {
-	if p.Options() == nil {
-		return nil, ErrNotCompiled
-	}
-	if ctx == nil {
-		return nil, ErrNoContext
-	}
-	hasOneBinding := len(p.openSymbols) == 0 && p.firstBinding != nil
-	if hasOneBinding && len(p.symbolicIndices) == 0 { // no input has a fixed symbol either, so nothing is checked
-		return p.firstBinding, nil
-	}
-	if found := p.compiledBinding(ctx, in); found != nil {
-		return found, nil
-	}
-	inputs := p.symbolicInputs()
-	shapeOf := func(name string) ([]int, bool) {
-		if t := in[name]; t != nil {
-			return t.Shape, true
-		}
-		return nil, false
-	}
-	if err := p.checkFixed(inputs, shapeOf); err != nil {
-		return nil, err
-	}
-	if hasOneBinding {
-		return p.firstBinding, nil
-	}
-	openSizes, err := SizesOf(inputs, shapeOf, p.fixedSizes, p.sourceGraph().Symbols)
-	if err != nil {
-		return nil, err
-	}
-	maps.DeleteFunc(openSizes, func(name string, _ int) bool { return !slices.Contains(p.openSymbols, name) })
-	const isHint = false
-	found, err := p.bindingForSizes(ctx, openSizes, isHint)
-	if err != nil && len(openSizes) > 0 {
-		return nil, fmt.Errorf("for %s: %w", SizesText(openSizes), err)
-	}
-	return found, err
-}
-
-// compiledBinding returns the binding for the sizes of a run's inputs if it is compiled or being compiled, otherwise
-// nil. It is the fast path of bindingForInputs, and does not allocate. It returns nil after a failed compilation, so
-// that the caller compiles again.
-func (p *Program) compiledBinding(ctx context.Context, in map[string]*tensor.Tensor) *Binding {
-	if len(p.openSymbols) > maxInlineSymbols {
-		return nil
-	}
-	var buffer [maxInlineSymbols]int
-	sizes := buffer[:len(p.openSymbols)]
-	if !p.readSizes(in, sizes) {
-		return nil
-	}
-	if found, ok := p.bindings.Find(keyOf(sizes)); ok && interrupt.Wait(ctx, found.done) == nil && found.err == nil {
-		return found
-	}
-	return nil
-}
-
-// symbolicInputs returns the inputs that have symbols.
-func (p *Program) symbolicInputs() []*graph.Value {
-	g := p.sourceGraph()
-	list := make([]*graph.Value, len(p.symbolicIndices))
-	for i, input := range p.symbolicIndices {
-		list[i] = g.Inputs[input]
-	}
-	return list
-}
-
-// checkFixed returns an error if the shape of an input gives a symbol another size than its fixed size.
-func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int, bool)) error {
-	for _, v := range inputs {
-		shape, ok := shapeOf(v.Name)
-		if !ok || len(shape) != len(v.Dims) {
-			continue // the run reports the error
-		}
-		for i, d := range v.Dims {
-			if n, fixed := p.fixedSizes[d.Symbol]; d.Symbol != "" && fixed && n != shape[i] {
-				return fmt.Errorf("input %q has shape %s, so %s is %d, but the program was compiled with the fixed size %s=%d",
-					v.Name, tensor.ListString(shape), d.Symbol, shape[i], d.Symbol, n)
-			}
-		}
-	}
-	return nil
-}
-
 // sourceGraph returns the graph that was compiled. If that graph was released, it returns the graph of the only
 // binding.
 func (p *Program) sourceGraph() *graph.Graph {
@@ -163,12 +76,7 @@ func (p *Program) sourceGraph() *graph.Graph {
 // assumed sizes. The first caller compiles the binding. Other callers for the same sizes wait until it is compiled or
 // their own contexts end. If the context of the first caller ends, another caller compiles.
 func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isHint bool) (*Binding, error) {
-	sizes := slices.Clone(p.assumedSizes) // by open symbol
-	for i, name := range p.openSymbols {
-		if n, ok := given[name]; ok {
-			sizes[i] = n
-		}
-	}
+	sizes := p.listOfSizes(given)
 	created := &Binding{sizes: given, isHint: isHint, done: make(chan struct{})}
 	key := keyOf(sizes)
 	for {
@@ -301,42 +209,6 @@ func ImplsOf(g *graph.Graph) map[string]*graph.Impl {
 func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
 	binding := new(Binding)
 	return binding, binding.infer(ctx, p)
-}
-
-// Infer infers the types of a graph. If nodes are rejected, the error is a [graph.Errors], without the nodes that are
-// rejected only because they depend on another rejected node. Otherwise the error has the pins that do not fit the
-// types.
-func Infer(g *graph.Graph) error {
-	if g == nil {
-		return errors.New("there is no graph to infer: it is nil")
-	}
-	if rejected := g.InferAll(); len(rejected) > 0 {
-		return g.RootErrors(rejected)
-	}
-	if errs := g.PinErrors(nil); len(errs) > 0 {
-		return errs
-	}
-	return nil
-}
-
-// InferContext is [Infer] with a context. It stops when the context ends.
-func InferContext(ctx context.Context, g *graph.Graph) error {
-	g.SetContext(ctx)
-	defer g.SetContext(context.Background())
-	err := Infer(g)
-	if ended := interrupt.Err(ctx); ended != nil {
-		return fmt.Errorf("inferring types: %w", ended)
-	}
-	return err
-}
-
-// WithFile adds the path of a graph file to an error, unless the error already names a place in the file.
-func WithFile(path string, err error) error {
-	var located *graph.Error
-	if errors.As(err, &located) && located.File != "" {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
 }
 
 // bindings is a cache of bindings, bounded in their number and in the memory that they hold in addition to their

@@ -1,10 +1,105 @@
 package program
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/tensor"
 )
+
+// This file finds the binding for the inputs of a run: the program for their sizes. An open symbol takes its size from
+// the inputs of each run. A fixed symbol has one size for all runs. A list of sizes has one size for each open symbol.
+
+// bindingForInputs returns the binding for the sizes of a run's inputs. It compiles the binding unless it is compiled.
+func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Tensor) (*Binding, error) {
+	if p.Options() == nil {
+		return nil, ErrNotCompiled
+	}
+	if ctx == nil {
+		return nil, ErrNoContext
+	}
+	hasOneBinding := len(p.openSymbols) == 0 && p.firstBinding != nil
+	if hasOneBinding && len(p.symbolicIndices) == 0 { // no input has a fixed symbol either, so nothing is checked
+		return p.firstBinding, nil
+	}
+	if found := p.compiledBinding(ctx, in); found != nil {
+		return found, nil
+	}
+	inputs := p.symbolicInputs()
+	shapeOf := func(name string) ([]int, bool) {
+		if t := in[name]; t != nil {
+			return t.Shape, true
+		}
+		return nil, false
+	}
+	if err := p.checkFixed(inputs, shapeOf); err != nil {
+		return nil, err
+	}
+	if hasOneBinding {
+		return p.firstBinding, nil
+	}
+	openSizes, err := SizesOf(inputs, shapeOf, p.fixedSizes, p.sourceGraph().Symbols)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(openSizes, func(name string, _ int) bool { return !slices.Contains(p.openSymbols, name) })
+	const isHint = false
+	found, err := p.bindingForSizes(ctx, openSizes, isHint)
+	if err != nil && len(openSizes) > 0 {
+		return nil, fmt.Errorf("for %s: %w", SizesText(openSizes), err)
+	}
+	return found, err
+}
+
+// compiledBinding returns the binding for the sizes of a run's inputs if it is compiled or being compiled, otherwise
+// nil. It is the fast path of bindingForInputs, and does not allocate. It returns nil after a failed compilation, so
+// that the caller compiles again.
+func (p *Program) compiledBinding(ctx context.Context, in map[string]*tensor.Tensor) *Binding {
+	if len(p.openSymbols) > maxInlineSymbols {
+		return nil
+	}
+	var buffer [maxInlineSymbols]int
+	sizes := buffer[:len(p.openSymbols)]
+	if !p.readSizes(in, sizes) {
+		return nil
+	}
+	if found, ok := p.bindings.Find(keyOf(sizes)); ok && interrupt.Wait(ctx, found.done) == nil && found.err == nil {
+		return found
+	}
+	return nil
+}
+
+// symbolicInputs returns the inputs that have symbols.
+func (p *Program) symbolicInputs() []*graph.Value {
+	g := p.sourceGraph()
+	list := make([]*graph.Value, len(p.symbolicIndices))
+	for i, input := range p.symbolicIndices {
+		list[i] = g.Inputs[input]
+	}
+	return list
+}
+
+// checkFixed returns an error if the shape of an input gives a symbol another size than its fixed size.
+func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int, bool)) error {
+	for _, v := range inputs {
+		shape, ok := shapeOf(v.Name)
+		if !ok || len(shape) != len(v.Dims) {
+			continue // the run reports the error
+		}
+		for i, d := range v.Dims {
+			if n, fixed := p.fixedSizes[d.Symbol]; d.Symbol != "" && fixed && n != shape[i] {
+				return fmt.Errorf("input %q has shape %s, so %s is %d, but the program was compiled with the fixed size %s=%d",
+					v.Name, tensor.ListString(shape), d.Symbol, shape[i], d.Symbol, n)
+			}
+		}
+	}
+	return nil
+}
 
 // maxInlineSymbols is the number of open symbols up to which sizes are read and looked up without allocation.
 const maxInlineSymbols = 16
@@ -31,9 +126,14 @@ func keyOf(sizes []int) (key sizesKey) {
 
 // inputSymbols describes an input whose dimensions have symbols.
 type inputSymbols struct {
-	input      string
-	openIndex  []int // by dimension: the index of its open symbol, or -1
-	fixedSizes []int // by dimension: the fixed size of its symbol, or -1 if the symbol is open or absent
+	input string
+	dims  []dimSymbol
+}
+
+// dimSymbol is the symbol of a dimension. Both fields are -1 for a dimension without a symbol.
+type dimSymbol struct {
+	openIndex int // the index of the open symbol; -1 if the symbol is fixed
+	fixedSize int // the size of the fixed symbol; -1 if the symbol is open
 }
 
 // findSymbolDims sets p.symbolDims, which describes the inputs whose dimensions have symbols.
@@ -46,13 +146,13 @@ func (p *Program) findSymbolDims() {
 		v := p.graph.Inputs[i]
 		symbols := inputSymbols{input: v.Name}
 		for _, dim := range v.Dims {
-			openIndex, fixedSize := -1, -1
+			symbol := dimSymbol{-1, -1}
 			if index, ok := indexOf[dim.Symbol]; ok && dim.Symbol != "" {
-				openIndex = index
+				symbol.openIndex = index
 			} else if n, ok := p.fixedSizes[dim.Symbol]; ok && dim.Symbol != "" {
-				fixedSize = n
+				symbol.fixedSize = n
 			}
-			symbols.openIndex, symbols.fixedSizes = append(symbols.openIndex, openIndex), append(symbols.fixedSizes, fixedSize)
+			symbols.dims = append(symbols.dims, symbol)
 		}
 		p.symbolDims = append(p.symbolDims, symbols)
 	}
@@ -67,18 +167,18 @@ func (p *Program) readSizes(in map[string]*tensor.Tensor, sizes []int) bool {
 	for i := range p.symbolDims {
 		symbols := &p.symbolDims[i]
 		t := in[symbols.input]
-		if t == nil || len(t.Shape) != len(symbols.openIndex) {
+		if t == nil || len(t.Shape) != len(symbols.dims) {
 			return false
 		}
-		for dim, size := range t.Shape {
-			switch openIndex := symbols.openIndex[dim]; {
-			case openIndex < 0:
-				if symbols.fixedSizes[dim] >= 0 && symbols.fixedSizes[dim] != size {
+		for i, size := range t.Shape {
+			switch dim := symbols.dims[i]; {
+			case dim.openIndex < 0:
+				if dim.fixedSize >= 0 && dim.fixedSize != size {
 					return false
 				}
-			case sizes[openIndex] < 0:
-				sizes[openIndex] = size
-			case sizes[openIndex] != size:
+			case sizes[dim.openIndex] < 0:
+				sizes[dim.openIndex] = size
+			case sizes[dim.openIndex] != size:
 				return false
 			}
 		}

@@ -14,24 +14,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 	"weak"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/diskcache"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/lru"
 	"github.com/graphrun/graphrun/internal/sorted"
-	"github.com/graphrun/graphrun/passes"
-	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/report"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -40,30 +33,6 @@ var ErrNoContext = errors.New("the context is nil: pass context.Background() if 
 
 // ErrNotCompiled is the error of a nil or zero program.
 var ErrNotCompiled = errors.New("the program was not made by Compile")
-
-// Options are the options of the root package, which documents the fields.
-type Options struct {
-	Strategy       layout.Strategy
-	Threads        int
-	Sizes          map[string]int
-	Hints          []map[string]int
-	Pins           map[string]graph.Pin
-	Passes         []passes.Pass
-	NoFusion       bool
-	Exact          bool
-	Device         string
-	SolveLimit     time.Duration
-	Slack          float64
-	Costs          *layout.Profile
-	Tracer         exec.Tracer
-	MemoryLimit    int
-	InputsInMemory bool
-	KeepGoing      bool
-	Check          bool
-	Dump           io.Writer
-	Progress       func(stage string)
-	Cache          *diskcache.Cache
-}
 
 // Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
 // package's Program has the same underlying type, so exported fields would be public.
@@ -187,135 +156,11 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 	return program, program.addPins()
 }
 
-// complete checks the options, copies the maps and slices that the caller may change, and sets defaults.
-func (o *Options) complete(g *graph.Graph) (err error) {
-	if o.Threads < 0 {
-		return fmt.Errorf("Options.Threads is %d: want a positive number, or 0, which stands for GOMAXPROCS", o.Threads)
-	}
-	if o.Sizes, err = sizesByName(g, o.Sizes); err != nil {
-		return fmt.Errorf("Options.Sizes: %w", err)
-	}
-	if err := layout.CheckSlack(o.Slack); err != nil {
-		return fmt.Errorf("Options.Slack: %w", err)
-	}
-	o.Hints = slices.Clone(o.Hints)
-	for i, hint := range o.Hints {
-		if o.Hints[i], err = sizesByName(g, hint); err != nil {
-			return fmt.Errorf("Options.Hints[%d]: %w", i, err)
-		}
-	}
-	if o.Strategy == nil {
-		o.Strategy = layout.Default()
-	}
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
-	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
-	return nil
-}
-
-// removeGroupPass removes the pass that groups nodes for fusion.
-func (o *Options) removeGroupPass() {
-	if o.Passes == nil {
-		o.Passes = passes.Passes()
-	}
-	o.Passes = slices.DeleteFunc(o.Passes, func(pass passes.Pass) bool { return pass.Name == "group" })
-}
-
-// fixedSizes returns the sizes of the symbols that have one size for all runs: the sizes of the options, and the sizes
-// that were given with the graph. A size that was given with the graph does not fix a symbol that has hints.
-func (o *Options) fixedSizes(g *graph.Graph) map[string]int {
-	fixed := givenSizes(g)
-	maps.Copy(fixed, o.Sizes)
-	for _, hint := range o.Hints {
-		for name := range hint {
-			if _, ok := o.Sizes[name]; !ok {
-				delete(fixed, name)
-			}
-		}
-	}
-	return fixed
-}
-
-// givenSizes returns the sizes of symbols that were given when the graph was loaded or bound.
-func givenSizes(g *graph.Graph) map[string]int {
-	sizes := g.BoundSizes()
-	if sizes == nil {
-		sizes = map[string]int{}
-	}
-	for name := range g.Assumed() {
-		delete(sizes, name)
-	}
-	return sizes
-}
-
 // isInferred reports whether the types of all values are known. A type that depends on data counts as known.
 func isInferred(g *graph.Graph) bool {
 	return !slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
 		return len(n.Out) == 0 || !n.Out[0].Dynamic && !n.Out[0].Meta.DType.Valid()
 	})
-}
-
-// findOpenSymbols finds the symbols whose sizes come from runs, and the inputs that have symbols.
-func (p *Program) findOpenSymbols() {
-	for i, v := range p.graph.Inputs {
-		isSymbolic := false
-		for _, dim := range v.Dims {
-			if dim.Expr != "" {
-				isSymbolic = true
-				p.addOpenSymbols(dim.Expr)
-			}
-			if dim.Symbol == "" {
-				continue
-			}
-			isSymbolic = true
-			if _, fixed := p.fixedSizes[dim.Symbol]; !fixed && !slices.Contains(p.openSymbols, dim.Symbol) {
-				p.openSymbols = append(p.openSymbols, dim.Symbol)
-			}
-		}
-		if isSymbolic {
-			p.symbolicIndices = append(p.symbolicIndices, i)
-		}
-	}
-	sorted.Strings(p.openSymbols)
-	p.findSymbolDims()
-	bound := p.graph.BoundSizes()
-	for _, name := range p.openSymbols {
-		p.assumedSizes = append(p.assumedSizes, bound[name])
-	}
-}
-
-// addOpenSymbols adds the symbols of an expression that have no fixed size.
-func (p *Program) addOpenSymbols(text string) {
-	open := map[string]sym.Int{}
-	lookupSymbols(text, sym.NewEnv(), open, map[string]int{}, p.fixedSizes)
-	for name := range open {
-		if !slices.Contains(p.openSymbols, name) {
-			p.openSymbols = append(p.openSymbols, name)
-		}
-	}
-}
-
-// checkHints rejects hints for symbols that are not open.
-func (p *Program) checkHints() error {
-	for i, hint := range p.options.Hints {
-		for _, name := range sorted.Keys(hint) {
-			if _, ok := p.options.Sizes[name]; ok {
-				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixedSizes[name])
-			}
-			if !slices.Contains(p.openSymbols, name) {
-				return fmt.Errorf("Options.Hints[%d]: no input has a size %s", i, name)
-			}
-		}
-		sizes := slices.Clone(p.assumedSizes)
-		for k, name := range p.openSymbols {
-			if n, ok := hint[name]; ok {
-				sizes[k] = n
-			}
-		}
-		p.hints = append(p.hints, sizes)
-	}
-	return nil
 }
 
 // addPins adds the pins of the options to the graph.

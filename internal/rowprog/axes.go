@@ -1,10 +1,13 @@
 package rowprog
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -108,3 +111,79 @@ func canMerge(inner, next axis) bool {
 	}
 	return true
 }
+
+// setAxes sets the kept and reduced axes, ordered by ascending stride of the largest operand, and merges adjacent axes
+// where possible.
+func (p *Plan) setAxes(mask []bool) error {
+	shape, err := fullShape(p.metas, len(mask))
+	if err != nil {
+		return err
+	}
+	p.kept, p.reduced = axesOf(shape, p.metas, mask)
+	p.rowLen = elementsOf(p.reduced)
+	largest := p.largestOperand()
+	distance := func(a axis) int {
+		if stride := a.strides[largest]; stride != 0 {
+			return max(stride, -stride)
+		}
+		return math.MaxInt // axes along which the largest operand is broadcast are last
+	}
+	byDistance := func(a, b axis) int { return cmp.Compare(distance(a), distance(b)) }
+	sorted.Func(p.kept, byDistance)
+	sorted.Func(p.reduced, byDistance)
+	p.kept, p.reduced = mergeAxes(p.kept, len(p.metas)), mergeAxes(p.reduced, len(p.metas))
+	return nil
+}
+
+// largestOperand returns the index in metas of the operand with the most elements. Its strides determine the order of
+// axes. Without operands, largestOperand returns 0, the first output.
+func (p *Plan) largestOperand() int {
+	largest, maxElements := 0, -1
+	for i := range p.metas {
+		if count := p.elementCount(i); i >= p.outCount && count > maxElements {
+			largest, maxElements = i, count
+		}
+	}
+	return largest
+}
+
+// elementCount returns the number of distinct elements of an output or operand, given by its index in metas.
+func (p *Plan) elementCount(i int) int {
+	count := 1
+	for _, list := range [][]axis{p.kept, p.reduced} {
+		for _, dim := range list {
+			if dim.strides[i] != 0 {
+				count *= dim.length
+			}
+		}
+	}
+	return count
+}
+
+// Indices in Plan.axes.
+const (
+	firstKept    = 0 // kept[0], the fastest axis from row to row
+	firstReduced = 1 // reduced[0], the fastest axis along a row; the other reduced axes follow
+)
+
+// innerAxis returns the axis of a loop's inner dimension.
+func (p *Plan) innerAxis() int {
+	if p.alongColumns {
+		return firstKept
+	}
+	return firstReduced
+}
+
+// outerAxis returns the axis of a loop's outer dimension.
+func (p *Plan) outerAxis() int {
+	switch {
+	case p.alongColumns:
+		return firstReduced
+	case p.severalRowsPerCall:
+		return firstKept
+	}
+	return firstReduced + 1 // along rows, there are then several reduced axes
+}
+
+// firstOtherAxis returns the first reduced axis that is neither the inner nor the outer dimension of loops.
+func (p *Plan) firstOtherAxis() int { return max(p.innerAxis(), p.outerAxis()) + 1 }

@@ -155,7 +155,7 @@ func (b *builder) newExprLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 	loop := &expr.Loop{Code: code, Uniform: make([]bool, len(in))}
 	for k, place := range in {
 		index := b.loopObject(place)
-		loop.Uniform[k] = b.objects[index].stride(b.innerAxis()) == 0 && b.maxLength(b.innerAxis()) > 1
+		loop.Uniform[k] = b.objects[index].strides[b.innerAxis()] == 0 && b.maxLength(b.innerAxis()) > 1
 	}
 	return loop
 }
@@ -165,7 +165,7 @@ func (b *builder) newExprLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 func (b *builder) compileExprLoop(loop *expr.Loop, options loops.Options) (*loops.Loop, error) {
 	if b.severalRowsPerCall && len(loop.Folds) > 0 {
 		loop.CombinesLanes = true
-		if compiled, err := loops.New(loop, options); err != nil || b.maxLength(0) <= compiled.MaxElements() {
+		if compiled, err := loops.New(loop, options); err != nil || b.maxLength(b.innerAxis()) <= compiled.MaxElements() {
 			return compiled, err
 		}
 		loop.CombinesLanes = false
@@ -243,8 +243,7 @@ func (b *builder) addAccumulators(pass *compiledPass, rowFold *fold, dtype tenso
 		pass.pointerObjects = append(pass.pointerObjects, rowFold.result)
 	default:
 		accBytes := expr.FoldLanes * dtype.Size()
-		rowFold.laneAccs = b.allocate(b.tileLen*accBytes, object{size: dtype.Size(), keptStride: accBytes,
-			reducedStrides: make([]int, len(b.reduced))})
+		rowFold.laneAccs = b.allocate(b.tileLen*accBytes, object{size: dtype.Size(), strides: b.stridesPerRow(accBytes)})
 		pass.pointerObjects = append(pass.pointerObjects, rowFold.laneAccs)
 	}
 }
@@ -255,6 +254,13 @@ func (b *builder) addPartial(dtype tensor.DType) {
 	b.partials = append(b.partials, partial{offset: b.scratchBytes, size: size})
 	b.scratchBytes += size * b.partsPerRow * b.tileCount
 }
+
+const (
+	maxPointers = 8 // maximum number of pointers of an unrolled loop over columns; all stay in registers
+	// minUnrollStride is the minimum distance in bytes between elements of a column for unrolling. The hardware
+	// prefetcher distinguishes several streams only if they are far apart.
+	minUnrollStride = 4096
+)
 
 // compileUnrolled compiles a loop that processes 4 elements of each column at once. An accumulator is then read and
 // written once for all these elements. If this loop would have more than maxPointers pointers, it processes 2 elements.
@@ -292,7 +298,7 @@ func (b *builder) compilePerRow(rowPass *expr.RowPass, pass *compiledPass) (err 
 	}
 	for i, place := range rowPass.PerRowIn {
 		index := b.perRowInput(place)
-		exprLoop.Uniform[i] = b.objects[index].keptStride == 0 && b.tileLen > 1
+		exprLoop.Uniform[i] = b.objects[index].strides[firstKept] == 0 && b.tileLen > 1
 		pass.perRowObjects = append(pass.perRowObjects, index)
 	}
 	pass.perRow, err = loops.New(exprLoop, loops.Options{})

@@ -1,6 +1,7 @@
 package rowprog
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -20,7 +21,7 @@ import (
 //	4                 tile 3    tile 2     separate loops
 //	5                           tile 3     separate loops
 //
-// In a pipeline (see canPipeline), a group of one or two rows takes the place of a tile, and one call of the fused loop
+// In a pipeline (pipeline.go), a group of one or two rows takes the place of a tile, and one call of the fused loop
 // runs all of its steps.
 //
 // Memory accesses then overlap with computation. Softmax of 4096x4096 takes 3.6 ms instead of 6 ms (Zen 5). Rows of 33
@@ -48,34 +49,8 @@ func (p *Plan) canFuse() bool {
 	passes := p.program.Passes
 	hasEnoughTiles := min(p.tilesPerChunk, p.tileCount) >= minTilesPerPass*len(passes)
 	usesWholeRows := p.severalRowsPerCall && p.partsPerRow <= 1 && !p.program.Scans()
-	if len(passes) < 2 || !hasEnoughTiles || !usesWholeRows || p.hasStaged() {
-		return false
-	}
-	for k := range passes {
-		if passes[k].Code == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// minPipelinedRow is the minimum length of a row, in elements, for a pipeline. In measurements, no row of at least
-// this length was slower with a pipeline.
-const minPipelinedRow = 512
-
-// canPipeline reports whether a pipeline is possible. In a pipeline, one call of the fused loop processes all rows of a
-// chunk. Each pass lags by a group of rows instead of a tile. Rows must be long, because the computations once per row
-// are called for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms instead of 5 ms, and
-// layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
-func (p *Plan) canPipeline(groupRows int) bool {
-	for k := range p.program.Rows {
-		out := p.program.Rows[k].Out
-		isInWorkerMemory := out < 0 || p.hasNonTemporalStores(out)
-		if isInWorkerMemory && (p.rowCopies(k) > 1 || groupRows > 1) { // this memory has one row in a pipeline
-			return false
-		}
-	}
-	return p.canFuse() && p.rowLen >= minPipelinedRow
+	return len(passes) >= 2 && hasEnoughTiles && usesWholeRows && !p.hasStaged() &&
+		!slices.ContainsFunc(passes, func(pass expr.RowPass) bool { return pass.Code == nil })
 }
 
 // rowCopies returns the number of buffers that fused passes need for a stored row, because each pass processes a
@@ -85,17 +60,13 @@ func (p *Plan) rowCopies(row int) int {
 	if p.passesAtOnce == 1 {
 		return 1
 	}
-	writingPass, lastReadingPass := 0, 0
+	stored, writingPass, lastReadingPass := expr.Place{Kind: expr.AtRow, N: row}, 0, 0
 	for k := range p.program.Passes {
-		for _, place := range p.program.Passes[k].Out {
-			if place.Kind == expr.AtRow && place.N == row {
-				writingPass = k
-			}
+		if slices.Contains(p.program.Passes[k].Out, stored) {
+			writingPass = k
 		}
-		for _, place := range p.program.Passes[k].In {
-			if place.Kind == expr.AtRow && place.N == row {
-				lastReadingPass = k
-			}
+		if slices.Contains(p.program.Passes[k].In, stored) {
+			lastReadingPass = k
 		}
 	}
 	return max(1, lastReadingPass-writingPass)
@@ -161,7 +132,7 @@ func (b *builder) fuse() error {
 	options := b.options(hasNonTemporal, prefetch)
 	options.CachedOutputs = cachedOutputs
 	loop, err := loops.New(exprLoop, options)
-	if err != nil || !loop.Compiled() || b.maxLength(0) > loop.MaxElements() {
+	if err != nil || !loop.Compiled() || b.maxLength(b.innerAxis()) > loop.MaxElements() {
 		return err
 	}
 	if pointers, ok := b.fusedPointers(out, in); ok {
@@ -214,20 +185,29 @@ func (b *builder) fusedPointers(out, in []expr.Place) (pointers []fusedPointer, 
 	return pointers, true
 }
 
+// fusedTile is a tile that a pass processes while other passes process other tiles.
+type fusedTile struct {
+	tile
+	base []unsafe.Pointer // State.tileBase for this tile
+}
+
+// fusedTile returns the entry of a tile in state.fusedTiles, which has the latest passesAtOnce tiles.
+func (p *Plan) fusedTile(state *State, index int) *fusedTile {
+	return &state.fusedTiles[index%p.passesAtOnce]
+}
+
 // runFusedTiles runs all passes over the tiles begin to end-1.
 func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	for len(state.passBases) < p.passesAtOnce {
-		state.passBases = append(state.passBases, nil)
-		state.tiles = append(state.tiles, tile{})
+	for len(state.fusedTiles) < p.passesAtOnce {
+		state.fusedTiles = append(state.fusedTiles, fusedTile{})
 	}
-	// firstTile is the tile of the first pass; pass k processes tile firstTile-k. Tile i has its state in slot
-	// i%passesAtOnce.
+	// firstTile is the tile of the first pass; pass k processes tile firstTile-k.
 	for firstTile := begin; firstTile < end+p.passesAtOnce-1; firstTile++ {
 		if firstTile < end {
-			slot := firstTile % p.passesAtOnce
-			state.tileBase = state.passBases[slot]
-			state.tiles[slot] = p.setTile(state, firstTile, ptrs, worker)
-			state.passBases[slot] = state.tileBase
+			next := p.fusedTile(state, firstTile)
+			state.tileBase = next.base
+			next.tile = p.setTile(state, firstTile, ptrs, worker)
+			next.base = state.tileBase
 		}
 		// Pass k has a tile if begin <= firstTile-k < end.
 		firstPass, lastPass := max(0, firstTile-end+1), min(p.passesAtOnce-1, firstTile-begin)
@@ -239,12 +219,12 @@ func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer
 		}
 		// Later passes run first, because each pass overwrites the rows that the next pass reads.
 		for pass := lastPass; pass >= firstPass; pass-- {
-			slot := (firstTile - pass) % p.passesAtOnce
-			state.tileBase = state.passBases[slot]
+			current := p.fusedTile(state, firstTile-pass)
+			state.tileBase = current.base
 			if !isFused {
-				p.runPass(state, state.tiles[slot], &p.passes[pass])
+				p.runPass(state, current.tile, &p.passes[pass])
 			}
-			p.runPerRow(state, state.tiles[slot], &p.passes[pass])
+			p.runPerRow(state, current.tile, &p.passes[pass])
 		}
 	}
 }
@@ -252,7 +232,7 @@ func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer
 // areTilesEqual reports whether the tiles of all passes have the same size.
 func (p *Plan) areTilesEqual(state *State) bool {
 	for k := range p.passesAtOnce {
-		if state.tiles[k].positions != state.tiles[0].positions {
+		if state.fusedTiles[k].positions != state.fusedTiles[0].positions {
 			return false
 		}
 	}
@@ -268,111 +248,8 @@ func (p *Plan) runFusedTile(state *State, firstTile int) {
 			state.ptrs, state.strides = append(state.ptrs, nil), append(state.strides, 0)
 			continue
 		}
-		state.ptrs = append(state.ptrs, state.passBases[(firstTile-pointer.pass)%p.passesAtOnce][pointer.object])
-		state.strides = append(state.strides, p.objects[pointer.object].keptStride)
+		state.ptrs = append(state.ptrs, p.fusedTile(state, firstTile-pointer.pass).base[pointer.object])
+		state.strides = append(state.strides, p.objects[pointer.object].strides[firstKept])
 	}
-	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, state.tiles[0].positions)
-}
-
-// runAsPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows. Each pass lags behind the previous
-// pass by one group of rows (see rowsPerGroup).
-func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	if len(state.passBases) == 0 {
-		state.passBases = append(state.passBases, nil)
-	}
-	for next := begin; next < end; { // each iteration: the tiles at one position along the kept axes after kept[0]
-		position := next / p.tilesAlongFirstKept
-		last := min(end, (position+1)*p.tilesAlongFirstKept) - 1
-		lastTile := p.setTile(state, last, ptrs, worker)
-		rows := (last-next)*p.tileLen + lastTile.positions
-		p.setTile(state, next, ptrs, worker)
-		state.passBases[0] = append(state.passBases[0][:0], state.tileBase...)
-		p.runPipelinedRows(state, rows)
-		next = last + 1
-	}
-}
-
-// runPipelinedRows runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. The fused
-// loop runs all passes together while all of them have a group; before and after this, runPipelineStep runs them
-// separately. The remaining rows, fewer than a group, are processed one at a time.
-func (p *Plan) runPipelinedRows(state *State, rows int) {
-	lag := p.passesAtOnce - 1 // of the last pass behind the first one, in groups
-	groups, step := rows/p.rowsPerGroup, 0
-	if groups > lag {
-		for ; step < lag; step++ { // until all passes have begun
-			p.runPipelineStep(state, step, groups)
-		}
-		p.runFusedRows(state, groups-lag)
-		// The fused loop ends with group groups-1 in pass 0, group groups-2 in pass 1, and so on.
-		for group := groups - lag; group < groups; group++ {
-			finishedPasses := groups - group
-			p.computeNumbers(state, group, finishedPasses)
-		}
-		step = groups
-	}
-	for ; step < groups+lag; step++ { // until all passes have ended; all steps if there are too few groups
-		p.runPipelineStep(state, step, groups)
-	}
-	for row := groups * p.rowsPerGroup; row < rows; row++ {
-		for k := range p.passes {
-			p.runRow(state, row, k)
-		}
-	}
-}
-
-// runFusedRows runs the fused loop for the given number of groups of rows. The last pass begins with the first group;
-// the earlier passes are already ahead of it.
-func (p *Plan) runFusedRows(state *State, groups int) {
-	state.ptrs, state.strides = state.ptrs[:0], state.strides[:0]
-	for _, pointer := range p.fused.pointers {
-		if pointer.object < 0 {
-			state.ptrs, state.strides = append(state.ptrs, nil), append(state.strides, 0)
-			continue
-		}
-		rowStride := p.objects[pointer.object].keptStride
-		row := (p.passesAtOnce-1-pointer.pass)*p.rowsPerGroup + pointer.rowInGroup
-		state.ptrs = append(state.ptrs, unsafe.Add(state.passBases[0][pointer.object], row*rowStride))
-		state.strides = append(state.strides, p.rowsPerGroup*rowStride)
-	}
-	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, groups)
-}
-
-// computeNumbers runs the computations once per row of the first passes over a group of rows. The fused loop has run
-// these passes, but it does not store the numbers of rows. The later passes, which run separately, need them.
-func (p *Plan) computeNumbers(state *State, group, passes int) {
-	for k := range passes {
-		for row := group * p.rowsPerGroup; row < (group+1)*p.rowsPerGroup; row++ {
-			p.seekRow(state, row)
-			p.runPerRow(state, tile{positions: 1}, &p.passes[k])
-		}
-	}
-}
-
-// runPipelineStep runs each pass k over group step-k of the rows, if this group exists. Later passes run first,
-// because each pass overwrites the rows that the next pass reads.
-func (p *Plan) runPipelineStep(state *State, step, groups int) {
-	firstPass, lastPass := max(0, step-groups+1), min(p.passesAtOnce-1, step)
-	for pass := lastPass; pass >= firstPass; pass-- {
-		group := step - pass
-		for row := group * p.rowsPerGroup; row < (group+1)*p.rowsPerGroup; row++ {
-			p.runRow(state, row, pass)
-		}
-	}
-}
-
-// runRow runs a pass over a row of runPipelinedRows.
-func (p *Plan) runRow(state *State, row, pass int) {
-	p.seekRow(state, row)
-	p.runPass(state, tile{positions: 1}, &p.passes[pass])
-	p.runPerRow(state, tile{positions: 1}, &p.passes[pass])
-}
-
-// seekRow sets state.tileBase to the addresses of a row. The first row of runPipelinedRows has index 0.
-func (p *Plan) seekRow(state *State, row int) {
-	for k, base := range state.passBases[0] {
-		state.tileBase[k] = base
-		if base != nil {
-			state.tileBase[k] = unsafe.Add(base, row*p.objects[k].keptStride)
-		}
-	}
+	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, state.fusedTiles[0].positions)
 }

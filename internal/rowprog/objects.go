@@ -12,12 +12,11 @@ import (
 // memory of a worker. A worker has buffers for staged copies, stored rows, numbers (one for each row) and accumulators.
 // Other types identify an object by its index in Plan.objects.
 //
-// For example, a contiguous float32 operand of 100 rows of 64 elements has keptStride 256 and reducedStrides [4]. The
-// buffer with the sums of its rows has keptStride 4 and reducedStrides [0].
+// For example, a contiguous float32 operand of 100 rows of 64 elements has the strides [256, 4]. The buffer with the
+// sums of its rows has the strides [4, 0].
 type object struct {
-	size           int   // size of an element in bytes
-	keptStride     int   // stride in bytes along kept[0], the fastest axis from row to row
-	reducedStrides []int // strides in bytes along the reduced axes, which run along a row
+	size    int   // size of an element in bytes
+	strides []int // strides in bytes by axis of Plan.axes: from row to row, then along a row
 
 	argument int // index in Plan.metas of the output or operand; -1 for a buffer of the worker
 
@@ -26,27 +25,6 @@ type object struct {
 	offset     int // byte offset in the worker's memory
 	copies     int // fused passes work on several tiles at once, and consecutive tiles use the copies in turn
 	copyStride int // distance between copies in bytes
-}
-
-// stride returns the stride in bytes along an axis: firstKept, or the index of a reduced axis.
-func (o *object) stride(axisIndex int) int {
-	switch {
-	case axisIndex == firstKept:
-		return o.keptStride
-	case axisIndex < 0 || axisIndex >= len(o.reducedStrides):
-		return 0
-	}
-	return o.reducedStrides[axisIndex]
-}
-
-// stagedCopy is for an operand or output that loops cannot use in place. They use a buffer of the worker instead. An
-// operand is copied to the buffer before the passes, and an output is copied from it after the passes.
-type stagedCopy struct {
-	isOutput    bool         // copies an output; otherwise an operand
-	isWholeTile bool         // copies all elements of the tile; otherwise one element for each row
-	argument    int          // the object of the operand or output
-	staged      int          // the object of the buffer
-	elem        strided.Elem // the copy of one element
 }
 
 // builder makes the objects and loops of a plan.
@@ -61,9 +39,9 @@ type builder struct {
 // loops of passes cannot use in place.
 func (b *builder) makeArgumentObjects() {
 	for i, meta := range b.metas {
-		obj := object{argument: i, size: meta.DType.Size(), keptStride: b.kept[0].strides[i]}
-		for _, dim := range b.reduced {
-			obj.reducedStrides = append(obj.reducedStrides, dim.strides[i])
+		obj := object{argument: i, size: meta.DType.Size()}
+		for _, dim := range b.axes {
+			obj.strides = append(obj.strides, dim.strides[i])
 		}
 		b.objects = append(b.objects, obj)
 	}
@@ -146,8 +124,8 @@ func (b *builder) perRowOutput(place expr.Place) int {
 func (b *builder) perRowObject(argument int) int {
 	obj := b.objects[argument]
 	isOutput := argument < b.outCount
-	isConstant := obj.keptStride == 0 && !isOutput
-	if obj.keptStride == obj.size || isConstant || b.tileLen == 1 {
+	isConstant := obj.strides[firstKept] == 0 && !isOutput
+	if obj.strides[firstKept] == obj.size || isConstant || b.tileLen == 1 {
 		return argument
 	}
 	if staged, ok := b.perRowStaged[argument]; ok {
@@ -174,32 +152,40 @@ func (b *builder) allocate(bytes int, obj object) int {
 // columns, kept[0] is the fastest axis, followed by the reduced axes. Along rows, the reduced axes are the fastest, and
 // rows are padded to a multiple of tensor.Align bytes.
 func (b *builder) allocateTile(size, copies int) int {
-	obj := object{size: size, copies: copies, reducedStrides: make([]int, len(b.reduced))}
-	stride := size
+	obj := object{size: size, copies: copies, strides: make([]int, len(b.axes))}
+	bytes := size
+	addAxis := func(axisIndex int) {
+		obj.strides[axisIndex] = bytes
+		bytes *= b.maxLength(axisIndex)
+	}
 	if b.alongColumns {
-		obj.keptStride = stride
-		stride *= b.maxLength(firstKept)
+		addAxis(firstKept)
 	}
 	for d := range b.reduced {
-		obj.reducedStrides[d] = stride
-		stride *= b.maxLength(d)
+		addAxis(firstReduced + d)
 	}
 	if !b.alongColumns {
-		stride = (stride + tensor.Align - 1) &^ (tensor.Align - 1)
+		bytes = (bytes + tensor.Align - 1) &^ (tensor.Align - 1)
 		if b.rowsPerGroup == 0 { // a pipeline stores one row
-			obj.keptStride = stride
-			stride *= b.maxLength(firstKept)
+			addAxis(firstKept)
 		}
 	}
-	return b.allocate(stride, obj)
+	return b.allocate(bytes, obj)
 }
 
 // allocatePerRow allocates an object with one element for each row of a tile, or of a chunk in a pipeline.
 func (b *builder) allocatePerRow(size int) int {
-	obj := object{size: size, keptStride: size, reducedStrides: make([]int, len(b.reduced))}
+	obj := object{size: size, strides: b.stridesPerRow(size)}
 	if b.rowsPerGroup > 0 {
 		return b.allocate(size*b.tileLen*b.tilesPerChunk, obj)
 	}
 	obj.copies = b.passesAtOnce
 	return b.allocate(size*b.tileLen, obj)
+}
+
+// stridesPerRow returns the strides of an object that has the given number of bytes for each row.
+func (b *builder) stridesPerRow(bytes int) []int {
+	strides := make([]int, len(b.axes))
+	strides[firstKept] = bytes
+	return strides
 }

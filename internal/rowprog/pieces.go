@@ -25,13 +25,18 @@ const (
 type Pieces struct {
 	code           *expr.Pieces // PieceCode folds a piece, and Join combines results; In lists operands of Join
 	outCount       int          // number of outputs
-	equalPieces    *Plan        // processes the pieces of equal size
-	lastPieces     *Plan        // processes the shorter pieces at the ends of rows; nil if there are none
-	joinPlan       *Plan        // combines the results of pieces
-	lastOffsets    []int        // by output and operand of lastPieces: byte offset of the first shorter piece
+	piecePlans     []piecePlan  // for the pieces of equal size, then for the shorter pieces at the ends of rows, if any
+	piecePhases    int          // number of phases in which piecePlans run
+	joinPlan       *Plan        // combines the results of pieces, in the later phases
 	firstIndex     []int32      // by piece: the index of its first element in the row
 	partialOffsets []int        // by fold: byte offset in scratch memory of its results, by row and piece
 	partialBytes   int          // size in bytes of the results of all folds
+}
+
+// piecePlan is a plan whose rows are the pieces of one size.
+type piecePlan struct {
+	*Plan
+	offsets []int // by output and operand of the plan: byte offset of the first piece; nil if all are 0
 }
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
@@ -85,14 +90,21 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 	}
 	layout := pieceLayout{pieces: p, metas: metas, kept: kept, cut: cut, piecesPerRow: piecesPerRow}
 	wholePieces, remainder := cut.axis.length/cut.length, cut.axis.length%cut.length
-	if p.equalPieces, err = layout.planPieces(wholePieces, cut.length, direction); err != nil {
+	equalPieces, err := layout.planPieces(wholePieces, cut.length, direction)
+	if err != nil {
 		return err
 	}
+	p.piecePlans = []piecePlan{{Plan: equalPieces}}
 	if remainder > 0 {
-		p.lastOffsets = layout.lastPieceOffsets(wholePieces, wholePieces*cut.length, cut.axis.strides)
-		if p.lastPieces, err = layout.planPieces(1, remainder, direction); err != nil {
+		offsets := layout.lastPieceOffsets(wholePieces, wholePieces*cut.length, cut.axis.strides)
+		lastPieces, err := layout.planPieces(1, remainder, direction)
+		if err != nil {
 			return err
 		}
+		p.piecePlans = append(p.piecePlans, piecePlan{lastPieces, offsets})
+	}
+	for _, plan := range p.piecePlans {
+		p.piecePhases = max(p.piecePhases, plan.Phases())
 	}
 	p.joinPlan, err = layout.planJoin(direction)
 	return err
@@ -150,191 +162,43 @@ func (c *rowCut) firstIndices() (indices []int32) {
 	return indices
 }
 
-// pieceLayout builds the metas of the plans for pieces. The outputs of such a plan are in scratch memory: the results
-// of each fold, for each row and piece. Its operands are the operands of the expression, and the first index of each
-// piece.
-type pieceLayout struct {
-	pieces       *Pieces
-	metas        []tensor.Meta // outputs and operands of the expression
-	kept         []axis
-	cut          rowCut
-	piecesPerRow int
-
-	// The plan under construction.
-	outs, ins []tensor.Meta
-	mask      []bool // the reduced dimensions
-}
-
-// planPieces plans pieces with `length` positions along the cut axis. There are pieceCount such pieces for each
-// position along the outer axes. Pieces are the rows of this plan: the outer axes and the index of a piece are kept
-// dimensions. For 5 rows of 10,000 elements (see rowCut), the plan of the equal pieces has the shape [5, 2, 4096], and
-// the results of a fold have the shape [5, 2, 1] and the strides [3, 1, 0], because a row has 3 pieces.
-func (l *pieceLayout) planPieces(pieceCount, length int, direction Direction) (*Plan, error) {
-	cut := &l.cut
-	l.reset()
-	for i, outer := range slices.Backward(cut.outer) {
-		pieces := cut.piecesAlongAxis() * elementsOf(cut.outer[:i]) // from one position along the axis to the next
-		l.addPieceDim(pieceDim{axis: outer, step: 1, partialStride: pieces, indexStride: pieces})
-	}
-	l.addPieceDim(pieceDim{axis: axis{length: pieceCount, strides: cut.axis.strides}, step: cut.length,
-		partialStride: 1, indexStride: 1})
-	l.addPieceDim(pieceDim{axis: axis{length: length, strides: cut.axis.strides}, step: 1, isReduced: true})
-	for _, inner := range slices.Backward(cut.inner) {
-		l.addPieceDim(pieceDim{axis: inner, step: 1, isReduced: true})
-	}
-	return New(l.pieces.code.PieceCode, l.outs, l.ins, l.mask, direction)
-}
-
-// reset sets the metas of the plan for pieces to the kept axes.
-func (l *pieceLayout) reset() {
-	l.outs, l.ins, l.mask = nil, nil, nil
-	for _, output := range l.pieces.code.PieceCode.Out {
-		l.outs = append(l.outs, tensor.Meta{DType: output.DType})
-	}
-	for _, meta := range l.metas[l.pieces.outCount:] {
-		l.ins = append(l.ins, tensor.Meta{DType: meta.DType})
-	}
-	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32})
-	const indexStride = 0 // all rows have the same first indices
-	for d, keptAxis := range slices.Backward(l.kept) {
-		l.addPieceDim(pieceDim{axis: keptAxis, step: 1, partialStride: l.piecesPerRow * elementsOf(l.kept[:d]),
-			indexStride: indexStride})
-	}
-}
-
-// pieceDim is a dimension of a plan for pieces. partialStride and indexStride are in elements, and 0 if the dimension
-// is reduced.
-type pieceDim struct {
-	axis          axis // its length, and the strides of the outputs and operands of the expression
-	step          int  // distance between the positions of the dimension, in positions of the axis
-	partialStride int  // stride of the results of folds
-	indexStride   int  // stride of the first indices of pieces
-	isReduced     bool
-}
-
-// addPieceDim adds a dimension to all metas.
-func (l *pieceLayout) addPieceDim(dim pieceDim) {
-	l.mask = append(l.mask, dim.isReduced)
-	for i := range l.outs {
-		addDim(&l.outs[i], dim.axis.length, dim.partialStride)
-		if dim.isReduced {
-			l.outs[i].Shape[len(l.mask)-1] = 1
-		}
-	}
-	last := len(l.ins) - 1
-	for i := range l.ins[:last] {
-		stride := dim.axis.strides[l.pieces.outCount+i] * dim.step
-		addDim(&l.ins[i], dim.axis.length, stride/l.ins[i].DType.Size())
-	}
-	addDim(&l.ins[last], dim.axis.length, dim.indexStride)
-}
-
-// addDim adds a dimension to a layout.
-func addDim(meta *tensor.Meta, size, stride int) {
-	meta.Shape, meta.Strides = append(meta.Shape, size), append(meta.Strides, stride)
-}
-
-// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand of the plan
-// lastPieces. This piece follows `pieces` elements of the outputs and of the first indices, and `positions` positions
-// of the operands along the cut axis. strides are the strides of the cut axis in bytes.
-func (l *pieceLayout) lastPieceOffsets(pieces, positions int, strides []int) (bytes []int) {
-	for _, output := range l.outs {
-		bytes = append(bytes, pieces*output.DType.Size())
-	}
-	for _, stride := range strides[l.pieces.outCount:] {
-		bytes = append(bytes, positions*stride)
-	}
-	return append(bytes, pieces*tensor.Int32.Size())
-}
-
-// planJoin plans the combination of the results of pieces into the outputs. For 5 rows of 3 pieces, the plan has the
-// shape [5, 3], whose last dimension is reduced.
-func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
-	code, outCount := l.pieces.code, l.pieces.outCount
-	var outs, ins []tensor.Meta
-	for _, meta := range l.metas[:outCount] {
-		outs = append(outs, tensor.Meta{DType: meta.DType})
-	}
-	for _, dtype := range code.Join.In {
-		ins = append(ins, tensor.Meta{DType: dtype})
-	}
-	foldCount := len(code.PieceCode.Out)
-	// add adds a dimension. partialStride is the stride of the results of pieces, in elements. strideOf returns the
-	// stride of an output or operand of the expression, in bytes.
-	add := func(length, partialStride int, strideOf func(i int) int) {
-		for i := range outs {
-			addDim(&outs[i], length, strideOf(i)/outs[i].DType.Size())
-		}
-		for i := range ins {
-			if i < foldCount {
-				addDim(&ins[i], length, partialStride)
-				continue
-			}
-			operand := outCount + code.In[i-foldCount] // of the expression, after the outputs
-			addDim(&ins[i], length, strideOf(operand)/ins[i].DType.Size())
-		}
-	}
-	for d, keptAxis := range slices.Backward(l.kept) {
-		add(keptAxis.length, l.piecesPerRow*elementsOf(l.kept[:d]), func(i int) int { return keptAxis.strides[i] })
-	}
-	add(l.piecesPerRow, 1, func(int) int { return 0 })
-	mask := make([]bool, len(l.kept)+1)
-	mask[len(l.kept)] = true
-	return New(code.Join, outs, ins, mask, direction)
-}
-
-// phasePlans returns the plans that run in a phase of p, and the number of the phase in these plans. The plans for
-// pieces run in the first phases, and the plan that combines the results runs in the later phases. second may be nil.
-func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
-	piecePhases := p.equalPieces.Phases()
-	if p.lastPieces != nil {
-		piecePhases = max(piecePhases, p.lastPieces.Phases())
-	}
-	if phase >= piecePhases {
-		return p.joinPlan, nil, phase - piecePhases
-	}
-	return p.equalPieces, p.lastPieces, phase
-}
-
 // Phases returns the number of phases, as [Plan.Phases] does.
-func (p *Pieces) Phases() int {
-	phases := p.equalPieces.Phases()
-	if p.lastPieces != nil {
-		phases = max(phases, p.lastPieces.Phases())
-	}
-	return phases + p.joinPlan.Phases()
-}
+func (p *Pieces) Phases() int { return p.piecePhases + p.joinPlan.Phases() }
 
 // Chunks returns the number of chunks of a phase, as [Plan.Chunks] does.
-func (p *Pieces) Chunks(phase int) int {
-	first, second, planPhase := p.phasePlans(phase)
-	return first.chunksOrZero(planPhase) + second.chunksOrZero(planPhase)
+func (p *Pieces) Chunks(phase int) (count int) {
+	if phase >= p.piecePhases {
+		return p.joinPlan.chunksOrZero(phase - p.piecePhases)
+	}
+	for _, plan := range p.piecePlans {
+		count += plan.chunksOrZero(phase)
+	}
+	return count
 }
 
-// chunksOrZero is Chunks, or 0 if the plan is nil or has no such phase.
+// chunksOrZero is Chunks, or 0 if the plan has no such phase.
 func (p *Plan) chunksOrZero(phase int) int {
-	if p == nil || phase >= p.Phases() {
+	if phase >= p.Phases() {
 		return 0
 	}
 	return p.Chunks(phase)
 }
 
 // Scratch returns the size in bytes of the memory that all chunks share, as [Plan.Scratch] does. The results of pieces
-// come first. Then follows the scratch memory of the plans: equalPieces and lastPieces run at the same time, joinPlan
-// later.
+// come first. Then follows the scratch memory of the plans: piecePlans run at the same time, joinPlan later.
 func (p *Pieces) Scratch() int {
-	bytes := p.partialBytes + max(p.equalPieces.Scratch(), p.joinPlan.Scratch())
-	if p.lastPieces != nil {
-		bytes += p.lastPieces.Scratch()
+	pieceBytes := 0
+	for _, plan := range p.piecePlans {
+		pieceBytes += plan.Scratch()
 	}
-	return bytes
+	return p.partialBytes + max(pieceBytes, p.joinPlan.Scratch())
 }
 
 // WorkerScratch returns the size in bytes of the memory of each worker, as [Plan.WorkerScratch] does.
 func (p *Pieces) WorkerScratch() int {
-	bytes := max(p.equalPieces.WorkerScratch(), p.joinPlan.WorkerScratch())
-	if p.lastPieces != nil {
-		bytes = max(bytes, p.lastPieces.WorkerScratch())
+	bytes := p.joinPlan.WorkerScratch()
+	for _, plan := range p.piecePlans {
+		bytes = max(bytes, plan.WorkerScratch())
 	}
 	return bytes
 }
@@ -344,12 +208,17 @@ func (p *Pieces) ElementNS() (ns float64) {
 	if !p.Compiled() {
 		return 0
 	}
-	return p.equalPieces.ElementNS() + p.joinPlan.ElementNS()/float64(p.equalPieces.rowLen)
+	pieces := p.piecePlans[0] // of equal size
+	return pieces.ElementNS() + p.joinPlan.ElementNS()/float64(pieces.rowLen)
 }
 
 // Compiled reports whether all loops are machine code.
 func (p *Pieces) Compiled() bool {
-	return p.equalPieces.Compiled() && p.joinPlan.Compiled() && (p.lastPieces == nil || p.lastPieces.Compiled())
+	isCompiled := p.joinPlan.Compiled()
+	for _, plan := range p.piecePlans {
+		isCompiled = isCompiled && plan.Compiled()
+	}
+	return isCompiled
 }
 
 // InPlace returns nil, because outputs have one element for each row.
@@ -363,9 +232,8 @@ func (p *Pieces) Listings() (list []expr.Listing) {
 			list = append(list, listing)
 		}
 	}
-	add(p.equalPieces, fmt.Sprintf("pieces of %d elements", p.equalPieces.rowLen))
-	if p.lastPieces != nil {
-		add(p.lastPieces, fmt.Sprintf("shorter pieces of %d elements", p.lastPieces.rowLen))
+	for k, plan := range p.piecePlans {
+		add(plan.Plan, fmt.Sprintf("%s of %d elements", [2]string{"pieces", "shorter pieces"}[k], plan.rowLen))
 	}
 	add(p.joinPlan, "pieces combined")
 	return list
@@ -383,20 +251,21 @@ func (p *Pieces) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scra
 		return fmt.Errorf("rowprog: the scratch memory has %d bytes instead of %d", len(scratch), p.Scratch())
 	}
 	defer func() { clear(state.piecePtrs) }() // keeps no address of an operand
-	first, second, planPhase := p.phasePlans(phase)
 	planScratch := scratch[p.partialBytes:]
-	if first == p.joinPlan {
+	if phase >= p.piecePhases {
 		p.setJoinPtrs(state, ptrs, scratch)
-		return first.Run(state, planPhase, chunk, state.piecePtrs, planScratch, worker)
+		return p.joinPlan.Run(state, phase-p.piecePhases, chunk, state.piecePtrs, planScratch, worker)
 	}
 	p.setPiecePtrs(state, ptrs[p.outCount:p.outCount+operands], scratch)
-	if firstChunks := first.chunksOrZero(planPhase); chunk >= firstChunks {
-		for i, offset := range p.lastOffsets {
-			state.piecePtrs[i] = unsafe.Add(state.piecePtrs[i], offset)
-		}
-		return second.Run(state, planPhase, chunk-firstChunks, state.piecePtrs, planScratch[first.Scratch():], worker)
+	plan := &p.piecePlans[0]
+	if chunks := plan.chunksOrZero(phase); chunk >= chunks {
+		planScratch, chunk = planScratch[plan.Scratch():], chunk-chunks
+		plan = &p.piecePlans[1]
 	}
-	return first.Run(state, planPhase, chunk, state.piecePtrs, planScratch, worker)
+	for i, offset := range plan.offsets {
+		state.piecePtrs[i] = unsafe.Add(state.piecePtrs[i], offset)
+	}
+	return plan.Run(state, phase, chunk, state.piecePtrs, planScratch, worker)
 }
 
 // setPiecePtrs sets state.piecePtrs to the addresses for the plans of pieces: the results of folds in scratch memory,

@@ -21,14 +21,11 @@
 package rowprog
 
 import (
-	"cmp"
 	"errors"
-	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -42,8 +39,9 @@ type Plan struct {
 	outCount      int           // number of outputs
 	metas         []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
 	positions     []int32       // the elements of the operand of positions: 0, 1, 2, ...
-	kept, reduced []axis
-	rowLen        int // number of elements of a row
+	kept, reduced []axis        // the fastest axis first
+	axes          []axis        // the axes of loops: kept[0], then the reduced axes
+	rowLen        int           // number of elements of a row
 
 	// The loops.
 
@@ -58,7 +56,7 @@ type Plan struct {
 	tilesAlongFirstKept  int // number of tiles along kept[0], for one position along the other kept axes
 	tileCount            int // number of tiles
 	tilesPerChunk        int // maximum number of tiles in a chunk
-	cutAxis              int // the reduced axis that is cut, or -1
+	cutAxis              int // the reduced axis that is cut; 0 if rows are not cut
 	partLen, partsPerRow int // maximum length of a part along cutAxis; number of parts of a row (1 if rows are not cut)
 
 	// The compiled passes and their memory.
@@ -75,34 +73,11 @@ type Plan struct {
 	scratchBytes    int        // size of the memory that all chunks share
 }
 
-// firstKept stands for the axis kept[0] where other numbers are indices of reduced axes.
-const firstKept = -1
-
-// Tile sizes. They do not depend on the machine, because cutting a row affects the bits of its result. If there are
-// fewer than minChunks chunks, rows are divided into parts: at most about maxParts for all rows together.
-const (
-	minChunks = 16
-	maxParts  = 64
-	// foldBlock is the number of elements that are folded in a column before the result is added to a total
-	// (fold.blockTotals), which bounds the rounding error.
-	foldBlock = 256
-	// cacheBytes is the approximate size in bytes of a tile that stays in the cache between passes.
-	cacheBytes        = 1 << 16
-	maxColumns        = 2048 // maximum number of columns of a tile, and of rows if there is one pass
-	minColumnsOnePass = 512  // minimum number of columns of a tile with one pass; fewer columns slow down prefetching
-	minColumns        = 256  // minimum number of columns of a tile with several passes, even if it exceeds the cache
-	maxRows           = 64   // maximum number of rows of a tile with several passes
-	maxPointers       = 8    // maximum number of pointers of an unrolled loop over columns; all stay in registers
-	// minUnrollStride is the minimum distance in bytes between elements of a column for unrolling. The hardware
-	// prefetcher distinguishes several streams only if they are far apart.
-	minUnrollStride = 4096
-)
-
 // New plans an expression with folds for outputs and operands of equal rank. mask marks the reduced dimensions. An
 // operand that is broadcast along a dimension has size 1 or stride 0 there. An output with one element for each row has
 // size 1 or stride 0 along the reduced dimensions. Outputs have the full size along kept dimensions.
 func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Plan, error) {
-	p := &Plan{outCount: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, partsPerRow: 1}
+	p := &Plan{outCount: len(outs), metas: append(slices.Clone(outs), ins...), partsPerRow: 1}
 	if err := checkOperands(code, p.outCount, p.metas, mask); err != nil {
 		return nil, err
 	}
@@ -125,6 +100,7 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 	p.setElementCost()
 	p.chooseDirection(direction)
 	p.splitRows()
+	p.axes = append([]axis{p.kept[0]}, p.reduced...)
 	p.cutTiles()
 	if err := p.build(); err != nil {
 		return nil, err
@@ -150,155 +126,19 @@ func (p *Plan) variation() (uniform, perElement []bool) {
 // numRows returns the number of rows.
 func (p *Plan) numRows() int { return elementsOf(p.kept) }
 
-// setAxes sets the kept and reduced axes, ordered by ascending stride of the largest operand, and merges adjacent axes
-// where possible.
-func (p *Plan) setAxes(mask []bool) error {
-	shape, err := fullShape(p.metas, len(mask))
-	if err != nil {
-		return err
-	}
-	p.kept, p.reduced = axesOf(shape, p.metas, mask)
-	p.rowLen = elementsOf(p.reduced)
-	largest := p.largestOperand()
-	distance := func(a axis) int {
-		if stride := a.strides[largest]; stride != 0 {
-			return max(stride, -stride)
-		}
-		return math.MaxInt // axes along which the largest operand is broadcast are last
-	}
-	byDistance := func(a, b axis) int { return cmp.Compare(distance(a), distance(b)) }
-	sorted.Func(p.kept, byDistance)
-	sorted.Func(p.reduced, byDistance)
-	p.kept, p.reduced = mergeAxes(p.kept, len(p.metas)), mergeAxes(p.reduced, len(p.metas))
-	return nil
-}
-
-// largestOperand returns the index in metas of the operand with the most elements. Its strides determine the order of
-// axes. Without operands, largestOperand returns 0, the first output.
-func (p *Plan) largestOperand() int {
-	largest, maxElements := 0, -1
-	for i := range p.metas {
-		if count := p.elementCount(i); i >= p.outCount && count > maxElements {
-			largest, maxElements = i, count
-		}
-	}
-	return largest
-}
-
-// elementCount returns the number of distinct elements of an output or operand, given by its index in metas.
-func (p *Plan) elementCount(i int) int {
-	count := 1
-	for _, list := range [][]axis{p.kept, p.reduced} {
-		for _, dim := range list {
-			if dim.strides[i] != 0 {
-				count *= dim.length
-			}
-		}
-	}
-	return count
-}
-
 // setElementCost sets elementCost.
 func (p *Plan) setElementCost() {
 	p.elementCost = 1
-	for _, inst := range p.program.Code.Insts {
-		isExpensive := !inst.Op.Primitive() && inst.Op != expr.Reduce // such as exp
-		if isExpensive {
-			p.elementCost = 4
-		}
-	}
-}
-
-// cutTiles divides kept[0] into tiles, groups tiles into chunks, and cuts rows if there are too few chunks.
-func (p *Plan) cutTiles() {
-	grain := machine.ReduceGrain / p.elementCost // minimum number of elements of a chunk
-	length := p.kept[0].length
-	// A multiple of columnsPerRow, so that the columns of a row stay in one tile.
-	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), length)/p.columnsPerRow*p.columnsPerRow)
-	p.tilesAlongFirstKept = (length + p.tileLen - 1) / p.tileLen
-	// There are numRows/length positions along the other kept axes.
-	p.tileCount = p.tilesAlongFirstKept * p.numRows() / max(1, length)
-	p.tilesPerChunk = p.chunkTiles(grain)
-	chunks := (p.tileCount + p.tilesPerChunk - 1) / p.tilesPerChunk
-	foldsInOnePass := p.isSinglePass() && len(p.program.Passes[0].Folds) > 0
-	if p.tileCount > 0 && chunks < minChunks && foldsInOnePass {
-		p.cutRows(grain)
-	}
-}
-
-// chunkTiles returns the maximum number of tiles of a chunk. grain is the minimum number of elements of a chunk.
-func (p *Plan) chunkTiles(grain int) int {
-	tileElements := p.tileLen * max(p.rowLen, 1)
-	count := max(1, grain/tileElements)
-	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 {
-		// Fused passes need many tiles per chunk: at least 24 and a 64th of all tiles, but at most a quarter of all tiles and
-		// 2^19 elements.
-		count = max(count, min(max(24, p.tileCount/64), p.tileCount/4, 1<<19/tileElements))
-	}
-	return count
-}
-
-// maxTileLen returns the maximum number of positions along kept[0] in a tile. grain is the minimum number of elements
-// of a chunk.
-func (p *Plan) maxTileLen(grain int) int {
-	rowBytes := 0 // the bytes of all operands, outputs and stored rows that vary within a row
-	for i, meta := range p.metas {
-		if p.variesInRow(i) {
-			rowBytes += meta.DType.Size() * p.rowLen
-		}
-	}
-	for _, row := range p.program.Rows {
-		rowBytes += row.DType.Size() * p.rowLen
-	}
-	switch rowsInCache := max(1, cacheBytes/max(1, rowBytes)); {
-	case p.alongColumns && p.isSinglePass():
-		return min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
-	case p.alongColumns:
-		return min(maxColumns, max(minColumns, rowsInCache&^31)) // a multiple of 32 columns
-	case p.severalRowsPerCall && !p.hasStaged() && p.isSinglePass():
-		return min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
-	case p.severalRowsPerCall && !p.hasStaged():
-		return min(maxRows, rowsInCache)
-	}
-	return 1 // one row, because rows are staged or have several reduced axes
-}
-
-// cutRows cuts the longest reduced axis into parts of about grain elements of a tile, unless the tile is too small.
-func (p *Plan) cutRows(grain int) {
-	tileElements := p.tileLen * max(p.rowLen, 1)
-	parts, minCutElements := (tileElements+grain-1)/grain, 2*grain // a tile with fewer elements is not cut
-	if p.alongColumns {
-		// Along columns, the number of parts is even. Each of two workers then reduces the half of an image that it computed
-		// in the preceding convolution, and that is still in its cache. The minimum size is smaller than along rows.
-		parts, minCutElements = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
-	}
-	if tileElements < minCutElements {
-		return
-	}
-	for axisIndex, candidate := range p.reduced {
-		if p.cutAxis < 0 || candidate.length > p.reduced[p.cutAxis].length {
-			p.cutAxis = axisIndex
-		}
-	}
-	length := p.reduced[p.cutAxis].length
-	p.partsPerRow = min(parts, (maxParts+p.tileCount-1)/p.tileCount, length)
-	p.partLen = (length + p.partsPerRow - 1) / p.partsPerRow
-	// Along rows, a part of the inner axis has a multiple of expr.FoldLanes elements. Rounding may leave fewer parts.
-	if !p.alongColumns && p.cutAxis == 0 && p.partLen > expr.FoldLanes {
-		p.partLen = (p.partLen + expr.FoldLanes - 1) / expr.FoldLanes * expr.FoldLanes
-	}
-	if p.partsPerRow = (length + p.partLen - 1) / p.partLen; p.partsPerRow < 2 {
-		p.cutAxis, p.partsPerRow = -1, 1
+	isExpensive := func(inst expr.Inst) bool { return !inst.Op.Primitive() && inst.Op != expr.Reduce } // such as exp
+	if slices.ContainsFunc(p.program.Code.Insts, isExpensive) {
+		p.elementCost = 4
 	}
 }
 
 // isUsedInPlace reports whether loops use output or operand i in place. An output must be contiguous along the inner
 // axis, and an operand contiguous or constant, unless the axis has length 1. Other outputs and operands are staged.
 func (p *Plan) isUsedInPlace(i int) bool {
-	inner := p.reduced[0]
-	if p.alongColumns {
-		inner = p.kept[0]
-	}
+	inner := &p.axes[p.innerAxis()]
 	return inner.length == 1 || inner.strides[i] == p.metas[i].DType.Size() || inner.strides[i] == 0 && i >= p.outCount
 }
 
@@ -327,46 +167,6 @@ func (p *Plan) hasStaged() bool {
 		}
 	}
 	return false
-}
-
-// maxLength returns the maximum number of positions along an axis in a tile.
-func (p *Plan) maxLength(axisIndex int) int {
-	switch axisIndex {
-	case firstKept:
-		return p.tileLen
-	case p.cutAxis:
-		return p.partLen
-	}
-	return p.reduced[axisIndex].length
-}
-
-// innerAxis returns the axis of a loop's inner dimension: firstKept, or the index of a reduced axis.
-func (p *Plan) innerAxis() int {
-	if p.alongColumns {
-		return firstKept
-	}
-	return 0
-}
-
-// outerAxis returns the axis of a loop's outer dimension: firstKept, or the index of a reduced axis. If the index is
-// len(p.reduced), the dimension has size 1.
-func (p *Plan) outerAxis() int {
-	switch {
-	case p.alongColumns:
-		return 0
-	case p.severalRowsPerCall:
-		return firstKept
-	}
-	return 1
-}
-
-// firstOtherAxis returns the index of the first reduced axis that is neither the inner nor the outer dimension of
-// loops.
-func (p *Plan) firstOtherAxis() int {
-	if p.alongColumns || p.severalRowsPerCall {
-		return 1
-	}
-	return 2
 }
 
 // Phases returns the number of phases. A phase begins when all chunks of the previous phase have ended.
@@ -426,54 +226,3 @@ func (p *Plan) Compiled() bool {
 
 // ByColumns reports whether inner loops run along a kept dimension.
 func (p *Plan) ByColumns() bool { return p.alongColumns }
-
-// InPlace returns pairs of an output and an operand that may have the same memory. Their elements have the same
-// addresses, and no pass reads the operand after the first pass that writes the output. (Within a pass, a loop reads an
-// element before it writes it.)
-func (p *Plan) InPlace() [][2]int {
-	var pairs [][2]int
-	for output := range p.outCount {
-		if !p.program.PerElement[output] {
-			continue
-		}
-		written := p.firstWrite(output)
-		for i, meta := range p.callerMetas()[p.outCount:] {
-			if meta.DType.Size() == p.metas[output].DType.Size() && meta.SameAddresses(p.metas[output]) &&
-				p.lastRead(output) <= written {
-				pairs = append(pairs, [2]int{output, i})
-			}
-		}
-	}
-	return pairs
-}
-
-// firstWrite returns the index of the first pass that writes to an output, or to a stored row in the output's memory.
-// It returns 0 if no pass does.
-func (p *Plan) firstWrite(output int) int {
-	for k := range p.program.Passes {
-		for _, place := range p.program.Passes[k].Out {
-			isOutput := place.Kind == expr.AtOutput && place.N == output
-			if isOutput || place.Kind == expr.AtRow && p.program.Rows[place.N].Out == output {
-				return k
-			}
-		}
-	}
-	return 0
-}
-
-// lastRead returns the index of the last pass that reads an operand with the layout of the output. It considers all
-// operands with this layout, because any of them may share the output's memory. A read after the loop of pass k
-// (PerRowIn) counts as a read by pass k+1, because the loop has already written its outputs.
-func (p *Plan) lastRead(output int) int {
-	last := 0
-	for k, pass := range p.program.Passes {
-		for passesLater, list := range [2][]expr.Place{pass.In, pass.PerRowIn} { // the index is 1 for PerRowIn
-			for _, place := range list {
-				if place.Kind == expr.AtOperand && p.metas[p.outCount+place.N].SameAddresses(p.metas[output]) {
-					last = max(last, k+passesLater)
-				}
-			}
-		}
-	}
-	return last
-}

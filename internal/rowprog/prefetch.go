@@ -74,12 +74,9 @@ func (b *builder) prefetchNextTile(in []expr.Place) (result loops.Prefetch) {
 func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Place) bool,
 	groupRows, bytes int) loops.Prefetch {
 	result := loops.Prefetch{IntoL1: b.alongColumns}
-	rows := 1 // number of rows along the outer axis
-	switch outer := b.outerAxis(); {
-	case outer == firstKept:
-		rows = b.kept[0].length
-	case outer < len(b.reduced):
-		rows = b.maxLength(outer)
+	rows := b.kept[0].length // number of rows along the outer axis
+	if b.outerAxis() != firstKept {
+		rows = b.maxLength(b.outerAxis())
 	}
 	for position, place := range operands {
 		if !b.isReadInPlace(place) || !isSelected(place) {
@@ -89,7 +86,7 @@ func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Pla
 		if b.elementCount(b.outCount+place.N)*object.size < machine.L2Bytes {
 			continue
 		}
-		rowBytes, rowStride := b.maxLength(b.innerAxis())*object.size, object.stride(b.outerAxis())
+		rowBytes, rowStride := b.maxLength(b.innerAxis())*object.size, object.strides[b.outerAxis()]
 		distance, isLongRead := bytes, rowBytes*rows >= minPrefetchRatio*bytes
 		areConsecutive := rowBytes == rowStride || rowStride == 0
 		if rowBytes < 2*bytes && !areConsecutive { // short rows

@@ -7,7 +7,6 @@ import (
 
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/loops"
-	"github.com/graphrun/graphrun/internal/strided"
 )
 
 // This file runs the compiled passes of a [Plan], tile by tile. The kept axes enumerate the rows, and the reduced axes
@@ -26,15 +25,15 @@ type State struct {
 	Context context.Context
 
 	loops       loops.State
-	tileBase    []unsafe.Pointer   // by object: the address of the tile's first element
-	ptrs        []unsafe.Pointer   // addresses for the current loop: its outputs, operands and accumulators
-	callPtrs    []unsafe.Pointer   // a copy of ptrs, because loops modify their pointers
-	strides     []int              // for each entry of ptrs: bytes between rows
-	callStrides []int              // strides of callPtrs in an unrolled loop
-	index       []int              // by reduced axis: the current index
-	passBases   [][]unsafe.Pointer // the values of tileBase for the tiles of fused passes; in a pipeline [0], of row 0
-	tiles       []tile             // the tiles of fused passes, in the order of passBases
-	piecePtrs   []unsafe.Pointer   // addresses of outputs and operands for a chunk of [Pieces]
+	tileBase    []unsafe.Pointer // by object: the address of the tile's first element
+	ptrs        []unsafe.Pointer // addresses for the current loop: its outputs, operands and accumulators
+	callPtrs    []unsafe.Pointer // a copy of ptrs, because loops modify their pointers
+	strides     []int            // for each entry of ptrs: bytes between rows
+	callStrides []int            // strides of callPtrs in an unrolled loop
+	index       []int            // by axis: the current index
+	fusedTiles  []fusedTile      // the tiles of fused passes
+	rowBase     []unsafe.Pointer // in a pipeline: the value of tileBase for the first row
+	piecePtrs   []unsafe.Pointer // addresses of outputs and operands for a chunk of [Pieces]
 }
 
 // tile is a range of positions along kept[0], the first kept axis, at one position along the other kept axes.
@@ -103,9 +102,9 @@ func (p *Plan) runTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 func (p *Plan) foldPart(state *State, index, part int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	current := p.setTile(state, index, ptrs, worker)
 	current.partBegin = part * p.partLen
-	current.partLen = min(p.partLen, p.reduced[p.cutAxis].length-current.partBegin)
+	current.partLen = min(p.partLen, p.axes[p.cutAxis].length-current.partBegin)
 	for i := range p.metas {
-		state.tileBase[i] = unsafe.Add(state.tileBase[i], current.partBegin*p.reduced[p.cutAxis].strides[i])
+		state.tileBase[i] = unsafe.Add(state.tileBase[i], current.partBegin*p.axes[p.cutAxis].strides[i])
 	}
 	p.stageIn(state, current)
 	p.runPass(state, current, &p.passes[0])
@@ -174,85 +173,6 @@ func (p *Plan) runPass(state *State, current tile, pass *compiledPass) {
 	}
 }
 
-// foldColumns runs the loop of a pass along columns. It folds blocks of foldBlock elements of each column, and adds the
-// result of each block to the totals of the folds.
-func (p *Plan) foldColumns(state *State, current tile, pass *compiledPass) {
-	elementsInBlock, hasTotals := 0, false // hasTotals: the totals have been initialized
-	p.eachPosition(state, current, pass.pointerObjects, func(innerLen, outerLen int) {
-		for outerLen > 0 {
-			if elementsInBlock == foldBlock {
-				interrupt.Check(state.Context)
-				p.addBlock(state, current, pass, !hasTotals)
-				elementsInBlock, hasTotals = 0, true
-			}
-			count := min(outerLen, foldBlock-elementsInBlock)
-			p.runColumns(state, pass, innerLen, count)
-			elementsInBlock += count
-			if outerLen -= count; outerLen == 0 {
-				return // do not advance the pointers beyond the memory
-			}
-			for k := range state.ptrs {
-				if state.ptrs[k] != nil {
-					state.ptrs[k] = unsafe.Add(state.ptrs[k], count*state.strides[k])
-				}
-			}
-		}
-	})
-	if !hasTotals { // there is one block, whose result is in place
-		return
-	}
-	const isFirst = false
-	p.addBlock(state, current, pass, isFirst)
-	for k := range pass.folds {
-		rowFold := &pass.folds[k]
-		bytes := current.positions * p.objects[rowFold.result].size
-		blockTotals, result := state.tileBase[rowFold.blockTotals], state.tileBase[rowFold.result]
-		copy(unsafe.Slice((*byte)(result), bytes), unsafe.Slice((*byte)(blockTotals), bytes))
-	}
-}
-
-// addBlock adds the result of a block to the totals of each fold, and resets the result. For the first block, it
-// initializes the totals.
-func (p *Plan) addBlock(state *State, current tile, pass *compiledPass, isFirst bool) {
-	for k := range pass.folds {
-		rowFold := &pass.folds[k]
-		if isFirst {
-			p.setNeutral(state, rowFold, rowFold.blockTotals, current.positions)
-		}
-		blockTotals, result := state.tileBase[rowFold.blockTotals], state.tileBase[rowFold.result]
-		// blockTotals = join(blockTotals, result), in one row of the loop
-		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{blockTotals, blockTotals, result}, []int{0, 0, 0},
-			current.positions, 1)
-		p.setNeutral(state, rowFold, rowFold.result, current.positions)
-	}
-}
-
-// runColumns runs the unrolled loop over columns, and the loop without unrolling for the remaining elements.
-func (p *Plan) runColumns(state *State, pass *compiledPass, innerLen, outerLen int) {
-	unrolledEnd := 0 // number of elements of a column that the unrolled loop processes
-	if pass.unrolled != nil {
-		unrolledEnd = outerLen - outerLen%pass.unrollCount
-	}
-	if unrolledEnd > 0 {
-		state.callPtrs, state.callStrides = state.callPtrs[:0], state.callStrides[:0]
-		// A pointer starts at its element of the column, and its step is unrollCount elements.
-		for _, pointer := range pass.unrolledPointers {
-			stride := state.strides[pointer.base]
-			state.callPtrs = append(state.callPtrs, unsafe.Add(state.ptrs[pointer.base], pointer.element*stride))
-			state.callStrides = append(state.callStrides, pass.unrollCount*stride)
-		}
-		pass.unrolled.Run(&state.loops, state.callPtrs, state.callStrides, innerLen, unrolledEnd/pass.unrollCount)
-	}
-	if unrolledEnd == outerLen {
-		return
-	}
-	state.callPtrs = state.callPtrs[:0]
-	for k, ptr := range state.ptrs {
-		state.callPtrs = append(state.callPtrs, unsafe.Add(ptr, unrolledEnd*state.strides[k]))
-	}
-	pass.loop.Run(&state.loops, state.callPtrs, state.strides, innerLen, outerLen-unrolledEnd)
-}
-
 // runPerRow runs the part of a pass that is computed once per row, after the loop of the pass.
 func (p *Plan) runPerRow(state *State, current tile, pass *compiledPass) {
 	if pass.perRow == nil {
@@ -263,62 +183,6 @@ func (p *Plan) runPerRow(state *State, current tile, pass *compiledPass) {
 		state.ptrs, state.strides = append(state.ptrs, state.tileBase[objectIndex]), append(state.strides, 0)
 	}
 	pass.perRow.Run(&state.loops, state.ptrs, state.strides, current.positions, 1)
-}
-
-// stageIn copies staged operands to the worker's memory.
-func (p *Plan) stageIn(state *State, current tile) {
-	for _, staging := range p.stagedCopies {
-		switch {
-		case staging.isOutput:
-		case staging.isWholeTile:
-			p.copyElements(state, current, staging)
-		default:
-			p.copyPerRow(state, current, staging)
-		}
-	}
-}
-
-// stageOut copies staged outputs from the worker's memory.
-func (p *Plan) stageOut(state *State, current tile) {
-	for _, staging := range p.stagedCopies {
-		switch {
-		case !staging.isOutput:
-		case staging.isWholeTile:
-			p.copyElements(state, current, staging)
-		case p.partsPerRow == 1:
-			p.copyPerRow(state, current, staging)
-		}
-	}
-}
-
-// copyPerRow copies one element per row: from the operand to its staged copy, or from the staged copy to the output.
-func (p *Plan) copyPerRow(state *State, current tile, staging stagedCopy) {
-	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
-	rows := strided.Axis{N: current.positions, Dst: staged.keptStride, Src: argument.keptStride}
-	oneElement := strided.Axis{N: 1}
-	argumentPtr, stagedPtr := state.tileBase[staging.argument], state.tileBase[staging.staged]
-	if staging.isOutput {
-		staging.elem.CopyBlock(argumentPtr, stagedPtr, rows.Swapped(), oneElement)
-		return
-	}
-	staging.elem.CopyBlock(stagedPtr, argumentPtr, rows, oneElement)
-}
-
-// copyElements copies all elements of a tile: from the operand to its staged copy, or from the staged copy to the
-// output.
-func (p *Plan) copyElements(state *State, current tile, staging stagedCopy) {
-	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
-	inner, outer := p.innerAxis(), p.outerAxis()
-	p.eachPosition(state, current, []int{staging.argument, staging.staged}, func(innerLen, outerLen int) {
-		innerAxis := strided.Axis{N: innerLen, Dst: staged.stride(inner), Src: argument.stride(inner)}
-		outerAxis := strided.Axis{N: outerLen, Dst: staged.stride(outer), Src: argument.stride(outer)}
-		argumentPtr, stagedPtr := state.ptrs[0], state.ptrs[1]
-		if staging.isOutput {
-			staging.elem.CopyBlock(argumentPtr, stagedPtr, innerAxis.Swapped(), outerAxis.Swapped())
-			return
-		}
-		staging.elem.CopyBlock(stagedPtr, argumentPtr, innerAxis, outerAxis)
-	})
 }
 
 // setTile returns the tile with an index, and sets state.tileBase to the addresses of the tile in all objects.
@@ -334,7 +198,7 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 			continue
 		}
 		// The tile is at one position along the kept axes after kept[0]. The first of these axes is the fastest.
-		offset, outerPosition := first*obj.keptStride, index/p.tilesAlongFirstKept
+		offset, outerPosition := first*obj.strides[firstKept], index/p.tilesAlongFirstKept
 		for axisIndex := range p.kept[1:] {
 			dim := &p.kept[1+axisIndex]
 			offset += outerPosition % dim.length * dim.strides[i]
@@ -358,7 +222,7 @@ func (p *Plan) eachPosition(state *State, current tile, objects []int, visit fun
 		return
 	}
 	state.index = state.index[:0]
-	for range p.reduced {
+	for range p.axes {
 		state.index = append(state.index, 0)
 	}
 	for {
@@ -380,8 +244,8 @@ func (p *Plan) setPtrs(state *State, objects []int) {
 			continue
 		}
 		offset := 0
-		for d := p.firstOtherAxis(); d < len(p.reduced); d++ {
-			offset += state.index[d] * p.objects[objectIndex].reducedStrides[d]
+		for d := p.firstOtherAxis(); d < len(p.axes); d++ {
+			offset += state.index[d] * p.objects[objectIndex].strides[d]
 		}
 		state.ptrs = append(state.ptrs, unsafe.Add(state.tileBase[objectIndex], offset))
 	}
@@ -390,7 +254,7 @@ func (p *Plan) setPtrs(state *State, objects []int) {
 // advanceIndex moves state.index to the next position along the axes that are neither the inner nor the outer dimension
 // of loops, the first of these axes fastest. It returns false after the last position.
 func (p *Plan) advanceIndex(state *State, current tile) bool {
-	for d := p.firstOtherAxis(); d < len(p.reduced); d++ {
+	for d := p.firstOtherAxis(); d < len(p.axes); d++ {
 		if state.index[d]++; state.index[d] < p.length(current, d) {
 			return true
 		}
@@ -404,12 +268,10 @@ func (p *Plan) length(current tile, axisIndex int) int {
 	switch {
 	case axisIndex == firstKept:
 		return current.positions
-	case axisIndex >= len(p.reduced):
-		return 1
 	case axisIndex == p.cutAxis && current.partLen > 0:
 		return current.partLen
 	}
-	return p.reduced[axisIndex].length
+	return p.axes[axisIndex].length
 }
 
 // setStrides sets state.strides to the strides of the given objects along an axis.
@@ -418,7 +280,7 @@ func (p *Plan) setStrides(state *State, objects []int, axisIndex int) {
 	for _, object := range objects {
 		stride := 0
 		if object >= 0 {
-			stride = p.objects[object].stride(axisIndex)
+			stride = p.objects[object].strides[axisIndex]
 		}
 		state.strides = append(state.strides, stride)
 	}
@@ -427,7 +289,7 @@ func (p *Plan) setStrides(state *State, objects []int, axisIndex int) {
 // setNeutral fills the accumulators of a fold for a number of rows with the fold's neutral element. An accumulator has
 // one element or [expr.FoldLanes] elements.
 func (p *Plan) setNeutral(state *State, rowFold *fold, objectIndex, rows int) {
-	memory := unsafe.Slice((*byte)(state.tileBase[objectIndex]), rows*p.objects[objectIndex].keptStride)
+	memory := unsafe.Slice((*byte)(state.tileBase[objectIndex]), rows*p.objects[objectIndex].strides[firstKept])
 	for len(memory) > 0 {
 		memory = memory[copy(memory, rowFold.neutral[:]):]
 	}
@@ -443,9 +305,10 @@ func (p *Plan) runLoop(state *State, loop *loops.Loop, ptrs []unsafe.Pointer, st
 func (s *State) release() {
 	s.Context = nil
 	clear(s.tileBase)
-	for _, bases := range s.passBases {
-		clear(bases)
+	for k := range s.fusedTiles {
+		clear(s.fusedTiles[k].base)
 	}
+	clear(s.rowBase)
 	clear(s.ptrs)
 	clear(s.callPtrs)
 	s.loops.Release()

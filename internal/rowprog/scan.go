@@ -41,18 +41,18 @@ func (p *Plan) runScans(state *State, t tile, pass *compiledPass) {
 				if i%scanCheckElements == scanCheckElements-1 {
 					interrupt.Check(state.Context)
 				}
-				elements := unsafe.Add(rows, i*row.reducedStrides[0])
+				elements := unsafe.Add(rows, i*row.strides[firstReduced])
 				rowScan.scanner.Columns(carry, elements, elements, t.positions)
 			}
 			continue
 		}
 		for i := range t.positions {
-			elements := unsafe.Add(rows, i*row.keptStride)
+			elements := unsafe.Add(rows, i*row.strides[firstKept])
 			for begin := 0; begin < length; begin += scanCheckElements {
 				if begin > 0 {
 					interrupt.Check(state.Context)
 				}
-				first := unsafe.Add(elements, begin*row.reducedStrides[0])
+				first := unsafe.Add(elements, begin*row.strides[firstReduced])
 				rowScan.scanner.Row(unsafe.Add(carry, i*rowScan.scanner.Carry), first, first,
 					min(scanCheckElements, length-begin))
 			}

@@ -1,10 +1,6 @@
 package strided
 
-import (
-	"unsafe"
-
-	"github.com/graphrun/graphrun/internal/machine"
-)
+import "github.com/graphrun/graphrun/internal/machine"
 
 // Copy is a planned copy of the elements of src to dst. Its tiles extend over two dimensions: a, the fastest dimension
 // of dst, and b, usually the fastest dimension of src. The other dimensions are loops around the tiles. A Copy is
@@ -28,12 +24,6 @@ type Copy struct {
 	nonTemporal  bool // dst is written by non-temporal stores
 }
 
-// axis is a dimension that is divided into tiles.
-type axis struct {
-	Axis
-	tileLen, tileCount int
-}
-
 // outerAxis is a loop around tiles. It runs over a dimension other than a and b or, if isAxisB is set, over the tiles
 // of b. A loop over the tiles of b is necessary if rows of other dimensions are between the rows of b in dst. For
 // example, a copy reverses the dimensions of src [63, 100, 50]: dst is [50, 100, 63], a has 63 elements, b has 50, and
@@ -45,8 +35,6 @@ type outerAxis struct {
 }
 
 const (
-	// The sizes of tiles:
-
 	// maxTileElems is the maximum number of elements of a tile. It is half of the desired size of a chunk, so that chunks
 	// of whole tiles are nearly equal.
 	maxTileElems = machine.MoveGrain / 2
@@ -64,11 +52,6 @@ const (
 	grainElemBytes = 4
 	// panelBytes is the length of a transposed tile along dst: a panel of whole cache lines.
 	panelBytes = panelTiles * machine.LineBytes
-
-	// The transposition of tiles:
-
-	// stagedRows is the number of rows of dst that are staged together. They should stay in L1.
-	stagedRows = 128
 	// l1SpanBytes is the number of bytes of dst that are assumed to stay in L1 together with the source, for any strides.
 	l1SpanBytes = 8 << 10
 )
@@ -88,45 +71,6 @@ func Analyze(elem Elem, axes []Axis) Copy {
 	plan := Copy{elem: elem}
 	plan.chooseTiles(Coalesce(axes))
 	return plan
-}
-
-// Coalesce drops dimensions of size 1 and merges dimensions that are contiguous on both sides. It sorts dimensions by
-// their stride in dst, smallest first; equal strides are sorted by the stride in src. It works in place.
-func Coalesce(axes []Axis) []Axis {
-	sorted := axes[:0]
-	for _, dim := range axes {
-		if dim.N == 1 {
-			continue
-		}
-		position := len(sorted) // insertion sort
-		sorted = append(sorted, dim)
-		for ; position > 0 && hasSmallerStride(dim, sorted[position-1]); position-- {
-			sorted[position] = sorted[position-1]
-		}
-		sorted[position] = dim
-	}
-	merged := 0
-	for _, dim := range sorted {
-		if merged > 0 {
-			previous := &sorted[merged-1]
-			if dim.Dst == previous.N*previous.Dst && dim.Src == previous.N*previous.Src { // dim continues previous
-				previous.N *= dim.N
-				continue
-			}
-		}
-		sorted[merged] = dim
-		merged++
-	}
-	return sorted[:merged]
-}
-
-// hasSmallerStride reports whether the first axis precedes the second in the order of Coalesce. Axes with stride 0 in
-// dst, along which elements overwrite one another, are last.
-func hasSmallerStride(first, second Axis) bool {
-	if first.Dst != second.Dst {
-		return second.Dst == 0 || first.Dst != 0 && first.Dst < second.Dst
-	}
-	return abs(first.Src) < abs(second.Src)
 }
 
 // chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the axes that remain, in the
@@ -272,148 +216,31 @@ func (p *Copy) movesLongRows() bool { return p.movesContiguously() && p.axisA.N 
 // bytes: 4*n elements of one byte, but only n elements of 4 or more bytes.
 func (p *Copy) scaleGrain(n int) int { return n * max(1, grainElemBytes/p.elem.DstSize) }
 
-// cut divides the dimension into tiles of at most maxLen indices.
-func (d *axis) cut(maxLen int) {
-	d.tileLen = max(1, min(maxLen, d.N))
-	d.tileCount = (d.N + d.tileLen - 1) / d.tileLen
-}
-
-// cutEvenly cuts the dimension into tiles of nearly equal length, with the fewest tiles of at most about maxLen
-// indices. If several tiles result, the length of all but the last is a multiple of unit.
-func (d *axis) cutEvenly(maxLen, unit int) {
-	if d.cut(maxLen); d.tileCount > 1 {
-		evenLen := (d.N + d.tileCount - 1) / d.tileCount
-		d.cut((evenLen + unit - 1) / unit * unit)
-	}
-}
-
 // addOuter adds the loops over the other axes. Tiles are numbered in the order of dst, so that a worker's range of
 // tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would move
 // between cores many times. Two workers that copied alternate planes of 7 by 7 pixels took 40 us, and a single worker
 // 15 us.
 func (p *Copy) addOuter(otherAxes []Axis) {
 	// The loop over the tiles of b is outside of the loops over the dimensions between its rows, which are the first of
-	// otherAxes. indexOfB is the index of this loop in p.outer, or -1 if copyPlane loops over the tiles of b.
-	// tilesInside is the number of tiles within the loops so far.
-	indexOfB, tilesInside := p.dimsBetween(otherAxes), p.axisA.tileCount
-	if indexOfB == 0 || p.axisB.tileCount == 1 {
-		indexOfB, tilesInside = -1, p.axisA.tileCount*p.axisB.tileCount
-	}
+	// otherAxes. Without such dimensions, copyPlane loops over the tiles of b.
+	between, tilesInside := p.dimsBetween(otherAxes), p.axisA.tileCount
 	p.outer = make([]outerAxis, 0, len(otherAxes)+1)
-	add := func(dim outerAxis) {
-		dim.tilesPerIndex = tilesInside
-		p.outer = append(p.outer, dim)
-		tilesInside *= dim.N
+	for _, dim := range otherAxes[:between] {
+		p.outer = append(p.outer, outerAxis{Axis: dim})
 	}
-	tilesOfB := outerAxis{isAxisB: true, Axis: Axis{N: p.axisB.tileCount, Dst: p.axisB.Dst * p.axisB.tileLen,
-		Src: p.axisB.Src * p.axisB.tileLen}}
-	for i, dim := range otherAxes {
-		if i == indexOfB {
-			add(tilesOfB)
-		}
-		add(outerAxis{Axis: dim})
+	if b := &p.axisB; between > 0 && b.tileCount != 1 {
+		tilesOfB := Axis{N: b.tileCount, Dst: b.Dst * b.tileLen, Src: b.Src * b.tileLen}
+		p.outer = append(p.outer, outerAxis{Axis: tilesOfB, isAxisB: true})
+	} else {
+		tilesInside *= b.tileCount
 	}
-	if indexOfB == len(otherAxes) {
-		add(tilesOfB)
+	for _, dim := range otherAxes[between:] {
+		p.outer = append(p.outer, outerAxis{Axis: dim})
 	}
-}
-
-// Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of all axes; scratch has
-// [Copy.ScratchBytes] bytes.
-func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
-	p.copyRange(len(p.outer), scratch, dst, src, p.axisB.N, from, to)
-	if p.nonTemporal {
-		fence()
+	for i := range p.outer {
+		p.outer[i].tilesPerIndex = tilesInside
+		tilesInside *= p.outer[i].N
 	}
-}
-
-// copyRange copies tiles [from, to) of the first outerCount outer axes, for lenB indices of b. It computes the indices
-// of the first tile by division and then increments them, because a division per tile would cost more than a small
-// tile.
-func (p *Copy) copyRange(outerCount int, scratch []byte, dst, src unsafe.Pointer, lenB, from, to int) {
-	if outerCount == 0 {
-		p.copyPlane(scratch, dst, src, lenB, from, to)
-		return
-	}
-	// from and to become relative to the first tile of an index of the axis.
-	outerLoop, index := &p.outer[outerCount-1], 0
-	if from >= outerLoop.tilesPerIndex {
-		index = from / outerLoop.tilesPerIndex
-		from, to = from-index*outerLoop.tilesPerIndex, to-index*outerLoop.tilesPerIndex
-	}
-	for ; from < to; index++ {
-		if outerLoop.isAxisB {
-			lenB = min(p.axisB.tileLen, p.axisB.N-index*p.axisB.tileLen)
-		}
-		p.copyRange(outerCount-1, scratch, unsafe.Add(dst, index*outerLoop.Dst), unsafe.Add(src, index*outerLoop.Src),
-			lenB, from, min(to, outerLoop.tilesPerIndex))
-		from, to = 0, to-outerLoop.tilesPerIndex
-	}
-}
-
-// copyPlane copies tiles [from, to) of a and of lenB indices of b.
-func (p *Copy) copyPlane(scratch []byte, dst, src unsafe.Pointer, lenB, from, to int) {
-	a, b := &p.axisA, &p.axisB
-	tileA, tileB := 0, 0
-	if from > 0 {
-		tileA, tileB = from%a.tileCount, from/a.tileCount
-	}
-	for ; from < to; from++ {
-		startA, startB := tileA*a.tileLen, tileB*b.tileLen
-		p.copyTile(scratch, unsafe.Add(dst, startA*a.Dst+startB*b.Dst), unsafe.Add(src, startA*a.Src+startB*b.Src),
-			min(a.tileLen, a.N-startA), min(b.tileLen, lenB-startB))
-		if tileA++; tileA == a.tileCount {
-			tileA, tileB = 0, tileB+1
-		}
-	}
-}
-
-// copyTile copies lenA by lenB elements.
-func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int) {
-	a, b := Axis{lenA, p.axisA.Dst, p.axisA.Src}, Axis{lenB, p.axisB.Dst, p.axisB.Src}
-	if p.staged {
-		for j := 0; j < lenB; j += stagedRows {
-			b.N = min(stagedRows, lenB-j)
-			p.transposeStaged(scratch, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
-		}
-		return
-	}
-	// transpose and streamBlock return false, and copy nothing, if they do not support the tile.
-	if p.transposed && p.matrix(scratch, dst, src, lenA, lenB).transpose() {
-		return
-	}
-	if p.nonTemporal && !p.transposed && streamBlock(dst, src, lenA*p.elem.DstSize, b) {
-		return
-	}
-	p.elem.CopyBlock(dst, src, a, b)
-}
-
-// transposeStaged transposes a tile in scratch, and copies the result to dst row by row. The stride of rows in large
-// arrays is often a power of two. The cache lines of a tile in dst would then evict one another before they are full.
-func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axis) {
-	size := p.elem.SrcSize
-	staged, rowBytes := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()
-	blocksBySize[size](staged, src, Axis{a.N, size, a.Src}, Axis{b.N, rowBytes, size})
-	for j := range b.N {
-		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(staged, j*rowBytes), p.elem.DstSize, size, a.N)
-	}
-}
-
-// matrix returns a tile of `rows` elements along a and `cols` elements along b as a matrix to transpose.
-func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, rows, cols int) matrix {
-	tile := matrix{dst: dst, src: src, dstStep: p.axisB.Dst, srcStep: p.axisA.Src, rows: rows, cols: cols,
-		elemBytes: p.elem.DstSize, nonTemporal: p.nonTemporal}
-	if p.usesSquares() {
-		tile.scratch = unsafe.Pointer(unsafe.SliceData(scratch))
-	}
-	return tile
-}
-
-// usesSquares reports whether elements are bytes that are transposed in squares. The side of a square is a cache line.
-// An assembly routine (vectorRows) copies the rows of a square to scratch.
-func (p *Copy) usesSquares() bool {
-	hasRowRoutine := vectorRows != nil
-	return p.transposed && p.elem.DstSize == 1 && hasRowRoutine && p.axisA.Src%machine.LineBytes == 0
 }
 
 // Tiles returns the number of tiles, which may be copied in any order and concurrently.
@@ -428,24 +255,6 @@ func (p *Copy) Grain() int {
 		return p.scaleGrain(machine.MoveGrain)
 	}
 	return machine.MoveGrain
-}
-
-// ScratchBytes returns the bytes of scratch memory, aligned to 8, that a worker needs.
-func (p *Copy) ScratchBytes() int {
-	switch {
-	case p.usesSquares():
-		return squareScratchBytes
-	case !p.staged:
-		return 0
-	}
-	return min(stagedRows, p.axisB.tileLen) * p.scratchStride()
-}
-
-// scratchStride returns the row stride of a staged tile in bytes. It is a cache line more than a row needs, so that
-// strides are not powers of two.
-func (p *Copy) scratchStride() int {
-	const line = machine.LineBytes
-	return (p.axisA.tileLen*p.elem.SrcSize+line-1)/line*line + line
 }
 
 // bytes returns the size of dst in bytes.

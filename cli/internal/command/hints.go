@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -90,23 +89,21 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if err != nil {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}
-	// Binding also fixes assumed sizes. They are therefore removed from sizes, and assumed again after it.
-	assumed, sizes := g.Assumed(), g.BoundSizes()
+	// The sizes to bind: a symbol with an assumed size gets its size in the hint, other symbols keep their bound sizes.
+	assumed, bound, sizes := g.Assumed(), g.BoundSizes(), map[string]int{}
 	for name := range g.Symbols {
-		if _, isAssumed := assumed[name]; !isAssumed {
-			continue
+		size, isKnown := bound[name]
+		if _, isAssumed := assumed[name]; isAssumed {
+			size, isKnown = first[name]
 		}
-		delete(sizes, name)
-		if n, hinted := first[name]; hinted {
-			sizes[name] = n
+		if isKnown {
+			sizes[name] = size
 		}
 	}
-	// BoundSizes may list sizes of symbols that the graph does not have, which BindWithoutInference would reject.
-	maps.DeleteFunc(sizes, func(name string, _ int) bool { _, known := g.Symbols[name]; return !known })
 	if err := g.BindWithoutInference(sizes); err != nil {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}
-	for _, name := range sorted.Keys(assumed) {
+	for _, name := range sorted.Keys(assumed) { // assumed again, because binding fixes all sizes
 		if _, bound := sizes[name]; !bound {
 			g.Assume(name, assumed[name])
 		}

@@ -46,6 +46,9 @@ func (f *flags) checkDrawing(cmd *cobra.Command) error {
 	return nil
 }
 
+// firstVisible is the maximum number of visible boxes of a folded picture without --depth and --open.
+const firstVisible = 24
+
 // groupTree returns the tree of groups of a picture. --depth and --open select the open groups. A small picture has no
 // groups unless one of these flags is given.
 func (f *flags) groupTree(drawing *picture) (*item, error) {
@@ -107,4 +110,67 @@ func (it *item) scopes() []string {
 		}
 	}
 	return list
+}
+
+// openTo opens the first depth levels of groups and folds the other groups.
+func (it *item) openTo(depth int) {
+	for _, child := range it.items {
+		if child.box < 0 {
+			child.isOpen = depth > 0
+			child.openTo(depth - 1)
+		}
+	}
+}
+
+// countVisible returns the number of boxes and folded groups that are drawn.
+func (it *item) countVisible() int {
+	count := 0
+	for _, child := range it.items {
+		if child.isOpen {
+			count += child.countVisible()
+		} else {
+			count++
+		}
+	}
+	return count
+}
+
+// depth returns the number of levels of groups.
+func (it *item) depth() int {
+	levels := 0
+	for _, child := range it.items {
+		if child.box < 0 {
+			levels = max(levels, 1+child.depth())
+		}
+	}
+	return levels
+}
+
+// openLevels opens as many levels of groups as possible with at most maxBoxes visible boxes.
+func (it *item) openLevels(maxBoxes int) {
+	depth := 0
+	for levels := 1; levels <= it.depth(); levels++ {
+		it.openTo(levels)
+		if it.countVisible() <= maxBoxes {
+			depth = levels
+		}
+	}
+	it.openTo(depth)
+}
+
+// openScope opens the groups with a scope or label, the groups in them, and the groups around them. It reports whether
+// a group has this scope or label.
+func (it *item) openScope(name string) bool {
+	found := false
+	for _, child := range it.items {
+		switch {
+		case child.box >= 0: // not a group
+		case child.label == name || child.scope == strings.Trim(name, "/"):
+			child.isOpen, found = true, true
+			child.openTo(child.depth())
+		case child.openScope(name):
+			child.isOpen, found = true, true
+		}
+	}
+	return found
 }

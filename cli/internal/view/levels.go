@@ -3,12 +3,9 @@ package view
 import (
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/internal/graphdraw"
-	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // level is the drawing of one group: the positions of its items and the lines between the items. An item of a group is
@@ -60,27 +57,27 @@ type scene struct {
 	*picture
 	root       *item
 	horizontal bool
+	drawsAll   bool              // whether all groups have a drawing, not only the open groups
 	levels     map[*item]*level  // the drawing of each group
 	texts      map[*item]*svgBox // the text of each item
 }
 
 // newScene computes the drawings of the open groups of a picture, or of all its groups if drawsAll is true.
 func (p *picture) newScene(root *item, horizontal, drawsAll bool) (*scene, error) {
-	s := &scene{picture: p, root: root, horizontal: horizontal, levels: map[*item]*level{}, texts: map[*item]*svgBox{}}
+	s := &scene{picture: p, root: root, horizontal: horizontal, drawsAll: drawsAll, levels: map[*item]*level{},
+		texts: map[*item]*svgBox{}}
 	values := make([]int, len(p.values))
 	for i := range values {
 		values[i] = i
 	}
-	_, err := s.drawLevel(root, "", values, nil, drawsAll)
+	_, err := s.drawLevel(root, "", values, nil)
 	return s, err
 }
 
 // drawLevel computes the drawing of a group, and of the groups in it. scope is the common beginning of names around the
 // group, such as layer1/conv. values are the indices (in picture.values) of the values that the boxes of the group
-// compute or read. outerLine maps a value that enters or leaves the group to its line outside the group. The parameter
-// drawsAll has the same meaning as in newScene.
-func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map[int]int,
-	drawsAll bool) (*level, error) {
+// compute or read. outerLine maps a value that enters or leaves the group to its line outside the group.
+func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map[int]int) (*level, error) {
 	drawn := &level{}
 	if group.scope != "" {
 		scope = group.scope
@@ -91,9 +88,9 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 		text := s.itemBox(child, names[i])
 		s.texts[child] = text
 		size := text.size
-		isDrawnGroup := child.box < 0 && (drawsAll || child.isOpen)
+		isDrawnGroup := child.box < 0 && (s.drawsAll || child.isOpen)
 		if isDrawnGroup {
-			inner, err := s.drawLevel(child, scope, innerValues[i], lineOf, drawsAll)
+			inner, err := s.drawLevel(child, scope, innerValues[i], lineOf)
 			if err != nil {
 				return nil, err
 			}
@@ -124,63 +121,60 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 // all these items are boxes. innerValues has, for each item that is a group, the values that its boxes compute or read.
 // lineOf maps a value to the index of its line in drawn.lines. The other parameters have the same meaning as in
 // drawLevel.
-func (s *scene) connect(it *item, drawn *level, values []int,
+func (s *scene) connect(group *item, drawn *level, values []int,
 	outerLine map[int]int) (innerValues [][]int, lineOf map[int]int) {
-	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}
-	itemOf := s.itemOfBox(it) // for each box in the group, the index of its item
+	innerValues, lineOf = make([][]int, len(group.items)), map[int]int{}
+	itemOf := s.itemOfBox(group) // for each box in the group, the index of its item
 	lineByEnds, portIndices := map[string]int{}, map[port]int{}
 	portIndex := func(wanted port) int { // the index of the port as an end of lines; adds the port if necessary
 		if _, exists := portIndices[wanted]; !exists {
-			portIndices[wanted] = len(it.items) + len(drawn.ports)
+			portIndices[wanted] = len(group.items) + len(drawn.ports)
 			drawn.ports = append(drawn.ports, wanted)
 		}
 		return portIndices[wanted]
 	}
-	for _, valueIndex := range values {
-		value := &s.values[valueIndex]
+	for _, index := range values {
+		value := &s.values[index]
 		readers, isReadOutside := readingItems(value, itemOf)
-		producer, isComputedInside := itemOf[value.from]
-		if !isComputedInside {
-			producer = -1
+		from, isComputedInside := itemOf[value.from]
+		if !isComputedInside { // the value enters the group at a port
+			from = portIndex(port{line: outerLine[index]})
 		}
-		for i := range it.items {
-			isGroup := it.items[i].box < 0
-			if isGroup && (i == producer || slices.Contains(readers, i)) {
-				innerValues[i] = append(innerValues[i], valueIndex)
+		for i, child := range group.items {
+			if child.box < 0 && (i == from || slices.Contains(readers, i)) {
+				innerValues[i] = append(innerValues[i], index)
 			}
 		}
 		// If boxes of one item compute and read the value, the line between them is on the level of that item.
-		readers = slices.DeleteFunc(readers, func(i int) bool { return i == producer })
-		added := line{values: []int{valueIndex}, from: producer, to: readers, layout: value.layout}
-		switch {
-		case !isComputedInside: // the value enters the group at a port
-			added.from = portIndex(port{line: outerLine[valueIndex]})
-		case isReadOutside: // the value also leaves the group, at a port
-			added.to = append(added.to, portIndex(port{line: outerLine[valueIndex], out: true}))
+		to := slices.DeleteFunc(readers, func(i int) bool { return i == from })
+		if isComputedInside && isReadOutside { // the value leaves the group at a port
+			to = append(to, portIndex(port{line: outerLine[index], out: true}))
 		}
-		if len(added.to) > 0 {
-			lineOf[valueIndex] = s.addLine(it, drawn, lineByEnds, added)
+		if len(to) > 0 {
+			lineOf[index] = drawn.addLine(group, lineByEnds,
+				line{values: []int{index}, from: from, to: to, layout: value.layout})
 		}
 	}
 	return innerValues, lineOf
 }
 
 // itemOfBox maps each box of a group to the index of the item that contains the box.
-func (s *scene) itemOfBox(it *item) map[int]int {
+func (s *scene) itemOfBox(group *item) map[int]int {
 	itemIndex := map[int]int{}
-	var add func(it *item, i int)
-	add = func(it *item, i int) {
-		if it.box >= 0 {
-			itemIndex[it.box] = i
-		}
-		for _, child := range it.items {
-			add(child, i)
-		}
-	}
-	for i, child := range it.items {
-		add(child, i)
+	for i, child := range group.items {
+		child.eachBox(func(b int) { itemIndex[b] = i })
 	}
 	return itemIndex
+}
+
+// eachBox calls visit with the index of each box of an item.
+func (it *item) eachBox(visit func(b int)) {
+	if it.box >= 0 {
+		visit(it.box)
+	}
+	for _, child := range it.items {
+		child.eachBox(visit)
+	}
 }
 
 // readingItems returns the items whose boxes read a value, each once, and whether boxes outside these items read it.
@@ -198,127 +192,26 @@ func readingItems(value *pictureValue, itemOf map[int]int) (readers []int, isRea
 	return readers, isReadOutside
 }
 
-// addLine adds a line to a level, and returns its index. If one of the ends is a group or a port, and a line with the
-// same ends exists, the values are added to that line instead. lineByEnds maps the ends of lines to their indices.
-func (s *scene) addLine(it *item, drawn *level, lineByEnds map[string]int, added line) int {
-	ends := fmt.Sprint(added.from, added.to)
-	isGroupOrPort := func(i int) bool { return i >= len(it.items) || it.items[i].box < 0 }
-	joinsBoxes := !slices.ContainsFunc(append([]int{added.from}, added.to...), isGroupOrPort)
-	index, exists := lineByEnds[ends]
-	if !exists || joinsBoxes {
-		lineByEnds[ends] = len(drawn.lines)
-		drawn.lines = append(drawn.lines, added)
-		return lineByEnds[ends]
+// addLine adds a line to the level of a group, and returns its index. If one of the ends is a group or a port, and a
+// line with the same ends exists, the values are added to that line instead. lineByEnds maps the ends of lines to their
+// indices.
+func (l *level) addLine(group *item, lineByEnds map[string]int, added line) int {
+	ends := append([]int{added.from}, added.to...)
+	isGroupOrPort := func(i int) bool { return i >= len(group.items) || group.items[i].box < 0 }
+	key := fmt.Sprint(ends)
+	index, exists := lineByEnds[key]
+	if !exists || !slices.ContainsFunc(ends, isGroupOrPort) {
+		index = len(l.lines)
+		lineByEnds[key] = index
+		l.lines = append(l.lines, added)
+		return index
 	}
-	existing := &drawn.lines[index]
+	existing := &l.lines[index]
 	existing.values = append(existing.values, added.values...)
 	if existing.layout != added.layout {
 		existing.layout = -1 // values of several layouts
 	}
 	return index
-}
-
-// names returns the names of the boxes of a group, relative to the scope around them and short enough for a box.
-func (s *scene) names(it *item, scope string) []string {
-	list := make([]string, len(it.items))
-	for i, child := range it.items {
-		if child.box < 0 {
-			continue
-		}
-		list[i] = format.Printable(s.boxes[child.box].name)
-		for _, prefix := range []string{"/" + scope + "/", scope + "/", strings.ReplaceAll(scope, "/", ".") + "."} {
-			if suffix, found := strings.CutPrefix(list[i], prefix); found && scope != "" && suffix != "" {
-				list[i] = suffix
-				break
-			}
-		}
-	}
-	return distinct(list, boxColumns) // cuts long names so that different names stay different
-}
-
-// itemBox returns the text of an item. name is the displayed name of a box, unused for a group.
-func (s *scene) itemBox(it *item, name string) *svgBox {
-	if it.box >= 0 {
-		return newSVGBox(&s.boxes[it.box], name)
-	}
-	sums := s.sumBoxes(it)
-	group := &pictureBox{kind: groupBox, head: it.label, layout: -1, share: sums.share}
-	boxesText := format.CountIrregular(sums.boxes, "box", "boxes")
-	if it.repeats > 0 {
-		group.head += fmt.Sprintf(" × %d", it.repeats)
-		boxesText = fmt.Sprintf("%d equal blocks, %s", it.repeats, boxesText)
-	}
-	group.lines = []string{boxesText, term.CutEnd(strings.Join(sums.countedOps(), ", "), boxColumns)}
-	if sums.copies > 0 {
-		group.lines = append(group.lines, format.CountIrregular(sums.copies, "inserted copy", "inserted copies"))
-	}
-	if sums.marked > 0 {
-		group.marks = []string{"≠ " + format.CountIrregular(sums.marked, "box differs", "boxes differ")}
-	}
-	if sums.share > 0 {
-		group.lines = append(group.lines, format.Percent(sums.share)+" of the cost")
-	}
-	if sums.measured > 0 {
-		group.lines = append(group.lines, "measured "+measuredText(sums.measured, sums.predicted))
-	}
-	box := newSVGBox(group, "")
-	box.frameLabel = format.Printable(group.head)
-	return box
-}
-
-// groupSums has sums over the boxes of a group.
-type groupSums struct {
-	boxes, copies       int            // numbers of boxes and of inserted copies
-	marked              int            // number of boxes that differ from the other plan
-	opNames             []string       // in the order of first use
-	opCounts            map[string]int // the number of boxes of each op
-	share               float64        // of the cost
-	measured, predicted float64        // the times of the boxes with a measured time, in nanoseconds
-}
-
-// sumBoxes returns the sums over the boxes of a group.
-func (s *scene) sumBoxes(it *item) *groupSums {
-	sums := &groupSums{opCounts: map[string]int{}}
-	s.eachBox(it, func(box *pictureBox) {
-		sums.boxes++
-		sums.share += box.share
-		if box.measured > 0 {
-			sums.measured += box.measured
-			sums.predicted += box.predicted
-		}
-		if box.kind == copyBox {
-			sums.copies++
-		}
-		if len(box.marks) > 0 {
-			sums.marked++
-		}
-		if sums.opCounts[box.head]++; sums.opCounts[box.head] == 1 {
-			sums.opNames = append(sums.opNames, box.head)
-		}
-	})
-	return sums
-}
-
-// eachBox calls visit with each box of an item.
-func (s *scene) eachBox(it *item, visit func(*pictureBox)) {
-	if it.box >= 0 {
-		visit(&s.boxes[it.box])
-	}
-	for _, child := range it.items {
-		s.eachBox(child, visit)
-	}
-}
-
-// countedOps lists the ops with their numbers, such as "conv2d ×3", the most frequent op first.
-func (sums *groupSums) countedOps() []string {
-	list := slices.Clone(sums.opNames)
-	sorted.Func(list, func(a, b string) int { return sums.opCounts[b] - sums.opCounts[a] })
-	for i, op := range list {
-		if count := sums.opCounts[op]; count > 1 {
-			list[i] = fmt.Sprintf("%s ×%d", op, count)
-		}
-	}
-	return list
 }
 
 // orientBox swaps width and height if the picture is horizontal.

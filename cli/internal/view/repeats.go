@@ -17,8 +17,11 @@ import (
 //
 // are three equal blocks with a period of four items, and a further item.
 
-// minRepeated is the least number of boxes of a group of equal blocks.
-const minRepeated = 6
+// The limits of a group of equal blocks.
+const (
+	minRepeated = 6   // the least number of its boxes
+	maxPeriod   = 512 // the maximum number of items of one block
+)
 
 var blockSeed = maphash.MakeSeed()
 

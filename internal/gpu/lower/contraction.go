@@ -3,7 +3,6 @@ package lower
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
@@ -104,22 +103,19 @@ func newContraction(source *graph.Contraction, target Target) (*contraction, err
 	return generator, nil
 }
 
-// contraction generates the kernel of a contraction. A graph.ContractionLoop has a Size, and strides in elements: Out
-// in the result, A and B in the factors, and Add in the addend. A window of a convolution moves over a dimension of A:
-// the loop Result runs over its positions, and the summed loop Tap runs within the window.
+// contraction generates the kernel of a contraction.
 type contraction struct {
 	scalarBuilder
 	*graph.Contraction
-	epilogue               *epilogue               // nil for none
-	buffers                []int                   // by parameter of the kernel: the index of its buffer
-	sumDType               tensor.DType            // dtype of sums
-	rows, cols, sum, batch []graph.ContractionLoop // each from the fastest loop to the slowest
-	rowLoops, sumLoops     []int                   // for each element of rows and of sum, the index of the loop in Loops
-	tile                   int                     // number of rows, and of columns, of a tile
-	perThread              int                     // number of rows, and of columns, of a thread
-	sliceTerms             int                     // number of terms of a slice of the sum
-	threadsPerSide         int                     // number of threads along a side of the tile: tile/perThread
-	rowsFirst              bool                    // whether adjacent threads compute adjacent rows, not columns
+	epilogue               *epilogue    // nil for none
+	buffers                []int        // by parameter of the kernel: the index of its buffer
+	sumDType               tensor.DType // dtype of sums
+	rows, cols, sum, batch []loop       // each from the fastest loop to the slowest
+	tile                   int          // number of rows, and of columns, of a tile
+	perThread              int          // number of rows, and of columns, of a thread
+	sliceTerms             int          // number of terms of a slice of the sum
+	threadsPerSide         int          // number of threads along a side of the tile: tile/perThread
+	rowsFirst              bool         // whether adjacent threads compute adjacent rows, not columns
 }
 
 // checkDTypes returns an error unless all values have one dtype, which is summed as float32 or float64.
@@ -132,74 +128,6 @@ func (c *contraction) checkDTypes() error {
 			ErrUnsupported)
 	}
 	return nil
-}
-
-// size returns the number of iterations of nested loops.
-func size(loops []graph.ContractionLoop) int {
-	product := 1
-	for _, loop := range loops {
-		product *= loop.Size
-	}
-	return product
-}
-
-// setLoops sorts the loops into rows, cols, sum and batch. It merges adjacent loops that one loop can replace, except
-// for the loops of windows. It returns the error of checkStrides.
-func (c *contraction) setLoops() error {
-	if err := c.checkStrides(); err != nil {
-		return err
-	}
-	inWindow := map[int]bool{}
-	for _, window := range c.Windows {
-		inWindow[window.Result], inWindow[window.Tap] = true, true
-	}
-	// add adds loop i to a list, or merges it with the last loop of the list.
-	add := func(list *[]graph.ContractionLoop, indices *[]int, i int) {
-		loop := c.Loops[i]
-		if last := len(*list) - 1; last >= 0 && !inWindow[i] && !inWindow[(*indices)[last]] {
-			if faster := &(*list)[last]; continues(loop, *faster) {
-				faster.Size *= loop.Size
-				return
-			}
-		}
-		*list, *indices = append(*list, loop), append(*indices, i)
-	}
-	var colLoops, batchLoops []int
-	for i, loop := range slices.Backward(c.Loops) {
-		switch {
-		case loop.Size == 1 && !inWindow[i]: // its index is always 0
-		case loop.Summed:
-			add(&c.sum, &c.sumLoops, i)
-		case inWindow[i] || loop.B == 0 && loop.A != 0: // window positions, or a loop over A but not B
-			add(&c.rows, &c.rowLoops, i)
-		case loop.A == 0:
-			add(&c.cols, &colLoops, i)
-		default:
-			add(&c.batch, &batchLoops, i)
-		}
-	}
-	return nil
-}
-
-// checkStrides returns an error if a stride is negative or an operand too large.
-func (c *contraction) checkStrides() error {
-	var spans [4]int // the greatest offset of an element in the result, A, B and the addend
-	for _, loop := range c.Loops {
-		for operand, stride := range []int{loop.Out, loop.A, loop.B, loop.Add} {
-			spans[operand] += (loop.Size - 1) * stride
-			if stride < 0 || spans[operand] >= 1<<28 {
-				return fmt.Errorf("gpu: a product with a negative stride, or with an operand that spans more than "+
-					"2^28 elements, is %w", ErrUnsupported)
-			}
-		}
-	}
-	return nil
-}
-
-// continues reports whether a loop continues the strides of the next faster loop, so that one loop can replace both.
-func continues(loop, faster graph.ContractionLoop) bool {
-	return loop.Out == faster.Size*faster.Out && loop.A == faster.Size*faster.A && loop.B == faster.Size*faster.B &&
-		loop.Add == faster.Size*faster.Add
 }
 
 // setTile chooses the largest size of tiles that satisfies two conditions. Each processor of the device gets a group,
@@ -222,7 +150,7 @@ func (c *contraction) setTile(height, width, batch int) {
 }
 
 // leastOutStride returns the least stride of the result along loops, or math.MaxInt without loops.
-func (c *contraction) leastOutStride(loops []graph.ContractionLoop) int {
+func (c *contraction) leastOutStride(loops []loop) int {
 	least := math.MaxInt
 	for _, loop := range loops {
 		if loop.Size > 1 {
@@ -230,34 +158,6 @@ func (c *contraction) leastOutStride(loops []graph.ContractionLoop) int {
 		}
 	}
 	return least
-}
-
-// offsets returns the sum of the indices of loops times the strides of an operand, in elements. Unlike offset, it
-// returns a constant if the sum is always 0.
-func (c *contraction) offsets(loops []graph.ContractionLoop, index []ir.Value,
-	stride func(loop graph.ContractionLoop) int) ir.Value {
-	var shape, strides []int
-	for _, loop := range loops {
-		shape, strides = append(shape, loop.Size), append(strides, stride(loop))
-	}
-	if sum := c.offset(index, shape, strides); sum != ir.None {
-		return sum
-	}
-	return c.u32(0)
-}
-
-func strideA(loop graph.ContractionLoop) int   { return loop.A }
-func strideB(loop graph.ContractionLoop) int   { return loop.B }
-func strideOut(loop graph.ContractionLoop) int { return loop.Out }
-func strideAdd(loop graph.ContractionLoop) int { return loop.Add }
-
-// splitLoops returns the index in each loop of a linear index over the loops.
-func (c *contraction) splitLoops(index ir.Value, loops []graph.ContractionLoop) []ir.Value {
-	var shape []int
-	for _, loop := range loops {
-		shape = append(shape, loop.Size)
-	}
-	return c.indexInShape(index, shape)
 }
 
 // buildTile adds the code of a group: a tile of a product. tileRow and tileCol are the indices of the tile, and
@@ -393,102 +293,4 @@ func (c *contraction) storeResult(value, offset ir.Value) {
 	}
 	dtype := c.Out.DType
 	c.scalarBuilder.store(oneElement(dtype), c.elementAddress(resultParam, offset, dtype.Size()), []ir.Value{value})
-}
-
-// loader copies the elements of A or B for a slice of the sum to an array in the memory of the group. For each term it
-// copies one element per row or column of the tile. Adjacent threads copy adjacent terms if these are adjacent in
-// memory, else adjacent rows or columns.
-type loader struct {
-	*contraction
-	isA        bool
-	array      uint64   // index of the array in the memory of the group
-	alongTerms bool     // whether adjacent threads copy adjacent terms
-	copies     []copied // the elements that a thread copies for a slice
-}
-
-// copied describes an element that a thread copies for each slice: the row or column of the element, and its term.
-type copied struct {
-	position ir.Value   // the row or column in the tile
-	term     ir.Value   // the term in the slice
-	start    ir.Value   // the offset of the row or column in elements
-	isValid  ir.Value   // whether the row or column exists
-	index    []ir.Value // the index of the row or column in each loop
-}
-
-// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile. base is the
-// element offset of the product (an index of the batch).
-func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, base ir.Value) *loader {
-	const u32 = tensor.Uint32
-	created := &loader{contraction: c, isA: isA, array: array}
-	loops, stride := c.cols, strideB
-	if isA {
-		loops, stride = c.rows, strideA
-		// The offset of the first window, modulo 2^32: offsets of existing elements are not negative.
-		base = c.add32(base, c.u32(-c.Before))
-	}
-	created.alongTerms = len(c.sum) > 0 && stride(c.sum[0]) == 1 && (len(loops) == 0 || stride(loops[0]) != 1)
-	fastSize := c.tile
-	if created.alongTerms {
-		fastSize = c.sliceTerms
-	}
-	// The group copies tile*sliceTerms elements, groupSize at a time. Element j of a thread has the fast index
-	// thread%fastSize and the slow index thread/fastSize + j*groupSize/fastSize.
-	fast, slow := c.op(lane.And, u32, thread, c.u32(fastSize-1)), c.quotient(thread, fastSize)
-	for j := range c.tile * c.sliceTerms / groupSize {
-		position, term := fast, c.add32(slow, c.u32(j*(groupSize/fastSize)))
-		if created.alongTerms {
-			position, term = term, position
-		}
-		absolute := c.add32(first, position)
-		index := c.splitLoops(absolute, loops)
-		created.copies = append(created.copies, copied{position: position, term: term,
-			start:   c.add32(base, c.offsets(loops, index, stride)),
-			isValid: c.isLess(absolute, size(loops)), index: index})
-	}
-	return created
-}
-
-// load loads the elements of the slice whose first term is `first`. Elements outside of windows or of the product are
-// 0.
-func (l *loader) load(first ir.Value) (values []ir.Value) {
-	param, dtype, stride := 2, l.B.DType, strideB // the parameters are the result, A, B and the addend
-	if l.isA {
-		param, dtype, stride = 1, l.A.DType, strideA
-	}
-	zero := l.float(l.sumDType, 0)
-	for _, element := range l.copies {
-		term := l.add32(first, element.term)
-		index := l.splitLoops(term, l.sum)
-		valid := l.and(element.isValid, l.isLess(term, size(l.sum)))
-		if l.isA {
-			valid = l.isInWindows(valid, element.index, index)
-		}
-		offset := l.add32(element.start, l.contraction.offsets(l.sum, index, stride))
-		offset = l.selectValue(tensor.Uint32, valid, offset, l.u32(0)) // element 0 can always be loaded
-		address := l.elementAddress(param, offset, dtype.Size())
-		value := l.convert(l.sumDType, dtype, l.scalarBuilder.load(oneElement(dtype), address)[0])
-		values = append(values, l.selectValue(l.sumDType, valid, value, zero))
-	}
-	return values
-}
-
-// isInWindows returns whether valid holds and an element of A is within all windows. rowIndex and termIndex are the
-// indices of its row and its term in each loop.
-func (l *loader) isInWindows(valid ir.Value, rowIndex, termIndex []ir.Value) ir.Value {
-	for _, window := range l.Windows { // position = result*stride + tap*dilation - before
-		start := l.mul32(rowIndex[slices.Index(l.rowLoops, window.Result)], window.Stride)
-		tap := l.mul32(termIndex[slices.Index(l.sumLoops, window.Tap)], window.Dilation)
-		position := l.add32(l.add32(start, tap), l.u32(-window.Before))
-		// A negative position is a large number modulo 2^32, so it is invalid as well.
-		valid = l.and(valid, l.isLess(position, window.Size))
-	}
-	return valid
-}
-
-// store stores loaded elements in the memory of the group.
-func (l *loader) store(values []ir.Value) {
-	for j, value := range values {
-		index := l.add32(l.mul32(l.copies[j].term, l.tile), l.copies[j].position)
-		l.EmitImm(ir.StoreShared, tensor.Invalid, l.array, index, value)
-	}
 }

@@ -126,87 +126,6 @@ func (k *rowKernel) setBase() {
 	}
 }
 
-// sizesOf returns the sizes of axes.
-func sizesOf(list []axis) (sizes []int) {
-	for _, dim := range list {
-		sizes = append(sizes, dim.size)
-	}
-	return sizes
-}
-
-// stridesOf returns the strides of output or operand i along axes, in bytes.
-func stridesOf(list []axis, i int) (strides []int) {
-	for _, dim := range list {
-		strides = append(strides, dim.strides[i])
-	}
-	return strides
-}
-
-// elementIndex returns row*columns + column as a uint64: the index of an element of a matrix.
-func (k *rowKernel) elementIndex(row, column ir.Value, columns int) ir.Value {
-	const u64 = tensor.Uint64
-	fast, slow := k.op(lane.Convert, u64, column), k.op(lane.Convert, u64, row)
-	return k.op(lane.Add, u64, fast, k.op(lane.Mul, u64, slow, k.Const(u64, uint64(columns))))
-}
-
-// scratchAt returns the address of an element of an array at byte start of the scratch memory. index is a uint64, and
-// an element has size bytes.
-func (k *rowKernel) scratchAt(start, size int, index ir.Value) ir.Value {
-	const u64 = tensor.Uint64
-	base := k.addBytes(k.EmitImm(ir.Param, u64, uint64(k.Params-1)), start)
-	return k.op(lane.Add, u64, base, k.op(lane.Mul, u64, index, k.Const(u64, uint64(size))))
-}
-
-// numberAddress returns the address of number n of the row.
-func (k *rowKernel) numberAddress(n int) ir.Value {
-	start := k.numbersOffset + slotBytes*n*k.rowCount
-	return k.scratchAt(start, slotBytes, k.op(lane.Convert, tensor.Uint64, k.row))
-}
-
-// partialAddress returns the address of the result of a fold, given by its index in the pass, for a piece of the row.
-func (k *rowKernel) partialAddress(fold int, piece ir.Value) ir.Value {
-	start := k.partialsOffset + slotBytes*fold*k.rowCount*k.pieces
-	return k.scratchAt(start, slotBytes, k.elementIndex(k.row, piece, k.pieces))
-}
-
-// number returns number n of the row (RowProgram.Numbers), such as the result of a fold.
-func (k *rowKernel) number(n int) ir.Value {
-	value, ok := k.numbers[n]
-	if !ok { // computed by an earlier launch
-		value = k.loadRun(run{dtype: k.program.Numbers[n], count: 1, align: slotBytes}, k.numberAddress(n))[0]
-		k.numbers[n] = value
-	}
-	return value
-}
-
-// uniform returns the numbers of the element of an operand with one element for each row: the element, or its real and
-// imaginary part.
-func (k *rowKernel) uniform(operand int) []ir.Value {
-	if values, ok := k.uniforms[operand]; ok {
-		return values
-	}
-	if k.isPositions(operand) { // rows have one element, whose position is 0
-		return []ir.Value{k.Const(tensor.Int32, 0)}
-	}
-	i := k.outputCount + operand
-	values := k.load(oneElement(k.metas[i].DType), k.base[i])
-	k.uniforms[operand] = values
-	return values
-}
-
-// loadUniforms adds, before a loop, the loads of the inputs that have one value for each row. It fills numbers and
-// uniforms.
-func (k *rowKernel) loadUniforms(in []expr.Place) {
-	for _, place := range in {
-		switch {
-		case place.Kind == expr.AtNumber:
-			k.number(place.N)
-		case place.Kind == expr.AtOperand && k.program.Uniform[place.N]:
-			k.uniform(place.N)
-		}
-	}
-}
-
 // addPass adds the loop of pass i over the elements of a unit, and combines the folds of the unit's lanes.
 func (k *rowKernel) addPass(i int) {
 	const u32 = tensor.Uint32
@@ -215,11 +134,10 @@ func (k *rowKernel) addPass(i int) {
 		return
 	}
 	k.loadUniforms(pass.In)
-	var accumulators []ir.Value
+	var accumulators []accumulator
 	for _, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
-		neutral := expr.Neutral(fold.Op, dtype)
-		accumulators = append(accumulators, k.Emit(ir.Var, registerDType(dtype), k.elementBits(dtype, neutral)))
+		accumulators = append(accumulators, k.newAccumulator(fold.Op, dtype, k.neutral(fold.Op, dtype)))
 	}
 	// A thread computes the vectors of elements that begin at first, first+step, ..., below limit.
 	first, limit := k.elementRange()
@@ -260,103 +178,8 @@ func (k *rowKernel) elementRange() (first, limit ir.Value) {
 	return first, limit
 }
 
-// elementBits returns an element with the given bits. Unlike constant, it accepts bools.
-func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
-	if dtype == tensor.Bool {
-		return k.Const(dtype, bits&1)
-	}
-	return k.constant(dtype, bits)
-}
-
-// combineFolds combines the accumulators of the lanes of a unit. If the unit is a row, the results become numbers of
-// the row (k.numbers). If it is a piece, they are stored in scratch memory.
-func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value) {
-	var results []ir.Value
-	for index, fold := range pass.Folds {
-		dtype := pass.Code.Insts[fold.Value].DType
-		folded := k.Emit(ir.ReadVar, registerDType(dtype), accumulators[index])
-		results = append(results, k.combineLanes(fold.Op, dtype, folded))
-	}
-	if k.piece == ir.None {
-		for index, result := range results {
-			k.numbers[pass.FoldResults[index]] = result
-		}
-		return
-	}
-	k.If(k.isFirst(), func() {
-		for index, result := range results {
-			address := k.partialAddress(index, k.piece)
-			dtype := pass.Code.Insts[pass.Folds[index].Value].DType
-			k.storeRun(run{dtype: dtype, count: 1, align: slotBytes}, address, []ir.Value{result})
-		}
-	})
-}
-
 // isFirst reports whether the thread is the first of an existing unit.
 func (k *rowKernel) isFirst() ir.Value { return k.and(k.isValid, k.equal(k.lane, k.u32(0))) }
-
-// fold combines two partial results of a fold by its operation.
-func (k *rowKernel) fold(op expr.Op, dtype tensor.DType, a, b ir.Value) ir.Value {
-	return k.addInst(expr.Inst{Op: op, DType: dtype, A: 0, B: 0, C: expr.None}, dtype, []ir.Value{a, b})
-}
-
-// combineLanes combines the values of the lanes of a unit by a balanced tree, in group memory. In each step, half is
-// halved, and lane l below half combines its value with the value of lane l+half. All lanes get the result.
-func (k *rowKernel) combineLanes(op expr.Op, dtype tensor.DType, value ir.Value) ir.Value {
-	if k.lanes == 1 {
-		return value
-	}
-	array, stored := k.Array(sharedType(dtype), groupSize), sharedType(dtype)
-	k.EmitImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, value))
-	for half := k.lanes / 2; half > 0; half /= 2 {
-		k.Emit(ir.Barrier, tensor.Invalid)
-		k.If(k.isLess(k.lane, half), func() {
-			other := k.add32(k.thread, k.u32(half*k.laneStride))
-			lower := k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, k.thread))
-			upper := k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, other))
-			folded := k.fold(op, dtype, lower, upper)
-			k.EmitImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, folded))
-		})
-	}
-	k.Emit(ir.Barrier, tensor.Invalid)
-	first := k.sub32(k.thread, k.mul32(k.lane, k.laneStride))
-	return k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, first))
-}
-
-// joinPieces combines the results of the pieces of a row in pass i, and stores them as numbers of the row.
-func (k *rowKernel) joinPieces(i int) {
-	pass := k.program.Passes[i]
-	for index, fold := range pass.Folds {
-		dtype := pass.Code.Insts[fold.Value].DType
-		partial := func(piece ir.Value) ir.Value {
-			return k.loadRun(run{dtype: dtype, count: 1, align: slotBytes}, k.partialAddress(index, piece))[0]
-		}
-		accumulator := k.Emit(ir.Var, registerDType(dtype), partial(k.lane))
-		// Lane l combines pieces l and l+lanes, if piece l+lanes exists. There are fewer than 2*lanes pieces.
-		second := k.add32(k.lane, k.u32(k.lanes))
-		if k.lanes < k.pieces {
-			k.If(k.isLess(second, k.pieces), func() {
-				folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, registerDType(dtype), accumulator), partial(second))
-				k.Emit(ir.WriteVar, tensor.Invalid, accumulator, folded)
-			})
-		}
-		folded := k.Emit(ir.ReadVar, registerDType(dtype), accumulator)
-		k.numbers[pass.FoldResults[index]] = k.combineLanes(fold.Op, dtype, folded)
-	}
-	if len(pass.Folds) > 0 {
-		k.If(k.isFirst(), func() {
-			for _, index := range pass.FoldResults {
-				k.storeNumber(index)
-			}
-		})
-	}
-}
-
-// storeNumber stores number n of the row for later launches.
-func (k *rowKernel) storeNumber(n int) {
-	number := run{dtype: k.program.Numbers[n], count: 1, align: slotBytes}
-	k.storeRun(number, k.numberAddress(n), []ir.Value{k.numbers[n]})
-}
 
 // addPerRow adds the code of pass i that runs once per row, after the loop over elements.
 func (k *rowKernel) addPerRow(i int) {
@@ -393,36 +216,6 @@ func (k *rowKernel) addPerRow(i int) {
 	})
 }
 
-// addressOf returns the access of a thread to elements of a dtype in the memory of output or operand i, and the address
-// of the first element. index is the index of that element along each reduced axis.
-func (k *rowKernel) addressOf(i int, dtype tensor.DType, index []ir.Value) (access, ir.Value) {
-	shape, strides := sizesOf(k.reducedAxes), stridesOf(k.reducedAxes, i)
-	allSizes := slices.Concat(shape, sizesOf(k.keptAxes))
-	allStrides := slices.Concat(strides, stridesOf(k.keptAxes, i))
-	elementAccess := access{dtype: dtype, stride: strides[0], vector: k.vector,
-		align: alignOf(dtype, k.align[i], allSizes, allStrides, k.vector)}
-	return elementAccess, k.addOffset(k.base[i], k.offset(index, shape, strides))
-}
-
-// storedRow returns the access of a thread to a stored row (RowProgram.Rows[stored]), and the address of an element of
-// the row. index is the index of the element along each reduced axis.
-func (k *rowKernel) storedRow(stored int, element ir.Value, index []ir.Value) (access, ir.Value) {
-	dtype := k.program.Rows[stored].DType
-	if output := k.program.Rows[stored].Out; output >= 0 {
-		return k.addressOf(output, dtype, index)
-	}
-	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows, the distance
-	// between the vectors of threads, and the distance between rows. The lowest bit that is set in any of them divides
-	// it.
-	align := 16 | k.vector*dtype.Size()
-	if k.rowCount > 1 {
-		align |= k.rowLen * dtype.Size()
-	}
-	elementAccess := access{dtype: dtype, stride: dtype.Size(), vector: k.vector,
-		align: max(align&-align, dtype.ToReal().Size())}
-	return elementAccess, k.scratchAt(k.scratchRows[stored], dtype.Size(), k.elementIndex(k.row, element, k.rowLen))
-}
-
 // loadElements loads the vector of elements that begins at an element of the row, and returns the numbers of each input
 // of a pass. index is the index of that element along each reduced axis.
 func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.Value) [][]ir.Value {
@@ -450,7 +243,7 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 
 // addElements adds the code that computes the vector of elements that begins at an element of the row. The code loads
 // the inputs of the pass, adds to the accumulators, and stores the outputs.
-func (k *rowKernel) addElements(pass *expr.RowPass, element ir.Value, accumulators []ir.Value) {
+func (k *rowKernel) addElements(pass *expr.RowPass, element ir.Value, accumulators []accumulator) {
 	index := k.indexInShape(element, sizesOf(k.reducedAxes))
 	loaded := k.loadElements(pass.In, element, index)
 	stored := make([][]ir.Value, len(pass.Out))
@@ -474,9 +267,8 @@ func (k *rowKernel) addElements(pass *expr.RowPass, element ir.Value, accumulato
 			}
 		}
 		for i, fold := range pass.Folds {
-			dtype := pass.Code.Insts[fold.Value].DType
-			folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, registerDType(dtype), accumulators[i]), values[fold.Value])
-			k.Emit(ir.WriteVar, tensor.Invalid, accumulators[i], folded)
+			acc := accumulators[i]
+			k.write(acc, k.fold(acc, k.read(acc), values[fold.Value]))
 		}
 	}
 	if slices.ContainsFunc(pass.Out, func(place expr.Place) bool { return place.Kind != expr.Nowhere }) {

@@ -29,12 +29,11 @@ import (
 // thread.
 type tile struct {
 	*pointwise
-	inputDim       int        // the fastest dimension of transposed inputs
-	side           int        // elements along a side of a tile, a power of 2
-	threadsPerSide int        // threads for a row of the tile: side/vector
-	inputs         []int      // the transposed inputs, by their numbers as operands
-	arrays         [][]uint64 // by index in inputs: an array in group memory, or two for complex numbers
-	reads          []access   // by index in inputs: the access of a thread to vector elements along inputDim
+	inputDim       int // the fastest dimension of transposed inputs
+	side           int // elements along a side of a tile, a power of 2
+	threadsPerSide int // threads for a row of the tile: side/vector
+	inputs         []tiledInput
+	elementBytes   int // bytes of group memory for an element of all inputs
 
 	// Values of a thread. It handles the rows row, row+rowStep() and so on. In each row, its vector starts at the
 	// element vectorIndex*vector.
@@ -42,31 +41,43 @@ type tile struct {
 	firstIndex       []ir.Value // the index of the tile's first element in each dimension
 }
 
+// tiledInput is a transposed input.
+type tiledInput struct {
+	operand int
+	number  tensor.DType // dtype of the numbers
+	read    access       // of a thread to vector elements along inputDim
+	arrays  []uint64     // its array in group memory, or two arrays for complex numbers
+}
+
 // newTile returns the generator for a kernel with tiles, or nil if no input is transposed.
 func newTile(kernel *pointwise) *tile {
-	t := &tile{pointwise: kernel, side: 32}
+	const smallSide, largeSide = 32, 64
+	t := &tile{pointwise: kernel, side: smallSide}
 	t.chooseInputs()
-	if len(t.inputs) == 0 || t.isTooLong() {
+	if len(t.inputs) == 0 || !t.fits(smallSide) {
 		return nil
 	}
 	t.setVectors()
-	if t.vector > 1 { // elements of 1 or 2 bytes: a larger tile has rows of at least 64 bytes
-		larger := *t
-		larger.side = 64
-		if larger.bytes(larger.inputs) <= maxGroupMemory && !larger.isTooLong() {
-			t.side = 64
-		}
+	if t.vector > 1 && t.fits(largeSide) { // elements of 1 or 2 bytes: rows of a larger tile have at least 64 bytes
+		t.side = largeSide
 	}
 	t.threadsPerSide = t.side / t.vector
 	return t
+}
+
+// fits reports whether a tile with sides of the given length fits in the memory of the group, and a thread computes its
+// part of the tile with at most maxInstructions.
+func (t *tile) fits(side int) bool {
+	elementsPerThread := side * side / groupSize
+	return side*side*t.elementBytes <= maxGroupMemory && elementsPerThread*len(t.code.Insts) <= maxInstructions
 }
 
 // minTiled is the least size of both dimensions of a tile. If one is smaller, a tile would have few elements. The
 // threads of a group then read most of each memory transaction even without a tile.
 const minTiled = 16
 
-// chooseInputs sets inputDim and inputs. The first transposed input determines inputDim. Inputs that exceed the memory
-// of the group are read without a tile.
+// chooseInputs sets inputDim, inputs and elementBytes. The first transposed input determines inputDim. Inputs that
+// exceed the memory of the group are read without a tile.
 func (t *tile) chooseInputs() {
 	for operand := len(t.code.Out); operand < len(t.dtypes); operand++ {
 		dim := t.fastest(operand)
@@ -74,8 +85,10 @@ func (t *tile) chooseInputs() {
 			t.inputDim = dim
 		}
 		isTransposed := dim > 0 && dim == t.inputDim
-		if isTransposed && t.bytes(append(t.inputs, operand)) <= maxGroupMemory {
-			t.inputs = append(t.inputs, operand)
+		number := t.dtypes[operand].ToReal()
+		bytes := t.elementBytes + t.numbersPerElement(operand)*sharedType(number).Size()
+		if isTransposed && t.side*t.side*bytes <= maxGroupMemory {
+			t.inputs, t.elementBytes = append(t.inputs, tiledInput{operand: operand, number: number}), bytes
 		}
 	}
 }
@@ -99,21 +112,8 @@ func (p *pointwise) fastest(operand int) (fastest int) {
 	return fastest
 }
 
-// bytes returns the number of bytes of group memory for the given inputs of a tile.
-func (t *tile) bytes(inputs []int) (bytes int) {
-	for _, operand := range inputs {
-		bytes += t.side * t.side * t.numbersPerElement(operand) * sharedType(t.dtypes[operand].ToReal()).Size()
-	}
-	return bytes
-}
-
-// isTooLong reports whether a thread that computes its part of a tile exceeds maxInstructions.
-func (t *tile) isTooLong() bool {
-	elementsPerThread := t.side * t.side / groupSize
-	return elementsPerThread*len(t.code.Insts) > maxInstructions
-}
-
-// setVectors sets the number of elements of a vector, which has up to 4 bytes in each operand. It also sets reads.
+// setVectors sets the number of elements of a vector, which has up to 4 bytes in each operand. It also sets
+// tiledInput.read.
 func (t *tile) setVectors() {
 	widest := 1
 	for _, dtype := range t.dtypes {
@@ -124,12 +124,13 @@ func (t *tile) setVectors() {
 		vector /= 2
 	}
 	t.pointwise.setVector(vector)
-	for _, operand := range t.inputs {
-		shape, strides, dtype := slices.Clone(t.shape), slices.Clone(t.strides[operand]), t.dtypes[operand]
+	for i := range t.inputs {
+		input := &t.inputs[i]
+		shape, strides, dtype := slices.Clone(t.shape), slices.Clone(t.strides[input.operand]), t.dtypes[input.operand]
 		shape[0], shape[t.inputDim] = shape[t.inputDim], shape[0] // inputDim is the fastest
 		strides[0], strides[t.inputDim] = strides[t.inputDim], strides[0]
-		t.reads = append(t.reads, access{dtype: dtype, stride: strides[0], vector: vector,
-			align: alignOf(dtype, t.alignmentBits[operand], shape, strides, vector)})
+		input.read = access{dtype: dtype, stride: strides[0], vector: vector,
+			align: alignOf(dtype, t.alignmentBits[input.operand], shape, strides, vector)}
 	}
 }
 
@@ -161,50 +162,48 @@ func (t *tile) rowStep() int { return groupSize / t.threadsPerSide }
 // fill copies the transposed inputs to group memory. It loads all elements before it stores one, so that the loads
 // overlap.
 func (t *tile) fill() {
-	for _, operand := range t.inputs {
-		var arrays []uint64
-		for range t.numbersPerElement(operand) {
-			arrays = append(arrays, t.Array(sharedType(t.dtypes[operand].ToReal()), t.side*t.side))
+	for i := range t.inputs {
+		input := &t.inputs[i]
+		for range t.numbersPerElement(input.operand) {
+			input.arrays = append(input.arrays, t.Array(sharedType(input.number), t.side*t.side))
 		}
-		t.arrays = append(t.arrays, arrays)
 	}
-	loaded := make([][][]ir.Value, len(t.inputs)) // by index in inputs and by step: the numbers of a vector
-	for input := range t.inputs {
+	var loaded [][]ir.Value // the vectors, in the order of both loops
+	for i := range t.inputs {
 		for rows := 0; rows < t.side; rows += t.rowStep() {
-			loaded[input] = append(loaded[input], t.loadInput(input, rows))
+			loaded = append(loaded, t.loadInput(&t.inputs[i], rows))
 		}
 	}
-	for input := range t.inputs {
-		for step, numbers := range loaded[input] {
-			t.storeInput(input, step*t.rowStep(), numbers)
+	for i := range t.inputs {
+		for rows := 0; rows < t.side; rows += t.rowStep() {
+			t.storeInput(&t.inputs[i], rows, loaded[0])
+			loaded = loaded[1:]
 		}
 	}
 }
 
 // loadInput loads the numbers of the thread's vector in row+rows of an input. Vectors beyond the operand are replaced
-// by the first one. `input` is an index in inputs.
-func (t *tile) loadInput(input, rows int) []ir.Value {
-	operand := t.inputs[input]
+// by the first one.
+func (t *tile) loadInput(input *tiledInput, rows int) []ir.Value {
 	x, y := t.add32(t.row, t.u32(rows)), t.mul32(t.vectorIndex, t.vector)
 	index, valid := t.indexAt(x, y)
-	offset := t.offset(index, t.shape, t.strides[operand])
+	offset := t.offset(index, t.shape, t.strides[input.operand])
 	if valid != ir.None {
 		offset = t.selectValue(tensor.Uint32, valid, offset, t.u32(0))
 	}
-	address := t.addOffset(t.EmitImm(ir.Param, tensor.Uint64, uint64(operand)), offset)
-	return t.load(t.reads[input], address)
+	address := t.addOffset(t.EmitImm(ir.Param, tensor.Uint64, uint64(input.operand)), offset)
+	return t.load(input.read, address)
 }
 
 // storeInput stores the numbers that loadInput has loaded to group memory.
-func (t *tile) storeInput(input, rows int, numbers []ir.Value) {
-	operand := t.inputs[input]
-	dtype, perElement := t.dtypes[operand].ToReal(), t.numbersPerElement(operand)
+func (t *tile) storeInput(input *tiledInput, rows int, numbers []ir.Value) {
+	perElement := len(input.arrays)
 	for k, number := range numbers {
 		element, part := k/perElement, k%perElement
 		y := t.add32(t.mul32(t.vectorIndex, t.vector), t.u32(element))
 		x := t.add32(t.row, t.u32(rows))
 		cell := t.cell(t.interleaved(x), y, t.interleavedInVector(element))
-		t.EmitImm(ir.StoreShared, tensor.Invalid, t.arrays[input][part], cell, t.toShared(dtype, number))
+		t.EmitImm(ir.StoreShared, tensor.Invalid, input.arrays[part], cell, t.toShared(input.number, number))
 	}
 }
 
@@ -222,13 +221,12 @@ func (t *tile) compute(y ir.Value) {
 // index.
 func (t *tile) computeVector(index []ir.Value, y ir.Value) {
 	loaded := map[int][]ir.Value{} // by operand
-	for input, operand := range t.inputs {
-		dtype := t.dtypes[operand].ToReal()
+	for _, input := range t.inputs {
 		for element := range t.vector {
 			cell := t.cell(t.interleavedInVector(element), y, t.interleaved(y))
-			for _, array := range t.arrays[input] {
-				number := t.EmitImm(ir.LoadShared, sharedType(dtype), array, cell)
-				loaded[operand] = append(loaded[operand], t.fromShared(dtype, number))
+			for _, array := range input.arrays {
+				number := t.EmitImm(ir.LoadShared, sharedType(input.number), array, cell)
+				loaded[input.operand] = append(loaded[input.operand], t.fromShared(input.number, number))
 			}
 		}
 	}

@@ -1,23 +1,14 @@
 package alloc
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // This file assigns registers to one instruction. Its sources get registers, or one of them becomes a memory operand
 // (fold), and its destination gets a register (allocateDestination). For example, let v3 = Add v1, v2 be the last use
 // of v1, which is in register 5, and let v2 be in slot 0. The result is Add r5, slot 0, r5: the instruction reads v2
-// from the slot, and v3 gets the register of v1. The Reload of a value is the load that restores it.
+// from the slot, and v3 gets the register of v1.
 //
-// The result of some instructions overwrites the register of one value, the tied value (Inst.Tied). A multiply-add
-// overwrites one of its three sources. Such an instruction has Forms, encodings that differ in the tied source. An
-// element is an element of an operand that advances along the row: each iteration loads another one. An accumulator is
-// a value with an Acc, whose register the generator chooses.
-
-// memoryCost is the estimated additional cost, in instructions, of a memory operand compared with a register, and of a
-// load compared with a copy.
-const memoryCost = 0.3
+// The result of some instructions overwrites the register of one value, the tied value (Inst.Tied). An accumulator is a
+// value with an Acc, whose register the generator chooses. The Reload of a value is the load that restores it.
 
 // allocateInst assigns registers to an instruction and adds it to Insts.
 func (a *allocator) allocateInst(inst *Inst) {
@@ -99,147 +90,6 @@ func (a *allocator) appendTemps(args []Operand, inst *Inst, size uint8) []Operan
 		}
 	}
 	return args
-}
-
-// fold tries to make the source inst.FoldableSource a memory operand. If the instruction is commutative, fold may
-// exchange this source and the next. It returns the sources in their final order, and the memory operand. isFolded is
-// false if all sources must be in registers.
-func (a *allocator) fold(inst *Inst) (src []Arg, memory Operand, isFolded bool) {
-	index := int(inst.FoldableSource)
-	src = inst.Src
-	if index < 0 || !a.registerFile.FoldLoads {
-		return src, Operand{}, false
-	}
-	memory, isFolded = a.foldSource(src[index], inst.BroadcastBytes)
-	if !isFolded && inst.Commutative && src[index].Virt != src[index+1].Virt {
-		if memory, isFolded = a.foldSource(src[index+1], inst.BroadcastBytes); isFolded {
-			src = append([]Arg(nil), src...)
-			src[index], src[index+1] = src[index+1], src[index]
-		}
-	}
-	for k, source := range src { // another source with the same value needs a register
-		isFolded = isFolded && (k == index || source.Virt != src[index].Virt)
-	}
-	return src, memory, isFolded
-}
-
-// foldSource returns a source as a memory operand. It returns false if the instruction cannot or should not read the
-// source from memory. If the source is not an element, foldSource adds memoryCost to Cost. broadcastBytes is
-// [Inst].BroadcastBytes.
-func (a *allocator) foldSource(source Arg, broadcastBytes uint8) (Operand, bool) {
-	isImmediate := source.Virt == 0
-	if isImmediate || source.Bytes != fullWidth || !a.isOnlyInMemory(source.Virt) {
-		return Operand{}, false
-	}
-	reload := a.reloadOf(source.Virt)
-	if reload == nil || !reload.Foldable {
-		return Operand{}, false
-	}
-	isElement := reload.Mem.Space.advancesPerIteration()
-	mustMask := isElement && a.Masked // a memory operand would be read without a mask
-	if mustMask || a.prefersLoad(source.Virt, reload) {
-		return Operand{}, false
-	}
-	if !isElement { // with more registers, the value would be in one
-		a.Cost += memoryCost
-	}
-	switch reload.BroadcastBytes {
-	case 0: // a whole vector
-		return Operand{Kind: Memory, Mem: &reload.Mem}, true
-	case broadcastBytes: // the instruction broadcasts elements of this size
-		return Operand{Kind: Element, Mem: &reload.Mem}, true
-	}
-	return Operand{}, false
-}
-
-// prefersLoad reports whether a value in memory should be loaded into a register, because it has later uses.
-func (a *allocator) prefersLoad(virt Virt, reload *Reload) bool {
-	value := &a.values[virt]
-	isUsedLater := a.nextUseOf(virt) < math.MaxInt32
-	switch {
-	case !isUsedLater:
-		return false
-	case a.EvictReloadableFirst: // if a register is free, one load serves this use and later uses
-		return a.hasFree(value.Class)
-	}
-	// One load serves all uses of an element, or of a spilled value that varies along the row. A row constant is read
-	// from memory at each use.
-	return reload.Mem.Space.advancesPerIteration() || reload.Mem.Space == Slot && !value.Invariant
-}
-
-// isOnlyInMemory reports whether a value is neither in a register nor an accumulator.
-func (a *allocator) isOnlyInMemory(virt Virt) bool {
-	return a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
-}
-
-// hasFree reports whether a register of a class is free.
-func (a *allocator) hasFree(class Class) bool {
-	for registers := a.registerFile.Pool[class]; registers != 0; registers &= registers - 1 {
-		if a.owner[class][bits.TrailingZeros32(registers)] == 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// allocateForm chooses one of the Forms of an instruction, and adds it to Insts. The operands of a form are the sources
-// Order[0] and Order[1], and the destination, which must hold the source Tied.
-func (a *allocator) allocateForm(inst *Inst) {
-	form, first, isFolded := a.chooseForm(inst)
-	if !isFolded {
-		first = a.sourceOperand(inst.Src[form.Order[0]])
-	}
-	second := a.sourceOperand(inst.Src[form.Order[1]])
-	dst := a.allocateDestination(inst, inst.Src[form.Tied].Virt)
-	a.emit(Allocated{Name: form.Name, From: a.position}, first, second, dst)
-	a.releaseDead(inst)
-}
-
-// chooseForm chooses the form of an instruction. chooseTied determines the source that the result overwrites. Among the
-// forms that overwrite this source, chooseForm prefers one whose source Order[0] can be read from memory, and returns
-// this source as the operand memory. isFolded is false if the source Order[0] must be in a register.
-func (a *allocator) chooseForm(inst *Inst) (chosen Form, memory Operand, isFolded bool) {
-	tied := a.chooseTied(inst)
-	canFold := inst.FoldableSource >= 0 && a.registerFile.FoldLoads
-	var firstForm *Form // the first one that overwrites source tied
-	for k := range inst.Forms {
-		form := &inst.Forms[k]
-		if form.Tied != tied {
-			continue
-		}
-		if canFold {
-			first, second := inst.Src[form.Order[0]], inst.Src[form.Order[1]]
-			if operand, ok := a.foldSource(first, inst.BroadcastBytes); ok {
-				// Another source with the same value needs a register.
-				isRepeated := first.Virt == second.Virt || first.Virt == inst.Src[tied].Virt
-				return *form, operand, !isRepeated
-			}
-		}
-		if firstForm == nil {
-			firstForm = form
-		}
-	}
-	return *firstForm, Operand{}, false
-}
-
-// chooseTied chooses the source that the result overwrites, and returns its index in inst.Src. It prefers the
-// destination itself (an accumulator), then a source whose register becomes free, then a source that is not in a
-// register. Any other source must be copied first.
-func (a *allocator) chooseTied(inst *Inst) int8 {
-	// Only an accumulator is both a source and the result.
-	isDst := func(virt Virt) bool { return virt == inst.Dst }
-	// A result with a permanent register cannot have another register.
-	isLastUse := func(virt Virt) bool {
-		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[inst.Dst] < 0
-	}
-	for _, isPreferred := range [...]func(Virt) bool{isDst, isLastUse, a.isOnlyInMemory} {
-		for k := range inst.Forms {
-			if tied := inst.Forms[k].Tied; isPreferred(inst.Src[tied].Virt) {
-				return tied
-			}
-		}
-	}
-	return inst.Forms[0].Tied
 }
 
 // allocateDestination returns the destination of an instruction. If tied is not 0, the destination must hold the value

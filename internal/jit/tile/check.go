@@ -14,7 +14,7 @@ import (
 
 // check returns an error if a spec is invalid. The comments on the fields of [Spec] give the rules. The other checks
 // assume that checkShape passed. checkLevels is in levels.go, checkDistances in distances.go, and checkMatrixUnit in
-// unit.go.
+// unit_split.go.
 func (s *Spec) check(cpu machine.Features) error {
 	if err := s.checkShape(cpu); err != nil {
 		return err

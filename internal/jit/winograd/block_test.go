@@ -16,7 +16,7 @@ func (b *block) evaluate(load func(row, col int) float32, bias float32, operand 
 	for i, o := range b.operations {
 		switch o.opcode {
 		case opConst:
-			v[i] = o.constValue
+			v[i] = math.Float32frombits(o.constBits)
 		case opLoad:
 			v[i] = load(o.row, o.col)
 		case opBias:
@@ -46,6 +46,15 @@ func (b *block) evaluate(load func(row, col int) float32, bias float32, operand 
 		case opStore:
 			store(v[o.x], o.row, o.col)
 		}
+	}
+}
+
+// TestConstants checks that constants of equal bits share an operation, and that -0 and 0 do not.
+func TestConstants(t *testing.T) {
+	b := newBlock()
+	negativeZero := b.constant(math.Copysign(0, -1))
+	if b.constant(0) == negativeZero || b.constant(math.Copysign(0, -1)) != negativeZero {
+		t.Errorf("constants -0 and 0 of %v", b.operations)
 	}
 }
 

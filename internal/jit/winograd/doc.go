@@ -18,10 +18,11 @@
 // of the call, so that convolutions of all sizes use the same code.
 //
 // The generator of transforms has four parts. form.go defines the one-dimensional transforms as a few additions and
-// multiply-adds. block.go applies them to the columns and then the rows of a tile or window, which gives one
-// straight-line sequence of operations. In this sequence, pixels outside the image are constant zeros that need no
-// instructions, and unused results are not computed. select.go selects instructions, calls package internal/jit/alloc
-// to allocate registers, and emits the instructions. emit.go emits the surrounding loops over channels and tiles. Both
-// emit through a [target.Writer]. Only the choice of multiply-add instructions and of their memory operands depends on
-// the processor. All processors compute the same operations in the same order, so results have the same bits.
+// multiply-adds. transforms2d.go applies them to the columns and then the rows of a tile or window, which gives one
+// straight-line sequence of operations (block.go). In this sequence, pixels outside the image are constant zeros that
+// need no instructions, and unused results are not computed. select.go selects instructions, calls package
+// internal/jit/alloc to allocate registers, and emits the instructions. emit.go emits the surrounding loops over
+// channels and tiles. Both emit through a [target.Writer]. Only the choice of multiply-add instructions and of their
+// memory operands depends on the processor. All processors compute the same operations in the same order, so results
+// have the same bits.
 package winograd

@@ -2,7 +2,6 @@ package winograd
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 	"strings"
 
@@ -89,7 +88,7 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	reload.Mem = alloc.Mem{Space: alloc.AlongRowReadOnly, Row: int8(operation.row), Col: int8(operation.col)}
 	switch operation.opcode {
 	case opConst:
-		element := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(operation.constValue)))
+		element := string(binary.LittleEndian.AppendUint32(nil, operation.constBits))
 		reload.BroadcastBytes, reload.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
 		hasOnlyAVX2 := target.UsesVectorMasks(c.cpu)
 		if hasOnlyAVX2 { // its memory operands cannot be broadcast: the constant has all lanes

@@ -52,9 +52,10 @@ type directConv struct {
 	specs       []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
 	codes       [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
 	tiles       pieces           // tiles of an image's pixels, or of a row
+	tilesBySize []equalPieces    // the same tiles
 	rowTemplate []directCall     // if strips are rows: the calls of a row, relative to the row
 	stripCount  int              // number of strips of an image
-	stripRanges machine.Division // division of tiles or, with rowPairTiling, row pairs into strips; unused with rowTiling
+	stripRanges machine.Division // division of tiles (pointwiseTiling) or row pairs (rowPairTiling) into strips
 
 	// The order of the computation.
 	order              multiply.StripOrder // the order of blocks and strips, and their division into chunks

@@ -151,13 +151,12 @@ func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPan
 	most := min(groupVectors, maxVectors)
 	for blockVectors := min(2, groupVectors); blockVectors <= most && fits(blockVectors); blockVectors++ {
 		instructions := 0
-		for _, kind := range splitEvenly(pixels, shape.maxRows(blockVectors, registers)).kinds() {
-			rows := kind.total / kind.count             // output pixels of a tile
-			tileInstructions := func(vectors int) int { // of the tiles of the kind, for elemsPerLoad terms
-				vectorLoads, elementLoads := vectors*shape.elemsPerLoad, rows
-				multiplications := rows * vectors * shape.elemsPerLoad
+		for _, tiles := range splitEvenly(pixels, shape.maxRows(blockVectors, registers)).bySize() {
+			tileInstructions := func(vectors int) int { // of the tiles of this size, for elemsPerLoad terms
+				vectorLoads, elementLoads := vectors*shape.elemsPerLoad, tiles.size
+				multiplications := tiles.size * vectors * shape.elemsPerLoad
 				// A sum waits sumLatency cycles, of two instructions each, for each of its elemsPerLoad terms.
-				return kind.count * max(multiplications+vectorLoads+elementLoads, 2*sumLatency*shape.elemsPerLoad)
+				return tiles.count * max(multiplications+vectorLoads+elementLoads, 2*sumLatency*shape.elemsPerLoad)
 			}
 			instructions += groupVectors / blockVectors * tileInstructions(blockVectors)
 			if lastVectors := groupVectors % blockVectors; lastVectors > 0 { // the last block
@@ -192,15 +191,20 @@ func (p pieces) start(i int) int {
 // size returns the size of piece i.
 func (p pieces) size(i int) int { return p.start(i+1) - p.start(i) }
 
-// kinds returns the set of the longer pieces, if any, and the set of the shorter pieces. All pieces of a set have the
-// size total/count.
-func (p pieces) kinds() (list []pieces) {
+// equalPieces is a sequence of pieces of equal size.
+type equalPieces struct {
+	size         int
+	first, count int // index of the first piece, number of pieces
+}
+
+// bySize returns the longer pieces, if any, and the shorter pieces.
+func (p pieces) bySize() (list []equalPieces) {
 	if p.count == 0 {
 		return nil
 	}
 	shortSize, longerCount := p.total/p.count, p.total%p.count
 	if longerCount > 0 {
-		list = append(list, pieces{total: longerCount * (shortSize + 1), count: longerCount})
+		list = append(list, equalPieces{size: shortSize + 1, first: 0, count: longerCount})
 	}
-	return append(list, pieces{total: (p.count - longerCount) * shortSize, count: p.count - longerCount})
+	return append(list, equalPieces{size: shortSize, first: longerCount, count: p.count - longerCount})
 }

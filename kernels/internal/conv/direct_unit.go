@@ -18,11 +18,8 @@ import (
 // with rows of 14 pixels, for example, a tile is a row pair, that is, two rows of the result: its parts are the 14
 // pixels of each row.
 //
-// The types are declared in other files. A directShape (direct_shape.go) has the limits of a tile: its pixels (rows)
-// and its vectors of channels. A directConv (direct.go) is the kernel of a convolution. A tile.Spec describes the code
-// of a tile, and a directCall a call of this code for a sequence of tiles. splitEvenly divides pixels into tiles of at
-// most two sizes, the longer tiles first. Its kinds have one entry for each size, with the pixels of its tiles (total)
-// and their number (count).
+// A directShape (direct_shape.go) has the limits of a tile: its pixels (rows) and its vectors of channels. splitEvenly
+// divides pixels into tiles of at most two sizes, and bySize returns the size and the number of the tiles of each.
 
 // unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels do not amortize the loads
 // of the weight.
@@ -71,91 +68,17 @@ func (shape *directShape) useByteMatrices(conv *convShape) {
 	for vectors := 1; vectors <= min(groupVectors, maxMatrixVectors); vectors++ {
 		// The registers hold the weights (2*vectors), the elements of a pair (1) and the sums (vectors for each pair).
 		rows, instructions := 2*((registers-2*vectors-1)/vectors/2), 0
-		for _, kind := range splitEvenly(pixels, rows).kinds() {
-			pairs := kit.DivUp(kind.total/kind.count, 2)
-			instructions += kind.count * (groupVectors / vectors) * tileInstructions(pairs, vectors)
+		for _, tiles := range splitEvenly(pixels, rows).bySize() {
+			pairs := kit.DivUp(tiles.size, 2)
+			instructions += tiles.count * (groupVectors / vectors) * tileInstructions(pairs, vectors)
 			if lastVectors := groupVectors % vectors; lastVectors > 0 { // the last block of the group
-				instructions += kind.count * tileInstructions(pairs, lastVectors)
+				instructions += tiles.count * tileInstructions(pairs, lastVectors)
 			}
 		}
 		if instructions < least {
 			least, shape.vectors, shape.rows = instructions, vectors, rows
 		}
 	}
-}
-
-// makeRowPairTiles makes strips of row pairs. A row pair is the one or two rows of the result that a tile spans. The
-// tiles of a strip in the same columns are computed by one call. If the number of rows is odd, the last pair has one
-// row and its own specs.
-func (t *directConv) makeRowPairTiles() {
-	conv, pairRows := t.conv, t.pairRows()
-	t.tiles = splitEvenly(conv.w.Results, t.maxTileRows()/pairRows)
-	pairs := kit.DivUp(conv.h.Results, pairRows)
-	tilePixels := kit.DivUp(conv.w.Results, t.tiles.count) * pairRows
-	// Rows of the unit's registers for all tiles of a pair, including unused rows.
-	unitRows := t.tiles.count * kit.DivUp(tilePixels, tile.UnitRows) * tile.UnitRows
-	t.stripRanges = machine.DivideUnits(pairs, unitRows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
-	t.stripCount = t.stripRanges.Chunks
-	lastRows := conv.h.Results % pairRows // rows of a shorter last pair; 0 if there is none
-	for _, rows := range []int{pairRows, lastRows} {
-		for _, kind := range t.tiles.kinds() {
-			if rows > 0 {
-				t.specs = append(t.specs, t.rowPairSpec(rows, kind.total/kind.count))
-			}
-		}
-	}
-}
-
-// pairRows returns the number of rows of a row pair: two if the result has two and they fit a tile, else one.
-func (t *directConv) pairRows() int {
-	if t.conv.w.Results > tile.UnitRows || 2*t.conv.w.Results > t.maxTileRows() {
-		return 1
-	}
-	return min(2, t.conv.h.Results)
-}
-
-// appendRowPairCalls appends the calls of a strip: first the calls for whole row pairs, then the calls for a shorter
-// last pair.
-func (t *directConv) appendRowPairCalls(calls []directCall, strip int) []directCall {
-	first, end := t.stripRanges.ChunkRange(strip)
-	wholePairs := min(end, t.conv.h.Results/t.pairRows())
-	// t.specs has the kinds of tiles of whole pairs, and then the kinds of the last pair.
-	firstKind, firstLastKind := 0, len(t.tiles.kinds())
-	calls = t.appendPairs(calls, firstKind, first, wholePairs-first)
-	return t.appendPairs(calls, firstLastKind, wholePairs, end-wholePairs)
-}
-
-// appendPairs appends a call for each tile of a row pair. The call computes this tile in `pairs` row pairs from
-// firstPair on. kind is the kind of the longer tiles, and kind+1 that of the shorter tiles.
-func (t *directConv) appendPairs(calls []directCall, kind, firstPair, pairs int) []directCall {
-	conv, firstRow := t.conv, firstPair*t.pairRows()
-	for i := 0; i < t.tiles.count && pairs > 0; i++ {
-		if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) { // the first of the shorter tiles
-			kind++
-		}
-		column := t.tiles.start(i) // of the result
-		calls = append(calls, directCall{kind: kind, tiles: pairs, windowRows: conv.h.Taps,
-			in:  (firstRow*conv.h.Stride*conv.w.Size + column*conv.w.Stride) * t.inPixelBytes,
-			out: (firstRow*conv.w.Results + column) * t.outPixelBytes()})
-	}
-	return calls
-}
-
-// rowPairSpec returns the spec of a tile that has n pixels in each of one or two rows of the result. Images have been
-// padded, so all taps are inside the image.
-func (t *directConv) rowPairSpec(rows, n int) *tile.Spec {
-	conv, spec := t.conv, t.newSpec(rows*n)
-	for i := range rows * n {
-		row, col := i/n, i%n
-		spec.In = append(spec.In, (row*conv.h.Stride*conv.w.Size+col*conv.w.Stride)*t.inPixelBytes)
-		spec.Out = append(spec.Out, (row*conv.w.Results+col)*t.outPixelBytes())
-	}
-	spec.Tiles = tile.Loop{InStep: rows * conv.h.Stride * conv.w.Size * t.inPixelBytes,
-		OutStep: rows * conv.w.Results * t.outPixelBytes()}
-	const in, vec = 0, 0 // the loop over window rows adds the offsets of a row
-	t.addWindowRow(spec, in, vec, func(_, _ int) bool { return true })
-	spec.Loops = []tile.Loop{t.windowRowLoop()}
-	return spec
 }
 
 // unitInstructions returns the number of instructions of the matrix unit that multiply the terms of a pixel. One

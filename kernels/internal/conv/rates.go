@@ -123,3 +123,26 @@ func depthwiseRates() []graph.Rate {
 			Calls: []graph.RateCall{integers("depthwise_nhwc", int32Image), pixels(1, 192, 28), fiveByFive(1, 96)}},
 	}
 }
+
+// winogradRates lists the rates of Winograd convolutions, with the calls that package calibrate runs to measure them.
+func winogradRates() []graph.Rate {
+	rateCall := func(impl string, channels, imageSize, outChannels int) graph.RateCall {
+		return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1}, Constant: []int{1}, Impl: impl,
+			In: []tensor.Meta{kit.NHWC(1, channels, imageSize, imageSize), kit.F32(outChannels, channels, 3, 3)}}
+	}
+	return []graph.Rate{
+		{Name: rateWinogradOperand, Unit: "an element of a tile that is transformed to a point",
+			Calls: []graph.RateCall{rateCall("winograd4", 128, 28, 16),
+				rateCall("winograd2", 64, 28, 32)}},
+		{Name: rateWinogradResult, Unit: "an element of a point that is transformed back",
+			Calls: []graph.RateCall{rateCall("winograd4", 16, 28, 128),
+				rateCall("winograd2", 16, 28, 64)}},
+		{Name: rateWinogradProduct, Unit: "a multiply-add at a point",
+			Calls: []graph.RateCall{rateCall("winograd4", 64, 56, 64),
+				rateCall("winograd4", 128, 28, 128),
+				rateCall("winograd2", 96, 28, 96)}},
+		{Name: rateWinogradUncached, Unit: "a byte of weights or points that does not stay in cache",
+			Calls: []graph.RateCall{rateCall("winograd2", 512, 7, 512),
+				rateCall("winograd4", 256, 14, 256)}},
+	}
+}

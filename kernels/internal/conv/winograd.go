@@ -43,30 +43,15 @@ type winogradConv struct {
 
 	// transformsInRun is true if runs transform the weight, which is packed in panels. All tiles are then one strip.
 	transformsInRun bool
-}
 
-// tileSpan is a range of the batch's tiles, which are numbered in the order of images, rows and columns.
-type tileSpan struct{ first, count int }
+	schedule winogradSchedule
+	sections spans // division of the tiles of the batch
+}
 
 const (
 	floatBytes = 4 // all elements are float32
-	// cachedWeightBytes is the maximum size of transformed weights that stay in the L2 cache, together with
-	// cachedPointBytes of points.
-	cachedWeightBytes = 1 << 20
-	cachedPointBytes  = 256 << 10
-	// streamedWeightBytes is the maximum size of weights that are read from the L3 cache without delaying the products.
-	// The points and products of a section stay in L2; the weights do not.
-	streamedWeightBytes = 5 << 20
-	// sharedPointBytes bounds the points of a section of blockSchedule. These points stay in L2 while the weights stream
-	// from memory.
-	sharedPointBytes = 5 << 18
-	// pointsSectionBytes bounds the points and products of a section of pointSchedule, which do not stay in L2.
-	pointsSectionBytes = 16 << 20
 	// maxWinogradChannels bounds the input channels, because product code addresses rows by 32-bit displacements.
 	maxWinogradChannels = 1 << 20
-	// minSections is the minimum number of sections of chunkSchedule, so that all workers are busy. There are fewer if
-	// there are too few tiles.
-	minSections = 16
 	// pointPad is the number of unused bytes after the tiles of each point. It puts the points of one tile into
 	// different sets of the L1 cache.
 	pointPad = machine.LineBytes
@@ -110,107 +95,13 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	if w.tileStride*floatBytes%setPeriod == 0 {
 		w.tileStride += lanes
 	}
+	w.schedule = w.chooseSchedule()
+	w.sections = tileSpan{first: 0, count: w.tileCount()}.divide(w.sectionCount(w.schedule))
 	return w
 }
 
 // tileCount returns the number of tiles of the batch.
 func (w *winogradConv) tileCount() int { return w.conv.batch * w.tilesDown * w.tilesAcross }
-
-// winogradSchedule is the order in which the tiles, points and blocks of a section are computed.
-type winogradSchedule uint8
-
-const (
-	// chunkSchedule: a chunk does all the work of a section, in its worker's memory. The weights stay in cache or arrive
-	// fast enough.
-	chunkSchedule winogradSchedule = iota
-	// blockSchedule: all workers share the points of a section, which stay in cache. The weights stream from memory once
-	// per section, one block of output channels after another.
-	blockSchedule
-	// pointSchedule: neither points nor weights stay in cache. Weights, points and products stream from memory once,
-	// point by point. This schedule is also used for weights in cache if there is a single section, because workers can
-	// share the points of that section.
-	pointSchedule
-)
-
-// chooseSchedule chooses the order with the least traffic beyond the caches.
-func (w *winogradConv) chooseSchedule() winogradSchedule {
-	weightBytes := floatBytes * w.transformedWeights()
-	switch hasSeveralSections := w.cachedSections() > 1; {
-	case w.transformsInRun: // the weights stream from memory, and the points stay in cache
-		return blockSchedule
-	case hasSeveralSections && weightBytes <= streamedWeightBytes:
-		return chunkSchedule
-	case weightBytes <= cachedWeightBytes:
-		return pointSchedule
-	}
-	pointBytes, productBytes := w.memoryTraffic()
-	blockTraffic := weightBytes * w.sectionCount(blockSchedule)
-	pointTraffic := weightBytes*w.sectionCount(pointSchedule) + pointBytes + productBytes
-	if blockTraffic <= pointTraffic {
-		return blockSchedule
-	}
-	return pointSchedule
-}
-
-// memoryTraffic returns the bytes of points and of products that are written to memory and read back.
-func (w *winogradConv) memoryTraffic() (points, products int) {
-	perChannel := 2 * floatBytes * w.form.Points() * w.tileCount() // a write and a read of four bytes each
-	return perChannel * w.tileStride, perChannel * w.blockCount * w.blockChannels
-}
-
-// sectionCount returns the number of sections of blockSchedule and pointSchedule.
-func (w *winogradConv) sectionCount(schedule winogradSchedule) int {
-	tileBytes, sectionBytes := floatBytes*w.form.Points()*w.tileStride, sharedPointBytes
-	if schedule == pointSchedule {
-		tileBytes, sectionBytes = tileBytes+floatBytes*w.form.Points()*w.blockCount*w.blockChannels, pointsSectionBytes
-	}
-	return kit.DivUp(w.tileCount(), max(w.stripTiles, sectionBytes/tileBytes))
-}
-
-// sections divides the tiles evenly into sections.
-func (w *winogradConv) sections() spans {
-	all := tileSpan{first: 0, count: w.tileCount()}
-	if order := w.chooseSchedule(); order != chunkSchedule {
-		return all.divide(w.sectionCount(order))
-	}
-	return all.divide(w.cachedSections())
-}
-
-// cachedSections returns the number of sections of chunkSchedule.
-func (w *winogradConv) cachedSections() int {
-	tiles := w.tileCount()
-	sections := kit.DivUp(tiles, max(w.stripTiles, cachedPointBytes/(floatBytes*w.form.Points()*w.tileStride)))
-	for sections < minSections && tiles >= 2*sections*w.stripTiles {
-		sections *= 2
-	}
-	return sections
-}
-
-// spans is a division of a span into count spans of nearly equal size.
-type spans struct {
-	whole tileSpan
-	count int
-}
-
-// span returns span i.
-func (s spans) span(i int) tileSpan {
-	first := i * s.whole.count / s.count
-	return tileSpan{first: s.whole.first + first, count: (i+1)*s.whole.count/s.count - first}
-}
-
-// maxTiles returns the number of tiles of the largest span.
-func (s spans) maxTiles() int {
-	if s.count == 0 {
-		return 0
-	}
-	return kit.DivUp(s.whole.count, s.count)
-}
-
-// splitBySize divides tiles into the fewest spans of at most maxTiles tiles.
-func (t tileSpan) splitBySize(maxTiles int) spans { return t.divide(kit.DivUp(t.count, maxTiles)) }
-
-// divide divides tiles into count spans.
-func (t tileSpan) divide(count int) spans { return spans{whole: t, count: count} }
 
 // winogradImpls returns the implementations F(2x2,3x3) and F(4x4,3x3), which read and write channels-last images.
 func (op convolution) winogradImpls() []graph.Impl {

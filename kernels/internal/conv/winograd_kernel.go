@@ -34,11 +34,9 @@ import (
 // shared as well.
 type winogradRun struct {
 	*winogradConv
-	sections    spans            // division of the tiles of the batch
-	schedule    winogradSchedule // order of the computation, which determines the memory of points and products
-	weight      packedWeight     // if transformsInRun: the weight in panels, not transformed; else unused
-	isPacked    bool             // the weight was packed when the graph was planned
-	weightBytes int              // bytes of packed weights in scratch memory, before the points; 0 if isPacked
+	weight      packedWeight // if transformsInRun: the weight in panels, not transformed; else unused
+	isPacked    bool         // the weight was packed when the graph was planned
+	weightBytes int          // bytes of packed weights in scratch memory, before the points; 0 if isPacked
 
 	// The generated code. A winograd.Transform is the code of a transform of one tile, or of a block of weights.
 	inputTransforms   map[winograd.Part]*winograd.Transform // from pixels to points, by the part inside the image
@@ -69,9 +67,8 @@ const (
 
 // kernel generates the code and returns the kernel.
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
-	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.chooseSchedule(),
-		inputTransforms: map[winograd.Part]*winograd.Transform{}, inverseTransforms: map[inverseKey]*winograd.Transform{},
-		productCodes: map[int]*jit.Func{}}
+	r := &winogradRun{winogradConv: w, inputTransforms: map[winograd.Part]*winograd.Transform{},
+		inverseTransforms: map[inverseKey]*winograd.Transform{}, productCodes: map[int]*jit.Func{}}
 	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.outChannels, winograd.FirstEpilogueOperand)
 	if err := r.findWeight(); err != nil {
 		return nil, err

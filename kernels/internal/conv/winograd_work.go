@@ -5,20 +5,12 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file estimates the cost of a Winograd convolution, which transforms tiles of pixels to points and multiplies at
-// each point (see [winogradConv]). The tiles of the batch are divided into sections, and a section into strips:
-//
-//	section  tiles whose points are in memory at the same time
-//	strip    tiles whose products fit in one register tile
-//
-// A block is one or two vectors of output channels. A schedule is the order of computation:
-//
-//	chunkSchedule  each worker computes sections of its own, from weights in cache
-//	blockSchedule  workers share a section, and read its weights block by block
-//	pointSchedule  workers share a larger section, and read its weights point by point
+// each point (see [winogradConv]). The tiles of the batch are divided into sections, whose points are in memory
+// together, and a section into strips, whose products fit in one register tile. A block is one or two vectors of output
+// channels.
 
 // The rates of Winograd convolutions, by their names in machine profiles.
 const (
@@ -27,29 +19,6 @@ const (
 	rateWinogradProduct  = "winograd.product" // a multiply-add at a point
 	rateWinogradUncached = "winograd.far"     // a byte of weights or points that does not stay in cache
 )
-
-// winogradRates lists the rates of Winograd convolutions, with the calls that package calibrate runs to measure them.
-func winogradRates() []graph.Rate {
-	rateCall := func(impl string, channels, imageSize, outChannels int) graph.RateCall {
-		return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1}, Constant: []int{1}, Impl: impl,
-			In: []tensor.Meta{kit.NHWC(1, channels, imageSize, imageSize), kit.F32(outChannels, channels, 3, 3)}}
-	}
-	return []graph.Rate{
-		{Name: rateWinogradOperand, Unit: "an element of a tile that is transformed to a point",
-			Calls: []graph.RateCall{rateCall("winograd4", 128, 28, 16),
-				rateCall("winograd2", 64, 28, 32)}},
-		{Name: rateWinogradResult, Unit: "an element of a point that is transformed back",
-			Calls: []graph.RateCall{rateCall("winograd4", 16, 28, 128),
-				rateCall("winograd2", 16, 28, 64)}},
-		{Name: rateWinogradProduct, Unit: "a multiply-add at a point",
-			Calls: []graph.RateCall{rateCall("winograd4", 64, 56, 64),
-				rateCall("winograd4", 128, 28, 128),
-				rateCall("winograd2", 96, 28, 96)}},
-		{Name: rateWinogradUncached, Unit: "a byte of weights or points that does not stay in cache",
-			Calls: []graph.RateCall{rateCall("winograd2", 512, 7, 512),
-				rateCall("winograd4", 256, 14, 256)}},
-	}
-}
 
 const (
 	// minBusySums is the minimum number of vector sums in a register tile that hides the latency of multiply-adds.
@@ -91,9 +60,9 @@ func (w *winogradConv) addWeightWork(call *graph.Call, work *graph.Work) {
 // strips. Half of the bytes beyond cachedWeightBytes arrive in time, because they are prefetched during the previous
 // block.
 func (w *winogradConv) delayingWeightBytes() float64 {
-	tiles := w.tileCount() // with chunkSchedule, weights are loaded once for all sections and then stay in cache
-	if w.chooseSchedule() != chunkSchedule {
-		tiles = w.sections().span(0).count
+	tiles := w.sections.span(0).count
+	if w.schedule == chunkSchedule { // the weights are loaded once for all sections and then stay in cache
+		tiles = w.tileCount()
 	}
 	strips := kit.DivUp(tiles, w.stripTiles)
 	delaying := 2 * floatBytes * float64(w.transformedWeights()) / float64(1+strips)
@@ -122,15 +91,13 @@ func (w *winogradConv) addProductWork(work *graph.Work) {
 
 // addUncachedWork adds the traffic of points, products and weights that do not stay in cache.
 func (w *winogradConv) addUncachedWork(work *graph.Work) {
-	schedule := w.chooseSchedule()
 	weightBytes := floatBytes * float64(w.transformedWeights())
-	if schedule == chunkSchedule || weightBytes <= cachedWeightBytes || w.transformsInRun {
+	if w.schedule == chunkSchedule || weightBytes <= cachedWeightBytes || w.transformsInRun {
 		return // the weights stay in cache, or the run transforms them
 	}
-	if schedule == pointSchedule {
-		pointBytes, productBytes := w.memoryTraffic()
-		work.AddUnits(rateWinogradUncached, float64(pointBytes+productBytes))
+	if w.schedule == pointSchedule {
+		work.AddUnits(rateWinogradUncached, float64(w.memoryTraffic()))
 	}
 	// Each section after the first loads the weights again.
-	work.AddUnits(rateWinogradUncached, weightBytes*float64(w.sectionCount(schedule)-1))
+	work.AddUnits(rateWinogradUncached, weightBytes*float64(w.sections.count-1))
 }

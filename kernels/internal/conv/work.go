@@ -223,11 +223,11 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 // vectors.
 func (s *convShape) tileCycles(shape *directShape, division pieces, repetitions, taps float64) (tiles, cycles float64) {
 	wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
-	for _, kind := range division.kinds() {
-		rows := kind.total / kind.count
+	for _, equalTiles := range division.bySize() {
+		rows := equalTiles.size
 		addBlocks := func(blocks, channels int) {
 			vectors := kit.DivUp(channels, shape.lanes)
-			tileCount := float64(repetitions * float64(kind.count*blocks))
+			tileCount := float64(repetitions * float64(equalTiles.count*blocks))
 			tiles += tileCount
 			// The greatest of three times counts: of the multiplications, of the loads (two per cycle each), and of a
 			// tile with few sums, in which a multiply-add waits for the previous multiply-add of the same sum.

@@ -181,19 +181,3 @@ func (f *fourier) convolve(x, scratch []complex128) {
 		x[k] = kit.MulComplex(complex(real(padded[k])*scale, -imag(padded[k])*scale), f.chirp[k])
 	}
 }
-
-// refDFT computes the forward or inverse transform of a length by its definition, without a scale. x is truncated or
-// zero-padded to that length.
-func refDFT(x []complex128, length int, isInverse bool) []complex128 {
-	out := make([]complex128, length)
-	for k := range out {
-		for j := range min(length, len(x)) {
-			root := unitRoot(j*k%length, length)
-			if isInverse {
-				root = cmplx.Conj(root)
-			}
-			out[k] += kit.MulComplex(x[j], root)
-		}
-	}
-	return out
-}

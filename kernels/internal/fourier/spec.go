@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/cmplx"
 	"slices"
 	"unsafe"
 
@@ -135,11 +136,7 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 // set, the second half of values is the mirrored conjugate of the first. element returns element i of the line.
 func (spec *fourierSpec) load(values []complex128, element func(i int) complex128) {
 	clear(values)
-	available := min(spec.inLen, spec.points)
-	if spec.isToReal {
-		available = min(spec.inLen, spec.points/2+1)
-	}
-	for i := range available {
+	for i := range spec.available() {
 		values[i] = element(i)
 		if spec.isToReal && i > 0 && i < spec.points-i {
 			values[spec.points-i] = complex(real(values[i]), -imag(values[i]))
@@ -153,6 +150,33 @@ func (spec *fourierSpec) load(values []complex128, element func(i int) complex12
 	}
 }
 
+// available returns the number of elements of a line of the operand that the transform uses.
+func (spec *fourierSpec) available() int {
+	if spec.isToReal {
+		return min(spec.inLen, spec.points/2+1)
+	}
+	return min(spec.inLen, spec.points)
+}
+
+// inputAt returns element j of what load loads from a line, for lines of which several workers load parts. For an
+// inverse transform it returns the conjugate (see transform).
+func (spec *fourierSpec) inputAt(read elementReader, line unsafe.Pointer, j int) (value complex128) {
+	available := spec.available()
+	switch {
+	case j < available:
+		value = read(line, j)
+	case spec.isToReal && spec.points-j < available:
+		value = cmplx.Conj(read(line, spec.points-j))
+	}
+	if spec.isToReal && (j == 0 || 2*j == spec.points) {
+		value = complex(real(value), 0)
+	}
+	if spec.isInverse {
+		return cmplx.Conj(value)
+	}
+	return value
+}
+
 // transform transforms a line and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
 func (spec *fourierSpec) transform(lineTransform *fourier, values, scratch []complex128) {
 	if spec.isInverse {
@@ -161,6 +185,11 @@ func (spec *fourierSpec) transform(lineTransform *fourier, values, scratch []com
 		}
 	}
 	lineTransform.forward(values, scratch)
+	spec.scaleFrequencies(values)
+}
+
+// scaleFrequencies scales transformed values, and conjugates them for an inverse transform.
+func (spec *fourierSpec) scaleFrequencies(values []complex128) {
 	imagScale := spec.scale
 	if spec.isInverse {
 		imagScale = -imagScale
@@ -237,55 +266,4 @@ func (spec *fourierSpec) writer(result tensor.Meta) elementWriter {
 			store(unsafe.Add(address, imagOffset), unsafe.Pointer(&floats[1]), step*resultStep, complexBytes, count)
 		}
 	}
-}
-
-// reference computes the result by the definition of the transform. result is the meta of the result.
-func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*tensor.Tensor {
-	out := tensor.Zeros(result.DType, result.Shape...)
-	linesShape := slices.Clone(result.Shape) // one element for each line
-	linesShape[spec.dim] = 1
-	if spec.hasComplexPairs {
-		linesShape[len(linesShape)-1] = 1
-	}
-	kit.EachIndex(linesShape, func(coords []int) {
-		coords = slices.Clone(coords)
-		values := make([]complex128, spec.points)
-		spec.load(values, func(i int) complex128 {
-			coords[spec.dim] = i
-			return spec.refElement(self, coords)
-		})
-		for i, value := range refDFT(values, spec.points, spec.isInverse)[:spec.outLen] {
-			coords[spec.dim] = i
-			spec.setRefElement(out, coords, kit.MulComplex(value, complex(spec.scale, 0)))
-		}
-	})
-	return []*tensor.Tensor{out}
-}
-
-// refElement returns the element of the operand at coords. The last coordinate of a complex pair is 0.
-func (spec *fourierSpec) refElement(self *tensor.Tensor, coords []int) complex128 {
-	value := self.At(coords...).Complex()
-	if !spec.hasComplexPairs || spec.isFromReal {
-		return value
-	}
-	return complex(real(value), self.At(imagCoords(coords)...).Float())
-}
-
-// setRefElement sets the element of the result at coords. The last coordinate of a complex pair is 0.
-func (spec *fourierSpec) setRefElement(out *tensor.Tensor, coords []int, value complex128) {
-	if !spec.hasComplexPairs {
-		out.Set(tensor.ComplexScalar(value), coords...)
-		return
-	}
-	out.Set(tensor.FloatScalar(real(value)), coords...)
-	if !spec.isToReal {
-		out.Set(tensor.FloatScalar(imag(value)), imagCoords(coords)...)
-	}
-}
-
-// imagCoords returns the coordinates of the imaginary part of the complex pair at coords.
-func imagCoords(coords []int) []int {
-	coords = slices.Clone(coords)
-	coords[len(coords)-1] = 1
-	return coords
 }

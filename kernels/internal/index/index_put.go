@@ -154,12 +154,7 @@ func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 	walk := &indexedWalk{shape: shape, writesTable: true, operands: []walkOperand{operandAt(2, kit.KnownMeta(values)),
 		{kit.OutBuffer(c, 0), kit.ByteStrides(table)}}}
 	const firstIndexPtr = 3 // Mem.Ptrs has the result, self, values and then an index operand for each dimension
-	for i, index := range parsed.indices {
-		dim, indexOperand := parsed.indexedDims[i], len(walk.operands)
-		walk.operands = append(walk.operands, operandAt(firstIndexPtr+dim, kit.KnownMeta(index)))
-		walk.lookups = append(walk.lookups, lookup{operand: indexOperand, isInt64: index.DType == tensor.Int64,
-			dim: dim, size: out.Shape[dim], byteStride: kit.ByteStride(out, dim)})
-	}
+	parsed.addIndices(walk, firstIndexPtr, out)
 	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, putMode(c), putAlpha)))
 	return kernel, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Algorithms are methods of [solver], which are written once for real and complex numbers. A [field] has the arithmetic
@@ -18,6 +19,7 @@ type number interface{ float64 | complex128 }
 // field has the arithmetic of a type of numbers. No product is fused with a sum, so that all processors compute the
 // same bits. In reals, conversions such as float64(a * v) prevent the fusion.
 type field[T number] struct {
+	dtype    tensor.DType // of T
 	mul, div func(a, b T) T
 	conj     func(a T) T
 	abs      func(a T) float64
@@ -33,10 +35,11 @@ type field[T number] struct {
 
 // reals has the arithmetic of real numbers.
 var reals = &field[float64]{
-	mul:  func(a, b float64) float64 { return a * b },
-	div:  func(a, b float64) float64 { return a / b },
-	conj: func(a float64) float64 { return a },
-	abs:  math.Abs,
+	dtype: tensor.Float64,
+	mul:   func(a, b float64) float64 { return a * b },
+	div:   func(a, b float64) float64 { return a / b },
+	conj:  func(a float64) float64 { return a },
+	abs:   math.Abs,
 	sgn: func(a float64) float64 {
 		switch {
 		case a > 0:
@@ -67,10 +70,11 @@ var reals = &field[float64]{
 
 // complexes has the arithmetic of complex numbers.
 var complexes = &field[complex128]{
-	mul:  kit.MulComplex,
-	div:  kit.DivComplex,
-	conj: func(a complex128) complex128 { return complex(real(a), -imag(a)) },
-	abs:  kit.AbsComplex,
+	dtype: tensor.Complex128,
+	mul:   kit.MulComplex,
+	div:   kit.DivComplex,
+	conj:  func(a complex128) complex128 { return complex(real(a), -imag(a)) },
+	abs:   kit.AbsComplex,
 	sgn: func(a complex128) complex128 {
 		if a == 0 {
 			return 0

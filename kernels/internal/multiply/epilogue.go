@@ -53,6 +53,22 @@ func NewTileEpilogue(epilogue *fusion.Epilogue, columns, firstSlot int, hasLaneM
 	return tileEpilogue, true
 }
 
+// AssignEpilogue returns the epilogue that the tiles of a result apply, and records in epilogue what applies it:
+// the tiles, if canApply is set and their code can compute it, or else a later phase. columns is the number of
+// columns of the result. Workers have [EpilogueLanes].
+func AssignEpilogue(epilogue *fusion.Epilogue, columns int, canApply bool) (tileEpilogue TileEpilogue) {
+	if canApply {
+		const hasLaneMemory = true
+		tileEpilogue, canApply = NewTileEpilogue(epilogue, columns, tile.FirstEpilogueOperand, hasLaneMemory)
+	}
+	if canApply {
+		epilogue.SetInRegisters()
+	} else {
+		epilogue.Defer()
+	}
+	return tileEpilogue
+}
+
 // tileStep returns a step in the form that tiles apply, or false if tiles cannot apply the step. The caller sets the
 // operand index.
 func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok bool) {

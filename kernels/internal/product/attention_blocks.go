@@ -9,7 +9,6 @@ import (
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -30,6 +29,7 @@ import (
 //	graph.Attention    the layouts of query, transposed key (Key), value and result (Out), and the row program
 //	gemm.Plan          the compiled product of two matrices, C = A @ B; gemm.Args has the addresses of A, B and C
 //	fusion.ScoreRows   a compiled row program
+//	attentionSizes     the sizes of an attention and of its blocks, such as blockRows and entriesPerBlock
 //	transposedOperand  a copy of the queries or keys of a block of several entries
 
 // blockedAttention is the implementation of the attentions that package fusion finds. Calls of
@@ -46,18 +46,6 @@ const (
 	attentionValue
 	attentionResult
 )
-
-// attentionSizes has the sizes of an attention and of its blocks. All sizes depend on shapes only.
-type attentionSizes struct {
-	entries              int // number of entries of the batch
-	queries, keys        int // queries per entry; keys per entry
-	keySize, valueSize   int // length of a query vector or key vector; length of a value vector
-	blockRows            int // rows (queries) of an entry in a block
-	blocksPerEntry       int // 1 if a block has several entries
-	entriesPerBlock      int // 1 unless entries are small
-	rowStride, colStride int // strides of scores between rows and between columns, in elements; one of them is 1
-	scoreElements        int // size of the memory for a block of scores, in elements
-}
 
 // attention has the code of an attention, and the sizes and offsets that a run needs.
 type attention struct {
@@ -231,144 +219,4 @@ func (attn *attention) addressAt(p unsafe.Pointer, i int) unsafe.Pointer {
 		return nil
 	}
 	return unsafe.Add(p, i*attn.elemBytes)
-}
-
-// maxScoreBytes is the maximum size, in bytes, of a block of scores. Such a block stays in the L2 cache together with
-// keys and values.
-const maxScoreBytes = 256 << 10
-
-// minScoreRows is the minimum number of rows of a block. The scores of such a block may exceed maxScoreBytes.
-const minScoreRows = 16
-
-// attentionSizesOf chooses the division into blocks and returns all sizes.
-func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
-	elemBytes := spec.Out.DType.Size()
-	sizes.entries = tensor.Numel(spec.Batch)
-	sizes.queries, sizes.keys, sizes.keySize, sizes.valueSize = spec.Sizes()
-	// aligned rounds a number of elements up to a number whose size is aligned.
-	aligned := func(elements int) int { return kit.AlignUp(elements*elemBytes) / elemBytes }
-	// As few blocks as possible, with nearly equal numbers of rows.
-	maxRows := max(minScoreRows, maxScoreBytes/(sizes.keys*elemBytes))
-	fewestBlocks := kit.DivUp(sizes.queries, maxRows)
-	sizes.blockRows = kit.DivUp(sizes.queries, fewestBlocks)
-	sizes.blocksPerEntry = kit.DivUp(sizes.queries, sizes.blockRows)
-	// The strides of a block of one entry, which chooseEntriesPerBlock needs. Scores are stored by columns if the row
-	// program computes many rows at once.
-	sizes.entriesPerBlock, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1
-	if spec.ByColumns() {
-		sizes.rowStride, sizes.colStride = 1, aligned(sizes.blockRows)
-	}
-	sizes.entriesPerBlock = sizes.chooseEntriesPerBlock(spec)
-	if spec.ByColumns() {
-		sizes.colStride = aligned(sizes.entriesPerBlock * sizes.blockRows)
-	}
-	sizes.scoreElements = max(sizes.entriesPerBlock*sizes.blockRows*sizes.rowStride, sizes.keys*sizes.colStride)
-	return sizes
-}
-
-// productSpecs returns the two products of a block with rowCount rows of each entry. The product of queries and keys
-// gives the scores. The product of weights and values gives the result.
-func (sizes attentionSizes) productSpecs(spec *graph.Attention, rowCount int) (scores, values gemm.Spec) {
-	rank := len(spec.Batch) // the batch's rank is also the dimension of the rows
-	strides := func(m tensor.Meta) gemm.Operand {
-		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
-	}
-	out := strides(spec.Out)
-	scores = gemm.Spec{DType: spec.Out.DType, M: rowCount, N: sizes.keys, K: sizes.keySize, A: strides(spec.Query),
-		B: strides(spec.Key), CRowStride: sizes.rowStride, CColStride: sizes.colStride}
-	if sizes.entriesPerBlock > 1 {
-		scores.Algorithm = gemm.Tiled
-		if sizes.transposesQuery(spec) { // the operand is then the copy of a transposedOperand
-			scores.A = gemm.Operand{RowStride: 1, ColStride: sizes.entriesPerBlock * rowCount}
-		} else if sizes.transposesKey(spec) {
-			scores.B = gemm.Operand{RowStride: sizes.entriesPerBlock * sizes.keys, ColStride: 1}
-		}
-	}
-	values = gemm.Spec{DType: spec.Out.DType, M: rowCount, N: sizes.valueSize, K: sizes.keys,
-		A: gemm.Operand{RowStride: sizes.rowStride, ColStride: sizes.colStride}, B: strides(spec.Value),
-		CRowStride: out.RowStride, CColStride: out.ColStride, Algorithm: scores.Algorithm}
-	return scores, values
-}
-
-// attentionWork returns the cost of the two products, including the packing of their operands.
-func attentionWork(spec *graph.Attention) (work graph.Work) {
-	sizes, dtype := attentionSizesOf(spec), spec.Out.DType
-	blockCount := float64(sizes.entries * sizes.blocksPerEntry)
-	work.AddUnits(multiply.RateStartStep, 1)
-	work.AddUnits(multiply.RateStartProduct, 2*blockCount/float64(sizes.entriesPerBlock))
-	thinScores, thinValues := sizes.thinProducts(spec)
-	for _, product := range [...]struct {
-		isThin  bool
-		m, n, k int
-	}{{thinScores, sizes.blockRows, sizes.keys, sizes.keySize},
-		{thinValues, sizes.blockRows, sizes.valueSize, sizes.keys}} {
-		if product.isThin {
-			multiply.AddThinProduct(&work, dtype, blockCount, float64(product.m)*float64(product.n)*float64(product.k))
-		} else {
-			multiply.AddProduct(&work, dtype, blockCount, product.m, product.n, product.k)
-		}
-	}
-	for operand, rate := range attentionPackRates(spec) {
-		addPacking(&work, rate, sizes.packedElements(operand))
-	}
-	return work
-}
-
-// thinProducts reports, for each of the two products, whether gemm reads the larger operand once and in place
-// ([gemm.Thin]).
-func (sizes attentionSizes) thinProducts(spec *graph.Attention) (scores, values bool) {
-	if sizes.entriesPerBlock > 1 {
-		return false, false
-	}
-	scoresSpec, valuesSpec := sizes.productSpecs(spec, sizes.blockRows)
-	return gemm.Supports(scoresSpec, gemm.Thin), gemm.Supports(valuesSpec, gemm.Thin)
-}
-
-// packedElements returns the number of elements that are packed if an operand is packed. Keys and values are packed
-// again for each block.
-func (sizes attentionSizes) packedElements(operand int) float64 {
-	keys := float64(sizes.blocksPerEntry) * float64(sizes.keys)
-	queries := float64(sizes.queries)
-	return float64(sizes.entries) * [...]float64{attentionQuery: queries * float64(sizes.keySize),
-		attentionKey: keys * float64(sizes.keySize), attentionValue: keys * float64(sizes.valueSize)}[operand]
-}
-
-// attentionPackRates returns, by operand, the name of the rate for packing or transposing it (see multiply/work.go). A
-// name is empty if products read the operand in place. As gemm reads a transposed copy in place, no operand is both
-// packed and transposed.
-func attentionPackRates(spec *graph.Attention) (rates [3]string) {
-	sizes := attentionSizesOf(spec)
-	scores, values := sizes.productSpecs(spec, sizes.blockRows)
-	packsQuery, packsKey := gemm.Packs(scores)
-	_, packsValue := gemm.Packs(values)
-	thinScores, thinValues := sizes.thinProducts(spec)
-	rank := len(spec.Batch)
-	if packsQuery && !thinScores {
-		rates[attentionQuery] = packingRate(scores.A.ColStride, scores.A.RowStride)
-	}
-	if sizes.transposesQuery(spec) {
-		rates[attentionQuery] = packingRate(spec.Query.Strides[rank+1], spec.Query.Strides[rank])
-	}
-	if sizes.transposesKey(spec) {
-		rates[attentionKey] = packingRate(spec.Key.Strides[rank], spec.Key.Strides[rank+1])
-	}
-	if packsKey && !thinScores {
-		rates[attentionKey] = packingRate(scores.B.RowStride, scores.B.ColStride)
-	}
-	if packsValue && !thinValues {
-		rates[attentionValue] = packingRate(values.B.RowStride, values.B.ColStride)
-	}
-	return rates
-}
-
-// attentionRead returns the cost of reading an operand in its layout minus the cost of reading it in row-major order.
-// The two costs differ in the rate for packing the operand.
-func attentionRead(spec *graph.Attention, operand int) (work graph.Work) {
-	rowMajor := *spec
-	for _, m := range []*tensor.Meta{&rowMajor.Query, &rowMajor.Key, &rowMajor.Value} {
-		*m = tensor.New(m.DType, m.Shape...)
-	}
-	rate, rowMajorRate := attentionPackRates(spec)[operand], attentionPackRates(&rowMajor)[operand]
-	replacePacking(&work, rowMajorRate, rate, attentionSizesOf(spec).packedElements(operand))
-	return work
 }

@@ -16,8 +16,7 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 	input := call.Meta(blocksInput)
 	loops := &blockLoops{weight: newBlockWeight(call), depth: input.Shape[input.Rank()-1],
 		rows:    kit.BoundedProduct(input.Shape[:input.Rank()-1]...),
-		columns: call.Meta(blocksWeight).Shape[0], scales: operandAddress(call, blocksScale),
-		zeros: operandAddress(call, blocksZero), bias: operandAddress(call, blocksBias)}
+		columns: call.Meta(blocksWeight).Shape[0], call: call}
 	columnsPerChunk := max(1, loopsMACs/max(1, loops.depth*(loops.rows+1)))
 	return &graph.Kernel{WorkerScratch: floatBytes * loops.depth,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(loops.columns, columnsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
@@ -31,20 +30,19 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 		}}}}, nil
 }
 
-// blockLoops has the sizes and the operands of a call. Column j of the result is computed from row j of weight.
+// blockLoops has the sizes of a call. Column j of the result is computed from row j of weight.
 type blockLoops struct {
+	call          *graph.Call
 	weight        blockWeight
 	depth         int // number of elements of a row of the input and of weight
 	rows, columns int // of the result
-	scales, zeros func(mem *graph.Mem) unsafe.Pointer
-	bias          func(mem *graph.Mem) unsafe.Pointer
 }
 
 // convertRow converts a row of weight to float32.
 func (l *blockLoops) convertRow(mem *graph.Mem, row int, dst []float32) {
 	weight, blocksPerRow := l.weight, kit.DivUp(l.depth, l.weight.blockElements)
-	scale := kit.ElementsOf[float32](kit.AddressOf[float32](l.scales(mem), row*blocksPerRow), blocksPerRow)
-	rowZeros := l.zeros(mem) // the zero points of the row, or nil
+	scale := kit.ElementsOf[float32](kit.AddressOf[float32](mem.Ptrs[1+blocksScale], row*blocksPerRow), blocksPerRow)
+	rowZeros := operandAddress(l.call, mem, blocksZero) // the zero points of the row, or nil
 	if rowZeros != nil {
 		rowZeros = unsafe.Add(rowZeros, row*blocksPerRow)
 	}
@@ -63,9 +61,10 @@ func (l *blockLoops) convertRow(mem *graph.Mem, row int, dst []float32) {
 // multiplyRow computes a column of the result: the products of all rows of the input and a row of weight, plus the
 // bias.
 func (l *blockLoops) multiplyRow(mem *graph.Mem, column int, weightRow []float32) {
+	biases := operandAddress(l.call, mem, blocksBias)
 	for inputRow := range l.rows {
 		var sum float32
-		if biases := l.bias(mem); biases != nil {
+		if biases != nil {
 			sum = *(*float32)(kit.AddressOf[float32](biases, column))
 		}
 		inputElements := kit.ElementsOf[float32](kit.AddressOf[float32](mem.Ptrs[1+blocksInput], inputRow*l.depth), l.depth)

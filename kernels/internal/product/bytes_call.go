@@ -94,3 +94,11 @@ func vectorStride(c *graph.Call, operand int) int {
 	}
 	return 0
 }
+
+// operandAddress returns the address of an operand of a call, or nil if the call omits it.
+func operandAddress(call *graph.Call, mem *graph.Mem, operand int) unsafe.Pointer {
+	if !call.HasOperand(operand) {
+		return nil
+	}
+	return mem.Ptrs[1+operand]
+}

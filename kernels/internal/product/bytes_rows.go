@@ -30,16 +30,14 @@ type byteRowCopier struct {
 	colStride    int         // stride of the operand's columns, in bytes
 	loop         *loops.Loop // converts elements: flips their sign bit, widens them, or both; nil if neither is needed
 	copiesRows   bool        // whether rows are copied
-	sumsRows     bool        // whether the sums of rows are needed
 	rowsPerChunk int         // number of rows per chunk
 }
 
-// newByteRowCopier returns the copier of operand a of a product. isSigned is set if the elements are int8, and sumsRows
-// if the sums of rows are needed.
-func newByteRowCopier(shape byteShape, product *contraction, isSigned, sumsRows bool) (*byteRowCopier, error) {
+// newByteRowCopier returns the copier of operand a of a product. isSigned is set if the elements are int8.
+func newByteRowCopier(shape byteShape, product *contraction, isSigned bool) (*byteRowCopier, error) {
 	copier := &byteRowCopier{byteShape: shape, isSigned: isSigned,
 		readsSigned: tile.ReadsSigned(machine.HostFeatures(), isSigned),
-		rowStride:   product.a.row, colStride: product.a.col, sumsRows: sumsRows,
+		rowStride:   product.a.row, colStride: product.a.col,
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
 	flipsSign := isSigned != copier.readsSigned
 	converts, pads := flipsSign || shape.usesWords(), shape.k%shape.groupElements > 0
@@ -61,14 +59,6 @@ func newByteRowCopier(shape byteShape, product *contraction, isSigned, sumsRows 
 	return copier, err
 }
 
-// chunks returns the number of chunks into which the rows of one matrix are divided.
-func (r *byteRowCopier) chunks() int {
-	if !r.copiesRows && !r.sumsRows {
-		return 0
-	}
-	return kit.DivUp(r.m, r.rowsPerChunk)
-}
-
 // workerBytes returns the size in bytes of worker memory. A chunk makes strided rows contiguous there before the loop
 // converts them.
 func (r *byteRowCopier) workerBytes() int {
@@ -87,10 +77,10 @@ func (r *byteRowCopier) tileRowStride() int {
 }
 
 // copyRows copies rows [first, end) of a matrix if r.copiesRows is set. matrix and copies are the addresses of the
-// matrix and of its copy. scratch is memory of workerBytes() bytes. If sum is not nil, copyRows calls it with the total
-// of the elements of each row, as tiles read them.
+// matrix and of its copy. scratch is memory of workerBytes() bytes. If totals is not nil, it gets the total of the
+// elements of each of these rows, as tiles read them.
 func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Pointer, first, end int,
-	scratch unsafe.Pointer, sum func(row int, total int32)) {
+	scratch unsafe.Pointer, totals []int32) {
 	rows, src, srcStride := end-first, unsafe.Add(matrix, first*r.rowStride), r.rowStride
 	// src and srcStride locate the elements before the conversion by r.loop: in the matrix, scratch or copies.
 	if r.copiesRows {
@@ -104,11 +94,8 @@ func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Point
 		}
 		r.clearPadding(dst, rows)
 	}
-	if sum == nil {
-		return
-	}
-	for i := range rows {
-		sum(first+i, r.rowTotal(kit.ElementsOf[byte](unsafe.Add(src, i*srcStride), r.k)))
+	for i := range totals {
+		totals[i] = r.rowTotal(kit.ElementsOf[byte](unsafe.Add(src, i*srcStride), r.k))
 	}
 }
 

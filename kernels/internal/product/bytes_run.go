@@ -6,15 +6,14 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the two phases of a product of byte matrices: operand a has m rows of depth k, and operand b has n
-// columns. Its terms, with the fields and methods of byteTiles (bytes_tiled.go) that count them:
+// This file runs the second phase of a product of byte matrices: operand a has m rows of depth k, and operand b has n
+// columns, which the first phase has packed (bytes_prepare.go). Its terms, with the fields and methods of byteTiles
+// (bytes_tiled.go) that count them:
 //
-//	entry  one product of a batch; entry e multiplies the matrices aIndex[e] of a and bIndex[e] of b, at the offsets
-//	       aOffsets[aIndex[e]] and bOffsets[bIndex[e]]; entries may share a matrix
+//	entry  one product of a batch; entry e multiplies the matrices aIndex[e] of a and bIndex[e] of b
 //	tile   a rectangle of the result whose sums are in registers
 //	block  the range of columns of a tile: width() columns
 //	panel  a packed block of b
@@ -27,158 +26,12 @@ import (
 //	rows 0-99     strip 0 of block 0    strip 0 of block 1
 //	rows 100-199  strip 1 of block 0    strip 1 of block 1
 //
-// With the zero points za of a row and zb of a column, a sum is
-//
-//	sum(a*b) + (bias - za*sum(b)) + (k*za - sum(a))*zb
-//
-// Tiles add the first term to the second, the initial sum. If rows have different za, the conversion of sums to results
-// subtracts za*sum(b) instead (SubtractsProduct). It also adds the third term (AddsProduct): the row correction times
-// zb. rowCopier copies the rows of a, and packer packs the blocks of b. The arguments of machine code ([jit.Args]) are
-// addresses of operands (Ptr), byte offsets from them (Row), and strides or counts (Step). A tile reads the operands In
-// (rows of a), Vec (panels of b) and Bias (initial sums), and writes Out (sums).
-
-// preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
-// are, in this order: one for the zero points of operand a, if its rows have different ones; chunks of rows of operand
-// a; chunks of blocks of operand b.
-func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
-	zeroPointChunks := 0
-	if t.conversion.SubtractsProduct {
-		zeroPointChunks = 1
-	}
-	rowChunks := t.rowCopier.chunks() // of a matrix of a; a has len(t.aOffsets) matrices
-	firstBlockChunk := zeroPointChunks + len(t.aOffsets)*rowChunks
-	// If b is packed, the blocks of a matrix are one chunk, because only their initial sums remain to be computed.
-	blocksPerChunk := t.blocks()
-	if !t.isPacked {
-		blocksPerChunk = max(1, machine.MoveGrain/(t.width()*t.k))
-	}
-	blockChunks := kit.DivUp(t.blocks(), blocksPerChunk) // of a matrix of b
-	chunks := firstBlockChunk
-	preparesBlocks := !t.isPacked || t.hasInitialSums || t.conversion.AddsProduct // see prepareBlock
-	if preparesBlocks {
-		chunks += len(t.bOffsets) * blockChunks
-	}
-	aZero := operandAddress(c, bytesAZero)
-	columnOperandsOf := newColumnOperands(c)
-	return graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
-		worker := t.workers.Get(mem)
-		worker.state.Context = mem.Context
-		defer worker.state.Release()
-		switch {
-		case chunk < zeroPointChunks:
-			t.storeRowZeroPoints(mem, aZero(mem))
-		case chunk < firstBlockChunk:
-			rowChunk := chunk - zeroPointChunks
-			t.prepareRows(mem, worker, rowChunk/rowChunks, rowChunk%rowChunks, aZero(mem))
-		default:
-			blockChunk := chunk - firstBlockChunk
-			matrix, firstBlock := blockChunk/blockChunks, blockChunk%blockChunks*blocksPerChunk
-			operands := columnOperandsOf(mem)
-			for block := firstBlock; block < min(t.blocks(), firstBlock+blocksPerChunk); block++ {
-				t.prepareBlock(mem, worker, matrix, block, operands)
-			}
-		}
-		return nil
-	}}
-}
-
-// storeRowZeroPoints stores the zero point of each row in scratch memory. zeroPoints is the address of operand a's zero
-// points.
-func (t *byteTiles) storeRowZeroPoints(mem *graph.Mem, zeroPoints unsafe.Pointer) {
-	rowZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowZeroPoints, t.m)
-	for row := range rowZeroPoints {
-		rowZeroPoints[row] = t.zeroPoints.zeroPoint(bytesA, zeroPoints, row)
-	}
-}
-
-// panels returns the address of the panels of a matrix of operand b.
-func (t *byteTiles) panels(mem *graph.Mem, matrix int) unsafe.Pointer {
-	offset := matrix * t.matrixBytes()
-	if t.isPacked {
-		return unsafe.Add(mem.Ptrs[1+bytesB], offset)
-	}
-	return scratchAddress(mem, t.scratchOffsets.panels+offset)
-}
-
-// prepareRows copies a chunk of the rows of a matrix and stores the row corrections (see [byteTiles]), if necessary.
-// zeroPoints is the address of operand a's zero points.
-func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteWorker, matrix, chunk int, zeroPoints unsafe.Pointer) {
-	var storeSum func(row int, total int32)
-	if t.conversion.AddsProduct {
-		rowCorrections := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowCorrections+matrix*t.m*sumBytes, t.m)
-		storeSum = func(row int, total int32) {
-			rowCorrections[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zeroPoints, row) - total
-		}
-	}
-	firstRow := chunk * t.rowCopier.rowsPerChunk
-	t.rowCopier.copyRows(&worker.state, scratchAddress(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
-		unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[matrix]),
-		firstRow, min(t.m, firstRow+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), storeSum)
-}
-
-// columnOperands has the operands from which the blocks of operand b are prepared. Addresses of omitted operands are
-// nil.
-type columnOperands struct {
-	b                      unsafe.Pointer
-	bRowStride, bColStride int            // in elements
-	aZero, bZero, bias     unsafe.Pointer // zero points of both operands, and the bias
-	biasStride             int            // in elements
-}
-
-// newColumnOperands returns a function for the operands of a call. Only the addresses depend on mem.
-func newColumnOperands(c *graph.Call) func(mem *graph.Mem) columnOperands {
-	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
-	bRowStride, bColStride, _ := matrixLayout(c.Meta(bytesB))
-	biasStride := vectorStride(c, bytesBias)
-	return func(mem *graph.Mem) columnOperands {
-		return columnOperands{b: mem.Ptrs[1+bytesB], bRowStride: bRowStride, bColStride: bColStride,
-			aZero: aZero(mem), bZero: bZero(mem), bias: bias(mem), biasStride: biasStride}
-	}
-}
-
-// prepareBlock packs a block of a matrix of operand b, unless it is packed. It computes the initial values of the sums
-// of its columns, and stores their zero points.
-func (t *byteTiles) prepareBlock(mem *graph.Mem, worker *byteWorker, matrix, block int, operands columnOperands) {
-	if !t.isPacked {
-		t.packer.packBlock(worker, t.panels(mem, matrix), unsafe.Add(operands.b, t.bOffsets[matrix]), operands.bRowStride,
-			operands.bColStride, block, unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
-	}
-	if t.hasInitialSums {
-		t.storeInitialSums(mem, matrix, block, operands)
-	}
-	if t.conversion.AddsProduct && matrix == 0 { // all matrices have the same zero points
-		firstColumn := block * t.width()
-		columnZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeroPoints+firstColumn*sumBytes,
-			min(t.width(), t.n-firstColumn))
-		for column := range columnZeroPoints {
-			columnZeroPoints[column] = t.zeroPoints.zeroPoint(bytesB, operands.bZero, firstColumn+column)
-		}
-	}
-}
-
-// storeInitialSums stores the initial values of the sums of a block: bias - za*sum(b) for each column, without the
-// second term if rows have different zero points za (see [byteTiles]).
-func (t *byteTiles) storeInitialSums(mem *graph.Mem, matrix, block int, operands columnOperands) {
-	firstColumn := block * t.width()
-	columns := min(t.width(), t.n-firstColumn)
-	offset := t.scratchOffsets.initialSums + (matrix*t.blocks()+block)*t.width()*sumBytes
-	initialSums := kit.SliceOf[int32](mem.Scratch, offset, columns)
-	columnSums := kit.ElementsOf[int32](t.columnSums(t.panels(mem, matrix), block), columns)
-	aZeroPoint := int32(0)
-	if !t.conversion.SubtractsProduct { // all rows have the same zero point
-		aZeroPoint = t.zeroPoints.zeroPoint(bytesA, operands.aZero, 0)
-	}
-	for column := range initialSums {
-		initialSums[column] = -aZeroPoint * columnSums[column]
-		if operands.bias != nil {
-			initialSums[column] += *(*int32)(kit.AddressOf[int32](operands.bias, (firstColumn+column)*operands.biasStride))
-		}
-	}
-}
+// The arguments of machine code ([jit.Args]) are addresses of operands (Ptr), byte offsets from them (Row), and strides
+// or counts (Step). A tile reads the operands In (rows of a), Vec (panels of b) and Bias (initial sums), and writes Out
+// (sums). The sums are then converted to results.
 
 // multiplyPhase returns the phase that computes sums and converts them to results.
-func (t *byteTiles) multiplyPhase(c *graph.Call) graph.Phase {
-	scale, zeroPoint := operandAddress(c, bytesScale), operandAddress(c, bytesZero)
+func (t *byteTiles) multiplyPhase() graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(mem *graph.Mem, chunk int) error {
 		worker := t.workers.Get(mem)
 		args := &worker.args
@@ -186,13 +39,13 @@ func (t *byteTiles) multiplyPhase(c *graph.Call) graph.Phase {
 		if t.hasInitialSums {
 			args.Ptr[tile.Bias] = scratchAddress(mem, t.scratchOffsets.initialSums)
 		}
-		t.setMatrixUnitArgs(mem, worker, scale, zeroPoint)
+		t.setMatrixUnitArgs(mem, worker)
 		err := t.order.EachUnit(chunk, func(entry, block, stripIndex int) error {
 			strip := t.stripAt(mem, entry, block, stripIndex)
 			if err := t.computeStrip(mem, worker, strip); err != nil {
 				return err
 			}
-			return t.convertStrip(mem, worker, strip, scale(mem), zeroPoint(mem))
+			return t.convertStrip(mem, worker, strip)
 		})
 		clear(args.Ptr[:])
 		worker.state.Release()
@@ -286,24 +139,22 @@ func (t *byteTiles) setStripArgs(mem *graph.Mem, args *jit.Args, strip byteStrip
 	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + strip.firstRow*t.panelBytes()/t.m
 }
 
-// convertStrip converts the sums of a strip to results, unless the sums are the results or tiles convert them. scale
-// and zeroPoint are the addresses of the scales and of the zero point of the result.
-func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip,
-	scale, zeroPoint unsafe.Pointer) error {
+// convertStrip converts the sums of a strip to results, unless the sums are the results or tiles convert them.
+func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip) error {
 	switch firstColumn := strip.block * t.width(); {
 	case t.requantizer != nil:
-		return t.requantizer.ConvertRows(mem, strip.result, strip.sums, kit.AddressOf[float32](scale, firstColumn),
-			zeroPoint, t.outRowStride*t.resultDType.Size(), strip.sumStride, min(t.width(), t.n-firstColumn), strip.rows)
+		scales := kit.AddressOf[float32](t.operand(mem, bytesScale), firstColumn)
+		return t.requantizer.ConvertRows(mem, strip.result, strip.sums, scales, t.operand(mem, bytesZero),
+			t.outRowStride*t.resultDType.Size(), strip.sumStride, min(t.width(), t.n-firstColumn), strip.rows)
 	case t.conversionLoop != nil:
-		t.runConversionLoop(mem, worker, strip, scale, zeroPoint)
+		t.runConversionLoop(mem, worker, strip)
 	}
 	return nil
 }
 
 // runConversionLoop converts the sums of a strip by conversionLoop. The operands of the loop are the result, the sums,
 // and two operands for each step of [multiply.SumConversion], in the order of the steps.
-func (t *byteTiles) runConversionLoop(mem *graph.Mem, worker *byteWorker, strip byteStrip,
-	scale, zeroPoint unsafe.Pointer) {
+func (t *byteTiles) runConversionLoop(mem *graph.Mem, worker *byteWorker, strip byteStrip) {
 	const maxSteps = 3
 	var ptrs [2 + 2*maxSteps]unsafe.Pointer
 	var strides [2 + 2*maxSteps]int
@@ -325,16 +176,15 @@ func (t *byteTiles) runConversionLoop(mem *graph.Mem, worker *byteWorker, strip 
 		addOperand(t.columnSums(t.panels(mem, t.bIndex[strip.entry]), strip.block), 0)
 	}
 	if t.conversion.IsScaled {
-		addOperand(kit.AddressOf[float32](scale, column*t.scaleStep), 0)
-		addOperand(zeroPoint, 0)
+		addOperand(kit.AddressOf[float32](t.operand(mem, bytesScale), column*t.scaleStep), 0)
+		addOperand(t.operand(mem, bytesZero), 0)
 	}
 	t.conversionLoop.Run(&worker.state, ptrs[:count], strides[:count], min(t.width(), t.n-column), strip.rows)
 }
 
 // setMatrixUnitArgs sets the arguments that only tiles on the matrix unit have. It does nothing for other tiles. Worker
 // memory has the sums of a strip, if they are stored there, and then the scratch memory of the tiles.
-func (t *byteTiles) setMatrixUnitArgs(mem *graph.Mem, worker *byteWorker,
-	scale, zeroPoint func(*graph.Mem) unsafe.Pointer) {
+func (t *byteTiles) setMatrixUnitArgs(mem *graph.Mem, worker *byteWorker) {
 	if !t.usesMatrixUnit {
 		return
 	}
@@ -345,8 +195,8 @@ func (t *byteTiles) setMatrixUnitArgs(mem *graph.Mem, worker *byteWorker,
 	args := &worker.args
 	args.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), scratchOffset)
 	if t.tileConversion != tile.NotQuantized {
-		worker.zeroPoint = byteAt(zeroPoint(mem), t.resultDType, 0)
-		args.Ptr[tile.Scales], args.Ptr[tile.ZeroPoint] = scale(mem), unsafe.Pointer(&worker.zeroPoint)
+		worker.zeroPoint = byteAt(t.operand(mem, bytesZero), t.resultDType, 0)
+		args.Ptr[tile.Scales], args.Ptr[tile.ZeroPoint] = t.operand(mem, bytesScale), unsafe.Pointer(&worker.zeroPoint)
 	}
 }
 
@@ -374,14 +224,6 @@ func (t *byteTiles) resultOffset(entry, row, block int) int {
 // resultByteOffset returns resultOffset in bytes.
 func (t *byteTiles) resultByteOffset(entry, row, block int) int {
 	return t.resultOffset(entry, row, block) * t.resultDType.Size()
-}
-
-// operandAddress returns a function that returns the address of an operand, or nil if the operand is omitted.
-func operandAddress(c *graph.Call, operand int) func(mem *graph.Mem) unsafe.Pointer {
-	if !c.HasOperand(operand) {
-		return func(*graph.Mem) unsafe.Pointer { return nil }
-	}
-	return func(mem *graph.Mem) unsafe.Pointer { return mem.Ptrs[1+operand] }
 }
 
 // scratchAddress returns the address at an offset in scratch memory, in bytes.

@@ -1,20 +1,10 @@
 package product
 
 import (
-	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/internal/multiply"
-	"github.com/graphrun/graphrun/tensor"
 )
-
-// MultipliesBytes reports whether products of byte matrices run as machine code on this machine. Without machine code,
-// such a product is slower than the float product that it would replace.
-func MultipliesBytes() bool {
-	return tile.SupportsIntegers(machine.HostFeatures()) && jit.Available() == nil
-}
 
 // byteShape is the division of a product of byte matrices into register tiles. The product multiplies a matrix of m x k
 // elements by a matrix of k x n elements. A row is a row of the first matrix or of the result, and a column is a column
@@ -95,8 +85,14 @@ func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
 		maxVectors = 3
 	}
 	shape.vectors = min(maxVectors, kit.DivUp(shape.n, shape.lanes))
-	columnRegisters, registersPerRow := shape.vectors, shape.vectors+groupRegistersPerRow // sums, and groups of the row
-	shape.height = min(tile.MaxDynamicRows, (registers-columnRegisters-otherRegisters)/registersPerRow)
+	shape.setVectorHeight(registers-otherRegisters, groupRegistersPerRow)
+}
+
+// setVectorHeight sets the height of tiles from the number of registers for the columns and for the rows. A row has
+// sums and groupRegistersPerRow registers for its groups.
+func (shape *byteShape) setVectorHeight(registers, groupRegistersPerRow int) {
+	columnRegisters, registersPerRow := shape.vectors, shape.vectors+groupRegistersPerRow
+	shape.height = min(tile.MaxDynamicRows, (registers-columnRegisters)/registersPerRow)
 }
 
 // forRowStride returns the shape for a result with the given row stride, in elements. If the stride is too large for
@@ -104,11 +100,9 @@ func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
 // valid for both shapes.
 func (shape byteShape) forRowStride(stride int) byteShape {
 	if shape.usesMatrixUnit && stride > maxUnitRowStep/sumBytes {
-		const registers = 32     // a machine with the matrix unit has AVX-512
-		const otherRegisters = 1 // as in newByteShape
 		shape.usesMatrixUnit = false
-		// As in setVectorTile, but the number of vectors is given.
-		shape.height = min(tile.MaxDynamicRows, (registers-shape.vectors-otherRegisters)/shape.vectors)
+		const registers, otherRegisters = 32, 1 // a machine with the matrix unit has AVX-512
+		shape.setVectorHeight(registers-otherRegisters, 0)
 	}
 	return shape
 }
@@ -116,10 +110,6 @@ func (shape byteShape) forRowStride(stride int) byteShape {
 const (
 	// sumBytes is the number of bytes of a sum of products.
 	sumBytes = 4
-	// matrixTimeRatio is the time of a multiply-add in instructions that multiply 2 x 8 by 8 x 2 bytes (see
-	// multipliesMatrices), relative to a multiply-add in dot products. It is llvm-mca's estimate for Neoverse V1: 109
-	// multiply-adds per cycle instead of 64.
-	matrixTimeRatio = 0.59
 	// maxGroupBytes is the maximum number of bytes of a group.
 	maxGroupBytes = 8
 	// minUnitRows is the minimum number of rows for which the matrix unit is faster than vector instructions.
@@ -151,91 +141,3 @@ func (shape *byteShape) matrixBytes() int {
 
 // rowBytes returns the size of a packed row.
 func (shape *byteShape) rowBytes() int { return shape.groups * shape.groupBytes }
-
-// bytesContraction describes a call as a contraction, and divides it into tiles. Batch dimensions become rows of one
-// matrix if possible.
-func bytesContraction(call *graph.Call) (product *contraction, shape byteShape, err error) {
-	if product, err = productContraction(call, call.Out[0]); err != nil {
-		return nil, shape, err
-	}
-	sharesMatrix := storedMatrices(call.Meta(bytesB)) == 1 // whether all entries multiply by the same matrix
-	rows := product.m
-	if sharesMatrix {
-		rows *= product.entries()
-	}
-	// If each row of an entry has its own zero point (stride > 0), entries are not merged, because zero points have no
-	// batch dimension.
-	if sharesMatrix && product.n > 1 && vectorStride(call, bytesAZero) == 0 {
-		product.mergeBatch()
-	}
-	return product, newByteShape(product.m, product.n, product.k, rows), nil
-}
-
-// storedMatrices returns the number of matrices that an operand stores. Broadcasting may repeat them in the batch of
-// the product.
-func storedMatrices(operand tensor.Meta) int {
-	return tensor.Numel(operand.Shape[:max(0, operand.Rank()-2)])
-}
-
-// bytesWalks implements [graph.Impl.Walks] for tiles. Tiles only write row-major results, and need machine code and
-// products with at least one term.
-func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
-	a := call.Meta(bytesA)
-	if !MultipliesBytes() || call.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
-		return nil
-	}
-	if out := call.Out[0]; !out.IsContiguous() {
-		return []graph.Walk{call.WalkInOrder(tensor.RowMajorOrder(out.Rank()))}
-	}
-	return []graph.Walk{{}}
-}
-
-// bytesReadWork implements [graph.Impl.Read] for tiles. Scales must be contiguous. A matrix that is not row-major is
-// transposed when it is packed, which has a cost.
-func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
-	switch {
-	case operand == bytesScale:
-		return work, meta.IsContiguous()
-	case operand > bytesB || meta.IsContiguous() || call.IsConstant(operand):
-		return work, true
-	}
-	work.Bytes[graph.Tiled] = float64(2 * meta.Numel())
-	return work, true
-}
-
-// bytesWork implements [graph.Impl.Work] for tiles: the work of tiles, and of copies of the operands into groups.
-func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
-	call.AddStreamed(&work)
-	product, shape, err := bytesContraction(rowMajor(call))
-	if err != nil {
-		return work
-	}
-	entries := float64(product.entries())
-	multiply.ReclassifyStores(&work, call)
-	multiply.ReclassifyPanels(&work, call, bytesB, shape.m)
-	work.AddUnits(multiply.RateStartStep, 1)
-	work.AddUnits(multiply.RateStartProduct, entries)
-	if shape.usesMatrixUnit {
-		work.AddUnits(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(shape.m, shape.n,
-			kit.DivUp(shape.groups, tile.UnitTerms)))
-	} else {
-		columns := kit.DivUp(shape.n, shape.lanes) * shape.lanes
-		macs := entries * float64(shape.m) * float64(columns) * float64(shape.groups*shape.groupElements)
-		if shape.multipliesMatrices() {
-			macs *= matrixTimeRatio
-		}
-		work.AddUnits(multiply.RateTileBytes, macs)
-	}
-	work.AddUnits(multiply.RateTileCall, entries*float64(kit.DivUp(shape.m, shape.height)*shape.blocks()))
-	bytesPerCopy := 1 + shape.groupBytes/shape.groupElements // an element is read as a byte and written as in a group
-	a, hasPadding := call.Meta(bytesA), shape.k%shape.groupElements > 0
-	if shape.usesWords() || a.DType == tensor.Int8 || hasPadding {
-		work.Bytes[graph.Copied] += float64(a.Numel() * bytesPerCopy)
-	}
-	if b := call.Meta(bytesB); !call.IsConstant(bytesB) {
-		work.Bytes[graph.Copied] += float64(b.Numel() * bytesPerCopy)
-	}
-	work.Flops = productFlops(call)
-	return work
-}

@@ -34,6 +34,7 @@ type byteTiles struct {
 	byteShape
 	byteEntries
 
+	call         *graph.Call
 	zeroPoints   byteZeroPoints
 	rowCopier    *byteRowCopier // copies and sums rows of operand a
 	packer       *bytePacker    // packs and sums columns of operand b
@@ -44,6 +45,7 @@ type byteTiles struct {
 	// Sums and their conversion to results. If the sums are the results, nothing converts them.
 
 	hasInitialSums bool                   // whether the sums of tiles start from initial values, not from 0
+	biasStride     int                    // stride of the bias, in elements
 	conversion     multiply.SumConversion // the steps: add third terms, subtract za*sum(b), scale
 	scaleStep      int                    // distance between the scales of adjacent columns; 0 for a single scale
 	conversionLoop *loops.Loop            // converts sums if terms are added or if there is a single scale
@@ -61,13 +63,16 @@ type byteTiles struct {
 	workers        graph.PerWorker[byteWorker]
 }
 
-// byteEntries has the matrices of all entries. Entries may share a matrix of an operand. Offsets are in elements.
+// byteEntries has the matrices of all entries. Entries may share a matrix of an operand. Offsets and strides are
+// in elements.
 type byteEntries struct {
 	aOffsets   []int // offsets of the distinct matrices of operand a
 	bOffsets   []int // offsets of the distinct matrices of operand b
 	aIndex     []int // for each entry, the index of its matrix in aOffsets
 	bIndex     []int // for each entry, the index of its matrix in bOffsets
 	outOffsets []int // for each entry, the offset of its result
+
+	bRowStride, bColStride int // of the matrices of operand b
 }
 
 // byteScratch has offsets in the scratch memory of byteTiles, in bytes.
@@ -117,10 +122,10 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	if !t.isPacked {
 		kernel.WorkerScratch = max(kernel.WorkerScratch, t.packer.transposeBytes())
 	}
-	if prepare := t.preparePhase(call); prepare.Chunks > 0 {
+	if prepare := t.preparePhase(); prepare.Chunks > 0 {
 		kernel.Phases = append(kernel.Phases, prepare)
 	}
-	kernel.Phases = append(kernel.Phases, t.multiplyPhase(call))
+	kernel.Phases = append(kernel.Phases, t.multiplyPhase())
 	return kernel, nil
 }
 
@@ -135,14 +140,19 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Format,
 			shape.formatName())
 	}
-	t := &byteTiles{byteShape: shape, zeroPoints: newByteZeroPoints(call), isPacked: call.Packed(bytesB) != nil,
-		outRowStride: product.c.row, resultDType: call.Out[0].DType, scaleStep: vectorStride(call, bytesScale),
+	t := &byteTiles{byteShape: shape, call: call, zeroPoints: newByteZeroPoints(call),
+		isPacked: call.Packed(bytesB) != nil, outRowStride: product.c.row, resultDType: call.Out[0].DType,
+		scaleStep: vectorStride(call, bytesScale), biasStride: vectorStride(call, bytesBias),
 		codes: map[byteCodeKey]*jit.Func{}}
 	if err := t.chooseConversion(call); err != nil {
 		return nil, err
 	}
-	t.chooseEpilogue(fusion.EpilogueOf(call))
-	t.rowCopier, err = newByteRowCopier(shape, product, t.zeroPoints.isSigned[bytesA], t.conversion.AddsProduct)
+	// Tiles apply an epilogue, a fused pointwise computation, if the sums in registers are complete: if the conversion
+	// adds no terms to them, and if a single call computes them. Otherwise another phase applies it to whole rows, which
+	// costs less than a loop over each strip.
+	areComplete := !t.conversion.AddsProduct && !t.conversion.SubtractsProduct && t.groups <= maxCallGroups
+	t.epilogue = multiply.AssignEpilogue(fusion.EpilogueOf(call), t.n, areComplete)
+	t.rowCopier, err = newByteRowCopier(shape, product, t.zeroPoints.isSigned[bytesA])
 	if err != nil {
 		return nil, err
 	}
@@ -185,22 +195,6 @@ func (t *byteTiles) chooseConversion(call *graph.Call) (err error) {
 	return nil
 }
 
-// chooseEpilogue decides whether tiles apply an epilogue, a fused pointwise computation. They do if the sums in
-// registers are complete. Sums are incomplete if the conversion adds terms to them, or if several calls add to them. In
-// these cases, another phase applies the epilogue to whole rows, which costs less than a loop over each strip.
-func (t *byteTiles) chooseEpilogue(epilogue *fusion.Epilogue) {
-	appliesInTiles := !t.conversion.AddsProduct && !t.conversion.SubtractsProduct && t.groups <= maxCallGroups
-	if appliesInTiles {
-		const hasLaneMemory = true
-		t.epilogue, appliesInTiles = multiply.NewTileEpilogue(epilogue, t.n, tile.FirstEpilogueOperand, hasLaneMemory)
-	}
-	if appliesInTiles {
-		epilogue.SetInRegisters()
-	} else {
-		epilogue.Defer()
-	}
-}
-
 // newByteEntries lists the distinct matrices of the operands, and the matrices and the result of each entry. Matrices
 // of operand a are distinct if their offsets are. For operand b, all matrices are listed in the order in which they are
 // packed.
@@ -223,7 +217,7 @@ func newByteEntries(call *graph.Call, product *contraction) (entries byteEntries
 		entries.aIndex = append(entries.aIndex, matrix)
 	}
 	b := call.Meta(bytesB)
-	_, _, entries.bOffsets = matrixLayout(b)
+	entries.bRowStride, entries.bColStride, entries.bOffsets = matrixLayout(b)
 	entries.bIndex = make([]int, product.entries())
 	if len(entries.bOffsets) > 1 { // no batch dimension was merged into rows in this case
 		// The index of a matrix is its offset in a row-major array with one element for each matrix of b.

@@ -6,7 +6,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // levelStrip is the part of the result in a band of rows and in the columns of one panel. A level is a packed integer
@@ -52,6 +51,14 @@ func (p *levelProduct) newStrip(mem *graph.Mem, panel, firstRow int, bias unsafe
 		}
 	}
 	return strip
+}
+
+// compute computes the strip.
+func (strip *levelStrip) compute(mem *graph.Mem, worker *levelWorker) error {
+	if strip.algorithm == thinLevels {
+		return strip.multiplyLevels(mem, worker)
+	}
+	return strip.multiplyConverted(mem, worker)
 }
 
 // multiplyLevels computes the strip by tiles that read levels.
@@ -171,15 +178,6 @@ func (strip *levelStrip) convertTerms(mem *graph.Mem, worker *levelWorker, first
 	}
 }
 
-// conversionOperands returns the names and dtypes of the operands of loops that convert levels.
-func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
-	names, types := []string{"q", "scale"}, []tensor.DType{tensor.Int8, tensor.Float32}
-	if p.hasZeros {
-		names, types = append(names, "zero"), append(types, tensor.Int8)
-	}
-	return names, types
-}
-
 // bindOperands sets the addresses of the operands of all tiles.
 func (strip *levelStrip) bindOperands(mem *graph.Mem, worker *levelWorker) {
 	args := &worker.args
@@ -196,17 +194,6 @@ func (strip *levelStrip) setOffsets(worker *levelWorker, row, firstTerm, panelCo
 	args.Row[tile.Out] = row*strip.dstRowStride + floatBytes*panelColumn
 	args.Row[tile.Bias] = floatBytes * panelColumn
 	strip.epilogue.SetOffsets(args, floatBytes*((strip.firstRow+row)*strip.n+column), floatBytes*column)
-}
-
-// initialSum returns the initial values of the sums for a tile that multiplies terms from firstTerm on.
-func (strip *levelStrip) initialSum(firstTerm int) tile.InitialSum {
-	switch {
-	case firstTerm > 0:
-		return tile.FromResult
-	case strip.hasBias:
-		return tile.FromLanes
-	}
-	return tile.Zero
 }
 
 // copyResult copies the strip from worker memory to the result if its panel extends beyond the last column.

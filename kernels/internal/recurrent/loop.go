@@ -212,9 +212,9 @@ func (cell *cellFormula) define(name, value string) string {
 	return name
 }
 
-// runCellLoop runs a loop (0 or 1) of a step for the sequences of a block that have not ended.
-func (s *stepper) runCellLoop(worker *cellRun, loopIndex, step int) {
-	loop := &s.loops[worker.dir][loopIndex]
+// runCellLoop runs the loop after a product of a step for the sequences of a block that have not ended.
+func (s *stepper) runCellLoop(worker *cellRun, product, step int) {
+	loop := &s.products[product].loops[worker.dir]
 	if worker.lengths == nil { // all sequences are at the same step
 		const firstSequence = 0
 		ptrs, strides := s.bind(worker, loop, step, firstSequence)
@@ -251,17 +251,15 @@ func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, sequence int) (ptr
 
 // listings returns the listings of the machine code of steps.
 func (s *stepper) listings() (list []expr.Listing) {
-	for product, plan := range s.plans[0] {
-		if plan != nil {
-			plan.Listings(func(name string, assembly func() string) {
-				list = append(list, expr.Listing{Name: fmt.Sprintf("product %d of a step: %s", product, name), Assembly: assembly})
-			})
-		}
+	for i, product := range s.products {
+		product.plan.Listings(func(name string, assembly func() string) {
+			list = append(list, expr.Listing{Name: fmt.Sprintf("product %d of a step: %s", i, name), Assembly: assembly})
+		})
 	}
 	for dir := range s.dirs {
-		for loopIndex := range s.loops[dir] {
-			title := fmt.Sprintf("gates %d of direction %d", loopIndex, dir)
-			list = append(list, s.loops[dir][loopIndex].compiled.Listing(title))
+		for i := range s.products {
+			title := fmt.Sprintf("gates %d of direction %d", i, dir)
+			list = append(list, s.products[i].loops[dir].compiled.Listing(title))
 		}
 	}
 	return list

@@ -53,20 +53,17 @@ func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
 	return layer.packing(dtype, operand == onnxR, layer.dirs, meta.Strides[0], meta.Strides[1], meta.Strides[2])
 }
 
-// products returns, for each of the two products of a step, the number of rows of weights that it multiplies. Only a
-// GRU whose reset gate applies before the product has a second product, for the candidate.
-func (layer *recurrentLayer) products() [2]int {
-	if layer.kind == cellGRU && !layer.resetAfter {
-		return [2]int{2 * layer.hidden, layer.hidden}
-	}
-	return [2]int{layer.kind.gates() * layer.hidden, 0}
-}
+// weightRows is a range of rows of the recurrent weights.
+type weightRows struct{ first, count int }
 
-// firstRow returns the first row of the weights that a product (0 or 1) multiplies. Product 1 multiplies the rows of
-// the candidate, which is the last of the three gates in ONNX and in PyTorch.
-func (layer *recurrentLayer) firstRow(product int) int {
-	const gatesBeforeCandidate = 2
-	return product * gatesBeforeCandidate * layer.hidden
+// productRows returns, for each product of a step, the rows of the recurrent weights that it multiplies. Only a GRU
+// whose reset gate applies before the product has a second product, for the candidate. The candidate is the last of the
+// three gates in ONNX and in PyTorch.
+func (layer *recurrentLayer) productRows() []weightRows {
+	if layer.kind == cellGRU && !layer.resetAfter {
+		return []weightRows{{0, 2 * layer.hidden}, {2 * layer.hidden, layer.hidden}}
+	}
+	return []weightRows{{0, layer.kind.gates() * layer.hidden}}
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if multipliesState is set, the states. It
@@ -85,11 +82,9 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, d
 				colStride, []int{dir * dirStride}))
 			continue
 		}
-		for product, rows := range layer.products() {
-			if rows > 0 {
-				list = append(list, multiply.MatrixPanels(dtype, width, rows, rowStride, layer.hidden, colStride,
-					[]int{dir*dirStride + layer.firstRow(product)*rowStride}))
-			}
+		for _, rows := range layer.productRows() {
+			list = append(list, multiply.MatrixPanels(dtype, width, rows.count, rowStride, layer.hidden, colStride,
+				[]int{dir*dirStride + rows.first*rowStride}))
 		}
 	}
 	return multiply.PackingOf(list...), true

@@ -14,47 +14,49 @@ import (
 // its products, and the compiled loops. A worker runs a block of sequences through all steps of a direction:
 //
 //	for each step:
-//		gates = h @ transposed recurrent weights            (multiply)
-//		h, c, y = loop over gates and products of the input  (runCellLoop)
-//		the same for the second product, if a GRU has one
+//		for each product (one, or two in some GRUs):
+//			gates = h @ transposed recurrent weights             (multiply)
+//			h, c, y = loop over gates and products of the input  (runCellLoop)
 
-// cellRun is the state of a worker while it runs a block of sequences through the steps. Each worker reuses its
-// cellRun, because products take the address of args, which would otherwise be allocated for each block.
+// cellRun is the state of a worker that runs blocks of sequences through the steps.
 type cellRun struct {
+	cellBlock                // the current block; empty between blocks, so that no memory is kept alive
+	replays   [2]gemm.Replay // by product: its recorded calls, which each step repeats with the same operands
+	loopState loops.State
+	check     func() // checks the context of mem
+}
+
+// cellBlock is a block of sequences that a worker runs through all steps of a direction.
+type cellBlock struct {
 	mem                     *graph.Mem
 	dir                     int     // index of the direction
 	firstSequence           int     // index of the block's first sequence
 	sequences               int     // number of sequences of the block
-	h, c, gates, resetState []byte  // rows of the block: state, cell, gates, and state after the reset gate of a GRU
+	h, c, gates, resetState []byte  // of each sequence: state, cell, gates, and state after the reset gate of a GRU
 	lengths                 []int32 // of all sequences of the layer; nil: every sequence has all steps
+	hasReplay               [2]bool // by product: whether its calls were recorded
 	args                    gemm.Args
-	replays                 *[2]gemm.Replay // recorded products: each step repeats a product with the same operands
-	check                   func()          // checks the context of mem
-	hasReplay               [2]bool         // by product: whether it was recorded
-	productScratch          []byte          // scratch memory of a product
-	loopState               loops.State
+	productScratch          []byte                           // scratch memory of a product
 	ptrs                    [expr.MaxOperands]unsafe.Pointer // the addresses of a loop's operands
 	strides                 [expr.MaxOperands]int            // the strides of a loop's operands
 }
 
 // run runs the block that starts at sequence firstSequence through all steps of direction dir.
 func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
-	const first, second = 0, 1 // the products of a step, and the loops after them
 	worker := s.startBlock(mem, dir, firstSequence)
 	s.setInitialStates(worker)
-	s.record(worker, first, worker.h)
-	s.record(worker, second, worker.resetState)
+	for product := range s.products {
+		s.record(worker, product)
+	}
 	longest := 0
 	for sequence := range worker.sequences {
 		longest = max(longest, s.length(worker, sequence))
 	}
 	for step := range longest {
 		mem.CheckContext()
-		s.multiply(worker, first)
-		s.runCellLoop(worker, first, step)
-		if len(s.loops[dir]) > 1 {
-			s.multiply(worker, second)
-			s.runCellLoop(worker, second, step)
+		for product := range s.products {
+			s.multiply(worker, product)
+			s.runCellLoop(worker, product, step)
 		}
 	}
 	s.writeLastStates(worker)
@@ -62,28 +64,28 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	for product := range worker.replays {
 		worker.replays[product].Release()
 	}
-	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check} // for the next block
+	worker.cellBlock = cellBlock{}
 }
 
 // startBlock prepares the state of the worker for a block. The buffers of the state, the cell, the state after the
 // reset gate, and the gates are in worker memory, in this order.
 func (s *stepper) startBlock(mem *graph.Mem, dir, firstSequence int) *cellRun {
-	sequences, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes // a row is a state
+	sequences, stateBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
 	buffers := mem.WorkerScratch[:s.bufferBytes]
-	bytesPerBuffer, usedBytes := s.blockSequences*rowBytes, sequences*rowBytes
+	bytesPerBuffer, usedBytes := s.blockSequences*stateBytes, sequences*stateBytes
 	worker := s.runs.Get(mem)
-	if worker.replays == nil {
-		worker.replays, worker.check = new([2]gemm.Replay), func() { worker.mem.CheckContext() }
+	if worker.check == nil {
+		worker.check = func() { worker.mem.CheckContext() }
 	}
-	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check,
-		args: gemm.Args{Check: worker.check}, mem: mem, dir: dir, firstSequence: firstSequence, sequences: sequences,
+	worker.cellBlock = cellBlock{mem: mem, dir: dir, firstSequence: firstSequence, sequences: sequences,
 		h: buffers[:usedBytes], c: buffers[bytesPerBuffer:][:usedBytes],
-		resetState: buffers[2*bytesPerBuffer:][:usedBytes],
-		gates:      buffers[3*bytesPerBuffer:],
-		lengths:    kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
+		resetState:     buffers[2*bytesPerBuffer:][:usedBytes],
+		gates:          buffers[3*bytesPerBuffer:],
+		lengths:        kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch),
+		productScratch: mem.WorkerScratch[s.bufferBytes:][:s.productBytes],
+		args: gemm.Args{Check: worker.check,
+			Shared: mem.WorkerScratch[s.bufferBytes+s.productBytes:][:s.panelBytes]}}
 	worker.loopState.Context = mem.Context
-	worker.productScratch = mem.WorkerScratch[s.bufferBytes:][:s.productBytes]
-	worker.args.Shared = mem.WorkerScratch[s.bufferBytes+s.productBytes:][:s.panelBytes]
 	return worker
 }
 
@@ -98,65 +100,63 @@ func (s *stepper) length(worker *cellRun, sequence int) int {
 // setInitialStates sets the initial states of a block.
 func (s *stepper) setInitialStates(worker *cellRun) {
 	for sequence := range worker.sequences {
-		for stateIndex, states := range [2][]byte{worker.h, worker.c} {
-			row := s.row(states, sequence)
-			if initial := worker.mem.Ptrs[stepH0+stateIndex]; initial != nil { // stepH0 or stepC0
-				copy(row, s.stateRow(initial, worker, sequence))
+		for i, states := range [2][]byte{worker.h, worker.c} {
+			state := s.state(states, sequence)
+			if initial := worker.mem.Ptrs[stepH0+i]; initial != nil { // stepH0 or stepC0
+				copy(state, s.layerState(initial, worker, sequence))
 			} else {
-				clear(row)
+				clear(state)
 			}
 		}
 	}
 }
 
-// row returns the state of a sequence of a block. states is a buffer with one row for each sequence.
-func (s *stepper) row(states []byte, sequence int) []byte {
+// state returns the state of a sequence of a block from a buffer of the block.
+func (s *stepper) state(states []byte, sequence int) []byte {
 	return states[sequence*s.hidden*s.elemBytes:][:s.hidden*s.elemBytes]
 }
 
-// rowAt returns the row of an operand or result that starts at its element first. address points to its element 0.
-func (s *stepper) rowAt(address unsafe.Pointer, first int) []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(address, first*s.elemBytes)), s.hidden*s.elemBytes)
+// layerState returns the state of a sequence of the block from an operand or a result of the layer: the initial or the
+// last states of all sequences and directions, which are at the given address.
+func (s *stepper) layerState(address unsafe.Pointer, worker *cellRun, sequence int) []byte {
+	return s.stateAt(address, worker.dir*s.stateDirStride+(worker.firstSequence+sequence)*s.stateBatchStride)
 }
 
-// stateRow returns the state of a sequence of the block. address points to an operand with initial states, or to a
-// result with last states.
-func (s *stepper) stateRow(address unsafe.Pointer, worker *cellRun, sequence int) []byte {
-	return s.rowAt(address, worker.dir*s.stateDirStride+(worker.firstSequence+sequence)*s.stateBatchStride)
+// stateAt returns the state that starts at the given element of the operand or result at the given address.
+func (s *stepper) stateAt(address unsafe.Pointer, element int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(address, element*s.elemBytes)), s.hidden*s.elemBytes)
 }
 
-// record prepares a product (0 or 1) once, so that each step only runs it again. The product multiplies the states by
-// the weights.
-func (s *stepper) record(worker *cellRun, product int, states []byte) {
-	if plan := s.planOf(worker, product); plan != nil {
-		s.setOperands(worker, product, states)
-		worker.hasReplay[product] = plan.PrepareReplay(&worker.replays[product], &worker.args)
-	}
+// record records the calls of a product, so that each step only repeats them.
+func (s *stepper) record(worker *cellRun, product int) {
+	s.setOperands(worker, product)
+	worker.hasReplay[product] = s.planOf(worker, product).PrepareReplay(&worker.replays[product], &worker.args)
 }
 
-// planOf returns the plan of a product for a block. plans[1] is for the last block, which may have fewer sequences.
+// planOf returns the plan of a product for a block.
 func (s *stepper) planOf(worker *cellRun, product int) *gemm.Plan {
-	if worker.sequences != s.blockSequences {
-		return s.plans[1][product]
+	if worker.sequences < s.blockSequences {
+		return s.products[product].lastPlan
 	}
-	return s.plans[0][product]
+	return s.products[product].plan
 }
 
-// setOperands sets the operands of a product, which multiplies the states by the weights.
-func (s *stepper) setOperands(worker *cellRun, product int, states []byte) {
+// setOperands sets the operands of a product: gates = states @ Rᵀ, where R are its rows of the recurrent weights. In
+// the second product of a GRU, the states are those after the reset gate.
+func (s *stepper) setOperands(worker *cellRun, product int) {
+	states := [2][]byte{worker.h, worker.resetState}[product]
 	worker.args.A = unsafe.Pointer(unsafe.SliceData(states))
 	worker.args.B = s.weights(worker.mem, worker.dir, product)
-	worker.args.C = unsafe.Pointer(&worker.gates[s.firstRow(product)*s.elemBytes])
+	worker.args.C = unsafe.Pointer(&worker.gates[s.products[product].first*s.elemBytes])
 }
 
-// multiply computes a product of a step, gates = state @ Rᵀ, where R are the recurrent weights. In the second product
-// of a GRU, state is the state after the reset gate.
+// multiply computes a product of a step.
 func (s *stepper) multiply(worker *cellRun, product int) {
 	if worker.hasReplay[product] {
 		worker.replays[product].Run()
 		return
 	}
-	s.setOperands(worker, product, [2][]byte{worker.h, worker.resetState}[product])
+	s.setOperands(worker, product)
 	s.planOf(worker, product).RunAll(&worker.args, worker.productScratch)
 }
 
@@ -168,9 +168,9 @@ func (s *stepper) stepAddresses(worker *cellRun, step, sequence int) (in, y unsa
 		position = s.length(worker, sequence) - 1 - step
 	}
 	// The products of the input have s.rows elements for each direction, step and sequence.
-	inputRow := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+sequence)*s.xBatchStride
+	input := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+sequence)*s.xBatchStride
 	yElement := s.yElement(worker, position, sequence)
-	return unsafe.Add(worker.mem.Ptrs[stepInputs], inputRow*s.rows*s.elemBytes),
+	return unsafe.Add(worker.mem.Ptrs[stepInputs], input*s.rows*s.elemBytes),
 		unsafe.Add(worker.mem.Ptrs[stepY], yElement*s.elemBytes)
 }
 
@@ -183,9 +183,9 @@ func (s *stepper) yElement(worker *cellRun, step, sequence int) int {
 // sequences.
 func (s *stepper) writeLastStates(worker *cellRun) {
 	for sequence := range worker.sequences {
-		for stateIndex, states := range [2][]byte{worker.h, worker.c} {
-			if last := worker.mem.Ptrs[stepHN+stateIndex]; last != nil { // stepHN or stepCN
-				copy(s.stateRow(last, worker, sequence), s.row(states, sequence))
+		for i, states := range [2][]byte{worker.h, worker.c} {
+			if last := worker.mem.Ptrs[stepHN+i]; last != nil { // stepHN or stepCN
+				copy(s.layerState(last, worker, sequence), s.state(states, sequence))
 			}
 		}
 		y := worker.mem.Ptrs[stepY]
@@ -193,7 +193,7 @@ func (s *stepper) writeLastStates(worker *cellRun) {
 			continue
 		}
 		for step := s.length(worker, sequence); step < s.steps; step++ {
-			clear(s.rowAt(y, s.yElement(worker, step, sequence)))
+			clear(s.stateAt(y, s.yElement(worker, step, sequence)))
 		}
 	}
 }

@@ -15,21 +15,19 @@ import (
 // stepper runs the steps of a layer in a dtype (step.go). A worker runs a block of sequences through all steps of a
 // direction. Each step multiplies the states of the block by the recurrent weights r, and then runs the loop that
 // computes the gates. For example, a block of 16 sequences of an LSTM with states of 5 elements multiplies states
-// [16, 5] by rᵀ [5, 20]. A step of a GRU may have two products (0 and 1), each followed by a loop.
+// [16, 5] by rᵀ [5, 20]. A step of a GRU may have two products, each followed by a loop.
+//
+// Products may read packed weights. They are in the same form if the planner has packed them (r[direction].Packed) and
+// if each run packs them into a temporary buffer.
 type stepper struct {
 	*recurrentLayer
-	dtype          tensor.DType
-	elemBytes      int              // bytes of an element
-	rows           int              // number of rows of r, for all gates together
-	blockSequences int              // number of sequences of a full block
-	plans          [2][2]*gemm.Plan // by kind of block (0: full block, 1: smaller last block) and product
-	loops          [2][]cellLoop    // by direction: the loops after the products of a step
-
-	// usesPackedWeights is set if products read packed weights. If the planner has packed the weights of a direction,
-	// r[direction].Packed is set. Otherwise each run packs them into a temporary buffer.
-	usesPackedWeights  bool
-	packedOffsets      [2][2]int // by direction and product: offset of the weights in the temporary buffer, in bytes
-	secondPackedOffset int       // offset of product 1 in the weights that the planner has packed, in bytes
+	dtype             tensor.DType
+	elemBytes         int // bytes of an element
+	rows              int // number of rows of r, for all gates together
+	blockSequences    int // number of sequences of a full block
+	products          []stepProduct
+	usesPackedWeights bool
+	packedBytes       int // size of the packed weights of a direction, in bytes
 
 	// Sizes of the parts of worker memory, in this order.
 	bufferBytes  int // of the states and gates of a block
@@ -37,6 +35,14 @@ type stepper struct {
 	panelBytes   int // of the panels of a product
 
 	runs graph.PerWorker[cellRun]
+}
+
+// stepProduct is a product of a step, and the loop after it.
+type stepProduct struct {
+	weightRows                 // the rows of r that it multiplies
+	packedOffset   int         // offset of these rows in the packed weights of a direction, in bytes
+	plan, lastPlan *gemm.Plan  // for full blocks; for a smaller last block, or nil
+	loops          [2]cellLoop // by direction
 }
 
 // maxBlockSequences is the maximum number of sequences in a block.
@@ -57,9 +63,12 @@ func newStepper(layer *recurrentLayer, dtype tensor.DType) (*stepper, error) {
 		return nil, err
 	}
 	for direction := range layer.dirs {
-		var err error
-		if s.loops[direction], err = layer.stepLoops(dtype, direction); err != nil {
+		loops, err := layer.stepLoops(dtype, direction)
+		if err != nil {
 			return nil, err
+		}
+		for i, loop := range loops {
+			s.products[i].loops[direction] = loop
 		}
 	}
 	return s, nil
@@ -73,22 +82,27 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 		return err
 	}
 	builder.AddListings(s.listings)
-	packedWeights := builder.NewScratch(dtype, s.assignPackedOffsets()/s.elemBytes)
+	packedElements := 0 // size of the temporary buffer
+	if s.usesPackedWeights && slices.ContainsFunc(s.r[:s.dirs], func(r kit.Buffer) bool { return !r.Packed }) {
+		packedElements = s.dirs * s.packedBytes / s.elemBytes
+	}
+	packedWeights := builder.NewScratch(dtype, packedElements)
 	buffers := layer.stepBuffers(packedWeights, inputProducts)
-	if s.usesPackedWeights && packedWeights.Meta.Numel() > 0 {
-		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, s.packPhase(packedWeights.Meta.Bytes()))
+	if packedElements > 0 {
+		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, s.packPhase())
 	}
 	workerBytes := s.bufferBytes + s.productBytes + s.panelBytes
 	builder.AddPhases(copies.NoScratch, workerBytes, buffers, s.runPhase())
 	return nil
 }
 
-// packPhase returns the phase that packs the weights of each direction. packedBytes is the size of the temporary
-// buffer.
-func (s *stepper) packPhase(packedBytes int) graph.Phase {
+// packPhase returns the phase that packs the weights of each direction into the temporary buffer, unless the planner
+// has packed them.
+func (s *stepper) packPhase() graph.Phase {
 	return graph.Phase{Chunks: s.dirs, Run: func(mem *graph.Mem, direction int) error {
-		memory := kit.ElementsOf[byte](mem.Ptrs[stepPackedWeights], packedBytes)
-		s.pack(mem, direction, memory, mem.Ptrs[stepR+direction])
+		if !s.r[direction].Packed {
+			s.pack(mem, direction)
+		}
 		return nil
 	}}
 }
@@ -125,83 +139,70 @@ func (layer *recurrentLayer) stepBuffers(packedWeights, inputProducts kit.Buffer
 	return slices.Concat(buffers, layer.r[:], layer.stateBias[:], layer.peepholes[:])
 }
 
-// planProducts plans the products of a step for both kinds of blocks, and sets the sizes of worker memory.
-func (s *stepper) planProducts() error {
-	hidden, lastSequences := s.hidden, s.batch%s.blockSequences // lastSequences: 0 if all blocks are full
-	for blockKind, sequences := range []int{s.blockSequences, lastSequences} {
-		for product, rows := range s.products() {
-			if sequences == 0 || rows == 0 { // no such block or product
-				continue
-			}
-			// gates [sequences, rows] = states [sequences, hidden] @ weights [rows, hidden]ᵀ
-			spec := gemm.Spec{DType: s.dtype, M: sequences, N: rows, K: hidden,
-				A: gemm.Operand{RowStride: hidden, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: hidden},
-				CRowStride: s.rows, CColStride: 1, BInCache: true} // each step reads the same weights
-			if s.usesPackedWeights {
-				spec.B = gemm.Operand{Source: gemm.Prepacked}
-			}
-			plan, err := gemm.NewPlan(spec)
-			if err != nil {
+// planProducts plans the products of a step, and sets the sizes of worker memory and of the packed weights.
+func (s *stepper) planProducts() (err error) {
+	lastSequences := s.batch % s.blockSequences // 0 if all blocks are full
+	for _, rows := range s.productRows() {
+		product := stepProduct{weightRows: rows, packedOffset: s.packedBytes}
+		s.packedBytes += gemm.PackedBBytes(s.dtype, s.hidden, rows.count)
+		if product.plan, err = s.planProduct(s.blockSequences, rows.count); err != nil {
+			return err
+		}
+		if lastSequences > 0 {
+			if product.lastPlan, err = s.planProduct(lastSequences, rows.count); err != nil {
 				return err
 			}
-			s.plans[blockKind][product] = plan
-			s.productBytes = max(s.productBytes, kit.AlignUp(plan.WorkerBytes()))
-			s.panelBytes = max(s.panelBytes, kit.AlignUp(plan.SharedBytes()))
 		}
+		s.products = append(s.products, product)
 	}
+	s.packedBytes = kit.AlignUp(s.packedBytes)
 	// The buffers of the state, the cell, the gates, and the state after the reset gate of a GRU.
-	s.bufferBytes = kit.AlignUp(s.blockSequences * (3*hidden + s.rows) * s.elemBytes)
+	s.bufferBytes = kit.AlignUp(s.blockSequences * (3*s.hidden + s.rows) * s.elemBytes)
 	return nil
 }
 
-// assignPackedOffsets sets packedOffsets and secondPackedOffset. It returns the size of the temporary buffer, which has
-// the weights that a run packs, in bytes.
-func (s *stepper) assignPackedOffsets() int {
-	if !s.usesPackedWeights {
-		return 0
+// planProduct plans the product gates [sequences, rows] = states [sequences, hidden] @ weights [rows, hidden]ᵀ.
+func (s *stepper) planProduct(sequences, rows int) (*gemm.Plan, error) {
+	spec := gemm.Spec{DType: s.dtype, M: sequences, N: rows, K: s.hidden,
+		A: gemm.Operand{RowStride: s.hidden, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: s.hidden},
+		CRowStride: s.rows, CColStride: 1, BInCache: true} // each step reads the same weights
+	if s.usesPackedWeights {
+		spec.B = gemm.Operand{Source: gemm.Prepacked}
 	}
-	bytes := 0
-	s.secondPackedOffset = gemm.PackedBBytes(s.dtype, s.hidden, s.products()[0])
-	for direction := range s.dirs {
-		for product, rows := range s.products() {
-			if rows > 0 && !s.r[direction].Packed {
-				s.packedOffsets[direction][product] = bytes
-				bytes += kit.AlignUp(gemm.PackedBBytes(s.dtype, s.hidden, rows))
-			}
-		}
+	plan, err := gemm.NewPlan(spec)
+	if err != nil {
+		return nil, err
 	}
-	return bytes
+	s.productBytes = max(s.productBytes, kit.AlignUp(plan.WorkerBytes()))
+	s.panelBytes = max(s.panelBytes, kit.AlignUp(plan.SharedBytes()))
+	return plan, nil
 }
 
-// pack packs the weights r of a direction into memory, unless the planner has packed them. A call of PackB packs a
-// bounded number of columns, so that the context is checked about once per CheckEvery elements.
-func (s *stepper) pack(mem *graph.Mem, direction int, memory []byte, r unsafe.Pointer) {
-	if s.r[direction].Packed {
-		return
-	}
-	for product, rows := range s.products() {
-		if rows == 0 {
-			continue
-		}
-		src := unsafe.Add(r, s.firstRow(product)*s.hidden*s.elemBytes)
-		dst, width := memory[s.packedOffsets[direction][product]:], gemm.PanelCols(s.dtype)
-		colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
-		for first := 0; first < rows; first += colsPerCheck {
+// pack packs the weights of a direction into the temporary buffer. A call of PackB packs a bounded number of rows, so
+// that the context is checked about once per CheckEvery elements. To PackB, the rows are columns.
+func (s *stepper) pack(mem *graph.Mem, direction int) {
+	packed := kit.ElementsOf[byte](mem.Ptrs[stepPackedWeights], s.dirs*s.packedBytes)[direction*s.packedBytes:]
+	rowBytes, width := s.hidden*s.elemBytes, gemm.PanelCols(s.dtype)
+	rowsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
+	for _, product := range s.products {
+		for row := 0; row < product.count; row += rowsPerCheck {
 			mem.CheckContext()
-			offset := first * s.hidden * s.elemBytes
-			k, n, rowStride, colStride := s.hidden, min(colsPerCheck, rows-first), 1, s.hidden
-			gemm.PackB(s.dtype, dst[offset:], unsafe.Add(src, offset), k, n, rowStride, colStride)
+			src := unsafe.Add(mem.Ptrs[stepR+direction], (product.first+row)*rowBytes)
+			const rowStride = 1
+			gemm.PackB(s.dtype, packed[product.packedOffset+row*rowBytes:], src, s.hidden,
+				min(rowsPerCheck, product.count-row), rowStride, s.hidden)
 		}
 	}
 }
 
-// weights returns the address of the weights of a product (0 or 1) of a step in a direction.
+// weights returns the address of the weights of a product in a direction.
 func (s *stepper) weights(mem *graph.Mem, direction, product int) unsafe.Pointer {
+	r, packedOffset := mem.Ptrs[stepR+direction], s.products[product].packedOffset
 	switch {
 	case !s.usesPackedWeights:
-		return unsafe.Add(mem.Ptrs[stepR+direction], s.firstRow(product)*s.hidden*s.elemBytes)
+		return unsafe.Add(r, s.products[product].first*s.hidden*s.elemBytes)
 	case s.r[direction].Packed:
-		return unsafe.Add(mem.Ptrs[stepR+direction], product*s.secondPackedOffset)
+		return unsafe.Add(r, packedOffset)
 	}
-	return unsafe.Add(mem.Ptrs[stepPackedWeights], s.packedOffsets[direction][product])
+	return unsafe.Add(mem.Ptrs[stepPackedWeights], direction*s.packedBytes+packedOffset)
 }

@@ -158,6 +158,25 @@ func leastColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position
 	}
 }
 
+// bestComputation returns the computation of the index of the best element of a row. If withValue is set, the element
+// is the first result.
+func bestComputation(dtype tensor.DType, isMax, withValue bool) folds.Computation {
+	return folds.Computation{
+		Fold:                   func() *iter.Fold { return bestFold(dtype, isMax, withValue) },
+		UseFoldForUnsuitedRows: true,
+		Row: func(builder *expr.Builder, x folds.Number) []folds.Number {
+			return bestRow(builder, x.Re, isMax, withValue)
+		},
+		Ref: func(x []tensor.Scalar) []tensor.Scalar {
+			i := refBestIndex(x, isMax)
+			if withValue {
+				return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
+			}
+			return []tensor.Scalar{tensor.IntScalar(int64(i))}
+		},
+	}
+}
+
 // bestRow returns the best element of a row (if withValue is set) and its index as expressions. It first folds the
 // extreme, and then the least position of an element that equals the extreme or is NaN. Several workers can compute one
 // row, because [expr.Code.Pieces] recognizes an argmax. If there is no machine code, bestFold runs instead.

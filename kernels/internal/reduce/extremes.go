@@ -11,6 +11,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// argmaxAttrs are the attributes of argmax, argmin, max and min.
+type argmaxAttrs struct {
+	Dim     *int `attr:"dim" default:"none" doc:"dimension to reduce; none: all, in row-major order"`
+	Keepdim bool `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+}
+
 // checkNonEmpty rejects reductions over no elements, for ops without an identity element, as PyTorch's
 // zero_numel_check_dims does. An empty list dims stands for all dimensions; its error message ends with hint.
 func checkNonEmpty(name string, self tensor.Type, dims []int, hint string) error {
@@ -30,6 +36,19 @@ func checkNonEmpty(name string, self tensor.Type, dims []int, hint string) error
 		}
 	}
 	return nil
+}
+
+// checkNonEmptyDim is checkNonEmpty for the single dimension dim, or for all dimensions if dim is nil.
+func checkNonEmptyDim(name string, self tensor.Type, dim *int, hint string) error {
+	if dim == nil {
+		return checkNonEmpty(name, self, nil, hint)
+	}
+	// Unlike the message of amax, this message counts the dimension from the front.
+	wrapped, err := tensor.WrapDim(*dim, self.Rank())
+	if err != nil {
+		return err
+	}
+	return checkNonEmpty(name, self, []int{wrapped}, hint)
 }
 
 // extremeSpec describes the reduction to the greatest element, or to the least.

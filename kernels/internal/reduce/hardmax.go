@@ -71,10 +71,10 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: hardmaxRows,
 		Impls: lineOp{ // two implementations: line by line, or one element of each of several adjacent lines
-			dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[*hardmaxAttrs](c).Dim }),
+			dim:         func(c *graph.Call) int { return kit.Attrs[*hardmaxAttrs](c).Dim },
 			elementCost: graph.ElementFlops{Simple: 2}, rows: hardmaxRows, typicalAttrs: &hardmaxAttrs{Dim: 1},
-			lower: func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
-				if kernel, err := compileSuitedRows(c, order.applyTo(hardmaxRows)); kernel != nil || err != nil {
+			lower: func(c *graph.Call, dim int, direction graph.RowDirection) (*graph.Kernel, error) {
+				if kernel, err := compileSuitedRows(c, inDirection(hardmaxRows, direction)); kernel != nil || err != nil {
 					return kernel, err
 				}
 				return compileHardmax(c, dim)

@@ -3,7 +3,7 @@ package reduce
 import (
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/rule"
@@ -26,8 +26,9 @@ const (
 // All must have the dtype of operand 0. If operand 0 has 16-bit floats, all may have the dtype float32 instead.
 func checkNormDTypes(call *graph.Call, params ...int) error {
 	dtype := call.Type(0).DType
+	hasFloat32 := func(i int) bool { return call.HasOperand(i) && call.Type(i).DType == tensor.Float32 }
 	required := dtype
-	if dtype.IsReducedFloat() && dtypeOfParams(call, dtype, params) == tensor.Float32 {
+	if dtype.IsReducedFloat() && slices.ContainsFunc(params, hasFloat32) {
 		required = tensor.Float32
 	}
 	for _, i := range params {
@@ -38,37 +39,17 @@ func checkNormDTypes(call *graph.Call, params ...int) error {
 	return nil
 }
 
-// dtypeOfParams returns preferred if a given parameter has this dtype, else the dtype of the first given parameter. It
-// returns Invalid if no parameter is given.
-func dtypeOfParams(call *graph.Call, preferred tensor.DType, params []int) tensor.DType {
-	first := tensor.Invalid
-	for _, i := range params {
-		switch dtype := call.Type(i).DType; {
-		case !call.HasOperand(i): // omitted
-		case dtype == preferred:
-			return preferred
-		case first == tensor.Invalid:
-			first = dtype
-		}
-	}
-	return first
-}
-
 // checkBatchNormDTypes checks the dtypes of the parameters of a batch_norm as PyTorch's check_mixed_data_type and
 // PyTorch's kernels do.
 func checkBatchNormDTypes(call *graph.Call) error {
 	dtype := call.Type(0).DType
-	first := tensor.Invalid // the dtype of the first given parameter
-	for i := batchNormWeight; i < batchNormOperands && first == tensor.Invalid; i++ {
-		if call.HasOperand(i) {
-			first = call.Type(i).DType
-		}
+	given := slices.DeleteFunc([]int{batchNormWeight, batchNormBias, batchNormMean, batchNormVariance},
+		func(i int) bool { return !call.HasOperand(i) })
+	if len(given) == 0 || call.Type(given[0]).DType == dtype {
+		return checkNormDTypes(call, given...)
 	}
-	if first == tensor.Invalid || first == dtype {
-		return checkNormDTypes(call, batchNormWeight, batchNormBias, batchNormMean, batchNormVariance)
-	}
-	for i := batchNormWeight; i < batchNormOperands; i++ {
-		if call.HasOperand(i) && call.Type(i).DType != tensor.Float32 {
+	for _, i := range given {
+		if call.Type(i).DType != tensor.Float32 {
 			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
 		}
 	}
@@ -130,46 +111,4 @@ func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error
 		input = iteration.Type(0)
 	}
 	return input, nil
-}
-
-// normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias for the elements x of input. Elements belong to groups,
-// and the elements of a group have the same mean and variance. groupOf maps an index of input to the number of its
-// group. paramOf maps an index of input to a row-major index of weight and bias, and of mean and variance if they are
-// given. If mean and variance are nil, the statistics of each group are computed from input. For group_norm of
-// [2, 6, 4, 4] in 3 groups, groupOf maps the index [1, 4, 0, 0] to 1*3 + 4/2 = 5, and paramOf maps it to channel 4.
-func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(index []int) int, weight, bias, mean,
-	variance *tensor.Tensor) *tensor.Tensor {
-	sum, squares, count := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group; squares of deviations
-	forEach := func(visit func(index []int, group int, x float64)) {
-		kit.EachIndex(input.Shape, func(index []int) { visit(index, groupOf(index), input.At(index...).Float()) })
-	}
-	forEach(func(_ []int, group int, x float64) {
-		sum[group] += x
-		count[group]++
-	})
-	forEach(func(_ []int, group int, x float64) {
-		deviation := x - sum[group]/count[group]
-		squares[group] += float64(deviation * deviation)
-	})
-	out := tensor.Zeros(input.DType, input.Shape...)
-	// valueOf returns the element of a parameter for an index of input, or omitted if the parameter is not given.
-	valueOf := func(param *tensor.Tensor, index []int, omitted float64) float64 {
-		if param == nil {
-			return omitted
-		}
-		paramIndex := kit.Unravel(paramOf(index), param.Shape)
-		return param.CopyTo(tensor.New(tensor.Float64, param.Shape...)).At(paramIndex...).Float()
-	}
-	forEach(func(index []int, group int, x float64) {
-		groupMean := valueOf(mean, index, sum[group]/count[group])
-		groupVariance := valueOf(variance, index, squares[group]/count[group])
-		standardDeviation, factor, offset := math.Sqrt(groupVariance+eps), valueOf(weight, index, 1), valueOf(bias, index, 0)
-		y := float64((x-groupMean)/standardDeviation*factor) + offset
-		if mean != nil { // PyTorch's formula; for infinite weights and means, the line above gives another result
-			scale := factor / standardDeviation
-			y = float64(x*scale) + (offset - float64(groupMean*scale))
-		}
-		out.Set(tensor.FloatScalar(y), index...)
-	})
-	return out
 }

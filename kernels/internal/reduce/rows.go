@@ -1,6 +1,8 @@
 package reduce
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
@@ -201,4 +203,28 @@ func affineNormRow(builder *expr.Builder, loaded [3]expr.Value, n, eps float64) 
 		return builder.Emit(expr.Add, y, bias)
 	}
 	return y
+}
+
+// sampleNormRows returns the normalization of an operand [n, c, ...] as an expression. A row has c/groups channels of a
+// sample, at all positions. groups 0 stands for rows of one channel.
+func sampleNormRows(c *graph.Call, groups int, eps float64) (*graph.Rows, error) {
+	const params = 2 // weight and bias
+	builder, loaded, operands, mask := normOperands(c, c.Meta(0).Rank()-2, params)
+	shape, channelsPerRow := c.Meta(0).Shape, 1
+	if groups != 0 {
+		// The mask is for [n, groups, c/groups, ...]: the channels of a group are part of the row.
+		mask = slices.Insert(mask, 2, true)
+		channelsPerRow = shape[1] / groups
+	}
+	y := affineNormRow(builder, loaded, float64(channelsPerRow*tensor.Numel(shape[2:])), eps)
+	rows, err := singleResultRows(builder, mask, operands, y, c.Meta(0).DType)
+	if err != nil {
+		return nil, err
+	}
+	rows.ChannelGroups = groups
+	rows.Channels = make([]bool, len(operands)) // by operand: whether it has one element for each channel
+	for i, operand := range operands {
+		rows.Channels[i] = operand > 0 // weight and bias
+	}
+	return rows, nil
 }

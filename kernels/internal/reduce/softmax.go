@@ -45,14 +45,14 @@ func softmaxOp(name, doc string, isLog bool) *graph.Op {
 		Lowerings: graph.Lowerings{
 			Rows: rows,
 			Impls: lineOp{
-				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[*softmaxAttrs](c).Dim }),
+				dim:         func(c *graph.Call) int { return kit.Attrs[*softmaxAttrs](c).Dim },
 				elementCost: graph.ElementFlops{Simple: 1, Function: 0.7}, // estimated numbers of simple operations and functions
 				rows:        rows, typicalAttrs: &softmaxAttrs{Dim: 1},
-				lower: func(c *graph.Call, _ int, order lineOrder) (*graph.Kernel, error) {
+				lower: func(c *graph.Call, _ int, direction graph.RowDirection) (*graph.Kernel, error) {
 					if c.Out[0].Numel() == 0 {
 						return &graph.Kernel{}, nil
 					}
-					expression, err := order.applyTo(rows)(c) // processes lines one after another, or many adjacent lines at once
+					expression, err := inDirection(rows, direction)(c)
 					if err != nil {
 						return nil, err
 					}

@@ -1,40 +1,21 @@
 package view
 
 import (
-	"errors"
-	"fmt"
-	"slices"
+	"cmp"
 
 	"github.com/graphrun/graphrun/kernels/internal/copies"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
-	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the attributes of pad and the padding modes reflect, replicate and circular. For each index of the
-// result, it computes the index of the operand's element that is copied there. borderShape checks the calls. For
-// example, two elements before and after the dimension a b c give
+// This file has the padding modes reflect, replicate and circular. For each index of the result, it computes the index
+// of the operand's element that is copied there. For example, two elements before and after the dimension a b c give
 //
 //	reflect     c b a b c b a
 //	replicate   a a a b c c c
 //	circular    b c a b c a b
 //
-// [BorderTable] lists the operand's index for each index of the result. [BorderSpans] describes the same indices as
-// ranges with a constant step, which kernels copy.
-
-type padAttrs struct {
-	Pad   []sym.Int     `attr:"pad" doc:"numbers of elements to add: before and after the last dimension, before and after the dimension in front of it, and so on; negative numbers remove elements"`
-	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
-	Value tensor.Scalar `attr:"value" default:"none" doc:"fill value for mode constant; default: 0"`
-}
-
-// value returns the fill value.
-func (attrs *padAttrs) value() tensor.Scalar {
-	if attrs.Value.IsSet() {
-		return attrs.Value
-	}
-	return tensor.IntScalar(0)
-}
+// [BorderTable], for the reference, lists the operand's index for each index of the result. [BorderSpans] describes the
+// same indices as ranges with a constant step, which kernels copy.
 
 // padCounts returns the number of elements that pad adds at the beginning of dimension d, and at its end. Negative
 // numbers remove elements. rank is the rank of the value.
@@ -43,17 +24,6 @@ func padCounts[S int | sym.Int](pad []S, rank, d int) (before, after S) {
 		return pad[i], pad[i+1]
 	}
 	return before, after
-}
-
-// borderTables returns a table for each dimension. The table of a padded dimension has the operand's index for each
-// index of the output. The table of another dimension is nil.
-func borderTables(attrs *padAttrs, shape []int) [][]int {
-	tables := make([][]int, len(shape))
-	for d := len(shape) - len(attrs.Pad)/2; d < len(shape); d++ {
-		before, after := padCounts(kit.KnownSizes(attrs.Pad), len(shape), d)
-		tables[d] = BorderTable(attrs.Mode, shape[d], before, after)
-	}
-	return tables
 }
 
 // BorderTable returns, for each index of a padded dimension, the index of the operand that is copied to it. n is the
@@ -94,186 +64,54 @@ func BorderTable(mode string, n, before, after int) []int {
 // BorderSpans returns the spans ([copies.Span]) that fill a padded dimension. They read the same indices as the table
 // of [BorderTable]. The operand has n elements along this dimension. In modes replicate and reflect, there are at most
 // three spans: one before the operand's elements, one for these elements, and one after them.
-func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
+func BorderSpans(mode string, n, before, after int) []copies.Span {
 	if mode == "circular" {
 		return circularSpans(n, before, after)
-	}
-	add := func(outStart, outEnd, inStart, inStep int) { // outEnd is exclusive
-		if outStart < outEnd {
-			list = append(list, copies.Span{OutStart: outStart, Count: outEnd - outStart, InStart: inStart, InStep: inStep})
-		}
 	}
 	size := n + before + after
 	// The operand's elements are at the output indices first to end-1.
 	first := min(max(before, 0), size)
 	end := min(max(before+n, first), size)
-	if mode == "replicate" { // a step of 0 repeats the first or the last element
-		add(0, first, 0, 0)
-		add(first, end, first-before, 1)
-		add(end, size, n-1, 0)
+	startBefore, startAfter, step := 0, n-1, 0 // replicate: a step of 0 repeats the first or the last element
+	if mode == "reflect" {                     // index -k is mirrored to k, and index n-1+k to n-1-k
+		startBefore, startAfter, step = before, 2*(n-1)-(end-before), -1
+	}
+	list := appendSpan(nil, first, startBefore, step)
+	list = appendSpan(list, end-first, first-before, 1)
+	return appendSpan(list, size-end, startAfter, step)
+}
+
+// appendSpan appends a span of the given length. It begins at the output index at which the list ends.
+func appendSpan(list []copies.Span, count, inStart, inStep int) []copies.Span {
+	if count <= 0 {
 		return list
 	}
-	// Output index o reads index o-before of the operand. Index -k is mirrored to k, and index n-1+k to n-1-k.
-	add(0, first, before, -1)
-	add(first, end, first-before, 1)
-	add(end, size, 2*(n-1)-(end-before), -1)
-	return list
+	outStart := 0
+	if len(list) > 0 {
+		last := list[len(list)-1]
+		outStart = last.OutStart + last.Count
+	}
+	return append(list, copies.Span{OutStart: outStart, Count: count, InStart: inStart, InStep: inStep})
 }
 
 // circularSpans is BorderSpans for mode circular. [BorderTable] describes the rule.
 func circularSpans(n, before, after int) (list []copies.Span) {
-	// addSpans copies consecutive indices of the operand modulo n, from inStart on.
-	addSpans := func(outStart, count, inStart int) {
+	// add adds spans that read count consecutive indices of the operand from start on, modulo n.
+	add := func(start, count int) {
 		for count > 0 {
-			inStart = (inStart%n + n) % n
-			span := copies.Span{OutStart: outStart, Count: min(count, n-inStart), InStart: inStart, InStep: 1}
-			list = append(list, span)
-			outStart, count, inStart = outStart+span.Count, count-span.Count, inStart+span.Count
+			start = (start%n + n) % n
+			part := min(count, n-start)
+			list = appendSpan(list, part, start, 1)
+			start, count = start+part, count-part
 		}
 	}
-	// The indices partStart to partEnd-1 of the operand remain after negative padding. This part is copied to the
-	// output indices first to end-1.
-	partStart, partEnd := max(-before, 0), n+min(after, 0)
-	first, end := max(before, 0), partEnd+before
-	partSize := end - first
-	addSpans(0, first, partEnd-before) // the end of the part
-	addSpans(first, partSize, partStart)
-	if partSize == 0 {
-		addSpans(end, max(after, 0), partEnd)
-		return list
-	}
-	for padded := 0; padded < after; padded += partSize { // repeat the part
-		addSpans(end+padded, min(partSize, after-padded), partStart)
+	// The indices start to end-1 of the operand remain after negative padding.
+	start, end := max(-before, 0), n+min(after, 0)
+	add(end-max(before, 0), max(before, 0)) // the end of this part
+	add(start, end-start)
+	period := cmp.Or(end-start, n) // if nothing remains, the padding repeats the operand
+	for padded := 0; padded < after; padded += period {
+		add(start, min(period, after-padded))
 	}
 	return list
-}
-
-// borderShape returns the shape of the result, or PyTorch's error for the mode and the number of dimensions
-// (reflection_pad, replication_pad, _pad_circular).
-func borderShape(attrs *padAttrs, self tensor.Type) ([]sym.Int, error) {
-	padDims, rank := len(attrs.Pad)/2, self.Rank()
-	shape := slices.Clone(self.Shape)
-	for d := rank - padDims; d < rank; d++ {
-		before, after := padCounts(attrs.Pad, rank, d)
-		shape[d] = clampedSize(shape[d].Add(before)).Add(clampedSize(after))
-	}
-	if attrs.Mode == "circular" {
-		return shape, checkCircular(attrs.Pad, self.Shape, shape)
-	}
-	if err := checkBatch(attrs.Mode, self, padDims); err != nil {
-		return nil, err
-	}
-	if attrs.Mode == "reflect" {
-		if err := checkReflect(attrs.Pad, self.Shape); err != nil {
-			return nil, err
-		}
-	}
-	if !slices.ContainsFunc(shape[rank-padDims:], func(size sym.Int) bool { return kit.SizeAtLeast(size, 1) }) {
-		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(self.Shape[rank-padDims:]),
-			sizesByName(shape[rank-padDims:]))
-	}
-	if !self.DType.IsFloat() && !self.DType.IsComplex() {
-		return nil, fmt.Errorf("\"%s\" not implemented for '%s'", borderKernel(attrs.Mode, padDims), self.DType.TorchName())
-	}
-	return shape, nil
-}
-
-// clampedSize clamps a known number to the range from -tensor.MaxBytes to tensor.MaxBytes, so that sums do not wrap.
-// Larger numbers are no valid sizes in any case.
-func clampedSize(size sym.Int) sym.Int {
-	if known, isKnown := size.Known(); isKnown {
-		return sym.Of(min(max(known, -tensor.MaxBytes), tensor.MaxBytes))
-	}
-	return size
-}
-
-// checkCircular returns PyTorch's error if pad cannot pad shape in to shape out in mode circular, else nil. PyTorch
-// pads all dimensions but the first two.
-func checkCircular(pad, in, out []sym.Int) error {
-	if expected := 2 * (len(in) - 2); len(pad) != expected {
-		return fmt.Errorf("Invalid padding size, expected %d but got %d", expected, len(pad))
-	}
-	for d := 2; d < len(in); d++ {
-		before, after := padCounts(pad, len(in), d)
-		if before.Gt(in[d]).Or(after.Gt(in[d])).Holds() {
-			return errors.New("Padding value causes wrapping around more than once.")
-		}
-		// Neither the result nor the part of the operand that remains after negative padding may have a negative size.
-		if kit.IsNegative(out[d]) || kit.SizeAtLeast(out[d], 1) &&
-			kit.IsNegative(in[d].Add(before.Min(sym.Int{})).Add(after.Min(sym.Int{}))) {
-			return errors.New("Negative padding value is resulting in an empty dimension")
-		}
-	}
-	return nil
-}
-
-// checkBatch returns PyTorch's error if a dimension other than the batch is empty. padDims is the number of padded
-// dimensions. There is a batch, dimension 0, if the value has padDims+2 dimensions. Mode reflect ignores dimension 0
-// even if there is no batch.
-func checkBatch(mode string, self tensor.Type, padDims int) error {
-	checked := self.Shape
-	if hasBatch := self.Rank() == padDims+2; hasBatch || mode == "reflect" {
-		checked = checked[1:]
-	}
-	if !slices.ContainsFunc(checked, func(size sym.Int) bool { return kit.SizeIs(size, 0) }) {
-		return nil
-	}
-	if mode == "reflect" && padDims < 3 {
-		return fmt.Errorf("%dD or %dD (batch mode) tensor expected for input, but got: [ torch.%sTensor{%s} ]",
-			padDims+1, padDims+2, self.DType.TorchName(), sizesText(self.Shape))
-	}
-	return fmt.Errorf("Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "+
-		"for input, but got: %s", padDims+1, padDims+2, tensor.Sizes(self.Shape))
-}
-
-// sizesText formats sizes separated by commas.
-func sizesText(shape []sym.Int) string {
-	text := ""
-	for i, size := range shape {
-		if i > 0 {
-			text += ","
-		}
-		text += fmt.Sprint(size)
-	}
-	return text
-}
-
-// checkReflect returns PyTorch's error if padding has as many elements as the dimension, or more.
-func checkReflect(pad, shape []sym.Int) error {
-	padDims, rank := len(pad)/2, len(shape)
-	for i := range padDims { // from the last dimension, as in pad
-		d := rank - 1 - i
-		before, after := pad[2*i], pad[2*i+1]
-		if !before.Ge(shape[d]).Holds() && !after.Ge(shape[d]).Holds() {
-			continue
-		}
-		input := tensor.Sizes(shape)
-		if padDims == 2 { // reflection_pad2d prints the rank instead of the sizes
-			input = fmt.Sprint(rank)
-		}
-		// 4+2*i is the number of the argument `before` in PyTorch: the pairs follow three other arguments.
-		return fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
-			"got: padding (%v, %v) at dimension %d of input %s", 4+2*i, before, after, d, input)
-	}
-	return nil
-}
-
-// sizesByName formats at most three sizes as "D: 1 H: 2 W: 3". Two sizes are H and W, and one is W.
-func sizesByName(size []sym.Int) string {
-	text := ""
-	for i, n := range size {
-		text += fmt.Sprintf(" %c: %v", "DHW"[3-len(size)+i], n)
-	}
-	return text[1:] // without the leading space
-}
-
-// borderKernel returns the name, in PyTorch's messages, of the kernel that pads padDims dimensions in a mode.
-func borderKernel(mode string, padDims int) string {
-	switch {
-	case mode == "replicate":
-		return fmt.Sprintf("replication_pad%dd_cpu", padDims)
-	case padDims == 3:
-		return "reflection_pad3d_cpu"
-	}
-	return fmt.Sprintf("reflection_pad%dd", padDims)
 }

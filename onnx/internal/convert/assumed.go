@@ -26,7 +26,7 @@ func (n *Node) unavoidableError(convertOperator Converter) error {
 	count := n.nodeCount
 	defer func() { n.nodeCount = count }() // trials do not count
 	var first error
-	for trial := range assumedOperands {
+	for trial := range lastTrial + 1 {
 		err := n.convertAssuming(convertOperator, trial)
 		dependsOnValue := err == nil || errors.As(err, new(kindError)) || errors.Is(err, ErrUnavailableOperand)
 		if dependsOnValue || trial > 0 && err.Error() != first.Error() {
@@ -52,11 +52,11 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 		}
 	}()
 	defer Recover(&err)
-	nested, frame := n.nestedGraph(""), *n.frame // the graph of this trial, and its settings
+	nested, frame := n.nestedGraph("", n.hints), *n.frame // the graph of this trial, and its settings
 	frame.continuation, frame.skipsInvalidNodes = nil, false
 	attempt := *n // the same node, but in the nested graph, with operands and a scope of its own
-	attempt.importer, attempt.frame, attempt.continuation, attempt.In = nested.importer, &frame, nil, nil
-	attempt.scope = &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
+	attempt.importer, attempt.scope, attempt.frame = nested.importer, nested.newScope(n.scope), &frame
+	attempt.continuation, attempt.In = nil, nil
 	for i, operand := range n.In {
 		switch {
 		case operand == nil: // omitted
@@ -74,37 +74,40 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 	return nil
 }
 
-// assumedOperand returns a value that unavailable operand i may have. If the model does not declare the type of the
-// operand, assumedOperands[trial] makes the value. Otherwise the value has the declared type, with undeclared sizes
-// trial+1, and in the last trial it is a constant.
+// assumedTypes has the types that an unavailable operand of unknown type may have: in trial i, it is an input of type
+// i. In the two later trials, it is a constant.
+var assumedTypes = [...]struct {
+	dtype      tensor.DType
+	rank       int
+	hasStrings bool
+}{
+	{tensor.Float32, 5, false}, {tensor.Float32, 4, false}, {tensor.Float32, 3, false}, {tensor.Float32, 2, false},
+	{tensor.Float32, 1, false}, {tensor.Float32, 0, false}, {tensor.Int64, 2, false}, {tensor.Bool, 2, false},
+	{tensor.Uint8, 2, false}, {tensor.Int64, 1, true},
+}
+
+const lastTrial = len(assumedTypes) + 1 // the first trial is 0
+
+// assumedOperand returns the value that unavailable operand i has in a trial. If the model declares the type of the
+// operand, the value has this type, with undeclared sizes trial+1, and is a constant in the last trial unless it is
+// large. For other operands, see assumedTypes.
 func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
-	declared, ok := n.declaredMeta(n.proto.Input[i], trial+1)
-	switch {
-	case !ok:
-		return assumedOperands[trial](g)
-	case trial == len(assumedOperands)-1 && declared.Numel() <= FoldLimit:
-		return Constant(tensor.Zeros(declared.DType, declared.Shape...))
+	if declared, ok := n.declaredMeta(n.proto.Input[i], trial+1); ok {
+		if trial == lastTrial && declared.Numel() <= FoldLimit {
+			return Constant(tensor.Zeros(declared.DType, declared.Shape...))
+		}
+		return addAssumed(g, declared)
 	}
-	return addAssumed(g, declared)
-}
-
-// assumedOperands make values that an unavailable operand of unknown type may have. Inputs are added to the graph.
-var assumedOperands = [...]func(g *graph.Graph) *Value{
-	assumedInput(tensor.Float32, 5), assumedInput(tensor.Float32, 4), assumedInput(tensor.Float32, 3),
-	assumedInput(tensor.Float32, 2), assumedInput(tensor.Float32, 1), assumedInput(tensor.Float32, 0),
-	assumedInput(tensor.Int64, 2), assumedInput(tensor.Bool, 2), assumedInput(tensor.Uint8, 2),
-	func(g *graph.Graph) *Value {
-		text := assumedInput(tensor.Int64, 1)(g)
-		text.hasStrings = true
-		return text
-	},
-	func(*graph.Graph) *Value { return IntVector(1, 1) },
-	func(*graph.Graph) *Value { return FloatVector(1) },
-}
-
-// assumedInput returns a function that adds an input of a dtype and rank.
-func assumedInput(dtype tensor.DType, rank int) func(g *graph.Graph) *Value {
-	return func(g *graph.Graph) *Value { return addAssumed(g, tensor.New(dtype, slices.Repeat([]int{2}, rank)...)) }
+	switch trial {
+	case lastTrial:
+		return FloatVector(1)
+	case lastTrial - 1:
+		return IntVector(1, 1)
+	}
+	assumed := assumedTypes[trial]
+	x := addAssumed(g, tensor.New(assumed.dtype, slices.Repeat([]int{2}, assumed.rank)...))
+	x.hasStrings = assumed.hasStrings
+	return x
 }
 
 // addAssumed adds an input of the given type.
@@ -113,8 +116,8 @@ func addAssumed(g *graph.Graph, meta tensor.Meta) *Value {
 	return &Value{name: name, graphValue: g.InputMeta(name, meta)}
 }
 
-// declaredMeta returns the type of a result of a node as the graph of the model declares it, with size in place of
-// undeclared sizes. Invalid types count as undeclared.
+// declaredMeta returns the type that the model declares for a value, with size in place of undeclared sizes. Invalid
+// types count as undeclared. n.continuation.graph is the graph of the model that contains the node.
 func (n *Node) declaredMeta(name string, size int) (_ tensor.Meta, ok bool) {
 	if n.scope.declared == nil {
 		n.scope.declared = map[string]*pb.ValueInfoProto{}

@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -36,7 +37,9 @@ type continuation struct {
 // branch is a branch of an If: a nested graph, whose conversion may have failed.
 type branch struct {
 	*nestedGraph
-	err error
+	err             error
+	proto           *pb.GraphProto
+	hasContinuation bool // whether the continuation is also converted as a part of the branch
 }
 
 // ifOp converts If: see the comment at the top of this file. A branch whose conversion fails at the hints is converted
@@ -51,18 +54,18 @@ func ifOp(n *Node) []*Value {
 		return n.convertInline(elseProto)
 	}
 	thenBranch, elseBranch := n.branch(thenProto, n.hints), n.branch(elseProto, n.hints)
-	takesThen, hasCondition := sizeCondition(cond)
-	if hasCondition {
-		n.retryBranch(thenBranch, thenProto, takesThen, branchOnly)
-		n.retryBranch(elseBranch, elseProto, takesThen.Not(), branchOnly)
+	takesThen, hasCondition := cond.elements.Bool() // a condition on integers, which may depend on data
+	retry := func() {
+		if hasCondition {
+			n.retryBranch(thenBranch, takesThen)
+			n.retryBranch(elseBranch, takesThen.Not())
+		}
 	}
+	retry()
 	if n.continuationDiffers(thenBranch, elseBranch) {
 		thenBranch.convertContinuation(n)
 		elseBranch.convertContinuation(n)
-		if hasCondition {
-			n.retryBranch(thenBranch, thenProto, takesThen, withContinuation)
-			n.retryBranch(elseBranch, elseProto, takesThen.Not(), withContinuation)
-		}
+		retry()
 		n.finalOutputs = n.ifNode(cond, thenBranch, elseBranch) // results of the graph: no node after n is converted
 		return nil
 	}
@@ -72,25 +75,17 @@ func ifOp(n *Node) []*Value {
 // maxRetries bounds the number of sizes at which the conversion of a branch is retried.
 const maxRetries = 32
 
-// branchPart says how much retryBranch converts: only the branch, or also the continuation as a part of the branch.
-type branchPart bool
-
-const (
-	branchOnly       branchPart = false
-	withContinuation branchPart = true
-)
-
 // retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes, for which the
 // condition `taken` holds, so that the branch is taken. If all conversions fail, the error remains.
-func (n *Node) retryBranch(b *branch, proto *pb.GraphProto, taken sym.Bool, part branchPart) {
+func (n *Node) retryBranch(b *branch, taken sym.Bool) {
 	if b.err == nil {
 		return
 	}
 	count := n.nodeCount
 	for _, hints := range n.sizesWhere(taken) {
 		n.nodeCount = count
-		other := n.branch(proto, hints)
-		if part == withContinuation {
+		other := n.branch(b.proto, hints)
+		if b.hasContinuation {
 			other.convertContinuation(n)
 		}
 		if other.err == nil {
@@ -123,14 +118,9 @@ func (n *Node) sizesWhere(cond sym.Bool) (list []map[string]int) {
 	return list
 }
 
-// sizeCondition returns x as a condition on integers, which may depend on data. ok is false if x has no such form.
-func sizeCondition(x *Value) (cond sym.Bool, ok bool) {
-	return x.elements.Bool()
-}
-
 // sizeOnlyCondition returns x as a condition on sizes. ok is false if x depends on data.
 func (n *Node) sizeOnlyCondition(x *Value) (cond sym.Bool, ok bool) {
-	if cond, ok = sizeCondition(x); !ok {
+	if cond, ok = x.elements.Bool(); !ok {
 		return cond, false
 	}
 	return cond, n.useSymbols(cond.String())
@@ -138,20 +128,12 @@ func (n *Node) sizeOnlyCondition(x *Value) (cond sym.Bool, ok bool) {
 
 // branch converts a graph as a branch, at the given hints (example sizes).
 func (n *Node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
-	created := &branch{nestedGraph: n.nestedGraphAt(proto.Name, hints)}
-	created.convertPart(n, func() (err error) {
-		inner := &scope{importer: created.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
+	created := &branch{nestedGraph: n.nestedGraph(proto.Name, hints), proto: proto}
+	created.convertPart(n, func() error {
 		if len(proto.Input) > 0 {
 			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(proto.Input))
 		}
-		branchFrame := *n.frame
-		branchFrame.depth++
-		branchFrame.continuation, branchFrame.skipsInvalidNodes = nil, false
-		if err := created.importer.addInitializers(proto, inner, &branchFrame); err != nil {
-			return err
-		}
-		created.out, err = created.importer.convertResults(proto, inner, &branchFrame)
-		return err
+		return created.convert(proto, created.newScope(n.scope), n.frame.forBody())
 	})
 	return created
 }
@@ -204,6 +186,7 @@ func (n *Node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 // convertContinuation converts the continuation of the node as a part of the branch. The outputs of the outermost graph
 // become the results of the branch.
 func (b *branch) convertContinuation(n *Node) {
+	b.hasContinuation = true
 	for following := n.continuation; following != nil; following = following.frame.continuation {
 		isComplete := false
 		b.convertPart(n, func() (err error) {
@@ -220,7 +203,7 @@ func (b *branch) convertContinuation(n *Node) {
 // the results of the branch. Without an error, it returns true if the last of these nodes also converted its own
 // continuation, so that the results are the outputs of the outermost graph.
 func (b *branch) convertFollowing(following *continuation) (isComplete bool, err error) {
-	inner := &scope{importer: b.importer, outerGraphScope: following.scope, values: map[string]*Value{}}
+	inner := b.newScope(following.scope)
 	for i, name := range following.resultNames {
 		if name != "" && i < len(b.out) {
 			inner.values[name] = b.out[i]
@@ -263,11 +246,20 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 	} else {
 		out = n.emitN("if", results, attrs, append([]any{cond}, operands...)...)
 	}
+	// A branch that raises an error has no results.
+	hasFailed := func(b *branch) bool { return b.err != nil }
+	branches := slices.DeleteFunc([]*branch{thenBranch, elseBranch}, hasFailed)
 	for i, result := range out {
-		result.outline = ifOutline(thenBranch, elseBranch, i)
-		result.hasStrings = n.isTextResult(thenBranch, elseBranch, i)
+		first := branches[0]
+		result.outline, result.hasStrings = first.outline(i), first.out[i].hasStrings
+		if len(branches) == 2 {
+			result.outline = result.outline.Join(elseBranch.outline(i))
+			if elseBranch.out[i].hasStrings != result.hasStrings {
+				n.Failf("result %d has strings in only one branch", i)
+			}
+		}
 		if dependsOnSizes && result.outline.Sizes != nil {
-			n.shapes[result.graphValue] = n.ifShape(takesThen, thenBranch, elseBranch, i)
+			n.shapes[result.graphValue] = ifShape(takesThen, branches, i)
 		}
 	}
 	return asSequences(out, sequences)
@@ -291,7 +283,7 @@ func (n *Node) finishBranches(thenBranch, elseBranch *branch) {
 // raiseBranch replaces the branch by a graph that raises the branch's error. name is the attribute of the branch.
 func (n *Node) raiseBranch(b *branch, name string, results int) {
 	err := b.err
-	b.nestedGraph = n.nestedGraph(name)
+	b.nestedGraph = n.nestedGraph(name, n.hints)
 	message := fmt.Sprintf("%s of %s cannot be run: %v", name, n.title(), err)
 	for i, v := range b.importer.graph.ApplyN("raise", results, graph.Attrs{"message": message, "results": results}) {
 		b.importer.graph.Output(fmt.Sprintf("none.%d", i), v)
@@ -301,40 +293,14 @@ func (n *Node) raiseBranch(b *branch, name string, results int) {
 	}
 }
 
-// ifOutline returns the dtype and the sizes that result i has in both branches. A branch that raises an error has no
-// result.
-func ifOutline(thenBranch, elseBranch *branch, i int) graph.PartialType {
-	switch {
-	case thenBranch.err != nil:
-		return elseBranch.outline(i)
-	case elseBranch.err != nil:
-		return thenBranch.outline(i)
+// ifShape returns the symbolic shape of result i of an If whose condition depends on sizes. branches are the branches
+// that have results.
+func ifShape(takesThen sym.Bool, branches []*branch, i int) []sym.Int {
+	thenShape := branches[0].importer.TrySymShape(branches[0].out[i])
+	if len(branches) == 1 {
+		return thenShape
 	}
-	return thenBranch.outline(i).Join(elseBranch.outline(i))
-}
-
-// isTextResult reports whether result i is a tensor of strings.
-func (n *Node) isTextResult(thenBranch, elseBranch *branch, i int) bool {
-	switch {
-	case thenBranch.err != nil:
-		return elseBranch.out[i].hasStrings
-	case elseBranch.err == nil && thenBranch.out[i].hasStrings != elseBranch.out[i].hasStrings:
-		n.Failf("result %d has strings in only one branch", i)
-	}
-	return thenBranch.out[i].hasStrings
-}
-
-// ifShape returns the symbolic shape of result i of an If whose condition depends on sizes. A branch that raises an
-// error has no shape.
-func (n *Node) ifShape(takesThen sym.Bool, thenBranch, elseBranch *branch, i int) []sym.Int {
-	switch {
-	case thenBranch.err != nil:
-		return elseBranch.importer.TrySymShape(elseBranch.out[i])
-	case elseBranch.err != nil:
-		return thenBranch.importer.TrySymShape(thenBranch.out[i])
-	}
-	thenShape := thenBranch.importer.TrySymShape(thenBranch.out[i])
-	elseShape := elseBranch.importer.TrySymShape(elseBranch.out[i])
+	elseShape := branches[1].importer.TrySymShape(branches[1].out[i])
 	shape := make([]sym.Int, len(thenShape))
 	for k := range shape {
 		shape[k] = sym.Where(takesThen, thenShape[k], elseShape[k])

@@ -78,6 +78,14 @@ type frame struct {
 	skipsInvalidNodes bool
 }
 
+// forBody returns the frame of a graph that is an attribute of a node of frame f. The frame has no continuation.
+func (f *frame) forBody() *frame {
+	inner := *f
+	inner.depth++
+	inner.continuation, inner.skipsInvalidNodes = nil, false
+	return &inner
+}
+
 // scope has the values of a graph by name.
 type scope struct {
 	importer        *importer

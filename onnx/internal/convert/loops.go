@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -12,13 +11,12 @@ import (
 
 // This file converts Loop. A loop with a known, small number of iterations is unrolled: the nodes of the body are
 // converted once for each iteration, and no loop remains. Any other loop becomes a node with its body as a nested
-// graph. The sequences that such a loop carries are packed (packed.go): two tensors have the elements and the shapes of
-// all members. In a body, the field `outer` of a packed sequence is the same sequence in the enclosing graph.
+// graph. Such a loop carries a sequence as two tensors, with the elements and the shapes of all members (packed.go).
 //
 // An outline is the known part of a value's shape. Failf ends the conversion of a node with an error (Recover).
 
 // maxUnrolled is the maximum number of nodes into which a loop is unrolled: the unrollBudget of a frame outside loops.
-// A larger loop becomes a node with its body as attribute.
+// The iterations of an unrolled loop share its budget.
 const maxUnrolled = 1 << 12
 
 // loopOp converts Loop: operands are the number of iterations (trips), the condition (both may be omitted) and the
@@ -38,7 +36,8 @@ func loopOp(n *Node) []*Value {
 	if out := n.unroll(proto, trips, cond, carried); out != nil {
 		return out
 	}
-	body, carried, sequences := n.loopBody(proto, carried)
+	body, carried := n.loopBody(proto, carried)
+	carried, sequences := asTensors(carried) // each sequence becomes two carried tensors (packedbodies.go)
 	operands := append([]any{trips, cond}, n.operandsOf(carried, body.importer.captured)...)
 	attrs := graph.Attrs{"body": body.importer.graph, "carried": len(carried)}
 	if count, ok := n.tripCount(proto, trips, cond); ok {
@@ -67,8 +66,8 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 		return nil
 	}
 	condition := Constant(tensor.BoolScalar(true).Tensor(tensor.Bool))
-	values := slices.Clone(carried)                            // after the last iteration so far
-	toStack := make([][]any, len(proto.Output)-1-len(carried)) // by stacked output: its value in each iteration
+	values := slices.Clone(carried)                               // after the last iteration so far
+	toStack := make([][]*Value, len(proto.Output)-1-len(carried)) // by stacked output: its value in each iteration
 	for i := range count {
 		iteration := Constant(tensor.IntScalar(i).Tensor(tensor.Int64))
 		out := n.convertIteration(proto, append([]*Value{iteration, condition}, values...), int(count))
@@ -84,15 +83,15 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 		}
 	}
 	for _, list := range toStack {
-		isText := slices.ContainsFunc(list, func(x any) bool { return x.(*Value).hasStrings })
-		values = append(values, n.MarkStrings(n.Op("stack", graph.Attrs{"dim": 0}, list...), isText))
+		stacked := n.Op("stack", graph.Attrs{"dim": 0}, n.operandsOf(list)...)
+		values = append(values, n.MarkStrings(stacked, slices.ContainsFunc(list, (*Value).HasStrings)))
 	}
 	return values
 }
 
 // unrollCount returns the maximum number of iterations of a loop that can be unrolled. ok is false if the number is
-// unknown or large, or if the loop has no iterations but stacks values. A loop that carries a sequence may exceed the
-// frame's budget, but not maxNodes.
+// unknown or large, or if the loop has no iterations but stacks values. For a loop that carries a sequence, the budget
+// of the frame does not matter: the limit is maxNodes, the maximum number of nodes of a model.
 func (n *Node) unrollCount(proto *pb.GraphProto, trips, cond *Value, carried []*Value) (count int64, ok bool) {
 	areKnown := trips != nil && trips.data != nil && (cond == nil || cond.data != nil)
 	if !areKnown || !n.hasKnownCondition(proto) {
@@ -104,106 +103,11 @@ func (n *Node) unrollCount(proto *pb.GraphProto, trips, cond *Value, carried []*
 		stacksValues := len(proto.Output) > 1+len(carried)
 		return 0, !stacksValues // only a conversion of the body gives the sizes of stacked values
 	}
-	bodyNodes := int64(max(len(proto.Node), 1))
-	hasSequence := slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind })
-	fitsBudget := hasSequence || count <= int64(n.frame.unrollBudget)/bodyNodes
-	return count, fitsBudget && count <= maxNodes/bodyNodes
-}
-
-// hasKnownCondition reports whether a loop's condition is known in each iteration, because the body returns the
-// condition unchanged or returns a constant.
-func (n *Node) hasKnownCondition(proto *pb.GraphProto) bool {
-	name, node, ok := conditionOrigin(proto, "Identity", "Cast")
-	isInitializer := func(initializer *pb.TensorProto) bool { return initializer.Name == name }
-	switch {
-	case !ok:
-		return false
-	case name == proto.Input[1].Name || slices.ContainsFunc(proto.Initializer, isInitializer):
-		return true
-	case node != nil:
-		return node.OpType == "Constant"
+	nodeLimit := n.frame.unrollBudget
+	if slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind }) {
+		nodeLimit = maxNodes
 	}
-	outside := n.scope.lookup(name)
-	return outside != nil && outside.data != nil
-}
-
-// keepsCondition reports whether the body of a loop returns the loop's condition unchanged.
-func keepsCondition(proto *pb.GraphProto) bool {
-	name, _, ok := conditionOrigin(proto, "Identity")
-	return ok && name == proto.Input[1].Name
-}
-
-// conditionOrigin follows the condition that a loop's body returns backwards through nodes of the given op types. It
-// returns the value at which it stops, and the node that computes this value, or nil if it is an input of the body or
-// from outside. ok is false if the body has no condition, or if the chain is a cycle or too long.
-func conditionOrigin(proto *pb.GraphProto, opTypes ...string) (name string, node *pb.NodeProto, ok bool) {
-	if len(proto.Output) == 0 || len(proto.Input) < 2 {
-		return "", nil, false
-	}
-	name = proto.Output[0].Name
-	for range min(len(proto.Node)+1, maxDepth) { // the limit ends cycles
-		i := slices.IndexFunc(proto.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
-		if i < 0 || name == proto.Input[1].Name {
-			return name, nil, true
-		}
-		node = proto.Node[i]
-		if !slices.Contains(opTypes, node.OpType) || len(node.Input) != 1 {
-			return name, node, true
-		}
-		name = node.Input[0]
-	}
-	return "", nil, false
-}
-
-// loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values as tensors with
-// the sequences among them ([asTensors]). If the body inserts the first member into a sequence of unknown rank, the
-// conversion fails with a memberRankError. loopBody then converts the body again, with an empty sequence of the
-// member's rank and dtype.
-func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, []*Value, map[int]*packedSequence) {
-	carried = slices.Clone(carried)
-	for i, x := range carried {
-		if x != nil && x.kind == sequenceKind {
-			carried[i] = n.packedOf(x, declaredRank(proto.Input[2+i])).toValue()
-		}
-	}
-	for count := n.nodeCount; ; n.nodeCount = count {
-		// The first two inputs are the iteration and the condition. Only their types matter. All others are carried.
-		start := []*Value{Constant(tensor.Zeros(tensor.Int64)), Constant(tensor.Zeros(tensor.Bool))}
-		body, err := n.tryConvertBody(proto, append(start, carried...), func(i int) bool { return i >= 2 })
-		if err == nil {
-			tensors, sequences := asTensors(carried)
-			return body, tensors, sequences
-		}
-		var rankErr *memberRankError
-		if !errors.As(err, &rankErr) {
-			n.Failf("%w", err)
-		}
-		i := slices.IndexFunc(carried, func(x *Value) bool {
-			return x != nil && x.packed != nil && x.packed == rankErr.sequence.outer
-		})
-		switch {
-		case i < 0:
-			n.Failf("%w", err)
-		case carried[i].packed.outer != nil:
-			// The enclosing loop carries the same sequence: its body must be converted again.
-			panic(failure{&memberRankError{sequence: carried[i].packed, rank: rankErr.rank, dtype: rankErr.dtype}})
-		}
-		carried[i] = (&packedSequence{dtype: rankErr.dtype, rank: rankErr.rank,
-			data:   Constant(tensor.Zeros(rankErr.dtype, 0)),
-			shapes: Constant(tensor.Zeros(tensor.Int64, 0, rankErr.rank))}).toValue()
-	}
-}
-
-// declaredRank returns the declared rank of a sequence's members, or -1 if the rank is not declared.
-func declaredRank(v *pb.ValueInfoProto) int {
-	if v.Type == nil || v.Type.SequenceType == nil {
-		return -1
-	}
-	member := pb.ValueInfoProto{Type: v.Type.SequenceType.ElemType}
-	if s := member.Shape(); s != nil {
-		return len(s.Dim)
-	}
-	return -1
+	return count, count <= int64(nodeLimit/max(len(proto.Node), 1))
 }
 
 // tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends

@@ -52,11 +52,9 @@ func (n *Node) convertInline(proto *pb.GraphProto) []*Value {
 // convertIteration converts one iteration of a loop's body in place of the node. `times` is the number of iterations
 // that share the budget of unrolled nodes. operands are the values of the body's inputs.
 func (n *Node) convertIteration(proto *pb.GraphProto, operands []*Value, times int) []*Value {
-	iterationFrame := *n.frame
-	iterationFrame.depth++
+	iterationFrame := n.frame.forBody()
 	iterationFrame.unrollBudget /= times
-	iterationFrame.continuation, iterationFrame.skipsInvalidNodes = nil, false
-	out, err := n.convertResults(proto, n.innerScope(proto, operands, &iterationFrame), &iterationFrame)
+	out, err := n.convertResults(proto, n.innerScope(proto, operands, iterationFrame), iterationFrame)
 	if err != nil {
 		n.Failf("%w", err)
 	}
@@ -96,11 +94,8 @@ type nestedGraph struct {
 	out      []*Value // the results
 }
 
-// nestedGraph returns an empty nested graph, which is built at the hints (example sizes) of the enclosing graph.
-func (n *Node) nestedGraph(name string) *nestedGraph { return n.nestedGraphAt(name, n.hints) }
-
-// nestedGraphAt returns an empty nested graph, which is built at the given hints.
-func (n *Node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
+// nestedGraph returns an empty nested graph, which is built at the given hints (example sizes).
+func (n *Node) nestedGraph(name string, hints map[string]int) *nestedGraph {
 	if name == "" {
 		name = "body"
 	}
@@ -116,6 +111,19 @@ func (n *Node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	return &nestedGraph{importer: inner}
 }
 
+// newScope returns an empty scope for the nodes of the graph, in the given scope of the enclosing graph.
+func (nested *nestedGraph) newScope(outer *scope) *scope {
+	return &scope{importer: nested.importer, outerGraphScope: outer, values: map[string]*Value{}}
+}
+
+// convert converts a graph of the model to the nested graph. The scope has the values of its inputs.
+func (nested *nestedGraph) convert(proto *pb.GraphProto, inner *scope, f *frame) (err error) {
+	if err = nested.importer.addInitializers(proto, inner, f); err == nil {
+		nested.out, err = nested.importer.convertResults(proto, inner, f)
+	}
+	return err
+}
+
 // convertBody converts the body of a loop. operands are the initial values of the body's inputs. If varies(i) is true,
 // the shape of input i may change between iterations.
 func (n *Node) convertBody(proto *pb.GraphProto, operands []*Value, varies func(i int) bool) *nestedGraph {
@@ -128,8 +136,8 @@ func (n *Node) convertBody(proto *pb.GraphProto, operands []*Value, varies func(
 
 // tryConvertBody is [Node.convertBody], but returns the error of the conversion.
 func (n *Node) tryConvertBody(proto *pb.GraphProto, operands []*Value, varies func(i int) bool) (*nestedGraph, error) {
-	nested := n.nestedGraph(proto.Name)
-	bodyScope := &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
+	nested := n.nestedGraph(proto.Name, n.hints)
+	bodyScope, bodyFrame := nested.newScope(n.scope), n.frame.forBody()
 	if len(operands) != len(proto.Input) {
 		n.Failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
 	}
@@ -140,15 +148,9 @@ func (n *Node) tryConvertBody(proto *pb.GraphProto, operands []*Value, varies fu
 		}
 		bodyScope.values[declared.Name] = x
 	}
-	bodyFrame := *n.frame
-	bodyFrame.depth++
-	bodyFrame.continuation, bodyFrame.skipsInvalidNodes = nil, false
-	err := nested.importer.addInitializers(proto, bodyScope, &bodyFrame)
-	if err == nil {
-		nested.out, err = nested.importer.convertResults(proto, bodyScope, &bodyFrame)
-	}
+	err := nested.convert(proto, bodyScope, bodyFrame)
 	if err == nil && slices.ContainsFunc(operands, func(x *Value) bool { return x != nil && x.packed != nil }) {
-		inner := &Node{importer: nested.importer, scope: bodyScope, frame: &bodyFrame, proto: n.proto}
+		inner := &Node{importer: nested.importer, scope: bodyScope, frame: bodyFrame, proto: n.proto}
 		err = inner.splitSequences(nested, operands) // each sequence becomes two results (packedbodies.go)
 	}
 	n.nodeCount = nested.importer.nodeCount

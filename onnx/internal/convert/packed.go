@@ -35,7 +35,7 @@ type packedSequence struct {
 // memberRankError is the error of converting a loop body that inserts the first member into a carried sequence of
 // unknown rank. loopBody then converts the body again, with the rank and dtype of the member.
 type memberRankError struct {
-	sequence *packedSequence // the sequence in the body
+	sequence *packedSequence // the sequence outside the body
 	rank     int
 	dtype    tensor.DType
 }
@@ -50,19 +50,24 @@ func (n *Node) packedOf(x *Value, rank int) *packedSequence {
 	if x.packed != nil {
 		return x.packed
 	}
-	packed := &packedSequence{dtype: x.memberDType, rank: rank}
+	dtype := x.memberDType
 	if len(x.members) > 0 {
-		packed.dtype, packed.rank = x.members[0].DType(), n.Rank(x.members[0])
+		dtype, rank = x.members[0].DType(), n.Rank(x.members[0])
 	}
-	if !packed.dtype.Valid() {
-		packed.dtype = tensor.Float32
+	if !dtype.Valid() {
+		dtype = tensor.Float32
 	}
-	packed.data, packed.shapes = Constant(tensor.Zeros(packed.dtype, 0)),
-		Constant(tensor.Zeros(tensor.Int64, 0, max(packed.rank, 0)))
+	packed := emptyPacked(dtype, rank)
 	for _, m := range x.members {
 		packed = n.appended(packed, m)
 	}
 	return packed
+}
+
+// emptyPacked returns an empty sequence. Rank -1 means unknown.
+func emptyPacked(dtype tensor.DType, rank int) *packedSequence {
+	return &packedSequence{dtype: dtype, rank: rank, data: Constant(tensor.Zeros(dtype, 0)),
+		shapes: Constant(tensor.Zeros(tensor.Int64, 0, max(rank, 0)))}
 }
 
 // checkMember fails if x cannot become a member of the sequence. In a loop that carries a sequence of unknown rank, the
@@ -71,7 +76,7 @@ func (n *Node) checkMember(p *packedSequence, x *Value) {
 	rank := n.Rank(x)
 	switch {
 	case p.outer != nil:
-		panic(failure{&memberRankError{p, rank, x.DType()}})
+		panic(failure{&memberRankError{p.outer, rank, x.DType()}})
 	case p.rank >= 0 && p.rank != rank:
 		n.Failf("a sequence of unknown length with members of %d and of %d dimensions is not supported", p.rank, rank)
 	case p.rank >= 0 && p.dtype != x.DType():

@@ -1,8 +1,11 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -39,6 +42,51 @@ func asSequences(list []*Value, sequences map[int]*packedSequence) (out []*Value
 		i++ // the sequence is two values of the list
 	}
 	return out
+}
+
+// loopBody converts the body of a loop that becomes a node. It returns the body and the carried values, in which each
+// sequence is packed. If the body inserts the first member into a sequence of unknown rank, the conversion fails with a
+// [memberRankError]. loopBody then converts the body again, with an empty sequence of the member's rank and dtype.
+func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, []*Value) {
+	carried = slices.Clone(carried)
+	for i, x := range carried {
+		if x != nil && x.kind == sequenceKind {
+			carried[i] = n.packedOf(x, declaredRank(proto.Input[2+i])).toValue()
+		}
+	}
+	for count := n.nodeCount; ; n.nodeCount = count {
+		// The first two inputs are the iteration and the condition. Only their types matter. All others are carried.
+		start := []*Value{Constant(tensor.Zeros(tensor.Int64)), Constant(tensor.Zeros(tensor.Bool))}
+		body, err := n.tryConvertBody(proto, append(start, carried...), func(i int) bool { return i >= 2 })
+		if err == nil {
+			return body, carried
+		}
+		var rankErr *memberRankError
+		if !errors.As(err, &rankErr) {
+			n.Failf("%w", err)
+		}
+		i := slices.IndexFunc(carried, func(x *Value) bool { return x != nil && x.packed == rankErr.sequence })
+		if i < 0 {
+			n.Failf("%w", err)
+		}
+		if outer := rankErr.sequence.outer; outer != nil {
+			// The enclosing loop carries the same sequence: its body must be converted again.
+			panic(failure{&memberRankError{outer, rankErr.rank, rankErr.dtype}})
+		}
+		carried[i] = emptyPacked(rankErr.dtype, rankErr.rank).toValue()
+	}
+}
+
+// declaredRank returns the declared rank of a sequence's members, or -1 if the rank is not declared.
+func declaredRank(v *pb.ValueInfoProto) int {
+	if v.Type == nil || v.Type.SequenceType == nil {
+		return -1
+	}
+	member := pb.ValueInfoProto{Type: v.Type.SequenceType.ElemType}
+	if s := member.Shape(); s != nil {
+		return len(s.Dim)
+	}
+	return -1
 }
 
 // addSequence adds the two inputs of a body for a packed sequence p, which is an operand of node n.
@@ -78,7 +126,7 @@ func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error
 		packed := n.packedOf(nested.out[index], x.packed.rank)
 		switch {
 		case x.packed.rank < 0 && packed.rank >= 0:
-			return &memberRankError{sequence: &packedSequence{outer: x.packed}, rank: packed.rank, dtype: packed.dtype}
+			return &memberRankError{x.packed, packed.rank, packed.dtype}
 		case packed.rank >= 0 && packed.rank != x.packed.rank:
 			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
 				x.packed.rank, packed.rank)

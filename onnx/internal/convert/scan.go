@@ -213,11 +213,11 @@ func (n *Node) ScanRows(state *Value, rows []*Value, step scanStep) []*Value {
 // stepGraph returns a nested graph with the nodes of one step. operands are the state and the rows of the first
 // iteration.
 func (n *Node) stepGraph(operands []*Value, step scanStep) *nestedGraph {
-	nested := n.nestedGraph("step")
+	nested := n.nestedGraph("step", n.hints)
 	bodyFrame := *n.frame
 	bodyFrame.depth++
-	bodyScope := &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
-	inner := &Node{importer: nested.importer, scope: bodyScope, frame: &bodyFrame, proto: n.proto, attrs: n.attrs}
+	inner := &Node{importer: nested.importer, scope: nested.newScope(n.scope), frame: &bodyFrame, proto: n.proto,
+		attrs: n.attrs}
 	var inputs []*Value
 	for i, x := range operands {
 		const varies = false // the shape is the same in all iterations

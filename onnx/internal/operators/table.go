@@ -15,23 +15,33 @@ var Standard = mergeTables(elements, activations, reductions, shapes, products, 
 
 // Microsoft has the converters of the domain com.microsoft, the operators that ONNX Runtime adds to the standard.
 var Microsoft = map[string]converter{
+	// Activations.
 	"QuickGelu": swish(1.702), "Gelu": biasGelu("none"), "BiasGelu": biasGelu("none"), "FastGelu": biasGelu("tanh"),
-	"BiasSplitGelu": biasSplitGelu, "FusedMatMul": fusedMatMul, "TransposeMatMul": fusedMatMul, "FusedGemm": fusedGemm,
-	"FusedConv": fusedConv, "SkipLayerNormalization": skipNorm(4, layerNormOfSum),
-	"SkipSimplifiedLayerNormalization": skipNorm(3, rmsNormOfSum),
-	"EmbedLayerNormalization":          embedLayerNormalization, "GroupNorm": groupNorm,
+	"BiasSplitGelu": biasSplitGelu,
+
+	// Products.
+	"FusedMatMul": fusedMatMul, "TransposeMatMul": fusedMatMul, "FusedGemm": fusedGemm, "FusedConv": fusedConv,
+	"MatMulNBits": matMulNBits, "GatherBlockQuantized": gatherBlockQuantized,
+
+	// Normalizations and embeddings. The bias of a normalized sum is operand 4 or 3.
+	"SkipLayerNormalization":           skipNorm(4, layerNormOfSum),
+	"SkipSimplifiedLayerNormalization": skipNorm(3, rmsNormOfSum), "GroupNorm": groupNorm,
+	"EmbedLayerNormalization":  embedLayerNormalization,
 	"QEmbedLayerNormalization": quantizedEmbedLayerNormalization,
-	"RotaryEmbedding":          microsoftRotaryEmbedding, "Attention": projectedAttention,
-	"MultiHeadAttention": multiHeadAttention, "QAttention": quantizedAttention,
+
+	// Attention.
+	"Attention": projectedAttention, "MultiHeadAttention": multiHeadAttention, "QAttention": quantizedAttention,
+	"GroupQueryAttention": groupQueryAttention, "RotaryEmbedding": microsoftRotaryEmbedding,
+
+	// Quantization.
+	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
 	"QLinearAdd": qlinearBinary("add"), "QLinearMul": qlinearBinary("mul"), "QLinearConcat": qlinearConcat,
-	"QLinearWhere":   qlinearWhere,
+	"QLinearWhere": qlinearWhere, "QGemm": qGemm,
 	"QLinearSigmoid": qlinearUnary(sigmoidOf), "QLinearLeakyRelu": qlinearUnary(leakyReluOf),
 	"QLinearSoftmax": qlinearUnary(softmaxOf), "QLinearAveragePool": qlinearUnary(channelsFirst(averagePoolOf)),
-	"QLinearGlobalAveragePool": qlinearUnary(channelsFirst(globalAverage)), "QGemm": qGemm,
-	"MatMulIntegerToFloat": integerToFloat, "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
-	"DynamicQuantizeLSTM": dynamicQuantizeLSTM, "MatMulNBits": matMulNBits,
-	"GatherBlockQuantized": gatherBlockQuantized, "GroupQueryAttention": groupQueryAttention,
-	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
+	"QLinearGlobalAveragePool": qlinearUnary(channelsFirst(globalAverage)),
+	"MatMulIntegerToFloat":     integerToFloat, "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
+	"DynamicQuantizeLSTM": dynamicQuantizeLSTM,
 }
 
 // mergeTables merges tables. It panics if two tables have the same operator.
@@ -80,8 +90,8 @@ var reductions = map[string]converter{
 	"ReduceSum": reduce("sum"), "ReduceMean": reduce("mean"), "ReduceMax": reduce("amax"), "ReduceMin": reduce("amin"),
 	"ReduceProd": reduce("prod"), "ReduceL1": reduce("l1"), "ReduceL2": reduce("l2"), "ReduceLogSum": reduce("logsum"),
 	"ReduceLogSumExp": reduce("logsumexp"), "ReduceSumSquare": reduce("sumsquare"),
-	"ArgMax": argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "CumSum": cumulative("cumsum", 0),
-	"CumProd": cumulative("cumprod", 1), "TopK": topK,
+	"ArgMax": argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "TopK": topK,
+	"CumSum": cumulative("cumsum", 0), "CumProd": cumulative("cumprod", 1), // the neutral element of each op
 	"LpNormalization": lpNormalization,
 }
 
@@ -111,7 +121,7 @@ var normalizations = map[string]converter{
 	"BatchNormalization": batchNormalization, "InstanceNormalization": instanceNormalization, "LRN": lrn,
 	"LayerNormalization": layerNormalization, "GroupNormalization": groupNormalization,
 	"MeanVarianceNormalization": meanVarianceNormalization, "RMSNormalization": rmsNormalization,
-	"SimplifiedLayerNormalization": rmsNormalization, // of ONNX Runtime, in the domain of the standard
+	"SimplifiedLayerNormalization": rmsNormalization, // ONNX Runtime adds it to the default domain
 }
 
 // Losses.
@@ -125,7 +135,7 @@ var vision = map[string]converter{
 	"NonMaxSuppression": nonMaxSuppression, "ImageScaler": imageScaler,
 }
 
-// Recurrent networks.
+// Recurrent networks: an op, and its maximum number of operands.
 var recurrents = map[string]converter{
 	"RNN": recurrent("onnx_rnn", 6), "LSTM": recurrent("onnx_lstm", 8), "GRU": recurrent("onnx_gru", 6),
 }

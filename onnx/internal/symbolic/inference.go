@@ -26,13 +26,13 @@ const maxPaths = 16
 // shapes are valid for all sizes that the op accepts. If inference branches on sizes, a size is an expression with a
 // case for each branch. A size whose expression is unknown or too long becomes a new symbol.
 func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, values []*graph.Value) (shapes [][]sym.Int) {
-	paths := &pathSizes{sizes: make([][]sym.Int, 0, 8)}
-	cases, err := sym.Fork(s.env, maxPaths, func() ([]int, error) {
+	distinct := make(distinctSizes, 0, 8)
+	cases, err := sym.Fork(s.env, maxPaths, func() ([]sym.Int, error) {
 		results, err := node.InferFor(types, s.inputs)
 		if err != nil {
 			return nil, err
 		}
-		return paths.addPath(values, results)
+		return distinct.sizesOf(values, results)
 	})
 	// If a path for realistic sizes needs a size as a number, all sizes become unknown.
 	needsNumber := func(path inferencePath) bool {
@@ -43,14 +43,14 @@ func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, values []*
 	}
 	isRejected := func(path inferencePath) bool { return path.Err != nil } // at these sizes, the op is invalid
 	cases = slices.DeleteFunc(cases, isRejected)
-	sizeIndex := 0
+	sizeIndex := 0 // all sizes of all results are numbered in order
 	shapes = make([][]sym.Int, len(values))
 	for i, value := range values {
 		shapes[i] = make([]sym.Int, value.Meta.Rank())
 		for axis := range shapes[i] {
 			size := sym.Of(-1) // without expression
 			if err == nil && len(cases) > 0 {
-				size = paths.mergedSize(cases, sizeIndex)
+				size = mergedSize(cases, sizeIndex)
 			}
 			if size.Same(sym.Of(-1)) {
 				size = s.NewUnknown(0)
@@ -62,58 +62,58 @@ func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, values []*
 	return shapes
 }
 
-// pathSizes holds, for each size of a node's results, the different expressions of the inference paths. All sizes of
-// all results are numbered in order. In the example, sizes is [[M, N]].
-type pathSizes struct{ sizes [][]sym.Int }
+// inferencePath is one path through inference. Its value lists the sizes of all results.
+type inferencePath = sym.Case[[]sym.Int]
 
-// inferencePath is one path through inference. For each size, it has the index of its expression in pathSizes.sizes.
-type inferencePath = sym.Case[[]int]
+// distinctSizes has, for each size of the results, its different expressions on the paths so far. In the example, it is
+// [[M, N]].
+type distinctSizes [][]sym.Int
 
 var errRank = errors.New("the number of dimensions depends on sizes")
 
-// addPath adds the sizes of the results on the current path to paths.sizes, and returns the index of each size there.
-// Sizes that are equal under the conditions of the path share an index. For example, N and 1 share an index on a path
+// sizesOf returns the sizes of the results on the current path. A size that equals the size of an earlier path, under
+// the conditions of the current path, is replaced by the earlier expression. For example, 1 is replaced by N on a path
 // on which N is 1.
-func (paths *pathSizes) addPath(values []*graph.Value, results []graph.Result) ([]int, error) {
-	var indices []int
+func (distinct *distinctSizes) sizesOf(values []*graph.Value, results []graph.Result) (sizes []sym.Int, err error) {
 	for i, value := range values {
 		if len(results) != len(values) || len(results[i].Type.Shape) != value.Meta.Rank() {
 			return nil, errRank
 		}
 		for _, size := range results[i].Type.Shape {
-			sizeIndex := len(indices)
-			if sizeIndex == len(paths.sizes) {
-				paths.sizes = append(paths.sizes, nil)
+			if len(sizes) == len(*distinct) {
+				*distinct = append(*distinct, nil)
 			}
-			pathIndex := slices.IndexFunc(paths.sizes[sizeIndex], func(earlier sym.Int) bool {
-				same, known := earlier.Eq(size).Known()
+			earlier := &(*distinct)[len(sizes)] // the expressions of this size
+			k := slices.IndexFunc(*earlier, func(expression sym.Int) bool {
+				same, known := expression.Eq(size).Known()
 				return same && known
 			})
-			if pathIndex < 0 {
-				pathIndex = len(paths.sizes[sizeIndex])
-				paths.sizes[sizeIndex] = append(paths.sizes[sizeIndex], size)
+			if k >= 0 {
+				size = (*earlier)[k]
+			} else {
+				*earlier = append(*earlier, size)
 			}
-			indices = append(indices, pathIndex)
+			sizes = append(sizes, size)
 		}
 	}
-	return indices, nil
+	return sizes, nil
 }
 
-// mergedSize merges the expressions paths.sizes[sizeIndex] of one size on all paths into one expression:
-// where(path 1, size 1, where(path 2, size 2, ... size of the last path)). It returns -1 if the result would be too
-// long: more than maxSize, or more than two changes of the size from one path to the next.
-func (paths *pathSizes) mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
+// mergedSize merges the expressions of one size on all paths into one expression: where(path 1, size 1, where(path 2,
+// size 2, ... size of the last path)). It returns -1 if the result would be too long: more than maxSize, or more than
+// two changes of the size from one path to the next.
+func mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
 	last := cases[len(cases)-1].Value[sizeIndex]
-	size, changes := paths.sizes[sizeIndex][last], 0
+	size, changes := last, 0
 	for _, path := range slices.Backward(cases[:len(cases)-1]) {
-		if path.Value[sizeIndex] == last {
+		if path.Value[sizeIndex].Same(last) {
 			continue
 		}
 		last = path.Value[sizeIndex]
 		if changes++; changes > 2 {
 			return sym.Of(-1)
 		}
-		size = sym.Where(path.If, paths.sizes[sizeIndex][last], size)
+		size = sym.Where(path.If, last, size)
 	}
 	if size.Size() > maxSize {
 		return sym.Of(-1)

@@ -1,7 +1,7 @@
 package wcsp
 
 import (
-	"container/heap"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,7 +44,7 @@ func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solut
 	if err := lister.boundClasses(); err != nil {
 		return nil, false, err
 	}
-	lister.parts = partQueue{{bound: first.Cost, solution: first, barred: make([][]bool, len(classes))}}
+	lister.parts = queue[*part]{{bound: first.Cost, solution: first, barred: make([][]bool, len(classes))}}
 	for len(list) < k {
 		solution, err := lister.next()
 		if err != nil {
@@ -66,7 +66,7 @@ type classLister struct {
 	classes     [][]int   // by variable and label; nil: all labels of the variable have the same class
 	classBounds [][]int64 // by variable and label: lower bound for assignments with any label of the same class
 	deadline    time.Time
-	parts       partQueue
+	parts       queue[*part]
 	partCount   int  // number of parts so far
 	limited     bool // whether a part had no solution within the limits
 }
@@ -78,6 +78,11 @@ type part struct {
 	number   int       // in order of creation, to break ties
 	solution *Solution // the cheapest assignment; nil until it is needed
 	barred   [][]bool  // by variable and label; nil: no label of the variable is barred
+}
+
+// compare orders parts by bound.
+func (p *part) compare(other *part) int {
+	return cmp.Or(cmp.Compare(p.bound, other.bound), p.number-other.number)
 }
 
 // boundClasses computes a lower bound for each class. The bounds of unsolved parts follow from these bounds.
@@ -114,7 +119,7 @@ func (c *classLister) boundClasses() error {
 // assignment is left.
 func (c *classLister) next() (*Solution, error) {
 	for len(c.parts) > 0 {
-		cheapest := heap.Pop(&c.parts).(*part)
+		cheapest := c.parts.pop()
 		if cheapest.solution != nil {
 			c.divide(cheapest)
 			return cheapest.solution, nil
@@ -127,7 +132,7 @@ func (c *classLister) next() (*Solution, error) {
 			return nil, err
 		case s != nil:
 			cheapest.bound, cheapest.solution = s.Cost, s
-			heap.Push(&c.parts, cheapest)
+			c.parts.push(cheapest)
 		}
 	}
 	return nil, nil
@@ -149,7 +154,7 @@ func (c *classLister) divide(divided *part) {
 			barred := slices.Clone(barredSoFar)
 			barred[v] = barredLabels
 			c.partCount++
-			heap.Push(&c.parts, &part{bound: max(divided.bound, bound), number: c.partCount, barred: barred})
+			c.parts.push(&part{bound: max(divided.bound, bound), number: c.partCount, barred: barred})
 		}
 		barredSoFar[v] = barredInEither(divided.barred[v], labelsOutsideClass(classes, class))
 	}
@@ -224,21 +229,4 @@ func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 		return nil, nil
 	}
 	return solution, err
-}
-
-// partQueue is a priority queue of parts by bound.
-type partQueue []*part
-
-func (q partQueue) Len() int      { return len(q) }
-func (q partQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *partQueue) Push(x any)   { *q = append(*q, x.(*part)) }
-func (q partQueue) Less(i, j int) bool {
-	return q[i].bound < q[j].bound || q[i].bound == q[j].bound && q[i].number < q[j].number
-}
-
-func (q *partQueue) Pop() any {
-	last := len(*q) - 1
-	x := (*q)[last]
-	*q = (*q)[:last]
-	return x
 }

@@ -1,10 +1,9 @@
 package wcsp
 
 import (
-	"container/heap"
+	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
@@ -35,9 +34,10 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 	if err != nil {
 		return nil, false, err
 	}
-	lister := assignmentLister{search: newSearch(options),
+	lister := assignmentLister{search: newSearch(options), sizes: prepared.sizes,
 		remainingTries: triesPerResult * min(k, maxTries/triesPerResult)}
-	lister.push(&cell{bound: prepared.constant, remaining: prepared.newElimination()})
+	lister.push(&cell{bound: prepared.constant, labels: make([]int, len(p.Variables)),
+		remaining: prepared.newElimination()})
 	for ; len(list) < k && lister.remainingTries > 0; lister.remainingTries-- {
 		labels, cost := lister.next()
 		if labels == nil {
@@ -66,34 +66,32 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 //	z=1, any x and y   z=0, y=1, any x   z=0, y=0, x=1
 type assignmentLister struct {
 	*search
-	cells          cells
+	sizes          []int // by variable: number of labels
+	cells          queue[*cell]
 	count          int  // number of cells so far
 	remainingTries int  // remaining number of assignments to list
 	timedOut       bool // whether time ran out before the list was complete; set by next
 }
 
-// cell is a set of assignments, open or closed. An open cell has all assignments of the problem that remains.
-//
-// In the example of [assignmentLister], the stages eliminate x, y and z. The closed cell "z=0, y=1, any x" has
-// stageIndex 1, label 1 and listedLabels 0, 0, 0. The variable of the later stage, z, has its listed label. The
-// variable of the earlier stage, x, may have any label, unless the stage has an onlyLabel.
+// cell is a set of assignments, open or closed. In the example of [assignmentLister], the steps eliminate x, y and z,
+// and the closed cell "z=0, y=1, any x" has freeCount 1, label 1 and labels 0, 0, 0.
 type cell struct {
-	bound     int64        // of an open cell: a lower bound; of a closed cell: the cost of its cheapest assignment
-	number    int          // in order of creation, to break ties
-	stages    []stage      // eliminations so far
+	bound  int64  // of an open cell: a lower bound; of a closed cell: the cost of its cheapest assignment
+	number int    // in order of creation, to break ties
+	steps  []step // eliminations so far, without the variables on which the cell was split
+	labels []int  // by variable: the label, unless the variable is free or remains to be eliminated
+
 	remaining *elimination // the remaining problem of an open cell; nil for a closed cell
 
-	// Fields of a closed cell.
-	listedLabels []int // labels of an assignment that was listed
-	stageIndex   int   // stages[stageIndex] eliminates the variable with label; len(stages): cell of all assignments
-	label        int   // label of the variable of that stage
+	// Fields of a closed cell. The variables of the first freeCount steps are free: they may have any label. The variable
+	// of the next step, if any, has the given label in place of its label in labels.
+	freeCount int
+	label     int
 }
 
-// stage is a step of an elimination.
-type stage struct {
-	step
-	sizes     []int // by variable: number of labels at this step
-	onlyLabel int   // the remaining label of the step's variable, if a cell was split on this variable; -1: any label
+// compare orders cells by bound.
+func (c *cell) compare(other *cell) int {
+	return cmp.Or(cmp.Compare(c.bound, other.bound), c.number-other.number)
 }
 
 // push adds a cell unless it has no feasible assignment.
@@ -103,7 +101,7 @@ func (l *assignmentLister) push(c *cell) {
 	}
 	c.number = l.count
 	l.count++
-	heap.Push(&l.cells, c)
+	l.cells.push(c)
 	if len(l.cells) > 2*l.remainingTries+maxTries { // trim sorts all cells, so it is called rarely
 		l.trim()
 	}
@@ -111,7 +109,7 @@ func (l *assignmentLister) push(c *cell) {
 
 // trim removes all closed cells except the l.remainingTries cheapest: the enumeration cannot reach more.
 func (l *assignmentLister) trim() {
-	sort.Sort(l.cells) // a sorted list is a heap
+	slices.SortFunc(l.cells, (*cell).compare) // a sorted list is a queue
 	closed := 0
 	l.cells = slices.DeleteFunc(l.cells, func(c *cell) bool {
 		isClosed := c.remaining == nil
@@ -126,7 +124,7 @@ func (l *assignmentLister) trim() {
 func (l *assignmentLister) next() ([]int, int64) {
 	for len(l.cells) > 0 {
 		interrupt.Check(l.ctx)
-		c := heap.Pop(&l.cells).(*cell)
+		c := l.cells.pop()
 		if c.remaining == nil {
 			return l.takeCheapest(c), c.bound
 		}
@@ -143,16 +141,11 @@ func (l *assignmentLister) next() ([]int, int64) {
 // runs out.
 func (l *assignmentLister) expand(c *cell) bool {
 	e := c.remaining
-	oldStepCount := len(e.steps)
+	oldStepCount := len(e.steps) // a step for the variable of the split, if any
 	l.eliminateCheapVariables(e)
-	for _, step := range e.steps[oldStepCount:] {
-		c.stages = append(c.stages, stage{step: step, sizes: e.sizes, onlyLabel: -1})
-	}
-	c.stages = slices.Clip(c.stages) // each child cell appends to a copy
+	steps := slices.Concat(c.steps, e.steps[oldStepCount:])
 	if e.remainingCount() == 0 {
-		c.remaining, c.bound, c.stageIndex = nil, e.constant, len(c.stages)
-		c.listedLabels = make([]int, len(e.problemVariables))
-		l.push(c)
+		l.push(&cell{bound: e.constant, steps: steps, labels: c.labels, freeCount: len(steps)})
 		return true
 	}
 	if l.expired() {
@@ -160,62 +153,38 @@ func (l *assignmentLister) expand(c *cell) bool {
 	}
 	variable := e.mostConnected()
 	for label := range e.sizes[variable] {
-		child := e.fixLabel(variable, label) // its list of steps begins with the step of variable
-		stages := append(c.stages, stage{step: child.steps[0], sizes: child.sizes, onlyLabel: label})
+		labels := slices.Clone(c.labels)
+		labels[variable] = label
+		child := e.fixLabel(variable, label)
 		relaxed := child.clone() // relax eliminates its variables approximately: its constant is then a lower bound
 		relaxed.relax(l.maxBoundEntries)
-		l.push(&cell{bound: relaxed.constant, remaining: child, stages: stages})
+		l.push(&cell{bound: relaxed.constant, steps: steps, labels: labels, remaining: child})
 	}
 	return true
 }
 
 // takeCheapest returns the cheapest assignment of a closed cell, and divides the cell's other assignments into new
-// cells. It visits the stages before the cell's stage in reverse order, and fixes the label of each stage's variable.
-// The cheapest label is part of the returned assignment. Each other label gives a new cell.
+// cells. It visits the free variables in the reverse order of their elimination. The cheapest label of each is part of
+// the returned assignment. Each other label gives a new cell.
 func (l *assignmentLister) takeCheapest(c *cell) []int {
-	// The new cells share this list. The loop sets labels of earlier stages; a cell reads labels of later stages.
-	labels := slices.Clone(c.listedLabels)
-	if c.stageIndex < len(c.stages) {
-		labels[c.stages[c.stageIndex].variable] = c.label
+	// The new cells share this list. After a cell is made, the loop only sets labels of variables that are free in it.
+	labels := slices.Clone(c.labels)
+	if c.freeCount < len(c.steps) {
+		labels[c.steps[c.freeCount].variable] = c.label
 	}
-	for i := c.stageIndex - 1; i >= 0; i-- {
-		stage := &c.stages[i]
-		if stage.onlyLabel >= 0 {
-			labels[stage.variable] = stage.onlyLabel
-			continue
-		}
-		decode(stage.sizes, []step{stage.step}, labels) // sets the variable's label to the cheapest one
-		best := stage.cost(stage.sizes, labels, labels[stage.variable])
-		for other := range stage.sizes[stage.variable] {
-			if other == labels[stage.variable] {
+	for i := c.freeCount - 1; i >= 0; i-- {
+		step := &c.steps[i]
+		decode(l.sizes, c.steps[i:i+1], labels) // sets the variable's label to the cheapest one
+		best := step.cost(l.sizes, labels, labels[step.variable])
+		for other := range l.sizes[step.variable] {
+			if other == labels[step.variable] {
 				continue
 			}
 			// Only the costs of this step depend on the label: they include, as messages, the costs of earlier steps.
-			if cost := stage.cost(stage.sizes, labels, other); cost < Forbidden {
-				newBound := c.bound - best + cost
-				l.push(&cell{bound: newBound, stages: c.stages, listedLabels: labels, stageIndex: i, label: other})
+			if cost := step.cost(l.sizes, labels, other); cost < Forbidden {
+				l.push(&cell{bound: c.bound - best + cost, steps: c.steps, labels: labels, freeCount: i, label: other})
 			}
 		}
 	}
 	return labels
-}
-
-// cells is a priority queue of cells by bound.
-type cells []*cell
-
-func (c cells) Len() int      { return len(c) }
-func (c cells) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
-func (c *cells) Push(x any)   { *c = append(*c, x.(*cell)) }
-func (c cells) Less(i, j int) bool {
-	if c[i].bound != c[j].bound {
-		return c[i].bound < c[j].bound
-	}
-	return c[i].number < c[j].number
-}
-
-func (c *cells) Pop() any {
-	last := len(*c) - 1
-	x := (*c)[last]
-	*c = (*c)[:last]
-	return x
 }

@@ -1,7 +1,7 @@
 package wcsp
 
 import (
-	"container/heap"
+	"cmp"
 	"math"
 	"slices"
 
@@ -55,10 +55,10 @@ const entriesPerVariable = 1 << 6
 type ordering struct {
 	*instance
 	rule       eliminationRule
-	limit      int64   // maximum number of entries of a message
-	neighbours [][]int // by variable, ascending
-	keys       []int64 // by variable: the result of the method key, or eliminatedKey
-	queue      queue   // an entry is stale if its key is not the current key of its variable
+	limit      int64            // maximum number of entries of a message
+	neighbours [][]int          // by variable, ascending
+	keys       []int64          // by variable: the result of the method key, or eliminatedKey
+	queue      queue[candidate] // an entry is stale if its key is not the current key of its variable
 }
 
 // Keys of variables that cannot be eliminated.
@@ -111,7 +111,7 @@ func (o *ordering) eliminateGreedily(plan *eliminationPlan) {
 	totalEntries, maxTotalEntries := int64(0), 4*o.limit+entriesPerVariable*int64(len(o.problemVariables))
 	for len(o.queue) > 0 {
 		interrupt.Check(o.ctx)
-		next := heap.Pop(&o.queue).(candidate)
+		next := o.queue.pop()
 		v := next.variable
 		if o.keys[v] != next.key {
 			continue // stale entry
@@ -138,7 +138,7 @@ func (o *ordering) updateKey(v int) {
 		return
 	}
 	if o.keys[v] = o.key(v); o.keys[v] != oldKey && o.keys[v] != tooLarge {
-		heap.Push(&o.queue, candidate{key: o.keys[v], variable: v})
+		o.queue.push(candidate{key: o.keys[v], variable: v})
 	}
 }
 
@@ -236,19 +236,7 @@ type candidate struct {
 	variable int
 }
 
-// queue is a priority queue of candidates.
-type queue []candidate
-
-func (q queue) Len() int      { return len(q) }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(candidate)) }
-func (q queue) Less(i, j int) bool {
-	return q[i].key < q[j].key || q[i].key == q[j].key && q[i].variable < q[j].variable
-}
-
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	c := (*q)[last]
-	*q = (*q)[:last]
-	return c
+// compare orders candidates by key.
+func (c candidate) compare(other candidate) int {
+	return cmp.Or(cmp.Compare(c.key, other.key), c.variable-other.variable)
 }

@@ -1,13 +1,13 @@
 // Package amd64 compiles loops of lane operations ([lane.Loop]) to machine code with AVX-512 or AVX2. [Compile] works
 // in four steps:
 //
-//  1. Instructions are selected for each operation (lower.go, arith.go, integer.go, convert.go, memory.go,
-//     remainder.go, lookup.go; totals.go for folds). Row constants (values that depend only on constants and uniform
-//     operands) are computed once per row.
+//  1. Instructions are selected for each operation (lower.go, arith.go, bools.go, integer.go, convert.go, memory.go,
+//     complex.go, remainder.go, lookup.go; totals.go for folds). Row constants (values that depend only on constants
+//     and uniform operands) are computed once per row.
 //  2. Registers are allocated along the body, which has no jumps (package internal/jit/alloc).
-//  3. The number of row constants in registers is chosen by trial (frame.go), and two or four passes are
+//  3. The number of row constants in registers is chosen by trial (frame.go, allocate.go), and two or four passes are
 //     interleaved if that causes little spilling.
-//  4. The loops over elements and rows are written (emit.go), and the allocated instructions (write.go).
+//  4. The loops over elements and rows are written (emit.go, tail.go), and the allocated instructions (write.go).
 //
 // A pass computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
 // then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
@@ -48,7 +48,7 @@ type generator struct {
 	advances    []bool // by pointer: whether it is used and advances along rows
 
 	// The selected instructions. Builder.Body has the other instructions of a pass.
-	foldInsts     [3][]alloc.Inst // folds of a pass: foldsInRegisters, foldsInMemory, foldsInTail
+	foldInsts     [3][]alloc.Inst // folds of a pass: foldsInMemory, foldsInRegisters, foldsInTail
 	stores        []alloc.Inst    // stores of a pass
 	tailInsts     []alloc.Inst    // all instructions of a tail pass
 	accInitInsts  []alloc.Inst    // initialization of accumulator registers
@@ -68,17 +68,32 @@ type generator struct {
 
 	err error // the first error
 
-	// The written code.
-	asm           *asm.Assembler
-	extraExecuted int      // number of instructions that nested loops execute after their first iteration
-	work          jit.Work // bound on the number of executed instructions
-	frame                  // registers, memory and allocated instructions (frame.go)
+	// Pointers (pointers.go). The spill area is memory for vectors.
+	pointerRegisters []asm.Reg   // by pointer: one of bases, or regTemp if the pointer is in the spill area
+	bounceVectors    map[int]int // by pointer: index of the spill vector that buffers an unmasked tail
+	hasWideElements  bool        // an operand or output has elements of 16 bytes
+	reservedSlots    int         // number of spill vectors with pointers or bounce buffers; they are the first ones
+
+	// Passes and their registers (frame.go).
+	rowConstants       []alloc.Virt // in descending order of their number of uses
+	accSets            int          // number of sets of accumulator registers; successive passes use different sets
+	interleavedPasses  int          // number of interleaved passes in bodyCode
+	passesPerIteration int          // number of passes in one iteration of the main loop
+	frame
+
+	// The written code, and the state of the functions that write it.
+	asm               *asm.Assembler
+	extraExecuted     int      // number of instructions that nested loops execute after their first iteration
+	work              jit.Work // bound on the number of executed instructions
+	inTail            bool     // loads and stores are masked, and the addresses of accumulators depend on regIndex
+	writesNonTemporal bool     // stores are non-temporal
+	firstAccSet       int      // number of the accumulator set that the current pass uses
 }
 
 // Indices of generator.foldInsts.
 const (
-	foldsInRegisters = iota // full passes with accumulators in registers
-	foldsInMemory           // full passes with accumulators in memory
+	foldsInMemory    = iota // full passes with accumulators in memory
+	foldsInRegisters        // full passes with accumulators in registers
 	foldsInTail             // passes of a tail
 )
 
@@ -225,6 +240,18 @@ func (g *generator) unaryOp(name string, laneBytes int, a alloc.Virt) alloc.Virt
 // encoding have no memory operand.
 func (g *generator) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: withImmediate(imm, a), Dst: g.newVectorLike(a),
+		FoldableSource: noFoldableSource})
+}
+
+// shuffle adds an operation on an immediate and the vectors a and b. Only b may be a memory operand (source 1).
+func (g *generator) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: name, Src: withImmediate(imm, b, a), Dst: g.newVectorLike(a),
+		FoldableSource: 1})
+}
+
+// upperHalf returns the upper half of a vector of 32 bytes.
+func (g *generator) upperHalf(x alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: withImmediate(1, x), Dst: g.newVector(16),
 		FoldableSource: noFoldableSource})
 }
 

@@ -3,6 +3,7 @@ package amd64
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
@@ -10,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// This file selects instructions for lookups in tables of 32 float32. Up to rowTables tables that are looked up with
-// the same indices are combined into one table. Row i of the combined table has entry i of each table:
+// This file selects instructions for lookups in tables of 32 float32, in one of two ways: by permutations of vectors
+// that have the table (g.lookup), or by rows (lookupRows). Up to rowTables tables that are looked up with the same
+// indices are combined into one table. Row i of the combined table has entry i of each table:
 //
 //	row 0    a[0]  b[0]  c[0]  ...
 //	row 1    a[1]  b[1]  c[1]  ...
@@ -59,6 +61,59 @@ func (g *generator) selectLookup(inst *lane.Inst) alloc.Virt {
 // half of the permutations.
 func isLong(table *[32]float32) bool {
 	return !slices.Equal(table[:len(table)/2], table[len(table)/2:])
+}
+
+// lookup selects instructions that look up entries of a table, whose length is a power of two. The lowest bits of the
+// lanes of `indices` are the indices. If the two halves of a table are equal, only the first half is used. If a table
+// is too large for one instruction, entries of both halves are looked up, and the highest bit of the index selects one.
+func (g *generator) lookup(table []float32, indices alloc.Virt) alloc.Virt {
+	lanes, half := int(g.width(4))/4, len(table)/2
+	switch {
+	case len(table) == lanes: // one vector has the table
+		if lanes == 4 { // VPERMPS needs eight lanes
+			return g.binaryOp("VPERMILPS", noBroadcast, indices, g.float32Vector(table))
+		}
+		return g.binaryOp("VPERMPS", noBroadcast, g.float32Vector(table), indices)
+	case slices.Equal(table[:half], table[half:]):
+		return g.lookup(table[:half], indices)
+	case len(table) == 2*lanes && g.avx512: // two vectors have the table
+		return g.permute2By(g.float32Vector(table[:half]), g.float32Vector(table[half:]), indices, 4)
+	}
+	low, high := g.lookup(table[:half], indices), g.lookup(table[half:], indices) // they ignore the highest bit
+	return g.blend(4, g.bitMask(indices, half), high, low)
+}
+
+// float32Vector returns a constant vector.
+func (g *generator) float32Vector(lanes []float32) alloc.Virt {
+	var data []byte
+	for _, x := range lanes {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	return g.constantVector(data)
+}
+
+// bitKey identifies a mask of bitMask.
+type bitKey struct {
+	value alloc.Virt
+	bit   int // a power of two
+}
+
+// bitMask returns the mask of the lanes of `indices` in which a bit is set. The argument `bit` is the value of this
+// bit, a power of two.
+func (g *generator) bitMask(indices alloc.Virt, bit int) alloc.Virt {
+	key := bitKey{indices, bit}
+	mask, ok := g.bitMasks[key]
+	if !ok {
+		if g.avx512 {
+			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: alloc.Sources(g.constLanes(4, uint64(bit)), indices),
+				Dst: g.New(g.boolRegister()), FoldableSource: noFoldableSource})
+		} else {
+			toSignBit := int64(bits.LeadingZeros32(uint32(bit))) // blend reads the sign bit only
+			mask = g.immediateOp("VPSLLD", toSignBit, indices)
+		}
+		g.bitMasks[key] = mask
+	}
+	return mask
 }
 
 // lookupRows selects instructions for several lookups with the same indices, and adds their results to g.lookups.

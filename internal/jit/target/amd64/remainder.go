@@ -53,7 +53,6 @@ const remainderWork = 4 * 42
 type remainderLoop struct {
 	g                 *generator
 	laneBytes         int
-	suffix            string  // suffix of float instructions
 	dividend, divisor asm.Arg // absolute values
 	remainder         asm.Arg // the result; at first, the remainder after one division
 
@@ -62,8 +61,8 @@ type remainderLoop struct {
 	absRemainder asm.Arg
 	multiple     asm.Arg // the divisor times a power of 2
 	temp         asm.Arg
-	mask         asm.Arg // a set of lanes
-	scaledLanes  asm.Arg // the lanes with a scaled divisor; only with AVX-512
+	mask         asm.Arg // the lanes with |remainder| >= divisor; after the loop, the lanes with a NaN
+	scaledLanes  asm.Arg // the lanes with a scaled divisor; without AVX-512, the same register as mask
 }
 
 // writeRemainderLoop writes the instructions of completeRemainder:
@@ -81,49 +80,58 @@ type remainderLoop struct {
 // temporary registers and the result.
 func (g *generator) writeRemainderLoop(args []asm.Arg) {
 	sources, temps := args[:3], args[3:len(args)-1]
-	laneBytes := int(sources[2].(asm.Imm))
-	r := &remainderLoop{g: g, laneBytes: laneBytes, suffix: floatSuffix(laneBytes),
+	r := &remainderLoop{g: g, laneBytes: int(sources[2].(asm.Imm)),
 		dividend: sources[0], divisor: sources[1], remainder: args[len(args)-1],
-		absRemainder: temps[0], multiple: temps[1], temp: temps[2], mask: temps[3]}
-	if g.avx512 {
-		r.scaledLanes = temps[4]
-	}
+		absRemainder: temps[0], multiple: temps[1], temp: temps[2], mask: temps[3], scaledLanes: temps[len(temps)-1]}
 	emit, assembler := g.asm.Emit, g.asm
 	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel() // end: of the loop
 	r.setAbsRemainder()
-	r.compare(cmpNotLess, r.divisor, r.absRemainder, r.mask) // also true for NaN
+	r.compare(r.mask, r.absRemainder, cmpNotLess, r.divisor) // also true for NaN
 	r.jumpIfEmpty(done)
 	emit("VMOVAPS", r.dividend, r.remainder)
 
 	assembler.Bind(loop)
 	executedBefore := g.executedCount()
 	r.setAbsRemainder()
-	r.compare(cmpGreaterEqual, r.divisor, r.absRemainder, r.mask)
+	r.compare(r.mask, r.absRemainder, cmpGreaterEqual, r.divisor)
 	r.jumpIfEmpty(end)
 	r.subtractMultiple()
 	emit("JMP", loop)
 	g.extraExecuted += (g.executedCount() - executedBefore) * (remainderWork - 1)
 
 	assembler.Bind(end)
-	r.compare(cmpUnordered, r.divisor, r.divisor, r.mask) // the divisor is NaN; its addition gives NaN
+	r.compare(r.mask, r.divisor, cmpUnordered, r.divisor) // the divisor is NaN; its addition gives NaN
 	if g.avx512 {
-		emit("VADD"+r.suffix, r.divisor, r.remainder, r.mask, r.remainder)
+		r.emit("VADD", r.divisor, r.remainder, r.mask, r.remainder)
 	} else {
-		emit("VAND"+r.suffix, r.divisor, r.mask, r.mask)
-		emit("VADD"+r.suffix, r.mask, r.remainder, r.remainder)
+		r.emit("VAND", r.divisor, r.mask, r.mask)
+		r.emit("VADD", r.mask, r.remainder, r.remainder)
 	}
 	assembler.Bind(done)
 }
 
-// compare writes a comparison by a predicate of VCMPPS, such as left <= right. As in Go's assembler, the right operand
-// precedes the left operand.
-func (r *remainderLoop) compare(predicate int, right, left, result asm.Arg) {
-	r.g.asm.Emit("VCMP"+r.suffix, asm.Imm(predicate), right, left, result)
+// emit writes a float instruction. It adds the suffix for the size of the lanes to the name.
+func (r *remainderLoop) emit(name string, args ...asm.Arg) {
+	r.g.asm.Emit(name+floatSuffix(r.laneBytes), args...)
+}
+
+// compare writes a comparison of two vectors by a predicate, such as x <= y.
+func (r *remainderLoop) compare(result, x asm.Arg, predicate int, y asm.Arg) {
+	r.emit("VCMP", asm.Imm(predicate), y, x, result)
+}
+
+// replace writes to = from in the lanes of a mask.
+func (r *remainderLoop) replace(mask, to, from asm.Arg) {
+	if r.g.avx512 {
+		r.emit("VMOVA", from, mask, to)
+	} else {
+		r.emit("VBLENDV", mask, from, to, to)
+	}
 }
 
 // setAbsRemainder writes absRemainder = |remainder|.
 func (r *remainderLoop) setAbsRemainder() {
-	r.g.asm.Emit("VAND"+r.suffix, r.constant(signBit(r.laneBytes)-1), r.remainder, r.absRemainder)
+	r.emit("VAND", r.constant(signBit(r.laneBytes)-1), r.remainder, r.absRemainder)
 }
 
 // jumpIfEmpty writes a jump to a label. The code jumps if no lane of mask is set.
@@ -132,39 +140,32 @@ func (r *remainderLoop) jumpIfEmpty(to asm.Label) {
 	if r.g.avx512 {
 		emit("KORTESTW", r.mask, r.mask)
 	} else {
-		emit("VMOVMSK"+r.suffix, r.mask, regTemp)
+		r.emit("VMOVMSK", r.mask, regTemp)
 		emit("TESTL", regTemp, regTemp)
 	}
 	emit("JEQ", to)
 }
 
-// subtractMultiple writes remainder -= trunc(remainder/multiple)*multiple, in the lanes in which absRemainder is not
-// less than the divisor. multiple is the greatest of divisor, divisor*scaleOf and divisor*scaleOf^2 that does not
-// exceed absRemainder.
+// subtractMultiple writes remainder -= trunc(remainder/multiple)*multiple, in the lanes of mask. multiple is the
+// greatest of divisor, divisor*scaleOf and divisor*scaleOf^2 that does not exceed absRemainder.
 func (r *remainderLoop) subtractMultiple() {
-	emit := r.g.asm.Emit
-	scale := scaleOf(r.laneBytes)
-	emit("VMOVAPS", r.divisor, r.multiple)
+	scale := r.constant(scaleOf(r.laneBytes))
+	r.g.asm.Emit("VMOVAPS", r.divisor, r.multiple)
 	for _, factor := range []asm.Arg{r.divisor, r.temp} { // temp becomes divisor*scale, then divisor*scale^2
-		emit("VMUL"+r.suffix, r.constant(scale), factor, r.temp)
-		if r.g.avx512 {
-			r.compare(cmpLessEqual, r.absRemainder, r.temp, r.scaledLanes)
-			emit("VMOVA"+r.suffix, r.temp, r.scaledLanes, r.multiple)
-		} else {
-			r.compare(cmpLessEqual, r.absRemainder, r.temp, r.mask)
-			emit("VBLENDV"+r.suffix, r.mask, r.temp, r.multiple, r.multiple)
-		}
+		r.emit("VMUL", scale, factor, r.temp)
+		r.compare(r.scaledLanes, r.temp, cmpLessEqual, r.absRemainder)
+		r.replace(r.scaledLanes, r.multiple, r.temp)
 	}
-	emit("VDIV"+r.suffix, r.multiple, r.remainder, r.temp)
+	r.emit("VDIV", r.multiple, r.remainder, r.temp)
 	if r.g.avx512 {
-		emit("VRNDSCALE"+r.suffix, asm.Imm(truncate), r.temp, r.temp)
-		emit("VFNMADD231"+r.suffix, r.multiple, r.temp, r.mask, r.remainder) // remainder -= temp*multiple
+		r.emit("VRNDSCALE", asm.Imm(truncate), r.temp, r.temp)
+		r.emit("VFNMADD231", r.multiple, r.temp, r.mask, r.remainder) // remainder -= temp*multiple
 		return
 	}
-	emit("VROUND"+r.suffix, asm.Imm(truncate), r.temp, r.temp)
-	emit("VFNMADD213"+r.suffix, r.remainder, r.multiple, r.temp) // temp = remainder - temp*multiple
-	r.compare(cmpGreaterEqual, r.divisor, r.absRemainder, r.mask)
-	emit("VBLENDV"+r.suffix, r.mask, r.temp, r.remainder, r.remainder)
+	r.emit("VROUND", asm.Imm(truncate), r.temp, r.temp)
+	r.emit("VFNMADD213", r.remainder, r.multiple, r.temp)         // temp = remainder - temp*multiple
+	r.compare(r.mask, r.absRemainder, cmpGreaterEqual, r.divisor) // again: mask has had scaledLanes
+	r.replace(r.mask, r.remainder, r.temp)
 }
 
 // scaleOf returns the bits of a power of 2 as a float. One or two multiplications of the divisor by this power prevent

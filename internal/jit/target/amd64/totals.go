@@ -62,8 +62,7 @@ func (g *generator) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Vir
 		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
 			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b, a)
 		})
-		// noNaN exists only with AVX-512, so the name for AVX2 is empty.
-		and := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW", ""}, a, b) }
+		and := func(a, b alloc.Virt) alloc.Virt { return g.maskOp("AND", a, b) }
 		withoutNaN := foldPairwise(g.accCopies(noNaN), and)
 		result = g.blend(laneBytes, withoutNaN, result, g.floatConst(laneBytes, math.NaN()))
 	case dtype == tensor.Bool: // the lanes of a mask cannot be shifted, so they become numbers

@@ -11,7 +11,7 @@ import (
 // element. A load or store along the row must not access memory beyond the row. There are three cases:
 //   - The instruction is masked.
 //   - AVX2 has no such masked instruction (see canMask). The memory is then a bounce buffer, a vector of the spill
-//     area. Other code copies elements from the operand to this buffer, or from the buffer to the output (emit.go).
+//     area. Other code copies elements from the operand to this buffer, or from the buffer to the output (tail.go).
 //   - The memory has accumulators, one for each lane. A load of all of them needs no mask. A store must not change the
 //     accumulators of lanes without elements (writeTailStore).
 

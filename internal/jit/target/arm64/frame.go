@@ -7,7 +7,6 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // generator generates the code of a loop over rows. A pass is the code for a fixed number of adjacent elements of a row
@@ -25,18 +24,15 @@ import (
 //	V0 and V1     row constants
 //	V2 to V9      32 accumulators
 //	V10 to V31    other values of a pass
-//
-// Pointers have numbers in this order: the pointers of the loop, with totals the pointers to the accumulators of each
-// fold, and the row counter.
 type generator struct {
 	*selector        // selects instructions (selectPass); has Builder.Row, the instructions that compute row constants
-	out       writer // writes instructions; out.registerIndexOf has the register of each pointer
+	out       writer // writes instructions
 	registers int    // number of vector registers that may be used
 
 	tailPass           *pass        // pass of the tail loop: its widest value fills one register
 	accInit, accFinish []alloc.Inst // with totals, instructions before and after the passes of a row; see selectTotals
+	pointers           []pointer    // the addresses that the code keeps (pointers.go)
 	slotCount          int          // number of slots of the spill area that pointers and accumulators occupy
-	accOffset          []int        // by fold, with totals: byte offset of its accumulators in the spill area
 	frame                           // the best frame; chooseLanes sets it
 	work               jit.Work     // bound on the number of executed instructions
 }
@@ -52,8 +48,6 @@ type frame struct {
 	rowCode, mainCode, tailCode *alloc.Result // row constants, a pass of the main loop, and a pass of the tail loop
 	accLoadCode, accStoreCode   *alloc.Result // loads and stores of accumulator registers
 	accInitCode, accFinishCode  *alloc.Result // the code of generator.accInit and accFinish
-
-	cost float64 // estimated number of instructions that spills add to a pass
 }
 
 // spillSlots is the number of slots in the spill area. A slot is memory for one vector.
@@ -108,8 +102,9 @@ func (g *generator) chooseLanes() {
 		if layout.mainCode == nil {
 			continue
 		}
-		cost := (layout.cost + float64(layout.mainCode.InstructionCount)) / float64(lanes)
-		hasFewSpills := layout.cost <= float64(candidate.length)/6
+		spillCost := layout.mainCode.Cost // estimated number of instructions that spills add to the pass
+		cost := (spillCost + float64(layout.mainCode.InstructionCount)) / float64(lanes)
+		hasFewSpills := spillCost <= float64(candidate.length)/6
 		if hasFewSpills || cost < bestCost {
 			bestCost, chosen = cost, layout
 		}
@@ -125,19 +120,16 @@ func (g *generator) chooseLanes() {
 // after three successive attempts without improvement, or at cost 0. mainCode of the result is nil if every attempt
 // failed.
 func (g *generator) searchAllocation(mainPass *pass) (best frame) {
-	best.cost = math.Inf(1)
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.tailPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
 		mainPass.accStores, g.accInit, g.accFinish}
 	allRow := g.Row // restored below: Prune removes instructions from Row whose results these lists do not use
 	g.Builder.Body = nil
 	g.Prune(lists...)
 	rowConstants := g.RowConstants(lists...) // in descending order of their number of uses
-	withoutGain := 0                         // number of attempts since the best one
-	for count := len(rowConstants); count >= 0 && best.cost > 0 && withoutGain < 3; count -= 1 + count/8 {
-		layout := frame{mainPass: mainPass}
-		isBetter := g.tryAllocation(&layout, rowConstants, count, best.cost)
-		if isBetter {
-			best, withoutGain = layout, 0
+	bestCost, withoutGain := math.Inf(1), 0  // withoutGain: number of attempts since the best one
+	for count := len(rowConstants); count >= 0 && bestCost > 0 && withoutGain < 3; count -= 1 + count/8 {
+		if layout, ok := g.tryAllocation(mainPass, rowConstants, count, bestCost); ok {
+			best, bestCost, withoutGain = layout, layout.mainCode.Cost, 0
 		} else if best.mainCode != nil {
 			withoutGain++
 		}
@@ -146,44 +138,42 @@ func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	return best
 }
 
-// tryAllocation allocates registers for layout.mainPass and sets the other fields of layout. The first permanentCount
-// row constants get permanent registers. tryAllocation returns false if the allocation fails, or if its cost is not
-// below costLimit.
-func (g *generator) tryAllocation(layout *frame, rowConstants []alloc.Virt, permanentCount int,
-	costLimit float64) bool {
+// tryAllocation allocates registers. The first permanentCount row constants get permanent registers. ok is false if the
+// allocation fails, or if its cost is not below costLimit.
+func (g *generator) tryAllocation(mainPass *pass, rowConstants []alloc.Virt, permanentCount int,
+	costLimit float64) (layout frame, ok bool) {
 	if permanentCount > g.registers-minPool {
-		return false
+		return frame{}, false
 	}
-	mainFile := g.placeRowConstants(rowConstants[:permanentCount], rowConstants[permanentCount:])
-	layout.permanent, layout.firstAccRegister = mainFile.Permanent, permanentCount
-	mainFile.Pool[alloc.Vectors] = g.registersFrom(layout.firstAccRegister)
-	tailFile, mainInsts := mainFile, layout.mainPass.memoryInsts
-	accRegisters := layout.mainPass.accCount * g.passCountOf(layout.mainPass)
-	afterAccs := layout.firstAccRegister + accRegisters
+	file := g.placeRowConstants(rowConstants[:permanentCount], rowConstants[permanentCount:])
+	layout = frame{mainPass: mainPass, permanent: file.Permanent, firstAccRegister: permanentCount}
+	file.Pool[alloc.Vectors] = g.registersFrom(permanentCount)
+	tailFile, mainInsts := file, mainPass.memoryInsts
+	accRegisters := mainPass.accCount * g.passCountOf(mainPass)
+	afterAccs := permanentCount + accRegisters
 	leavesRegisters := accRegisters <= g.registers/2 && afterAccs <= g.registers-minPool
 	layout.accsInRegisters = accRegisters > 0 && leavesRegisters
 	if layout.accsInRegisters { // in the main loop only: the tail loop has accumulators in memory
-		mainInsts = layout.mainPass.registerInsts
-		mainFile.Pool[alloc.Vectors] = g.registersFrom(afterAccs)
+		mainInsts = mainPass.registerInsts
+		file.Pool[alloc.Vectors] = g.registersFrom(afterAccs)
 	}
-	hasFailed := false
+	ok = true
 	allocate := func(registerFile *alloc.RegisterFile, list []alloc.Inst, policy alloc.Policy) *alloc.Result {
 		result := alloc.Run(g.Values, registerFile, list, policy)
-		hasFailed = hasFailed || result.Err != nil || result.Slots > spillSlots
+		ok = ok && result.Err == nil && result.Slots <= spillSlots
 		return result
 	}
-	layout.mainCode = allocate(&mainFile, mainInsts, alloc.Policy{CostLimit: costLimit})
-	if hasFailed || layout.mainCode.Cost >= costLimit {
-		return false
+	layout.mainCode = allocate(&file, mainInsts, alloc.Policy{CostLimit: costLimit})
+	if !ok || layout.mainCode.Cost >= costLimit {
+		return frame{}, false
 	}
-	layout.rowCode = allocate(&mainFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
+	layout.rowCode = allocate(&file, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
 	layout.tailCode = allocate(&tailFile, g.tailPass.memoryInsts, alloc.Policy{})
-	layout.accLoadCode = allocate(&mainFile, layout.mainPass.accLoads, alloc.Policy{})
-	layout.accStoreCode = allocate(&mainFile, layout.mainPass.accStores, alloc.Policy{})
+	layout.accLoadCode = allocate(&file, mainPass.accLoads, alloc.Policy{})
+	layout.accStoreCode = allocate(&file, mainPass.accStores, alloc.Policy{})
 	layout.accInitCode = allocate(&tailFile, g.accInit, alloc.Policy{})
 	layout.accFinishCode = allocate(&tailFile, g.accFinish, alloc.Policy{})
-	layout.cost = layout.mainCode.Cost
-	return !hasFailed
+	return layout, ok
 }
 
 // registersFrom returns the bit set of the usable vector registers from number `first` on.
@@ -217,68 +207,4 @@ func (g *generator) passCountOf(p *pass) int {
 		return 1
 	}
 	return lane.FoldLanes / p.lanes
-}
-
-// accPointer returns, for a loop with totals, the number of the pointer to the accumulators of fold k.
-func (g *generator) accPointer(k int) int { return len(g.loop.Ptrs) + k }
-
-// rowCounter returns the pointer number of the row counter, whose register has the number of remaining rows instead of
-// an address.
-func (g *generator) rowCounter() int { return len(g.out.registerIndexOf) - 1 }
-
-// layOutPointers assigns the address registers (bases, write.go) to pointers, first to the pointers that advance along
-// rows. Pointers without a register, and the accumulators of totals, get the first slots of the spill area.
-func (g *generator) layOutPointers() {
-	pointerCount := len(g.loop.Ptrs) + 1
-	if g.loop.CombinesLanes {
-		pointerCount += len(g.loop.Folds)
-	}
-	g.out.registerIndexOf = make([]int8, pointerCount)
-	nextRegister := 0 // index in bases
-	for _, advances := range []bool{true, false} {
-		for k := range pointerCount {
-			if (g.pointerStep(k) > 0) != advances {
-				continue
-			}
-			if nextRegister < len(bases) {
-				g.out.registerIndexOf[k] = int8(nextRegister)
-				nextRegister++
-			} else { // pointer k is word k of the spill area
-				g.out.registerIndexOf[k] = -1
-				slots := (8*(k+1) + vectorBytes - 1) / vectorBytes // of words 0 to k
-				g.slotCount = max(g.slotCount, slots)
-			}
-		}
-	}
-	if !g.loop.CombinesLanes {
-		return
-	}
-	for _, fold := range g.loop.Folds { // the accumulators of totals
-		g.accOffset = append(g.accOffset, vectorBytes*g.slotCount)
-		g.slotCount += lane.FoldLanes * g.loop.Type(fold.Value).Size() / vectorBytes
-	}
-}
-
-// pointerStep returns the number of bytes from one element of a row to the next at pointer k. It is 0 if the pointer
-// does not advance along rows.
-func (g *generator) pointerStep(k int) int {
-	if fold := k - len(g.loop.Ptrs); fold >= 0 {
-		if g.loop.CombinesLanes && fold < len(g.loop.Folds) { // accPointer(fold)
-			return g.loop.Type(g.loop.Folds[fold].Value).Size()
-		}
-		return 0 // the row counter
-	}
-	ptr := g.loop.Ptrs[k]
-	isUnused := ptr.DType == tensor.Invalid
-	isTotal := ptr.Kind == lane.Accumulator && g.loop.CombinesLanes
-	if ptr.Kind == lane.RowOperand || isUnused || isTotal {
-		return 0
-	}
-	return ptr.DType.Size()
-}
-
-// isAccPointer reports whether pointer k, which is not the row counter, points to accumulators. Passes of the main loop
-// do not advance these pointers.
-func (g *generator) isAccPointer(k int) bool {
-	return k >= len(g.loop.Ptrs) || g.loop.Ptrs[k].Kind == lane.Accumulator
 }

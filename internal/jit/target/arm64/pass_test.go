@@ -27,12 +27,12 @@ func CompilePass(l *lane.Loop, n, m int, rng *rand.Rand) (*jit.Func, error) {
 	}
 	passes++
 	return jit.Lookup(fmt.Sprint("pass ", passes), func(bool) (jit.Code, error) {
-		w := &writer{asm: &asm.Assembler{}, registerIndexOf: make([]int8, len(l.Ptrs))}
+		w := &writer{asm: &asm.Assembler{}, pointerRegisters: make([]asm.Reg, len(l.Ptrs))}
 		argument := func(to asm.Reg, k int) {
 			w.asm.Emit("ldr", to, asm.Mem{Base: regArgs, Offset: int(jit.OffsetPtr) + 8*k})
 		}
-		for k := range w.registerIndexOf {
-			w.registerIndexOf[k] = int8(k)
+		for k := range w.pointerRegisters {
+			w.pointerRegisters[k] = bases[k]
 			argument(bases[k], k)
 		}
 		argument(regSpill, SlotPointer)

@@ -69,22 +69,17 @@ func (g *generator) writePrologue() {
 	// The spill area starts at the next multiple of 64.
 	emit("add", regSpill, regArgs, asm.Imm(jit.OffsetSpill+63))
 	emit("and", regSpill, regSpill, asm.Imm(-64))
-	for k := range g.out.registerIndexOf {
-		reg, from := regPointer, jit.OffsetPtr+int32(8*k)
-		if index := g.out.registerIndexOf[k]; index >= 0 {
-			reg = bases[index]
-		}
+	for k, reg := range g.out.pointerRegisters {
 		switch {
 		case k == g.rowCounter():
-			from = jit.OffsetRows
+			emit("ldr", reg, asm.Mem{Base: regArgs, Offset: int(jit.OffsetRows)})
 		case k >= len(g.loop.Ptrs): // a pointer to the accumulators of a total, in the spill area
-			emit("add", reg, regSpill, asm.Imm(g.accOffset[k-len(g.loop.Ptrs)]))
-			g.out.savePointer(k)
-			continue
+			emit("add", reg, regSpill, asm.Imm(g.pointers[k].accOffset))
 		case g.loop.Ptrs[k].DType == tensor.Invalid: // an unused output
 			continue
+		default:
+			emit("ldr", reg, asm.Mem{Base: regArgs, Offset: int(jit.OffsetPtr) + 8*k})
 		}
-		emit("ldr", reg, asm.Mem{Base: regArgs, Offset: int(from)})
 		g.out.savePointer(k)
 	}
 	for v, reg := range g.permanent { // Reload is the load instruction of a value, and Reload.Name its mnemonic
@@ -196,13 +191,12 @@ const (
 // advance writes the increments of pointers by a number of elements. If includesAccs is set, it also increments the
 // pointers to accumulators.
 func (g *generator) advance(elements int, includesAccs bool) {
-	for k := range g.out.registerIndexOf {
-		size := g.pointerStep(k)
-		if size == 0 || g.isAccPointer(k) && !includesAccs {
+	for k, ptr := range g.pointers {
+		if ptr.step == 0 || ptr.isAcc && !includesAccs {
 			continue
 		}
 		reg := g.out.pointer(k)
-		g.out.asm.Emit("add", reg, reg, asm.Imm(elements*size))
+		g.out.asm.Emit("add", reg, reg, asm.Imm(elements*ptr.step))
 		g.out.savePointer(k)
 	}
 }
@@ -217,9 +211,9 @@ func (g *generator) rewindAccPointers() {
 	emit := g.out.asm.Emit
 	emit("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	emit("and", regCount, regCount, asm.Imm(lane.FoldLanes-1))
-	for k := range g.out.registerIndexOf {
-		if size := g.pointerStep(k); size > 0 && g.isAccPointer(k) {
-			g.subtractElements(g.out.pointer(k), size)
+	for k, ptr := range g.pointers {
+		if ptr.isAcc {
+			g.subtractElements(g.out.pointer(k), ptr.step)
 			g.out.savePointer(k)
 		}
 	}
@@ -241,8 +235,8 @@ func (g *generator) advanceRow() {
 		reg := g.out.pointer(k)
 		emit("ldr", regStride, asm.Mem{Base: regArgs, Offset: int(jit.OffsetRow) + 8*k})
 		emit("add", reg, reg, regStride)
-		if size := g.pointerStep(k); size > 0 && !g.isAccPointer(k) {
-			g.subtractElements(reg, size)
+		if step := g.pointers[k].step; step > 0 && !g.pointers[k].isAcc {
+			g.subtractElements(reg, step)
 		}
 		g.out.savePointer(k)
 	}

@@ -30,10 +30,10 @@ var bases = []asm.Reg{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20,
 // from register 2 on, accumulator 0 has V2 and V3, and accumulator 1 has V4 and V5.
 type writer struct {
 	asm              *asm.Assembler
-	repeatedInsts    int    // added to the written instructions: see executedCount
-	registerIndexOf  []int8 // by pointer: its index in bases, or -1 if it is in the spill area
-	firstAccRegister int    // the first register of accumulators
-	passCount        int    // number of passes of an iteration of the main loop
+	repeatedInsts    int       // added to the written instructions: see executedCount
+	pointerRegisters []asm.Reg // by pointer: one of bases, or regPointer if the pointer is in the spill area
+	firstAccRegister int       // the first register of accumulators
+	passCount        int       // number of passes of an iteration of the main loop
 
 	lanes     int // number of elements of the pass that is written
 	passIndex int // index of the pass within an iteration of the main loop; 0 elsewhere
@@ -223,16 +223,16 @@ func (w *writer) address(mem *alloc.Mem) asm.Mem {
 
 // pointer returns a register with pointer k. If the pointer is in the spill area, pointer loads it to regPointer.
 func (w *writer) pointer(k int) asm.Reg {
-	if index := w.registerIndexOf[k]; index >= 0 {
-		return bases[index]
+	reg := w.pointerRegisters[k]
+	if reg == regPointer {
+		w.asm.Emit("ldr", reg, w.pointerWord(k))
 	}
-	w.asm.Emit("ldr", regPointer, w.pointerWord(k))
-	return regPointer
+	return reg
 }
 
 // savePointer stores pointer k, if it is in the spill area, from the register that w.pointer(k) returned.
 func (w *writer) savePointer(k int) {
-	if w.registerIndexOf[k] < 0 {
+	if w.pointerRegisters[k] == regPointer {
 		w.asm.Emit("str", regPointer, w.pointerWord(k))
 	}
 }

@@ -45,10 +45,16 @@ func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, addr tar
 		wholeParts--
 	}
 	q.storeParts256(q.Vec(from), q.Vec(scratch), first, wholeParts, Mem(addr))
-	if partialBytes != nil { // the partial part is stored from a general register
-		addr.Disp += wholeParts * 8
-		q.movePart(q.Vec(from), q.Vec(scratch), first+wholeParts, Reg(temporaries[0]))
-		q.storeBytes(Reg(temporaries[0]), Mem(addr), partialBytes, Reg(temporaries[1]))
+	if partialBytes == nil {
+		return
+	}
+	addr.Disp += wholeParts * 8
+	part, addressReg := Reg(temporaries[0]), Reg(temporaries[1]) // part: a general register for the partial part
+	q.movePart(q.Vec(from), q.Vec(scratch), first+wholeParts, part)
+	if constant, ok := partialBytes.(target.Imm); ok {
+		q.storeBytes(part, Mem(addr), int(constant))
+	} else {
+		q.storeCountedBytes(part, Mem(addr), intOperand(partialBytes), addressReg)
 	}
 }
 
@@ -116,30 +122,34 @@ func (q *Quantizer) movePart(from, scratch asm.Vec, part int, to asm.Reg) {
 	}
 }
 
-// storeBytes stores the first `count` bytes of a general register in pieces. There is a piece of n bytes (8, 4, 2 or 1)
-// if bit n is set in count. If count is not a constant, the code tests these bits.
-func (q *Quantizer) storeBytes(from asm.Reg, addr asm.Mem, count target.Int, addressReg asm.Reg) {
-	constant, isConstant := count.(target.Imm)
-	if !isConstant {
-		q.Emit("LEAQ", addr, addressReg)
-		addr = asm.Mem{Base: addressReg}
-	}
-	for _, size := range []int{8, 4, 2, 1} {
-		name := map[int]string{8: "MOVQ", 4: "MOVL", 2: "MOVW", 1: "MOVB"}[size]
-		if isConstant {
-			if int(constant)&size != 0 {
-				q.Emit(name, from, addr)
-				addr.Disp += int32(size)
-				q.dropBytes(from, size)
-			}
-			continue
+// moves are the instructions that store the first bytes of a general register, with their numbers of bytes.
+var moves = []struct {
+	size int
+	name string
+}{{8, "MOVQ"}, {4, "MOVL"}, {2, "MOVW"}, {1, "MOVB"}}
+
+// storeBytes stores the first count bytes of a general register in pieces. There is a piece of 8, 4, 2 or 1 bytes if
+// this bit is set in count.
+func (q *Quantizer) storeBytes(from asm.Reg, addr asm.Mem, count int) {
+	for _, move := range moves {
+		if count&move.size != 0 {
+			q.Emit(move.name, from, addr)
+			addr.Disp += int32(move.size)
+			q.dropBytes(from, move.size)
 		}
+	}
+}
+
+// storeCountedBytes is storeBytes for a number of bytes in a register, whose bits the code tests.
+func (q *Quantizer) storeCountedBytes(from asm.Reg, addr asm.Mem, count asm.Arg, addressReg asm.Reg) {
+	q.Emit("LEAQ", addr, addressReg)
+	for _, move := range moves {
 		skip := q.Assembler.NewLabel()
-		q.Emit("TESTL", asm.Imm(size), intOperand(count))
+		q.Emit("TESTL", asm.Imm(move.size), count)
 		q.Emit("JEQ", skip)
-		q.Emit(name, from, addr)
-		q.Emit("ADDQ", asm.Imm(size), addressReg)
-		q.dropBytes(from, size)
+		q.Emit(move.name, from, asm.Mem{Base: addressReg})
+		q.Emit("ADDQ", asm.Imm(move.size), addressReg)
+		q.dropBytes(from, move.size)
 		q.Assembler.Bind(skip)
 	}
 }

@@ -1,0 +1,114 @@
+package product
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file describes the kernel of products of byte matrices (byteTiles) to the planner: the layouts that it supports,
+// and the cost of a call. Operand a has the rows and operand b the columns of the products. A byteShape is the division
+// of the products into tiles of height x width() sums. A group has the elements along the depth that one instruction
+// multiplies.
+
+// MultipliesBytes reports whether products of byte matrices run as machine code on this machine. Without machine code,
+// such a product is slower than the float product that it would replace.
+func MultipliesBytes() bool {
+	return tile.SupportsIntegers(machine.HostFeatures()) && jit.Available() == nil
+}
+
+// bytesContraction describes a call as a contraction, and divides it into tiles. Batch dimensions become rows of one
+// matrix if possible.
+func bytesContraction(call *graph.Call) (product *contraction, shape byteShape, err error) {
+	if product, err = productContraction(call, call.Out[0]); err != nil {
+		return nil, shape, err
+	}
+	sharesMatrix := storedMatrices(call.Meta(bytesB)) == 1 // whether all entries multiply by the same matrix
+	rows := product.m
+	if sharesMatrix {
+		rows *= product.entries()
+	}
+	// If each row of an entry has its own zero point (stride > 0), entries are not merged, because zero points have no
+	// batch dimension.
+	if sharesMatrix && product.n > 1 && vectorStride(call, bytesAZero) == 0 {
+		product.mergeBatch()
+	}
+	return product, newByteShape(product.m, product.n, product.k, rows), nil
+}
+
+// storedMatrices returns the number of matrices that an operand stores. Broadcasting may repeat them in the batch of
+// the product.
+func storedMatrices(operand tensor.Meta) int {
+	return tensor.Numel(operand.Shape[:max(0, operand.Rank()-2)])
+}
+
+// bytesWalks implements [graph.Impl.Walks] for tiles. Tiles only write row-major results, and need machine code and
+// products with at least one term.
+func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
+	a := call.Meta(bytesA)
+	if !MultipliesBytes() || call.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
+		return nil
+	}
+	if out := call.Out[0]; !out.IsContiguous() {
+		return []graph.Walk{call.WalkInOrder(tensor.RowMajorOrder(out.Rank()))}
+	}
+	return []graph.Walk{{}}
+}
+
+// bytesReadWork implements [graph.Impl.Read] for tiles. Scales must be contiguous. A matrix that is not row-major is
+// transposed when it is packed, which has a cost.
+func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
+	switch {
+	case operand == bytesScale:
+		return work, meta.IsContiguous()
+	case operand > bytesB || meta.IsContiguous() || call.IsConstant(operand):
+		return work, true
+	}
+	work.Bytes[graph.Tiled] = float64(2 * meta.Numel())
+	return work, true
+}
+
+// matrixTimeRatio is the time of a multiply-add in instructions that multiply 2 x 8 by 8 x 2 bytes, relative to a
+// multiply-add in dot products. It is llvm-mca's estimate for Neoverse V1: 109 multiply-adds per cycle instead of 64.
+const matrixTimeRatio = 0.59
+
+// bytesWork implements [graph.Impl.Work] for tiles: the work of tiles, and of copies of the operands into groups.
+func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
+	work := graph.Work{StartedSteps: 1}
+	call.AddStreamed(&work)
+	product, shape, err := bytesContraction(rowMajor(call))
+	if err != nil {
+		return work
+	}
+	entries := float64(product.entries())
+	multiply.ReclassifyStores(&work, call)
+	multiply.ReclassifyPanels(&work, call, bytesB, shape.m)
+	work.AddUnits(multiply.RateStartStep, 1)
+	work.AddUnits(multiply.RateStartProduct, entries)
+	if shape.usesMatrixUnit {
+		work.AddUnits(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(shape.m, shape.n,
+			kit.DivUp(shape.groups, tile.UnitTerms)))
+	} else {
+		columns := kit.DivUp(shape.n, shape.lanes) * shape.lanes
+		macs := entries * float64(shape.m) * float64(columns) * float64(shape.groups*shape.groupElements)
+		if shape.multipliesMatrices() {
+			macs *= matrixTimeRatio
+		}
+		work.AddUnits(multiply.RateTileBytes, macs)
+	}
+	work.AddUnits(multiply.RateTileCall, entries*float64(kit.DivUp(shape.m, shape.height)*shape.blocks()))
+	bytesPerCopy := 1 + shape.groupBytes/shape.groupElements // an element is read as a byte and written as in a group
+	a, hasPadding := call.Meta(bytesA), shape.k%shape.groupElements > 0
+	if shape.usesWords() || a.DType == tensor.Int8 || hasPadding {
+		work.Bytes[graph.Copied] += float64(a.Numel() * bytesPerCopy)
+	}
+	if b := call.Meta(bytesB); !call.IsConstant(bytesB) {
+		work.Bytes[graph.Copied] += float64(b.Numel() * bytesPerCopy)
+	}
+	work.Flops = productFlops(call)
+	return work
+}
