@@ -46,7 +46,7 @@ func (a *arena) alloc(i, size int) (offset int, previousUsers []int32) {
 	return offset, a.take(i, size, best, offset)
 }
 
-// grow allocates size bytes for step i at the end of the arena. No block has size bytes.
+// grow allocates size bytes for step i at the end of the arena. No block is large enough.
 func (a *arena) grow(i, size int) (offset int, previousUsers []int32) {
 	offset = a.size
 	if last := len(a.blocks) - 1; last >= 0 && a.blocks[last].offset+a.blocks[last].size == a.size {

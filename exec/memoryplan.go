@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// memoryPlanner makes one memory plan of a program: it assigns memory to the steps in order. See planMemory for the
+// memoryPlanner makes one memory plan of a program: it assigns memory to the steps in order. See memory.go for the
 // terms.
 type memoryPlanner struct {
 	memoryPolicy
@@ -124,14 +124,14 @@ func (m *memoryPlanner) waitForOperands(i int) {
 // operand. If v is stored within another value, an earlier step may have placed the storage already. Step i then waits
 // for the previous users of the memory, but not for the step that placed it.
 func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
-	placed := &m.program.storages[storage]
+	placed, planned := &m.program.storages[storage], &m.storages[storage]
 	switch {
 	case placed.kind != inArena: // no memory of the arena
-	case !m.storages[storage].isPlaced && storage == m.program.storageOf(v): // not merged into the storage of an operand
-		placed.arenaOffset, m.storages[storage].previousUsers = m.alloc(i, placed.bytes, storage, placed.place)
-		m.storages[storage].isPlaced = true
+	case !planned.isPlaced && storage == m.program.storageOf(v): // not merged into the storage of an operand
+		placed.arenaOffset, planned.previousUsers = m.alloc(i, placed.bytes, storage, placed.place)
+		planned.isPlaced = true
 	case v.ContainedIn != nil:
-		for _, user := range m.storages[storage].previousUsers {
+		for _, user := range planned.previousUsers {
 			m.addWait(i, user)
 		}
 	}

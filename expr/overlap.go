@@ -13,7 +13,7 @@ import (
 // joined loop of a softmax may find the maximum of row i+2, compute the exponentials of row i+1, and divide in row i.
 //
 // Each pass works on a group of rows. [Place.Element] numbers the rows of all passes. For example, with groups of 2
-// rows, pass 0 works on rows 0 and 1, and pass 1 on rows 2 and 3.
+// rows, numbers 0 and 1 are the rows of pass 0, and numbers 2 and 3 are the rows of pass 1.
 
 // Overlap returns one loop for all passes, in which each pass works on a different row. in and out are the places
 // (sources and destinations) of the operands and outputs of c. Their [Place.Element] is the index of the pass. folds
@@ -94,8 +94,8 @@ func (joiner *passJoiner) inline(code *Code, in []Place, row int) []Output {
 	})
 }
 
-// load returns the real part (part 0) or imaginary part (part 1) of the value at a place. For Pipeline, it adds the
-// computation of a number to the code; any other value is an operand of the code.
+// load returns the real part (part 0) or imaginary part (part 1) of the value at a place. For Pipeline, a number that a
+// pass computes once per row is computed by the code. Any other value is an operand of the code.
 func (joiner *passJoiner) load(place Place, dtype tensor.DType, part int) Value {
 	if joiner.numbers != nil {
 		if pass := joiner.program.computedBy(place); pass != nil {

@@ -45,7 +45,7 @@ func newFolding(operandShape []int, mask []bool, split int) folding {
 // lacks, or the last dimension if the result has the shape of the operand.
 func foldingOf(call *graph.Call) folding {
 	if len(call.In) == 0 || call.In[0].Kind != graph.TensorArg || len(call.Out) == 0 {
-		return folding{}
+		return newFolding(nil, nil, 0)
 	}
 	shape, out := call.Meta(0).Shape, call.Out[0].Shape
 	mask, rank := make([]bool, len(shape)), len(shape)

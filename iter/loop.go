@@ -42,7 +42,8 @@ func (it *Iterator) prefetchTileRows(plan *tiles, staged []bool) loops.Prefetch 
 		distance := prefetchRows * it.byteStride(plan.tileDims[1], i)
 		fits := distance != 0 && int(int32(distance)) == distance
 		if !staged[i] && it.byteStride(0, i) != 0 && fits {
-			rowsAreAdjacent := distance == prefetchRows*it.walkShape[0]*it.byteStride(0, i) // a row ends where the next begins
+			// Rows are adjacent if a row ends where the next begins.
+			rowsAreAdjacent := distance == prefetchRows*it.walkShape[0]*it.byteStride(0, i)
 			return loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(distance), IntoL1: rowsAreAdjacent}
 		}
 	}

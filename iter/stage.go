@@ -164,8 +164,7 @@ func (it *Iterator) rowsPerLine() int {
 }
 
 // pieceStrides returns the strides in bytes of operand i within a piece: from element to element of a row, and from row
-// to row. They are the strides of the first two dimensions of the walk. walkStrides has the strides of all operands in
-// the first dimension, and then their strides in the second.
+// to row. They are the strides of the first two dimensions of the walk.
 func (it *Iterator) pieceStrides(i int) (elemStride, rowStride int) {
 	return it.byteStride(0, i), it.byteStride(1, i)
 }

@@ -6,10 +6,11 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// This file reads the files of /proc, among them the memory limits of a process on Linux. cgroup.go reads the limits of
-// its control groups.
+// This file reads files of /proc: the memory of the machine ([readMeminfo]) and the limits of the process itself
+// ([processLimits]). cgroup.go reads the limits of its control groups.
 
 // fields maps the names in a file with lines "Name: 123 kB" to their numbers, in bytes.
 type fields map[string]int
@@ -41,7 +42,8 @@ func (f fields) available() int {
 // processLimits returns the limits of the process itself (setrlimit). They count address space, used or not.
 func processLimits(fsys fs.FS) []Limit {
 	var limits []Limit
-	usage := readFields(fsys, "proc/self/status")
+	// Most processes have no such limit, so the usage is read only if there is one.
+	usage := sync.OnceValue(func() fields { return readFields(fsys, "proc/self/status") })
 	for line := range lines(fsys, "proc/self/limits") {
 		for _, kind := range []struct{ key, usageKey, name string }{
 			{"Max address space", "VmSize", "the address space of the process (ulimit -v)"},
@@ -50,7 +52,7 @@ func processLimits(fsys fs.FS) []Limit {
 			values, isKind := strings.CutPrefix(line, kind.key)
 			soft, _, _ := strings.Cut(strings.TrimSpace(values), " ")   // the soft limit precedes the hard limit
 			if total, err := strconv.Atoi(soft); isKind && err == nil { // not "unlimited"
-				limits = append(limits, Limit{Available: total - usage[kind.usageKey], Total: total, Name: kind.name})
+				limits = append(limits, Limit{Available: total - usage()[kind.usageKey], Total: total, Name: kind.name})
 			}
 		}
 	}

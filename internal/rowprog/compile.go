@@ -165,7 +165,8 @@ func (b *builder) newExprLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 func (b *builder) compileExprLoop(loop *expr.Loop, options loops.Options) (*loops.Loop, error) {
 	if b.severalRowsPerCall && len(loop.Folds) > 0 {
 		loop.CombinesLanes = true
-		if compiled, err := loops.New(loop, options); err != nil || b.maxLength(b.innerAxis()) <= compiled.MaxElements() {
+		compiled, err := loops.New(loop, options)
+		if err != nil || b.maxLength(b.innerAxis()) <= compiled.MaxElements() {
 			return compiled, err
 		}
 		loop.CombinesLanes = false
@@ -243,7 +244,8 @@ func (b *builder) addAccumulators(pass *compiledPass, rowFold *fold, dtype tenso
 		pass.pointerObjects = append(pass.pointerObjects, rowFold.result)
 	default:
 		accBytes := expr.FoldLanes * dtype.Size()
-		rowFold.laneAccs = b.allocate(b.tileLen*accBytes, object{size: dtype.Size(), strides: b.stridesPerRow(accBytes)})
+		rowFold.laneAccs = b.allocate(b.tileLen*accBytes,
+			object{size: dtype.Size(), strides: b.stridesPerRow(accBytes)})
 		pass.pointerObjects = append(pass.pointerObjects, rowFold.laneAccs)
 	}
 }

@@ -56,7 +56,7 @@ type Plan struct {
 	tilesAlongFirstKept  int // number of tiles along kept[0], for one position along the other kept axes
 	tileCount            int // number of tiles
 	tilesPerChunk        int // maximum number of tiles in a chunk
-	cutAxis              int // the reduced axis that is cut; 0 if rows are not cut
+	cutAxis              int // index in axes of the axis that is cut; 0 if rows are not cut
 	partLen, partsPerRow int // maximum length of a part along cutAxis; number of parts of a row (1 if rows are not cut)
 
 	// The compiled passes and their memory.

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file divides the rows of a plan into tiles, the tiles into chunks, and long rows into parts: see the package
-// comment.
+// This file divides the rows of a plan into tiles, groups the tiles into chunks, and cuts long rows into parts: see the
+// package comment.
 
 // Tile sizes. They do not depend on the machine, because cutting a row affects the bits of its result. If there are
 // fewer than minChunks chunks, rows are divided into parts: at most about maxParts for all rows together.

@@ -40,8 +40,8 @@ type gen struct {
 	unitCode *unitGen    // the generator for Spec.MatrixUnit, else nil
 }
 
-// newGen returns a generator. Of the vector registers that sums, vectors of a term, zero points and the mask leave free,
-// at most elementRegisters are for elements of the broadcast operand.
+// newGen returns a generator. Of the vector registers that sums, vectors of a term, zero points and the mask leave
+// free, at most elementRegisters are for elements of the broadcast operand.
 func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	registerCount, vectorBytes := target.VectorRegisters(cpu)
 	g := &gen{spec: spec, cpu: cpu, vectorBytes: vectorBytes, sumCount: spec.sumCount()}

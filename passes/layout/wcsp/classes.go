@@ -80,8 +80,8 @@ type part struct {
 	barred   [][]bool  // by variable and label; nil: no label of the variable is barred
 }
 
-// compare orders parts by bound.
-func (p *part) compare(other *part) int {
+// Compare orders parts by bound.
+func (p *part) Compare(other *part) int {
 	return cmp.Or(cmp.Compare(p.bound, other.bound), p.number-other.number)
 }
 

@@ -89,8 +89,8 @@ type cell struct {
 	label     int
 }
 
-// compare orders cells by bound.
-func (c *cell) compare(other *cell) int {
+// Compare orders cells by bound.
+func (c *cell) Compare(other *cell) int {
 	return cmp.Or(cmp.Compare(c.bound, other.bound), c.number-other.number)
 }
 
@@ -109,7 +109,7 @@ func (l *assignmentLister) push(c *cell) {
 
 // trim removes all closed cells except the l.remainingTries cheapest: the enumeration cannot reach more.
 func (l *assignmentLister) trim() {
-	slices.SortFunc(l.cells, (*cell).compare) // a sorted list is a queue
+	slices.SortFunc(l.cells, (*cell).Compare) // a sorted list is a queue
 	closed := 0
 	l.cells = slices.DeleteFunc(l.cells, func(c *cell) bool {
 		isClosed := c.remaining == nil

@@ -236,7 +236,7 @@ type candidate struct {
 	variable int
 }
 
-// compare orders candidates by key.
-func (c candidate) compare(other candidate) int {
+// Compare orders candidates by key.
+func (c candidate) Compare(other candidate) int {
 	return cmp.Or(cmp.Compare(c.key, other.key), c.variable-other.variable)
 }

@@ -2,7 +2,7 @@ package wcsp
 
 // queue is a priority queue: a binary heap. Element i comes before the elements 2*i+1 and 2*i+2, if they exist, so that
 // the first element comes before all others.
-type queue[T interface{ compare(T) int }] []T
+type queue[T interface{ Compare(T) int }] []T
 
 // push adds an element.
 func (q *queue[T]) push(x T) {
@@ -10,7 +10,7 @@ func (q *queue[T]) push(x T) {
 	list := *q
 	for i := len(list) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if list[i].compare(list[parent]) >= 0 {
+		if list[i].Compare(list[parent]) >= 0 {
 			return
 		}
 		list[i], list[parent] = list[parent], list[i]
@@ -31,10 +31,10 @@ func (q *queue[T]) pop() T {
 		if child >= last {
 			return first
 		}
-		if child+1 < last && list[child+1].compare(list[child]) < 0 {
+		if child+1 < last && list[child+1].Compare(list[child]) < 0 {
 			child++
 		}
-		if list[child].compare(list[i]) >= 0 {
+		if list[child].Compare(list[i]) >= 0 {
 			return first
 		}
 		list[i], list[child] = list[child], list[i]
