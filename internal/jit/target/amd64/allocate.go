@@ -38,7 +38,7 @@ func (g *generator) vectorRegisterCount() int {
 	return 16
 }
 
-// tryAllocation allocates registers for row constants, the bodies and the tail. The first permanentCount row constants
+// tryAllocation allocates registers for row constants, the body and the tail. The first permanentCount row constants
 // get permanent registers. ok is false if the allocation failed or the cost of the body is not below costLimit. The
 // result may then have some lists, for [frame.free].
 func (g *generator) tryAllocation(bodies bodyVariants, permanentCount int, costLimit float64) (f frame, ok bool) {

@@ -100,7 +100,8 @@ func (g *generator) maskOp(name string, a, b alloc.Virt) alloc.Virt {
 		return g.Add(alloc.Inst{Name: "K" + name + "W", Src: alloc.Sources(b, a), Dst: g.New(g.boolRegister()),
 			FoldableSource: noFoldableSource})
 	}
-	return g.Add(alloc.Inst{Name: "VP" + name, Src: alloc.Sources(b, a), Dst: g.New(g.boolRegister()), FoldableSource: 0})
+	return g.Add(alloc.Inst{Name: "VP" + name, Src: alloc.Sources(b, a), Dst: g.New(g.boolRegister()),
+		FoldableSource: 0})
 }
 
 // The predicates of comparisons.

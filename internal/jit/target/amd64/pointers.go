@@ -26,8 +26,8 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 // rowCounter returns the number of the pointer that counts the remaining rows.
 func (g *generator) rowCounter() int { return len(g.loop.Ptrs) }
 
-// layOutPointers assigns registers to pointers, first to the pointers that advance along rows, and vectors of the spill
-// area to the others.
+// layOutPointers assigns registers to pointers, first to the pointers that advance along rows. It reserves the vectors
+// of the spill area that hold pointers without a register.
 func (g *generator) layOutPointers() {
 	free := bases
 	g.pointerRegisters = make([]asm.Reg, g.rowCounter()+1)

@@ -51,8 +51,8 @@ func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, to target.Addr) {
 	}
 }
 
-// storeSumsAVX512 writes the sums of a result in the order of the channels, with AVX-512. The 128-bit lanes i of
-// quarters 0 to 3 have the channels 16i to 16i+15, which are store i.
+// storeSumsAVX512 writes the sums of a result in the order of the channels, with AVX-512. Store i has the
+// 128-bit lanes i of quarters 0 to 3, which have the channels 16i to 16i+15.
 func (g *ByteDepthwise) storeSumsAVX512(quarters [4]target.VReg, addr asm.Mem) {
 	// Temporary 0 has lanes 0 and 1 of quarters 0 and 1, and temporary 1 their lanes 2 and 3. Temporaries 2 and 3 have
 	// the lanes of quarters 2 and 3.

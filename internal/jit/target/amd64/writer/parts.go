@@ -128,8 +128,8 @@ var moves = []struct {
 	name string
 }{{8, "MOVQ"}, {4, "MOVL"}, {2, "MOVW"}, {1, "MOVB"}}
 
-// storeBytes stores the first count bytes of a general register in pieces. There is a piece of 8, 4, 2 or 1 bytes if
-// this bit is set in count.
+// storeBytes stores the first count bytes of a general register in pieces. There is a piece of n bytes (8, 4, 2 or
+// 1) if count&n is not 0.
 func (q *Quantizer) storeBytes(from asm.Reg, addr asm.Mem, count int) {
 	for _, move := range moves {
 		if count&move.size != 0 {
