@@ -70,7 +70,7 @@ func (t *typer) powInt(base, exponent Value) Value {
 		exponentBits-- // a negative exponent is handled below
 	}
 	isOdd := t.b.Emit(Ne, t.b.Emit(And, exponent, one), zero)
-	// At the start of an iteration, result is the power for the lowest k bits of exponent, and power is base^(2^(k-1)).
+	// Before iteration k, result is base^(exponent mod 2^k), and power is base^(2^(k-1)).
 	result, power := t.b.Emit(Select, isOdd, base, one), base
 	for k := 1; k < exponentBits; k++ {
 		power = t.b.Emit(Mul, power, power)

@@ -16,8 +16,8 @@ import (
 // compiled as its loop.
 
 // CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
-// the layouts of the outputs determine the order of the loop's dimensions, as for defined outputs in PyTorch. The
-// layouts of the operands then determine only the order that remains open.
+// the layouts of the outputs determine the order of the loop's dimensions, as for defined outputs in PyTorch. Layouts of
+// operands then only order dimensions that are equal in the outputs.
 func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
 	if call == nil || pointwise == nil || pointwise.Config == nil || pointwise.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
@@ -73,7 +73,7 @@ func loopKernel(call *graph.Call, iteration *iter.Iterator, body rule.Kernel, gr
 	}
 	elementNS := loop.ElementNS()
 	switch {
-	case elementNS > 0:
+	case elementNS > 0: // compiled
 		grain = compiledGrain(elementNS)
 	case grain == 0:
 		code, _ := iteration.InMemory(body) // Prepare has returned its error

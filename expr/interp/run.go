@@ -6,10 +6,12 @@ import (
 	"github.com/graphrun/graphrun/expr"
 )
 
-// Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch.
+// Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch. A cell holds a number that is
+// constant within a row, and a block holds the values of one step for some elements. In a loop with CombinesLanes, each
+// row gives one number for each fold: after the row, the accumulators of its lanes are combined.
 type Scratch struct {
-	slots     []unsafe.Pointer         // the addresses of the slots of the Runner
-	mem       []uint64                 // cells, then temporary blocks
+	slots     []unsafe.Pointer         // addresses: outputs and operands, accumulators of folds, cells, blocks
+	mem       []uint64                 // the cells, then the blocks
 	rowTotals [][expr.FoldLanes]uint64 // indexed by fold: the accumulators of a row, if the loop has CombinesLanes
 	accs      []unsafe.Pointer         // indexed by fold: the address in rowTotals
 	runner    *Runner                  // the Runner that made it
@@ -56,12 +58,13 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 		scratch = runner.scratch.Get().(*Scratch)
 	}
 	copy(scratch.slots[len(ptrs):], accs[:runner.foldCount])
-	copy(scratch.slots[len(ptrs):], scratch.accs) // with CombinesLanes, rows are folded into memory of scratch
+	copy(scratch.slots[len(ptrs):], scratch.accs) // replaces accs with CombinesLanes; without it, scratch.accs is empty
 	for row := range rows {
 		runner.resetTotals(scratch)
 		runner.runRow(scratch, ptrs, strides, row, rowLength)
 		for k := range runner.rowTotals {
-			runner.rowTotals[k].combine(unsafe.Add(accs[k], row*runner.rowTotals[k].size), scratch.accs[k], 1)
+			const count = 1 // a row gives one number
+			runner.rowTotals[k].combine(unsafe.Add(accs[k], row*runner.rowTotals[k].size), scratch.accs[k], count)
 		}
 	}
 	if isPooled {
@@ -103,7 +106,8 @@ func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []
 	}
 }
 
-// run runs steps for n elements.
+// run runs steps for n elements. A step without a loop is a condition: the steps after it are skipped if no element
+// needs them.
 func (s *Scratch) run(steps []step, n int) {
 	for k := 0; k < len(steps); k++ {
 		current := &steps[k]

@@ -115,6 +115,7 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 	if rows == 1 {
 		return true
 	}
+	// For example, 2 blocks of 3 rows with one slice each are r0 r1 r2 r0 r1 r2, as after a concatenation.
 	rowSlices := size / rows / place.blocks // slices of one row in one block
 	blockSlices := rowSlices * rows
 	isSame := true

@@ -105,7 +105,8 @@ func (l *Loop) prepareInterpreter() {
 	l.interpOnce.Do(func() { l.runner, l.interpError = interp.New(l.loop) })
 }
 
-// Bounds on a call of machine code, because the garbage collector cannot stop the world during a call.
+// Bounds on a call of machine code, because the garbage collector cannot stop the world during a call. A row of a loop
+// with totals ([expr.Loop.CombinesLanes]) may exceed them: it cannot be divided. Tests set machine.CallDivisor above 1.
 const (
 	maxCallInstructions = 200_000 / machine.CallDivisor // about 50 us (52 us for cos of 20,000 float64)
 	maxCallElements     = 1 << 15 / machine.CallDivisor // for memory-bound loops
@@ -115,7 +116,7 @@ const (
 // k of a row is folded into the same accumulator as without a division.
 func (l *Loop) setMaxPerCall() {
 	work := l.code.Work()
-	// A row of IterationElements-1 elements has the most instructions outside of full iterations.
+	// The rest of a row has the most instructions if one element is missing to a full iteration.
 	iterations := (maxCallInstructions - work.RowInstructions(work.IterationElements-1)) / work.Iteration
 	l.maxElementsPerCall = max(expr.FoldLanes, min(maxCallElements, iterations*work.IterationElements)&^(expr.FoldLanes-1))
 }
@@ -168,7 +169,7 @@ func (l *Loop) runPieces(state *State, ptrs []unsafe.Pointer, strides []int, row
 		for begin := 0; ; {
 			elements := min(l.maxElementsPerCall, rowLen-begin)
 			if err := l.code.Run(state.args, piecePtrs, strides, elements, 1); err != nil {
-				return false
+				return false // nothing is computed yet: only the first call can fail
 			}
 			if begin += elements; begin == rowLen {
 				break

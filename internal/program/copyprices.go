@@ -11,7 +11,7 @@ import (
 )
 
 // maxPricedDecisions bounds the total number of variables of the problems that a program solves for
-// [Program.WithoutCopy], to some seconds of work.
+// [Program.WithoutCopy]. They take some seconds. A variable is the choice of a layout.
 const maxPricedDecisions = 1 << 20
 
 // copyPrices holds the solved problem of a program, and the prices of copies that were requested.

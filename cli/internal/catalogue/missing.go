@@ -14,8 +14,6 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// PyTorch's operator suite is op_db of torch.testing: see suiteText.
-
 // MissingDocument is the output of ops --missing.
 type MissingDocument struct {
 	Names   int           `json:"names" doc:"The number of names in PyTorch's operator suite."`

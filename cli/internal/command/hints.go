@@ -104,7 +104,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}
 	for _, name := range sorted.Keys(assumed) { // assumed again, because binding fixes all sizes
-		if _, bound := sizes[name]; !bound {
+		if _, isBound := sizes[name]; !isBound {
 			g.Assume(name, assumed[name])
 		}
 	}

@@ -1,15 +1,13 @@
 package view
 
 import (
-	"cmp"
 	"slices"
-
-	"github.com/graphrun/graphrun/internal/sorted"
+	"strconv"
 )
 
 // sort sets builder.order, a topological order that keeps boxes of one scope together. Inputs are first, outputs are
-// last. For example, while the last box of the order has the scope layer1/conv, a ready box with the scope layer1 is
-// next, before ready boxes of other scopes with lower indices.
+// last. For example, a step with the scope layer1/conv is followed by another ready step of this scope. If there is
+// none, a ready step in layer1 is next, even if ready steps outside layer1 have lower indices.
 func (builder *groupBuilder) sort() {
 	readers := make([][]int, len(builder.boxes))
 	missing := make([]int, len(builder.boxes)) // for each box: the number of its operands that are not yet in the order
@@ -19,45 +17,68 @@ func (builder *groupBuilder) sort() {
 			readers[from] = append(readers[from], to)
 		}
 	}
-	compare := func(a, b int) int {
-		return cmp.Or(cmp.Compare(builder.boxes[a].rank(), builder.boxes[b].rank()), cmp.Compare(a, b))
-	}
-	var ready []int // the boxes whose operands are in the order, sorted by rank, then by index
+	ready := readyBoxes{}
 	for b, count := range missing {
 		if count == 0 {
-			ready = append(ready, b)
+			ready.add(b, builder.boxes[b].prefixes())
 		}
 	}
-	sorted.Func(ready, compare)
+	isOrdered := make([]bool, len(builder.boxes))
+	anyScope := []string{"0", "1", "2"} // the prefixes of all inputs, all steps and all outputs
+	preferred := anyScope
 	for range builder.boxes {
-		i := builder.nextBox(ready)
-		b := ready[i]
-		ready = slices.Delete(ready, i, i+1)
+		b := ready.next(preferred, isOrdered)
+		isOrdered[b] = true
 		builder.order = append(builder.order, b)
+		prefixes := builder.boxes[b].prefixes()
 		for _, to := range readers[b] {
 			if missing[to]--; missing[to] == 0 {
-				i, _ := slices.BinarySearchFunc(ready, to, compare)
-				ready = slices.Insert(ready, i, to)
+				ready.add(to, builder.boxes[to].prefixes())
 			}
 		}
+		slices.Reverse(prefixes)
+		preferred = append(prefixes[:len(prefixes)-1], anyScope...) // the longest prefix first
 	}
 }
 
-// nextBox returns the index of the next box in ready: the first of the boxes that share most of their scope with the
-// last box of the order. Boxes of different ranks share nothing.
-func (builder *groupBuilder) nextBox(ready []int) int {
-	if len(builder.order) == 0 {
-		return 0
+// prefixes returns the rank of a box alone, and with each prefix of its scope. A step with the scope layer1/conv has
+// the prefixes 1, 1/layer1 and 1/layer1/conv.
+func (b *pictureBox) prefixes() []string {
+	prefix := strconv.Itoa(b.rank())
+	list := []string{prefix}
+	for _, component := range b.scope {
+		prefix += "/" + component
+		list = append(list, prefix)
 	}
-	last := &builder.boxes[builder.order[len(builder.order)-1]]
-	next, longest := 0, 0
-	for i := 0; i < len(ready) && longest < len(last.scope); i++ {
-		box := &builder.boxes[ready[i]]
-		if shared := sharedLength(box.scope, last.scope); shared > longest && box.rank() == last.rank() {
-			next, longest = i, shared
+	return list
+}
+
+// readyBoxes has, by prefix, the boxes whose operands are in the order, with ascending indices. A list may still have
+// boxes that were taken from the list of another prefix.
+type readyBoxes map[string][]int
+
+// add adds a box to the lists of its prefixes.
+func (ready readyBoxes) add(b int, prefixes []string) {
+	for _, prefix := range prefixes {
+		list := ready[prefix]
+		i, _ := slices.BinarySearch(list, b)
+		ready[prefix] = slices.Insert(list, i, b)
+	}
+}
+
+// next removes and returns the first box that is not yet in the order, of the first preferred prefix that has one. The
+// graph has no cycles, so there always is one.
+func (ready readyBoxes) next(preferred []string, isOrdered []bool) int {
+	for _, prefix := range preferred {
+		for len(ready[prefix]) > 0 {
+			b := ready[prefix][0]
+			ready[prefix] = ready[prefix][1:]
+			if !isOrdered[b] {
+				return b
+			}
 		}
 	}
-	return next
+	panic("view: the boxes have a cycle")
 }
 
 // sharedLength returns the length of the longest common prefix of two scopes.

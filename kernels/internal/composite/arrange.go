@@ -151,9 +151,9 @@ func rot90(s applier, a *rot90Attrs, in []*graph.Arg) *graph.Arg {
 	return s.rowMajor(in[0])
 }
 
-// diagEmbed returns matrices of two new dimensions with the last dimension of x on a diagonal and 0 elsewhere. It pads
-// each element to a row of size+1 elements, and reshapes the rows to rows of size elements. For x = [a, b, c] and
-// offset 0, size is 3:
+// diagEmbed returns matrices of size x size, in two new dimensions, with the last dimension of x on a diagonal and 0
+// elsewhere. It appends size zeros to each element, and reshapes the result to rows of size elements. For x = [a, b, c]
+// and offset 0, size is 3:
 //
 //	a 0 0 0     a 0 0
 //	b 0 0 0  =  0 b 0   in row-major order; the last row is then removed
@@ -172,10 +172,12 @@ func (s applier) diagEmbed(x *graph.Arg, offset, dim1, dim2 int) *graph.Arg {
 	size := length.Add(sym.Of(magnitude))
 	result := s.unsqueeze(x, -1)
 	result = s.pad(result, sym.Of(0), size) // [..., length, size+1]
-	result = s.reshape(result, append(slices.Clone(shape[:rank-2]), length.Mul(size.Add(sym.Of(1))))...)
+	flatLength := length.Mul(size.Add(sym.Of(1)))
+	result = s.reshape(result, append(slices.Clone(shape[:rank-2]), flatLength)...)
 	// diagonalStart is the index, in row-major order, of the first element of the diagonal.
 	diagonalStart := sym.Of(max(offset, 0)).Add(size.Mul(sym.Of(max(-offset, 0))))
-	result = s.pad(result, diagonalStart, size.Mul(size).Sub(length.Mul(size.Add(sym.Of(1)))).Sub(diagonalStart))
+	// A negative number of elements after the diagonal removes elements, such as the last row of the example.
+	result = s.pad(result, diagonalStart, size.Mul(size).Sub(flatLength).Sub(diagonalStart))
 	result = s.reshape(result, append(slices.Clone(shape[:rank-2]), size, size)...)
 	return s.rowMajor(s.Apply(view.Movedim, graph.Attrs{"source": []int{-2, -1},
 		"destination": []int{firstDim, secondDim}}, result))

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Accumulators returns the given fold (a reduction, as a loop in Go) without its last step, which computes results from
-// accumulators: its results are the accumulators.
+// Accumulators returns a fold (a reduction, as a loop in Go) whose results are the accumulators of the given fold. It
+// omits the last step, such as the division of a mean.
 func Accumulators[A tensor.Element](fold *iter.Fold) *iter.Fold {
 	return iter.WithResult(fold, func(dst, accumulators []A) { copy(dst, accumulators) })
 }

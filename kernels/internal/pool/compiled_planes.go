@@ -4,9 +4,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -23,10 +21,10 @@ import (
 //	result[0, j] = folded[2*j] + folded[2*j+1]    the real and the imaginary part of pair j
 //
 // The axes are depth, rows and columns. A tap is an element of a window, and maxTaps has the taps of a window by axis.
-// A sizedPooling (pool.go) describes the call. A loopState (compiled_pixels.go) collects the operands of a loop, and
-// then calls the loop.
+// A sizedPooling (pool.go) describes the call, and rowLoops (planes_loops.go) has the two loops. A loopState
+// (compiled_pixels.go) collects the operands of a loop, and then calls the loop.
 type compiledPlanes struct {
-	*rowLoops
+	*rowLoops                             // the loops, and by way of its sizedPooling: axes, kind, maxTaps, ...
 	planes, width                  int    // number of planes; elements per row of the operand
 	elemBytes                      int    // bytes of an element
 	foldedRowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
@@ -105,7 +103,8 @@ const foldedBytes = 16 << 10
 func (p *compiledPlanes) layOutRows() {
 	p.paddingBefore = max(0, -p.columns.first)
 	lastTap := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
-	p.foldedRowStride = p.paddingBefore + max(p.width, lastTap+2) + 1 // room for a pair at the last tap
+	const pair = 2 // elements that are loaded at the last tap, if step is 2
+	p.foldedRowStride = p.paddingBefore + max(p.width, lastTap+pair) + 1
 	foldedRowBytes := p.foldedRowStride * p.sumDType.Size()
 	p.blockRows = min(p.axes[1].Results, max(1, foldedBytes/foldedRowBytes))
 	p.batchPlanes = 1
@@ -199,7 +198,7 @@ func (p *compiledPlanes) foldBlockColumns(mem *graph.Mem, worker *loopState, blo
 	firstResult := (block.firstPlane*p.axes[0].Results+block.depth)*depthResults + block.firstRow*p.columns.results
 	out := unsafe.Add(mem.Ptrs[0], firstResult*p.elemBytes)
 	firstWindow := unsafe.Add(p.foldedRow(block, 0, block.firstRow), p.columns.first*p.sumDType.Size())
-	// If there are several planes and one depth, a batch has all rows of its planes (layOutRows).
+	// A batch of several planes has all rows of its planes (layOutRows), so its results are adjacent if there is one depth.
 	resultsAreAdjacent := block.planes == 1 || p.axes[0].Results == 1
 	if p.hasOneDivisor && resultsAreAdjacent {
 		const row = 0 // unused, because there is one divisor
@@ -219,9 +218,9 @@ type rowStream struct {
 	strideBytes int            // distance between the addresses of rows, in bytes
 }
 
-// foldRows computes count folded rows by one call of rowsLoop: of the result row at (depth, row), and of the count-1
-// result rows after it in the plane, or at the same place in the next planes. Their windows are stepBytes apart in the
-// operand. in is the address of the plane. Neutral elements replace the missing rows of a window.
+// foldRows computes count folded rows by one call of rowsLoop. The first belongs to the result row at (depth, row) of
+// the plane at address in. The next windows begin stepBytes further in the operand: in the same plane, or at the same
+// place in the next plane. Neutral elements replace the missing rows of a window.
 func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.Pointer, depth, row int, dst rowStream,
 	stepBytes, count int) {
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
@@ -259,145 +258,4 @@ func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer,
 		worker.addOperand(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
 	}
 	worker.call(p.columnsLoop, p.columns.results, rows)
-}
-
-// columns describes equally spaced windows of a row. Window i begins at element first + i*step and has `taps` elements,
-// which are dilation elements apart. There are `results` windows. Elements outside the row are padding.
-type columns struct{ first, step, taps, dilation, results int }
-
-// newColumns describes the windows of an axis. It returns false if they are not equally spaced, or if the loops do not
-// support them.
-func newColumns(axis *geometry.Axis) (c columns, ok bool) {
-	c = columns{step: 1, dilation: 1, results: axis.Results}
-	first := axis.WindowAt(0)
-	switch {
-	case axis.Results == 1:
-		c.first, c.taps, c.dilation = first.Start, first.Count(), max(1, first.Step)
-	case axis.Adaptive:
-		if axis.Size%axis.Results != 0 {
-			return c, false
-		}
-		c.taps, c.step = first.Count(), first.Count()
-	default:
-		c.first, c.taps, c.step, c.dilation = -axis.PadBefore, axis.Taps, axis.Stride, axis.Dilation
-	}
-	// A loop has at most maxLoopTaps operands, and an operand has at most two taps, a pair. Folded rows with their padding
-	// must not be much longer than the rows of operand and results.
-	isTooLong := c.taps > 2*maxLoopTaps ||
-		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
-	return c, c.taps > 0 && !isTooLong && (c.step == 1 || c.step == 2)
-}
-
-// operands returns, for each operand of columnsLoop, its offset in elements from the first element of a window. If step
-// is 1, operand i has tap i of each window. If step is 2, an operand has pairs, and two taps may share a pair.
-func (c *columns) operands() (list []int) {
-	for tap := range c.taps {
-		offset := tap * c.dilation / c.step * c.step // of the tap or, if step is 2, of its pair
-		if len(list) == 0 || list[len(list)-1] != offset {
-			list = append(list, offset)
-		}
-	}
-	return list
-}
-
-// rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into a folded row, and columnsLoop
-// folds the columns of windows in this row.
-type rowLoops struct {
-	*sizedPooling
-	dtype, sumDType       tensor.DType // dtypes of elements and sums
-	columns               columns
-	rowsLoop, columnsLoop *loops.Loop
-}
-
-// newRowLoops compiles the loops of a pooling by planes. It returns nil for norms, for windows with too many taps, for
-// integers with a step of 2, and where there is no machine code. hasOneDivisor is set if all averages have the same
-// divisor.
-func newRowLoops(sized *sizedPooling, sumDType tensor.DType, windowRows int, cols columns,
-	hasOneDivisor bool) (*rowLoops, error) {
-	compiled := &rowLoops{sizedPooling: sized, dtype: sized.meta.DType, sumDType: sumDType, columns: cols}
-	hasManyTaps := max(windowRows, len(cols.operands())) > maxLoopTaps
-	hasIntegerPairs := cols.step > 1 && !sumDType.IsFloat() // only pairs of floats can be read as complex numbers
-	if !loops.CodeAvailable() || sized.kind == reduceNorm || hasManyTaps || hasIntegerPairs {
-		return nil, nil
-	}
-	rowsExpr, err := compiled.newRowsLoop(windowRows)
-	if err != nil {
-		return nil, err
-	}
-	columnsExpr, err := compiled.newColumnsLoop(hasOneDivisor)
-	if err != nil {
-		return nil, err
-	}
-	if compiled.rowsLoop, err = loops.New(rowsExpr, loops.Options{}); err != nil || !compiled.rowsLoop.Compiled() {
-		return nil, err
-	}
-	compiled.columnsLoop, err = loops.New(columnsExpr, loops.Options{})
-	if err != nil || !compiled.columnsLoop.Compiled() {
-		return nil, err
-	}
-	return compiled, nil
-}
-
-// newRowsLoop returns a loop that folds the given number of rows.
-func (r *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
-	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{r.dtype}, windowRows)...)
-	folded := builder.Convert(r.sumDType, builder.Load(0))
-	if r.kind == reduceAvg {
-		folded = builder.Emit(expr.Add, builder.Const(r.sumDType, 0), folded) // -0 becomes 0, as in a sum that starts at 0
-	}
-	for row := 1; row < windowRows; row++ {
-		folded = r.combine(builder, folded, builder.Convert(r.sumDType, builder.Load(row)))
-	}
-	code, err := builder.Build(builder.Real(folded))
-	return &expr.Loop{Code: code, Uniform: make([]bool, windowRows)}, err
-}
-
-// newColumnsLoop returns a loop that folds the columns of windows in folded rows. For averages, the last operand is the
-// divisor or its inverse (see multipliesByInverse). It is uniform, a scalar, if hasOneDivisor is set.
-func (r *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
-	offsets := r.columns.operands()
-	operandDType := r.sumDType
-	if r.columns.step == 2 {
-		operandDType = r.sumDType.ToComplex() // a pair
-	}
-	in := slices.Repeat([]tensor.DType{operandDType}, len(offsets))
-	isUniform := make([]bool, len(offsets))
-	if r.kind == reduceAvg {
-		in, isUniform = append(in, r.sumDType), append(isUniform, hasOneDivisor)
-	}
-	builder := expr.NewBuilder(in...)
-	tap := func(tapIndex int) expr.Value {
-		column := tapIndex * r.columns.dilation
-		operand, _ := slices.BinarySearch(offsets, column/r.columns.step*r.columns.step)
-		if r.columns.step == 2 && column%2 == 1 {
-			return builder.LoadImag(operand)
-		}
-		return builder.Load(operand)
-	}
-	folded := tap(0)
-	for tapIndex := 1; tapIndex < r.columns.taps; tapIndex++ {
-		folded = r.combine(builder, folded, tap(tapIndex))
-	}
-	if r.kind == reduceAvg {
-		divide := expr.Div
-		if multipliesByInverse(r.dtype, r.sumDType) {
-			divide = expr.Mul
-		}
-		folded = builder.Emit(divide, folded, builder.Load(len(offsets)))
-	}
-	code, err := builder.Build(builder.Real(builder.Convert(r.dtype, folded)))
-	return &expr.Loop{Code: code, Uniform: isUniform}, err
-}
-
-// combine returns the maximum or the sum of two values.
-func (r *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
-	if r.kind == reduceMax {
-		return builder.Emit(expr.Max, y, x)
-	}
-	return builder.Emit(expr.Add, x, y)
-}
-
-// listings returns the machine code of the loops.
-func (r *rowLoops) listings() []expr.Listing {
-	return []expr.Listing{r.rowsLoop.Listing("rows of windows"), r.columnsLoop.Listing("columns of windows")}
 }

@@ -150,8 +150,10 @@ func (einsum *einsumInference) multiplyTerms(terms []tensor.Type) (tensor.Type, 
 	return product.View(product.Shape[:resultRank]) // the other dimensions have size 1
 }
 
-// multiplyPair multiplies two terms. First it sums each term over the dimensions that no other remaining term has. The
-// product sums over the dimensions that both terms but no later term have. A term has a dimension if the size is not 1.
+// multiplyPair multiplies two terms, after summing each term over the dimensions that no other remaining term has. The
+// product sums over the dimensions that both terms have, except those of later terms. A term has a dimension if its
+// size is not 1. For example, in ij,jk,kl->il the first product is over ij and jk, sums over j, and keeps k for the
+// third term.
 func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	summedInBoth := onStack[:0]    // dimensions over which the product sums
@@ -163,12 +165,15 @@ func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, erro
 		case isInA && isInB:
 			*count--         // the product replaces both terms
 			if *count == 1 { // no later term has the dimension
-				summedInBoth, *count = append(summedInBoth, dim), 0
+				summedInBoth = append(summedInBoth, dim)
+				*count = 0
 			}
 		case *count == 1 && isInA:
-			summedInA, *count = append(summedInA, dim), 0
+			summedInA = append(summedInA, dim)
+			*count = 0
 		case *count == 1 && isInB:
-			summedInB, *count = append(summedInB, dim), 0
+			summedInB = append(summedInB, dim)
+			*count = 0
 		}
 	}
 	const keepDims = true
@@ -212,7 +217,7 @@ func sumProductPair(a, b tensor.Type, summed []int) (tensor.Type, error) {
 			inBoth, shape[dim] = append(inBoth, dim), a.Shape[dim]
 		case isInA:
 			onlyInA, shape[dim] = append(onlyInA, dim), a.Shape[dim]
-		default:
+		default: // also dimensions of neither term
 			onlyInB, shape[dim] = append(onlyInB, dim), b.Shape[dim]
 		}
 	}

@@ -89,7 +89,11 @@ func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error
 		case size.Eq(recordedSize).Holds(): // nothing to record
 		case recordedSize.Eq(sym.Of(1)).Holds():
 			e.sizes[axis] = size
-		case size.Ne(sym.Of(1)).Holds():
+		case !size.Ne(sym.Of(1)).Holds(): // size 1 is broadcast
+		case label < 0:
+			return fmt.Errorf("einsum(): dimension %d covered by ellipsis in operand %d has size %v which does not broadcast "+
+				"with previously seen ellipsis with size %v for the respective dimension", d, operand, size, recordedSize)
+		default:
 			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c "+
 				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(label), size, operand,
 				recordedSize)

@@ -27,7 +27,7 @@ const QuotientText = "estimate = x * reciprocal; corrected = fma(fma(-estimate, 
 const (
 	// Quotients below unclampedLimit are not clamped: the sum of such a quotient and any zero point fits int32.
 	unclampedLimit = 1 << 29
-	// Other quotients are clamped to clampLimit, a magnitude that saturates for every zero point.
+	// Other quotients are clamped to +-clampLimit. With any zero point the sum still saturates the quantized dtype.
 	clampLimit = 1 << 20
 )
 
@@ -39,7 +39,7 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	input, scale := graph.ArgOf(value), firstElement(q.result.scale)
 	rewrite.Replaced = value.Node
 	isBounded := magnitudeBound(input, boundDepth)/scale < unclampedLimit // and no number is NaN
-	if isBounded {
+	if isBounded {                                                        // rewritePair does not clamp quotients
 		if rewrite.Results, err = q.rewritePair(value.Node, lower, upper); rewrite.Results != nil || err != nil {
 			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", value.Node.Name)
 			return rewrite, err
@@ -79,6 +79,7 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	a, b, resultScale := operands[0], operands[1], firstElement(q.result.scale)
 	// Ties round to even. Only an even number may be added before rounding: adding 1 would exchange even and odd
 	// neighbours. The zero point is therefore divided into evenPart, which v includes, and remainder, 0 or 1.
+	// For example, the zero point 3 has the evenPart 2 and the remainder 1.
 	remainder := math.Abs(math.Mod(firstElement(q.result.zero), 2))
 	evenPart := firstElement(q.result.zero) - remainder
 	formula := elementFormula{zeroPoint: remainder, lowerBound: lower, upperBound: upper}

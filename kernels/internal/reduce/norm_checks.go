@@ -26,9 +26,8 @@ const (
 // All must have the dtype of operand 0. If operand 0 has 16-bit floats, all may have the dtype float32 instead.
 func checkNormDTypes(call *graph.Call, params ...int) error {
 	dtype := call.Type(0).DType
-	hasFloat32 := func(i int) bool { return call.HasOperand(i) && call.Type(i).DType == tensor.Float32 }
 	required := dtype
-	if dtype.IsReducedFloat() && slices.ContainsFunc(params, hasFloat32) {
+	if dtype.IsReducedFloat() && dtypeOfParams(call, dtype, params) == tensor.Float32 {
 		required = tensor.Float32
 	}
 	for _, i := range params {
@@ -37,6 +36,22 @@ func checkNormDTypes(call *graph.Call, params ...int) error {
 		}
 	}
 	return nil
+}
+
+// dtypeOfParams returns preferred if a given parameter has this dtype, else the dtype of the first given parameter. It
+// returns Invalid if no parameter is given.
+func dtypeOfParams(call *graph.Call, preferred tensor.DType, params []int) tensor.DType {
+	first := tensor.Invalid
+	for _, i := range params {
+		switch dtype := call.Type(i).DType; {
+		case !call.HasOperand(i): // omitted
+		case dtype == preferred:
+			return preferred
+		case first == tensor.Invalid:
+			first = dtype
+		}
+	}
+	return first
 }
 
 // checkBatchNormDTypes checks the dtypes of the parameters of a batch_norm as PyTorch's check_mixed_data_type and

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
@@ -36,6 +38,19 @@ func TestLayerNorm(t *testing.T) {
 		in := append([]*tensor.Tensor{kerneltest.RandomTensor(r, kerneltest.RandomLayout(r, d, shape))},
 			normParams(r, d, 2, last...)...)
 		kerneltest.CheckReduce(t, "layer_norm", graph.Attrs{"normalized_shape": last, "eps": 0.01}, in...)
+	}
+}
+
+// TestMixedNormParams checks that parameters of a norm have one dtype, with PyTorch's message.
+func TestMixedNormParams(t *testing.T) {
+	const bf16, f32 = tensor.BFloat16, tensor.Float32
+	for _, dtypes := range [][2]tensor.DType{{bf16, f32}, {f32, bf16}} {
+		op := kernels.Lookup("layer_norm")
+		call, err := kerneltest.CallOf(op, graph.Attrs{"normalized_shape": []int{4}},
+			[]tensor.Meta{tensor.New(bf16, 3, 4), tensor.New(dtypes[0], 4), tensor.New(dtypes[1], 4)})
+		require.NoError(t, err)
+		_, err = kerneltest.Infer(op, call)
+		require.ErrorContains(t, err, "expected scalar type BFloat16 but found Float")
 	}
 }
 

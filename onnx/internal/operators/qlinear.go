@@ -201,7 +201,8 @@ func dynamicQuantizeLSTM(n *node) []*value {
 }
 
 // lstmWeight returns operand i, [directions, inputs, 4*hidden], as floats [directions, 4*hidden, inputs]. The operand
-// with index scaleOperand is its scale, the next one its zero point: [directions] or [directions, 4*hidden].
+// with index scaleOperand is its scale, and the next operand is its zero point. Both have the shape [directions] or
+// [directions, 4*hidden].
 func lstmWeight(n *node, i, scaleOperand int) *value {
 	weight := n.Cast(n.Operand(i), tensor.Float32)
 	aligned := func(params *value) *value {

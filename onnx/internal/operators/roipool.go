@@ -45,7 +45,7 @@ func maxRoiPool(n *node) []*value {
 }
 
 // roundHalf returns x + 0.5, truncated toward 0. If x >= -0.5, this is the nearest integer, and halves are rounded up.
-func roundHalf(x float64) int { return int(float64(x) + 0.5) }
+func roundHalf(x float64) int { return int(float64(x) + 0.5) } // float64 prevents a fused multiply-add after inlining
 
 // interval has the rows or the columns of a region.
 type interval struct {

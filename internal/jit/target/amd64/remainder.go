@@ -31,7 +31,7 @@ func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 		Tied: firstRemainder, Dst: g.newVector(width),
 		FoldableSource:   noFoldableSource,
 		TempCounts:       tempCounts,
-		InstructionCount: 1}) // 1, because its loop rarely runs; a pseudo-instruction must have a count
+		InstructionCount: 1}) // estimates the time: the loop rarely runs. remainderWork bounds it
 	// The remainder is negative if the quotient was rounded up. The divisor is then added.
 	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
 	if g.avx512 { // a masked addition
@@ -70,7 +70,7 @@ type remainderLoop struct {
 //	if any |remainder| >= divisor {
 //		remainder = dividend // again from the start, because the first quotient may have been infinite
 //		for any |remainder| >= divisor {
-//			multiple = divisor * 2^k // k > 0 only if remainder/divisor would overflow
+//			multiple = divisor * 2^k // k > 0 only if remainder/divisor is near the overflow
 //			remainder -= trunc(remainder/multiple) * multiple // in the lanes with |remainder| >= divisor
 //		}
 //		remainder += NaN where the divisor is NaN

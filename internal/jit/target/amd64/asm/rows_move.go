@@ -2,10 +2,9 @@ package asm
 
 // moveRows are loads, stores, gathers, scatters and broadcasts.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
-// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
-// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
-// [row] explains all of them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
+// the field of the encoding, and the kind of the operand. A form is a set of vector lengths and flags; 0 stands for a
+// form that does not exist. [row] has all letters and flags.
 //
 // For example, VMOVUPS (AX), Y2 is C5 FC 10 10. It is the second row of VMOVUPS: from ModRM.rm (mv) to ModRM.reg (rv).
 // The map is 0F and the opcode 10.
