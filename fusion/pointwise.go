@@ -16,8 +16,8 @@ import (
 // compiled as its loop.
 
 // CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
-// the layouts of the outputs determine the order of the loop's dimensions, as for defined outputs in PyTorch. Layouts of
-// operands then only order dimensions that are equal in the outputs.
+// the layouts of the outputs determine the order of the loop's dimensions, as for defined outputs in PyTorch. Layouts
+// of operands then only order dimensions that the outputs do not order.
 func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
 	if call == nil || pointwise == nil || pointwise.Config == nil || pointwise.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")

@@ -81,11 +81,10 @@ func rowShapeOf(rows *graph.Rows, call *graph.Call) []int {
 	return call.Meta(0).Shape
 }
 
-// RowMetas returns the layouts of the outputs and operands of a row program, for a call. rows.Mask has an entry for each
-// dimension of the layouts: whether rows extend along it. A dimension along which a value is broadcast or reduced has
-// size 1 or stride 0. For example, a mean of x [2, 6, 4] over the last dimension has the operand [2, 6, 4] and the
-// output [2, 6, 1]. For a group norm with 3 ChannelGroups, the operand is [2, 3, 2, 4]: 3 groups
-// of 2 channels.
+// RowMetas returns the layouts of the outputs and operands of a row program, for a call. rows.Mask has an entry for
+// each dimension of the layouts: whether rows extend along it. A dimension along which a value is broadcast or reduced
+// has size 1 or stride 0. For example, a mean of x [2, 6, 4] over the last dimension has the operand [2, 6, 4] and the
+// output [2, 6, 1]. For a group norm with 3 ChannelGroups, the operand is [2, 3, 2, 4]: 3 groups of 2 channels.
 func RowMetas(rows *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err error) {
 	if rows == nil || rows.Code == nil || call == nil {
 		return nil, nil, errors.New("a row program needs a call and an expression")

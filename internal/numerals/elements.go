@@ -78,8 +78,8 @@ func signed(bits int) func(dst, text []byte) error {
 }
 
 // float returns a setter of floating-point numbers. It parses the text as a float of 32 or 64 bits, and stores the
-// number by put. It rejects numbers beyond the range of this float (a larger float16 becomes infinite), and texts such as
-// NaN that do not begin with a digit or -.
+// number by put. It rejects numbers beyond the range of this float (a larger float16 becomes infinite), and texts such
+// as NaN that do not begin with a digit or -.
 func float(bits int, put func(dst []byte, number float64)) func(dst, text []byte) error {
 	return func(dst, text []byte) error {
 		number, err := strconv.ParseFloat(string(text), bits)

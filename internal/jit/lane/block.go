@@ -32,8 +32,8 @@ func (b *Block) Grow(count int) {
 // Emit adds an operation on values whose result has the given dtype. If the block has an equal instruction, Emit
 // returns its value. A mask has one truth value in each lane; its width is the number of bytes of a lane. Emit first
 // converts operands that are masks (Remask) to the width of the result. This is the size of dtype or, for bool, the
-// width of the narrowest operand. For example, a comparison of float64 gives a mask with lanes of 8 bytes. If it selects
-// between float32 values, Emit first adds a Remask to 4 bytes.
+// width of the narrowest operand. For example, a comparison of float64 gives a mask with lanes of 8 bytes. If it
+// selects between float32 values, Emit first adds a Remask to 4 bytes.
 func (b *Block) Emit(op Op, dtype tensor.DType, args ...Value) Value {
 	resultType := Type{DType: dtype}
 	width := uint8(dtype.Size())
@@ -100,8 +100,8 @@ func (b *Block) Lookup(table *[32]float32, value Value) Value {
 
 // Tables returns a group of up to n tables, with the table of a Lookup among them, that have the same indices in the
 // block. The generator of machine code can look up a group with one instruction if canCombine holds for its tables. All
-// such tables of the block are divided into groups in order. The result is nil if canCombine does not hold for the table
-// of the Lookup.
+// such tables of the block are divided into groups in order. The result is nil if canCombine does not hold for the
+// table of the Lookup.
 func (b *Block) Tables(lookup *Inst, n int, canCombine func(*[32]float32) bool) []*[32]float32 {
 	var group []*[32]float32
 	for k := range b.Insts {

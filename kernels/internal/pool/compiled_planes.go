@@ -198,7 +198,7 @@ func (p *compiledPlanes) foldBlockColumns(mem *graph.Mem, worker *loopState, blo
 	firstResult := (block.firstPlane*p.axes[0].Results+block.depth)*depthResults + block.firstRow*p.columns.results
 	out := unsafe.Add(mem.Ptrs[0], firstResult*p.elemBytes)
 	firstWindow := unsafe.Add(p.foldedRow(block, 0, block.firstRow), p.columns.first*p.sumDType.Size())
-	// A batch of several planes has all rows of its planes (layOutRows), so its results are adjacent if there is one depth.
+	// A batch of several planes has all of their rows (layOutRows), so its results are adjacent if there is one depth.
 	resultsAreAdjacent := block.planes == 1 || p.axes[0].Results == 1
 	if p.hasOneDivisor && resultsAreAdjacent {
 		const row = 0 // unused, because there is one divisor
