@@ -24,7 +24,7 @@ import (
 // A sizedPooling (pool.go) describes the call, and rowLoops (planes_loops.go) has the two loops. A loopState
 // (compiled_pixels.go) collects the operands of a loop, and then calls the loop.
 type compiledPlanes struct {
-	*rowLoops                             // the loops, and by way of its sizedPooling: axes, kind, maxTaps, ...
+	*rowLoops                             // the loops; its sizedPooling has axes, kind, maxTaps, ...
 	planes, width                  int    // number of planes; elements per row of the operand
 	elemBytes                      int    // bytes of an element
 	foldedRowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
@@ -219,8 +219,8 @@ type rowStream struct {
 }
 
 // foldRows computes count folded rows by one call of rowsLoop. The first belongs to the result row at (depth, row) of
-// the plane at address in. The next windows begin stepBytes further in the operand: in the same plane, or at the same
-// place in the next plane. Neutral elements replace the missing rows of a window.
+// the plane at address in. The windows of each next row begin stepBytes further in the operand, in the same plane or at
+// the same place in the next plane. Neutral elements replace the missing rows of a window.
 func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.Pointer, depth, row int, dst rowStream,
 	stepBytes, count int) {
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)

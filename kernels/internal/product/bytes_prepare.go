@@ -18,7 +18,7 @@ import (
 // Tiles add the first term to the second, the initial sum. If rows have different za, the conversion of sums to results
 // subtracts za*sum(b) instead (SubtractsProduct). It also adds the third term (AddsProduct): the row correction times
 // zb. rowCopier copies the rows of a, and packer packs the blocks of b. The results are in scratch memory, at
-// scratchOffsets. Operands with several matrices have the offsets aOffsets and bOffsets of their matrices.
+// scratchOffsets. aOffsets and bOffsets are the offsets of the matrices in the operands.
 
 // preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
 // are chunks of the rows of operand a, then chunks of the blocks of operand b.
@@ -36,7 +36,8 @@ func (t *byteTiles) preparePhase() graph.Phase {
 		blockChunks = kit.DivUp(t.blocks(), blocksPerChunk)
 	}
 	firstBlockChunk := len(t.aOffsets) * rowChunks
-	return graph.Phase{Chunks: firstBlockChunk + len(t.bOffsets)*blockChunks, Run: func(mem *graph.Mem, chunk int) error {
+	chunks := firstBlockChunk + len(t.bOffsets)*blockChunks
+	return graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 		worker := t.workers.Get(mem)
 		worker.state.Context = mem.Context
 		defer worker.state.Release()
@@ -67,7 +68,8 @@ func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteWorker, matrix, chun
 	}
 	var corrections []int32 // of the rows of the chunk; copyRows stores the sums of the rows there
 	if t.conversion.AddsProduct {
-		corrections = kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowCorrections+matrix*t.m*sumBytes, t.m)[first:end]
+		offset := t.scratchOffsets.rowCorrections + matrix*t.m*sumBytes
+		corrections = kit.SliceOf[int32](mem.Scratch, offset, t.m)[first:end]
 	}
 	t.rowCopier.copyRows(&worker.state, scratchAddress(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[matrix]), first, end,
@@ -81,8 +83,8 @@ func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteWorker, matrix, chun
 // of its columns, and stores their zero points.
 func (t *byteTiles) prepareBlock(mem *graph.Mem, worker *byteWorker, matrix, block int) {
 	if !t.isPacked {
-		t.packer.packBlock(worker, t.panels(mem, matrix), unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), t.bRowStride,
-			t.bColStride, block, unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
+		t.packer.packBlock(worker, t.panels(mem, matrix), unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]),
+			t.bRowStride, t.bColStride, block, unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 	}
 	firstColumn := block * t.width()
 	columns := min(t.width(), t.n-firstColumn)

@@ -63,8 +63,8 @@ type byteTiles struct {
 	workers        graph.PerWorker[byteWorker]
 }
 
-// byteEntries has the matrices of all entries. Entries may share a matrix of an operand. Offsets and strides are
-// in elements.
+// byteEntries has the matrices of all entries. Entries may share a matrix of an operand. Offsets and strides are in
+// elements.
 type byteEntries struct {
 	aOffsets   []int // offsets of the distinct matrices of operand a
 	bOffsets   []int // offsets of the distinct matrices of operand b
@@ -147,9 +147,9 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	if err := t.chooseConversion(call); err != nil {
 		return nil, err
 	}
-	// Tiles apply an epilogue, a fused pointwise computation, if the sums in registers are complete: if the conversion
-	// adds no terms to them, and if a single call computes them. Otherwise another phase applies it to whole rows, which
-	// costs less than a loop over each strip.
+	// Tiles apply an epilogue, a fused pointwise computation, if the sums in registers are complete: the conversion adds
+	// no terms to them, and a single call computes them. Otherwise another phase applies it to whole rows, which costs
+	// less than a loop over each strip.
 	areComplete := !t.conversion.AddsProduct && !t.conversion.SubtractsProduct && t.groups <= maxCallGroups
 	t.epilogue = multiply.AssignEpilogue(fusion.EpilogueOf(call), t.n, areComplete)
 	t.rowCopier, err = newByteRowCopier(shape, product, t.zeroPoints.isSigned[bytesA])

@@ -27,7 +27,7 @@ const QuotientText = "estimate = x * reciprocal; corrected = fma(fma(-estimate, 
 const (
 	// Quotients below unclampedLimit are not clamped: the sum of such a quotient and any zero point fits int32.
 	unclampedLimit = 1 << 29
-	// Other quotients are clamped to +-clampLimit. With any zero point the sum still saturates the quantized dtype.
+	// Other quotients are clamped to +-clampLimit. With any zero point, the sum still saturates the quantized dtype.
 	clampLimit = 1 << 20
 )
 
@@ -39,7 +39,8 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	input, scale := graph.ArgOf(value), firstElement(q.result.scale)
 	rewrite.Replaced = value.Node
 	isBounded := magnitudeBound(input, boundDepth)/scale < unclampedLimit // and no number is NaN
-	if isBounded {                                                        // rewritePair does not clamp quotients
+	// rewritePair does not clamp quotients.
+	if isBounded {
 		if rewrite.Results, err = q.rewritePair(value.Node, lower, upper); rewrite.Results != nil || err != nil {
 			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", value.Node.Name)
 			return rewrite, err

@@ -253,7 +253,8 @@ func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, sequence int) (ptr
 func (s *stepper) listings() (list []expr.Listing) {
 	for i, product := range s.products {
 		product.plan.Listings(func(name string, assembly func() string) {
-			list = append(list, expr.Listing{Name: fmt.Sprintf("product %d of a step: %s", i, name), Assembly: assembly})
+			title := fmt.Sprintf("product %d of a step: %s", i, name)
+			list = append(list, expr.Listing{Name: title, Assembly: assembly})
 		})
 	}
 	for dir := range s.dirs {

@@ -17,8 +17,8 @@ import (
 // computes the gates. For example, a block of 16 sequences of an LSTM with states of 5 elements multiplies states
 // [16, 5] by rᵀ [5, 20]. A step of a GRU may have two products, each followed by a loop.
 //
-// Products may read packed weights. They are in the same form if the planner has packed them (r[direction].Packed) and
-// if each run packs them into a temporary buffer.
+// Products may read packed weights. The planner has packed them if r[direction].Packed is set. Otherwise each run packs
+// them into a temporary buffer, in the same form.
 type stepper struct {
 	*recurrentLayer
 	dtype             tensor.DType
