@@ -62,10 +62,10 @@ func (m *rowMover) copy(worker *tapRun, dst, src unsafe.Pointer, cols, rows, pla
 	}
 }
 
-// split copies the columns [first, end) of rows of several planes in pairs. The columns of a row are contiguous; address
-// from has column `first` of the first row. Even columns are copied to address even, odd columns to address odd. For
-// example, the columns [1, 5) are copied to odd[0], even[1], odd[1] and even[2]. down and planes describe rows and
-// planes.
+// split copies the columns [first, end) of rows of several planes in pairs. The columns of a row are contiguous;
+// address from has column `first` of the first row. Even columns are copied to address even, odd columns to address
+// odd. For example, the columns [1, 5) are copied to odd[0], even[1], odd[1] and even[2]. down and planes describe rows
+// and planes.
 func (m *rowMover) split(worker *tapRun, even, odd, from unsafe.Pointer, first, end int, down, planes strided.Axis) {
 	to := [2]unsafe.Pointer{even, odd}
 	pairs := (end - first) / 2

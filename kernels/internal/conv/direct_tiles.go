@@ -17,8 +17,8 @@ import (
 // because it is 2 in the first and in the last row of the image.
 //
 // t.tiles divides the pixels of an image or of a row: tile i has size(i) pixels, from pixel start(i) on. Tiles have at
-// most two sizes: t.tilesBySize has the tiles of each size, the longer tiles first. od, oh and ow are the plane, row and
-// column of a pixel in the result; kd, kh and kw are the plane, row and column of a tap in the window.
+// most two sizes: t.tilesBySize has the tiles of each size, the longer tiles first. od, oh and ow are the plane, row
+// and column of a pixel in the result; kd, kh and kw are the plane, row and column of a tap in the window.
 
 // makeTiles divides an image into tiles (t.tiles) and strips, and makes the spec of each kind of tile (t.specs). The
 // calls of a strip are listed when the strip is computed (see appendCalls), so that memory does not grow with the
