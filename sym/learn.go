@@ -21,9 +21,11 @@ import (
 // learn adds a condition and its immediate consequences to the facts. Some facts are hypotheses, which hold for a
 // limited time; env.facts.hypotheses is their nesting depth.
 //
-// Each set of facts has a number, its generation, and answers are cached by generation. A transition is the change from
-// one generation to the next by a condition. If the same transition occurred before, reuseGeneration restores the
-// number of its result, so that the answers cached for this number are valid again.
+// Each set of facts has a number, its generation, and answers are cached by generation. A transition is a change of the
+// facts by a condition: from one generation to the next. If it repeats an earlier transition, reuseGeneration restores
+// the generation of that time, with its cached answers. For example, hypothesis c changes generation 3 to 4. After its
+// end, the generation is 3 again, and the same hypothesis changes it to 4 again. A limited number of steps
+// (facts.stepsLeft) ends propagation that does not converge.
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
 	defer func() {
@@ -45,8 +47,8 @@ func (env *Env) propagateUnits() (assumed bool) {
 		case undecidedCount == 0:
 			env.contradict()
 		case undecidedCount == 1 && !candidate.isFact:
-			// Without the test of isFact, learn could assume candidate repeatedly, because the bounds need not show
-			// that it holds.
+			// The bounds need not show that an assumed condition holds. The test of isFact keeps learn from assuming
+			// it again and again.
 			env.assume(candidate)
 			assumed = true
 		}
@@ -355,8 +357,8 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 		return
 	}
 	// By the Chinese remainder theorem, the new modulus is the least common multiple, modulus*cofactor, and the new
-	// residue is residue + modulus*multiple. It must equal rem modulo mod, so that modulus*multiple = rem-residue modulo
-	// mod. Division by divisor gives multiple = (rem-residue)/divisor * inverse(modulus/divisor) modulo cofactor.
+	// residue is residue + modulus*multiple. It must be rem modulo mod: modulus*multiple = rem-residue (mod mod).
+	// Division by divisor gives multiple = (rem-residue)/divisor * inverse(modulus/divisor) (mod cofactor).
 	// For example, 2 modulo 3 and 3 modulo 4 give the multiple (3-2)/1 * 3 = 3 modulo 4, and 2 + 3*3 = 11 modulo 12.
 	divisor := gcd(modulus, updated.mod)
 	cofactor := updated.mod / divisor

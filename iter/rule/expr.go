@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Expr makes a Kernel from an expression. The operands and results of the expression have the dtypes that loops see.
-// When the kernel runs, conversions to and from the dtypes in memory become part of the expression ([Rule.InMemory]).
-// Contiguous and broadcast operands are read in place. The expression is compiled to machine code if the processor is
-// supported.
+// Expr makes a Kernel from an expression. The operands and results of the expression have the dtypes in which loops
+// compute. When the kernel runs, conversions to and from the dtypes in memory become part of the expression
+// ([Rule.InMemory]). Contiguous and broadcast operands are read in place. The expression is compiled to machine code if
+// the processor is supported.
 func Expr(code *expr.Code) Kernel {
 	if code == nil {
 		return Kernel{err: errNilFunction}
@@ -160,7 +160,7 @@ func loadAsTarget(b *expr.Builder, i int, operand *Resolved) typedValue {
 	if operand.Number.IsSet() {
 		value = constant(b, operand.MemoryDType, operand.Number)
 	}
-	if operand.Cast != tensor.Invalid { // round to Cast first
+	if operand.Cast != tensor.Invalid { // elements are rounded to Cast before the conversion to TargetDType
 		value = convert(b, value, operand.Cast)
 	}
 	return convert(b, value, operand.TargetDType)
@@ -168,7 +168,7 @@ func loadAsTarget(b *expr.Builder, i int, operand *Resolved) typedValue {
 
 // convertToMemory returns a result of the kernel, converted to its dtype in memory.
 func convertToMemory(b *expr.Builder, value typedValue, result *Resolved) typedValue {
-	if result.Cast != tensor.Invalid { // round to Cast first
+	if result.Cast != tensor.Invalid {
 		value = convert(b, convert(b, value, result.Cast), result.TargetDType)
 	}
 	return convert(b, value, result.MemoryDType)

@@ -24,11 +24,11 @@ const (
 )
 
 const (
-	packedVectors     = 4  // vectors of sums whose bytes fill one vector
-	bytesPerSumVector = 16 // bytes of one vector of sums
+	packedVectors     = 4  // number of vectors of sums whose results fill one vector of bytes
+	bytesPerSumVector = 16 // with AVX-512, the results of one vector of sums: a byte for each of its 16 lanes
 	quantizedRegs     = 3  // registers that quantization needs in addition to the sums and the mask
 
-	zeroPointWord = spillWords // index of the first spill word of a vector with the zero point in all lanes
+	zeroPointWord = spillWords // the spill words from this index on hold the zero point, once for each lane
 )
 
 // lastVectors returns the number of vectors of sums whose bytes are in the last vector of bytes of a row.
@@ -39,13 +39,13 @@ func (g *gen) beginQuantized() {
 	if g.spec.Quantized == NotQuantized || g.amd64 == nil {
 		return
 	}
-	// The last vector of bytes of a row has the bytes of lastVectors-1 whole vectors of sums, and of the valid lanes of
-	// the last one.
+	// The last vector of bytes of a row has the results of lastVectors-1 whole vectors of sums, and of the valid lanes
+	// of one more. Only AVX-512 uses this mask.
 	lanes, wholeBytes := target.Int(target.Imm(g.spec.Lanes)), int64(bytesPerSumVector*(g.spec.lastVectors()-1))
 	switch g.spec.Lanes {
 	case Dynamic:
 		lanes = target.ArgsStep(LastLanes)
-	case 0:
+	case 0: // all lanes are valid
 		lanes = target.Imm(bytesPerSumVector)
 	}
 	g.quantizer().SetLastBytes(lanes, wholeBytes, [2]target.GReg{tempReg, countReg})
@@ -80,7 +80,8 @@ func (g *gen) storeQuantized() {
 		g.ToFloats(g.sumReg(i, vector))
 		converter.ToLevels(g.sumReg(i, vector), scratch)
 	})
-	order := converter.Temp // the permutation of Arrange: Pack packs each 16 bytes separately
+	// Pack packs each 128-bit part of the vectors separately. Arrange then permutes the bytes by order.
+	order := converter.Temp
 	converter.LoadOrder(order)
 	lastLanes := g.loadLastLanes()
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
@@ -109,7 +110,7 @@ func (g *gen) storeQuantized() {
 	}
 }
 
-// loadLastLanes returns the number of lanes of the last vector of a row. If the number is dynamic, it is in a register.
+// loadLastLanes returns the number of lanes of the last vector of a row. A dynamic number is in countReg.
 func (g *gen) loadLastLanes() target.Int {
 	if g.spec.Lanes != Dynamic {
 		return target.Imm(g.spec.Lanes)

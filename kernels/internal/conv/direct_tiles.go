@@ -8,8 +8,18 @@ import (
 
 // This file divides the results of a direct convolution (directConv) into tiles and strips. The registers hold the
 // results of a tile: its rows are output pixels, and its columns are the channels of a block. A strip is a sequence of
-// tiles in one block. All tiles of a kind have the same code, and a directCall (direct.go) computes adjacent tiles of a
-// kind. It has the index of the kind in t.specs (direct_specs.go), and byte offsets for its first tile.
+// tiles in one block. All tiles of a kind have the same code. A directCall (direct.go) computes adjacent tiles of a
+// kind: it has the index of the kind in t.specs (direct_specs.go), and the byte offsets of its first tile. There are
+// four tilings (direct_shape.go):
+//
+//	tiling              tile                               strip
+//	pointwiseTiling     consecutive pixels                 a range of tiles (t.stripRanges)
+//	smallImageTiling    consecutive pixels of an image     a tile
+//	rowTiling           pixels of one row                  a row
+//	rowPairTiling       pixels of one or two rows          a range of row pairs (t.stripRanges)
+//
+// The matrix unit (AMX) multiplies bytes in groups of four. Its work is counted in products of two groups, which count
+// as one term.
 //
 // For example, rowTiling divides a row of 30 pixels into tiles of 10. With 3x3 windows and padding 1, there are three
 // kinds of tiles: the first skips the left column of the window for its first pixel, the last skips the right column
@@ -79,11 +89,11 @@ func (t *directConv) makePointwiseTiles() {
 		pixels, t.imageCount = pixels*conv.batch, 1
 	}
 	t.setTiles(pixels, t.maxTileRows())
-	stripMACs, depth := pointwiseStripMACs, conv.termsPerOutput()
+	stripWork, depth := pointwiseStripMACs, conv.termsPerOutput() // multiply-adds, and those of one result
 	if t.shape.usesMatrixUnit {
-		stripMACs, depth = tile.UnitMinCallGroups, conv.unitDepth()
+		stripWork, depth = tile.UnitMinCallGroups, conv.unitDepth() // products of groups
 	}
-	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, stripMACs)
+	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, stripWork)
 	t.stripCount = t.stripRanges.Chunks
 	for _, tiles := range t.tilesBySize {
 		t.specs = append(t.specs, t.pointwiseSpec(tiles.size))
@@ -161,7 +171,8 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	od, oh := row/conv.h.Results, row%conv.h.Results
 	kd, kdEnd := conv.d.TapsOf(od) // planes [kd, kdEnd) of the window are inside the image
 	kh, khEnd := conv.h.TapsOf(oh) // and rows [kh, khEnd) of these planes
-	// The offsets of the row: its first tap in the input, its first pixel in the result, and this tap in the panel.
+	// Byte offsets of the row: in the input, the first tap inside the image; in the result, the first pixel of the row;
+	// in the panel of weights, this first tap.
 	in := (conv.d.Position(od, kd)*conv.h.Size + conv.h.Position(oh, kh)) * conv.w.Size * t.inPixelBytes
 	out := t.outOffset(row*conv.w.Results) * t.outElemBytes
 	weight := (kd*conv.h.Taps + kh) * conv.w.Taps * t.contiguousTerms() * t.termBytes

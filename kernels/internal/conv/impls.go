@@ -43,8 +43,9 @@ func (a convAlgorithm) readsPixelsInPlace() bool {
 // come first, because they are faster for an image of one pixel, which has both layouts. Weights are packed, so any
 // weight layout is accepted.
 //
-// For images there are eight: the six of implNames, and two with Winograd transforms. The function walks decides which
-// of the six support a call, and with which layouts. The function newWinograd decides for the other two.
+// Volumes have one more, tapsImpl, for depthwise calls. For images there are eight: the six of implNames, and two with
+// Winograd transforms. The function walks decides which of the six support a call, and with which layouts. The function
+// newWinograd decides for the other two.
 func (op convolution) impls() (list []graph.Impl) {
 	if op.dims == 3 {
 		list = append(list, op.tapsImpl())
@@ -104,7 +105,8 @@ func (op convolution) impl(algorithm convAlgorithm, name, doc string) graph.Impl
 		Forms:  op.forms,
 		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 			dtype := c.Out[0].DType
-			if i != 1 || !gemm.Multiplies(dtype) {
+			const weight = 1
+			if i != weight || !gemm.Multiplies(dtype) {
 				return graph.Packing{}, false
 			}
 			panels := panelsFor(op.shape(c), algorithm, dtype)

@@ -15,10 +15,11 @@ import (
 //
 //	sum(a*b) + (bias - za*sum(b)) + (k*za - sum(a))*zb
 //
-// Tiles add the first term to the second, the initial sum. If rows have different za, the conversion of sums to results
-// subtracts za*sum(b) instead (SubtractsProduct). It also adds the third term (AddsProduct): the row correction times
-// zb. rowCopier copies the rows of a, and packer packs the blocks of b. The results are in scratch memory, at
-// scratchOffsets. aOffsets and bOffsets are the offsets of the matrices in the operands.
+// Tiles add the first term to the second, the initial sum. If rows have different za, the initial sum is the bias, and
+// the conversion of sums to results subtracts za*sum(b) (SubtractsProduct). If b has zero points, the conversion adds
+// the third term (AddsProduct): the row correction times zb. rowCopier copies the rows of a, and packer packs the
+// blocks of b. The results are in scratch memory, at scratchOffsets. aOffsets and bOffsets are the offsets of the
+// matrices in the operands.
 
 // preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
 // are chunks of the rows of operand a, then chunks of the blocks of operand b.
@@ -102,7 +103,7 @@ func (t *byteTiles) prepareBlock(mem *graph.Mem, worker *byteWorker, matrix, blo
 }
 
 // storeInitialSums stores the initial values of the sums of a block, which has the given columns: bias - za*sum(b) for
-// each column, without the second term if rows have different zero points za.
+// each column, or the bias alone if rows have different zero points za.
 func (t *byteTiles) storeInitialSums(mem *graph.Mem, matrix, block, firstColumn, columns int) {
 	offset := t.scratchOffsets.initialSums + (matrix*t.blocks()+block)*t.width()*sumBytes
 	initialSums := kit.SliceOf[int32](mem.Scratch, offset, columns)

@@ -24,9 +24,9 @@ type reduction struct {
 	rank     int  // rank of the result, if it is known
 }
 
-// reductionOf returns the parameters of a Reduce operator on x. The axes are an attribute before operator set
-// operandSince, and operand 1 since then. If the axes are missing or empty, all dimensions are reduced. With the
-// attribute noop_with_empty_axes, no dimension is reduced in this case, and isPointwiseOnly is true.
+// reductionOf returns the parameters of a Reduce operator on x. From operator set operandSince on, the axes are operand
+// 1, before it an attribute. If the axes are missing or empty, all dimensions are reduced. With the attribute
+// noop_with_empty_axes, no dimension is reduced in this case, and isPointwiseOnly is true.
 func reductionOf(n *node, x *value, operandSince int) (params reduction, isPointwiseOnly bool) {
 	params.keepDims = n.Flag("keepdims", true)
 	axes, hasAxes := n.Ints("axes")
@@ -146,7 +146,7 @@ func reduceOp(n *node, op string, x *value, params reduction) *value {
 		if n.IsStatic(x) && x.Meta().Numel() == 0 {
 			return emptyExtremum(n, op, x, params)
 		}
-		if dtype.IsBareUnsigned() { // the op does not support it: compare as int64, in the same order
+		if dtype.IsBareUnsigned() { // the op does not support uint16, uint32 and uint64: compare int64s in the same order
 			y := n.Op(op, attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
 			return n.Cast(undoOrderedInt64(n, y, dtype), dtype)
 		}

@@ -22,9 +22,10 @@ import (
 // For example, a row of 100 elements with 16 lanes and two passes in an iteration has three iterations, for 96
 // elements, and one masked pass for 4 elements.
 //
-// An iteration has passesPerIteration passes, and bodyCode has interleavedPasses of them. There are accSets sets of
-// accumulator registers, which successive passes use in rotation. The last argument of writeInsts is the number of a
-// pass in the iteration, or of a set. Pointers are in registers or in the spill area of jit.Args (pointers.go).
+// An iteration has passesPerIteration passes. bodyCode is the code of interleavedPasses passes, so the iteration has it
+// several times. There are accSets sets of accumulator registers, which successive passes use in rotation. The last
+// argument of writeInsts is the number of a pass in the iteration, or of a set. Pointers are in registers or in the
+// spill area of jit.Args (pointers.go); the counter of rows is kept like a pointer.
 //
 // A masked pass loads and stores only the remaining elements. AVX2 has no masked loads for elements of 1 or 2 bytes and
 // for complex elements. Such elements are copied, before the pass, to a vector of the spill area (the bounce buffer of
@@ -134,7 +135,7 @@ func (g *generator) writeFullPasses() {
 	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
 	emit("SUBQ", asm.Imm(step), regLimit)
 	emit("JLT", end)
-	keepsAccs := g.accsInRegisters && !g.loop.CombinesLanes // startRow and countRow write this code for totals
+	keepsAccs := g.accsInRegisters && !g.loop.CombinesLanes // with CombinesLanes, startRow and countRow load and store
 	if keepsAccs {
 		for set := range g.accSets {
 			g.writeInsts(g.accLoads.Insts, set)
