@@ -89,7 +89,7 @@ func (t *directConv) makePointwiseTiles() {
 		pixels, t.imageCount = pixels*conv.batch, 1
 	}
 	t.setTiles(pixels, t.maxTileRows())
-	stripWork, depth := pointwiseStripMACs, conv.termsPerOutput() // multiply-adds, and those of one result
+	stripWork, depth := pointwiseStripMACs, conv.termsPerOutput() // multiply-adds of a strip, and of one result
 	if t.shape.usesMatrixUnit {
 		stripWork, depth = tile.UnitMinCallGroups, conv.unitDepth() // products of groups
 	}

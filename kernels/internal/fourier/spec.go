@@ -158,8 +158,8 @@ func (spec *fourierSpec) available() int {
 	return min(spec.inLen, spec.points)
 }
 
-// inputAt returns element j of what load loads from a line, for lines of which several workers load parts. For an
-// inverse transform it returns the conjugate (see transform).
+// inputAt returns element j of a line as load would store it, so that several workers can load parts of one line. For
+// an inverse transform it returns the conjugate (see transform).
 func (spec *fourierSpec) inputAt(read elementReader, line unsafe.Pointer, j int) (value complex128) {
 	available := spec.available()
 	switch {

@@ -151,9 +151,9 @@ func (einsum *einsumInference) multiplyTerms(terms []tensor.Type) (tensor.Type, 
 }
 
 // multiplyPair multiplies two terms, after summing each term over the dimensions that no other remaining term has. The
-// product sums over the dimensions that both terms have, except those of later terms. A term has a dimension if its
-// size is not 1. For example, in ij,jk,kl->il the first product is over ij and jk, sums over j, and keeps k for the
-// third term.
+// product sums over the dimensions that both terms have, except dimensions that a later term also has. A term has a
+// dimension if its size is not 1. For example, in ij,jk,kl->il the first product is over ij and jk, sums over j, and
+// keeps k for the third term.
 func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	summedInBoth := onStack[:0]    // dimensions over which the product sums
