@@ -15,8 +15,8 @@ import (
 func differentSteps(a, b *comparedPlan) []StepDifference {
 	list := []StepDifference{}
 	for _, g := range groupsOfSteps(a, b) {
-		if what := g.differenceKind(a, b); what != "" {
-			list = append(list, g.difference(what))
+		if kind := g.differenceKind(a, b); kind != "" {
+			list = append(list, g.difference(kind))
 		}
 	}
 	sorted.Func(list, func(first, second StepDifference) int {
@@ -67,6 +67,7 @@ func groupsOfSteps(a, b *comparedPlan) []*stepGroup {
 						connected = append(connected, other)
 					}
 				}
+				delete(stepsWith, key) // all of its steps are grouped
 			}
 		}
 		sorted.Ints(connected)
@@ -114,7 +115,7 @@ func sameKeys(a, b []string) bool {
 }
 
 // difference describes the group as a difference of the given kind.
-func (g *stepGroup) difference(what string) StepDifference {
+func (g *stepGroup) difference(kind string) StepDifference {
 	summarize := func(steps []report.Step) (list []StepSummary, ns float64) {
 		list = []StepSummary{}
 		for _, s := range steps {
@@ -123,7 +124,7 @@ func (g *stepGroup) difference(what string) StepDifference {
 		}
 		return list, ns
 	}
-	d := StepDifference{What: what}
+	d := StepDifference{What: kind}
 	d.First, d.FirstNS = summarize(g.steps[0])
 	d.Second, d.SecondNS = summarize(g.steps[1])
 	d.DeltaNS = d.SecondNS - d.FirstNS

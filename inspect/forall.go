@@ -88,7 +88,7 @@ type prover struct {
 	result   *Proof // the result so far
 	// covers has, for each of result.Cases, a function that reports whether the case has the given sizes.
 	covers []func(sizesByName map[string]int) bool
-	shown  map[*program.Specialization]extent // what is shown about the symbolic plan of each specialization
+	shown  map[*program.Specialization]extent // the sizes for which the symbolic plan of each specialization is shown
 }
 
 // extent says at which sizes it is shown that a specialization has the property.

@@ -12,7 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestNaNAttributes checks that bounds of attributes reject NaN where PyTorch 1.13 does, with its messages.
+// TestNaNAttributes checks that bounds of attributes reject NaN where PyTorch 1.13 does, with its messages
+// (where PyTorch prints nan, the text has NaN).
 func TestNaNAttributes(t *testing.T) {
 	for _, c := range []struct{ op, attr, want string }{
 		{"cdist", "p", "cdist only supports non-negative p values"},

@@ -118,8 +118,8 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
-// memoryElements returns the number of elements of a solver's memory: the operands and results of a task, and what the
-// algorithm allocates in addition.
+// memoryElements returns the number of elements of a solver's memory: the operands and results of a task, and the
+// algorithm's own memory.
 func (a *algorithm) memoryElements(batched *batchedCall) int {
 	count := func(list []matrixBatch) (n int) {
 		for _, matrices := range list {

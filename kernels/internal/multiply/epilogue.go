@@ -53,9 +53,9 @@ func NewTileEpilogue(epilogue *fusion.Epilogue, columns, firstSlot int, hasLaneM
 	return tileEpilogue, true
 }
 
-// AssignEpilogue returns the epilogue that the tiles of a result apply, and records in epilogue what applies it:
-// the tiles, if canApply is set and their code can compute it, or else a later phase. columns is the number of
-// columns of the result. Workers have [EpilogueLanes].
+// AssignEpilogue chooses the place of an epilogue, and records it in epilogue: the tiles of the result, if canApply is
+// set and their code can compute it, or else a later phase. It returns the epilogue of the tiles. columns is the number
+// of columns of the result. Workers have [EpilogueLanes].
 func AssignEpilogue(epilogue *fusion.Epilogue, columns int, canApply bool) (tileEpilogue TileEpilogue) {
 	if canApply {
 		const hasLaneMemory = true
