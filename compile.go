@@ -30,8 +30,9 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 
 // Compile plans a graph and prepares it to be run. The graph is not changed, and the program does not depend on it. If
 // sizes are symbols, the graph is planned for [Options.Hints], or for the sizes that the graph assumes
-// ([graph.Graph.Assumed]). The first run with other sizes binds these sizes: it applies the decisions of a plan whose
-// conditions hold for the sizes. The choice of this plan depends only on the sizes of the run.
+// ([graph.Graph.Assumed]). A plan has decisions, such as layouts, and the conditions on sizes under which the decisions
+// apply. The first run with other sizes applies the decisions of a plan whose conditions hold, or makes a new plan if
+// there is none. The plan of a run depends only on the sizes of the run.
 //
 // Compile fails if no implementation supports a node. The error names the node and its place in the file. It returns a
 // [*PinError] for a pin that cannot be met, and a [*MemoryError] if a run would exceed the memory limit.
@@ -44,7 +45,7 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 // the context: planning within a run ends with the context of the run.
 func CompileContext(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 	if o.Cache != nil && g != nil && !usesCatalogue(g) {
-		o.Cache = nil
+		o.Cache = nil // see Options.Cache
 	}
 	p, err := program.Compile(ctx, g, program.Options(o))
 	return (*Program)(p), err

@@ -31,7 +31,7 @@ type File struct {
 	path      string
 	signature *graph.Graph // the graph of the file or, for a model, a graph with only the inputs
 	model     *onnx.Model  // nil for a graph file
-	ignored   graph.Errors // mistakes that were ignored
+	ignored   graph.Errors // mistakes outside of nodes, which KeepGoing ignores
 	rows      *rowCount    // the requested number of rows; nil if it does not change
 }
 
@@ -51,7 +51,7 @@ func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 		defer r.Close()
 		return l.read(ctx, r.Reader(), name, path.Dir(name))
 	}
-	data, isPipe, err := files.ReadPipe(ctx, name)
+	data, isPipe, err := files.ReadPipe(ctx, name) // reads only a named pipe
 	switch {
 	case interrupt.Err(ctx) != nil:
 		return nil, readingError(name, interrupt.Err(ctx))
@@ -68,8 +68,8 @@ func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 	return l.read(ctx, r, name, filepath.Dir(name))
 }
 
-// read reads the file with the given name. Data files are in folder dir of the file system. An empty dir means that
-// there are no data files.
+// read reads the file with the given name from r. The files of its constants are in folder dir of the file system. An
+// empty dir means that there are no such files.
 func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File, error) {
 	if l.Lookup == nil {
 		l.Lookup = kernels.Lookup
@@ -129,6 +129,7 @@ func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err erro
 	if f.signature, err = f.model.Signature(); err != nil {
 		return program.WithFile(f.path, err)
 	}
+	// Replaces the model's own names of dimensions (dim_params) by symbols.
 	if f.Loader.Sizes, err = f.model.Sizes(f.Loader.Sizes); err != nil {
 		return program.WithFile(f.path, err)
 	}
@@ -220,7 +221,7 @@ func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Grap
 
 // sizes returns the sizes of symbols that [Loader.Sizes] has, or that follow from [Loader.Shapes].
 func (f *File) sizes() (map[string]int, error) {
-	if f.model != nil {
+	if f.model != nil { // as in openModel: the caller may have set Loader.Sizes since
 		sizes, err := f.model.Sizes(f.Loader.Sizes)
 		if err != nil {
 			return nil, err
@@ -233,7 +234,7 @@ func (f *File) sizes() (map[string]int, error) {
 			return nil, program.UnknownSymbol(name, f.signature)
 		}
 	}
-	if f.model == nil {
+	if f.model == nil { // the conversion of a model checks these names
 		for _, name := range sorted.Keys(f.Loader.Shapes) {
 			if v := f.signature.Value(name); v == nil || !slices.Contains(f.signature.Inputs, v) {
 				return nil, fmt.Errorf("a shape is given for %q, but the file has no such input%s", name,

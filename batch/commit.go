@@ -17,7 +17,8 @@ import (
 	"github.com/graphrun/graphrun/npz"
 )
 
-// committer writes results. A result is finished when its record is in the manifest, and the manifest is synced.
+// committer writes the results of a shard (a share of the inputs). Its manifest is a file with a line, the record, for
+// each finished input. A result is finished when its record is in the manifest, and the manifest is synced.
 type committer struct {
 	fsys           fileSystem
 	outputDir      outputDir
@@ -43,7 +44,7 @@ type result struct {
 // simultaneous syncs.
 const maxWriters = 16
 
-// maxErrorText is the maximum length of the text of an error in a record, in bytes.
+// maxErrorText is the maximum length of the text of an error in a record, in characters.
 const maxErrorText = 4096
 
 // openShard creates the directories and the manifest of a shard, and removes temporary files of a run that was killed.

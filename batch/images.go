@@ -76,7 +76,7 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	height, width := m.scaledSize(source.Bounds().Dy(), source.Bounds().Dx())
-	// scale changes the width before the height.
+	// scale changes the width before the height, so the largest image has maxHeight x width pixels.
 	if maxHeight := max(height, source.Bounds().Dy()); width > maxImagePixels/maxHeight {
 		return nil, fmt.Errorf("the image would be resized to %d x %d pixels, by way of %d x %d; the limit is %d pixels",
 			height, width, maxHeight, width, maxImagePixels)
@@ -157,10 +157,10 @@ func (m *Images) scaledSize(height, width int) (scaledHeight, scaledWidth int) {
 			return shorter, int(float64(shorter) * float64(width) / float64(height))
 		}
 		return int(float64(shorter) * float64(height) / float64(width)), shorter
-	case 2:
+	case 2: // height and width
 		return m.Resize[0], m.Resize[1]
 	}
-	return height, width
+	return height, width // without Resize
 }
 
 // scale scales an image to the given size.

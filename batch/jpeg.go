@@ -88,7 +88,7 @@ func (u *upsampler) setRow(out, plane []uint8, y int) {
 		return
 	}
 	parity := y % u.yFactor
-	neighborRow := row - 1
+	neighborRow := row - 1 // the row of samples above or below; not used without interpolation in y
 	if parity == 1 {
 		neighborRow = row + 1
 	}
@@ -119,12 +119,12 @@ func (u *upsampler) storeSums(out []uint8, rowParity int32) {
 	last := u.width - 1
 	for i, sum := range u.sums {
 		switch {
-		case !u.interpolatesX:
+		case !u.interpolatesX: // only in y: the rounding terms are 1 and 2
 			out[i] = uint8((sum + 1 + rowParity) >> 2)
-		case u.interpolatesY:
+		case u.interpolatesY: // in x and y
 			out[2*i] = uint8((3*sum + u.sums[max(i-1, 0)] + 8) >> 4)
 			out[2*i+1] = uint8((3*sum + u.sums[min(i+1, last)] + 7) >> 4)
-		default:
+		default: // only in x
 			out[2*i] = uint8((3*sum + u.sums[max(i-1, 0)] + 1) >> 2)
 			out[2*i+1] = uint8((3*sum + u.sums[min(i+1, last)] + 2) >> 2)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// record is the result of an input: one line of a manifest.
+// record is the result of an input: one line of a manifest. Each shard (a share of the inputs) has a manifest.
 type record struct {
 	Name   string `json:"name"`
 	Input  string `json:"input"`            // sha256 of the contents; empty if the file could not be read

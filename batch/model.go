@@ -48,7 +48,7 @@ func loadModel(ctx context.Context, path string, options *Options) (*model, erro
 // the bits of results.
 const plannedRows = 8
 
-// compile compiles the model, and tries to prove that its rows are independent (see package comment).
+// compile compiles the model, and tries to prove that its rows (slices of dimension 0 of the inputs) are independent.
 func (m *model) compile(ctx context.Context, options *Options) (err error) {
 	compileOptions := options.Compile
 	rowsSymbol, unjoinedReason := batching.Symbol(m.graph, compileOptions.Sizes) // rowsSymbol is "" if there is a reason

@@ -90,7 +90,7 @@ func Find(patterns ...string) (list []Input, err error) {
 			name = filepath.ToSlash(strings.TrimSuffix(name, filepath.Ext(name)))
 			other, exists := byName[name]
 			switch {
-			case exists && other == path:
+			case exists && other == path: // two patterns match the file
 				continue
 			case exists:
 				return nil, fmt.Errorf("%s and %s would have the same output, %s.npz", other, path, name)

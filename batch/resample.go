@@ -28,14 +28,14 @@ type window struct {
 	weights []int32
 }
 
-// bilinearWindows returns the windows of all result pixels of an axis. Conversions such as float64(x*y) prevent fused
-// multiply-adds.
+// bilinearWindows returns the windows of all result pixels of an axis. Pixel k covers the interval from k to k+1, so
+// its center is at k + 0.5. Conversions such as float64(x*y) prevent fused multiply-adds.
 func bilinearWindows(sourceSize, size int) []window {
 	scale := float64(sourceSize) / float64(size)
 	radius := max(scale, 1) // of the triangular filter, in source pixels
 	windows := make([]window, size)
 	for i := range windows {
-		center := float64((float64(i) + 0.5) * scale)
+		center := float64((float64(i) + 0.5) * scale) // of result pixel i, in source pixels
 		first := max(int(center-radius+0.5), 0)
 		end := min(int(center+radius+0.5), sourceSize)
 		weights, sum := make([]float64, end-first), 0.0

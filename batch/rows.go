@@ -229,7 +229,8 @@ func mayBeData(columns []*column, record []string) bool {
 	return numbers == 0
 }
 
-// addRecord adds a row from a record of a CSV file. line is the line number of the record.
+// addRecord adds a row from a record of a CSV file. line is the line number of the record. All records have as many
+// fields as the first record, which readHeading checks: csv.Reader rejects others.
 func addRecord(columns []*column, record []string, line int) error {
 	for _, c := range columns {
 		for _, field := range c.fields {

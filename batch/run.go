@@ -199,7 +199,7 @@ func (j *job) process(ctx context.Context, c *committer) error {
 	}()
 	go func() {
 		j.runAll(ctx, waiting)
-		readers.Wait()
+		readers.Wait() // readers and runAll send to j.results
 		close(j.results)
 	}()
 	err := j.commitAll(c)
@@ -303,7 +303,7 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 			batch, items = j.nextBatch(items)
 			if j.window.Acquire(ctx, int64(len(batch))) != nil {
 				j.releaseDecoded(append(batch, items...))
-				break
+				break // the outer loop continues: it drains waiting, so that readers do not block
 			}
 			slots <- struct{}{}
 			runs.Go(func() {

@@ -99,6 +99,35 @@ func (p *probe) name() string {
 	return fmt.Sprintf("%v %s", p.access, machine.Bytes(int(p.footprintBytes)))
 }
 
+// kernelProbes returns the probes of the inner kernels that run on this machine. The prices of other inner kernels keep
+// their defaults.
+func kernelProbes(rates []graph.Rate) []*probe {
+	var list []*probe
+	for _, rate := range rates {
+		for _, call := range rate.Calls {
+			if isAvailable(call) {
+				list = append(list, &probe{innerKernel: rate.Name, unit: rate.Unit, call: call})
+			}
+		}
+	}
+	return list
+}
+
+// isAvailable reports whether the implementation of a call is available. Some implementations need machine code.
+func isAvailable(call graph.RateCall) bool {
+	if call.Impl == "" {
+		return true
+	}
+	const mayFuse = false // the graph has a single node
+	values := newBuilder(mayFuse).addCall(call)
+	if len(values) == 0 {
+		return true // measure reports the error
+	}
+	n := values[0].Node
+	impl, err := n.Op.Impl(call.Impl)
+	return err != nil || len(impl.Walks(n.Call(), nil)) > 0
+}
+
 // measurer measures probes and fits the prices of a profile.
 type measurer struct {
 	options      Options
@@ -109,18 +138,20 @@ type measurer struct {
 	devicePoints []Point // calls on the device
 }
 
-// run measures the price of starting a step and all probes, round by round.
+// run measures the price of starting a step and all probes, round by round. The price of a step is the minimum over the
+// rounds.
 func (m *measurer) run(ctx context.Context) error {
-	total := m.options.Rounds * (len(m.probes) + 1)
+	perRound := 1 + len(m.probes) // measurements: the step and the probes
+	total := m.options.Rounds * perRound
 	hostTotal := total
 	if m.options.Device != nil {
 		total += deviceMeasurements
 	}
 	for round := range m.options.Rounds {
-		done := round * (len(m.probes) + 1)
+		done := round * perRound
 		m.options.Progress(done, total, "a step")
 		for i, price := range [...]*float64{&m.profile.StepPS, &m.warmStepPS} {
-			coldCaches := i == 0
+			coldCaches := i == 0 // for StepPS
 			ns, err := stepNS(ctx, m.options.CallTime, coldCaches)
 			if err != nil {
 				return fmt.Errorf("the cost of a step: %w", err)

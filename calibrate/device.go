@@ -255,7 +255,8 @@ func (m *deviceMeasurer) measureOperation() error {
 }
 
 // deviceSizes are the sizes of the calls that determine a price: first, first*factor and so on up to last, but at least
-// first. A run has at most maxCalls calls.
+// first. Each price has its own measure of size: bytes, elements or the side of a matrix. A run has at most maxCalls
+// calls.
 type deviceSizes struct{ first, factor, last, maxCalls int }
 
 // fit sets price to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other
@@ -332,6 +333,8 @@ func (m *deviceMeasurer) prepareCall(name string, operands ...tensor.Meta) (*dev
 	if err != nil {
 		return nil, err
 	}
+	// A walk is the order of a kernel's loops and results. Work includes reads of operands in the layout that suits the
+	// walk, and Read is the additional work of reading an operand in its own layout.
 	walk := call.WalkInOrder(tensor.RowMajorOrder(call.Out[0].Rank()))
 	work := impl.Work(call, walk)
 	for i, meta := range operands {
@@ -382,7 +385,7 @@ func (m *deviceMeasurer) allocate(prepared *deviceCall, kernel *graph.Kernel, ou
 		if isOperand := i >= 1 && i <= len(in); !isOperand {
 			continue
 		}
-		if err := m.queue.Upload(address, randomTensor(in[i-1], rng, 1).Storage().Bytes()); err != nil {
+		if err := m.queue.Upload(address, randomTensor(in[i-1], rng, noIntegers).Storage().Bytes()); err != nil {
 			prepared.free()
 			return err
 		}

@@ -112,6 +112,9 @@ func newBuilder(mayFuse bool) *builder {
 		watch: &stopWatch{untimed: map[string]bool{}, clockCostNS: clockCost()}}
 }
 
+// noIntegers is the limit of the integers in a tensor of floats, where it has no effect.
+const noIntegers = 1
+
 // input adds an input of the graph with random elements. Integers are in [0, limit).
 func (b *builder) input(meta tensor.Meta, limit int) *graph.Value {
 	b.in = append(b.in, randomTensor(meta, b.rng, limit))
@@ -145,14 +148,14 @@ const evictionBytes = 8 << 20
 // evictCaches adds a step that accesses the given number of bytes.
 func (b *builder) evictCaches(op string, bytes float64) {
 	operand := tensor.New(tensor.Float32, max(1, int(bytes)/8)) // the op reads and writes 4 bytes per element
-	b.graph.Output("evicting", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(operand, 1))))
+	b.graph.Output("evicting", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(operand, noIntegers))))
 }
 
 // addWarmup adds steps that write and read a value of the size of meta, which brings its memory into the caches. A
 // later value of this size then gets the same memory.
 func (b *builder) addWarmup(meta tensor.Meta) {
 	sameBytes := tensor.New(tensor.Float32, max(1, meta.Bytes()/4))
-	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(sameBytes, 1)))
+	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(sameBytes, noIntegers)))
 	last := b.excludeFromTiming(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, written))
 	b.graph.Output(fmt.Sprint("warm", len(b.in)), last)
 }
@@ -228,7 +231,7 @@ func indexBound(c graph.RateCall) int {
 
 // randomTensor returns a tensor of random numbers of moderate size. Integers are in [0, limit).
 func randomTensor(meta tensor.Meta, rng *rand.Rand, limit int) *tensor.Tensor {
-	if meta.DType.IsIntegral(true) {
+	if meta.DType.IsIntegral(true) { // bool, too
 		whole := make([]int64, meta.Numel())
 		for i := range whole {
 			whole[i] = rng.Int64N(int64(limit))
@@ -267,7 +270,8 @@ func stepNS(ctx context.Context, minTime time.Duration, coldCaches bool) (float6
 	if coldCaches {
 		build.evictCaches("relu", evictionBytes)
 	}
-	value := build.excludeFromTiming(build.graph.Apply("relu", nil, build.input(tensor.New(tensor.Float32, 32), 1)))
+	first := build.input(tensor.New(tensor.Float32, 32), noIntegers)
+	value := build.excludeFromTiming(build.graph.Apply("relu", nil, first))
 	ops := []string{"neg", "abs", "square", "sqrt", "ceil", "exp", "reciprocal", "floor"}
 	for _, op := range ops {
 		value = build.addCallOn(graph.RateCall{Op: op}, value)[0]

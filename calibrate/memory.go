@@ -2,7 +2,6 @@ package calibrate
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -28,7 +27,7 @@ func memoryProbes(maxBytes float64) []*probe {
 }
 
 // footprints has the sizes in bytes at which memory curves are measured: within each cache, near its capacity, and
-// above its capacity.
+// above its capacity. 3 << 19 is 1.5 MiB.
 var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
@@ -41,25 +40,32 @@ const denseChainedCalls = 7
 // number of bytes in this way. It computes the number of elements from the number of bytes: an element takes 4 bytes
 // in each float32 operand and result.
 var accessCalls = [...]func(bytes int) graph.RateCall{
+	// Sequential access to an operand and a result.
 	graph.Dense: func(bytes int) graph.RateCall {
 		elements := bytes / 8 // of the operand and of the result
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, elements)}}
 	},
+	// Sequential access to constants, by a product with a single row.
 	graph.DenseConstants: func(bytes int) graph.RateCall { return linearCall("thin", 1, min(bytes, maxLayerBytes)) },
+	// Access to packed constants of products, panel by panel: a panel is a block of columns.
 	graph.Panels: func(bytes int) graph.RateCall {
 		return linearCall("tiled", panelRows, min(bytes, maxPanelsBytes))
 	},
+	// Copies of sequential runs.
 	graph.Copied: func(bytes int) graph.RateCall {
 		elements := bytes / 16 // of each of the two operands; the result has twice as many
 		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, elements),
 			tensor.New(tensor.Float32, elements)}}
 	},
+	// Transposed access.
 	graph.Tiled: tiledCall,
+	// Access to a part of every cache line.
 	graph.Strided: func(bytes int) graph.RateCall {
 		elements := bytes / 8 // each element of the operand is 16 bytes after the one before; the gaps are not counted
 		operand := tensor.Meta{DType: tensor.Float32, Shape: []int{elements}, Strides: []int{4}}
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{operand}}
 	},
+	// Random access.
 	graph.Gathered: func(bytes int) graph.RateCall {
 		const columns = 64
 		rows := max(16, bytes/(12*columns)) // an element, its index and its result take about 12 bytes together
@@ -96,8 +102,9 @@ func channelsLast(shape ...int) tensor.Meta {
 	return meta
 }
 
-// linearCall returns a call that multiplies a matrix of the given number of rows by constants of about the given number
-// of bytes. The matrix of the constants has up to 1024 columns, as in networks, and at least 16 rows.
+// linearCall returns a call of an implementation of linear. It multiplies a matrix of the given number of rows by
+// constants of about the given number of bytes. The matrix of the constants has up to 1024 columns, as in networks, and
+// at least 16 rows.
 func linearCall(impl string, rows, bytes int) graph.RateCall {
 	columns := min(1024, bytes/(4*16))
 	return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: impl,
@@ -105,7 +112,8 @@ func linearCall(impl string, rows, bytes int) graph.RateCall {
 }
 
 // maxLayerBytes is the maximum size of the constants of a probe without panels: the typical size of the constants of
-// one network step. Probes of larger footprints have the same constants.
+// one network step. Probes of larger footprints have the same constants, and other calls between the measured ones
+// access as many bytes as the footprint.
 const maxLayerBytes = 1 << 20
 
 // maxPanelsBytes is the maximum size of the constants that a probe reads in panels: the size for a large layer.
@@ -114,43 +122,3 @@ const maxPanelsBytes = 4 << 20
 // panelRows is the number of rows of the matrix products that measure reads of panels (packed constants). It is so
 // small that the reads determine the time of the product.
 const panelRows = 48
-
-// kernelProbes returns the probes of the inner kernels that run on this machine. The prices of other inner kernels keep
-// their defaults.
-func kernelProbes(rates []graph.Rate) []*probe {
-	var list []*probe
-	for _, rate := range rates {
-		for _, call := range rate.Calls {
-			if isAvailable(call) {
-				list = append(list, &probe{innerKernel: rate.Name, unit: rate.Unit, call: call})
-			}
-		}
-	}
-	return list
-}
-
-// isAvailable reports whether the implementation of a call is available. Some implementations need machine code.
-func isAvailable(call graph.RateCall) bool {
-	if call.Impl == "" {
-		return true
-	}
-	const mayFuse = false // the graph has a single node
-	values := newBuilder(mayFuse).addCall(call)
-	if len(values) == 0 {
-		return true // measure reports the error
-	}
-	n := values[0].Node
-	impl, err := n.Op.Impl(call.Impl)
-	return err != nil || len(impl.Walks(n.Call(), nil)) > 0
-}
-
-// curvePoint returns the point of a curve at a size. If the curve has no such point, curvePoint adds it.
-func curvePoint(curve *machine.Curve, bytes float64) *machine.Level {
-	for i := range *curve {
-		if (*curve)[i].Bytes == bytes {
-			return &(*curve)[i]
-		}
-	}
-	*curve = append(*curve, machine.Level{Bytes: bytes})
-	return &(*curve)[len(*curve)-1]
-}

@@ -46,17 +46,19 @@ func (m *measurer) solve() {
 	}
 }
 
-// startCurves replaces the curves of the profile by curves with a point for each memory probe, and returns them. The
-// points are on the previous curves. It also sets the footprints of probes whose data stays in a cache.
+// startCurves replaces the curves of the profile by curves with a point for each memory probe, and returns the new
+// curves. The price at a point is the price on the previous curve. startCurves also sets the footprints of probes whose
+// data stays in a cache.
 func (m *measurer) startCurves() map[graph.Access]machine.Curve {
 	curves := map[graph.Access]machine.Curve{}
 	for _, p := range m.probes {
 		if p.innerKernel != "" {
 			continue
 		}
-		if p.bytesBetweenCalls() == 0 { // the data is in the cache level that the footprint of the call selects
+		// The data of such a probe is in the cache level that the largest footprint of a timed step selects.
+		if p.bytesBetweenCalls() == 0 {
 			p.footprintBytes = 0
-			for _, w := range p.stepWorks { // the largest footprint of a timed step
+			for _, w := range p.stepWorks {
 				p.footprintBytes = max(p.footprintBytes, w.Footprint)
 			}
 		}
@@ -69,6 +71,17 @@ func (m *measurer) startCurves() map[graph.Access]machine.Curve {
 		*m.profile.Memory.CurveOf(access) = curve
 	}
 	return curves
+}
+
+// curvePoint returns the point of a curve at a size. If the curve has no such point, curvePoint adds it.
+func curvePoint(curve *machine.Curve, bytes float64) *machine.Level {
+	for i := range *curve {
+		if (*curve)[i].Bytes == bytes {
+			return &(*curve)[i]
+		}
+	}
+	*curve = append(*curve, machine.Level{Bytes: bytes})
+	return &(*curve)[len(*curve)-1]
 }
 
 // makeMonotone lowers each point of a curve that is higher than a later point. Other processes must have disturbed the

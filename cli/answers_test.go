@@ -37,7 +37,7 @@ func TestAnswersFirst(t *testing.T) {
 		{"view --dim N=2 --strategy optimal -o " + page, `\S*a.svg shows residual.json: strategy optimal: .* estimated cost \S+s, ` +
 			`.*largest costs: \S+ \(conv2d.*\) \S+s, \d+\.\d%; `},
 		{"view --dim N=2 --strategies propagate,optimal -o " + page, `\S*a.svg shows residual.json: optimal against propagate: -`},
-		{"explain --dim N=2 conv2", `under strategy optimal: .*; 0 copies of it inserted`},
+		{"explain --dim N=2 conv2", `under strategy optimal: .*; 0 copies inserted for it`},
 		{"bench --dim N=2 --threads 1 --runs 2", `A run of strategy optimal takes \S+s with 1 worker: the median of 2 runs ` +
 			`into existing tensors \(RunInto\)\. The cost model predicts \S+s on one core\.`},
 		{"compare --dim N=2 --threads 1 --runs 1 --strategies optimal", `optimal takes `},

@@ -125,14 +125,14 @@ func checkGraphPath(path string) error {
 // with symbols, the error suggests --dim.
 func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims []string) (*graph.Graph, error) {
 	const keepGoing = false
-	f, err := ext.Open(ctx, path, dims, keepGoing, nil)
+	f, err := ext.Open(ctx, path, dims, keepGoing, nil) // nil: no cache
 	if err != nil {
 		return nil, err
 	}
 	if !f.IsModel() && len(dims) > 0 {
 		return nil, exit.UsageErrorf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
-	g, _, err := command.BoundGraph(ctx, f)
+	g, _, err := command.BoundGraph(ctx, f) // no mistakes, because keepGoing is false
 	symbols := f.Symbols()
 	someSymbolHasNoSize := len(symbols) > len(f.Loader.Sizes)
 	if err != nil && f.IsModel() && someSymbolHasNoSize {

@@ -104,7 +104,7 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 		view.Command(ext), convertCommand(ext), catalogue.Command(ext), check.Command(ext),
 		schemaCommand(ext), versionCommand())
 	for _, added := range ext.AddedCommands {
-		c := *added
+		c := *added // a copy, because newRoot may be called again
 		c.RunE = exit.WithExitCode(added.RunE)
 		root.AddCommand(&c)
 	}

@@ -121,7 +121,7 @@ func loadCertified(ctx context.Context, ext *command.Extensions, path string, c 
 	for _, name := range sorted.Keys(c.Graph.Sizes) {
 		dims = append(dims, fmt.Sprintf("%s=%d", name, c.Graph.Sizes[name]))
 	}
-	return ext.LoadWithPins(ctx, path, dims, nil)
+	return ext.LoadWithPins(ctx, path, dims, nil) // VerifyContext applies the pins of the certificate
 }
 
 // writeVerdict prints what the certificate proves.

@@ -104,7 +104,7 @@ func (a *affinity) chooseAddress(blocks []block, size int) (blockIndex, address 
 		consider(k, candidateBlock.offset)
 		consider(k, lastAddress)
 		for _, use := range a.lastUsesIn(candidateBlock.offset, candidateBlock.offset+candidateBlock.size) {
-			middle := (use.storageStart + (use.storageBytes-size)/2) &^ (tensor.Align - 1)
+			middle := (use.storageStart + (use.storageBytes-size)/2) &^ (tensor.Align - 1) // rounded down to Align
 			consider(k, min(max(middle, candidateBlock.offset), lastAddress))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // the arena when the program is compiled. A step that takes memory waits for the last users of the memory: the steps
 // that read or wrote it.
 type arena struct {
-	*waits
+	*waits              // records that a step waits for another
 	size        int     // in bytes
 	blocks      []block // the free parts, by offset; no two are adjacent
 	extendsLast bool    // grow extends a free block at the end; otherwise it leaves this block free

@@ -14,7 +14,7 @@ import (
 type callerOutputs struct {
 	outputs     []graph.Output
 	tensors     []*tensor.Tensor // indexed by output: the caller's tensor, or nil
-	outputIndex map[string]int   // for each name of an output value: 1 + index of the output
+	outputIndex map[string]int   // by name of the output's value: 1 + index of the output; 0 if no tensor is given
 }
 
 // newCallerOutputs returns the callerOutputs of a list of tensors, which has an entry for each output.
@@ -39,7 +39,7 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 		if given == nil {
 			continue
 		}
-		// With its own dtype and shape, the tensor passes the checks of dtype and shape, which may still be unknown.
+		// This call checks all but dtype and shape: the tensor has its own. Those of the output may be unknown.
 		if err := caller.checkTensor(i, given.DType, given.Shape); err != nil {
 			return err
 		}
@@ -56,7 +56,8 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 }
 
 // checkMemory returns an error if the tensor given for output i shares memory with an input, with the tensor given for
-// an earlier output, or with a constant. [mayRead] explains readsGaps.
+// an earlier output, or with a constant. readsGaps means that the run may also read bytes between the elements of an
+// input.
 func (caller *callerOutputs) checkMemory(i int, whole *graph.Graph, in []*tensor.Tensor, readsGaps bool) error {
 	name, given := caller.outputs[i].Name, caller.tensors[i]
 	for k, other := range in {
@@ -83,9 +84,9 @@ func (caller *callerOutputs) checkTensor(i int, dtype tensor.DType, shape []int)
 }
 
 // writableTensors returns, for each output of a segment's program, the caller's tensor that the program can write
-// directly, or nil. The output must be a value that the segment computes, and the tensor must have its dtype and shape.
-// If another segment reads the value, the tensor must also have the strides and the offset of the output: the plan of
-// the reading segment depends on them.
+// directly, or nil. The output must be a value that the segment computes, and the tensor must have the dtype and shape
+// of the output. If another segment reads the value, the tensor must also have the strides and the offset of the
+// output: the plan of the reading segment depends on them.
 func (caller *callerOutputs) writableTensors(segmented *segmentedGraph, segment *graph.Segment,
 	p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
@@ -93,7 +94,7 @@ func (caller *callerOutputs) writableTensors(segmented *segmentedGraph, segment 
 		return out
 	}
 	for i, output := range p.outputs {
-		callerIndex := caller.outputIndex[output.Name] - 1
+		callerIndex := caller.outputIndex[output.Name] - 1 // outputs of segments have the names of their values
 		if callerIndex < 0 {
 			continue
 		}

@@ -41,7 +41,7 @@ func (p *Program) setDevice(device graph.Device) error {
 // checkDevice returns a [*MemoryError] if the arena and the constants on the device exceed its memory. A negative limit
 // turns the check off.
 func (p *Program) checkDevice(limit int) error {
-	if p.device == nil || p.device.Memory() == 0 || limit < 0 {
+	if p.device == nil || p.device.Memory() == 0 || limit < 0 { // 0: the size of the memory is unknown
 		return nil
 	}
 	need := p.deviceNeed()
@@ -202,7 +202,7 @@ func (p *Program) uploadBlock(block *uploadedBlock, size int) (err error) {
 // deviceSession is the memory of a session on the device.
 type deviceSession struct {
 	queue     graph.Queue
-	addresses []graph.DeviceAddress // indexed like Session.ptrs
+	addresses []graph.DeviceAddress // of all steps, one after another; those of a step start at step.firstPtr
 	arena     graph.DeviceMemory    // nil if it is empty
 }
 
@@ -225,7 +225,7 @@ func (s *Session) openDevice() error {
 		step := &program.steps[i]
 		for k, reference := range step.addresses {
 			if reference.storage < 0 || program.storages[reference.storage].place == tensor.Host {
-				continue
+				continue // no memory, or memory of the host
 			}
 			storage := &program.storages[reference.storage]
 			address := graph.DeviceAddress{Memory: opened.arena, Offset: storage.arenaOffset}

@@ -304,7 +304,7 @@ func (p *Program) findSourceSteps() {
 			if arg.Kind != graph.TensorArg {
 				continue
 			}
-			root := arg.Value.Root()
+			root := arg.Value.Root() // the value that owns the memory, if the operand is a view
 			if source, ok := stepOfNode[root.Node]; ok && root.Node != nil {
 				p.sourceSteps[i] = append(p.sourceSteps[i], source)
 			}

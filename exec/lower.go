@@ -28,9 +28,10 @@ type loweredNode struct {
 // if some nodes take a thousand times as long as others, and large enough to amortize the start of workers.
 const lowerBatch = 16
 
-// lowerAll compiles the kernels of all nodes in parallel, and then links their machine code in one operation. The
-// number of workers affects only [joinChunks]. If the compilation of a node fails, later nodes may not be
-// lowered, unless Options.KeepGoing is set. All nodes before the first failing node are always lowered.
+// lowerAll compiles (lowers) the kernels of all nodes in parallel, and then links their machine code in one operation.
+// The number of workers affects only [joinChunks], which joins chunks of a kernel. If the compilation of a node fails,
+// later nodes may not be lowered, unless Options.KeepGoing is set. All nodes before the first failing node are always
+// lowered.
 func lowerAll(g *graph.Graph, options Options) []loweredNode {
 	list := make([]loweredNode, len(g.Nodes))
 	var firstFailed atomic.Int64 // index of the first node known to fail
@@ -91,7 +92,7 @@ func lower(ctx context.Context, n *graph.Node, workers int) (kernel *graph.Kerne
 	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
 	}
-	if err := n.CheckPlaces(); err != nil {
+	if err := n.CheckPlaces(); err != nil { // operands in the memory of the wrong place, host or device
 		return nil, err
 	}
 	compile := n.Op.Compile

@@ -35,7 +35,7 @@ func (p *Program) planMemory(ctx context.Context) {
 			}
 		}
 	}
-	p.extendLifetimes()
+	p.extendLifetimes() // in pipelined groups, whose steps run interleaved
 	attempts := &memoryAttempts{program: p, ctx: ctx, steps: p.steps, storages: p.storages}
 	planner := attempts.planWithoutAffinity()
 	if p.threads > 1 {
@@ -43,7 +43,7 @@ func (p *Program) planMemory(ctx context.Context) {
 	}
 	p.arenaSize, p.deviceArenaSize, p.overwrites = planner.host.size, planner.device.size, planner.overwrites
 	for storage := range p.storages {
-		p.storageIndex.Set(p.storages[storage].root, int32(planner.mergedRoot(storage)+1)) // plus 1: see storageOf
+		p.storageIndex.Set(p.storages[storage].root, int32(planner.mergedRoot(storage)+1)) // plus 1: 0 means no storage
 	}
 }
 

@@ -14,14 +14,16 @@ type memoryPlanner struct {
 	memoryPolicy
 	waits
 	program  *Program
-	host     arena
-	device   arena
+	host     arena    // the arena on the host
+	device   arena    // the arena on the device
 	affinity affinity // of the arena on the host
 
 	storages    []storagePlan        // by storage
-	overwrites  []int                // by storage: 1 + the input that it may overwrite, or 0
+	overwrites  []int                // by storage: 1 + the input that it may overwrite (overwrite.go), or 0
 	writingStep graph.ByValue[int32] // for each value, also one stored within another: the step that writes it
-	groupStart  int                  // first step of the current pipelined group (pipelined.go), or the current step
+	// groupStart is the first step of the current pipelined group: steps whose chunks run interleaved (pipelined.go).
+	// If the current step is in no group, groupStart is the current step.
+	groupStart int
 }
 
 // storagePlan is the state of a storage in a memory plan.
@@ -254,9 +256,9 @@ func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 	}
 }
 
-// freeAfter frees memory whose last use was step i. For memory whose last use is in a pipelined group, extendLifetimes
-// moves this use to the last step of the group. This step may have no address of the memory, so the loop visits the
-// addresses of all steps of the group.
+// freeAfter frees memory whose last use was step i. Memory of a pipelined group is freed after the last step of the
+// group: extendLifetimes makes this step the last use. The step need not have an address of the memory, so the loop
+// visits the addresses of all steps of the group.
 func (m *memoryPlanner) freeAfter(i int) {
 	step := &m.program.steps[i]
 	if step.kernel.Scratch > 0 {

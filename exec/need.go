@@ -21,7 +21,7 @@ type Need struct {
 	Inputs    int // inputs
 	Constants int // constants in the graph's layout, and the original data of some packed constants (Originals)
 	Originals int // a part of Constants: original data that no run reads, kept because packed data cannot be unpacked
-	Packed    int // packed constants, and constants of kernels
+	Packed    int // constants in the order in which kernels read them (packed), and constants of kernels
 	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
 	Scratch   int // per-worker memory, for all workers

@@ -18,7 +18,8 @@ import (
 func (s *Session) runPhase(worker *workerState, current stepPhase) (next stepPhase) {
 	kernelStep := &s.program.steps[current.step]
 	phases := kernelStep.kernel.Phases
-	// With KeepGoing, a step that reads from a failed step is not run, but counts as finished.
+	// With [Options.KeepGoing], a run continues after a failed step. A step that reads from it counts as finished, but
+	// is not run.
 	isOperandLost := current.phase == 0 && s.stepFailures != nil && s.stepFailures.markIfSourceLost(current.step)
 	for current.phase < len(phases) && phases[current.phase].Chunks == 0 {
 		current.phase++
@@ -160,7 +161,8 @@ func (s *Session) finishStep(worker *workerState, step int) (continued stepPhase
 	run := &s.sectionRun
 	const done = true
 	s.endStep(worker, done)
-	next, newShareable, policy := noStep, 0, workerpool.StartNone // newShareable: number of new steps worth sharing
+	next, newShareable := noStep, 0 // newShareable: number of new steps worth sharing
+	policy := workerpool.StartNone  // whether to wake workers for them
 	for _, waitingStep := range s.program.steps[step].waitingSteps {
 		if !run.becomesReady(int(waitingStep)) {
 			continue
@@ -182,7 +184,7 @@ func (s *Session) finishStep(worker *workerState, step int) (continued stepPhase
 	if newShareable > 0 {
 		run.requestHelpers(newShareable, policy)
 	}
-	return stepPhase{step: next}
+	return stepPhase{step: next} // noPhase if next is noStep
 }
 
 // becomesReady records that a step for which waitingStep waits has finished. It reports whether waitingStep is now

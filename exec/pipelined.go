@@ -145,7 +145,8 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 		s.setAddresses(worker, step)
 		s.beginStep(worker, i)
 		err := s.runChunk(worker, i, 0, chunk)
-		s.endStep(worker, err == nil && chunk == phase.Chunks-1)
+		isDone := err == nil && chunk == phase.Chunks-1
+		s.endStep(worker, isDone)
 		if err != nil {
 			return s.chunkError(ctx, i, err)
 		}

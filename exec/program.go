@@ -242,7 +242,7 @@ func (p *Program) Steps() []Step {
 		for _, v := range n.Out {
 			bytes += v.Meta.Bytes()
 		}
-		ops := names[i : i+1 : i+1]
+		ops := names[i : i+1 : i+1] // a list of one name, without an allocation for each step
 		if fused, isFused := n.Attrs.(*fusion.Fusion); isFused {
 			ops = fused.Names()
 		}

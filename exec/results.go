@@ -47,7 +47,7 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 		if err := checkOutputTensor(output.Name, meta.DType, meta.Shape, given); err != nil {
 			return err
 		}
-		direct, err := program.checkWritable(i, inputs, outputs)
+		direct, err := program.checkWritable(i, inputs, outputs) // direct: a step may write the tensor
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,8 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 	storageIndex := s.program.storageOf(root)
 	storage, meta := &s.program.storages[storageIndex], output.Value.Meta
 	isGiven := outputs[i] != nil
-	isWritten := s.outputMemories[storageIndex].directOutput == i+1 // a step has written the caller's tensor directly
+	// directOutput is 1 + the output whose tensor a step has written directly, or 0.
+	isWritten := s.outputMemories[storageIndex].directOutput == i+1
 	if isWritten || s.onlyGivenOutputs && !isGiven {
 		return nil
 	}

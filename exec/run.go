@@ -56,7 +56,7 @@ func (s *Session) runNamed(ctx context.Context, parent *Run,
 		return nil, err
 	}
 	err := s.runInto(ctx, parent, orderedInputs, outputs)
-	if err != nil && !errors.As(err, new(*Incomplete)) {
+	if err != nil && !errors.As(err, new(*Incomplete)) { // with an Incomplete, the computed outputs are returned too
 		return nil, err
 	}
 	byName := make(map[string]*tensor.Tensor, len(outputs))

@@ -139,17 +139,17 @@ func (r *Runner) prepare(ctx context.Context, segment *graph.Segment, known map[
 	if ctxErr := interrupt.Err(ctx); ctxErr != nil {
 		return nil, ctxErr
 	}
-	if err != nil {
+	if err != nil { // inference has rejected a node
 		if !keepGoing || segmentGraph == nil || segment.Dynamic {
 			return nil, err
 		}
 		segmentGraph, prepared.failed = inferWithOmissions(segmentGraph)
 	}
 	switch {
-	case segment.Dynamic:
+	case segment.Dynamic: // a single dynamic node
 		prepared.call = segmentGraph.Nodes[0].Call()
 		return prepared, nil
-	case segmentGraph.Dynamic():
+	case segmentGraph.Dynamic(): // shapes inside the segment are still unknown
 		prepared.innerSegments = newSegmentedGraph(segmentGraph)
 		return prepared, nil
 	}

@@ -26,9 +26,9 @@ func (s *Session) execute(ctx context.Context) error {
 			workerpool.Expect(len(s.workers)-1, section.nextPolicy)
 		}
 		switch {
-		case section.shared != nil && workerpool.Ready(section.shared.maxPolicy):
+		case section.shared != nil && workerpool.Ready(section.shared.maxPolicy): // other workers are available
 			err = s.runShared(ctx, section)
-		case s.stepFailures != nil || s.tracedRun != nil:
+		case s.stepFailures != nil || s.tracedRun != nil: // the run continues after failed steps, or has a tracer
 			err = s.runSerialObserved(ctx, section)
 		default:
 			err = s.runSerial(ctx, section)
@@ -132,7 +132,7 @@ func (s *Session) setAddresses(worker *workerState, step *step) {
 	worker.mem.Scratch = nil
 	scratchBytes := step.kernel.Scratch
 	switch {
-	case s.device != nil:
+	case s.device != nil: // a kernel on the device has its scratch memory there: addressesOf has the address
 		worker.mem.Addresses = s.device.addressesOf(step)
 		if scratchBytes > 0 && step.kernel.Place == tensor.Host {
 			worker.mem.Scratch = s.arena.Bytes()[step.scratchOffset : step.scratchOffset+scratchBytes]

@@ -53,7 +53,7 @@ const trialDivisor = 5
 func (p *Program) cutSections(profile *machine.Profile) {
 	count := len(p.steps)
 	if p.threads == 1 || count == 0 {
-		p.sections = []section{{end: count}}
+		p.sections = []section{{end: count}} // one serial section with all steps
 		return
 	}
 	if profile == nil {
@@ -66,7 +66,7 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	whole.policies = wakePolicies(whole.costsNS, savedNS, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
 	covered := 0 // end of the last section so far
 	for first := 0; first < count; {
-		if savedNS[first] == 0 {
+		if savedNS[first] == 0 { // no shared section starts here
 			first++
 			continue
 		}

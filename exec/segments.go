@@ -123,11 +123,11 @@ func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmen
 		segment := &segmented.segments[i]
 		switch err := run.runSegment(i); {
 		case err == nil:
-		case ctx.Err() != nil:
+		case ctx.Err() != nil: // the cause replaces the error of the segment
 			return nil, context.Cause(ctx)
 		case !keepGoing:
 			return nil, err
-		default:
+		default: // the run continues
 			run.recordFailure(segment, err)
 		}
 		for _, v := range segmented.lastReads[i] {
@@ -274,7 +274,7 @@ func (run *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor
 	run.sharedConstants[result.Storage()] = true
 }
 
-// inPinnedLayout returns a tensor in its pinned layout, copied if necessary.
+// inPinnedLayout returns a tensor in its pinned layout, which the user demands, copied if necessary.
 func (run *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
 	if t == nil || pin.Matches(t.Meta) {
 		return t, nil

@@ -203,8 +203,9 @@ func (s *Session) runWorker(worker *workerState) {
 				current = s.runPhase(worker, current)
 			}
 			joinsPhase = false // the worker starts its next phases itself
-			// For the tracer, the worker is in step tracedStep-1. If it continues with another step or none, it leaves
-			// this step unfinished. After a finished step, tracedStep is 0, and endStep does nothing.
+			// The tracer's last event of the worker is the begin of step tracedStep-1. A worker that continues with
+			// another step, or with none, leaves this step unfinished. After a finished step, tracedStep is 0, and
+			// endStep does nothing.
 			if worker.tracedStep != current.step+1 {
 				const done = false
 				s.endStep(worker, done)

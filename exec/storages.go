@@ -36,8 +36,8 @@ const (
 	inNewMemory                    // allocated for each run: outputs
 )
 
-// storageAddress is an address, given as a storage and an offset in bytes. For inputs the offset counts from the first
-// element of the root value. For other storages it counts from the start of the storage.
+// storageAddress is an address, given as a storage and an offset in bytes from the start of the storage. For an input,
+// this is the offset in the layout that the graph declares; a run adds the distance to the given tensor (Session.bind).
 type storageAddress struct {
 	storage int // index in Program.storages, or -1 for a nil address
 	offset  int
@@ -75,8 +75,8 @@ func (p *Program) addStorages(g *graph.Graph) {
 	}
 }
 
-// storageOf returns the index of the storage of a value: the storage of its root. It returns 0 for a value that has no
-// storage.
+// storageOf returns the index of the storage of a value: the storage of its root value (BufferOwner follows Alias and
+// ContainedIn). It returns 0 for a value that has no storage.
 func (p *Program) storageOf(v *graph.Value) int {
 	return int(max(p.storageIndex.At(v.BufferOwner())-1, 0))
 }
@@ -91,7 +91,7 @@ func (p *Program) addressesOf(n *graph.Node, kernel *graph.Kernel) []storageAddr
 	for i, arg := range n.In {
 		address := nilAddress
 		switch {
-		case i < len(kernel.EmbeddedOperands) && kernel.EmbeddedOperands[i] != nil:
+		case i < len(kernel.EmbeddedOperands) && kernel.EmbeddedOperands[i] != nil: // such as a plain number
 			address = p.addConstant(kernel.EmbeddedOperands[i])
 		case arg.Kind == graph.TensorArg:
 			address = p.addressOf(arg.Value)

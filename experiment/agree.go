@@ -53,7 +53,7 @@ func difference(a, b *tensor.Tensor, exact bool) string {
 		return exactDifference(a, b)
 	}
 	elementsA, elementsB := asComplex(a), asComplex(b)
-	scale, worst := 0.0, 0.0
+	scale, worst := 0.0, 0.0 // scale remains 0 if exact is true: each element then has its own scale
 	for _, v := range elementsB {
 		if magnitude := cmplx.Abs(v); !exact && magnitude <= math.MaxFloat64 { // infinite values do not count
 			scale = max(scale, magnitude)

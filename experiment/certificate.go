@@ -146,8 +146,9 @@ func checkCertifiable(internal *program.Program) error {
 	return nil
 }
 
-// costInRebuilt returns the cost of a plan's labels in the problem that was rebuilt from the program. It must be the
-// cost in the problem that was solved.
+// costInRebuilt returns the cost of a plan's labels in the problem that was rebuilt from the program. A label is the
+// choice for one variable of the problem. The cost must be the cost in the problem that was solved. This is not checked
+// for a plan with a preference for few copies: its cost may include more expensive copies.
 func costInRebuilt(model *layout.Model, plan *passes.Plan) (int64, error) {
 	cost, err := model.WCSP.Cost(plan.Solution.Labels)
 	if err != nil {

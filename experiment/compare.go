@@ -145,8 +145,8 @@ type contender struct {
 	report          *report.Plan
 	exact           bool
 	measuredInstead *contender // an earlier contender with an equal plan; nil if this contender is measured
-	identity
-	run timedRun
+	identity                   // of its plan and its layout problem
+	run             timedRun
 
 	times       []float64                 // by measured run: its time in nanoseconds
 	turnMedians []float64                 // by turn: the median time of its measured runs, in nanoseconds

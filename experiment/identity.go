@@ -27,7 +27,8 @@ type identity struct {
 	cachedDigest  string // digest of the graph; empty until graphDigest computes it
 }
 
-// identityOf computes the digests of a program, except the digest of the graph.
+// identityOf computes the digests of a program, except the digest of the graph. A binding has the plan and the compiled
+// program for one set of sizes; Compile makes the first binding.
 func identityOf(compiled *program.Program, plan *report.Plan) identity {
 	id, options, binding := identity{program: compiled}, compiled.Options(), compiled.FirstBinding()
 	if binding.Segmented() || options.KeepGoing {

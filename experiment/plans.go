@@ -107,6 +107,7 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	if err != nil {
 		return nil, err
 	}
+	// Forbidden exceeds the cost of every plan.
 	known := wcsp.Forbidden
 	if ps := math.Ceil(knownNS * machine.PSPerNS); ps < float64(known) { // rounded up, to exclude no cheaper plan
 		known = int64(ps)

@@ -246,7 +246,7 @@ func (c *Certificate) sizes() map[string]int {
 // on copies and memory.
 func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*CopiesVerdict, error) {
 	certified, labels := c.Copies, c.Solution.Labels
-	// First recompute the plan and its cost.
+	// First recompute the plan and its cost. The labels choose the implementations, and PlanWeights the copies.
 	chosen, err := model.WithWeights(certified.PlanWeights)
 	if err != nil {
 		return nil, err
@@ -272,10 +272,11 @@ func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*C
 	if err != nil {
 		return nil, err
 	}
+	// Last, derive the bounds for plans that cost at most the budget: the least cost plus the slack.
 	budget := layout.Budget(c.Solution.Bound, certified.Slack)
 	verdict := &CopiesVerdict{Slack: certified.Slack, Copies: plan.Inserted, UnitBytes: certified.Weights.UnitBytes,
 		AtLeast: min(plan.Inserted, certified.Weights.MinCopiesWithin(certified.Bound, budget, weighted.MaxUnits()))}
-	units := int64(0)
+	units := int64(0) // the copied bytes, in units of UnitBytes bytes
 	for _, copied := range plan.Copies {
 		units += certified.Weights.UnitsOf(copied.Bytes)
 	}

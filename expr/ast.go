@@ -141,7 +141,7 @@ func (f *Formula) String() string {
 	return text.String()
 }
 
-// print writes a node. If the node's precedence is below level, print adds parentheses.
+// print writes a node. If the node's precedence is below level, print adds parentheses; at level 0 it never does.
 func (n *node) print(text *strings.Builder, level int) {
 	precedence := n.precedence()
 	if precedence < level {

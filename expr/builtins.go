@@ -28,6 +28,7 @@ var builtins map[string]builtin
 
 func init() {
 	const sameOrder, swapOperands = false, true // compare(Lt, swapOperands): a > b is b < a
+	const least, greatest = false, true
 	builtins = map[string]builtin{
 		"+": binaryOp(add), "-": binaryOp(sub), "*": binaryOp(mul), "/": binaryOp(div),
 		"**": binaryOp(pow), "pow": binaryOp(pow),
@@ -50,7 +51,7 @@ func init() {
 		"real": unaryOp(realPart), "imag": unaryOp(imagPart), "conj": unaryOp(conj),
 		"complex": binaryOp(makeComplex),
 		"type_as": withDType(binaryOp(typeAs)), "as_computed": withDType(binaryOp(asComputed)),
-		"finfo_max": unaryOp(finiteLimit(true)), "finfo_min": unaryOp(finiteLimit(false)),
+		"finfo_max": unaryOp(finiteLimit(greatest)), "finfo_min": unaryOp(finiteLimit(least)),
 	}
 	for op := Sqrt; op < Call; op++ {
 		isElementary := op >= Exp && op != Pow // pow has an entry above
@@ -189,7 +190,7 @@ func positive(t *typer, x []formulaValue) formulaValue {
 
 func invert(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
-	t.reject(dtype, !dtype.IsIntegral(true), "~")
+	t.reject(dtype, !dtype.IsIntegral(true), "~") // true: bools count as integers
 	return t.eachPart(Not, dtype, x...)
 }
 
@@ -220,10 +221,11 @@ func bitwise(op Op) applyFunc {
 func shift(op Op) applyFunc {
 	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promote(x...)
-		t.reject(dtype, !dtype.IsIntegral(false), "a shift")
+		t.reject(dtype, !dtype.IsIntegral(false), "a shift") // false: bools do not count as integers
 		wideDType := dtype
 		if dtype.Size() < 4 {
-			if wideDType = tensor.Uint32; dtype.IsSigned() {
+			wideDType = tensor.Uint32
+			if dtype.IsSigned() {
 				wideDType = tensor.Int32
 			}
 		}
@@ -310,8 +312,8 @@ func rounding(op Op) applyFunc {
 	}
 }
 
-// elementaryFunction applies an elementary function of one operand. For complex numbers it uses a definition of the
-// library or a Go function.
+// elementaryFunction returns a function that applies an elementary function or Sqrt. For complex numbers it uses a Go
+// function or a definition of the library.
 func elementaryFunction(op Op) applyFunc {
 	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promoteFloat(x...)

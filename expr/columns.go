@@ -52,7 +52,8 @@ func (b *columnsBuilder) addElement(element int) []Value {
 	values := b.Inline(b.pass.Code, func(i, part int) Value {
 		place := b.pass.In[i]
 		isPerRow := place.Kind == AtNumber || place.Kind == AtOperand && b.program.Uniform[place.N]
-		if place.Element = element; isPerRow {
+		place.Element = element
+		if isPerRow {
 			place.Element = 0
 		}
 		return b.load(b.operand(place, b.pass.Code.In[i]), uint64(part))

@@ -86,16 +86,17 @@ func (c *Code) isUsedLinearly(exponential Value) bool {
 				return false
 			}
 		case Add, Sub, Mul, Neg, FMA:
-		case Div:
+		case Div: // the exponential may not be in the divisor
 			if dependsOnExponential[inst.B] {
 				return false
 			}
-		case Select:
+		case Select: // nor in the condition
 			if dependsOnExponential[inst.A] {
 				return false
 			}
-		case Reduce:
-			if dependsOnExponential[v] = false; Op(inst.Imm) != Add || !isExponential[inst.A] {
+		case Reduce: // only a sum of the exponentials themselves
+			dependsOnExponential[v] = false
+			if Op(inst.Imm) != Add || !isExponential[inst.A] {
 				return false
 			}
 		default:

@@ -237,7 +237,8 @@ func (t *typer) call(name string, x []formulaValue) formulaValue {
 	}
 	env := scope{}
 	for index, param := range called.operandNames() {
-		if env[param] = x[index]; !x[index].isPlainNumber() {
+		env[param] = x[index]
+		if !x[index].isPlainNumber() {
 			converted := t.convert(x[index], dtype)
 			converted.isZeroDim = false // within the function all operands have dimensions
 			env[param] = converted

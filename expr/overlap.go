@@ -8,9 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file joins the loops of all passes of a [RowProgram] into one loop, in which each pass works on different rows.
-// Memory accesses of one pass then overlap with the computation of another pass. For example, an iteration of the
-// joined loop of a softmax may find the maximum of row i+2, compute the exponentials of row i+1, and divide in row i.
+// A pass of a [RowProgram] is a loop over the elements of a row. A number (AtNumber) is a value that a pass computes
+// once per row, such as 1/sum, from the results of folds.
+//
+// This file joins the loops of all passes into one loop, in which each pass works on different rows. Memory accesses of
+// one pass then overlap with the computation of another pass. For example, an iteration of the joined loop of a softmax
+// may find the maximum of row i+2, compute the exponentials of row i+1, and divide in row i.
 //
 // Each pass works on a group of rows. [Place.Element] numbers the rows of all passes. For example, with groups of 2
 // rows, numbers 0 and 1 are the rows of pass 0, and numbers 2 and 3 are the rows of pass 1.
@@ -27,8 +30,10 @@ func (program *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, er
 // computes the numbers that it needs from the folds of earlier passes. One loop can therefore process many rows. Each
 // pass processes `group` rows together. [Place.Element] numbers these rows: first the rows of the first pass, then the
 // rows of the second pass, and so on. isConstant reports whether an operand is constant across rows. Such an operand is
-// read once. The code is nil if a computation that runs once per row stores a result, has an operation that is not
-// primitive, or has 64-bit values, which would halve the vector width of the loop.
+// read once.
+//
+// The code is nil if a computation that runs once per row cannot be part of the loop. Such a computation stores a
+// result, has an operation that is not primitive, or has 64-bit values, which would halve the vector width of the loop.
 func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *Code, folds []Fold, in,
 	out []Place, err error) {
 	if group < 1 || isConstant == nil {

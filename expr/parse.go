@@ -42,7 +42,8 @@ func Parse(text string, params ...string) (f *Formula, err error) {
 	p.next()
 	f = p.formula()
 	f.text = text
-	if f.params = slices.Clone(params); len(params) == 0 {
+	f.params = slices.Clone(params)
+	if len(params) == 0 {
 		f.params = slices.Clone(defaultParams[:f.usedOperands(defaultParams)])
 	}
 	return f, nil
@@ -179,7 +180,7 @@ func (p *parser) tuple(formula *Formula) bool {
 	return true
 }
 
-// expr parses operators whose precedence is at least level.
+// expr parses operators whose precedence is at least level. At level 0 it parses a whole expression.
 func (p *parser) expr(level int) *node {
 	if p.depth++; p.depth > maxDepth {
 		p.fail(p.pos, "parentheses and operators are nested more than %d deep", maxDepth)

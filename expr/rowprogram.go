@@ -122,7 +122,7 @@ type splitter struct {
 	variesInRow []bool // indexed by value: whether it varies within the row; otherwise it is a number
 	// passOf[v] is the index of the pass that computes value v. For a number, it is the index of the pass after which
 	// the number is computed, or -1 if the number depends on no pass. In the softmax, x0 has the pass 0, m 0, e 1, s 1,
-	// y0 2.
+	// y0 2. For a Scan, it is the first pass that can load the result: the pass before it writes the row.
 	passOf         []int
 	numberIndex    []int     // indexed by value: its index in Numbers, or -1
 	rowIndex       []int     // indexed by value: its index in Rows, or -1
@@ -141,7 +141,8 @@ func (s *splitter) assignPasses() {
 	for v, inst := range s.code.Insts {
 		s.numberIndex[v], s.rowIndex[v], s.passOf[v] = -1, -1, -1
 		if inst.Op == Load {
-			if s.variesInRow[v] = !s.Uniform[inst.A]; s.variesInRow[v] {
+			s.variesInRow[v] = !s.Uniform[inst.A]
+			if s.variesInRow[v] {
 				s.passOf[v] = 0
 			}
 			continue
@@ -157,8 +158,8 @@ func (s *splitter) assignPasses() {
 		case Reduce:
 			s.variesInRow[v], s.passOf[v] = false, max(s.passOf[v], 0)
 		case Scan:
-			const inLoop = true // even if the operand is a number
-			s.variesInRow[v], s.passOf[v] = true, max(s.firstPass(inst.A, inLoop), 0)+1
+			const writtenInLoop = true // a loop writes the operand to the row, even if it is a number
+			s.variesInRow[v], s.passOf[v] = true, max(s.firstPass(inst.A, writtenInLoop), 0)+1
 		}
 	}
 }
@@ -187,7 +188,8 @@ func (s *splitter) scanRows() {
 			}
 		}
 		s.Rows = append(s.Rows, row)
-		s.writerPass, s.lastReader = append(s.writerPass, s.passOf[v]-1), append(s.lastReader, s.passOf[v]-1)
+		writer := s.passOf[v] - 1
+		s.writerPass, s.lastReader = append(s.writerPass, writer), append(s.lastReader, writer) // no reader yet
 	}
 }
 
@@ -230,7 +232,7 @@ func (s *splitter) outputPass(output int) int {
 
 // buildPerRow builds the computation that runs once per row, after a pass: [RowPass.PerRow].
 func (s *splitter) buildPerRow(pass int) error {
-	emitter := s.newEmitter(func(v Value) (Place, bool) {
+	emitter := s.newEmitter(func(v Value) (Place, bool) { // loads folds and numbers of earlier passes
 		isEarlierNumber := s.passOf[v] >= 0 && s.passOf[v] < pass
 		if s.code.Insts[v].Op == Reduce || isEarlierNumber {
 			return s.requireNumber(v), true
@@ -286,7 +288,7 @@ func (s *splitter) buildPass(pass int) error {
 	if err != nil {
 		return err
 	}
-	for fold := range rowPass.Folds {
+	for fold := range rowPass.Folds { // the folded values are the last outputs
 		rowPass.Folds[fold].Value = code.Out[storedCount+fold].Re
 	}
 	rowPass.Code, rowPass.In, rowPass.Out = code, emitter.places, places

@@ -289,9 +289,9 @@ func (t *typer) promotedDType(args ...formulaValue) (tensor.DType, error) {
 		case v.isPlainNumber():
 			promotion.AddNumber(v.number)
 		case v.isZeroDim:
-			promotion.Add(v.dtype, 0)
+			promotion.Add(v.dtype, 0) // the rank
 		default:
-			promotion.Add(v.dtype, 1)
+			promotion.Add(v.dtype, 1) // all ranks above 0 have the same effect
 		}
 	}
 	return promotion.Result()
@@ -315,7 +315,7 @@ func (t *typer) promote(args ...formulaValue) (tensor.DType, []formulaValue) {
 // promoteFloat is promote, but replaces an integer common dtype by a float.
 func (t *typer) promoteFloat(args ...formulaValue) (tensor.DType, []formulaValue) {
 	dtype := t.commonDType(args...)
-	if dtype.IsIntegral(true) {
+	if dtype.IsIntegral(true) { // true: also bool
 		dtype = t.floatDType
 	}
 	return dtype, t.convertAll(dtype, args)

@@ -23,8 +23,8 @@ import (
 //
 // The attributes of the whole are a Fusion: Parts[0] is the anchor, and code the expression of the epilogue. An
 // Epilogue is this expression for the layouts of one call. makeWithEpilogue derives the op, and the methods of
-// anchorImpl derive its implementations: lower makes the kernel, forms describes the computation to compilers of
-// devices, and walks, work, read and writes serve the planner of layouts.
+// anchorImpl derive its implementations. lower makes the kernel. forms describes the computation to compilers of
+// devices. walks, work, read and writes serve the planner of layouts.
 
 // withEpilogue returns the op of fused nodes whose anchor is a node of the given op: see [Fusion.Anchor]. The returned
 // op has all implementations of the anchor's op, under the same names. An implementation without Epilogues applies the
@@ -371,7 +371,7 @@ func (f *Fuser) CheckAnchor(n *graph.Node) error {
 	}
 	call := n.Call()
 	for i := range n.Op.Impls {
-		if impl := &n.Op.Impls[i]; impl.Epilogues && len(impl.Walks(call, nil)) > 0 {
+		if impl := &n.Op.Impls[i]; impl.Epilogues && len(impl.Walks(call, nil /* candidate orders */)) > 0 {
 			return nil
 		}
 	}

@@ -88,7 +88,9 @@ func (implementation attentionImpl) impl(name, doc string) graph.Impl {
 		Lower: implementation.lower}
 }
 
-// attentionOf returns a call as a [graph.Attention], with the layouts of the call.
+// attentionOf returns a call as a [graph.Attention], with the layouts of the call. Models reshape between the parts of
+// an attention. Therefore [Fusion.ViewShapes] has, for each operand and for the result, the shape of the view that the
+// attention accesses, such as [b, h, m, k] for a query [b*h, m, k].
 func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, error) {
 	fused, ok := call.Attrs.(*Fusion)
 	if !ok || fused.ViewShapes == nil || len(fused.ViewShapes) != len(call.In)+1 || len(call.Out) != 1 ||
@@ -214,7 +216,7 @@ func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (tot
 // estimates the work for query, key and value. An operand of the row program is read in the order of the scores.
 func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
 	ok bool) {
-	if i < productOperandCount && meta.IsContiguous() {
+	if i < productOperandCount && meta.IsContiguous() { // no additional work
 		return work, true
 	}
 	rowMajor := rowMajorCall(call)

@@ -42,7 +42,7 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	}
 	query, key, value := first.In[0], first.In[1], last.In[1]
 	builder.node.Op, builder.node.In = attentionOp(last.Op), []graph.Arg{query, key, value}
-	builder.fusion.Anchor = productOperandCount
+	builder.fusion.Anchor = productOperandCount // the row program reads the scores and the operands after these
 	scores, weights := graph.ArgOf(first.Out[0]), last.In[0]
 	if err := checkProductOperands([]graph.Arg{query, key, value, scores, weights}); err != nil {
 		return err
@@ -75,6 +75,7 @@ func checkProducts(parts []*graph.Node) error {
 		return errors.New("loops have no machine code")
 	case !Attends(first.Op) || !Attends(last.Op) || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
 		return errors.New("the nodes do not begin and end with products of matrices")
+	// A part computes the value operand of the last product.
 	case slices.ContainsFunc(parts, func(part *graph.Node) bool { return slices.Contains(part.Out, last.In[1].Value) }):
 		return fmt.Errorf("needs all of %q before the last product begins", last.In[1].Value.Name)
 	}

@@ -64,13 +64,13 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	}
 	rank := len(a.Batch) // the dimensions of the batch precede rows and columns
 	for _, meta := range a.Others {
-		rowStride, colStride := meta.Strides[rank], meta.Strides[rank+1]
+		operandRowStride, operandColStride := meta.Strides[rank], meta.Strides[rank+1]
 		offsets, matrixStride := a.Entries(meta), 0 // the offset of each matrix of the batch, and their distance; in elements
 		if matrices > 1 && len(offsets) > 1 {
 			matrixStride = offsets[1] - offsets[0]
 		}
-		ins = append(ins, block(meta.DType, matrixStride, rowStride, colStride))
-		r.operands = append(r.operands, scoreOperandOf(offsets, rowStride, meta.DType.Size()))
+		ins = append(ins, block(meta.DType, matrixStride, operandRowStride, operandColStride))
+		r.operands = append(r.operands, scoreOperandOf(offsets, operandRowStride, meta.DType.Size()))
 	}
 	reduced := []bool{false, false, true} // folds are over the keys
 	var err error

@@ -110,7 +110,7 @@ func (e *Epilogue) stepOf(op expr.Op, second expr.Value, dtype tensor.DType) (st
 }
 
 // operandStep returns the step with operation op whose second operand is an operand of the expression. It returns false
-// if kernels do not read the operand's layout.
+// if kernels do not read the operand's layout. The strides of a stream are in bytes, and dimension 0 is the fastest.
 func (e *Epilogue) operandStep(op expr.Op, operandIndex int) (step EpilogueStep, ok bool) {
 	result, operand := e.streams[0], e.streams[1+operandIndex] // streams: the result, then the operands
 	isScalar, sameStrides := true, true

@@ -83,7 +83,7 @@ func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
 		return
 	case e.Folds > 0:
 		// Each fold begins once for all rows; addRowLoops adds the work for each row. Folds are assumed not to overlap
-		// with memory access.
+		// with memory access. With several passes, foldKernel selects the second of the two units.
 		work.AddUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
 		work.AddUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), elements*e.Folds)
 		// A division takes about as long as two simple instructions.

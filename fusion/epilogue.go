@@ -147,10 +147,10 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		switch {
 		case e.sizes[last] == 1: // dim is the fastest dimension
 			e.sizes[last] = result.Shape[dim]
-		case canJoin:
+		case canJoin: // dimension `last` becomes longer, and the strides stay
 			e.sizes[last] *= result.Shape[dim]
 			continue
-		default:
+		default: // dim is a further dimension
 			e.sizes, e.strides = append(e.sizes, result.Shape[dim]), append(e.strides, result.Strides[dim])
 		}
 		for i := range e.streams {

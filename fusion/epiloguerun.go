@@ -59,7 +59,8 @@ func (e *Epilogue) Apply(run *EpilogueRun, offset, rows, rowStride, cols, colStr
 		return
 	case colStride != 1 && cols > 1: // neither rows nor columns are contiguous
 		for column := range cols {
-			e.applyRows(run, offset+column*colStride, rows, rowStride, 1)
+			const rowLength = 1
+			e.applyRows(run, offset+column*colStride, rows, rowStride, rowLength)
 		}
 		return
 	case rows > 1 && rowStride == cols && cols < e.sizes[0]: // adjacent rows within the fastest dimension
@@ -158,7 +159,7 @@ func (e *Epilogue) applyBlock(run *EpilogueRun, b block) {
 		if stream := &e.streams[i]; stream.isStaged {
 			address, rowStride := e.addressOf(run, i, b)
 			mover := strided.MoverOf(stream.size)
-			columns, rows := stream.stageAxes(b, rowStride)
+			columns, rows := stream.stageAxes(b, rowStride) // Swapped: from the buffer to memory
 			mover.CopyBlock(address, unsafe.Add(buffer, stream.stageOffset), columns.Swapped(), rows.Swapped())
 		}
 	}
@@ -172,7 +173,8 @@ func (e *Epilogue) applyInParts(run *EpilogueRun, b block) {
 		for column := 0; column < b.cols; column += stageElements {
 			run.coords[b.dim], run.coords[0] = firstCoord, firstColumn+column
 			run.coords[b.dim] += row * b.indexStep // added, because dim may be 0
-			e.applyBlock(run, block{rowCount, min(stageElements, b.cols-column), b.dim, b.indexStep})
+			cols := min(stageElements, b.cols-column)
+			e.applyBlock(run, block{rows: rowCount, cols: cols, dim: b.dim, indexStep: b.indexStep})
 		}
 		row += rowCount
 	}

@@ -18,18 +18,21 @@ import (
 
 // folding describes the folded dimensions of an operand.
 type folding struct {
-	operandShape []int  // shape of the operand
-	folded       []bool // marks the folded dimensions
-	rows         float64
+	operandShape []int   // shape of the operand
+	folded       []bool  // marks the folded dimensions
+	rows         float64 // number of rows
 }
 
-// newFolding returns the folding of the dimensions that mask marks. If split is not 0, mask is for the shape in which
-// dimension 1 is split into `split` parts. For example, the operand [2, 6, 4] with split 3 has the split shape
+// noSplit is the split of newFolding for a mask of the operand's own shape.
+const noSplit = 0
+
+// newFolding returns the folding of the dimensions that mask marks. If split is not noSplit, mask is for the shape in
+// which dimension 1 is split into `split` parts. For example, the operand [2, 6, 4] with split 3 has the split shape
 // [2, 3, 2, 4], and the mask [false, false, true, true] folds it to 6 rows. Dimension 1 of the operand then counts as
 // folded, because the faster of its two dimensions is folded.
 func newFolding(operandShape []int, mask []bool, split int) folding {
 	fold, splitShape := folding{operandShape: operandShape, folded: mask, rows: 1}, operandShape
-	if split > 0 && len(operandShape) > 1 && len(mask) > 1 {
+	if split > noSplit && len(operandShape) > 1 && len(mask) > 1 {
 		splitShape = slices.Concat(operandShape[:1], []int{split, operandShape[1] / split}, operandShape[2:])
 		fold.folded = slices.Delete(slices.Clone(mask), 1, 2)
 	}
@@ -45,7 +48,7 @@ func newFolding(operandShape []int, mask []bool, split int) folding {
 // lacks, or the last dimension if the result has the shape of the operand.
 func foldingOf(call *graph.Call) folding {
 	if len(call.In) == 0 || call.In[0].Kind != graph.TensorArg || len(call.Out) == 0 {
-		return newFolding(nil, nil, 0)
+		return newFolding(nil, nil, noSplit)
 	}
 	shape, out := call.Meta(0).Shape, call.Out[0].Shape
 	mask, rank := make([]bool, len(shape)), len(shape)
@@ -59,7 +62,7 @@ func foldingOf(call *graph.Call) folding {
 	if rank > 0 && slices.Equal(out, shape) {
 		mask[rank-1] = true
 	}
-	return newFolding(shape, mask, 0)
+	return newFolding(shape, mask, noSplit)
 }
 
 // addWork adds the work of the elements to total. If a result determines the direction of loops, it also adds the work
@@ -152,8 +155,8 @@ func (fold *folding) columnRuns(meta tensor.Meta) float64 {
 // columnTile is the approximate number of columns that a loop along columns processes together.
 const columnTile = 256
 
-// foldKernel selects the name of an inner kernel: `single` if the loop passes over a row at most once, otherwise
-// `several`.
+// foldKernel selects the name of an inner kernel, by which the cost profile has its time: `single` if the loop passes
+// over a row at most once, otherwise `several`.
 func (e OpCounts) foldKernel(single, several string) string {
 	if e.Passes > 1 {
 		return several

@@ -31,7 +31,8 @@ type Fusion struct {
 	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast. It is nil if no part
 	// folds.
 	Mask []bool
-	// Split is [graph.Rows.ChannelGroups]. Channels is [graph.Rows.Channels], indexed by operand of the fused node.
+	// Split is the number of groups into which dimension 1 is split, or 0: [graph.Rows.ChannelGroups]. Channels marks
+	// the operands that are vectors along dimension 1: [graph.Rows.Channels], indexed by operand of the fused node.
 	Split    int
 	Channels []bool
 	// The first part may be an anchor: a product or a convolution. All other parts then compute expressions of elements
@@ -51,7 +52,7 @@ type Fusion struct {
 type FusedPart struct {
 	Name        string
 	Op          *graph.Op
-	Attrs       any
+	Attrs       any // decoded attributes
 	In          []FusedArg
 	ResultCount int // number of results
 }
@@ -64,7 +65,8 @@ type FusedArg struct {
 	Index  int // index among the outputs of the part, or among the operands of the fused node
 }
 
-// Fused is the op of pointwise groups and row programs. It is in no catalogue. Passes make its nodes with a [Fuser].
+// Fused is the op of pointwise groups and row programs (groups that fold rows). It is in no catalogue. Passes make its
+// nodes with a [Fuser].
 var Fused = func() *graph.Op {
 	op, err := graph.Define(graph.Op{
 		Semantics: graph.Semantics{
@@ -210,8 +212,8 @@ func (part *FusedPart) operandTensors(operands []*tensor.Tensor, results [][]*te
 	return selected
 }
 
-// lowerFused compiles one loop. As for outputs that PyTorch's caller gives, the layouts of the outputs determine the
-// order of the loop's dimensions; the layouts of the operands order dimensions that the outputs leave open.
+// lowerFused compiles one loop. The layouts of the outputs determine the order of the loop's dimensions, as in PyTorch
+// for outputs that the caller gives. The layouts of the operands order only dimensions that the outputs do not order.
 func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 	fused, ok := call.Attrs.(*Fusion)
 	if !ok || fused.code == nil {
@@ -343,7 +345,7 @@ func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
 // fusedPricing estimates the work of reading the operands of a fused node. fusedWork has the other work.
 type fusedPricing struct{}
 
-// Work implements [graph.Pricing].
+// Work implements [graph.Pricing]. ok is false: the implementation has the function fusedWork instead.
 func (fusedPricing) Work(*graph.Call, graph.Walk) (work graph.Work, ok bool) { return work, false }
 
 // Read implements [graph.Pricing].

@@ -38,8 +38,8 @@ type Group struct {
 	// Nodes are at least two nodes in topological order, each with a [Fuser.Expression] or, if Mask is set, a
 	// [Fuser.Rows].
 	Nodes []*graph.Node
-	// Anchor means that the first node is an anchor, and the other nodes are its epilogue: see [Fuser.CheckAnchor]. Mask
-	// is then nil.
+	// Anchor means that the first node is an anchor: a product or a convolution, whose kernel also computes the other
+	// nodes, its epilogue. See [Fuser.CheckAnchor]. Mask is then nil.
 	Anchor bool
 	// Attention means that the nodes are an attention: see [Fuser.CheckAttention]. Mask is then ignored.
 	Attention bool
@@ -118,7 +118,8 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 }
 
 // nodeBuilder builds a fused node from its parts. A node that becomes a part is a member of the group; the FusedPart
-// records it. keep, a parameter of the methods, reports whether a value of the group remains a result.
+// records it. A FusedArg is an operand of a part: output Index of part Part or, if Part is negative, operand Index of
+// the fused node. keep, a parameter of the methods, reports whether a value of the group remains a result.
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node

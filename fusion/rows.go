@@ -45,8 +45,8 @@ func planRows(rows *graph.Rows, call *graph.Call) (rowPlan, error) {
 		return nil, err
 	}
 	fullShape, direction := rowShapeOf(rows, call), rowprogDirection[rows.Direction]
-	// Few rows and long rows (SplitsRows, UnsuitedReason) are cut into pieces, so that workers can share a row.
-	// NewPieces returns nil if the program cannot be cut into pieces.
+	// If rows are too few or too long, SplitsRows is true or UnsuitedReason has a reason. Such rows are cut into
+	// pieces, so that workers can share a row. NewPieces returns nil if the program cannot be cut into pieces.
 	if rows.SplitsRows(fullShape) || rows.UnsuitedReason(fullShape) != "" {
 		if pieces, err := rowprog.NewPieces(rows.Code, outs, ins, rows.Mask, direction); pieces != nil || err != nil {
 			return pieces, err

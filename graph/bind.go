@@ -136,7 +136,7 @@ func (g *Graph) setInputTypes() error {
 			return g.valueError(v, err)
 		}
 		v.Type = declared
-		v.Meta, _ = declared.Meta()
+		v.Meta, _ = declared.Meta() // the type has only numbers: g.sizes has a number for each symbol
 	}
 	return nil
 }
@@ -146,6 +146,7 @@ func (g *Graph) setInputTypes() error {
 func (g *Graph) decodeAll() {
 	decoded := map[*attributes]any{}
 	for _, n := range g.Nodes {
+		// Skip nodes without attributes, and nodes whose decoded attributes do not depend on symbols.
 		if n.Op == nil || n.Op.Schema == nil || n.Attrs != nil && !n.undecoded.dependOn(g.sizes) {
 			continue
 		}

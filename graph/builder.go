@@ -120,7 +120,7 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 // ApplyN is [Graph.Apply] for a node with count results. Callers use ApplyN if inference cannot determine
 // the number of results. If count is 0, inference determines the number.
 //
-//go:noinline
+//go:noinline // saves code and compile time: it has many callers, none of them hot
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
 	const isExact = false
 	return g.applyCount(op, count, isExact, attrs, operands)
@@ -163,7 +163,7 @@ func (v *Value) ownerGraph() *Graph {
 
 // Err returns all errors of builder methods, joined, or nil. Each error names its node.
 //
-//go:noinline
+//go:noinline // as ApplyN
 func (g *Graph) Err() error { return errors.Join(g.errs...) }
 
 // recordError adds an error to the errors that [Graph.Err] returns.

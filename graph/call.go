@@ -54,8 +54,8 @@ const (
 // Arg is an operand: a value, a plain number, or nothing. Its Type may have expressions as sizes; its Meta has numbers.
 type Arg struct {
 	Kind   ArgKind
-	Value  *Value
-	Number tensor.Scalar
+	Value  *Value        // for TensorArg
+	Number tensor.Scalar // for NumberArg
 }
 
 // Type returns the type of the operand's value, a 0-dim type for a number, and the zero Type for an absent operand.
@@ -198,7 +198,8 @@ func (c *Call) Meta(i int) tensor.Meta {
 	return c.In[i].Meta()
 }
 
-// Const returns the data of operand i if it is a constant that is not packed, otherwise nil.
+// Const returns the data of operand i if it is a constant that is not packed, otherwise nil. A packed constant is
+// stored in the form that its kernel reads.
 func (c *Call) Const(i int) *tensor.Tensor {
 	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil || c.In[i].Value.Packed != nil {
 		return nil

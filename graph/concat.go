@@ -57,7 +57,7 @@ func (n *Node) concatDim() (dim int, ok bool) {
 	if n == nil || n.Op == nil || n.Op.ConcatDim == nil {
 		return 0, false
 	}
-	if len(n.Out) != 1 || n.Out[0].Alias != nil {
+	if len(n.Out) != 1 || n.Out[0].Alias != nil { // a view copies nothing
 		return 0, false
 	}
 	rank := n.Out[0].Meta.Rank()
@@ -79,6 +79,7 @@ func (n *Node) operandsInPlace() []bool {
 		return nil
 	}
 	owner := n.Out[0].BufferOwner() // the value whose memory contains the result
+	// A quick check, before the places are computed: is an operand stored in the memory of the result?
 	if !slices.ContainsFunc(n.In, func(a Arg) bool {
 		return a.Kind == TensorArg && a.Value.ContainedIn != nil && a.Value.BufferOwner() == owner
 	}) {
@@ -90,10 +91,12 @@ func (n *Node) operandsInPlace() []bool {
 	}
 	marks := make([]bool, len(n.In))
 	for i, arg := range n.In {
-		if place, known := places[i].Meta(); known || places[i].Shape != nil {
-			isStoredInResult := arg.Value.Alias == nil && arg.Value.BufferOwner() == owner
-			marks[i] = isStoredInResult && isSameSlice(arg.Value.Meta, place)
+		if places[i].Shape == nil {
+			continue // an operand without elements: see Places
 		}
+		place, _ := places[i].Meta()
+		isStoredInResult := arg.Value.Alias == nil && arg.Value.BufferOwner() == owner
+		marks[i] = isStoredInResult && isSameSlice(arg.Value.Meta, place)
 	}
 	return marks
 }

@@ -54,11 +54,11 @@ func setFieldAttrs(schema *Schema, attrs reflect.Value, given Attrs, symbols map
 	for _, field := range schema.Fields {
 		value, ok := given[field.Name]
 		switch {
-		case ok:
+		case ok: // the value is given
 		case field.Required:
 			return fmt.Errorf("attribute %q (%s) is missing", field.Name, field.Type)
 		case field.Default == "none":
-			continue
+			continue // the field keeps its zero value
 		default:
 			value = field.parseDefault()
 		}
@@ -360,14 +360,16 @@ func (f Field) withExpectedType(err error) error {
 	return fmt.Errorf("want %s, %w", f.acceptedValues(), mismatch)
 }
 
-// acceptedValues describes the values that the attribute accepts.
+// acceptedValues describes the values that the attribute accepts. For example, the type "int[]?" accepts "an integer, a
+// list of integers or null".
 func (f Field) acceptedValues() string {
-	name, _, _ := strings.Cut(f.Type, "|")
+	name := strings.TrimPrefix(f.Type, "int|") // of an IntOrInts: lists of integers accept an integer, too
+	name, _, _ = strings.Cut(name, "|")        // without the words of an IntsOrWord
 	name, optional := strings.CutSuffix(name, "?")
 	item, isList := strings.CutSuffix(name, "[]")
 	list := []string{typeTexts[item]}
 	switch {
-	case isList && item == "bool":
+	case isList && item == "bool": // "true or false" has no plural
 		list = append(list, "a list of these")
 	case isList:
 		singular := strings.TrimPrefix(strings.TrimPrefix(typeTexts[item], "an "), "a ")
@@ -386,7 +388,7 @@ func (f Field) acceptedValues() string {
 // typeTexts describes the types of attributes in messages.
 var typeTexts = map[string]string{"int": "an integer", "float": "a number", "number": "a number",
 	"bool": "true or false", "string": "a string", "dtype": "the name of a dtype",
-	"memory_format": "the name of a memory format", "graph": "a graph"}
+	"memory_format": "the name of a memory format", "graph": "a graph", "condition": "a comparison of sizes"}
 
 // valueText is a short description of a value in a file.
 func valueText(v any) string {

@@ -165,8 +165,9 @@ func (p *Parts) substituteResult(i int, v *Value) error {
 	}
 	result.Node, result.Index, result.Alias = producer, v.Index, v.Alias
 	if p.whole.Pin.SetsLayout() {
+		// Only the layout: the implementation and the device of the pin are for the op of the whole.
 		producer.Pin = Pin{Format: p.whole.Pin.Format, Order: p.whole.Pin.Order}
-		return producer.Infer()
+		return producer.Infer() // sets the type of result
 	}
 	result.Type, result.Meta = v.Type, v.Meta
 	return nil

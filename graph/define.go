@@ -58,7 +58,7 @@ func (check *definer) complete() {
 		op.Schema = SchemaOf[struct{}]()
 	}
 	if p := op.Pointwise; p != nil {
-		if op.Kind == OwnLayout {
+		if op.Kind == OwnLayout { // the zero Kind: none was set
 			op.Kind = FollowsOperands
 		}
 		if op.Infer == nil {
@@ -72,6 +72,7 @@ func (check *definer) checkName() {
 	if check.op.Name == "" {
 		check.fail("Name", "the name is empty")
 	}
+	// Forbidden are spaces and control characters, quotes, and U+FFFD, which stands for invalid UTF-8.
 	isForbidden := func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }
 	if i := strings.IndexFunc(check.op.Name, isForbidden); i >= 0 {
 		check.fail("Name", "%q cannot be in a name", check.op.Name[i:i+1])
@@ -237,7 +238,7 @@ func (g *Graph) findOp(name string) (*Op, error) {
 		return nil, errors.New("the graph has no catalogue of ops: give New a Lookup")
 	}
 	op := g.lookup(name)
-	if op != nil && op.original != op {
+	if op != nil && op.original != op { // original is nil, or op is a copy
 		return nil, fmt.Errorf("op %q was not made by graph.Define", op.Name)
 	}
 	return op, nil
@@ -257,7 +258,7 @@ func (op *Op) Derived(key any, compute func() any) any {
 // again in every package that uses Op.
 type derivedValues struct {
 	mu     sync.RWMutex
-	values map[any]func() any
+	values map[any]func() any // each function computes its value once, at the first call
 }
 
 // get returns the value of a key. compute makes the value at the first call for the key.

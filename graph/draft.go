@@ -224,7 +224,7 @@ func (d *Draft) Complete(n *Node, op *Op, operands []Arg, attrs *NodeAttrs) {
 	d.graph() // panics for a zero Draft
 	n.Op, n.In, n.undecoded, n.Attrs = op, operands, attrs.undecoded, attrs.decoded
 	err := n.addNumbers(attrs.numbers)
-	n.trimAbsent()
+	n.trimAbsent() // absent operands at the end
 	if err == nil {
 		err = n.checkCall()
 	}
@@ -248,7 +248,7 @@ func (d *Draft) Refused(n *Node) error {
 		return nil
 	case g.rejected[n.number] != nil:
 		return g.rejected[n.number]
-	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0:
+	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0: // not completed, decoded, or decoded by inference
 		return nil
 	}
 	_, err := n.decode(nil) // the attributes could not be decoded, or depend on data

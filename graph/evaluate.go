@@ -138,7 +138,8 @@ func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bo
 	}
 	inferred := n
 	if dynamic {
-		// A Segment of one node infers metas and attributes from the data.
+		// A Segment of one node infers metas and attributes from the data. readsOffsets: the inferred metas have the
+		// offsets of the tensors.
 		segment := &Segment{Nodes: []*Node{n}, graph: g, readsOffsets: true}
 		inferredSegment, err := segment.At(g.Context(), tensors)
 		if err != nil {
@@ -170,7 +171,7 @@ func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t
 	}
-	if base == nil {
+	if base == nil { // not a view
 		if !t.SameAddresses(v.Meta) {
 			return t.CopyTo(v.Meta)
 		}

@@ -166,13 +166,14 @@ func (f *foldCache) setID(ref weakStorage, id int) {
 	if f.ids == nil {
 		f.ids = map[weakStorage]int{}
 	}
+	const minNewIDs = 64       // minimum number of new ids before the next removal
 	if len(f.ids) > f.maxIDs { // remove the ids of garbage-collected storages
 		for ref := range f.ids {
 			if ref.Value() == nil {
 				delete(f.ids, ref)
 			}
 		}
-		f.maxIDs = 2*len(f.ids) + 64
+		f.maxIDs = 2*len(f.ids) + minNewIDs
 	}
 	f.ids[ref] = id
 }

@@ -177,7 +177,7 @@ func elementsOf(code *expr.Code, call *Call) []Form {
 		switch {
 		case arg.Kind == Null:
 			return nil
-		case arg.Kind == TensorArg && i < len(code.In):
+		case arg.Kind == TensorArg && i < len(code.In): // code does not read any further operands
 			loadIndex[i], dtypes = len(dtypes), append(dtypes, code.In[i])
 			form.Operands = append(form.Operands, FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)})
 		}

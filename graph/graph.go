@@ -220,7 +220,7 @@ func (g *Graph) Clone() *Graph {
 	for i, n := range g.Nodes {
 		copiedNode := &allNodes[i]
 		*copiedNode = *n
-		copiedNode.Out = takeFrom(&freeOuts, len(n.Out))
+		copiedNode.Out = takeFrom(&freeOuts, len(n.Out)) // the first elements, which are removed from freeOuts
 		for k, v := range n.Out {
 			copiedNode.Out[k] = copyValue(v, copiedNode)
 		}

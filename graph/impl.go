@@ -70,8 +70,8 @@ type Impl struct {
 
 	hasRead bool // the op's definition has a Read function, which may reject layouts
 
-	// definedRead is the Read function of the definition, without the footprint that Define adds. It is nil
-	// before the op is defined.
+	// definedRead is the Read function of the definition, whose Work has no footprint: the size of all operands and
+	// results of the call, which Define's Read adds. It is nil before the op is defined.
 	definedRead func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 }
 
@@ -203,7 +203,7 @@ func (impl *Impl) Reads(call *Call, walk Walk) bool {
 	if call == nil {
 		return false
 	}
-	if impl.Read == nil || !impl.hasRead { // it reads every layout
+	if impl.Read == nil || !impl.hasRead { // every layout can be read
 		return true
 	}
 	for i, a := range call.In {
@@ -249,19 +249,6 @@ func (op *Op) implNames() []string {
 		names[i] = op.Impls[i].Name
 	}
 	return names
-}
-
-// copyOpNames are the names of ops that can copy values: see CopyOp.
-var copyOpNames = []string{"clone", "contiguous"}
-
-// CopyOp returns the op of the catalogue by which passes copy values: see [Op.Copies].
-func (g *Graph) CopyOp() (*Op, error) {
-	for _, name := range copyOpNames {
-		if op := g.Op(name); op != nil && op.Copies {
-			return op, nil
-		}
-	}
-	return nil, errors.New("the catalogue has no op that copies values")
 }
 
 // Work is an amount of work in units that a cost profile prices: bytes for each kind of access, units of inner kernels,

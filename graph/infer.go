@@ -284,7 +284,7 @@ func (v *Value) setType(inferred *tensor.Type, in []Arg) error {
 func (v *Value) setLayout(p Pin) error {
 	order, err := p.OrderFor(v.Meta.Rank())
 	if err != nil || order.HoldsSymbolic(v.Type) {
-		return err
+		return err // nil if the value already has the layout
 	}
 	v.Type = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape))
 	v.Meta, v.Alias = v.Type.AtHints(), nil

@@ -103,6 +103,8 @@ const stepsBetweenChecks = 1 << 16
 // CheckContextAfter counts n simple steps of a long chunk. A simple step takes a few nanoseconds. After every
 // stepsBetweenChecks steps, it checks the context: see [Mem.CheckContext].
 //
+// Not inlined, because it has many callers.
+//
 //go:noinline
 func (m *Mem) CheckContextAfter(n int) {
 	if m == nil {

@@ -149,7 +149,8 @@ func (inference *outlineInference) guessAttrs(attrs Attrs, refs func(*Value) ([]
 	return true
 }
 
-// filledAttr makes an attribute of the elements of a value. The number replaces unknown elements.
+// filledAttr makes an attribute of the elements of a value: an elementList, which is the form of an attribute that was
+// given as a tensor, or the only element of a value without dimensions. The number replaces unknown elements.
 func filledAttr(shape []int, elements []any, number any) any {
 	elements = slices.Clone(elements)
 	for i, element := range elements {
@@ -216,12 +217,14 @@ func (inference *outlineInference) inferAtHint(guess operandGuess) (joined []Par
 	if call == nil {
 		return nil, false
 	}
+	// Unknown sizes of the graph's symbols become symbols of env.
 	symbolSizes := maps.Clone(inference.symbolSizes)
 	for i, name := range sorted.Keys(symbolSizes) {
 		if _, known := symbolSizes[name].Known(); !known {
 			symbolSizes[name] = unknownSize(env, fmt.Sprint("s", i), guess.hint)
 		}
 	}
+	// Fork calls the function once for each combination of outcomes, at most maxCases times.
 	cases, err := sym.Fork(env, maxCases, func() ([]PartialType, error) {
 		return inference.inferEachAttrs(call, symbolSizes), nil
 	})
@@ -321,7 +324,7 @@ func (inference *outlineInference) joinCases(cases []sym.Case[[]PartialType], er
 	isSample = err != nil || len(inference.attrGuesses) > 1
 	var alternatives [][]PartialType
 	for _, forkCase := range cases {
-		isSample = isSample || errors.Is(forkCase.Err, sym.ErrNumber)
+		isSample = isSample || errors.Is(forkCase.Err, sym.ErrNumber) // the op used an unknown size as a number
 		if forkCase.Value != nil {
 			alternatives = append(alternatives, forkCase.Value)
 		}

@@ -112,8 +112,8 @@ func largestShape(call *Call, rank int) (largest []int, ok bool) {
 			return nil, false
 		}
 		for operandDim, size := range meta.Shape { // aligned at the last dimension
-			if dim := operandDim + rank - meta.Rank(); size != 1 {
-				largest[dim] = size
+			if size != 1 {
+				largest[operandDim+rank-meta.Rank()] = size
 			}
 		}
 	}
@@ -178,11 +178,11 @@ func sameDimLoop(call *Call, dim int) (loop Parallel, ok bool) {
 //   - The stride of k is the probe's stride of d.
 //   - Digit d is 0 in the offset of the view and in the strides of its other dimensions.
 //
-// For example, the probe of an operand of shape [2, 3] has the strides [7, 1]: digit 1 has the radix 7, so an offset is
-// 7*(digit 0) + digit 1. A view x[:, 1:] of the probe has shape [2, 2], strides [7, 1] and offset 1. Its dimension 0 is
-// a loop over dimension 0 of x. Dimension 1 is no loop, because it has another size, and because digit 1 of the offset
-// is 1. A view has no loops if a sum of digits may carry into the next digit: in a view of 4 elements with stride 3,
-// digit 1 of the last offset would be 3*3 = 9, but digits of radix 7 are at most 6.
+// For example, the probe of an operand of shape [2, 3] has the strides [7, 1]: digit 1 has the radix 2*3+1 = 7. An
+// offset is 7*(digit 0) + digit 1. A view x[:, 1:] of the probe has shape [2, 2], strides [7, 1] and offset 1. Its
+// dimension 0 is a loop over dimension 0 of x. Dimension 1 is no loop, because it has another size, and because digit 1
+// of the offset is 1. A view has no loops if a sum of digits may carry into the next digit: in a view of 4 elements
+// with stride 3, digit 1 of the last offset would be 3*3 = 9, but digits of radix 7 are at most 6.
 func (op *Op) viewLoops(call *Call) []Parallel {
 	operand := call.Meta(0)
 	if call.In[0].Kind != TensorArg || slices.Contains(operand.Shape, 0) {
@@ -235,7 +235,7 @@ func (op *Op) dimsAlong(call *Call, shape []int, dim int) []int {
 		meta, known := result.Type.Meta()
 		viewsProbe := result.Alias == 0 && !result.Dynamic
 		if !known || !viewsProbe || meta.DType.Size() != probeType.DType.Size() {
-			return nil
+			return nil // no known view of the probe, or its strides count elements of another size
 		}
 		if dims[i] = layout.dimAlong(meta, shape[dim], dim); dims[i] < 0 {
 			return nil

@@ -151,9 +151,9 @@ func (g *Graph) Pin(name string, p Pin) error {
 	index := g.nameIndex()
 	v, n := index.values[name], index.node(name)
 	switch {
-	case v != nil && v.Node != nil:
+	case v != nil && v.Node != nil: // a result is pinned by its node
 		n = v.Node
-	case v == nil && n == nil:
+	case v == nil && n == nil: // an output may have a name of its own
 		if output := g.output(name); output != nil {
 			return output.pin(p)
 		}

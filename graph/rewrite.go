@@ -35,6 +35,19 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	return n, nil
 }
 
+// copyOpNames are the names of ops that can copy values: see CopyOp.
+var copyOpNames = []string{"clone", "contiguous"}
+
+// CopyOp returns the op of the catalogue by which passes copy values: see [Op.Copies].
+func (g *Graph) CopyOp() (*Op, error) {
+	for _, name := range copyOpNames {
+		if op := g.Op(name); op != nil && op.Copies {
+			return op, nil
+		}
+	}
+	return nil, errors.New("the catalogue has no op that copies values")
+}
+
 // insert is Insert for a given op. Unlike Insert, it accepts ops with several results. Its work is in two stages: it
 // decodes the attributes, and insertNode makes and infers the results.
 func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error) {
@@ -55,7 +68,8 @@ func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error
 	return n, nil
 }
 
-// insertNode makes and infers the results of a new node.
+// insertNode makes and infers the results of a new node. The index of names finds the node through its first result,
+// which has its name.
 func (g *Graph) insertNode(n *Node) error {
 	for i, arg := range n.In {
 		if arg.Kind == TensorArg && (arg.Value == nil || arg.Value.graph != g) {
@@ -118,8 +132,8 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 // node. The values of the group that are in made[i].Out become results of the new node; all others are removed. If a
 // node is in two groups, Merge fails and the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
-	isReplaced := NewByValue[bool](g) // a node is identified by its first result
-	madeAt := make(map[*Node]*Node, len(groups))
+	isReplaced := NewByValue[bool](g)            // a node is identified by its first result
+	madeAt := make(map[*Node]*Node, len(groups)) // the new node, by the last node of the group
 	for i, group := range groups {
 		for _, member := range group {
 			if isReplaced.At(member.Out[0]) {

@@ -151,7 +151,7 @@ func (r *Rows) lengthAndCount(shape []int) (length, count int, ok bool) {
 // maxSplitLength returns the maximum length, in elements, of rows that can be split. It returns 0 if the results of
 // pieces cannot be combined.
 func (r *Rows) maxSplitLength() int {
-	isUniform := make([]bool, len(r.Code.In)) // no operand has one element for each row
+	isUniform := make([]bool, len(r.Code.In)) // marks operands with one element for each row: none
 	pieces, err := r.Code.Pieces(isUniform)
 	switch {
 	case err != nil:
@@ -209,7 +209,7 @@ func (r *Rows) loops(call *Call) []Parallel {
 			maskDim = dim + 1
 		}
 		switch {
-		case r.ChannelGroups != 0 && dim == 1:
+		case r.ChannelGroups != 0 && dim == 1: // no loop
 		case r.Mask[maskDim]:
 			reduced++
 		default:

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/sym"
@@ -108,6 +110,20 @@ func TestSchemaRefuses(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v: got %v, want %s", given, err, want)
 		}
+	}
+}
+
+func TestAcceptedValues(t *testing.T) {
+	type attrs struct {
+		Parts     graph.IntOrInts `attr:"parts" default:"1"`
+		Condition sym.Bool        `attr:"condition"`
+	}
+	for want, given := range map[string]graph.Attrs{
+		`attribute "parts": want an integer or a list of integers, got "N"`: {"parts": "N", "condition": true},
+		`attribute "condition": want a comparison of sizes, got 1`:          {"condition": int64(1)},
+	} {
+		_, err := graph.SchemaOf[attrs]().Decode(given, nil)
+		require.ErrorContains(t, err, want)
 	}
 }
 

@@ -35,7 +35,7 @@ type Symbolic struct {
 
 	fixedSymbols      map[string]bool // open symbols that guards fix to one size, the hint
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	insideFork        bool            // inference runs in [sym.Fork], for one class; mergeClasses adds the guards
+	insideFork        bool            // inference runs in [sym.Fork], for a class of sizes; mergeClasses adds guards
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
@@ -212,7 +212,8 @@ func (s *Symbolic) recordFixedSymbols(newGuards []Guard) {
 // class is a path through the inference of all nodes.)
 const maxPaths = 8
 
-// inferAllPaths infers a node. Branches that do not affect its results leave no guards.
+// inferAllPaths infers a node. Branches that do not affect its results leave no guards: [sym.Join] follows both paths
+// of a branch, and compares each result with the result at the hints.
 func (s *Symbolic) inferAllPaths(n *Node) ([]Result, error) {
 	return sym.Join(s.Env, maxPaths, func() ([]Result, error) {
 		call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk,

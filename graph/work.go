@@ -11,8 +11,8 @@ import (
 
 // This file has the defaults of [Impl.Work] and [Impl.Read], which count bytes and operations. A walk is an order of
 // the loops of a call, and the layouts of its results. For example, a simple op without Pricing, Flops and
-// FlopsPerElement that maps 1,000 elements of float32 to 1,000 others is one step of 8,000 bytes and 1,000 units of
-// GoSimple.
+// FlopsPerElement that maps 1,000 elements of float32 to 1,000 others is one step of 8,000 bytes and 1,000 units of the
+// inner kernel GoSimple. AddUnits adds units that overlap with memory accesses, AddUnoverlapped other units.
 
 // Pricing computes the work of implementations whose field Work or Read is nil. For a call that it does not price, a
 // method returns false, and [Op.CountedWork] or [ReadWork] is used instead.
@@ -125,7 +125,7 @@ const functionGrain = machine.MoveGrain / 4
 // AddRunStartWork adds the work of starting the runs of a loop that writes a result of layout meta, if there are
 // several runs. A run is a sequence of elements in which each broadcast operand is constant ([LoopRun]).
 func (c *Call) AddRunStartWork(work *Work, meta tensor.Meta) {
-	if work == nil || len(meta.Strides) != len(meta.Shape) {
+	if work == nil || len(meta.Strides) != len(meta.Shape) { // the layout is unknown
 		return
 	}
 	if runs := c.runCount(meta); runs > 1 {
@@ -204,7 +204,8 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 		return work
 	}
 	// The bytes that are read: repeated elements count once, and gaps between elements do not count.
-	bytes, fastest := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
+	bytes := float64(min(meta.Bytes(), extent*meta.DType.Size()))
+	fastest := Fastest(meta)
 	// -bytes cancels the read in the order of the loops, which is counted elsewhere.
 	switch {
 	case meta.Rank() == result.Rank() && fastest != Fastest(result):

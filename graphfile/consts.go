@@ -57,7 +57,7 @@ func (l *loader) readInput(offset int) error {
 // readConstant reads the declaration of a constant and adds the constant, with its data, to the graph. offset is the
 // declaration's offset in the file.
 func (l *loader) readConstant(offset int) error {
-	interrupt.Check(l.ctx)
+	interrupt.Check(l.ctx) // a panic ends the reading if the context has ended
 	firstErrIndex := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, constantDecl)
 	if !ok {
@@ -223,7 +223,7 @@ func (l *loader) readDim(decl *valueDecl, key string, offset int, kind declKind)
 		l.failAt(offset, "a constant's %s cannot be symbolic", key)
 	case text == "":
 		l.failAt(offset, "a symbol needs a name")
-	case numberErr == nil:
+	case numberErr == nil: // an integer in quotes
 		l.failAt(offset, "want an integer, a symbol or an expression, got %q; did you mean %s?", text, text)
 	default:
 		dim = graph.ParseDim(text)
@@ -264,8 +264,8 @@ func (l *loader) checkExpressions() {
 	}
 }
 
-// constData returns the data of a constant. If it fails, the int is the offset of the mistake in the file.
-func (l *loader) constData(decl *valueDecl) (*tensor.Tensor, int, error) {
+// constData returns the data of a constant. If it fails, mistakeOffset is the offset of the mistake in the file.
+func (l *loader) constData(decl *valueDecl) (t *tensor.Tensor, mistakeOffset int, err error) {
 	dtype, err := tensor.ParseDType(decl.dtype)
 	if err != nil {
 		return nil, decl.dtypeOffset, err
@@ -279,20 +279,19 @@ func (l *loader) constData(decl *valueDecl) (*tensor.Tensor, int, error) {
 	if err := checkStorageSize(meta); err != nil {
 		return nil, decl.offset, err
 	}
-	var t *tensor.Tensor
-	offset := decl.offset
+	mistakeOffset = decl.offset
 	switch {
-	case (decl.data == nil) == (decl.file == ""):
+	case (decl.data == nil) == (decl.file == ""): // both or neither
 		return nil, decl.offset, errors.New("want either \"data\" or \"file\"")
 	case decl.data != nil && decl.key != "":
 		return nil, decl.offset, errors.New("\"key\" needs \"file\"")
 	case decl.data != nil:
-		t, offset, err = parseData(decl.data, decl.dataOffset, meta)
+		t, mistakeOffset, err = parseData(decl.data, decl.dataOffset, meta)
 	default:
 		t, err = l.readConst(decl, meta)
 	}
 	if err != nil {
-		return nil, offset, err
+		return nil, mistakeOffset, err
 	}
 	t, err = withLayout(t, meta)
 	return t, decl.offset, err

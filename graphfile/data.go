@@ -15,11 +15,11 @@ import (
 
 // parseData reads nested or flat numbers in row-major order. base is the offset of raw in the file. A complex element
 // is a pair of numbers; if all elements are real, each may be one number. Infinities and NaN are written as strings:
-// "NaN", "Infinity", "-Infinity". If parseData fails, the int is the offset of the mistake in the file. For example:
+// "NaN", "Infinity", "-Infinity". If parseData fails, mistakeOffset is its place in the file. For example:
 //
 //	[[1, 2], [3, "NaN"]] or [1, 2, 3, "NaN"]    float32 of shape [2, 2]
 //	[[1, 0.5], [0, -1]]                         complex64 of shape [2]: 1+0.5i and -1i
-func parseData(raw []byte, base int, meta tensor.Meta) (*tensor.Tensor, int, error) {
+func parseData(raw []byte, base int, meta tensor.Meta) (t *tensor.Tensor, mistakeOffset int, err error) {
 	var firstErr error
 	firstOffset := base
 	fail := func(offset int, err error) {
@@ -34,7 +34,7 @@ func parseData(raw []byte, base int, meta tensor.Meta) (*tensor.Tensor, int, err
 	if firstErr != nil {
 		return nil, firstOffset, firstErr
 	}
-	t, err := r.tensor()
+	t, err = r.tensor()
 	return t, base, err
 }
 
@@ -88,7 +88,7 @@ func (r *dataReader) readNumber(offset int) error {
 		return err
 	}
 	switch {
-	case len(r.floats)+len(r.ints) > 2*r.meta.Numel():
+	case len(r.floats)+len(r.ints) > 2*r.meta.Numel(): // 2: a complex element may have two numbers
 		return nil // dataReader.tensor reports the surplus numbers
 	case r.meta.DType.IsFloat() || r.meta.DType.IsComplex():
 		x, err := r.float(token)
@@ -200,17 +200,17 @@ func notNumberError(token jsontext.Token) error {
 // be nested as the shape states, or be a single list.
 func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	meta := tensor.New(r.meta.DType, r.meta.Shape...)
-	elementCount, count := meta.Numel(), len(r.floats)+len(r.ints)
+	elementCount, numberCount := meta.Numel(), len(r.floats)+len(r.ints)
 	// arePairs reports whether each complex element is given by two numbers.
-	arePairs := meta.DType.IsComplex() && count == 2*elementCount && elementCount > 0
+	arePairs := meta.DType.IsComplex() && numberCount == 2*elementCount && elementCount > 0
 	isPairList := arePairs && r.outerLen == elementCount // a flat list of pairs is accepted for every shape
 	switch {
 	case r.isMixed:
 		return nil, errors.New("data: lists and numbers are mixed")
 	case r.isNested && r.raggedErr != nil && !isPairList:
 		return nil, r.raggedErr
-	case count != elementCount && !arePairs:
-		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(count, 2*elementCount),
+	case numberCount != elementCount && !arePairs:
+		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(numberCount, 2*elementCount),
 			tensor.ListString(meta.Shape), elementCount)
 	}
 	t := tensor.Empty(meta)
@@ -224,7 +224,8 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	case r.floats != nil:
 		srcDType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.floats))
 	}
-	tensor.Converter(meta.DType, srcDType)(t.Pointer(), src, meta.DType.Size(), srcDType.Size(), elementCount)
+	convert := tensor.Converter(meta.DType, srcDType) // of addresses, strides in bytes and a number of elements
+	convert(t.Pointer(), src, meta.DType.Size(), srcDType.Size(), elementCount)
 	return t, nil
 }
 

@@ -48,7 +48,7 @@ type Options struct {
 // If the file has mistakes, Load returns a [graph.Errors] that lists them with line, column and node. The list omits
 // nodes that are rejected only because they depend on a rejected node.
 func Load(path string, lookup graph.Lookup) (*graph.Graph, error) {
-	f, _, err := files.Open(path)
+	f, _, err := files.Open(path) // without its fs.FileInfo
 	if err != nil {
 		return nil, err
 	}

@@ -279,7 +279,7 @@ func (l *loader) syntaxError(err error) {
 		offset, msg = l.baseOffset+mistake.offset, mistake.text
 	}
 	if len(l.errs) == maxErrors {
-		l.errs = l.errs[:maxErrors-1]
+		l.errs = l.errs[:maxErrors-1] // failAt would drop the error if the list were full
 	}
 	l.failAt(min(offset, l.baseOffset+len(l.data)), "%s", msg)
 }

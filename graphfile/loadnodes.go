@@ -363,7 +363,7 @@ func (l *loader) resolveOutputs() {
 			l.places.outputs[raw.out.Name] = raw.offset
 		}
 		switch {
-		case value == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate:
+		case value == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate: // ParseSome drops the output
 			l.skipped = append(l.skipped, l.graph.OutputError(raw.out, l.noValueError(raw.value)))
 			continue
 		case raw.value == "":

@@ -80,6 +80,7 @@ func (c *constFiles) findInArchive(path, key string) (tensor.Meta, ReadConst, er
 		c.archives[path] = archive
 	}
 	meta, err := archive.Meta(key)
+	// ReadAs fails if the array does not have this meta.
 	return meta, func() (*tensor.Tensor, error) { return archive.ReadAs(key, meta) }, err
 }
 

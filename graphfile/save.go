@@ -361,7 +361,7 @@ func (s *saver) writeLayout(v *graph.Value) {
 	}
 	offset := graph.Dim{Size: v.Meta.Offset}
 	switch {
-	case v.Dims != nil:
+	case v.Dims != nil: // the sizes depend on symbols: write the layout as it was declared
 		declared := v.Declared()
 		offset = declared.Offset
 		if declared.Strides != nil {
@@ -372,7 +372,7 @@ func (s *saver) writeLayout(v *graph.Value) {
 		}
 	case hasPinnedOrder:
 		s.writePin(layout)
-	case !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)):
+	case !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)): // not the default, row-major
 		s.buf.WriteString(", \"strides\": ")
 		s.writeInts(v.Meta.Strides)
 	}

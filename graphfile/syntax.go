@@ -44,7 +44,7 @@ func wrongEncoding(data []byte) *syntaxMistake {
 		return &syntaxMistake{0, "the file starts with a byte-order mark: save it as UTF-8 without one"}
 	case starts("\xff\xfe"), starts("\xfe\xff"), starts("{\x00"), starts("\x00{"):
 		return &syntaxMistake{0, "the file is UTF-16: save it as UTF-8"}
-	case starts("\x08"):
+	case starts("\x08"): // the first field of an ONNX model in protobuf
 		return &syntaxMistake{0, "the file is binary, not a graph file: the name of an ONNX model must end in .onnx"}
 	}
 	if kind := files.Kind(data); kind != "" && !starts("{") {
@@ -71,7 +71,7 @@ type syntaxChecker struct {
 type bracket struct {
 	kind   byte // '{' or '['
 	offset int
-	keys   map[string]int
+	keys   map[string]int // offset of each key
 }
 
 // fail panics with the mistake at an offset of the file. It is not inlined, to save compile time: it has many callers,

@@ -172,7 +172,7 @@ func (layout *Layout) explainPermutation(n *graph.Node, permutation *rule.Rule) 
 	layout.Rule = rulePermutation
 	resultCount := permutation.NumOutputs() // the operands of an iteration are the results, and then the node's operands
 	for i := resultCount; i < permutation.Len() && i-resultCount < len(n.In); i++ {
-		strides := mapSlice(permutation.Effective(i), sym.Int.Simplify)
+		strides := mapSlice(permutation.Effective(i), sym.Int.Simplify) // as the sort compares them
 		layout.Operands = append(layout.Operands,
 			Operand{Name: operandName(n, resultCount, i), Strides: report.SizesOf(strides)})
 	}

@@ -18,6 +18,8 @@ import (
 //   - A hint is a set of sizes for which the caller of Compile wants good plans. Without hints, Compile plans
 //     for the assumed sizes.
 //   - A specialization is a plan for many sets of sizes. It was planned at one of these sets, its own hint.
+//   - The nondegenerate sizes are the set at which a further specialization is planned. At these sizes, no size that
+//     depends on open symbols is 0 or 1.
 //   - A guard is a condition on sizes. Planning assumed it when it made a decision. A specialization serves the sizes
 //     that satisfy its guards: a run at these sizes uses it.
 //   - A sample is a set of sizes that ForAll plans.
@@ -199,7 +201,7 @@ func (prover *prover) isProved(spec *program.Specialization) bool {
 func (prover *prover) addRejected(sizes []int) {
 	if s, err := prover.program.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
 		const isRejected = true
-		prover.addCase(s, nil, sizes, isRejected)
+		prover.addCase(s, nil /* no path conditions */, sizes, isRejected)
 	}
 }
 

@@ -39,7 +39,7 @@ func addOutcome(explanation *Explanation, p *program.Program, binding *program.B
 	}
 	plan, executable := binding.Plan, binding.Program
 	if plan == nil || executable == nil { // all shapes depend on data
-		plan, executable = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
+		plan, executable = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program) // without steps
 	}
 	outcome.What = noStepReason(value, plan)
 	if planned := plan.Graph.Value(value.Name); planned != nil && isInGraph(planned, plan.Graph) {

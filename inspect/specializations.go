@@ -100,8 +100,8 @@ func describe(p *program.Program, spec *program.Specialization) Specialization {
 			continue // the graph rejects these sizes
 		}
 		if compared.Fits && memory != nil {
-			if byteCounts, err := memory.Sizes(nil, priced.sizes); err == nil {
-				bytes := byteCounts[0] + byteCounts[1] // outputs and other values
+			if byteCounts, err := memory.Sizes(nil, priced.sizes); err == nil { // appended to nil
+				bytes := byteCounts[0] + byteCounts[1] // outputs, other values: see addMemory
 				compared.Bytes = &bytes
 			}
 		}
@@ -207,7 +207,7 @@ func regret(p *program.Program, spec *program.Specialization, priced pricedSizes
 	if err != nil {
 		return compared, err
 	}
-	applied, err := p.Follow(ctx, spec, g)
+	applied, err := p.Follow(ctx, spec, g) // plans g by the decisions of the specialization
 	switch {
 	case errors.As(err, new(*passes.Misfit)): // the decisions cannot be applied at these sizes
 		return compared, nil

@@ -201,8 +201,8 @@ func (it *Iterator) checkPartialOverlap(tensors []*tensor.Tensor) error {
 type Prepared struct {
 	iterator *Iterator
 
-	// Either block or loop is set. A range of the iteration is computed by calls of block for blocks of elements, or of
-	// loop for rows or tiles. If singleRow is set, one call computes the whole range.
+	// Either block or loop is set. The kernel is then called for blocks of elements (block), or for rows or tiles (loop),
+	// until a range of the iteration is computed. If singleRow is set, one call computes the whole range.
 	block      rule.Block // the function over blocks; nil for an expression
 	passesRows bool       // rows of all operands are passed to block directly, without copies
 
@@ -267,7 +267,7 @@ func (p Prepared) RunAll(c *Cursor, ptrs []unsafe.Pointer) error {
 		addrs[i] = addr
 	}
 	if p.loop != nil {
-		// One row: the strides, which are those between rows for the loop, are not used.
+		// The last argument is the number of rows. With one row, the loop does not use the strides between rows.
 		p.loop.Run(&c.loops, addrs, p.iterator.walkStrides[:len(addrs)], p.iterator.numel, 1)
 		return nil
 	}

@@ -38,7 +38,8 @@ func (it *Iterator) prepareExpr(kernel Kernel) (Prepared, error) {
 		}
 		prepared.joinsRows, prepared.staged, prepared.tiles = true, staged, it.tilesOf(staged)
 	}
-	prepared.singleRow = prepared.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
+	isPart := it.offsets != nil // of a larger iteration
+	prepared.singleRow = prepared.staged == nil && len(it.walkShape) <= 1 && !isPart
 	return prepared, nil
 }
 

@@ -15,10 +15,10 @@ import (
 type Iterator struct {
 	Rule
 	operands []rule.Resolved // outputs, then inputs
-	outCount int
-	perm     []int // the dimensions, fastest first
-	shape    []int // the broadcast shape
-	numel    int
+	outCount int             // number of outputs
+	perm     []int           // the dimensions, fastest first
+	shape    []int           // the broadcast shape
+	numel    int             // number of elements of shape
 
 	walkShape   []int // sizes of the coalesced dimensions, fastest first
 	walkStrides []int // strides in bytes, at index dim*len(operands)+operand; padded with 0 to at least two dimensions

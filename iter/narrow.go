@@ -58,7 +58,8 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 			return nil, fmt.Errorf("iter: SelectAll(%d, %v): index %d is out of range for dimension %d of the walk %v", first,
 				indices, index, dim, it.walkShape)
 		}
-		part.restrict(dim, index, 1)
+		const size = 1
+		part.restrict(dim, index, size)
 	}
 	part.updateNumel()
 	return part, nil

@@ -44,7 +44,8 @@ func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tens
 	if err != nil {
 		return nil, err
 	}
-	if _, err = it.RunReduce(context.Background(), 0, f); err != nil {
+	const workers = 0 // all cores
+	if _, err = it.RunReduce(context.Background(), workers, f); err != nil {
 		return nil, err
 	}
 	return outs, nil
@@ -197,8 +198,10 @@ func (it *Iterator) partAxes(r *Reducer) error {
 	return it.partPositions(r)
 }
 
-// partPositions sets r.firstPosition for a part of an in-order reduction. It fails if the positions of the part's
-// elements are not contiguous.
+// partPositions sets r.firstPosition for a part of an in-order reduction. The position of an element is its index in
+// the row-major order of the reduced dimensions of the whole iteration. partPositions fails if the positions of the
+// part's elements are not contiguous. In the reduced dimensions [8, 3], for example, the indices 2 and 3 of dimension 0
+// have the positions 6 to 11. The indices 1 and 2 of dimension 1 have positions with gaps: 1, 2, 4, 5 and so on.
 func (it *Iterator) partPositions(r *Reducer) error {
 	// The walk must have the reduced dimensions in row-major order: from the last to the first.
 	previous := len(it.shape)

@@ -75,6 +75,7 @@ func (r *Reducer) plan() {
 	r.byRows = r.prefersRows()
 	kept := r.keptAxes[0]
 	grain := max(machine.ReduceGrain/r.fold.weight, minGrain) // wanted number of elements of a chunk
+
 	r.unitLen = min(max(kept.Size, 1), axes.BlockLen)
 	if r.byRows {
 		r.unitLen = min(r.unitLen, maxRowUnit, max(1, grain/max(r.reducedLen, 1)))
@@ -82,17 +83,19 @@ func (r *Reducer) plan() {
 	r.unitsPerFastestAxis = (kept.Size + r.unitLen - 1) / r.unitLen
 	r.unitCount = r.unitsPerFastestAxis * axes.Numel(r.keptAxes[1:])
 	unitElements := r.unitLen * max(r.reducedLen, 1)
+
 	r.unitsPerChunk = max(1, grain/unitElements)
-	r.pieceCount, r.pieceLen = 1, r.reducedLen
 	chunks := (r.unitCount + r.unitsPerChunk - 1) / r.unitsPerChunk
+	r.pieceCount, r.pieceLen = 1, r.reducedLen
 	hasFewChunks := chunks > 0 && chunks < minChunks
 	if hasFewChunks && unitElements >= 2*grain { // a unit has enough elements for at least two chunks
 		r.cutPieces(unitElements, grain)
 	}
 }
 
-// prefersRows reports whether units are computed by rows. The axis with the smaller input stride decides, unless it has
-// few elements and not more than the other.
+// prefersRows reports whether units are computed by rows. They are if the reduced axis has the smaller input stride (or
+// the kept axis has one result), otherwise they are computed by columns. The opposite holds if the axis with the
+// smaller stride is short and not longer than the other axis.
 func (r *Reducer) prefersRows() bool {
 	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
 	if reduced.InStride <= kept.InStride || kept.Size == 1 {
@@ -169,7 +172,8 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 // reduceUnit computes the results of a unit.
 func (r *Reducer) reduceUnit(memory *reduceMemory, ptrs []unsafe.Pointer, unit int) {
 	results := r.seekUnit(memory, unit)
-	acc := r.reduce(memory, ptrs[len(r.outs)], unit, results, 0, r.reducedLen)
+	in := ptrs[len(r.outs)] // the address of the input follows the addresses of the outputs
+	acc := r.reduce(memory, in, unit, results, 0, r.reducedLen)
 	r.writeResults(memory, ptrs, acc, unit, results)
 }
 
@@ -177,7 +181,8 @@ func (r *Reducer) reduceUnit(memory *reduceMemory, ptrs []unsafe.Pointer, unit i
 func (r *Reducer) reducePiece(memory *reduceMemory, ptrs []unsafe.Pointer, scratch []byte, unit, piece int) {
 	results := r.seekUnit(memory, unit)
 	begin, end := piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen)
-	acc := r.reduce(memory, ptrs[len(r.outs)], unit, results, begin, end)
+	in := ptrs[len(r.outs)]
+	acc := r.reduce(memory, in, unit, results, begin, end)
 	copy(r.partialMemory(scratch, piece, unit, results), unsafe.Slice((*byte)(acc), results*r.fold.accBytes))
 }
 

@@ -23,7 +23,7 @@ type tiles struct {
 	// contiguousDim[i] is the index in tileDims of the dimension along which operand i is contiguous; 0 for rows.
 	contiguousDim   []int
 	blockOffset     []int // blockOffset[i] is the byte offset of the block of operand i, if the operand is staged
-	totalBlockBytes int
+	totalBlockBytes int   // size of all blocks
 	// transposed is set if a staged operand is contiguous across rows. Tiles may then be walked in any order.
 	transposed bool
 }
@@ -144,7 +144,8 @@ func (t *tiles) sizeTransposedTiles(it *Iterator, elems int) {
 	// A tile has up to maxRow elements along rows, and whole cache lines of lineElems elements along dimension
 	// `across`. In the example of tiles, elems is 32768, maxRow 256 and lineElems 16, so that a tile has 128 elements
 	// along across.
-	maxRow, across, lineElems := tileRow, t.tileDims[1], t.lineElements(it, 1)
+	const acrossIndex = 1 // in tileDims
+	maxRow, across, lineElems := tileRow, t.tileDims[acrossIndex], t.lineElements(it, acrossIndex)
 	if len(t.tileDims) == maxTileDims {
 		// One cache line along the third dimension, or all of it if it is shorter. elems becomes the number of elements in
 		// the other two dimensions.
@@ -204,11 +205,11 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 		switch {
 		case reused > 0:
 			priority[dim] = -reused
-		case dim == 0:
+		case dim == 0: // rows, after the other tile dimensions
 			priority[dim] = maxTileDims
 		case slices.Contains(t.tileDims, dim):
 			priority[dim] = slices.Index(t.tileDims, dim)
-		default:
+		default: // a tile has one element along dim
 			priority[dim] = maxTileDims + 1
 		}
 	}

@@ -160,6 +160,7 @@ func (w *tileWalk) setOperand(i int) {
 	state.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
 	stride := it.operands[i].MemoryDType.Size()
 	isInput := i >= it.outCount
+	// The dimensions of the tile follow one another in the block, without gaps.
 	for k, d := range w.tileDims {
 		isBroadcast := it.byteStride(d, i) == 0
 		if k > 0 && isInput && isBroadcast && !w.prepared.joinsRows {
@@ -221,6 +222,7 @@ func (w *tileWalk) runLoop() {
 	for k, d := range w.tileDims {
 		sizes[k] = state.tileSize[d]
 	}
+	// Join the rows of dimension 1, and then the rows of dimension 2, if each row begins where the previous one ends.
 	if w.followsRow(1, sizes[0]) {
 		sizes[0], sizes[1] = sizes[0]*sizes[1], 1
 		if w.followsRow(2, sizes[0]) {

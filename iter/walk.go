@@ -13,8 +13,8 @@ import (
 )
 
 // This file walks the elements of an iteration. The walk has the dimensions of the operands, sorted and merged by
-// coalesce, the fastest first. ForRange cuts a range of the walk into steps, each of which is a call of a Loop. Chunk
-// gives the ranges of parallel tasks.
+// coalesce, the fastest first. ForRange cuts a range of the walk into steps. A step is one call of a Loop. Chunk gives
+// the ranges of parallel tasks.
 
 // GrainSize is the default minimum number of elements of a parallel task (at::internal::GRAIN_SIZE).
 const GrainSize = machine.MoveGrain
@@ -129,7 +129,8 @@ func (it *Iterator) eachStep(c *Cursor, ptrs []unsafe.Pointer, r Range,
 		for i := range operandCount {
 			c.stepAddrs[i] = unsafe.Add(ptrs[i], r.Begin*it.walkStrides[i])
 		}
-		return f(c.stepAddrs, r.End-r.Begin, 1)
+		const rowCount = 1
+		return f(c.stepAddrs, r.End-r.Begin, rowCount)
 	}
 	c.counter = withLen(c.counter, len(shape))
 	setCounter(shape, c.counter, r.Begin)

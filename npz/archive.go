@@ -31,8 +31,8 @@ const maxRatio = 1032
 type Archive struct {
 	path    string
 	file    *os.File
-	names   []string
-	entries map[string]*zip.File
+	names   []string             // the keys of the arrays in the order of the archive: entry names without ".npy"
+	entries map[string]*zip.File // by key
 }
 
 // Open opens the .npz file at path and reads its directory. The errors name the file.

@@ -245,7 +245,7 @@ func encodeHeader(code string, itemBytes int, shape []int) []byte {
 	switch {
 	case itemBytes == 1:
 		order = "|"
-	case bigEndian: // this machine
+	case machineIsBigEndian:
 		order = ">"
 	}
 	var dictionary strings.Builder

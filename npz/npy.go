@@ -21,8 +21,8 @@ import (
 //	elements        in row-major or column-major order
 const magic = "\x93NUMPY"
 
-// bigEndian is whether this machine is big-endian.
-var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
+// machineIsBigEndian is whether this machine is big-endian.
+var machineIsBigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
 //
@@ -195,7 +195,7 @@ func toNative(data []byte, head header) {
 		return
 	}
 	isBigEndian, hasOrder := head.byteOrder == '>', head.byteOrder == '<' || head.byteOrder == '>'
-	if !hasOrder || isBigEndian == bigEndian {
+	if !hasOrder || isBigEndian == machineIsBigEndian {
 		return
 	}
 	numberBytes := head.dtype.Size()

@@ -23,7 +23,7 @@ func TestStrings(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		require.NoError(t, WriteStrings(&b, c.list, c.shape))
-		if !bigEndian {
+		if !machineIsBigEndian {
 			require.Contains(t, b.String(), c.header)
 		}
 		x, err := ReadNPY(bytes.NewReader(b.Bytes()), int64(b.Len()))

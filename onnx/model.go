@@ -59,7 +59,7 @@ func Open(path string) (*Model, error) { return OpenContext(context.Background()
 
 // OpenContext is [Open] with a context. When the context ends, the error is its cause.
 func OpenContext(ctx context.Context, path string) (*Model, error) {
-	data, isPipe, err := files.ReadPipe(ctx, path)
+	data, isPipe, err := files.ReadPipe(ctx, path) // the content of a pipe, which cannot be read at offsets
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,8 @@ func OpenContext(ctx context.Context, path string) (*Model, error) {
 		defer f.Close()
 		src = f
 	}
-	m, err := Read(ctx, src, nil, filepath.Dir(path))
+	var osFiles fs.FS // nil: the operating system
+	m, err := Read(ctx, src, osFiles, filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -209,10 +209,11 @@ func (o *Options) complete() (convert.Options, error) {
 			table.Converters[convert.Operator{Domain: domain, Name: name}] = converter
 		}
 	}
-	if err := o.Replaced.addConverters(table, true); err != nil {
+	const replace, add = true, false
+	if err := o.Replaced.addConverters(table, replace); err != nil {
 		return full, fmt.Errorf("Options.Replaced: %w", err)
 	}
-	if err := o.Operators.addConverters(table, false); err != nil {
+	if err := o.Operators.addConverters(table, add); err != nil {
 		return full, fmt.Errorf("Options.Operators: %w", err)
 	}
 	full.Table = table

@@ -14,29 +14,43 @@ import (
 // from registers. In relu(conv(x) + y), for example, conv is the anchor, and add and relu are its epilogue. A group has
 // at most one anchor: the last candidate in the graph. Readers of the anchor's result outside the group must come after
 // the group.
+//
+// A grouper is the state of the group pass, and a nodeGroup a group under construction. The space of a group is the
+// shape of its loops, with a mask of the dimensions that it reduces (nil for none).
 func (g *grouper) joinAnchors() {
 	for _, n := range slices.Backward(g.plan.Graph.Nodes) {
 		interrupt.Check(g.plan.ctx)
 		if !g.canBeAnchor(n) {
 			continue
 		}
-		group, why := g.epilogueOf(n)
-		unsplit := group
-		if why == "" && group.space.mask != nil { // its first nodes may become an epilogue: see splitPrefix
-			group, why = g.splitPrefix(group, n)
-		}
-		if why == "" {
-			if why = g.whyNoAnchor(group, n); why != "" && group != unsplit {
-				g.merge(group, unsplit, nil) // undo the split
-			}
-		}
-		if why == "" {
-			group.anchor = n
-			group.addNode(g, n)
-		} else {
+		group, why := g.groupToAnchor(n)
+		if why != "" {
 			g.unfused[n] = why
+			continue
+		}
+		group.anchor = n
+		group.addNode(g, n)
+	}
+}
+
+// groupToAnchor returns the group whose anchor a node can become, or the reason why there is none.
+func (g *grouper) groupToAnchor(n *graph.Node) (group *nodeGroup, why string) {
+	whole, why := g.epilogueOf(n)
+	if why != "" {
+		return nil, why
+	}
+	group = whole
+	if whole.space.mask != nil { // only its first nodes may become an epilogue
+		if group, why = g.splitPrefix(whole, n); why != "" {
+			return nil, why
 		}
 	}
+	why = g.whyNoAnchor(group, n)
+	if why != "" && group != whole { // undo the split
+		var joining *graph.Node // no further node joins
+		g.merge(group, whole, joining)
+	}
+	return group, why
 }
 
 // canBeAnchor reports whether a node can become an anchor: it is in no group, and its op accepts an epilogue.
@@ -110,7 +124,7 @@ func (g *grouper) hasRoomFor(group *nodeGroup, v *graph.Value) bool {
 	})
 }
 
-// checkAnchor returns an error if the recorded anchor of a group is impossible at the current sizes.
+// checkAnchor returns an error if the anchor of a group from recorded [Decisions] is impossible at the current sizes.
 func (g *grouper) checkAnchor(group *nodeGroup) error {
 	n := group.anchor
 	if len(n.Out) != 1 || !slices.Equal(n.Out[0].Meta.Shape, group.space.shape) {

@@ -112,7 +112,7 @@ func (g *grouper) reducesTraffic(group *nodeGroup, prefix []*graph.Node, v *grap
 	for _, member := range prefix {
 		for _, value := range member.Out {
 			if split.restReads(value) {
-				savedAccesses-- // from memory
+				savedAccesses-- // the rest reads the value from memory
 				if !split.isNeededOutside(value) {
 					savedAccesses-- // and the value is written only for the rest
 				}

@@ -138,7 +138,7 @@ func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 	if device == nil {
 		return false
 	}
-	var devicePS, hostPS int64
+	var devicePS, hostPS int64 // costs of all nodes in picoseconds
 	addTransfer := func(impl *graph.Impl, v *graph.Value) {
 		devicePS += layout.PricePS(device.Prices(), impl.Work(&graph.Call{Out: []tensor.Meta{v.Meta}}, graph.Walk{}))
 	}
@@ -155,7 +155,7 @@ func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 		}
 		call, impl := n.Call(), device.Impl(n.Op)
 		walks := impl.Walks(call, nil)
-		if len(walks) == 0 {
+		if len(walks) == 0 { // the device has no kernel for the node
 			return false
 		}
 		devicePS += layout.PricePS(device.Prices(), impl.Work(call, walks[0]))
@@ -199,7 +199,7 @@ func (g *grouper) checkAttention(nodes []*graph.Node) error {
 		operandShape, resultShape := member.In[0].Type().Shape, member.Out[0].Type.Shape
 		operandRank, resultRank := len(operandShape), len(resultShape)
 		if rows := g.fuser.Rows(member); rows != nil {
-			fits, _ := rows.Suits(operandShape)
+			fits, _ := rows.Suits(operandShape) // the other condition is whether rows are cut into pieces
 			fits.Holds()
 		}
 		if member.Out[0].Alias != nil && operandRank >= 2 && resultRank >= 2 { // a view must keep the length of rows

@@ -22,7 +22,7 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 
 // nodeCost is the cost of a node, computed at the end of planning.
 type nodeCost struct {
-	node *graph.Node
+	node *graph.Node // to detect a node of a clone of the graph, whose values have the same numbers
 	ns   float64
 }
 
@@ -30,7 +30,7 @@ type nodeCost struct {
 func (p *Plan) summarize() {
 	p.nodeCosts = graph.NewByValue[nodeCost](p.Graph)
 	p.listPackings()
-	if !p.profileAdjusted {
+	if !p.profileAdjusted { // to the size of the graph's constants: without the layout pass
 		p.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {

@@ -12,7 +12,7 @@ import (
 // elider removes copies in one pass over the nodes.
 type elider struct {
 	plan    *Plan
-	uses    *uses // created at the first copy, because many graphs have no copies
+	uses    *uses // the readers of each value; created at the first copy, because many graphs have no copies
 	removed map[*graph.Node]bool
 }
 
@@ -47,8 +47,8 @@ func (e *elider) drop(n *graph.Node, why string) {
 	e.removed[n] = true
 }
 
-// shorten redirects node n, a copy of a copy, to the original. The copy in between is removed if it has no other
-// reader.
+// shorten redirects node n, a copy of a copy, to the original. In a chain of copies, it repeats this. A copy in between
+// is removed if it has no other reader.
 func (e *elider) shorten(n *graph.Node) {
 	for {
 		innerCopy := n.In[0].Value

@@ -31,9 +31,11 @@ const foldLimit = 1 << 14
 const expandedLimit = 1 << 22
 
 // foldConstants computes nodes whose operands are all constants, such as the conversion of a weight to another layout
-// or dtype. For example, in y = conv(x, to(w, float16)), the node to becomes a constant, and w is dropped if nothing
-// else reads it. A node is instead computed in each run in three cases: its results exceed the memory budget; it fails,
-// and keepGoing is set; it has no kernel for its current layouts, which later passes may change.
+// or dtype. For example, in y = conv(x, to(w, float16)), the node `to` becomes a constant, and w is dropped if nothing
+// else reads it. A node is instead computed in each run in three cases:
+//   - its results exceed the memory budget;
+//   - it fails, and keepGoing is set;
+//   - it has no kernel for its current layouts, which later passes may change.
 func foldConstants(plan *Plan) error {
 	plan.nodesToFold = plan.decidedFolds()
 	firstFolded := slices.IndexFunc(plan.Graph.Nodes, plan.shouldFold)

@@ -31,7 +31,7 @@ func (g *grouper) followGroups() error {
 		}
 		g.groups = append(g.groups, group)
 	}
-	return g.build()
+	return g.build() // replaces each group by one fused node
 }
 
 // rebuildGroup returns the group of a decision, or an error if its nodes can no longer become one step.

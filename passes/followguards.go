@@ -11,6 +11,9 @@ import (
 // recordGuards records guards if sizes are unknown: the conditions on sizes under which the nodes of a group from
 // recorded decisions iterate over the same elements. [grouper.checkGroup] has checked these conditions for the hints
 // (typical sizes). A call of Holds on a condition records it as a guard.
+//
+// The space of a node is the shape of its loops, with a mask of the dimensions that it reduces (nil for none). For
+// example, let a group have a mul of [N, 3] and a sum of [M, 3] over dimension 1. Its guard is N == M.
 func (g *grouper) recordGuards(group *nodeGroup) {
 	if !slices.ContainsFunc(group.nodes, func(n *graph.Node) bool { return !hasNumericSizes(n.Out[0].Type) }) {
 		return
@@ -42,16 +45,17 @@ func (g *grouper) recordGuards(group *nodeGroup) {
 }
 
 // spaceOfType returns the iteration space of a grouped node, and its shape with possibly unknown sizes.
-func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
-	nodeSpace, _ := g.expressionSpace(n)
+func (g *grouper) spaceOfType(n *graph.Node) (nodeSpace space, shape []sym.Int) {
+	nodeSpace, _ = g.expressionSpace(n)
 	if nodeSpace.mask != nil {
 		return nodeSpace, n.In[0].Type().Shape
 	}
 	return nodeSpace, n.Out[0].Type.Shape
 }
 
-// guardReads records a guard for each operand whose rank differs from the rank of the node's iteration space. Such an
-// operand has one element, which the node reads at each point of the space.
+// guardReads records a guard for each operand with a single element that the node reads at each point of its space: the
+// condition that it has one element. Such an operand is computed in the group, with another rank than the space. Or it
+// comes from outside of the group, and the node iterates over the shape without the reduced dimensions.
 func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 	if group.space.mask == nil {
 		return
@@ -62,7 +66,7 @@ func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 		if a.Kind != graph.TensorArg || a.Value.Meta.Numel() != 1 {
 			continue
 		}
-		isRepeated := iteratesOverReduced
+		isRepeated := iteratesOverReduced // of an operand from outside
 		if slices.Contains(group.nodes, a.Value.Node) {
 			isRepeated = a.Value.Meta.Rank() != len(nodeSpace.shape)
 		}

@@ -23,10 +23,12 @@ const (
 
 // grouper is the state of the group pass. It visits nodes in reverse, so that the readers of a node are assigned to
 // groups before the node. A [nodeGroup] is a group under construction: nodes (in reverse order), their common space,
-// the operands from outside, and resultCount, the number of stored values. uses has the readers of each value.
+// the operands from outside, and resultCount, the number of stored values. A [space] is the shape over which nodes
+// iterate, with a mask of the reduced dimensions. An anchor is a product or a convolution whose kernel applies the
+// expression of the other nodes of its group. uses has the readers of each value.
 type grouper struct {
 	plan      *Plan
-	fuser     *fusion.Fuser
+	fuser     *fusion.Fuser             // makes the fused nodes
 	positions graph.ByValue[int]        // index of a node in the graph, by its first output
 	groupOf   graph.ByValue[*nodeGroup] // group of a node, by its first output
 	uses      *uses
@@ -174,7 +176,7 @@ func (g *grouper) addToGroups(position int, n *graph.Node, nodeSpace space) {
 // It returns nil if there is no such group.
 func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 	firstReader := g.firstReaderOf(n)
-	firstGroup := g.group(firstReader)
+	firstGroup := g.group(firstReader) // nil if the reader is in no group
 	computedByNode := func(v *graph.Value) bool { return v.Node == n }
 	switch {
 	case firstReader == nil:
@@ -258,7 +260,7 @@ func (g *grouper) mergeWithReaders(group *nodeGroup) (merged *nodeGroup, changed
 				readerGroup := g.group(reader)
 				// A group without nodes was merged into another group.
 				if readerGroup != nil && readerGroup != merged && len(merged.nodes) > 0 &&
-					g.merge(merged, readerGroup, nil) == readerGroup {
+					g.merge(merged, readerGroup, nil /* no node joins them */) == readerGroup {
 					merged, changed = readerGroup, true
 				}
 			}

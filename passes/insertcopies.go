@@ -48,7 +48,8 @@ func (l *layouter) insertCopyNode(planned *layout.Copy, from *graph.Value) (*gra
 	if err != nil {
 		return nil, err
 	}
-	base, copyLayout := planned.Value.Name+".", planned.Lay(from.Meta)
+	copyLayout := planned.Lay(from.Meta)
+	base := planned.Value.Name + "." // of the name
 	name, impl := base+planned.Order.String(), &op.Impls[0]
 	device, isTransfer := l.plan.device, planned.Place != from.Place()
 	switch {

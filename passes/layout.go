@@ -116,7 +116,7 @@ type layouter struct {
 	insertedCopies  map[*layout.Copy]*graph.Value // values of the copies inserted so far
 	originalLayouts []originalLayout              // buffer of applyChoice
 	changedLayouts  map[*graph.Value]bool         // values whose layout differs from the graph as written
-	views           map[viewKey]*graph.Node       // repeated view nodes: see valueOf
+	views           map[viewKey]*graph.Node       // repeated view nodes: see repeatedNode
 	fromOtherSizes  bool                          // the assignment was made for other sizes and may not apply
 }
 

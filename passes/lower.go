@@ -88,8 +88,8 @@ func (packer *packer) packOperands(n *graph.Node, position int) (err error) {
 		if !ok {
 			continue
 		}
-		if machine.RunError() != nil {
-			form.Unpack = nil // the packed constant has no data, so it keeps its original
+		if machine.RunError() != nil { // this processor cannot run the plan, so nothing packs the data
+			form.Unpack = nil // without it, the packed constant keeps its original
 		}
 		packed, err := packer.packNodeFor(a.Value, form, position)
 		if err != nil {

@@ -29,7 +29,7 @@ func pinsOf(g *graph.Graph) (list []pinnedValue) {
 	live := liveValues(g)
 	g.Values(func(v *graph.Value) {
 		if pin := v.EffectivePin(); pin.SetsLayout() && live.At(v) && !v.Dynamic {
-			pin.Impl, pin.Device = "", ""
+			pin.Impl, pin.Device = "", "" // only the layout is checked
 			list = append(list, pinnedValue{name: v.Name, pin: pin, isNode: v.Node != nil})
 		}
 	})
@@ -80,7 +80,7 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 	}
 	uses, valueOf := usesOf(p.Graph), map[string]*graph.Value{} // valueOf: by name
 	p.Graph.Values(func(v *graph.Value) { valueOf[v.Name] = v })
-	for _, pinned := range p.pins {
+	for _, pinned := range p.pins { // the pinned values themselves
 		v := valueOf[pinned.name]
 		if v == nil {
 			if p.keepGoing || !pinned.isNode { // the node has failed, or a folded copy has replaced the input or constant
@@ -101,7 +101,7 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 			return err
 		}
 	}
-	for source, pinnedName := range p.pinSources {
+	for source, pinnedName := range p.pinSources { // the sources of pinned copies
 		if valueOf[source.Name] != source {
 			continue // no longer in the graph
 		}
@@ -153,7 +153,7 @@ func pinError(name string, pin graph.Pin, format string, args ...any) error {
 
 // setPin sets the pin of the node that computes v, if all results of the node meet the pin.
 func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
-	pin.Impl, pin.Device = "", ""
+	pin.Impl, pin.Device = "", "" // a copy gets only the layout
 	if !slices.ContainsFunc(v.Node.Out, func(result *graph.Value) bool { return !pin.Matches(result.Meta) }) {
 		v.Node.Pin = pin
 	}

@@ -109,7 +109,7 @@ func (t *placementTrial) oldCost() (ns float64) {
 	for _, n := range t.nodes {
 		cost, known := t.placer.costs[n]
 		if !known {
-			cost = t.placer.nodeCost(n, nil, nil)
+			cost = t.placer.nodeCost(n, nil, nil) // all parts are estimated
 			t.placer.costs[n] = cost
 		}
 		ns += cost.sum()

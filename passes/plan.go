@@ -189,7 +189,8 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	if options.Follow == nil || options.Price {
 		plan.summarize()
 	}
-	if err := plan.checkPins(true); err != nil {
+	const layoutsChosen = true
+	if err := plan.checkPins(layoutsChosen); err != nil {
 		return nil, err
 	}
 	return plan, nil
@@ -288,7 +289,8 @@ func (p *Plan) checkAfterPass(pass Pass, properties graph.Props, check *checker)
 		if err := check.checkAfter(p.Graph, properties, pass); err != nil {
 			return err
 		}
-		return p.checkPins(properties&graph.LaidOut != 0)
+		layoutsChosen := properties&graph.LaidOut != 0
+		return p.checkPins(layoutsChosen)
 	}
 	if !pass.isBuiltin() { // an invalid node of a caller's pass could read unwritten memory
 		return graph.Verify(p.Graph, graph.Sorted&properties)

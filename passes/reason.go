@@ -101,6 +101,7 @@ func (e *Explainer) describeReader(c *Copy) Reader {
 		return Reader{Kind: pinSide, Name: name}
 	}
 	n, count := e.preferredReader(copyValue)
+	// An output is described rather than the nodes that also read the copy.
 	for _, output := range e.plan.Graph.Outputs {
 		if output.Value != copyValue {
 			continue

@@ -46,7 +46,8 @@ type storedChoice struct {
 	Order       []byte   // the order of the loops
 	Out         [][]byte // by result: its order in memory
 	In, Results []int    // operands and copies of results: indices in Copies
-	Exact, Drop bool     // see [layout.Choice.ExactStrides] and [layout.Choice.Removed]
+	Exact       bool     // a result in its original order also keeps the strides of dimensions of size 1
+	Drop        bool     // the node is unused and is removed
 }
 
 // storedCopy is the encoded form of a [layout.Copy].

@@ -253,7 +253,7 @@ func rewordJSONError(err error) error {
 		switch {
 		case errors.Is(err, json.ErrUnknownName):
 			return fmt.Errorf("unknown key %q: want dtype, shape and data_offsets", key)
-		case len(semantic.JSONValue) > 0 && len(semantic.JSONValue) < 40:
+		case len(semantic.JSONValue) > 0 && len(semantic.JSONValue) < 40: // short enough for a message
 			return fmt.Errorf("%q has the wrong type: %s", key, semantic.JSONValue)
 		case key != "":
 			return fmt.Errorf("%q has the wrong type", key)

@@ -22,8 +22,8 @@ type Entry struct {
 	Tensor *tensor.Tensor
 }
 
-// Write writes the tensors in row-major order, with the metadata if it is not empty. The same arguments
-// always give the same bytes. A file has three parts:
+// Write writes the tensors in row-major order, with the metadata if it is not empty. The same arguments always give the
+// same bytes. A file has three parts:
 //
 //	8 bytes   length of the header in bytes, little-endian
 //	header    JSON, such as {"bias":{"dtype":"F32","shape":[10],"data_offsets":[0,40]}}

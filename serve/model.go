@@ -28,8 +28,9 @@ type model struct {
 }
 
 // load reads and compiles a model. Requests are joined along dimension 0, if its size is the same symbol in all inputs,
-// and if the rows of the model are proved to be independent. whyNotBatched is the reason why requests for the model
-// cannot share a batch; nil if they can, or if batching is off.
+// and if the rows (the indices of dimension 0) are proved to be independent: each row of the outputs depends only on
+// the same row of the inputs. whyNotBatched is the reason why requests for the model cannot share a batch; nil if they
+// can, or if batching is off.
 func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, err error) {
 	loader := s.options.Loader
 	loader.FS = os.DirFS(filepath.Dir(v.path))

@@ -100,8 +100,8 @@ func (p port) datatype() string {
 }
 
 // decodeRequest decodes the body of an inference request. The inputs consume the binary data in the order of the JSON.
-// Their tensors may share memory with body; the total size of the tensors is at most a constant
-// multiple of the size of body.
+// Their tensors may share memory with body; the total size of the tensors is at most a constant multiple of the size of
+// body.
 func (m *model) decodeRequest(header http.Header, body []byte) (*request, error) {
 	jsonText, binaryData, err := splitBody(header, body)
 	if err != nil {

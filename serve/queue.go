@@ -67,6 +67,7 @@ func newQueue(s *Server, m *model) *queue {
 // run runs the model on the inputs of a request, possibly in a batch with other requests. The caller must call
 // result.release if it is not nil, also after an error.
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
+	// NewRun, for a run that may be joined, also plans the program.
 	request := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1), run: q.model.batchAxis.NewSingleRun(in)}
 	if q.tryTakeSlot() {
 		q.runBatch([]*job{request}, q.server.slots)
@@ -299,7 +300,7 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	}
 	runTime, rows := time.Since(start), 0
 	for _, request := range jobs {
-		rows += max(request.run.Rows, 1)
+		rows += max(request.run.Rows, 1) // Rows is 0 for a run that cannot be joined: it counts as one row
 	}
 	if err == nil {
 		q.model.metrics.recordRun(rows, runTime)

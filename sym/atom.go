@@ -37,7 +37,7 @@ type atom struct {
 	asExpr *expr   // the atom as an expression
 
 	// The following fields depend on the current facts. replacement follows from a fact, and the other fields are
-	// caches.
+	// caches. A generation is the number of a set of facts.
 	replacement      *expr  // an expression that equals the atom and replaces it
 	boundsGeneration int    // the generation of facts for which currentBounds is valid
 	currentBounds    [2]int // least and greatest value under these facts

@@ -9,7 +9,8 @@ import (
 )
 
 // This file builds conditions in a canonical form. An expr is a constant plus terms, a term is a coefficient times
-// atoms, and an atom is a symbol or a function of expressions.
+// atoms, and an atom is a symbol or a function of expressions. A fact is a condition that is known to be true, such as
+// a recorded guard.
 //
 // The canonical form of a comparison is a relation of a difference d to 0, without common divisors. For example, 2*x =
 // 6, x = 3 and 3 = x are all the condition x - 3 = 0; x < y and x+1 <= y are y - x - 1 >= 0. A comparison whose truth
@@ -58,7 +59,7 @@ func (c *cond) isJunction() bool { return c.kind == condAnd || c.kind == condOr 
 func eq(a, b Int) Bool {
 	env := envOf(a, b)
 	x, y := env.exprOf(a), env.exprOf(b)
-	if len(x.terms) == 0 {
+	if len(x.terms) == 0 { // a number is the right side
 		x, y = y, x
 	}
 	return env.equal(x, y)
@@ -71,7 +72,7 @@ func ne(a, b Int) Bool { return eq(a, b).Not() }
 
 // equal returns the condition x = y.
 func (env *Env) equal(x, y *expr) Bool {
-	difference := env.addMultiple(x, y, -1)
+	difference := env.addMultiple(x, y, -1) // x - y
 	if len(difference.terms) == 0 {
 		return Bool{truth: difference.constant == 0}
 	}
@@ -157,7 +158,7 @@ func (env *Env) zeroForm(e *expr) *expr {
 			dropped = append(dropped, a)
 		}
 	}
-	if len(dropped) == len(e.terms[0].atoms) {
+	if len(dropped) == len(e.terms[0].atoms) { // no atom of the first term would remain
 		return e
 	}
 	return env.divideTerms(e, dropped)

@@ -60,7 +60,7 @@ const (
 type cell struct {
 	value     int
 	undefined bool // there is no value, because of a division by zero or an overflow
-	overflows bool // there is no value, because the result or an operand overflows an int
+	overflows bool // the reason is an overflow of the result or of an operand; undefined is then set, too
 }
 
 // NewEvaluator returns an evaluator for sizes and conditions over the named symbols. Its methods get the values of

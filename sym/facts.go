@@ -76,6 +76,7 @@ func (env *Env) factOf(primitive *expr) fact {
 // bounds 1 and 9 both become 8 if the residue is 0 modulo 4, and 4 is excluded. tighten does not change bounds near the
 // limits of an int, where a step of up to maxModulus could overflow.
 func (f *fact) tighten() {
+	// A lower bound of math.MinInt and an upper bound of math.MaxInt mean no bound, and do not change.
 	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
 		if offset := f.lo - f.rem; f.mod > 1 && offset%f.mod != 0 { // take the next number above lo with the residue
 			f.lo = f.rem + f.mod*floorDiv(offset, f.mod) + f.mod
@@ -85,6 +86,7 @@ func (f *fact) tighten() {
 		}
 		f.lo++
 	}
+	// The limit is twice maxModulus, so that hi - rem, rounded down to a multiple of mod, does not overflow.
 	for f.hi < math.MaxInt && f.hi >= f.lo && f.hi > math.MinInt+2*maxModulus {
 		if offset := f.hi - f.rem; f.mod > 1 && offset%f.mod != 0 { // take the next number below hi with the residue
 			f.hi = f.rem + f.mod*floorDiv(offset, f.mod)
@@ -156,7 +158,8 @@ type transition struct {
 
 // reuseGeneration records the generation to which a transition leads. If the transition occurred before,
 // reuseGeneration restores the number of the earlier generation, so that answers cached for that generation are valid
-// again.
+// again. For example, hypothesis c changes generation 3 to 4. After its end, the generation is 3 again, and the same
+// hypothesis changes it to 4 again.
 func (f *facts) reuseGeneration(t transition) {
 	if f.generations == nil {
 		f.generations = map[transition]int{}
@@ -171,7 +174,7 @@ func (f *facts) reuseGeneration(t transition) {
 // questionKey is a condition in a state of the facts: the key of a cached answer.
 type questionKey struct {
 	cond  *cond
-	state int
+	state int // the generation, with a sign for the remaining steps: see facts.state
 }
 
 // maxAnswers bounds the number of cached answers.

@@ -18,14 +18,12 @@ import (
 // replaces z, so that z is at most 3 (substitute). For each Max, Where, quotient or remainder that gets new bounds,
 // propagateAtom derives bounds of its operands, for example x <= 4 and y <= 4 from Max(x, y) <= 4.
 
-// learn adds a condition and its immediate consequences to the facts. Some facts are hypotheses, which hold for a
-// limited time; env.facts.hypotheses is their nesting depth.
+// learn adds a condition and its immediate consequences to the facts. A limited number of steps (facts.stepsLeft) ends
+// propagation that does not converge.
 //
-// Each set of facts has a number, its generation, and answers are cached by generation. A transition is a change of the
-// facts by a condition: from one generation to the next. If it repeats an earlier transition, reuseGeneration restores
-// the generation of that time, with its cached answers. For example, hypothesis c changes generation 3 to 4. After its
-// end, the generation is 3 again, and the same hypothesis changes it to 4 again. A limited number of steps
-// (facts.stepsLeft) ends propagation that does not converge.
+// Each set of facts has a number, its generation, and answers are cached by generation. Some facts are hypotheses,
+// which hold for a limited time; facts.hypotheses is their nesting depth. If a hypothesis is learned again from the
+// same generation, reuseGeneration restores the generation of that time, with its cached answers.
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
 	defer func() {
@@ -96,7 +94,7 @@ func (env *Env) markTrue(c *cond) {
 // undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. If an
 // operand is known to be true, or is not a relation, no conclusion can be drawn. The number is then greater than 1.
 func (env *Env) undecidedOperands(c *cond) (operand *cond, undecidedCount int) {
-	noConclusion := len(c.args) + 1
+	noConclusion := len(c.args) + 1 // a number greater than 1
 	for _, part := range c.args {
 		if part.isJunction() {
 			return nil, noConclusion
@@ -142,7 +140,8 @@ func (env *Env) assumeRelation(kind condKind, d *expr) {
 }
 
 // narrow adds the fact that e is from lo to hi, which fact.tighten narrows by the residue and the excluded values.
-// Facts are stored in the primitive expression of e (see primitiveForm).
+// Facts are stored in the primitive expression of e, which lacks the constant and the common divisor of e. For example,
+// 3*x + 6*y + 1 has the primitive expression x + 2*y (primitiveForm).
 func (env *Env) narrow(e *expr, lo, hi int) {
 	if len(e.terms) == 0 {
 		if e.constant < lo || e.constant > hi {
@@ -343,17 +342,18 @@ func (env *Env) propagateExtreme(a *atom, lo, hi int) {
 // narrowResidue adds the fact that e is residue modulo modulus.
 func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 	primitive, factor, constant := env.primitiveForm(e)
-	if factor != 1 && factor != -1 || max(constant, -constant) > maxModulus {
+	if factor != 1 && factor != -1 || max(constant, -constant) > maxModulus { // needs a division, or may overflow
 		return
 	}
 	// e = factor*primitive + constant with factor 1 or -1, so primitive = factor*(e - constant).
 	modulus, residue = modulo(modulus, factor*(residue-constant))
 	updated := env.factOf(primitive)
-	if (residue-updated.rem)%gcd(modulus, updated.mod) != 0 {
+	if (residue-updated.rem)%gcd(modulus, updated.mod) != 0 { // no number has both residues
 		env.contradict()
 		return
 	}
-	if updated.mod%modulus == 0 || updated.mod > maxModulus/modulus {
+	isKnown, mayBeTooLarge := updated.mod%modulus == 0, updated.mod > maxModulus/modulus // the new modulus
+	if isKnown || mayBeTooLarge {
 		return
 	}
 	// By the Chinese remainder theorem, the new modulus is the least common multiple, modulus*cofactor, and the new
@@ -427,50 +427,3 @@ func (e *expr) newestSolvableAtom() (solved *atom, sign int) {
 	}
 	return solved, sign
 }
-
-// contains reports whether b occurs in a.
-func (a *atom) contains(b *atom) bool { return (&search{target: b}).inAtom(a) }
-
-// search looks for an atom, the target, in an expression. It visits each large part only once, even if several
-// expressions share the part.
-type search struct {
-	target       *atom
-	visitedParts map[any]bool
-}
-
-// markVisited marks a part, an atom or a condition, as searched, and reports whether it was searched before.
-func (s *search) markVisited(part any) bool {
-	if s.visitedParts == nil {
-		s.visitedParts = map[any]bool{}
-	}
-	wasVisited := s.visitedParts[part]
-	s.visitedParts[part] = true
-	return wasVisited
-}
-
-// inAtom reports whether the target occurs in a.
-func (s *search) inAtom(a *atom) bool {
-	if a.id <= s.target.id || a.kind == kindSymbol {
-		return a == s.target // the parts of an atom have lower ids
-	}
-	if a.size > maxUnmemoizedSize && s.markVisited(a) {
-		return false
-	}
-	return a.cond != nil && s.inCond(a.cond) || slices.ContainsFunc(a.args, s.inExpr)
-}
-
-// inExpr reports whether the target occurs in e.
-func (s *search) inExpr(e *expr) bool {
-	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.ContainsFunc(t.atoms, s.inAtom) })
-}
-
-// inCond reports whether the target occurs in c.
-func (s *search) inCond(c *cond) bool {
-	if c.size > maxUnmemoizedSize && c.isJunction() && s.markVisited(c) {
-		return false
-	}
-	return c.difference != nil && s.inExpr(c.difference) || slices.ContainsFunc(c.args, s.inCond)
-}
-
-// maxUnmemoizedSize is the size above which results for shared parts are memoized. Smaller parts are computed again.
-const maxUnmemoizedSize = 32

@@ -177,7 +177,8 @@ func (p *parser) factor() (Int, error) {
 		return p.power()
 	}
 	v, err := p.factor()
-	if sign == "-" && !sumFits(Int{}, v, true) {
+	const isDifference = true // 0 - v
+	if sign == "-" && !sumFits(Int{}, v, isDifference) {
 		return v, p.fail("-(%v) does not fit %d bits", v, strconv.IntSize)
 	}
 	if sign == "-" {

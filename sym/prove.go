@@ -123,9 +123,9 @@ func (env *Env) divideTerms(e *expr, factors []*atom) *expr {
 // maxShiftedTerms bounds the number of terms to which provesByShift expands a product.
 const maxShiftedTerms = 64
 
-// provesByShift replaces every atom by its least value plus a non-negative difference, and expands the products. If the
-// constant outweighs the terms with negative coefficients, the sum is not negative. This proves, for example, x*y - x
-// >= 0 for x >= 0 and y >= 1.
+// provesByShift replaces every atom a by its least value plus a', a non-negative difference, and expands the products.
+// If the constant outweighs the terms with negative coefficients, the sum is not negative. This proves, for example,
+// x*y - x >= 0 for x >= 0 and y >= 1.
 func (env *Env) provesByShift(d *expr) bool {
 	expanded, ok := env.shiftedTerms(d)
 	if !ok {
@@ -230,8 +230,8 @@ func (env *Env) provesByQuotient(a *atom, multiplier, addend *expr, depth int) b
 		return false
 	}
 	switch lo, hi := env.bounds(multiplier); {
-	case hi <= 0:
-	case lo >= 0:
+	case hi <= 0: // x is the upper bound
+	case lo >= 0: // x-y+1
 		x = env.addMultiple(env.addMultiple(x, y, -1), env.constant(1), 1)
 	default:
 		return false

@@ -60,6 +60,7 @@ func (env *Env) condTruth(c *cond) (truth, known bool) {
 		r := env.reduce(c)
 		return r.truth, r.known
 	}
+	// Without hypotheses, each relation in c is examined by itself.
 	switch {
 	case c.isFact:
 		return true, true

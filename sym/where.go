@@ -68,10 +68,10 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 	for {
 		result, possible := runPath(env, search, run)
 		switch {
-		case search.unexplored != nil:
+		case search.unexplored != nil: // too many choices on this path
 			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errTooManyCases,
 				search.maxChoices, search.unexplored)
-		case possible && len(cases) >= limit:
+		case possible && len(cases) >= limit: // one case too many
 			return cases, fmt.Errorf("%w: more than %d; undecided is %v", errTooManyCases, limit, result.If)
 		case possible:
 			cases = append(cases, result)

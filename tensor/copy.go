@@ -49,13 +49,13 @@ func copyElements(dst, src *Tensor) {
 		return
 	}
 	elem := elementConverter(dst.DType, src.DType)
-	var buf [8]strided.Axis
+	var buf [8]strided.Axis // avoids an allocation for ranks up to 8
 	axes := append(buf[:0], make([]strided.Axis, dst.Rank())...)
 	for d, n := range dst.Shape {
 		axes[d] = strided.Axis{N: n, Dst: dst.Strides[d] * elem.DstSize,
 			Src: src.Strides[d] * elem.SrcSize}
 	}
-	if dst.mayShareAddresses() {
+	if dst.mayShareAddresses() { // the last element at an address must be written last
 		elem.InOrder(dst.Pointer(), src.Pointer(), axes)
 		return
 	}

@@ -203,8 +203,8 @@ func (d DType) ToComplex() DType {
 	return Complex64
 }
 
-// OpMath returns the dtype in which PyTorch's CPU kernels compute on d: float32 for the
-// 16-bit floats, d itself otherwise (at::opmath_type).
+// OpMath returns the dtype in which PyTorch's CPU kernels compute on d: float32 for the 16-bit floats, d itself
+// otherwise (at::opmath_type).
 func (d DType) OpMath() DType {
 	if d.IsReducedFloat() {
 		return Float32
@@ -212,8 +212,7 @@ func (d DType) OpMath() DType {
 	return d
 }
 
-// Element is the set of Go types that hold an element. bool values are stored as one
-// byte, 0 or 1.
+// Element is the set of Go types that hold an element. bool values are stored as one byte, 0 or 1.
 type Element interface {
 	bool | uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 |
 		Half | BF16 | float32 | float64 | complex64 | complex128

@@ -122,7 +122,7 @@ func (m Meta) IsContiguous() bool {
 		if size == 1 {
 			continue
 		}
-		if m.Strides[dim] != denseStride && size != 0 {
+		if m.Strides[dim] != denseStride && size != 0 { // not row-major, unless another dimension has size 0
 			return m.Numel() == 0
 		}
 		denseStride *= size
@@ -186,7 +186,7 @@ func (m Meta) StridesLikeChannelsLast3d() bool {
 // stridesLikeOrder reports whether the strides ascend in an order of the dimensions, fastest first, without overlap.
 func (m Meta) stridesLikeOrder(order []int) bool {
 	m.mustMatchRanks()
-	if m.Strides[1] == 0 {
+	if m.Strides[1] == 0 { // PyTorch takes such a value as NCHW
 		return false
 	}
 	minStride := 0 // the minimum stride of the next dimension: the span of the dimensions before it

@@ -152,7 +152,7 @@ func uninitialized(n int) []byte {
 	var b strings.Builder
 	b.Grow(n + Align - 1)
 	size := b.Cap()
-	b.WriteByte(0)
+	b.WriteByte(0) // because StringData is unspecified for an empty string
 	all := unsafe.Slice(unsafe.StringData(b.String()), size)
 	adviseLargePages(all)
 	return aligned(all)

@@ -48,11 +48,11 @@ func mustAllocate(n int) {
 
 // aligned returns the part of a block from its first address that is a multiple of [Align].
 func aligned(block []byte) []byte {
-	return block[-uintptr(unsafe.Pointer(unsafe.SliceData(block)))&(Align-1):]
+	address := uintptr(unsafe.Pointer(unsafe.SliceData(block)))
+	return block[-address&(Align-1):] // -address modulo Align is the distance to the next multiple
 }
 
-// StorageOf wraps bytes without a copy. The memory may be mapped from a file; it must stay valid while
-// tensors use it.
+// StorageOf wraps bytes without a copy. The memory may be mapped from a file; it must stay valid while tensors use it.
 func StorageOf(b []byte) *Storage { return StorageAt(Host, b) }
 
 // Bytes returns the bytes of the storage, not a copy, or nil for nil storage. It panics after [Storage.Release].
@@ -121,8 +121,7 @@ func checkExtent(meta Meta, storage *Storage) error {
 
 var errUsedAfterRelease = errors.New("used after Release")
 
-// FromSlice returns a row-major tensor that shares the slice's memory. len(data) must be the product of
-// shape.
+// FromSlice returns a row-major tensor that shares the slice's memory. len(data) must be the product of shape.
 func FromSlice[T Element](data []T, shape ...int) (*Tensor, error) {
 	meta := New(DTypeOf[T](), shape...)
 	if err := meta.Check(); err != nil {

@@ -43,7 +43,7 @@ func uint64Of[S float32 | float64](x S) uint64 {
 	if goConvertsLikeAMD64 {
 		return uint64(x)
 	}
-	if x >= 1<<63 && x < 1<<64 {
+	if x >= 1<<63 && x < 1<<64 { // x - 2^63 fits an int64; bit 63 adds 2^63 again
 		return uint64(int64(x-1<<63)) | 1<<63
 	}
 	return uint64(int64Of(x))
@@ -92,6 +92,7 @@ func viaInt64[D uint8 | uint32 | int64, S float32 | float64](dst, src unsafe.Poi
 	}
 }
 
+// toUint64 converts by uint64Of.
 func toUint64[S float32 | float64](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	if out := unsafe.Slice((*uint64)(dst), n); dstStride == 8 && srcStride == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
@@ -105,6 +106,8 @@ func toUint64[S float32 | float64](dst, src unsafe.Pointer, dstStride, srcStride
 		*(*uint64)(unsafe.Add(dst, i*dstStride)) = uint64Of(x)
 	}
 }
+
+// The following functions convert float16, and then bfloat16, as viaInt32, viaInt64 and toUint64 do.
 
 func halfViaInt32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	if out := unsafe.Slice((*D)(dst), n); dstStride == int(unsafe.Sizeof(D(0))) && srcStride == 2 {

@@ -31,14 +31,16 @@ func init() {
 // "gs://bucket/inputs/*". An element has the base name of its file without extension. The tensor of a .npy file has the
 // name "". A file that cannot be read fails its bundle.
 func ReadFiles(s beam.Scope, pattern string) beam.PCollection {
-	elements, _ := addReading(s, pattern, false)
+	const try = false
+	elements, _ := addReading(s, pattern, try)
 	return elements
 }
 
 // TryReadFiles is [ReadFiles], but returns files with invalid contents as failures. A file that cannot be opened or
 // read still fails its bundle.
 func TryReadFiles(s beam.Scope, pattern string) (elements, failures beam.PCollection) {
-	return addReading(s, pattern, true)
+	const try = true
+	return addReading(s, pattern, try)
 }
 
 // addReading adds the transforms of [ReadFiles] or, if try is set, of [TryReadFiles].
@@ -77,6 +79,21 @@ func (f *readFn) ProcessElement(ctx context.Context, file string, emit func(Elem
 		return err
 	}
 	return nil
+}
+
+// readFile reads a file of one of Beam's file systems.
+func readFile(ctx context.Context, path string) ([]byte, error) {
+	files, err := filesystem.New(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer files.Close()
+	f, err := files.OpenRead(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // parse returns the arrays of a .npz or .npy file.

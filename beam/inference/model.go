@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"runtime"
@@ -14,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 
 	"github.com/graphrun/graphrun"
@@ -118,9 +116,9 @@ func acquire(ctx context.Context, key string, options Options) (*model, error) {
 // release ends the use of the model of a key. The last user drops it.
 func release(key string) { releaseEntry(key, nil) }
 
-// releaseEntry ends one use of an entry; nil stands for the present entry of key. It deletes the entry if no users are
-// left. It also deletes an entry whose load failed, so that the next acquire tries again. If models already has a new
-// entry in place of the failed entry, the new entry stays.
+// releaseEntry ends one use of an entry; nil stands for the present entry of key. It deletes the entry if it has no
+// users left. It also deletes an entry whose load failed, so that the next acquire tries again. If models already has a
+// new entry in place of the failed entry, the new entry stays.
 func releaseEntry(key string, entry *modelEntry) {
 	modelsLock.Lock()
 	defer modelsLock.Unlock()
@@ -147,7 +145,7 @@ func load(ctx context.Context, options Options) (*model, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	// Together, active runs use at most GOMAXPROCS threads, or are a single run.
+	// Active runs together use at most GOMAXPROCS threads. Only a single run may use more.
 	loaded := &model{graph: source, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))}
 	reasonNotJoined, err := loaded.compile(ctx, options)
 	if err != nil {
@@ -170,7 +168,8 @@ func loadGraph(ctx context.Context, options Options) (*graph.Graph, error) {
 	return loader.LoadContext(ctx, name)
 }
 
-// typicalRows is the hint for the batch size of a model that is compiled for BatchExact; Options.MaxRows bounds it.
+// typicalRows is the batch size for which a model is planned if batching is exact; Options.MaxRows bounds it. Elements
+// are then joined only if they have the plan of the batch.
 const typicalRows = 8
 
 // compile sets m.program and m.batchAxis. If the axis is nil, compile returns the reason.
@@ -313,21 +312,6 @@ func (b beamFS) Open(name string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return memoryFile{bytes.NewReader(data), name}, nil
-}
-
-// readFile reads a file of one of Beam's file systems.
-func readFile(ctx context.Context, path string) ([]byte, error) {
-	files, err := filesystem.New(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer files.Close()
-	f, err := files.OpenRead(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(f)
 }
 
 // memoryFile is an open file whose contents are in memory. It is its own fs.FileInfo.

@@ -45,14 +45,16 @@ func init() {
 // An element that cannot be run fails its bundle, and the error names the element. Run panics if options are invalid,
 // as other functions that construct pipelines do.
 func Run(s beam.Scope, options Options, elements beam.PCollection) beam.PCollection {
-	results, _ := runScope(s, options, elements, false)
+	const try = false
+	results, _ := runScope(s, options, elements, try)
 	return results
 }
 
 // TryRun is [Run], but returns failed elements as a PCollection of [Failure]. A lack of memory and a model that cannot
 // be loaded are not failures of an element: they fail the bundle.
 func TryRun(s beam.Scope, options Options, elements beam.PCollection) (results, failures beam.PCollection) {
-	return runScope(s, options, elements, true)
+	const try = true
+	return runScope(s, options, elements, try)
 }
 
 // runScope adds the transform of [Run] or, if try is set, of [TryRun].

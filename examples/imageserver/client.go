@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/batch"
 )
 
-// jsonLengthHeader is the header of the protocol's binary extension.
+// jsonLengthHeader is the header of the protocol's binary extension. It has the length of the JSON at the start of the
+// body, in bytes.
 const jsonLengthHeader = "Inference-Header-Content-Length"
 
 // printClass classifies an image file.

@@ -106,9 +106,9 @@ const improvement = 0.999
 // improve gives a value the order with the least cost of the nodes that compute and read it. It reports whether the
 // order has changed.
 func (o *orders) improve(v *graph.Value) bool {
-	nodes, inputs := o.readers[v], []*graph.Value{v}
+	nodes, inputs := o.readers[v], []*graph.Value{v} // for a graph input: its readers, and its copy to the order
 	if v.Node != nil {
-		nodes, inputs = append([]*graph.Node{v.Node}, nodes...), nil
+		nodes, inputs = append([]*graph.Node{v.Node}, nodes...), nil // the node that computes v, and the readers
 	}
 	previous := o.order[v]
 	best, least := previous, o.cost(nodes, inputs)
@@ -145,7 +145,7 @@ func (o *orders) metaInOrder(v *graph.Value) tensor.Meta {
 // nodeCost returns the cost of a node with its cheapest implementation, including the copies of operands and results
 // that this implementation needs.
 func (o *orders) nodeCost(n *graph.Node) float64 {
-	call := &graph.Call{Attrs: n.Attrs}
+	call := &graph.Call{Attrs: n.Attrs} // the call of the node on operands in their present orders
 	for _, arg := range n.In {
 		if arg.Kind == graph.TensorArg {
 			meta := o.metaInOrder(arg.Value)

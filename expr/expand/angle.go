@@ -27,6 +27,7 @@ func (e *expander) reduceAngle(a expr.Value) (q, r, low expr.Value) {
 
 // reduceSmallAngle is reduceAngle for numbers below 2^25.
 func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
+	// The addition of roundingNumber rounds a*2/pi to an integer, the lowest bits of q.
 	q = e.fma(a, e.constant(2/math.Pi), e.roundingNumber())
 	quarters := e.sub(q, e.roundingNumber())
 	first := e.fma(quarters, e.constant(-elementary.PiOver2[0]), a)
@@ -43,6 +44,7 @@ func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
 // mod 4 (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute
 // error stays below 2^-120 even if the remainder is near 0.
 func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
+	// m has the lower 52 bits of a, and the exponent of 2^52.
 	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
 	q, fraction, fractionLow := e.addProducts(mantissa, e.twoOverPiBits(a))
 	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
@@ -58,6 +60,9 @@ func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 // added to the last lo, which is rounded. n0 to n3 are the integers whose sum is the integer part. g is the sum of the
 // lower numbers, which is added to the fraction f. f1, f2 and f3 are the rounding errors of the three sums f, and g1 is
 // the rounding error of g.
+//
+// For example, for a = 10 the products are 5, 1.366... and two products near 0. So n0 is 5, n2 is 1, n1 and n3 are 0,
+// and the fraction is 0.366... Modulo 4, n0 becomes 1, and q has the integer part 2, which is 6 modulo 4.
 func (e *expander) addProducts(number expr.Value, parts [4]expr.Value) (q, f, fLow expr.Value) {
 	var hi, lo [3]expr.Value
 	for i := range hi {
@@ -90,7 +95,8 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	window := e.twoOverPiWindow(bitOffset)
 	shl := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.intConst(count)) }
 	shr := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.intConst(count)) }
-	// number returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2.
+	// number returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2. The Or makes bits the
+	// mantissa of a number, which is unit + bits*unit*2^-52.
 	number := func(bits expr.Value, unit float64) expr.Value {
 		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
 	}

@@ -137,8 +137,8 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 		hError := e.fma(low, c, e.productError(p, c, h))
 		r = e.erfcQuotient(h, hError, d, e.fma(a, e.constant(2), e.sub(one, d)), e.productError(a, a, z))
 	}
-	r = e.mul(e.mul(r, s), s)
-	r = e.choose(e.less(x, e.constant(0)), e.sub(e.constant(2), r), r)
+	r = e.mul(e.mul(r, s), s)                                          // erfc(a)
+	r = e.choose(e.less(x, e.constant(0)), e.sub(e.constant(2), r), r) // erfc(x)
 	if e.lowPrecision {
 		return r
 	}

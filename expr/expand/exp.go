@@ -10,17 +10,19 @@ import (
 // This file expands exponentials into primitive operations. The methods of expander add instructions and return the
 // result.
 //
-// The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r. The step is ln 2 or ln 4, and
-// (ln 2)/4 for exp of float32. For example, exp(1) with the step ln 2 has n = 1 and r = 1 - ln 2 = 0.307, and is
-// 2*exp(0.307). Rounding needs no conversion: with the constant magic = 1.5*2^52 (float64), the sum t = x/step + magic
-// is rounded to an integer. t has n in its lowest bits, and n = t - magic. For exp of float32, n is a multiple of 1/4
-// or 1/8, and magic is smaller. If magic includes the bias of the exponent, a shift of t gives s = 2^n.
+// The operand is x = n*step + r with the step ln 2 or ln 4, and the result is 2^n or 4^n times a polynomial of r. For
+// example, exp(1) with the step ln 2 has n = 1 and r = 1 - ln 2 = 0.307, and is 2*exp(0.307). Rounding needs no
+// conversion: with the constant magic = 1.5*2^52 (float64), the sum t = x/step + magic is rounded to an integer. t has
+// n in its lowest bits, and n = t - magic. If magic includes the bias of the exponent, a shift of t gives s = 2^n.
+//
+// Only for exp of float32, n is a multiple of 1/4 (step ln 2) or 1/8 (step ln 4), so that r is smaller. magic is then
+// smaller too, and a table has the powers of the fractions.
 //
 // The functions differ in the multiplication by the power of 2, which may overflow or underflow although the result
 // does not:
 //
 //	exp of float64   p * 2^n by a scaling instruction, or p * 2^h * 2^(n-h) without (exp64)
-//	exp of float32   the same with a table for a quarter of the step (exp32Scaled), or p * 2^n * 2^n (exp32Squared)
+//	exp of float32   p * 2^n by a scaling instruction (exp32Scaled), or p * 2^n * 2^n without (exp32Squared)
 //	exp2, erfc       p * 2^n * 2^n (expFactors, expFactorsAsSum)
 //	expm1            2^n * expm1(r) + (2^n - 1), for half of the result
 //	tanh of float64  m/(1-m) with m = (1-exp(-2|x|))/2
@@ -63,8 +65,9 @@ func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Va
 	return e.fma(e.fma(e.evalPoly(expm1Poly, r), r, one), r, one), t, n
 }
 
-// exp32Scaled is exp of float32 in steps of ln 2 / 4. The remainder is limited for operands out of range, so that
-// scaling gives 0, infinity or NaN. Operations: 13.
+// exp32Scaled is exp of float32, with n a multiple of 1/4. Scale multiplies by 2^floor(n); the table has the powers of
+// the fraction. The remainder is limited for operands out of range, so that scaling gives 0, infinity or NaN.
+// Operations: 13.
 func (e *expander) exp32Scaled(x expr.Value) expr.Value {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()-2))
 	t := e.fma(x, e.constant(math.Log2E), magic)
@@ -84,7 +87,7 @@ func (e *expander) exp32Squared(x expr.Value) expr.Value {
 	r := e.subtractLn2(x, n, 2)
 	p := e.expFromTable(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
 	exponent := e.Emit(expr.Shl, e.int(t), e.intConst(uint64(e.mantissa()-3)))
-	s := e.float(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1))))
+	s := e.float(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1)))) // without the bits of the mantissa
 	return e.mul(e.mul(p, s), s)
 }
 
@@ -216,7 +219,9 @@ func (e *expander) tanh(x expr.Value) expr.Value {
 	if e.isFloat64() {
 		return e.tanh64(x)
 	}
-	return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Emit(expr.Abs, x), 9.2), 1), e.signBit(x))
+	magnitude := e.clampMax(e.Emit(expr.Abs, x), 9.2) // the result for 9.2 rounds to 1
+	const factor = 1                                  // of the operand
+	return e.withSign(e.evalPiecewise(&elementary.TanhPieces, magnitude, factor), e.signBit(x))
 }
 
 // tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735. The relative error of r + r^2*tanhPoly is below 2^-55.5.
@@ -226,8 +231,8 @@ var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.3333333333
 
 // tanh64 is tanh of float64: q = m/(1-m) with m = (1-exp(-2|x|))/2, which is accurate for small x. Here exp(-2|x|) is
 // s*exp(-2r) with s = 2^n, and p is (1-exp(-2r))/2. The rounding error of q is corrected: the remainder m - q*(1-m),
-// divided by 1-m, is added. This quotient is computed as the remainder times 1+q. Beyond the bound of |x|, the result
-// is 1.
+// divided by 1-m, is added. This quotient is computed as the remainder times 1+q, because 1+q is 1/(1-m). Beyond the
+// bound of |x|, the result is 1.
 func (e *expander) tanh64(x expr.Value) expr.Value {
 	magnitude := e.clampMax(e.Emit(expr.Abs, x), 19.2)
 	n, s := e.integerAndPower(magnitude, -2*math.Log2E, 0)

@@ -9,8 +9,8 @@ import (
 
 // This file expands powers into primitive operations. The methods of expander add instructions and return the result.
 // pow handles signs and special operands. The power of a positive number a is 2^t with t = y*log2(a). For example,
-// 3^2.5 has t = 2.5*1.585 = 3.962, and is 2^3.962 = 15.59. power computes it in float64, with a logarithm that is a sum
-// of two numbers (log2Sum). powerFloat32 is for float32: it computes in float64, with shorter polynomials.
+// 3^2.5 has t = 2.5*1.585 = 3.962, and is 2^3.962 = 15.59. power is for float64: its logarithm is a sum of two numbers
+// (log2Sum). powerFloat32 is for float32: it computes in float64, with shorter polynomials.
 
 // pow is 2^(y*log2|x|). If y is odd, it has the sign of x. A negative number to a power that is not an integer is NaN.
 // 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a large finite number. The power is then 0 or infinite
@@ -61,7 +61,8 @@ func (e *expander) powerFloat32(a, y expr.Value) expr.Value {
 	f := e.sub(m, e.constant(1))
 	log2A := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.constant(math.Log2E), exponent)
 	t := e.clampMin(e.clampMax(e.mul(y, e.logOfSpecialBase(a, log2A)), 300), -300)
-	n, s := e.integerAndPower(t, 1, 0)
+	const step, shift = 1, 0 // n is the integer nearest to t*step, and s = 2^(n+shift)
+	n, s := e.integerAndPower(t, step, shift)
 	r := e.sub(t, n)
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.constant(1)), s)
 }
@@ -75,7 +76,9 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	// If t is infinite, tError is NaN.
 	tError = e.choose(e.less(e.Emit(expr.Abs, t), e.constant(2000)), tError, e.constant(0))
 	t = e.clampMin(e.clampMax(t, 1100), -1100) // 2^1100 and 2^-1100 are out of the range of float64
-	n, s := e.integerAndPower(t, 0.5, 0)       // 2^t is p*s*s, with s = 2^n and p = 2^(t-2n)
+	// 2^t is p*s*s, with s = 2^n and p = 2^(t-2n). n is the integer nearest to t*half, and s = 2^(n+shift).
+	const half, shift = 0.5, 0
+	n, s := e.integerAndPower(t, half, shift)
 	r := e.add(e.fma(n, e.constant(-2), t), tError)
 	p := e.fma(e.evalPoly(elementary.Exp2Poly, r), r, e.constant(1))
 	return e.mul(e.mul(p, s), s)

@@ -109,7 +109,7 @@ func (e *expander) cos(x expr.Value) expr.Value {
 }
 
 // tan is sin/cos in even quadrants and -cos/sin in odd quadrants. The quotient adds the errors of sin and cos, so
-// float32 is computed in float64.
+// float32 is computed in float64: inFloat64 calls tan again, with an expander for float64 that has lowPrecision set.
 func (e *expander) tan(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).tan, x)

@@ -23,16 +23,18 @@ func (runner *Runner) tabulate(source *expr.Loop) {
 	}
 	bytes := operandBytes(len(loaded))
 	resultSize, results := code.Out[0].DType.Size(), unsafe.Pointer(new([256]uint64))
-	operands := make([]unsafe.Pointer, len(runner.elementSize))
-	operands[0] = results
+	// A slot is the index of an address: slot 0 is the output, and slot 1+k is operand k.
+	addresses := make([]unsafe.Pointer, len(runner.elementSize))
+	addresses[0] = results
 	lookUpStep := step{dst: place{slot: 0, stride: resultSize}}
+	indexPlaces := [2]*place{&lookUpStep.a, &lookUpStep.b}
 	for position, k := range loaded {
-		operands[1+k] = unsafe.Pointer(&bytes[position])
-		*[]*place{&lookUpStep.a, &lookUpStep.b}[position] = place{slot: 1 + k, stride: 1}
+		addresses[1+k] = unsafe.Pointer(&bytes[position])
+		*indexPlaces[position] = place{slot: 1 + k, stride: 1}
 	}
 	const rows = 1
 	// One row has all elements of the table. The strides between rows do not matter, and there are no folds.
-	runner.Run(runner.NewScratch(), operands, make([]int, len(operands)), nil, len(bytes[0]), rows)
+	runner.Run(runner.NewScratch(), addresses, make([]int, len(addresses)), nil, len(bytes[0]), rows)
 	lookUpStep.loop = lookUps[len(loaded)-1][sizeIndex(resultSize)](results)
 	runner.rowSteps, runner.blockCount, runner.blockSteps = nil, 0, []step{lookUpStep}
 }
@@ -64,7 +66,8 @@ func tableOperands(source *expr.Loop) (loaded []int) {
 // operandBytes returns, for each operand of a table, its value for each result of the table.
 func operandBytes(operandCount int) (bytes [2][256]uint8) {
 	for k := range 256 {
-		if bytes[0][k] = uint8(k); operandCount == 2 {
+		bytes[0][k] = uint8(k)
+		if operandCount == 2 { // bools
 			bytes[0][k], bytes[1][k] = uint8(k&1), uint8(k>>1&1)
 		}
 	}

@@ -35,18 +35,20 @@ const minRangeWork = 6
 // orderByPredicate reorders the code so that the instructions of each predicated range are adjacent, and removes dead
 // instructions. It returns the new code, the new value of each old value, and the ranges. An outer range precedes its
 // inner ranges.
-func orderByPredicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []predicatedRange) {
+func orderByPredicate(code *expr.Code, folds []expr.Fold) (ordered *expr.Code, newValue []expr.Value,
+	ranges []predicatedRange) {
 	finder := branchFinder{code: code, branches: make([]branch, 1), branchOf: make([]int, len(code.Insts)),
 		sides: make([][2]int, len(code.Insts))}
 	for v := range finder.branchOf {
 		finder.branchOf[v] = -1
 	}
+	const unconditional = 0 // the branch of values that are needed for all elements
 	for _, output := range code.Out {
-		finder.markNeeded(output.Re, 0)
-		finder.markNeeded(output.Im, 0)
+		finder.markNeeded(output.Re, unconditional)
+		finder.markNeeded(output.Im, unconditional)
 	}
 	for _, fold := range folds {
-		finder.markNeeded(fold.Value, 0)
+		finder.markNeeded(fold.Value, unconditional)
 	}
 	for v := len(code.Insts) - 1; v >= 0; v-- { // readers before their operands, and v+1 before v (sharesBranches)
 		finder.markOperands(expr.Value(v))
@@ -149,7 +151,7 @@ func workOfOp(op expr.Op) int {
 // buildOrdered builds the new code, in which branches with enough work are predicated ranges. The two selections of a
 // pair ([branchFinder.sharesBranches]) have the same branches. Their ranges are emitted before the first selection of
 // the pair.
-func (finder *branchFinder) buildOrdered() (*expr.Code, []expr.Value, []predicatedRange) {
+func (finder *branchFinder) buildOrdered() (ordered *expr.Code, newValue []expr.Value, ranges []predicatedRange) {
 	rangeBranch := finder.rangeBranches()
 	// Constants and loads come first, because other instructions may be moved to the front.
 	for _, listsLeaves := range []bool{true, false} { // whether this pass lists constants and loads
@@ -255,7 +257,7 @@ func (prep *preparer) closePredicates(v expr.Value) {
 
 // noElementEquals reports whether no element of a mask equals bit.
 func noElementEquals(mask operand, count int, bit bool) bool {
-	if mask.stride == 0 {
+	if mask.stride == 0 { // one element for the whole block
 		count = 1
 	}
 	elements := unsafe.Slice((*uint8)(unsafe.Add(mask.ptr, mask.offset)), count)

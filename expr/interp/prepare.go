@@ -8,11 +8,13 @@ import (
 )
 
 // preparer prepares a Runner. It adds the steps of the instructions in order, and chooses where their values are stored
-// (places.go).
+// (places.go). A load is read in place. A computed value that is constant within a row (uniform) is stored in a cell.
+// Any other computed value is stored in a temporary block of consecutive elements, or directly in an output. A slot is
+// the index of an address: of an output, an operand, an accumulator, a cell or a block.
 type preparer struct {
 	*Runner
 	loop   *expr.Loop
-	code   *expr.Code
+	code   *expr.Code  // the code of the loop, simplified and reordered
 	folded []expr.Fold // the folds of the loop, with values of code
 	values []value     // by value of code
 
@@ -104,9 +106,10 @@ func (prep *preparer) eachOutput(visit func(v expr.Value, to place)) {
 		if output.DType == tensor.Invalid {
 			continue
 		}
-		visit(output.Re, place{slot, 0, output.DType.Size()})
-		if output.Im != expr.None {
-			visit(output.Im, place{slot, output.DType.Size() / 2, output.DType.Size()})
+		stride := output.DType.Size()
+		visit(output.Re, place{slot: slot, stride: stride})
+		if output.Im != expr.None { // the imaginary part is the second half of an element
+			visit(output.Im, place{slot: slot, offset: stride / 2, stride: stride})
 		}
 	}
 }
@@ -148,7 +151,7 @@ func (prep *preparer) addFolds(v expr.Value) {
 		if fold.Value == v {
 			dtype := prep.loop.DType(i)
 			prep.blockSteps = append(prep.blockSteps, step{loop: foldLoop(table[fold.Op][dtype]),
-				dst: place{prep.foldSlot(i), 0, dtype.Size()}, a: prep.values[v].place})
+				dst: place{slot: prep.foldSlot(i), stride: dtype.Size()}, a: prep.values[v].place})
 		}
 	}
 }

@@ -28,8 +28,8 @@ type sumLoops struct {
 // that the loop reads. The loop also computes the products that only v reads. joinProducts returns nil if there is no
 // such loop. readers and narrow are indexed by value: the number of readers, and the operands of a narrower dtype from
 // which the operands of the value were converted, if any.
-func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []narrowOperands) (loop,
-	[]expr.Value) {
+func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []narrowOperands) (
+	joined loop, read []expr.Value) {
 	inst, sign := prep.code.Insts[v], 1
 	switch inst.Op {
 	case expr.Add:

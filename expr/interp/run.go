@@ -6,31 +6,36 @@ import (
 	"github.com/graphrun/graphrun/expr"
 )
 
-// Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch. A cell holds a number that is
-// constant within a row, and a block holds the values of one step for some elements. In a loop with CombinesLanes, each
-// row gives one number for each fold: after the row, the accumulators of its lanes are combined.
+// Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch. The steps of a Runner are
+// loops over consecutive elements of a row, at most blockLen of them. A cell holds a number that is constant within a
+// row. A temporary block holds the values that one step computes and a later step reads. Steps find memory by slots,
+// which are indices of addresses.
+//
+// A fold has [expr.FoldLanes] accumulators, the lanes: element k of a row is folded into lane k mod FoldLanes. In a
+// loop with CombinesLanes, the lanes are combined after each row, which gives one number for each row and fold.
 type Scratch struct {
-	slots     []unsafe.Pointer         // addresses: outputs and operands, accumulators of folds, cells, blocks
-	mem       []uint64                 // the cells, then the blocks
-	rowTotals [][expr.FoldLanes]uint64 // indexed by fold: the accumulators of a row, if the loop has CombinesLanes
-	accs      []unsafe.Pointer         // indexed by fold: the address in rowTotals
-	runner    *Runner                  // the Runner that made it
+	slots    []unsafe.Pointer         // addresses: outputs and operands, accumulators of folds, cells, blocks
+	mem      []uint64                 // the cells, then the blocks, each of blockWords words
+	rowLanes [][expr.FoldLanes]uint64 // indexed by fold: the lanes of a row, if the loop has CombinesLanes; else empty
+	accs     []unsafe.Pointer         // indexed by fold: the address in rowLanes
+	runner   *Runner                  // the Runner that made it
 }
 
 // NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
 func (runner *Runner) NewScratch() *Scratch {
-	scratch := &Scratch{runner: runner, rowTotals: make([][expr.FoldLanes]uint64, len(runner.rowTotals)),
-		mem:   append(make([]uint64, 0, len(runner.initialCells)+runner.blockCount*blockWords+1), runner.initialCells...),
-		slots: make([]unsafe.Pointer, len(runner.elementSize)+runner.foldCount)}
-	scratch.mem = scratch.mem[:cap(scratch.mem)]
-	for k := range scratch.rowTotals {
-		scratch.accs = append(scratch.accs, unsafe.Pointer(&scratch.rowTotals[k]))
+	cellCount := len(runner.initialCells)
+	scratch := &Scratch{runner: runner, rowLanes: make([][expr.FoldLanes]uint64, len(runner.rowTotals)),
+		mem:   make([]uint64, cellCount+runner.blockCount*blockWords),
+		slots: make([]unsafe.Pointer, len(runner.elementSize)+runner.foldCount)} // Run sets these
+	copy(scratch.mem, runner.initialCells)
+	for k := range scratch.rowLanes {
+		scratch.accs = append(scratch.accs, unsafe.Pointer(&scratch.rowLanes[k]))
 	}
-	for k := range runner.initialCells {
+	for k := range cellCount {
 		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[k]))
 	}
 	for k := range runner.blockCount {
-		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[len(runner.initialCells)+k*blockWords]))
+		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[cellCount+k*blockWords]))
 	}
 	return scratch
 }
@@ -46,8 +51,9 @@ func (runner *Runner) NewScratch() *Scratch {
 // Loop describes.
 func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer,
 	rowLength, rows int) {
-	if len(ptrs) != len(runner.elementSize) || len(strides) != len(runner.elementSize) || scratch != nil &&
-		scratch.runner != runner {
+	addressCount := len(runner.elementSize) // of outputs and operands
+	isForeign := scratch != nil && scratch.runner != runner
+	if len(ptrs) != addressCount || len(strides) != addressCount || isForeign {
 		panic("interp: Run needs an address and a stride for each output and operand, and a Scratch of this Runner")
 	}
 	if rowLength <= 0 || rows <= 0 {
@@ -73,12 +79,13 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	}
 }
 
-// resetTotals sets the accumulators of a row to neutral elements, if the loop has CombinesLanes.
+// resetTotals sets the lanes of a row to neutral elements, if the loop has CombinesLanes. Only then runner.rowTotals
+// has an entry for each fold.
 func (runner *Runner) resetTotals(scratch *Scratch) {
 	for k := range runner.rowTotals {
 		total := &runner.rowTotals[k]
 		// Operand a has the stride 0, so that the neutral element is repeated.
-		moves[sizeIndex(total.size)](operands{dst: operand{scratch.accs[k], 0, total.size},
+		moves[sizeIndex(total.size)](operands{dst: operand{ptr: scratch.accs[k], stride: total.size},
 			a: operand{ptr: unsafe.Pointer(&total.neutral)}, n: expr.FoldLanes})
 	}
 }
@@ -91,7 +98,7 @@ func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []
 		}
 		scratch.slots[k] = address
 	}
-	scratch.run(runner.rowSteps, 1) // the values that are constant within the row
+	scratch.run(runner.rowSteps, 1) // the cells: values that are constant within the row
 	for {
 		count := min(rowLength, runner.blockLen)
 		scratch.run(runner.blockSteps, count)

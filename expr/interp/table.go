@@ -32,7 +32,7 @@ func loopFor(code *expr.Code, inst expr.Inst) loop {
 	case expr.Select:
 		return selects[sizeIndex(dtype.Size())]
 	case expr.Convert:
-		if code.Insts[inst.A].DType == tensor.Bool && dtype.Size() == 1 {
+		if code.Insts[inst.A].DType == tensor.Bool && dtype.Size() == 1 { // a bool is the byte 0 or 1
 			return moves[0]
 		}
 		convert := tensor.Converter(dtype, code.Insts[inst.A].DType)
@@ -47,9 +47,9 @@ func loopFor(code *expr.Code, inst expr.Inst) loop {
 			return callOf[float32](code.Funcs[inst.Imm])
 		}
 		return callOf[float64](code.Funcs[inst.Imm])
-	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
+	case expr.Eq, expr.Ne, expr.Lt, expr.Le: // the table has the dtype of the operands, not of the result
 		dtype = code.Insts[inst.A].DType
-	case expr.And, expr.Or, expr.Xor:
+	case expr.And, expr.Or, expr.Xor: // with a constant, the operation can also process 8 bytes at a time
 		isConstA, isConstB := code.Insts[inst.A].Op == expr.Const, code.Insts[inst.B].Op == expr.Const
 		if elements := table[inst.Op][dtype]; elements != nil && dtype.Size() < 8 && (isConstA || isConstB) {
 			return inWords(elements, table[inst.Op][tensor.Uint64], dtype.Size(), isConstA, isConstB)

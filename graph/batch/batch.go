@@ -26,7 +26,7 @@ type Proof struct {
 	Rows int
 
 	graph            *graph.Graph
-	inputs           map[string]int
+	inputs           map[string]int            // by name of an input with rows: the dimension of the rows
 	places           map[*graph.Value]rowPlace // only of values that depend on the rows
 	repeatedOperands map[operand]rowPlace      // constants that have an equal slice for each row: see loopFits
 }
@@ -202,6 +202,7 @@ func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
 	for i := range n.In {
 		delete(p.repeatedOperands, operand{n, i})
 	}
+
 	var rowOperands []int // indices of the operands that have rows
 	for i, arg := range n.In {
 		if arg.Kind == graph.TensorArg && p.Dim(arg.Value) >= 0 {
@@ -213,7 +214,7 @@ func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
 			return nil, fmt.Errorf("an attribute depends on the rows through %q", v.Name)
 		}
 	}
-	if len(rowOperands) == 0 {
+	if len(rowOperands) == 0 { // the results do not depend on the rows
 		return nil, nil
 	}
 	for _, v := range n.Out {
@@ -221,6 +222,7 @@ func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
 			return nil, errors.New("its shape depends on data, and thus on all rows")
 		}
 	}
+
 	if n.Op.Reshapes && slices.Equal(rowOperands, []int{0}) {
 		if reshaped = p.placesAfterReshape(n); len(reshaped) == 0 {
 			return nil, fmt.Errorf("the shape %v does not keep rows, which are in dimension %d of %v", n.Out[0].Meta.Shape,

@@ -112,7 +112,7 @@ func numbersText(n *graph.Node) string {
 	for i, arg := range n.In {
 		if arg.Kind == graph.NumberArg {
 			name := operandLabel(n, i)
-			if name == "" && len(n.Op.Params) > 0 {
+			if name == "" && len(n.Op.Params) > 0 { // the only operand
 				name = n.Op.Params[0].Name
 			}
 			list = append(list, name+"="+arg.Number.String())
@@ -143,7 +143,7 @@ func operandLabel(n *graph.Node, i int) string {
 	case i < len(params) && !params[i].Variadic:
 		return params[i].Name
 	}
-	return fmt.Sprintf("%s[%d]", params[len(params)-1].Name, i-len(params)+1)
+	return fmt.Sprintf("%s[%d]", params[len(params)-1].Name, i-len(params)+1) // an element of the list, the last Param
 }
 
 // addOutput writes the box of an output and its arrow.

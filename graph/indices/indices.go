@@ -30,7 +30,7 @@ func Valid(g *graph.Graph, candidates []int64) map[*graph.Value][]int64 {
 		valid: map[*graph.Value][]int64{}}
 	sources := indexSources(g)
 	for _, v := range g.Inputs {
-		if sources[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
+		if sources[v] && v.Meta.DType.IsIntegral(withBool) && !v.Dynamic {
 			s.addInput(v)
 		}
 	}
@@ -42,6 +42,9 @@ func Valid(g *graph.Graph, candidates []int64) map[*graph.Value][]int64 {
 	}
 	return s.valid
 }
+
+// withBool is the argument of [tensor.DType.IsIntegral]: bools are not indices.
+const withBool = false
 
 // indexSources returns the values that are used as indices, and all values from which the indices are computed.
 func indexSources(g *graph.Graph) map[*graph.Value]bool {
@@ -96,7 +99,7 @@ func (s *search) dropRejected(n *graph.Node) {
 			continue
 		}
 		dependence := s.dependences[n.In[i].Value]
-		if dependence == nil || !dependence.numbers.DType.IsIntegral(false) {
+		if dependence == nil || !dependence.numbers.DType.IsIntegral(withBool) {
 			continue
 		}
 		limit := param.IndexBound(n.Call())

@@ -77,8 +77,9 @@ var proofRows = []int{7, 11, 13}
 // node that prevents the proof.
 func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, maxRows int, exact bool) (*Axis,
 	error) {
+	const noMaxBytes = 0 // New chooses the bound on bytes; the values have size 0
 	axis := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol),
-		planOf: lru.New[string, *plan](maxSizes, 0), rowsOf: lru.New[string, int](maxSizes, 0)}
+		planOf: lru.New[string, *plan](maxSizes, noMaxBytes), rowsOf: lru.New[string, int](maxSizes, noMaxBytes)}
 	if axis.openIndex < 0 {
 		return nil, fixedError(symbol)
 	}
@@ -108,6 +109,7 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 func (a *Axis) proveAt(ctx context.Context, g *graph.Graph, rows int) error {
 	sizes := slices.Clone(a.program.AssumedSizes())
 	sizes[a.openIndex] = rows
+	// GraphAt panics if its context has ended, and Prove does not recover.
 	sized, err := a.program.GraphAt(context.WithoutCancel(ctx), sizes)
 	if err != nil {
 		return err
@@ -264,7 +266,7 @@ func (a *Axis) sizesOf(in map[string]*tensor.Tensor) ([]int, error) {
 		return nil, false
 	}
 	g := a.program.Source()
-	byName, err := program.SizesOf(g.Inputs, shapeOf, nil, g.Symbols)
+	byName, err := program.SizesOf(g.Inputs, shapeOf, nil, g.Symbols) // nil: no sizes are given
 	if err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func followAt(ctx context.Context, p *program.Program, spec *program.Specializat
 	return plan
 }
 
-// replacedImpls returns, by node, the names of the implementations of graph b that differ from those of graph a.
+// replacedImpls returns the nodes whose implementations in graphs a and b differ, with the name of the one in b.
 func replacedImpls(a, b *graph.Graph) map[string]string {
 	names, before := map[string]string{}, program.ImplsOf(a)
 	for name, impl := range program.ImplsOf(b) {

@@ -97,7 +97,8 @@ func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 			shape[0] += run.Rows
 		}
 		meta := tensor.New(first.DType, shape...)
-		joined := tensor.Must(tensor.FromStorage(meta, joinedPool.Take(meta.Bytes(), false)))
+		const zeroed = false // all bytes are written below
+		joined := tensor.Must(tensor.FromStorage(meta, joinedPool.Take(meta.Bytes(), zeroed)))
 		data := joined.Storage().Bytes()
 		for _, run := range runs {
 			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]

@@ -218,7 +218,7 @@ func (report *Report) refute(path Path) *Counterexample {
 	sizes, strideValues := make([]int, len(shape)), make([]int, len(shape))
 	for range maxAttempts {
 		binding := sym.Binding{}
-		for dim := range shape {
+		for dim := range shape { // sizes are from 0 to 3
 			sizes[dim], strideValues[dim] = rng.IntN(4), strideChoices[rng.IntN(len(strideChoices))]
 			binding[shape[dim].String()], binding[strides[dim].String()] = sizes[dim], strideValues[dim]
 		}

@@ -94,7 +94,7 @@ func openEntry(path string, key Key) (mmap.MMap, error) {
 	if err := checkEntry(file, info.Size(), key); err != nil {
 		return nil, err
 	}
-	touch(path, info)
+	touch(path, info) // records the time of the last use, for eviction
 	return mmap.MapRegion(file, int(info.Size()), mmap.RDONLY, 0, 0)
 }
 
@@ -122,7 +122,7 @@ func (c *Cache) write(key Key, data []byte) (*tensor.Storage, error) {
 		}
 		return nil, err
 	}
-	c.forget(key)
+	c.forget(key) // Find then maps the new file
 	return c.Find(key), nil
 }
 

@@ -10,10 +10,13 @@ import (
 )
 
 // This file chooses the register tiles of a plan and generates their machine code (package tile). strips.go runs the
-// code. plan.go defines panels, blocks and tiles. A register tile is a part of C whose sums stay in registers for a
-// block of K. It has any number of rows up to a bound, and one to four vectors of columns. Rows are divided evenly
-// among register tiles and need no padding. Only the last vector of a panel has padded columns. An operand with a
-// stride of 1 is read in place, because packing is rarely faster.
+// code. C is divided into tiles, the units of work of a worker. A term is the product A[i,k]·B[k,j] for one k, and a
+// block of K is a range of terms. A panel is a group of adjacent rows of A or columns of B, stored contiguously.
+//
+// A register tile is a part of C whose sums stay in registers for a block of K. It has any number of rows up to a
+// bound, and one to four vectors of columns. Rows are divided evenly among register tiles and need no padding. Only the
+// last vector of a panel has padded columns. An operand with a stride of 1 is read in place, because packing is rarely
+// faster.
 //
 // Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block of
 // rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height and, if A is
@@ -69,11 +72,12 @@ func machineCodeSets(dtype tensor.DType) (list []*kernelSet) {
 
 // machineCodeSet returns the kernel set with machine code for a dtype.
 func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
-	const narrowVectors = 2 // vectors of a narrow panel
-	thin, ok := thinRoutines[sizes.cpu][dtype]
+	const narrowVectors = 2                    // vectors of a narrow panel
+	thin, ok := thinRoutines[sizes.cpu][dtype] // in assembly, for products with few rows or columns
 	if !ok {
 		thin = portable[dtype].thinKernels
 	}
+	// mr is the number of rows of a panel of A, nr the number of columns of a panel of B, kc the depth of a block of K.
 	kernels := &kernelSet{name: sizes.cpu.String() + " code", cpu: sizes.cpu, mr: sizes.panelRows, kc: maxBlockDepth,
 		elemBytes: dtype.Size(), maxHeights: sizes.maxHeights, thinKernels: thin,
 		sharedLoops: portable[dtype].sharedLoops}
@@ -194,9 +198,11 @@ func (p *Plan) compileTile(kind tileKind) (err error) {
 }
 
 // tileSpec describes the code of one kind of register tile to package tile. A Dynamic value is not part of the code:
-// each call passes it. In the spec, In is A, Vec is B and Out is C.
+// each call passes it. In the spec, In is A, Vec is B and Out is C. Steps are in bytes, from tile to tile (Tiles) or
+// from term to term (Runs).
 func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: p.kernels.elemBytes, Rows: kind.height, Vectors: kind.vectors,
+		// In place, a read of a whole last vector could exceed B.
 		Masked: p.b.inPlace || kind.read == readAndCopy, Tiles: tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic},
 		Runs: []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {

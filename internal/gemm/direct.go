@@ -16,8 +16,12 @@ import (
 // For example, a product of 1×1000 by 1000×1000 with a row-major B uses pathAxpy. B is too large for the caches, and
 // each of its elements is used only once.
 //
+// A term is the product A[i,k]·B[k,j] for one k. K is divided into super-blocks of at most directDepth terms, and the
+// sums of a super-block are computed at once.
+//
 // As in BLAS, lda, ldb and ldc are the distances between rows of A, B and C. For dot products, ldb is the distance
-// between columns of B. lda and ldc are in elements, ldb is in bytes.
+// between columns of B. lda and ldc are in elements, ldb is in bytes. countMACs counts multiplications, and checks
+// after every checkMACs whether the caller has cancelled the product.
 
 const (
 	// directRows is the maximum number of rows of A for which B is not packed. With so few rows, an element of B is
@@ -25,8 +29,10 @@ const (
 	directRows = 4
 	// directMACs is the least number of multiplications in a tile of pathDot and pathAxpy.
 	directMACs = machine.MoveGrain
-	// directDepth is the greatest number of terms that pathDot and pathAxpy sum at once.
+	// directDepth is the greatest number of terms of a super-block of pathDot and pathAxpy.
 	directDepth = 1 << 18
+	// minAxpyCols is the minimum number of columns of B for pathAxpy, whose loops run along them.
+	minAxpyCols = 16
 	// directCols bounds the columns of a tile, and thus the part of C for which the epilogue is called.
 	directCols = 1 << 14
 	// joinedSumsBytes is the size of the sums of adjacent tiles that are computed together. They stay in L1.
@@ -54,10 +60,11 @@ func (p *Plan) planThin() bool {
 		const maxTiles = 32
 		p.path = pathDot
 		p.tileCols = roundUp(max(ceilDiv(spec.N, maxTiles), minTileCols), dotCols)
-	case spec.B.ColStride == 1 && spec.N >= 16:
+	case spec.B.ColStride == 1 && spec.N >= minAxpyCols:
 		const maxTiles, minCols, maxCols = 16, 128, 1024 // a wide product has more tiles, of maxCols columns
+		const unit = 32                                  // of the number of columns
 		p.path = pathAxpy
-		p.tileCols = min(maxCols, roundUp(max(ceilDiv(spec.N, maxTiles), minCols, minTileCols), 32))
+		p.tileCols = min(maxCols, roundUp(max(ceilDiv(spec.N, maxTiles), minCols, minTileCols), unit))
 	default:
 		if swapped {
 			p.swap()
@@ -111,12 +118,13 @@ func (p *Plan) RunRange(begin, end int, args *Args, worker []byte) {
 func (x *execution) runDirect(j0, j1 int) {
 	spec := &x.spec
 	cols := j1 - j0
+	// x.worker is the address of the worker's scratch, and x.Plan.worker has the offsets in it.
 	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.packedB), cols
 	accumulatesInC := spec.CColStride == 1 && spec.Bias == NoBias && !spec.Accumulate
 	if accumulatesInC {
 		sums, ldc = x.elem(x.ptrC, j0), spec.CRowStride
 	}
-	for k0 := 0; k0 < spec.K; k0 += x.maxSuperBlockTerms {
+	for k0 := 0; k0 < spec.K; k0 += x.maxSuperBlockTerms { // k0 is the first term of a super-block
 		depth := min(x.maxSuperBlockTerms, spec.K-k0)
 		block := thinProduct{b: x.elem(x.memoryB.operand, k0*spec.B.RowStride+j0*spec.B.ColStride), sums: sums,
 			ldc: ldc, cols: cols, depth: depth}
@@ -131,6 +139,7 @@ func (x *execution) runDirect(j0, j1 int) {
 		}
 		if k0 > 0 {
 			noBias, accumulate := matrix{}, true
+			// A matrix has an address, the distance between rows, and the distance between columns.
 			x.kernels.store(spec.M, cols, matrix{block.sums, block.ldc, 1}, matrix{sums, ldc, 1}, noBias, accumulate)
 		}
 	}
@@ -172,7 +181,7 @@ func (x *execution) dotColumns(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.ColStride * elemBytes
 	groupsPerPart := max(1, l1PartBytes/(dotCols*thin.depth*elemBytes))
-	if spec.M == 1 { // no other row reads a part again, so only checks limit its size
+	if spec.M == 1 { // no other row reads a part again, so only the checks for cancellation limit its size
 		groupsPerPart = max(1, checkMACs/(dotCols*thin.depth))
 	}
 	j := 0
@@ -222,7 +231,7 @@ func (x *execution) axpyColumns(thin thinProduct) {
 		}
 		x.countMACs(axpyTerms * spec.M * thin.cols)
 	}
-	if k < thin.depth {
+	if k < thin.depth { // the last rows of B, fewer than axpyTerms
 		for i := range spec.M {
 			sums, factors := x.elem(thin.sums, i*thin.ldc), x.elem(thin.rows, i*thin.lda+k)
 			x.kernels.lastRows(thin.cols, sums, unsafe.Add(thin.b, k*ldb), ldb, factors, thin.depth-k)

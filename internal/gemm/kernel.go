@@ -21,7 +21,7 @@ type kernelSet struct {
 	// The following fields are for machine code.
 
 	cpu         machine.Features    // processor features that the code uses
-	lanes       int                 // number of elements of a vector
+	lanes       int                 // number of elements of a vector of the processor
 	maxHeights  [maxVectors + 1]int // by number of vectors in a row of a register tile: greatest number of rows
 	narrowPanel int                 // width of panels of B if A has few rows
 }
@@ -134,7 +134,9 @@ func PanelCols(dtype tensor.DType) int { return kernelsOf(dtype).nr }
 // so that the bandwidth of L2 is free for loading the next panel.
 func PanelColsOf(dtype tensor.DType, rows int) int {
 	set := kernelsOf(dtype)
-	if set.hasMachineCode() && rows > set.maxHeights[set.vectors(set.nr)] && rows <= moderateRows {
+	// Several register tiles read each panel, one after another.
+	hasSeveralTiles := set.hasMachineCode() && rows > set.maxHeights[set.vectors(set.nr)]
+	if hasSeveralTiles && rows <= moderateRows {
 		return set.narrowPanel
 	}
 	return set.nr

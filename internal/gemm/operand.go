@@ -3,7 +3,7 @@ package gemm
 import "github.com/graphrun/graphrun/internal/machine"
 
 // This file decides how the tiled path reads the operands: in place, from panels packed once for all tiles, or from
-// panels that each tile packs itself.
+// panels that each tile packs itself. A lane is a row of A or a column of B; a panel holds a few adjacent lanes.
 
 // operandPlan describes how the tiled path passes one operand to the kernels.
 type operandPlan struct {
@@ -21,7 +21,7 @@ type operandPlan struct {
 func (p *Plan) chooseOperandAccess() {
 	spec, elemBytes := &p.spec, p.kernels.elemBytes
 	if spec.isStrided() && spec.M > 1 && spec.CColStride != 1 && spec.CRowStride == 1 {
-		p.swap()
+		p.swap() // C is column-major: the rows of its transpose are contiguous
 	}
 	depth := p.kernels.kc
 	if p.kernels.hasMachineCode() && (spec.A.Source == Custom || spec.B.Source == Custom) {
@@ -56,15 +56,16 @@ func Packs(spec Spec) (a, b bool) {
 	return plan.a.createsPanels(), plan.b.createsPanels()
 }
 
-// chooseInPlace decides, for machine code, whether each operand is read in place; see the constants fewRows and
-// moderateRows.
+// chooseInPlace decides, for machine code, whether each operand is read in place. A B of contiguous rows is not packed
+// for at most fewRows rows of A. For at most moderateRows rows, it is packed only if it evicts itself from L2.
 func (p *Plan) chooseInPlace() {
 	spec := &p.spec
-	if spec.A.Source == Strided {
+	if spec.A.Source == Strided { // A must be contiguous along K, or from lane to lane
 		p.a.inPlace = p.a.termStride == 1 || p.a.laneStride == 1 && !p.a.evictsItself(p.kc)
 	}
-	if spec.B.Source == Strided && p.b.laneStride == 1 {
-		isSmall := spec.M <= moderateRows || !p.leavesCache(spec.K*spec.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
+	if spec.B.Source == Strided && p.b.laneStride == 1 { // the rows of B are contiguous
+		bLeavesL2 := p.leavesCache(spec.K*spec.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
+		isSmall := spec.M <= moderateRows || !bLeavesL2
 		p.b.inPlace = spec.M <= fewRows || isSmall && !p.b.evictsItself(p.kc)
 		p.b.packedByFirstRow = !p.b.inPlace && !p.a.packsBeforeTiles()
 	}

@@ -88,6 +88,7 @@ func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
 	if spec.N == 1 { // the column stride of C is not used: 1 is the fastest
 		plan.spec.CColStride = 1
 	}
+	// The first comparison prevents an overflow in the second.
 	isTiny := spec.M*spec.N <= simpleMACs && spec.M*spec.N*spec.K <= simpleMACs
 	if spec.isEmpty() || spec.Algorithm == Loops || spec.Algorithm == Any && spec.isStrided() && isTiny {
 		plan.planSimple()
@@ -181,7 +182,7 @@ func (p *Plan) layOutWorkerScratch() {
 	layout.rowBias = layout.tempTile + alignedBytes(max(p.kernels.mr, maxHeight)*p.kernels.nr)
 	layout.colBias = layout.rowBias
 	if spec.Bias == BiasRows {
-		layout.colBias += alignedBytes(p.tileRows + p.kernels.mr)
+		layout.colBias += alignedBytes(p.tileRows + p.kernels.mr) // kernels read whole panels of the bias
 	}
 	layout.totalBytes = layout.colBias + alignBytes
 	if spec.Bias == BiasCols {

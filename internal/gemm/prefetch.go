@@ -37,7 +37,7 @@ const (
 // prefetchBytes ahead of its loads. B is often a constant that has left the caches since the previous run, and the
 // hardware prefetcher stops at page boundaries.
 func (p *Plan) linesToPrefetch(read readMode) int {
-	justPacked := p.b.packsPerTile() && read == readDirect
+	justPacked := p.b.packsPerTile() && read == readDirect // the panels are in the caches
 	hasOnePanel := p.spec.N <= p.b.panelWidth
 	if p.spec.BInCache || p.b.inPlace || justPacked || hasOnePanel {
 		return 0
@@ -45,7 +45,7 @@ func (p *Plan) linesToPrefetch(read readMode) int {
 	tiles := p.tilesPerStrip()
 	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes // that an iteration reads
 	if tiles == 1 && read == readDirect {
-		return lines
+		return lines // of the tile's own panel
 	}
 	return min(ceilDiv(lines, tiles), maxPrefetchLines)
 }
@@ -53,9 +53,10 @@ func (p *Plan) linesToPrefetch(read readMode) int {
 // rowPrefetches returns the prefetches of rows by register tiles that read B in the given mode, with `vectors` vectors
 // and `height` rows.
 func (p *Plan) rowPrefetches(read readMode, vectors, height int) []tile.Prefetch {
-	rowLines := ceilDiv(vectors*p.kernels.lanes*p.kernels.elemBytes, machine.LineBytes)
+	elems := vectors * p.kernels.lanes // of a row of the tile
+	rowLines := ceilDiv(elems*p.kernels.elemBytes, machine.LineBytes)
 	switch {
-	case read != readDirect: // rows of B; prefetchInterval is about the number of tiles of a strip
+	case read != readDirect: // rows of B: each of the strip's n tiles prefetches about kc/n of the kc rows
 		return []tile.Prefetch{{Lines: rowLines, Every: p.prefetchInterval}}
 	case p.prefetchResultInLoop: // each of the tile's rows of the result, during the kc terms of a block
 		return []tile.Prefetch{{Lines: rowLines, Every: powerOfTwoAtMost(p.kc / height)}}
@@ -86,7 +87,7 @@ func (t *tileState) setLinePrefetch(args *jit.Args, b *operandView, column int) 
 	if lines[readDirect] == 0 && lines[readCopied] == 0 {
 		return
 	}
-	prefetchesOwnPanel := lines[readDirect] > maxPrefetchLines
+	prefetchesOwnPanel := lines[readDirect] > maxPrefetchLines // only a single tile prefetches that many
 	hasNextPanel := column+panelWidth < t.spec.N
 	prefetchedColumn, aheadBytes := column, 0 // without a next panel, the panel is prefetched again
 	switch {

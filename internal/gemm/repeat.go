@@ -31,14 +31,14 @@ type recordedCalls struct {
 // call is a recorded call of machine code. It has offsets in bytes from the addresses of the operands.
 type call struct {
 	code                     *jit.Func
-	tiles                    int // number of adjacent tiles
+	tiles                    int // number of adjacent register tiles
 	in, vec, out, bias       int // offsets from A, B, C and the bias
 	prefetched               int // offset of the prefetched panel from B
-	inTile, vecTile, outTile int // steps from tile to tile
+	inTile, vecTile, outTile int // steps from register tile to register tile
 	lastLanes                int // number of lanes of the last vector
 }
 
-// callOf records a call with the given arguments. args.Rows is the number of tiles.
+// callOf records a call with the given arguments. args.Rows is the number of register tiles.
 func callOf(code *jit.Func, args *jit.Args) call {
 	return call{code: code, tiles: args.Rows, in: args.Row[tile.In], vec: args.Row[tile.Vec], out: args.Row[tile.Out],
 		bias: args.Row[tile.FirstEpilogueOperand], prefetched: args.Row[tile.Prefetched],

@@ -140,7 +140,7 @@ func (x *execution) countMACs(n int) {
 // more than the caller uses.
 func aligned(memory []byte) unsafe.Pointer {
 	ptr := unsafe.Pointer(unsafe.SliceData(memory))
-	return unsafe.Add(ptr, -uintptr(ptr)&(alignBytes-1))
+	return unsafe.Add(ptr, -uintptr(ptr)&(alignBytes-1)) // the distance to the next multiple
 }
 
 // elem returns the address of element i of the array at ptr.
@@ -252,7 +252,7 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 		args = argsPool.Get().(*jit.Args)
 		defer release(args)
 	}
-	ownPanelsB := unsafe.Add(x.worker, plan.worker.packedB) // those of A are at the start of x.worker
+	ownPanelsB := unsafe.Add(x.worker, plan.worker.packedB) // the panels of A are at the start of x.worker
 	end := x.superBlockStart + x.superBlockTerms
 	state := tileState{execution: x, i0: i0, j0: j0, j1: j1}
 	var a, b operandView
@@ -274,7 +274,7 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 // it.
 func (x *execution) gatherBias(i0, i1, j0, j1 int) {
 	var dst unsafe.Pointer
-	var lane, end int // the lanes [lane, end) are still to be copied
+	var lane, end int // the lanes [lane, end) are still to be copied; none without a bias
 	switch x.spec.Bias {
 	case BiasRows:
 		dst, lane, end = unsafe.Add(x.worker, x.Plan.worker.rowBias), i0, i1

@@ -50,6 +50,8 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 			if t.isLastBlock {
 				t.runEpilogue(blockStart, blockEnd, j, min(j+panels*panelWidth, j1))
 			}
+			// countMACs counts multiplications, to check for cancellation from time to time. stripCost is for the
+			// preparation.
 			if t.recordedTo == nil { // else the calls are recorded and not executed
 				t.countMACs(stripCost + (blockEnd-blockStart)*panels*panelWidth*t.kc)
 			}
@@ -98,6 +100,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 		t.computeTiles(args, a, tiles)
 		return
 	}
+	// The stacks are kept for the next strip, which usually has the same size.
 	if vectors := t.kernels.vectors(s.cols); t.stackedRows != s.rows || t.stackedVectors != vectors {
 		t.stackedRows, t.stackedVectors = s.rows, vectors
 		t.stacks, t.stackCount = t.Plan.stacks(s.rows, vectors)

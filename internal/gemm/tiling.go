@@ -81,7 +81,7 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 	if s.hasMachineCode() {
 		grain = machine.MACGrain
 	}
-	tilesByMACs := min(2*float64(m)*float64(n)*float64(k)/float64(grain), 1<<62)
+	tilesByMACs := min(2*float64(m)*float64(n)*float64(k)/float64(grain), 1<<62) // fits an int
 	return max(1, int(tilesByMACs), max(m, n)*k/machine.ReduceGrain)
 }
 
@@ -90,7 +90,7 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 // depend on the number of workers of a run, because results must not.
 func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	var best grid
-	bestCost := -1.0
+	bestCost := -1.0 // no candidate yet; the grid of one tile is always one
 	aPanels, bPanels := ceilDiv(a.extent, a.panelWidth), ceilDiv(b.extent, b.panelWidth)
 	for _, height := range tileSizes(aPanels) {
 		for _, width := range tileSizes(bPanels) {

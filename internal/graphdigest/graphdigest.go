@@ -1,5 +1,6 @@
-// Package graphdigest writes a graph to a hash. It writes the structure, attributes and pins as in a graph file, then
-// the sizes of symbols, the layouts of values, and the data of constants.
+// Package graphdigest writes a graph to a hash: first its graph file, which has the nodes and their attributes, then
+// the sizes of symbols, the pins, the layouts of values, and the data of constants. A pin is a user's demand for the
+// layout, the implementation or the device of a value or node.
 package graphdigest
 
 import (
@@ -19,12 +20,13 @@ import (
 // hashBlock is the number of bytes that are hashed between two checks of the context.
 const hashBlock = 1 << 20
 
-// Write writes a graph to a hash. data writes the data of a constant. It is also called for the constants of graphs
-// that are attributes. A graph with an op or an attribute that a graph file cannot express is an error.
+// Write writes a graph to a hash. It calls data for each constant, to write the elements of the constant, and also for
+// the constants of graphs that are attributes. A graph with an op or an attribute that a graph file cannot express is
+// an error.
 func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Value) error) error {
-	bare := *g
-	bare.Constants = nil // a graph file may name the files of constants instead of their data
-	if err := graphfile.Save(h, &bare); err != nil {
+	withoutConstants := *g
+	withoutConstants.Constants = nil // a graph file may name the files of constants; data writes their elements below
+	if err := graphfile.Save(h, &withoutConstants); err != nil {
 		return fmt.Errorf("digest of the graph: %w", err)
 	}
 	sizes := g.BoundSizes()
@@ -102,7 +104,7 @@ func VisitPins(g *graph.Graph, add func(name, pin string)) {
 		addPin(n.Name, n.Pin)
 	}
 	for _, output := range g.Outputs {
-		if g.Value(output.Name) == nil { // an output with the name of a value has its pin in the file
+		if g.Value(output.Name) == nil { // otherwise the name stands for the value; the graph file has the output's pin
 			addPin(output.Name, output.Pin)
 		}
 	}

@@ -12,11 +12,11 @@
 //	          |/
 //	layer 2   C
 //
-// It is written by hand because libraries are slow: `graphrun view` takes 0.15 s of CPU for a picture of 2,000 boxes
-// and 2,440 edges, and the layout alone takes 10 s with dagre 3.1, 16 s with elkjs 0.12 (1.6 MB of script) and 35 s
-// with Graphviz as WebAssembly (go-graphviz 0.2 adds 6.6 MB to a program; November 2026). nulab/autog 0.11 panics on
-// this graph, and gonum has no layered drawings. The HTML pages of
-// `graphrun view` also need the routes of nets by layer, so that a reader can fold a group without a new layout.
+// The package exists because libraries are slow: `graphrun view` takes 0.15 s of CPU for a picture of 2,000 boxes and
+// 2,440 edges, and the layout alone takes 10 s with dagre 3.1, 16 s with elkjs 0.12 (1.6 MB of script) and 35 s with
+// Graphviz as WebAssembly (go-graphviz 0.2 adds 6.6 MB to a program; November 2026). nulab/autog 0.11 panics on this
+// graph, and gonum has no layered drawings. The HTML pages of `graphrun view` also need the routes of nets by layer, so
+// that a reader can fold a group without a new layout.
 package graphdraw
 
 import (

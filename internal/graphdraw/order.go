@@ -57,8 +57,8 @@ func (l *layeredLayout) setPositions(layer int) {
 }
 
 // sortLayer sorts the cells of a layer by the mean position of their connected cells in the layer above or below, which
-// connectedCells returns. Positions are relative to the sizes of the layers, so that an unconnected cell
-// stays at about the same position.
+// connectedCells returns. Positions are relative to the sizes of the layers, so that an unconnected cell stays at about
+// the same position.
 func (l *layeredLayout) sortLayer(layer int, connectedCells func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
 	for _, index := range l.layers[layer] {

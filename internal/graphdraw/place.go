@@ -71,7 +71,9 @@ type block struct {
 // of a cell is their weighted mean. The offset of a cell is its minimum distance from the first cell of the layer.
 // Cells keep their minimum distances if their shifts, x - offset, do not decrease from left to right. Adjacent cells
 // whose desired shifts decrease are therefore joined to a block, which has one shift: the weighted mean of the desired
-// shifts (the algorithm "pool adjacent violators").
+// shifts (the algorithm "pool adjacent violators"). For example, let two cells of equal weight have the minimum
+// distance 10 and the desired x 30 and 20. Their desired shifts, 30 and 10, decrease. The block has the shift 20, and
+// the cells are placed at 20 and 30.
 func (l *layeredLayout) placeLayer(layer int, connectedLists func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0

@@ -145,7 +145,7 @@ func init() {
 			Infer: InferLikeFirst,
 		}},
 	} {
-		op.NoRef = "nothing is evaluated here"
+		op.NoRef = "nothing is evaluated here" // the reason why there is no reference implementation
 		if op.Compile == nil && op.Pointwise == nil && op.Impls == nil {
 			op.Compile = func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }
 		}
@@ -198,7 +198,8 @@ func inferConv(call *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("expected 4D operands")
 	}
 	shape := []int{x.Shape[0], weight.Shape[0], x.Shape[2], x.Shape[3]}
-	meta, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(false))
+	const exactMatch = false // the strides need only resemble those of a format
+	meta, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(exactMatch))
 	return call.NewResult(meta.Type()), err
 }
 
@@ -210,7 +211,8 @@ func ConvImpls() []graph.Impl {
 		return graph.Impl{Name: name,
 			Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.WalkInOrder(order)} },
 			Read: func(_ *graph.Call, _ graph.Walk, i int, meta tensor.Meta) (graph.Work, bool) {
-				return graph.Work{}, i > 0 || order.Matches(meta)
+				isImage := i == 0 // weight and bias may have any layout
+				return graph.Work{}, !isImage || order.Matches(meta)
 			},
 			Lower: func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }}
 	}

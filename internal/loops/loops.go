@@ -40,7 +40,7 @@ type State struct {
 	Context context.Context
 
 	accumulators [expr.MaxOperands]unsafe.Pointer
-	args         *jit.Args
+	args         *jit.Args // arguments of machine code
 }
 
 // Release clears the addresses and the context in s, so that s does not keep memory alive.
@@ -106,7 +106,8 @@ func (l *Loop) prepareInterpreter() {
 }
 
 // Bounds on a call of machine code, because the garbage collector cannot stop the world during a call. A row of a loop
-// with totals ([expr.Loop.CombinesLanes]) may exceed them: it cannot be divided. Tests set machine.CallDivisor above 1.
+// with totals ([expr.Loop.CombinesLanes]) may exceed them: it cannot be divided. On arm64, machine.CallDivisor is above
+// 1, because cores may be slow.
 const (
 	maxCallInstructions = 200_000 / machine.CallDivisor // about 50 us (52 us for cos of 20,000 float64)
 	maxCallElements     = 1 << 15 / machine.CallDivisor // for memory-bound loops
@@ -168,7 +169,7 @@ func (l *Loop) runPieces(state *State, ptrs []unsafe.Pointer, strides []int, row
 		piecePtrs := append(buf[:0], ptrs...)
 		for begin := 0; ; {
 			elements := min(l.maxElementsPerCall, rowLen-begin)
-			if err := l.code.Run(state.args, piecePtrs, strides, elements, 1); err != nil {
+			if err := l.code.Run(state.args, piecePtrs, strides, elements, 1 /* row */); err != nil {
 				return false // nothing is computed yet: only the first call can fail
 			}
 			if begin += elements; begin == rowLen {
@@ -225,12 +226,12 @@ func (l *Loop) runInterpreted(state *State, ptrs []unsafe.Pointer, strides []int
 func (l *Loop) interpretedRow(state *State, ptrs []unsafe.Pointer, strides []int, accumulators []unsafe.Pointer,
 	rowLen int) {
 	if rowLen <= maxCallElements || l.loop.CombinesLanes {
-		l.runner.Run(nil, ptrs, strides, accumulators, rowLen, 1)
+		l.runner.Run(nil /* scratch */, ptrs, strides, accumulators, rowLen, 1 /* row */)
 		return
 	}
 	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
 	for piecePtrs := append(buf[:0], ptrs...); ; advance(piecePtrs, l.elementStrides, maxCallElements) {
-		l.runner.Run(nil, piecePtrs, strides, accumulators, min(maxCallElements, rowLen), 1)
+		l.runner.Run(nil /* scratch */, piecePtrs, strides, accumulators, min(maxCallElements, rowLen), 1 /* row */)
 		if rowLen -= maxCallElements; rowLen <= 0 {
 			return
 		}

@@ -15,9 +15,9 @@ import (
 
 // groupFiles holds the file names of a control group version.
 type groupFiles struct {
-	kind                 string
+	kind                 string // type of the file system, in mountinfo
 	limitFile, usageFile string
-	swapLimit, swapUsage string
+	swapLimit, swapUsage string // the files with the limit and the usage of swap
 	swapIncludesMemory   bool   // the swap limit covers memory and swap together
 	cachePrefix          string // prefix of the names of cached files in memory.stat, for counts that include subgroups
 }

@@ -125,7 +125,8 @@ func RunError() error { return errRun }
 // RunnableFeatures returns the features of [HostFeatures] that the processor has, for code that runs while planning.
 func RunnableFeatures() Features { return HostFeatures() & detected }
 
-// host is the result of HostFeatures, with MatrixUnit unless GRAPHRUN_TARGET excludes it.
+// host is the result of HostFeatures, with MatrixUnit unless GRAPHRUN_TARGET excludes it. In this file, `detected` has
+// the features of the processor itself, without MatrixUnit.
 var host, errTarget, errRun = parseTarget(os.Getenv(targetVariable))
 
 // targetVariable is the environment variable that selects a set: see HostFeatures.

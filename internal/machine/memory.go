@@ -74,7 +74,7 @@ const heapArenaBytes = 64 << 20
 // limit of the address space applies to a single allocation.
 func readLimits(fsys fs.FS, heap idleHeap, isOneBlock bool) []Limit {
 	info := readMeminfo(fsys)
-	limits := groupLimits(fsys, info)
+	limits := groupLimits(fsys, info) // of the control groups
 	if total := info["MemTotal"]; total > 0 {
 		limits = append(limits, Limit{Available: info.available() + info["SwapFree"], Total: total + info["SwapTotal"],
 			Name: "the memory of this machine"})
@@ -84,7 +84,7 @@ func readLimits(fsys fs.FS, heap idleHeap, isOneBlock bool) []Limit {
 		// reused, so it counts as left.
 		limits[i].Available += heap.free - limits[i].Available/64
 	}
-	for _, limit := range processLimits(fsys) {
+	for _, limit := range processLimits(fsys) { // of the address space and of data
 		limit.Available -= 2 * heapArenaBytes // a reserve
 		if unusedHeap := heap.free + heap.released; isOneBlock {
 			// A block needs adjacent addresses: either new addresses or free addresses.

@@ -26,6 +26,8 @@ import (
 //
 // Here N is an open symbol: each run takes its size from the inputs. A fixed symbol has one size for all runs. The
 // lists of sizes in this file have one size for each open symbol, in the order of Program.openSymbols.
+//
+// A [Specialization] is a plan for many sets of sizes. The bindings for these sizes repeat its decisions.
 type Binding struct {
 	Graph         *graph.Graph // with sizes, inferred
 	RunnableGraph *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none

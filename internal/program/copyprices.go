@@ -16,8 +16,8 @@ const maxPricedDecisions = 1 << 20
 
 // copyPrices holds the solved problem of a program, and the prices of copies that were requested.
 type copyPrices struct {
-	model    *layout.Model // nil: the problem could not be stated or solved
-	cheapest *layout.Outcome
+	model    *layout.Model   // nil: the problem could not be stated or solved
+	cheapest *layout.Outcome // the cheapest plan
 
 	mu              sync.Mutex
 	prices          map[*passes.Copy]copyPrice
@@ -26,8 +26,8 @@ type copyPrices struct {
 
 // copyPrice is the result of [Program.WithoutCopy].
 type copyPrice struct {
-	ns     *float64
-	change *layout.Change
+	ns     *float64       // the cost of the plan without the copy, less the least cost
+	change *layout.Change // the differences between both plans
 }
 
 // WithoutCopy compares the cheapest plan with the cheapest plan that does not have the copy. It returns the difference
@@ -57,6 +57,7 @@ func (p *Program) WithoutCopy(copied *passes.Copy) (*float64, *layout.Change) {
 
 // cheapest returns the plan of least cost. It returns nil if the search does not prove optimality.
 func cheapest(model *layout.Model) *layout.Outcome {
+	// The costs of Weighted also count copies. It has the same variables as model.WCSP, the problem with costs in time.
 	solution, err := wcsp.Exact.Solve(model.Weighted, wcsp.Options{TimeLimit: model.Problem.SearchTimeLimit()})
 	if err != nil || !solution.Optimal() {
 		return nil

@@ -30,6 +30,7 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if found := p.compiledBinding(ctx, in); found != nil {
 		return found, nil
 	}
+
 	inputs := p.symbolicInputs()
 	shapeOf := func(name string) ([]int, bool) {
 		if t := in[name]; t != nil {

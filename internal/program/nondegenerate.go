@@ -18,9 +18,9 @@ const (
 // that depends on the symbols is at least 2. With a size of 0 or 1, the layout of a value is ambiguous, so a plan for
 // this size may be poor for others: a tensor of shape [1, 8] is both row-major and column-major.
 //
-// The search starts at the first hint or the assumed sizes. It doubles each symbol on which a size of 0 or 1 depends.
-// Sizes at their upper bound stay. NondegenerateSizes returns nil if the search fails, or if an input would exceed
-// maxElements.
+// The search starts at the first hint (a list of typical sizes from the user) or the assumed sizes. It doubles each
+// symbol on which a size of 0 or 1 depends. Sizes at their upper bound stay. NondegenerateSizes returns nil if the
+// search fails, or if an input would exceed maxElements.
 func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 	if p.nondegenerateLock.Lock(ctx) != nil {
 		interrupt.Check(ctx) // panics, because the context has ended

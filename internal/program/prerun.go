@@ -6,8 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// PreRunFacts has the facts about values that are known before a run, for a graph with shapes that depend on data. A
-// nil *PreRunFacts stands for a graph in which all shapes are known.
+// PreRunFacts has the facts about values that are known before a run, for a graph with shapes that depend on data. Such
+// a graph is divided into segments, which are planned one after another: a segment is a set of nodes that is planned
+// and run as soon as its inputs are known, or one node whose results determine shapes, such as nonzero. A nil
+// *PreRunFacts stands for a graph in which all shapes are known.
 type PreRunFacts struct {
 	segmentList []graph.Segment
 	segmentOf   graph.ByValue[int] // 1 + the index of the segment that produces the value
@@ -85,7 +87,7 @@ func (facts *PreRunFacts) Segment(v *graph.Value) (int, bool) {
 func (facts *PreRunFacts) FirstShapeNode() *graph.Node {
 	if facts != nil {
 		for _, s := range facts.segmentList {
-			if s.Dynamic {
+			if s.Dynamic { // a segment of one node, which determines shapes
 				return s.Nodes[0]
 			}
 		}

@@ -57,8 +57,8 @@ type Program struct {
 	refusedHints    []report.RefusedHint // hints, other than the first one, for which planning failed
 	firstBinding    *Binding             // of the first hint, or of the assumed sizes
 
-	uploads  *exec.Uploads
-	pool     *tensor.Pool // recycles the memory of results; they refer to the pool, not to the program
+	uploads  *exec.Uploads // the constants on the device
+	pool     *tensor.Pool  // recycles the memory of results; they refer to the pool, not to the program
 	bindings bindings
 
 	planningLock    interrupt.Mutex // guards specializations and regions; held while a specialization is planned

@@ -10,8 +10,10 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file plans specializations for sizes that no hint's specialization serves. A list of sizes has one size for each
-// open symbol, which is a symbol whose size the inputs of a run determine.
+// This file plans specializations for sizes that no hint's specialization serves. A specialization is a plan for all
+// sizes that satisfy its guards, the conditions on sizes under which its decisions are valid. A hint is a list of sizes
+// that the caller expects. A list of sizes has one size for each open symbol: a symbol whose size the inputs of a run
+// determine.
 
 // Bounds on the search for the sizes at which a specialization is planned and priced.
 const (
@@ -50,8 +52,8 @@ func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specia
 
 // region is the set of all sizes that satisfy the guards of the same branches of inference. Regions do not overlap.
 type region struct {
-	guards         *sym.Evaluator
-	candidateSizes [][]int // by open symbol: candidate sizes for pricing, usual sizes first
+	guards         *sym.Evaluator // the guards, compiled
+	candidateSizes [][]int        // by open symbol: candidate sizes for pricing, usual sizes first
 }
 
 // maxRegions bounds the number of regions that are kept. A dropped region is found again when it is needed.
@@ -60,7 +62,7 @@ const maxRegions = 32
 // regionOf returns the region of sizes, or nil if inference for unknown sizes fails.
 func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	nondegenerate := p.NondegenerateSizes(ctx) // before the lock, so that this search does not hold it
-	defer p.lock(ctx)()
+	defer p.lock(ctx)()                        // locks now, and unlocks at the end
 	for _, found := range p.regions {
 		if found.guards.Hold(sizes) {
 			return found
@@ -71,7 +73,7 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	if err != nil {
 		return nil
 	}
-	guards, err := p.Evaluator(symbolic, nil, symbolic.Env.Guards())
+	guards, err := p.Evaluator(symbolic, nil /* no sizes */, symbolic.Env.Guards())
 	if err != nil {
 		return nil
 	}

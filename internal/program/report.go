@@ -15,8 +15,9 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// Report describes the program for the sizes of [Program.FirstBinding]. For a segmented graph it describes the compiled
-// segment. It is nil for a program that was not compiled.
+// Report describes the program for the sizes of [Program.FirstBinding]; a binding is the plan and the compiled steps
+// for one set of sizes. A graph whose shapes depend on data is planned in segments: Report then describes the segment
+// that is compiled before the run. Report returns nil for a program that was not compiled.
 func (p *Program) Report() *report.Plan {
 	binding := p.FirstBinding()
 	if binding == nil {
@@ -78,11 +79,11 @@ func addBound(document *report.Plan, plan *passes.Plan) {
 }
 
 // addPreference describes the choice among plans of nearly equal cost.
-func addPreference(plan *report.Plan, preference *layout.Preference) {
+func addPreference(document *report.Plan, preference *layout.Preference) {
 	if preference == nil {
 		return
 	}
-	plan.FewestCopies = &report.FewestCopies{Slack: preference.Slack, Copies: preference.Copies,
+	document.FewestCopies = &report.FewestCopies{Slack: preference.Slack, Copies: preference.Copies,
 		AtLeast: preference.FewestCopies, Proved: preference.Fewest(),
 		ExtraNS: float64(preference.CostPS-preference.LeastPS) / machine.PSPerNS}
 }

@@ -69,7 +69,7 @@ func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Gua
 	plan, err := p.SymbolicPlanOf(ctx, spec, spec.Hint)
 	interrupt.Check(ctx)
 	if err == nil {
-		spec.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil, plan.Env.Guards())
+		spec.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil /* no sizes */, plan.Env.Guards())
 		spec.guards = plan.Guards
 	}
 	spec.guardsErr, spec.guardsDone = err, true
@@ -100,7 +100,7 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 			return conds, true
 		}
 		guards, _ := tried.Guards(ctx, p)
-		outcomes := tried.guardEvaluator.Truths(nil, sizes)
+		outcomes := tried.guardEvaluator.Truths(nil /* a new list */, sizes)
 		if len(outcomes) != len(guards) { // the guards are unknown
 			break
 		}
@@ -123,7 +123,7 @@ func (p *Program) PlanAt(ctx context.Context, sizes []int) (*passes.Plan, *Speci
 		return nil, nil, err
 	}
 	options := p.PlanOptions(ctx)
-	options.Check, options.MemoryLimit, options.Price = false, -1, true
+	options.Check, options.MemoryLimit, options.Price = false, -1, true // -1: no limit
 	if spec := p.SpecializationFor(ctx, sizes); spec != nil {
 		options.Follow = spec.Decisions
 		if plan, err := passes.Run(g, options); err == nil {

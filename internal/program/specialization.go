@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Specialization is a plan for all sizes that satisfy its guards. Layouts, implementations, copies, groups and folded
-// constants were chosen once, for the sizes of its hint. Bindings for other sizes repeat these decisions without a
-// search.
+// Specialization is a plan for all sizes that satisfy its guards, the conditions on sizes under which its decisions are
+// valid. Layouts, implementations, copies, groups and folded constants were chosen once, for the sizes of its hint. A
+// [Binding], which is the compiled graph for one set of sizes, repeats these decisions without a search.
 type Specialization struct {
 	Hint      []int // sizes of the open symbols at which the plan was priced
 	Decisions *passes.Decisions
@@ -85,7 +85,7 @@ func (p *Program) lock(ctx context.Context) (unlock func()) {
 // addSpecialization adds a specialization and returns its index. If there are too many, it drops the oldest
 // specialization that does not belong to a hint.
 func (p *Program) addSpecialization(spec *Specialization) int {
-	if len(p.specializations) >= maxSpecializations+len(p.hints) {
+	if len(p.specializations) >= maxSpecializations+len(p.hints) { // so at least one does not belong to a hint
 		i := slices.IndexFunc(p.specializations, func(spec *Specialization) bool {
 			return !slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) })
 		})
@@ -141,7 +141,7 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 	if b.isHint {
 		return b.planHint(ctx, owner, sizes)
 	}
-	if owner.firstBinding != nil && len(b.rejected) == 0 {
+	if owner.firstBinding != nil && len(b.rejected) == 0 { // after Compile, and if inference rejected no node
 		if spec := owner.SpecializationFor(ctx, sizes); spec != nil {
 			err := b.plan(ctx, owner, planMode{follow: spec.Decisions})
 			if err == nil {

@@ -134,7 +134,7 @@ func (p *Program) foldCached(node *graph.Node, compute func() ([]*tensor.Tensor,
 		}
 	}
 	out, err := compute()
-	if err != nil || len(out) != 1 || out[0].Offset != 0 {
+	if err != nil || len(out) != 1 || out[0].Offset != 0 { // an entry has a whole storage, which begins with the result
 		return out, err
 	}
 	if stored := cache.Add(key, out[0].Storage().Bytes()); stored != nil {

@@ -52,8 +52,8 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 	return shape, nil
 }
 
-// axesOf returns the kept and the reduced dimensions of the broadcast shape (see the package comment), each in reverse
-// order.
+// axesOf returns the kept and the reduced dimensions of the broadcast shape, each in reverse order. A row extends along
+// the reduced dimensions, and there is one row for each position along the kept dimensions.
 func axesOf(shape []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
 	for index, length := range slices.Backward(shape) {
 		dim := axis{length: length, strides: make([]int, len(metas))}

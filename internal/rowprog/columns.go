@@ -7,7 +7,8 @@ import (
 )
 
 // This file folds along columns: the inner loop runs along adjacent rows, which are then called columns, and the outer
-// loop runs over the elements of a column. The accumulators of the columns are contiguous.
+// loop runs over the elements of a column. The accumulators of the columns are contiguous. An object is memory that
+// loops access, and state.tileBase has the address of the current tile (a range of rows) in each object.
 
 // foldBlock is the number of elements that are folded in a column before the result is added to a total
 // (fold.blockTotals), which bounds the rounding error.

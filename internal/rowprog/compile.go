@@ -10,10 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file compiles the passes of a plan. [Plan.build] chooses their form. For each form that it tries, compilePasses
-// adds the memory of loops (objects.go), compiles each pass (compilePass), and, unless the loops are separate, fuses
-// the passes (fuse). compilePass compiles the loop of a pass, the folds and scans of its results, and the computation
-// that runs once per row.
+// This file compiles the passes of a plan. [Plan.build] chooses their form: separate loops, or one fused loop. For each
+// form that it tries, compilePasses adds the memory of loops (objects.go) and compiles each pass (compilePass). It then
+// fuses the passes, unless their loops are separate (fuse). compilePass compiles the loop of a pass, the folds and
+// scans of its results, and the computation that runs once per row.
+//
+// A tile is a range of rows that a worker processes at once. An object is memory that loops access: an output, an
+// operand, or a buffer of the worker. Its index in Plan.objects identifies it.
 
 // compiledPass is a pass with its loops. loop runs first, then the scans, then perRow.
 type compiledPass struct {
@@ -27,7 +30,7 @@ type compiledPass struct {
 	unrollCount      int              // number of elements of a column
 	unrolledPointers []elementPointer // by pointer of the unrolled loop
 
-	scans []scan
+	scans []scan // running totals along rows, such as cumsum
 
 	perRow        *loops.Loop // computes once per row, as a loop over the rows of a tile; or nil
 	perRowObjects []int       // objects of the outputs and operands of perRow
@@ -127,7 +130,8 @@ func (b *builder) compileLoop(passIndex int, pass *compiledPass) (err error) {
 	rowPass := &b.program.Passes[passIndex]
 	code, in, out := rowPass.Code, rowPass.In, rowPass.Out
 	if b.alongColumns {
-		if code, in, out, err = b.program.Columns(passIndex, 1); err != nil {
+		const count = 1 // the loop processes one element of each column at once
+		if code, in, out, err = b.program.Columns(passIndex, count); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,8 @@ import (
 
 // object is memory that the loops of a tile read or write: an output or operand of the caller, or a buffer in the
 // memory of a worker. A worker has buffers for staged copies, stored rows, numbers (one for each row) and accumulators.
-// Other types identify an object by its index in Plan.objects.
+// A staged copy is the contiguous copy of an output or operand that loops cannot use in place. Other types identify an
+// object by its index in Plan.objects.
 //
 // For example, a contiguous float32 operand of 100 rows of 64 elements has the strides [256, 4]. The buffer with the
 // sums of its rows has the strides [4, 0].
@@ -51,7 +52,8 @@ func (b *builder) makeArgumentObjects() {
 		switch {
 		case b.isUsedInPlace(i):
 		case b.variesInRow(i):
-			objectOf[i] = b.allocateTile(b.objects[i].size, 1)
+			const copies = 1
+			objectOf[i] = b.allocateTile(b.objects[i].size, copies)
 			b.stagedCopies = append(b.stagedCopies, stagedCopy{isOutput: i < b.outCount, isWholeTile: true, argument: i,
 				staged: objectOf[i], elem: strided.MoverOf(b.objects[i].size)})
 		case b.alongColumns && i >= b.outCount:

@@ -12,8 +12,8 @@ import (
 type pieceLayout struct {
 	pieces       *Pieces
 	metas        []tensor.Meta // outputs and operands of the expression
-	kept         []axis
-	cut          rowCut
+	kept         []axis        // the kept axes, along which there is a row for each position
+	cut          rowCut        // how a row is cut
 	piecesPerRow int
 
 	// The plan under construction.
@@ -133,7 +133,10 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 	for d, keptAxis := range slices.Backward(l.kept) {
 		add(keptAxis.length, l.piecesPerRow*elementsOf(l.kept[:d]), func(i int) int { return keptAxis.strides[i] })
 	}
-	add(l.piecesPerRow, 1, func(int) int { return 0 })
+	// The results of the pieces of a row are adjacent. The outputs and the other operands have one element for each
+	// row.
+	const adjacent = 1
+	add(l.piecesPerRow, adjacent, func(int) int { return 0 })
 	mask := make([]bool, len(l.kept)+1)
 	mask[len(l.kept)] = true
 	return New(code.Join, outs, ins, mask, direction)

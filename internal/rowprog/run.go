@@ -182,7 +182,8 @@ func (p *Plan) runPerRow(state *State, current tile, pass *compiledPass) {
 	for _, objectIndex := range pass.perRowObjects {
 		state.ptrs, state.strides = append(state.ptrs, state.tileBase[objectIndex]), append(state.strides, 0)
 	}
-	pass.perRow.Run(&state.loops, state.ptrs, state.strides, current.positions, 1)
+	const loopRows = 1 // the rows of the tile are the elements of one row of this loop
+	pass.perRow.Run(&state.loops, state.ptrs, state.strides, current.positions, loopRows)
 }
 
 // setTile returns the tile with an index, and sets state.tileBase to the addresses of the tile in all objects.

@@ -82,7 +82,8 @@ var (
 
 // transposeMethod returns the method by which tiles are transposed.
 func (p *Copy) transposeMethod() Method {
-	tile := p.matrix(nil, nil, nil, p.axisA.tileLen, p.axisB.tileLen) // without addresses, which do not matter
+	tile := p.matrix(nil, nil, nil, p.axisA.tileLen, p.axisB.tileLen) // nil: the addresses do not matter
+	// Look for a routine in registers that fits the tile, as matrix.transpose does. stream has non-temporal stores.
 	for i := range plannedRoutines[tile.elemBytes] {
 		routine := &plannedRoutines[tile.elemBytes][i]
 		if routine.rows <= tile.rows && routine.cols <= tile.cols &&
@@ -94,7 +95,7 @@ func (p *Copy) transposeMethod() Method {
 	hasThreeChannels := tile.cols == 3 && tile.srcStep == 12 || tile.rows == 3 && tile.dstStep == 12
 	fillsVector := tile.elemBytes == 4 && max(tile.rows, tile.cols) >= 16
 	switch {
-	case len(plannedRoutines[tile.elemBytes]) == 0 && min(tile.rows, tile.cols) >= minPortableTile:
+	case len(plannedRoutines[tile.elemBytes]) == 0 && min(tile.rows, tile.cols) >= minPortableTile: // tiles in Go
 		return ByRegisterTiles
 	case plansThreeChannels && hasThreeChannels && fillsVector:
 		return ByInterleaving

@@ -14,7 +14,7 @@ import "github.com/graphrun/graphrun/internal/machine"
 // dense if the elements of a are contiguous in dst, and the elements of b are contiguous in src. A row of dst has the
 // elements along a; a long row has at least longRow elements.
 type Copy struct {
-	elem         Elem
+	elem         Elem        // how an element is moved
 	axisA, axisB axis        // called a and b in comments
 	outer        []outerAxis // the loops around the tiles, innermost first
 	elementCount int
@@ -182,7 +182,8 @@ func (p *Copy) selectTransposition() {
 	p.staged = isDense && needsStaging && min(p.axisA.tileLen, p.axisB.tileLen) >= minStagedSide
 }
 
-// cutRows sets the sizes of tiles: one long row, or several short rows.
+// cutRows sets the sizes of tiles: one long row, or several short rows. The second argument of cutEvenly is the unit of
+// tile lengths.
 func (p *Copy) cutRows() {
 	if p.axisA.N < longRow && p.axisB.N > p.axisA.N {
 		p.axisA.cut(p.axisA.N)

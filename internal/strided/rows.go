@@ -88,7 +88,8 @@ func streamRow(dst, src unsafe.Pointer, rowBytes int) {
 	head := int(-uintptr(dst) % line)           // bytes before the first whole cache line
 	body := (rowBytes - head) / line * line
 	copy(unsafe.Slice((*byte)(dst), head), unsafe.Slice((*byte)(src), head))
-	streamRows(1, unsafe.Add(dst, head), 0, unsafe.Add(src, head), 0, body, ahead)
+	const rows, rowStep = 1, 0 // a single row needs no step
+	streamRows(rows, unsafe.Add(dst, head), rowStep, unsafe.Add(src, head), rowStep, body, ahead)
 	if tail := head + body; tail < rowBytes {
 		copy(unsafe.Slice((*byte)(unsafe.Add(dst, tail)), rowBytes-tail),
 			unsafe.Slice((*byte)(unsafe.Add(src, tail)), rowBytes-tail))

@@ -64,7 +64,7 @@ func (p *Copy) copyPlane(scratch []byte, dst, src unsafe.Pointer, lenB, from, to
 
 // copyTile copies lenA by lenB elements.
 func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int) {
-	a, b := Axis{lenA, p.axisA.Dst, p.axisA.Src}, Axis{lenB, p.axisB.Dst, p.axisB.Src}
+	a, b := Axis{N: lenA, Dst: p.axisA.Dst, Src: p.axisA.Src}, Axis{N: lenB, Dst: p.axisB.Dst, Src: p.axisB.Src}
 	if p.staged {
 		for j := 0; j < lenB; j += stagedRows {
 			b.N = min(stagedRows, lenB-j)
@@ -87,7 +87,8 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int)
 func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axis) {
 	size := p.elem.SrcSize
 	staged, rowBytes := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()
-	blocksBySize[size](staged, src, Axis{a.N, size, a.Src}, Axis{b.N, rowBytes, size})
+	copyBlock := blocksBySize[size]
+	copyBlock(staged, src, Axis{N: a.N, Dst: size, Src: a.Src}, Axis{N: b.N, Dst: rowBytes, Src: size})
 	for j := range b.N {
 		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(staged, j*rowBytes), p.elem.DstSize, size, a.N)
 	}

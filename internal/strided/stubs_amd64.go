@@ -5,10 +5,10 @@ package strided
 import "unsafe"
 
 // The routines in this file transpose tiles. Their type is [tileFunc]; its comment explains the parameters. The numbers
-// in a name are the size of an element in bytes, and the bytes of a row that one store writes. A tile or stream routine
-// reads 16 elements of a row if a vector has at least 16 elements, otherwise one vector. A stream routine uses
-// non-temporal stores, and requires dst and dstStep in multiples of 64. A close routine does not prefetch dst: see
-// tileRoutine.closeRows. A narrow routine reads 16 bytes of a row.
+// in a name are the size of an element in bytes, and the bytes of a row that one store writes: tile4x64 stores 16
+// elements of 4 bytes at a time. A tile or stream routine reads 16 elements of a row if a vector has at least 16
+// elements, otherwise one vector. A stream routine uses non-temporal stores, and requires dst and dstStep in multiples
+// of 64. A close routine does not prefetch dst: see tileRoutine.closeRows. A narrow routine reads 16 bytes of a row.
 
 //go:noescape
 func tile1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,

@@ -49,11 +49,12 @@ func (m matrix) transpose() bool {
 			return true
 		}
 	}
-	transposed := m.transposeThreeChannels() // elements per channel, if the matrix has three rows or columns
+	// If the matrix has three rows or columns (channels), this number of elements of each channel was transposed, else 0.
+	transposed := m.transposeThreeChannels()
 	switch {
 	case transposed == 0:
 		return false
-	case m.cols == 3 && transposed < m.rows:
+	case m.cols == 3 && transposed < m.rows: // the remaining elements of the channels
 		remainder := m.submatrix(transposed, 0, m.rows-transposed, 3)
 		remainder.transposeElements()
 	case m.rows == 3 && transposed < m.cols:

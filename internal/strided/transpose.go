@@ -97,7 +97,7 @@ func interleave4[T bits](dst unsafe.Pointer, dstStep int, row0, row1, row2, row3
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	k := 0
 	switch {
-	case !hasInterleave || srcStep != size || n < 8:
+	case !hasInterleave || srcStep != size || n < 8: // the loop below stores all elements
 	case size == 4:
 		k = n &^ 7 // a multiple of 8
 		interleave32(k, dst, dstStep, row0, row1, row2, row3)

@@ -123,7 +123,8 @@ func Expect(n int, policy StartPolicy) {
 // or n if that is more. The lock must be held.
 func reserveWorkers(n int, policy StartPolicy) (start int) {
 	if awake := int(idleWorkers.Load()); n > awake && policy.decideStart() {
-		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-workers), 0)
+		maxWorkers := max(runtime.GOMAXPROCS(0)-1, n)
+		start = max(min(n-awake, maxWorkers-workers), 0)
 		workers += start
 		idleWorkers.Add(int32(start))
 	}

@@ -254,7 +254,7 @@ func (r *Rule) checkChosenTypes() error {
 // setMeta sets *meta to the operand's type in memory, and o.Meta to meta. It reports whether all sizes are numbers.
 func (o *Resolved) setMeta(meta *tensor.Meta) bool {
 	known := true
-	if o.Operand.meta != nil && o.chosenType == nil {
+	if o.Operand.meta != nil && o.chosenType == nil { // the caller gave the sizes as numbers
 		*meta = o.Operand.meta.WithDType(o.MemoryDType)
 	} else {
 		*meta, known = o.memoryType().Meta()

@@ -9,9 +9,9 @@ import (
 // computeTypes determines the common dtype (the dtype to which inputs are promoted), the dtypes of outputs, and the
 // operands that are converted in the loop (TensorIteratorBase::compute_types).
 //
-// An operand has the MemoryDType in memory and the TargetDType in loops. If Cast is valid, its elements are rounded to
-// Cast between them. comparedType is the type whose strides the permutation compares. needsTemporary is set if PyTorch
-// would convert the operand to a temporary of this type.
+// An operand has the MemoryDType in memory and the TargetDType in loops. If Cast is valid, the elements are rounded to
+// Cast during the conversion between the two. comparedType is the type whose strides the permutation compares.
+// needsTemporary is set if PyTorch would convert the operand to a temporary of this type.
 //
 // PyTorch on the CPU converts an operand to a temporary. Here nothing is allocated, but the permutation uses the
 // strides that the temporary would have, so that results have PyTorch's layouts.

@@ -11,11 +11,11 @@ import (
 // SortStep is one comparison of two dimensions in the sort that determines the permutation. The permutation lists the
 // fastest dimension first. Before the comparison, A precedes B.
 type SortStep struct {
-	A, B            int
+	A, B            int  // dimensions
 	Exchanged       bool // after the comparison, B precedes A
 	DecidingOperand int  // index of the operand that decided, outputs first; negative if no operand decided
-	// Strides are the effective strides of the deciding operand in dimensions A and B. Sizes are the sizes of A and B,
-	// which decide if the strides are equal.
+	// Strides are the effective strides ([Rule.Effective]) of the deciding operand in dimensions A and B. Sizes are the
+	// sizes of A and B, which decide if the strides are equal.
 	Strides, Sizes [2]sym.Int
 }
 
@@ -26,8 +26,8 @@ func (r *Rule) Sort() []SortStep {
 		return nil
 	}
 	var list []SortStep
-	tensor.SortDims(reversed(len(r.sizes)), func(dimA, dimB int) int {
-		swap, stay, decidingOperand := r.compare(dimA, dimB)
+	tensor.SortDims(reversed(len(r.sizes)), func(dimA, dimB int) int { // the sort starts with the row-major order
+		swap, stay, decidingOperand := r.compare(dimA, dimB) // swap and stay are conditions on symbolic sizes
 		step := SortStep{A: dimA, B: dimB, Exchanged: swap.Hint(), DecidingOperand: decidingOperand,
 			Sizes: [2]sym.Int{r.sizes[dimA], r.sizes[dimB]}}
 		if decidingOperand >= 0 {

@@ -14,7 +14,7 @@ import (
 //
 // Sizes may be symbols, so conditions on them are of type [sym.Bool]. Decide simplifies a condition by the bounds of
 // the symbols. Holds decides it: if the bounds do not suffice, it evaluates the condition for typical sizes (hints),
-// and records the outcome as a guard.
+// and records the outcome as a guard. sym.Int{} is the number 0.
 
 // sortDims sorts the dimensions by the strides of the operands in order, outputs first
 // (TensorIteratorBase::reorder_dimensions).
@@ -68,10 +68,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	knownB, isKnownB := strideB.Known()
 	movesToFront := r.flags.isReduction && operand.isOutput        // the exception
 	if isKnownA && isKnownB && (knownA != knownB || knownA == 0) { // numbers that decide without the sizes
-		swaps, stays := knownA > knownB, knownA < knownB
-		if knownA == 0 || knownB == 0 {
-			swaps, stays = movesToFront && knownA != 0, movesToFront && knownB != 0
-		}
+		swaps, stays := compareKnownStrides(knownA, knownB, movesToFront)
 		return sym.BoolOf(swaps), sym.BoolOf(stays)
 	}
 
@@ -86,6 +83,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 
 	isRowMajorOrder := !strideA.Same(strideB) && a > b && r.isRowMajor(operand)
 	if isRowMajorOrder { // so strideA <= strideB
+		// swap = decides && equal && size[a] > size[b], stay = decides && !equal
 		equal := r.equalRowMajorStrides(a, b).And(decides).Decide()
 		if equal.Same(sym.BoolOf(false)) {
 			return swap, stay.Or(decides)
@@ -109,6 +107,15 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 		swap = swap.Or(decides.And(less.Not()).And(equal.Not().Or(larger)))
 	}
 	return swap.Decide(), stay.Or(decides.And(less))
+}
+
+// compareKnownStrides is compareByOperand for strides that are numbers, and different or 0. movesToFront means that
+// reduced dimensions, which have stride 0, move to the front.
+func compareKnownStrides(strideA, strideB int, movesToFront bool) (swaps, stays bool) {
+	if strideA == 0 || strideB == 0 {
+		return movesToFront && strideA != 0, movesToFront && strideB != 0
+	}
+	return strideA > strideB, strideA < strideB
 }
 
 // equalRowMajorStrides returns the condition that the row-major strides of dimensions a and b are equal, where a is the

@@ -239,6 +239,7 @@ func (s *solver) search(k, remainingSum int, isTrivial bool) bool {
 	}
 	variable := s.terms[k]
 	// The later terms sum to at most maxRemaining[k+1], so x*coef must be at least remainingSum - maxRemaining[k+1].
+	// The quotient is rounded up.
 	minX := max(0, (remainingSum-s.maxRemaining[k+1]+variable.coef-1)/variable.coef)
 	for x := min(variable.maxValue, remainingSum/variable.coef); x >= minX; x-- {
 		if s.search(k+1, remainingSum-x*variable.coef, isTrivial && x == variable.trivialValue) {

@@ -128,7 +128,8 @@ func (m *Model) trials() []trial {
 		}
 	}
 	for _, v := range m.Problem.Graph.Inputs {
-		if !m.Problem.fixed[v] && !m.Problem.outputs[v] { // else a change would also change the layout of an output
+		// A fixed input must keep its layout, and an input that is also an output would change the output, too.
+		if !m.Problem.fixed[v] && !m.Problem.outputs[v] {
 			add(v, inputTrial, v.Name, 0)
 		}
 	}

@@ -72,7 +72,8 @@ func newDecoder(m *Model, labels []int) (*decoder, error) {
 		formCopies: graph.NewByValue[[]*Copy](m.Problem.Graph)}, nil
 }
 
-// markReadForms visits the nodes in reverse order and marks the forms that they read.
+// markReadForms marks the forms that nodes and outputs read. It visits the nodes in reverse order: which forms of its
+// operand a view reads depends on the forms of its results that later nodes read.
 func (decoder *decoder) markReadForms() {
 	g := decoder.model.Problem.Graph
 	for _, output := range g.Outputs {
@@ -141,13 +142,15 @@ func (decoder *decoder) derive(variable *variable, roots uint, operandCopies []o
 		return derived
 	}
 	costs := decoder.model.priceSets(variable, roots, operandCopies) // the cheapest steps for each set of forms
-	existing := roots                                                // the forms from which all other forms are copied
+	// The forms from which all other forms are copied: the roots or, with a pin, the pinned form.
+	existing := roots
 	if variable.pin >= 0 {
 		existing = 1 << variable.pin
 		needed |= existing
 	}
 	// First make the pinned form, then the cheapest set of forms that contains all needed forms.
-	derived.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapestSuperset(needed), existing))
+	made := costs.cheapestSuperset(needed)
+	derived.steps = slices.Concat(costs.pinSteps, costs.steps(made, existing))
 	derived.usedRoots = needed & existing & roots // the roots that are read
 	for _, step := range derived.steps {
 		if step.from >= 0 {
@@ -216,7 +219,7 @@ func (decoder *decoder) recordChoices() {
 	decoder.recordInputs()
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		if decoder.model.isLost(i) {
+		if decoder.model.isLost(i) { // the node failed or depends on a failed node
 			for _, v := range n.Out {
 				decoder.assignment.Lost[v] = true
 			}
@@ -255,6 +258,7 @@ func (decoder *decoder) constantCopy(variable *variable, formIndex int) *Copy {
 		return &Copy{Value: variable.value, Order: form.order, Why: "constants are converted while planning"}
 	}
 	uploaded := &Copy{Value: variable.value, Order: form.order, Place: form.place, Why: "constants are uploaded once"}
+	// The source of an upload is the form with the same layout on the host.
 	if from := decoder.constantCopy(variable, variable.formInPlace(formIndex, tensor.Host)); !from.Original {
 		uploaded.From = from
 	}

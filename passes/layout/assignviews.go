@@ -59,7 +59,7 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 func (recorder *viewRecorder) copyOperand(k, operandForm, resultForm int) *Copy {
 	view, out, model := recorder.view, recorder.view.node.Out[k], recorder.decoder.model
 	from := recorder.decoder.formCopies.At(view.node.In[view.operand].Value)[operandForm]
-	if model.operandCopy(view, k, operandForm, resultForm).byNode {
+	if model.operandCopy(view, k, operandForm, resultForm).byNode { // the op itself copies, instead of an inserted step
 		return recorder.repeatView(out, from, &view.node.Op.Impls[0], resultForm)
 	}
 	form := &model.variables.At(out).forms[resultForm]
@@ -76,7 +76,7 @@ func (recorder *viewRecorder) copyOperand(k, operandForm, resultForm int) *Copy 
 
 // repeatView returns the copy that has form resultForm of result out: the view's op, applied to `from` instead of the
 // operand. If impl is nil, the copy is a view; otherwise it has its own buffer. The first call that needs the op uses
-// the node itself.
+// the node itself. Later calls add nodes, unless they need the view that the node makes already.
 func (recorder *viewRecorder) repeatView(out *graph.Value, from *Copy, impl *graph.Impl, resultForm int) *Copy {
 	variable, n := recorder.decoder.model.variables.At(out), recorder.view.node
 	form := variable.forms[resultForm]
@@ -84,9 +84,9 @@ func (recorder *viewRecorder) repeatView(out *graph.Value, from *Copy, impl *gra
 	needsExactStrides := resultForm == 0 && recorder.decoder.model.Problem.outputs[out] && hasAmbiguousStrides(out.Meta)
 	isRedundant := recorder.view.identity && impl == nil && !isPinned && !needsExactStrides
 	switch {
-	case isRedundant: // the operand itself has the form
+	case isRedundant: // the op changes nothing (identity), so that `from` itself has the form
 		return from
-	case recorder.choice.Removed:
+	case recorder.choice.Removed: // the first call that needs the op
 		recorder.useNode(from, impl, form.order)
 		return &Copy{Value: out, Original: true}
 	case recorder.from == from && recorder.impl == nil && impl == nil: // the node makes this view already

@@ -28,7 +28,8 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	comparer := &comparer{model: m, outcomes: map[string]*Outcome{}}
 	options := m.Problem.options()
 	// KBest examines a limited number of assignments, so dominated labels are excluded.
-	list, timedOut, err := wcsp.KBest(m.withoutDominated(nil), k, options, comparer.samePlan)
+	problem := m.withoutDominated(nil) // nil: domination does not depend on bytes
+	list, timedOut, err := wcsp.KBest(problem, k, options, comparer.samePlan)
 	if err != nil {
 		return nil, false, err
 	}
@@ -75,7 +76,7 @@ func (c *comparer) outcome(labels []int) *Outcome {
 // samePlan reports whether two assignments have the same plan.
 func (c *comparer) samePlan(a, b []int) bool { return c.outcome(a).samePlan(c.outcome(b)) }
 
-// appendDistinct appends the added solutions to a list whose plans the list does not have.
+// appendDistinct appends to list each solution of added whose plan is not yet the plan of a solution in list.
 func (c *comparer) appendDistinct(list, added []*wcsp.Solution) []*wcsp.Solution {
 	for _, solution := range added {
 		isListed := slices.ContainsFunc(list, func(other *wcsp.Solution) bool {

@@ -49,7 +49,7 @@ func (m *Model) build() error {
 		}
 	}
 	for variable := range m.inputVariables() {
-		costs := m.priceSets(variable, 1<<m.inputForm(variable), nil)
+		costs := m.priceSets(variable, 1<<m.inputForm(variable), nil) // nil: the value is no view
 		builder.addCopyFactor(variable.id, noVariable, len(variable.formSets), 1, func(i, _ int) cost {
 			return costs.leastCost(variable.formSets[i])
 		})
@@ -175,13 +175,13 @@ func (builder *builder) addVariable(name string, labels []string) int {
 	return len(problem.Variables) - 1
 }
 
-// addWorkFactor adds a factor over two variables for the cost of work, in picoseconds. labelsA and labelsB are the
+// addWorkFactor adds a factor over two variables for the cost of work, in picoseconds. countA and countB are the
 // numbers of their labels; ps is called with their labels. A variable with a single label is not part of the problem:
 // its index is noVariable, its number of labels 1, and its label 0. A factor of one variable has noVariable as the
 // second variable.
-func (builder *builder) addWorkFactor(variableA, variableB, labelsA, labelsB int, ps func(i, j int) int64) {
+func (builder *builder) addWorkFactor(variableA, variableB, countA, countB int, ps func(i, j int) int64) {
 	timeWeight := builder.model.Weights.Time
-	builder.addFactor(variableA, variableB, labelsA, labelsB, workKind, func(i, j int) cost {
+	builder.addFactor(variableA, variableB, countA, countB, workKind, func(i, j int) cost {
 		picoseconds := ps(i, j)
 		if picoseconds >= wcsp.Forbidden {
 			return forbidden
@@ -191,13 +191,13 @@ func (builder *builder) addWorkFactor(variableA, variableB, labelsA, labelsB int
 }
 
 // addCopyFactor adds a factor for the cost of copies: see addWorkFactor.
-func (builder *builder) addCopyFactor(variableA, variableB, labelsA, labelsB int, costOf func(i, j int) cost) {
-	builder.addFactor(variableA, variableB, labelsA, labelsB, copyKind, costOf)
+func (builder *builder) addCopyFactor(variableA, variableB, countA, countB int, costOf func(i, j int) cost) {
+	builder.addFactor(variableA, variableB, countA, countB, copyKind, costOf)
 }
 
 // addFactor adds a factor of a kind to WCSP and to Weighted.
-func (builder *builder) addFactor(variableA, variableB, labelsA, labelsB, kind int, costOf func(i, j int) cost) {
-	if labelsA == 1 && labelsB == 1 { // the common case of a graph without choices
+func (builder *builder) addFactor(variableA, variableB, countA, countB, kind int, costOf func(i, j int) cost) {
+	if countA == 1 && countB == 1 { // the common case of a graph without choices
 		constant := costOf(0, 0)
 		builder.constantCosts[kind] = builder.constantCosts[kind].plus(constant)
 		if constant.weighted >= wcsp.Forbidden && builder.err == nil {
@@ -205,11 +205,11 @@ func (builder *builder) addFactor(variableA, variableB, labelsA, labelsB, kind i
 		}
 		return
 	}
-	factor := wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}
-	weighted := wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}
+	factor := wcsp.Factor{Costs: make([]int64, 0, countA*countB)}
+	weighted := wcsp.Factor{Costs: make([]int64, 0, countA*countB)}
 	allZero, allForbidden := true, true
-	for i := range labelsA {
-		for j := range labelsB {
+	for i := range countA {
+		for j := range countB {
 			entry := costOf(i, j)
 			factor.Costs, weighted.Costs = append(factor.Costs, entry.ps), append(weighted.Costs, entry.weighted)
 			allZero, allForbidden = allZero && entry.weighted == 0, allForbidden && entry.weighted >= wcsp.Forbidden
@@ -218,7 +218,7 @@ func (builder *builder) addFactor(variableA, variableB, labelsA, labelsB, kind i
 	if allForbidden && builder.err == nil {
 		builder.err = errIncompatible
 	}
-	if allZero {
+	if allZero { // the factor would have no effect
 		return
 	}
 	for _, id := range []int{variableA, variableB} {
@@ -232,8 +232,8 @@ func (builder *builder) addFactor(variableA, variableB, labelsA, labelsB, kind i
 
 // appendFactor adds a factor to the problem, and its weighted form to the weighted problem.
 func (builder *builder) appendFactor(factor, weighted wcsp.Factor, kind int) {
-	builder.model.WCSP.Factors, builder.model.isCopyFactor = append(builder.model.WCSP.Factors, factor),
-		append(builder.model.isCopyFactor, kind == copyKind)
+	builder.model.WCSP.Factors = append(builder.model.WCSP.Factors, factor)
+	builder.model.isCopyFactor = append(builder.model.isCopyFactor, kind == copyKind)
 	builder.model.Weighted.Factors = append(builder.model.Weighted.Factors, weighted)
 }
 
@@ -321,7 +321,7 @@ func (builder *builder) addResultFactor(computed *computedNode, n *graph.Node, k
 // addReadFactor adds the factor for reading operand k of a node, and all later operands that are the same value.
 func (builder *builder) addReadFactor(computed *computedNode, n *graph.Node, k int) {
 	operand := builder.model.variables.At(n.In[k].Value)
-	wrongSlots := builder.model.excludedSlots(computed, operand)
+	wrongSlots := builder.model.excludedSlots(computed, operand) // by label: mask of forms that contradict the label
 	builder.addWorkFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) int64 {
 		if wrongSlots != nil && operand.formSets[j]&wrongSlots[i] != 0 {
 			return wcsp.Forbidden

@@ -10,8 +10,9 @@ import (
 )
 
 // formFinder finds the forms of values: the layouts that the model considers. The first forms are the layouts of the
-// graph as written, row-major order, and the orders that pins, outputs and implementations request. From each form of
-// a value, formFinder derives forms of the operands and results of the nodes that compute or read the value.
+// graph as written (the layouts before any choice, as in eager PyTorch), row-major order, and the orders that pins,
+// outputs and implementations request. From each form of a value, formFinder derives forms of the operands and results
+// of the nodes that compute or read the value.
 //
 // For example, in y = permute(x, [0, 2, 3, 1]) and z = conv(w, y), an implementation of conv requests the channels-last
 // order of y. The new form of y gives a new form of x, from which the permutation makes it, and a form of each value
@@ -146,7 +147,7 @@ func (finder *formFinder) addPinned() {
 		}
 		for k, result := range results {
 			meta := result.Meta()
-			// Form 0 is the layout of the graph as written.
+			// Form 0 is the layout of the graph as written. The readers of a pinned result read its pinned layout.
 			if i := finder.addForm(finder.model.variables.At(n.Out[k]), meta); i > 0 && !n.Pin.SetsLayout() {
 				layouts[n.Out[k]] = meta
 			}
@@ -243,6 +244,7 @@ func (finder *formFinder) propagate(variable *variable, formIndex int) {
 	if n := variable.value.Node; n != nil {
 		finder.addOperandForms(n, variable, form)
 	}
+	// The results of the nodes that read the value.
 	strideOrder := form.order // dimensions by decreasing stride
 	if !form.dense {
 		strideOrder, _ = tensor.OrderOf(form.meta)
@@ -352,7 +354,8 @@ func (finder *formFinder) addViewForms(view *viewNode, operand *variable, operan
 		formCount := len(result.forms)
 		resultForm := finder.addFormAt(result, metas[k], operand.forms[operandForm].place)
 		isNew := resultForm == formCount
-		// A view of a form inside another value's buffer is inside this buffer, too.
+		// A view of a form inside another value's buffer is inside this buffer, too. ownBufferForm is the form of the
+		// same order that has its own buffer.
 		if ownBufferForm := operand.forms[operandForm].ownBufferForm; isNew && ownBufferForm >= 0 {
 			result.forms[resultForm].ownBufferForm = view.resultForm[k][ownBufferForm]
 		}
@@ -361,9 +364,9 @@ func (finder *formFinder) addViewForms(view *viewNode, operand *variable, operan
 }
 
 // markInside sets insideBuffer of a view's results: the mask of the forms that may begin inside a buffer, not at its
-// start. If an op reads the storage of a result, markInside also removes views that would change this storage. Such a
-// result must be the view of the graph as written. If it has its own buffer in the graph as written, it must be a view
-// that begins at the start of a buffer.
+// start. If an op reads the storage of a result, markInside also removes the views in form 0 that would change this
+// storage. A result that is a view in the graph as written may only be a view of form 0 of the operand. A result with
+// its own buffer in the graph as written may only be a view that begins at the start of a buffer.
 func (m *Model) markInside(view *viewNode, operand *variable) {
 	if len(m.Problem.readAsStorage) == 0 {
 		return
@@ -382,8 +385,8 @@ func (m *Model) markInside(view *viewNode, operand *variable) {
 				continue
 			}
 			isInside := m.isInsideBuffer(operand, operandForm) || metas(operandForm)[resultIndex].Offset != 0
-			changesStorage := isInside // for a result with its own buffer in the graph as written
-			if isView := out.Alias != nil; isView {
+			changesStorage := isInside              // for a result with its own buffer in the graph as written
+			if isView := out.Alias != nil; isView { // form 0 of the operand gives the view of the graph as written
 				changesStorage = operandForm > 0
 			}
 			if resultForm == 0 && isReadAsStorage && changesStorage {

@@ -9,7 +9,8 @@ import (
 )
 
 // This file is the last stage of [Model.CheapestWithin], which looks for the cheapest plan whose run fits into a limit
-// on memory. It combines changes of several nodes to a plan that fits.
+// on memory. It combines changes of several nodes to a plan that fits. To examine a plan is to compute the bytes that
+// its run needs.
 //
 // A run needs memory for constants, and other memory: inputs, intermediate values, scratch memory of kernels. The
 // constants of all nodes add up, but the other memory is the greatest need of any step. With a limit of 100 MB, for
@@ -77,14 +78,14 @@ func (s *memorySearch) combine(plan *pricedPlan, nodeLimits []nodeLimit) (*price
 		}
 		noneFitsYet, fewerBytes := best == plan, candidate.constantBytes()-1
 		switch {
-		case fitting != nil && noneFitsYet:
+		case fitting != nil && noneFitsYet: // cheaper plans that fit may be among the skipped combinations
 			best, combiner.candidates = fitting, combiner.skipped
 		case fitting != nil:
 			best = fitting
-		case noneFitsYet:
+		case noneFitsYet: // reduce the bytes by the excess of the plan
 			combiner.addCombination(&combiner.candidates, candidate.otherBytes, min(fittingBytes, fewerBytes))
 			combiner.addCombination(&combiner.skipped, candidate.otherBytes, fewerBytes)
-		default:
+		default: // reduce the bytes by one
 			combiner.addCombination(&combiner.candidates, candidate.otherBytes, fewerBytes)
 		}
 	}

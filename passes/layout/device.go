@@ -206,7 +206,7 @@ func (m *Model) formCopyCost(from, to *form) int64 {
 	return m.Problem.pricePS(impl, writeWork) + m.Problem.pricePS(impl, readWork)
 }
 
-// deviceName returns the name of a place in pins.
+// deviceName returns the name of a place, as pins state it.
 func (p *Problem) deviceName(place tensor.Place) string {
 	if place == tensor.Host || p.Device == nil {
 		return graph.HostDevice

@@ -209,7 +209,7 @@ func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
 	if _, isChanged := d.changedLayouts[v]; !isChanged && !v.EffectivePin().SetsLayout() {
-		return append(list, nil)
+		return append(list, nil) // the operand itself has the layout of the graph as written
 	}
 	return append(list, d.copyAsWritten(v, why))
 }

@@ -186,7 +186,7 @@ const noOperand = -1
 func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 	reader := e.nodes[i]
 	for k, arg := range computed.node.In {
-		if computed.labels[0].readCosts[k] == nil || k == excluded { // nil: no variable
+		if computed.labels[0].readCosts[k] == nil || k == excluded { // nil: a constant or a number
 			continue
 		}
 		operandSource := e.sources.At(arg.Value)
@@ -237,7 +237,7 @@ func (e *edgeModel) withCopyChains(variable *variable, row []int64) []int64 {
 	if formCount == 1 {
 		return row
 	}
-	copies := e.model.copyCostMatrix(variable)
+	copies := e.model.copyCostMatrix(variable) // row-major; the row is the source
 	for changed := true; changed; {
 		changed = false
 		for from, cost := range row {

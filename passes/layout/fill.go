@@ -11,10 +11,11 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// This file improves a plan within a limit on memory. A memorySearch is the state of [Model.CheapestWithin]: leastPS is
-// the cost of the cheapest fitting plan so far, and bytesByLabel has, by node and label, the bytes of constants that
-// the label reads. The unusedBytes of a [pricedPlan] are the limit minus the bytes of a run; the plan fits if they are
-// not negative.
+// This file improves a plan within a limit on memory. To examine a plan is to compute the bytes that its run needs:
+// constants, and other memory, such as intermediate values and the scratch memory of kernels. A memorySearch is the
+// state of [Model.CheapestWithin]: leastPS is the cost of the cheapest fitting plan so far, and bytesByLabel has, by
+// node and label, the bytes of constants that the label reads. The unusedBytes of a [pricedPlan] are the limit minus
+// the bytes of a run; the plan fits if they are not negative.
 
 // Limits on the work of [memorySearch.improvePlan].
 const (

@@ -68,6 +68,7 @@ func (m *Model) listSets(variable *variable) {
 	maxSize := variable.maxSetSize(required)
 	for set := uint(1); set < 1<<len(variable.forms); set++ {
 		hasRequired := set&required == required
+		// Some forms exclude each other (isPossibleFormSet): see slots.go.
 		if hasRequired && bits.OnesCount(set) <= maxSize && variable.isPossibleFormSet(set) {
 			variable.formSets = append(variable.formSets, set)
 		}

@@ -84,8 +84,9 @@ func ProfileFor(profile *Profile, g *graph.Graph) *Profile {
 }
 
 // Problem is a graph with inferred layouts, and the constraints on changing these layouts. The inferred layouts, as in
-// eager PyTorch, are called the layouts of the graph as written. The constraints are the pins of the
-// graph, fixed values, and outputs. Outputs keep the layouts of the graph as written unless they are pinned.
+// eager PyTorch, are called the layouts of the graph as written. The constraints are the pins of the graph (layouts or
+// implementations that the user demands), fixed values, and outputs. Outputs keep the layouts of the graph as written
+// unless they are pinned.
 type Problem struct {
 	// Graph is sorted and typed. It must not be modified.
 	Graph *graph.Graph

@@ -204,8 +204,9 @@ func (s *memorySearch) moveToEdge(fitting, tooLarge *pricedPlan) (float64, *pric
 	return psPerByte, fitting, nil
 }
 
-// topBytePrice returns a price of a byte, in picoseconds, at which a plan with the fewest bytes is the cheapest plan.
-// The price is limited so that the bytes of a plan cost at most an eighth of [wcsp.Forbidden].
+// topBytePrice returns a price of a byte, in picoseconds, at which a plan with the fewest bytes is the cheapest plan: a
+// byte costs more than any plan without its bytes. The price is limited so that the bytes of a plan cost at most an
+// eighth of [wcsp.Forbidden].
 func (s *memorySearch) topBytePrice() float64 {
 	maxBytes := int64(1)
 	for _, bytes := range s.bytesByLabel {
@@ -283,7 +284,8 @@ func (s *memorySearch) cheapest(k int, psPerByte float64) ([]*pricedPlan, error)
 		plans = append(plans, &pricedPlan{Outcome: comparer.outcome(found.Labels), constantBytes: s.bytesOf(found.Labels),
 			pricedPS: found.Cost})
 	}
-	if psPerByte < s.topBytePrice() { // at the top price, rounding may exceed the bound
+	// Products with the top price may be so large that rounding would make the bound invalid.
+	if psPerByte < s.topBytePrice() {
 		s.raiseBound(list[0].Bound, psPerByte)
 	}
 	return plans, comparer.err

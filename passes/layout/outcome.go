@@ -185,8 +185,8 @@ func (decoder *decoder) copyOfOperand(variable *variable, from, to int) (operand
 	if isFreeConstant(operand.value) || isResized {
 		return nil, 0, 0
 	}
-	k := variable.value.Index // the value is result k of the view
-	target = view.viewSource(k, to, view.allowed, 0)
+	k := variable.value.Index                        // the value is result k of the view
+	target = view.viewSource(k, to, view.allowed, 0) // 0: no form of the operand has priority
 	if from < 0 {
 		available := decoder.existingForms(operand) & view.allowed // the operand forms that the view may use
 		source = decoder.model.copySource(view, k, to, available)

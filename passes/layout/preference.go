@@ -99,6 +99,11 @@ func (s *weightedSolution) optimal() bool { return s.cost == s.bound }
 // within the budget, the other above it. The least weighted sum of this edge gives a lower bound for the copies of all
 // plans within the budget. The search misses plans within the budget that are not on the hull; one of them may have
 // fewer copies.
+//
+// For example, let the plans be (100, 5), (101, 3) and (104, 1), and the budget 102. The first weights, 1 and 3, give
+// (104, 1), which is above the budget. The weights of the edge from (100, 5) to (104, 1) are 4 and 4. They give
+// (101, 3), which is within the budget. The weights of the edge from (101, 3) to (104, 1) are 2 and 3. With them, no
+// plan has a smaller sum than 211. A plan within the budget thus has at least (211 - 2*102)/3 copies, that is, 3.
 func (m *Model) preferFewerCopies(options wcsp.Options) (*weightedSolution, *Preference, error) {
 	best, err := m.solve(options)
 	if err != nil {

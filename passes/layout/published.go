@@ -30,7 +30,8 @@ var NeoCPU Strategy = &perNode{name: "neocpu",
 	doc: "chooses implementations of convolutions and products by dynamic programming that charges a copy to each " +
 		"reader; other nodes follow their first operand, as in NeoCPU, ATC 2019",
 	labels: func(m *Model) ([]int, error) {
-		// In the edge model, each edge has costs. A node that is not compute-bound has no variable of its own: the
+		// In the edge model, each edge (one use of a value by a reader) has the cost of its copies. The label of a node
+		// is its implementation and loop order. A node that is not compute-bound has no variable of its own: the
 		// variable of its first operand determines its label.
 		edges := newEdgeModel(m, notComputeBound)
 		list, err := edges.solve(wcsp.InOrder(edges.lastReaderOrder()))
@@ -41,7 +42,8 @@ var NeoCPU Strategy = &perNode{name: "neocpu",
 	}}
 
 // lastReaderOrder returns an order of elimination: the variables, sorted by the greatest variable with which they share
-// a factor. Variables are numbered in topological order, so the greatest variable belongs to the last reader.
+// a factor. A factor is a table of costs over the labels of the variables in its Scope. Variables are numbered in
+// topological order, so the greatest variable belongs to the last reader.
 func (e *edgeModel) lastReaderOrder() []int {
 	lastNeighbour, order := make([]int, len(e.problem.Variables)), make([]int, len(e.problem.Variables))
 	for v := range lastNeighbour {
@@ -87,7 +89,7 @@ var OneDNN Strategy = &perNode{name: "onednn",
 	doc: "takes the fastest implementation of convolutions and products, and copies their operands; other nodes follow " +
 		"their first operand, as oneDNN propagates format \"any\"",
 	labels: func(m *Model) ([]int, error) {
-		// In the edge model, each edge has costs. A node that is not compute-bound is a follower: it has no variable of
+		// As for NeoCPU, each edge has costs, and a node that is not compute-bound is a follower: it has no variable of
 		// its own, and the variable of its first operand determines its label.
 		edges := newEdgeModel(m, notComputeBound)
 		fastest, err := favouriteLabels(m)

@@ -71,7 +71,7 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		}
 		crossing := float64(lineAtFactor.otherCosts-cheapest.otherCosts) / float64(cheapest.copyCosts-lineAtFactor.copyCosts)
 		if other != nil && (crossing-1)/(factor-1) >= 1-1e-9 {
-			break // the next crossing is at the same factor
+			break // the next crossing is at the same factor, except for rounding
 		}
 		other, factor = lineAtFactor, crossing
 		if factor == 1 {

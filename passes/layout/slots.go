@@ -158,7 +158,8 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *v
 		return
 	}
 	for _, order := range concatResult.orders() {
-		ownBufferForm, layouts := result.formWithOrder(order), m.operandSlots(concat, concatResult, order)
+		ownBufferForm := result.formWithOrder(order) // the form of this order outside the concatenation
+		layouts := m.operandSlots(concat, concatResult, order)
 		if ownBufferForm < 0 || operand >= len(layouts) || layouts[operand].Rank() != result.value.Meta.Rank() {
 			continue
 		}
@@ -229,7 +230,8 @@ func (m *Model) addSlotLabels(i int, n *graph.Node, resultIndex, slotForm int) {
 		if !isOnHost || candidate.concatName != "" || candidate.resultForms[resultIndex] != ownBufferForm {
 			continue
 		}
-		slotCall, resultForms := *call, slices.Clone(candidate.resultForms) // with the result in the slot
+		// The result is in the slot, and the other results are as in candidate.
+		slotCall, resultForms := *call, slices.Clone(candidate.resultForms)
 		slotCall.Out = make([]tensor.Meta, len(n.Out))
 		for j, v := range n.Out {
 			slotCall.Out[j] = m.variables.At(v).forms[candidate.resultForms[j]].meta
@@ -345,7 +347,7 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 }
 
 // priceResultSlots finds the forms of an operand of a concatenation that are slots in the node's own result. It marks
-// them in priced.resultSlots, and sets their elements of costs, which has the cost of reading each form of the operand.
+// them in priced.resultSlots, and changes their costs. The list costs has the cost of reading each form of the operand.
 // The cost of a slot is [wcsp.Forbidden] if the slot is not within the label's form of the result. Otherwise it is 0
 // for a slot of the operand itself, and unchanged for a slot of another operand that is the same value.
 func (m *Model) priceResultSlots(n *graph.Node, operandIndex int, resultForms []int, operand *variable, priced *label,
@@ -408,5 +410,5 @@ func (variable *variable) isPossibleFormSet(set uint) bool {
 			slotForm = formIndex
 		}
 	}
-	return slotForm < 0 || set>>variable.forms[slotForm].ownBufferForm&1 == 0
+	return slotForm < 0 || !hasForm(set, variable.forms[slotForm].ownBufferForm)
 }

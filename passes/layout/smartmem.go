@@ -93,7 +93,7 @@ func (w wishList) passWishesToOperand(view *viewNode) {
 		if wanted < 0 {
 			continue
 		}
-		if from := view.viewSource(k, wanted, view.allowed, 0); from >= 0 {
+		if from := view.viewSource(k, wanted, view.allowed, 0); from >= 0 { // 0: no form of the operand has priority
 			w.add(view.node.In[view.operand].Value, from)
 		}
 	}

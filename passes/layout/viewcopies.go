@@ -148,6 +148,7 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 	from := &operand.forms[operandForm]
 	view.canView[operandForm] = inferred[0].Alias != graph.NoAlias
 	for k, result := range inferred {
+		// An operand form in outputCopies is also copied to form 0, even if it has a view in another form.
 		isFreeView := view.viewOfForm(k, operandForm) >= 0 && !view.isOutputCopy(operandForm)
 		if isFreeView {
 			continue
@@ -159,7 +160,7 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 		switch {
 		case view.canView[operandForm]: // no form of the result is the view, which must be copied
 			view.copyCosts[k][operandForm] = m.insertedCopyCosts(variable, result.Meta(), from.place)
-		case len(inferred) == 1:
+		case len(inferred) == 1: // the node copies the operand, or an inserted step does so in place of the node
 			view.copyCosts[k][operandForm] = m.nodeCopyCosts(view, call, variable, result.Meta(), from)
 			if view.node.Op.Identity {
 				view.insertedCosts[operandForm] = m.insertedCopyCosts(variable, from.meta, from.place)

@@ -268,6 +268,7 @@ type Document struct {
 	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was interrupted."`
 
 	Dims map[string]int `json:"dims" doc:"The sizes of the symbols of the graph."`
+	// Spread has the times of Run. Costs is nil if Piecewise is set, and ProfileDoc is nil if no run was profiled.
 	experiment.Spread
 	Piecewise bool `json:"piecewise" doc:"Whether the graph runs in segments, because shapes depend on data."`
 	*report.Costs
@@ -333,6 +334,7 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 
 // writeText prints a summary, the times, and with withProfile the profile.
 func (d *Document) writeText(out *bufio.Writer, display term.Display, withProfile bool) {
+	// Into.Median is nil if the measurement was interrupted before the first RunInto.
 	withProfile = withProfile && d.ProfileDoc != nil && d.Into.Median != nil
 	stepsText, timesText := "", "" // sentences
 	if withProfile {

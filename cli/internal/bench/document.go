@@ -82,9 +82,10 @@ func (p *profile) doc(opOf map[string]string) *ProfileDoc {
 	}
 	spread := experiment.SpreadOf(allTimes)
 	costProfile := cmp.Or(p.costProfile, machine.SharedDefaultProfile())
+	workersTime := meanRunTime * float64(len(workers)) // of all workers in a run, in nanoseconds
 	doc := &ProfileDoc{ByWorker: workers}
 	doc.Profile = profiledRunsDoc{Runs: len(p.profiledRuns), Median: *spread.Median, Noise: noiseOf(spread),
-		FasterHalfMean: meanRunTime, Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(len(workers)))),
+		FasterHalfMean: meanRunTime, Idle: max(0, 1-meanBusy/max(1, workersTime)),
 		GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
 	doc.ByStep = p.stepDocs(fasterHalf, opOf)
 	doc.ByOp = timesByOp(doc.ByStep)

@@ -181,7 +181,7 @@ func (p *profile) EndChunk(exec.Position, error) {}
 // time of a nested run to the enclosing step.
 func (p *profile) EndRun(run *exec.Run, err error) {
 	record, ok := run.Data.(*runRecord)
-	if !ok {
+	if !ok { // BeginRun has panicked
 		return
 	}
 	took := time.Since(p.start) - record.start

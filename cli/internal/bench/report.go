@@ -124,7 +124,7 @@ func (d *Document) predictionSection() page.Section {
 		Y: timeAxis("measured time, sum of all workers", logarithmic)}
 	var groupOf func(string) int
 	chart.Groups, groupOf = d.groups()
-	least, greatest := 0.0, 0.0 // predicted times; the line of equal times connects them
+	least, greatest := 0.0, 0.0 // predicted times, 0 before the first; the line of equal times connects them
 	for i, step := range d.ByStep {
 		if step.Predicted <= 0 || step.Busy <= 0 {
 			continue
@@ -155,7 +155,7 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	var groupOf func(string) int
 	chart.Groups, groupOf = d.groups()
 	omitted := 0
-	least, greatest := 0.0, 0.0 // operations per byte
+	least, greatest := 0.0, 0.0 // operations per byte; 0 before the first
 	for i, step := range d.ByStep {
 		if step.flops <= 0 || step.bytes <= 0 || step.Time <= 0 {
 			omitted++
@@ -212,7 +212,7 @@ func memorySection(memory []memoryAt) page.Section {
 // tableSections lists the times by op and by step.
 func (d *Document) tableSections() []page.Section {
 	heads := []string{"calls", "time", "predicted", "busy%", "GB/s", "GFLOP/s", "of a core's peak"}
-	right := slices.Repeat([]bool{true}, len(heads))
+	right := slices.Repeat([]bool{true}, len(heads)) // page.Table.Right: the columns of numbers
 	cells := func(t *timeDoc) []string {
 		allCells := t.cells(&d.Profile)
 		list := make([]string, 0, len(allCells))

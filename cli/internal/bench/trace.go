@@ -337,7 +337,8 @@ func (c *chromeTrace) memoryInUse() []memoryAt {
 	return timeline
 }
 
-// memoryChanges returns the allocations and releases of a run as changes of the memory in use.
+// memoryChanges returns the allocations and releases of a run as changes of the memory in use. run is the span of the
+// run, and steps are the spans of its steps.
 func memoryChanges(run span, steps []span) []memoryAt {
 	// The first start and the last end of each step that was run.
 	starts, ends := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)

@@ -76,7 +76,7 @@ func exampleCall(op *graph.Op, example graph.Example, from, to tensor.DType) (*g
 		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: fmt.Sprint("x", i), Meta: meta}})
 	}
 	var err error
-	call.Attrs, err = op.Schema.Decode(example.Attrs, nil)
+	call.Attrs, err = op.Schema.Decode(example.Attrs, nil) // nil: no symbols
 	return call, err
 }
 

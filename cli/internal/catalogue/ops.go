@@ -239,11 +239,16 @@ func showTable(w io.Writer, display term.Display, list []*graph.Op) {
 	table.Write(w, display)
 }
 
-// shortened cuts a signature to at most maxBytes bytes, between two arguments.
+// shortened cuts a signature to at most maxBytes bytes, between two arguments. It returns a signature whose first
+// argument is too long unchanged.
 func shortened(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text
 	}
 	const end = ", ...)"
-	return text[:strings.LastIndex(text[:maxBytes-len(end)+1], ", ")] + end
+	cut := strings.LastIndex(text[:maxBytes-len(end)+1], ", ")
+	if cut < 0 {
+		return text
+	}
+	return text[:cut] + end
 }

@@ -63,7 +63,7 @@ func attrDefault(f graph.Field) string {
 	switch {
 	case f.Required:
 		return "..."
-	case f.Default == "":
+	case f.Default == "": // an empty string
 		return `""`
 	}
 	return f.Default

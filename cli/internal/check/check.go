@@ -67,7 +67,7 @@ graphrun ops --onnx lists the supported operators.`,
 			if err := out.Flush(); err != nil || doc.Runs {
 				return err
 			}
-			return exit.Failed(nil)
+			return exit.Failed(nil) // the output has the reasons
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -32,8 +32,8 @@ func ParseDims(list []string) (map[string]int, error) {
 }
 
 // Combinations parses values of --dim with one or more sizes, such as N=1,2,4, and returns all combinations of one size
-// for each symbol. A combination is a list of values of --dim with one size, such as N=2. The last symbol changes
-// fastest.
+// for each symbol. A combination is a list of values of --dim with one size. For example, N=1,2 and M=3,4 give N=1 M=3,
+// N=1 M=4, N=2 M=3 and N=2 M=4.
 func Combinations(list []string) ([][]string, error) {
 	combinations := [][]string{nil} // the combinations for the symbols so far
 	for _, dim := range list {

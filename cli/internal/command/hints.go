@@ -36,6 +36,7 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 	if withSeveralSizes == nil {
 		return fixed, nil, nil
 	}
+
 	combinations, err := Combinations(withSeveralSizes)
 	if err != nil {
 		return nil, nil, err
@@ -51,6 +52,8 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 		}
 		hints = append(hints, hint)
 	}
+
+	// A symbol must not have a fixed size and other sizes.
 	fixedSizes, err := ParseDims(fixed)
 	if err != nil {
 		return nil, nil, err
@@ -71,8 +74,9 @@ func NoteUnplanned(cmd *cobra.Command, path string, compiled *graphrun.Program) 
 	}
 }
 
-// BindHints binds symbols without a size to their sizes in the first hint. Symbols that the hint lacks keep their
-// assumed sizes. The caller must infer the graph again.
+// BindHints binds each symbol with an assumed size to its size in the first hint. A size is assumed if none was given
+// when the graph was loaded. Symbols that the hint lacks keep their assumed sizes. The caller must infer the graph
+// again.
 func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if len(hints) == 0 {
 		return nil

@@ -317,7 +317,8 @@ func (c *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 // load loads a graph and its inputs. dims are the values of --dim.
 func (c *comparison) load(job *progress.Job, path string, dims []string) (workload inputs.Workload, err error) {
 	err = job.Do(progress.Loading, func() (err error) {
-		workload, err = inputs.LoadWorkload(job.Context, c.flags.ext, path, dims, c.flags.pins, nil, c.flags.sources)
+		var hints []map[string]int // none: dims has the only sizes
+		workload, err = inputs.LoadWorkload(job.Context, c.flags.ext, path, dims, c.flags.pins, hints, c.flags.sources)
 		return err
 	})
 	if err != nil {

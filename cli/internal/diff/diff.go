@@ -124,7 +124,8 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	if f.costProfile, err = command.CostProfile(cmd, f.costs); err != nil {
 		return err
 	}
-	paths := [2]string{args[0], args[len(args)-1]}
+
+	paths := [2]string{args[0], args[len(args)-1]} // equal if there is one file
 	job := progress.Begin(cmd, filepath.Base(args[0]))
 	defer job.End()
 	labels := command.FileLabels(paths[:])
@@ -140,6 +141,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	if err != nil {
 		return err
 	}
+
 	compare := experiment.Diff
 	if f.hasTwoSizes {
 		compare = experiment.DiffSizes
@@ -224,7 +226,7 @@ func (f *flags) strategyPair(cmd *cobra.Command, files int) (pair [2]string, err
 	switch len(f.strategies) {
 	case 0:
 		pair = [2]string{command.DefaultStrategy, command.DefaultStrategy}
-		if files == 1 && !optionsDiffer {
+		if files == 1 && !optionsDiffer { // the plans must differ in something
 			pair[1] = graphrun.ChannelsLast.Name()
 		}
 	case 1:

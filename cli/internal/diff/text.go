@@ -85,7 +85,7 @@ func writeTotals(w io.Writer, display term.Display, doc *Document, first, second
 // totalRow is a row of the table of totals.
 type totalRow struct {
 	name   string
-	total  func(*experiment.Totals) int
+	total  func(*experiment.Totals) int // the number of the row in the totals of a plan
 	format func(float64) string
 }
 
@@ -144,7 +144,8 @@ func stepNames(steps []experiment.StepSummary) string {
 	return strings.Join(names, ", ")
 }
 
-// stepText returns the implementation of a single step, or the number of steps.
+// stepText returns the implementation of a single step, or its number of nodes if it has none. For several steps it
+// returns the number of steps.
 func stepText(steps []experiment.StepSummary) string {
 	switch len(steps) {
 	case 0:

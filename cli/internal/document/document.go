@@ -163,7 +163,8 @@ func membersOf(structure reflect.Value) func(yield func(member, reflect.Value) b
 // memberOf reads a field's tags. It returns false for a field without a key.
 func memberOf(f reflect.StructField) (member, bool) {
 	key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
+	isOptional := strings.Contains(options, "omit") // omitempty or omitzero
+	return member{key, isOptional, f}, key != "" && key != "-"
 }
 
 // mistakeOf returns an error of a graph as a part of a document. The message has no names of Go types.

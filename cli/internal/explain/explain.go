@@ -80,7 +80,8 @@ omitted.`,
 		},
 		ValidArgsFunction: command.CompleteGraph,
 		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
-			return run(cmd, args[0], strings.Join(args[1:], ""), f)
+			value := strings.Join(args[1:], "") // one argument; none with --first-break
+			return run(cmd, args[0], value, f)
 		}),
 	}
 	flagSet := cmd.Flags()
@@ -104,6 +105,7 @@ omitted.`,
 type Document struct {
 	FirstBreakFormat document.TextOrNull `json:"breaks" doc:"The format of --first-break; null for none."`
 	Value            *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null if --first-break found no value."`
+	// Explanation has Layout, Outcome, Copies and Unfused. It is nil if Value is nil.
 	*inspect.Explanation
 	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"The conditions on sizes under which the fields value and layout are valid; the fields run and copies are valid only for the assumed sizes."`
 	report.Notes
@@ -211,7 +213,7 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 	facts := program.NewPreRunFacts(g)
 	valueDoc := infer.ValueDocOf(explained, facts)
 	doc.Value = &valueDoc
-	if valueDoc.Dynamic {
+	if valueDoc.Dynamic { // sizes that depend on data are u0, u1, ...
 		infer.SetSymbolicType(&valueDoc, facts.Unbacked(), explained)
 	}
 	return doc, doc.describeSymbolically(g, explained)
@@ -282,7 +284,7 @@ func Write(w io.Writer, display term.Display, doc *Document) {
 	writeExecution(w, display, doc.Explanation, doc.Assumed)
 }
 
-// answer returns how the program stores the value, in a sentence.
+// answer returns how the program stores the value, in a sentence. The copies include copies of operands for its step.
 func (doc *Document) answer() string {
 	outcome := &doc.Outcome
 	text := fmt.Sprintf("under strategy %s: %s", outcome.Strategy, outcome.What)
@@ -292,7 +294,7 @@ func (doc *Document) answer() string {
 			text += " (" + written + " in the graph as written)"
 		}
 	}
-	return text + "; " + format.CountIrregular(len(doc.Copies), "copy", "copies") + " of it inserted"
+	return text + "; " + format.CountIrregular(len(doc.Copies), "copy", "copies") + " inserted for it"
 }
 
 // WriteLayout prints the type of a value and the reason for its layout in the graph as written.

@@ -124,7 +124,7 @@ func Difference(x, y float64, format func(float64) string) string {
 		return "0"
 	case y < x:
 		return fmt.Sprintf("-%s (%+.1f%%)", format(x-y), 100*(y/x-1))
-	case x == 0:
+	case x == 0: // there is no percentage of 0
 		return "+" + format(y)
 	}
 	return fmt.Sprintf("+%s (%+.1f%%)", format(y-x), 100*(y/x-1))

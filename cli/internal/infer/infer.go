@@ -253,7 +253,7 @@ func documentOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error) *
 	values := func(yield func(*ValueDoc) bool) {
 		facts := program.NewPreRunFacts(g)
 		var doc ValueDoc
-		wantsMore := true
+		wantsMore := true // the last result of yield; eachInferred cannot be stopped
 		eachInferred(g, errs, func(v *graph.Value) {
 			if !wantsMore {
 				return
@@ -262,7 +262,7 @@ func documentOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error) *
 			switch {
 			case symbolic != nil:
 				SetSymbolicType(&doc, symbolic, v)
-			case v.Dynamic:
+			case v.Dynamic: // sizes that depend on data are u0, u1, ...
 				SetSymbolicType(&doc, facts.Unbacked(), v)
 			}
 			wantsMore = yield(&doc)

@@ -55,29 +55,16 @@ func raisedMinimumsOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Er
 	if result.Guards == 0 {
 		return nil
 	}
-	assumed := g.Assumed()
-	for _, name := range sorted.Keys(g.Symbols) {
-		// If the user gave a size for a symbol (Graph.Bind), assumed lacks the symbol, so that assumed[name] is 0.
-		if assumed[name] >= raisedMin && g.Symbols[name].Min < raisedMin {
-			result.Symbols = append(result.Symbols, name)
-		}
-	}
+	result.Symbols = raisableSymbols(g)
 	if len(result.Symbols) == 0 {
 		return nil
 	}
 	guardsWith := func(symbols []string) int { // the number of guards if the minimums of symbols are raised
-		raised := g.Clone()
-		raised.Symbols = maps.Clone(g.Symbols)
-		for _, name := range symbols {
-			bounds := raised.Symbols[name]
-			bounds.Min = raisedMin
-			raised.Symbols[name] = bounds
+		raised, err := SymbolicOf(withRaisedMinimums(g, symbols), errs, allBranches)
+		if err == nil && raised != nil && raised.IncompleteReason == nil {
+			return len(GuardsOf(raised))
 		}
-		symbolic, err := SymbolicOf(raised, errs, allBranches)
-		if err == nil && symbolic != nil && symbolic.IncompleteReason == nil {
-			return len(GuardsOf(symbolic))
-		}
-		return result.Guards
+		return result.Guards // unknown: count no guard as removed
 	}
 	fewest := guardsWith(result.Symbols)
 	if fewest >= result.Guards {
@@ -96,4 +83,28 @@ func raisedMinimumsOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Er
 	}
 	result.Removed = result.Guards - fewest
 	return result
+}
+
+// raisableSymbols returns the symbols whose minimum is below raisedMin although their assumed size is not.
+func raisableSymbols(g *graph.Graph) (names []string) {
+	assumed := g.Assumed()
+	for _, name := range sorted.Keys(g.Symbols) {
+		// If the user gave a size for a symbol (Graph.Bind), assumed lacks the symbol, so that assumed[name] is 0.
+		if assumed[name] >= raisedMin && g.Symbols[name].Min < raisedMin {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// withRaisedMinimums returns a copy of a graph in which the minimum of each given symbol is raisedMin.
+func withRaisedMinimums(g *graph.Graph, symbols []string) *graph.Graph {
+	raised := g.Clone()
+	raised.Symbols = maps.Clone(g.Symbols)
+	for _, name := range symbols {
+		bounds := raised.Symbols[name]
+		bounds.Min = raisedMin
+		raised.Symbols[name] = bounds
+	}
+	return raised
 }

@@ -160,7 +160,7 @@ func SetSymbolicType(doc *ValueDoc, symbolic *graph.Symbolic, v *graph.Value) {
 	doc.Offset = &report.SizesOf([]sym.Int{simplified.Offset})[0]
 	doc.Flags, doc.Conditions = []string{}, nil
 	for _, f := range layoutFlags {
-		if rank := f.predicate.Rank(); rank > 0 && rank != simplified.Rank() {
+		if rank := f.predicate.Rank(); rank > 0 && rank != simplified.Rank() { // 0: tensors of any rank
 			continue
 		}
 		holds := conditionOf(symbolic.Env, simplified, f.predicate)

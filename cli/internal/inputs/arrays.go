@@ -31,7 +31,7 @@ type Arrays struct {
 type array struct {
 	meta   tensor.Meta
 	read   func() (*tensor.Tensor, error) // reads the data
-	isText bool                           // whether the array has strings, whose characters are the last dimension
+	isText bool                           // whether the last dimension has characters of strings; set by bindSymbols
 }
 
 // shape returns the shape of the array, without the characters of strings.

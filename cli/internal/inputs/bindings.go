@@ -18,7 +18,7 @@ import (
 // shape [8 3] for an input [N, 3] binds N to 8. A later array for an input [N, N] must then have the shape [8 8]. All
 // maps are by symbol.
 type bindings struct {
-	sizes   map[string]int
+	sizes   map[string]int    // Loader.Sizes of the file, to which bindArray adds sizes
 	inputOf map[string]string // the input whose array determined the size; absent for a size of --dim
 	bounds  map[string]graph.Bounds
 }

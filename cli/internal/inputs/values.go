@@ -167,7 +167,7 @@ func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *ten
 	case meta.IsContiguous(): // out is row-major itself
 	case meta.Numel() > meta.Extent(): // elements share memory: each address gets one random element
 		rowMajor = tensor.Must(tensor.FromStorage(tensor.New(meta.DType, meta.Extent()), out.Storage()))
-	default:
+	default: // another dense or padded layout: the elements are copied below
 		rowMajor = tensor.Empty(tensor.New(meta.DType, meta.Shape...))
 	}
 	fillRandom(rowMajor, rng, integers)
@@ -185,8 +185,9 @@ func fillRandom(t *tensor.Tensor, rng *rand.Rand, integers []int64) {
 	if t.DType.IsComplex() {
 		randomDType, partCount = tensor.Complex128, 2
 	}
+	const maxBlock = 1 << 12 // elements
 	n, elementSize := t.Numel(), t.DType.Size()
-	buffer := make([]float64, partCount*min(n, 1<<12))
+	buffer := make([]float64, partCount*min(n, maxBlock))
 	convert := tensor.Converter(t.DType, randomDType)
 	for start := 0; start < n; start += len(buffer) / partCount {
 		block := buffer[:partCount*min(n-start, len(buffer)/partCount)]
@@ -194,7 +195,7 @@ func fillRandom(t *tensor.Tensor, rng *rand.Rand, integers []int64) {
 			switch {
 			case t.DType == tensor.Bool:
 				block[i] = float64(rng.IntN(2))
-			case t.DType.IsIntegral(false):
+			case t.DType.IsIntegral(false): // without bool
 				block[i] = float64(integers[rng.IntN(len(integers))])
 			default:
 				block[i] = 2*float64(rng.Float64()) - 1

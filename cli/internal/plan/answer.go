@@ -14,7 +14,7 @@ import (
 )
 
 // answers returns the sentences with which the text output begins: the results of the given flags, a summary of the
-// plan, and changes of inputs and outputs that would reduce the cost.
+// plan, and changes of inputs and outputs that would reduce the cost. A sentence is empty if there is nothing to say.
 func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 	list := f.limitAnswers(g, doc)
 	for i := range doc.ForAll {
@@ -115,7 +115,8 @@ func moreText(choice experiment.Choice, cheapest float64) string {
 	return fmt.Sprintf("%s (%.2g%%)", format.Nanoseconds(choice.MoreNS), 100*choice.MoreNS/max(cheapest, 1))
 }
 
-// sensitivityText says at which bandwidths of copies the cheapest plan changes.
+// sensitivityText says at which bandwidths of copies the cheapest plan changes. Package layout examines copies that are
+// up to 1024 times slower or faster.
 func sensitivityText(sensitivity *layout.Sensitivity) string {
 	var list []string
 	switch {
@@ -135,7 +136,9 @@ func sensitivityText(sensitivity *layout.Sensitivity) string {
 	return "the cheapest plan is " + strings.Join(list, ", and ")
 }
 
-// classesText returns the number of plans for symbolic sizes, and their greatest regret.
+// classesText returns the number of plans for symbolic sizes, and their greatest regret. The regret of a plan at some
+// sizes is its additional cost, relative to a plan made for these sizes. It exists only where the guards of the plan
+// hold (Fits).
 func classesText(classes []inspect.Specialization) string {
 	if len(classes) == 0 {
 		return ""

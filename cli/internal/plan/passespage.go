@@ -36,6 +36,7 @@ type passWord struct {
 }
 
 // writePasses writes an HTML page with a column for each graph of dump, the text that [graphrun.Options.Dump] receives.
+// Each graph in dump begins with a line "after PASS: DOC".
 func writePasses(w io.Writer, title, dump string) error {
 	var columns []passColumn
 	var previous []passRow // the graph before the pass

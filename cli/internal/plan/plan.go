@@ -286,7 +286,7 @@ func (f *flags) checkOneSize(cmd *cobra.Command) error {
 	return nil
 }
 
-// load reads the graph, binds it to the sizes of the first hint, and applies the pins.
+// load reads the graph, binds it to the first of sizeCombinations, and applies the pins.
 func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	if len(f.sizeCombinations) == 0 {
 		return f.extensions.LoadWithPins(ctx, path, f.dims, f.pins)

@@ -22,8 +22,8 @@ import (
 
 // problemFlags holds the flags that concern the layout problem.
 type problemFlags struct {
-	certificate, problem, solution string
-	best                           int // the value of --k-best; 0 for none
+	certificate, problem, solution string // paths of files; empty for none
+	best                           int    // the value of --k-best; 0 for none
 	sensitivity                    bool
 	solutionStrategy               graphrun.Strategy // applies the solution of --solution; nil without --solution
 }
@@ -130,6 +130,7 @@ func (flags *problemFlags) writeCertificate(ctx context.Context, compiled *graph
 	if err != nil {
 		return fmt.Errorf("--certificate: %w", err)
 	}
+	// graphrun verify loads the graph with the same values of --dim.
 	if certificate.Graph.Sizes, err = command.ParseDims(dims); err != nil {
 		return err
 	}
@@ -144,13 +145,13 @@ func writeAlternatives(w io.Writer, display term.Display, doc *Document) {
 	for _, b := range doc.Best {
 		costs = append(costs, b.CostNS)
 	}
-	costTexts, row := format.DistinctNanoseconds(costs), -1 // the callback increments row to the index of its plan
-	term.WriteList(w, display, "Cheapest plans", doc.Best,
-		[]term.Column{term.UntruncatedCol("cost"), term.UntruncatedCol("more"),
-			term.ProseCol("differences")}, func(b experiment.Choice) []any {
-			row++
-			return []any{costTexts[row], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
-		})
+	rows := make([][]any, len(doc.Best))
+	for i, cost := range format.DistinctNanoseconds(costs) {
+		b := doc.Best[i]
+		rows[i] = []any{cost, "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
+	}
+	term.WriteList(w, display, "Cheapest plans", rows, []term.Column{term.UntruncatedCol("cost"),
+		term.UntruncatedCol("more"), term.ProseCol("differences")}, func(row []any) []any { return row })
 }
 
 // adviceText returns a sentence about the change that reduces the cost most. A change is another layout in which the

@@ -187,7 +187,8 @@ func (j *Job) showProgress(cmd *cobra.Command, w io.Writer, ended <-chan struct{
 
 // line returns the progress, such as "running a.json [=====>              ] 3 / 12 about 5s left, after 1.7s".
 func (j *Job) line(elapsed time.Duration) string {
-	text := fmt.Sprintf("%v %s ", j.phase.Load(), term.CutMiddle(format.Printable(j.name), 32))
+	const nameWidth = 32 // in columns
+	text := fmt.Sprintf("%v %s ", j.phase.Load(), term.CutMiddle(format.Printable(j.name), nameWidth))
 	if done, total := j.done.Load(), j.total.Load(); total > 0 {
 		text += fmt.Sprintf("%s %d / %d ", bar(done, total), done, total)
 	}

@@ -115,15 +115,15 @@ func conclusionOf(proof *contiguity.Report) string {
 	case c != nil && c.Sizes != nil:
 		return fmt.Sprintf("Refuted: for shape %v and strides %v, the branching form is %v and the formula is %v.",
 			c.Sizes, c.Strides, c.Path.BranchingHolds, c.Path.FormulaHolds)
-	case c != nil:
+	case c != nil: // a way on which the forms disagree, without an example
 		return fmt.Sprintf("Not proved: where %v, the branching form is %v and the formula is %v; no sizes and strides "+
 			"were found that satisfy this condition.", c.Path.Condition, c.Path.BranchingHolds, c.Path.FormulaHolds)
 	case !proof.Proved:
 		return "Not proved: the forms agree for this rank, but a step of the induction does not hold."
-	case len(proof.Predicate.Steps) == 0:
+	case len(proof.Predicate.Steps) == 0: // there is no induction: the proof is for this rank
 		ways := format.Count(len(proof.Paths), "way")
 		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", proof.Rank, ways)
-	case proof.Predicate.Rank != 0:
+	case proof.Predicate.Rank != 0: // the predicate exists for this rank only
 		return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds.",
 			allWays(proof))
 	}

@@ -21,7 +21,7 @@ func WriteCopies(w io.Writer, display term.Display, title string, copies []repor
 		term.UntruncatedCol("cost"), term.ProseCol("why")}
 	term.WriteList(w, display, title, copies, columns, func(c report.Copy) []any {
 		name := c.Value
-		if c.Producer.Pinned != "" {
+		if c.Producer.Pinned != "" { // a copy from the computed layout of the value to its pinned layout
 			name = c.Producer.Pinned + " before its pin"
 		}
 		to := format.Ints(c.To)
@@ -171,9 +171,10 @@ func WriteSegments(w io.Writer, display term.Display, segments []report.Segment)
 		term.PhraseCol("gives", valuesWidth))
 	for _, segment := range segments {
 		planned := "in a run"
-		if segment.Planned {
+		switch {
+		case segment.Planned:
 			planned = "here"
-		} else if segment.DecidesShapes {
+		case segment.DecidesShapes: // a single node whose results determine shapes
 			planned = "-"
 		}
 		awaited := make([]string, 0, len(segment.Inputs)+len(segment.Awaits))

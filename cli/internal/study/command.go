@@ -130,6 +130,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	defer job.End()
 	allTasks := study.tasks(job.Context, f.ext, f.models)
 	needsAllModels := f.problems != ""
+	// After an interruption, models that were not read are not missing: their error is the interruption.
 	if err := missingModel(allTasks, needsAllModels); err != nil && job.Context.Err() == nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 // writeHTML writes the tables and charts of a study as an HTML page. path is the study file.
 func (d *Document) writeHTML(w io.Writer, commandLine, path string) error {
-	about, err := page.About(commandLine, []string{path}, nil)
+	about, err := page.About(commandLine, []string{path}, nil) // nil: each condition has its own cost profile
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,10 @@ func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error)
 		dims = append(dims, fmt.Sprintf("%s=%d", name, n))
 	}
 	r.lastTask, r.lastWorkload = nil, inputs.Workload{}
-	w, err := inputs.LoadWorkload(ctx, r.ext, t.file, dims, nil, nil, inputs.Sources{Seed: uint64(t.Seed)})
+	var pins []string          // none
+	var hints []map[string]int // none
+	generated := inputs.Sources{Seed: uint64(t.Seed)}
+	w, err := inputs.LoadWorkload(ctx, r.ext, t.file, dims, pins, hints, generated)
 	if err != nil {
 		return w, err
 	}

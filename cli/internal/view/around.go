@@ -15,12 +15,12 @@ import (
 //	… 2 operands -> a -> b -> c -> … 1 reader
 //
 // around returns false if no box computes the value.
-func (p *picture) around(name string, hops int) (*picture, bool) {
+func (p *picture) around(name string, hops int) (excerpt *picture, found bool) {
 	distance, reached := p.distances(name, hops)
 	if reached == 0 {
 		return nil, false
 	}
-	excerpt := &picture{title: p.title, remarks: append(slices.Clone(p.remarks), fmt.Sprintf("around %s: %d of %s", name,
+	excerpt = &picture{title: p.title, remarks: append(slices.Clone(p.remarks), fmt.Sprintf("around %s: %d of %s", name,
 		reached, format.CountIrregular(len(p.boxes), "box", "boxes"))), legend: slices.Clone(p.legend)}
 	excerptIndex := make([]int, len(p.boxes))
 	for i := range p.boxes {
@@ -30,7 +30,7 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 		}
 	}
 	for i := range excerpt.legend {
-		excerpt.legend[i].count = 0
+		excerpt.legend[i].count = 0 // addExcerptLines counts the values of each layout in the excerpt
 	}
 	excerpt.addExcerptLines(p, distance, excerptIndex)
 	return excerpt, true
@@ -44,6 +44,7 @@ func (p *picture) distances(name string, hops int) (distance []int, reached int)
 	for i := range p.boxes {
 		box := &p.boxes[i]
 		distance[i] = -1
+		// The name belongs to the box, to a node or input in the graph as written, or to a result of the box.
 		if box.name == name || slices.Contains(box.sourceNames, name) || slices.Contains(box.values, name) {
 			distance[i] = 0
 			queue = append(queue, i)

@@ -19,6 +19,8 @@ import (
 //	| ====------         |  bar of the predicted time
 //	| ======----         |  bar of the measured time
 //	+--------------------+
+//
+// Numbers without a name in this file are pixels, chosen by eye.
 type svgBox struct {
 	*pictureBox
 	heads, lines []string // the lines of pictureBox.head, and of name, pictureBox.lines and why
@@ -49,7 +51,8 @@ func newSVGBox(content *pictureBox, name string) *svgBox {
 	for _, line := range slices.Concat(created.lines, created.marks) {
 		width = max(width, columnWidth*float64(term.Width(line)))
 	}
-	created.size = graphdraw.Box{Width: max(60, width+2*boxPadding+4),
+	const minWidth, stripWidth = 60, 4 // the strip at the left edge has the color of the layout
+	created.size = graphdraw.Box{Width: max(minWidth, width+2*boxPadding+stripWidth),
 		Height: lineHeight*float64(len(created.heads)+len(created.lines)+len(created.marks)) + boxPadding}
 	if content.predictedBar > 0 {
 		created.size.Height += barHeight

@@ -70,7 +70,7 @@ func valueText(v *graph.Value) string {
 	return text
 }
 
-// opsOf returns the op of a node, or the ops of all nodes that were fused into it.
+// opsOf returns the op of a node, or the ops of all nodes that were fused into it, such as "conv2d + relu×2".
 func opsOf(n *graph.Node) string {
 	attrs, fused := n.Attrs.(*fusion.Fusion)
 	if !fused {

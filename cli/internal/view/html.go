@@ -90,15 +90,15 @@ type pageGroup struct {
 	pageMarkup             // of the folded group
 }
 
-// pageDrawing is the drawing of an open group: a [level]. In a horizontal picture, x and y are exchanged. Items come
-// before ports.
+// pageDrawing is the drawing of an open group: a [level]. In a horizontal picture, x and y are exchanged. A port is a
+// point on the frame of the group, at which a line from outside continues. Items come before ports.
 type pageDrawing struct {
 	Width  float64      `json:"w"`
 	At     [][2]float64 `json:"at"`     // x and y of the upper left corner of each item and port
 	Sizes  [][2]float64 `json:"sizes"`  // width and height of each item and port
 	Ranks  []int        `json:"ranks"`  // the layer of each item and port
 	Layers [][2]float64 `json:"layers"` // y of the top and the bottom of each layer
-	Ports  [][2]any     `json:"ports"`  // port.line and port.out
+	Ports  [][2]any     `json:"ports"`  // port.line (the line outside) and port.out (whether it leaves the group)
 	Lines  []pageLine   `json:"lines"`
 }
 
@@ -131,7 +131,7 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 	}
 	for i := range s.values {
 		value := &s.values[i]
-		tip := s.lineTip(&line{values: []int{i}})
+		tip := s.lineTip(&line{values: []int{i}}) // of a line with this value only
 		content.Values = append(content.Values, pageValue{value.from, value.to, value.layout, tip})
 	}
 	s.addGroup(&content, s.root)
@@ -171,13 +171,13 @@ func (s *scene) addGroup(content *pageData, it *item) int {
 	if t := s.texts[it]; t != nil {
 		created.Label, created.LabelWidth, created.Lines, created.pageMarkup = t.frameLabel, t.labelWidth(), t.lines, t.page()
 	}
-	for _, it := range it.items {
-		if it.box < 0 {
-			created.Items = append(created.Items, s.addGroup(content, it))
+	for _, child := range it.items {
+		if child.box < 0 { // a group
+			created.Items = append(created.Items, s.addGroup(content, child))
 			continue
 		}
-		content.Boxes[it.box].pageMarkup = s.texts[it].page()
-		created.Items = append(created.Items, it.box)
+		content.Boxes[child.box].pageMarkup = s.texts[child].page()
+		created.Items = append(created.Items, child.box)
 	}
 	content.Groups[index] = created
 	return -1 - index

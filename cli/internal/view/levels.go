@@ -50,6 +50,7 @@ type port struct {
 const (
 	frameHead = 26.0 // height of the label of the group
 	portWidth = 12.0 // space that a port takes on the edge of the frame
+	labelPad  = 60.0 // least width of the frame in addition to the text of its label
 )
 
 // scene is a picture with a tree of groups, and the positions of the boxes in each group.
@@ -70,7 +71,7 @@ func (p *picture) newScene(root *item, horizontal, drawsAll bool) (*scene, error
 	for i := range values {
 		values[i] = i
 	}
-	_, err := s.drawLevel(root, "", values, nil)
+	_, err := s.drawLevel(root, "", values, nil) // the root has no scope, and no lines outside
 	return s, err
 }
 
@@ -83,6 +84,8 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 		scope = group.scope
 	}
 	innerValues, lineOf := s.connect(group, drawn, values, outerLine)
+
+	// The sizes of the items. The size of an open group follows from its own drawing.
 	names := s.names(group, scope)
 	for i, child := range group.items {
 		text := s.itemBox(child, names[i])
@@ -100,6 +103,7 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 		}
 		drawn.sizes = append(drawn.sizes, s.orientBox(size))
 	}
+	// A value enters through a port above all items, and leaves through a port below all items.
 	for _, p := range drawn.ports {
 		box := graphdraw.Box{Width: portWidth, Side: graphdraw.First}
 		if p.out {
@@ -107,6 +111,7 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 		}
 		drawn.sizes = append(drawn.sizes, box)
 	}
+
 	nets := make([]graphdraw.Net, len(drawn.lines))
 	for i, link := range drawn.lines {
 		nets[i] = graphdraw.Net{From: link.from, To: link.to}
@@ -133,26 +138,26 @@ func (s *scene) connect(group *item, drawn *level, values []int,
 		}
 		return portIndices[wanted]
 	}
-	for _, index := range values {
-		value := &s.values[index]
+	for _, valueIndex := range values {
+		value := &s.values[valueIndex]
 		readers, isReadOutside := readingItems(value, itemOf)
 		from, isComputedInside := itemOf[value.from]
 		if !isComputedInside { // the value enters the group at a port
-			from = portIndex(port{line: outerLine[index]})
+			from = portIndex(port{line: outerLine[valueIndex]})
 		}
 		for i, child := range group.items {
 			if child.box < 0 && (i == from || slices.Contains(readers, i)) {
-				innerValues[i] = append(innerValues[i], index)
+				innerValues[i] = append(innerValues[i], valueIndex)
 			}
 		}
 		// If boxes of one item compute and read the value, the line between them is on the level of that item.
 		to := slices.DeleteFunc(readers, func(i int) bool { return i == from })
 		if isComputedInside && isReadOutside { // the value leaves the group at a port
-			to = append(to, portIndex(port{line: outerLine[index], out: true}))
+			to = append(to, portIndex(port{line: outerLine[valueIndex], out: true}))
 		}
 		if len(to) > 0 {
-			lineOf[index] = drawn.addLine(group, lineByEnds,
-				line{values: []int{index}, from: from, to: to, layout: value.layout})
+			lineOf[valueIndex] = drawn.addLine(group, lineByEnds,
+				line{values: []int{valueIndex}, from: from, to: to, layout: value.layout})
 		}
 	}
 	return innerValues, lineOf
@@ -229,4 +234,4 @@ func (s *scene) frame(l *level, label *svgBox) graphdraw.Box {
 }
 
 // labelWidth returns the least width of the frame of an open group.
-func (b *svgBox) labelWidth() float64 { return headWidth*float64(term.Width(b.frameLabel)) + 60 }
+func (b *svgBox) labelWidth() float64 { return headWidth*float64(term.Width(b.frameLabel)) + labelPad }

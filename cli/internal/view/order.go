@@ -37,7 +37,8 @@ func (builder *groupBuilder) sort() {
 			}
 		}
 		slices.Reverse(prefixes)
-		preferred = append(prefixes[:len(prefixes)-1], anyScope...) // the longest prefix first
+		// The longest prefix comes first. The last prefix, the rank alone, is in anyScope.
+		preferred = append(prefixes[:len(prefixes)-1], anyScope...)
 	}
 }
 
@@ -79,15 +80,6 @@ func (ready readyBoxes) next(preferred []string, isOrdered []bool) int {
 		}
 	}
 	panic("view: the boxes have a cycle")
-}
-
-// sharedLength returns the length of the longest common prefix of two scopes.
-func sharedLength(a, b []string) int {
-	length := 0
-	for length < min(len(a), len(b)) && a[length] == b[length] {
-		length++
-	}
-	return length
 }
 
 // rank orders inputs before steps, and steps before outputs.

@@ -181,7 +181,17 @@ func scopeOf(names []string) []string {
 	return common
 }
 
-// signatureOf returns pictureBox.signature for box b of a node. It needs the fields kind, head and why of b.
+// sharedLength returns the length of the longest common prefix of two scopes.
+func sharedLength(a, b []string) int {
+	length := 0
+	for length < min(len(a), len(b)) && a[length] == b[length] {
+		length++
+	}
+	return length
+}
+
+// signatureOf returns the signature of box b of a node: a text that is equal for boxes with equal ops, attributes,
+// implementations, types and layouts. It needs the fields kind, head and why of b.
 func signatureOf(n *graph.Node, b *pictureBox) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %s %t %v", b.kind, b.head, b.why != "", n.Pin)

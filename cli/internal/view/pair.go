@@ -112,7 +112,8 @@ func markDifferences(pictures [2]*picture, difference *experiment.Difference) {
 	}
 	for _, v := range difference.Values {
 		valueMarks[0][v.Value] = fmt.Sprintf("%s: %s", names[1], v.Second.Layout)
-		valueMarks[1][cmp.Or(v.Other, v.Value)] = fmt.Sprintf("%s: %s", names[0], v.First.Layout)
+		nameInSecond := cmp.Or(v.Other, v.Value) // Other is empty if the names are equal
+		valueMarks[1][nameInSecond] = fmt.Sprintf("%s: %s", names[0], v.First.Layout)
 	}
 	for i, p := range pictures {
 		for k := range p.boxes {

@@ -121,12 +121,14 @@ func tandems(hashes []uint64, worthwhile func(tandem) bool) []tandem {
 				run++
 			}
 			// run/period + 1 equal blocks start at item i.
-			if candidate := (tandem{i, period, run/period + 1}); candidate.count > 1 && worthwhile(candidate) {
+			candidate := tandem{from: i, period: period, count: run/period + 1}
+			if candidate.count > 1 && worthwhile(candidate) {
 				found = append(found, candidate)
 			}
 			i += run + 1
 		}
 	}
+	// Select sequences that do not overlap, the best first.
 	sorted.Func(found, func(a, b tandem) int {
 		return cmp.Or(cmp.Compare(b.period*b.count, a.period*a.count), cmp.Compare(a.period, b.period))
 	})

@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/internal/graphdraw"
 )
 
-// Sizes of boxes in pixels. Text is monospaced, so its width is known without fonts.
+// Sizes of boxes in pixels. Text is monospaced, so its width is known without fonts. Numbers without a name in this
+// file are pixels, too, and were chosen by eye.
 const (
 	columnWidth = 7.23 // width of a character of font size 12
 	headWidth   = 7.83 // width of a character of font size 13
@@ -192,7 +193,8 @@ func (w *svgWriter) writeGroup(it *item, origin graphdraw.Point) {
 }
 
 // writeLine draws line i of a drawing, with an arrowhead at each reader. origin is the upper left corner of the
-// drawing.
+// drawing. The ends of a line are indices: first the items of the group, then its ports, at which lines from outside
+// the group continue.
 func (w *svgWriter) writeLine(it *item, drawing *level, i int, origin graphdraw.Point) {
 	line := &drawing.lines[i]
 	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(line)),
@@ -213,7 +215,7 @@ func (w *svgWriter) writeLine(it *item, drawing *level, i int, origin graphdraw.
 	w.WriteString(`"/>`)
 	for k, to := range line.to {
 		if to >= len(it.items) || it.items[to].isOpen {
-			continue // the line continues inside an open group, or outside this group
+			continue // a port, or an open group, inside which the line continues: there is no reader here
 		}
 		// The tip is a triangle with its point at the reader.
 		x, y := drawing.Routes[i].ArriveX[k]+origin.X, drawing.Corners[to].Y+origin.Y

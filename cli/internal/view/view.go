@@ -97,7 +97,7 @@ a graph in Graphviz's language.`,
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	f.slack.AddFlag(cmd)
 	cmd.Flags().Lookup("strategy").DefValue = "the graph as written"
-	f.strategy = ""
+	f.strategy = "" // instead of the default that StrategyFlag sets
 	cmd.Flags().StringSliceVar(&f.strategies, "strategies", nil, "draw the plans of strategies `A,B` side by side")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
 	cmd.Flags().StringVar(&f.profile, "profile", "",
@@ -205,7 +205,9 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
 	if len(f.strategies) > 0 {
 		return f.renderPair(ctx, title, g, costProfile)
 	}
-	drawnGraph, compiled, plan := g, (*graphrun.Program)(nil), (*report.Plan)(nil)
+	drawnGraph := g
+	var compiled *graphrun.Program // nil for a graph as written
+	var plan *report.Plan          // nil for a graph as written
 	if f.strategy != "" {
 		var err error
 		if compiled, err = f.compile(ctx, g, f.strategy, costProfile); err != nil {
@@ -280,7 +282,8 @@ func (f *flags) encode(ctx context.Context, drawing *picture, root *item, explai
 		}
 		return drawing.dot(root, f.direction == horizontal), nil
 	}
-	scene, err := drawing.newScene(root, f.direction == horizontal, ext == ".html")
+	drawsAll := ext == ".html" // a click opens a folded group
+	scene, err := drawing.newScene(root, f.direction == horizontal, drawsAll)
 	if errors.Is(err, graphdraw.ErrTooLarge) {
 		return nil, fmt.Errorf("the graph is %w: draw a part with --depth or --around, or let Graphviz draw "+
 			"the file of graphrun view -o OUT.dot", err)

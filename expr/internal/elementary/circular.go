@@ -99,7 +99,7 @@ func reduceAngle(x float64) (q int, r, low float64) {
 		if exceedsMin|isZero < 0 {
 			return int(quarterCount), r, (difference - r) - correction
 		}
-	}
+	} // else the angle is large, or cancellation has left a tiny r: both need more bits of 2/pi
 	if !(magnitude <= math.MaxFloat64) {
 		return 0, math.NaN(), 0
 	}
@@ -243,7 +243,7 @@ type eighth struct {
 }
 
 // eighths has the directions from the positive x axis to the positive y axis. From index 4 on, it has the directions
-// from the negative x axis to the positive y axis.
+// from the negative x axis to the positive y axis. Indices 3 and 7 are unused.
 var eighths = [8]eighth{
 	{1, 0, 0, 0}, {1, 1, math.Pi / 4, halfPiRest / 2}, {0, 1, math.Pi / 2, halfPiRest}, {},
 	{-1, 0, math.Pi, 2 * halfPiRest}, {-1, 1, 3 * math.Pi / 4, 9.184850993605148e-17},
@@ -305,9 +305,9 @@ func arctanSpecial(y, x float64) float64 {
 		y, x = 1, 0
 	case infinite:
 		y, x = 0, math.Copysign(1, x)
-	case max(y, math.Abs(x)) < 1:
+	case max(y, math.Abs(x)) < 1: // both are small
 		y, x = y*0x1p+100, x*0x1p+100
-	default:
+	default: // the rotation would overflow
 		y, x = y*0.25, x*0.25
 	}
 	return arctan(y, x)

@@ -34,13 +34,14 @@ func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) 
 // negligible. The magnitudes of the two parts of the result are r = sqrt((|z|+|a|)/2) and |b|/(2r), for z = a + bi.
 func complexSqrt(z complex128) complex128 {
 	a, b := real(z), imag(z)
-	if a == 0 || b == 0 || a-a != 0 || b-b != 0 {
+	if a == 0 || b == 0 || a-a != 0 || b-b != 0 { // a-a is NaN if a is infinite or NaN
 		return cmplx.Sqrt(z)
 	}
 	scale, magnitude := 1.0, hypotenuse(a, b)
 	if magnitude == 0 { // squares overflow or underflow: scale z by factor, and the root by scale, 1/sqrt(factor)
 		factor := 0x1p54
-		if scale = 0x1p-27; math.Abs(a) > 4 || math.Abs(b) > 4 {
+		scale = 0x1p-27
+		if math.Abs(a) > 4 || math.Abs(b) > 4 {
 			factor, scale = 0.25, 2
 		}
 		a, b = a*factor, b*factor

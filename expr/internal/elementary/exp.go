@@ -63,7 +63,8 @@ func expOfParts(k uint64, r float64) float64 {
 		float64(r2*r2*(1./24+float64(r*(1./120))))))
 }
 
-// expExtreme is Exp for infinities, NaN, and results that are subnormal or large. It computes e^x / 2^64 or e^x * 2^64.
+// expExtreme is Exp for infinities, NaN, and results that are subnormal or large. It computes e^x / 2^64 or e^x * 2^64,
+// and multiplies by 2^64 or 2^-64. e^-low is computed as 1 - (low - low^2/2).
 func expExtreme(x float64) float64 {
 	switch {
 	case x != x:

@@ -27,7 +27,7 @@ func Lgamma(x float64) float64 {
 			frac = 1 - frac
 		}
 		return Log(math.Pi/float64(magnitude*sin(float64(math.Pi*frac)))) - Lgamma(magnitude)
-	case !(x > -0.5 && x <= math.MaxFloat64): // also negative integers
+	case !(x > -0.5 && x <= math.MaxFloat64): // NaN, infinite, or -2^52 or less, which are integers
 		if x == x {
 			return math.Inf(1)
 		}

@@ -66,7 +66,7 @@ func Ulps[T Float](y T, want, low float64) float64 {
 	}
 	got, exact := float64(y), float64(T(want)) == want && low == 0
 	switch {
-	case want != want && got != got:
+	case want != want && got != got: // both are NaN
 		return 0
 	case want != want || got != got || math.Signbit(got) != math.Signbit(want):
 		return math.Inf(1)
@@ -74,9 +74,9 @@ func Ulps[T Float](y T, want, low float64) float64 {
 		return 0
 	case math.IsInf(want, 0):
 		return math.Inf(1)
-	case math.IsInf(got, 0):
+	case math.IsInf(got, 0): // the first number after the greatest finite number replaces infinity
 		got = math.Copysign(overflow, got)
-	case math.Abs(want) >= overflow:
+	case math.Abs(want) >= overflow: // y is finite
 		want, low = math.Copysign(overflow, want), 0
 	}
 	return math.Abs((got-want)-low) / math.Ldexp(1, max(math.Ilogb(want), minExponent)-mantissa)

@@ -83,7 +83,9 @@ func (d *dev) Alloc(bytes int, hostAccess bool) (_ *device.Buffer, err error) {
 	if memory, err = d.allocateMemory(buffer, hostAccess); err != nil {
 		return nil, err
 	}
-	if err := call(d.api.BindBufferMemory, d.handle, uintptr(buffer), uintptr(memory), 0); err != nil {
+	const memoryOffset = 0
+	err = call(d.api.BindBufferMemory, d.handle, uintptr(buffer), uintptr(memory), memoryOffset)
+	if err != nil {
 		return nil, err
 	}
 	addressInfo := bufferDeviceAddressInfo{SType: sBufferDeviceAddressInfo, Buffer: buffer}
@@ -132,7 +134,8 @@ func (d *dev) memoryType(allowed uint32, hostAccess bool) (uint32, error) {
 // mapMemory makes memory accessible to the host.
 func (d *dev) mapMemory(memory uint64, bytes int) ([]byte, error) {
 	var mapped unsafe.Pointer
-	err := call(d.api.MapMemory, d.handle, uintptr(memory), 0, uintptr(bytes), 0, uintptr(ptr(&mapped)))
+	const offset, flags = 0, 0
+	err := call(d.api.MapMemory, d.handle, uintptr(memory), offset, uintptr(bytes), flags, uintptr(ptr(&mapped)))
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +204,9 @@ func (d *dev) createPipeline(words []uint32, layout uint64) (pipeline uint64, er
 		BasePipelineIndex: -1, // no other pipeline is the base of this one
 		Stage: pipelineShaderStageCreateInfo{SType: sPipelineShaderStageCreateInfo, Stage: stageCompute, Module: module,
 			PName: &entryName[0]}}
-	err = call(d.api.CreateComputePipelines, d.handle, 0, 1, uintptr(ptr(&pipelineInfo)), 0, uintptr(ptr(&pipeline)))
+	const cache, count = 0, 1 // no cache, one pipeline
+	err = call(d.api.CreateComputePipelines, d.handle, cache, count, uintptr(ptr(&pipelineInfo)), 0,
+		uintptr(ptr(&pipeline)))
 	purego.SyscallN(d.api.DestroyShaderModule, d.handle, uintptr(module), 0)
 	return pipeline, err
 }
@@ -231,7 +236,8 @@ func (d *dev) Run(steps []device.Step) error {
 		PSignalSemaphoreValues: &d.signaled}
 	submission := submitInfo{SType: sSubmitInfo, PNext: chain(&timelineInfo), CommandBufferCount: 1,
 		PCommandBuffers: &d.commands, SignalSemaphoreCount: 1, PSignalSemaphores: &d.semaphore}
-	if err := call(d.api.QueueSubmit, d.queue, 1, uintptr(ptr(&submission)), 0); err != nil {
+	const submissions, fence = 1, 0 // the semaphore replaces a fence
+	if err := call(d.api.QueueSubmit, d.queue, submissions, uintptr(ptr(&submission)), fence); err != nil {
 		return err
 	}
 	waitInfo := semaphoreWaitInfo{SType: sSemaphoreWaitInfo, SemaphoreCount: 1, PSemaphores: &d.semaphore,
@@ -257,7 +263,8 @@ func (d *dev) record(step device.Step) error {
 			return errors.New("vulkan: a copy has a buffer of another device, or exceeds a buffer")
 		}
 		region := bufferCopy{SrcOffset: uint64(step.FromOffset), DstOffset: uint64(step.ToOffset), Size: uint64(step.Bytes)}
-		purego.SyscallN(d.api.CmdCopyBuffer, d.commands, uintptr(from), uintptr(to), 1, uintptr(ptr(&region)))
+		const regions = 1
+		purego.SyscallN(d.api.CmdCopyBuffer, d.commands, uintptr(from), uintptr(to), regions, uintptr(ptr(&region)))
 		return nil
 	}
 	compiled, ok := step.Kernel.(*kernel)

@@ -20,7 +20,7 @@ import (
 
 const (
 	module = "github.com/graphrun/graphrun"
-	root   = "../.."
+	root   = "../.." // folder of the module, seen from package apifuzz, where go generate runs this command
 )
 
 // lists has the entries of the generated file, as Go source text.

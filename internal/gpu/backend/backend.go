@@ -113,7 +113,7 @@ func (m *memory) Free() {
 
 // Alloc implements graph.Device.
 func (d *Device) Alloc(bytes int) (graph.DeviceMemory, error) {
-	buffer, err := d.alloc(bytes, false)
+	buffer, err := d.alloc(bytes, false /* host access */)
 	if err != nil {
 		return nil, err
 	}

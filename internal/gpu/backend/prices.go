@@ -157,8 +157,9 @@ func addContraction(work *graph.Work, form *graph.Contraction, metas []tensor.Me
 	work.Flops += products
 	operations = products
 	if epilogue := form.Epilogue; epilogue != nil {
+		sum := len(epilogue.Code.Out) // the operand after the outputs is the sum, which is in a register
 		for i, operand := range epilogue.Operands {
-			if i != len(epilogue.Code.Out) && operand.Index != form.Out.Index {
+			if i != sum && operand.Index != form.Out.Index {
 				operands = append(operands, operand.Index)
 			}
 		}

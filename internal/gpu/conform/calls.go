@@ -99,6 +99,7 @@ func ExtraSignatures() (list []Signature) {
 	add := func(op string, attrs graph.Attrs, in ...tensor.Meta) {
 		list = append(list, Signature{Op: op, Attrs: attrs, In: in})
 	}
+	// Rows of one dimension. Rows of 1<<14+6 elements are cut into pieces.
 	for _, meta := range []tensor.Meta{f32(3, 1030), f32(300, 3), f32(70, 8), f32(1, 1), f32(2, 1<<14+6),
 		columnMajor(f32(40, 50)), columnMajor(f32(5, 600))} {
 		add("sum", graph.Attrs{"dim": []int{1}}, meta)
@@ -112,10 +113,11 @@ func ExtraSignatures() (list []Signature) {
 		add("all", graph.Attrs{"dim": 1}, meta.WithDType(tensor.Bool))
 		add("amax", graph.Attrs{"dim": []int{1}}, meta.WithDType(tensor.Int8))
 	}
-	// Several reduced dimensions, and other dtypes.
+	// Rows of several dimensions, and of other dtypes.
 	add("mean", nil, f32(5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{0, 2}}, tensor.New(tensor.BFloat16, 5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{1}}, tensor.New(tensor.Complex64, 5, 7))
+	// Gathers.
 	index := func(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 	for _, dtype := range []tensor.DType{tensor.Uint8, tensor.Float32, tensor.Complex128} {
 		add("embedding", nil, tensor.New(dtype, 30, 40), index(5, 7))
@@ -123,8 +125,10 @@ func ExtraSignatures() (list []Signature) {
 			index(20).WithDType(tensor.Int32))
 		add("gather", graph.Attrs{"dim": 0}, tensor.New(dtype, 6, 30), index(9, 30))
 	}
+	// Concatenations.
 	add("cat", graph.Attrs{"dim": 1}, f32(3, 4), columnMajor(f32(3, 5)), tensor.New(tensor.BFloat16, 3, 1))
 	add("vstack", nil, f32(40), f32(3, 40), tensor.New(tensor.Int8, 2, 40))
+	// Products and convolutions.
 	add("matmul", nil, f32(2, 20, 20), f32(20, 35))
 	add("matmul", nil, columnMajor(f32(33, 20)), columnMajor(f32(20, 34)))
 	add("addmm", graph.Attrs{"alpha": 2.0, "beta": 0.5}, f32(40), f32(20, 5), f32(5, 40))

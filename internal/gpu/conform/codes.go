@@ -85,7 +85,7 @@ func primitive(op expr.Op, dtype tensor.DType) Code {
 	}
 	name := fmt.Sprintf("%v of %v", op, dtype)
 	switch {
-	case op == expr.Lookup:
+	case op == expr.Lookup: // in table 0
 		return build(name, b, b.AddInst(expr.Inst{Op: op, DType: dtype, A: operands[0], B: expr.None, C: expr.None}))
 	case op == expr.Div && !dtype.IsFloat(): // an integer division by 0 is unspecified: divide by 3
 		operands[1] = b.Emit(expr.Select, b.Emit(expr.Eq, operands[1], b.Int(dtype, 0)), b.Int(dtype, 3), operands[1])

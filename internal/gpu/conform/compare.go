@@ -125,6 +125,7 @@ func randomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 			number = specialFloats[rng.IntN(len(specialFloats))]
 		}
 		var bits uint64
+		// The last arguments are two strides and the number of elements.
 		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
 		return bits
 	case choice == 1:

@@ -14,7 +14,7 @@ import (
 // correctlyRounded adds Div, Sqrt or FMA of floats, correctly rounded. If the device rounds the operation correctly in
 // float64 only, float32 is computed in float64.
 func (s *scalarBuilder) correctlyRounded(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
-	isExact32, isExact64 := s.target.Div32, s.target.Div64
+	isExact32, isExact64 := s.target.Div32, s.target.Div64 // for lane.Div
 	switch op {
 	case lane.Sqrt:
 		isExact32, isExact64 = s.target.Sqrt32, s.target.Sqrt64
@@ -27,7 +27,7 @@ func (s *scalarBuilder) correctlyRounded(op lane.Op, dtype tensor.DType, operand
 	if dtype == tensor.Float32 && op == lane.FMA {
 		return s.fma(operands[0], operands[1], operands[2])
 	}
-	if dtype == tensor.Float64 || !isExact64 {
+	if dtype == tensor.Float64 || !isExact64 { // no wider dtype rounds correctly
 		s.unsupported("%v of %v that rounds once", op, dtype)
 	}
 	// A quotient or root may be rounded to float64 and then to float32. The result is the same as with a single rounding,
@@ -49,9 +49,9 @@ func (s *scalarBuilder) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Val
 	double := s.in(f64)
 	magnitude, one, limit := s.sign(lane.Abs, f64, x), s.float(f64, 1), s.float(f64, 1<<52)
 	nearest := double.sub(double.add(magnitude, limit), limit)
-	rounded := s.withSign(f64, nearest, x)
+	rounded := s.withSign(f64, nearest, x) // the result of Rint
 	switch op {
-	case lane.Trunc:
+	case lane.Trunc: // of the magnitude; the sign is set below
 		rounded = double.choose(s.less(magnitude, nearest), double.sub(nearest, one), nearest)
 	case lane.Floor:
 		rounded = double.choose(s.less(x, rounded), double.sub(rounded, one), rounded)

@@ -79,7 +79,7 @@ func newContraction(source *graph.Contraction, target Target) (*contraction, err
 	}
 	generator.buffers = []int{0, 1, 2} // the result, A and B
 	if source.HasAdd {
-		generator.buffers = append(generator.buffers, 3)
+		generator.buffers = append(generator.buffers, 3) // the addend
 	}
 	if source.Epilogue != nil {
 		var err error

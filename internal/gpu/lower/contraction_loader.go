@@ -34,10 +34,13 @@ type copied struct {
 // element offset of the product (an index of the batch).
 func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, base ir.Value) *loader {
 	const u32 = tensor.Uint32
-	created, loops := &loader{contraction: c, array: array, param: 2, dtype: c.B.DType, stride: strideB}, c.cols
+	created := &loader{contraction: c, array: array, param: 2, dtype: c.B.DType, stride: strideB}
+	loops := c.cols
 	if isA {
-		created.isA, created.param, created.dtype, created.stride, loops = true, 1, c.A.DType, strideA, c.rows
-		// The offset of the first window, modulo 2^32: offsets of existing elements are not negative.
+		created.isA, created.param, created.dtype, created.stride = true, 1, c.A.DType, strideA
+		loops = c.rows
+		// The first window begins c.Before elements before the operand, in the padding. Its offset is modulo 2^32. The
+		// offsets of existing elements are not negative.
 		base = c.add32(base, c.u32(-c.Before))
 	}
 	isDense := func(list []loop) bool { return len(list) > 0 && created.stride(list[0]) == 1 }
@@ -97,7 +100,7 @@ func (l *loader) isInWindows(valid ir.Value, rowIndex, termIndex []ir.Value) ir.
 	return valid
 }
 
-// find returns the index in a list of the loop with a number.
+// find returns the index in the list of the loop with the given number.
 func find(list []loop, number int) int {
 	return slices.IndexFunc(list, func(l loop) bool { return l.number == number })
 }

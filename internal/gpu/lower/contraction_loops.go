@@ -71,7 +71,7 @@ func (c *contraction) checkStrides() error {
 	for _, loop := range c.Loops {
 		for operand, stride := range []int{loop.Out, loop.A, loop.B, loop.Add} {
 			spans[operand] += (loop.Size - 1) * stride
-			if stride < 0 || spans[operand] >= 1<<28 {
+			if stride < 0 || spans[operand] >= 1<<28 { // the code computes offsets as uint32 numbers
 				return fmt.Errorf("gpu: a product with a negative stride, or with an operand that spans more than "+
 					"2^28 elements, is %w", ErrUnsupported)
 			}

@@ -14,7 +14,7 @@ func (s *scalarBuilder) convert(to, from tensor.DType, value ir.Value) ir.Value 
 	switch {
 	case to == from:
 		return value
-	case from == tensor.Bool:
+	case from == tensor.Bool: // selects the bits of 1 or 0
 		one, isFloat := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, f32: 0x3f800000,
 			tensor.Float64: math.Float64bits(1)}[to]
 		if !isFloat {
@@ -70,7 +70,7 @@ func (s *scalarBuilder) truncate(to, from tensor.DType, value ir.Value) ir.Value
 		converted := s.bits(u64, s.toInt(tensor.Int64, from, reduced))
 		return s.selectValue(u64, isHigh, s.op(lane.Or, u64, converted, s.Const(u64, limit)), converted)
 	}
-	return s.convertInteger(to, s.toInt(tensor.Int64, from, value))
+	return s.convertInteger(to, s.toInt(tensor.Int64, from, value)) // uint8, uint32 and int64
 }
 
 // toInt converts a float to int32 or int64. NaN and numbers out of range give the least integer, because the results of

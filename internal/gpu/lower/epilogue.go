@@ -38,7 +38,8 @@ func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogu
 		return nil, err
 	}
 	outs, operands := len(code.Out), source.Epilogue.Operands
-	result, metas := operands[outs].Meta, []tensor.Meta(nil)
+	result := operands[outs].Meta
+	var metas []tensor.Meta // indexed like lowered.dtypes
 	lowered := &epilogue{code: code}
 	for i, operand := range operands {
 		meta := operand.Meta

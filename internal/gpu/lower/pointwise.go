@@ -101,7 +101,7 @@ type pointwise struct {
 	align         []int          // by operand: a power of 2 that divides the addresses which a thread accesses
 	offsets       []int          // by operand: bytes from the address of the operand to the first element
 	vector        int            // consecutive elements that a thread computes
-	loaded        [][]ir.Value   // by operand: the values that the thread has loaded, one per element
+	loaded        [][]ir.Value   // by operand: the numbers that the thread has loaded (see memory.go)
 }
 
 // newPointwise returns a generator. It chooses the number of elements of a thread, which divides the fastest dimension,

@@ -57,6 +57,7 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 	}
 	kernel.setUnits()
 	body(kernel)
+
 	sharedBytes := 0
 	for _, array := range kernel.Shared {
 		sharedBytes += array.DType.Size() * array.Length
@@ -70,6 +71,7 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 	if err := kernel.Check(); err != nil {
 		return err
 	}
+
 	unitsPerGroup := groupSize / kernel.lanes
 	launch := Launch{Kernel: &kernel.Kernel, Groups: (units + unitsPerGroup - 1) / unitsPerGroup}
 	for i := range params {
@@ -92,7 +94,8 @@ func (k *rowKernel) setUnits() {
 	k.joinsPieces = rows.pieces > 1 && units == rows.rowCount
 	k.lanes = lanesOf(rows.pieceLen, rows.vector)
 	if k.joinsPieces {
-		k.lanes = lanesOf(rows.pieces, 1)
+		const vector = 1 // a lane loads the results of pieces one by one
+		k.lanes = lanesOf(rows.pieces, vector)
 	}
 	unitsPerGroup := groupSize / k.lanes
 	k.thread = k.Emit(ir.Thread, u32)

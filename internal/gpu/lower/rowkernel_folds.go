@@ -74,7 +74,7 @@ func (k *rowKernel) combineLanes(acc accumulator) ir.Value {
 	if k.lanes == 1 {
 		return value
 	}
-	dtype, stored := acc.dtype, sharedType(acc.dtype)
+	dtype, stored := acc.dtype, sharedType(acc.dtype) // stored: the dtype in group memory, a uint32 for a bool
 	array := k.Array(stored, groupSize)
 	k.EmitImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, value))
 	for half := k.lanes / 2; half > 0; half /= 2 {

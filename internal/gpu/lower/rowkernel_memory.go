@@ -39,7 +39,8 @@ func (k *rowKernel) elementIndex(row, column ir.Value, columns int) ir.Value {
 // an element has size bytes.
 func (k *rowKernel) scratchAt(start, size int, index ir.Value) ir.Value {
 	const u64 = tensor.Uint64
-	base := k.addBytes(k.EmitImm(ir.Param, u64, uint64(k.Params-1)), start)
+	scratch := k.EmitImm(ir.Param, u64, uint64(k.Params-1)) // the last parameter
+	base := k.addBytes(scratch, start)
 	return k.op(lane.Add, u64, base, k.op(lane.Mul, u64, index, k.Const(u64, uint64(size))))
 }
 
@@ -119,10 +120,11 @@ func (k *rowKernel) storedRow(stored int, element ir.Value, index []ir.Value) (a
 	if output := k.program.Rows[stored].Out; output >= 0 {
 		return k.addressOf(output, dtype, index)
 	}
-	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows, the distance
-	// between the vectors of threads, and the distance between rows. The lowest bit that is set in any of them divides
-	// it.
-	align := 16 | k.vector*dtype.Size()
+	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows (layOutScratch),
+	// the distance between the vectors of threads, and the distance between rows. The lowest bit that is set in any of
+	// the three numbers divides the address.
+	const scratchAlign = 16
+	align := scratchAlign | k.vector*dtype.Size()
 	if k.rowCount > 1 {
 		align |= k.rowLen * dtype.Size()
 	}

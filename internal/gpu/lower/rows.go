@@ -290,12 +290,12 @@ func (r *rows) addLaunches(program *Program) error {
 		})
 	}
 	for i, pass := range r.program.Passes {
-		if pass.Code != nil {
+		if pass.Code != nil { // folds pieces
 			if err := r.addLaunch(program, r.rowCount*r.pieces, func(k *rowKernel) { k.addPass(i) }); err != nil {
 				return err
 			}
 		}
-		if len(pass.Folds) > 0 || pass.PerRow != nil {
+		if len(pass.Folds) > 0 || pass.PerRow != nil { // combines the results of pieces
 			if err := r.addLaunch(program, r.rowCount, func(k *rowKernel) {
 				k.joinPieces(i)
 				k.addPerRow(i)

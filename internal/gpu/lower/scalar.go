@@ -187,7 +187,7 @@ func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, ope
 		return s.compare(op, operandDType, operands)
 	case lane.Min, lane.Max:
 		return s.extreme(op, registerType, operands)
-	case lane.Shl, lane.Shr:
+	case lane.Shl, lane.Shr: // by the count modulo the number of bits
 		count := s.op(lane.And, registerType, operands[1], s.Const(registerType, uint64(8*dtype.Size()-1)))
 		return s.wrapInteger(dtype, s.op(op, registerType, operands[0], count))
 	case lane.Neg, lane.Abs:
@@ -209,7 +209,7 @@ func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, ope
 		magnitude := s.sign(lane.Abs, dtype, operands[1])
 		isLess := s.op(lane.Lt, tensor.Bool, s.sign(lane.Abs, dtype, operands[0]), magnitude)
 		return s.selectValue(dtype, isLess, operands[0], s.withSign(dtype, magnitude, operands[0]))
-	default:
+	default: // a device operation with the same number, such as Add
 		return s.wrapInteger(dtype, s.op(op, registerType, operands...))
 	}
 }

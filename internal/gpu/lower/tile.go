@@ -96,9 +96,9 @@ func (t *tile) chooseInputs() {
 // transactionBytes is the size of the smallest read of memory.
 const transactionBytes = 32
 
-// fastest returns the dimension of the least stride of an operand other than 0. It returns 0 for an operand that needs
-// no tile: each element is in another memory transaction (all strides are at least transactionBytes), or the threads of
-// a row read one address (stride 0 in dimension 0).
+// fastest returns the dimension with the least nonzero stride of an operand. It returns 0 for an operand that needs no
+// tile. This is so if each element is in another memory transaction (all strides are at least transactionBytes), or if
+// the threads of a row read one address (stride 0 in dimension 0).
 func (p *pointwise) fastest(operand int) (fastest int) {
 	if p.strides[operand][0] == 0 {
 		return 0

@@ -1,6 +1,6 @@
 // Package ptx translates kernels (package internal/gpu/ir) to PTX, the virtual instruction set of NVIDIA's GPUs.
 //
-// The entry point is main. Its parameters are those of the kernel, which are addresses. A launch has a grid of two
+// The entry point is main. Its parameters are the kernel's, which are addresses. A launch has a grid of two
 // dimensions. The index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups
 // than the kernel needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this.
 // Arithmetic on floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds towards 0.

@@ -91,7 +91,8 @@ func (p *printer) typeOf(dtype tensor.DType) uint32 {
 	case dtype.Size() == 2:
 		p.requireCapability(cap16Bit)
 	}
-	return p.declare(opTypeInt, uint32(8*dtype.Size()), 0)
+	const unsignedType = 0
+	return p.declare(opTypeInt, uint32(8*dtype.Size()), unsignedType)
 }
 
 // declareInputs declares the push constants, and computes the indices of the group and of the thread.
@@ -105,7 +106,8 @@ func (p *printer) declareInputs() {
 		}
 		p.pushConstants = p.variable(addresses, classPush)
 	}
-	vector := p.declare(opTypeVector, u32, 3)
+	const components = 3 // x, y and z
+	vector := p.declare(opTypeVector, u32, components)
 	input := func(typeID, builtIn uint32) uint32 {
 		variable := p.variable(typeID, classInput)
 		emit(&p.decorations, opDecorate, variable, decorationBuiltIn, builtIn)
@@ -115,7 +117,7 @@ func (p *printer) declareInputs() {
 	group, count := input(vector, builtInWorkgroupID), input(vector, builtInNumWorkgroups)
 	p.thread = p.emitResult(opLoad, u32, localIndex)
 	groupID, groupCount := p.emitResult(opLoad, vector, group), p.emitResult(opLoad, vector, count)
-	// The index of the group is y*(number of groups in x) + x. Both vectors have the components x, y and z.
+	// The index of the group is y*(number of groups in x) + x.
 	y := p.emitResult(opCompositeExtract, u32, groupID, 1)
 	row := p.emitResult(opIMul, u32, y, p.emitResult(opCompositeExtract, u32, groupCount, 0))
 	p.group = p.emitResult(opIAdd, u32, row, p.emitResult(opCompositeExtract, u32, groupID, 0))

@@ -13,7 +13,9 @@ import (
 // no load can restore it, a Save stores it in a slot first, and a Load restores it before instruction 7.
 //
 // Run calls allocateInst (assign.go) for each instruction. The functions of this file place single values. A value with
-// a Reload can be loaded instead of kept. A value with an Acc is an accumulator, whose register the generator chooses.
+// a Reload can be loaded instead of kept. A value may have a permanent register or slot, which no other value uses. A
+// value with an Acc is an accumulator, whose register the generator chooses. The position notInList marks instructions
+// that the allocator adds: loads, saves and copies.
 type allocator struct {
 	Result       // the result so far
 	Policy       // OncePerRow, Masked, Preload, CostLimit and EvictReloadableFirst: see result.go
@@ -23,7 +25,7 @@ type allocator struct {
 	uses        []int32               // positions in the list at which values are used: of value 0, then of 1, ...
 	nextUse     []int32               // by Virt: index in uses of its next use; nextUseOf advances it
 	usesEnd     []int32               // by Virt: index in uses after its last use
-	registerOf  []int8                // by Virt: its current register, or -1
+	registerOf  []int8                // by Virt: its current register, or -1; permanent registers are not recorded
 	spillSlot   []int16               // by Virt: the slot in which it is spilled, or -1
 	owner       [numClasses][32]Virt  // by class and register: the value in the register, or 0
 	pinned      [numClasses]uint32    // by class: bit set of the registers that the current instruction uses
@@ -157,7 +159,7 @@ func (a *allocator) ensureInRegister(virt Virt) int8 {
 	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
 		a.Cost++ // elements of the row must be loaded anyway, but other values could have kept their register
 	}
-	a.emitLoad(reload, a.registerOperand(virt, reg, fullWidth), notInList)
+	a.emitLoad(reload, a.registerOperand(virt, reg, fullWidth), notInList) // records an error if reload is nil
 	return reg
 }
 

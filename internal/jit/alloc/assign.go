@@ -20,7 +20,7 @@ func (a *allocator) allocateInst(inst *Inst) {
 	switch {
 	case inst.Name == Move:
 		a.allocateMove(inst)
-	case inst.Forms != nil:
+	case inst.Forms != nil: // encodings that differ in the tied value: allocateForm chooses one (forms.go)
 		a.allocateForm(inst)
 	default:
 		a.allocatePlain(inst)

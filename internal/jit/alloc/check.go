@@ -11,14 +11,16 @@ import (
 var Verify bool
 
 // Check simulates which value each register, slot and accumulator holds, and returns an error if the result of [Run] is
-// wrong. It is independent of the allocator. For example, after a Save of register 3 to slot 0, slot 0 holds the value
-// of register 3, until another value is saved to the slot. Check requires that
+// wrong. It is independent of the allocator. A slot is a place in memory for a spilled value. For example, after a Save
+// of register 3 to slot 0, slot 0 holds the value of register 3, until another value is saved to the slot. Check
+// requires that
 //
 //   - each instruction of the list occurs once, in order, and finds its sources, its tied source and its mask;
 //   - temporaries and destinations differ from other operands where they must;
 //   - memory is not read again after a store that may have changed it: outputs may share memory with operands;
-//   - permanent registers and slots have their values after the list. They also have them before the
-//     list, unless the list computes them (OncePerRow): it then finds only constants.
+//   - permanent registers and slots, which each keep one value during the whole loop, have their values after the list.
+//     They also have them before the list, unless the list computes them (policy.OncePerRow): then only constants are
+//     in their registers before the list.
 func Check(values []Value, registerFile *RegisterFile, list []Inst, policy Policy, result *Result) error {
 	state := newChecker(len(values), result.Slots)
 	defer checkers.Put(state)
@@ -96,7 +98,7 @@ func keyOf(acc *Acc) accKey { return accKey{acc.Index, acc.Iteration} }
 
 // setInitialState sets the state before the list.
 func (c *checker) setInitialState() {
-	c.writable = c.registerFile.Pool
+	c.writable = c.registerFile.Pool // the registers that the allocator may assign; permanent registers are added below
 	for virt := range c.values {
 		value, register := &c.values[virt], c.registerFile.Permanent[virt]
 		switch {

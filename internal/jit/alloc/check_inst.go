@@ -28,8 +28,8 @@ func (c *checker) checkPlain(allocated *Allocated) error {
 	return c.checkResults(allocated)
 }
 
-// checkNamed checks the name and the sources of an instruction without Forms. If it is commutative, two of its sources
-// may be exchanged.
+// checkNamed checks the name and the sources of an instruction without Forms. If it is commutative, the foldable source
+// (the one that may be in memory) and the next source may be exchanged.
 func (c *checker) checkNamed(allocated *Allocated) error {
 	inst, foldable := c.inst, int(c.inst.FoldableSource)
 	if allocated.Name != inst.Name || allocated.NonTemporal != inst.NonTemporal {
@@ -84,7 +84,8 @@ func (c *checker) checkSources(allocated *Allocated, src []Arg, memorySource int
 	}
 	if c.inst.Mask != 0 {
 		mask := &allocated.Args[len(allocated.Args)-2]
-		if err := c.checkSource(mask, Arg{Virt: c.inst.Mask}, false); err != nil {
+		const inMemoryAllowed = false // a mask is always in a register
+		if err := c.checkSource(mask, Arg{Virt: c.inst.Mask}, inMemoryAllowed); err != nil {
 			return fmt.Errorf("the mask: %w", err)
 		}
 		if mask.ZeroMasking != c.inst.ZeroMasking {
@@ -131,11 +132,12 @@ func (c *checker) checkSource(operand *Operand, source Arg, inMemoryAllowed bool
 	return nil
 }
 
-// checkMemoryOperand checks a memory operand that must be the given source.
+// checkMemoryOperand checks a memory operand that must be the given source. An operand of kind Element is one element
+// in memory, which the instruction broadcasts.
 func (c *checker) checkMemoryOperand(operand *Operand, source Arg, inMemoryAllowed bool) error {
 	reload, isElement := c.values[source.Virt].Reload, operand.Kind == Element
 	switch {
-	case !inMemoryAllowed || !c.registerFile.FoldLoads || source.Bytes != 0:
+	case !inMemoryAllowed || !c.registerFile.FoldLoads || source.Bytes != 0: // Bytes is set for a part of a register
 		return errors.New("the operand must not be in memory")
 	case operand.Mem.Space == Slot:
 		if virt, err := c.contents(operand); err != nil || virt != c.canonical[source.Virt] {
@@ -146,7 +148,7 @@ func (c *checker) checkMemoryOperand(operand *Operand, source Arg, inMemoryAllow
 		return fmt.Errorf("value %d is not at %+v", source.Virt, *operand.Mem)
 	case isElement != (reload.BroadcastBytes != 0) || isElement && reload.BroadcastBytes != c.inst.BroadcastBytes:
 		return errors.New("the load and the instruction broadcast elements of different sizes")
-	case c.policy.Masked && operand.Mem.Space.advancesPerIteration():
+	case c.policy.Masked && operand.Mem.Space.advancesPerIteration(): // at the end of a row, elements are missing
 		return errors.New("memory is accessed without a mask")
 	}
 	return c.checkNotOverwritten(operand.Mem)

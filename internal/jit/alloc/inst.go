@@ -6,7 +6,7 @@
 //
 // If no register is free, the value whose next use is farthest is evicted (Belady's rule). A value that a single
 // load can restore is loaded again, or folded: it becomes a memory operand of the instruction that uses it. Other
-// values are spilled to slots of the stack frame.
+// values are spilled to slots, places in memory.
 package alloc
 
 // Virt is the number of a virtual register. A virtual register has one value, so comments also call it a value. If a
@@ -33,8 +33,9 @@ type Value struct {
 	Acc       *Acc    // set for accumulators, whose registers the generator chooses; nil for other values
 }
 
-// Acc is the accumulator of a fold, or a part of it. There are several sets of accumulator registers, and Acc has a
-// register in each. Successive iterations use successive sets, so that their latencies overlap.
+// Acc is the accumulator of a fold (a reduction of the row), or a part of it. There are several sets of accumulator
+// registers, and Acc has a register in each set. Successive iterations use successive sets, so that their latencies
+// overlap.
 type Acc struct {
 	Index     int  // number of the accumulator in the loop
 	Virt      Virt // the accumulator in the first of the interleaved iterations
@@ -137,7 +138,8 @@ type Inst struct {
 
 // Form is an alternative of an instruction with three sources. The result overwrites source Tied. The other operands
 // are the sources Order[0] and Order[1], in this order. Tied and Order are indices in Inst.Src. Examples are
-// multiply-add on amd64 (213, 231, 132) and select on arm64 (BSL, BIT, BIF).
+// multiply-add on amd64 (213, 231, 132) and select on arm64 (BSL, BIT, BIF). With the sources x, y and sum, for
+// example, VFMADD231PS has Tied 2 and Order {0, 1}: it overwrites sum.
 type Form struct {
 	Name  string
 	Tied  int8

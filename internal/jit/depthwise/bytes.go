@@ -13,15 +13,17 @@ import (
 
 // ByteSpec specifies code that computes rows of depthwise convolutions with quantized values. The input elements are
 // bytes, the weights are int8, and the sums are int32, which wrap around. A result is one output pixel, with
-// [ByteChannels] channels. With Sums, the sums are stored. Otherwise they are scaled and rounded to bytes. In pairs,
-// rows precede columns. A ByteSpec must not be modified after it was compiled.
+// [ByteChannels] channels. With Sums, the sums are stored. Otherwise they are scaled and rounded to bytes. In fields
+// with two numbers, rows precede columns. A ByteSpec must not be modified after it was compiled.
 //
 // The instructions VPDPBUSD, SDOT and USDOT multiply and add up the four bytes of a 32-bit lane. The code therefore
 // gathers, for each channel, the bytes of four consecutive window rows of a column into a lane: a row group. With a
 // window of three rows, for example, a lane has a byte of each row and 0. On amd64 without VPDPBUSD (WordProducts), a
-// row group is two rows, and each byte is extended to 16 bits. Unpack instructions gather bytes within each 16 bytes of
-// a vector. This changes the order of the channels. The pack instructions that narrow the results restore the order.
-// The weights, initial sums and scales must have the intermediate order of the channels, which [ByteChannel] returns.
+// row group is two rows, and each byte is extended to 16 bits.
+//
+// Unpack instructions gather the bytes, but only within each 16 bytes of a vector. The lanes therefore have another
+// order of the channels: the intermediate order, which [ByteChannel] returns. The weights, initial sums and scales must
+// have this order. The pack instructions that narrow the results restore the original order.
 type ByteSpec struct {
 	Tile     int    // number of results of a row that are computed together in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
@@ -111,7 +113,7 @@ func (s *ByteSpec) RowGroups() int { return (s.Window[0] + s.RowsPerGroup() - 1)
 // InstructionCount returns the approximate number of instructions for a tile.
 func (s *ByteSpec) InstructionCount() int {
 	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
-	columns := min(span, s.Tile*s.Window[1]) // at least the number of input columns that windows of the tile contain
+	columns := min(span, s.Tile*s.Window[1]) // a bound: with dilation or a long stride, windows skip columns of the span
 	load := 8 + s.Window[0]                  // for a column and row group: loads of pixels, and 8 that interleave them
 	multiply := 4                            // for a window column, row group and result: one for each of four sums
 	if s.WordProducts {

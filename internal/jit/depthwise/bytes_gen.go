@@ -35,7 +35,7 @@ type byteOps interface {
 	StoreResult(sums [4]target.VReg, addr target.Addr)
 }
 
-// General registers of a byteGen that have another purpose than in a gen.
+// General registers of a byteGen that have another purpose than in a [gen], the generator of code for floats.
 const (
 	scalesReg           = rowsRemaining    // address of the scales; window rows are unrolled and not counted
 	inRowStartReg       = inTileReg        // address of the first input row and column for a row of results

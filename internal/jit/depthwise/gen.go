@@ -25,7 +25,7 @@ const (
 	inTileReg                           // input at the tile
 	outTileReg                          // result at the tile
 	channelReg                          // offset of the current channels in bytes
-	overlapReg                          // bytes by which the last vector overlaps the vector before it
+	overlapReg                          // bytes by which a tile's last vector of channels overlaps the one before it
 	rowsRemaining                       // number of remaining rows of the window
 	biasReg                             // bias of the first channel
 
@@ -34,7 +34,7 @@ const (
 )
 
 // channelsRemainingSpill is the spill slot (index in jit.Args.Spill) that holds the number of remaining channels of a
-// group. The slots before it are for the operands of the epilogue (see loadConstants).
+// group. The slots before it are for the operands of the epilogue, the operations after the sum (see loadConstants).
 const channelsRemainingSpill = jit.MaxOperands - FirstEpilogueOperand
 
 // minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers
@@ -58,14 +58,14 @@ type gen struct {
 
 	sumRegs    int // number of registers with sums, which start at register 0
 	weightRegs int // number of registers with weights, after the sums; see newGen
-	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
+	inputRegs  int // number of registers with inputs, after the weights; permutationReg follows
 	nextInput  int // next input register
 
 	clearRegister    func(target.VReg) // sets a register to 0; on amd64, the register must be below 16
 	fmaCanReadMemory bool              // FMA instructions have memory operands: a vector with one use needs no register
 }
 
-// newGen divides the vector registers among sums, weights, inputs and the permutation. Registers hold all weights of
+// newGen divides the vector registers among sums, weights, inputs and permutationReg. Registers hold all weights of
 // the window if minInputRegs registers remain for inputs. Otherwise they hold the weights of one row of the window if
 // one register remains. Otherwise they hold no weights.
 func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {

@@ -7,14 +7,15 @@
 // The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time.
 // The code processes the window row by row. It loads an element of the input once for all results of a row whose
 // windows contain the element. For example, a tile of 1x4 results with a window of 3x3 and stride 1 reads 3x6 elements
-// of the input. An element in column 2 is loaded once for the first three results. If enough registers are free, it
-// loads a weight once for the tile. If all weights of the window fit into registers, it loads weights and elements once
-// for all rows. The parts of the window outside the image are skipped. A [Spec] has the range of existing rows and
-// columns, so that tiles at the borders have their own code.
+// of the input. An element in column 2 is loaded once for the first three results. If enough registers are free, the
+// code loads a weight once for each tile. If all weights of the window fit into registers, the code also loads an
+// element only once for all rows of results. The parts of the window outside the image are skipped. A [Spec] has the
+// range of existing rows and columns, so that tiles at the borders have their own code.
 //
 // In a grouped convolution with several channels in a group, a vector contains several groups. The window then slides
 // once for each channel of a group. A permutation broadcasts this channel of each group to all lanes of the group. The
-// result is multiplied by the weights of all windows that contain the pixel.
+// broadcast channels are multiplied by the weights of all windows that contain the pixel. For example, with groups of
+// two channels, the pixel a b c d becomes a a c c for channel 0, and then b b d d for channel 1.
 //
 // The sum of a result has a fixed order: channels of the group, then rows of the window, then columns, with one fused
 // multiply-add for each element. Results therefore do not depend on the division into tiles.
@@ -30,7 +31,8 @@ import (
 )
 
 // Spec specifies code that computes tiles of results. All tiles have the same size, and the same parts of their windows
-// are inside the image. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
+// are inside the image. In fields with two numbers, rows precede columns. A Spec must not be modified after it was
+// compiled.
 type Spec struct {
 	Size        int    // bytes of an element: 4 for float32, 8 for float64
 	VectorBytes int    // bytes of a vector: 64 (AVX-512), 32 (AVX2) or 16

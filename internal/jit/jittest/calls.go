@@ -54,9 +54,9 @@ const operandBytes = 64 << 10
 
 // CheckCalls tests a generator on random calls. For each seed it draws a call, places its operands in memory, compiles
 // and runs the code, and compares all bytes of the memory with those of the reference. operandCount is the number of
-// operands, whose memory is next to guard pages. The address of an operand is the sum of its entries in Ptr
-// and Row of jit.Args. elemBytes is the number of bytes of an element, for messages. At least three quarters of the
-// calls must fit into the memory.
+// operands, whose memory is next to guard pages. The address of an operand is the sum of its entries in Ptr and Row of
+// jit.Args. elemBytes is the number of bytes of an element, for messages. At least three quarters of the calls must fit
+// into the memory.
 func CheckCalls(t *testing.T, operandCount, elemBytes int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
@@ -65,8 +65,8 @@ func CheckCalls(t *testing.T, operandCount, elemBytes int, seeds uint64,
 	}
 }
 
-// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. It draws an
-// eighth of the calls unless all tests were requested (package testsize).
+// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. It draws an eighth of the
+// calls unless all tests were requested (package testsize).
 func CheckCallsFor(t *testing.T, cpu machine.Features, operandCount, elemBytes int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
@@ -83,7 +83,8 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operandCount, elemBytes i
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, stream))
 		call := draw(rng, cpu)
-		offsets := call.Place(rng, mem, seed%2 == 0)
+		atStart := seed%2 == 0
+		offsets := call.Place(rng, mem, atStart)
 		if offsets == nil {
 			continue
 		}
@@ -154,11 +155,11 @@ func Epilogue[T float32 | float64 | int32 | uint32](step tile.EpilogueStep, x, o
 	case tile.AtMost:
 		return min(x, T(step.Upper))
 	}
-	return x * T(step.Lower)
+	return x * T(step.Lower) // tile.Scale
 }
 
-// CheckListings compares each form of instruction in the listings with Go's assembler, and checks the rules of package
-// jit. There must be at least minForms forms. A listing may be empty.
+// CheckListings draws listings, checks the rules of package jit, and compares instructions of each form (see [Forms])
+// with Go's assembler. There must be at least minForms forms. A listing may be empty.
 func CheckListings(t *testing.T, seeds uint64, minForms int,
 	list func(seed uint64, cpu machine.Features) (string, error)) {
 	t.Helper()

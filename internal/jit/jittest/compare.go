@@ -44,8 +44,8 @@ const (
 //
 //	guard page | pattern | elements | pattern | guard page
 //
-// A run (run) fills the memory of both sides with the same bytes (fill), runs the code on one side and the interpreter
-// on the other, and compares both, including the pattern (compareMemory).
+// The method run fills the memory of both sides with the same bytes (fill), runs the code on one side and the
+// interpreter on the other, and compares both, including the pattern (compareMemory).
 type Comparison struct {
 	mem  [2][][]byte // by side and pointer: guarded memory
 	args *jit.Args
@@ -179,14 +179,15 @@ func (c *Comparison) checkAddresses() error {
 		err := errors.Join(c.runSeparate(c.guardOffsets(rowLen, 1, atEnd), rowLen, 1),
 			c.runSeparate(c.guardOffsets(rowLen, 1, atStart), rowLen, 1),
 			c.runSeparate(c.guardOffsets(rowLen, 3, atEnd), rowLen, 3))
-		shifts := 1
+		shifts := 1 // number of alignments to a cache line
 		if rowLen == maxRowElements {
 			shifts = lineBytes / smallest
 		}
 		for shift := range shifts {
 			var starts offsets
-			for k, ptr := range c.ptrs { // the pointers have different alignments
-				starts[k] = lineBytes + (rowLen+shift+5*k)*ptr.dtype.Size()%lineBytes
+			for k, ptr := range c.ptrs { // 5*k gives the pointers different alignments
+				alignment := (rowLen + shift + 5*k) * ptr.dtype.Size() % lineBytes
+				starts[k] = lineBytes + alignment // the first line leaves space for the pattern
 			}
 			err = errors.Join(err, c.runSeparate(starts, rowLen, 1))
 			c.rotate(rowLen)
@@ -246,17 +247,17 @@ func (c *Comparison) checkLongRows(cpu machine.Features) error {
 		err = errors.Join(err, c.runSeparate(c.guardOffsets(rowLen, 1, atEnd), rowLen, 1),
 			c.runSeparate(c.guardOffsets(rowLen, 2, atStart), rowLen, 2))
 	}
-	code := c.code
+	ordinary := c.code
 	nonTemporal, compileErr := vector.Compile(c.loop, cpu, vector.Options{NonTemporal: true})
 	if compileErr != nil {
 		return errors.Join(err, compileErr)
 	}
-	c.code = nonTemporal
+	c.code = nonTemporal // the code that run calls
 	for _, rowLen := range []int{500, 505} {
 		err = errors.Join(err, c.runSeparate(c.guardOffsets(rowLen, 1, atStart), rowLen, 1),
 			c.runSeparate(c.guardOffsets(rowLen, 3, atEnd), rowLen, 3))
 	}
-	c.code = code
+	c.code = ordinary
 	return err
 }
 

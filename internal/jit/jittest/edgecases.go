@@ -121,7 +121,8 @@ func integers(bits int) []uint64 {
 	return slices.Compact(list)
 }
 
-// bitsOf returns the bits of a number in a float dtype.
+// bitsOf returns the bits of a number in a float dtype. The last arguments of the converter are the two strides, which
+// have no effect here, and the number of elements.
 func bitsOf(dtype tensor.DType, number float64) (bits uint64) {
 	tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
 	return bits

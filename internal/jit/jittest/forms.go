@@ -28,9 +28,9 @@ type Forms struct {
 	lines      []string        // the collected instructions
 }
 
-// Operands in the listings of amd64.
+// Operands in the listings of amd64. The groups of an address are its displacement, base, index and scale.
 var (
-	registers = strings.Fields("AX CX DX BX SP BP SI DI R8 R9 R10 R11 R12 R13 R14 R15")
+	registers = strings.Fields("AX CX DX BX SP BP SI DI R8 R9 R10 R11 R12 R13 R14 R15") // by number
 	vectorReg = regexp.MustCompile(`^([XYZ])([0-9]+)$`)
 	maskReg   = regexp.MustCompile(`^K([0-7])$`)
 	address   = regexp.MustCompile(`^(-?[0-9]*)\(([A-Z0-9]+)\)(?:\(([A-Z0-9]+)\*([1248])\))?$`)

@@ -48,7 +48,7 @@ type InstructionCount struct {
 	*syntax
 	lines           []string
 	labels          map[string]int      // by label: its line
-	instructions    []int               // by line: number executed; 0 if loops, tails or a later line has them
+	instructions    []int               // by line: number executed; 0 if it was moved to loops, tails or a later line
 	loops           []elementLoop       // the loops with the most elements first
 	tails           map[string]*rowTail // by the label that follows the tail
 	rowInstructions int                 // instructions of a row outside the loops over elements and the tails
@@ -79,7 +79,7 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 		labels: map[string]int{}, tails: map[string]*rowTail{}}
 	counts.instructions = make([]int, len(counts.lines))
 	for index := range counts.lines {
-		counts.count(index)
+		counts.countLine(index)
 	}
 	if len(counts.loops) == 0 {
 		return nil, fmt.Errorf("the listing has no loop over elements:\n%s", code)
@@ -89,11 +89,11 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 	return counts, nil
 }
 
-// count adds the line with an index, and records its label. If a loop over elements ends in this line, count moves the
-// instructions of the loop to c.loops. If a loop inside a loop over elements ends in this line, count moves the
-// instructions of all its iterations to this line. For example, an inner loop of 5 lines and 16 iterations leaves 80
-// instructions in its last line and 0 in the other lines.
-func (c *InstructionCount) count(index int) {
+// countLine adds the line with an index, and records its label. If a loop over elements ends in this line, countLine
+// moves the instructions of the loop to c.loops. If a loop inside a loop over elements ends in this line, countLine
+// moves the instructions of all its iterations to this line. For example, an inner loop of 5 lines and 16 iterations
+// leaves 80 instructions in its last line and 0 in the other lines.
+func (c *InstructionCount) countLine(index int) {
 	line := c.lines[index]
 	if label, ok := strings.CutSuffix(line, ":"); ok {
 		c.labels[label] = index
@@ -114,23 +114,21 @@ func (c *InstructionCount) count(index int) {
 	if match == nil {
 		return
 	}
-	begin, isBackward := c.labels[match[1]]
-	if !isBackward {
-		return
+	if begin, isBackward := c.labels[match[1]]; isBackward {
+		c.endLoop(begin, index)
 	}
-	c.endLoop(begin, index)
 }
 
-// endLoop adds the loop of the lines from begin to end, which is a jump to begin.
+// endLoop processes the loop of the lines from begin to end, which is a jump to begin, as described at countLine.
 func (c *InstructionCount) endLoop(begin, end int) {
-	// Until the first loop over elements has ended, only a loop inside it can end. Later, a loop inside a loop over
-	// elements does not change the counter. The loop over rows changes it, and its instructions stay in their lines.
+	// A loop that is not over elements is either inside a loop over elements or the loop over rows. The loop over rows
+	// ends after the first loop over elements, and changes the counter.
 	changesCounter := strings.Contains(strings.Join(c.lines[begin:end], "\n"), c.counter)
-	isInnerLoop := len(c.loops) == 0 || !changesCounter // unless it is a loop over elements
+	isOverRows := len(c.loops) > 0 && changesCounter
 	switch elements := c.elementsPerIteration(begin, end); {
 	case elements > 0:
 		c.loops = append(c.loops, elementLoop{c.takeInstructions(begin, end+1), elements})
-	case isInnerLoop:
+	case !isOverRows: // inside a loop over elements
 		c.instructions[end] = c.takeInstructions(begin, end+1) * innerIterations(c.lines[:begin], c.lines[end-1])
 	}
 }
@@ -195,11 +193,11 @@ func (c *InstructionCount) Max(n, rows int) int {
 		n -= times * loop.elements
 		isLast := k == len(c.loops)-1
 		if isLast && n > 0 && c.syntax == &amd64Syntax {
-			times++ // a masked iteration
+			times++ // a masked iteration for the elements that remain
 		}
 		sum += times * loop.instructions
 	}
-	for _, tail := range c.tails {
+	for _, tail := range c.tails { // arm64; n is the number of elements that remain
 		if n&tail.elements != 0 {
 			sum += tail.instructions
 		}

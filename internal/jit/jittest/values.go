@@ -31,7 +31,7 @@ func (c *Comparison) checkEdgeCases() error {
 		rowLen = len(data[0]) / c.loop.Code.In[0].Size()
 	case !hasFolds && operandCount == 2 && !hasComplex:
 		rowLen, rows = c.setPairs(data)
-	case hasFolds || hasUniform:
+	case hasFolds || hasUniform: // short rows
 		rowLen, rows = 60, 100
 	}
 	var operands, copies []unsafe.Pointer
@@ -65,10 +65,10 @@ func (c *Comparison) setPairs(data [][]byte) (rowLen, rows int) {
 	switch {
 	case c.loop.Uniform[0] && c.loop.Uniform[1]: // all elements of a row are equal, so short rows suffice
 		rowLen, rows = 3, countX*countY
-	case c.loop.Uniform[0]:
+	case c.loop.Uniform[0]: // row i has element i of x, and all elements of y
 		data[0], data[1] = x, y
 		return countY, countX
-	case c.loop.Uniform[1]:
+	case c.loop.Uniform[1]: // row i has all elements of x, and element i of y
 		data[0], data[1] = x, y
 		return countX, countY
 	default:

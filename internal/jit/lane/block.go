@@ -30,10 +30,12 @@ func (b *Block) Grow(count int) {
 }
 
 // Emit adds an operation on values whose result has the given dtype. If the block has an equal instruction, Emit
-// returns its value. A mask has one truth value in each lane; its width is the number of bytes of a lane. Emit first
-// converts operands that are masks (Remask) to the width of the result. This is the size of dtype or, for bool, the
-// width of the narrowest operand. For example, a comparison of float64 gives a mask with lanes of 8 bytes. If it
-// selects between float32 values, Emit first adds a Remask to 4 bytes.
+// returns its value.
+//
+// A mask has one truth value in each lane; its width is the number of bytes of a lane. Emit first converts operands
+// that are masks to the width of the result (Remask). This width is the size of dtype or, for bool, the width of the
+// narrowest operand. For example, a comparison of float64 gives a mask with lanes of 8 bytes. For a Select between
+// float32 values by this mask, Emit first adds a Remask to 4 bytes.
 func (b *Block) Emit(op Op, dtype tensor.DType, args ...Value) Value {
 	resultType := Type{DType: dtype}
 	width := uint8(dtype.Size())
@@ -98,10 +100,10 @@ func (b *Block) Lookup(table *[32]float32, value Value) Value {
 	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: value, B: None, C: None, Table: table})
 }
 
-// Tables returns a group of up to n tables, with the table of a Lookup among them, that have the same indices in the
-// block. The generator of machine code can look up a group with one instruction if canCombine holds for its tables. All
-// such tables of the block are divided into groups in order. The result is nil if canCombine does not hold for the
-// table of the Lookup.
+// Tables returns the group of tables that machine code looks up together with the table of a Lookup, which is one of
+// them. The tables of a group have the same indices in the block, and canCombine holds for each. All such tables of the
+// block are divided in order into groups of n; the last group may be smaller. The result is nil if canCombine does not
+// hold for the table of the Lookup.
 func (b *Block) Tables(lookup *Inst, n int, canCombine func(*[32]float32) bool) []*[32]float32 {
 	var group []*[32]float32
 	for k := range b.Insts {

@@ -90,13 +90,14 @@ func (b *Block) checkAccess(inst *Inst) error {
 	partType := memoryType(ptr.DType.ToReal())
 	if inst.Op == Load {
 		isOperand := ptr.Kind == Operand || ptr.Kind == RowOperand
-		hasPart := inst.Imm == 0 || inst.Imm == 1 && ptr.DType.IsComplex()
+		hasPart := inst.Imm == 0 || inst.Imm == 1 && ptr.DType.IsComplex() // 0 for real parts, 1 for imaginary parts
 		if !isOperand || !hasPart || inst.Type != partType {
 			return fmt.Errorf("a load of type %v, part %d, does not match pointer %v", inst.Type, inst.Imm, ptr)
 		}
 		return nil
 	}
-	if ptr.Kind != Output || inst.Type != memoryType(ptr.DType) || ptr.DType.IsComplex() != (inst.B != None) {
+	hasImaginaryPart := inst.B != None
+	if ptr.Kind != Output || inst.Type != memoryType(ptr.DType) || ptr.DType.IsComplex() != hasImaginaryPart {
 		return fmt.Errorf("a store of type %v does not match pointer %v", inst.Type, ptr)
 	}
 	for _, operand := range inst.Operands() {

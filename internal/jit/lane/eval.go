@@ -32,7 +32,8 @@ func Eval(op Op, dtype, operandDType tensor.DType, x [3]uint64) uint64 {
 // evalConvert converts a number. Its operand escapes to the heap. As this is a function of its own, other operations do
 // not allocate memory.
 func evalConvert(dtype, operandDType tensor.DType, x uint64) (to uint64) {
-	tensor.Converter(dtype, operandDType)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
+	const stride, count = 0, 1 // the converter converts count elements; a single one needs no stride
+	tensor.Converter(dtype, operandDType)(unsafe.Pointer(&to), unsafe.Pointer(&x), stride, stride, count)
 	return to
 }
 

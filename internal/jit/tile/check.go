@@ -10,7 +10,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file checks specs ([Spec]), and reports which code a processor supports.
+// This file checks specs ([Spec]), and reports which code a processor supports. An accumulator is a vector of sums for
+// one row of the tile. The k-loop is the loop over the terms of the sums: each term multiplies a vector of the vector
+// operand by an element of the broadcast operand, for each row.
 
 // check returns an error if a spec is invalid. The comments on the fields of [Spec] give the rules. The other checks
 // assume that checkShape passed. checkLevels is in levels.go, checkDistances in distances.go, and checkMatrixUnit in
@@ -74,13 +76,13 @@ func (s *Spec) minRegisters(cpu machine.Features) int {
 	if s.Quantized != NotQuantized {
 		count = max(count, s.sumCount()+quantizedRegs-1) // the register of the broadcast element is added below
 	}
-	switch {
-	case cpu.Has(machine.Vector512) && !s.hasIntSums() && !s.hasLevels():
+	if cpu.Has(machine.Vector512) && !s.hasIntSums() && !s.hasLevels() { // floats, without dequantization
 		return count // multiplications read the element from memory, and the mask is in a mask register
-	case s.Int16 && s.Vectors > 1: // the product is computed in a temporary register
-		count++
 	}
-	count++
+	count++ // the broadcast element
+	if s.Int16 && s.Vectors > 1 {
+		count++ // the product is computed in a temporary register
+	}
 	if s.needsVectorMask(cpu) {
 		count++
 	}

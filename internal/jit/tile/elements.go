@@ -7,10 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// elements tracks the elements of the broadcast operand that are in registers. On some targets, a load reads several
-// elements: consecutive terms of a row, or one term of several rows that are adjacent in memory. A term is one step of
-// the sum over the inner dimension (k): see spec.go. With loads of four elements, the element of row i at term k is for
-// example
+// elements tracks the elements of the broadcast operand that are in registers. On NEON, a load reads several elements:
+// consecutive terms of a row, or one term of several rows that are adjacent in memory. A term is one step of the sum
+// over the inner dimension (k): see spec.go. With loads of four elements, the element of row i at term k is for example
 //
 //	in lane k%4 of a register of row i, if the terms of a row are adjacent; a load serves four terms
 //	in lane i%4 of a register of rows i/4*4 to i/4*4+3, if the rows are adjacent; a load serves one term of four rows
@@ -46,7 +45,8 @@ func (g *gen) nextElementRegister() target.VReg {
 // Otherwise it loads the elements of several terms at once, if they are adjacent in memory, each row has a register,
 // and at least two terms remain. termsRemaining counts this term too.
 func (g *gen) beginTerm(run *Run, inOffset, termsRemaining int) {
-	state, mask := &g.elements, g.rowMask(run)
+	state := &g.elements
+	rowsOfRun := g.rowMask(run) // bit mask of the rows that have the terms
 	if state.termsAhead > 0 {
 		for i := range state.byRow {
 			state.byRow[i].Lane++
@@ -60,17 +60,17 @@ func (g *gen) beginTerm(run *Run, inOffset, termsRemaining int) {
 		count /= 2
 	}
 	areTermsAdjacent := run.InStep == g.spec.ElemBytes
-	hasRegisterPerRow := bits.OnesCount32(mask) <= state.registerCount
+	hasRegisterPerRow := bits.OnesCount32(rowsOfRun) <= state.registerCount
 	if count < 2 || !areTermsAdjacent || !hasRegisterPerRow {
 		return
 	}
 	for i := range g.spec.Rows {
-		if mask>>i&1 != 0 {
+		if rowsOfRun>>i&1 != 0 {
 			state.byRow[i] = target.Element{Reg: g.nextElementRegister()}
 			g.LoadElements(g.rowAddr(i, inOffset), count, state.byRow[i].Reg)
 		}
 	}
-	state.loadedRows, state.termsAhead = mask, count-1
+	state.loadedRows, state.termsAhead = rowsOfRun, count-1
 }
 
 // element returns the element of row i at the current term, whose offset is inOffset. If it is not loaded, element

@@ -13,7 +13,8 @@ import (
 //
 // The last vector of each row is partial: a mask selects its 4 valid lanes. target.ArgsStep and target.ArgsSpill select
 // a word of the call's arguments (jit.Args): ArgsStep has distances and counts, ArgsSpill has values that do not fit in
-// registers.
+// registers. freeRegister(i) is a vector register that is free outside the k-loop. tempReg and countReg are temporary
+// general registers.
 
 // initSums emits the initialization of the accumulators and, with PrefetchResult, the prefetches of the result.
 func (g *gen) initSums() {
@@ -46,7 +47,7 @@ func (g *gen) initSums() {
 		})
 	}
 	if g.spec.Int8Matrix && g.spec.InitialSum != Zero {
-		g.convertSumLayout()
+		g.convertSumLayout() // to 2x2 blocks of sums, which the matrix products use
 	}
 	g.initBlockTotals()
 }
@@ -54,7 +55,7 @@ func (g *gen) initSums() {
 // storeResult applies the epilogue and stores the result.
 func (g *gen) storeResult() {
 	if g.spec.Int8Matrix {
-		g.convertSumLayout()
+		g.convertSumLayout() // back to rows of sums
 	}
 	if g.spec.Quantized != NotQuantized {
 		g.storeQuantized()
@@ -80,7 +81,7 @@ func (g *gen) applyEpilogueStep(step EpilogueStep, scratch target.VReg) {
 	switch step.Op {
 	case AddResult:
 		g.applyTileStep(op, outTileReg, scratch)
-	case AddTile, MulTile:
+	case AddTile, MulTile: // the spill area has the address of the operand for the current tile
 		g.Move(target.ArgsSpill(epilogueAddressWords+step.Operand), tempReg)
 		g.applyTileStep(op, tempReg, scratch)
 	case AddLanes, MulLanes:
@@ -95,7 +96,7 @@ func (g *gen) applyEpilogueStep(step EpilogueStep, scratch target.VReg) {
 				g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 			}
 		}
-	default:
+	default: // AtLeast, AtMost or Scale
 		g.BroadcastNumber(step.Number(), scratch)
 		for i := range g.sumCount { // the sum is the first operand, so that Max and Min propagate its NaN
 			g.Op(op, target.VReg(i), scratch, target.VReg(i))

@@ -26,6 +26,9 @@ const DefaultUnroll = 4
 //	       add the sums of blocks (joinBlocks)
 //	       apply the epilogue and store the tile (storeResult)
 //	       advance to the next tile; go to tile if there is one (nextTile)
+//
+// The last operand of Move, Add and Lea is the destination. target.ArgsWord, ArgsStep and ArgsSpill select a word of
+// the call's arguments (jit.Args): ArgsStep has distances and counts, and ArgsSpill has values without a register.
 type gen struct {
 	target.Writer
 	amd64       *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has; nil on arm64

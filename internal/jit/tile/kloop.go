@@ -7,7 +7,11 @@ import (
 )
 
 // This file emits the k-loop of a tile: the nest of Spec.Loops, and the addresses of the runs inside it. During the
-// k-loop, broadcastReg and vecReg point to the current term of the two operands.
+// k-loop, broadcastReg and vecReg point to the current term of the two operands. A run is a sequence of terms at equal
+// distances.
+//
+// The last operand of Move, Add and Lea is the destination. target.ArgsStep and target.ArgsSpill select a word of the
+// call's arguments (jit.Args): ArgsStep has distances and counts, and ArgsSpill has values without a register.
 
 // maxUnrolled is the maximum number of loads, broadcasts and multiplications of a tile whose terms are all unrolled.
 const maxUnrolled = 700

@@ -31,24 +31,25 @@ const (
 	zeroPointWord = spillWords // the spill words from this index on hold the zero point, once for each lane
 )
 
-// lastVectors returns the number of vectors of sums whose bytes are in the last vector of bytes of a row.
+// lastVectors returns the number of vectors of sums whose bytes are in the last vector of bytes of a row. In a row of
+// six vectors, for example, the last vector of bytes has the results of two.
 func (s *Spec) lastVectors() int { return (s.Vectors-1)%packedVectors + 1 }
 
-// beginQuantized computes the mask of the last bytes of a row.
+// beginQuantized computes the mask of the last bytes of a row, which only AVX-512 uses. The last vector of bytes has
+// the results of lastVectors-1 whole vectors of sums (wholeBytes), and of the valid lanes of one more (lastLanes).
 func (g *gen) beginQuantized() {
 	if g.spec.Quantized == NotQuantized || g.amd64 == nil {
 		return
 	}
-	// The last vector of bytes of a row has the results of lastVectors-1 whole vectors of sums, and of the valid lanes
-	// of one more. Only AVX-512 uses this mask.
-	lanes, wholeBytes := target.Int(target.Imm(g.spec.Lanes)), int64(bytesPerSumVector*(g.spec.lastVectors()-1))
+	wholeBytes := int64(bytesPerSumVector * (g.spec.lastVectors() - 1))
+	var lastLanes target.Int = target.Imm(g.spec.Lanes)
 	switch g.spec.Lanes {
 	case Dynamic:
-		lanes = target.ArgsStep(LastLanes)
+		lastLanes = target.ArgsStep(LastLanes)
 	case 0: // all lanes are valid
-		lanes = target.Imm(bytesPerSumVector)
+		lastLanes = target.Imm(bytesPerSumVector)
 	}
-	g.quantizer().SetLastBytes(lanes, wholeBytes, [2]target.GReg{tempReg, countReg})
+	g.quantizer().SetLastBytes(lastLanes, wholeBytes, [2]target.GReg{tempReg, countReg})
 }
 
 // quantizer returns the writer of the conversion to bytes on amd64. NotNaN is the mask register K3. Temp shares the
@@ -62,8 +63,9 @@ func (g *gen) quantizer() *amd64.Quantizer {
 	return quantizer
 }
 
-// storeQuantized emits the conversion of the sums to bytes, and their stores. It packs the bytes of up to four vectors,
-// of one row or of several rows, into one vector. Rows of six vectors, for example, are packed as follows:
+// storeQuantized emits the conversion of the sums to bytes, and their stores. ToLevels converts the sums to levels, the
+// quantized numbers in lanes of 32 bits. storePacked packs the levels of up to four vectors, of one row or of several
+// rows, into one vector of bytes. Rows of six vectors, for example, are packed as follows:
 //
 //	row 0: vectors 0 to 3     row 1: vectors 0 to 3
 //	row 0: vectors 4 and 5, with row 1: vectors 4 and 5
@@ -76,11 +78,11 @@ func (g *gen) storeQuantized() {
 	converter := g.quantizer()
 	g.loadAddress(ZeroPoint, tempReg)
 	converter.Begin(target.Addr{Base: tempReg})
-	g.eachLanes(Scales, g.freeRegister(0), func(i, vector int) {
+	scales := scratch // eachLanes loads the scales of a vector into this register
+	g.eachLanes(Scales, scales, func(i, vector int) {
 		g.ToFloats(g.sumReg(i, vector))
-		converter.ToLevels(g.sumReg(i, vector), scratch)
+		converter.ToLevels(g.sumReg(i, vector), scales)
 	})
-	// Pack packs each 128-bit part of the vectors separately. Arrange then permutes the bytes by order.
 	order := converter.Temp
 	converter.LoadOrder(order)
 	lastLanes := g.loadLastLanes()
@@ -90,27 +92,36 @@ func (g *gen) storeQuantized() {
 		if g.isPartial(vector + vectors - 1) {
 			partialLanes = lastLanes
 		}
-		// If a row has fewer than packedVectors vectors left, the vectors of several rows are packed together.
-		maxRows := packedVectors / vectors
-		for firstRow := 0; firstRow < g.spec.Rows; firstRow += maxRows {
-			rows := min(maxRows, g.spec.Rows-firstRow)
-			sums := [packedVectors]target.VReg{scratch, scratch, scratch, scratch} // scratch stands for missing vectors
-			for k := range rows * vectors {
-				sums[k] = g.sumReg(firstRow+k/vectors, vector+k%vectors)
-			}
-			converter.Pack(sums)              // to the register sums[0]
-			converter.Arrange(sums[0], order) // the bytes of each vector become contiguous
-			for row := range rows {
-				offset := g.spec.Out[firstRow+row] + vector*g.vectorBytes/packedVectors
-				addr := target.Addr{Base: outTileReg, Disp: offset}
-				converter.StoreParts(sums[0], scratch, row*vectors, vectors, addr, partialLanes,
-					[2]target.GReg{tempReg, vecReg})
-			}
+		g.storePacked(converter, order, scratch, vector, vectors, partialLanes)
+	}
+}
+
+// storePacked packs the levels of a number of vectors of each row, from vector firstVector on, and stores the bytes. If
+// there are fewer than packedVectors of them, the vectors of several rows are packed together. partialLanes is as in
+// storeQuantized. order is the register of the permutation of [amd64.Quantizer.Arrange].
+func (g *gen) storePacked(converter *amd64.Quantizer, order, scratch target.VReg, firstVector, vectors int,
+	partialLanes target.Int) {
+	maxRows := packedVectors / vectors
+	for firstRow := 0; firstRow < g.spec.Rows; firstRow += maxRows {
+		rows := min(maxRows, g.spec.Rows-firstRow)
+		sums := [packedVectors]target.VReg{scratch, scratch, scratch, scratch} // scratch stands for missing vectors
+		for k := range rows * vectors {
+			sums[k] = g.sumReg(firstRow+k/vectors, firstVector+k%vectors)
+		}
+		converter.Pack(sums)              // to the register sums[0], each 128-bit part separately
+		converter.Arrange(sums[0], order) // the bytes of each vector become contiguous
+		for row := range rows {
+			offset := g.spec.Out[firstRow+row] + firstVector*g.vectorBytes/packedVectors
+			addr := target.Addr{Base: outTileReg, Disp: offset}
+			firstPart := row * vectors // a part has the bytes of one vector of sums
+			converter.StoreParts(sums[0], scratch, firstPart, vectors, addr, partialLanes,
+				[2]target.GReg{tempReg, vecReg})
 		}
 	}
 }
 
-// loadLastLanes returns the number of lanes of the last vector of a row. A dynamic number is in countReg.
+// loadLastLanes returns the number of lanes of the last vector of a row. A dynamic number is in countReg. AVX-512 does
+// not need it, because it uses the mask of beginQuantized.
 func (g *gen) loadLastLanes() target.Int {
 	if g.spec.Lanes != Dynamic {
 		return target.Imm(g.spec.Lanes)

@@ -9,11 +9,12 @@ func (g *gen) storeQuantizedNEON() {
 	g.loadAddress(ZeroPoint, tempReg)
 	g.Broadcast(target.Addr{Base: tempReg}, zeroPoint)
 	g.eachLanes(Scales, scales, func(i, vector int) { g.neon.Quantize(g.sumReg(i, vector), scales, zeroPoint) })
+	lanesPerVector := g.vectorBytes / g.spec.ElemBytes
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
 		count := min(packedVectors, g.spec.Vectors-vector) // number of vectors of sums that are packed together
-		lanes := count * g.vectorBytes / g.spec.ElemBytes
+		bytes := count * lanesPerVector                    // number of bytes to store in a row
 		if g.isPartial(vector + count - 1) {
-			lanes -= g.vectorBytes/g.spec.ElemBytes - g.spec.Lanes
+			bytes = (count-1)*lanesPerVector + g.spec.Lanes
 		}
 		for i := range g.spec.Rows {
 			var sums []target.VReg
@@ -21,8 +22,8 @@ func (g *gen) storeQuantizedNEON() {
 				sums = append(sums, g.sumReg(i, vector+k))
 			}
 			g.neon.PackBytes(sums, g.spec.Quantized == Signed)
-			g.neon.StoreBytes(sums[0], target.Addr{Base: outTileReg, Disp: g.spec.Out[i] +
-				vector*g.vectorBytes/g.spec.ElemBytes}, lanes)
+			addr := target.Addr{Base: outTileReg, Disp: g.spec.Out[i] + vector*lanesPerVector}
+			g.neon.StoreBytes(sums[0], addr, bytes)
 		}
 	}
 }

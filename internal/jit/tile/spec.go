@@ -1,5 +1,5 @@
-// Package tile generates machine code for register tiles, for AVX-512 and AVX2 on amd64, and for NEON on arm64. They
-// are the microkernels of matrix products, convolutions and Winograd products. A [Spec] describes the code, and
+// Package tile generates machine code for register tiles, the microkernels of matrix products, convolutions and
+// Winograd products. It supports AVX-512 and AVX2 on amd64, and NEON on arm64. A [Spec] describes the code, and
 // [Compile] generates it.
 //
 // A tile is a block of the result: several rows, each of the same number of adjacent vectors. Its accumulators stay in
@@ -22,10 +22,10 @@
 // The offsets of rows and terms are constants of the code, or [Dynamic]: arguments of the call, so that several sizes
 // can share code. One call computes several tiles, at constant distances.
 //
-// The terms of an element are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A
-// result therefore has the same bits for every division into tiles and on all instruction sets. Blocks reduce
-// rounding errors, which grow with the length of a chain of additions. Each block is summed separately, and its sum is
-// added to a running total, which begins with the initial sum.
+// The terms of each sum are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A result
+// therefore has the same bits for every division into tiles and on all instruction sets. Rounding errors grow with the
+// length of a chain of additions. A sum can therefore be divided into blocks. Each block is summed separately, and its
+// sum is added to a running total, which begins with the initial sum.
 package tile
 
 import "math"

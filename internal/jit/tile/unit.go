@@ -17,8 +17,9 @@ const (
 // unitSumRegs is the number of vector registers for sums in the epilogue.
 const unitSumRegs = 28
 
-// unitGen emits the code of the matrix unit (AMX), which multiplies matrices in tile registers. unit_split.go explains
-// the parts of a tile's rows and the chunks of its terms, which fit in these registers.
+// unitGen emits the code of the matrix unit (AMX), which multiplies matrices in tile registers. A tile of the Spec is
+// larger than a tile register: its rows are divided into parts, and its terms into chunks, which fit in these registers
+// (unit_split.go has an example).
 type unitGen struct {
 	*gen
 	split unitSplit
@@ -91,8 +92,9 @@ func (x *unitGen) configure() {
 	x.amd64.ConfigureTiles(shapes)
 }
 
-// initSumTiles emits the initialization of the accumulators. A bias is equal for all rows: each row is loaded from the
-// same address. The memory of the bias must have whole vectors.
+// initSumTiles emits the initialization of the accumulators. A bias is equal for all rows: the address has no index,
+// the distance between rows, so each row is loaded from the same memory. The memory of the bias must have whole
+// vectors.
 func (x *unitGen) initSumTiles() {
 	if x.spec.InitialSum != FromLanes {
 		x.eachSum(func(register amd64.Tile, _, _ int) { x.amd64.ClearTile(register) })

@@ -11,6 +11,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// This file emits the loops of a transform over tiles and channels, and computes addresses. The input transform reads a
+// tile of pixels and writes its points, the elements of the transformed tile. The output transform reads points and
+// writes pixels. select.go emits the transform of one tile (emitBlock).
+
 // Indices of the pointers of a call ([jit.Args].Ptr): the output, the input, and the bias of results. For the output
 // and the input, Step and Row are the distances in bytes between columns (of pixels or points) and between rows. Step
 // at tileStep+outputIndex and tileStep+inputIndex is the distance in bytes between tiles. A pointer to pixels points to
@@ -45,7 +49,8 @@ const (
 	outputMinor3Reg
 )
 
-// Registers of the transforms to points, which have neither an epilogue nor a bias.
+// Registers of the transforms to points. These transforms have neither an epilogue nor a bias, so both registers are
+// free.
 const (
 	outputMajorReg  = epilogueReg
 	outputMinor5Reg = biasReg
@@ -133,10 +138,10 @@ func Lanes(cpu machine.Features) int {
 	return bytes / 4
 }
 
-// spilled returns the address of a spill slot. The slot is aligned to a cache line if the address of Args is, which is
-// the case for large heap objects.
+// spilled returns the address of a spill slot, a vector in Args.Spill. The slot is aligned to a cache line if the
+// address of Args is, which is the case for large heap objects.
 func (c *codeGen) spilled(slot int) target.Addr {
-	start := (jit.OffsetSpill + 63) &^ 63 // the next cache line; min below keeps the slots within Spill
+	start := (jit.OffsetSpill + 63) &^ 63 // the next multiple of 64 bytes; min below keeps the slots within Spill
 	const padding = 56                    // Spill is 56 bytes longer than its slots
 	return target.Addr{Base: target.Args, Disp: int(min(start, jit.OffsetSpill+padding)) + 4*slot*Lanes(c.cpu)}
 }

@@ -65,9 +65,10 @@ func (f Form) pointsZeroInfinity(b *block, pixels []valueID) (atZero, atInfinity
 	return atZero, atInfinity
 }
 
-// weightTransform is the one-dimensional transform of three weights a, b and c to N points. The value at a finite point
-// p is a + b*p + c*p^2, and the value at infinity is c. The points +p and -p share the even part a + c*p^2. The scale
-// factors of the values are in outputTransform, so that all constants of the weight transform are exact.
+// weightTransform is the one-dimensional transform of three weights (first, middle and last) to N points. The value at
+// a finite point p is first + middle*p + last*p^2, and the value at infinity is last. The points +p and -p share the
+// even part first + last*p^2. The scale factors of the values are in outputTransform, so that all constants of the
+// weight transform are exact.
 func (f Form) weightTransform(b *block, weights []valueID) []valueID {
 	first, middle, last := weights[0], weights[1], weights[2]
 	if f.M == 2 {

@@ -12,10 +12,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Products is code that transforms weights and multiplies by them, without storing the transformed weights. It adds to
-// the products of F(4x4, 3x3) for some tiles and a vector of output channels:
+// Products is code that transforms weights and multiplies by them, without storing the transformed weights. It computes
+// a part of the convolution F(4x4, 3x3): some tiles, and as many output channels as a vector has lanes. in and out have
+// the 6x6 points of transformed tiles, and transform(window) has the 6x6 points of a window of weights:
 //
-//	out[point][tile][lane] += sum over channels of in[point][tile][channel] * points of window[channel][lane]
+//	out[point][tile][lane] += sum over channels of in[point][tile][channel] * transform(window[channel][lane])[point]
 //
 // Rows of points are computed one after another. The sums of a row, 6 points by up to [ProductTiles] tiles, stay in
 // registers. The points of the weights have the bits of [Form.CompileWeights], and the channels are added in their
@@ -149,7 +150,7 @@ func (g *productGen) emit() {
 // emitRow emits the code of a row of points.
 func (g *productGen) emitRow() {
 	g.moveSums(func(sum target.VReg, addr target.Addr) { g.Load(addr, sum, wholeVector) })
-	g.Sub(target.ArgsStep(productRowOut), outReg) // back to the row, where the sums are stored later
+	g.Sub(target.ArgsStep(productRowOut), outReg) // moveSums advanced outReg; the sums are stored to the same row later
 	if g.hasPowers() {
 		p := finitePoints[g.row]
 		g.BroadcastNumber(p, pointVec)
@@ -216,8 +217,8 @@ func (g *productGen) term(channel int) {
 		g.transformColumn(channel, col)
 	}
 	first, middle, last := columnVec, columnVec+1, columnVec+2
-	g.multiply(0, channel, first)
-	g.multiply(len(finitePoints), channel, last)
+	g.multiply(0, channel, first)                           // the point 0
+	g.multiply(len(finitePoints), channel, last)            // the point infinity
 	for point := 1; point < len(finitePoints); point += 2 { // the points p and -p
 		p := finitePoints[point]
 		g.Copy(first, positiveVec)

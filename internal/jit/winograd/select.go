@@ -120,7 +120,7 @@ func (c *codeGen) emitBlock(b *block, isTail bool) (slots int, err error) {
 	if result.Err != nil {
 		return 0, result.Err
 	}
-	c.input.reset()
+	c.input.reset() // no register has an address of the input or output yet
 	c.output.reset()
 	for k := range result.Insts {
 		c.emitInst(&result.Insts[k], isTail)

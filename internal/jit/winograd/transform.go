@@ -18,8 +18,9 @@ type Transform struct {
 	operandCount int // number of epilogue operands
 }
 
-// CompileInput compiles the transform of input tiles to points. Pixels of a tile outside the part are not read; they
-// count as zeros. tailChannels is the number of channels modulo [Lanes].
+// CompileInput compiles the transform of input tiles to points. part has the rows and columns of the tile that are
+// inside the image. The other pixels are not read; they count as zeros. tailChannels is the number of channels modulo
+// [Lanes].
 func (f Form) CompileInput(cpu machine.Features, part Part, tailChannels int) (*Transform, error) {
 	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(part.Row) + ":" +
 		strconv.Itoa(part.RowEnd) + " by " + strconv.Itoa(part.Col) + ":" + strconv.Itoa(part.ColEnd) + " over " +
@@ -94,7 +95,7 @@ type TileArray struct {
 }
 
 // callVectors limits the work of one call, so that it takes less than 50 us. The unit is the transform of a tile for
-// one vector of channels.
+// one vector of channels. CallDivisor is greater than 1 for architectures with slow cores.
 const callVectors = 512 / machine.CallDivisor
 
 // Run transforms tiles with the given number of channels. Points are read and written in whole vectors. Each point must

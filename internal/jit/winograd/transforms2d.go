@@ -16,8 +16,9 @@ func (part Part) contains(row, col int) bool {
 
 // inputBlock returns the block that transforms the pixels of a tile to points: first each column, then each row. Pixels
 // outside the part are 0, and loads are relative to the first pixel inside the part. For F(4x4) the four inner rows of
-// points are computed and stored first, then the two outer rows. The columns are loaded twice, but at most 24 instead
-// of 36 transformed values are live, few enough for the registers of AVX-512 and NEON.
+// points (the points +-A and +-B of the one-dimensional transform) are computed and stored first, then the two outer
+// rows (the points 0 and infinity). The columns are loaded twice, but at most 24 instead of 36 transformed values are
+// live, few enough for the registers of AVX-512 and NEON.
 func (f Form) inputBlock(part Part) *block {
 	in := inputBuilder{block: newBlock(), form: f, part: part}
 	size := f.N()
@@ -32,7 +33,7 @@ func (f Form) inputBlock(part Part) *block {
 	}
 	for col := range size {
 		for index, value := range f.pointsAB(in.block, in.loadColumn(col)) {
-			in.transformed[1+index][col] = value
+			in.transformed[1+index][col] = value // rows 1 to 4
 		}
 	}
 	in.storeRows(1, 2, 3, 4)

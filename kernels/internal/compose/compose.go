@@ -75,13 +75,13 @@ func (builder *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
 	switch {
 	case rank > 0 && meta.Numel() == 1:
 		shape = []int{1}
-	case rank > 0:
+	case rank > 0: // -1 stands for the number of elements
 		shape = []int{-1}
 		for range rank - 1 - dim {
 			shape = append(shape, 1)
 		}
 	}
-	if slices.Equal(shape, meta.Shape) || len(shape) == 1 && meta.Rank() == 1 {
+	if slices.Equal(shape, meta.Shape) || len(shape) == 1 && meta.Rank() == 1 { // x already has this shape
 		return x
 	}
 	return builder.Add(view.Reshape, graph.Attrs{"shape": shape}, x)

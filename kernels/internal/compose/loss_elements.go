@@ -99,7 +99,8 @@ func (l loss[A]) define() *graph.Op {
 			Name: l.name + "_elements", Doc: "Returns the loss of each element.",
 			Params: []graph.Param{kit.Self, {Name: "target"}},
 			Ref: kit.PointwiseRef(loop, func(c *graph.Call) kit.ScalarFunc {
-				return kit.ByDTypeKind(nil, func(x []float64) float64 { return l.reference(x[0], x[1], kit.Attrs[A](c)) }, nil)
+				floats := func(x []float64) float64 { return l.reference(x[0], x[1], kit.Attrs[A](c)) }
+				return kit.ByDTypeKind(nil, floats, nil) // not for integers, not for complex numbers
 			}),
 		},
 		Lowerings: graph.Lowerings{Pointwise: loop},

@@ -220,8 +220,8 @@ func (s *Applier) WithLayout(x *graph.Arg, layout tensor.Type) *graph.Arg {
 	if meta, known := layout.Meta(); known {
 		return s.Apply(castWithStrides, graph.Attrs{"dtype": x.Type().DType, "strides": meta.Strides}, x)
 	}
+	// Unknown sizes occur only in inference, which needs the type and no node.
 	layout.DType = x.Type().DType
-	// Unknown sizes occur only in inference.
 	return &graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: castWithStrides.Name, Type: layout}}
 }
 

@@ -36,7 +36,8 @@ type offsetAttrs struct {
 	Offset int `attr:"offset" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
 }
 
-// Ops that rearrange elements. The function of an op applies other ops (steps.go) and returns the result.
+// Ops that rearrange elements. The function of an op applies other ops (steps.go) and returns the result. s.Reject ends
+// it with an error if the condition holds.
 var (
 	Fliplr = defineOneResult(graph.Semantics{
 		Name: "fliplr", Doc: "Reverses the second dimension.", Params: selfOnly,
@@ -129,7 +130,7 @@ func (s applier) flip(x *graph.Arg, dims ...int) *graph.Arg {
 	return s.Apply(view.Flip, graph.Attrs{"dims": dims}, x)
 }
 
-// rot90 is the function of [Rot90]: a rotation by 90 degrees is a reversal of one dimension and a transposition.
+// rot90 is the function of [Rot90]: a rotation by 90 or 270 degrees is a reversal of one dimension and a transposition.
 func rot90(s applier, a *rot90Attrs, in []*graph.Arg) *graph.Arg {
 	rank := len(s.shape(in[0]))
 	s.Reject(len(a.Dims) != 2, "expected total rotation dims == 2, but got dims = %d", len(a.Dims))
@@ -140,7 +141,7 @@ func rot90(s applier, a *rot90Attrs, in []*graph.Arg) *graph.Arg {
 	for i, dim := range a.Dims {
 		s.Reject(dim >= rank || dim < -rank, "Rotation dim%d out of range, dim%d = %d", i, i, dim)
 	}
-	switch ((a.K % 4) + 4) % 4 {
+	switch ((a.K % 4) + 4) % 4 { // in 0 to 3, also for negative K
 	case 1:
 		return s.transpose(s.flip(in[0], a.Dims[1]), a.Dims[0], a.Dims[1])
 	case 2:

@@ -139,11 +139,11 @@ func logcumsumexp(s applier, a *logcumsumexpAttrs, in []*graph.Arg) *graph.Arg {
 	if len(s.shape(x)) == 0 || kit.IsEmpty(x.Type()) {
 		return s.rowMajor(x)
 	}
-	length := s.shape(x)[dim].Specialize()
+	length := s.shape(x)[dim].Specialize() // a number, because the number of steps depends on it
 	x = s.to(x, dtype.OpMath())
 	for distance := 1; distance < length; distance *= 2 {
-		unchanged := s.slice(x, dim, 0, distance)
-		sums := s.Apply(pointwise.Logaddexp, nil, s.slice(x, dim, distance, nil), s.slice(x, dim, 0, length-distance))
+		unchanged, rest := s.slice(x, dim, 0, distance), s.slice(x, dim, distance, nil) // nil: to the end
+		sums := s.Apply(pointwise.Logaddexp, nil, rest, s.slice(x, dim, 0, length-distance))
 		x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, unchanged, sums)
 	}
 	return s.WithLayout(s.to(s.rowMajor(x), dtype), in[0].Type().RowMajor())

@@ -47,6 +47,7 @@ type cdistAttrs struct {
 var x1, x2 = graph.Param{Name: "x1"}, graph.Param{Name: "x2"}
 
 // Distances and directions of vectors. The function of an op applies other ops (steps.go) and returns the result.
+// s.Reject ends it with an error if the condition holds.
 var (
 	Normalize = defineOneResult(graph.Semantics{
 		Name: "normalize", Doc: "Divides vectors along a dimension by their norms.", Params: []graph.Param{kit.Input},
@@ -81,7 +82,7 @@ var (
 			"..., (1, 2), ...",
 		Params:   selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3)), kit.Example(graph.Attrs{"p": 1}, kit.TransposedMatrix)},
-	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Applier) []*graph.Arg {
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Applier) []*graph.Arg { // pairs divide no operand
 		return []*graph.Arg{applier{s}.pdist(s.Operands()[0], kit.Attrs[*pdistAttrs](s.Call).P)}
 	})
 )
@@ -142,9 +143,10 @@ func (s applier) pdist(x *graph.Arg, p float64) *graph.Arg {
 	s.Reject(xType.Rank() != 2, "pdist only supports 2D tensors, got: %dD", xType.Rank())
 	s.Reject(!xType.DType.IsFloat(), "pdist only supports floating-point dtypes")
 	s.Reject(!(p >= 0), "pdist only supports non-negative p values")
-	n := xType.Shape[0].Specialize()
+	n := xType.Shape[0].Specialize() // the number of rows; the formulas require a number
 	pairs := n * (n - 1) / 2
 	k := s.Apply(view.Arange, graph.Attrs{"end": pairs, "dtype": tensor.Float64})
+	// root is sqrt(8r + 1), with 8r + 1 = 4n(n-1) - 7 - 8k.
 	root := s.Apply(pointwise.Sqrt, nil, s.addNumber(s.mul(k, integer(-8)), float64(4*n*(n-1)-7)))
 	fromLast := s.Apply(pointwise.Floor, nil, s.addNumber(s.mul(root, float(0.5)), -0.5))
 	i := s.addNumber(s.neg(fromLast), float64(n-2))

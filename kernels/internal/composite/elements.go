@@ -32,7 +32,9 @@ type mvlgammaAttrs struct {
 	P int `attr:"p" doc:"dimension"`
 }
 
-// Functions of each element. The function of an op applies other ops (steps.go) and returns the result.
+// Functions of each element. The function of an op applies other ops (steps.go) and returns the result. Two steps set
+// the layout that PyTorch's result has: s.inPlace(x, y) gives y the dtype and layout of x, because PyTorch stores y in
+// the memory of x, and s.preserveFormat(x, self) gives x the layout of empty_like(self).
 var (
 	Softsign = defineOneResult(graph.Semantics{
 		Name: "softsign", Doc: "Returns self / (1 + abs(self)).", Params: []graph.Param{kit.Input},
@@ -213,7 +215,6 @@ func (s applier) isclose(x, y *graph.Arg, a *iscloseAttrs) *graph.Arg {
 	s.Reject(!(a.Atol >= 0), "atol must be greater than or equal to zero, but got %v", a.Atol)
 	isnan := func(x *graph.Arg) *graph.Arg { return s.Apply(pointwise.Ne, nil, x, x) }
 	either := func(x, y *graph.Arg) *graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
-	// s.inPlace(x, y) gives y the dtype and layout of x: PyTorch stores y in the memory of x.
 	equal := s.Apply(pointwise.Eq, nil, x, y)
 	isFloating := dtype.IsFloat() || dtype.IsComplex()
 	if a.EqualNan && isFloating {
@@ -259,7 +260,7 @@ func isin(s applier, a *isinAttrs, in []*graph.Arg) *graph.Arg {
 	if testElements.Kind == graph.NumberArg {
 		s.Reject(x.Kind != graph.TensorArg, "isin: expected a tensor")
 		isIn = s.Apply(pointwise.Eq, nil, s.to(x, dtype), testElements)
-		isIn = s.WithLayout(isIn, isIn.Type().RowMajor())
+		isIn = s.WithLayout(isIn, isIn.Type().RowMajor()) // as in PyTorch
 	} else {
 		if x.Kind == graph.TensorArg {
 			x = s.unsqueeze(s.to(x, dtype), -1)

@@ -43,9 +43,10 @@ func gradient(s applier, a *gradientAttrs, in []*graph.Arg) []*graph.Arg {
 		}
 	}
 	s.Reject(len(dims) > rank || rank == 0, "gradient: expected at most one result for each of %d dimensions", rank)
+	// gradientAlong returns result i, the derivative along dimension d. count is the number of coordinates or spacings.
 	count := len(in) - 1
 	gradientAlong := func(i, d int) *graph.Arg { return s.gradientOfCoordinates(x, d, in[i+1], a.EdgeOrder) }
-	if in[1].Kind == graph.Null {
+	if in[1].Kind == graph.Null { // no coordinates, so the samples have the given spacing
 		spacing := a.Spacing
 		if len(spacing) == 1 {
 			spacing = slices.Repeat(spacing, len(dims))
@@ -102,7 +103,7 @@ func (s applier) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrd
 func (s applier) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph.Arg, edgeOrder int) *graph.Arg {
 	s.Reject(len(s.shape(coordinates)) != 1, "torch.gradient expected each element of spacing to have one dimension, but "+
 		"got an element with %d dimensions!", len(s.shape(coordinates)))
-	samples := func(begin, end any) *graph.Arg { return s.slice(x, dim, begin, end) }
+	samples := func(begin, end any) *graph.Arg { return s.slice(x, dim, begin, end) } // as in gradientOfSteps
 	gaps := s.Apply(Diff, nil, coordinates)
 	weights := s.parabolaWeights(s.slice(gaps, 0, 0, -1), s.slice(gaps, 0, 1, nil))
 	weightShape := sym.Ints(slices.Repeat([]int{1}, len(s.shape(x)))...)

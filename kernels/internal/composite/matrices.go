@@ -53,6 +53,7 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"rtol": 0.1},
 			kit.TransposedMatrix), kit.Example(graph.Attrs{"hermitian": true}, kit.F32(2, 3, 3), kit.F32(2))},
 	}, func(s applier, a *pinvAttrs, in []*graph.Arg) *graph.Arg {
+		// A tolerance is an attribute or an operand: in[1] is atol, in[2] rtol, and in[3] rcond.
 		atol, rtol := s.toleranceOf("pinv", "atol", a.Atol, in[1]), s.toleranceOf("pinv", "rtol", a.Rtol, in[2])
 		if rcond := s.toleranceOf("pinv", "rcond", a.Rcond, in[3]); rcond.isGiven() {
 			atol, rtol = numberTolerance(0), rcond
@@ -252,7 +253,8 @@ func matrixRank(s applier, a *matrixRankAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	xType := x.Type()
 	s.Reject(xType.Rank() < 2, "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
-	s.Reject(xType.DType.IsReducedFloat() || xType.DType.IsIntegral(true),
+	const includeBool = true
+	s.Reject(xType.DType.IsReducedFloat() || xType.DType.IsIntegral(includeBool),
 		"This function doesn't handle types other than float and double")
 	atol, rtol := s.toleranceOf("matrix_rank", "atol", a.Atol, in[1]), s.toleranceOf("matrix_rank", "rtol", a.Rtol, in[2])
 	if tol := s.toleranceOf("matrix_rank", "tol", a.Tol, in[3]); tol.isGiven() {

@@ -145,7 +145,7 @@ func (s applier) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
 		summedDim = columnDim
 	}
 	return s.Apply(order.extremum(), graph.Attrs{"dim": []int{rowDim, columnDim}, "keepdim": a.Keepdim},
-		vectorNorm(1, []int{summedDim}, true))
+		vectorNorm(1, []int{summedDim}, keepDims))
 }
 
 // checkedOrder returns the order of matrixNorm. It rejects ranks, dtypes and orders that matrixNorm does not support.
@@ -203,7 +203,7 @@ func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
 		inverted := s.Apply(pointwise.Reciprocal, nil, values)
 		return s.mul(s.sum(values, dropDims, []int{-1}), s.sum(inverted, dropDims, []int{-1}))
 	}
-	greatest, least := s.selectIndex(values, -1, 0), s.selectIndex(values, -1, -1)
+	greatest, least := s.selectIndex(values, -1, 0), s.selectIndex(values, -1, -1) // Svdvals sorts in descending order
 	if order.p < 0 {
 		greatest, least = least, greatest
 	}

@@ -16,14 +16,20 @@ type quantileAttrs struct {
 	Interpolation string `attr:"interpolation" default:"linear" oneof:"linear|lower|higher|midpoint|nearest" doc:"value between two elements"`
 }
 
+// Values of the parameter ignoresNaN.
+const (
+	propagateNaN = false
+	ignoreNaN    = true
+)
+
 // Quantiles.
 var (
 	Quantile = quantileOp("quantile", "Returns the elements of ranks `q` along a dimension: 0 is the least, 1 the "+
 		"greatest. If `q` is a vector, the first dimension of the result is that of `q`. NaN among the elements gives "+
-		"NaN.", false)
+		"NaN.", propagateNaN)
 	Nanquantile = quantileOp("nanquantile", "Returns the elements of ranks `q` along a dimension: 0 is the least, 1 "+
 		"the greatest. If `q` is a vector, the first dimension of the result is that of `q`. Elements that are NaN are "+
-		"ignored.", true)
+		"ignored.", ignoreNaN)
 )
 
 // quantileOp defines quantile or nanquantile.

@@ -195,7 +195,7 @@ func (s applier) centredProducts(x, mean, weights, weightSum, aweights *graph.Ar
 // weights returns the product of both weights of the observations, whose number is given. If the call omits both, the
 // result is a null operand.
 func (s applier) weights(observations sym.Int, fweights, aweights *graph.Arg) *graph.Arg {
-	isInteger := func(dtype tensor.DType) bool { return dtype.IsIntegral(false) }
+	isInteger := func(dtype tensor.DType) bool { return dtype.IsIntegral(false) } // false: without bool
 	s.checkWeights(fweights, "fweights", observations, isInteger, "integral")
 	s.checkWeights(aweights, "aweights", observations, tensor.DType.IsFloat, "floating point")
 	switch {
@@ -230,7 +230,8 @@ func corrcoef(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		"dimensions", rank)
 	const correction = 1
 	covariance := s.cov(correction, []*graph.Arg{in[0], {}, {}}) // without weights
-	if covariance.Type().Rank() == 0 {
+	isOneVariable := covariance.Type().Rank() == 0
+	if isOneVariable {
 		return s.div(covariance, covariance)
 	}
 	deviations := s.Apply(view.Diagonal, nil, covariance)

@@ -26,7 +26,7 @@ var ConvBytes = kit.Define[*bytesAttrs](graph.Op{
 			"is the int32 sum.",
 		Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale", Optional: true},
 			{Name: "input_zero_point"}, {Name: "zero_point", Optional: true}},
-		Kind: graph.RequiresLayout,
+		Kind: graph.RequiresLayout, // an implementation reads only some layouts
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := bytesResult(c)
 			return c.NewResult(t), err
@@ -39,6 +39,7 @@ var ConvBytes = kit.Define[*bytesAttrs](graph.Op{
 				tensor.New(tensor.Int32, 9), {}, tensor.New(tensor.Uint8)}},
 		},
 	},
+	// There is a parallel loop over the batch: over dimension 0 of the result and of operand 0, if this has rank 4.
 	Facts: graph.Facts{Parallel: kit.BatchLoopForRank(4, 0), ImageRole: graph.ImageOp, WritesAnyDenseLayout: true,
 		Flops: byteConv.flops},
 	Lowerings: graph.Lowerings{
@@ -57,7 +58,8 @@ var ConvBytes = kit.Define[*bytesAttrs](graph.Op{
 	},
 })
 
-// bytesReadWork implements [graph.Impl.Read] for the implementations in machine code.
+// bytesReadWork implements [graph.Impl.Read] for the implementations in machine code: ok is false if an operand must be
+// copied first. The weight is packed, so it may have any layout.
 func bytesReadWork(_ *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
 	switch operand {
 	case bytesInput:
@@ -94,7 +96,7 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	kit.EachIndex(resultMeta.Shape, func(index []int) {
 		channel := index[1]
-		sum := int32(int64(sums[0].At(index...).Float())) + int32(in[bytesBias].At(channel).Int())
+		sum := int32(int64(sums[0].At(index...).Float())) + int32(in[bytesBias].At(channel).Int()) // wraps to 32 bits
 		if resultMeta.DType == tensor.Int32 {
 			out.Set(tensor.IntScalar(int64(sum)), index...)
 			return

@@ -30,7 +30,8 @@ const intBytes = 4
 // directDType stands for the dtype of sums in functions that use only its size.
 const directDType = tensor.Float32
 
-// minGroupChannels is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
+// minGroupChannels is the minimum number of output channels of a group. Smaller groups would leave most lanes of a
+// vector empty.
 const minGroupChannels = 8
 
 // hostElementChannels returns the number of channels of an element on this processor.
@@ -113,7 +114,7 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	channels := hostElementChannels()
 	elements := conv.elementConv(channels)
 	reach := elements.inputReach(max(elements.inChannels, 1), elementSize(channels))
-	if !hasDirectCode(elements, directDType) || reach >= maxReach {
+	if !hasDirectCode(elements, directDType) || reach >= maxReach { // reach is a displacement in the code
 		return nil
 	}
 	if conv.readsPadding() && !conv.allowsScratch(kit.BoundedProduct(conv.batch, elements.inStride.n)) {
@@ -135,7 +136,8 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 		const byPlanes = false
 		elements.directWork(&work, rateDirectElements, directDType, byPlanes)
 	}
-	if channels == wordChannels || conv.needsCopy(channels) || imageSignMask(call) != 0 { // images are copied
+	// Images are copied if bytes are widened to words, if pixels are padded, or if the signedness changes.
+	if channels == wordChannels || conv.needsCopy(channels) || imageSignMask(call) != 0 {
 		imageBytes := conv.inChannels * conv.h.Size * conv.w.Size
 		copyBytes := elementSize(channels) * elements.inChannels * elements.h.Size * elements.w.Size
 		work.Bytes[graph.Copied] += float64(conv.batch * (imageBytes + copyBytes))

@@ -53,13 +53,13 @@ func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides 
 	kit.ForEachBlock(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
 	from := *w.conv
 	from.weightStride = strides
-	terms, offsets := from.channelsLastTerms(), w.offsets()
+	srcOffsets, dstOffsets := from.channelsLastTerms(), w.offsets() // of an output channel's weights, in the same order
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.weightBytes])), w.conv.outChannels)
 	w.eachChannel(func(o, channelOffset int) {
-		m.CheckContextAfter(len(terms))
+		m.CheckContextAfter(len(srcOffsets))
 		row, sum := kit.AddressOf[int8](src, o*strides.n), int32(0)
-		for i, offset := range offsets {
-			weight := *(*int8)(kit.AddressOf[int8](row, terms[i]))
+		for i, offset := range dstOffsets {
+			weight := *(*int8)(kit.AddressOf[int8](row, srcOffsets[i]))
 			to := &dst[channelOffset+offset]
 			*to = weight
 			if w.hasWords {
@@ -75,7 +75,8 @@ func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides 
 func (w *byteWeight) packing() graph.Packing {
 	return graph.Packing{Format: w.format, DType: tensor.Int8, Len: w.totalBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			_, strides := sizesAndStrides(src.Meta, 2)
+			const spatialDims = 2
+			_, strides := sizesAndStrides(src.Meta, spatialDims)
 			w.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer(), strides)
 		},
 		Unpack: func(dst, packed *tensor.Tensor) {

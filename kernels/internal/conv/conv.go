@@ -32,7 +32,7 @@ var Conv2d = kit.Define[*conv2dAttrs](graph.Op{
 			"window is not flipped. The result is channels-last if the strides of `input` or `weight` suggest that " +
 			"memory format, else row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-		Kind:   graph.RequiresLayout,
+		Kind:   graph.RequiresLayout, // an implementation reads only some layouts
 		Infer:  conv2d.infer,
 		Ref:    conv2d.ref,
 		Examples: []graph.Example{
@@ -46,6 +46,7 @@ var Conv2d = kit.Define[*conv2dAttrs](graph.Op{
 				Attrs: graph.Attrs{"padding": "same"}},
 		},
 	},
+	// There is a parallel loop over the batch: over dimension 0 of the result and of operand 0, if this has rank 4.
 	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(4, 0), ImageRole: graph.ImageOp, Flops: conv2d.flops},
 	Lowerings: graph.Lowerings{Impls: conv2d.impls(), Rewrite: compose.WidenToFloat32},
 })
@@ -117,7 +118,7 @@ var Conv3d = kit.Define[*conv3dAttrs](graph.Op{
 
 // InBytes returns the attributes of a [ConvBytes] call with the windows of a conv2d call. imageDType and weightDType
 // are the dtypes of the images and weights of the ConvBytes call. InBytes returns false if the ConvBytes call has no
-// machine code.
+// machine code, or if a sum of its products could overflow int32 (maxBytesTerms).
 func InBytes(call *graph.Call, imageDType, weightDType tensor.DType) (graph.Attrs, bool) {
 	if call == nil || call.Type(0).Rank() != 4 || call.Type(1).Rank() != 4 || len(call.Out) != 1 ||
 		tensor.Numel(call.Meta(1).Shape[1:]) > maxBytesTerms {

@@ -36,7 +36,7 @@ var DeformConv2d = kit.Define[*deformConvAttrs](graph.Op{
 		},
 	},
 	Facts: graph.Facts{
-		Parallel:          kit.BatchLoopForRank(4, 0, 2, 3),
+		Parallel:          kit.BatchLoopForRank(4, 0, 2, 3), // over the images of input, offset and mask, all of rank 4
 		FixedLayoutReason: "products write plane after plane",
 		Flops:             deformFlops,
 	},
@@ -165,7 +165,7 @@ func divTruncated(dividend sym.Int, divisor int) sym.Int {
 // and that this height and width are positive.
 func checkDeformSizes(call *graph.Call, outHeight, outWidth sym.Int) error {
 	images := call.Type(0).Shape[0]
-	for i, name := range []string{deformOffset: "offset", deformMask: "mask"} {
+	for i, name := range []string{deformOffset: "offset", deformMask: "mask"} { // indexed by operand
 		if name == "" || !call.HasOperand(i) {
 			continue
 		}
@@ -227,7 +227,7 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	bias := in[deformBias]
 	if bias != nil {
-		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel()))
+		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel())) // as a vector; result accepts any shape
 	}
 	out := tensor.Zeros(meta.DType, meta.Shape...)
 	kit.EachIndex(meta.Shape, func(index []int) {

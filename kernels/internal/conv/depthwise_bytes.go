@@ -86,7 +86,7 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	host := machine.HostFeatures()
 	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copiesInput: conv.readsPadding(),
 		inRows: conv.h.Size, inCols: conv.w.Size, outElemBytes: call.Out[0].DType.Size()}
-	if host.Has(machine.DotBytes512) {
+	if host.Has(machine.DotBytes512) { // vectors of 512 bits are used only with their dot products
 		t.cpu = host
 	}
 	partialChannels := 0 // the number of channels if they do not fill a vector, else 0
@@ -127,10 +127,10 @@ func (t *depthwiseBytes) tileSpec(call *graph.Call, size, partialChannels int) *
 		InStride:  [2]int{t.inCols * conv.inChannels, conv.inChannels},
 		OutStride: [2]int{conv.w.Results * outPixelBytes, outPixelBytes},
 		Channels:  partialChannels,
-		Sums:      outDType == tensor.Int32, Signed: outDType == tensor.Int8,
-		SignedIn:     tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
-		FlipSigns:    imageSignMask(call) != 0,
-		WordProducts: !t.cpu.HasByteDot(),
+		Sums:      outDType == tensor.Int32, // results are sums, without requantization
+		Signed:    outDType == tensor.Int8,
+		SignedIn:  tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8), // after FlipSigns
+		FlipSigns: imageSignMask(call) != 0, WordProducts: !t.cpu.HasByteDot(),
 	}
 }
 
@@ -320,7 +320,7 @@ func (s *convShape) hasDepthwiseBytesCode() bool {
 	hasSmallWindow := s.taps() > 0 && kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 &&
 		max(s.h.Stride, s.w.Stride) < 1<<8
 	hasSmallDistances := kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.inChannels) < maxReach &&
-		kit.BoundedProduct(s.pixelsOut(), s.inChannels, 4) < maxReach
+		kit.BoundedProduct(s.pixelsOut(), s.inChannels, intBytes) < maxReach
 	return hasInstructions && isDepthwise && hasSmallWindow && hasSmallDistances
 }
 
@@ -332,7 +332,7 @@ func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	t := newDepthwiseBytes(call)
 	tiles := conv.batch * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blockCount()
 	work.AddUnits(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
-	if t.copiesInput {
+	if t.copiesInput { // bytes are read and written
 		work.Bytes[graph.Copied] += float64(2 * conv.batch * conv.inChannels * conv.h.Size * conv.w.Size)
 	}
 	work.Flops = byteConv.flops(call)

@@ -117,8 +117,8 @@ func addWindowRow[T number](conv *convShape, out, in, weights unsafe.Pointer) {
 	if conv.w.Taps == 3 && conv.w.Dilation == 1 && isContiguous {
 		// One loop computes the results whose three taps are all inside the image. The other results are computed tap
 		// by tap.
-		first, _ := conv.w.ResultsOf(0)
-		_, end := conv.w.ResultsOf(2)
+		first, _ := conv.w.ResultsOf(0) // the first result whose tap 0 is inside
+		_, end := conv.w.ResultsOf(2)   // the end of the results whose tap 2 is inside
 		if first < end {
 			for tap := range conv.w.Taps {
 				addTap[T](conv, out, in, weight(tap), tap, 0, first)
@@ -212,6 +212,7 @@ func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 // addWindow adds the products of all taps of the window to one output pixel, in all channels.
 func addWindow[T number](conv *convShape, out []T, image unsafe.Pointer, weights []T, outRow, outCol int) {
 	inCol := conv.w.Begin(outCol)
+	// Columns [first, end) of the window are inside the image.
 	first, end := conv.w.TapsOf(outCol)
 	hasOneOutput := conv.outChannels == conv.inChannels // one output channel for each input channel
 	for tapRow := range conv.h.Taps {

@@ -11,12 +11,14 @@ import (
 )
 
 // rowMover copies rectangles of the planes of images to and from the tiles of [planeTiles]. A strided.Axis is a
-// dimension of a copy: its size N, and its strides Dst and Src in bytes.
+// dimension of a copy: its size N, and its strides Dst and Src in bytes. A tapRun is the state of a worker. The movers
+// use its ptrs and strides as arguments of compiled loops: the address of the first row of each operand, outputs first,
+// and the bytes between rows.
 type rowMover struct {
 	elemBytes  int          // bytes of an element
 	copyRow    *loops.Loop  // copies rows
 	splitRow   *loops.Loop  // splits rows into even and odd elements (see split)
-	elemCopier strided.Elem // copies elements; its loop is not compiled
+	elemCopier strided.Elem // copies elements, also strided ones, without a compiled loop
 }
 
 // newRowMover compiles the loops for elements of a dtype.
@@ -49,7 +51,8 @@ func moveLoop(dtype tensor.DType) (*loops.Loop, error) {
 func (m *rowMover) copy(worker *tapRun, dst, src unsafe.Pointer, cols, rows, planes strided.Axis) {
 	rows, planes = mergeAxes(rows, planes)
 	elementsAreContiguous := cols.Dst == m.elemBytes && cols.Src == m.elemBytes
-	usesLoop := elementsAreContiguous && cols.N*m.elemBytes < machine.LineBytes // for short rows
+	// The compiled loop copies short rows, for which the overhead of CopyBlock per row matters.
+	usesLoop := elementsAreContiguous && cols.N*m.elemBytes < machine.LineBytes
 	for i := range planes.N {
 		to, from := unsafe.Add(dst, i*planes.Dst), unsafe.Add(src, i*planes.Src)
 		if !usesLoop {
@@ -79,7 +82,7 @@ func (m *rowMover) split(worker *tapRun, even, odd, from unsafe.Pointer, first, 
 		worker.strides[0], worker.strides[1], worker.strides[2] = down.Dst, down.Dst, down.Src
 		m.splitRow.Run(&worker.State, worker.ptrs[:3], worker.strides[:3], pairs, down.N)
 	}
-	if last := end - 1; (end-first)%2 == 1 {
+	if last := end - 1; (end-first)%2 == 1 { // the last column has no pair
 		m.copy(worker, unsafe.Add(to[last%2], last/2*m.elemBytes), unsafe.Add(from, (last-first)*m.elemBytes),
 			strided.Axis{N: 1, Dst: m.elemBytes, Src: m.elemBytes}, down, planes)
 	}
@@ -87,12 +90,12 @@ func (m *rowMover) split(worker *tapRun, even, odd, from unsafe.Pointer, first, 
 
 // mergeAxes assigns two axes to the rows of a loop call and to repeated calls. If the axes have a common stride, they
 // are merged into the rows of one call. Otherwise the longer axis becomes the rows.
-func mergeAxes(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
+func mergeAxes(rows, calls strided.Axis) (mergedRows, mergedCalls strided.Axis) {
 	switch {
-	case calls.N == 1 || calls.Dst == rows.N*rows.Dst && calls.Src == rows.N*rows.Src:
+	case calls.N == 1 || calls.Dst == rows.N*rows.Dst && calls.Src == rows.N*rows.Src: // a common stride
 		rows.N *= calls.N
 		calls.N = 1
-	case calls.N > rows.N:
+	case calls.N > rows.N: // fewer calls
 		return calls, rows
 	}
 	return rows, calls

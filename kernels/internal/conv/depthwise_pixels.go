@@ -25,7 +25,8 @@ import (
 // For example, a result of 8x12 pixels with windows of 3x3 and padding 1 has 2x3 tiles of 4x4 results, and two strips.
 // Six kinds of tiles have separate code: the corners and the middle of the upper strip, and those of the lower strip.
 type depthwiseWindow struct {
-	windowShape
+	windowShape // sizes of tiles, vectors of channels and blocks of vectors (depthwise_pixels_tiles.go)
+
 	conv  *convShape
 	specs []*depthwise.Spec // descriptions of the code of distinct tiles
 	codes []*jit.Func       // code for each spec
@@ -51,8 +52,8 @@ func newDepthwiseWindow(conv *convShape, dtype tensor.DType) (*depthwiseWindow, 
 	t := &depthwiseWindow{conv: conv, outPixelStride: conv.outPixelStride()}
 	t.windowShape, _ = newWindowShape(conv, dtype.Size())
 	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, depthwise.FirstEpilogueOperand)
-	if t.epilogue.strips != nil && t.recomputesResults() {
-		conv.epilogue.Defer()
+	if t.epilogue.strips != nil && t.recomputesResults() { // strips: the code does not apply the epilogue in registers
+		conv.epilogue.Defer() // a phase after the kernel applies it
 		t.epilogue.strips = nil
 	}
 	t.makeTiles()
@@ -66,8 +67,8 @@ func newDepthwiseWindow(conv *convShape, dtype tensor.DType) (*depthwiseWindow, 
 	return t, nil
 }
 
-// recomputesResults reports whether the last block recomputes some results of the block before it. The epilogue may
-// already have been applied to these results.
+// recomputesResults reports whether the last block recomputes some results of the block before it: its only vector
+// overlaps the last vector of that block. The epilogue may already have been applied to these results.
 func (t *depthwiseWindow) recomputesResults() bool {
 	lastBlockVectors := t.vectors - (t.blockCount-1)*t.blockVectors
 	return t.overlap > 0 && t.blockCount > 1 && lastBlockVectors == 1
@@ -87,7 +88,8 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	}
 	order.Divide(t.stripMACs(strips), windowGrain)
 	const byPlanes = false
-	flow := conv.flow(&order, func(strip int) int { return t.rowOf(strip) * conv.w.Results }, byPlanes)
+	firstPixel := func(strip int) int { return t.rowOf(strip) * conv.w.Results }
+	flow := conv.flow(&order, firstPixel, byPlanes) // which input and result rows each chunk needs and completes
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
 		worker := t.workers.Get(m)
 		args := &worker.args
@@ -201,7 +203,8 @@ func (shape *windowShape) maxKinds(conv *convShape) int {
 	return kinds(&conv.h, shape.tile[0]) * kinds(&conv.w, shape.tile[1])
 }
 
-// windowPanels returns the panels of the weight, one panel for each vector of channels.
+// windowPanels describes the packed weight. It has one panel for each vector of channels. A term of a panel is a tap
+// or, if groups have several channels, a tap and a channel of the group. It has a weight for each lane.
 func (s *convShape) windowPanels(dtype tensor.DType) *multiply.Panels {
 	shape, _ := newWindowShape(s, dtype.Size())
 	panels := &multiply.Panels{DType: dtype,

@@ -97,7 +97,7 @@ func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool)
 
 // windowTile returns the rows and columns of a tile, for a number of registers of the given size.
 func windowTile(conv *convShape, registers, registerBytes int) [2]int {
-	avx512, manyRegisters := registerBytes == 64, registers > 16
+	avx512, manyRegisters := registerBytes == 64, registers > 16 // AVX-512 and NEON have 32 registers, AVX2 has 16
 	hasLargeWindow := conv.h.Taps*conv.w.Taps > largeWindowTaps
 	if hasLargeWindow && manyRegisters {
 		return [2]int{1, largeWindowCols}
@@ -181,17 +181,17 @@ func (t *depthwiseWindow) makeTiles() {
 	t.tilesAcross, columnKinds = axisTiles(&conv.w, kit.DivUp(conv.w.Results, shape.tile[1]))
 	t.tilesDown, rowKinds = axisTiles(&conv.h, strips)
 	for _, down := range rowKinds {
-		var codes []int // indices in t.specs, by kind of column
+		var indices []int // in t.specs, by kind of column
 		for _, across := range columnKinds {
 			spec := t.tileSpec(down, across)
-			code := slices.IndexFunc(t.specs, func(known *depthwise.Spec) bool { return sameSpec(known, spec) })
-			if code < 0 {
-				code = len(t.specs)
+			index := slices.IndexFunc(t.specs, func(known *depthwise.Spec) bool { return sameSpec(known, spec) })
+			if index < 0 {
+				index = len(t.specs)
 				t.specs = append(t.specs, spec)
 			}
-			codes = append(codes, code)
+			indices = append(indices, index)
 		}
-		t.specIndex = append(t.specIndex, codes)
+		t.specIndex = append(t.specIndex, indices)
 	}
 }
 

@@ -84,7 +84,7 @@ func newPlaneTiles(conv *convShape, dtype tensor.DType) (*planeTiles, error) {
 	return t, nil
 }
 
-// chooseTileSize chooses the tile size and the number of planes per tile. Tiles have whole rows if whole rows fit. All
+// chooseTileSize chooses the tile size and the number of planes per batch. Tiles have whole rows if whole rows fit. All
 // tiles have about the same size. The choice depends only on constants and the shape, and does not affect the bits of
 // results.
 func (t *planeTiles) chooseTileSize() {
@@ -95,7 +95,7 @@ func (t *planeTiles) chooseTileSize() {
 		return kit.BoundedProduct(planes, input+kit.BoundedProduct(rows, cols))
 	}
 	// divideEvenly divides n rows, columns or planes into the fewest pieces of about equal size such that a tile has at
-	// most maxElements. elements returns the number of elements of a tile for a size of the pieces.
+	// most maxElements, in all planes of a batch. elements(size) is the number of elements if a piece has this size.
 	divideEvenly := func(n int, elements func(size int) int) (size, pieces int) {
 		maxSize := sort.Search(n, func(i int) bool { return elements(i+1) > maxElements })
 		size = kit.DivUp(n, kit.DivUp(n, max(maxSize, 1)))
@@ -199,7 +199,8 @@ func (t *planeTiles) bindWeights(mem *graph.Mem, worker *tapRun, channel int) (b
 
 // copyInput copies the input elements of a tile to the subgrids, for several planes. memory is the address of the first
 // plane's subgrids, and plane the address of the first plane of the input. copyInput does not write the padding around
-// the elements.
+// the elements. geometry.IndicesInside(start, step, size, count) is the range of all i < count for which start + i*step
+// is in [0, size): here, the rows or columns of a subgrid that are inside the plane.
 func (t *planeTiles) copyInput(worker *tapRun, memory, plane unsafe.Pointer, planes int, rect tileRect) {
 	conv := t.conv
 	top, left := conv.h.Begin(rect.row), conv.w.Begin(rect.col) // position in the plane
@@ -217,7 +218,7 @@ func (t *planeTiles) copyInput(worker *tapRun, memory, plane unsafe.Pointer, pla
 			Src: conv.h.Stride * conv.inStride.h * t.elemBytes}
 		to := unsafe.Add(memory, grid.offset+firstRow*t.rowStride*t.elemBytes)
 		from := unsafe.Add(plane, (top+grid.row+firstRow*conv.h.Stride)*conv.inStride.h*t.elemBytes)
-		if grid.oddColumns != nil { // the columns of the plane are contiguous
+		if grid.oddColumns != nil { // also fill the subgrid of the odd columns; the columns of the plane are contiguous
 			first, end := geometry.IndicesInside(left, 1, conv.w.Size, conv.w.Extent(rect.cols))
 			if first < end {
 				odd := unsafe.Add(to, grid.oddColumns.offset-grid.offset)

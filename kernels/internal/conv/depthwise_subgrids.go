@@ -15,8 +15,8 @@ import (
 //
 // For example, with 3x3 windows and strides of 1, there is one subgrid. For a tile of 4x6 results, it has 6 rows and 8
 // columns. Result (r, c) is at index r*rowStride + c of the output, and the element that tap (kh, kw) multiplies for it
-// is at index (r+kh)*rowStride + c+kw of the subgrid. So the elements of a tap have the layout of the results, from
-// tapOffsets of the tap on.
+// is at index (r+kh)*rowStride + c+kw of the subgrid. So the elements of a tap have the layout of the results. They
+// begin at the tap's offset in tapOffsets.
 type subgridLayout struct {
 	subgrids    []*subgrid // in the order of memory
 	rowStride   int        // stride of rows of subgrids and results, in elements

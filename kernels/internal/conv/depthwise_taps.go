@@ -24,17 +24,19 @@ type tapPart struct {
 	first, end int
 }
 
-// newTapSum compiles the loops of a sum. It returns nil if there is no machine code. If isUniform is set, all elements
-// of a row have the same bias and the same weights. Otherwise each element has its own bias and weights.
+// newTapSum compiles the loops of a sum of the given number of taps. It returns nil if there is no machine code. If
+// isUniform is set, all elements of a row have the same bias and the same weights. Otherwise each element has its own
+// bias and weights.
 func newTapSum(dtype tensor.DType, taps int, hasBias, isUniform bool) (*tapSum, error) {
 	if !hasTapCode(dtype) {
 		return nil, nil
 	}
 	sum := &tapSum{hasBias: hasBias}
-	count := kit.DivUp(taps, maxTaps)
+	count := kit.DivUp(taps, maxTaps) // number of loops
 	for k := range count {
 		part := tapPart{first: k * taps / count, end: (k + 1) * taps / count}
-		hasStart, startIsUniform := hasBias || k > 0, isUniform && k == 0 // later loops start from earlier results
+		// The first loop starts from the bias, the others from the result of the previous loop.
+		hasStart, startIsUniform := hasBias || k > 0, isUniform && k == 0
 		loop, err := tapLoop(dtype, part.end-part.first, hasStart, isUniform, startIsUniform)
 		if err != nil {
 			return nil, err

@@ -28,10 +28,10 @@ import (
 type volumeTaps struct {
 	*convShape
 	dtype            tensor.DType
-	elemCopier       strided.Elem
-	sum              *tapSum // compiled loops that sum the taps
-	paddedRows       int     // rows per plane of the padded channel
-	colsPerRemainder int     // columns per row that have the same remainder modulo the column stride
+	elemCopier       strided.Elem // copies elements of a channel
+	sum              *tapSum      // compiled loops that sum the taps
+	paddedRows       int          // rows per plane of the padded channel
+	colsPerRemainder int          // columns per row that have the same remainder modulo the column stride
 	workers          graph.PerWorker[tapRun]
 }
 

@@ -46,8 +46,7 @@ type directConv struct {
 	hasSignedBytes  bool           // whether bytes of the input are signed
 	hasWordElements bool           // whether operands are 16-bit words; an element is then a pair of words
 	requantization  tile.Quantized // requantization of sums, if operands are quantized
-	epilogue        codeEpilogue
-
+	epilogue        codeEpilogue   // pointwise operations on the result, in the code or after each strip
 	// The code, and the division of the results into tiles and strips.
 	specs       []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
 	codes       [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
@@ -85,7 +84,7 @@ type directRun struct {
 const (
 	// directCallMACs bounds the multiply-adds of a call with vectors of 64 bytes. A goroutine cannot be preempted
 	// within a call, so a call may take at most 50 us. The bound assumes 50,000 float32 multiply-adds per microsecond,
-	// half of the measured rate.
+	// half of the measured rate. CallDivisor is 4 on arm64, whose slow cores take longer, and else 1.
 	directCallMACs = 5 << 19 / machine.CallDivisor
 	// maxDirectTerms bounds the terms of a result, so that a call with one tile takes at most 50 us.
 	maxDirectTerms = 1 << 14
@@ -124,7 +123,7 @@ func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv,
 	t := &directConv{conv: conv, shape: shape, elemBytes: elemBytes, inElemBytes: elemBytes, outElemBytes: elemBytes,
 		inImageBytes: conv.inStride.n * elemBytes, inPixelBytes: conv.inPixelStride(byPlanes) * elemBytes,
 		outPixelStride: conv.outPixelStride(), termBytes: shape.blockChannels() * elemBytes, imageCount: conv.batch}
-	if conv.phase != nil { // a phase of a transposed convolution (transpose_direct.go)
+	if conv.phase != nil { // a phase of a transposed convolution, with strided results (transpose_direct.go)
 		t.outPixelStride = conv.outStride.w
 	}
 	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, tile.FirstEpilogueOperand)
@@ -158,7 +157,8 @@ func (t *directConv) specForChannels(wholeBlock *tile.Spec, channels int) *tile.
 	spec.Vectors, spec.Lanes = kit.DivUp(channels, t.shape.lanes), channels%t.shape.lanes
 	spec.PrefetchedLines, spec.Epilogue, spec.Quantized = t.prefetchLines, t.epilogue.Steps, t.requantization
 	spec.Int8, spec.Int16, spec.MatrixUnit = t.hasByteElements, t.hasWordElements, t.shape.usesMatrixUnit
-	spec.SignedIn, spec.Int8Matrix = t.hasSignedBytes, t.hasByteElements && t.inElemBytes == matrixChannels
+	spec.SignedIn = t.hasSignedBytes
+	spec.Int8Matrix = t.hasByteElements && t.inElemBytes == matrixChannels // elements of eight bytes
 	if t.conv.hasBias {
 		spec.InitialSum = tile.FromLanes
 	}
@@ -209,7 +209,8 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 
 	// The byte offsets of the image, its result and the panel, to which each call adds its own.
 	image, strip = t.imageAndStrip(image, strip)
-	in := image*t.inImageBytes + firstChannel/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.inElemBytes
+	group := firstChannel / conv.outPerGroup()
+	in := image*t.inImageBytes + group*conv.inPerGroup*conv.inStride.c*t.inElemBytes
 	out := (image*conv.outStride.n + firstChannel + conv.outStart()) * t.outElemBytes
 	weight := t.panelStart(block)
 
@@ -243,7 +244,7 @@ func (t *directConv) channelsOf(block int) (first, count int) {
 // imageAndStrip converts numbers of an image and a strip of t.order. It returns the number of the image in the batch,
 // and the number of the strip in this image. They differ from the arguments if the order numbers the strips of all
 // images together (bandsSpanImages).
-func (t *directConv) imageAndStrip(image, strip int) (int, int) {
+func (t *directConv) imageAndStrip(image, strip int) (imageInBatch, stripInImage int) {
 	if t.bandsSpanImages {
 		return strip / t.stripCount, strip % t.stripCount
 	}

@@ -116,7 +116,8 @@ func (t *directBytes) setElementConv() {
 	shape := conv.elementShape(t.elementChannels)
 	t.directConv = directConv{conv: conv, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes, outElemBytes: 1,
 		inPixelBytes: conv.inChannels * elementBytes, outPixelStride: conv.outChannels,
-		termBytes: shape.blockChannels() * elementBytes, imageCount: conv.batch, requantization: tile.Unsigned}
+		termBytes:  shape.blockChannels() * elementBytes, // a term of a panel is an element for each channel of a block
+		imageCount: conv.batch, requantization: tile.Unsigned}
 	if t.original.spansPixels(t.elementChannels) { // pixels are not padded to whole elements
 		t.inPixelBytes = t.original.inChannels * channelSize(t.elementChannels)
 	}
@@ -195,13 +196,15 @@ func (t *directBytes) widenRow(mem *graph.Mem, row int) {
 	}
 	const wordBytes = 2
 	to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+row*t.rowBytes()*wordBytes])
-	// One row, so its strides are unused (0).
-	t.widenLoop.Run(t.widenStates.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, t.rowBytes(), 1)
+	rowStrides := []int{0, 0} // not used for one row
+	const rows = 1
+	t.widenLoop.Run(t.widenStates.Get(mem), []unsafe.Pointer{to, from}, rowStrides, t.rowBytes(), rows)
 }
 
 // copyRow copies a row of the padded images as bytes. The rows of all images are numbered together.
 func (t *directBytes) copyRow(to []uint8, mem *graph.Mem, row int) {
 	zeroPoint := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
+	// A row of padding has an imageRow outside the image.
 	image, imageRow := row/t.conv.h.Size, row%t.conv.h.Size-t.original.h.PadBefore
 	t.original.copyPaddedRow(to, t.conv.w.Size, mem, image, imageRow, zeroPoint, t.copyPixels)
 }

@@ -47,11 +47,12 @@ func (t *directConv) chooseOrder() {
 	if t.hasLargeWeight() {
 		t.chooseBands()
 		t.prefetchWeights()
-	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes {
+	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes { // windows of one pixel, channels-last images
 		if batchBytes := conv.batch * conv.pixelsIn() * t.inPixelBytes; batchBytes > cachedPixelBytes {
 			t.prefetchPixels()
 		}
 	}
+	// A chunk has enough units, each a strip of a block, for the work of one grain.
 	stripPixels := conv.batch * conv.pixelsOut() / max(1, t.imageCount*t.stripCount)
 	grain := machine.MACGrain
 	if t.shape.usesMatrixUnit {
@@ -66,23 +67,24 @@ func (t *directConv) chooseBands() {
 	conv := t.conv
 	weightBytes := t.blockCount() * t.panelBytes()
 	if t.bandsSpanImages = t.imageCount > 1 && weightBytes > bandInputBytes; t.bandsSpanImages {
-		t.order.Images, t.order.Strips = 1, t.imageCount*t.stripCount
+		t.order.Images, t.order.Strips = 1, t.imageCount*t.stripCount // number the strips of all images together
 	}
-	// Bytes of one element in each of the images that a band may span.
-	batchBytes := conv.batch / t.order.Images * t.inElemBytes
-	readBytes, writtenBytes := batchBytes*conv.inChannels*conv.pixelsIn(), batchBytes*conv.outChannels*conv.pixelsOut()
+	images := conv.batch / t.order.Images // that a band may span
+	readBytes := images * conv.inChannels * conv.pixelsIn() * t.inElemBytes
+	writtenBytes := images * conv.outChannels * conv.pixelsOut() * t.inElemBytes // as if elements had the input's size
 	bands := kit.DivUp(readBytes, bandInputBytes)
 	if weightBytes <= readBytes+writtenBytes {
-		bands = max(2, bands)
+		bands = max(2, bands) // for two workers
 	}
 	t.order.BandStrips = kit.DivUp(t.order.Strips, bands)
 }
 
-// prefetchWeights lets the strips of a band prefetch the panel of the next block.
+// prefetchWeights lets the strips of a band prefetch the panel of the next block. It distributes the cache lines of the
+// panel over the iterations of the loops over terms, in all tiles of the band.
 func (t *directConv) prefetchWeights() {
-	tiles := t.tiles.count // of an image, or of a row or band
+	tiles := t.tiles.count // of an image; with rowPairTiling, of one row pair
 	if t.shape.tiling == rowTiling {
-		tiles *= t.stripCount
+		tiles *= t.stripCount // a strip is a row, and t.tiles are the tiles of one row
 	}
 	bandTiles := tiles * t.order.BandStrips / t.stripCount
 	iterations := max(1, bandTiles*t.conv.termsPerOutput()/tile.DefaultUnroll)

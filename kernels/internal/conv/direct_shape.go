@@ -75,14 +75,14 @@ func (shape *directShape) chooseVectors(conv *convShape, pixels, registers, vect
 	switch {
 	case groupVectors == 3 && hasManyRegisters: // one block instead of a block of two and a block of one
 		return 3
-	case pixels >= shortRowPixels && hasManyRegisters:
+	case pixels >= shortRowPixels && hasManyRegisters: // several numbers are possible
 		return shape.bestVectors(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
-	case pixels <= 2: // tiles have few rows, so ten sums take many vectors
+	case pixels <= 2: // tiles have few rows, so ten sums take many vectors: up to 8 of 32 registers, 4 of 16
 		return min(groupVectors, registers/4)
-	case pixels < shortRowPixels:
+	case pixels < shortRowPixels: // 3 to 6 rows: up to 4 vectors, 3 with 16 registers
 		return min(groupVectors, 4, registers/4-1)
 	}
-	return min(2, groupVectors)
+	return min(2, groupVectors) // long rows, 16 registers
 }
 
 // setTiling sets the tiling. It returns the number of output pixels that are divided into tiles together.

@@ -18,7 +18,8 @@ import (
 //   - Tiles has the distances between the tiles of a call.
 //
 // The row and the column of a tap in the window are kh and kw; oh and ow are the row and the column of a pixel in the
-// result.
+// result. The axes conv.h and conv.w convert them: Begin(oh) is the input row of the first tap, Position(oh, kh) the
+// row of tap kh, and Contains reports whether such a row is inside the image.
 
 // pointwiseSpec returns the spec of a tile of consecutive pixels of a pointwise convolution.
 func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
@@ -65,7 +66,7 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 	if t.shape.loopsOverDepth {
 		planeBytes := conv.d.Dilation * conv.h.Size * conv.w.Size * t.inPixelBytes
 		windowPlanes := tile.Loop{InStep: planeBytes, VecStep: conv.h.Taps * windowRows.VecStep, Trips: tile.Dynamic}
-		spec.Loops = slices.Insert(spec.Loops, len(spec.Loops)-1, windowPlanes)
+		spec.Loops = slices.Insert(spec.Loops, len(spec.Loops)-1, windowPlanes) // around windowRows, the innermost loop
 	}
 	return spec
 }

@@ -18,8 +18,8 @@ import (
 //	rowTiling           pixels of one row                  a row
 //	rowPairTiling       pixels of one or two rows          a range of row pairs (t.stripRanges)
 //
-// The matrix unit (AMX) multiplies bytes in groups of four. Its work is counted in products of two groups, which count
-// as one term.
+// The work of a call is counted in multiply-adds, each of a term (a tap and an input channel). On the matrix unit
+// (AMX), a term is a group of four bytes, and the multiply-add of two groups counts as one.
 //
 // For example, rowTiling divides a row of 30 pixels into tiles of 10. With 3x3 windows and padding 1, there are three
 // kinds of tiles: the first skips the left column of the window for its first pixel, the last skips the right column
@@ -53,7 +53,7 @@ func (t *directConv) appendCalls(calls []directCall, strip int) []directCall {
 		return t.appendPointwiseCalls(calls, strip)
 	case rowPairTiling:
 		return t.appendRowPairCalls(calls, strip)
-	case smallImageTiling:
+	case smallImageTiling: // each tile has its own kind, whose code has the offsets of the input
 		return append(calls, directCall{kind: strip, tiles: 1, out: t.outOffset(t.tiles.start(strip)) * t.outElemBytes})
 	}
 	return t.appendRowCalls(calls, strip)
@@ -74,7 +74,7 @@ func (t *directConv) stripStart(strip int) int {
 	return t.tiles.start(first)
 }
 
-// setTiles divides pixels into tiles.
+// setTiles divides pixels into tiles of at most maxRows pixels.
 func (t *directConv) setTiles(pixels, maxRows int) {
 	t.tiles = splitEvenly(pixels, maxRows)
 	t.tilesBySize = t.tiles.bySize()
@@ -133,6 +133,7 @@ type rowTile struct{ pixels, left, right int }
 func (t *directConv) rowTileAt(ow, n int) rowTile {
 	start, width := t.conv.w.Begin(ow), t.conv.w.Extent(n) // input columns of the tile's windows
 	left, right := -start, start+width-t.conv.w.Size       // columns outside the image, if positive
+	// If all columns are outside, the distance to the image does not matter.
 	return rowTile{pixels: n, left: min(max(0, left), width), right: min(max(0, right), width)}
 }
 
@@ -154,6 +155,7 @@ func (t *directConv) makeRowTiles() {
 			kinds[key] = kind
 			t.specs = append(t.specs, t.rowSpec(ow, n))
 		}
+		// The tile belongs to the last call, or to a new call.
 		if i > 0 {
 			if last := &t.rowTemplate[len(t.rowTemplate)-1]; last.kind == kind && last.tiles < maxTiles {
 				last.tiles++
@@ -206,7 +208,8 @@ func (t *directConv) makeRowPairTiles() {
 	}
 }
 
-// pairRows returns the number of rows of a row pair: two if the result has two and they fit a tile, else one.
+// pairRows returns the number of rows of a row pair: two if the result has two rows, they fit a tile, and each fits a
+// register of the matrix unit, which has tile.UnitRows rows. Otherwise a pair has one row.
 func (t *directConv) pairRows() int {
 	if t.conv.w.Results > tile.UnitRows || 2*t.conv.w.Results > t.maxTileRows() {
 		return 1
@@ -254,12 +257,13 @@ func (t *directConv) inChannelBytes() int {
 // outPixelBytes returns the stride of the pixels of a row of the result, in bytes.
 func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outElemBytes }
 
-// maxCallTiles returns the maximum number of tiles of a call.
+// maxCallTiles returns the maximum number of tiles of a call. A call must be short, because a goroutine cannot be
+// preempted within it.
 func (t *directConv) maxCallTiles() int {
 	return max(1, t.maxCallMACs()/(t.shape.rows*t.shape.blockChannels()*t.conv.termsPerOutput()))
 }
 
-// maxTileRows returns the maximum number of rows of a tile.
+// maxTileRows returns the maximum number of rows of a tile, which are pixels.
 func (t *directConv) maxTileRows() int {
 	return min(t.shape.rows, max(1, t.maxCallMACs()/(t.shape.blockChannels()*t.conv.termsPerOutput())))
 }

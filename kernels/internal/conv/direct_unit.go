@@ -12,7 +12,8 @@ import (
 
 // This file chooses the tiles of direct convolutions of bytes, in particular for the matrix unit of x86 (AMX). A tile
 // has some output pixels and the channels of a block. An element is a set of adjacent input channels of a pixel that
-// one instruction multiplies and sums (see hostElementChannels): eight, four or two channels.
+// one instruction multiplies and sums (see hostElementChannels): eight bytes for products of byte matrices
+// (matrixChannels), four bytes for dot products and for the matrix unit (dotChannels), or two words.
 //
 // A tile of the matrix unit has up to 32 pixels, in two parts of 16, and up to two vectors of channels. For a result
 // with rows of 14 pixels, for example, a tile is a row pair, that is, two rows of the result: its parts are the 14
@@ -51,9 +52,9 @@ func (s *convShape) elementShape(channels int) directShape {
 	return shape
 }
 
-// useByteMatrices chooses tiles for instructions that multiply byte matrices, so that they take the fewest
-// instructions. A register has the sums of two pixels, and another register their elements. A vector of lanes takes two
-// registers of weights.
+// useByteMatrices chooses tiles for instructions that multiply byte matrices (SMMLA of arm64), so that they take the
+// fewest instructions. A register has the sums of two pixels, and another register their elements. A vector of lanes
+// takes two registers of weights.
 func (shape *directShape) useByteMatrices(conv *convShape) {
 	const maxMatrixVectors = 4
 	registers, _ := tile.VectorRegisters(machine.HostFeatures())

@@ -14,16 +14,15 @@ import (
 type convAlgorithm uint8
 
 const (
-	depthwiseByPixels convAlgorithm = iota
+	depthwiseByPixels convAlgorithm = iota // each group has one input channel
 	depthwiseByPlanes
-	directByPixels
-	directFromPlanes
-	productByPixels // a product of matrices, as is productByPlanes
+	directByPixels   // machine code that reads windows in place
+	directFromPlanes // the same for row-major images, but the results are channels-last
+	productByPixels  // a product of matrices: packed windows times the weight
 	productByPlanes
 )
 
-// writesChannelsLast reports whether an algorithm writes channels-last results. directFromPlanes does so, but reads
-// row-major images.
+// writesChannelsLast reports whether an algorithm writes channels-last results.
 func (a convAlgorithm) writesChannelsLast() bool {
 	return a == depthwiseByPixels || a == productByPixels || a.isDirect()
 }
@@ -95,18 +94,22 @@ var implNames = [...]implName{
 // impl returns the implementation of an algorithm.
 func (op convolution) impl(algorithm convAlgorithm, name, doc string) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc, Epilogues: algorithm != depthwiseByPlanes,
-		Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return op.walks(c, algorithm, orders) },
-		Work:  func(c *graph.Call, w graph.Walk) graph.Work { return op.work(c, algorithm, w) },
-		Read: func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
-			return op.readWork(c, algorithm, i, m)
+		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+			return op.walks(c, algorithm, candidates)
 		},
-		Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return op.writesSlice(c, algorithm, m) },
-		Lower:  func(c *graph.Call) (*graph.Kernel, error) { return op.lower(c, algorithm) },
-		Forms:  op.forms,
-		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
+		Work: func(c *graph.Call, walk graph.Walk) graph.Work { return op.work(c, algorithm, walk) },
+		Read: func(c *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (graph.Work, bool) {
+			return op.readWork(c, algorithm, operand, layout)
+		},
+		Writes: func(c *graph.Call, _ graph.Walk, _ int, layout tensor.Meta) bool {
+			return op.writesSlice(c, algorithm, layout)
+		},
+		Lower: func(c *graph.Call) (*graph.Kernel, error) { return op.lower(c, algorithm) },
+		Forms: op.forms,
+		Pack: multiply.PackFunc(func(c *graph.Call, operand int) (graph.Packing, bool) {
 			dtype := c.Out[0].DType
 			const weight = 1
-			if i != weight || !gemm.Multiplies(dtype) {
+			if operand != weight || !gemm.Multiplies(dtype) {
 				return graph.Packing{}, false
 			}
 			panels := panelsFor(op.shape(c), algorithm, dtype)
@@ -133,14 +136,14 @@ func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidate
 	order, isSupported := op.order(algorithm, rank)
 	var list []graph.Walk
 	switch {
-	case isSupported && (op.dims == 2 || algorithm.writesChannelsLast()):
+	case isSupported && (op.dims == 2 || algorithm.writesChannelsLast()): // the algorithm's own order
 		list = append(list, call.WalkInOrder(order))
 	case !algorithm.writesChannelsLast(): // sequences and volumes of any layout are convolved by planes
 		list = append(list, graph.Walk{})
 	case out.Numel() > 0 && op.hasOnePixelOrChannel(out) && op.hasOnePixelOrChannel(call.Meta(0)):
 		// Such images are row-major and channels-last at once. Their rank does not matter.
 		return []graph.Walk{{LoopOrder: tensor.RowMajorOrder(rank)}}
-	default:
+	default: // by pixels, without a batch
 		return nil
 	}
 	for _, resultOrder := range candidates {
@@ -212,13 +215,13 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, lay
 	}
 	_, isConstant := conv.pixelStride()
 	switch {
-	case algorithm.isDirect() || algorithm == depthwiseByPixels:
+	case algorithm.isDirect() || algorithm == depthwiseByPixels: // machine code
 		return conv.outStride.c == 1 && conv.outPixelStride() > 0 &&
 			kit.BoundedProduct(conv.pixelsOut(), conv.outPixelStride(), layout.DType.Size()) < maxReach
-	case conv.pixelsOut() == 1: // one pixel: a single row
+	case conv.pixelsOut() == 1: // one pixel: there is no distance between pixels
 		return true
 	}
-	return isConstant
+	return isConstant // a product writes pixels at a constant distance
 }
 
 // readWork reports whether an algorithm reads an operand in the given layout without a copy, and with which additional
@@ -232,18 +235,18 @@ func (op convolution) readWork(call *graph.Call, algorithm convAlgorithm, operan
 		return work, layout.IsContiguous()
 	case algorithm.readsPixelsInPlace() && op.readsSlice(call, algorithm, layout):
 		return work, true
-	case algorithm.writesChannelsLast():
+	case algorithm.writesChannelsLast(): // by pixels
 		return work, op.isChannelsLast(layout)
-	case op.dims == 2:
+	case op.dims == 2: // by planes
 		return work, layout.IsContiguous()
 	}
 	// Packing strided elements costs more than packing contiguous elements.
 	if last := layout.Rank() - 1; algorithm == productByPlanes && layout.Strides[last] != 1 && layout.Shape[last] != 1 {
 		conv := op.shape(call)
-		if conv.w.Stride == 1 { // convolution.work has counted contiguous elements
+		if conv.w.Stride == 1 { // else convolution.work has already counted strided elements
 			elements := conv.windowElements()
 			work.AddUnits(multiply.RatePackStep, elements)
-			work.AddUnits(multiply.RatePackTap, -elements)
+			work.AddUnits(multiply.RatePackTap, -elements) // replaces the count of convolution.work
 		}
 	}
 	return work, true
@@ -284,19 +287,6 @@ func newKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) 
 		return directKernel(conv, algorithm)
 	}
 	return productKernelByPlanes(conv)
-}
-
-// outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
-// or 0 if the distance is not constant.
-func (s *convShape) outPixelStride() int { return pixelStrideOverImages(s.outSize(), s.outStride) }
-
-// inPixelStride returns the constant distance between neighbouring pixels of the input, or 0 if the distance is not
-// constant. In inputs by planes, pixels are adjacent.
-func (s *convShape) inPixelStride(byPlanes bool) int {
-	if byPlanes {
-		return 1
-	}
-	return pixelStrideOverImages(s.inSize(), s.inStride)
 }
 
 // hasOnePixelOrChannel reports whether an image has one pixel or one channel. Such an image has both layouts.

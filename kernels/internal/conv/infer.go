@@ -130,7 +130,7 @@ func (params convParams) checkShapes(shape []sym.Int, weight tensor.Type) error 
 }
 
 // checkValues checks the values of the attributes, and the ranks and groups, after checkShapes has checked the lengths
-// of the attributes.
+// of the attributes. Only transposed convolutions have an outputPadding.
 func (params convParams) checkValues(shape []sym.Int, weight tensor.Type) error {
 	hasBelow := func(list []int, least int) bool {
 		return slices.ContainsFunc(list, func(n int) bool { return n < least })

@@ -52,16 +52,21 @@ func (params convParams) imageResultType(input, weight tensor.Type, shape []sym.
 	inputGroup, weightGroup := groupCopyType(input, 1, params.groups), groupCopyType(weight, 0, params.groups)
 	groupShape := []sym.Int{shape[0], shape[1].Div(sym.Of(params.groups)), shape[2], shape[3]}
 	groupResult := typeInFormat(input.DType, groupShape, suggestedFormat(inputGroup, weightGroup))
-	return typeInFormat(input.DType, shape, groupResult.SuggestMemoryFormat(false))
+	return typeInFormat(input.DType, shape, formatOf(groupResult))
 }
 
 // suggestedFormat returns the memory format that PyTorch derives from the strides of input and weight.
 func suggestedFormat(input, weight tensor.Type) tensor.MemoryFormat {
-	if input.SuggestMemoryFormat(false) == tensor.ChannelsLast ||
-		weight.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+	if formatOf(input) == tensor.ChannelsLast || formatOf(weight) == tensor.ChannelsLast {
 		return tensor.ChannelsLast
 	}
 	return tensor.Contiguous
+}
+
+// formatOf returns the memory format that the strides of a type resemble.
+func formatOf(t tensor.Type) tensor.MemoryFormat {
+	const exactMatch = false
+	return t.SuggestMemoryFormat(exactMatch)
 }
 
 // convertedTo returns a type after conversion to a memory format, as by PyTorch's Tensor.contiguous(memory_format).
@@ -88,7 +93,7 @@ func groupCopyType(t tensor.Type, dim, groups int) tensor.Type {
 	if err != nil {
 		panic("kernels: channels divide by groups: " + err.Error())
 	}
-	return convertedTo(group, t.SuggestMemoryFormat(false))
+	return convertedTo(group, formatOf(t))
 }
 
 // complexResultType mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the
@@ -126,7 +131,7 @@ func (params convParams) usesMKLDNN(input, weight tensor.Type) bool {
 	if params.isPointwise(weight) && input.Shape[0].Lt(sym.Of(batchLimit)).Holds() {
 		return false
 	}
-	hasLargeWindow := func() bool {
+	hasLargeWindow := func() bool { // a function, so that sizes are compared only if the result depends on them
 		for d := range params.stride {
 			if !weight.Shape[2+d].Gt(sym.Of(tapsLimit)).Holds() {
 				return false

@@ -76,10 +76,10 @@ func imagesPerEntry(conv *convShape) int {
 func pixelProductSpec(conv *convShape, dtype tensor.DType, images, pixelStride int) gemm.Spec {
 	spec := gemm.Spec{DType: dtype, M: images * conv.h.Results * conv.w.Results, N: conv.outPerGroup(),
 		K:          conv.termsPerOutput(),
-		A:          gemm.Operand{Source: gemm.Custom},
-		B:          gemm.Operand{Source: gemm.Prepacked},
+		A:          gemm.Operand{Source: gemm.Custom},    // packed by a pixelPacker
+		B:          gemm.Operand{Source: gemm.Prepacked}, // the packed weight
 		CRowStride: pixelStride, CColStride: conv.outStride.c}
-	if conv.isPointwise() {
+	if conv.isPointwise() { // A is the image itself
 		spec.A = gemm.Operand{RowStride: conv.inChannels, ColStride: 1}
 	}
 	if conv.hasBias {

@@ -10,8 +10,9 @@ import (
 )
 
 // Rates lists the rates of convolutions. A rate is the time of one unit of work. Package calibrate runs the calls of a
-// rate to measure it: calls in which the unit takes a large part of the time. The first numbers of a call are the
-// stride, the groups and the size of the window (see convCall).
+// rate to measure it: calls in which the unit takes a large part of the time. A call of conv2d is conv(implementation,
+// stride, groups, window size, image, output channels). A call for bytes is bytesCall(stride, groups, window size,
+// channels, image size, output channels).
 func Rates() []graph.Rate {
 	conv := convCall
 	return slices.Concat(depthwiseRates(), winogradRates(), []graph.Rate{

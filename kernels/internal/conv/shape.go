@@ -74,6 +74,19 @@ func (s *convShape) outSize() ncdhw {
 // is not constant.
 func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), s.outStride) }
 
+// outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
+// or 0 if the distance is not constant.
+func (s *convShape) outPixelStride() int { return pixelStrideOverImages(s.outSize(), s.outStride) }
+
+// inPixelStride returns the constant distance between neighbouring pixels of the input, or 0 if the distance is not
+// constant. In inputs by planes, pixels are adjacent.
+func (s *convShape) inPixelStride(byPlanes bool) int {
+	if byPlanes {
+		return 1
+	}
+	return pixelStrideOverImages(s.inSize(), s.inStride)
+}
+
 // errPixelStride is an internal error, because the planner only chooses layouts with a constant stride of pixels.
 var errPixelStride = errors.New("convolution: the pixels of the result have no constant stride")
 
@@ -110,13 +123,14 @@ func (s *convShape) denseBiasBytes(size int) int {
 func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 	s := op.shape(call)
 	operand := func(i int) graph.ContractionOperand {
-		return graph.ContractionOperand{Index: 1 + i, DType: call.Meta(i).DType}
+		return graph.ContractionOperand{Index: 1 + i, DType: call.Meta(i).DType} // index 0 is the result
 	}
 	form := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(0), B: operand(1),
 		Alpha: 1}
 	if s.hasBias {
 		form.HasAdd, form.Add, form.Beta = true, operand(2), 1
 	}
+	// A loop has the strides of the result (Out), the input (A), the weight (B) and the bias (Add).
 	in, out, weight, outPerGroup := s.inStride, s.outStride, s.weightStride, s.outPerGroup()
 	form.Loops = []graph.ContractionLoop{
 		{Size: s.batch, Out: out.n, A: in.n},

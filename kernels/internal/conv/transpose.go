@@ -128,9 +128,9 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	out[0], out[1] = shape[0], weight.Shape[1].Mul(sym.Of(params.groups))
 	for axis := range op.dims {
 		strideSpan := kit.BoundedSizeProduct(shape[2+axis].Sub(sym.Of(1)), sym.Of(params.stride[axis]))
-		window := kit.BoundedSizeProduct(weight.Shape[2+axis].Sub(sym.Of(1)), sym.Of(params.dilation[axis]))
+		windowSpan := kit.BoundedSizeProduct(weight.Shape[2+axis].Sub(sym.Of(1)), sym.Of(params.dilation[axis]))
 		border := params.outputPadding[axis] + 1 - 2*kit.KnownSize(params.padding[axis])
-		out = append(out, strideSpan.Add(window).Add(sym.Of(border)))
+		out = append(out, strideSpan.Add(windowSpan).Add(sym.Of(border)))
 	}
 	if err := op.checkSizes(&params, shape, out); err != nil {
 		return input, err

@@ -63,7 +63,8 @@ func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdde
 	for i, axis := range []geometry.Axis{windows.d, windows.h, windows.w} {
 		adder.phaseCounts[i], adder.phaseSize[i] = min(axis.Stride, axis.Size), kit.DivUp(axis.Size, axis.Stride)
 	}
-	adder.addRow, err = loops.New(&expr.Loop{Code: code, Uniform: make([]bool, 2)}, loops.Options{})
+	isUniform := make([]bool, 2) // false: both operands differ from element to element
+	adder.addRow, err = loops.New(&expr.Loop{Code: code, Uniform: isUniform}, loops.Options{})
 	if err != nil || !adder.addRow.Compiled() {
 		return nil, err
 	}

@@ -181,7 +181,8 @@ func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTa
 		Window: geometry.Window{Taps: 1, Stride: 1, Dilation: axis.Dilation / divisor}}
 	// The taps of a phase have the same remainder modulo period. Find the first of them.
 	for first := range min(axis.Taps, period) {
-		// The tap contributes input i to result axis.Position(i, first) = axis.Position(0, first) + i*Stride.
+		// The tap contributes input i to result axis.Position(i, first) = axis.Position(0, first) + i*Stride. Result j
+		// of the phase is result remainder + j*Stride, so i = j + distance/Stride.
 		if distance := remainder - axis.Position(0, first); distance%axis.Stride == 0 {
 			// Tap first+i*period of the transposed convolution is tap Taps-1-i of the phase.
 			phase.Taps = kit.DivUp(axis.Taps-first, period)
@@ -213,8 +214,8 @@ func (op transposedConv) phasePanels(c *graph.Call, phaseConvs []*convShape, dty
 	shape := newDirectShape(conv, dtype, byPlanes)
 	panels := conv.weightPanels(dtype, shape.blockChannels(), fmt.Sprintf("phases of %s, stride %v, "+
 		"padding %v, dilation %v", order, params.stride, params.padding, params.dilation), func() (all []int) {
-		for _, phase := range phaseConvs {
-			all = append(all, terms(phase)...)
+		for _, phaseConv := range phaseConvs {
+			all = append(all, terms(phaseConv)...)
 		}
 		return all
 	})
@@ -289,10 +290,11 @@ func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, byPlanes 
 		return work
 	}
 	multiply.ReclassifyStores(&work, call)
-	multiply.ReclassifyPanels(&work, call, 1, phaseConvs[0].batch*phaseConvs[0].pixelsIn())
+	const weight = 1 // index of the operand
+	multiply.ReclassifyPanels(&work, call, weight, phaseConvs[0].batch*phaseConvs[0].pixelsIn())
 	work.AddUnoverlapped(rateDirectStart, float64(len(phaseConvs)))
-	if !call.IsConstant(1) {
-		work.AddUnits(multiply.RatePackRow, float64(call.Meta(1).Numel()))
+	if !call.IsConstant(weight) { // the kernel packs the weight
+		work.AddUnits(multiply.RatePackRow, float64(call.Meta(weight).Numel()))
 	}
 	for _, conv := range phaseConvs {
 		conv.tileWork(&work, rateDirectTaps, dtype, byPlanes)

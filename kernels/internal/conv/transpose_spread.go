@@ -31,7 +31,8 @@ type spreadKernel struct {
 func newSpreadKernel(c *graph.Call, windows *transposedWindows, dtype tensor.DType) (*spreadKernel, error) {
 	s := &spreadKernel{transposedWindows: windows, dtype: dtype, weightPanels: transposedPanels(windows, dtype)}
 	var err error
-	if s.isPacked, err = multiply.IsPackedIn(c, 1, s.weightPanels); err != nil {
+	const weight = 1 // index of the operand
+	if s.isPacked, err = multiply.IsPackedIn(c, weight, s.weightPanels); err != nil {
 		return nil, err
 	}
 	if s.plan, err = s.newPlan(); err != nil {

@@ -137,7 +137,8 @@ func (r *winogradRun) stripPrefetch() int {
 	if r.schedule == chunkSchedule || minStrips <= 1 {
 		return 0
 	}
-	return kit.DivUp(tile.DefaultUnroll*r.blockChannels*floatBytes/machine.LineBytes, minStrips)
+	linesPerStep := tile.DefaultUnroll * r.blockChannels * floatBytes / machine.LineBytes // that a step reads
+	return kit.DivUp(linesPerStep, minStrips)
 }
 
 // compile generates the transforms of tiles and of the weight, and the product code of all strip sizes.

@@ -13,15 +13,18 @@ import (
 )
 
 // This file runs a Winograd convolution: it transforms tiles of pixels to points, multiplies at each point, and
-// transforms the products back (see [winogradConv]). The tiles of the batch are divided three times:
+// transforms the products back (see [winogradConv]). A transformed tile has an element for each point and channel. The
+// tiles of the batch are divided three times:
 //
 //   - section: a sequence of tiles whose points are in memory together
 //   - part: a sequence of tiles of a section, which are multiplied by one block of weights (some output channels)
 //   - strip: a sequence of tiles of a part, whose products fit in one register tile
 //
-// A tileSpan is such a sequence: its first tile, numbered in the batch, and its count of tiles. In memory, the data are
+// A tileSpan is such a sequence: its first tile, numbered in the batch, and its count of tiles. A tileRun is a span in
+// one row of tiles, whose tiles have the same code. In memory, the data are
 //
-//	points    [point][tile of the section][input channel]       pointStride bytes between points
+//	points    [point][tile of the section][input channel]       pointStride bytes between points, tileStride elements
+//	                                                            between tiles
 //	weights   [block][point][input channel][output channel]     pointWeights() elements for each point
 //	products  [point][tile of the part][output channel]         productStride bytes between points
 //
@@ -109,7 +112,7 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 		for i := range parts.count {
 			part := parts.span(i)
 			for block := range r.blockCount {
-				share := prefetchShare{index: 0, count: 1}
+				share := prefetchShare{index: 0, count: 1} // a chunk computes its parts alone
 				if err := r.computePart(mem, args, section, part, block, share); err != nil {
 					return err
 				}
@@ -210,17 +213,18 @@ func (r *winogradRun) computePart(mem *graph.Mem, args *winogradArgs, section, p
 
 // transform transforms a run of tiles. index is the index of the first tile in the section.
 func (r *winogradRun) transform(mem *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
-	conv, part := r.conv, tiles.code.part
+	conv, inside := r.conv, tiles.code.part
 	first := tiles.image * conv.inStride.n // index of the first element that the code reads
-	if part.RowEnd > 0 {                   // otherwise the whole tile is in the padding
-		row := tiles.tileRow*r.form.M - conv.h.PadBefore + part.Row
-		col := tiles.tileCol*r.form.M - conv.w.PadBefore + part.Col
+	if inside.RowEnd > 0 {                 // otherwise the whole tile is in the padding
+		row := tiles.tileRow*r.form.M - conv.h.PadBefore + inside.Row
+		col := tiles.tileCol*r.form.M - conv.w.PadBefore + inside.Col
 		first += row*conv.inStride.h + col*conv.inStride.w
 	}
 	from := r.pixelArray(mem.Ptrs[1], first, conv.inStride)
 	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(mem), floatBytes*index*r.tileStride),
 		Row: r.form.N() * r.pointStride, Col: r.pointStride, Tile: floatBytes * r.tileStride}
-	return tiles.code.input.Run(args, to, from, nil, conv.inChannels, tiles.count)
+	var noBias unsafe.Pointer
+	return tiles.code.input.Run(args, to, from, noBias, conv.inChannels, tiles.count)
 }
 
 // multiply multiplies the tiles of a part by a block of weights. firstIndex is the index of the first tile in the
@@ -244,12 +248,12 @@ func (r *winogradRun) multiply(mem *graph.Mem, args *jit.Args, part tileSpan, fi
 			indexInPart := strip.first - part.first
 			args.Row[tile.In] = point*r.pointStride + floatBytes*(firstIndex+indexInPart)*r.tileStride
 			args.Row[tile.Out] = point*r.productStride + floatBytes*indexInPart*r.blockChannels
-			if strips.count == 1 { // prefetch this part's share of the next block
+			if strips.count == 1 { // the part is one strip: prefetch its share of the next block
 				args.Row[tile.Prefetched] = nextBlock + (points*share.index+point)*matrixBytes/share.count
 			} else { // prefetch this strip's share of the next points
 				args.Row[tile.Prefetched] = nextPoints + args.Rows*matrixBytes*i/strips.count
 			}
-			if err := r.productCodes[strip.count].Call(args); err != nil {
+			if err := r.productCodes[strip.count].Call(args); err != nil { // code by the number of tiles
 				return err
 			}
 		}
@@ -319,7 +323,7 @@ func (r *winogradRun) transformBack(mem *graph.Mem, args *winogradArgs, tiles ti
 		bias = unsafe.Add(conv.biasAt(mem), floatBytes*channel)
 	}
 	inverse := tiles.code.inverse
-	if block == r.blockCount-1 {
+	if block == r.blockCount-1 { // the last block may have fewer channels
 		inverse = tiles.code.lastInverse
 	}
 	r.epilogue.SetOffsets(&args.transform, floatBytes*first, floatBytes*channel)
@@ -327,9 +331,11 @@ func (r *winogradRun) transformBack(mem *graph.Mem, args *winogradArgs, tiles ti
 		return err
 	}
 	if r.epilogue.strips != nil {
-		for row := range tiles.code.rows {
+		const channelStride = 1
+		for rowInTile := range tiles.code.rows {
 			pixels := (tiles.count-1)*r.form.M + tiles.code.cols // only the last tile may be narrower
-			r.epilogue.strips.Apply(&args.epilogue, first+row*conv.outStride.h, pixels, conv.outStride.w, r.channels(block), 1)
+			r.epilogue.strips.Apply(&args.epilogue, first+rowInTile*conv.outStride.h, pixels, conv.outStride.w,
+				r.channels(block), channelStride)
 		}
 	}
 	return nil
@@ -371,15 +377,15 @@ func (r *winogradRun) pixelArray(p unsafe.Pointer, offset int, strides ncdhw) wi
 
 // pointsAt returns the address of the points of a section.
 func (r *winogradRun) pointsAt(mem *graph.Mem) unsafe.Pointer {
-	if r.schedule == chunkSchedule {
+	if r.schedule == chunkSchedule { // after the products
 		return unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch[kit.AlignUp(r.form.Points()*r.productStride):]))
 	}
-	return unsafe.Pointer(unsafe.SliceData(mem.Scratch[r.weightBytes:]))
+	return unsafe.Pointer(unsafe.SliceData(mem.Scratch[r.weightBytes:])) // after the weights
 }
 
 // productsAt returns the address of the products.
 func (r *winogradRun) productsAt(mem *graph.Mem) unsafe.Pointer {
-	if r.schedule == pointSchedule {
+	if r.schedule == pointSchedule { // after the points
 		return unsafe.Pointer(unsafe.SliceData(mem.Scratch[r.weightBytes+r.form.Points()*r.pointStride:]))
 	}
 	return unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))

@@ -93,7 +93,8 @@ func (w *winogradConv) packChannels(transform *winograd.Transform, args *jit.Arg
 		{N: 3, Dst: windows.Col, Src: strides[3] * size}})     // columns of the window
 	points := winograd.TileArray{Ptr: unsafe.Pointer(&to[channel*w.blockChannels]),
 		Row: w.form.N() * w.pointWeights() * size, Col: w.pointWeights() * size, Tile: row}
-	return transform.Run(args, points, windows, nil, w.blockChannels, depth)
+	var noBias unsafe.Pointer
+	return transform.Run(args, points, windows, noBias, w.blockChannels, depth)
 }
 
 // windowElements is the number of elements of the 3x3 window.

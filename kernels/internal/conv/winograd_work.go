@@ -37,7 +37,7 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	w.addTransformWork(&work)
 	w.addProductWork(&work)
 	w.addUncachedWork(&work)
-	work.Flops = 2 * windowElements * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)
+	work.Flops = 2 * windowElements * float64(call.Out[0].Numel()) * float64(w.conv.inChannels) // windowElements: 9
 	return work
 }
 

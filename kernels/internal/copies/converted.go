@@ -73,8 +73,8 @@ func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
 }
 
 // valueInDType returns the operand for a call in a dtype: a copy of v with another meta, or v itself if it has this
-// dtype and is not packed. It is not copied then, because a copy would keep the constant of v alive after v has dropped
-// it.
+// dtype and is not packed. v is not copied in the second case, because a copy would keep the constant of v alive after
+// v has dropped it.
 func valueInDType(v *graph.Value, dtype tensor.DType) *graph.Value {
 	if v.Packed == nil && metaInDType(v.Meta, dtype).DType == v.Meta.DType {
 		return v

@@ -111,12 +111,12 @@ func (s *Spec) compileRows(call *graph.Call) (*graph.Kernel, error) {
 	switch {
 	case rows == nil || err != nil:
 		return nil, err
-	case computation.Fold == nil:
+	case computation.Fold == nil: // loops without machine code are interpreted
 		return fusion.LowerRows(rows, call)
 	case call.Meta(0).Numel() == 0 || computation.UseFoldForUnsuitedRows && rows.UnsuitedReason(call.Meta(0).Shape) != "":
 		return nil, nil
 	}
-	return fusion.CompileRows(rows, call)
+	return fusion.CompileRows(rows, call) // nil if a loop has no machine code
 }
 
 // newReducer prepares the reduction of an operand into the results by a fold. Elements are first converted to
@@ -185,7 +185,8 @@ func (s *Spec) Reference(self *tensor.Tensor) []*tensor.Tensor {
 		self = self.CopyTo(tensor.New(s.Cast, self.Shape...))
 	}
 	results := make([]*tensor.Tensor, len(s.Outs))
-	shape := rule.ReduceShape(self.Shape, s.Mask, true)
+	const keepdim = true // results have the rank of self until the end
+	shape := rule.ReduceShape(self.Shape, s.Mask, keepdim)
 	for i, dtype := range s.Outs {
 		results[i] = tensor.Zeros(dtype, shape...)
 	}

@@ -37,7 +37,8 @@ func Summing(dtype tensor.DType, divisor float64) Computation {
 // sum, the loops over rows and over columns, and the loop that adds partial sums.
 func sumFold(dtype tensor.DType, divisor float64) *iter.Fold {
 	if dtype == tensor.Bool { // PyTorch computes torch.any if the result is a bool
-		return AnyOrAll(true)
+		const isAny = true
+		return AnyOrAll(isAny)
 	}
 	switch kit.LoopDType(dtype) {
 	case tensor.Int64:

@@ -46,7 +46,7 @@ const (
 //	maxLines to 2*maxLines-1   for a convolution: the products of the lines and the filter
 //	2*maxLines                 for a convolution: the transform of the filter
 type longFourier struct {
-	*matrixFourier              // the transform of a line, or the transforms of the convolution
+	*matrixFourier              // the transform of a line, or the transforms of the convolution; its length is n
 	spec           *fourierSpec // the transform that the call computes; its length is spec.points
 	chirp          *rootTable   // powers of exp(-pi i / spec.points), if a convolution transforms the lines; else nil
 	lines          *kit.LineSet
@@ -158,7 +158,8 @@ func (f *longFourier) phases(first, count int) []graph.Phase {
 }
 
 // convolutionPhases is phases for Bluestein's convolution. The convolution is the inverse transform of the product of
-// both transforms. The inverse transform of x is conj(forward(conj(x))) * scale.
+// both transforms. The inverse transform of x is conj(forward(conj(x))) * scale. (If the call itself is an inverse
+// transform, inputAt and writeFrequencies conjugate its values in addition.)
 func (f *longFourier) convolutionPhases(first, count int) []graph.Phase {
 	scale := complex(1/float64(f.n), 0)
 	return []graph.Phase{
@@ -231,7 +232,7 @@ func (f *longFourier) filterPhases() []graph.Phase {
 
 // operandLine returns the address of a line of the operand.
 func (f *longFourier) operandLine(mem *graph.Mem, line int) unsafe.Pointer {
-	return unsafe.Add(mem.Ptrs[1], f.lines.Offsets(line)[0])
+	return unsafe.Add(mem.Ptrs[1], f.lines.Offsets(line)[0]) // Offsets: of the operand's line, and of the result's
 }
 
 // chirpAt returns element k of the chirp, exp(-pi i k*k / n) for lines of length n. k*k is reduced modulo 2n, because

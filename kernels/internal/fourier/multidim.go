@@ -45,9 +45,10 @@ var (
 	FftIhfftn = fftNOp("fft_ihfftn", inverseHermitianDoc, "several dimensions", sameAttrs, FftIhfft, FftIfft, lastDimFirst)
 	FftIhfft2 = fftNOp("fft_ihfft2", inverseHermitianDoc, "two dimensions", attrsOfFft2, FftIhfft, FftIfft, lastDimFirst)
 
-	FftFftshift  = fftShiftOp("fft_fftshift", "Rotates the frequency 0 of transforms to the middle of the dimensions.", 0)
+	FftFftshift = fftShiftOp("fft_fftshift", "Rotates the frequency 0 of transforms to the middle of the dimensions.",
+		roundDown)
 	FftIfftshift = fftShiftOp("fft_ifftshift",
-		"Rotates the middle of the dimensions to index 0: the inverse of fft_fftshift.", 1)
+		"Rotates the middle of the dimensions to index 0: the inverse of fft_fftshift.", roundUp)
 )
 
 type fftShiftAttrs struct {
@@ -177,9 +178,14 @@ func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 	return dims, lengths, nil
 }
 
-// fftShiftOp defines a rotation of dimensions by half of their size, rounded down if rounding is 0 and up if it is 1.
-// For example, fft_fftshift (rounding 0) of [0 1 2 3 4] is [3 4 0 1 2], and fft_ifftshift (rounding 1) restores the
-// order.
+// Values of the parameter rounding of [fftShiftOp]: a shift is (size + rounding)/2.
+const (
+	roundDown = 0
+	roundUp   = 1
+)
+
+// fftShiftOp defines a rotation of dimensions by half of their size, rounded down or up. For example, fft_fftshift
+// (roundDown) of [0 1 2 3 4] is [3 4 0 1 2], and fft_ifftshift (roundUp) restores the order.
 func fftShiftOp(name, doc string, rounding int) *graph.Op {
 	return compose.Define[*fftShiftAttrs](graph.Op{
 		Semantics: graph.Semantics{

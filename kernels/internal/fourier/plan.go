@@ -73,7 +73,7 @@ func (f *fourier) makeBluesteinTables() {
 	}
 	for k, value := range f.chirp {
 		f.filterTransform[k] = cmplx.Conj(value)
-		if k > 0 {
+		if k > 0 { // filter[-k] = filter[k] is at length-k, because a convolution by transforms is periodic
 			f.filterTransform[length-k] = cmplx.Conj(value)
 		}
 	}

@@ -78,12 +78,12 @@ func fieldType(op *graph.Op, attribute graph.Field) (typ string, needsDefault bo
 		return camel(op.Name) + camel(attribute.Name) + "Word", true
 	case name == "string", name == "dtype", name == "memory_format", name == "number":
 		return goTypes[name], attribute.Default != "none"
-	case isOptional:
+	case isOptional: // nil stands for null
 		return "*" + goTypes[name], false
 	}
 	defaultIsZero := attribute.Default == "0" || attribute.Default == "false" || attribute.Default == "none" ||
 		attribute.Required
-	if !defaultIsZero {
+	if !defaultIsZero { // nil stands for the default
 		return "*" + goTypes[name], true
 	}
 	return goTypes[name], false
@@ -203,7 +203,7 @@ func (f *function) writeNilable(out *bytes.Buffer) {
 		}
 	}
 	if names != nil {
-		writeWrapped(out, "", "", "\n")
+		writeWrapped(out, "", "", "\n") // an empty comment line
 		writeWrapped(out, "", "", "May be nil: "+strings.Join(names, ", ")+".")
 	}
 }

@@ -140,7 +140,8 @@ func mulDiv(a, b, c int) (quotient, remainder int) {
 
 // firstClippedEnd returns the first result of a sliding axis whose window exceeds the end of the operand.
 func (a *Axis) firstClippedEnd() int {
-	// The window of result o ends at o*Stride - PadBefore + Reach, which must be at most Size-1.
+	// The window of result o ends at o*Stride - PadBefore + Reach. It is inside the operand if this is at most Size-1,
+	// that is, if o*Stride is at most lastStart.
 	lastStart := a.Size + a.PadBefore - a.Reach() - 1
 	if lastStart < 0 {
 		return 0

@@ -181,7 +181,7 @@ func refCombine(dtype tensor.DType, mode combineMode, alpha, a, b tensor.Scalar)
 func refCombineIntegers(dtype tensor.DType, mode combineMode, alpha tensor.Scalar, a, b int64) int64 {
 	switch {
 	case mode == combineAdd && dtype == tensor.Bool:
-		return a | alpha.Tensor(dtype).At().Int()&b
+		return a | alpha.Tensor(dtype).At().Int()&b // alpha as a bool
 	case mode == combineAdd:
 		return a + alpha.Int()*b
 	case mode == combineMul:

@@ -47,9 +47,10 @@ const (
 	bagIndexBlock = 128
 	// bagChunkElements is the number of elements of the weight that a chunk reads, if all bags have the mean size.
 	bagChunkElements = 1 << 15
-	// bagWorkerBytes is the memory of a bagWorker: four arrays of elements of at most 8 bytes, each aligned to a cache
-	// line of 64 bytes.
-	bagWorkerBytes = 2*bagColumns*8 + 2*bagIndexBlock*8 + 4*64
+	// bagElementBytes is the size of an index, and the maximum size of a sum.
+	bagElementBytes = 8
+	// bagWorkerBytes is the memory of a bagWorker: four arrays, each aligned to a cache line of 64 bytes.
+	bagWorkerBytes = (2*bagColumns+2*bagIndexBlock)*bagElementBytes + 4*64
 )
 
 // compileEmbeddingBag implements [graph.Lowerings.Compile] for embedding_bag.
@@ -148,9 +149,9 @@ type bagWorker[T float32 | float64] struct {
 // newBagWorker takes the memory of a worker from its scratch memory.
 func newBagWorker[T float32 | float64](mem *graph.Mem) *bagWorker[T] {
 	region := kit.RegionOf(mem.WorkerScratch)
-	take := func(n int) []T { return kit.ElementsOf[T](region.Take(8*n), n) }
+	take := func(n int) []T { return kit.ElementsOf[T](region.Take(bagElementBytes*n), n) }
 	return &bagWorker[T]{mem: mem, sums: take(bagColumns), row: take(bagColumns), scales: take(bagIndexBlock),
-		indices: kit.ElementsOf[int64](region.Take(8*bagIndexBlock), bagIndexBlock)}
+		indices: kit.ElementsOf[int64](region.Take(bagElementBytes*bagIndexBlock), bagIndexBlock)}
 }
 
 // columnRange is a range of columns of the weight and of the result.
@@ -214,8 +215,8 @@ func (r *bagReducer[T]) reduceColumns(worker *bagWorker[T], operands bagOperands
 	worker.rowCount = 0
 	for processed := 0; processed < operands.count; processed += bagIndexBlock {
 		blockCount := min(operands.count-processed, bagIndexBlock)
-		r.loadIndices(unsafe.Pointer(&worker.indices[0]), unsafe.Add(operands.indices, processed*operands.indexStep), 8,
-			operands.indexStep, blockCount)
+		r.loadIndices(unsafe.Pointer(&worker.indices[0]), unsafe.Add(operands.indices, processed*operands.indexStep),
+			bagElementBytes, operands.indexStep, blockCount)
 		if operands.scales != nil {
 			r.loadScales(unsafe.Pointer(&worker.scales[0]), unsafe.Add(operands.scales, processed*operands.scaleStep),
 				r.dtype.Size(), operands.scaleStep, blockCount)

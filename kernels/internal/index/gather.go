@@ -246,7 +246,8 @@ func flatGatherRef(self, index *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gatherRef(source, indices, 0)
+	const dim = 0
+	return gatherRef(source, indices, dim)
 }
 
 // takeAlongLoops returns the parallel loops over the dimensions that are not indexed.
@@ -288,8 +289,9 @@ func takeRef(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	const flatDim = 0 // for errors
 	kit.EachIndex(out.Shape, func(coords []int) {
-		position, indexErr := refIndex(in[1], flat.Shape[0], 0, coords...)
+		position, indexErr := refIndex(in[1], flat.Shape[0], flatDim, coords...)
 		if indexErr != nil {
 			err = cmp.Or(err, indexErr)
 			return

@@ -89,6 +89,9 @@ func compileGatherND(c *graph.Call) (*graph.Kernel, error) {
 	return walk.kernel(kit.GatherRowLoops(c.Out[0].DType)), nil
 }
 
+// noBatchDims is the number of batch dimensions of scatter_nd.
+const noBatchDims = 0
+
 type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace the elements"`
 }
@@ -114,7 +117,7 @@ var ScatterND = kit.Define[*scatterNDAttrs](graph.Op{
 // inferScatterND checks a call. The result is row-major.
 func inferScatterND(call *graph.Call) ([]graph.Result, error) {
 	self, updates := call.Type(0), call.Type(2)
-	shape, _, err := tupleWalkShape("scatter_nd", self, call.Type(1), 0)
+	shape, _, err := tupleWalkShape("scatter_nd", self, call.Type(1), noBatchDims)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +136,7 @@ func inferScatterND(call *graph.Call) ([]graph.Result, error) {
 
 // refScatterND is the reference implementation of scatter_nd.
 func refScatterND(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	tuples, err := newTupleWalk("scatter_nd", in[0].Meta, in[1].Meta, 0)
+	tuples, err := newTupleWalk("scatter_nd", in[0].Meta, in[1].Meta, noBatchDims)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +155,7 @@ func refScatterND(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 
 // compileScatterND returns the kernel of scatter_nd: a copy of self, and an [indexedWalk] that writes the copy.
 func compileScatterND(call *graph.Call) (*graph.Kernel, error) {
-	tuples, err := newTupleWalk("scatter_nd", call.Out[0], call.Meta(1), 0)
+	tuples, err := newTupleWalk("scatter_nd", call.Out[0], call.Meta(1), noBatchDims)
 	if err != nil {
 		return nil, err
 	}

@@ -151,9 +151,10 @@ func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	table := kit.KnownMeta(parsed.table)
-	walk := &indexedWalk{shape: shape, writesTable: true, operands: []walkOperand{operandAt(2, kit.KnownMeta(values)),
-		{kit.OutBuffer(c, 0), kit.ByteStrides(table)}}}
-	const firstIndexPtr = 3 // Mem.Ptrs has the result, self, values and then an index operand for each dimension
+	// Mem.Ptrs has the result, self, values and then an index operand for each dimension.
+	const valuesPtr, firstIndexPtr = 2, 3
+	walk := &indexedWalk{shape: shape, writesTable: true, operands: []walkOperand{
+		operandAt(valuesPtr, kit.KnownMeta(values)), {kit.OutBuffer(c, 0), kit.ByteStrides(table)}}}
 	parsed.addIndices(walk, firstIndexPtr, out)
 	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, putMode(c), putAlpha)))
 	return kernel, nil
@@ -197,7 +198,7 @@ func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(operands) > maxIndices+1 {
+	if len(operands) > 1+maxIndices { // self and the indices
 		return nil, nil, errors.New("index_put: too many indices")
 	}
 	if values.DType != self.DType { // the call fills a mask

@@ -61,7 +61,8 @@ func runNonMaxSuppression(ctx context.Context, c *graph.Call, in []*tensor.Tenso
 			}
 		}
 	}
-	t, err := tensor.FromSlice(out, len(out)/3, 3)
+	const columns = 3 // image, class and box
+	t, err := tensor.FromSlice(out, len(out)/columns, columns)
 	return []*tensor.Tensor{t}, err
 }
 
@@ -101,7 +102,9 @@ func runNms(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tens
 		corners := coordinates[4*i:]
 		boxes[i] = Box{X0: corners[0], Y0: corners[1], X1: corners[2], Y1: corners[3]}
 	}
-	keptIndices := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[*nmsAttrs](call).IouThreshold, nil, len(boxes))
+	var minScore *float64 // none
+	keptIndices := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[*nmsAttrs](call).IouThreshold, minScore,
+		len(boxes))
 	out := make([]int64, len(keptIndices))
 	for k, box := range keptIndices {
 		out[k] = int64(box)

@@ -70,7 +70,8 @@ func runMaskedSelect(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([
 	if err != nil {
 		return nil, err
 	}
-	out, err := keepSlices(ctx, flat, 0, nonzeroFlags(ctx, mask))
+	const dim = 0
+	out, err := keepSlices(ctx, flat, dim, nonzeroFlags(ctx, mask))
 	return []*tensor.Tensor{out}, err
 }
 

@@ -95,7 +95,7 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 	step, classCount := kit.ByteStride(out, dim), kit.KnownSize(attrs.NumClasses)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	copyElements := kit.RowConverter(out.DType, out.DType)
-	// offsets are the byte offsets of a line in the result and in indices.
+	// offsets are the byte offsets of a line in the result and in indices; the last two elements are not used.
 	return &graph.Kernel{Phases: []graph.Phase{lines.Phase(classCount, func(mem *graph.Mem, offsets [4]int) error {
 		class := loadClass(unsafe.Add(mem.Ptrs[1], offsets[1]), self.DType)
 		offValue, onValue := zero.Pointer(), one.Pointer()
@@ -110,7 +110,8 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 		}
 		dst := unsafe.Add(mem.Ptrs[0], offsets[0])
 		kit.ForEachBlock(mem.Context, classCount, func(begin, end int) {
-			copyElements(unsafe.Add(dst, begin*step), offValue, step, 0, end-begin)
+			const valueStep = 0 // repeats the value
+			copyElements(unsafe.Add(dst, begin*step), offValue, step, valueStep, end-begin)
 		})
 		if class >= 0 && class < classCount {
 			kit.CopyElement(unsafe.Add(dst, class*step), onValue, out.DType.Size())

@@ -201,8 +201,8 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 }
 
 // take computes the results for one line. offsets are the byte offsets of the line in the operand, the values and the
-// indices. mem.Ptrs has the addresses of the values, the operand and the indices. Worker memory has room for two lines:
-// a copy of the line, and the temporary memory of selectIndex.
+// indices; the last element is not used. mem.Ptrs has the addresses of the values, the operand and the indices. Worker
+// memory has room for two lines: a copy of the line, and the temporary memory of selectIndex.
 func (t *lineTaker[T]) take(mem *graph.Mem, offsets [4]int) error {
 	operandOffset, valueOffset, indexOffset := offsets[0], offsets[1], offsets[2]
 	value, src := unsafe.Add(mem.Ptrs[0], valueOffset), unsafe.Add(mem.Ptrs[1], operandOffset)

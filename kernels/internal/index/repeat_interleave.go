@@ -291,12 +291,13 @@ func (r *repeatCall) operandKernel(call *graph.Call) (*graph.Kernel, error) {
 func (r *repeatCall) gatherKernel(call *graph.Call, indices kit.Buffer) *graph.Kernel {
 	out := call.Out[0]
 	switch {
-	case r.repeatsOperand == 0: // the result is the list of indices
+	case r.repeatsOperand == 0: // self has the repeats, and the result is the list of indices
 		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: indices})
 	case !r.isFlattened:
 		return selectKernel(call, indices, r.dim)
 	}
-	// The list has flat row-major indices of self.
+	// The list has flat row-major indices of self. A walk (walk.go) over the result reads self, its operand 1, at the
+	// offset that its lookup computes from an index.
 	selfMeta := call.Meta(0)
 	walk := &indexedWalk{shape: out.Shape,
 		operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
@@ -352,7 +353,8 @@ func (r *repeatCall) sumPhase(lists scratchLists, repeatsMeta tensor.Meta, size 
 	}}
 }
 
-// listPhase returns the phase that lists the slice indices. A chunk searches the prefix sums for its first one.
+// listPhase returns the phase that lists the slice indices. A chunk finds its first slice index by a search of the
+// prefix sums.
 func (l scratchLists) listPhase() graph.Phase {
 	return graph.Phase{Chunks: kit.DivUp(l.indexCount, sliceIndicesGrain), Run: func(mem *graph.Mem, chunk int) error {
 		sliceIndices, sums := l.sliceIndices(mem), l.sums(mem)

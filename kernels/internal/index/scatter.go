@@ -163,7 +163,7 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 		walk := s.walk(call, kit.OutBuffer(call, 0), source)
 		kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(dtype, mode, tensor.IntScalar(1))))
 	}
-	if !s.includeSelf {
+	if !s.includeSelf { // the source is one element; walk sets its strides to 0
 		addPhase(combineSet, walkOperand{Buffer: kit.DataBuffer(identityOf(dtype, s.mode()))})
 	}
 	source := operandAt(3, call.Meta(2)) // Mem.Ptrs has the result, self, index and src
@@ -233,7 +233,8 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 	}
 	// Counts have the layout of the sums, which are dense.
 	countBuffer := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
-	kernel.Scratch = 8 * elements
+	const countBytes = 8
+	kernel.Scratch = countBytes * elements
 	// eachBlock returns a phase that calls compute for each block of the result: counts are the counts of its elements,
 	// and first is the index in memory of the first element.
 	eachBlock := func(compute func(mem *graph.Mem, counts []int64, first int)) graph.Phase {
@@ -306,7 +307,7 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if len(target) > 0 {
 			target[s.dim] = position
 		}
-		target = target[:out.Rank()]
+		target = target[:out.Rank()] // empty for a 0-dim self
 		if in[2].Rank() == 0 {
 			sourceIndex = nil
 		}

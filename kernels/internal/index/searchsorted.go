@@ -59,7 +59,8 @@ var (
 			Params: []graph.Param{{Name: "self", AcceptsNumber: true}, {Name: "boundaries"}},
 			Infer:  inferBucketize,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				return searchRef(c, in[1], in[0], nil, kit.Attrs[*bucketizeAttrs](c).Right)
+				var noSorter *tensor.Tensor
+				return searchRef(c, in[1], in[0], noSorter, kit.Attrs[*bucketizeAttrs](c).Right)
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(5)}}},
 		},

@@ -139,11 +139,13 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	buffers := []kit.Buffer{builder.Result(0, tensor.Float32), builder.ToRowMajor(builder.Operand(0), tensor.Int64)}
 	selfMeta := c.Meta(0)
 	k := newTfidfKernel(t, selfMeta.Shape[selfMeta.Rank()-1], c.Out[0].Numel()/t.size)
-	clearCounts := copies.ChunkedPhase(k.rows*k.gramCount, 1, func(mem *graph.Mem, begin, end int) error {
+	const clearCost = 1 // of a count, in copied elements
+	clearCounts := copies.ChunkedPhase(k.rows*k.gramCount, clearCost, func(mem *graph.Mem, begin, end int) error {
 		clear(k.counts(mem)[begin:end])
 		return nil
 	})
-	countGrams := copies.ChunkedPhase(k.rows*k.unitsPerRow(), min(k.length, math.MaxInt32)*k.distancesPerUnit,
+	unitCost := min(k.length, math.MaxInt32) * k.distancesPerUnit // bounded, so that the product does not overflow
+	countGrams := copies.ChunkedPhase(k.rows*k.unitsPerRow(), unitCost,
 		func(mem *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
 				k.countUnit(mem, unit/k.unitsPerRow(), unit%k.unitsPerRow())
@@ -156,7 +158,7 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return nil
 	})
-	countBytes := k.rows * k.gramCount * 8
+	countBytes := k.rows * k.gramCount * 8 // the counts are int64
 	builder.AddPhases(countBytes, copies.NoScratch, buffers, clearCounts, countGrams, writeResults)
 	return builder.Kernel()
 }
@@ -203,6 +205,7 @@ func (k *tfidfKernel) countUnit(mem *graph.Mem, row, unit int) {
 	for distance := firstDistance; distance <= lastDistance; distance++ {
 		occurrences += gram.count(mem, elements, distance)
 	}
+	// Other workers may count other distances of the same n-gram.
 	atomic.AddInt64(&k.counts(mem)[row*k.gramCount+i], int64(occurrences))
 }
 

@@ -41,6 +41,9 @@ const (
 var treeOperandNames = [treeOperands]string{"self", "roots", "features", "thresholds", "children", "offsets", "targets",
 	"weights", "missing"}
 
+// The numbers of elements per node in the operands children and missing.
+const treeChildrenPerNode, treeMissingPerNode = 2, 1
+
 // treeElement is an element type of tree_ensemble.
 type treeElement interface{ float32 | float64 }
 
@@ -61,7 +64,8 @@ type trees[T treeElement] struct {
 	missing    []int32 // for each node, the next node if the element is NaN; nil if omitted
 }
 
-// setOperand sets operand i, which has count elements from the given address on.
+// setOperand sets operand i, which has count elements from the given address on. The elements are int32, or T for
+// thresholds and weights.
 func (t *trees[T]) setOperand(i int, address unsafe.Pointer, count int) {
 	switch ints := unsafe.Slice((*int32)(address), count); i {
 	case treeRoots:
@@ -163,7 +167,7 @@ type treeWalk[T treeElement] struct {
 	blockRows                         int               // the number of rows of a block
 	counts                            [treeOperands]int // the number of elements of each operand
 	// isForward is set if all operands are constant, and children and missing list only later nodes or the node itself
-	// (see the function isForward). Otherwise the kernel makes such lists in scratch memory first (makeForward).
+	// (see isForwardList). Otherwise the kernel makes such lists in scratch memory first (makeForward).
 	isForward bool
 }
 
@@ -190,7 +194,8 @@ func (w *treeWalk[T]) checkConstants(in []kit.Buffer) error {
 	if err := constants.check(w.columns, w.outputs); err != nil {
 		return err
 	}
-	w.isForward = isForward(constants.children, 2) && isForward(constants.missing, 1)
+	w.isForward = isForwardList(constants.children, treeChildrenPerNode) &&
+		isForwardList(constants.missing, treeMissingPerNode)
 	return nil
 }
 
@@ -217,8 +222,8 @@ func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 		return err
 	}
 	children, missing := w.forwardLists(m, &t)
-	makeForward(m, children, t.children, 2)
-	makeForward(m, missing, t.missing, 1)
+	makeForward(m, children, t.children, treeChildrenPerNode)
+	makeForward(m, missing, t.missing, treeMissingPerNode)
 	return nil
 }
 
@@ -325,10 +330,10 @@ func containsNaN[T treeElement](list []T) bool {
 	return hasNaN
 }
 
-// isForward reports whether each child is the node itself or a later node of the list. A descent then ends after a
+// isForwardList reports whether each child is the node itself or a later node of the list. A descent then ends after a
 // bounded number of steps, at a node that is its own child. children lists the children of node 0, then the children of
 // node 1, and so on.
-func isForward(children []int32, childrenPerNode int) bool {
+func isForwardList(children []int32, childrenPerNode int) bool {
 	nodes := len(children) / childrenPerNode
 	for i, next := range children {
 		if node := i / childrenPerNode; int(next) < node || int(next) >= nodes {
@@ -339,7 +344,7 @@ func isForward(children []int32, childrenPerNode int) bool {
 }
 
 // makeForward writes children to dst. A child that is not a later node ends the descent: it is replaced by the node
-// itself. childrenPerNode is 2 for the operand children and 1 for missing.
+// itself.
 func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
 	nodes := len(children) / childrenPerNode
 	for i, next := range children {

@@ -165,7 +165,7 @@ func distinctSlices(self tensor.Type, dim *int) graph.PartialType {
 		return outline
 	}
 	outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) {
-		if kit.SizeIs(self.Shape[wrappedDim], 0) {
+		if kit.SizeIs(self.Shape[wrappedDim], 0) { // there are no slices to stack
 			return kit.FreshType(self.DType, shape)
 		}
 		stacked := slices.Insert(slices.Delete(slices.Clone(shape), wrappedDim, wrappedDim+1), 0, shape[wrappedDim])

@@ -58,11 +58,11 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	case count == 0:
 		found.output = tensor.Zeros(input.DType, input.Shape...)
 		return found, nil
-	case self.DType == tensor.Uint64:
+	case self.DType == tensor.Uint64: // large numbers do not fit in int64
 		found.find(ctx, count, mode, rowCompare[uint64](ctx, rows, tensor.Uint64))
-	case kit.LoopDType(self.DType) == tensor.Int64:
+	case kit.LoopDType(self.DType) == tensor.Int64: // other integers and bool
 		found.find(ctx, count, mode, rowCompare[int64](ctx, rows, tensor.Int64))
-	default:
+	default: // floats; complex numbers are rejected in inference
 		found.find(ctx, count, mode, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
 	found.output, err = distinctAlong(ctx, rows, found.first, wrappedDim)
@@ -89,7 +89,8 @@ func distinctAlong(ctx context.Context, rows *tensor.Tensor, indices []int64, di
 	for i, index := range indices {
 		positions[i] = int(index)
 	}
-	distinctRows, err := pickSlices(ctx, rows, 0, positions)
+	const rowDim = 0
+	distinctRows, err := pickSlices(ctx, rows, rowDim, positions)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,8 @@ func withoutStride(strides []int, dim int) []int {
 
 // kernel returns a kernel whose only phase is the walk.
 func (walk *indexedWalk) kernel(rowLoops kit.RowLoops) *graph.Kernel {
-	kernel := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: offsetBlockLen * 8}
+	const offsetBytes = 8
+	kernel := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: offsetBlockLen * offsetBytes}
 	if form := walk.form(); form != nil {
 		kernel.Forms = []graph.Form{form}
 	}

@@ -32,7 +32,7 @@ func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tens
 		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	reversed, _ := RunInFilledMemory(op, call, in, 0x55, descending)
+	reversed, _ := RunInFilledMemory(op, call, in, 0x55, descending) // in memory filled with another byte
 	want, err := op.Ref(call, in)
 	if err != nil {
 		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)

@@ -209,7 +209,8 @@ func productTolerance(dtype tensor.DType, summands int) float64 {
 	if dtype.IsReducedFloat() {
 		return rounding // one rounding
 	}
-	return rounding * math.Sqrt(float64(summands)+1) * 4
+	const margin = 4
+	return rounding * math.Sqrt(float64(summands)+1) * margin
 }
 
 // CheckLarge runs the op and compares its result with the result of want. It is for large shapes, for which the op's

@@ -28,10 +28,10 @@ type Buffer struct {
 type memoryKind uint8
 
 const (
-	noMemory memoryKind = iota
-	inPtrs
-	inScratch
-	inKernel // the elements are in Buffer.Data
+	noMemory  memoryKind = iota // an omitted operand
+	inPtrs                      // a value whose address is in Mem.Ptrs
+	inScratch                   // in Mem.Scratch
+	inKernel                    // in Buffer.Data
 )
 
 // PtrIndex returns the index in Mem.Ptrs of the value that contains b; results come first, then operands. The offset is

@@ -58,7 +58,7 @@ func Sort[E any](ctx context.Context, list []E, cmp func(a, b E) int) {
 	switch {
 	case len(list) <= maxUncheckedSort:
 		slices.SortFunc(list, cmp)
-	case !isSorted(ctx, list, cmp):
+	case !isSorted(ctx, list, cmp): // a sorted list takes one pass, as with SortFunc
 		quickSort(ctx, list, cmp, maxBadPivots)
 	}
 }
@@ -116,7 +116,7 @@ func partition[E any](ctx context.Context, list []E, cmp func(a, b E) int, pivot
 			}
 		}
 		if i >= j {
-			return max(i, 1)
+			return max(i, 1) // i is 0 if the pivot is the first element and all others are greater
 		}
 		if steps%CheckEvery == CheckEvery-1 {
 			interrupt.Check(ctx)

@@ -37,7 +37,8 @@ func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 			panic(recovered)
 		}
 	}()
-	config, err := pointwise.Config(call, make([]rule.Operand, max(pointwise.Outputs, 1)))
+	undefinedOutputs := make([]rule.Operand, max(pointwise.Outputs, 1)) // Outputs is 0 for one output
+	config, err := pointwise.Config(call, undefinedOutputs)
 	if err != nil {
 		return nil, err
 	}

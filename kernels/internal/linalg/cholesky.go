@@ -27,8 +27,8 @@ type choleskyExAttrs struct {
 //
 // An op computes each matrix of a batch by an [algorithm]: a function for real and a function for complex numbers,
 // which gets a [task]. A task has copies of the operands (in), the results (out), and memory for other matrices
-// (solverElements). ranks has the numbers of dimensions besides the batch: 2 for a matrix. A [matrixCheck] checks the
-// type of an operand. It has the names of the op and of the kernel in PyTorch's errors.
+// (solverElements). ranks has the numbers of dimensions besides the batch: 2 for a matrix, 0 for info. A [matrixCheck]
+// checks the type of an operand. It has the names of the op and of the kernel in PyTorch's errors.
 var (
 	LinalgCholesky = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "linalg_cholesky",
 		Doc: choleskyDoc, Params: selfOnly, Infer: inferLinalgCholesky, Examples: emptyExample,

@@ -15,7 +15,8 @@ type eighAttrs struct {
 
 // Ops that compute eigenvalues of Hermitian matrices. Real Hermitian matrices are symmetric. An [algorithm] computes a
 // [task]: one index of the batch, with a copy of the operand (in) and the results (out). ranks has their numbers of
-// dimensions besides the batch: 2 for a matrix, 1 for the eigenvalues.
+// dimensions besides the batch: 2 for a matrix, 1 for the eigenvalues. solverElements bounds the memory for other
+// matrices: three of the operand's size, and a vector.
 var (
 	Eigh     = eighOp("linalg_eigh", []string{"eigenvalues", "eigenvectors"})
 	Eigvalsh = eighOp("linalg_eigvalsh", nil)

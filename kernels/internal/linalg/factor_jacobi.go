@@ -10,7 +10,8 @@ import (
 
 // This file computes singular values ([solver.svd]) and eigenvalues of Hermitian matrices ([solver.eigh]). Both use one
 // method, [solver.orthogonalize]: it multiplies a matrix A by a unitary V such that the columns of A*V are orthogonal.
-// In the comments, A is the content of the argument a before the call.
+// In the comments, A is the content of the argument a before the call. checkContextAfter(n) counts n operations and
+// checks the context now and then.
 
 // svd returns the singular values of A in descending order, and sets the orthonormal columns of u and v such that
 // A = u*S*v^H, where S is the diagonal matrix of the singular values. A has at least as many rows as columns; a is

@@ -15,7 +15,7 @@ import (
 func (s *solver[T]) lu(a matrix[T], pivots []int) (firstZeroPivot int) {
 	sumOfParts := func(v T) float64 { return math.Abs(s.re(v)) + math.Abs(s.im(v)) }
 	for k := range min(a.rows, a.cols) {
-		s.checkContextAfter(a.rows + a.cols)
+		s.checkContextAfter(a.rows + a.cols) // the number of operations, for checks of the context now and then
 		column := a.column(k)
 		pivot := k
 		for i := k + 1; i < a.rows; i++ {

@@ -286,7 +286,8 @@ var LUPermutation = sync.OnceValue(func() *graph.Op {
 		ranks: fixedRanks([]int{2, 1}, []int{2})})
 })
 
-// LUUnpackParams are the operands of lu_unpack.
+// LUUnpackParams are the operands of lu_unpack. The bound of the pivots keeps generators of input data from large
+// integers, which are not pivots.
 var LUUnpackParams = []graph.Param{{Name: "LU_data"},
 	{Name: "LU_pivots", IndexBound: func(*graph.Call) int { return 1 }}}
 

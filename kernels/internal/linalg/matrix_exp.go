@@ -22,6 +22,7 @@ func matrixExpOp(name string) *graph.Op {
 		Params: selfOnly,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self := c.Type(0)
+			// OpMath is float32 for 16-bit floats, which matrixCheck would reject.
 			err := (matrixCheck{name: "linalg.matrix_exp"}).checkSquare(self.WithDType(self.DType.OpMath()))
 			if err != nil {
 				return nil, err
@@ -66,7 +67,7 @@ func exponential[T number](t *task[T]) error {
 	}
 	squarings := 0
 	if norm > 1 {
-		squarings = math.Ilogb(norm) + 1
+		squarings = math.Ilogb(norm) + 1 // norm < 2^squarings
 	}
 	t.scale(a, math.Ldexp(1, -squarings))
 	product := t.zeros(a.rows, a.cols)

@@ -21,8 +21,8 @@ type triangularSolveAttrs struct {
 }
 
 // Ops that solve equations with triangular matrices. An [algorithm] computes a [task]: one index of the batch, with
-// copies of the operands (in), the results (out), and memory for other matrices (solverElements). All operands and
-// results are matrices (matrixResults).
+// copies of the operands (in), the results (out), and memory for other matrices (solverElements), here for transposed
+// operands. All operands and results are matrices (matrixResults).
 var (
 	SolveTriangular = matrixOp(graph.SchemaOf[*solveTriangularAttrs](), graph.Semantics{Name: "linalg_solve_triangular",
 		Doc:    "Solves linear equations with a triangular matrix self. The other triangle is not read.",

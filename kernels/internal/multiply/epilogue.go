@@ -70,12 +70,14 @@ func AssignEpilogue(epilogue *fusion.Epilogue, columns int, canApply bool) (tile
 }
 
 // tileStep returns a step in the form that tiles apply, or false if tiles cannot apply the step. The caller sets the
-// operand index.
+// operand index. step.AddressIndex is the index of the operand's address in Mem.Ptrs, or 0 if the step combines with
+// step.Number.
 func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok bool) {
 	out.Lower, out.Upper = step.Number, step.Number // bounds or factor, if the step has a number
-	// isNumber: the step combines with a number, not with an operand. isPerColumn: the operand has one element, or one
-	// for each column, because it is a vector along the dimension of the least stride (AlongFastest).
-	isNumber, isPerColumn := step.AddressIndex == 0, step.IsScalar || step.AlongFastest && step.Width == columns
+	isNumber := step.AddressIndex == 0
+	// isPerColumn: the operand has one element, or one for each column, because it is a vector along the dimension of
+	// the least stride (AlongFastest).
+	isPerColumn := step.IsScalar || step.AlongFastest && step.Width == columns
 	switch {
 	case isNumber && step.Op == expr.Max:
 		out.Op = tile.AtLeast
@@ -83,17 +85,17 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 		out.Op = tile.AtMost
 	case isNumber && step.Op == expr.Mul:
 		out.Op = tile.Scale
-	case isNumber || step.AlongFastest && !isPerColumn:
+	case isNumber || step.AlongFastest && !isPerColumn: // the sum with a number, or a vector that is not along columns
 		return out, false
 	case step.Op == expr.Add && isPerColumn:
 		out.Op = tile.AddLanes
 	case step.Op == expr.Mul && isPerColumn:
 		out.Op = tile.MulLanes
-	case step.Op == expr.Add:
+	case step.Op == expr.Add: // the operand has an element for each result
 		out.Op = tile.AddTile
 	case step.Op == expr.Mul:
 		out.Op = tile.MulTile
-	default:
+	default: // a minimum or maximum with an operand
 		return out, false
 	}
 	return out, true

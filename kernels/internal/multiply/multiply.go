@@ -81,14 +81,16 @@ const (
 	maxPanelBytes = 64 << 20
 	// maxWaves bounds the number of waves. For more entries, the waves are larger, and their panels exceed maxPanelBytes.
 	maxWaves = 256
+	// firstPhase is the index of the first phase of a plan. A plan without panels has no other phase.
+	firstPhase = 0
 )
 
 // Phases returns the work as phases, and the sizes of shared scratch and of worker scratch in bytes. The shared
 // scratch starts at scratchOffset.
-func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, scratchBytes, worker int) {
+func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, scratchBytes, workerScratchBytes int) {
 	multiplier.elemBytes = multiplier.Plan.DType().Size()
 	sharedBytes, workerBytes := kit.AlignUp(multiplier.Plan.SharedBytes()), kit.AlignUp(multiplier.Plan.WorkerBytes())
-	if multiplier.Entries == 0 || multiplier.Plan.Tiles(0) == 0 {
+	if multiplier.Entries == 0 || multiplier.Plan.Tiles(firstPhase) == 0 {
 		return nil, 0, 0
 	}
 	if multiplier.keepsEntriesWhole() {
@@ -176,7 +178,7 @@ func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffse
 // runTiles runs tiles [begin, end) of a plan that computes neighbouring tiles together (JoinsTiles). The tiles of an
 // entry are consecutive. Tile 0 is the first tile of entry firstEntry.
 func (multiplier *Multiplier) runTiles(mem *graph.Mem, firstEntry, begin, end int) {
-	job, tiles := multiplier.prepareJob(mem), multiplier.Plan.Tiles(0)
+	job, tiles := multiplier.prepareJob(mem), multiplier.Plan.Tiles(firstPhase)
 	defer job.release()
 	for begin < end {
 		entry, tile := begin/tiles, begin%tiles
@@ -199,7 +201,7 @@ func (multiplier *Multiplier) runEntries(mem *graph.Mem, begin, end, panelsOffse
 		}
 		multiplier.setEntry(job, entry)
 		if multiplier.Plan.PrepareReplay(&job.replay, &job.Args) {
-			for tile := range multiplier.Plan.Tiles(0) {
+			for tile := range multiplier.Plan.Tiles(firstPhase) {
 				multiplier.Plan.RunReplay(&job.replay, tile, &job.Args)
 			}
 		} else {

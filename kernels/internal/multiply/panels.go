@@ -152,7 +152,7 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 		lanes := min(panelsPerCheck*p.Width, p.Lanes-firstLane)
 		panels, srcLanes := dst[firstLane*p.Depth*size:], unsafe.Add(src, firstLane*p.LaneStride*size)
 		switch {
-		case p.Terms != nil:
+		case p.Terms != nil: // unevenly spaced terms
 			for i := range kit.DivUp(lanes, p.Width) {
 				p.FillPanel(ctx, terms, dst, src, firstLane/p.Width+i)
 			}

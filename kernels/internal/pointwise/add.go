@@ -99,7 +99,7 @@ func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) 
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		cfg, err := config(c, outs)
 		alpha := kit.Attrs[*addAttrs](c).Alpha
-		if err != nil || alpha.DType() == tensor.Int64 {
+		if err != nil || alpha.DType() == tensor.Int64 { // an integer alpha suits every dtype
 			return cfg, err
 		}
 		iteration, err := cfg.Rule()
@@ -137,7 +137,7 @@ func addBody(plain kernelTable, sign int64) func(*graph.Call, *rule.Rule) (rule.
 		switch {
 		case err != nil || alpha.Complex() == 1:
 			return body, err
-		case iteration.DType(1) != tensor.Bool:
+		case iteration.DType(1) != tensor.Bool: // the dtype of self; 0 is the result
 			return kernelWith(scaledSum, iteration, numbers{"alpha": timesSign(alpha, sign)}), nil
 		case alpha.Complex() == 0:
 			return kernelWith(firstOperand, iteration, nil), nil

@@ -77,6 +77,7 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 				if err != nil || hasTensorBound(c) {
 					return results, err
 				}
+				// Bounds that are numbers do not affect the layout.
 				t, err := typeAfterCast(c.Type(0), results[0].Type.DType)
 				return c.NewResult(t), err
 			},

@@ -56,12 +56,12 @@ func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Co
 	switch self := call.Type(0).DType; {
 	case err != nil:
 		return rule.Config{}, err
-	case dtype == self:
+	case dtype == self: // the bounds do not promote self
 		return unary(call, outs)
-	case dtype.IsFloat():
+	case dtype.IsFloat(): // float bounds promote integers
 		return unaryFloat(call, outs)
 	}
-	return unaryWithResult(dtype)(call, outs)
+	return unaryWithResult(dtype)(call, outs) // integer bounds promote bools
 }
 
 // fitsNumber returns an error if a plain number overflows an integer dtype (c10::checked_convert). A negative number

@@ -54,7 +54,7 @@ func gcd[T integer](a, b T) T {
 	return b
 }
 
-// lcm returns |a / gcd(a, b) * b|, computed in the type P.
+// lcm returns |a / gcd(a, b) * b|, computed in the type P: C++ promotes small integers to int32.
 func lcm[T, P integer](a, b T) T {
 	divisor := gcd(a, b)
 	if divisor == 0 {

@@ -45,7 +45,7 @@ var Lerp = kit.Define[*lerpAttrs](graph.Op{
 
 var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}
 
-// lerpConfig checks a call and returns the configuration of the iteration. A plain weight is no operand of the
+// lerpConfig checks a call and returns the configuration of the iteration. The attribute weight is no operand of the
 // iteration.
 func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	dtype := call.Type(0).DType
@@ -83,7 +83,7 @@ var (
 	lerpFromEnd   = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
 )
 
-// lerpBody returns the kernel. A plain weight is a constant of its formula.
+// lerpBody returns the kernel. The attribute weight is a constant of the formula.
 func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	weight := kit.Attrs[*lerpAttrs](c).Weight
 	if !weight.IsSet() {
@@ -108,7 +108,7 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 	weight := kit.Attrs[*lerpAttrs](c).Weight
 	return func(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
 		if weight.IsSet() {
-			operands = append(operands[:2:2], weight)
+			operands = append(operands[:2:2], weight) // a copy: the caller reuses its list
 		}
 		round := roundTo(dtype)
 		return kit.ByDTypeKind(nil,

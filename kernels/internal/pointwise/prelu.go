@@ -57,7 +57,8 @@ func preluRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	kit.EachIndex(out.Shape, func(index []int) {
 		element := in[0].At(index...).Float()
 		if !(element > 0) {
-			element *= kit.ElementAlong(in[1], index, 1)
+			const channelDim = 1
+			element *= kit.ElementAlong(in[1], index, channelDim)
 		}
 		out.Set(tensor.FloatScalar(element), index...)
 	})

@@ -9,7 +9,7 @@ import (
 // from cancellation, divide infinities, multiply 0 by infinity, or do not distinguish the sides of branch cuts. The
 // references use W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987). For operands that are not
 // finite they call package cmplx. Some functions are computed by others at i*z: for example, sin(z) is sinh(i*z)/i
-// ([applyRotated]). z is a + i*b.
+// ([applyRotated]). z is a + i*b. angle64(y, x) is atan2.
 
 // complexSinh and complexCosh need the product exp(m)*s/2, where m is the magnitude of the real part and s is a sine or
 // a cosine of the imaginary part. For large m they compute it as exp(m/2)/2*s*exp(m/2), because the product may be

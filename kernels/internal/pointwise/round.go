@@ -58,7 +58,7 @@ var Round = elementwise(graph.SchemaOf[*roundAttrs](), "round",
 	kit.Example(graph.Attrs{"decimals": -1}, kit.TransposedMatrix))
 
 // roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first
-// rounded to the dtype of the op by the function round.
+// rounded to the dtype of the op by the function round. At least one of scaleUp and scaleDown is 1.
 func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
 	scaleUp, scaleDown := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
 	if decimals < 0 {

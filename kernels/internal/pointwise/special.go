@@ -149,7 +149,7 @@ var NanToNum = kit.Define[*nanToNumAttrs](graph.Op{
 var nanReplacement = graph.Pointwise{
 	Config: unary,
 	Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-		if !iteration.DType(1).IsFloat() {
+		if !iteration.DType(1).IsFloat() { // the dtype of self; 0 is the result
 			return copyKernels.kernelNamed("nan_to_num", iteration)
 		}
 		ofNaN, ofInf, ofNegInf := replacements(c, iteration.Type(0).DType)

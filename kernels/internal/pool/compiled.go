@@ -95,7 +95,7 @@ func (t *tapLoops) buildLoop(taps int, isFirst, divides bool) (*expr.Loop, error
 	for range taps {
 		add(t.dtype, asRow)
 	}
-	scalarOperand := -1
+	scalarOperand := -1 // there is none
 	switch {
 	case t.returnsIndices:
 		scalarOperand = add(tensor.Int64, asScalar)

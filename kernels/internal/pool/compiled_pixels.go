@@ -29,6 +29,9 @@ const loopCallCost = 64
 //
 // For example, an average over 3x3 windows of an image with 64 channels takes one call for a run of 16 results. The
 // loop has the 9 taps as operands, and 16 loop rows of 64 elements.
+//
+// The embedded sizedPooling describes the call. Its lists axes, windows and maxTaps (the taps of a window) have an
+// element for each of depthAxis, rowAxis and columnAxis.
 type compiledPixels struct {
 	*tapLoops
 	elemBytes           int  // bytes of an element
@@ -73,9 +76,9 @@ func (p *sizedPooling) hasContiguousChannels() bool {
 // kernel returns the kernel, which iterates over result rows: the results that differ only in the column. Worker memory
 // has the neutral elements of all channels, followed by partial sums if there are several loops.
 func (p *compiledPixels) kernel() *graph.Kernel {
-	depths, heights := p.axes[0].Results, p.axes[1].Results
+	depths, heights := p.axes[depthAxis].Results, p.axes[rowAxis].Results
 	resultRows := p.batch * depths * heights
-	division := machine.DivideUnits(resultRows, kit.BoundedProduct(p.axes[2].Results, p.channels, p.taps),
+	division := machine.DivideUnits(resultRows, kit.BoundedProduct(p.axes[columnAxis].Results, p.channels, p.taps),
 		machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.channels * p.elemBytes)
 	kernel := &graph.Kernel{WorkerScratch: neutralBytes, Code: p.listings}
@@ -101,7 +104,7 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 // computeResultRow computes the results at (depth, row) of an image, in all columns and channels. image is an index in
 // the batch. A window has one range for each axis: depth, rows and columns.
 func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, image, depth, row int) {
-	columns := &p.axes[2]
+	columns := &p.axes[columnAxis]
 	resultAddress := func(output, column int) unsafe.Pointer {
 		strides := &p.outStrides[output]
 		return unsafe.Add(mem.Ptrs[output], image*strides[batchDim]+depth*strides[depthDim]+row*strides[rowDim]+
@@ -113,7 +116,7 @@ func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, ima
 		mem.CheckContextAfter(loopCallCost + p.channels*run.Results)
 		window := p.windows(depth, row, run.First) // of the first result of the run
 		// The first tap of this window:
-		tapDepth, tapRow, tapColumn := window[0].Start, window[1].Start, window[2].Start
+		tapDepth, tapRow, tapColumn := window[depthAxis].Start, window[rowAxis].Start, window[columnAxis].Start
 		offset := image*p.inStrides[batchDim] + tapDepth*p.inStrides[depthDim] + tapRow*p.inStrides[rowDim] +
 			tapColumn*p.inStrides[columnDim]
 		firstTap := unsafe.Add(mem.Ptrs[len(p.results)], offset) // the operand follows the results in mem.Ptrs
@@ -143,10 +146,11 @@ func (p *compiledPixels) listTaps(worker *loopState, firstTap unsafe.Pointer, wi
 	resultStride int, neutral unsafe.Pointer) (allInside bool) {
 	allInside = true
 	worker.taps = worker.taps[:0]
-	for windowDepth := range p.maxTaps[0] {
-		for windowRow := range p.maxTaps[1] {
-			for windowColumn := range p.maxTaps[2] {
-				isInside := windowDepth < window[0].Count() && windowRow < window[1].Count() && windowColumn < window[2].Count()
+	for windowDepth := range p.maxTaps[depthAxis] {
+		for windowRow := range p.maxTaps[rowAxis] {
+			for windowColumn := range p.maxTaps[columnAxis] {
+				isInside := windowDepth < window[depthAxis].Count() && windowRow < window[rowAxis].Count() &&
+					windowColumn < window[columnAxis].Count()
 				if !isInside {
 					allInside = false
 					worker.taps = append(worker.taps, tapStream{neutral, 0})
@@ -163,8 +167,9 @@ func (p *compiledPixels) listTaps(worker *loopState, firstTap unsafe.Pointer, wi
 // tapOffset returns the distance in bytes from the first tap of a window to the tap with the given indices in the
 // window.
 func (p *compiledPixels) tapOffset(window [maxDims]geometry.Range, windowDepth, windowRow, windowColumn int) int {
-	return windowDepth*window[0].Step*p.inStrides[depthDim] + windowRow*window[1].Step*p.inStrides[rowDim] +
-		windowColumn*window[2].Step*p.inStrides[columnDim]
+	return windowDepth*window[depthAxis].Step*p.inStrides[depthDim] +
+		windowRow*window[rowAxis].Step*p.inStrides[rowDim] +
+		windowColumn*window[columnAxis].Step*p.inStrides[columnDim]
 }
 
 // foldInOneLoop computes a run of results at address dst by one loop. The taps are those of worker.taps.
@@ -177,7 +182,8 @@ func (p *compiledPixels) foldInOneLoop(worker *loopState, dst unsafe.Pointer, ru
 		worker.addOperand(unsafe.Pointer(&worker.divisor), 0)
 	}
 	if allInside && p.pixelsAreContiguous && run.Step == 1 {
-		worker.call(p.firstLoop, p.channels*run.Results, 1)
+		const oneRow = 1
+		worker.call(p.firstLoop, p.channels*run.Results, oneRow)
 		return
 	}
 	worker.call(p.firstLoop, p.channels, run.Results)
@@ -211,8 +217,8 @@ func (p *compiledPixels) foldInSeveralLoops(mem *graph.Mem, worker *loopState, d
 		partials = unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.channels*p.elemBytes)])
 		partialStride = p.channels * p.sumDType.Size()
 	}
-	rowTaps, columnTaps := window[1].Count(), window[2].Count()
-	tapCount := window[0].Count() * rowTaps * columnTaps
+	rowTaps, columnTaps := window[rowAxis].Count(), window[columnAxis].Count()
+	tapCount := window[depthAxis].Count() * rowTaps * columnTaps
 	// A window without taps also takes one loop, which writes the neutral elements.
 	for first := 0; first < tapCount || first == 0; first += tapsPerPartialLoop {
 		loop := p.firstLoop
@@ -244,8 +250,9 @@ func (p *compiledPixels) foldInSeveralLoops(mem *graph.Mem, worker *loopState, d
 // to its tap k.
 func (p *sizedPooling) tapIndex(k int) int {
 	dilation := func(axis int) int { return max(1, p.axes[axis].WindowAt(0).Step) }
-	return p.planeIndex(k/(p.maxTaps[1]*p.maxTaps[2])*dilation(0), k/p.maxTaps[2]%p.maxTaps[1]*dilation(1),
-		k%p.maxTaps[2]*dilation(2))
+	rows, columns := p.maxTaps[rowAxis], p.maxTaps[columnAxis] // of a window
+	return p.planeIndex(k/(rows*columns)*dilation(depthAxis), k/columns%rows*dilation(rowAxis),
+		k%columns*dilation(columnAxis))
 }
 
 // loopState is the state of a worker that runs the loops of a pooling.

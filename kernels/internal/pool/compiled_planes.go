@@ -20,11 +20,16 @@ import (
 //	folded[j] = x[0, j] + x[1, j]
 //	result[0, j] = folded[2*j] + folded[2*j+1]    the real and the imaginary part of pair j
 //
-// The axes are depth, rows and columns. A tap is an element of a window, and maxTaps has the taps of a window by axis.
-// A sizedPooling (pool.go) describes the call, and rowLoops (planes_loops.go) has the two loops. A loopState
-// (compiled_pixels.go) collects the operands of a loop, and then calls the loop.
+// The axes are depth, rows and columns (depthAxis, rowAxis, columnAxis). A tap is an element of a window, and maxTaps
+// has the taps of a window by axis. These types are in other files:
+//
+//	sizedPooling  describes the call: kind, axes, maxTaps, sizes and strides
+//	rowLoops      embeds the sizedPooling, and has the two loops (rowsLoop, columnsLoop) and columns
+//	columns       describes the windows in a row: `results` windows of `taps` elements. Window i begins at element
+//	              first + i*step, and its elements are `dilation` elements apart.
+//	loopState     collects the operands of a loop (addOperand), and then calls the loop (call)
 type compiledPlanes struct {
-	*rowLoops                             // the loops; its sizedPooling has axes, kind, maxTaps, ...
+	*rowLoops                             // the loops, and the description of the call
 	planes, width                  int    // number of planes; elements per row of the operand
 	elemBytes                      int    // bytes of an element
 	foldedRowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
@@ -41,16 +46,17 @@ func compilePlanes(sized *sizedPooling) (*graph.Kernel, error) {
 	if sized.returnsIndices || !sized.meta.IsContiguous() || !sized.results[0].IsContiguous() {
 		return nil, nil
 	}
-	dtype, windowRows := sized.meta.DType, kit.BoundedProduct(sized.maxTaps[0], sized.maxTaps[1])
-	planes := &compiledPlanes{planes: sized.batch * sized.channels, width: sized.axes[2].Size,
+	dtype := sized.meta.DType
+	windowRows := kit.BoundedProduct(sized.maxTaps[depthAxis], sized.maxTaps[rowAxis]) // at all depths of a window
+	planes := &compiledPlanes{planes: sized.batch * sized.channels, width: sized.axes[columnAxis].Size,
 		elemBytes: dtype.Size()}
-	cols, ok := newColumns(&sized.axes[2])
+	cols, ok := newColumns(&sized.axes[columnAxis])
 	if !ok || windowRows == 0 || windowRows > maxLoopTaps {
 		return nil, nil
 	}
 	sumDType := dtype.OpMath()
 	if sized.kind == reduceAvg && dtype.IsFloat() && windowRows*cols.taps > maxLoopTaps {
-		sumDType = tensor.Float64
+		sumDType = tensor.Float64 // sums of many taps need more bits
 	}
 	if !planes.setDivisors(sized, sumDType) {
 		return nil, nil
@@ -71,7 +77,8 @@ func (p *compiledPlanes) setDivisors(sized *sizedPooling, sumDType tensor.DType)
 	if p.hasOneDivisor = sized.kind != reduceAvg; p.hasOneDivisor {
 		return true
 	}
-	depths, heights, widths := sized.axes[0].Results, sized.axes[1].Results, sized.axes[2].Results
+	depths, heights := sized.axes[depthAxis].Results, sized.axes[rowAxis].Results
+	widths := sized.axes[columnAxis].Results
 	p.hasOneDivisor = sized.divisor != 0 || !slices.ContainsFunc(sized.axes[:], func(axis geometry.Axis) bool {
 		return !axis.IsUniform(sized.countPadding)
 	})
@@ -103,12 +110,13 @@ const foldedBytes = 16 << 10
 func (p *compiledPlanes) layOutRows() {
 	p.paddingBefore = max(0, -p.columns.first)
 	lastTap := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
-	const pair = 2 // elements that are loaded at the last tap, if step is 2
-	p.foldedRowStride = p.paddingBefore + max(p.width, lastTap+pair) + 1
+	// If step is 2, two elements are loaded at the last tap. One more element is not used.
+	const pair, spare = 2, 1
+	p.foldedRowStride = p.paddingBefore + max(p.width, lastTap+pair) + spare
 	foldedRowBytes := p.foldedRowStride * p.sumDType.Size()
-	p.blockRows = min(p.axes[1].Results, max(1, foldedBytes/foldedRowBytes))
+	p.blockRows = min(p.axes[rowAxis].Results, max(1, foldedBytes/foldedRowBytes))
 	p.batchPlanes = 1
-	if p.blockRows == p.axes[1].Results {
+	if p.blockRows == p.axes[rowAxis].Results {
 		p.batchPlanes = min(p.planes, max(1, foldedBytes/(foldedRowBytes*p.blockRows)))
 	}
 }
@@ -116,28 +124,33 @@ func (p *compiledPlanes) layOutRows() {
 // kernel returns the kernel. A unit of work is a block of rows of results, at one depth, in a batch of planes. Worker
 // memory has a row of neutral elements, followed by the folded rows of a unit.
 func (p *compiledPlanes) kernel() *graph.Kernel {
-	depths := p.axes[0].Results
-	blocks, batches := kit.DivUp(p.axes[1].Results, p.blockRows), kit.DivUp(p.planes, p.batchPlanes)
+	depths := p.axes[depthAxis].Results
+	blocks, batches := kit.DivUp(p.axes[rowAxis].Results, p.blockRows), kit.DivUp(p.planes, p.batchPlanes)
 	units := batches * depths * blocks
-	work := p.batchPlanes * p.blockRows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.columns.results*p.columns.taps)
+	// The taps that both loops fold for a result row.
+	rowWork := p.width*p.maxTaps[depthAxis]*p.maxTaps[rowAxis] + p.columns.results*p.columns.taps
+	work := p.batchPlanes * p.blockRows * rowWork
 	division := machine.DivideUnits(units, work, machine.ReduceGrain)
-	neutralBytes := kit.AlignUp(p.width * p.elemBytes)
 	foldedRowBytes := p.batchPlanes * p.blockRows * p.foldedRowStride * p.sumDType.Size()
-	return &graph.Kernel{WorkerScratch: neutralBytes + foldedRowBytes, Code: p.listings,
+	return &graph.Kernel{WorkerScratch: p.neutralBytes() + foldedRowBytes, Code: p.listings,
 		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 			worker := p.state.Get(mem)
 			worker.begin(mem)
 			p.fillNeutral(p.dtype, mem.WorkerScratch[:p.width*p.elemBytes])
-			p.fillNeutral(p.sumDType, mem.WorkerScratch[neutralBytes:][:foldedRowBytes])
-			for unit, end := division.ChunkRange(chunk); unit < end; unit++ {
+			p.fillNeutral(p.sumDType, mem.WorkerScratch[p.neutralBytes():][:foldedRowBytes])
+			for unit, end := division.ChunkRange(chunk); unit < end; unit++ { // units are by batch, depth and block
 				p.computeBlock(mem, worker, unit/blocks/depths, unit/blocks%depths, unit%blocks*p.blockRows)
 			}
+			// The worker's state outlives the run, and must not keep its memory alive.
 			clear(worker.taps[:cap(worker.taps)])
 			clear(worker.ptrs[:])
 			worker.Release()
 			return nil
 		}}}}
 }
+
+// neutralBytes returns the size of the row of neutral elements at the start of worker memory.
+func (p *compiledPlanes) neutralBytes() int { return kit.AlignUp(p.width * p.elemBytes) }
 
 // planeBlock is a unit of work: some rows of results, at one depth, in each plane of a batch of planes. Its folded rows
 // are stored as [plane][row].
@@ -152,8 +165,8 @@ type planeBlock struct {
 func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, depth, firstRow int) {
 	firstPlane := batch * p.batchPlanes
 	block := planeBlock{firstPlane: firstPlane, planes: min(p.batchPlanes, p.planes-firstPlane), depth: depth,
-		firstRow: firstRow, rows: min(p.blockRows, p.axes[1].Results-firstRow),
-		folded: unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.width*p.elemBytes)])}
+		firstRow: firstRow, rows: min(p.blockRows, p.axes[rowAxis].Results-firstRow),
+		folded: unsafe.Pointer(&mem.WorkerScratch[p.neutralBytes()])}
 	p.foldBlockRows(mem, worker, block)
 	p.foldBlockColumns(mem, worker, block)
 }
@@ -165,17 +178,17 @@ func (p *compiledPlanes) foldedRow(block planeBlock, plane, resultRow int) unsaf
 	return unsafe.Add(block.folded, (row*p.foldedRowStride+p.paddingBefore)*p.sumDType.Size())
 }
 
-// foldBlockRows computes the folded rows of a block, for each run of result rows with the same number of rows per
-// window.
+// foldBlockRows computes the folded rows of a block. It divides the result rows into runs ([geometry.Run]): the windows
+// of a run have the same number of rows inside the operand, and begin run.Step rows apart.
 func (p *compiledPlanes) foldBlockRows(mem *graph.Mem, worker *loopState, block planeBlock) {
 	in := unsafe.Add(mem.Ptrs[1], block.firstPlane*p.planeElements*p.elemBytes)
 	planeBytes, foldedRowBytes := p.planeElements*p.elemBytes, p.foldedRowStride*p.sumDType.Size()
 	blockEnd := block.firstRow + block.rows
 	for runStart := block.firstRow; runStart < blockEnd; {
 		const countPadding = false // divisors are applied to columns
-		run := p.axes[1].RunAt(runStart, blockEnd-runStart, countPadding)
+		run := p.axes[rowAxis].RunAt(runStart, blockEnd-runStart, countPadding)
 		end := runStart + run.Results
-		if block.planes > run.Results { // a call of the loop folds one row in all planes
+		if block.planes > run.Results { // fewest calls of the loop: a call folds one row in all planes
 			const firstPlane = 0
 			for resultRow := runStart; resultRow < end; resultRow++ {
 				dst := rowStream{p.foldedRow(block, firstPlane, resultRow), block.rows * foldedRowBytes}
@@ -194,19 +207,21 @@ func (p *compiledPlanes) foldBlockRows(mem *graph.Mem, worker *loopState, block 
 
 // foldBlockColumns computes the results of a block from its folded rows.
 func (p *compiledPlanes) foldBlockColumns(mem *graph.Mem, worker *loopState, block planeBlock) {
-	depthResults := p.axes[1].Results * p.columns.results // results of a plane at one depth
-	firstResult := (block.firstPlane*p.axes[0].Results+block.depth)*depthResults + block.firstRow*p.columns.results
+	depthResults := p.axes[rowAxis].Results * p.columns.results // results of a plane at one depth
+	depths := p.axes[depthAxis].Results
+	firstResult := (block.firstPlane*depths+block.depth)*depthResults + block.firstRow*p.columns.results
 	out := unsafe.Add(mem.Ptrs[0], firstResult*p.elemBytes)
-	firstWindow := unsafe.Add(p.foldedRow(block, 0, block.firstRow), p.columns.first*p.sumDType.Size())
+	const firstPlane = 0 // of the block
+	firstWindow := unsafe.Add(p.foldedRow(block, firstPlane, block.firstRow), p.columns.first*p.sumDType.Size())
 	// A batch of several planes has all of their rows (layOutRows), so its results are adjacent if there is one depth.
-	resultsAreAdjacent := block.planes == 1 || p.axes[0].Results == 1
+	resultsAreAdjacent := block.planes == 1 || depths == 1
 	if p.hasOneDivisor && resultsAreAdjacent {
 		const row = 0 // unused, because there is one divisor
 		p.foldColumns(worker, out, firstWindow, block.depth, row, block.planes*block.rows)
 		return
 	}
 	for i := range block.planes {
-		p.foldColumns(worker, unsafe.Add(out, i*p.axes[0].Results*depthResults*p.elemBytes),
+		p.foldColumns(worker, unsafe.Add(out, i*depths*depthResults*p.elemBytes),
 			unsafe.Add(firstWindow, i*block.rows*p.foldedRowStride*p.sumDType.Size()), block.depth, block.firstRow,
 			block.rows)
 	}
@@ -218,17 +233,18 @@ type rowStream struct {
 	strideBytes int            // distance between the addresses of rows, in bytes
 }
 
-// foldRows computes count folded rows by one call of rowsLoop. The first belongs to the result row at (depth, row) of
-// the plane at address in. The windows of each next row begin stepBytes further in the operand, in the same plane or at
-// the same place in the next plane. Neutral elements replace the missing rows of a window.
+// foldRows computes count folded rows by one call of rowsLoop, and stores them at dst. The first folded row belongs to
+// the result row at (depth, row) of the plane at address in. For each next folded row, the windows begin stepBytes
+// further in the operand: lower in the same plane, or at the same place in the next plane. Neutral elements replace the
+// missing rows of a window.
 func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.Pointer, depth, row int, dst rowStream,
 	stepBytes, count int) {
-	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
+	depthRange, rowRange := p.axes[depthAxis].WindowAt(depth), p.axes[rowAxis].WindowAt(row)
 	neutral := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	mem.CheckContextAfter(loopCallCost + p.width*count)
 	worker.addOperand(dst.ptr, dst.strideBytes) // the result, followed by the operands of the loop
-	for tapDepth := range p.maxTaps[0] {
-		for tapRow := range p.maxTaps[1] {
+	for tapDepth := range p.maxTaps[depthAxis] {
+		for tapRow := range p.maxTaps[rowAxis] {
 			if tapDepth < depthRange.Count() && tapRow < rowRange.Count() {
 				first := p.planeIndex(depthRange.Start+tapDepth*depthRange.Step, rowRange.Start+tapRow*rowRange.Step, 0)
 				worker.addOperand(unsafe.Add(in, first*p.elemBytes), stepBytes)
@@ -255,7 +271,7 @@ func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer,
 		worker.addOperand(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
 		step := p.columns.results * sumBytes
-		worker.addOperand(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
+		worker.addOperand(unsafe.Pointer(&p.divisors[(depth*p.axes[rowAxis].Results+row)*step]), step)
 	}
 	worker.call(p.columnsLoop, p.columns.results, rows)
 }

@@ -29,12 +29,14 @@ type goPooling struct {
 // results along vectorDim at one index of the other dimensions. The five dimensions are batch, channel, depth, row and
 // column.
 func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
-	sizes := [...]int{p.batch, p.channels, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
+	sizes := [...]int{p.batch, p.channels, p.axes[depthAxis].Results, p.axes[rowAxis].Results,
+		p.axes[columnAxis].Results}
 	length := sizes[vectorDim]
 	sizes[vectorDim] = 1
-	opDType := p.meta.DType.OpMath()
+	dtype, opDType := p.meta.DType, p.meta.DType.OpMath()
 	pooled := &goPooling{sizedPooling: p, vectorDim: vectorDim,
-		loader: axes.NewLoader(p.meta.DType, p.meta.DType, opDType), fold: newWindowFold(opDType, &p.foldSpec),
+		loader:     axes.NewLoader(dtype, dtype, opDType), // from dtype to opDType, without a dtype in between
+		fold:       newWindowFold(opDType, &p.foldSpec),
 		maxResults: min(length, axes.BlockLen)}
 	pooled.converters = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, opDType), // values
 		tensor.Converter(tensor.Int64, tensor.Int64)} // indices
@@ -44,7 +46,7 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 			kit.AlignUp(pooled.maxResults*8),
 		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 			first, end := division.ChunkRange(chunk)
-			for next := 0; next < length; {
+			for next := 0; next < length; { // each vector is computed for all units of the chunk
 				vector := pooled.vectorAt(mem, next)
 				index := unitIndex(first, &sizes) // index of the first result of the vector
 				index[vectorDim] = next
@@ -106,7 +108,7 @@ func (g *goPooling) vectorAt(mem *graph.Mem, first int) resultVector {
 		vector.count, vector.stepBytes = min(g.maxResults, g.channels-first), g.inStrides[channelDim]
 		return vector
 	}
-	run := g.axes[2].RunAt(first, g.maxResults, g.countPadding)
+	run := g.axes[columnAxis].RunAt(first, g.maxResults, g.countPadding)
 	if run.Results < minRunResults {
 		run.Results = 1
 	}
@@ -122,8 +124,9 @@ const minRunResults = 4
 // column.
 func (v *resultVector) compute(mem *graph.Mem, index *[2 + maxDims]int) {
 	v.windows = v.sizedPooling.windows(index[depthDim], index[rowDim], index[columnDim])
-	depthRange, rowRange := &v.windows[0], &v.windows[1]
-	v.fold.begin(v.partials, v.count, v.planeIndex(depthRange.Start, rowRange.Start, v.windows[2].Start), v.indexStep)
+	depthRange, rowRange := &v.windows[depthAxis], &v.windows[rowAxis]
+	firstTap := v.planeIndex(depthRange.Start, rowRange.Start, v.windows[columnAxis].Start)
+	v.fold.begin(v.partials, v.count, firstTap, v.indexStep)
 	channel := unsafe.Add(mem.Ptrs[len(v.results)],
 		index[batchDim]*v.inStrides[batchDim]+index[channelDim]*v.inStrides[channelDim])
 	for depth := depthRange.Start; depth < depthRange.End; depth += depthRange.Step {
@@ -147,7 +150,7 @@ func (v *resultVector) compute(mem *graph.Mem, index *[2 + maxDims]int) {
 
 // foldPlane folds the taps of a single window at one depth. channel is the address of the channel's first element.
 func (v *resultVector) foldPlane(channel unsafe.Pointer, depth int) {
-	rowRange, columnRange := &v.windows[1], &v.windows[2]
+	rowRange, columnRange := &v.windows[rowAxis], &v.windows[columnAxis]
 	rows, columns := rowRange.Count(), columnRange.Count()
 	if rows*columns == 0 {
 		return
@@ -162,7 +165,7 @@ func (v *resultVector) foldPlane(channel unsafe.Pointer, depth int) {
 // foldRow folds the taps of one row of the operand. row is the address of the row, and index the index of its first
 // element in the plane.
 func (v *resultVector) foldRow(row unsafe.Pointer, index int) {
-	columnRange, columnStride := &v.windows[2], v.inStrides[columnDim]
+	columnRange, columnStride := &v.windows[columnAxis], v.inStrides[columnDim]
 	if v.loader.Direct {
 		for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
 			v.fold.foldTap(v.partials, unsafe.Add(row, column*columnStride), v.count, v.stepBytes, index+column, v.indexStep)
@@ -203,7 +206,8 @@ func (v *resultVector) writeOutput(output int, to unsafe.Pointer) {
 	case v.kind == reduceAvg:
 		v.fold.writeResults(dst, v.partials, v.count, v.area(v.windows))
 	default:
-		v.fold.writeResults(dst, v.partials, v.count, 1)
+		const unusedArea = 1
+		v.fold.writeResults(dst, v.partials, v.count, unusedArea)
 	}
 	if !writesDirectly {
 		v.converters[output](to, dst, step, size, v.count)

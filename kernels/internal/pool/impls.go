@@ -21,6 +21,10 @@ const (
 // implementations returns the implementations of a pooling. If followsOperand is set, the op is over images, its result
 // has the operand's layout, and the implementations read operands in the order of the walk. Otherwise both
 // implementations write any layout, and "planes" also reads any layout.
+//
+// A walk ([graph.Walk]) is a loop order with the orders of the results, where an order is a permutation of dimensions.
+// Walks returns the walks that an implementation supports, given the candidates: the orders of the first result that
+// the planner considers. Read reports whether an implementation reads an operand in a layout.
 func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
 	complete := func(impl graph.Impl, order visitOrder) graph.Impl {
 		impl.Lower = func(c *graph.Call) (*graph.Kernel, error) { return poolingOf(c).compile(c, order) }
@@ -32,20 +36,12 @@ func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool
 	planes := graph.Impl{Name: "planes", Doc: "Folds the windows of planes, row by row."}
 	if followsOperand {
 		pixels.Walks, pixels.Read = pixelWalks, readsPixels
-		planes.Walks, planes.Read = func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-			return walksFrom(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
-		}, readsOrder
+		planes.Walks, planes.Read = planeWalks, readsOrder
 	} else {
 		pixels.Walks = func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-			operand := c.Meta(0)
-			if operand.Rank() != poolingOf(c).dims+2 || operand.Shape[1] < 2 {
-				return nil
-			}
-			return anyLayoutWalks(c, channelsLastOrder(operand.Rank()), candidates)
+			return anyLayoutPixelWalks(c, poolingOf(c).dims, candidates)
 		}
-		pixels.Read = func(c *graph.Call, _ graph.Walk, _ int, operand tensor.Meta) (graph.Work, bool) {
-			return graph.Work{}, operand.Strides[1] == 1
-		}
+		pixels.Read = readsContiguousChannels
 		planes.Walks = func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 			return anyLayoutWalks(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
 		}
@@ -64,6 +60,21 @@ func pixelWalks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 		return walksFrom(c, tensor.RowMajorOrder(3), candidates)
 	}
 	return nil
+}
+
+// planeWalks returns the walks of the implementation "planes" over images.
+func planeWalks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+	return walksFrom(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
+}
+
+// anyLayoutPixelWalks returns the walks of the implementation "pixels" over the last dims dimensions of an operand with
+// a batch and several channels. It writes any layout.
+func anyLayoutPixelWalks(c *graph.Call, dims int, candidates []tensor.Order) []graph.Walk {
+	operand := c.Meta(0)
+	if operand.Rank() != dims+2 || operand.Shape[1] < 2 {
+		return nil
+	}
+	return anyLayoutWalks(c, channelsLastOrder(operand.Rank()), candidates)
 }
 
 // anyLayoutWalks returns the walks in the given order that write the inferred layout or a candidate.
@@ -93,7 +104,8 @@ func channelsLastOrder(rank int) tensor.Order {
 func walksFrom(c *graph.Call, order tensor.Order, candidates []tensor.Order) []graph.Walk {
 	list := []graph.Walk{c.WalkInOrder(order)}
 	for _, resultOrder := range candidates {
-		if resultOrder != "" && resultOrder != order && resultOrder.Rank() == c.Out[0].Rank() {
+		isOther := resultOrder != "" && resultOrder != order // "" is the inferred order
+		if isOther && resultOrder.Rank() == c.Out[0].Rank() {
 			walk := c.WalkInOrder(resultOrder)
 			walk.LoopOrder = order
 			list = append(list, walk)
@@ -105,6 +117,12 @@ func walksFrom(c *graph.Call, order tensor.Order, candidates []tensor.Order) []g
 // readsOrder implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk.
 func readsOrder(_ *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (graph.Work, bool) {
 	return graph.Work{}, walk.LoopOrder.Rank() != operand.Rank() || walk.LoopOrder.Matches(operand)
+}
+
+// readsContiguousChannels implements [graph.Impl.Read] for an implementation that requires only that the channels of a
+// pixel are contiguous.
+func readsContiguousChannels(_ *graph.Call, _ graph.Walk, _ int, operand tensor.Meta) (graph.Work, bool) {
+	return graph.Work{}, operand.Strides[1] == 1
 }
 
 // readsPixels implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk. It
@@ -126,7 +144,8 @@ func writesPixels(_ *graph.Call, _ graph.Walk, _ int, result tensor.Meta) bool {
 
 // Names of rates in the machine profile. A rate is the time of one unit of work. A tap is an element of a window.
 var (
-	// goTapRates names the rates of a tap in loops in Go, and compiledTapRates the rates of a tap in compiled loops.
+	// goTapRates[kind][order] names the rate of a tap in loops in Go, and compiledTapRates[order][kind] in compiled
+	// loops, which do not compute norms.
 	goTapRates = map[reduction][2]string{
 		reduceMax:  {byPlanes: "pool.max.planes", byPixels: "pool.max.pixels"},
 		reduceAvg:  {byPlanes: "pool.avg.planes", byPixels: "pool.avg.pixels"},

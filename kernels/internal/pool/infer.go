@@ -16,6 +16,9 @@ import (
 // This file infers the results of poolings. It makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As
 // in PyTorch, sequences are pooled as images of height 1.
 
+// exactMatch is the argument of SuggestMemoryFormat: strides only need to resemble a format, and need not be dense.
+const exactMatch = false
+
 // infer checks a call and infers the results. The results of volumes, and of max_pool1d, are row-major. Other results
 // have the memory format that the operand's strides suggest.
 func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
@@ -70,7 +73,7 @@ func (p *pooling) checkRank(input tensor.Type) error {
 		return err
 	case p.dims == 2 && p.kind == reduceAvg && rank > 4:
 		return imageShapeError(input)
-	case p.dims == 2 && p.kind == reduceMax && input.SuggestMemoryFormat(false) == tensor.ChannelsLast3d:
+	case p.dims == 2 && p.kind == reduceMax && input.SuggestMemoryFormat(exactMatch) == tensor.ChannelsLast3d:
 		return errors.New("Unsupport memory format. Supports only ChannelsLast, Contiguous")
 	case rank != p.dims+1 && rank != p.dims+2:
 		return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input", p.dims+1, p.dims+2)
@@ -229,7 +232,7 @@ func (p *pooling) dtypeError(input tensor.Type) error {
 		kernelName += "3d_cpu"
 	case p.dims == 3:
 		kernelName += map[reduction]string{reduceMax: "3d_with_indices_cpu", reduceAvg: "3d_out_frame"}[p.kind]
-	case input.SuggestMemoryFormat(false) == tensor.ChannelsLast:
+	case input.SuggestMemoryFormat(exactMatch) == tensor.ChannelsLast:
 		kernelName += "2d_channels_last"
 	default:
 		kernelName += "2d"
@@ -242,7 +245,7 @@ func (p *pooling) dtypeError(input tensor.Type) error {
 func (p *pooling) results(call *graph.Call, input tensor.Type, shape []sym.Int) ([]graph.Result, error) {
 	format := tensor.Contiguous
 	if p.dims < 3 {
-		format = input.SuggestMemoryFormat(false)
+		format = input.SuggestMemoryFormat(exactMatch)
 	}
 	out, err := tensor.NewTypeFormat(input.DType, shape, format)
 	if err == nil && p.dims == 1 {
@@ -390,7 +393,7 @@ func (p *pooling) inferGlobalAvg(call *graph.Call, input tensor.Type) ([]graph.R
 	}
 	one := sym.Of(1)
 	out := tensor.NewType(input.DType, kit.ReplaceSizes(input.Shape, input.Rank()-2, one, one)...)
-	if input.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+	if input.SuggestMemoryFormat(exactMatch) == tensor.ChannelsLast {
 		out.Strides = []sym.Int{input.Shape[1], one, input.Shape[1], input.Shape[1]}
 	}
 	if p.dims == 2 {

@@ -104,7 +104,7 @@ func maxUnpoolType(dims int, size []sym.Int, self, index tensor.Type) (tensor.Ty
 	}
 	format := tensor.Contiguous
 	if dims == 2 {
-		format = self.SuggestMemoryFormat(false)
+		format = self.SuggestMemoryFormat(exactMatch)
 	}
 	return tensor.NewTypeFormat(self.DType, kit.ReplaceSizes(self.Shape, self.Rank()-dims, size...), format)
 }

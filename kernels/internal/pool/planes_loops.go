@@ -20,14 +20,14 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	c = columns{step: 1, dilation: 1, results: axis.Results}
 	first := axis.WindowAt(0)
 	switch {
-	case axis.Results == 1:
+	case axis.Results == 1: // the taps of the only window that are inside the row
 		c.first, c.taps, c.dilation = first.Start, first.Count(), max(1, first.Step)
-	case axis.Adaptive:
+	case axis.Adaptive: // equal windows without gaps, if the size is a multiple of their number
 		if axis.Size%axis.Results != 0 {
 			return c, false
 		}
 		c.taps, c.step = first.Count(), first.Count()
-	default:
+	default: // sliding windows
 		c.first, c.taps, c.step, c.dilation = -axis.PadBefore, axis.Taps, axis.Stride, axis.Dilation
 	}
 	// A loop has at most maxLoopTaps operands, and an operand has at most two taps, a pair. Folded rows with their padding
@@ -38,7 +38,8 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 }
 
 // operands returns, for each operand of columnsLoop, its offset in elements from the first element of a window. If step
-// is 1, operand i has tap i of each window. If step is 2, an operand has pairs, and two taps may share a pair.
+// is 1, operand i has tap i of each window. If step is 2, an operand has pairs, and two taps may share a pair: with
+// dilation 1, three taps have the offsets 0 (taps 0 and 1) and 2 (tap 2).
 func (c *columns) operands() (list []int) {
 	for tap := range c.taps {
 		offset := tap * c.dilation / c.step * c.step // of the tap or, if step is 2, of its pair
@@ -132,7 +133,7 @@ func (r *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 		if multipliesByInverse(r.dtype, r.sumDType) {
 			divide = expr.Mul
 		}
-		folded = builder.Emit(divide, folded, builder.Load(len(offsets)))
+		folded = builder.Emit(divide, folded, builder.Load(len(offsets))) // the operand after the taps
 	}
 	code, err := builder.Build(builder.Real(builder.Convert(r.dtype, folded)))
 	return &expr.Loop{Code: code, Uniform: isUniform}, err

@@ -20,6 +20,13 @@ const (
 	columnDim
 )
 
+// Indices of the spatial dimensions in the lists that have an element for each of them: axes, windows, maxTaps.
+const (
+	depthAxis = iota
+	rowAxis
+	columnAxis
+)
+
 // newKernel makes the kernel of a pooling, by pixels (loops over the channels of a pixel) or by planes (loops over the
 // rows of a plane). It uses loops in Go if compiled loops do not support the call.
 func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.Axis) (*graph.Kernel, error) {
@@ -145,10 +152,11 @@ func byteStrides(meta tensor.Meta, dims int) (strides [2 + maxDims]int) {
 
 // windows returns, for each spatial dimension, the range of the window of the result at (depth, row, column).
 func (p *sizedPooling) windows(depth, row, column int) [maxDims]geometry.Range {
-	return [...]geometry.Range{p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row), p.axes[2].WindowAt(column)}
+	return [...]geometry.Range{depthAxis: p.axes[depthAxis].WindowAt(depth), rowAxis: p.axes[rowAxis].WindowAt(row),
+		columnAxis: p.axes[columnAxis].WindowAt(column)}
 }
 
 // planeIndex returns the row-major index, in its plane, of the operand's element at (depth, row, column).
 func (p *sizedPooling) planeIndex(depth, row, column int) int {
-	return (depth*p.axes[1].Size+row)*p.axes[2].Size + column
+	return (depth*p.axes[rowAxis].Size+row)*p.axes[columnAxis].Size + column
 }

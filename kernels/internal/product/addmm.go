@@ -75,7 +75,7 @@ func baddbmmType(self, a, b tensor.Type) (tensor.Type, error) {
 func inferAddmm(resultType func(self, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result,
 	error) {
 	return func(call *graph.Call) ([]graph.Result, error) {
-		result, err := resultType(call.Type(0), call.Type(1), call.Type(2))
+		result, err := resultType(call.Type(0), call.Type(1), call.Type(2)) // self and the matrices
 		if err != nil {
 			return nil, err
 		}

@@ -181,6 +181,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		builder.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": dtype}, []kit.Buffer{out})
 		return builder.Kernel()
 	}
+	// The description has split heads: [..., key heads, query heads per key head].
 	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: attrs.headGroupSize(query, key)}
 	const isShared, notShared = true, false
 	spec := &graph.Attention{Out: heads.withSplitHeads(out.Meta, notShared),
@@ -200,12 +201,12 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	if err := setRowProgram(spec, attrs.scaleOf(query.Shape[query.Rank()-1])); err != nil {
 		return nil, err
 	}
-	blocks, err := compileAttention(spec)
+	kernel, err := compileAttention(spec)
 	if err != nil {
 		return nil, err
 	}
-	builder.AddPhases(blocks.Scratch, blocks.WorkerScratch, buffers, blocks.Phases...)
-	builder.AddListings(blocks.Code)
+	builder.AddPhases(kernel.Scratch, kernel.WorkerScratch, buffers, kernel.Phases...)
+	builder.AddListings(kernel.Code)
 	return builder.Kernel()
 }
 
@@ -245,6 +246,7 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 func (attrs *attentionAttrs) scores(in []*tensor.Tensor, batch []int, row int) (scores []float64, maxScore float64) {
 	query, key := in[0], in[1]
 	elements, groupSize := query.Shape[query.Rank()-1], attrs.headGroupSize(query.Meta, key.Meta)
+	const ungrouped = 1 // each query head has its own matrix of queries and mask
 	var mask *tensor.Tensor
 	if len(in) > attentionMask {
 		mask = in[attentionMask]
@@ -252,16 +254,17 @@ func (attrs *attentionAttrs) scores(in []*tensor.Tensor, batch []int, row int) (
 	scores, maxScore = make([]float64, key.Shape[key.Rank()-2]), math.Inf(-1)
 	for i := range scores {
 		for k := range elements {
-			scores[i] += float64(headElement(query, batch, row, k, 1) * headElement(key, batch, i, k, groupSize))
+			keyElement := headElement(key, batch, i, k, groupSize)
+			scores[i] += float64(headElement(query, batch, row, k, ungrouped) * keyElement)
 		}
 		scores[i] *= attrs.scaleOf(elements)
 		switch {
 		case mask != nil && mask.DType == tensor.Bool:
-			if headElement(mask, batch, row, i, 1) == 0 {
+			if headElement(mask, batch, row, i, ungrouped) == 0 {
 				scores[i] = math.Inf(-1)
 			}
 		case mask != nil:
-			scores[i] += headElement(mask, batch, row, i, 1)
+			scores[i] += headElement(mask, batch, row, i, ungrouped)
 		case attrs.IsCausal && i > row:
 			scores[i] = math.Inf(-1)
 		}
@@ -300,6 +303,7 @@ func attentionLoops(call *graph.Call) []graph.Parallel {
 				loop.OperandDims[i] = dim
 			}
 		}
+		// A negative dimension ([graph.Whole]) means that the loop does not divide the operand.
 		if loop.OperandDims[0] >= 0 && loop.OperandDims[1] >= 0 && loop.OperandDims[2] >= 0 {
 			loops = append(loops, loop)
 		}

@@ -41,7 +41,7 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	fewestBlocks := kit.DivUp(sizes.queries, maxRows)
 	sizes.blockRows = kit.DivUp(sizes.queries, fewestBlocks)
 	sizes.blocksPerEntry = kit.DivUp(sizes.queries, sizes.blockRows)
-	sizes.setEntriesPerBlock(spec, 1)
+	sizes.setEntriesPerBlock(spec, 1) // chooseEntriesPerBlock uses the sizes for one entry
 	sizes.setEntriesPerBlock(spec, sizes.chooseEntriesPerBlock(spec))
 	return sizes
 }

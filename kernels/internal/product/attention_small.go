@@ -37,7 +37,7 @@ const (
 func (sizes attentionSizes) chooseEntriesPerBlock(spec *graph.Attention) int {
 	entryMACs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
 	isSmall := sizes.blocksPerEntry == 1 && entryMACs <= smallEntryMACs
-	thinScores, thinValues := sizes.thinProducts(spec)
+	thinScores, thinValues := sizes.thinProducts(spec) // whether gemm reads the larger operand in place
 	if !isSmall || thinScores || thinValues || !loops.CodeAvailable() {
 		return 1
 	}

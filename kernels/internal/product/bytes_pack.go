@@ -67,7 +67,8 @@ func newBytePacker(shape byteShape, isSigned bool) (*bytePacker, error) {
 }
 
 // tileSpec describes the operands of tiles, which multiply rows (In) by a panel (Vec). A term of the tile's loop is a
-// group. isSigned is set if tiles read the elements of rows as int8.
+// group. isSigned is set if tiles read the elements of rows as int8. Numbers that are tile.Dynamic are arguments of
+// each call.
 func (shape *byteShape) tileSpec(isSigned bool) *tile.Spec {
 	return &tile.Spec{ElemBytes: sumBytes, Int8: !shape.usesWords(), Int16: shape.usesWords(),
 		Int8Matrix: shape.multipliesMatrices(), SignedIn: isSigned,

@@ -24,8 +24,8 @@ import (
 // preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
 // are chunks of the rows of operand a, then chunks of the blocks of operand b.
 func (t *byteTiles) preparePhase() graph.Phase {
-	rowChunks, blockChunks := 0, 0 // of a matrix
-	if t.rowCopier.copiesRows || t.conversion.AddsProduct || t.conversion.SubtractsProduct {
+	rowChunks, blockChunks := 0, 0                                                           // of a matrix
+	if t.rowCopier.copiesRows || t.conversion.AddsProduct || t.conversion.SubtractsProduct { // see prepareRows
 		rowChunks = kit.DivUp(t.m, t.rowCopier.rowsPerChunk)
 	}
 	// If b is packed, the blocks of a matrix are one chunk, because only their initial sums remain to be computed.

@@ -39,17 +39,18 @@ func newByteRowCopier(shape byteShape, product *contraction, isSigned bool) (*by
 		readsSigned: tile.ReadsSigned(machine.HostFeatures(), isSigned),
 		rowStride:   product.a.row, colStride: product.a.col,
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
+	// Tiles read rows in place if nothing requires a copy: conversion, padding, strided columns, or distant rows.
 	flipsSign := isSigned != copier.readsSigned
 	converts, pads := flipsSign || shape.usesWords(), shape.k%shape.groupElements > 0
-	exceedsUnitStep := shape.usesMatrixUnit && product.a.row > maxUnitRowStep
+	exceedsUnitStep := shape.usesMatrixUnit && product.a.row > maxUnitRowStep // too far apart for the matrix unit
 	copier.copiesRows = converts || pads || product.a.col != 1 || exceedsUnitStep
 	formula, out := "", tensor.Uint8 // x is the element as uint8; the formula gives the copied element
 	switch {
 	case shape.usesWords() && isSigned: // words have the int8 elements plus 128
 		formula, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
-	case shape.usesWords():
+	case shape.usesWords(): // words have the uint8 elements
 		formula, out = "int16(x)", tensor.Int16
-	case flipsSign:
+	case flipsSign: // bytes have the elements plus or minus 128
 		formula = fmt.Sprintf("x ^ %d", signBit)
 	default:
 		return copier, nil
@@ -114,7 +115,8 @@ func (r *byteRowCopier) makeContiguous(dst, src, scratch unsafe.Pointer, rows in
 
 // clearPadding clears the elements with which copied rows are padded to whole groups.
 func (r *byteRowCopier) clearPadding(dst unsafe.Pointer, rows int) {
-	usedBytes, rowBytes := r.k*(r.groupBytes/r.groupElements), r.rowBytes()
+	elementBytes := r.groupBytes / r.groupElements
+	usedBytes, rowBytes := r.k*elementBytes, r.rowBytes()
 	if usedBytes == rowBytes {
 		return
 	}

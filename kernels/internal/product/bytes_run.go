@@ -80,7 +80,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteWorker, strip byteS
 	t.setStripArgs(mem, args, strip)
 	initialSum := t.firstInitialSum()
 	for firstGroup := 0; firstGroup < t.groups; firstGroup += maxCallGroups {
-		args.InnerCount = min(maxCallGroups, t.groups-firstGroup)
+		args.InnerCount = min(maxCallGroups, t.groups-firstGroup) // number of groups
 		mem.CheckContextAfter(strip.rows * args.InnerCount)
 		if err := t.multiplyGroups(args, strip, firstGroup, initialSum); err != nil {
 			return err

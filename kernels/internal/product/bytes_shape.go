@@ -37,9 +37,9 @@ func newByteShape(m, n, k, rows int) byteShape {
 	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: vectorBytes / sumBytes}
 	otherRegisters := 1 // registers of broadcast rows, or of products that are not added yet
 	switch {
-	case machine.HostFeatures().Has(machine.MatrixBytes):
+	case machine.HostFeatures().Has(machine.MatrixBytes): // groups of eight bytes
 		shape.groupBytes, shape.groupElements = 8, 8
-	case !machine.HostFeatures().HasByteDot():
+	case !machine.HostFeatures().HasByteDot(): // groups of two words, because no instruction multiplies four bytes
 		shape.groupElements, otherRegisters = 2, 2
 	}
 	shape.groups = kit.DivUp(k, shape.groupElements)
@@ -102,7 +102,8 @@ func (shape byteShape) forRowStride(stride int) byteShape {
 	if shape.usesMatrixUnit && stride > maxUnitRowStep/sumBytes {
 		shape.usesMatrixUnit = false
 		const registers, otherRegisters = 32, 1 // a machine with the matrix unit has AVX-512
-		shape.setVectorHeight(registers-otherRegisters, 0)
+		const groupRegistersPerRow = 0
+		shape.setVectorHeight(registers-otherRegisters, groupRegistersPerRow)
 	}
 	return shape
 }

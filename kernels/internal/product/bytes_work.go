@@ -56,7 +56,7 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	if out := call.Out[0]; !out.IsContiguous() {
 		return []graph.Walk{call.WalkInOrder(tensor.RowMajorOrder(out.Rank()))}
 	}
-	return []graph.Walk{{}}
+	return []graph.Walk{{}} // an empty walk leaves the order of the result
 }
 
 // bytesReadWork implements [graph.Impl.Read] for tiles. Scales must be contiguous. A matrix that is not row-major is
@@ -65,7 +65,7 @@ func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta
 	switch {
 	case operand == bytesScale:
 		return work, meta.IsContiguous()
-	case operand > bytesB || meta.IsContiguous() || call.IsConstant(operand):
+	case operand > bytesB || meta.IsContiguous() || call.IsConstant(operand): // a constant is packed before the run
 		return work, true
 	}
 	work.Bytes[graph.Tiled] = float64(2 * meta.Numel())

@@ -27,8 +27,9 @@ import (
 type einsumInference struct {
 	equation *equation // has the labels of each operand (operandLabels) and of the result (resultLabels)
 	order    []int     // dimension d of an aligned term has label order[d]; the result's labels are first
-	// termCounts has, for each dimension, the number of remaining terms in which its size is not 1. In the example, the
-	// counts are 1, 2, 2 before the first product. The product sums over j, because no third term has j.
+	// termCounts has, for each dimension, the number of remaining terms that have it: terms in which the size of this
+	// dimension is not 1. In the example, the counts of i, j and k are 1, 2 and 2 before the first product. The product
+	// sums over j, because no third term has j.
 	termCounts []int
 }
 
@@ -50,7 +51,8 @@ func (e *equation) layout(types []tensor.Type) (result tensor.Type, isView bool,
 	sumsNothing := len(einsum.order) == len(e.resultLabels)
 	isView = len(types) == 1 && sumsNothing
 	switch {
-	case !e.hasResultSizes(result.Shape): // possible only if there are no elements
+	case !e.hasResultSizes(result.Shape):
+		// This is possible only if there are no elements: sumProductPair ignores a size 0 of its first operand.
 		shape := make([]sym.Int, len(e.resultLabels))
 		for d, label := range e.resultLabels {
 			shape[d] = e.size(label)
@@ -97,7 +99,7 @@ func (einsum *einsumInference) align(term tensor.Type, labels []int) (tensor.Typ
 	for range einsum.order {
 		termDims = append(termDims, -1)
 	}
-	nextDim := 0 // the dimension of the next label in the term; each diagonal has removed a dimension
+	nextDim := 0 // the dimension of the next label in the term; it does not advance at a diagonal, which removes one
 	var err error
 	for _, label := range labels {
 		d := slices.Index(einsum.order, label)
@@ -150,14 +152,15 @@ func (einsum *einsumInference) multiplyTerms(terms []tensor.Type) (tensor.Type, 
 	return product.View(product.Shape[:resultRank]) // the other dimensions have size 1
 }
 
-// multiplyPair multiplies two terms, after summing each term over the dimensions that no other remaining term has. The
-// product sums over the dimensions that both terms have, except dimensions that a later term also has. A term has a
-// dimension if its size is not 1. For example, in ij,jk,kl->il the first product is over ij and jk, sums over j, and
-// keeps k for the third term.
+// multiplyPair multiplies two terms. A term has a dimension if the size of this dimension is not 1. First, each term is
+// summed over the dimensions that no other remaining term has. Then the product sums over the dimensions that both
+// terms have, except dimensions that a later term also has. For example, in ij,jk,kl->il the first product multiplies
+// ij by jk, sums over j, and keeps k for the third term.
 func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	summedInBoth := onStack[:0]    // dimensions over which the product sums
 	var summedInA, summedInB []int // dimensions over which a or b is summed before the product
+	// The dimensions of the result are never summed.
 	for dim := len(einsum.equation.resultLabels); dim < len(einsum.order); dim++ {
 		count := &einsum.termCounts[dim] // it becomes 0 if the dimension is summed
 		isInA, isInB := a.Shape[dim].Ne(sym.Of(1)).Holds(), b.Shape[dim].Ne(sym.Of(1)).Holds()

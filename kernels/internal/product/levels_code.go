@@ -84,7 +84,9 @@ func (p *levelProduct) spec(key levelCodeKey) *tile.Spec {
 		}
 		termBytes := p.termBytes()
 		spec.Runs = []tile.Run{{InStep: floatBytes, VecStep: termBytes, Terms: key.terms}} // one block
-		spec.Loops = []tile.Loop{{InStep: floatBytes * key.terms, VecStep: termBytes * key.terms, Block: 1,
+		// Each iteration sums one block, and scales this sum.
+		const blocksPerTrip = 1
+		spec.Loops = []tile.Loop{{InStep: floatBytes * key.terms, VecStep: termBytes * key.terms, Block: blocksPerTrip,
 			Trips: tile.Dynamic}}
 	} else {
 		if key.initialSum == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
@@ -111,9 +113,9 @@ func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-sharedPerVector))
 	}
 	if tile.ElementsPerLoad(machine.HostFeatures(), floatBytes) > 1 { // each row has a register for several elements
-		return (registers - levelVectors) / (levelVectors + 1)
+		return (registers - levelVectors) / (levelVectors + 1) // a tile has all levelVectors vectors of a panel
 	}
-	return min(tile.MaxDynamicRows, (registers-3)/2) // a tile has two vectors (tileVectors)
+	return min(tile.MaxDynamicRows, (registers-3)/2) // two vectors (tileVectors): 3 registers for levels and an element
 }
 
 // tileVectors returns the number of vectors of a tile.
@@ -125,7 +127,8 @@ func (p *levelProduct) tileVectors() int {
 }
 
 // compileConversions compiles the loops that convert levels to elements: (level - zero point) * scale. A byte of a
-// 4-bit panel has two levels: the first loop converts the low half of each byte, the second the high half.
+// 4-bit panel has two levels, which are signed: the first loop converts the low half of each byte, the second the high
+// half.
 func (p *levelProduct) compileConversions() (err error) {
 	formulas := []string{"float32(int32(q) << 28 >> 28)", "float32(int32(q) >> 4)"}
 	if p.levelBits() == 8 {

@@ -22,7 +22,7 @@ import (
 //	scales       float32 [blocks][width]
 //	zero points  int8 [blocks][width], minus the default zero point
 type levelShape struct {
-	blockWeight
+	blockWeight         // format of the weight: bits of an integer, elements of a block, default zero point
 	m, n, k        int  // rows of the result, columns of the result, depth
 	blocks         int  // number of blocks of the depth
 	lanes, vectors int  // number of columns of a vector; number of vectors of a panel
@@ -69,7 +69,7 @@ func (shape *levelShape) panelBytes(operand int) int {
 	case blocksScale:
 		return shape.blocks * shape.width() * floatBytes
 	}
-	return shape.blocks * shape.width()
+	return shape.blocks * shape.width() // zero points
 }
 
 // levelWalks implements [graph.Impl.Walks] for products by panels of levels, which need machine code. The results are

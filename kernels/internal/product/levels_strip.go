@@ -65,9 +65,10 @@ func (strip *levelStrip) compute(mem *graph.Mem, worker *levelWorker) error {
 func (strip *levelStrip) multiplyLevels(mem *graph.Mem, worker *levelWorker) error {
 	strip.bindOperands(mem, worker)
 	args := &worker.args
-	args.Ptr[tile.Vec], args.Ptr[tile.LevelScales] = strip.panelAddress(mem, blocksWeight, strip.panel),
-		strip.panelAddress(mem, blocksScale, strip.panel)
-	args.Ptr[tile.LevelZeros], args.Rows = strip.panelAddress(mem, blocksZero, strip.panel), 1
+	args.Ptr[tile.Vec] = strip.panelAddress(mem, blocksWeight, strip.panel)
+	args.Ptr[tile.LevelScales] = strip.panelAddress(mem, blocksScale, strip.panel)
+	args.Ptr[tile.LevelZeros] = strip.panelAddress(mem, blocksZero, strip.panel)
+	args.Rows = 1                                                   // number of tiles of a call
 	for _, stack := range tileStacks(strip.rows, strip.maxHeight) { // a stack has tiles of equal height
 		for i := range stack.tiles {
 			if err := strip.multiplyTile(mem, worker, stack.firstRow+i*stack.height, stack.height); err != nil {
@@ -112,7 +113,7 @@ func (strip *levelStrip) multiplyConverted(mem *graph.Mem, worker *levelWorker) 
 	args := &worker.args
 	args.Ptr[tile.Vec] = strip.converted
 	for firstTerm := 0; firstTerm < strip.k; firstTerm += levelTerms {
-		args.InnerCount = min(levelTerms, strip.k-firstTerm)
+		args.InnerCount = min(levelTerms, strip.k-firstTerm) // number of terms
 		strip.convertTerms(mem, worker, firstTerm, args.InnerCount)
 		tileColumns := strip.tileVectors() * strip.lanes
 		for column := 0; column < strip.width(); column += tileColumns {

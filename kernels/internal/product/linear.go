@@ -49,7 +49,8 @@ func inferLinear(call *graph.Call) ([]graph.Result, error) {
 		out, err = addmmType(bias, input, weight)
 	case call.HasOperand(linearBias) && flattensInput(input):
 		flat := [2]sym.Int{input.Shape[0].Mul(input.Shape[1]), input.Shape[2]}
-		if err = checkAddmm(bias, tensor.Type{DType: input.DType, Shape: flat[:], Strides: flat[:]}, weight); err == nil {
+		flatInput := tensor.Type{DType: input.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
+		if err = checkAddmm(bias, flatInput, weight); err == nil {
 			out, err = kit.FreshType(input.DType, []sym.Int{input.Shape[0], input.Shape[1], weight.Shape[1]})
 		}
 	default:
@@ -62,6 +63,9 @@ func inferLinear(call *graph.Call) ([]graph.Result, error) {
 	}
 	return call.NewResult(out), nil
 }
+
+// flattensInput reports whether the op linear, if it has a bias, flattens its input to a matrix.
+func flattensInput(input tensor.Type) bool { return input.Rank() == 3 && input.IsContiguous() }
 
 // transposed mirrors Tensor.t. It transposes a matrix and returns a vector unchanged.
 func transposed(weight tensor.Type) (tensor.Type, error) {

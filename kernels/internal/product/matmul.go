@@ -4,6 +4,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -100,8 +101,70 @@ func inferBy(resultType func(a, b tensor.Type) (tensor.Type, error)) func(*graph
 	}
 }
 
-// matmulContraction describes a call as a contraction, the common form of matrix products. The op is matmul or one of
-// its special cases, such as mm.
+// rewriteMatmul rewrites a matrix product by the first of these rules that applies:
+//
+//   - 16-bit floats are converted to float32 ([compose.WidenToFloat32]).
+//   - A product with the transposed weights of an attention is exchanged ([rewriteTransposedWeights]).
+//   - If the second operand is a batch that repeats matrices, the result is a product that reads each distinct matrix
+//     once ([rewriteRepeated]). This removes the copies of keys and values in attention with grouped queries, where
+//     several heads use the same keys and values.
+//   - If each entry of a batch multiplies one row by the same matrix, the result is one product of all rows
+//     ([rewriteSharedMatrix]).
+//
+// Products of 16-bit floats are computed in float32, as PyTorch defines them. The 16-bit instructions of arm64 are not
+// used: FMLA of float16 rounds each sum to float16, BFMMLA rounds sums to odd and flushes subnormal numbers, and FMLAL
+// computes no more sums per instruction than FMLA of float32.
+func rewriteMatmul(parts *graph.Parts, call *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
+	err error) {
+	if rewrite, err = compose.WidenToFloat32(parts, call, context); err != nil || rewrite.Results != nil {
+		return rewrite, err
+	}
+	if rewrite, err = rewriteTransposedWeights(parts, call); err != nil || rewrite.Results != nil {
+		return rewrite, err
+	}
+	left, right := call.In[0], call.In[1]
+	if left.Kind != graph.TensorArg || right.Kind != graph.TensorArg {
+		return rewrite, nil
+	}
+	if repetition, ok := findRepetition(right.Value, maxChainLength); ok {
+		return rewriteRepeated(parts, call, repetition)
+	}
+	return rewriteSharedMatrix(parts, call)
+}
+
+// rewriteSharedMatrix rewrites a batch of products if each entry multiplies a single row by the same matrix. The result
+// is one product of all rows with this matrix.
+func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Rewrite, err error) {
+	left, right := call.In[0], call.In[1]
+	rank := left.Type().Rank()
+	if rank < 3 || right.Type().Rank() != rank || right.Value.Const != nil {
+		return rewrite, nil
+	}
+	hasSizeOne := func(operand graph.Arg, dim int) bool {
+		size, isKnown := operand.Type().Shape[dim].Known()
+		return isKnown && size == 1
+	}
+	entries, isKnown := left.Type().Shape[rank-3].Known() // the size of the last batch dimension
+	if !hasSizeOne(left, rank-2) || !hasSizeOne(right, rank-3) || !isKnown || entries < 2 {
+		return rewrite, nil
+	}
+	builder := compose.NewBuilder(parts, call)
+	rows := builder.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, left)
+	matrix := builder.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, right)
+	if _, err = builder.Result(); err != nil { // the first error of the builder
+		return rewrite, err
+	}
+	product, err := parts.Repeat(parts.ReplacedNode(), rows, matrix)
+	if err != nil {
+		return rewrite, err
+	}
+	rewrite.Results, err = builder.Result(builder.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2},
+		graph.ArgOf(product[0])))
+	rewrite.Why = "a shared matrix is multiplied by all rows at once"
+	return rewrite, err
+}
+
+// matmulContraction is productContraction for a call whose result is known.
 func matmulContraction(c *graph.Call) (*contraction, error) { return productContraction(c, c.Out[0]) }
 
 // productLoops returns the parallel loops over batch dimensions, over the rows of the first matrix, and over the
@@ -124,10 +187,12 @@ func productLoops(call *graph.Call) []graph.Parallel {
 		loops = append(loops, loop)
 	}
 	if a.Rank() >= 2 {
-		loops = append(loops, kit.LoopOver(call, 0, a.Rank()-2, batchRank))
+		const aOperand = 0
+		loops = append(loops, kit.LoopOver(call, aOperand, a.Rank()-2, batchRank)) // the rows of a and of the result
 	}
 	if b.Rank() >= 2 {
-		loops = append(loops, kit.LoopOver(call, 1, b.Rank()-1, out.Rank()-1))
+		const bOperand = 1
+		loops = append(loops, kit.LoopOver(call, bOperand, b.Rank()-1, out.Rank()-1)) // the columns
 	}
 	return loops
 }

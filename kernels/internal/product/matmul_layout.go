@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -85,7 +84,7 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	if out, err = out.Transpose(-2, -1); err != nil || out.IsContiguous() {
 		return out, err
 	}
-	return out.RowMajor(), nil
+	return out.RowMajor(), nil // PyTorch copies the transpose
 }
 
 // foldedRowsType returns the type of the product of left, a batch of matrices, and right, a matrix or vector. The rows
@@ -272,65 +271,4 @@ func checkProductDTypes(kernel string, a, b tensor.DType, sizes ...sym.Int) erro
 		return fmt.Errorf("expected scalar type %s but found %s", a.TorchName(), b.TorchName())
 	}
 	return nil
-}
-
-// flattensInput reports whether the op linear, if it has a bias, flattens its input to a matrix.
-func flattensInput(input tensor.Type) bool { return input.Rank() == 3 && input.IsContiguous() }
-
-// productContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm. The
-// result has the dimensions [batch..., rows, columns], without columns if b is a vector, and without rows if a is one.
-func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
-	a, b := c.Meta(0), c.Meta(1)
-	product := &contraction{m: 1, n: 1, aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1)}
-	rankA, rankB, outDims := a.Rank(), b.Rank(), out.Rank() // outDims counts the dimensions of the result down
-	product.k = a.Shape[rankA-1]
-	product.a.col, product.b.row = a.Strides[rankA-1], b.Strides[max(rankB-2, 0)]
-	if rankB > 1 {
-		outDims--
-		product.n, product.b.col, product.c.col = b.Shape[rankB-1], b.Strides[rankB-1], out.Strides[outDims]
-	}
-	if rankA > 1 {
-		outDims--
-		product.m, product.a.row, product.c.row = a.Shape[rankA-2], a.Strides[rankA-2], out.Strides[outDims]
-	}
-	product.batch, product.c.batch = out.Shape[:outDims], out.Strides[:outDims]
-	var err error
-	if product.a.batch, err = expandedStrides(a, max(rankA-2, 0), product.batch); err != nil {
-		return nil, err
-	}
-	product.b.batch, err = expandedStrides(b, max(rankB-2, 0), product.batch)
-	return product, err
-}
-
-// productFlops counts the operations of matmul or one of its special cases, such as mm.
-func productFlops(c *graph.Call) float64 {
-	product, err := productContraction(c, c.Out[0])
-	if err != nil {
-		return 0
-	}
-	return product.flops()
-}
-
-// expandedStrides returns the strides of the first dims dimensions of an operand, broadcast to shape. As contractions
-// require, added dimensions and dimensions of size 1 have stride 0.
-func expandedStrides(meta tensor.Meta, dims int, shape []int) ([]int, error) {
-	expanded, err := tensor.Meta{DType: meta.DType, Shape: meta.Shape[:dims], Strides: meta.Strides[:dims]}.Expand(shape)
-	for d, size := range expanded.Shape {
-		if size == 1 {
-			expanded.Strides[d] = 0
-		}
-	}
-	for d := range len(shape) - dims {
-		expanded.Strides[d] = 0
-	}
-	return expanded.Strides, err
-}
-
-// linearLoops returns the parallel loops over all dimensions of the input except the last.
-func linearLoops(c *graph.Call) []graph.Parallel {
-	var loops []graph.Parallel
-	for d := range c.Meta(0).Rank() - 1 {
-		loops = append(loops, kit.LoopOver(c, 0, d, d))
-	}
-	return loops
 }

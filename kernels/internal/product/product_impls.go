@@ -45,7 +45,7 @@ type productImpl struct {
 // walks implements [graph.Impl.Walks]. A walk is a loop order with a layout of the result. Results may have any order
 // of dimensions.
 func (impl *productImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
-	product, err := impl.describe(rowMajor(call))
+	product, err := impl.describe(rowMajor(call)) // walks must not depend on the layouts of operands
 	if err != nil || !product.supports(call, impl.algorithm) {
 		return nil
 	}
@@ -69,11 +69,11 @@ func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layou
 	rowMajorCall := rowMajor(call)
 	rowMajorProduct, err := impl.describe(rowMajorCall)
 	if err != nil {
-		return work, true
+		return work, true // lower returns the error
 	}
 	product, err := impl.describe(withOperandLayout(rowMajorCall, operand, layout))
 	if err != nil {
-		return work, true
+		return work, true // lower returns the error
 	}
 	if impl.algorithm != gemm.Tiled {
 		// The matrix is read in place, in its own order.

@@ -18,8 +18,9 @@ import (
 // columns (its lanes) are adjacent.
 func Rates() []graph.Rate {
 	const f32 = tensor.Float32
+	const constB = 1 // the operand that is constant: the right matrix
 	// rowProduct returns a product of a single row by a constant k x n matrix.
-	rowProduct := func(k, n int) graph.RateCall { return mmCall("tiled", f32, 1, k, n, 1) }
+	rowProduct := func(k, n int) graph.RateCall { return mmCall("tiled", f32, 1, k, n, constB) }
 	columnMajor := kit.F32(256, 128)
 	columnMajor.Strides = []int{1, 256}
 	matrixAddend := graph.RateCall{Op: "addmm", In: []tensor.Meta{kit.F32(256, 256), kit.F32(256, 64), kit.F32(64, 256)},
@@ -31,18 +32,20 @@ func Rates() []graph.Rate {
 				{Op: "einsum", Attrs: graph.Attrs{"equation": "bij,bjk->bik"},
 					In: []tensor.Meta{kit.F32(16, 49, 32), kit.F32(16, 32, 49)}}}},
 		{Name: multiply.RateTile32, Unit: "a multiply-add of float32 in register tiles",
-			Calls: []graph.RateCall{mmCall("tiled", f32, 784, 192, 576, 1), mmCall("tiled", f32, 196, 768, 384, 1),
-				mmCall("tiled", f32, 784, 384, 192, 1), mmCall("tiled", f32, 128, 256, 512, 1)}},
+			Calls: []graph.RateCall{mmCall("tiled", f32, 784, 192, 576, constB),
+				mmCall("tiled", f32, 196, 768, 384, constB), mmCall("tiled", f32, 784, 384, 192, constB),
+				mmCall("tiled", f32, 128, 256, 512, constB)}},
 		{Name: multiply.RateTile64, Unit: "a multiply-add of float64 in register tiles",
-			Calls: []graph.RateCall{mmCall("tiled", tensor.Float64, 120, 384, 128, 1)}},
+			Calls: []graph.RateCall{mmCall("tiled", tensor.Float64, 120, 384, 128, constB)}},
 		{Name: multiply.RateTileGo, Unit: "a multiply-add of other dtypes, in Go",
-			Calls: []graph.RateCall{mmCall("tiled", tensor.Int64, 64, 64, 64, 1)}},
+			Calls: []graph.RateCall{mmCall("tiled", tensor.Int64, 64, 64, 64, constB)}},
 		{Name: multiply.RateTileBytes, Unit: "a multiply-add of bytes in register tiles",
 			Calls: append(largeByteProducts(), byteProduct(4, 512, 2048), byteProduct(7, 2048, 512))},
 		{Name: multiply.RateUnitBytes, Unit: "a multiply-add of bytes on the matrix unit, including the padding of tiles",
 			Calls: largeByteProducts()},
 		{Name: multiply.RateTileCall, Unit: "the overhead of one register tile in one block of the depth",
-			Calls: []graph.RateCall{mmCall("tiled", f32, 480, 16, 256, 1), mmCall("tiled", f32, 960, 32, 96, 1)}},
+			Calls: []graph.RateCall{mmCall("tiled", f32, 480, 16, 256, constB),
+				mmCall("tiled", f32, 960, 32, 96, constB)}},
 		{Name: multiply.RateStartStep, Unit: "the start of a step that computes products",
 			Calls: []graph.RateCall{rowProduct(8, 48), rowProduct(32, 120), rowProduct(144, 40), rowProduct(52, 208)}},
 		{Name: multiply.RateStartProduct, Unit: "the start of each product in a step",

@@ -10,40 +10,10 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// rewriteMatmul rewrites a matrix product by the first of these rules that applies:
-//
-//   - 16-bit floats are converted to float32 ([compose.WidenToFloat32]).
-//   - A product with the transposed weights of an attention is exchanged ([rewriteTransposedWeights]).
-//   - If the second operand is a batch that repeats matrices, the result is a product that reads each distinct matrix
-//     once ([rewriteRepeated]). This removes the copies of keys and values in attention with grouped queries, where
-//     several heads use the same keys and values.
-//   - If each entry of a batch multiplies one row by the same matrix, the result is one product of all rows
-//     ([rewriteSharedMatrix]).
-//
-// Products of 16-bit floats are computed in float32, as PyTorch defines them. The 16-bit instructions of arm64 are not
-// used: FMLA of float16 rounds each sum to float16, BFMMLA rounds sums to odd and flushes subnormal numbers, and FMLAL
-// computes no more sums per instruction than FMLA of float32.
-func rewriteMatmul(parts *graph.Parts, call *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
-	err error) {
-	if rewrite, err = compose.WidenToFloat32(parts, call, context); err != nil || rewrite.Results != nil {
-		return rewrite, err
-	}
-	if rewrite, err = rewriteTransposedWeights(parts, call); err != nil || rewrite.Results != nil {
-		return rewrite, err
-	}
-	left, right := call.In[0], call.In[1]
-	if left.Kind != graph.TensorArg || right.Kind != graph.TensorArg {
-		return rewrite, nil
-	}
-	if repetition, ok := findRepetition(right.Value, maxChainLength); ok {
-		return rewriteRepeated(parts, call, repetition)
-	}
-	return rewriteSharedMatrix(parts, call)
-}
-
 // repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
-// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. A product that reads each slice once
-// needs a view of the source with a dimension of size 1 (the unit dimension) after the repeated dimension.
+// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. In attention with grouped queries,
+// keys and values are repeated for several heads in this way. A product that reads each slice once needs a view of
+// the source with a dimension of size 1 (the unit dimension) after the repeated dimension.
 type repeatedSlices struct {
 	source       *graph.Value
 	lacksUnitDim bool // whether the source lacks the unit dimension, so that addMatrices inserts it
@@ -68,7 +38,7 @@ func rewriteRepeated(parts *graph.Parts, call *graph.Call, repetition repeatedSl
 	}
 	builder := compose.NewBuilder(parts, call)
 	groups, matrices := repetition.addOperands(builder, left)
-	if _, err = builder.Result(); err != nil {
+	if _, err = builder.Result(); err != nil { // the first error of the builder
 		return rewrite, err
 	}
 	// Repeat adds the op of the replaced node with other operands.
@@ -296,36 +266,4 @@ func isSplitAlong(firstPart graph.Arg, r repeatedSlices) bool {
 // sameSizes reports whether two lists have the same sizes.
 func sameSizes(a, b []sym.Int) bool {
 	return slices.EqualFunc(a, b, func(x, y sym.Int) bool { return x.Same(y) })
-}
-
-// rewriteSharedMatrix rewrites a batch of products if each entry multiplies a single row by the same matrix. The result
-// is one product of all rows with this matrix.
-func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Rewrite, err error) {
-	left, right := call.In[0], call.In[1]
-	rank := left.Type().Rank()
-	if rank < 3 || right.Type().Rank() != rank || right.Value.Const != nil {
-		return rewrite, nil
-	}
-	hasSizeOne := func(operand graph.Arg, dim int) bool {
-		size, isKnown := operand.Type().Shape[dim].Known()
-		return isKnown && size == 1
-	}
-	entries, isKnown := left.Type().Shape[rank-3].Known() // the size of the last batch dimension
-	if !hasSizeOne(left, rank-2) || !hasSizeOne(right, rank-3) || !isKnown || entries < 2 {
-		return rewrite, nil
-	}
-	builder := compose.NewBuilder(parts, call)
-	rows := builder.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, left)
-	matrix := builder.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, right)
-	if _, err = builder.Result(); err != nil {
-		return rewrite, err
-	}
-	product, err := parts.Repeat(parts.ReplacedNode(), rows, matrix)
-	if err != nil {
-		return rewrite, err
-	}
-	rewrite.Results, err = builder.Result(builder.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2},
-		graph.ArgOf(product[0])))
-	rewrite.Why = "a shared matrix is multiplied by all rows at once"
-	return rewrite, err
 }

@@ -63,7 +63,7 @@ func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.
 		return builder.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, value)
 	}
 	values := transposed(left)
-	if _, err = builder.Result(); err != nil {
+	if _, err = builder.Result(); err != nil { // the first error of the builder
 		return rewrite, err
 	}
 	product, err := parts.Repeat(parts.ReplacedNode(), weights, values)

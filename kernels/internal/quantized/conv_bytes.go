@@ -14,7 +14,17 @@ import (
 
 // This file computes quantized convolutions as byte convolutions ([conv.ConvBytes]), which multiply bytes by an int8
 // weight and add the products in int32. If the weight minus its zero points fits int8, the byte convolution also scales
-// the sums. Otherwise other nodes first correct the sums ([byteConvolver.correctedSums]) and then scale them.
+// the sums. Otherwise other nodes first correct the sums ([byteConvolver.correctedSums]) and then scale them. A
+// quantBuilder (builder.go) adds nodes: vector, for example, converts an operand of scales or zero points, with its
+// elements along a dimension of a value of a given rank.
+
+// Arguments of functions that take an operand or one of its dimensions.
+const (
+	xOperand         = 0
+	weightChannelDim = 0 // the dimension of the output channels in the weight
+	resultChannelDim = 1 // the dimension of the output channels in the result
+	anyDim           = 0 // for scales and zero points with one element
+)
 
 type quantConvAttrs struct {
 	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
@@ -40,7 +50,7 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 	weight := call.Meta(q.weight)
 	isConv2d, isConstant := weight.Rank() == 4, call.Const(q.weight) != nil
 	if !isConv2d || !isConstant || tensor.Numel(weight.Shape[1:]) > maxTerms ||
-		!zeroPointHasOperandDType(call, 0, q.xZero) {
+		!zeroPointHasOperandDType(call, xOperand, q.xZero) {
 		return false
 	}
 	if q.isScaled && call.HasOperand(biasOperand) && !magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2) {
@@ -74,7 +84,7 @@ func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 	kit.EachIndex(weight.Shape, func(index []int) {
 		difference := weight.At(index...).Float()
 		if zeroPoints != nil {
-			difference -= kit.ElementAlong(zeroPoints, index, 0)
+			difference -= kit.ElementAlong(zeroPoints, index, weightChannelDim)
 		}
 		fits = fits && difference >= math.MinInt8 && difference <= math.MaxInt8
 	})
@@ -105,8 +115,8 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	if !q.isScaled {
 		return sums
 	}
-	return builder.requantize(sums, builder.vector(xScaleOperand, 0, imageRank, f32),
-		builder.vector(wScaleOperand, imageChannels, imageRank, f32))
+	return builder.requantize(sums, builder.vector(xScaleOperand, anyDim, imageRank, f32),
+		builder.vector(wScaleOperand, resultChannelDim, imageRank, f32))
 }
 
 // byteConvolver adds byte convolutions of the call's input. It has the operands that all its convolutions share.
@@ -137,16 +147,16 @@ func (builder quantBuilder) scalar(operand int) graph.Arg {
 	return builder.BroadcastAlong(builder.Call.In[operand], 0, 0)
 }
 
-// imageRank is the number of dimensions [n, c, h, w] of images, and imageChannels the index of the channels.
-const imageRank, imageChannels = 4, 1
+// imageRank is the number of dimensions [n, c, h, w] of images.
+const imageRank = 4
 
 // combinedScale returns the factors by which the sums of each output channel are multiplied: input scale * weight scale
 // / result scale.
 func (builder quantBuilder) combinedScale(outputs int) graph.Arg {
-	const f32 = tensor.Float32
-	scale := builder.Add(pointwise.Mul, nil, builder.vector(xScaleOperand, 0, 1, f32),
-		builder.vector(wScaleOperand, 0, 1, f32))
-	scale = builder.Add(pointwise.Div, nil, scale, builder.vector(resultScaleOperand, 0, 1, f32))
+	// vector returns scales as a vector of float32.
+	vector := func(scales int) graph.Arg { return builder.vector(scales, 0, 1, tensor.Float32) }
+	scale := builder.Add(pointwise.Mul, nil, vector(xScaleOperand), vector(wScaleOperand))
+	scale = builder.Add(pointwise.Div, nil, scale, vector(resultScaleOperand))
 	return builder.Add(view.Expand, graph.Attrs{"size": []int{outputs}}, scale)
 }
 
@@ -155,7 +165,7 @@ func (builder quantBuilder) combinedScale(outputs int) graph.Arg {
 func (builder quantBuilder) int8Weight(q *quantConv) graph.Arg {
 	weight := builder.Call.In[q.weight]
 	if builder.Call.HasOperand(q.wZero) && !magnitudesAtMost(builder.Call.Const(q.wZero), 0) {
-		weight = builder.minusZeroPoint(q.weight, q.wZero, 0, tensor.Float32)
+		weight = builder.minusZeroPoint(q.weight, q.wZero, weightChannelDim, tensor.Float32)
 	}
 	return builder.Convert(tensor.Int8, weight)
 }
@@ -180,7 +190,7 @@ func (b *byteConvolver) correctedSums(q *quantConv, bias graph.Arg) graph.Arg {
 	}
 	zeroPoint := b.full(-int(offset), i32, 1)
 	if b.Call.HasOperand(q.wZero) {
-		zeroPoint = b.Convert(i32, b.Add(pointwise.Sub, nil, b.vector(q.wZero, imageChannels, imageRank, f32),
+		zeroPoint = b.Convert(i32, b.Add(pointwise.Sub, nil, b.vector(q.wZero, resultChannelDim, imageRank, f32),
 			compose.Number(offset)))
 	}
 	groups, outputs := kit.Attrs[*quantConvAttrs](b.Call).Groups, meta.Shape[0]

@@ -11,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file rewrites quantizations as loops over elements. A quantized value, an integer, stands for the number
-// (value - zero point) * scale. For example, relu followed by a quantization to uint8 with the zero point 3 becomes
+// This file rewrites quantizations as loops over elements. A quantized value, an integer, stands for the number (value
+// - zero point) * scale. A quantizedValues has the operands of a dequantization: the quantized values (bytes), and the
+// constant scales and zero points. For example, relu followed by a quantization to uint8 with the zero point 3 becomes
 //
 //	v = x / scale; minimum(maximum(int32(rint(v)) + 3, 3), 255)
 
@@ -39,15 +40,15 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	input, scale := graph.ArgOf(value), firstElement(q.result.scale)
 	rewrite.Replaced = value.Node
 	isBounded := magnitudeBound(input, boundDepth)/scale < unclampedLimit // and no number is NaN
-	// rewritePair does not clamp quotients.
-	if isBounded {
+	if isBounded { // rewritePair does not clamp quotients
 		if rewrite.Results, err = q.rewritePair(value.Node, lower, upper); rewrite.Results != nil || err != nil {
 			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", value.Node.Name)
 			return rewrite, err
 		}
 	}
 	rewrite.Why = "by the reciprocal of the scale"
-	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
+	const dim, rank = 0, 0 // the scale becomes a 0-dimensional operand
+	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, dim, rank))
 	reciprocal := q.Add(pointwise.Reciprocal, nil, scaleArg)
 	formula := elementFormula{zeroPoint: firstElement(q.result.zero), lowerBound: lower, upperBound: upper}
 	if isBounded {

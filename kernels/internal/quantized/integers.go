@@ -21,9 +21,10 @@ import (
 //
 //	quantize(relu(conv2d(dequantize(x), dequantize(w))))   becomes   clamp(conv_bytes(x, w, ...))
 //
-// Operands 0, 1 and 2 of quantize_linear and dequantize_linear are the values, the scales and the zero points; the zero
-// points are optional. A quantizedValues (values.go) has these operands. RewriteContext.UsedOnlyHere reports whether a
-// value has no readers but the quantize_linear that is rewritten, and nodes that are removed with it.
+// The operands of quantize_linear and dequantize_linear are the values, the scales (scaleIndex) and the optional zero
+// points (zeroIndex). A quantizedValues has these operands, and a bias the bias of a convolution (values.go).
+// RewriteContext.UsedOnlyHere reports whether a value has no readers but the quantize_linear that is rewritten, and
+// nodes that are removed with it.
 //
 // Sums of products of bytes are exact, whereas sums of floats are rounded after each product. Therefore a result of a
 // product or a convolution that is almost halfway between two quantized values can differ by one step. Plans that
@@ -38,29 +39,30 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 	}
 	attrs, isDequantize := arg.Value.Node.Attrs.(*dequantizeAttrs)
 	call := arg.Value.Node.Call()
-	hasUnknownZero := call.HasOperand(2) && call.Const(2) == nil
+	hasUnknownZero := call.HasOperand(zeroIndex) && call.Const(zeroIndex) == nil
 	if !isDequantize || attrs.BlockSize != 0 || hasUnknownZero {
 		return values, false
 	}
-	if !areNormalScales(call.Const(1)) || !zeroPointHasOperandDType(call, 0, 2) {
+	if !areNormalScales(call.Const(scaleIndex)) || !zeroPointHasOperandDType(call, 0, zeroIndex) {
 		return values, false
 	}
-	return quantizedValues{bytes: call.In[0], scaleArg: call.In[1], zeroArg: operand(call, 2), scale: call.Const(1),
-		zero: call.Const(2), axis: attrs.Axis}, true
+	return quantizedValues{bytes: call.In[0], scaleArg: call.In[scaleIndex], zeroArg: operand(call, zeroIndex),
+		scale: call.Const(scaleIndex), zero: call.Const(zeroIndex), axis: attrs.Axis}, true
 }
 
 // quantizationOf returns the scale and the zero point of a call of quantize_linear. ok is false unless the call
 // quantizes float32 numbers to bytes, with one constant scale for all elements.
 func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
 	attrs := kit.Attrs[*quantizeAttrs](c)
-	hasUnknownZero := c.HasOperand(2) && c.Const(2) == nil
+	hasUnknownZero := c.HasOperand(zeroIndex) && c.Const(zeroIndex) == nil
 	if attrs.BlockSize != 0 || !kit.IsByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 {
 		return values, false
 	}
-	if hasUnknownZero || !areNormalScales(c.Const(1)) || c.Const(1).Numel() != 1 {
+	if hasUnknownZero || !areNormalScales(c.Const(scaleIndex)) || c.Const(scaleIndex).Numel() != 1 {
 		return values, false
 	}
-	return quantizedValues{scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
+	return quantizedValues{scaleArg: c.In[scaleIndex], zeroArg: operand(c, zeroIndex), scale: c.Const(scaleIndex),
+		zero: c.Const(zeroIndex)}, true
 }
 
 // quantizeRewriter rewrites one call of quantize_linear. Its methods add the nodes of the rewritten graph. The embedded
@@ -102,6 +104,7 @@ func rewriteQuantize(parts *graph.Parts, call *graph.Call, context graph.Rewrite
 	if rewrite, err = rewriter.rewriteMaxPool(node); err != nil || rewrite.Results != nil {
 		return rewrite, err
 	}
+	// Why without Results is the reason why a product keeps the floats.
 	if rewrite, err = rewriter.rewriteProduct(); err != nil || rewrite.Results != nil || rewrite.Why != "" {
 		return rewrite, err
 	}
@@ -208,7 +211,8 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 	weight, isDequantized := dequantized(node.In[1])
 	hasByteWeight := isDequantized && kit.IsByte(weight.bytes.Type().DType) &&
 		(weight.scale.Numel() <= 1 || weight.axis == form.axis)
-	layerBias := bias{operand: operand(node.Call(), 2)}
+	const biasIndex = 2 // after the input and the weight
+	layerBias := bias{operand: operand(node.Call(), biasIndex)}
 	switch {
 	case q.Exact:
 		rewrite.Why = "integers would round differently from floats"
@@ -246,9 +250,9 @@ func (q *quantizeRewriter) byteFormOf(node *graph.Node) *byteForm {
 	case conv.Conv2d:
 		return q.convolution(node)
 	case product.Linear:
-		return q.linear(node, 0)
+		return q.linear(node, 0) // weight [out, in]
 	case product.Matmul:
-		return q.linear(node, 1)
+		return q.linear(node, 1) // weight [in, out]
 	}
 	return nil
 }
@@ -358,45 +362,6 @@ func (q *quantizeRewriter) int8Weight(weight quantizedValues) graph.Arg {
 			q.Convert(tensor.Int16, q.BroadcastAlong(weight.zeroArg, 0, weight.bytes.Meta().Rank())))
 	}
 	return q.Convert(tensor.Int8, differences)
-}
-
-// bias is the bias of a convolution or product: a constant that is added to the sums. The constant is float, or it is
-// dequantized from int32.
-type bias struct {
-	operand graph.Arg       // the operand of the convolution or product; null if there is no bias
-	values  quantizedValues // the operands of dequantize_linear, if that op computes the bias
-	// hasSumScale is set if the bias has the scale of the sums, so its int32 values can be added to the sums unchanged.
-	hasSumScale bool
-}
-
-// setInt32Values sets b.values and b.hasSumScale. It reports whether the bias can be an int32 constant: the bias is
-// omitted, or is a constant whose quotients by the scale of the sums are in half of the range of int32. The scale of
-// the sums is the scale of the input times the scale of the weight.
-func (b *bias) setInt32Values(input, weight quantizedValues) bool {
-	if b.operand.Kind == graph.Null {
-		return true
-	}
-	sumScale := func(channel int) float64 {
-		return firstElement(input.scale) * kit.ElementAlong(weight.scale, []int{channel}, 0)
-	}
-	// The bias of a channel is data[channel] * scaleOf(channel).
-	data, scaleOf := b.operand.Value.Const, func(int) float64 { return 1 }
-	values, ok := dequantized(b.operand)
-	if ok && values.bytes.Type().DType == tensor.Int32 && values.hasZeroPointsOf0() {
-		b.values, b.hasSumScale, data = values, true, values.bytes.Value.Const
-		scaleOf = func(channel int) float64 { return kit.ElementAlong(values.scale, []int{channel}, 0) }
-	}
-	if data == nil || data.Rank() != 1 {
-		return false
-	}
-	allFit := true
-	for channel := range data.Shape[0] {
-		scale := scaleOf(channel)
-		// The conversion of the product to float64 prevents a fused multiply-subtract.
-		b.hasSumScale = b.hasSumScale && math.Abs(scale-float64(sumScale(channel))) <= 1e-6*sumScale(channel)
-		allFit = allFit && math.Abs(data.At(channel).Float()*scale) <= sumScale(channel)*(math.MaxInt32/2)
-	}
-	return allFit
 }
 
 // biasOf returns an int32 bias for the given number of output channels: the bias divided by the scale of the sums,

@@ -115,6 +115,7 @@ func (q *quantMatmul) checkParamCounts(call *graph.Call) error {
 		count   sym.Int
 	}{{q.aZero, "a_zero_point", rows}, {q.bZero, "b_zero_point", columns}, {q.aScale, "a_scale", rows},
 		{q.bScale, "b_scale", columns}} {
+		// The type of an operand that is absent is invalid, and then checkParamCount accepts it.
 		if err := checkParamCount(q.name, param.name, call.Type(param.operand), param.count); err != nil {
 			return err
 		}

@@ -33,14 +33,6 @@ var (
 		"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
 )
 
-// Arguments of functions that take an operand or one of its dimensions.
-const (
-	xOperand         = 0
-	weightChannelDim = 0 // the dimension of the output channels in the weight
-	resultChannelDim = 1 // the dimension of the output channels in the result
-	anyDim           = 0 // for scales and zero points with one element
-)
-
 // quantConvOp defines an op that convolves quantized values, with the given names of operands.
 func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)

@@ -37,8 +37,8 @@ var QuantizeLinear = kit.Define[*quantizeAttrs](graph.Op{
 			if !isQuantizableFloat(inputType.DType) && inputType.DType != tensor.Int32 {
 				return nil, kit.NotImplemented("quantize_linear", inputType.DType)
 			}
-			if !isQuantizableFloat(call.Type(1).DType) {
-				return nil, kit.NotImplemented("quantize_linear", call.Type(1).DType)
+			if !isQuantizableFloat(call.Type(scaleIndex).DType) {
+				return nil, kit.NotImplemented("quantize_linear", call.Type(scaleIndex).DType)
 			}
 			dtype := quantDType(call, attrs.DType)
 			if !isQuantizedDType(dtype) {
@@ -64,10 +64,10 @@ var QuantizeLinear = kit.Define[*quantizeAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			builder, attrs := quantBuilder{compose.NewBuilder(parts, c)}, kit.Attrs[*quantizeAttrs](c)
-			scale := builder.Convert(tensor.Float32, builder.broadcastParam(1, attrs.Axis, attrs.BlockSize))
+			scale := builder.Convert(tensor.Float32, builder.broadcastParam(scaleIndex, attrs.Axis, attrs.BlockSize))
 			zeroPoint := graph.Arg{}
-			if c.HasOperand(2) {
-				zeroPoint = builder.broadcastParam(2, attrs.Axis, attrs.BlockSize)
+			if c.HasOperand(zeroIndex) {
+				zeroPoint = builder.broadcastParam(zeroIndex, attrs.Axis, attrs.BlockSize)
 			}
 			x := builder.Add(pointwise.Div, nil, builder.Convert(tensor.Float32, c.In[0]), scale)
 			return builder.Result(builder.quantize(x, zeroPoint, c.Out[0].DType))
@@ -92,13 +92,13 @@ var DequantizeLinear = kit.Define[*dequantizeAttrs](graph.Op{
 			if !isQuantizedDType(inputType.DType) {
 				return nil, kit.NotImplemented("dequantize_linear", inputType.DType)
 			}
-			if !isQuantizableFloat(call.Type(1).DType) {
-				return nil, kit.NotImplemented("dequantize_linear", call.Type(1).DType)
+			if !isQuantizableFloat(call.Type(scaleIndex).DType) {
+				return nil, kit.NotImplemented("dequantize_linear", call.Type(scaleIndex).DType)
 			}
-			return call.NewResult(inputType.RowMajor().WithDType(call.Type(1).DType)), nil
+			return call.NewResult(inputType.RowMajor().WithDType(call.Type(scaleIndex).DType)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs, dtype := kit.Attrs[*dequantizeAttrs](c), c.Meta(1).DType
+			attrs, dtype := kit.Attrs[*dequantizeAttrs](c), c.Meta(scaleIndex).DType
 			return quantReference(c, in, attrs.Axis, attrs.BlockSize, dtype, func(x, scale, zeroPoint float64) tensor.Scalar {
 				return tensor.FloatScalar((x - zeroPoint) * scale)
 			})
@@ -116,12 +116,12 @@ var DequantizeLinear = kit.Define[*dequantizeAttrs](graph.Op{
 			if x.Type().DType.Size() > 2 {
 				dtype = tensor.Int64
 			}
-			if c.HasOperand(2) {
+			if c.HasOperand(zeroIndex) {
 				x = builder.Add(pointwise.Sub, nil, builder.Convert(dtype, x),
-					builder.Convert(dtype, builder.broadcastParam(2, attrs.Axis, attrs.BlockSize)))
+					builder.Convert(dtype, builder.broadcastParam(zeroIndex, attrs.Axis, attrs.BlockSize)))
 			}
 			return builder.Result(builder.Add(pointwise.Mul, nil, builder.Convert(tensor.Float32, x),
-				builder.Convert(tensor.Float32, builder.broadcastParam(1, attrs.Axis, attrs.BlockSize))))
+				builder.Convert(tensor.Float32, builder.broadcastParam(scaleIndex, attrs.Axis, attrs.BlockSize))))
 		},
 	},
 })
@@ -196,8 +196,8 @@ func dynamicQuantizeParts(parts *graph.Parts, call *graph.Call) ([]*graph.Value,
 // is the attribute dtype (attr), or uint8 if this attribute is not given.
 func quantDType(c *graph.Call, attr tensor.DType) tensor.DType {
 	switch {
-	case c.HasOperand(2):
-		return c.Type(2).DType
+	case c.HasOperand(zeroIndex):
+		return c.Type(zeroIndex).DType
 	case attr != tensor.Invalid:
 		return attr
 	}
@@ -215,9 +215,10 @@ func isQuantizedDType(dtype tensor.DType) bool {
 
 // checkScales checks the shapes of the scale and the zero point. blockSize is the attribute block_size.
 func checkScales(c *graph.Call, axis, blockSize int) error {
-	input, scale, zeroPoint := c.Type(0), c.Type(1), c.Type(2)
-	hasOneScale := blockSize == 0 && kit.HaveOneElement(c, 1)
-	if c.HasOperand(2) && !tensor.SameSizes(zeroPoint.Shape, scale.Shape) && !(hasOneScale && kit.HaveOneElement(c, 2)) {
+	input, scale, zeroPoint := c.Type(0), c.Type(scaleIndex), c.Type(zeroIndex)
+	hasOneScale := blockSize == 0 && kit.HaveOneElement(c, scaleIndex)
+	if c.HasOperand(zeroIndex) && !tensor.SameSizes(zeroPoint.Shape, scale.Shape) &&
+		!(hasOneScale && kit.HaveOneElement(c, zeroIndex)) {
 		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(zeroPoint.Shape), tensor.Sizes(scale.Shape))
 	}
 	if hasOneScale {
@@ -271,8 +272,8 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dty
 	}
 	input := in[0]
 	out := tensor.Zeros(dtype, input.Shape...)
-	hasOneScale := in[1].Numel() == 1 && blockSize == 0
-	// paramOf returns the scale (operand 1) or the zero point (operand 2) of the input's element at an index.
+	hasOneScale := in[scaleIndex].Numel() == 1 && blockSize == 0
+	// paramOf returns the scale (scaleIndex) or the zero point (zeroIndex) of the input's element at an index.
 	paramOf := func(operand int, index []int) float64 {
 		if hasOneScale { // the zero point and the scale may differ in rank
 			return in[operand].At(make([]int, in[operand].Rank())...).Float()
@@ -287,10 +288,10 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dty
 	}
 	kit.EachIndex(input.Shape, func(index []int) {
 		zeroPoint := 0.0
-		if len(in) > 2 && in[2] != nil {
-			zeroPoint = paramOf(2, index)
+		if len(in) > zeroIndex && in[zeroIndex] != nil {
+			zeroPoint = paramOf(zeroIndex, index)
 		}
-		out.Set(compute(input.At(index...).Float(), paramOf(1, index), zeroPoint), index...)
+		out.Set(compute(input.At(index...).Float(), paramOf(scaleIndex, index), zeroPoint), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

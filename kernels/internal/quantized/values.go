@@ -8,6 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Indices of operands of quantize_linear and dequantize_linear. Operand 0 is the input.
+const (
+	scaleIndex = 1
+	zeroIndex  = 2
+)
+
 // quantizedValues has the operands of a dequantize_linear with constant scales and zero points. For a quantize_linear,
 // it has only the scales and the zero points.
 type quantizedValues struct {
@@ -98,5 +104,44 @@ func (values quantizedValues) elementsFitInt8() bool {
 		}
 		allFit = allFit && fitInt8(element, element, zero)
 	})
+	return allFit
+}
+
+// bias is the bias of a convolution or product: a constant that is added to the sums. The constant is float, or it is
+// dequantized from int32.
+type bias struct {
+	operand graph.Arg       // the operand of the convolution or product; null if there is no bias
+	values  quantizedValues // the operands of dequantize_linear, if that op computes the bias
+	// hasSumScale is set if the bias has the scale of the sums, so its int32 values can be added to the sums unchanged.
+	hasSumScale bool
+}
+
+// setInt32Values sets b.values and b.hasSumScale. It reports whether the bias can be an int32 constant: the bias is
+// omitted, or is a constant whose quotients by the scale of the sums are in half of the range of int32. The scale of
+// the sums is the scale of the input times the scale of the weight.
+func (b *bias) setInt32Values(input, weight quantizedValues) bool {
+	if b.operand.Kind == graph.Null {
+		return true
+	}
+	sumScale := func(channel int) float64 {
+		return firstElement(input.scale) * kit.ElementAlong(weight.scale, []int{channel}, 0)
+	}
+	// The bias of a channel is data[channel] * scaleOf(channel).
+	data, scaleOf := b.operand.Value.Const, func(int) float64 { return 1 }
+	values, ok := dequantized(b.operand)
+	if ok && values.bytes.Type().DType == tensor.Int32 && values.hasZeroPointsOf0() {
+		b.values, b.hasSumScale, data = values, true, values.bytes.Value.Const
+		scaleOf = func(channel int) float64 { return kit.ElementAlong(values.scale, []int{channel}, 0) }
+	}
+	if data == nil || data.Rank() != 1 {
+		return false
+	}
+	allFit := true
+	for channel := range data.Shape[0] {
+		scale := scaleOf(channel)
+		// The conversion of the product to float64 prevents a fused multiply-subtract.
+		b.hasSumScale = b.hasSumScale && math.Abs(scale-float64(sumScale(channel))) <= 1e-6*sumScale(channel)
+		allFit = allFit && math.Abs(data.At(channel).Float()*scale) <= sumScale(channel)*(math.MaxInt32/2)
+	}
 	return allFit
 }

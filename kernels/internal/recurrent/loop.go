@@ -172,7 +172,8 @@ func (cell *cellFormula) peephole(gate int, cellState string) string {
 	if !cell.peepholes[cell.dir].IsGiven() {
 		return ""
 	}
-	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*cell.hidden) + " * " + cellState
+	column := gate * cell.hidden // peephole weights are in the order of the numbers of gates
+	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, column) + " * " + cellState
 }
 
 // gate defines a value with the given name: an activation function, applied to a sum. function is the index of the

@@ -173,7 +173,8 @@ func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
 		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
 	}
-	phases, scratchBytes, workerBytes := multiplier.Phases(0)
+	const scratchOffset = 0
+	phases, scratchBytes, workerBytes := multiplier.Phases(scratchOffset)
 	builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{result, input, weights, bias}, phases...)
 	builder.AddListings(multiplier.Listings)
 	return nil

@@ -36,8 +36,9 @@ func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 		outputs = append(outputs, "c_n")
 	}
 	const withBiases, withoutBiases = true, false
-	oneLayer := cell.exampleOperands(1, 1, withBiases)
-	twoLayers := cell.exampleOperands(2, 2, withoutBiases)
+	const oneDirection, twoDirections = 1, 2
+	oneLayer := cell.exampleOperands(1, oneDirection, withBiases)
+	twoLayers := cell.exampleOperands(2, twoDirections, withoutBiases)
 	return kit.Define[*recurrentAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + ". Without `has_biases`, there are no b_ih and b_hh. The results are `output` [t, n, d*h] " +
@@ -68,12 +69,13 @@ func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 // parallelLoops returns the parallel loop over the batch: dimension 1 of the input, the states and the results. If the
 // batch comes first, it is dimension 0 of the input and of the output.
 func (cell torchCell) parallelLoops(c *graph.Call) []graph.Parallel {
-	loop := kit.LoopOver(c, 0, 1, 1)
+	const inputOperand, batchDim = 0, 1
+	loop := kit.LoopOver(c, inputOperand, batchDim, batchDim)
 	if kit.Attrs[*recurrentAttrs](c).BatchFirst {
 		loop.OperandDims[0], loop.ResultDims[0] = 0, 0
 	}
 	for i := 1; i < cell.firstWeight(); i++ {
-		loop.OperandDims[i] = 1
+		loop.OperandDims[i] = batchDim
 	}
 	return []graph.Parallel{loop}
 }

@@ -70,12 +70,17 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 	}
 	const f64 = tensor.Float64
 	loopDType := input.DType.OpMath()
+	// perChannel broadcasts a vector to the shape of the input, along the channels.
+	perChannel := func(vector graph.Arg) graph.Arg {
+		const channelDim = 1
+		return builder.BroadcastAlong(vector, channelDim, input.Rank())
+	}
 	mean, scale := batchNormScale(builder, attrs)
 	x := call.In[batchNormInput]
 	if attrs.Training {
 		// Without the center, input*scale and shift nearly cancel if values are far from zero, which loses digits.
 		center := builder.Convert(loopDType, mean)
-		x = builder.Add(pointwise.Sub, nil, x, builder.BroadcastAlong(center, 1, input.Rank()))
+		x = builder.Add(pointwise.Sub, nil, x, perChannel(center))
 		mean = builder.Add(pointwise.Sub, nil, mean, builder.Convert(f64, center))
 	}
 	shift := builder.Add(pointwise.Mul, nil, mean, scale)
@@ -85,8 +90,8 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 		shift = builder.Add(pointwise.Neg, nil, shift)
 	}
 	scale, shift = builder.Convert(loopDType, scale), builder.Convert(loopDType, shift)
-	y := builder.Add(pointwise.Mul, nil, x, builder.BroadcastAlong(scale, 1, input.Rank()))
-	return builder.Result(builder.Add(pointwise.Add, nil, y, builder.BroadcastAlong(shift, 1, input.Rank())))
+	y := builder.Add(pointwise.Mul, nil, x, perChannel(scale))
+	return builder.Result(builder.Add(pointwise.Add, nil, y, perChannel(shift)))
 }
 
 // batchNormScale adds nodes that compute the mean and the scale of each channel in float64 (see decomposeBatchNorm).
@@ -99,7 +104,8 @@ func batchNormScale(builder *compose.Builder, attrs *batchNormAttrs) (mean, scal
 			dims = append(dims, dim)
 		}
 		input := builder.Convert(f64, call.In[batchNormInput])
-		moments := builder.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, input)
+		const results = 2 // the variance and the mean
+		moments := builder.AddMany(results, VarMean, graph.Attrs{"dim": dims, "correction": 0}, input)
 		variance, mean = moments[0], moments[1]
 	} else {
 		mean = builder.Convert(f64, call.In[batchNormMean])

@@ -102,7 +102,8 @@ func (best *bestElement[T]) startRow(x []T, position int) {
 }
 
 // greatestRow folds the elements x into one accumulator. position is the index of x[0]. Most elements need a single
-// comparison, element <= best.value, which is false for greater elements and for NaN.
+// comparison, element <= best.value, which is false for greater elements and for NaN. The second comparison is false if
+// the best element so far is NaN, which is final.
 func greatestRow[T kit.Sortable](best *bestElement[T], x []T, position int) {
 	best.startRow(x, position)
 	for i, element := range x {

@@ -68,10 +68,11 @@ func (norm *channelNorm) addStatistics(builder *copies.KernelBuilder, in kit.Buf
 	for dim := 2; dim < len(mask); dim++ {
 		mask[dim] = true
 	}
-	shape := rule.ReduceShape(meta.Shape, mask, true)
+	const keepDims = true
+	shape := rule.ReduceShape(meta.Shape, mask, keepDims)
 	out := []kit.Buffer{builder.NewScratch(tensor.Float64, shape...), builder.NewScratch(tensor.Float64, shape...)}
 	v := variance{dtype: meta.DType, n: sym.Of(folds.Count(meta.Shape, mask)), returnsMean: true}
-	spec := v.spec(mask, true, tensor.Float64, tensor.Float64)
+	spec := v.spec(mask, keepDims, tensor.Float64, tensor.Float64) // the variance and the mean
 	builder.AddKernel("statistics", spec.Compile, out, in)
 	return out
 }
@@ -89,7 +90,7 @@ func (norm *channelNorm) addCoefficients(builder *copies.KernelBuilder, statisti
 		shape[0] = input.Shape[0]
 	}
 	var out []kit.Buffer
-	for range 3 {
+	for range 3 { // center, scale and shift
 		out = append(out, builder.NewScratch(tensor.Float64, shape...))
 	}
 	buffers := slices.Concat(out, statistics)

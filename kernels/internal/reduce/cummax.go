@@ -17,9 +17,12 @@ type runningAttrs struct {
 // A line is the sequence of elements along the dimension, with all other indices fixed. For example, cummax of the line
 // [1, 3, 2, 3] has the values [1, 3, 3, 3] and the indices [0, 1, 1, 3].
 var (
-	Cummax = runningExtremeOp("cummax", "greatest", true)
-	Cummin = runningExtremeOp("cummin", "least", false)
+	Cummax = runningExtremeOp("cummax", "greatest", isMaximum)
+	Cummin = runningExtremeOp("cummin", "least", isMinimum)
 )
+
+// Values of isMax.
+const isMaximum, isMinimum = true, false
 
 // runningExtremeOp defines cummax if isMax is set, else cummin.
 func runningExtremeOp(name, extreme string, isMax bool) *graph.Op {
@@ -81,7 +84,8 @@ func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool
 	blocks := newLineBlocks(self.Numel(), lineLength, inner)
 	buffers := []kit.Buffer{builder.Result(0, dtype), builder.Result(1, tensor.Int64),
 		builder.ToRowMajor(builder.Operand(0), dtype)}
-	phase := copies.ChunkedPhase(blocks.count, 4*blocks.maxElements(), func(mem *graph.Mem, begin, end int) error {
+	blockCost := 4 * blocks.maxElements() // an element costs about as much as four copied elements
+	phase := copies.ChunkedPhase(blocks.count, blockCost, func(mem *graph.Mem, begin, end int) error {
 		arrays := runningArrays[T]{
 			values:  sliceAt[T](mem.Ptrs[0], self.Numel()),
 			indices: sliceAt[int64](mem.Ptrs[1], self.Numel()),

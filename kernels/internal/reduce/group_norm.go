@@ -28,11 +28,12 @@ var GroupNorm = kit.Define[*groupNormAttrs](graph.Op{
 		Infer:  inferGroupNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			attrs := kit.Attrs[*groupNormAttrs](c)
-			in = append(slices.Clone(in), nil, nil)[:3]
+			in = append(slices.Clone(in), nil, nil)[:3] // input, weight and bias; nil if omitted
 			channelsPerGroup := in[0].Shape[1] / attrs.NumGroups
 			group := func(index []int) int { return index[0]*attrs.NumGroups + index[1]/channelsPerGroup }
 			channel := func(index []int) int { return index[1] }
-			return []*tensor.Tensor{normReference(in[0], attrs.Eps, group, channel, in[1], in[2], nil, nil)}, nil
+			var mean, variance *tensor.Tensor // nil: they are computed for each group
+			return []*tensor.Tensor{normReference(in[0], attrs.Eps, group, channel, in[1], in[2], mean, variance)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
 			tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},

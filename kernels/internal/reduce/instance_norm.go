@@ -30,14 +30,15 @@ var InstanceNorm = kit.Define[*instanceNormAttrs](graph.Op{
 		Infer: inferInstanceNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			attrs := kit.Attrs[*instanceNormAttrs](c)
-			in = append(slices.Clone(in), nil, nil, nil, nil)[:batchNormOperands]
+			in = append(slices.Clone(in), nil, nil, nil, nil)[:batchNormOperands] // nil if omitted
 			runningMean, runningVar := in[batchNormMean], in[batchNormVariance]
 			if attrs.UseInputStats {
 				runningMean, runningVar = nil, nil
 			}
 			group := func(index []int) int { return index[0]*in[0].Shape[1] + index[1] }
 			channel := func(index []int) int { return index[1] }
-			return []*tensor.Tensor{normReference(in[0], attrs.Eps, group, channel, in[1], in[2], runningMean, runningVar)}, nil
+			return []*tensor.Tensor{normReference(in[0], attrs.Eps, group, channel, in[batchNormWeight], in[batchNormBias],
+				runningMean, runningVar)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 	},

@@ -69,7 +69,7 @@ var LocalResponseNorm = kit.Define[*localResponseAttrs](graph.Op{
 			Attrs: graph.Attrs{"size": 3, "alpha": 0.5}}},
 	},
 	Facts: graph.Facts{
-		Parallel:          kit.LoopsExceptDims(1),
+		Parallel:          kit.LoopsExceptDims(1), // 1: the channels
 		FixedLayoutReason: "squares are summed over neighbouring planes",
 		FlopsPerElement:   graph.ElementFlops{Simple: 10, Function: 0.3},
 	},

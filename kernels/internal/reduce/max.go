@@ -17,7 +17,7 @@ import (
 var (
 	Max = withPairwise(bestOp("max", "Returns the greatest of all elements. With `dim`, it returns the greatest "+
 		"elements along a dimension and their indices; with `other`, the greater of self and `other` at each position, "+
-		"as `maximum` does.", true), pointwise.Maximum)
+		"as `maximum` does.", true), pointwise.Maximum) // true: isMax
 	Min = withPairwise(bestOp("min", "Returns the least of all elements. With `dim`, it returns the least elements "+
 		"along a dimension and their indices; with `other`, the lesser of self and `other` at each position, as "+
 		"`minimum` does.", false), pointwise.Minimum)

@@ -21,23 +21,27 @@ type crossEntropyAttrs struct {
 var (
 	NllLoss = nllLossOp(graph.SchemaOf[*nllLossAttrs](), "nll_loss",
 		"Returns minus the element of the target class, times the weight of the class: self [n, c, ...] or [c], "+
-			"`target` int64 [n, ...] and `weight` [c].", false, func(c *graph.Call) (int, int, float64) {
+			"`target` int64 [n, ...] and `weight` [c].", isNllLoss,
+		func(c *graph.Call) (reduction, ignoreIndex int, smoothing float64) {
 			attrs := kit.Attrs[*nllLossAttrs](c)
 			return attrs.Reduction, attrs.IgnoreIndex, 0
 		})
 	CrossEntropyLoss = nllLossOp(graph.SchemaOf[*crossEntropyAttrs](), "cross_entropy_loss",
 		"Returns minus the logarithm of the softmax at the target class, times the weight of the class: self [n, c, "+
 			"...] or [c], `target` int64 [n, ...] and `weight` [c]. A `target` of self's shape has the probability of each "+
-			"class instead of a class; the mean then divides by the number of targets, not by the sum of weights.", true,
-		func(c *graph.Call) (int, int, float64) {
+			"class instead of a class; the mean then divides by the number of targets, not by the sum of weights.",
+		isCrossEntropyLoss, func(c *graph.Call) (reduction, ignoreIndex int, smoothing float64) {
 			attrs := kit.Attrs[*crossEntropyAttrs](c)
 			return attrs.Reduction, attrs.IgnoreIndex, attrs.Smoothing
 		})
 )
 
+// Values of isCrossEntropy.
+const isNllLoss, isCrossEntropyLoss = false, true
+
 // nllLossOp defines cross_entropy_loss if isCrossEntropy is set, else nll_loss.
 func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
-	readAttrs func(c *graph.Call) (reduction, ignore int, smoothing float64)) *graph.Op {
+	readAttrs func(c *graph.Call) (reduction, ignoreIndex int, smoothing float64)) *graph.Op {
 	lossOf := func(c *graph.Call) (*nllLoss, error) {
 		loss := &nllLoss{isCrossEntropy: isCrossEntropy}
 		loss.reduction, loss.ignoreIndex, loss.smoothing = readAttrs(c)

@@ -12,6 +12,15 @@ import (
 
 // This file has the kernel of nll_loss and cross_entropy_loss. The formulas are in the comment of [nllLoss].
 
+// Indices in mem.Ptrs of the buffers of the phases. The last phase has only the first two.
+const (
+	lossResultPtr   = iota // the losses, or their mean or sum
+	lossSumsPtr            // a lossSums for each chunk
+	lossElementsPtr        // self or, for cross_entropy_loss, its log-softmax
+	lossTargetsPtr         // classes, or class probabilities
+	lossWeightsPtr         // weights of the classes
+)
+
 // compileNllLoss returns the kernel for a computation in T. First, cross_entropy_loss computes the log-softmax. Then
 // each chunk computes the losses of some targets, with their sum. A last phase computes the mean or sum of all losses.
 func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.Kernel, error) {
@@ -24,7 +33,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.K
 		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, elements.Meta.Rank()-1)}, []kit.Buffer{elements}, operands[0])
 	}
 	out, sums := builder.Result(0, dtype), builder.NewScratch(tensor.Float64, chunks, 2) // sums: a lossSums per chunk
-	// mem.Ptrs has the pointers to these buffers, in order.
+	// The order of the buffers is the order of lossResultPtr and so on.
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums, elements, operands[1], operands[2]},
 		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 			return computeLosses[T](spec, mem, chunk)
@@ -38,16 +47,15 @@ func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.K
 // lossSums has the sums over the targets of a chunk.
 type lossSums struct{ loss, weight float64 }
 
-// computeLosses computes the losses of the targets of a chunk, and stores their lossSums. mem.Ptrs has the result, the
-// lossSums of all chunks, the elements, the targets and the weights.
+// computeLosses computes the losses of the targets of a chunk, and stores their lossSums.
 func computeLosses[T float32 | float64](spec *nllLoss, mem *graph.Mem, chunk int) error {
 	targets := spec.targets()
-	data := &lossData[T]{nllLoss: spec, elements: kit.ElementsOf[T](mem.Ptrs[2], targets*spec.classes),
-		classWeights: kit.ElementsOf[T](mem.Ptrs[4], spec.classes)}
+	data := &lossData[T]{nllLoss: spec, elements: kit.ElementsOf[T](mem.Ptrs[lossElementsPtr], targets*spec.classes),
+		classWeights: kit.ElementsOf[T](mem.Ptrs[lossWeightsPtr], spec.classes)}
 	if spec.hasProbabilities {
-		data.probabilities = kit.ElementsOf[T](mem.Ptrs[3], targets*spec.classes)
+		data.probabilities = kit.ElementsOf[T](mem.Ptrs[lossTargetsPtr], targets*spec.classes)
 	} else {
-		data.target = kit.ElementsOf[int64](mem.Ptrs[3], targets)
+		data.target = kit.ElementsOf[int64](mem.Ptrs[lossTargetsPtr], targets)
 	}
 	var sums lossSums
 	for i := chunk * machine.FunctionGrain; i < min(targets, (chunk+1)*machine.FunctionGrain); i++ {
@@ -56,28 +64,27 @@ func computeLosses[T float32 | float64](spec *nllLoss, mem *graph.Mem, chunk int
 			return err
 		}
 		if spec.reduction == reductionNone {
-			kit.ElementsOf[T](mem.Ptrs[0], targets)[i] = loss
+			kit.ElementsOf[T](mem.Ptrs[lossResultPtr], targets)[i] = loss
 		}
 		sums.loss += float64(loss)
 		sums.weight += float64(weight)
 	}
-	*(*lossSums)(kit.AddressOf[lossSums](mem.Ptrs[1], chunk)) = sums
+	*(*lossSums)(kit.AddressOf[lossSums](mem.Ptrs[lossSumsPtr], chunk)) = sums
 	return nil
 }
 
 // reduceLosses returns the phase that computes the mean or the sum of the losses from the lossSums of all chunks.
-// mem.Ptrs has the result and the lossSums.
 func reduceLosses[T float32 | float64](spec *nllLoss, chunks int) graph.Phase {
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		loss, weight := 0.0, 0.0
-		for _, sums := range kit.ElementsOf[lossSums](mem.Ptrs[1], chunks) {
+		for _, sums := range kit.ElementsOf[lossSums](mem.Ptrs[lossSumsPtr], chunks) {
 			loss += sums.loss
 			weight += sums.weight
 		}
 		if spec.reduction == reductionMean {
 			loss /= weight
 		}
-		*(*T)(mem.Ptrs[0]) = T(loss)
+		*(*T)(mem.Ptrs[lossResultPtr]) = T(loss)
 		return nil
 	}}
 }

@@ -67,7 +67,8 @@ func prodExpression(builder *expr.Builder, dtype tensor.DType, x folds.Number) [
 // initial product, the loops over rows and over columns, and the loop that multiplies partial products.
 func prodFold(dtype tensor.DType) *iter.Fold {
 	if dtype == tensor.Bool { // the product is true if all elements are
-		return folds.AnyOrAll(false)
+		const isAny = false
+		return folds.AnyOrAll(isAny)
 	}
 	switch kit.LoopDType(dtype) {
 	case tensor.Int64:

@@ -91,7 +91,8 @@ func softmaxCall(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "softmax", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(rows, n)}, Impl: "rows"}
 }
 
-// composedLayerNorm returns a layer norm that is composed of separate ops, as in exported models.
+// composedLayerNorm returns a layer norm that is composed of separate ops, as in exported models. Make adds the nodes;
+// Op is the op of one of them.
 func composedLayerNorm(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(rows, n), kit.F32(n)}, Constant: []int{1},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {

@@ -48,7 +48,8 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, rowDims
 	rowSize := tensor.Numel(input.Shape[input.Rank()-rowDims:])
 	buffers := []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(0), dtype),
 		builder.ToRowMajor(builder.Operand(1), dtype), builder.ToRowMajor(builder.Operand(2), dtype)}
-	division := machine.DivideUnits(input.Numel()/rowSize, rowSize, machine.ReduceGrain/2)
+	const grain = machine.ReduceGrain / 2 // elements per chunk; the loops read a row more than once
+	division := machine.DivideUnits(input.Numel()/rowSize, rowSize, grain)
 	phase := graph.Phase{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 		weight, bias := kit.ElementsOf[T](mem.Ptrs[2], rowSize), kit.ElementsOf[T](mem.Ptrs[3], rowSize)
 		begin, end := division.ChunkRange(chunk)

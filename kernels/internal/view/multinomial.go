@@ -93,7 +93,7 @@ const drawsPerCheck = 1 << 12
 // multinomial is a call of the op multinomial with known layouts.
 type multinomial struct {
 	*multinomialAttrs
-	lines        *kit.LineSet       // rows of the operand and of the result
+	lines        *kit.LineSet       // rows of the operand (offset 0) and of the result (offset 1)
 	toFloat64    tensor.ConvertFunc // converts weights to float64
 	weightCount  int                // number of weights of a row
 	weightStride int                // stride of weights, in bytes

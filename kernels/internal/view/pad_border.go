@@ -76,8 +76,9 @@ func BorderSpans(mode string, n, before, after int) []copies.Span {
 	if mode == "reflect" {                     // index -k is mirrored to k, and index n-1+k to n-1-k
 		startBefore, startAfter, step = before, 2*(n-1)-(end-before), -1
 	}
+	const copyStep = 1
 	list := appendSpan(nil, first, startBefore, step)
-	list = appendSpan(list, end-first, first-before, 1)
+	list = appendSpan(list, end-first, first-before, copyStep)
 	return appendSpan(list, size-end, startAfter, step)
 }
 
@@ -107,7 +108,7 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 	}
 	// The indices start to end-1 of the operand remain after negative padding.
 	start, end := max(-before, 0), n+min(after, 0)
-	add(end-max(before, 0), max(before, 0)) // the end of this part
+	add(end-max(before, 0), max(before, 0)) // the padding before is the end of this part
 	add(start, end-start)
 	period := cmp.Or(end-start, n) // if nothing remains, the padding repeats the operand
 	for padded := 0; padded < after; padded += period {

@@ -52,7 +52,8 @@ var (
 	normalDraw  = draw{"normal_kernel_cpu", normalScalar}
 )
 
-// randOp defines an op that creates random floats or complex numbers.
+// randOp defines an op that creates random floats or complex numbers. The arguments of [kit.ElementOp] are the op, the
+// function that infers the type of the result, and the function that computes element i.
 func randOp(name, doc string, d draw) *graph.Op {
 	return kit.ElementOp[*randAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc + complexDrawDoc,

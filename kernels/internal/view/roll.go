@@ -134,7 +134,7 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 	}
 	if src.Meta.IsContiguous() && dst.Meta.IsContiguous() {
 		dst.Meta, src.Meta = tensor.New(dst.Meta.DType, count), tensor.New(src.Meta.DType, count)
-		starts, err := rollStarts([]int{count}, attrs.Shifts, []int{0})
+		starts, err := rollStarts([]int{count}, attrs.Shifts, []int{0}) // along dimension 0 of a vector
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 // result that is not row-major.
 func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	dtype, count := src.Meta.DType, src.Meta.Numel()
-	starts, err := rollStarts([]int{count}, shifts, []int{0})
+	starts, err := rollStarts([]int{count}, shifts, []int{0}) // along dimension 0 of a vector
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,8 @@ var (
 		"Converts channels to blocks of pixels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			attrs := kit.Attrs[*depthToSpaceAttrs](c)
-			return toBlocks("depth_to_space", "block_size", c.Type(0), attrs.BlockSize, attrs.Mode == "DCR")
+			isPositionFirst := attrs.Mode == "DCR"
+			return toBlocks("depth_to_space", "block_size", c.Type(0), attrs.BlockSize, isPositionFirst)
 		})
 	SpaceToDepth = shuffleOp(graph.SchemaOf[*spaceToDepthAttrs](), "space_to_depth",
 		"Converts blocks of pixels to channels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
@@ -277,7 +278,7 @@ func channelShuffle(c *graph.Call) (result shuffle, err error) {
 // shuffleLoops returns the loops over the dimensions that the shuffle does not change.
 func shuffleLoops(c *graph.Call) []graph.Parallel {
 	if _, ok := c.Attrs.(*channelShuffleAttrs); ok {
-		return kit.LoopsExceptDims(1)(c)
+		return kit.LoopsExceptDims(1)(c) // 1: the channels
 	}
 	return kit.LoopsExceptDims(-1, -2, -3)(c)
 }

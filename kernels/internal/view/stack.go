@@ -106,7 +106,7 @@ func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // stackLoops returns the loops over all dimensions of the operands.
 func stackLoops(call *graph.Call) []graph.Parallel {
 	rank := call.Meta(0).Rank()
-	newDim := kit.WrappedDim(kit.Attrs[*stackAttrs](call).Dim, rank+1)
+	newDim := kit.WrappedDim(kit.Attrs[*stackAttrs](call).Dim, rank+1) // a list of one dimension; nil if it is invalid
 	if newDim == nil {
 		return nil
 	}
@@ -116,7 +116,8 @@ func stackLoops(call *graph.Call) []graph.Parallel {
 		if d >= newDim[0] {
 			outDim++
 		}
-		loops[d] = kit.LoopOver(call, 0, d, outDim)
+		const firstOperand = 0
+		loops[d] = kit.LoopOver(call, firstOperand, d, outDim)
 		for i := range call.In {
 			loops[d].OperandDims[i] = d
 		}

@@ -24,17 +24,20 @@ type triuAttrs struct {
 //	x x 0 0  0 x x x
 //	x x x 0  0 0 x x
 //	x x x x  0 0 0 x
+//
+// clampedColumn returns the column of the diagonal in a row (onDiagonal), or the next column (afterDiagonal). The
+// column is clamped to [0, cols].
 var (
 	Tril = triangleOp(graph.SchemaOf[*trilAttrs](), "tril",
 		"Keeps the lower triangle of matrices, the last two dimensions, and sets "+
 			"the rest to 0.",
-		func(c *graph.Call, row, cols int) (int, int) {
+		func(c *graph.Call, row, cols int) (from, to int) {
 			return 0, clampedColumn(row, kit.Attrs[*trilAttrs](c).Diagonal, afterDiagonal, cols)
 		})
 	Triu = triangleOp(graph.SchemaOf[*triuAttrs](), "triu",
 		"Keeps the upper triangle of matrices, the last two dimensions, and sets "+
 			"the rest to 0.",
-		func(c *graph.Call, row, cols int) (int, int) {
+		func(c *graph.Call, row, cols int) (from, to int) {
 			return clampedColumn(row, kit.Attrs[*triuAttrs](c).Diagonal, onDiagonal, cols), cols
 		})
 )

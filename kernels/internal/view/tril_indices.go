@@ -25,10 +25,13 @@ type triangleIndicesAttrs struct {
 //	0 0 1 0 1 2    columns
 var (
 	TrilIndices = triangleIndicesOp("tril_indices", "Creates the row indices and the column indices of the elements of "+
-		"a lower triangle, row by row, as a matrix of two rows.", true)
+		"a lower triangle, row by row, as a matrix of two rows.", isLowerTriangle)
 	TriuIndices = triangleIndicesOp("triu_indices", "Creates the row indices and the column indices of the elements of "+
-		"an upper triangle, row by row, as a matrix of two rows.", false)
+		"an upper triangle, row by row, as a matrix of two rows.", isUpperTriangle)
 )
+
+// Values of isLower.
+const isLowerTriangle, isUpperTriangle = true, false
 
 // triangleIndicesOp defines an op with the indices of a lower triangle if isLower is set, else of an upper triangle.
 func triangleIndicesOp(name, doc string, isLower bool) *graph.Op {
@@ -104,7 +107,7 @@ func (attrs *triangleIndicesAttrs) countInRows(rows int, isLower bool) int {
 	if !isLower { // all elements except the lower triangle below the diagonal
 		below := *attrs
 		below.Offset--
-		return rows*cols - below.countInRows(rows, true)
+		return rows*cols - below.countInRows(rows, isLowerTriangle)
 	}
 	offset := min(max(attrs.Offset, -rows), cols)
 	firstRow := max(0, -offset)                              // the first row with elements, offset+firstRow+1 of them

@@ -55,7 +55,7 @@ func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 			dtype.TorchName())
 	case self.Strides[last].Ne(sym.Of(1)).Holds():
 		return self, mismatch("self.stride(-1)", 1, self.Strides[last])
-	case oldSize > newSize:
+	case oldSize > newSize: // an old element becomes several new ones
 		ratio := sym.Of(oldSize / newSize)
 		out.Offset, out.Shape[last] = out.Offset.Mul(ratio), out.Shape[last].Mul(ratio)
 		for i := range last {
@@ -63,7 +63,7 @@ func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 		}
 		return out, nil
 	}
-	ratio := sym.Of(newSize / oldSize)
+	ratio := sym.Of(newSize / oldSize) // as many old elements become a new one
 	divide := func(quantity string, number *sym.Int) error {
 		if remainder := number.Mod(ratio); remainder.Ne(sym.Int{}).Holds() {
 			return mismatch(fmt.Sprintf("%s %% %v", quantity, ratio), 0, remainder)

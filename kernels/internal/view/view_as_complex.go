@@ -164,7 +164,8 @@ var Complex = kit.Define[*kit.EmptyAttrs](graph.Op{
 				if err != nil {
 					return nil, err
 				}
-				jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(0, part).Shifted(i*part.DType.Size(), part),
+				const result = 0 // the index in Mem.Ptrs
+				jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(result, part).Shifted(i*part.DType.Size(), part),
 					Src: src.View(expanded)})
 			}
 			return copies.Kernel(jobs...), nil

@@ -24,9 +24,12 @@ const (
 //
 // A row has positions of one image that are equally far apart in grid and result: often all positions of the image. It
 // is divided into groups, and the channels are divided into blocks. A unit of work is a group with a block: the kernel
-// lists the taps of the group, which all its blocks use, and then computes the weighted sums for each channel. For
-// example, without quads, a bilinear call of 2 images, 64 channels and 64x64 positions has 2 rows, each with 4 groups
-// of 1024 positions; a row-major operand has 4 blocks of 16 channels for each group.
+// lists the taps of the group, which all blocks use, and then computes the weighted sums for each channel. For example,
+// a bilinear call of 2 images, 64 channels and 64x64 positions has 2 rows, each with 4 groups of 1024 positions. A
+// row-major operand has 4 blocks of 16 channels for each group.
+//
+// The example is without quads. A float32 operand may be copied to quads first (copyToQuads): four channels of a pixel
+// are then adjacent in memory, and vectors sum them together.
 type gridKernel struct {
 	*gridSampling
 	dtype                  tensor.DType       // dtype of operand, grid and result
@@ -42,7 +45,7 @@ type gridKernel struct {
 	blockSize         int  // maximum number of channels of a block
 	channelBlocks     int  // number of blocks
 	loopsOverChannels bool // whether the inner loop is over channels (smaller stride)
-	readsQuads        bool // whether the operand is in quads, 4 channels: see copyToQuads
+	readsQuads        bool // whether the operand is in quads
 	outsideOffset     int  // offset of the zero pixel for taps outside, in bytes; only for quads
 
 	// Strides in bytes.
@@ -85,7 +88,7 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, rea
 	}
 	if readsQuads {
 		kernel.blockSize = maxBlockChannels
-		kernel.outsideOffset = tensor.Numel(input.Shape[2:]) * columnStride
+		kernel.outsideOffset = tensor.Numel(input.Shape[2:]) * columnStride // the zero pixel is after all others
 	}
 	kernel.setRows(input, grid, out)
 	kernel.channelBlocks = kit.DivUp(kernel.channels, kernel.blockSize)
@@ -112,15 +115,15 @@ func (k *gridKernel) setRows(input, grid, out tensor.Meta) {
 	inner := layouts[0].Rank() - 1 // the dimension along a row
 	k.rowPositions = layouts[0].Shape[inner]
 	k.gridStride, k.outPositionStride = kit.ByteStride(layouts[0], inner), kit.ByteStride(layouts[1], inner)
-	if k.readsQuads {
+	if k.readsQuads { // about quadGroups groups in a row, so that workers can share it
 		k.groupSize = min(k.groupSize, max(minQuadPositions, kit.DivUp(k.rowPositions, quadGroups)))
 	}
 	k.rows = kit.NewLineSet(layouts[0].Shape, inner, layouts...)
 	k.rowGroups = kit.DivUp(k.rowPositions, k.groupSize)
 }
 
-// mergeDims merges adjacent dimensions of metas of the same shape if their strides in all metas permit it. Dimension 0,
-// the batch, is not merged.
+// mergeDims merges adjacent dimensions of metas of the same shape if their strides in all metas permit it. The strides
+// of dimensions of size 1 do not matter. Dimension 0, the batch, is not merged.
 func mergeDims(metas []tensor.Meta) {
 	for d := metas[0].Rank() - 1; d > 1; d-- {
 		outer, inner := metas[0].Shape[d-1], metas[0].Shape[d]
@@ -222,13 +225,13 @@ const planeBlock = 4
 // sumGroup computes the results of the given numbers of positions and channels. out is the address of the first result,
 // and in the address of the first element of the operand's first channel.
 func sumGroup[T float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, positions, channels int) {
-	block := planeBlock
+	together := planeBlock // number of channels that are summed together
 	if k.loopsOverChannels {
-		block = channels
+		together = channels
 	}
-	for channel := 0; channel < channels; channel += block {
+	for channel := 0; channel < channels; channel += together {
 		sumChannels[T](k, group, unsafe.Add(out, channel*k.outChannelStride),
-			unsafe.Add(in, channel*k.inChannelStride), positions, min(block, channels-channel))
+			unsafe.Add(in, channel*k.inChannelStride), positions, min(together, channels-channel))
 	}
 }
 

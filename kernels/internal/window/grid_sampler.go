@@ -44,7 +44,9 @@ var GridSampler = kit.Define[*gridSamplerAttrs](graph.Op{
 				Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: gridFlops,
-		Parallel: func(c *graph.Call) []graph.Parallel { return kit.BatchLoopForRank(c.Meta(0).Rank(), 0, 1)(c) }},
+		Parallel: func(c *graph.Call) []graph.Parallel { // the loop over the batch of operands 0 and 1
+			return kit.BatchLoopForRank(c.Meta(0).Rank(), 0, 1)(c)
+		}},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{{Name: "plain", Doc: "Lists the taps of each position once and sums them for each channel.",
 			Lower: compileGridSampler, Work: gridWork}},
@@ -125,9 +127,9 @@ func newGridSampling(c *graph.Call, layout tensor.Meta) *gridSampling {
 	return sampling
 }
 
-// gridWork returns the work of a call. It is the same for every walk, and does not depend on the values of the grid:
-// large operands take up to 1.6 times as long for random positions as for smooth ones, and their cost is between these
-// times.
+// gridWork returns the work of a call. The work does not depend on the walk (the order of loops), and not on the values
+// of the grid. Large operands take up to 1.6 times as long for random positions as for smooth ones; the estimate is
+// between these times.
 func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1, Flops: gridFlops(c)}
 	c.AddStreamed(&work)
@@ -137,7 +139,7 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 	}
 	taps, channels := float64(maxTapsOf(mode, out.Rank()-2)), out.Shape[1]
 	positions := float64(out.Numel() / channels)
-	// All channels share the list of taps of a position.
+	// All channels share the list of taps of a position. Its cost is relative to a bilinear position of an image.
 	listCost := listedPositionCost + float64(listedTapCost*taps)
 	if mode != gridBicubic && out.Rank() == 4 {
 		listCost = [...]float64{gridBilinear: 1, gridNearest: nearestListCost}[mode]
@@ -153,7 +155,7 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 		return work
 	}
 	// The sums of taps, four channels together.
-	lanes := quadLanes(channels)
+	lanes := quadLanes(channels) // channels, rounded up to whole quads
 	work.AddUnits(gridQuad, positions*float64(lanes/quadChannels)*(quadResultCost+float64(quadTapCost*taps)))
 	// The operand is copied to quads, and blocks of results are transposed. Reading quads at random takes about twice
 	// the time of writing them: 3*copiedBytes is one write and one read.

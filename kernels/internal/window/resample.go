@@ -118,11 +118,12 @@ func (r *resampling) isSelection() bool {
 
 // isSelection reports whether each index is known to have one tap of weight 1, or none, besides taps of weight 0.
 func (t *axisTaps) isSelection() bool {
-	return t.isNearest || t.hasStaticTable() && t.hasOnlyUnitTaps(1)
+	const everyIndex = 1
+	return t.isNearest || t.hasStaticTable() && t.hasOnlyUnitTaps(everyIndex)
 }
 
 // hasOnlyUnitTaps reports whether each of the indices 0, step, 2*step, ... has exactly one tap of weight 1, besides
-// taps of weight 0.
+// taps of weight 0. Estimates of the work use a step greater than 1 (resample_work.go).
 func (t *axisTaps) hasOnlyUnitTaps(step int) bool {
 	for i := 0; i < t.outSize; i += step {
 		count, unitCount := 0, 0

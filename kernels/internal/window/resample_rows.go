@@ -73,7 +73,7 @@ func (p *resamplePass[T]) rowPhase() (graph.Phase, error) {
 			}
 		}
 		clear(state.ptrs[:])
-		state.Release()
+		state.Release() // as clear: the state, which outlives the run, must not keep memory alive
 		return nil
 	}}, nil
 }

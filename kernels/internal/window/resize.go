@@ -278,6 +278,7 @@ func (axis *resizeAxis) stretchedTaps(radius float64) int {
 }
 
 // firstStretchedTap returns the first tap of a stretched filter, relative to the element before the source position.
+// The limit MaxProduct keeps the conversion to int valid for a tiny scale.
 func (axis *resizeAxis) firstStretchedTap(radius float64) int {
 	return int(math.Floor(max(-radius/min(axis.scale, 1), -kit.MaxProduct))) + 1
 }
@@ -344,10 +345,11 @@ func cubicFilter(d, a float64) float64 {
 
 // stretchedWeights returns the weights, like the method weights, for a filter that is stretched for downsampling.
 // radius is the radius before stretching. filter returns the weight of an element by its distance.
-func (axis *resizeAxis) stretchedWeights(radius, t float64, filter func(float64) float64) (int, []float64) {
+func (axis *resizeAxis) stretchedWeights(radius, t float64, filter func(float64) float64) (first int,
+	weights []float64) {
 	scale := min(axis.scale, 1)
-	first := axis.firstStretchedTap(radius)
-	weights := make([]float64, axis.stretchedTaps(radius))
+	first = axis.firstStretchedTap(radius)
+	weights = make([]float64, axis.stretchedTaps(radius))
 	sum := 0.0
 	for tap := range weights {
 		weights[tap] = filter((float64(first+tap) - t) * scale)
@@ -362,8 +364,8 @@ func (axis *resizeAxis) stretchedWeights(radius, t float64, filter func(float64)
 // nearestWeights returns the weights of the elements before and after a position. t is the distance from the first
 // element to the position.
 func nearestWeights(mode string, t float64) []float64 {
-	takesSecond := t == 1
-	switch mode {
+	takesSecond := t == 1 // the position is on the second element
+	switch mode {         // mode floor takes the second element only then
 	case "round_prefer_floor":
 		takesSecond = takesSecond || t > 0.5
 	case "round_prefer_ceil":

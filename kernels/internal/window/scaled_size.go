@@ -9,9 +9,10 @@ import (
 )
 
 // ScaledSize returns the integer part of the float64 product size*factor, at most tensor.MaxBytes, as PyTorch and ONNX
-// compute it. For a symbolic size, ScaledSize returns size*p/q rounded down, with integers p and q. It then records a
-// guard: the condition that the size is in a range in which both formulas agree. If it finds no such integers, it fixes
-// the symbolic size to its hint, a typical value. For the factor 0.6, it returns N*3/5 for a size N.
+// compute it. For a symbolic size, ScaledSize returns size*p/q rounded down, with integers p and q: N*3/5 for a size N
+// and the factor 0.6. It then records a guard: the condition that the size is in a range in which both formulas agree.
+// If it finds no integers p and q, or if the hint of the size (a typical value) is outside the range, it fixes the
+// symbolic size to the hint.
 func ScaledSize(size sym.Int, factor float64) sym.Int {
 	if _, isKnown := size.Known(); isKnown {
 		return sym.Of(scaledNumber(size.Hint(), factor))
@@ -85,6 +86,7 @@ func agreeingSizes(size, p, q int, factor float64) (least, greatest int) {
 		return 0, greatest
 	}
 	const limit = 1 << 12 // multiples of q to test on each side
+	// Below and above size, the range ends before the first multiple of q at which the formulas differ.
 	agrees := func(multiple int) bool { return scaledNumber(multiple, factor) == multiple/q*p }
 	for multiple, i := size/q*q, 0; multiple > 0; multiple, i = multiple-q, i+1 {
 		if !agrees(multiple) || i == limit {

@@ -104,13 +104,13 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	})
 }
 
-// sizes returns the spatial sizes of the result and the factors outSize/inSize that map its indices to the operand. A
-// factor that is not given is 0.
+// sizes returns the spatial sizes of the result, and for each spatial dimension the factor outSize/inSize that maps
+// indices of the result to the operand. The factor is 0 if the call does not give it.
 func (attrs *upsampleAttrs) sizes(shape []sym.Int, spatialDims int) (outSizes []sym.Int, factors []float64, err error) {
 	if len(shape) != spatialDims+2 {
 		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatialDims+2, len(shape))
 	}
-	givenFactors := []*float64{attrs.ScalesD, attrs.ScalesH, attrs.ScalesW}[3-spatialDims:]
+	givenFactors := []*float64{attrs.ScalesD, attrs.ScalesH, attrs.ScalesW}[3-spatialDims:] // images have no depth
 	if spatialDims == 1 && attrs.Scales != nil {
 		givenFactors = []*float64{attrs.Scales}
 	}
@@ -194,7 +194,7 @@ type upsampleAxis struct {
 	round        func(number float64) float64 // rounds to the dtype of the arithmetic
 }
 
-// setScale sets the field scale. A factor of 0 is not given.
+// setScale sets the field scale. The factor is 0 if the call does not give it.
 func (a *upsampleAxis) setScale(outSize int, factor float64) {
 	switch {
 	case a.alignCorners && outSize > 1: // the factor is ignored
@@ -234,7 +234,8 @@ func (a *upsampleAxis) linearTaps(i int, add func(int, float64)) {
 func (a *upsampleAxis) cubicTaps(i int, add func(int, float64)) {
 	position := a.position(i)
 	positionFloor := math.Floor(position)
-	// All taps of a position more than 4 elements outside the image are at the edge, so clamping it changes nothing.
+	// If a position is more than 4 elements outside the image, all its taps are at the edge. Such positions are moved
+	// closer, so that the conversion to int is valid.
 	source := clampIndex(positionFloor+4, a.inSize+8) - 4
 	for tap, weight := range cubicWeights(position-positionFloor, torchCubicCoefficient) {
 		add(min(max(source-1+tap, 0), a.inSize-1), weight)

@@ -58,10 +58,10 @@ func (n *Node) Emit(name string, attrs graph.Attrs, operands ...any) []*Value {
 func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any) []*Value {
 	args := make([]any, len(operands)) // nil for an omitted operand
 	for i, operand := range operands {
-		x, isValue := operand.(*Value)
-		if !isValue {
+		switch x, isValue := operand.(*Value); {
+		case !isValue:
 			args[i] = operand
-		} else if x != nil {
+		case x != nil:
 			if args[i] = n.asNumber(name, i, x, operands); args[i] == nil {
 				args[i] = n.value(x)
 			}
@@ -75,7 +75,7 @@ func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 	for i, v := range values {
 		out[i] = &Value{graphValue: v}
 	}
-	if slices.ContainsFunc(values, func(v *graph.Value) bool { return v.Dynamic }) {
+	if slices.ContainsFunc(values, func(v *graph.Value) bool { return v.Dynamic }) { // the shape depends on data
 		n.recordOutlines(out, values[0].Node.Op, attrs, operands)
 	}
 	n.inferShapes(values, attrs)
@@ -173,7 +173,7 @@ func minOperands(op *graph.Op) int {
 
 // inferenceArg returns an operand as an argument of inference, and its data. Both are empty for an omitted operand. It
 // returns false if the data are unknown.
-func inferenceArg(operand any) (graph.Arg, *tensor.Tensor, bool) {
+func inferenceArg(operand any) (arg graph.Arg, data *tensor.Tensor, isKnown bool) {
 	x, isValue := operand.(*Value)
 	switch {
 	case operand == nil || isValue && x == nil:
@@ -220,7 +220,7 @@ func (n *Node) evaluate(op *graph.Op, call *graph.Call, operands []*tensor.Tenso
 	if op.Flops != nil {
 		work += op.Flops(call)
 	}
-	if n.evaluatedWork += work; n.evaluatedWork > maxWork {
+	if n.evaluatedWork += work; n.evaluatedWork > maxWork { // the limit for all ops of the import together
 		return nil
 	}
 	computed, err := op.Ref(call, operands)

@@ -52,8 +52,9 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 		}
 	}()
 	defer Recover(&err)
-	nested, frame := n.nestedGraph("", n.hints), *n.frame // the graph of this trial, and its settings
-	frame.continuation, frame.skipsInvalidNodes = nil, false
+	// The graph of this trial, built at the hints (example sizes), and its settings.
+	nested, frame := n.nestedGraph("", n.hints), *n.frame
+	frame.continuation, frame.skipsInvalidNodes = nil, false // the trial ends at this node, or at a mistake
 	attempt := *n // the same node, but in the nested graph, with operands and a scope of its own
 	attempt.importer, attempt.scope, attempt.frame = nested.importer, nested.newScope(n.scope), &frame
 	attempt.continuation, attempt.In = nil, nil
@@ -122,7 +123,7 @@ func (n *Node) declaredMeta(name string, size int) (_ tensor.Meta, ok bool) {
 	if n.scope.declared == nil {
 		n.scope.declared = map[string]*pb.ValueInfoProto{}
 		for _, v := range n.continuation.graph.ValueInfo {
-			if _, ok := metaOf(v, 1); ok {
+			if _, ok := metaOf(v, 1); ok { // valid with any size, such as 1, for the undeclared ones
 				n.scope.declared[v.Name] = v
 			}
 		}

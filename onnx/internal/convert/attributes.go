@@ -15,7 +15,9 @@ import (
 )
 
 // The methods of this file return attributes of a node in Go types. They end the converter (Failf) if an attribute has
-// another type than the operator declares.
+// another type than the operator declares. An int64 beyond the range of int becomes the nearest int ([SaturatedInt]). A
+// float32 becomes the float64 with the same decimal form ([ShortestDecimal]). Methods with many callers are not inlined,
+// to save compile time.
 
 // HasAttr reports whether an attribute is present.
 func (n *Node) HasAttr(name string) bool { return n.attrs[name] != nil }
@@ -99,7 +101,7 @@ func (n *Node) Floats(name string) ([]float64, bool) {
 	return mapSlice(attribute.Floats, ShortestDecimal), true
 }
 
-// Strings returns a list attribute, and false if it is omitted.
+// Strings is [Node.Ints] for strings.
 func (n *Node) Strings(name string) ([]string, bool) {
 	a := n.Attr(name, pb.AttributeStrings)
 	if a == nil {

@@ -20,9 +20,10 @@ import (
 //
 //	y = If(cond, Squeeze(x), x); z = Relu(y)    becomes    z = If(cond, Relu(Squeeze(x)), Relu(x))
 //
-// In a nested graph, captured has the values of the enclosing graph that the nested graph uses. The outline of a result
-// is its dtype and the sizes that are known before the graph runs. An importer builds one graph.Graph. A scope has the
-// values of a graph by name. A frame has the settings of its nodes, such as the nesting depth.
+// A graph is converted at the hints, an example size for each symbol (unknown size). In a nested graph, captured has the
+// values of the enclosing graph that the nested graph uses. The outline of a result is its dtype and the sizes that are
+// known before the graph runs. An importer builds one graph.Graph. A scope has the values of a graph by name. A frame
+// has the settings of its nodes, such as the nesting depth.
 
 // continuation is the part of the model that follows a node: graph.Node[next] and the nodes after it. If the graph is
 // itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
@@ -43,7 +44,7 @@ type branch struct {
 }
 
 // ifOp converts If: see the comment at the top of this file. A branch whose conversion fails at the hints is converted
-// again at other sizes if the condition depends on sizes.
+// again at other example sizes if the condition depends on sizes.
 func ifOp(n *Node) []*Value {
 	cond := n.Operand(0)
 	thenProto, elseProto := n.body("then_branch"), n.body("else_branch")
@@ -54,7 +55,7 @@ func ifOp(n *Node) []*Value {
 		return n.convertInline(elseProto)
 	}
 	thenBranch, elseBranch := n.branch(thenProto, n.hints), n.branch(elseProto, n.hints)
-	takesThen, hasCondition := cond.elements.Bool() // a condition on integers, which may depend on data
+	takesThen, hasCondition := cond.elements.Bool() // the condition as an expression over sizes, or over unknown data
 	retry := func() {
 		if hasCondition {
 			n.retryBranch(thenBranch, takesThen)
@@ -151,6 +152,7 @@ func (b *branch) convertPart(n *Node, convert func() error) {
 		return convert()
 	}()
 	n.nodeCount = b.importer.nodeCount
+	// After a memberRankError, the enclosing loop converts its body again (packed.go).
 	limit, memberRank := limitError{}, (*memberRankError)(nil)
 	if errors.As(b.err, &limit) || errors.As(b.err, &memberRank) {
 		n.Failf("%w", b.err)

@@ -10,7 +10,7 @@ import "fmt"
 // lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
 func (s *scope) lookup(name string) *Value {
 	var outerScope *scope
-	for inner := s; inner != nil; inner = inner.inlineParent {
+	for inner := s; inner != nil; inner = inner.inlineParent { // the scopes of this graph, from the innermost
 		if found := inner.values[name]; found != nil {
 			return found
 		}
@@ -19,7 +19,7 @@ func (s *scope) lookup(name string) *Value {
 	if outerScope == nil {
 		return nil
 	}
-	found := outerScope.lookup(name)
+	found := outerScope.lookup(name) // in the enclosing graph
 	if found == nil {
 		return nil
 	}
@@ -49,10 +49,10 @@ func (im *importer) capture(v *Value) (*Value, error) {
 	case v.kind == sequenceKind || v.kind == mapKind:
 		inner.memberDType = v.memberDType
 		inner.members, err = im.captureAll(v.members)
-	case v.elements != nil:
+	case v.elements != nil: // computed from sizes
 		inner.elements = v.elements
 		inner.addToGraph = func() *Value { return im.addCapturedElements(v) }
-	case v.data == nil && v.graphValue != nil:
+	case v.data == nil && v.graphValue != nil: // not a constant
 		if inner, err = im.addCaptured(v); err == nil {
 			inner.hasStrings = v.hasStrings
 		}

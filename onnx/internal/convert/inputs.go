@@ -68,7 +68,7 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	}
 	im.declareSymbols(dims)
 	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
-	im.hasModelName[v] = true
+	im.hasModelName[v] = true // setName must not rename it
 	input := &Value{name: declared.Name, graphValue: v, hasStrings: hasStrings}
 	hasSymbols := v.Dims != nil && len(im.symbols.Inputs()) > 0 // Model.Signature binds no symbols
 	if hasSymbols {
@@ -103,7 +103,8 @@ func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// addSymbolInputs adds an input to symbolInputs for each of its sizes that is a symbol without an entry.
+// addSymbolInputs records in symbolInputs the input for each of its sizes that is a symbol. A symbol that has an input
+// already keeps that input.
 func (im *importer) addSymbolInputs(input *Value, dims []graph.Dim) {
 	for _, dim := range dims {
 		if dim.Symbol != "" && im.symbolInputs[dim.Symbol] == nil {

@@ -13,7 +13,7 @@ import (
 // converted once for each iteration, and no loop remains. Any other loop becomes a node with its body as a nested
 // graph. Such a loop carries a sequence as two tensors, with the elements and the shapes of all members (packed.go).
 //
-// An outline is the known part of a value's shape. Failf ends the conversion of a node with an error (Recover).
+// An outline is the known part of a value's dtype and shape. Failf ends the conversion of a node with an error.
 
 // maxUnrolled is the maximum number of nodes into which a loop is unrolled: the unrollBudget of a frame outside loops.
 // The iterations of an unrolled loop share its budget.

@@ -115,6 +115,7 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	defer interrupt.Catch(&err)
 	m.file.SetContext(o.Context)
 	defer m.file.SetContext(context.Background())
+	// The checks of the options and of the model.
 	if o.Dims, err = m.Sizes(o.Dims); err != nil {
 		return nil, err
 	}
@@ -130,6 +131,8 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 			return nil, err
 		}
 	}
+
+	// The conversion. At its end the graph's symbols get default sizes in place of the example sizes.
 	best, err := m.convertAtBestHints(o, opsets)
 	switch {
 	case err != nil:

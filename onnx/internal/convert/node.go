@@ -77,7 +77,7 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 	operator := Operator{domain, n.proto.OpType}
 	convertOperator := n.opts.Table.Converters[operator]
 	switch {
-	case n.unavailable != nil && convertOperator != nil:
+	case n.unavailable != nil && convertOperator != nil: // an error that the node has for any operand takes precedence
 		return nil, cmp.Or(n.unavoidableError(convertOperator), error(&unavailableError{n.unavailable}))
 	case n.unavailable != nil:
 		return nil, &unavailableError{n.unavailable}
@@ -156,11 +156,12 @@ func (n *Node) convertFunctionCall(function *pb.FunctionProto) ([]*Value, error)
 			bodyScope.values[name] = &Value{kind: emptyOptionalKind}
 		}
 	}
+	const firstNode = 0
 	body := &pb.GraphProto{Node: function.Node} // convertNodes takes a graph
 	for _, name := range function.Output {
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: name})
 	}
-	if n.finalOutputs, err = n.convertNodes(body, 0, bodyScope, bodyFrame); err != nil {
+	if n.finalOutputs, err = n.convertNodes(body, firstNode, bodyScope, bodyFrame); err != nil {
 		return nil, fmt.Errorf("function: %w", err)
 	}
 	out := make([]*Value, len(function.Output))

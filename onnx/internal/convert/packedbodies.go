@@ -14,6 +14,10 @@ import (
 // list of inputs or results, each sequence is replaced by its two tensors. For example, the values (x, sequence, y) are
 // passed as (x, data, shapes, y).
 
+// firstCarried is the index of the first carried value among the inputs of a loop's body. The inputs before it are the
+// iteration and the condition.
+const firstCarried = 2
+
 // asTensors replaces each packed sequence in a list of values by its two tensors. sequences maps the index of the first
 // tensor in out to the sequence.
 func asTensors(list []*Value) (out []*Value, sequences map[int]*packedSequence) {
@@ -51,13 +55,14 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 	carried = slices.Clone(carried)
 	for i, x := range carried {
 		if x != nil && x.kind == sequenceKind {
-			carried[i] = n.packedOf(x, declaredRank(proto.Input[2+i])).toValue()
+			carried[i] = n.packedOf(x, declaredRank(proto.Input[firstCarried+i])).toValue()
 		}
 	}
 	for count := n.nodeCount; ; n.nodeCount = count {
-		// The first two inputs are the iteration and the condition. Only their types matter. All others are carried.
+		// Only the types of the iteration and the condition matter. The shapes of carried values may vary.
 		start := []*Value{Constant(tensor.Zeros(tensor.Int64)), Constant(tensor.Zeros(tensor.Bool))}
-		body, err := n.tryConvertBody(proto, append(start, carried...), func(i int) bool { return i >= 2 })
+		varies := func(i int) bool { return i >= firstCarried }
+		body, err := n.tryConvertBody(proto, append(start, carried...), varies)
 		if err == nil {
 			return body, carried
 		}
@@ -70,7 +75,8 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 			n.Failf("%w", err)
 		}
 		if outer := rankErr.sequence.outer; outer != nil {
-			// The enclosing loop carries the same sequence: its body must be converted again.
+			// The enclosing loop carries the same sequence, so its body must be converted again. The panic value becomes
+			// the error of that conversion (Recover).
 			panic(failure{&memberRankError{outer, rankErr.rank, rankErr.dtype}})
 		}
 		carried[i] = emptyPacked(rankErr.dtype, rankErr.rank).toValue()
@@ -111,7 +117,7 @@ func (im *importer) addSequence(name string, n *Node, p *packedSequence) (*Value
 // inputs in the first iteration.
 func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error) {
 	defer Recover(&err)
-	for i, x := range operands[2:] { // the carried values
+	for i, x := range operands[firstCarried:] {
 		index := 1 + i // in the results, which begin with the condition
 		if index >= len(nested.out) {
 			break

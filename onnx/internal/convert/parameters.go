@@ -64,7 +64,8 @@ func (n *Node) SizeOperand(s sym.Int) any {
 		return number
 	}
 	// In the graph, it is the element of arange(s, s+1).
-	return computedValue(symbolic.Ints([]int{}, s), func() *Value {
+	scalarShape := []int{}
+	return computedValue(symbolic.Ints(scalarShape, s), func() *Value {
 		attrs := graph.Attrs{"start": n.SizeAttr(s), "end": n.SizeAttr(s.Add(sym.Of(1))), "dtype": tensor.Int64}
 		return n.Emit("select", graph.Attrs{"dim": 0, "index": 0}, n.Emit("arange", attrs)[0])[0]
 	})

@@ -72,7 +72,7 @@ type scan struct {
 	outAxes     []int  // the axis along which the slices are stacked
 	outBackward []bool // whether the slices are stacked in reverse order
 
-	length        int // the number of iterations, if it is known
+	length        int // the number of iterations, if it is known; otherwise unspecified
 	isLengthKnown bool
 }
 
@@ -136,7 +136,8 @@ func (n *Node) directionsOf(name string, count int) []bool {
 	return out
 }
 
-// bodyOperands returns the operands of the body in an iteration, with the initial states.
+// bodyOperands returns the operands of the body in an iteration, with the initial states. If the length is unknown, only
+// their types matter.
 func (s *scan) bodyOperands(iteration int) []*Value {
 	list := slices.Clone(s.states)
 	for i, x := range s.scanned {

@@ -223,7 +223,7 @@ func optionalGetElement(n *Node) []*Value {
 // sequenceMap applies a graph to each member of a sequence. Further operands are sequences of the same length, whose
 // members are taken in parallel, or tensors, which each call gets as a whole. Results become sequences.
 func sequenceMap(n *Node) []*Value {
-	proto := n.body("body")
+	proto := n.body("body") // the attribute body
 	count := len(n.members(0))
 	lists := make([][]*Value, len(proto.Output))
 	for i := range count {
@@ -237,7 +237,8 @@ func sequenceMap(n *Node) []*Value {
 				operands[k] = operand.members[i]
 			}
 		}
-		for k, result := range n.convertIteration(proto, operands, 1) {
+		const iterations = 1 // that share the budget of unrolled nodes: each member gets the full budget
+		for k, result := range n.convertIteration(proto, operands, iterations) {
 			lists[k] = append(lists[k], result)
 		}
 	}

@@ -84,22 +84,23 @@ func (im *importer) useSymbols(text string) bool {
 
 // TrySymShape returns the symbolic shape of x, or nil if its rank is unknown.
 func (im *importer) TrySymShape(x *Value) []sym.Int {
-	if x.graphValue == nil || x.data != nil || x.elements != nil {
+	if x.graphValue == nil || x.data != nil || x.elements != nil { // a constant, or computed from sizes
 		return sym.Ints(x.Meta().Shape...)
 	}
 	if sizes := im.shapes[x.graphValue]; sizes != nil {
 		return sizes
 	}
-	if !x.IsDynamic() {
+	if !x.IsDynamic() { // all sizes are numbers
 		return sym.Ints(x.Meta().Shape...)
 	}
 	if x.outline.Sizes == nil {
-		return nil
+		return nil // the rank is unknown
 	}
 	sizes := make([]sym.Int, len(x.outline.Sizes))
 	for i, n := range x.outline.Sizes {
 		if sizes[i] = sym.Of(n); n < 0 {
-			sizes[i] = im.symbols.NewUnknown(0)
+			const leastSize = 0
+			sizes[i] = im.symbols.NewUnknown(leastSize)
 		}
 	}
 	im.shapes[x.graphValue] = sizes // the next call returns the same symbols
@@ -268,7 +269,9 @@ func (n *Node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 		return nil, nil, false
 	}
 	elements = make([]any, tensor.Numel(shape))
-	if symbolicElements := n.elementsOf(x, false); symbolicElements != nil && symbolicElements.DType == tensor.Int64 {
+	const newSymbols = false // for elements that depend on data
+	symbolicElements := n.elementsOf(x, newSymbols)
+	if symbolicElements != nil && symbolicElements.DType == tensor.Int64 {
 		for i, integer := range symbolicElements.Integers() {
 			if number, known := integer.Known(); known {
 				elements[i] = int64(number)

@@ -34,7 +34,7 @@ func (e *unavailableError) Is(target error) bool { return target == ErrUnavailab
 
 // skipValue records that an initializer or an input is unavailable. source is "initializer" or "input".
 func (im *importer) skipValue(s *scope, source, name string, err error) {
-	_ = im.graph.TakeErr()
+	_ = im.graph.TakeErr() // clears the error, so that the graph accepts further nodes
 	im.skipped = append(im.skipped, &graph.Error{Err: withSubject(source, name, err)})
 	s.values[name] = &Value{name: name, kind: unavailableKind, source: source}
 }

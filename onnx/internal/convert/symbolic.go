@@ -158,9 +158,9 @@ func (c *computation) evalSelection() [][]symbolic.Element {
 			index := symbolic.IndexAt(data.Shape, k)
 			position, shifted := data.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
 			switch {
-			case shifted == position+shift && resultDType == dtype:
+			case shifted == position+shift && resultDType == dtype: // a position
 				lists[i] = append(lists[i], allElements[position])
-			case shifted == position && resultDType == data.DType && constants != nil:
+			case shifted == position && resultDType == data.DType && constants != nil: // a constant of the op
 				lists[i] = append(lists[i], constants.Elements[k])
 			default:
 				return nil
@@ -220,7 +220,8 @@ func (n *Node) elementsOf(x *Value, newSymbols bool) *symbolic.Tensor {
 	for i := range list {
 		list[i] = n.symbols.NewUnknown(math.MinInt) // without a lower bound
 	}
-	x.elements, x.addToGraph = symbolic.Ints(x.Meta().Shape, list...), func() *Value { return x }
+	isInGraph := func() *Value { return x } // nothing to add
+	x.elements, x.addToGraph = symbolic.Ints(x.Meta().Shape, list...), isInGraph
 	return x.elements
 }
 

@@ -9,9 +9,9 @@ import (
 
 // This file converts the classifiers and regressors of ai.onnx.ml other than support vector machines. A classifier
 // returns a label and the scores of the classes for each row: with the labels ["cat", "dog"], the scores [0.2, 0.8]
-// give the label "dog". Many models of two classes compute a single score, that of the second class; binaryLabels and
-// bothScores make the label and two scores of it. Where the standard defines no result, the result equals ONNX
-// Runtime's.
+// give the label "dog". Many models of two classes compute a single score: the score of the second class. From this
+// score, binaryLabels makes the label, and bothScores makes two scores. Where the standard defines no result, the
+// result equals ONNX Runtime's.
 
 // linearRegressor converts LinearRegressor.
 func linearRegressor(n *node) []*value {

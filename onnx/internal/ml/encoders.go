@@ -39,7 +39,7 @@ func labelEncoder(n *node) []*value {
 		defaultValue = n.StringCodes(n.Text("default_string", "_Unused"))
 	case values.DType().IsFloat(): // the standard's default is -0
 		defaultValue = n.Cast(convert.FloatVector(n.Float("default_float", math.Copysign(0, -1))), values.DType())
-	case valuesSuffix == "_int64s" || values.DType().IsIntegral(false):
+	case valuesSuffix == "_int64s" || values.DType().IsIntegral(false): // false: without bool
 		defaultValue = n.Cast(convert.IntVector(n.Int("default_int64", -1)), values.DType())
 	}
 	return single(translateKeys(n, x, keys, values, defaultValue))

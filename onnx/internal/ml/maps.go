@@ -9,8 +9,8 @@ import (
 
 // This file converts the operators of ai.onnx.ml on maps. A map is two vectors: its keys, and their values.
 
-// mapValues returns a row [1, count] with the values of a map for the wanted keys. The map is two vectors, its keys and
-// their values. Entry i of the row is the sum of the values whose keys equal wantedKeys[i], or 0 if no key does.
+// mapValues returns a row [1, count] with the values of a map for the wanted keys. Entry i of the row is the sum of the
+// values whose keys equal wantedKeys[i], or 0 if no key does.
 func mapValues(n *node, keys, values, wantedKeys *value, count int) *value {
 	checkSameKind(n, keys, wantedKeys)
 	if values.HasStrings() {

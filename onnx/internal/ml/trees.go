@@ -229,7 +229,8 @@ func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != 
 // addLeaf adds a leaf as a node whose children are the node itself, so that further steps stay there.
 func (f *flatTrees) addLeaf(ref treeRef, targetCount int) {
 	node := f.position(ref)
-	f.setNode(node, 0, math.NaN(), node, node, node)
+	const unusedFeature = 0
+	f.setNode(node, unusedFeature, math.NaN(), node, node, node)
 	for _, leaf := range f.ensemble.leaves[^ref] {
 		if leaf.target < 0 || leaf.target >= targetCount {
 			f.n.Failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(ref), leaf.target, targetCount-1)

@@ -142,7 +142,8 @@ func kernelProducts(n *node, name string, vectors []float64, count int, kernelTy
 		return n.Op("tanh", nil, scaled())
 	case "RBF":
 		// |x-v|² = |x|² + |v|² - 2 x·v, at least 0 in spite of rounding
-		norms := n.Op("add", nil, squaredNorms(n, x, true), squaredNorms(n, matrix, false))
+		const asColumn, asVector = true, false // [rows, 1] and [count], whose sum is [rows, count]
+		norms := n.Op("add", nil, squaredNorms(n, x, asColumn), squaredNorms(n, matrix, asVector))
 		distance := n.Op("sub", nil, norms, n.Op("mul", nil, dot, 2.0))
 		return n.Op("exp", nil, n.Op("mul", nil, n.Op("clamp", graph.Attrs{"min": 0.0}, distance), -gamma))
 	}

@@ -98,7 +98,8 @@ func decodeFourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, 
 
 // Float8 returns the value of a float of eight bits. In the name of a type, E and M precede the number of bits of
 // exponent and mantissa. FN means that there are no infinities. UZ means that there is no negative zero: its code is
-// the only NaN.
+// the only NaN. For example, the byte 0x39 of type Float8E4M3FN has exponent 7 and mantissa 1: its value is (1 + 1/8) *
+// 2^(7-7), where the second 7 is the bias.
 func Float8(b byte, kind pb.DataType) float64 {
 	mantissaBits, bias, _, lacksNegativeZero := Float8Format(kind)
 	magnitude := b & 127 // the code without the sign

@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts Attention and RotaryEmbedding of the standard. In Attention, the mask, causality, windows of keys
-// and the number of valid keys hide keys from a query. Each of them is a condition. attentionNode.restrict
-// combines the conditions in the field visible. For example, with 3 queries and 3 keys, the condition of causality is
-// [[1, 0, 0], [1, 1, 0], [1, 1, 1]].
+// This file converts Attention of the standard, and RotaryEmbedding of the standard and of ONNX Runtime. In Attention,
+// the mask, causality, windows of keys and the number of valid keys hide keys from a query. Each of them is a
+// condition. attentionNode.restrict combines the conditions in the field visible. For example, with 3 queries and 3
+// keys, the condition of causality is [[1, 0, 0], [1, 1, 0], [1, 1, 1]].
 //
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
 // expression over symbols.
@@ -157,7 +157,8 @@ func (a *attentionNode) scores(hasScale bool) *value {
 func (a *attentionNode) maskScores(scores *value) (masked, hasKey *value) {
 	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
 	allHaveKeys := a.restrictPositions(keys)
-	mask, addend := a.OperandOrNil(attentionMask), (*value)(nil)
+	mask := a.OperandOrNil(attentionMask)
+	var addend *value // a mask of numbers, with -Inf for keys that it lacks
 	switch {
 	case mask == nil: // hides no keys
 	case mask.DType() == tensor.Bool:
@@ -219,10 +220,10 @@ func (a *attentionNode) restrictPositions(keys sym.Int) (allHaveKeys bool) {
 		return allHaveKeys
 	}
 	position := a.queryPositions(validCounts)
-	if isCausal {
+	if isCausal { // without validCounts, key 0 stays visible
 		a.restrict(a.Op("le", nil, a.IndexVector(keys), position))
 	}
-	if rightWindow >= 0 && !isCausal {
+	if rightWindow >= 0 && !isCausal { // causality hides at least as many keys
 		a.restrict(a.Op("le", nil, a.IndexVector(keys), a.Op("add", nil, position, rightWindow)))
 	}
 	if leftWindow >= 0 {
@@ -263,6 +264,28 @@ func rotaryEmbedding(n *node) []*value {
 		return n.Op("unsqueeze", graph.Attrs{"dim": headsDim}, table)
 	}
 	return single(rotatedOperand(n, x, angles(1), angles(2)))
+}
+
+// microsoftRotaryEmbedding converts RotaryEmbedding of ONNX Runtime. Operands 2 and 3 are tables with the cosines and
+// sines of the angles, with a row for each position. Operand 1 has all positions, or only the first one.
+func microsoftRotaryEmbedding(n *node) []*value {
+	if n.Flag("is_packed_batching", false) {
+		n.Failf("attribute is_packed_batching is not supported")
+	}
+	if scale := n.Float("scale", 1); scale != 1 {
+		n.Failf("scale %v is not supported", scale)
+	}
+	cos := n.Operand(2)
+	x, headsDim := rotaryOperand(n, n.Int("num_heads", 0), cos)
+	ids := n.Cast(n.Operand(1), tensor.Int64)
+	if n.Rank(ids) == 1 || n.Rank(ids) == 0 { // ids is the first position; Reshape rejects a vector of several
+		ids = n.Op("add", nil, n.IndexVector(n.SymShape(x)[3-headsDim]), n.Reshape(ids, 1))
+		ids = n.Op("unsqueeze", graph.Attrs{"dim": 0}, ids)
+	}
+	angles := func(table *value) *value {
+		return n.Op("unsqueeze", graph.Attrs{"dim": headsDim}, n.Op("embedding", nil, table, ids))
+	}
+	return single(rotatedOperand(n, x, angles(cos), angles(n.Operand(3))))
 }
 
 // rotaryOperand returns operand 0 with four dimensions, and the dimension of heads. An operand of three dimensions is

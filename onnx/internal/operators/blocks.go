@@ -77,7 +77,8 @@ func gatherBlockQuantized(n *node) []*value {
 	if isPacked {
 		count *= 8 / bits
 	}
-	blockSize, blockCount := readBlockSize(n, 128, count), n.SymShape(scale)[blockAxis]
+	const defaultBlockSize = 128
+	blockSize, blockCount := readBlockSize(n, defaultBlockSize, count), n.SymShape(scale)[blockAxis]
 	gatherSlices := func(x *value) *value { return n.ONNXOp("Gather", convert.IntAttribute("axis", gatherAxis), x, index) }
 	quantized, scale = gatherSlices(quantized), gatherSlices(scale)
 	if zero != nil {

@@ -115,8 +115,10 @@ func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 	if pastCount.Same(sym.Int{}) && total[0].Same(sizes[2]) {
 		return x // the new positions fill an empty cache
 	}
-	// The cache grows by max(total - pastCount, 0) positions of zeros.
-	cache = padded(a.node, cache, make([]sym.Int, 4), []sym.Int{{}, {}, total[0].Max(pastCount).Sub(pastCount), {}}, 0)
+	// The cache grows by max(total - pastCount, 0) positions of zeros at the end of dimension 2.
+	before, after := make([]sym.Int, 4), make([]sym.Int, 4) // a sym.Int is 0 by default
+	after[2] = total[0].Max(pastCount).Sub(pastCount)
+	cache = padded(a.node, cache, before, after, 0)
 	index := a.ReshapeSym(positions, sizes[0], sym.Of(1), sizes[2], sym.Of(1))
 	index = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes...)}, index)
 	return a.Op("scatter", graph.Attrs{"dim": 2}, cache, index, x)

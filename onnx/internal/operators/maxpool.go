@@ -29,12 +29,13 @@ func maxPool(n *node) []*value {
 	if !dtype.IsFloat() {
 		x = n.Cast(x, tensor.Float32) // ONNX allows 8-bit integers, which float32 represents exactly
 	}
-	attrs := windows.poolAttrs(kernel)
+	attrs := windows.poolAttrs(kernel) // nil if the op does not support the padding
 	isPadded := attrs == nil
 	var paddedSizes []sym.Int
 	if isPadded {
 		after := windows.paddingAfter(inputSizes)
-		x = padSpatial(n, x, windows.padBefore, after, extremeNumber(tensor.Float32, false))
+		const greatest = false // the least number
+		x = padSpatial(n, x, windows.padBefore, after, extremeNumber(tensor.Float32, greatest))
 		attrs = graph.Attrs{"kernel_size": kernel, "stride": windows.stride}
 		for i := range inputSizes {
 			paddedSizes = append(paddedSizes, inputSizes[i].Add(windows.padBefore[i]).Add(after[i]))

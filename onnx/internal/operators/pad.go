@@ -14,6 +14,9 @@ import (
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
 // expression over symbols.
 
+// Operands of Pad from operator set 11 on.
+const padWidths, padFill, padAxes = 1, 2, 3
+
 // pad converts Pad. The widths of the padding and its value are attributes before operator set 11, and operands from
 // set 11 on.
 func pad(n *node) []*value {
@@ -25,10 +28,10 @@ func pad(n *node) []*value {
 		widths, _ = n.Ints("paddings")
 	case n.Opset < 11:
 		widths, _ = n.Ints("pads")
-	case n.Operand(1).Data() == nil || n.HasOperand(3) && n.Operand(3).Data() == nil: // computed widths or axes
-		return single(padByComputed(n, x, n.Operand(1), mode, value))
+	case n.Operand(padWidths).Data() == nil || n.HasOperand(padAxes) && n.Operand(padAxes).Data() == nil: // computed
+		return single(padByComputed(n, x, n.Operand(padWidths), mode, value))
 	default:
-		widths = n.ConstantInts(1)
+		widths = n.ConstantInts(padWidths)
 	}
 	before, after := widthsByDim(n, widths, n.Rank(x))
 	if mode == "constant" {
@@ -43,21 +46,21 @@ func padValue(n *node) any {
 	if n.Opset < 11 {
 		return attribute
 	}
-	if operand := n.OperandOrNil(2); operand != nil {
+	if operand := n.OperandOrNil(padFill); operand != nil {
 		return n.NumberAttr(operand)
 	}
 	return 0
 }
 
-// widthsByDim returns the widths before and after each dimension. With axes (operand 3), ONNX lists only the widths of
-// these.
+// widthsByDim returns the widths before and after each dimension. With the operand padAxes, ONNX lists only the widths
+// of these axes.
 func widthsByDim(n *node, widths []int, rank int) (before, after []int) {
 	axes := make([]int, rank)
 	for i := range axes {
 		axes[i] = i
 	}
-	if n.HasOperand(3) {
-		axes = n.Axes(n.ConstantInts(3), rank)
+	if n.HasOperand(padAxes) {
+		axes = n.Axes(n.ConstantInts(padAxes), rank)
 	}
 	if len(widths) != 2*len(axes) {
 		n.Failf("got %d widths for %d axes, want two for each", len(widths), len(axes))
@@ -89,8 +92,8 @@ func padded(n *node, x *value, before, after []sym.Int, value any) *value {
 func padByComputed(n *node, x, widths *value, mode string, value any) *value {
 	rank := n.Rank(x)
 	count := n.LengthOf(widths)
-	if n.HasOperand(3) {
-		axes := n.Cast(n.Operand(3), tensor.Int64)
+	if n.HasOperand(padAxes) {
+		axes := n.Cast(n.Operand(padAxes), tensor.Int64)
 		// A negative length is unknown.
 		if axisCount := n.LengthOf(axes); axisCount >= 0 && count >= 0 && count != 2*axisCount {
 			n.Failf("%d widths do not suit %d axes", count, axisCount)

@@ -207,7 +207,8 @@ func lstmWeight(n *node, i, scaleOperand int) *value {
 	weight := n.Cast(n.Operand(i), tensor.Float32)
 	aligned := func(params *value) *value {
 		if n.Rank(params) == 1 {
-			return alignedToAxis(n, params, 0, 3)
+			const axis, rank = 0, 3
+			return alignedToAxis(n, params, axis, rank) // [directions, 1, 1]
 		}
 		return n.Op("unsqueeze", graph.Attrs{"dim": 1}, params)
 	}

@@ -135,7 +135,8 @@ func quantizeTo(n *node, x, zero *value, dtype tensor.DType) *value {
 	if zero != nil {
 		y = n.Op("add", nil, y, n.Cast(zero, x.DType()))
 	}
-	y = n.Op("clamp", graph.Attrs{"min": extremeNumber(dtype, false), "max": extremeNumber(dtype, true)}, y)
+	const least, greatest = false, true
+	y = n.Op("clamp", graph.Attrs{"min": extremeNumber(dtype, least), "max": extremeNumber(dtype, greatest)}, y)
 	return n.Cast(y, dtype)
 }
 
@@ -173,13 +174,17 @@ func alongAxis(n *node, params, x *value, axis int) *value {
 	return alignedToAxis(n, params, axis, rank)
 }
 
+// The dimensions of a matrix product along which scales and zero points are vectors: the rows of the first operand and
+// of the result, and the columns of the second operand.
+const rowAxis, columnAxis = -2, -1
+
 // matMulInteger converts MatMulInteger. The op supports zero points that are scalars or vectors.
 func matMulInteger(n *node) []*value {
 	a, b, zeroA, zeroB := n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)
 	if atMostVectors(n, zeroA, zeroB) {
 		return single(n.Op("matmul_integer", nil, a, b, zeroA, zeroB))
 	}
-	y := n.Op("matmul", nil, minusZeroPoint(n, a, zeroA, -2), minusZeroPoint(n, b, zeroB, -1))
+	y := n.Op("matmul", nil, minusZeroPoint(n, a, zeroA, rowAxis), minusZeroPoint(n, b, zeroB, columnAxis))
 	return single(n.Cast(y, tensor.Int32))
 }
 
@@ -198,11 +203,11 @@ func qlinearMatMul(n *node) []*value {
 	if atMostVectors(n, scaleA, zeroA, scaleB, zeroB, scale, zero) {
 		return single(n.Op("qlinear_matmul", nil, a, scaleA, zeroA, b, scaleB, zeroB, scale, zero))
 	}
-	y := n.Op("matmul", nil, minusZeroPoint(n, a, zeroA, -2), minusZeroPoint(n, b, zeroB, -1))
+	y := n.Op("matmul", nil, minusZeroPoint(n, a, zeroA, rowAxis), minusZeroPoint(n, b, zeroB, columnAxis))
 	alignedScale := func(p, x *value, axis int) *value { return n.Cast(alongAxis(n, p, x, axis), tensor.Float64) }
-	y = n.Op("mul", nil, n.Op("mul", nil, y, alignedScale(scaleA, a, -2)), alignedScale(scaleB, b, -1))
-	y = n.Op("div", nil, y, alignedScale(scale, y, -2))
-	return single(quantizeTo(n, y, alongAxis(n, zero, y, -2), zero.DType()))
+	y = n.Op("mul", nil, n.Op("mul", nil, y, alignedScale(scaleA, a, rowAxis)), alignedScale(scaleB, b, columnAxis))
+	y = n.Op("div", nil, y, alignedScale(scale, y, rowAxis))
+	return single(quantizeTo(n, y, alongAxis(n, zero, y, rowAxis), zero.DType()))
 }
 
 // integerConv convolves operands minus their zero points, in float64. zero, weightZero and bias may be nil. The padding
@@ -211,7 +216,9 @@ func integerConv(n *node, x, zero, weight, weightZero, bias *value) *value {
 	if n.Rank(x) < 3 {
 		n.Failf("the operand has %d dimensions, want at least 3", n.Rank(x))
 	}
-	return convolve(n, minusZeroPoint(n, x, zero, 1), minusZeroPoint(n, weight, weightZero, 0), bias)
+	const channelAxis, outChannelAxis = 1, 0 // of x and of the weight
+	return convolve(n, minusZeroPoint(n, x, zero, channelAxis), minusZeroPoint(n, weight, weightZero, outChannelAxis),
+		bias)
 }
 
 // convInteger converts ConvInteger to the op conv_integer. If the op does not support the padding, the convolution is

@@ -18,7 +18,7 @@ import (
 
 // reduction has the parameters of a Reduce operator.
 type reduction struct {
-	// the reduced dimensions: a sorted []int, or a graph.ValueRef to computed dimensions; nil for all dimensions
+	// the reduced dimensions: a sorted []int, or the attribute for computed dimensions (IntsAttr); nil for all dimensions
 	axes     any
 	keepDims bool // whether the result keeps the reduced dimensions, with size 1
 	rank     int  // rank of the result, if it is known
@@ -43,7 +43,7 @@ func reductionOf(n *node, x *value, operandSince int) (params reduction, isPoint
 				params.rank -= axesOperand.Meta().Numel()
 			}
 			return params, false
-		default:
+		default: // constant axes; ConstantInts rejects computed axes of unknown number
 			axes, hasAxes = n.ConstantInts(1), true
 		}
 	}
@@ -138,7 +138,7 @@ func reduceOp(n *node, op string, x *value, params reduction) *value {
 	}
 	attrs := params.attrs()
 	switch {
-	case op == "sum" && dtype.IsIntegral(true):
+	case op == "sum" && dtype.IsIntegral(true): // integers or bool, which the op would sum to an int64
 		attrs["dtype"] = dtype
 	case op == "mean" && !dtype.IsFloat() && !dtype.IsComplex():
 		return n.Cast(n.Op("mean", attrs, n.Cast(x, tensor.Float64)), dtype)

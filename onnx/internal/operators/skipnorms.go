@@ -76,7 +76,9 @@ func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *
 	if segments != nil {
 		sum = n.Op("add", nil, sum, embed(4, segments))
 	}
-	out := []*value{layerNorm(n, sum, parameter(5), parameter(6), 2, n.Float("epsilon", skipEpsilon)), nil, sum}
+	const lastAxis = 2 // of the sum, [batch, positions, elements]
+	normalized := layerNorm(n, sum, parameter(5), parameter(6), lastAxis, n.Float("epsilon", skipEpsilon))
+	out := []*value{normalized, nil, sum}
 	switch mask := n.OperandOrNil(7); {
 	case !n.IsOutputUsed(1): // out[1] stays nil
 	case mask != nil:
@@ -124,26 +126,4 @@ func checkedGroups(n *node, x *value, groups int) int {
 		n.Failf("%d channels cannot form %d groups", c, groups)
 	}
 	return groups
-}
-
-// microsoftRotaryEmbedding converts RotaryEmbedding of ONNX Runtime. Operands 2 and 3 are tables with the cosines and
-// sines of the angles, with a row for each position. Operand 1 has all positions, or only the first one.
-func microsoftRotaryEmbedding(n *node) []*value {
-	if n.Flag("is_packed_batching", false) {
-		n.Failf("attribute is_packed_batching is not supported")
-	}
-	if scale := n.Float("scale", 1); scale != 1 {
-		n.Failf("scale %v is not supported", scale)
-	}
-	cos := n.Operand(2)
-	x, headsDim := rotaryOperand(n, n.Int("num_heads", 0), cos)
-	ids := n.Cast(n.Operand(1), tensor.Int64)
-	if n.Rank(ids) == 1 || n.Rank(ids) == 0 { // ids is the first position; Reshape rejects a vector of several
-		ids = n.Op("add", nil, n.IndexVector(n.SymShape(x)[3-headsDim]), n.Reshape(ids, 1))
-		ids = n.Op("unsqueeze", graph.Attrs{"dim": 0}, ids)
-	}
-	angles := func(table *value) *value {
-		return n.Op("unsqueeze", graph.Attrs{"dim": headsDim}, n.Op("embedding", nil, table, ids))
-	}
-	return single(rotatedOperand(n, x, angles(cos), angles(n.Operand(3))))
 }

@@ -146,7 +146,7 @@ var quantized = map[string]converter{
 	"MatMulInteger": matMulInteger, "ConvInteger": convInteger, "QLinearMatMul": qlinearMatMul, "QLinearConv": qlinearConv,
 }
 
-// Signals, text and random numbers.
+// Signals, text and random numbers. A cosine window is a - b*cos(x) + c*cos(2x) for the three numbers a, b, c.
 var signals = map[string]converter{
 	"HannWindow": cosineWindow(0.5, 0.5, 0), "HammingWindow": cosineWindow(25.0/46, 21.0/46, 0),
 	"BlackmanWindow": cosineWindow(0.42, 0.5, 0.08),

@@ -161,9 +161,9 @@ func convAttrs(n *node, x, weight *value) (windows geometry, attrs graph.Attrs, 
 	pads := slices.Concat(windows.padBefore, windows.padAfter)
 	mayBeNegative := func(padding sym.Int) bool { return !symbolic.NotNegative(padding) }
 	switch {
-	case windows.isSymmetric():
+	case windows.isSymmetric(): // one number for each dimension, for both sides
 		attrs["padding"] = n.SizesAttr(windows.padBefore...)
-	case !slices.ContainsFunc(pads, mayBeNegative):
+	case !slices.ContainsFunc(pads, mayBeNegative): // two numbers for each dimension
 		attrs["padding"] = n.SizesAttr(pads...)
 	default:
 		return windows, attrs, false

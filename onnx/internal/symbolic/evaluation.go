@@ -66,11 +66,11 @@ func (e *evaluation) compute(v expr.Value, k int) Element {
 		return e.constant(inst)
 	case expr.Load:
 		return e.load(int(inst.A), k) // A of a Load is the index of the operand
-	case expr.Reduce:
+	case expr.Reduce: // folds the whole row
 		return e.foldRow(inst, e.rowLength)
-	case expr.Scan:
+	case expr.Scan: // folds the row up to position k
 		return e.foldRow(inst, k+1)
-	case expr.Select:
+	case expr.Select: // it may be the last instruction of a division that rounds down
 		if quotient, ok := e.division(v, k); ok {
 			return quotient
 		}
@@ -102,7 +102,7 @@ func (e *evaluation) constant(inst expr.Inst) Element {
 	return e.fail()
 }
 
-// foldRow folds the first count elements of the row.
+// foldRow folds the first count elements of the row by the operation in Imm.
 func (e *evaluation) foldRow(inst expr.Inst, count int) Element {
 	op := expr.Op(inst.Imm)
 	if count == 0 {

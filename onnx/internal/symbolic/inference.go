@@ -34,7 +34,8 @@ func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, values []*
 		}
 		return distinct.sizesOf(values, results)
 	})
-	// If a path for realistic sizes needs a size as a number, all sizes become unknown.
+	// If a path for realistic sizes needs a size as a number, all sizes become unknown. A path for unrealistic sizes is
+	// instead excluded: excludeUnrealistic bounds the symbols.
 	needsNumber := func(path inferencePath) bool {
 		return errors.Is(path.Err, sym.ErrNumber) && !s.excludeUnrealistic(path.If)
 	}

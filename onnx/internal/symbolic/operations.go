@@ -15,7 +15,7 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 	given := slices.DeleteFunc(slices.Clone(operands), func(e *Tensor) bool { return e == nil })
 	rank := len(results[0].Type.Shape)
 	loop := elementLoop{symbols: s, operands: given, folded: make([]bool, rank), rowShape: slices.Repeat([]int{1}, rank)}
-	code, err := expression(op, call)
+	code, err := expression(op, call)                    // for one element; nil if the expression is over rows
 	if rows := rowsOf(op, call, operands); rows != nil { // the expression is over rows; Mask marks their dimensions
 		code, loop.folded, loop.rowShape = rows.Code, rows.Mask, slices.Clone(operands[0].Shape)
 		for dim := range loop.rowShape {

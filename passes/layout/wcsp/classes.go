@@ -105,7 +105,7 @@ func (c *classLister) boundClasses() error {
 			case errors.Is(err, ErrNotFound): // the bound stays 0
 			case err != nil:
 				return err
-			case solution == nil:
+			case solution == nil: // no assignment has the class
 				c.classBounds[v][label] = Forbidden
 			default:
 				c.classBounds[v][label] = solution.Bound

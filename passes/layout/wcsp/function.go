@@ -77,6 +77,7 @@ func (f *function) addFactor(factor *Factor, sizes []int) {
 		}
 		return
 	}
+	// The table of the function is the transpose of the factor's table.
 	rows, columns := sizes[factor.Scope[0]], sizes[factor.Scope[1]]
 	for i := range rows {
 		for k := range columns {
@@ -222,13 +223,13 @@ func (f *function) dependsOn(v int) bool { return slices.Contains(f.scope, v) }
 
 // slice returns the function with v fixed to a label. v stays in the scope, with one label.
 func (f *function) slice(v, label int, sizes []int) *function {
-	inner := 1
+	runLength := 1 // number of adjacent entries with the same label of v
 	for _, variable := range f.scope[slices.Index(f.scope, v)+1:] {
-		inner *= sizes[variable]
+		runLength *= sizes[variable]
 	}
 	restricted := &function{scope: f.scope, proofTerms: f.proofTerms, table: make([]int64, 0, len(f.table)/sizes[v])}
-	for start := label * inner; start < len(f.table); start += sizes[v] * inner {
-		restricted.table = append(restricted.table, f.table[start:start+inner]...)
+	for start := label * runLength; start < len(f.table); start += sizes[v] * runLength {
+		restricted.table = append(restricted.table, f.table[start:start+runLength]...)
 	}
 	return restricted
 }

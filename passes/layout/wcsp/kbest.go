@@ -16,9 +16,12 @@ const (
 
 // KBest returns the k cheapest different assignments, cheapest first. Two assignments are the same if they have equal
 // labels, or if the function same, which may be nil, returns true. The list has fewer than k elements in three cases:
-// there are fewer feasible assignments; the limit of examined assignments is reached, which is the smaller of 32*k
-// and 65536; or time runs out for a problem that exceeds MaxTable. timedOut reports the last case. All solutions have
-// the lower bound of the first solution. If a proof is requested, only the first solution has a proof.
+//   - there are fewer feasible assignments;
+//   - the limit of examined assignments is reached, which is the smaller of 32*k and 65536;
+//   - time runs out for a problem that exceeds MaxTable, and timedOut is true.
+//
+// All solutions have the lower bound of the first solution. If a proof is requested, only the first solution has a
+// proof.
 func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list []*Solution, timedOut bool,
 	err error) {
 	defer interrupt.Catch(&err)
@@ -56,9 +59,9 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 // assignmentLister enumerates assignments in order of cost, by Lawler's partition. The assignments that are not listed
 // yet are divided into cells. The cheapest assignment of a closed cell is known. An open cell has only a lower bound.
 // When an open cell becomes the cheapest cell, elimination closes it, or the cell is split if elimination is too
-// expensive. The elimination of a variable replaces the functions that depend on it by a message: the minimum of their
-// sum over the labels of the variable. Variables get their labels in the reverse order. Each gets the cheapest label,
-// given the labels of the variables before it in this order.
+// expensive. The elimination of a variable replaces the cost functions that depend on it by a message: the minimum of
+// their sum over the labels of the variable. A step is the elimination of one variable. Variables get their labels in
+// the reverse order. Each gets the cheapest label, given the labels of the variables before it in this order.
 //
 // For example, let x, y and z have two labels each, and let them be eliminated in this order. If the cheapest
 // assignment is x=0, y=0, z=0, the other assignments are divided into three closed cells:
@@ -141,7 +144,7 @@ func (l *assignmentLister) next() ([]int, int64) {
 // runs out.
 func (l *assignmentLister) expand(c *cell) bool {
 	e := c.remaining
-	oldStepCount := len(e.steps) // a step for the variable of the split, if any
+	oldStepCount := len(e.steps) // 1 after a split, for the split variable (fixLabel); otherwise 0
 	l.eliminateCheapVariables(e)
 	steps := slices.Concat(c.steps, e.steps[oldStepCount:])
 	if e.remainingCount() == 0 {

@@ -82,6 +82,7 @@ func (e *elimination) operands(eliminated int, scope []int, functions []*functio
 
 // splitByRowStride sorts the operands that are constant along a row before the others, and returns both parts.
 func splitByRowStride(operands []operand) (constant, varying []operand) {
+	// The sort key is 0 for a constant operand and 1 for the others.
 	sorted.Func(operands, func(a, b operand) int { return min(a.rowStride, 1) - min(b.rowStride, 1) })
 	firstVarying := slices.IndexFunc(operands, func(f operand) bool { return f.rowStride > 0 })
 	if firstVarying < 0 {

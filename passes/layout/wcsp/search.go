@@ -42,7 +42,7 @@ type search struct {
 	hasInfeasible      bool // whether infeasibleVariable is set
 }
 
-// newSearch returns the initial state of a search.
+// newSearch returns the initial state of a search. A time limit of 0 is exceeded from the start.
 func newSearch(options Options) *search {
 	maxEntries := options.MaxTable
 	if maxEntries <= 0 {
@@ -167,16 +167,17 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	if !isRoot && s.expired() {
 		return s.tablesOrBranch(instance, best, cutoff, isRoot)
 	}
+	// A label is supported if each function allows it together with supported labels of its other variables.
 	supported, cuts, feasible := instance.supported()
 	switch {
-	case !feasible:
+	case !feasible: // a variable has no supported label: every assignment is forbidden, which tablesOrBranch proves
 		return s.tablesOrBranch(instance, best, cutoff, isRoot)
 	case len(cuts) > 0: // minimize calls tightenAndCut again, unless small tables solve the rest
 		unsupported := labelCuts{remaining: supported, cuts: cuts, bound: Forbidden}
 		return s.minimizeAfterCuts(instance, unsupported, best, cutoff, isRoot)
 	}
 	tightening := instance.tighten(cutoff)
-	if tightening == nil {
+	if tightening == nil { // sums of costs overflow
 		return s.tablesOrBranch(instance, best, cutoff, isRoot)
 	}
 	if tightening.bestCost < cutoff {
@@ -207,7 +208,8 @@ type labelCuts struct {
 	bound     int64   // lower bound on the cost of assignments with a cut label
 }
 
-// minimizeAfterCuts minimizes an instance after cuts.
+// minimizeAfterCuts minimizes an instance without the cut labels. Its bound counts the cut labels, too: it is at most
+// cut.bound.
 func (s *search) minimizeAfterCuts(instance *instance, cut labelCuts, best result, cutoff int64, isRoot bool) result {
 	found := s.minimize(instance.restrict(cut.remaining), cutoff, isRoot)
 	if found.cost < best.cost {

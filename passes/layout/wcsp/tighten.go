@@ -162,6 +162,7 @@ func (t *tightening) tightenVariable(v int, forward bool) {
 		least = min(least, cost)
 	}
 	shareCount := int64(max(withLater, withEarlier, 1)) // the same in both directions, as in TRW-S
+	// The cost that all labels have in common is part of the bound; only the excess is shared.
 	t.least[v] = t.checkedSum(t.least[v], least)
 	orOfShares := int64(0) // bitwise or; 0 if all shares are 0
 	for label := range unary {
@@ -262,7 +263,7 @@ func (t *tightening) bound() int64 {
 func (t *tightening) findAssignment() {
 	labels := make([]int, len(t.problemVariables))
 	for v := range labels {
-		best, bestLabel := Forbidden+1, 0
+		best, bestLabel := Forbidden+1, 0 // above every cost, so that the first label is taken even if it is forbidden
 		for label, cost := range t.unary[v] {
 			labels[v] = label
 			for _, position := range t.positionsOf[v] {

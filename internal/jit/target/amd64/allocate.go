@@ -10,6 +10,11 @@ import (
 // This file makes one attempt to allocate registers. The first row constants get permanent registers, vector registers
 // from 0 on and mask registers from K7 down. If enough registers remain, the next ones hold the accumulators of folds.
 // The other registers are the pool, from which package alloc takes registers for the values of a pass.
+//
+// A full pass computes one element of the row for each lane, and the body is its instructions. The tail, the remaining
+// elements of the row, is computed by masked passes. A row constant is a value that is the same for all elements of a
+// row. A fold is a reduction of the row. In a loop with totals (lane.Loop.CombinesLanes), it gives one number for each
+// row.
 
 // minPool is the minimum number of vector registers that remain for the values of the body.
 const minPool = 4
@@ -23,8 +28,8 @@ type freeRegisters struct{ firstVector, lastMask int }
 
 // setPool makes the free registers the pool of a register file.
 func (g *generator) setPool(file *alloc.RegisterFile, free freeRegisters) {
-	file.Pool[alloc.Vectors] = 1<<g.vectorRegisterCount() - 1<<free.firstVector
-	file.Pool[alloc.Masks] = 1<<(free.lastMask+1) - 2
+	file.Pool[alloc.Vectors] = 1<<g.vectorRegisterCount() - 1<<free.firstVector // the bits from firstVector on
+	file.Pool[alloc.Masks] = 1<<(free.lastMask+1) - 2                           // the bits 1 to lastMask
 }
 
 // vectorRegisterCount returns the number of vector registers that may be used.

@@ -28,7 +28,7 @@ func (g *generator) selectInst(inst *lane.Inst) *laneValue {
 		return g.load(int(inst.Ptr), int(inst.Imm))
 	case lane.Convert:
 		return g.selectConvert(inst)
-	case lane.Bits:
+	case lane.Bits: // the same bits as a value of another dtype
 		return &laneValue{reg: g.unpackedReg(g.selectedValue(inst.A)), dtype: dtype, hasUndefinedHighBits: dtype.Size() < 4}
 	case lane.Remask: // all masks of a loop have the same form
 		return g.selectedValue(inst.A)
@@ -73,7 +73,8 @@ func (g *generator) selectConvert(inst *lane.Inst) *laneValue {
 
 // convertsThroughInt32 reports whether a float is converted to a dtype in two steps, through int32.
 func convertsThroughInt32(dtype tensor.DType) bool {
-	return dtype.IsIntegral(false) && dtype.Size() <= 4 && dtype != tensor.Uint32
+	const withBool = false
+	return dtype.IsIntegral(withBool) && dtype.Size() <= 4 && dtype != tensor.Uint32
 }
 
 // constOf returns a constant of any dtype.
@@ -87,7 +88,7 @@ func (g *generator) constOf(dtype tensor.DType, imm uint64) *laneValue {
 			FoldableSource: noFoldableSource})
 	case dtype == tensor.Bool:
 		value.reg = g.constLanes(g.widestLaneBytes(), -imm) // all bits are 1 for true
-	case dtype.IsSigned() && !dtype.IsFloat() && dtype.Size() < 4:
+	case dtype.IsSigned() && !dtype.IsFloat() && dtype.Size() < 4: // sign-extended to 32 bits
 		shift := 64 - 8*dtype.Size()
 		value.reg = g.constLanes(4, uint64(int64(imm<<shift)>>shift))
 	default:
@@ -129,16 +130,16 @@ func (g *generator) floatOp(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Vi
 		return g.and(laneBytes, a, g.constLanes(laneBytes, signBit(laneBytes)-1))
 	case lane.Sqrt:
 		return g.unaryOp("VSQRT"+suffix, laneBytes, a)
-	case lane.Scale:
+	case lane.Scale: // a * 2^floor(b)
 		if !g.avx512 {
 			g.fail("%v requires AVX-512", op)
 		}
 		return g.binaryOp("VSCALEF"+suffix, laneBytes, b, a)
-	case lane.Limit:
+	case lane.Limit: // a or b, whichever has the smaller magnitude, with the sign of a
 		if !g.avx512 {
 			g.fail("%v requires AVX-512", op)
 		}
-		const minMagnitude = 2 // the smaller magnitude, with the sign of the first operand
+		const minMagnitude = 2 // the immediate for the smaller magnitude with the sign of Intel's first operand
 		return g.shuffle("VRANGE"+suffix, minMagnitude, b, a)
 	case lane.Mod:
 		return g.fmod(laneBytes, a, b)

@@ -29,7 +29,7 @@ func (g *generator) complexParts(pointer int) [2]alloc.Virt {
 		return parts
 	}
 	dtype := g.loop.Ptrs[pointer].DType.ToReal()
-	if g.loop.Ptrs[pointer].Kind == lane.RowOperand {
+	if g.loop.Ptrs[pointer].Kind == lane.RowOperand { // one number for the whole row
 		parts = [2]alloc.Virt{g.loadScalar(pointer, 0, dtype).reg, g.loadScalar(pointer, int32(dtype.Size()), dtype).reg}
 	} else {
 		parts = g.loadComplex(pointer, dtype.Size())

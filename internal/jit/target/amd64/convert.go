@@ -14,7 +14,8 @@ import (
 // A laneValue is a value of the loop in a register. Integers of fewer than 32 bits are in 32-bit lanes, and the bits
 // above them may be undefined (hasUndefinedHighBits); extendedReg extends them by sign bits or zeros. 16-bit floats are
 // in 32-bit lanes of the register reg, or adjacent in the register packed. Bools are masks: mask registers with
-// AVX-512, otherwise lanes of zeros or ones.
+// AVX-512, otherwise lanes whose bits are all equal. FoldableSource is the index of the source of an instruction that
+// may be a memory operand.
 
 // convert selects instructions for a conversion to a dtype. Each result equals the result of tensor.Converter on amd64.
 func (g *generator) convert(dtype tensor.DType, x *laneValue) *laneValue {
@@ -55,7 +56,7 @@ func (g *generator) notZero(x *laneValue) alloc.Virt {
 // boolToNumber converts bools to the numbers 1 and 0 of a dtype.
 func (g *generator) boolToNumber(dtype tensor.DType, mask alloc.Virt) *laneValue {
 	laneBytes := laneSize(dtype)
-	ones := g.constLanes(laneBytes, lane.Eval(lane.Convert, dtype, tensor.Bool, [3]uint64{1}))
+	ones := g.constLanes(laneBytes, lane.Eval(lane.Convert, dtype, tensor.Bool, [3]uint64{1})) // the number 1
 	if !g.avx512 {
 		return &laneValue{reg: g.and(laneBytes, g.laneMask(mask, laneBytes), ones), dtype: dtype}
 	}
@@ -136,24 +137,25 @@ func (g *generator) intToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	from := x.dtype
 	result := &laneValue{dtype: dtype}
 	switch {
-	case from.Size() == 8 && dtype.Size() == 8:
+	case from.Size() == 8 && dtype.Size() == 8: // the same bits
 		result.reg = x.reg
-	case dtype.Size() == 8:
+	case dtype.Size() == 8: // from lanes of 32 bits to lanes of 64 bits
 		name := "VPMOVZXDQ"
 		if from.IsSigned() {
 			name = "VPMOVSXDQ"
 		}
 		result.reg = g.convertOp(name, g.width(8), noBroadcast, g.extendedReg(x))
-	case from.Size() == 8 && g.avx512:
+	case from.Size() == 8 && g.avx512: // the low halves of the lanes
 		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: alloc.Sources(x.reg), Dst: g.newVector(g.width(4)),
 			FoldableSource: noFoldableSource})
 		result.hasUndefinedHighBits = dtype.Size() < 4
-	case from.Size() == 8:
+	case from.Size() == 8: // the low halves of the lanes, without AVX-512
 		result.reg, result.hasUndefinedHighBits = g.lowHalves(x.reg), dtype.Size() < 4
-	case dtype.Size() > from.Size():
+	case dtype.Size() > from.Size(): // in lanes of 32 bits
 		result.reg = g.extendedReg(x)
+		// From int8 to uint16, the copies of the sign bit in the upper 16 bits of the lane are not zeros.
 		result.hasUndefinedHighBits = from.IsSigned() && !dtype.IsSigned() && dtype.Size() < 4
-	default:
+	default: // the same bits, in lanes of 32 bits
 		result.reg, result.hasUndefinedHighBits = x.reg, dtype.Size() < 4
 	}
 	return result

@@ -23,16 +23,17 @@ func (g *generator) intToFloat(dtype tensor.DType, x *laneValue) alloc.Virt {
 	extended := g.extendedReg(x)
 	width := g.width(laneSize(dtype))
 	isUnsigned := source == tensor.Uint32 || source == tensor.Uint64 // shorter integers are extended to int32
+	// DQ stands for 32-bit integers and QQ for 64-bit integers, as in VCVTDQ2PS and VCVTUQQ2PD.
 	name, suffix := "VCVT", floatSuffix(laneSize(dtype))
 	if isUnsigned {
 		name = "VCVTU"
 	}
 	switch {
-	case source.Size() < 8 && (!isUnsigned || g.avx512):
+	case source.Size() < 8 && (!isUnsigned || g.avx512): // one instruction
 		return g.convertWidth(name+"DQ2"+suffix, 4, width, extended)
-	case source.Size() == 8 && g.avx512:
+	case source.Size() == 8 && g.avx512: // one instruction
 		return g.convertWidth(name+"QQ2"+suffix, 8, width, extended)
-	case source == tensor.Uint32:
+	case source == tensor.Uint32: // without AVX-512, as below
 		return g.uint32ToFloat(dtype, extended)
 	case dtype == tensor.Float32: // through float64; only the second conversion may round
 		exact := g.int64ToFloat64(g.roundToOdd(extended, isUnsigned), isUnsigned)

@@ -19,13 +19,18 @@ import (
 //		advance pointers to the next row                  (advanceRow)
 //	}
 //
-// For example, a row of 100 elements with 16 lanes and two passes in an iteration has three iterations, for 96
-// elements, and one masked pass for 4 elements.
+// A pass computes g.lanes elements, one for each lane. An iteration of the main loop has passesPerIteration passes. For
+// example, a row of 100 elements with 16 lanes and two passes in an iteration has three iterations, for 96 elements,
+// and one masked pass for 4 elements.
 //
-// An iteration has passesPerIteration passes. bodyCode is the code of interleavedPasses passes, so the iteration has it
-// several times. There are accSets sets of accumulator registers, which successive passes use in rotation. The last
-// argument of writeInsts is the number of a pass in the iteration, or of a set. Pointers are in registers or in the
-// spill area of jit.Args (pointers.go); the counter of rows is kept like a pointer.
+// bodyCode is the code of interleavedPasses passes. If an iteration has more passes, it contains this code several
+// times. A fold (reduction of a row) has accSets sets of accumulator registers, which successive passes use in
+// rotation. The last argument of writeInsts is the number of the first pass in the iteration, or of a set of
+// accumulators.
+//
+// Pointer k is in the register pointerRegisters[k]. If this is regTemp, the pointer is in the spill area of jit.Args,
+// and regTemp holds it only between loadPointer and savePointer (pointers.go). The counter of rows is kept like a
+// pointer. Elements of 16 bytes are addressed by regDoubleIndex, twice the index, because a scale is at most 8.
 //
 // A masked pass loads and stores only the remaining elements. AVX2 has no masked loads for elements of 1 or 2 bytes and
 // for complex elements. Such elements are copied, before the pass, to a vector of the spill area (the bounce buffer of
@@ -103,7 +108,7 @@ func (g *generator) countRow(done asm.Label) {
 	}
 	if counter := g.pointerRegisters[g.rowCounter()]; counter != regTemp {
 		g.asm.Emit("DECQ", counter)
-	} else {
+	} else { // in the spill area
 		g.asm.Emit("DECQ", g.pointerWord(g.rowCounter()))
 	}
 	g.asm.Emit("JEQ", done)
@@ -159,7 +164,7 @@ func (g *generator) writeFullPasses() {
 func (g *generator) writeNonTemporalLoop(step int) {
 	ordinary, end := g.asm.NewLabel(), g.asm.NewLabel()
 	g.checkAlignment(ordinary)
-	g.writesNonTemporal = true
+	g.writesNonTemporal = true // read by writeInsts
 	g.writeMainLoop(step)
 	g.writesNonTemporal = false
 	g.asm.Emit("JMP", end)
@@ -208,7 +213,7 @@ func (g *generator) writeMainLoop(step int) {
 	executed := g.executedCount() - executedBefore
 	g.work.Iteration = max(g.work.Iteration, executed) // the main loop may exist in two versions
 	g.work.IterationElements = step
-	g.work.Row -= executed
+	g.work.Row -= executed // emit adds all instructions
 }
 
 // writePrefetches writes the prefetches of an iteration of the main loop. They fetch the cache lines at the requested
@@ -221,7 +226,8 @@ func (g *generator) writePrefetches() {
 	for k, ptr := range g.loop.Ptrs[g.outputCount:] {
 		size := ptr.DType.Size()
 		isRequested := bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1
-		if !isRequested || !g.advances[g.outputCount+k] || size > 8 {
+		advancesAlongRow := g.advances[g.outputCount+k]
+		if !isRequested || !advancesAlongRow || size > 8 { // a scale is at most 8
 			continue
 		}
 		base := g.loadPointer(g.outputCount + k)

@@ -251,7 +251,8 @@ func (g *generator) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt 
 
 // upperHalf returns the upper half of a vector of 32 bytes.
 func (g *generator) upperHalf(x alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: withImmediate(1, x), Dst: g.newVector(16),
+	const upper = 1
+	return g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: withImmediate(upper, x), Dst: g.newVector(16),
 		FoldableSource: noFoldableSource})
 }
 

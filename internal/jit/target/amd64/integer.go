@@ -60,8 +60,8 @@ func (g *generator) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *
 	return a
 }
 
-// orConjunction returns a | b. If b was just computed as x & y (as in copysign), a | x & y takes one AVX-512
-// instruction.
+// orConjunction returns a | b. If one of the last recentInsts instructions computed b as x & y (as in copysign), a | x
+// & y takes one AVX-512 instruction.
 func (g *generator) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := "VPAND" + intSuffix(laneBytes)
 	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-recentInsts); k-- {
@@ -120,8 +120,8 @@ func (g *generator) intExtremum(op lane.Op, dtype tensor.DType, a, b alloc.Virt)
 	return g.commutativeOp(name+"S"+intSuffix(laneBytes), laneBytes, a, b)
 }
 
-// shiftDistance returns a shift distance, modulo the number of bits of dtype: a constant and no register (0), or 0 and
-// the register with the distances.
+// shiftDistance returns a shift distance, modulo the number of bits of dtype. A constant distance has no register:
+// distances is 0. Otherwise constant is 0, and the register distances has the distance of each lane.
 func (g *generator) shiftDistance(dtype tensor.DType, b *laneValue) (constant int64, distances alloc.Virt) {
 	bits := uint64(8 * dtype.Size())
 	if reload := g.Values[b.reg].Reload; reload != nil && reload.Mem.Space == alloc.Constant {
@@ -175,10 +175,11 @@ func (g *generator) divide(dtype tensor.DType, a, b *laneValue) *laneValue {
 //	quotient      = firstQuotient + correction   // nearest integer, where truncation is wanted
 //	quotient is changed by 1 if the sign of remainder is wrong
 //
-// Four roundings give the first quotient a relative error of about 4*2^-53, so its absolute error is about
-// 2^64*2^-51/b = 2^13/b. Rounding it to an integer adds at most 1/2. The first remainder is therefore at most about
-// 2^13 + b/2. The error of the second quotient, correction, comes only from rounding to nearest.
+// Four roundings give the first quotient a relative error of about 4*2^-53. Its absolute error is therefore about
+// 2^64*2^-51/b = 2^13/b, and rounding it to an integer adds at most 1/2. The first remainder, b times this error, is at
+// most about 2^13 + b/2. The error of the second quotient, correction, comes only from rounding to nearest.
 func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
+	// The functions below add instructions and return their result.
 	apply := func(op lane.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
 	less := func(x, y *laneValue) *laneValue { return &laneValue{reg: g.compare(lane.Lt, x, y), dtype: tensor.Bool} }
 	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }

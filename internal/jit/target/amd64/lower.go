@@ -90,8 +90,9 @@ func (g *generator) foldInMemory(fold lane.Fold) {
 	}
 }
 
-// foldInRegisters selects instructions for a fold in full passes with accumulators in registers. If the instruction of
-// the fold may lose a NaN, a second accumulator, noNaN, has the mask of the lanes that have folded no NaN.
+// foldInRegisters selects instructions for a fold in full passes with accumulators in registers: the initialization,
+// the fold, and the stores. If the instruction of the fold may lose a NaN (mayLoseNaN), a second accumulator, noNaN,
+// has the mask of the lanes that have folded no NaN.
 func (g *generator) foldInRegisters(fold lane.Fold) {
 	mem, value := g.accMemory(fold), g.selectedValue(fold.Value)
 	dtype := value.dtype
@@ -99,7 +100,8 @@ func (g *generator) foldInRegisters(fold lane.Fold) {
 	if dtype == tensor.Bool {
 		description = g.boolRegister()
 	}
-	acc := &laneValue{reg: g.newAcc(description), dtype: dtype, hasUndefinedHighBits: true} // after additions
+	// Additions of integers of fewer than 32 bits leave the bits above them undefined.
+	acc := &laneValue{reg: g.newAcc(description), dtype: dtype, hasUndefinedHighBits: true}
 	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolRegister())
@@ -146,7 +148,7 @@ func (g *generator) mayLoseNaN(op lane.Op, dtype tensor.DType) bool {
 // foldInto folds a value into the accumulator acc. noNaN is 0, or the accumulator with the mask of the lanes that have
 // folded no NaN. The comparison that updates noNaN is masked by the old noNaN, so a cleared lane stays cleared.
 func (g *generator) foldInto(op lane.Op, acc, noNaN alloc.Virt, value *laneValue) {
-	if noNaN != 0 {
+	if noNaN != 0 { // Min or Max: the comparison of the value with itself, and then the extremum
 		laneBytes := laneSize(value.dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes),
 			Src:  withImmediate(cmpOrdered, value.reg, value.reg),

@@ -9,6 +9,9 @@ import (
 
 // This file writes the masked passes for the tail of a row, the elements after the last iteration of the main loop. It
 // also writes the copies of elements that AVX2 cannot mask, between operands and bounce buffers in the spill area.
+//
+// regIndex is the index of the next element of the row, and regDoubleIndex is twice regIndex. regLimit is the number of
+// remaining elements. regSpill is the address of the spill area. regTemp is temporary.
 
 // writeTailLoop writes the loop over the tail of a row, in masked passes. With totals, successive passes use successive
 // sets of accumulators, so an iteration has a pass for each set.

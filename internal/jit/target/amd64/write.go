@@ -100,7 +100,7 @@ func (g *generator) address(mem *alloc.Mem, firstPass int) asm.Mem {
 		size *= 2
 	}
 	base := g.loadPointer(mem.Index)
-	if size == 16 {
+	if size == 16 { // a scale is at most 8, so regDoubleIndex has twice the index of the element (regIndex)
 		return asm.Mem{Base: base, Index: regDoubleIndex, Scale: 8, Disp: disp}
 	}
 	return asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: disp}

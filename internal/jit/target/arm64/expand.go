@@ -16,7 +16,8 @@ const (
 	ucvtfLong         = "ucvtfLong"
 )
 
-// Numbers of the general registers that expansions use as temporaries.
+// Numbers of the general registers that expansions use as temporaries. Other code keeps no value in them across a
+// pseudo-instruction.
 const (
 	temp0 = int(regPointer)
 	temp1 = int(regCount)
@@ -32,7 +33,7 @@ func expansion(name string) Expansion {
 		return func(w *writer, args []alloc.Operand) { w.roundLong(mnemonic[:len("scvtf")], args) }
 	case completeRemainder:
 		return func(w *writer, args []alloc.Operand) { newRemainderLoop(w, elementOfArrangement[suffix], args).write() }
-	case tableRow:
+	case tableRow: // the suffix has the letter of the element, b to q, and the bytes of the table
 		element, table, _ := strings.Cut(suffix, " ")
 		return func(w *writer, args []alloc.Operand) { w.tableRow(int(elemOfLetter(element[0])), table, args) }
 	}
@@ -49,7 +50,7 @@ func (w *writer) divide(name string, elem asm.Elem, args []alloc.Operand) {
 	if elem == asm.D {
 		generalReg = asm.X
 	} else if name == "sdiv" && elem < asm.S {
-		move = "smov"
+		move = "smov" // extends the sign of the lane
 	}
 	xLane, yLane := generalReg(temp0), generalReg(temp1)
 	for k := range vectorBytes / elem.Bytes() {
@@ -101,7 +102,7 @@ const remainderWork = 4 * 42
 //	if divisor is NaN: remainder = NaN
 //
 // where multiple is the divisor or, if the quotient would overflow, the divisor times a power of 2. A remainder may
-// become negative. An infinite divisor leaves the dividend unchanged.
+// become negative, because the rounded quotient may be too large. An infinite divisor leaves the dividend unchanged.
 type remainderLoop struct {
 	*writer
 	elem              asm.Elem

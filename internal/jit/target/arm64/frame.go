@@ -122,8 +122,8 @@ func (g *generator) chooseLanes() {
 func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.tailPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
 		mainPass.accStores, g.accInit, g.accFinish}
-	allRow := g.Row // restored below: Prune removes instructions from Row whose results these lists do not use
-	g.Builder.Body = nil
+	allRow := g.Row      // restored below: Prune removes instructions from Row whose results these lists do not use
+	g.Builder.Body = nil // its instructions are in the lists
 	g.Prune(lists...)
 	rowConstants := g.RowConstants(lists...) // in descending order of their number of uses
 	bestCost, withoutGain := math.Inf(1), 0  // withoutGain: number of attempts since the best one

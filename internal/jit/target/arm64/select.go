@@ -31,7 +31,7 @@ type selector struct {
 	*Lists
 	resultIsUniform   bool                        // the current result is the same for all lanes; see partCount
 	complexComponents map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary numbers of the elements
-	equalities        map[lane.Value][]alloc.Virt // by result of Ne: the opposite mask, for equality
+	equalities        map[lane.Value][]alloc.Virt // by result of Ne: the mask of equality, for selectLanes
 	lookups           map[lookupKey][]alloc.Virt  // the results of lookups that are already selected
 	byteIndices       map[indexKey][]alloc.Virt   // the results of tableIndices
 	err               error                       // the first error
@@ -271,12 +271,12 @@ func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: 
 
 // selectBits returns the bits of ifSet where the bits of mask are set, and the bits of ifClear elsewhere.
 func (s *selector) selectBits(mask, ifSet, ifClear alloc.Virt) alloc.Virt {
-	// If one choice is 0, an operation that overwrites no operand suffices.
-	switch zero := s.constants[string(make([]byte, vectorBytes))]; {
-	case zero == 0: // the constant 0 is not in use
-	case ifClear == zero:
+	// If one choice is a vector of zeros, an operation that overwrites no operand suffices.
+	switch zeros := s.constants[string(make([]byte, vectorBytes))]; {
+	case zeros == 0: // no register: the loop does not use a vector of zeros
+	case ifClear == zeros:
 		return s.bitwise("and", ifSet, mask)
-	case ifSet == zero:
+	case ifSet == zeros:
 		return s.bitwise("bic", ifClear, mask)
 	}
 	return s.add(alloc.Inst{Name: "bsl", Src: alloc.Sources(mask, ifSet, ifClear), Forms: selectForms})

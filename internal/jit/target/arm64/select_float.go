@@ -110,17 +110,18 @@ func (s *selector) fmod(size int, x, y alloc.Virt) alloc.Virt {
 // signBit returns the sign bit of a lane.
 func signBit(size int) uint64 { return 1 << (8*size - 1) }
 
-// compare selects a comparison, whose result is a mask.
+// compare selects a comparison, whose result is a mask. For Ne, it records the mask of equality in s.equalities, so
+// that a selection can use it instead of the negated mask.
 func (s *selector) compare(v lane.Value, inst *lane.Inst) []alloc.Virt {
 	laneType := s.loop.Type(inst.A)
-	equal := s.makeParts(laneType.Size(), func(i int) alloc.Virt {
+	masks := s.makeParts(laneType.Size(), func(i int) alloc.Virt {
 		return s.compareVectors(inst.Op, laneType, s.part(inst.A, i), s.part(inst.B, i))
 	})
 	if inst.Op != lane.Ne || laneType.DType == tensor.Bool {
-		return equal
+		return masks
 	}
-	s.equalities[v] = equal
-	return s.makeParts(laneType.Size(), func(i int) alloc.Virt { return s.bitwise("not", equal[i]) })
+	s.equalities[v] = masks
+	return s.makeParts(laneType.Size(), func(i int) alloc.Virt { return s.bitwise("not", masks[i]) })
 }
 
 // compareVectors compares two vectors. For Ne, it returns the mask of equality, unless the vectors are masks.
@@ -128,7 +129,7 @@ func (s *selector) compareVectors(op lane.Op, laneType lane.Type, a, b alloc.Vir
 	if laneType.Mask != 0 {
 		return s.maskOp(op, a, b)
 	}
-	if op == lane.Lt || op == lane.Le {
+	if op == lane.Lt || op == lane.Le { // a < b is b > a
 		a, b = b, a
 	}
 	names := signedComparisons

@@ -42,7 +42,7 @@ func (s *selector) lookup(inst *lane.Inst) []alloc.Virt {
 	}
 	if entries := period(inst.Table); entries <= maxPermuted {
 		s.lookups[key] = s.permute(inst.Table[:entries], inst.A)
-	} else {
+	} else { // with the other long tables that the loop looks up at the same indices
 		s.lookupRows(s.loop.Tables(inst, maxCombined, isLong), inst.A)
 	}
 	return s.lookups[key]

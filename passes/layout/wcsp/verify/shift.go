@@ -273,7 +273,7 @@ func (c *checker) groupFunctions(functionsOf functionsByVariable) (saturatedTota
 	}
 	for _, v := range slices.Sorted(maps.Keys(groupsOf)) {
 		for _, group := range groupsOf[v] {
-			if group.scope[0] == v { // count each group once
+			if group.scope[0] == v { // each group counts once, at its first variable
 				group.least = c.least(group)
 				sum.addCost(group.least)
 			}
@@ -282,7 +282,7 @@ func (c *checker) groupFunctions(functionsOf functionsByVariable) (saturatedTota
 	return sum, groupsOf
 }
 
-// saturatedTotal is a sum of costs that counts forbidden terms separately.
+// saturatedTotal is a sum of costs that counts forbidden terms separately, so that they can be subtracted again.
 type saturatedTotal struct {
 	sum       int64
 	forbidden int

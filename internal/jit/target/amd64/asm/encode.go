@@ -41,7 +41,7 @@ func (in *instruction) encodingFields() fields {
 			encoded.imm, encoded.immBytes = int64(arg.num)<<4, 1
 		case 'i':
 			encoded.imm, encoded.immBytes = arg.imm, immBytes(class)
-		default:
+		default: // ModRM.rm or, for the field o, the low bits of the opcode
 			encoded.rm = arg
 			arg.needsSIB = field == 'B'
 		}
@@ -66,7 +66,7 @@ func (in *instruction) encodingFields() fields {
 // immBytes returns the number of bytes that encode an immediate of the given class.
 func immBytes(class byte) int {
 	switch class {
-	case '1':
+	case '1': // the number 1 is not encoded
 		return 0
 	case 'd', 'w':
 		return 4
@@ -75,6 +75,9 @@ func immBytes(class byte) int {
 	}
 	return 1
 }
+
+// map0F is row.opcodeMap of the opcode map 0F.
+const map0F = m0F >> 10
 
 // encode appends an instruction.
 func (a *Assembler) encode(in *instruction) {
@@ -122,7 +125,7 @@ func (a *Assembler) appendLegacy(in *instruction, encoded *fields) {
 	if rex != 0 || encoded.needsREX {
 		a.code = append(a.code, 0x40|rex)
 	}
-	if row.opcodeMap() == m0F>>10 {
+	if row.opcodeMap() == map0F {
 		a.code = append(a.code, 0x0F)
 	}
 	a.code = append(a.code, opcode)
@@ -134,7 +137,7 @@ func (a *Assembler) appendVEX(in *instruction, encoded *fields) {
 	row := in.row
 	w, notR := row.vex&w1/w1, bit(encoded.reg, 3)^1 // w1 is a bit mask, so w is 0 or 1
 	lastByte := (^encoded.vvvv&15)<<3 | bit(in.length, 0)<<2 | row.prefix()
-	if encoded.extX|encoded.extB|w == 0 && row.opcodeMap() == m0F>>10 {
+	if encoded.extX|encoded.extB|w == 0 && row.opcodeMap() == map0F {
 		a.code = append(a.code, 0xC5, notR<<7|lastByte, row.opcode())
 		return
 	}

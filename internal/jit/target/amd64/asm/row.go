@@ -20,7 +20,7 @@ import "sync"
 //	v  vector of the instruction's length    h  vector of half this length, at least 128 bits
 //	x  vector of 128 bits                    g  general register, or memory
 //	k  mask                                  1  byte of a general register
-//	t  tile
+//	t  tile                                  l  label
 //
 // For immediates, the second letter is the encoding:
 //
@@ -37,7 +37,7 @@ type row struct {
 	code     uint32 // opcode, prefix, opcode map, ModRM.reg as opcode extension: see p66, m0F, ...
 	vex      uint8  // lengths and W of the VEX form: see len128, ...; without a VEX form, only W
 	evex     uint8  // lengths and W of the EVEX form, whether it allows broadcast and masks
-	dispUnit uint8  // unit of one-byte displacements in the EVEX form: see fullVector, ...
+	dispUnit uint8  // unit of one-byte displacements in the EVEX form (N of disp8*N): see fullVector, ...
 }
 
 // Bits of row.code.

@@ -3,10 +3,12 @@ package asm
 // conversionRows are conversions between element types. Mnemonics that end in X have a 128-bit source, those that end
 // in Y a 256-bit source; both have a 128-bit result. The suffix gives the length of a source in memory.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
-// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
-// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
-// [row] explains all of them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit (N of disp8*N). An operand has
+// two letters. The first is the field of the encoding: r is ModRM.reg, m is ModRM.rm (a register or memory), v is
+// VEX.vvvv, and i is an immediate. The second is the kind: v is a vector of the instruction's length, h a vector of
+// half this length, x a vector of 128 bits, g a general register (or memory), and u an unsigned byte. A form is a set
+// of vector lengths (to256: up to 256 bits) and flags (w1: the bit W is set; bcst: memory may be broadcast; noMask: no
+// mask); 0 stands for a form that does not exist. See [row].
 //
 // For example, VCVTDQ2PD (AX), Y2 is C5 FE E6 10. Its source (mh) is ModRM.rm, half as long as the result (rv), which
 // is ModRM.reg. The prefix is F3, the map 0F and the opcode E6.

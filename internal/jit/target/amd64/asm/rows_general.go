@@ -3,9 +3,11 @@ package asm
 // generalRows are instructions on general-purpose registers, jumps, and instructions without operands.
 //
 // The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
-// The first is the field of the encoding (r, m, o, i, ...). The second is the kind (g is a general register, 1 its low
-// byte, b, d, w and q immediates of 8, 32 and 64 bits, ...). In legacy rows, the VEX form has only the bit W, and the
-// last two columns have no meaning. [row] explains all of them.
+// The first is the field of the encoding: r is ModRM.reg, m is ModRM.rm (a register or memory), M is ModRM.rm (memory
+// only), v is VEX.vvvv, o the low bits of the opcode, i an immediate, and j the target of a jump. The second is the
+// kind: g is a general register, 1 its low byte, and l a label. For immediates, 1 is the constant 1, b is a signed and
+// u an unsigned number of 8 bits, d a signed and w an unsigned number of 32 bits, and q has 64 bits. In legacy rows,
+// the VEX form has only the bit W, and the last two columns have no meaning. See [row].
 //
 // For example, ADDQ $8, AX is 48 83 C0 08. It is the first row of ADDQ: an immediate of 8 bits (ib), and a register or
 // memory in ModRM.rm (mg). The opcode is 83, and the bit W selects 64 bits.

@@ -2,10 +2,12 @@ package asm
 
 // integerRows are arithmetic, logic, shifts, comparisons and selection of integers.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
-// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
-// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
-// [row] explains all of them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit (N of disp8*N). An operand has
+// two letters. The first is the field of the encoding: r is ModRM.reg, m is ModRM.rm (a register or memory), b is
+// ModRM.rm (a register only), v is VEX.vvvv, i is an immediate, and h is the high half of the last byte. The second is
+// the kind: v is a vector of the instruction's length, x a vector of 128 bits, k a mask, g a general register, and u an
+// unsigned byte. A form is a set of vector lengths (to256: up to 256 bits) and flags (w1: the bit W is set; bcst:
+// memory may be broadcast; noMask: no mask); 0 stands for a form that does not exist. See [row].
 //
 // For example, VPADDD (AX), Y1, Y2 is C5 F5 FE 10. Its operands are ModRM.rm (mv), VEX.vvvv (vv) and, for the result,
 // ModRM.reg (rv). The prefix is 66, the map 0F and the opcode FE.

@@ -4,7 +4,13 @@ package asm
 //
 // The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
 // the field of the encoding, and the kind of the operand. A form is a set of vector lengths and flags; 0 stands for a
-// form that does not exist. [row] has all letters and flags.
+// form that does not exist. [row] explains all flags. The first letters are:
+//
+//	r  ModRM.reg    m  ModRM.rm, register or memory    b  ModRM.rm, register only    M  ModRM.rm, memory only
+//	v  VEX.vvvv     S  memory by a vector of indices   i  immediate
+//
+// The second letter is v, h or x for a vector of the instruction's length, of half of it or of 128 bits, g for a
+// general register (or memory), and u for an unsigned byte.
 //
 // For example, VMOVUPS (AX), Y2 is C5 FC 10 10. It is the second row of VMOVUPS: from ModRM.rm (mv) to ModRM.reg (rv).
 // The map is 0F and the opcode 10.

@@ -46,7 +46,8 @@ const (
 
 // NewByteDepthwise returns a ByteDepthwise for a spec.
 func NewByteDepthwise(spec target.ByteDepthwise, cpu machine.Features, withListing bool) *ByteDepthwise {
-	g := &ByteDepthwise{Quantizer: Quantizer{Writer: New(cpu, 4, withListing), Signed: spec.Signed}, spec: spec}
+	const sumBytes = 4
+	g := &ByteDepthwise{Quantizer: Quantizer{Writer: New(cpu, sumBytes, withListing), Signed: spec.Signed}, spec: spec}
 	if cpu.Has(machine.Vector512) {
 		g.temps, g.zero = [5]target.VReg{28, 29, 24, 30, 25}, 31
 		g.ZeroPoint, g.MaxLevel, g.NotNaN = 26, 27, asm.K2
@@ -80,11 +81,11 @@ func (g *ByteDepthwise) Begin(zeroPoint target.Addr) {
 //	first result      a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3  (words; other results: channels 4 to 15)
 //
 // With spec.WordProducts, there are only rows a and b, and the second step extends bytes to 16 bits by interleaving
-// them with zeros. Registers of temps are reused, at the earliest by the instruction that reads their contents last.
+// them with zeros. A register is reused by the instruction that reads its contents last, or by a later one.
 func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 	temps := &g.temps
 	a, b := g.loadPixel(pixels, 0, temps[0]), g.loadPixel(pixels, 1, temps[1])
-	lo01, hi01 := g.interleaveRows(a, b, temps[2], temps[0])
+	lo01, hi01 := g.interleaveRows(a, b, temps[2], temps[0]) // hi01 replaces a
 	if g.spec.WordProducts {
 		g.unpack("VPUNPCKLBW", lo01, g.zero, temps[1])
 		g.unpack("VPUNPCKHBW", lo01, g.zero, temps[2])
@@ -92,12 +93,12 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 		g.unpack("VPUNPCKHBW", hi01, g.zero, temps[0])
 		return [4]target.VReg{temps[1], temps[2], temps[3], temps[0]}
 	}
-	c, d := g.loadPixel(pixels, 2, temps[1]), g.loadPixel(pixels, 3, temps[3])
-	lo23, hi23 := g.interleaveRows(c, d, temps[4], temps[1])
-	g.unpack("VPUNPCKLWD", lo01, lo23, temps[3])
-	g.unpack("VPUNPCKHWD", lo01, lo23, temps[2])
-	g.unpack("VPUNPCKLWD", hi01, hi23, temps[4])
-	g.unpack("VPUNPCKHWD", hi01, hi23, temps[0])
+	c, d := g.loadPixel(pixels, 2, temps[1]), g.loadPixel(pixels, 3, temps[3]) // c replaces b
+	lo23, hi23 := g.interleaveRows(c, d, temps[4], temps[1])                   // hi23 replaces c
+	g.unpack("VPUNPCKLWD", lo01, lo23, temps[3])                               // replaces d
+	g.unpack("VPUNPCKHWD", lo01, lo23, temps[2])                               // replaces lo01
+	g.unpack("VPUNPCKLWD", hi01, hi23, temps[4])                               // replaces lo23
+	g.unpack("VPUNPCKHWD", hi01, hi23, temps[0])                               // replaces hi01
 	return [4]target.VReg{temps[3], temps[2], temps[4], temps[0]}
 }
 

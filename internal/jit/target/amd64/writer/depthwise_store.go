@@ -14,7 +14,7 @@ import (
 // while results are stored. AVX2 code reads them from memory.
 func (g *ByteDepthwise) LoadScales(addr target.Addr) {
 	const partial = false
-	for q, temp := range []target.VReg{g.temps[2], g.temps[4], g.temps[0], g.temps[1]} {
+	for q, temp := range []target.VReg{g.temps[2], g.temps[4], g.temps[0], g.temps[1]} { // Z24, Z25, Z28 and Z29
 		if g.NoEVEX {
 			g.scales[q] = addr
 		} else {

@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// clampLimit is a level that saturates with any zero point, and is far from the bounds of int32.
+// clampLimit is the greatest level (see [Quantizer]) that is not clamped. It saturates with any zero point, and the sum
+// of both is far from the bounds of int32.
 const clampLimit = 1 << 20
 
 // cmpOrdered is the predicate of VCMPPS for lanes in which no operand is NaN.
@@ -21,8 +22,11 @@ const cmpOrdered = 7
 //	byte  = saturate(level + zero point), or 0 for NaN
 //
 // Begin loads the constants. ToLevels computes the levels of a register of sums, Pack packs four registers of levels
-// into one of bytes, and Arrange sorts the bytes. The zero point has elements of 32 bits for signed bytes, and of 16
-// bits for unsigned bytes.
+// into one of bytes, and Arrange sorts the bytes.
+//
+// A NaN must give the byte 0. Its conversion to an integer gives the least level. Unsigned bytes need no special case,
+// because this level saturates to 0. Pack adds their zero point to elements of 16 bits. For signed bytes, ToLevels adds
+// the zero point to elements of 32 bits, and a mask sets the lanes with NaN to 0.
 type Quantizer struct {
 	*Writer
 	Signed bool // the bytes are signed
@@ -171,5 +175,5 @@ func (q *Quantizer) ConvertColumns(sums, out target.GReg, order target.VReg) {
 	}
 	q.Pack([4]target.VReg{0, 1, 2, 3})
 	q.Arrange(0, order)
-	q.Emit("VMOVDQU8", q.Vec(0), allColumnsMask, asm.Mem{Base: Reg(out)})
+	q.Emit("VMOVDQU8", q.Vec(0), allColumnsMask, asm.Mem{Base: Reg(out)}) // register 0 has the bytes
 }

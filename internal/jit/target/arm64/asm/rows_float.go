@@ -62,8 +62,8 @@ var floatRows = []row{
 }
 
 // encodeSameFloat encodes "three registers of the same type" with floating-point elements:
-// 0 Q U 01110 x sz 1 Rm 11 opcode 1 Rn Rd, and for half precision 0 Q U 01110 x 10 Rm 00 opcode 1 Rn Rd. The field Half
-// of a vector selects the low 64 bits of the register, not half precision.
+// 0 Q U 01110 x sz 1 Rm 11 opcode 1 Rn Rd, and for half precision 0 Q U 01110 x 10 Rm 00 opcode 1 Rn Rd. sz is bit 22.
+// The field Half of a vector selects the low 64 bits of the register, not half precision.
 func encodeSameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	vecs, ok := vectors(args, 3)
 	if !ok || vecs[0].Elem != vecs[1].Elem || vecs[0].Elem != vecs[2].Elem ||
@@ -105,9 +105,10 @@ func encodeCompareZeroFloat(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	return encodeUnaryFloat(a, r, args[:2])
 }
 
-// encodeByLane encodes "vector by element": 0 Q U 01111 size L M Rm opcode H 0 Rn Rd. The index of the lane is in H:L:M
-// for elements of 16 bits, in H:L for 32 bits, and in H for 64 bits. Rm has four bits for elements of 16 bits.
-// The lane must be a single element (Group 0).
+// encodeByLane encodes "vector by element": 0 Q U 01111 size L M Rm opcode H 0 Rn Rd. size is 0 for elements of 16
+// bits, 2 for 32 bits (as in the rows), and 3 for 64 bits. The index of the lane is in H:L:M for elements of 16 bits,
+// in H:L for 32 bits, and in H for 64 bits. Rm has four bits for elements of 16 bits. The lane must be a single element
+// (Group 0).
 func encodeByLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false

@@ -117,7 +117,8 @@ func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, addr target.Addr) {
 	}
 	for q, v := range sums {
 		if g.spec.Sums {
-			g.StoreBytes(v, addr, min(max(channels-4*q, 0), 4)*4)
+			channelsOfQuarter := min(max(channels-4*q, 0), 4)
+			g.StoreBytes(v, addr, 4*channelsOfQuarter)
 			addr.Disp += 16
 		} else {
 			g.Quantize(v, firstTemp+target.VReg(q), zeroPoint)

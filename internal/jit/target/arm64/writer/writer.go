@@ -1,5 +1,5 @@
-// Package writer implements [target.Writer] for NEON. The generators that choose registers themselves use
-// it: packages tile, depthwise, winograd and requantize.
+// Package writer implements [target.Writer] for NEON. The generators that choose registers themselves use it: packages
+// tile, depthwise, winograd and requantize.
 //
 // The files are:
 //
