@@ -113,7 +113,7 @@ func (d *decoder) decodeCSV(data []byte) (map[string]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No record has more than len(data) fields, because a field takes at least one byte.
+	// A record with more than len(data) fields consists of separators: its fields are empty, which is an error.
 	recordSize, err := numberFields(columns, len(data))
 	if err != nil {
 		return nil, err

@@ -199,39 +199,44 @@ func (t *planeTiles) bindWeights(mem *graph.Mem, worker *tapRun, channel int) (b
 
 // copyInput copies the input elements of a tile to the subgrids, for several planes. memory is the address of the first
 // plane's subgrids, and plane the address of the first plane of the input. copyInput does not write the padding around
-// the elements. geometry.IndicesInside(start, step, size, count) is the range of all i < count for which start + i*step
-// is in [0, size): here, the rows or columns of a subgrid that are inside the plane.
+// the elements.
 func (t *planeTiles) copyInput(worker *tapRun, memory, plane unsafe.Pointer, planes int, rect tileRect) {
-	conv := t.conv
-	top, left := conv.h.Begin(rect.row), conv.w.Begin(rect.col) // position in the plane
-	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: conv.inStride.c * t.elemBytes}
 	for _, grid := range t.subgrids {
-		if grid.isFilledBySplit {
-			continue
+		if !grid.isFilledBySplit {
+			t.copySubgrid(worker, grid, memory, plane, planes, rect)
 		}
-		firstRow, endRow := geometry.IndicesInside(top+grid.row, conv.h.Stride, conv.h.Size,
-			gridSize(&conv.h, rect.rows))
-		if firstRow >= endRow {
-			continue
+	}
+}
+
+// copySubgrid is copyInput for a subgrid and its oddColumns. geometry.IndicesInside(start, step, size, count) is the
+// range of all i < count for which start + i*step is in [0, size): the rows or columns that are inside the plane.
+func (t *planeTiles) copySubgrid(worker *tapRun, grid *subgrid, memory, plane unsafe.Pointer, planes int,
+	rect tileRect) {
+	conv := t.conv
+	top, left := conv.h.Begin(rect.row), conv.w.Begin(rect.col) // of the input, in the plane; negative in the padding
+	firstRow, endRow := geometry.IndicesInside(top+grid.row, conv.h.Stride, conv.h.Size, gridSize(&conv.h, rect.rows))
+	if firstRow >= endRow {
+		return
+	}
+	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: conv.inStride.c * t.elemBytes}
+	down := strided.Axis{N: endRow - firstRow, Dst: t.rowStride * t.elemBytes,
+		Src: conv.h.Stride * conv.inStride.h * t.elemBytes}
+	to := unsafe.Add(memory, grid.offset+firstRow*t.rowStride*t.elemBytes)
+	from := unsafe.Add(plane, (top+grid.row+firstRow*conv.h.Stride)*conv.inStride.h*t.elemBytes)
+	if grid.oddColumns != nil { // the columns of the plane are contiguous
+		const step = 1
+		first, end := geometry.IndicesInside(left, step, conv.w.Size, conv.w.Extent(rect.cols))
+		if first < end {
+			odd := unsafe.Add(to, grid.oddColumns.offset-grid.offset)
+			t.mover.split(worker, to, odd, unsafe.Add(from, (left+first)*t.elemBytes), first, end, down, planeAxis)
 		}
-		down := strided.Axis{N: endRow - firstRow, Dst: t.rowStride * t.elemBytes,
-			Src: conv.h.Stride * conv.inStride.h * t.elemBytes}
-		to := unsafe.Add(memory, grid.offset+firstRow*t.rowStride*t.elemBytes)
-		from := unsafe.Add(plane, (top+grid.row+firstRow*conv.h.Stride)*conv.inStride.h*t.elemBytes)
-		if grid.oddColumns != nil { // also fill the subgrid of the odd columns; the columns of the plane are contiguous
-			first, end := geometry.IndicesInside(left, 1, conv.w.Size, conv.w.Extent(rect.cols))
-			if first < end {
-				odd := unsafe.Add(to, grid.oddColumns.offset-grid.offset)
-				t.mover.split(worker, to, odd, unsafe.Add(from, (left+first)*t.elemBytes), first, end, down, planeAxis)
-			}
-			continue
-		}
-		firstCol, endCol := geometry.IndicesInside(left+grid.col, conv.w.Stride, conv.w.Size,
-			gridSize(&conv.w, rect.cols))
-		if firstCol < endCol {
-			first := unsafe.Add(from, (left+grid.col+firstCol*conv.w.Stride)*conv.inStride.w*t.elemBytes)
-			across := strided.Axis{N: endCol - firstCol, Dst: t.elemBytes, Src: conv.w.Stride * conv.inStride.w * t.elemBytes}
-			t.mover.copy(worker, unsafe.Add(to, firstCol*t.elemBytes), first, across, down, planeAxis)
-		}
+		return
+	}
+	firstCol, endCol := geometry.IndicesInside(left+grid.col, conv.w.Stride, conv.w.Size, gridSize(&conv.w, rect.cols))
+	if firstCol < endCol {
+		first := unsafe.Add(from, (left+grid.col+firstCol*conv.w.Stride)*conv.inStride.w*t.elemBytes)
+		across := strided.Axis{N: endCol - firstCol, Dst: t.elemBytes,
+			Src: conv.w.Stride * conv.inStride.w * t.elemBytes}
+		t.mover.copy(worker, unsafe.Add(to, firstCol*t.elemBytes), first, across, down, planeAxis)
 	}
 }

@@ -172,7 +172,8 @@ func (t *directConv) computePhase(bind func(args *jit.Args, m *graph.Mem)) graph
 		worker := t.workers.Get(m)
 		args := &worker.args
 		bind(args, m)
-		args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = m.Ptrs[0], args.Ptr[tile.Vec]
+		args.Ptr[tile.Out] = m.Ptrs[0]
+		args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec] // tiles prefetch weights, or pixels
 		if t.prefetchesImage {
 			args.Ptr[tile.Prefetched] = args.Ptr[tile.In]
 		}

@@ -134,7 +134,8 @@ func (shape directShape) maxRows(vectors, registers int) int {
 			}
 		}
 	}
-	rows := (registers - 2 - vectors) / vectors
+	const elements = 2
+	rows := (registers - elements - vectors) / vectors
 	if vectors == 1 {
 		rows -= registers / 32 // common sizes are divided more evenly by 28 rows than by 29
 	}

@@ -134,7 +134,7 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 				rowBits |= 1 << i
 			}
 		}
-		// The terms of the tap.
+		// Append the terms of the tap, or merge them into the last run.
 		run := tile.Run{In: in + kw*conv.w.Dilation*t.inPixelBytes, Vec: vec + kw*t.contiguousTerms()*t.termBytes,
 			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rowBits, Block: t.sums.termsPerBlock}
 		if last := len(spec.Runs) - 1; last >= firstRun && canMergeRuns(&spec.Runs[last], &run) {

@@ -106,9 +106,10 @@ func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 		halfTiles = s.batch * s.h.Results * splitEvenly(s.w.Results, tile.UnitRows).count
 	}
 	multiply.ReclassifyStores(work, s.call)
-	multiply.ReclassifyPanels(work, s.call, 1, s.batch*s.pixelsOut())
+	const weight = 1 // operand
+	multiply.ReclassifyPanels(work, s.call, weight, s.batch*s.pixelsOut())
 	work.AddUnoverlapped(rateDirectStart, 1)
-	if !s.call.IsConstant(1) {
+	if !s.call.IsConstant(weight) {
 		work.AddUnits(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	macs := multiply.UnitByteMACs(kit.DivUp(pixels, halfTiles), s.outPerGroup(), s.unitInstructions())

@@ -70,9 +70,10 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 	}
 	multiply.ReclassifyStores(&work, call)
 	work.AddUnits(multiply.RateStartStep, 1)
-	multiply.ReclassifyPanels(&work, call, 1, conv.batch*conv.pixelsOut())
-	if !call.IsConstant(1) {
-		work.AddUnits(multiply.RatePackRow, float64(call.Meta(1).Numel()))
+	const weight = 1
+	multiply.ReclassifyPanels(&work, call, weight, conv.batch*conv.pixelsOut())
+	if !call.IsConstant(weight) {
+		work.AddUnits(multiply.RatePackRow, float64(call.Meta(weight).Numel()))
 	}
 	if algorithm == productByPixels {
 		conv.addPixelProduct(&work, call.Out[0])
@@ -126,24 +127,24 @@ func (s *convShape) windowElements() float64 {
 	return float64(s.batch*s.pixelsOut()) * float64(s.taps()) * float64(s.inChannels)
 }
 
-// tapWork adds the cost of a depthwise convolution.
+// tapWork adds the cost of a depthwise convolution with the given number of results (outputs).
 func (s *convShape) tapWork(work *graph.Work, algorithm convAlgorithm, outputs int, dtype tensor.DType) {
 	taps := float64(s.h.Taps * s.w.Taps)
 	sizeFactor := float64(dtype.Size()) / 4 // relative to float32
 	work.Flops = 2 * taps * float64(outputs)
 	switch {
-	case algorithm == depthwiseByPlanes && s.usesPlaneTiles(dtype):
+	case algorithm == depthwiseByPlanes && s.usesPlaneTiles(dtype): // machine code, as in the next case
 		work.AddUnits(ratePlanesMAC, sizeFactor*taps*float64(outputs))
 		work.AddUnits(ratePlanesElement, sizeFactor*float64(s.batch*s.inChannels*s.h.Size*s.w.Size))
 		work.AddUnits(ratePlanesRow, float64(s.batch*s.inChannels*s.h.Size))
 		work.AddUnits(ratePlanesPlane, float64(s.batch*s.inChannels))
 	case algorithm == depthwiseByPixels && hasWindowCode(s, dtype):
 		s.windowWork(work, dtype.Size())
-	case algorithm == depthwiseByPixels && s.outChannels == s.inChannels:
+	case algorithm == depthwiseByPixels && s.outChannels == s.inChannels: // loops in Go, here and below
 		work.AddUnits(rateGoChannelsMAC, taps*float64(outputs))
-	case algorithm == depthwiseByPixels:
+	case algorithm == depthwiseByPixels: // several results per channel
 		work.AddUnits(rateGoMAC, multiResultCost*taps*float64(outputs))
-	default:
+	default: // by planes
 		work.AddUnits(rateGoMAC, taps*float64(outputs))
 	}
 }
@@ -182,9 +183,10 @@ func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType
 		return
 	}
 	multiply.ReclassifyStores(work, s.call)
-	multiply.ReclassifyPanels(work, s.call, 1, s.batch*s.pixelsOut())
+	const weight = 1
+	multiply.ReclassifyPanels(work, s.call, weight, s.batch*s.pixelsOut())
 	work.AddUnoverlapped(rateDirectStart, 1)
-	if !s.call.IsConstant(1) {
+	if !s.call.IsConstant(weight) {
 		work.AddUnits(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	s.tileWork(work, rate, dtype, byPlanes)

@@ -82,8 +82,9 @@ func (r *byteRowCopier) tileRowStride() int {
 // elements of each of these rows, as tiles read them.
 func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Pointer, first, end int,
 	scratch unsafe.Pointer, totals []int32) {
-	rows, src, srcStride := end-first, unsafe.Add(matrix, first*r.rowStride), r.rowStride
+	rows := end - first
 	// src and srcStride locate the elements before the conversion by r.loop: in the matrix, scratch or copies.
+	src, srcStride := unsafe.Add(matrix, first*r.rowStride), r.rowStride
 	if r.copiesRows {
 		dst, dstStride := unsafe.Add(copies, first*r.rowBytes()), r.rowBytes()
 		if r.colStride != 1 || r.loop == nil {

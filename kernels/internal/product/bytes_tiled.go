@@ -180,12 +180,13 @@ func (t *byteTiles) chooseConversion(call *graph.Call) (err error) {
 	switch {
 	case isOnlyScaledByColumn:
 		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
-	case t.conversion.AddsProduct || t.conversion.SubtractsProduct || t.conversion.IsScaled:
+	case t.conversion.AddsProduct || t.conversion.SubtractsProduct || t.conversion.IsScaled: // the general conversion
 		t.conversionLoop, err = t.conversion.Loop()
 	}
 	if err != nil {
 		return err
 	}
+	// Tiles of the matrix unit can replace the requantizer if one call computes complete sums.
 	if t.usesMatrixUnit && t.requantizer != nil && t.groups <= maxCallGroups {
 		t.requantizer, t.tileConversion = nil, tile.Unsigned
 		if t.resultDType == tensor.Int8 {

@@ -203,7 +203,8 @@ func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, erro
 
 // sumProductPair infers at::native's sumproduct_pair, a batch of matrix products that sums over the dimensions in
 // summed. The order of the result's dimensions in memory is: dimensions of both terms, dimensions of the first term
-// only, dimensions that are summed, dimensions of the second term only.
+// only, dimensions that are summed, dimensions of the second term only. In the first product of the example above, this
+// is i, j, k.
 func sumProductPair(a, b tensor.Type, summed []int) (tensor.Type, error) {
 	if err := checkSumProductDTypes(a, b); err != nil {
 		return a, err

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file rewrites quantizations as loops over elements. A quantized value, an integer, stands for the number (value
-// - zero point) * scale. A quantizedValues has the operands of a dequantization: the quantized values (bytes), and the
+// This file rewrites quantizations as loops over elements. A quantized value, an integer, stands for the number
+// (value - zero point) * scale. A quantizedValues has the operands of a dequantization: quantized values (bytes), and
 // constant scales and zero points. For example, relu followed by a quantization to uint8 with the zero point 3 becomes
 //
 //	v = x / scale; minimum(maximum(int32(rint(v)) + 3, 3), 255)
@@ -40,7 +40,8 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	input, scale := graph.ArgOf(value), firstElement(q.result.scale)
 	rewrite.Replaced = value.Node
 	isBounded := magnitudeBound(input, boundDepth)/scale < unclampedLimit // and no number is NaN
-	if isBounded { // rewritePair does not clamp quotients
+	// rewritePair does not clamp quotients.
+	if isBounded {
 		if rewrite.Results, err = q.rewritePair(value.Node, lower, upper); rewrite.Results != nil || err != nil {
 			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", value.Node.Name)
 			return rewrite, err

@@ -37,8 +37,8 @@ var InstanceNorm = kit.Define[*instanceNormAttrs](graph.Op{
 			}
 			group := func(index []int) int { return index[0]*in[0].Shape[1] + index[1] }
 			channel := func(index []int) int { return index[1] }
-			return []*tensor.Tensor{normReference(in[0], attrs.Eps, group, channel, in[batchNormWeight], in[batchNormBias],
-				runningMean, runningVar)}, nil
+			return []*tensor.Tensor{normReference(in[0], attrs.Eps, group, channel, in[batchNormWeight],
+				in[batchNormBias], runningMean, runningVar)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 	},

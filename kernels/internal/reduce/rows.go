@@ -75,7 +75,7 @@ func softmaxRows(c *graph.Call, dim int, dtype tensor.DType, isLog bool) (*graph
 	n := folds.Count(c.Meta(0).Shape, mask)
 	if !isLog {
 		y, _ := folds.Softmax(builder, x, n)
-		return singleResultRows(builder, mask, []int{0}, y, dtype)
+		return singleResultRows(builder, mask, []int{0}, y, dtype) // []int{0}: it loads operand 0
 	}
 	// log(exp(x-max)/sum) = x - (max + log(sum))
 	_, sum, maximum := folds.Exponentials(builder, x, n)
