@@ -201,8 +201,8 @@ func (it *Iterator) checkPartialOverlap(tensors []*tensor.Tensor) error {
 type Prepared struct {
 	iterator *Iterator
 
-	// Either block or loop is set. The kernel is then called for blocks of elements (block), or for rows or tiles (loop),
-	// until a range of the iteration is computed. If singleRow is set, one call computes the whole range.
+	// Either block or loop is set. A range of the iteration takes calls for blocks of elements (block), or for rows or
+	// tiles (loop). If singleRow is set, one call computes the whole range.
 	block      rule.Block // the function over blocks; nil for an expression
 	passesRows bool       // rows of all operands are passed to block directly, without copies
 

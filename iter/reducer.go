@@ -93,9 +93,9 @@ func (r *Reducer) plan() {
 	}
 }
 
-// prefersRows reports whether units are computed by rows. They are if the reduced axis has the smaller input stride (or
-// the kept axis has one result), otherwise they are computed by columns. The opposite holds if the axis with the
-// smaller stride is short and not longer than the other axis.
+// prefersRows reports whether units are computed by rows. The axis with the smaller input stride decides: by rows
+// if it is the reduced axis (or if the kept axis has one result), by columns if it is the kept axis. The choice is
+// reversed if this axis is short and not longer than the other axis.
 func (r *Reducer) prefersRows() bool {
 	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
 	if reduced.InStride <= kept.InStride || kept.Size == 1 {

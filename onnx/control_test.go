@@ -128,6 +128,27 @@ func TestScan(t *testing.T) {
 	check(runGraph(t, g, in))
 }
 
+// TestScanBackwardsOfUnknownLength scans one row backwards, beside rows whose number depends on data.
+func TestScanBackwardsOfUnknownLength(t *testing.T) {
+	body := &pb.GraphProto{
+		Node:   []*pb.NodeProto{node1("Sum", names("s", "selected", "row"), names("t"))},
+		Input:  infos(info("s", tFloat, 2), info("selected", tFloat, 2), info("row", tFloat, 2)),
+		Output: infos(info("t", tFloat, 2)),
+	}
+	g := &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("Compress", names("y", "keep"), names("kept"), attrInt("axis", 0)),
+			node1("Scan", names("zero", "kept", "x"), names("sum"), attrGraph("body", body),
+				attrInt("num_scan_inputs", 2), attrInts("scan_input_directions", 0, 1))},
+		Input:  infos(info("zero", tFloat, 2), info("y", tFloat, 3, 2), info("keep", tBool, 3), info("x", tFloat, 1, 2)),
+		Output: infos(info("sum", tFloat)),
+	}
+	keep, err := tensor.FromSlice([]bool{false, true, false}, 3)
+	require.NoError(t, err)
+	out := run(t, model(13, g), map[string]*tensor.Tensor{"zero": f32([]int{2}, 0, 0), "keep": keep,
+		"y": f32([]int{3, 2}, 1, 10, 2, 20, 3, 30), "x": f32([]int{1, 2}, 100, 200)})
+	require.Equal(t, []float32{102, 220}, floatsOf(t, out["sum"]))
+}
+
 func TestSequences(t *testing.T) {
 	g := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("SplitToSequence", names("x"), names("s"), attrInt("axis", 1), attrInt("keepdims", 0)),

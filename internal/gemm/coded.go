@@ -77,7 +77,8 @@ func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
 	if !ok {
 		thin = portable[dtype].thinKernels
 	}
-	// mr is the number of rows of a panel of A, nr the number of columns of a panel of B, kc the depth of a block of K.
+	// mr is the number of rows of a panel of A, nr the number of columns of a panel of B, kc the
+	// greatest depth of a block of K.
 	kernels := &kernelSet{name: sizes.cpu.String() + " code", cpu: sizes.cpu, mr: sizes.panelRows, kc: maxBlockDepth,
 		elemBytes: dtype.Size(), maxHeights: sizes.maxHeights, thinKernels: thin,
 		sharedLoops: portable[dtype].sharedLoops}

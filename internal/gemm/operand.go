@@ -56,8 +56,9 @@ func Packs(spec Spec) (a, b bool) {
 	return plan.a.createsPanels(), plan.b.createsPanels()
 }
 
-// chooseInPlace decides, for machine code, whether each operand is read in place. A B of contiguous rows is not packed
-// for at most fewRows rows of A. For at most moderateRows rows, it is packed only if it evicts itself from L2.
+// chooseInPlace decides, for machine code, whether each operand is read in place. If A has at
+// most fewRows rows, a B with contiguous rows is not packed. If A has at most moderateRows rows, or if B stays in L2, B
+// is packed only if it evicts itself from L2.
 func (p *Plan) chooseInPlace() {
 	spec := &p.spec
 	if spec.A.Source == Strided { // A must be contiguous along K, or from lane to lane

@@ -182,7 +182,7 @@ func (p *Plan) layOutWorkerScratch() {
 	layout.rowBias = layout.tempTile + alignedBytes(max(p.kernels.mr, maxHeight)*p.kernels.nr)
 	layout.colBias = layout.rowBias
 	if spec.Bias == BiasRows {
-		layout.colBias += alignedBytes(p.tileRows + p.kernels.mr) // kernels read whole panels of the bias
+		layout.colBias += alignedBytes(p.tileRows + p.kernels.mr) // kernels may read whole panels of the bias
 	}
 	layout.totalBytes = layout.colBias + alignBytes
 	if spec.Bias == BiasCols {

@@ -90,7 +90,7 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 // depend on the number of workers of a run, because results must not.
 func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	var best grid
-	bestCost := -1.0 // no candidate yet; the grid of one tile is always one
+	bestCost := -1.0 // no grid yet; the grid of one tile is always allowed
 	aPanels, bPanels := ceilDiv(a.extent, a.panelWidth), ceilDiv(b.extent, b.panelWidth)
 	for _, height := range tileSizes(aPanels) {
 		for _, width := range tileSizes(bPanels) {

@@ -25,7 +25,7 @@ const hashBlock = 1 << 20
 // an error.
 func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Value) error) error {
 	withoutConstants := *g
-	withoutConstants.Constants = nil // a graph file may name the files of constants; data writes their elements below
+	withoutConstants.Constants = nil // a graph file may name files of constants; data writes the elements below
 	if err := graphfile.Save(h, &withoutConstants); err != nil {
 		return fmt.Errorf("digest of the graph: %w", err)
 	}

@@ -49,7 +49,7 @@ func (m matrix) transpose() bool {
 			return true
 		}
 	}
-	// If the matrix has three rows or columns (channels), this number of elements of each channel was transposed, else 0.
+	// Three rows or columns are channels. transposed is the number of elements of each channel that were transposed.
 	transposed := m.transposeThreeChannels()
 	switch {
 	case transposed == 0:

@@ -283,7 +283,7 @@ func (r *run) accessShared(result *uint64, inst *Inst, thread int, args [3]uint6
 		if !element.isWritten {
 			return errors.New("no thread has written the element")
 		}
-		element.severalReaders = readByOther // this thread is another reader in the same epoch
+		element.severalReaders = readByOther // this thread also reads the element in this epoch
 		element.reader, element.readEpoch = thread+1, r.epoch
 		*result = element.bits
 	case readByOther:

@@ -290,12 +290,13 @@ func (r *rows) addLaunches(program *Program) error {
 		})
 	}
 	for i, pass := range r.program.Passes {
-		if pass.Code != nil { // folds pieces
+		if pass.Code != nil { // processes pieces
 			if err := r.addLaunch(program, r.rowCount*r.pieces, func(k *rowKernel) { k.addPass(i) }); err != nil {
 				return err
 			}
 		}
-		if len(pass.Folds) > 0 || pass.PerRow != nil { // combines the results of pieces
+		// Combines the results of pieces, and computes the numbers of each row.
+		if len(pass.Folds) > 0 || pass.PerRow != nil {
 			if err := r.addLaunch(program, r.rowCount, func(k *rowKernel) {
 				k.joinPieces(i)
 				k.addPerRow(i)

@@ -209,7 +209,7 @@ func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, ope
 		magnitude := s.sign(lane.Abs, dtype, operands[1])
 		isLess := s.op(lane.Lt, tensor.Bool, s.sign(lane.Abs, dtype, operands[0]), magnitude)
 		return s.selectValue(dtype, isLess, operands[0], s.withSign(dtype, magnitude, operands[0]))
-	default: // a device operation with the same number, such as Add
+	default: // kernels have the same operation, such as Add
 		return s.wrapInteger(dtype, s.op(op, registerType, operands...))
 	}
 }

@@ -148,7 +148,7 @@ func (c *checker) checkMemoryOperand(operand *Operand, source Arg, inMemoryAllow
 		return fmt.Errorf("value %d is not at %+v", source.Virt, *operand.Mem)
 	case isElement != (reload.BroadcastBytes != 0) || isElement && reload.BroadcastBytes != c.inst.BroadcastBytes:
 		return errors.New("the load and the instruction broadcast elements of different sizes")
-	case c.policy.Masked && operand.Mem.Space.advancesPerIteration(): // at the end of a row, elements are missing
+	case c.policy.Masked && operand.Mem.Space.advancesPerIteration(): // the access may exceed the end of the row
 		return errors.New("memory is accessed without a mask")
 	}
 	return c.checkNotOverwritten(operand.Mem)

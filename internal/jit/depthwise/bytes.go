@@ -113,9 +113,10 @@ func (s *ByteSpec) RowGroups() int { return (s.Window[0] + s.RowsPerGroup() - 1)
 // InstructionCount returns the approximate number of instructions for a tile.
 func (s *ByteSpec) InstructionCount() int {
 	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
-	columns := min(span, s.Tile*s.Window[1]) // a bound: with dilation or a long stride, windows skip columns of the span
-	load := 8 + s.Window[0]                  // for a column and row group: loads of pixels, and 8 that interleave them
-	multiply := 4                            // for a window column, row group and result: one for each of four sums
+	// At most the span: with dilation or a long stride, windows skip columns of the span.
+	columns := min(span, s.Tile*s.Window[1])
+	load := 8 + s.Window[0] // for a column and row group: loads of pixels, and 8 that interleave them
+	multiply := 4           // for a window column, row group and result: one for each of four sums
 	if s.WordProducts {
 		load, multiply = 8, 8
 	}

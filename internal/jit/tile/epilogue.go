@@ -13,8 +13,8 @@ import (
 //
 // The last vector of each row is partial: a mask selects its 4 valid lanes. target.ArgsStep and target.ArgsSpill select
 // a word of the call's arguments (jit.Args): ArgsStep has distances and counts, ArgsSpill has values that do not fit in
-// registers. freeRegister(i) is a vector register that is free outside the k-loop. tempReg and countReg are temporary
-// general registers.
+// registers. Outside the k-loop, freeRegister(i) is a free vector register, and tempReg and countReg are free general
+// registers.
 
 // initSums emits the initialization of the accumulators and, with PrefetchResult, the prefetches of the result.
 func (g *gen) initSums() {

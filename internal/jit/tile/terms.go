@@ -78,7 +78,7 @@ func (g *gen) emitIteration(run *Run, terms int) {
 // where countReg is the number of remaining terms. An iteration has DefaultUnroll terms, and both numbers are powers of
 // two. The mask Every-DefaultUnroll therefore selects the bits of countReg that count iterations within Every terms.
 // These bits are all 0 in one iteration per Every terms. For example, with Every 16 and DefaultUnroll 4, the mask is
-// 0b1100, and countReg takes values such as 30, 26, 22 and 18, the last of which has these bits 0.
+// 0b1100. If countReg takes the values 30, 26, 22 and 18, the bits are 0 in 18 only.
 func (g *gen) emitPrefetches(i int, prefetch Prefetch) {
 	skip := g.NewLabel()
 	if prefetch.Every > DefaultUnroll {

@@ -82,7 +82,7 @@ var (
 			"..., (1, 2), ...",
 		Params:   selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3)), kit.Example(graph.Attrs{"p": 1}, kit.TransposedMatrix)},
-	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Applier) []*graph.Arg { // pairs divide no operand
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Applier) []*graph.Arg { // self has no dimension of pairs
 		return []*graph.Arg{applier{s}.pdist(s.Operands()[0], kit.Attrs[*pdistAttrs](s.Call).P)}
 	})
 )

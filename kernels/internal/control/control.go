@@ -118,8 +118,8 @@ func conditionValue(t *tensor.Tensor) (bool, error) {
 // inferLoop checks the numbers of operands and results of the body.
 func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[*loopAttrs](c)
-	// Besides the carried values, the body has the inputs i and condition, and the output condition. The operands from
-	// 2 on are its other inputs; operands 0 and 1 are max_trip_count and the first condition.
+	// Besides the carried values, the body has the inputs i and condition, and the output condition. Operands 0 and 1
+	// are max_trip_count and the first condition. The other operands are the inputs of the body after i and condition.
 	switch outputs, inputs := len(attrs.Body.Outputs), len(attrs.Body.Inputs); {
 	case attrs.Carried < 0 || outputs < 1+attrs.Carried || inputs < 2+attrs.Carried:
 		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", inputs, outputs,

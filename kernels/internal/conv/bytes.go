@@ -39,7 +39,7 @@ var ConvBytes = kit.Define[*bytesAttrs](graph.Op{
 				tensor.New(tensor.Int32, 9), {}, tensor.New(tensor.Uint8)}},
 		},
 	},
-	// There is a parallel loop over the batch: over dimension 0 of the result and of operand 0, if this has rank 4.
+	// If operand 0 has rank 4, there is a parallel loop over the batch: dimension 0 of the result and of operand 0.
 	Facts: graph.Facts{Parallel: kit.BatchLoopForRank(4, 0), ImageRole: graph.ImageOp, WritesAnyDenseLayout: true,
 		Flops: byteConv.flops},
 	Lowerings: graph.Lowerings{

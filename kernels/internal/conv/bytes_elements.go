@@ -114,7 +114,7 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	channels := hostElementChannels()
 	elements := conv.elementConv(channels)
 	reach := elements.inputReach(max(elements.inChannels, 1), elementSize(channels))
-	if !hasDirectCode(elements, directDType) || reach >= maxReach { // reach is a displacement in the code
+	if !hasDirectCode(elements, directDType) || reach >= maxReach { // reach bounds displacements in the code
 		return nil
 	}
 	if conv.readsPadding() && !conv.allowsScratch(kit.BoundedProduct(conv.batch, elements.inStride.n)) {
@@ -136,7 +136,7 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 		const byPlanes = false
 		elements.directWork(&work, rateDirectElements, directDType, byPlanes)
 	}
-	// Images are copied if bytes are widened to words, if pixels are padded, or if the signedness changes.
+	// Images are copied if bytes are widened to words, if images or pixels are padded, or if the signedness changes.
 	if channels == wordChannels || conv.needsCopy(channels) || imageSignMask(call) != 0 {
 		imageBytes := conv.inChannels * conv.h.Size * conv.w.Size
 		copyBytes := elementSize(channels) * elements.inChannels * elements.h.Size * elements.w.Size

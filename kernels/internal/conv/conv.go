@@ -46,7 +46,7 @@ var Conv2d = kit.Define[*conv2dAttrs](graph.Op{
 				Attrs: graph.Attrs{"padding": "same"}},
 		},
 	},
-	// There is a parallel loop over the batch: over dimension 0 of the result and of operand 0, if this has rank 4.
+	// If operand 0 has rank 4, there is a parallel loop over the batch: dimension 0 of the result and of operand 0.
 	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(4, 0), ImageRole: graph.ImageOp, Flops: conv2d.flops},
 	Lowerings: graph.Lowerings{Impls: conv2d.impls(), Rewrite: compose.WidenToFloat32},
 })

@@ -227,7 +227,7 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	bias := in[deformBias]
 	if bias != nil {
-		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel())) // as a vector; result accepts any shape
+		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel())) // as a vector; attrs.result accepts any shape
 	}
 	out := tensor.Zeros(meta.DType, meta.Shape...)
 	kit.EachIndex(meta.Shape, func(index []int) {

@@ -271,7 +271,7 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, samples []poin
 		var sum T
 		for k, isInside := range sample.inside {
 			var pixel T
-			if isInside { // pixel k is in row k/2 and column k%2 of the four
+			if isInside { // pixel k is in row k/2 and column k%2 of the 2x2 pixels
 				pixel = plane[sample.upperLeft+k/2*width+k%2]
 			}
 			sum += T(sample.weight[k] * pixel)

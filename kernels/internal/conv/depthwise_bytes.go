@@ -86,7 +86,7 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	host := machine.HostFeatures()
 	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copiesInput: conv.readsPadding(),
 		inRows: conv.h.Size, inCols: conv.w.Size, outElemBytes: call.Out[0].DType.Size()}
-	if host.Has(machine.DotBytes512) { // vectors of 512 bits are used only with their dot products
+	if host.Has(machine.DotBytes512) { // vectors of 512 bits are used only for dot products of bytes
 		t.cpu = host
 	}
 	partialChannels := 0 // the number of channels if they do not fill a vector, else 0

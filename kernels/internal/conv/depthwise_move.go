@@ -11,9 +11,9 @@ import (
 )
 
 // rowMover copies rectangles of the planes of images to and from the tiles of [planeTiles]. A strided.Axis is a
-// dimension of a copy: its size N, and its strides Dst and Src in bytes. A tapRun is the state of a worker. The movers
-// use its ptrs and strides as arguments of compiled loops: the address of the first row of each operand, outputs first,
-// and the bytes between rows.
+// dimension of a copy: its size N, and its strides Dst and Src in bytes. A tapRun is the state of a worker. Its ptrs
+// and strides are the arguments of compiled loops: the address of the first row of each operand, outputs first, and the
+// bytes between rows.
 type rowMover struct {
 	elemBytes  int          // bytes of an element
 	copyRow    *loops.Loop  // copies rows

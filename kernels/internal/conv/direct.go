@@ -47,6 +47,7 @@ type directConv struct {
 	hasWordElements bool           // whether operands are 16-bit words; an element is then a pair of words
 	requantization  tile.Quantized // requantization of sums, if operands are quantized
 	epilogue        codeEpilogue   // pointwise operations on the result, in the code or after each strip
+
 	// The code, and the division of the results into tiles and strips.
 	specs       []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
 	codes       [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block

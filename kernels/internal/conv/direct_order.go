@@ -69,7 +69,7 @@ func (t *directConv) chooseBands() {
 	if t.bandsSpanImages = t.imageCount > 1 && weightBytes > bandInputBytes; t.bandsSpanImages {
 		t.order.Images, t.order.Strips = 1, t.imageCount*t.stripCount // number the strips of all images together
 	}
-	images := conv.batch / t.order.Images // that a band may span
+	images := conv.batch / t.order.Images // number of images that a band may span
 	readBytes := images * conv.inChannels * conv.pixelsIn() * t.inElemBytes
 	writtenBytes := images * conv.outChannels * conv.pixelsOut() * t.inElemBytes // as if elements had the input's size
 	bands := kit.DivUp(readBytes, bandInputBytes)

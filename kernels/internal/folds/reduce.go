@@ -116,7 +116,7 @@ func (s *Spec) compileRows(call *graph.Call) (*graph.Kernel, error) {
 	case call.Meta(0).Numel() == 0 || computation.UseFoldForUnsuitedRows && rows.UnsuitedReason(call.Meta(0).Shape) != "":
 		return nil, nil
 	}
-	return fusion.CompileRows(rows, call) // nil if a loop has no machine code
+	return fusion.CompileRows(rows, call) // nil if a loop has no machine code or stored rows need too much memory
 }
 
 // newReducer prepares the reduction of an operand into the results by a fold. Elements are first converted to

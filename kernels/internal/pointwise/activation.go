@@ -15,7 +15,7 @@ import (
 // The ops of this file are defined by their name, PyTorch's name of the kernel, the documentation and the formula.
 // formulaOp supports floats and complex numbers, curve only floats. attrCurve is curve for ops with attributes.
 // elementwise defines any pointwise op, from its computation and its reference. The config unaryFloat converts
-// integers to float32, and unary keeps their dtype. A grain is the least number of elements of a parallel task.
+// integers to float32, and unary keeps their dtype. A grain is the number of elements of a chunk of work.
 
 // Sigmoid is 1 / (1 + exp(-self)). Silu is self times sigmoid(self).
 var (

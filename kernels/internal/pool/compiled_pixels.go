@@ -30,8 +30,8 @@ const loopCallCost = 64
 // For example, an average over 3x3 windows of an image with 64 channels takes one call for a run of 16 results. The
 // loop has the 9 taps as operands, and 16 loop rows of 64 elements.
 //
-// The embedded sizedPooling describes the call. Its lists axes, windows and maxTaps (the taps of a window) have an
-// element for each of depthAxis, rowAxis and columnAxis.
+// The embedded sizedPooling describes the call. Its lists axes and maxTaps (maximum numbers of taps of a window), and
+// the list that windows returns, have an element for each of depthAxis, rowAxis and columnAxis.
 type compiledPixels struct {
 	*tapLoops
 	elemBytes           int  // bytes of an element

@@ -20,7 +20,7 @@ const (
 	columnDim
 )
 
-// Indices of the spatial dimensions in the lists that have an element for each of them: axes, windows, maxTaps.
+// Indices of the spatial dimensions in lists with an element for each of them: axes, maxTaps, and windows of results.
 const (
 	depthAxis = iota
 	rowAxis

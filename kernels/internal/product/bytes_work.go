@@ -65,7 +65,7 @@ func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta
 	switch {
 	case operand == bytesScale:
 		return work, meta.IsContiguous()
-	case operand > bytesB || meta.IsContiguous() || call.IsConstant(operand): // a constant is packed before the run
+	case operand > bytesB || meta.IsContiguous() || call.IsConstant(operand): // a constant b is packed before the run
 		return work, true
 	}
 	work.Bytes[graph.Tiled] = float64(2 * meta.Numel())

@@ -99,7 +99,7 @@ func (einsum *einsumInference) align(term tensor.Type, labels []int) (tensor.Typ
 	for range einsum.order {
 		termDims = append(termDims, -1)
 	}
-	nextDim := 0 // the dimension of the next label in the term; it does not advance at a diagonal, which removes one
+	nextDim := 0 // the dimension of the next label in the term; a diagonal removes a dimension instead of advancing
 	var err error
 	for _, label := range labels {
 		d := slices.Index(einsum.order, label)

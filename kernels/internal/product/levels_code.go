@@ -85,8 +85,8 @@ func (p *levelProduct) spec(key levelCodeKey) *tile.Spec {
 		termBytes := p.termBytes()
 		spec.Runs = []tile.Run{{InStep: floatBytes, VecStep: termBytes, Terms: key.terms}} // one block
 		// Each iteration sums one block, and scales this sum.
-		const blocksPerTrip = 1
-		spec.Loops = []tile.Loop{{InStep: floatBytes * key.terms, VecStep: termBytes * key.terms, Block: blocksPerTrip,
+		const tripsPerBlock = 1
+		spec.Loops = []tile.Loop{{InStep: floatBytes * key.terms, VecStep: termBytes * key.terms, Block: tripsPerBlock,
 			Trips: tile.Dynamic}}
 	} else {
 		if key.initialSum == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
@@ -115,7 +115,8 @@ func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 	if tile.ElementsPerLoad(machine.HostFeatures(), floatBytes) > 1 { // each row has a register for several elements
 		return (registers - levelVectors) / (levelVectors + 1) // a tile has all levelVectors vectors of a panel
 	}
-	return min(tile.MaxDynamicRows, (registers-3)/2) // two vectors (tileVectors): 3 registers for levels and an element
+	// A tile has two vectors (tileVectors). The rows share 3 registers: one for each vector, and one for an element.
+	return min(tile.MaxDynamicRows, (registers-3)/2)
 }
 
 // tileVectors returns the number of vectors of a tile.

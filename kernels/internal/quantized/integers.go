@@ -22,9 +22,9 @@ import (
 //	quantize(relu(conv2d(dequantize(x), dequantize(w))))   becomes   clamp(conv_bytes(x, w, ...))
 //
 // The operands of quantize_linear and dequantize_linear are the values, the scales (scaleIndex) and the optional zero
-// points (zeroIndex). A quantizedValues has these operands, and a bias the bias of a convolution (values.go).
-// RewriteContext.UsedOnlyHere reports whether a value has no readers but the quantize_linear that is rewritten, and
-// nodes that are removed with it.
+// points (zeroIndex). The type quantizedValues has these operands, and the type bias has the bias of a convolution or
+// product (values.go). RewriteContext.UsedOnlyHere reports whether a value has no readers but the quantize_linear that
+// is rewritten, and nodes that are removed with it.
 //
 // Sums of products of bytes are exact, whereas sums of floats are rounded after each product. Therefore a result of a
 // product or a convolution that is almost halfway between two quantized values can differ by one step. Plans that

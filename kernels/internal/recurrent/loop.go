@@ -172,7 +172,7 @@ func (cell *cellFormula) peephole(gate int, cellState string) string {
 	if !cell.peepholes[cell.dir].IsGiven() {
 		return ""
 	}
-	column := gate * cell.hidden // peephole weights are in the order of the numbers of gates
+	column := gate * cell.hidden // peephole weights are in the order i, o, f: see lstmInput
 	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, column) + " * " + cellState
 }
 

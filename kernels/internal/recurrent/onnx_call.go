@@ -36,7 +36,7 @@ type onnxCellAttrs struct {
 	InputForget int       `attr:"input_forget" default:"0" doc:"LSTM: the forget gate is 1 minus the input gate"`
 }
 
-// onnxCell is one of ONNX's recurrent ops. cells (recurrent.go) has the properties of a kind of cell.
+// onnxCell is one of ONNX's recurrent ops. The list cells (recurrent.go) has the properties of its kind.
 type onnxCell struct {
 	name string
 	kind cellKind

@@ -24,7 +24,7 @@ const (
 const columnLanes = 16
 
 // work returns the work of the op for an operand in the layout of the result. readWork adds the work of other layouts.
-// The function opCounts returns the stored results of o.opCounts, which builds the expression.
+// The function opCounts calls o.opCounts once and keeps the results, because o.opCounts builds the expression.
 func (o lineOp) work(c *graph.Call, direction graph.RowDirection, walk graph.Walk,
 	opCounts func() (counts fusion.OpCounts, isCompiled bool)) graph.Work {
 	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])

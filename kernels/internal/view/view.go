@@ -63,7 +63,7 @@ func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 		}
 		return out, nil
 	}
-	ratio := sym.Of(newSize / oldSize) // as many old elements become a new one
+	ratio := sym.Of(newSize / oldSize) // this many old elements become a new one
 	divide := func(quantity string, number *sym.Int) error {
 		if remainder := number.Mod(ratio); remainder.Ne(sym.Int{}).Holds() {
 			return mismatch(fmt.Sprintf("%s %% %v", quantity, ratio), 0, remainder)

@@ -55,6 +55,7 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 	// The graph of this trial, built at the hints (example sizes), and its settings.
 	nested, frame := n.nestedGraph("", n.hints), *n.frame
 	frame.continuation, frame.skipsInvalidNodes = nil, false // the trial ends at this node, or at a mistake
+
 	attempt := *n // the same node, but in the nested graph, with operands and a scope of its own
 	attempt.importer, attempt.scope, attempt.frame = nested.importer, nested.newScope(n.scope), &frame
 	attempt.continuation, attempt.In = nil, nil

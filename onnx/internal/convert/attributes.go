@@ -16,8 +16,8 @@ import (
 
 // The methods of this file return attributes of a node in Go types. They end the converter (Failf) if an attribute has
 // another type than the operator declares. An int64 beyond the range of int becomes the nearest int ([SaturatedInt]). A
-// float32 becomes the float64 with the same decimal form ([ShortestDecimal]). Methods with many callers are not inlined,
-// to save compile time.
+// float32 becomes the float64 with the same decimal form ([ShortestDecimal]). Methods with many callers are not
+// inlined, to save compile time.
 
 // HasAttr reports whether an attribute is present.
 func (n *Node) HasAttr(name string) bool { return n.attrs[name] != nil }

@@ -20,10 +20,10 @@ import (
 //
 //	y = If(cond, Squeeze(x), x); z = Relu(y)    becomes    z = If(cond, Relu(Squeeze(x)), Relu(x))
 //
-// A graph is converted at the hints, an example size for each symbol (unknown size). In a nested graph, captured has the
-// values of the enclosing graph that the nested graph uses. The outline of a result is its dtype and the sizes that are
-// known before the graph runs. An importer builds one graph.Graph. A scope has the values of a graph by name. A frame
-// has the settings of its nodes, such as the nesting depth.
+// A graph is converted at the hints, an example size for each symbol (unknown size). In a nested graph, captured has
+// the values of the enclosing graph that the nested graph uses. The outline of a result is its dtype and the sizes that
+// are known before the graph runs. An importer builds one graph.Graph. A scope has the values of a graph by name. A
+// frame has the settings of its nodes, such as the nesting depth.
 
 // continuation is the part of the model that follows a node: graph.Node[next] and the nodes after it. If the graph is
 // itself converted in place of a node, the continuation of that node (frame.continuation) comes next.

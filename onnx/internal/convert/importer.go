@@ -257,7 +257,7 @@ func (im *importer) addOutput(name string, v *Value) error {
 		return nil
 	case v.kind == mapsKind:
 		im.label(name, v.labels)
-		v = v.members[0] // the matrix
+		v = v.members[0] // the matrix, one row for each map
 	case v.kind != tensorKind:
 		return fmt.Errorf("%v is not supported as a result", v.kind)
 	case v.hasStrings && im.outer == nil:

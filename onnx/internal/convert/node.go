@@ -144,9 +144,9 @@ func (n *Node) convertFunctionCall(function *pb.FunctionProto) ([]*Value, error)
 		bodyFrame.attrs[attribute.Name] = attribute
 	}
 	for name, attribute := range n.attrs {
-		bodyFrame.attrs[name] = &pb.AttributeProto{Name: name, Type: attribute.Type, F: attribute.F,
-			I: attribute.I, S: attribute.S, T: attribute.T, G: attribute.G,
-			Floats: attribute.Floats, Ints: attribute.Ints, Strings: attribute.Strings, Graphs: attribute.Graphs}
+		renamed := *attribute
+		renamed.Name, renamed.RefAttrName = name, "" // a reference to an attribute of an outer function is resolved
+		bodyFrame.attrs[name] = &renamed
 	}
 	bodyScope := &scope{importer: n.importer, values: map[string]*Value{}}
 	for i, name := range function.Input {

@@ -19,7 +19,8 @@ import (
 //
 // and SequenceAt at position 1 is a slice of data, from the product of shapes[0], reshaped to shapes[1].
 //
-// Indices and sizes are checked during the run by a Gather, which fails for an index out of range.
+// Indices and sizes are checked during the run by a Gather, which fails for an index out of range. Reshapes have the
+// attribute allowzero, because members may have the size 0.
 
 // packedSequence is a sequence that is represented by a pair of tensors.
 type packedSequence struct {

@@ -75,8 +75,8 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 			n.Failf("%w", err)
 		}
 		if outer := rankErr.sequence.outer; outer != nil {
-			// The enclosing loop carries the same sequence, so its body must be converted again. The panic value becomes
-			// the error of that conversion (Recover).
+			// The enclosing loop carries the same sequence, so its body must be converted again. The panic becomes the
+			// error of that conversion (Recover).
 			panic(failure{&memberRankError{outer, rankErr.rank, rankErr.dtype}})
 		}
 		carried[i] = emptyPacked(rankErr.dtype, rankErr.rank).toValue()

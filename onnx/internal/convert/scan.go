@@ -136,13 +136,13 @@ func (n *Node) directionsOf(name string, count int) []bool {
 	return out
 }
 
-// bodyOperands returns the operands of the body in an iteration, with the initial states. If the length is unknown, only
-// their types matter.
+// bodyOperands returns the operands of the body in an iteration, with the initial states. If the length is unknown,
+// only their types matter.
 func (s *scan) bodyOperands(iteration int) []*Value {
 	list := slices.Clone(s.states)
 	for i, x := range s.scanned {
 		index := iteration
-		if s.inBackward[i] {
+		if s.inBackward[i] && s.isLengthKnown {
 			index = s.length - 1 - iteration
 		}
 		slice := s.Op("select", graph.Attrs{"dim": s.inAxes[i], "index": index}, x)

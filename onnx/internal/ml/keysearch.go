@@ -12,8 +12,8 @@ import (
 
 // This file finds the positions of elements in a list of keys, for the encoders. A string is its int64 code.
 
-// maxSpread limits the size of lookup tables: the range of n keys is at most maxSpread*(n+64). Even a single key may thus
-// have a table of about 1000 entries.
+// maxSpread limits the size of lookup tables: the range of n keys is at most maxSpread*(n+64). The 64 allows few keys a
+// table of about 1000 entries.
 const maxSpread = 16
 
 // positionOf returns the position of each element of x in a list of keys. For an element that is not a key, the result

@@ -18,7 +18,7 @@ import (
 
 // reduction has the parameters of a Reduce operator.
 type reduction struct {
-	// the reduced dimensions: a sorted []int, or the attribute for computed dimensions (IntsAttr); nil for all dimensions
+	// The reduced dimensions: a sorted []int, or the attribute for computed dimensions (IntsAttr). nil stands for all.
 	axes     any
 	keepDims bool // whether the result keeps the reduced dimensions, with size 1
 	rank     int  // rank of the result, if it is known

@@ -153,7 +153,7 @@ func (g *generator) intToInt(dtype tensor.DType, x *laneValue) *laneValue {
 		result.reg, result.hasUndefinedHighBits = g.lowHalves(x.reg), dtype.Size() < 4
 	case dtype.Size() > from.Size(): // in lanes of 32 bits
 		result.reg = g.extendedReg(x)
-		// From int8 to uint16, the copies of the sign bit in the upper 16 bits of the lane are not zeros.
+		// From int8 to uint16, for example, the upper 16 bits of the lane are copies of the sign bit instead of zeros.
 		result.hasUndefinedHighBits = from.IsSigned() && !dtype.IsSigned() && dtype.Size() < 4
 	default: // the same bits, in lanes of 32 bits
 		result.reg, result.hasUndefinedHighBits = x.reg, dtype.Size() < 4

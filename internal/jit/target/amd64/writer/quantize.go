@@ -24,9 +24,9 @@ const cmpOrdered = 7
 // Begin loads the constants. ToLevels computes the levels of a register of sums, Pack packs four registers of levels
 // into one of bytes, and Arrange sorts the bytes.
 //
-// A NaN must give the byte 0. Its conversion to an integer gives the least level. Unsigned bytes need no special case,
-// because this level saturates to 0. Pack adds their zero point to elements of 16 bits. For signed bytes, ToLevels adds
-// the zero point to elements of 32 bits, and a mask sets the lanes with NaN to 0.
+// A NaN must give the byte 0. Its level is -clampLimit or the least int32. Unsigned bytes need no special case, because
+// this level saturates to 0. Pack adds their zero point to elements of 16 bits. For signed bytes, ToLevels adds the
+// zero point to elements of 32 bits, and a mask sets the lanes with NaN to 0.
 type Quantizer struct {
 	*Writer
 	Signed bool // the bytes are signed
