@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A pass of a [RowProgram] is a loop over the elements of a row. A number (AtNumber) is a value that a pass computes
-// once per row, such as 1/sum, from the results of folds.
+// A pass of a [RowProgram] is a loop over the elements of a row. A number (AtNumber) is the result of a fold, or a
+// value that a pass computes once per row, such as 1/sum.
 //
 // This file joins the loops of all passes into one loop, in which each pass works on different rows. Memory accesses of
 // one pass then overlap with the computation of another pass. For example, an iteration of the joined loop of a softmax

@@ -155,8 +155,8 @@ func (fold *folding) columnRuns(meta tensor.Meta) float64 {
 // columnTile is the approximate number of columns that a loop along columns processes together.
 const columnTile = 256
 
-// foldKernel selects the name of an inner kernel, by which the cost profile has its time: `single` if the loop passes
-// over a row at most once, otherwise `several`.
+// foldKernel selects the name of an inner kernel of the cost profile: `single` if the loop passes over a row at most
+// once, otherwise `several`.
 func (e OpCounts) foldKernel(single, several string) string {
 	if e.Passes > 1 {
 		return several

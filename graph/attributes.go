@@ -199,7 +199,7 @@ func identical(first, second reflect.Value) bool {
 		return true
 	case reflect.Interface:
 		return identical(first.Elem(), second.Elem())
-	case reflect.Pointer: // graphs by address, other pointers by what they point to
+	case reflect.Pointer: // graphs by address, other pointers by the values they point to
 		if first.Pointer() == second.Pointer() || first.Type() == reflect.TypeFor[*Graph]() {
 			return first.Pointer() == second.Pointer()
 		}

@@ -30,7 +30,7 @@ type nodeCost struct {
 func (p *Plan) summarize() {
 	p.nodeCosts = graph.NewByValue[nodeCost](p.Graph)
 	p.listPackings()
-	if !p.profileAdjusted { // to the size of the graph's constants: without the layout pass
+	if !p.profileAdjusted { // no layout pass has adjusted it to the constants of the graph
 		p.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {

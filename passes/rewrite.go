@@ -110,8 +110,8 @@ func (r *rewriting) rewriteNode(n *graph.Node) error {
 // appendUnchanged appends a node unchanged.
 func (r *rewriting) appendUnchanged(n *graph.Node) {
 	r.nodes, r.outcome.replacements = append(r.nodes, n), append(r.outcome.replacements, n.Name)
-	isNew := n.PartOf != nil // it replaces the node PartOf
-	if isNew && len(n.In) == 1 && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg {
+	isReplacement := n.PartOf != nil // it replaces the node PartOf, alone or with others
+	if isReplacement && len(n.In) == 1 && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg {
 		r.unaryResults[n.In[0].Value] = append(r.unaryResults[n.In[0].Value], n.Out[0])
 	}
 }

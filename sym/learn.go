@@ -22,8 +22,8 @@ import (
 // propagation that does not converge.
 //
 // Each set of facts has a number, its generation, and answers are cached by generation. Some facts are hypotheses,
-// which hold for a limited time; facts.hypotheses is their nesting depth. If a hypothesis is learned again from the
-// same generation, reuseGeneration restores the generation of that time, with its cached answers.
+// which hold for a limited time; facts.hypotheses is their nesting depth. If a hypothesis is learned again in the same
+// generation, reuseGeneration restores the generation to which it led before, with its cached answers.
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
 	defer func() {

@@ -95,8 +95,8 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	window := e.twoOverPiWindow(bitOffset)
 	shl := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.intConst(count)) }
 	shr := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.intConst(count)) }
-	// number returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2. The Or makes bits the
-	// mantissa of a number, which is unit + bits*unit*2^-52.
+	// number returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2. The Or gives the
+	// number unit + bits*unit*2^-52, whose mantissa is bits.
 	number := func(bits expr.Value, unit float64) expr.Value {
 		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
 	}

@@ -61,8 +61,8 @@ func (e *expander) powerFloat32(a, y expr.Value) expr.Value {
 	f := e.sub(m, e.constant(1))
 	log2A := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.constant(math.Log2E), exponent)
 	t := e.clampMin(e.clampMax(e.mul(y, e.logOfSpecialBase(a, log2A)), 300), -300)
-	const step, shift = 1, 0 // n is the integer nearest to t*step, and s = 2^(n+shift)
-	n, s := e.integerAndPower(t, step, shift)
+	const inverseStep, shift = 1, 0 // n is the integer nearest to t*inverseStep, and s = 2^(n+shift)
+	n, s := e.integerAndPower(t, inverseStep, shift)
 	r := e.sub(t, n)
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.constant(1)), s)
 }

@@ -85,7 +85,7 @@ func writeTotals(w io.Writer, display term.Display, doc *Document, first, second
 // totalRow is a row of the table of totals.
 type totalRow struct {
 	name   string
-	total  func(*experiment.Totals) int // the number of the row in the totals of a plan
+	total  func(*experiment.Totals) int // returns the number that the row shows for a plan
 	format func(float64) string
 }
 

@@ -191,7 +191,7 @@ func sharedLength(a, b []string) int {
 }
 
 // signatureOf returns the signature of box b of a node: a text that is equal for boxes with equal ops, attributes,
-// implementations, types and layouts. It needs the fields kind, head and why of b.
+// implementations, pins, types and layouts. It needs the fields kind, head and why of b.
 func signatureOf(n *graph.Node, b *pictureBox) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %s %t %v", b.kind, b.head, b.why != "", n.Pin)

@@ -13,7 +13,8 @@ import (
 
 // This file rewrites quantizations as loops over elements. A quantized value, an integer, stands for the number
 // (value - zero point) * scale. A quantizedValues has the operands of a dequantization: quantized values (bytes), and
-// constant scales and zero points. For example, relu followed by a quantization to uint8 with the zero point 3 becomes
+// constant scales and zero points. For a quantization, it has only the scales and the zero points. For example, relu
+// followed by a quantization to uint8 with the zero point 3 becomes
 //
 //	v = x / scale; minimum(maximum(int32(rint(v)) + 3, 3), 255)
 

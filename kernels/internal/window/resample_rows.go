@@ -73,7 +73,7 @@ func (p *resamplePass[T]) rowPhase() (graph.Phase, error) {
 			}
 		}
 		clear(state.ptrs[:])
-		state.Release() // as clear: the state, which outlives the run, must not keep memory alive
+		state.Release() // like clear: the state outlives the run and must not keep memory alive
 		return nil
 	}}, nil
 }

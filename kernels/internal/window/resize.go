@@ -365,7 +365,8 @@ func (axis *resizeAxis) stretchedWeights(radius, t float64, filter func(float64)
 // element to the position.
 func nearestWeights(mode string, t float64) []float64 {
 	takesSecond := t == 1 // the position is on the second element
-	switch mode {         // mode floor takes the second element only then
+	switch mode {
+	case "floor": // no other position takes the second element
 	case "round_prefer_floor":
 		takesSecond = takesSecond || t > 0.5
 	case "round_prefer_ceil":

@@ -220,7 +220,7 @@ func (n *Node) evaluate(op *graph.Op, call *graph.Call, operands []*tensor.Tenso
 	if op.Flops != nil {
 		work += op.Flops(call)
 	}
-	if n.evaluatedWork += work; n.evaluatedWork > maxWork { // the limit for all ops of the import together
+	if n.evaluatedWork += work; n.evaluatedWork > maxWork { // the limit for all ops of one graph together
 		return nil
 	}
 	computed, err := op.Ref(call, operands)

@@ -237,7 +237,7 @@ func sequenceMap(n *Node) []*Value {
 				operands[k] = operand.members[i]
 			}
 		}
-		const iterations = 1 // that share the budget of unrolled nodes: each member gets the full budget
+		const iterations = 1 // each member gets the whole budget of unrolled nodes
 		for k, result := range n.convertIteration(proto, operands, iterations) {
 			lists[k] = append(lists[k], result)
 		}

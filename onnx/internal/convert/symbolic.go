@@ -220,8 +220,8 @@ func (n *Node) elementsOf(x *Value, newSymbols bool) *symbolic.Tensor {
 	for i := range list {
 		list[i] = n.symbols.NewUnknown(math.MinInt) // without a lower bound
 	}
-	isInGraph := func() *Value { return x } // nothing to add
-	x.elements, x.addToGraph = symbolic.Ints(x.Meta().Shape, list...), isInGraph
+	existing := func() *Value { return x } // the graph has x already
+	x.elements, x.addToGraph = symbolic.Ints(x.Meta().Shape, list...), existing
 	return x.elements
 }
 

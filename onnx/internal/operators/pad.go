@@ -28,7 +28,8 @@ func pad(n *node) []*value {
 		widths, _ = n.Ints("paddings")
 	case n.Opset < 11:
 		widths, _ = n.Ints("pads")
-	case n.Operand(padWidths).Data() == nil || n.HasOperand(padAxes) && n.Operand(padAxes).Data() == nil: // computed
+	case n.Operand(padWidths).Data() == nil || n.HasOperand(padAxes) && n.Operand(padAxes).Data() == nil:
+		// The widths or the axes are known only when the graph runs.
 		return single(padByComputed(n, x, n.Operand(padWidths), mode, value))
 	default:
 		widths = n.ConstantInts(padWidths)
