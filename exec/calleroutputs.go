@@ -39,7 +39,8 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 		if given == nil {
 			continue
 		}
-		// This call checks all but dtype and shape: the tensor has its own. Those of the output may be unknown.
+		// This call compares the tensor with its own dtype and shape, so it checks everything else: the dtype and the
+		// shape of the output may be unknown.
 		if err := caller.checkTensor(i, given.DType, given.Shape); err != nil {
 			return err
 		}

@@ -70,8 +70,8 @@ type Impl struct {
 
 	hasRead bool // the op's definition has a Read function, which may reject layouts
 
-	// definedRead is the Read function of the definition, whose Work has no footprint: the size of all operands and
-	// results of the call, which Define's Read adds. It is nil before the op is defined.
+	// definedRead is the Read function of the definition. Its Work lacks the footprint, which is the size of all
+	// operands and results of the call; the Read that Define sets adds it. definedRead is nil before the op is defined.
 	definedRead func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 }
 

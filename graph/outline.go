@@ -224,7 +224,7 @@ func (inference *outlineInference) inferAtHint(guess operandGuess) (joined []Par
 			symbolSizes[name] = unknownSize(env, fmt.Sprint("s", i), guess.hint)
 		}
 	}
-	// Fork calls the function once for each combination of outcomes, at most maxCases times.
+	// Fork calls the function once for each combination of outcomes, and fails for more than maxCases of them.
 	cases, err := sym.Fork(env, maxCases, func() ([]PartialType, error) {
 		return inference.inferEachAttrs(call, symbolSizes), nil
 	})

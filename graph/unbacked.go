@@ -10,14 +10,15 @@ import (
 
 // Unbacked infers a copy of an inferred graph whose shapes depend on data. Sizes that depend on data are symbols u0,
 // u1, ... of the Env, in the order of the nodes (PyTorch calls them unbacked symbols). For example, the result of
-// nonzero for a matrix has the shape [u0, 2], and a transposition of the result has the shape [2, u0]. Symbols of the
-// graph keep their sizes in g. There are no guards. If inference of a node branches on an unbacked size, the sizes and
-// strides of its results are a [sym.Where]. Sizes that the node rejects are ignored.
+// nonzero for a matrix has the shape [u0, 2], and a transposition of the result has the shape [2, u0]. Other symbols of
+// g are not symbols of the Env: the copy has their sizes in g. There are no guards. If inference of a node branches on
+// an unbacked size, a size or stride of a result is a [sym.Where]. For example, the tensor [u0, 1] of int64 in column-
+// major order has the stride Where(u0 <= 1, 1, u0) after a comparison. Sizes that the node rejects are ignored.
 //
 // A result remains [Value.Dynamic] if symbols cannot describe it, because the node branches too often, the rank depends
-// on data, or the layout is unknown. The Type of the result then has the dtype of the [PartialType] and, in Shape, its
-// sizes, with a new symbol for each unknown size. Shape is nil if the rank is unknown. Results of nodes that depend on
-// a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
+// on data, or the layout is unknown. The Type of the result then has the dtype of the [PartialType]. Its Shape has the
+// sizes of the PartialType, with a new symbol for each unknown size, or is nil if the rank is unknown. Results of nodes
+// that depend on a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
 	u := new(unbacked)
 	// insideFork: inference adds no guards, because u.infer runs it in sym.Fork.
@@ -36,11 +37,11 @@ func (g *Graph) Unbacked() *Symbolic {
 type unbacked struct {
 	symbolic    *Symbolic
 	usedSymbols int // number of symbols u0, u1, ... that earlier nodes use
-	nextSymbol  int // usedSymbols plus the number of symbols of the case that is being inferred
+	nextSymbol  int // index of the next new symbol: usedSymbols plus the new symbols of the current case
 }
 
-// infer infers a node for all classes of sizes: inference takes the same branches for all sizes of a class. It merges
-// the results of at most maxPaths classes.
+// infer infers a node for all classes of sizes, and merges the results of the classes. For all sizes of a class,
+// inference takes the same branches. If there are more than maxPaths classes, the results remain dynamic.
 func (u *unbacked) infer(n *Node) {
 	cases, err := sym.Fork(u.symbolic.Env, maxPaths, func() (classResult, error) { return u.inferCase(n) })
 	if err != nil || !u.merge(n, cases) {
@@ -52,6 +53,7 @@ func (u *unbacked) infer(n *Node) {
 // classResult are the results of the node.
 func (u *unbacked) inferCase(n *Node) (result classResult, err error) {
 	u.nextSymbol = u.usedSymbols
+	// For data-dependent results, n.infer calls typeDynamicResults, which adds new symbols.
 	if result.err = n.infer(&inference{}); result.err != nil {
 		return result, nil
 	}
@@ -77,17 +79,18 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 			return false
 		}
 		v.Alias = alias
-		// distinct has the first case and the cases with other types. The first case goes to the end, because mergedType
-		// uses the type of the last case for all sizes that belong to no other case.
-		distinct := sym.Differing(cases, func(a, b classResult) bool {
-			firstType, otherType := a.values[i].valueType, b.values[i].valueType
+		// distinct has the first case, and the cases whose type is not equal to its type. Types with the same expressions
+		// (SameForm) are equal; sameType also finds types that are equal for the sizes of the case.
+		distinct := sym.Differing(cases, func(first, other classResult) bool {
+			firstType, otherType := first.values[i].valueType, other.values[i].valueType
 			return firstType.SameForm(otherType) || sameType(firstType, otherType)
 		})
+		// mergedType uses the type of the last case for all sizes of the cases that are not in the list.
 		ordered := append(distinct[1:], distinct[0])
 		metaAtHints := cases[0].Value.values[i].meta // the first case has the hints, unless the node rejects them
 		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), metaAtHints, false
 	}
-	u.usedSymbols = u.nextSymbol
+	u.usedSymbols = u.nextSymbol // with the symbols of the last case that was inferred
 	return true
 }
 

@@ -22,7 +22,7 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 
 // nodeCost is the cost of a node, computed at the end of planning.
 type nodeCost struct {
-	node *graph.Node // to detect a node of a clone of the graph, whose values have the same numbers
+	node *graph.Node // a clone of the graph has other nodes; its values have the same indices in nodeCosts
 	ns   float64
 }
 
@@ -30,7 +30,7 @@ type nodeCost struct {
 func (p *Plan) summarize() {
 	p.nodeCosts = graph.NewByValue[nodeCost](p.Graph)
 	p.listPackings()
-	if !p.profileAdjusted { // no layout pass has adjusted it to the constants of the graph
+	if !p.profileAdjusted { // the layout pass, which adjusts the profile to the sizes of constants, did not run
 		p.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {
@@ -63,13 +63,15 @@ func isInsertedCopy(n *graph.Node) bool {
 // estimatedNS returns the estimated cost of a node in nanoseconds, by the prices of the host or device that computes
 // the node.
 func (p *Plan) estimatedNS(n *graph.Node) float64 {
+	isOnHost := n == nil || p.device == nil || !n.Impl.OnDevice() // nodeCostNS of a nil node is 0
 	switch {
-	case n == nil || p.device == nil || !n.Impl.OnDevice():
+	case isOnHost:
 		return nodeCostNS(n, p.profile)
 	case n.UploadsConstant():
 		return 0
+	default:
+		return nodeCostNS(n, p.device.Prices())
 	}
-	return nodeCostNS(n, p.device.Prices())
 }
 
 // nodeCostNS returns the cost of a node by the prices of a profile, in nanoseconds: the cost of its own work, plus the

@@ -55,7 +55,8 @@ func (p *Plan) dropConstants() int {
 		if isRead.At(v) {
 			return false
 		}
-		// A plan with decisions keeps the data, because other plans reuse results computed from it.
+		// A plan whose decisions are recorded or followed for other sizes keeps the data: other plans reuse results
+		// computed from it.
 		if p.Decisions == nil && p.decisionsToFollow == nil {
 			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the layout problem may refer to the value
 		}
@@ -64,7 +65,7 @@ func (p *Plan) dropConstants() int {
 	return countBefore - len(g.Constants)
 }
 
-// liveValues marks the values that outputs depend on.
+// liveValues marks the values on which outputs depend through operands.
 func liveValues(g *graph.Graph) graph.ByValue[bool] {
 	live := graph.NewByValue[bool](g)
 	for _, output := range g.Outputs {

@@ -89,7 +89,7 @@ func (packer *packer) packOperands(n *graph.Node, position int) (err error) {
 			continue
 		}
 		if machine.RunError() != nil { // this processor cannot run the plan, so nothing packs the data
-			form.Unpack = nil // without it, the packed constant keeps its original
+			form.Unpack = nil // the packed constant then keeps its original, so that Unpack is not needed
 		}
 		packed, err := packer.packNodeFor(a.Value, form, position)
 		if err != nil {

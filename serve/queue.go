@@ -67,7 +67,7 @@ func newQueue(s *Server, m *model) *queue {
 // run runs the model on the inputs of a request, possibly in a batch with other requests. The caller must call
 // result.release if it is not nil, also after an error.
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
-	// NewRun, for a run that may be joined, also plans the program.
+	// If a slot is free, the run is not joined, so it needs no plan of its own. Otherwise NewRun below finds the plan.
 	request := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1), run: q.model.batchAxis.NewSingleRun(in)}
 	if q.tryTakeSlot() {
 		q.runBatch([]*job{request}, q.server.slots)

@@ -22,12 +22,13 @@ import (
 // propagation that does not converge.
 //
 // Each set of facts has a number, its generation, and answers are cached by generation. Some facts are hypotheses,
-// which hold for a limited time; facts.hypotheses is their nesting depth. If a hypothesis is learned again in the same
-// generation, reuseGeneration restores the generation to which it led before, with its cached answers.
+// which hold for a limited time; facts.hypotheses is their nesting depth. For example, learning hypothesis c changes
+// generation 3 to 4. After its end, the generation is 3 again. If c is learned again, reuseGeneration restores
+// generation 4, so that its cached answers are valid again.
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
 	defer func() {
-		env.facts.reuseGeneration(transition{from: generation, cond: c, learned: true, // with the consequences of c
+		env.facts.reuseGeneration(transition{from: generation, cond: c, learned: true, // markTrue has a transition without the consequences of c
 			hypotheses: env.facts.hypotheses})
 	}()
 	env.assume(c)
@@ -45,8 +46,8 @@ func (env *Env) propagateUnits() (assumed bool) {
 		case undecidedCount == 0:
 			env.contradict()
 		case undecidedCount == 1 && !candidate.isFact:
-			// The bounds need not show that an assumed condition holds. The test of isFact keeps learn from assuming
-			// it again and again.
+			// A condition can remain undecided after it is assumed, because the bounds do not always imply it. The test of
+			// isFact keeps learn from assuming it again and again.
 			env.assume(candidate)
 			assumed = true
 		}
@@ -92,7 +93,7 @@ func (env *Env) markTrue(c *cond) {
 }
 
 // undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. If an
-// operand is known to be true, or is not a relation, no conclusion can be drawn. The number is then greater than 1.
+// operand is known to be true, or is not a relation, no operand follows. undecidedCount is then greater than 1.
 func (env *Env) undecidedOperands(c *cond) (operand *cond, undecidedCount int) {
 	noConclusion := len(c.args) + 1 // a number greater than 1
 	for _, part := range c.args {
@@ -264,8 +265,10 @@ func (env *Env) propagateProduct(factors []*atom, lo, hi int) {
 				return
 			}
 			if i != j {
-				// If lo >= 1, the product is positive, and each factor is at least 1.
-				minOfOthers[i] = satMul(minOfOthers[i], max(low, min(lo, 1)))
+				if lo >= 1 { // the product is positive, so each factor is at least 1
+					low = max(low, 1)
+				}
+				minOfOthers[i] = satMul(minOfOthers[i], low)
 			}
 		}
 	}
@@ -356,12 +359,12 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 	if isKnown || mayBeTooLarge {
 		return
 	}
-	// By the Chinese remainder theorem, the new modulus is the least common multiple, modulus*cofactor, and the new
-	// residue is residue + modulus*multiple. It must be rem modulo mod: modulus*multiple = rem-residue (mod mod).
-	// Division by divisor gives multiple = (rem-residue)/divisor * inverse(modulus/divisor) (mod cofactor).
-	// For example, 2 modulo 3 and 3 modulo 4 give the multiple (3-2)/1 * 3 = 3 modulo 4, and 2 + 3*3 = 11 modulo 12.
 	divisor := gcd(modulus, updated.mod)
 	cofactor := updated.mod / divisor
+	// By the Chinese remainder theorem, the new modulus is the least common multiple, modulus*cofactor, and the new
+	// residue is residue + modulus*multiple. It must be rem modulo mod: modulus*multiple = rem-residue (mod mod).
+	// Division by the common divisor gives multiple = (rem-residue)/divisor * inverse(modulus/divisor) (mod cofactor).
+	// For example, 2 modulo 3 and 3 modulo 4 give the multiple (3-2)/1 * 3 = 3 modulo 4, and 2 + 3*3 = 11 modulo 12.
 	_, multiple := modulo(cofactor, (updated.rem-residue)/divisor)
 	_, multiple = modulo(cofactor, multiple*inverse(modulus/divisor, cofactor))
 	updated.mod, updated.rem = modulus*cofactor, residue+modulus*multiple
@@ -397,7 +400,8 @@ func (env *Env) substitute(d *expr) {
 		return
 	}
 	lo, hi := env.atomBounds(solved)
-	solved.replacement = env.addMultiple(solved.asExpr, d, -sign) // -sign*rest, because d = sign*solved + rest = 0
+	// d = sign*solved + rest = 0, so the atom equals -sign*rest, which is solved - sign*d.
+	solved.replacement = env.addMultiple(solved.asExpr, d, -sign)
 	env.facts.trail = append(env.facts.trail, change{atom: solved})
 	env.facts.beginGeneration()
 	env.narrow(solved.replacement, lo, hi)

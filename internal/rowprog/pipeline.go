@@ -3,9 +3,12 @@ package rowprog
 import "unsafe"
 
 // This file runs the passes of a plan as a pipeline: a fused loop (fused.go) in which each pass lags behind the
-// previous pass by a group of one or two rows. One call of the loop processes almost all rows of a chunk. Only the
-// first and the last groups, for which not all passes have a group, need separate loops. For three passes and four
-// groups:
+// previous pass by a group of one or two rows. A row has the elements along the reduced axes. There is a row for each
+// position along the other axes, the kept axes. A tile has up to tileLen rows along the first kept axis. An object is
+// memory that a loop accesses: an output, an operand or a buffer.
+//
+// One call of the loop processes almost all rows of a chunk, which are adjacent tiles. Only the first and the last
+// groups, for which not all passes have a group, need separate loops. For three passes and four groups:
 //
 //	step    pass 0     pass 1     pass 2
 //	0       group 0                          separate loops
@@ -23,10 +26,12 @@ const minPipelinedRow = 512
 // computations once per row are called for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms
 // instead of 5 ms with tiles, and layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
 func (p *Plan) canPipeline(groupRows int) bool {
-	for k := range p.program.Rows {
+	for k := range p.program.Rows { // rows that a pass stores and a later pass reads
 		out := p.program.Rows[k].Out
 		isInWorkerMemory := out < 0 || p.hasNonTemporalStores(out)
-		if isInWorkerMemory && (p.rowCopies(k) > 1 || groupRows > 1) { // this memory has one row in a pipeline
+		// In a pipeline, worker memory has space for one row. More space is needed if a pass after the next one reads the
+		// row, or if a group has two rows.
+		if isInWorkerMemory && (p.rowCopies(k) > 1 || groupRows > 1) {
 			return false
 		}
 	}
@@ -36,7 +41,7 @@ func (p *Plan) canPipeline(groupRows int) bool {
 // runAsPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows. Each pass lags behind the previous
 // pass by one group of rows (see rowsPerGroup).
 func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	for next := begin; next < end; { // each iteration: the tiles at one position along the kept axes after kept[0]
+	for next := begin; next < end; { // each iteration: tiles along the first kept axis, at one position along the others
 		position := next / p.tilesAlongFirstKept
 		last := min(end, (position+1)*p.tilesAlongFirstKept) - 1
 		lastTile := p.setTile(state, last, ptrs, worker)
@@ -59,7 +64,8 @@ func (p *Plan) runPipelinedRows(state *State, rows int) {
 			p.runPipelineStep(state, step, groups)
 		}
 		p.runFusedRows(state, groups-lag)
-		// The fused loop ends with group groups-1 in pass 0, group groups-2 in pass 1, and so on.
+		// The fused loop ends with group groups-1 in pass 0, group groups-2 in pass 1, and so on. The later
+		// passes over these groups run separately, and need the numbers of the finished passes.
 		for group := groups - lag; group < groups; group++ {
 			finishedPasses := groups - group
 			p.computeNumbers(state, group, finishedPasses)
@@ -93,8 +99,9 @@ func (p *Plan) runFusedRows(state *State, groups int) {
 	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, groups)
 }
 
-// computeNumbers runs the computations once per row of the first passes over a group of rows. The fused loop has run
-// these passes, but it does not store the numbers of rows. The later passes, which run separately, need them.
+// computeNumbers runs the computations once per row of the first passes, such as the division for a mean, for a group
+// of rows. The fused loop has run these passes, but it does not store the results of these computations. The later
+// passes, which run separately, need the results.
 func (p *Plan) computeNumbers(state *State, group, passes int) {
 	for k := range passes {
 		for row := group * p.rowsPerGroup; row < (group+1)*p.rowsPerGroup; row++ {

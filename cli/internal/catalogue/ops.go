@@ -239,8 +239,8 @@ func showTable(w io.Writer, display term.Display, list []*graph.Op) {
 	table.Write(w, display)
 }
 
-// shortened cuts a signature to at most maxBytes bytes, between two arguments. It returns a signature whose first
-// argument is too long unchanged.
+// shortened cuts a signature to at most maxBytes bytes, between two arguments. If the first argument is too long, it
+// returns the signature unchanged.
 func shortened(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text

@@ -92,8 +92,8 @@ func costTimeSection(g group, strategies []string, list []*Result) page.Section 
 		Note:  "Each point is the plan of a strategy for a graph, relative to the bound and to the fastest plan."}
 }
 
-// tableSections returns the tables of the text output except the median gaps. The first section also has all results as
-// CSV data. order and byGroup are the results of groups.
+// tableSections returns the tables of the text output except the median gaps by condition. The first section also has
+// all results as CSV data. order and byGroup are the results of groups.
 func (d *Document) tableSections(order []group, byGroup map[group][]*Result) (list []page.Section) {
 	add := func(title string, t *term.Table) {
 		if len(t.Rows) > 0 {

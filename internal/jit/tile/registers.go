@@ -5,19 +5,20 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// This file assigns roles to registers and to words of the spill area (jit.Args.Spill). The vector registers are, in
-// this order: accumulators (sumReg), vectors of a term (vectorReg), zero points, elements of the broadcast operand, and
-// the mask.
+// This file assigns roles to registers and to words of the spill area (jit.Args.Spill). A call computes several tiles,
+// which are rectangles of the result. Term k adds In[row, k] * Vec[k, column] to each accumulator of a tile. A run is a
+// sequence of terms, and a block is a part of it with a sum of its own. The vector registers are, in this order:
+// accumulators (sumReg), vectors of a term (vectorReg), zero points, elements of the broadcast operand, and the mask.
 
 // General registers. The broadcast operand (In) and the vector operand (Vec) have an address of the current tile and an
 // address of the current term each.
 const (
 	// The k-loop.
 
-	broadcastReg target.GReg = iota // address of the current term in the broadcast operand; if rows are dynamic, of row 0
+	broadcastReg target.GReg = iota // address of the current term in In; if its rows have a dynamic distance (Spec.In is nil), of row 0
 	vecReg                          // address of the current term in the vector operand
 	countReg                        // remaining terms or iterations
-	nextLineReg                     // address of the next cache line of the operand Prefetched: see Spec.PrefetchedLines
+	nextLineReg                     // address of the next line to prefetch of operand Prefetched (Spec.PrefetchedLines)
 
 	// The tile.
 
@@ -25,7 +26,7 @@ const (
 	vecTileReg       // address of the tile in the vector operand
 	outTileReg       // address of the tile in the result
 
-	// Dynamic distances.
+	// Dynamic distances, which are arguments of the call.
 
 	rowStepReg        // distance between rows of the broadcast operand
 	rowStep3Reg       // three times rowStepReg
@@ -35,10 +36,10 @@ const (
 	broadcastStepReg  // distance between terms in the broadcast operand
 )
 
-// Second roles of general registers.
+// Second roles of general registers. A register has its second role where or when it does not have the first one.
 const (
 	tempReg        = broadcastReg      // a temporary outside the k-loop
-	packedReg      = vecTileReg        // address of operand Packed: a call with PackedStep has only one tile
+	packedReg      = vecTileReg        // address in operand Packed: with PackedStep there is one tile, so its address is not needed again
 	blockTotalsReg = rowStepReg        // address of the totals over blocks: with blocks, offsets of rows are constant
 	outRowReg      = broadcastRow5Reg  // address of the current row of the result, outside the k-loop, if Spec.Out is nil
 	outRowStepReg  = broadcastRow10Reg // distance between rows of the result, likewise
@@ -52,23 +53,23 @@ const (
 	// The first of four words for each loop: the values of broadcastReg and vecReg at the start of the current iteration,
 	// the remaining iterations, and the remaining iterations of the block.
 	loopWords
+	wordsPerLoop = 4
 
 	broadcastTileWord    = loopWords + wordsPerLoop*MaxLoops // address of the broadcast operand at the tile
 	epilogueAddressWords = broadcastTileWord + 1             // addresses of the epilogue's tile operands
 
 	spillWords = epilogueAddressWords + jit.MaxOperands - FirstEpilogueOperand // number of words
-
-	wordsPerLoop = 4
 )
 
 // maxPrefetches is the maximum length of Spec.Prefetch: each operand needs a register for its address.
 const maxPrefetches = 2
 
 // prefetchListRegs are the registers with the addresses of Spec.Prefetch. With such operands, broadcastTileWord
-// replaces broadcastTileReg. A Spec with PrefetchedLines has at most one of them, and leaves the second register free.
+// replaces broadcastTileReg. A Spec with PrefetchedLines, which uses nextLineReg, has at most one such operand.
 var prefetchListRegs = [maxPrefetches]target.GReg{broadcastTileReg, nextLineReg}
 
-// declare states the roles of the registers, so that a register with two roles is an error.
+// declare states the roles of the registers for this spec. A register that is declared twice is an error. The roles of
+// tempReg and packedReg are not declared.
 func (g *gen) declare() {
 	g.Declare("an address or a count of the k-loop", broadcastReg, vecReg, countReg)
 	g.Declare("the address of a tile", vecTileReg, outTileReg)
@@ -98,7 +99,7 @@ func (g *gen) declare() {
 	for vector := range g.spec.zeroPointVectors() {
 		g.Declare("zero points", g.zeroPointReg(vector))
 	}
-	for range g.elements.registerCount {
+	for range g.elements.registerCount { // one rotation, after which the next register is the first one again
 		g.Declare("an element", g.nextElementRegister())
 	}
 	if g.spec.needsVectorMask(g.cpu) {

@@ -11,8 +11,8 @@ const storedMaskBytes = 1
 
 // lowerLoop translates a loop of primitive operations to the intermediate representation of package lane. The pointers
 // are the outputs, the operands and the accumulators, as in [Loop.Run]. A bool becomes a mask. The lanes of a mask are
-// as wide as the elements that it selects or was computed from; masks that are stored or folded have lanes of
-// storedMaskBytes.
+// as wide as the elements that it was computed from or selects: a comparison of float32 gives lanes of 4 bytes. Remask
+// converts a mask that is stored or folded to lanes of storedMaskBytes. It leaves other values unchanged.
 func lowerLoop(loop *expr.Loop) (*lane.Loop, error) {
 	result := &lane.Loop{CombinesLanes: loop.CombinesLanes}
 	result.Ptrs = pointersOf(loop)
@@ -75,7 +75,7 @@ func (b *loopLowering) add(inst expr.Inst) lane.Value {
 		if operandDType == inst.DType {
 			return b.values[inst.A]
 		}
-		if operandDType == tensor.Bool { // a bool is the byte 0 or 1, so Convert gives the same bits
+		if operandDType == tensor.Bool { // Bits of a bool, the byte 0 or 1, is equal to Convert
 			inst.Op = expr.Convert
 		}
 	}
@@ -86,8 +86,8 @@ func (b *loopLowering) add(inst expr.Inst) lane.Value {
 	return b.block.Emit(lane.Op(inst.Op), inst.DType, args...)
 }
 
-// addStores adds the stores of the outputs. It converts all masks before the first store, because stores must be last.
-// The second loop's Remask then finds the conversion in the block and adds none.
+// addStores adds the stores of the outputs. Stores must be last in the block, so the first loop converts all masks. In
+// the second loop, Remask then returns these conversions and adds no instruction.
 func (b *loopLowering) addStores() {
 	for _, output := range b.code.Out {
 		b.block.Remask(b.values[output.Re], storedMaskBytes)
@@ -97,7 +97,7 @@ func (b *loopLowering) addStores() {
 		if output.Im != expr.None {
 			im = b.values[output.Im]
 		}
-		if output.DType != tensor.Invalid {
+		if output.DType != tensor.Invalid { // else the output is computed and not stored: see expr.Loop
 			b.block.Store(k, b.block.Remask(b.values[output.Re], storedMaskBytes), im)
 		}
 	}

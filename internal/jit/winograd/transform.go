@@ -18,9 +18,9 @@ type Transform struct {
 	operandCount int // number of epilogue operands
 }
 
-// CompileInput compiles the transform of input tiles to points. part has the rows and columns of the tile that are
-// inside the image. The other pixels are not read; they count as zeros. tailChannels is the number of channels modulo
-// [Lanes].
+// CompileInput compiles the transform of input tiles to points, the elements of a transformed tile. part has the rows
+// and columns of the tile that are inside the image. The other pixels are not read; they count as zeros. tailChannels
+// is the number of channels modulo [Lanes].
 func (f Form) CompileInput(cpu machine.Features, part Part, tailChannels int) (*Transform, error) {
 	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(part.Row) + ":" +
 		strconv.Itoa(part.RowEnd) + " by " + strconv.Itoa(part.Col) + ":" + strconv.Itoa(part.ColEnd) + " over " +
@@ -29,8 +29,8 @@ func (f Form) CompileInput(cpu machine.Features, part Part, tailChannels int) (*
 	return newTransform(key, cpu, tailChannels, writesPixels, func() *block { return f.inputBlock(part) })
 }
 
-// CompileWeights compiles the transform of the weights of 3x3 windows to points. The "tiles" of [Transform.Run] are the
-// windows of the input channels, and its channels are output channels, a multiple of [Lanes].
+// CompileWeights compiles the transform of the weights of 3x3 windows to points. [Transform.Run] then takes a window of
+// weights for each input channel as its tiles, and the output channels, a multiple of [Lanes], as its channels.
 func (f Form) CompileWeights(cpu machine.Features) (*Transform, error) {
 	const tailChannels, writesPixels = 0, false
 	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " weights"
@@ -111,7 +111,8 @@ func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer,
 	args.InnerCount = channels / lanes * lanes * 4 // bytes of the whole vectors
 	args.Row[outputIndex], args.Step[outputIndex], args.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
 	args.Row[inputIndex], args.Step[inputIndex], args.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
-	for i := FirstEpilogueOperand; i < FirstEpilogueOperand+t.operandCount; i++ { // bytes from the result: see tileOperand
+	// For an epilogue operand, Step is the distance in bytes from the result to the operand: see tileOperand.
+	for i := FirstEpilogueOperand; i < FirstEpilogueOperand+t.operandCount; i++ {
 		args.Step[i] = int(uintptr(args.Ptr[i]) + uintptr(args.Row[i]) - uintptr(to.Ptr))
 	}
 	tilesPerCall := max(1, callVectors*lanes/max(1, channels))

@@ -82,7 +82,8 @@ func matrixResults(count int) func(c *graph.Call) ([]int, []int) {
 	}
 }
 
-// elementsOfCopies returns a function for algorithm.solverElements, for a solver that makes n copies of the operands.
+// elementsOfCopies returns a function for algorithm.solverElements, for a solver whose other matrices are at most as
+// large as n copies of all operands.
 func elementsOfCopies(n int) func(in, out int) int {
 	return func(in, _ int) int { return n * in }
 }

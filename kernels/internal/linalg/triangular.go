@@ -20,9 +20,9 @@ type triangularSolveAttrs struct {
 	Unitriangular bool `attr:"unitriangular" default:"false" doc:"the diagonal has ones, and is not read"`
 }
 
-// Ops that solve equations with triangular matrices. An [algorithm] computes a [task]: one index of the batch, with
-// copies of the operands (in), the results (out), and memory for other matrices (solverElements), here for transposed
-// operands. All operands and results are matrices (matrixResults).
+// Ops that solve equations with triangular matrices. Operands and results are batches of matrices (matrixResults). An
+// [algorithm] computes a [task]: the results (out) for one index of the batch, from copies of the operands (in).
+// solverElements is the size of the task's memory for other matrices, here for transposes.
 var (
 	SolveTriangular = matrixOp(graph.SchemaOf[*solveTriangularAttrs](), graph.Semantics{Name: "linalg_solve_triangular",
 		Doc:    "Solves linear equations with a triangular matrix self. The other triangle is not read.",
@@ -32,7 +32,7 @@ var (
 			kit.Example(graph.Attrs{"upper": false, "left": false, "unitriangular": true}, complexExample,
 				tensor.New(tensor.Complex128, 2, 3))},
 	}, algorithm{float: linalgSolveTriangular[float64], complex: linalgSolveTriangular[complex128],
-		solverElements: elementsOfCopies(2),
+		solverElements: elementsOfCopies(2), // the transposes of A, B and the result, which has the size of B
 		ranks:          matrixResults(1)})
 	TriangularSolve = matrixOp(graph.SchemaOf[*triangularSolveAttrs](), graph.Semantics{Name: "triangular_solve",
 		Doc: "Solves A X = self with a triangular matrix `A`. The other triangle is not read. Also returns a copy " +
@@ -93,11 +93,11 @@ func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
 // transpose of an upper triangle is a lower triangle, and vice versa.
 func linalgSolveTriangular[T number](t *task[T]) error {
 	attrs, a, b := kit.Attrs[*solveTriangularAttrs](t.call), t.in[0], t.in[1]
-	shape := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}
+	kind := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}
 	if !attrs.Left {
-		a, b, shape.isUpper = t.transposed(a), t.transposed(b), !shape.isUpper
+		a, b, kind.isUpper = t.transposed(a), t.transposed(b), !kind.isUpper
 	}
-	t.solveTriangular(a, shape, b)
+	t.solveTriangular(a, kind, b)
 	if !attrs.Left {
 		b = t.transposed(b)
 	}

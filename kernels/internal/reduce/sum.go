@@ -29,9 +29,13 @@ var Sum = folds.Define(graph.SchemaOf[*sumAttrs](), graph.Op{Semantics: graph.Se
 }}, func(c *graph.Call) (folds.Spec, error) {
 	attrs, self := kit.Attrs[*sumAttrs](c), c.Type(0)
 	mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
+	if err != nil {
+		return folds.Spec{}, err
+	}
 	dtype := folds.SumDType(self.DType, attrs.DType)
+	const divisor = 1
 	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
-		Computation: func() folds.Computation { return folds.Summing(dtype, 1) }}, err // divided by 1
+		Computation: func() folds.Computation { return folds.Summing(dtype, divisor) }}, nil
 })
 
 // Mean averages the elements over some dimensions, with the error bounds of Sum.

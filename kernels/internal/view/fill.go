@@ -21,9 +21,9 @@ func fillOp(attrs *graph.Schema, op graph.Op, resultType func(c *graph.Call) (te
 		return c.NewResult(result), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		meta, number := c.Out[0], kit.NumberForHints(value(c))
-		if extent := meta.Extent() - meta.Offset; meta.Numel() > extent { // elements overlap: write each address once
-			meta = tensor.New(meta.DType, extent)
+		meta, number := c.Out[0], kit.NumberForHints(value(c)) // the size in this plan, if the value is a size
+		if extent := meta.Extent() - meta.Offset; meta.Numel() > extent {
+			meta = tensor.New(meta.DType, extent) // elements overlap: fill their memory as one vector
 		}
 		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, meta), Fill: number.Tensor(meta.DType)}), nil
 	}
@@ -64,7 +64,7 @@ func constantLike(name, doc string, value int64) *graph.Op {
 	return fillOp(graph.SchemaOf[*likeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
-	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}},
+	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}}, // all dimensions are parallel loops
 		func(c *graph.Call) (tensor.Type, error) {
 			attrs := kit.Attrs[*likeAttrs](c)
 			return emptyLikeType(c.Type(0), attrs.DType, attrs.MemoryFormat)

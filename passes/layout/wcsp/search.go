@@ -208,8 +208,8 @@ type labelCuts struct {
 	bound     int64   // lower bound on the cost of assignments with a cut label
 }
 
-// minimizeAfterCuts minimizes an instance without the cut labels. Its bound counts the cut labels, too: it is at most
-// cut.bound.
+// minimizeAfterCuts minimizes an instance without the cut labels. The bound of the result is valid for assignments with
+// cut labels, too: it is at most cut.bound.
 func (s *search) minimizeAfterCuts(instance *instance, cut labelCuts, best result, cutoff int64, isRoot bool) result {
 	found := s.minimize(instance.restrict(cut.remaining), cutoff, isRoot)
 	if found.cost < best.cost {

@@ -13,14 +13,14 @@ import (
 // labels. A function is a table of costs over the labels of its variables (its scope), in row-major order.
 //
 // The method is sequential reweighted message passing (TRW-S, SRMP) in integers. Variables are visited in order. Each
-// function of a variable has a least cost for each label of the variable. This cost is moved from the function to the
-// variable. The variable's costs are then distributed in equal shares to its functions with later variables. The cost
-// of every assignment is unchanged, no entry becomes negative, and the bound never decreases. If the costs are
-// submodular, the bound converges to the least cost. The costs of two layouts are submodular if a copy costs more than
-// no copy.
+// visit of a variable has two steps. First, for each label of the variable, the least cost in each of its functions is
+// moved from the function to the variable. Then the costs of the variable are distributed in equal shares to its
+// functions with later variables. The cost of every assignment is unchanged, no entry becomes negative, and the bound
+// never decreases. If the costs are submodular, the bound converges to the least cost. The costs of two layouts are
+// submodular if a copy costs more than no copy.
 //
-// For example, let variable 1, with two labels, share a function with variable 0 and one with variable 2. It has
-// no costs of its own. The rows of the functions (separated by /) are for its labels:
+// For example, let variable 1, with two labels, share a function with variable 0 and one with variable 2. Variable 1
+// has no costs of its own. A table below has a row for each label of variable 1; / separates the rows:
 //
 //	function with variable 0   function with variable 2   costs of variable 1   bound
 //	4 5 / 0 3                  0 2 / 6 7                  0 / 0                 0
@@ -48,19 +48,20 @@ type movedFunction struct {
 
 // position is the position of a variable in the scope of a function. The table entries of label i of the variable are
 // runs of stride entries. The first run starts at entry i*stride, and the next run starts labelCount*stride entries
-// later, where labelCount is the number of labels of the variable.
+// later, where labelCount is the number of labels of the variable. For example, in a table over variables with 2 and 3
+// labels, label 1 of the first variable has entries 3 to 5 (stride 3), and label 1 of the second has entries 1 and 4.
 type position struct {
 	function    int  // index of the function
 	stride      int  // stride of the variable's labels in the table
 	scopeIndex  int  // index in the scope
-	first, last bool // whether it is the first or last variable of the scope, which is ascending
+	first, last bool // whether it is the first or last variable of the scope; the variables of a scope ascend
 }
 
 const (
 	tightenPasses = 128     // maximum number of passes
 	tightenWork   = 1 << 23 // maximum number of processed entries
-	// The gap is the distance of the bound from its goal. Tightening ends if stallPasses passes together raise the bound
-	// by at most 1/stallDivisor of the gap.
+	// The gap is the distance of the bound from its goal. Tightening stalls, and ends, if stallPasses successive passes
+	// together raise the bound by at most 1/stallDivisor of the gap that is left.
 	stallPasses  = 8
 	stallDivisor = 64
 )
@@ -142,8 +143,8 @@ func (t *tightening) addFunction(original *function) {
 }
 
 // tightenVariable collects costs from the functions of v, and divides them into shareCount equal shares. Each function
-// with a variable after v in the pass gets a share, and v keeps the other shares. A forward pass visits the variables
-// in ascending order.
+// with a variable that this pass visits after v gets a share. v keeps the other shares. A forward pass visits the
+// variables in ascending order.
 func (t *tightening) tightenVariable(v int, forward bool) {
 	interrupt.Check(t.ctx)
 	unary := t.unary[v]
@@ -286,7 +287,7 @@ func (t *tightening) findAssignment() {
 }
 
 // cutLabels returns, by variable, the labels that remain, and the number of cut labels. A label is cut if its cost
-// exceeds the least cost of the variable by at least gap.
+// exceeds the least cost of the variable by at least gap, the distance of the bound from the cutoff or the best cost.
 func (t *tightening) cutLabels(gap int64) (remaining [][]int, cutCount int) {
 	remaining = make([][]int, len(t.problemVariables))
 	for v, unary := range t.unary {
@@ -301,12 +302,14 @@ func (t *tightening) cutLabels(gap int64) (remaining [][]int, cutCount int) {
 	return remaining, cutCount
 }
 
-// withCurrentCosts returns the instance with the current costs, and the shifts that lead from the original costs to
-// these costs.
+// withCurrentCosts returns the instance with the current costs, and the shifts by which a [Proof] derives them from the
+// original costs. A proof numbers all functions. Each changed function of several variables gets a new number, in the
+// order of the shifts. Each variable that received costs then gets one new function. It replaces the functions of this
+// variable alone, and includes their costs. proofTerms are the numbers of the functions whose sum a function is.
 func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 	current := *t.instance
 	current.functions = nil
-	addFunction := func(scope []int, table []int64) { // with the next number in a proof
+	addFunction := func(scope []int, table []int64) { // with the next number
 		current.functions = append(current.functions,
 			&function{scope: scope, table: table, proofTerms: []int{current.nextProofNumber}})
 		current.nextProofNumber++

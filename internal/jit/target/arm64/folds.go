@@ -5,12 +5,13 @@ package arm64
 // (lane.Loop.CombinesLanes), the accumulators start at the neutral element in each row. After the row they are combined
 // into one element, the total. In other loops, the accumulators are operands in memory.
 //
-// A pass computes a fixed number of adjacent elements. Each value that the loop computes has parts of 16 bytes in a
-// pass, each in a virtual register (alloc.Virt). For example, a float32 has four parts in a pass of 16 elements. A sum
-// of it takes four "fadd 4s", which add the four parts to four accumulator registers. The next pass of an iteration
-// does the same with the other 16 accumulators.
+// A pass computes a fixed number of adjacent elements. In a pass, each value of the loop is divided into parts of 16
+// bytes, and each part has a virtual register (alloc.Virt). For example, a float32 has four parts in a pass of 16
+// elements. A sum of it takes four "fadd 4s", which add the four parts to four accumulator registers. The next pass of
+// an iteration does the same with the other 16 accumulators.
 //
-// [Lists] are the selected instructions of a pass, before folds are added. The methods loadParts, applyAll and
+// [Lists], which the generator g embeds, are the selected instructions of the current pass before folds are added:
+// g.Lanes is the number of elements, and g.Parts has the registers of each value. The methods loadParts, applyAll and
 // addStores append further instructions to g.Builder.Body. g.Collect(f) empties this body, calls f, and returns the
 // instructions that f appended.
 
@@ -76,7 +77,7 @@ func (g *generator) foldInRegisters(p *pass, k int) []alloc.Inst {
 	accs := make([]alloc.Virt, len(folded))
 	for i := range accs {
 		accs[i] = g.New(alloc.Value{Bytes: vectorBytes})
-		g.Values[accs[i]].Acc = &alloc.Acc{Index: p.accCount, Virt: accs[i]} // Virt: the accumulator in the first pass
+		g.Values[accs[i]].Acc = &alloc.Acc{Index: p.accCount, Virt: accs[i]}
 		p.accCount++
 	}
 	p.accLoads = append(p.accLoads, g.Collect(func() {
@@ -115,7 +116,8 @@ func (g *generator) accMemory(k, lanes int) alloc.Mem {
 }
 
 // moveTo sets accumulators to values. If g.Builder.Body has the instruction that computes a value, and writeTo accepts
-// it, the instruction writes to the accumulator directly; otherwise a move is added.
+// it, the instruction writes to the accumulator directly; otherwise a move is added. Nothing else reads the values. A
+// constant is not in the body: it is loaded where it is used.
 func (g *generator) moveTo(accs, values []alloc.Virt) {
 	for i, acc := range accs {
 		producer := slices.IndexFunc(g.Builder.Body, func(in alloc.Inst) bool { return in.Dst == values[i] })
@@ -128,12 +130,14 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 }
 
 // writeTo makes accumulator acc the result of an instruction, and reports whether this is possible. It is impossible if
-// the instruction must overwrite the register of another value, or is a move or another pseudo-instruction (its
-// InstructionCount is not 0).
+// the instruction must overwrite the register of another value, or is a move or another pseudo-instruction (with an
+// InstructionCount).
 //
-// The result of an instruction with inst.Tied overwrites the register of the value Tied. If inst.Forms is not nil, the
-// encoding is not chosen yet: each form overwrites the source with the index form.Tied, and reads the two sources with
-// the indices form.Order. writeTo chooses the form that overwrites acc.
+// Some instructions overwrite a source. If the encoding is chosen, inst.Tied is the overwritten value (0: none).
+// Otherwise inst.Forms has the possible encodings: form.Tied is the index of the source that a form overwrites, and
+// form.Order has the indices of the two sources that it reads. For example, a
+// selection by a mask has bsl, which overwrites the mask, and bit and bif, which overwrite one of the two values.
+// writeTo chooses the form that overwrites acc.
 func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 	for _, form := range inst.Forms {
 		if inst.Src[form.Tied].Virt == acc {

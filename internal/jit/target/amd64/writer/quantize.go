@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// clampLimit is the greatest level (see [Quantizer]) that is not clamped. It saturates with any zero point, and the sum
-// of both is far from the bounds of int32.
+// clampLimit is the greatest level (see [Quantizer]) that is not clamped. With any zero point, a greater level and
+// clampLimit saturate to the same byte. The sum of clampLimit and a zero point does not overflow an int32.
 const clampLimit = 1 << 20
 
 // cmpOrdered is the predicate of VCMPPS for lanes in which no operand is NaN.
@@ -24,9 +24,13 @@ const cmpOrdered = 7
 // Begin loads the constants. ToLevels computes the levels of a register of sums, Pack packs four registers of levels
 // into one of bytes, and Arrange sorts the bytes.
 //
-// A NaN must give the byte 0. Its level is -clampLimit or the least int32. Unsigned bytes need no special case, because
-// this level saturates to 0. Pack adds their zero point to elements of 16 bits. For signed bytes, ToLevels adds the
-// zero point to elements of 32 bits, and a mask sets the lanes with NaN to 0.
+// The zero point is added to int32 levels (signed bytes) or to levels packed to int16 (unsigned bytes). A NaN must give
+// the byte 0:
+//
+//	bytes                zero point   level of NaN          byte of NaN
+//	unsigned, AVX2       in Pack      -clampLimit           0, by saturation
+//	unsigned, AVX-512    in Pack      the least int32       0, by saturation
+//	signed               in ToLevels  set to 0 by a mask    0
 type Quantizer struct {
 	*Writer
 	Signed bool // the bytes are signed
@@ -35,8 +39,8 @@ type Quantizer struct {
 	MaxLevel, ZeroPoint target.VReg
 	NotNaN              asm.Mask
 	// The methods use these fields with AVX2 only. Sums occupy most registers, so the constants are in memory.
-	// ZeroPointWord is the first of the words of jit.Args for the zero point in all lanes (32 bytes). Temp is a free
-	// register.
+	// A vector with the zero point in all lanes (32 bytes) is in jit.Args: ZeroPointWord is its first word. Temp is a
+	// free register.
 	ZeroPointWord target.ArgsWord
 	Temp          target.VReg
 
@@ -129,13 +133,14 @@ func (q *Quantizer) LoadOrder(to target.VReg) {
 	order := make([]byte, 0, q.vectorBytes)
 	blocks := q.vectorBytes / 16
 	for i := range q.vectorBytes / 4 {
-		// A packed register has blocks of 16 bytes, each with 4 words of 4 bytes. Word r of block k comes from source
-		// register r. It moves to word r*blocks + k of the whole register.
-		order = binary.LittleEndian.AppendUint32(order, uint32(i%blocks*4+i/blocks))
+		// A packed register has blocks of 16 bytes. Each block has 4 words of 4 bytes, one from each source register. In
+		// the result, the words of a source register are contiguous.
+		register, block := i/blocks, i%blocks
+		order = binary.LittleEndian.AppendUint32(order, uint32(block*4+register))
 	}
 	name := "VMOVUPS"
 	if q.NoEVEX {
-		name = "VMOVDQU"
+		name = "VMOVDQU" // has no EVEX encoding
 	}
 	q.Emit(name, q.Constant(order), q.Vec(to))
 }
@@ -146,8 +151,8 @@ func (q *Quantizer) Arrange(packed, order target.VReg) {
 	q.Emit("VPERMD", q.Vec(packed), q.Vec(order), q.Vec(packed))
 }
 
-// The 64 columns of [Quantizer.BeginColumns] are computed in four quarters of 16 columns, with a mask and a register of
-// scales for each quarter.
+// The following methods convert a row of 64 columns of a matrix of sums. It is converted in four quarters of 16 columns,
+// with a mask and a register of scales for each quarter.
 const (
 	allColumnsMask = asm.K1         // a bit for each of the 64 columns
 	columnMasks    = asm.K2         // the first of four masks

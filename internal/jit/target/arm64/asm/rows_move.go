@@ -92,24 +92,24 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	vec, isVec := args[0].(Vec)
 	number, isFloat := args[1].(Float)
-	// The magnitude is significand/32 * 2^exponent, with a significand from 16 to 31. The field has exponent-2 modulo 8,
-	// and significand-16.
+	// The magnitude is significand/32 * 2^exponent, with a significand from 16 to 31. The byte has three bits with
+	// (exponent-2) modulo 8, and four bits with significand-16.
 	fraction, exponent := math.Frexp(math.Abs(float64(number)))
 	significand := math.Ldexp(fraction, 5)
 	isEncodable := significand == math.Trunc(significand) && significand >= 16 && exponent >= -2 && exponent <= 5
 	if !isVec || !isFloat || !isEncodable || !vec.valid() || !isVectorNumber(vec.Num) {
 		return 0, false
 	}
-	field := uint8(significand-16) | uint8(exponent-2)&7<<4
+	field := uint8(significand-16) | (uint8(exponent-2)&7)<<4
 	if number < 0 {
 		field |= 0x80
 	}
 	code := r.code | vec.qBit() | immediateByte(field) | vec.rd()
 	switch vec.Elem {
 	case H:
-		code |= 1 << 11
+		code |= 1 << 11 // o2
 	case D:
-		code |= 1 << 29
+		code |= 1 << 29 // op
 	}
 	return code, r.elems.has(vec.Elem)
 }
@@ -135,7 +135,9 @@ func encodeMoveBits(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok || !isReg || !scalar.isFloat() {
 		return 0, false
 	}
-	return r.code | 1<<16 | widthFields(reg, scalar) | reg.num()<<5 | uint32(scalar.Num), reg.is64() == (scalar.Elem == D)
+	const toVector = 1 << 16
+	return r.code | toVector | widthFields(reg, scalar) | reg.num()<<5 | uint32(scalar.Num),
+		reg.is64() == (scalar.Elem == D)
 }
 
 // widthFields returns the fields sf and ftype, for the widths of two registers. It returns 0 if the scalar is not a
