@@ -136,6 +136,11 @@ func TestSymbolsCanBeFixed(t *testing.T) {
 	}
 }
 
+func TestShapeOfUnknownInput(t *testing.T) {
+	_, err := toGraph(model(11, flattening("N")), Options{Shapes: map[string][]int{"X": {7, 2, 3}}})
+	require.ErrorContains(t, err, `a shape is given for "X", but the model has no such input; did you mean x?`)
+}
+
 func TestAnonymousSizesAreSymbols(t *testing.T) {
 	g, err := toGraph(model(11, flattening(nil)), Options{})
 	require.NoError(t, err)

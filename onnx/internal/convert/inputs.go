@@ -3,9 +3,12 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/onnx/internal/modelfile"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -36,6 +39,25 @@ func (im *importer) addModelInputs(proto *pb.GraphProto, mainScope *scope, frame
 			im.skipValue(mainScope, "input", declared.Name, err)
 		default:
 			return withSubject("input", declared.Name, err)
+		}
+	}
+	return im.checkShapeNames(proto.Input)
+}
+
+// checkShapeNames returns an error if Options.Shapes has a shape for a name that is no input. A map is declared as one
+// input, and gives the graph two.
+func (im *importer) checkShapeNames(declared []*pb.ValueInfoProto) error {
+	isInput := map[string]bool{}
+	for _, input := range declared {
+		isInput[input.Name] = true
+	}
+	for _, v := range im.graph.Inputs {
+		isInput[v.Name] = true
+	}
+	for _, name := range sorted.Keys(im.opts.Shapes) {
+		if !isInput[name] {
+			return fmt.Errorf("a shape is given for %q, but the model has no such input%s", name,
+				suggest.DidYouMean(suggest.Nearest(name, maps.Keys(isInput))))
 		}
 	}
 	return nil
