@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Attend is a lowering of a matrix-product op. It computes a whole [Attention] in one kernel. The op multiplies
-// [..., m, k] by [..., k, n], with broadcast batches.
+// Attend is an additional lowering of a matrix-product op (see Op.Attend), which multiplies [..., m, k] by [..., k, n]
+// with broadcast batches. It computes a whole [Attention], which has two such products, in one kernel.
 //
 // An attention has three steps: the product of queries and keys gives scores, a row program converts the scores to
 // weights (such as softmax), and the product of the weights and the values is the result. The kernel computes one block
@@ -24,8 +24,8 @@ type Attend struct {
 	Lower func(a *Attention) (*Kernel, error)
 }
 
-// Attention is a call of an attention, with the layouts of its operands. Every operand has all dimensions of the batch;
-// a dimension along which it is broadcast has size 1.
+// Attention describes one attention to compute, with the layouts of its operands. Every operand has all dimensions of
+// the batch; a dimension along which it is broadcast has size 1.
 type Attention struct {
 	Query, Key, Value tensor.Meta // [..., l, e], [..., e, s] and [..., s, v]
 	Out               tensor.Meta // [..., l, v]
@@ -34,7 +34,8 @@ type Attention struct {
 	// Others are the operands of Code after the scores, such as a mask. They are expanded to the shape of
 	// the scores, [..., l, s].
 	Others []tensor.Meta
-	Code   *expr.Code // the row program from the scores, its operand 0, to the weights
+	// Code is the row program from the scores, its operand 0, to the weights. It is nil only in an invalid Attention.
+	Code *expr.Code
 }
 
 // Sizes returns the sizes of the matrices. There are l queries, s keys and s values. A query or a key has e elements,
@@ -55,7 +56,8 @@ func (a *Attention) ByColumns() bool {
 
 // Entries returns the offsets of the matrices of an operand or result with layout meta: one offset per entry of the
 // batch, in elements, in row-major order of the batch. A matrix that is broadcast has the same offset in several
-// entries. Entries returns nil if the rank of meta is not the rank of the call.
+// entries. Entries returns nil if the attention is nil or has no Code, or if meta does not have the rank of its
+// operands.
 func (a *Attention) Entries(meta tensor.Meta) []int {
 	if a == nil || a.Code == nil || meta.Rank() != len(a.Batch)+2 || len(meta.Strides) != meta.Rank() {
 		return nil

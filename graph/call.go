@@ -28,7 +28,7 @@ type Call struct {
 	// apply the epilogue, a separate phase of the kernel applies it.
 	Epilogue Epilogue
 
-	metaFixesSizes bool // in inference for unknown sizes: calls of Meta add guards that these sizes equal their hints
+	metaFixesSizes bool // in inference for unknown sizes: a call of Meta adds guards that fix its sizes to their hints
 
 	oneResult  [1]Result // buffer of NewResult and AliasResult
 	allResults []Result  // buffer of NewResults and AliasResults
@@ -126,7 +126,7 @@ func (n *Node) trimAbsent() {
 // checkArity checks operands against the op's parameters.
 func (n *Node) checkArity() error {
 	params := n.Op.Params
-	singleCount := len(params) // number of parameters that are a single operand
+	singleCount := len(params) // number of parameters that are a single operand; the last one may be a list instead
 	if singleCount > 0 && params[singleCount-1].Variadic {
 		singleCount--
 		if err := n.checkList(params[singleCount], singleCount); err != nil {
@@ -218,7 +218,7 @@ func (c *Call) IsConstant(i int) bool {
 func (c *Call) IsInPlace(i int) bool { return i >= 0 && i < len(c.InPlace) && c.InPlace[i] }
 
 // Result is the inferred type of one output. Alias is the index of the operand whose storage the output shares, or
-// NoAlias. If the output shares storage, the offset of Type counts from the start of that storage.
+// NoAlias. With an Alias, the offset of Type counts from the start of the shared storage.
 type Result struct {
 	Type  tensor.Type
 	Alias int

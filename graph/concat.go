@@ -17,7 +17,8 @@ import (
 //	a a a b b
 
 // Places returns, for a node that concatenates its operands ([Op.ConcatDim]), the slice of the result that contains
-// each operand. An operand without elements may have the zero Type. Places returns nil for other nodes.
+// each operand. The Type is zero for an operand of another rank, which has no elements. Places returns nil for other
+// nodes.
 func (n *Node) Places() []tensor.Type {
 	if n == nil || len(n.Out) == 0 {
 		return nil
@@ -101,8 +102,8 @@ func (n *Node) operandsInPlace() []bool {
 	return marks
 }
 
-// isSameSlice reports whether a value has the elements of a slice of a result. It returns false for a value without
-// elements.
+// isSameSlice reports whether the elements of a value have the same addresses as a slice of a result. It returns false
+// for a value without elements.
 func isSameSlice(meta, slice tensor.Meta) bool {
 	return meta.DType == slice.DType && meta.Numel() > 0 && meta.Offset == slice.Offset && meta.SameAddresses(slice)
 }
@@ -214,7 +215,7 @@ func (w sliceWrite) overlaps(other sliceWrite) bool {
 // earlier writes.
 func (m concatMemory) addWrite(n *Node, owner *Value, slice tensor.Meta) {
 	first, end, ok := sliceRangesOf(slice, owner.Meta)
-	if !ok || slice.Numel() == 0 {
+	if !ok || slice.Numel() == 0 { // checkContainedIn reports a value that is not a slice
 		return
 	}
 	write := sliceWrite{writer: n, first: first, end: end}

@@ -31,7 +31,7 @@ func Define(op Op) (*Op, error) {
 	}
 	op.completeImpls()
 	op.Infer = rejectOverflow(op.Infer)
-	op.original = &op
+	op.original = &op // marks op as made by Define: see findOp
 	op.derived = &derivedValues{values: map[any]func() any{}}
 	return &op, nil
 }
@@ -211,11 +211,12 @@ func (check *definer) checkPointwise(p *Pointwise) {
 	if p.Outputs < 0 || p.Grain < 0 {
 		check.fail("Pointwise", "Outputs is %d and Grain %d: both must not be negative", p.Outputs, p.Grain)
 	}
-	switch results, described := max(len(op.Outputs), 1), max(p.Outputs, 1); {
+	opResults, partResults := max(len(op.Outputs), 1), max(p.Outputs, 1)
+	switch {
 	case op.VariadicResults != (p.Results != nil):
 		check.fail("Pointwise", "Results must be set if and only if VariadicResults is set")
-	case !op.VariadicResults && results != described:
-		check.fail("Pointwise", "the part has %d results, but the op has %d", described, results)
+	case !op.VariadicResults && opResults != partResults:
+		check.fail("Pointwise", "the part has %d results, but the op has %d", partResults, opResults)
 	}
 	if op.Kind != FollowsOperands {
 		check.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", FollowsOperands, op.Kind)

@@ -50,8 +50,9 @@ func (d *Draft) graph() *Graph {
 	return d.g
 }
 
-// Input declares an input. The caller adds the symbols in its sizes to [Graph.Symbols]. When the file has been read, it
-// binds them to sizes by [Graph.BindWithoutInference]; until then, sizes that depend on symbols are 0.
+// Input declares an input. The caller adds the symbols in its sizes to [Graph.Symbols]. When the file has been read,
+// the caller binds the symbols to sizes by [Graph.BindWithoutInference]; until then, sizes that depend on symbols are
+// 0.
 func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	g := d.graph()
 	meta, err := decl.unbound()
@@ -120,7 +121,7 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	g.assignNodeNumber(n)
 	g.Nodes = append(g.Nodes, n)
 	errs := d.addResults(n, outputs)
-	isFoundByResult := len(outputs) == 0 && errs == nil // its only result is in the index, under the same name
+	isFoundByResult := len(outputs) == 0 && errs == nil // names.node finds n by its result of the same name
 	if !isFoundByResult {
 		names.addNode(n)
 	}
@@ -248,7 +249,7 @@ func (d *Draft) Refused(n *Node) error {
 		return nil
 	case g.rejected[n.number] != nil:
 		return g.rejected[n.number]
-	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0: // not completed, decoded, or decoded by inference
+	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0: // not completed, decoded, or to be decoded by inference
 		return nil
 	}
 	_, err := n.decode(nil) // the attributes could not be decoded, or depend on data
@@ -283,8 +284,9 @@ func (d *Draft) RemoveUnavailable(unavailable map[*Value]bool) Errors {
 }
 
 // Sort sorts the nodes so that each follows the nodes that it reads: see [Graph.Sort]. If breakCycles is set, Sort also
-// succeeds for a graph with cycles: it removes the operands of the first node of each cycle, and makes inference reject
-// this node. Nodes that depend on the node are then rejected, too.
+// succeeds for a graph with cycles. It removes the operands and the undecoded attributes, which may refer to values, of
+// the first node of each cycle, and makes inference reject this node. Nodes that depend on the node are then rejected,
+// too.
 func (d *Draft) Sort(breakCycles bool) error {
 	g := d.graph()
 	err := g.Sort()

@@ -272,8 +272,8 @@ func callSite() (file string, line int) {
 }
 
 // Warnings returns facts about the graph that a user should know but that are not mistakes. Examples: the graph has no
-// outputs; a part of the graph supports only some sizes. Like a mistake, each warning has a place or a node. Copies of
-// the graph keep the warnings.
+// outputs; a part of the graph supports only some sizes. A warning may have a place or a node, or be about the whole
+// graph. Copies of the graph keep the warnings.
 func (g *Graph) Warnings() []*Error {
 	list := append([]*Error(nil), g.warnings...)
 	if len(g.Outputs) == 0 && !slices.ContainsFunc(list, func(e *Error) bool { return errors.Is(e, ErrNoOutputs) }) {

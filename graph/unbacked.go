@@ -10,10 +10,11 @@ import (
 
 // Unbacked infers a copy of an inferred graph whose shapes depend on data. Sizes that depend on data are symbols u0,
 // u1, ... of the Env, in the order of the nodes (PyTorch calls them unbacked symbols). For example, the result of
-// nonzero for a matrix has the shape [u0, 2], and a transposition of the result has the shape [2, u0]. Other symbols of
-// g are not symbols of the Env: the copy has their sizes in g. There are no guards. If inference of a node branches on
-// an unbacked size, a size or stride of a result is a [sym.Where]. For example, the tensor [u0, 1] of int64 in column-
-// major order has the stride Where(u0 <= 1, 1, u0) after a comparison. Sizes that the node rejects are ignored.
+// nonzero for a matrix has the shape [u0, 2], and a transposition of the result has the shape [2, u0]. Symbols of g are
+// not symbols of the Env; they keep their sizes in g. There are no guards. If inference of a node branches on an
+// unbacked size, the sizes and strides of its results can be a [sym.Where]. For example, let x have the shape [u0, 1]
+// and the strides (1, u0). A comparison of x with a number has the strides (1, Where(u0 <= 1, 1, u0)). Sizes that the
+// node rejects are ignored.
 //
 // A result remains [Value.Dynamic] if symbols cannot describe it, because the node branches too often, the rank depends
 // on data, or the layout is unknown. The Type of the result then has the dtype of the [PartialType]. Its Shape has the
@@ -79,8 +80,8 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 			return false
 		}
 		v.Alias = alias
-		// distinct has the first case, and the cases whose type is not equal to its type. Types with the same expressions
-		// (SameForm) are equal; sameType also finds types that are equal for the sizes of the case.
+		// distinct has the first case, and the cases whose type is not equal to its type. Types with the same
+		// expressions (SameForm) are equal; sameType also finds types that are equal for the sizes of the case.
 		distinct := sym.Differing(cases, func(first, other classResult) bool {
 			firstType, otherType := first.values[i].valueType, other.values[i].valueType
 			return firstType.SameForm(otherType) || sameType(firstType, otherType)

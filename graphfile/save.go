@@ -18,8 +18,9 @@ import (
 )
 
 // Save writes the graph in version 1 of the file format, one node per line. [Parse] of the file returns the same graph:
-// names, order, operands, attributes (without default values), layouts of inputs and constants, symbols, pins and
-// outputs. Saving the same graph twice gives the same bytes. For example:
+// names, order, operands, attributes (without default values), layouts of inputs and constants, symbols, pins (layouts,
+// implementations and devices that the user demands) and outputs. Saving the same graph twice gives the same bytes. For
+// example:
 //
 //	{
 //	  "version": 1,
@@ -240,7 +241,7 @@ func (s *saver) writeConstant(v *graph.Value) error {
 	ref := constFileOf(s.graph, v)
 	file, key := ref.path, ref.key
 	switch {
-	case s.checkReference(ref.path): // the reference stays as it is
+	case s.keepsReference(ref.path): // the reference stays as it is
 	case s.sideFile != "" && s.inSideFile(v):
 		file, key = s.sideFile, s.keyPrefix+v.Name
 		s.names, s.data = append(s.names, key), append(s.data, v.Const)
@@ -268,11 +269,11 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 	return constRef{}
 }
 
-// checkReference returns whether the new file can keep the path of a constant's file: relative to the new folder, the
-// path refers to the original, the file from which the constant was read. The result is false for an empty path, and
-// true for any other path if the new folder is unknown. If the side file would overwrite the original, checkReference
-// sets s.wouldOverwrite.
-func (s *saver) checkReference(path string) (isValid bool) {
+// keepsReference reports whether the new file can keep the path of a constant's file. Relative to the new folder, the
+// path must refer to the original: the file from which the constant was read. The result is false for an empty path,
+// and true for any other path if the new folder is unknown. If the side file would overwrite the original,
+// keepsReference sets s.wouldOverwrite.
+func (s *saver) keepsReference(path string) bool {
 	if path == "" || s.dir == "" {
 		return path != ""
 	}

@@ -39,7 +39,7 @@ func newSource(name string, folder files.Folder, data []byte) *source {
 	}
 }
 
-// sourceOf returns the file of a graph, or nil if this package did not read it.
+// sourceOf returns the source of a graph, or nil if this package did not read it.
 func sourceOf(g *graph.Graph) *source {
 	if p, ok := g.Places().(*places); ok {
 		return p.source

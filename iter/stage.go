@@ -30,7 +30,7 @@ type stager struct {
 	iterator        *Iterator
 	cursor          *Cursor
 	blockLen        int    // number of elements of a block
-	minRows         int    // minimum number of rows in a piece if an operand is transposed; else 1
+	rowsPerLine     int    // minimum rows of a piece: Iterator.rowsPerLine, or 1 if it does not apply
 	needsBlocks     bool   // the loop needs contiguous operands; if false, only converted operands are staged
 	transposeBuffer []byte // buffer for a block that is transposed before it is converted
 	nonTemporal     bool   // outputs use non-temporal stores
@@ -75,6 +75,7 @@ func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop
 	s := it.newStager(c, needsBlocks)
 	return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
+			// c.strides has the element strides of all operands, then the row strides of all operands.
 			for i := range operandCount {
 				c.strides[i], c.strides[operandCount+i] = it.byteStride(0, i), it.byteStride(1, i)
 				if operand := &it.operands[i]; operand.Converted() {
@@ -106,14 +107,15 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 	for i := range it.operands {
 		elemBytes = max(elemBytes, it.operands[i].TargetDType.Size())
 	}
-	s := stager{iterator: it, cursor: c, blockLen: blockBytes / elemBytes, minRows: 1, needsBlocks: needsBlocks}
+	s := stager{iterator: it, cursor: c, blockLen: blockBytes / elemBytes, rowsPerLine: 1, needsBlocks: needsBlocks}
 	if needsBlocks && !it.IsReduction() {
-		s.minRows = it.rowsPerLine()
-		s.nonTemporal = s.minRows > 1 && it.outputsExceedCaches()
+		s.rowsPerLine = it.rowsPerLine()
+		s.nonTemporal = s.rowsPerLine > 1 && it.outputsExceedCaches()
 	}
+	// c.blockMemory has a block for each operand, then the transpose buffer.
 	totalBytes := len(it.operands) * blockBytes
 	transposeOffset := totalBytes
-	if s.minRows > 1 {
+	if s.rowsPerLine > 1 {
 		// An operand that is transposed and converted is transposed first.
 		totalBytes += s.blockLen * it.maxConvertedBytes()
 	}
@@ -147,8 +149,8 @@ func (it *Iterator) maxConvertedBytes() int {
 	return bytes
 }
 
-// rowsPerLine returns the number of adjacent rows whose elements are in one cache line of a transposed operand; 1 if
-// no operand is transposed.
+// rowsPerLine returns the number of adjacent rows that have elements in the same cache line of a transposed operand; 1
+// if no operand is transposed.
 func (it *Iterator) rowsPerLine() int {
 	rows := 1
 	if len(it.walkShape) < 2 {
@@ -178,8 +180,8 @@ func (it *Iterator) isTransposed(i int) bool {
 }
 
 // maxPanelPieces is the maximum number of pieces (see eachPiece) of a panel. The pieces of a panel have the same
-// columns and adjacent rows, and are processed one after another. Each piece reads one cache line per column of the
-// transposed operand. A panel thus reads consecutive cache lines.
+// columns and adjacent rows, and are processed one after another. In each column of the transposed operand, a piece
+// reads one cache line, and the next piece of the panel reads the next line.
 const maxPanelPieces = 4
 
 // piece is a rectangle of elements: consecutive elements of consecutive rows.
@@ -201,8 +203,8 @@ func (s stager) eachPiece(addrs []unsafe.Pointer, rowLen, rowCount int,
 	// Without transposed operands, a piece is several whole rows, or a part of a row.
 	pieceRows, pieceLen := max(1, s.blockLen/rowLen), s.blockLen
 	panelRows := pieceRows
-	if rowsPerLine := min(s.minRows, rowCount); pieceRows < rowsPerLine {
-		pieceRows, pieceLen = rowsPerLine, s.blockLen/rowsPerLine
+	if lineRows := min(s.rowsPerLine, rowCount); pieceRows < lineRows {
+		pieceRows, pieceLen = lineRows, s.blockLen/lineRows
 		panelRows = maxPanelPieces * pieceRows
 	}
 	for panel := 0; panel < rowCount; panel += panelRows { // panel is the first row of the panel
@@ -289,7 +291,7 @@ func (s stager) fillBlock(i int, src unsafe.Pointer, rect piece) {
 		return
 	}
 	s.cursor.filledFrom[i] = nil
-	if s.minRows > 1 && operand.Converted() && it.isTransposed(i) {
+	if s.rowsPerLine > 1 && operand.Converted() && it.isTransposed(i) {
 		// Transpose first, then convert.
 		size := operand.Meta.DType.Size()
 		transposed := unsafe.Pointer(unsafe.SliceData(s.transposeBuffer))
@@ -311,7 +313,7 @@ func (s stager) storePiece(i int, base unsafe.Pointer, rect piece) {
 	it, operand := s.iterator, &s.iterator.operands[i]
 	elemStride, rowStride := it.pieceStrides(i)
 	size := operand.TargetDType.Size()
-	if operand.Cast != tensor.Invalid {
+	if operand.Cast != tensor.Invalid { // results are rounded to the dtype Cast
 		roundBlock(operand, s.block(i), rect.elems*rect.rows)
 	}
 	converter := conversion(operand.Meta.DType, operand.TargetDType)

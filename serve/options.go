@@ -28,8 +28,8 @@ type Options struct {
 	// Loader loads the models. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
 	// Compile has the options by which models are compiled. Compile.Threads is the maximum number of workers of one run.
-	// At most GOMAXPROCS / Compile.Threads runs are active at the same time, and another one if the waiting requests fill
-	// a batch.
+	// At most GOMAXPROCS / Compile.Threads runs are active at the same time. One more run may start if the waiting
+	// requests fill a batch.
 	Compile graphrun.Options
 	// Batching is the rule for joining requests into batches; "" means BatchExact.
 	Batching Batching
@@ -38,13 +38,14 @@ type Options struct {
 	// PreferredRows are the preferred numbers of rows of a batch. A batch has the largest preferred number that the
 	// waiting rows fill. If they fill none, all of them run.
 	//
-	// With BatchExact, one plan serves all batch sizes. It is the plan for the first number of rows, or the plan for one
-	// row with some implementations of that plan, if this is better on balance.
+	// With BatchExact, one plan serves all batch sizes. It is the plan for the first number of rows, or the plan for
+	// one row if that plan costs less on balance. The plan for one row may take some implementations from the other.
 	//
-	// Nil means that models are planned for 8 rows, and that the preferred number follows from predicted costs. The
-	// candidates are 8, and the number of workers times 1, 2, 4 and so on. The preferred number is the least candidate at
-	// which a row costs at most 0.5% more than at the best candidate. It is at most 8, or twice the smallest batch size
-	// of the model if that is more, because larger batches would need more memory and are rarely faster.
+	// Nil means that models are planned for 8 rows, and that the preferred number follows from predicted costs. It is
+	// at most 8, or twice the smallest batch size of the model if that is more. Larger batches would need more memory
+	// and are rarely faster. The candidates are this maximum, and the number of workers times 1, 2, 4 and so on below
+	// it. The preferred number is the least candidate at which a row costs at most 0.5% more than at the best
+	// candidate.
 	PreferredRows []int
 	// MaxDelay is the longest time that a request waits for other requests to fill a batch. 0 means 2 ms; a negative time
 	// disables waiting. If only one request waited when the last batch was taken, the next request does not wait,

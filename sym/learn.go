@@ -28,7 +28,8 @@ import (
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
 	defer func() {
-		env.facts.reuseGeneration(transition{from: generation, cond: c, learned: true, // markTrue has a transition without the consequences of c
+		// learned: c with its consequences; the transition in markTrue is without them
+		env.facts.reuseGeneration(transition{from: generation, cond: c, learned: true,
 			hypotheses: env.facts.hypotheses})
 	}()
 	env.assume(c)

@@ -14,6 +14,10 @@ import (
 // super-blocks, and these into blocks. For each block, runTile locates or packs the panels of both operands. It then
 // calls a kernel for each register tile, in machine code (strips.go) or in Go (run_go.go).
 //
+// If tiles share panels, each super-block has two phases. The first one packs the panels (packOnly), and the second
+// computes all tiles. If p.b.packedByFirstRow is set, the first one computes the first row of tiles, which also packs
+// B, and the second computes the other rows, if there are any (computeOtherRows).
+//
 // In this package, i counts rows of C, j its columns, k terms, and l lanes. The names i0 and i1 stand for the range
 // [i0, i1). A Plan has an operandPlan for each operand (p.a and p.b), which states how tiles read the operand.
 
@@ -25,7 +29,7 @@ type execution struct {
 	ptrC, bias                       unsafe.Pointer
 	worker                           unsafe.Pointer // aligned worker scratch
 	superBlockStart, superBlockTerms int            // first term and number of terms of the current super-block of K
-	copyPanels                       bool           // whether the first register tile of a panel of B copies the panel
+	copyPanels                       bool           // whether the first register tile that reads a panel of B packs it
 	epilogue                         func(i0, i1, j0, j1 int)
 	check                            func() // Args.Check, or nil
 	macsSinceCheck                   int    // multiply-accumulate operations since check was called
@@ -58,7 +62,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	}
 	switch p.path {
 	case pathTiled:
-		x.runTile(i0, i1, j0, j1)
+		x.runTile(i0, i1, j0, j1) // calls the epilogue itself, for each part of the tile
 		return
 	case pathSimple:
 		x.runSimple(i0, i1, j0, j1)
@@ -81,8 +85,8 @@ func (p *Plan) execution(args *Args, worker []byte) execution {
 	return x
 }
 
-// setSuperBlock sets the super-block of K, and locates the shared panels. Without shared panels there is one
-// super-block, which runDirect may divide.
+// setSuperBlock sets the super-block of K, and locates the shared panels. Without shared panels, all K terms are one
+// super-block.
 func (x *execution) setSuperBlock(index int, shared []byte) {
 	if !x.sharesPanels() {
 		x.superBlockTerms = x.spec.K
@@ -282,7 +286,8 @@ func (x *execution) gatherBias(i0, i1, j0, j1 int) {
 		dst, lane, end = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
 	}
 	elemBytes := x.kernels.elemBytes
-	for mover := strided.MoverOf(elemBytes); lane < end; {
+	mover := strided.MoverOf(elemBytes)
+	for lane < end {
 		count := min(end-lane, checkMACs/packCost)
 		mover.Row(dst, x.elem(x.bias, lane*x.spec.BiasStride), elemBytes, x.spec.BiasStride*elemBytes, count)
 		x.countMACs(packCost * count)
@@ -298,7 +303,8 @@ type tileState struct {
 	isFirstBlock, isLastBlock bool    // whether the block of K is the first or the last one
 	recordedTo                *[]call // if not nil, calls are appended to it instead of being executed
 
-	// The stacks of the last strip that computeStrip divided. Strips of the same size reuse them.
+	// A strip is a panel of B times a block of rows of A. A stack is a column of register tiles of equal height in it.
+	// These are the stacks of the last strip that computeStrip divided. Strips of the same size reuse them.
 
 	stacks                      [maxStacks]tileStack // stackCount entries are in use
 	stackCount                  int

@@ -4,8 +4,8 @@ import "unsafe"
 
 // This file runs the passes of a plan as a pipeline: a fused loop (fused.go) in which each pass lags behind the
 // previous pass by a group of one or two rows. A row has the elements along the reduced axes. There is a row for each
-// position along the other axes, the kept axes. A tile has up to tileLen rows along the first kept axis. An object is
-// memory that a loop accesses: an output, an operand or a buffer.
+// position along the other axes, the kept axes. A tile has up to tileLen rows along kept[0]. An object is memory that a
+// loop accesses: an output, an operand or a buffer.
 //
 // One call of the loop processes almost all rows of a chunk, which are adjacent tiles. Only the first and the last
 // groups, for which not all passes have a group, need separate loops. For three passes and four groups:
@@ -29,8 +29,8 @@ func (p *Plan) canPipeline(groupRows int) bool {
 	for k := range p.program.Rows { // rows that a pass stores and a later pass reads
 		out := p.program.Rows[k].Out
 		isInWorkerMemory := out < 0 || p.hasNonTemporalStores(out)
-		// In a pipeline, worker memory has space for one row. More space is needed if a pass after the next one reads the
-		// row, or if a group has two rows.
+		// In a pipeline, worker memory has space for one row. More space is needed if a pass after the next one reads
+		// the row, or if a group has two rows.
 		if isInWorkerMemory && (p.rowCopies(k) > 1 || groupRows > 1) {
 			return false
 		}
@@ -41,7 +41,7 @@ func (p *Plan) canPipeline(groupRows int) bool {
 // runAsPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows. Each pass lags behind the previous
 // pass by one group of rows (see rowsPerGroup).
 func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	for next := begin; next < end; { // each iteration: tiles along the first kept axis, at one position along the others
+	for next := begin; next < end; { // each iteration: tiles along kept[0], at one position along the other kept axes
 		position := next / p.tilesAlongFirstKept
 		last := min(end, (position+1)*p.tilesAlongFirstKept) - 1
 		lastTile := p.setTile(state, last, ptrs, worker)
@@ -64,8 +64,8 @@ func (p *Plan) runPipelinedRows(state *State, rows int) {
 			p.runPipelineStep(state, step, groups)
 		}
 		p.runFusedRows(state, groups-lag)
-		// The fused loop ends with group groups-1 in pass 0, group groups-2 in pass 1, and so on. The later
-		// passes over these groups run separately, and need the numbers of the finished passes.
+		// The fused loop ends with group groups-1 in pass 0, group groups-2 in pass 1, and so on. The later passes over
+		// these groups run separately, and need the numbers of the finished passes.
 		for group := groups - lag; group < groups; group++ {
 			finishedPasses := groups - group
 			p.computeNumbers(state, group, finishedPasses)

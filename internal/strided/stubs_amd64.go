@@ -6,10 +6,10 @@ import "unsafe"
 
 // These routines transpose n tiles. Their type is [tileFunc]; its comment explains the parameters. (`after` is an
 // address in dst to prefetch, usually the start of the next tile.) The numbers in a name are the size of an element in
-// bytes, and the bytes of a row that one store writes: tile4x64 stores 16 elements of 4 bytes at a time. A tile or stream routine reads 16 elements of a row if a vector has at least 16
-// elements, otherwise one vector. A stream routine uses non-temporal stores, and requires dst and dstStep in multiples
-// of 64. A close routine is for rows of dst that are close together in memory, and does not prefetch dst. A narrow
-// routine reads 16 bytes of a row.
+// bytes, and the bytes of a row that one store writes: tile4x64 stores 16 elements of 4 bytes at a time. A tile or
+// stream routine reads 16 elements of a row if a vector has at least 16 elements, otherwise one vector. A stream
+// routine uses non-temporal stores, and requires dst and dstStep in multiples of 64. A close routine is for rows of dst
+// that are close together in memory, and does not prefetch dst. A narrow routine reads 16 bytes of a row.
 
 //go:noescape
 func tile1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
@@ -126,8 +126,8 @@ func rows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep
 //go:noescape
 func streamRows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
-// split3x512 distributes n triples over three rows, with vectors of 512 bits. weave3x512 is the inverse. n is a multiple
-// of 16.
+// split3x512 distributes n triples over three rows, with vectors of 512 bits. weave3x512 is the inverse. n is a
+// multiple of 16.
 
 //go:noescape
 func split3x512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, table *permutations)

@@ -10,7 +10,8 @@ import (
 // This file chooses the layouts of the outputs, as TensorIterator of PyTorch does. If the operands have equal shapes
 // and are, for example, all contiguous, the outputs get the same layout (fast set-up). Otherwise, the dimensions are
 // sorted by the strides of the operands (order.go), and the outputs are dense in this order. The comparedType of an
-// operand has the strides that PyTorch would compare.
+// operand, whose strides are compared, is the type of the temporary if PyTorch would convert the operand to one, and
+// otherwise the operand's own type.
 
 // chooseLayout chooses the permutation and the layouts of the outputs: by fast set-up if its conditions hold, else by
 // the permutation rule.
@@ -51,6 +52,7 @@ func (r *Rule) fastKind() FastSetup {
 			return FastNone
 		}
 	}
+	// first is not nil: if the rule chose all layouts, holdsForGiven would have been true above.
 	if first.IsNonOverlappingAndDense() {
 		return FastNonOverlappingDense
 	}
@@ -77,7 +79,8 @@ func (r *Rule) fastSetupStrides() []sym.Int {
 		strides, _ := tensor.ChannelsLast.SymbolicStrides(r.sizes)
 		return strides
 	}
-	// FastNonOverlappingDense: all operands with a given layout have the same strides.
+	// FastNonOverlappingDense: all operands with a given layout have the same strides. As PyTorch, take the strides of
+	// the last operand that is defined, which is an input if there is one.
 	for i := len(r.operands) - 1; i >= 0; i-- {
 		if r.operands[i].Defined {
 			return r.operands[i].comparedType.Strides

@@ -3,13 +3,14 @@ package elementary
 // Poly has the coefficients of a polynomial for float32 and float64. The constant coefficient comes first.
 type Poly struct{ F32, F64 []float64 }
 
-// TwoOverPi is 2/pi in words of 64 bits. The first word is 0.
+// TwoOverPi is 2/pi in words of 64 bits, for the reduction of large angles modulo pi/2 (Payne and Hanek). The first
+// word is the integer part, 0, and the other words are the fraction.
 var TwoOverPi = [20]uint64{0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
 	0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41,
 	0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
 	0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab}
 
-// PiOver2 is pi/2 as a sum of three numbers.
+// PiOver2 is pi/2 as a sum of three numbers, for the reduction of small angles modulo pi/2.
 var PiOver2 = [3]float64{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110}
 
 // Exp2Poly is (2^r-1)/r for |r| <= 1. The relative error of 1 + r*Exp2Poly is below 2^-29.3 for float32 and 2^-55.0 for
@@ -23,8 +24,8 @@ var Exp2Poly = Poly{
 		1.2644675252565239e-12},
 }
 
-// ErfcPoly is (1+2a)*exp(a^2)*erfc(a) in t = (a-4)/(a+4). Its relative error is below 2^-26.1 for a <= 10.2 in float32,
-// and below 2^-54.3 for a <= 27.3 in float64.
+// ErfcPoly approximates (1+2a)*exp(a^2)*erfc(a) as a polynomial in t = (a-4)/(a+4). Its relative error is below 2^-26.1
+// for a <= 10.2 in float32, and below 2^-54.3 for a <= 27.3 in float64.
 var ErfcPoly = Poly{
 	F32: []float64{1.2329951353704158, -0.13962105957918475, 0.015377358057675755, 0.068093146007564345,
 		-0.10099116458281936, 0.093823288704841121, -0.066627286097403954, 0.036413397878778418,
@@ -41,8 +42,8 @@ var ErfcPoly = Poly{
 var AtanhPoly = []float64{0.39999999999999719, 0.28571428571579932, 0.22222222190781893, 0.18181821568054266,
 	0.15384404537089988, 0.13341204476062268, 0.11591458593583871, 0.12576969913623301}
 
-// TwoThirds is the least m of a logarithm, which splits its operand x into m*2^n with m from 2/3 to 4/3. In the
-// difference of the bits of x and of TwoThirds, the exponent bits are n.
+// TwoThirds is the least m of a logarithm, which splits its operand x into m*2^n with m from 2/3 to 4/3. If the bits of
+// TwoThirds are subtracted from the bits of x as integers, the exponent bits of the difference are n.
 const TwoThirds = 2.0 / 3
 
 // SinPoly is (sin(r)-r)/r^3 and CosPoly is (cos(r)-1+r^2/2)/r^4, both in r^2, for |r| <= pi/4. The relative errors for

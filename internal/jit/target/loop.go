@@ -20,8 +20,8 @@ type LoopOptions struct {
 	// CachedOutputs is a bit set of outputs. These outputs have ordinary stores and stay in the caches.
 	CachedOutputs uint32
 	// NonTemporal selects non-temporal stores, which bypass the caches, for the other outputs, if the processor has
-	// such stores for the dtype. A row is stored this way only if its first element has, in each of these outputs, an
-	// address that is a multiple of 64 bytes.
+	// such stores for the dtype. A row is stored this way only if it starts at a multiple of 64 bytes in each of these
+	// outputs.
 	NonTemporal bool
 	// Unfenced omits the fence after non-temporal stores. The caller must then call Fence of package jit after its last
 	// run, before another goroutine reads the outputs.

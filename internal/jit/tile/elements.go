@@ -14,7 +14,7 @@ import (
 //	in lane k%4 of a register of row i, if the terms of a row are adjacent; a load serves four terms
 //	in lane i%4 of a register of rows i/4*4 to i/4*4+3, if the rows are adjacent; a load serves one term of four rows
 type elements struct {
-	registerCount int // number of registers for elements, after the registers for sums, vectors and zero points
+	registerCount int // number of registers for elements; they follow the registers of sums, vectors and zero points
 	nextRegister  int // index, among the registers for elements, of the register for the next load
 
 	byRow      [32]target.Element // by row: the element of the current term
@@ -25,7 +25,8 @@ type elements struct {
 // elementRegisters returns the maximum number of registers for elements. If a load reads several elements, each row may
 // need a register of its own.
 func elementRegisters(cpu machine.Features) int {
-	if target.MaxLoadedElements(cpu, 4) > 1 {
+	const leastBytes = 4 // of an element: a load has the most elements
+	if target.MaxLoadedElements(cpu, leastBytes) > 1 {
 		return len(elements{}.byRow)
 	}
 	return 3 // consecutive loads use different registers

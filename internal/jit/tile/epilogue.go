@@ -18,7 +18,8 @@ import (
 
 // initSums emits the initialization of the accumulators and, with PrefetchResult, the prefetches of the result.
 func (g *gen) initSums() {
-	scratch := g.loadEpilogueMask()
+	g.loadMaskOutsideKLoop()
+	scratch := g.freeRegister(0)
 	if g.spec.PrefetchResult {
 		g.eachResult(outTileReg, func(_, vector int, addr target.Addr) {
 			if vector*g.vectorBytes%lineBytes == 0 {
@@ -61,7 +62,8 @@ func (g *gen) storeResult() {
 		g.storeQuantized()
 		return
 	}
-	scratch := g.loadEpilogueMask()
+	g.loadMaskOutsideKLoop()
+	scratch := g.freeRegister(0)
 	if g.spec.hasIntSums() && len(g.spec.Epilogue) > 0 {
 		for i := range g.sumCount {
 			g.ToFloats(target.VReg(i))
@@ -81,7 +83,7 @@ func (g *gen) applyEpilogueStep(step EpilogueStep, scratch target.VReg) {
 	switch step.Op {
 	case AddResult:
 		g.applyTileStep(op, outTileReg, scratch)
-	case AddTile, MulTile: // the spill area has the address of the operand for the current tile
+	case AddTile, MulTile: // the operand's address at the current tile is in its word of the spill area
 		g.Move(target.ArgsSpill(epilogueAddressWords+step.Operand), tempReg)
 		g.applyTileStep(op, tempReg, scratch)
 	case AddLanes, MulLanes:
@@ -180,20 +182,20 @@ func (g *gen) loadKLoopMask() {
 	}
 }
 
-// keepsMaskInKLoop reports whether the mask, if there is one, is in its register during the k-loop. A vector register
-// with a mask is not available for an accumulator, so the k-loop keeps such a mask only if it needs it.
+// keepsMaskInKLoop reports whether the mask, if there is one, is in its register during the k-loop. A mask register is
+// free for it. If masks are vectors, as with AVX2, the k-loop keeps the mask only if its loads need the mask, because
+// the register could be an accumulator.
 func (g *gen) keepsMaskInKLoop() bool {
 	return !target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)
 }
 
-// loadEpilogueMask emits the load of the mask outside the k-loop to freeRegister(1), unless loadKLoopMask has loaded
-// it. It returns freeRegister(0).
-func (g *gen) loadEpilogueMask() (scratch target.VReg) {
+// loadMaskOutsideKLoop emits the load of the mask for the code before or after the k-loop, unless loadKLoopMask has
+// loaded it. The mask is then in freeRegister(1).
+func (g *gen) loadMaskOutsideKLoop() {
 	if g.spec.mayBePartial(g.cpu) && !g.keepsMaskInKLoop() {
 		g.mask = g.freeRegister(1)
 		g.loadMask()
 	}
-	return g.freeRegister(0)
 }
 
 // loadMask emits the load of the mask of the last vector's valid lanes.

@@ -31,8 +31,8 @@ const (
 	LevelZeros  = Scratch
 )
 
-// Registers of the addresses of scales and zero points. A tile with VecQuantization has no dynamic steps, so vecStepReg
-// and broadcastStepReg are free.
+// Registers of the addresses of scales and zero points. vecStepReg and broadcastStepReg are free, because they hold
+// dynamic steps, and the steps of a tile with VecQuantization are constant.
 const (
 	levelScalesReg = vecStepReg
 	levelZerosReg  = broadcastStepReg
@@ -57,8 +57,9 @@ func (s *Spec) checkLevels() error {
 	return nil
 }
 
-// hasLoopOverBlocks reports whether a tile has a single loop, of one iteration for each block, and a single run, whose
-// steps are constant.
+// hasLoopOverBlocks reports whether a tile has a single loop, with one iteration for each block, and a single run,
+// whose fields are constant. A run is a sequence of terms with constant steps between them, and a loop repeats the runs
+// (see spec.go).
 func (s *Spec) hasLoopOverBlocks() bool {
 	if len(s.Loops) != 1 || s.Loops[0].Block != 1 || len(s.Runs) != 1 {
 		return false
@@ -132,11 +133,12 @@ func (g *gen) loadLevels(offset int) {
 	}
 }
 
-// endLevels adds the accumulators, multiplied by the scales of the block, to the sums of the previous blocks (see
-// blockTotal). It resets the accumulators to 0, and advances the address of the scales to the next block.
+// endLevels ends a block. It multiplies the accumulators by the scales of the block, and adds the products to the
+// totals of the previous blocks, which are in memory (blockTotal). It resets the accumulators to 0, and advances the
+// address of the scales to the next block.
 func (g *gen) endLevels() {
 	for vector := range g.spec.Vectors {
-		scale := g.vectorReg(vector)
+		scale := g.vectorReg(vector) // free: the last term of the block has read its levels
 		g.Load(target.Addr{Base: levelScalesReg, Disp: vector * g.vectorBytes}, scale, wholeVector)
 		for i := range g.spec.Rows {
 			sum, total := g.sumReg(i, vector), g.nextElementRegister() // total += scale*sum

@@ -74,7 +74,8 @@ func (g *gen) storeQuantized() {
 		g.storeQuantizedNEON()
 		return
 	}
-	scratch := g.loadEpilogueMask()
+	g.loadMaskOutsideKLoop()
+	scratch := g.freeRegister(0)
 	converter := g.quantizer()
 	g.loadAddress(ZeroPoint, tempReg)
 	converter.Begin(target.Addr{Base: tempReg})

@@ -15,7 +15,7 @@ import (
 const (
 	// The k-loop.
 
-	broadcastReg target.GReg = iota // address of the current term in In; if its rows have a dynamic distance (Spec.In is nil), of row 0
+	broadcastReg target.GReg = iota // address of the current term in the broadcast operand; if rows are dynamic, of row 0
 	vecReg                          // address of the current term in the vector operand
 	countReg                        // remaining terms or iterations
 	nextLineReg                     // address of the next line to prefetch of operand Prefetched (Spec.PrefetchedLines)
@@ -26,7 +26,7 @@ const (
 	vecTileReg       // address of the tile in the vector operand
 	outTileReg       // address of the tile in the result
 
-	// Dynamic distances, which are arguments of the call.
+	// Dynamic distances, which are arguments of the call. Rows are dynamic if Spec.In is nil.
 
 	rowStepReg        // distance between rows of the broadcast operand
 	rowStep3Reg       // three times rowStepReg
@@ -39,7 +39,7 @@ const (
 // Second roles of general registers. A register has its second role where or when it does not have the first one.
 const (
 	tempReg        = broadcastReg      // a temporary outside the k-loop
-	packedReg      = vecTileReg        // address in operand Packed: with PackedStep there is one tile, so its address is not needed again
+	packedReg      = vecTileReg        // address in operand Packed: with PackedStep, there is one tile, read from vecReg
 	blockTotalsReg = rowStepReg        // address of the totals over blocks: with blocks, offsets of rows are constant
 	outRowReg      = broadcastRow5Reg  // address of the current row of the result, outside the k-loop, if Spec.Out is nil
 	outRowStepReg  = broadcastRow10Reg // distance between rows of the result, likewise

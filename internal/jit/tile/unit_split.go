@@ -6,9 +6,10 @@ import (
 )
 
 // Limits of the matrix unit (AMX), which multiplies matrices in 8 tile registers of 16 rows of 64 bytes. It multiplies
-// groups of four bytes. In this package, a group counts as one element of an operand (ElemBytes 4). The product of two
-// groups (four multiplications) counts as one term. A tile register is not the tile of a Spec. The rows of a tile are
-// divided into parts, and there is a tile register with sums for each part and each vector of columns.
+// groups of four bytes: the product of two groups is the sum of four products. In this package, a group is one element
+// of an operand (ElemBytes 4), and the product of two groups is one term. A run is a sequence of terms. A tile register
+// is not the tile of a Spec. The rows of a tile are divided into parts, and there is a tile register with sums for each
+// part and each vector of columns.
 //
 // For example, a tile has 24 rows, 2 vectors of 16 columns, and 36 terms. Its two parts have 12 rows. The four
 // registers 0 to 3 have the sums: 12 rows of 16 columns each. The terms are divided into three chunks of 12 terms. For
@@ -30,13 +31,14 @@ const (
 	// UnitMinCallGroups is the desired minimum number of products of groups in a call. Starting a call takes 0.1 us,
 	// the time of 1<<16 products, which is 6% of the time of UnitMinCallGroups products.
 	UnitMinCallGroups = 1 << 20
-	// UnitGrain is the speed of the matrix unit divided by the speed of vectors. A chunk of parallel work for the matrix
-	// unit has at least UnitGrain times as many multiplications as a chunk for vectors.
+	// UnitGrain is the speed of the matrix unit divided by the speed of vectors. A unit of parallel work for the
+	// matrix unit has at least UnitGrain times as many multiplications as one for vectors.
 	UnitGrain = 4
 )
 
 // checkMatrixUnit returns an error if the matrix unit does not support a spec.
 func (s *Spec) checkMatrixUnit() error {
+	// Run.Rows is a bit set; 0 stands for all rows.
 	hasAllRows := func(run Run) bool { return run.Rows == 0 || run.Rows == uint32(1<<s.Rows-1) }
 	isByRows := func(step EpilogueStep) bool { return step.Op == AddRows || step.Op == MulRows }
 	lacksRequired := !s.Int8 || s.In == nil || s.Out == nil
@@ -136,7 +138,7 @@ func (u *unitSplit) setOutStep(offsets []int) {
 		}
 	}
 	if u.partRows == 1 {
-		u.outRowStep = lineBytes // parts have one row: any constant other than 0
+		u.outRowStep = lineBytes // parts have one row, so the distance does not matter: any constant other than 0
 	}
 }
 

@@ -19,8 +19,10 @@ import (
 //	out[point][tile][lane] += sum over channels of in[point][tile][channel] * transform(window[channel][lane])[point]
 //
 // Rows of points are computed one after another. The sums of a row, 6 points by up to [ProductTiles] tiles, stay in
-// registers. The points of the weights have the bits of [Form.CompileWeights], and the channels are added in their
-// order, as by package tile. Products is immutable, and several goroutines may run it at the same time.
+// registers. Row k and column k of the points belong to interpolation point k of the list 0, a, -a, b, -b, infinity.
+//
+// The transformed weights have the same bits as with [Form.CompileWeights]. The sums over channels have the same order
+// as in package tile. Products is immutable, and several goroutines may run it at the same time.
 type Products struct{ fn *jit.Func }
 
 const (
@@ -28,23 +30,24 @@ const (
 	ProductTiles = 4
 	// RowPoints is the number of points of a row.
 	RowPoints = 6
-	// TransformFMAs is the number of multiply-adds with which [Products] transforms a vector of windows to all points.
-	TransformFMAs = 60
+	// TransformFMAs is the number of multiply-adds with which [Products] transforms a vector of windows to all points:
+	// two for each of 3 columns in 4 of the rows of points (hasPowers), and then six for each of the 6 rows.
+	TransformFMAs = 4*3*2 + 6*6
 )
 
 // SupportsProducts reports whether [CompileProducts] supports a processor. The code needs 32 registers, and
 // multiply-adds that broadcast an operand from memory.
 func SupportsProducts(cpu machine.Features) bool { return cpu.Has(machine.AVX512) }
 
-// CompileProducts compiles the products for a number of tiles. The code also prefetches the windows of as many channels
-// as it reads, the following ones, into L2.
+// CompileProducts compiles the products for a number of tiles. The code also prefetches into L2 the windows that follow
+// its own in memory, for the same number of channels.
 func CompileProducts(cpu machine.Features, tiles int) (*Products, error) {
 	if !SupportsProducts(cpu) || tiles < 1 || tiles > ProductTiles {
 		return nil, fmt.Errorf("winograd: there is no code for products of %d tiles on %v", tiles, cpu)
 	}
 	key := fmt.Sprintf("winograd %v products of %d tiles", cpu, tiles)
 	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
-		gen := &productGen{Writer: amd64.New(cpu, 4, withListing), tiles: tiles}
+		gen := &productGen{Writer: amd64.New(cpu, elemBytes, withListing), tiles: tiles}
 		gen.emit()
 		return gen.Finish()
 	})
@@ -84,7 +87,7 @@ func (p *Products) Run(args *jit.Args, arrays *ProductArrays) error {
 	args.Row[productIn], args.Row[productWindows] = arrays.InTile, arrays.Channels*windowBytes
 	args.Step[productOut], args.Step[productIn] = arrays.OutPoint, arrays.InPoint
 	args.Step[productRowOut] = RowPoints * arrays.OutPoint
-	args.Step[productNextIn] = RowPoints*arrays.InPoint - 4*arrays.Channels
+	args.Step[productNextIn] = RowPoints*arrays.InPoint - elemBytes*arrays.Channels
 	args.InnerCount = arrays.Channels
 	return p.fn.Call(args)
 }
@@ -102,11 +105,12 @@ const (
 	columnVec   target.VReg = 24 // 3 registers: the columns of the window, transformed for the row of points
 	positiveVec target.VReg = 27 // the weights of a point p
 	negativeVec target.VReg = 28 // the weights of -p
-	pointVec    target.VReg = 29 // the row's point
+	pointVec    target.VReg = 29 // the row's interpolation point
 	squareVec   target.VReg = 30 // its square
 )
 
 const (
+	elemBytes     = 4 // float32
 	vectorBytes   = 64
 	windowBytes   = windowSize * windowSize * vectorBytes
 	unrolledTerms = 4 // channels per iteration
@@ -115,7 +119,7 @@ const (
 	prefetchedLines = unrolledTerms * windowBytes / machine.LineBytes / RowPoints
 )
 
-// wholeVector is the last argument of Load and Store for all lanes.
+// wholeVector is the last argument of Load and Store, which states whether the vector is partial.
 const wholeVector = false
 
 // productGen generates the code of [Products].
@@ -125,12 +129,12 @@ type productGen struct {
 	row   int // the current row of points
 }
 
-// finitePoints has the finite points of F(4x4), in their order.
+// finitePoints has the finite interpolation points of F(4x4), in their order.
 var finitePoints = [...]float64{0, pointA, -pointA, pointB, -pointB}
 
 // emit emits the code.
 func (g *productGen) emit() {
-	pointBytes := inTileReg
+	pointBytes := inTileReg // until inTileReg gets its own value
 	g.Move(target.ArgsStep(productIn), pointBytes)
 	g.Move(target.ArgsPtr(productIn), inReg)
 	for point := target.GReg(1); point < RowPoints; point++ {
@@ -164,7 +168,8 @@ func (g *productGen) emitRow() {
 	}
 }
 
-// hasPowers reports whether the transform multiplies by powers of the row's point: the point is not 0 or infinity.
+// hasPowers reports whether the transform multiplies by powers of the row's interpolation point, which is then not 0 or
+// infinity.
 func (g *productGen) hasPowers() bool { return g.row > 0 && g.row < len(finitePoints) }
 
 // moveSums loads or stores the sums of a row. It advances outReg to the next row.
@@ -188,7 +193,7 @@ func (g *productGen) channelLoop() {
 			g.term(channel)
 		}
 		for point := range target.GReg(RowPoints) {
-			g.Add(target.Imm(4*count), inReg+point)
+			g.Add(target.Imm(elemBytes*count), inReg+point)
 		}
 		g.Add(target.Imm(windowBytes*count), windowsReg)
 	}
@@ -252,7 +257,8 @@ func (g *productGen) transformColumn(channel, col int) {
 // multiply adds the products of the weights of a point with the tiles to the sums.
 func (g *productGen) multiply(point, channel int, weights target.VReg) {
 	for tile := range g.tiles {
-		addr := target.Addr{Base: inReg + target.GReg(point), Index: inTileReg, Scale: uint8(tile), Disp: 4 * channel}
+		addr := target.Addr{Base: inReg + target.GReg(point), Index: inTileReg, Scale: uint8(tile),
+			Disp: elemBytes * channel}
 		switch tile { // 1 and 2 are scales
 		case 0: // no index
 			addr.Index = 0

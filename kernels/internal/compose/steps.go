@@ -16,6 +16,8 @@ import (
 //		x := s.Operands()[0]
 //		return []*graph.Arg{s.Apply(pointwise.Sub, nil, x, s.Apply(pointwise.Tanh, nil, x))}
 //	}
+//
+// A is the struct of the op's attributes.
 func Define[A any](op graph.Op, body func(s *Applier) []*graph.Arg) *graph.Op {
 	op.Infer, op.Ref, op.Decompose = sequence(body).infer, sequence(body).reference, sequence(body).decompose
 	return kit.Define[A](op)
@@ -190,7 +192,8 @@ func stepCall(op *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []g
 // fewer instructions than a [graph.Arg].
 func (s *Applier) Operands() []*graph.Arg { return pointersTo(s.Call.In) }
 
-// Apply applies an op and returns its first result. Inlining it at its 700 calls would add a second to the build.
+// Apply applies an op and returns its first result. It is not inlined, because this would make the build, with its 700
+// calls, one second longer.
 //
 //go:noinline
 func (s *Applier) Apply(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) *graph.Arg {

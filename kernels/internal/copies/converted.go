@@ -53,8 +53,8 @@ func CompileInDType(call *graph.Call, dtype tensor.DType,
 }
 
 // InDType returns a copy of the call in which all values have the given dtype, or the call itself if they have it
-// already. A value that gets another dtype is dense in the copy. For a packed operand, only the description of the
-// original changes ([graph.Packed]), not the packed data.
+// already. A value that gets another dtype is dense in the copy. For a packed operand, only Packed.Type and Packed.Meta
+// change, which describe the original of the packed data.
 func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
 	if isInDType(call, dtype) {
 		return call
@@ -72,9 +72,9 @@ func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
 	return result
 }
 
-// valueInDType returns the operand for a call in a dtype: a copy of v with another meta, or v itself if it has this
-// dtype and is not packed. v is not copied in the second case, because a copy would keep the constant of v alive after
-// v has dropped it.
+// valueInDType returns the operand for a call in a dtype. It returns v itself if v has this dtype and is not packed,
+// because a copy would keep the constant of v alive after v has dropped it. Otherwise it returns a copy of v with
+// another meta.
 func valueInDType(v *graph.Value, dtype tensor.DType) *graph.Value {
 	if v.Packed == nil && metaInDType(v.Meta, dtype).DType == v.Meta.DType {
 		return v
@@ -100,8 +100,8 @@ func metaInDType(meta tensor.Meta, dtype tensor.DType) tensor.Meta {
 	return DenseAs(meta, dtype)
 }
 
-// isInDType reports whether the results and the operands of a call have a dtype. For a packed operand, it checks the
-// packed form.
+// isInDType reports whether the results and the operands of a call have a dtype. For a packed operand, it checks
+// Packed.Meta, the meta of the original.
 func isInDType(c *graph.Call, dtype tensor.DType) bool {
 	differs := func(meta *tensor.Meta) bool { return meta.DType != dtype && meta.DType != tensor.Invalid }
 	for i := range c.Out {

@@ -98,8 +98,8 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 		dims, lengths, err := callAttrs.dimsOf(s.Call.Type(0).Rank())
 		s.Check(err)
 		if len(dims) == 0 {
-			// Ops that use one op for all dimensions need none. The other ops need a last dimension, which they halve or
-			// mirror.
+			// An op such as fft_fftn, with lastOp equal to otherOp, may transform no dimension. The other ops halve or
+			// mirror the last dimension, so they need one.
 			s.Reject(lastOp != otherOp, "%s must transform at least one axis", name[len("fft_"):])
 			return []*graph.Arg{complexCopy(s)}
 		}
@@ -200,7 +200,9 @@ func fftShiftOp(name, doc string, rounding int) *graph.Op {
 				dims = append(dims, dim)
 			}
 		}
-		if _, isKnown := self.Meta(); !isKnown && len(dims) > 0 { // sizes are unknown only in inference
+		// Sizes are unknown only in inference. Roll needs numbers as shifts, so the result is a type without a call of
+		// Roll.
+		if _, isKnown := self.Meta(); !isKnown && len(dims) > 0 {
 			shifted := shiftedType(s, self, dims, rounding)
 			return []*graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Name: name, Type: rule.PreserveType(shifted)}}}
 		}
@@ -222,7 +224,8 @@ func shiftedType(s *compose.Applier, self tensor.Type, dims []int, rounding int)
 		if kit.IsEmpty(self) {
 			continue
 		}
-		// The index in the operand of the result's first element: size - (size + rounding)/2, or 0 if size is 1.
+		// The index in the operand of the result's first element: size - (size + rounding)/2 = (size + 1 - rounding)/2,
+		// with divisions rounded down. It is 0 if size is 1.
 		start := sym.Int{}
 		if !kit.SizeIs(self.Shape[dim], 1) {
 			start = self.Shape[dim].Add(sym.Of(1 - rounding)).Div(sym.Of(2))

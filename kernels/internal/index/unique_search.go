@@ -69,8 +69,8 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	return found, err
 }
 
-// slicedInput returns the value whose slices are compared, and the dimension that numbers the slices: self and dim. If
-// dim is nil, these are the elements of self as a row-major vector, and dimension 0.
+// slicedInput returns the value whose slices are compared, and the dimension that numbers the slices. They are self and
+// dim. If dim is nil, they are the elements of self as a row-major vector, and dimension 0.
 func slicedInput(ctx context.Context, self *tensor.Tensor, dim *int) (input *tensor.Tensor, wrappedDim int, err error) {
 	if dim == nil {
 		input, err = kit.ReshapeRowMajor(ctx, self, self.Numel())

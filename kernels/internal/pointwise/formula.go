@@ -65,8 +65,9 @@ func toBool(tensor.DType) tensor.DType { return tensor.Bool }
 // numbers holds the attributes of an op that its formula uses, by name.
 type numbers = map[string]tensor.Scalar
 
-// kernelWith returns the kernel of a formula that uses the numbers attrs. An iteration ([rule.Rule]) is the loop over
-// the broadcast operands of a call. It lists the results, then the operands, with the dtypes in which it computes.
+// kernelWith returns the kernel of a formula that uses the numbers attrs. A [rule.Rule] describes an iteration, the
+// loop over the broadcast operands of a call. It lists the results, then the operands, with the dtypes for the
+// computation.
 func kernelWith(expression *expr.Formula, iteration *rule.Rule, attrs numbers) rule.Kernel {
 	types := make([]tensor.DType, iteration.Len())
 	for i := range types {

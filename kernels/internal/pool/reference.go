@@ -20,7 +20,7 @@ func foldReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold
 	sizes := input.Shape[leadDims:]
 	kit.EachIndex(shape, func(index []int) {
 		counts := make([]int, len(axes)) // the taps of the window in each dimension
-		start, area := 0, 1.0            // the index in the plane of the window's first element, and the window's area
+		start, area := 0, 1.0            // the index in the plane of the window's first element; the taps of an average
 		for d := range axes {
 			window := axes[d].WindowAt(index[leadDims+d])
 			counts[d] = window.Count()
@@ -37,7 +37,7 @@ func foldReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold
 			}
 			folded.add(input.At(tapIndex...), planeIndex, &fold)
 		})
-		out[0].Set(folded.result(&fold, max(area, 1)), index...)
+		out[0].Set(folded.result(&fold, max(area, 1)), index...) // the average of no elements is 0
 		if fold.returnsIndices {
 			out[1].Set(tensor.IntScalar(int64(folded.index)), index...)
 		}
@@ -54,9 +54,9 @@ type foldedWindow struct {
 }
 
 // newFoldedWindow returns the state before the first element: the lowest maximum, with the index start, and the sum 0.
-// start is the index in the plane at which the window begins. A window without elements has this index as result.
+// start is the index in the plane at which the window begins. It is the resulting index of a window without elements.
 func newFoldedWindow(dtype tensor.DType, start int) *foldedWindow {
-	if !dtype.IsIntegral(true) {
+	if !dtype.IsIntegral(true) { // true: Bool counts as an integer
 		return &foldedWindow{best: tensor.FloatScalar(math.Inf(-1)), sum: tensor.FloatScalar(0), index: start}
 	}
 	lowest := int64(0)
@@ -85,7 +85,8 @@ func (w *foldedWindow) add(element tensor.Scalar, index int, fold *foldSpec) {
 	w.sum = tensor.FloatScalar(w.sum.Float() + x)
 }
 
-// result returns the element of the result for a window of the given area.
+// result returns the element of the result. area is the number of taps that an average counts (foldSpec.averageCount);
+// divisorOf returns fold.divisor instead, if that is set.
 func (w *foldedWindow) result(fold *foldSpec, area float64) tensor.Scalar {
 	switch {
 	case fold.kind == reduceMax:

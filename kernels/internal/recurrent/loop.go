@@ -172,7 +172,7 @@ func (cell *cellFormula) peephole(gate int, cellState string) string {
 	if !cell.peepholes[cell.dir].IsGiven() {
 		return ""
 	}
-	column := gate * cell.hidden // peephole weights are in the order i, o, f: see lstmInput
+	column := gate * cell.hidden // peephole weights are in the order i, o, f, which have the numbers 0, 1, 2
 	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, column) + " * " + cellState
 }
 
@@ -213,7 +213,8 @@ func (cell *cellFormula) define(name, value string) string {
 	return name
 }
 
-// runCellLoop runs the loop after a product of a step for the sequences of a block that have not ended.
+// runCellLoop runs the loop that follows a product in a step, for all sequences of the worker's block that have not
+// ended.
 func (s *stepper) runCellLoop(worker *cellRun, product, step int) {
 	loop := &s.products[product].loops[worker.dir]
 	if worker.lengths == nil { // all sequences are at the same step
@@ -236,13 +237,13 @@ func (s *stepper) runCellLoop(worker *cellRun, product, step int) {
 func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, sequence int) (ptrs []unsafe.Pointer, strides []int) {
 	inputs, y := s.stepAddresses(worker, step, sequence)
 	row := func(rows []byte, width int) unsafe.Pointer { return unsafe.Pointer(&rows[sequence*width*s.elemBytes]) }
-	addresses := [cellBufferCount]unsafe.Pointer{inputsBuffer: inputs, gatesBuffer: row(worker.gates, s.rows),
+	addresses := [cellBufferCount]unsafe.Pointer{inputsBuffer: inputs, gatesBuffer: row(worker.gates, s.gatesWidth),
 		stateBuffer: row(worker.h, s.hidden), cellStateBuffer: row(worker.c, s.hidden),
 		resetBuffer: row(worker.resetState, s.hidden), yBuffer: y, biasBuffer: worker.mem.Ptrs[stepBias+worker.dir],
 		peepholesBuffer: worker.mem.Ptrs[stepPeepholes+worker.dir]}
 	// The strides of biasBuffer and peepholesBuffer are 0.
-	rowStrides := [cellBufferCount]int{inputsBuffer: s.xBatchStride * s.rows, gatesBuffer: s.rows, stateBuffer: s.hidden,
-		cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatchStride}
+	rowStrides := [cellBufferCount]int{inputsBuffer: s.xBatchStride * s.gatesWidth, gatesBuffer: s.gatesWidth,
+		stateBuffer: s.hidden, cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatchStride}
 	for operandIndex, operand := range loop.operands {
 		worker.ptrs[operandIndex] = unsafe.Add(addresses[operand.buffer], operand.column*s.elemBytes)
 		worker.strides[operandIndex] = rowStrides[operand.buffer] * s.elemBytes

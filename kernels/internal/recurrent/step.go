@@ -167,10 +167,10 @@ func (s *stepper) stepAddresses(worker *cellRun, step, sequence int) (in, y unsa
 	if s.backward[worker.dir] {
 		position = s.length(worker, sequence) - 1 - step
 	}
-	// The products of the input have s.rows elements for each direction, step and sequence.
+	// The products of the input have s.gatesWidth elements for each direction, step and sequence.
 	input := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+sequence)*s.xBatchStride
 	yElement := s.yElement(worker, position, sequence)
-	return unsafe.Add(worker.mem.Ptrs[stepInputs], input*s.rows*s.elemBytes),
+	return unsafe.Add(worker.mem.Ptrs[stepInputs], input*s.gatesWidth*s.elemBytes),
 		unsafe.Add(worker.mem.Ptrs[stepY], yElement*s.elemBytes)
 }
 

@@ -23,7 +23,7 @@ type stepper struct {
 	*recurrentLayer
 	dtype             tensor.DType
 	elemBytes         int // bytes of an element
-	rows              int // number of rows of r, for all gates together
+	gatesWidth        int // number of rows of r, for all gates together; the width of a row of gatesBuffer
 	blockSequences    int // number of sequences of a full block
 	products          []stepProduct
 	usesPackedWeights bool
@@ -55,7 +55,7 @@ const maxUnpackedSteps = 2
 // newStepper plans the products and compiles the loops of a layer.
 func newStepper(layer *recurrentLayer, dtype tensor.DType) (*stepper, error) {
 	s := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(),
-		rows: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
+		gatesWidth: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
 	// Packing the weights in each run saves time only with large blocks or many steps.
 	packingSavesTime := s.blockSequences > multiply.MaxThin || s.steps > maxUnpackedSteps
 	s.usesPackedWeights = s.r[0].Packed || s.r[1].Packed || layer.packsStepWeights(dtype) && packingSavesTime
@@ -157,7 +157,7 @@ func (s *stepper) planProducts() (err error) {
 	}
 	s.packedBytes = kit.AlignUp(s.packedBytes)
 	// The buffers of the state, the cell, the gates, and the state after the reset gate of a GRU.
-	s.bufferBytes = kit.AlignUp(s.blockSequences * (3*s.hidden + s.rows) * s.elemBytes)
+	s.bufferBytes = kit.AlignUp(s.blockSequences * (3*s.hidden + s.gatesWidth) * s.elemBytes)
 	return nil
 }
 
@@ -165,7 +165,7 @@ func (s *stepper) planProducts() (err error) {
 func (s *stepper) planProduct(sequences, rows int) (*gemm.Plan, error) {
 	spec := gemm.Spec{DType: s.dtype, M: sequences, N: rows, K: s.hidden,
 		A: gemm.Operand{RowStride: s.hidden, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: s.hidden},
-		CRowStride: s.rows, CColStride: 1, BInCache: true} // each step reads the same weights
+		CRowStride: s.gatesWidth, CColStride: 1, BInCache: true} // each step reads the same weights
 	if s.usesPackedWeights {
 		spec.B = gemm.Operand{Source: gemm.Prepacked}
 	}

@@ -65,10 +65,10 @@ var PairwiseProbabilities = kit.Define[*pairwiseAttrs](graph.Op{
 // maxPairwiseClasses bounds the memory of a worker, which has a matrix [classes, classes] of float64.
 const maxPairwiseClasses = 1 << 12
 
-// libsvm's bounds of the iterations: their number, and the error, times the number of classes, at which they end.
+// The bounds of the iterations, as in libsvm.
 const (
 	maxPairwiseIterations = 100
-	maxPairwiseError      = 0.005
+	maxPairwiseError      = 0.005 // iterations end when the greatest error is below maxPairwiseError/classes
 )
 
 // compilePairwise returns a kernel whose units of work are rows.
@@ -85,10 +85,10 @@ func compilePairwise(c *graph.Call) (*graph.Kernel, error) {
 	phase := copies.ChunkedPhase(rows, rowCost, func(mem *graph.Mem, begin, end int) error {
 		state := states.Get(mem)
 		for row := begin; row < end; row++ {
-			copy(state.pairs, kit.PlaneOf[float64](mem.Ptrs[1], row, pairs))
+			copy(state.pairs, kit.PlaneOf[float64](mem.Ptrs[1], row, pairs)) // 1: the operand
 			state.mem = mem
-			copy(kit.PlaneOf[float64](mem.Ptrs[0], row, classes), state.solve())
-			state.mem = nil // a state outlives the run
+			copy(kit.PlaneOf[float64](mem.Ptrs[0], row, classes), state.solve()) // 0: the result
+			state.mem = nil                                                      // a state outlives the run
 		}
 		return nil
 	})

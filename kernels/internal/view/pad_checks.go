@@ -32,6 +32,7 @@ func borderShape(mode string, pad []sym.Int, self tensor.Type) ([]sym.Int, error
 			return nil, err
 		}
 	}
+	// PyTorch requires that one padded dimension of the result is not empty; the others may be.
 	if !slices.ContainsFunc(shape[rank-padDims:], func(size sym.Int) bool { return kit.SizeAtLeast(size, 1) }) {
 		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(self.Shape[rank-padDims:]),
 			sizesByName(shape[rank-padDims:]))
@@ -51,8 +52,8 @@ func clampedSize(size sym.Int) sym.Int {
 	return size
 }
 
-// checkCircular returns PyTorch's error if pad cannot pad shape in to shape out in mode circular, else nil. PyTorch
-// pads all dimensions but the first two.
+// checkCircular returns PyTorch's error if mode circular cannot pad a value of shape `in` to shape `out`, else nil.
+// PyTorch pads all dimensions but the first two.
 func checkCircular(pad, in, out []sym.Int) error {
 	if expected := 2 * (len(in) - 2); len(pad) != expected {
 		return fmt.Errorf("Invalid padding size, expected %d but got %d", expected, len(pad))
@@ -62,7 +63,8 @@ func checkCircular(pad, in, out []sym.Int) error {
 		if before.Gt(in[d]).Or(after.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
-		// Neither the result nor the part of the operand that remains after negative padding may have a negative size.
+		// The size of the result may not be negative. If it is not 0, the part of the operand that remains after negative
+		// padding may not have a negative size either.
 		if kit.IsNegative(out[d]) || kit.SizeAtLeast(out[d], 1) &&
 			kit.IsNegative(in[d].Add(before.Min(sym.Int{})).Add(after.Min(sym.Int{}))) {
 			return errors.New("Negative padding value is resulting in an empty dimension")

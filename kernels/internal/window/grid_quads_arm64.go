@@ -12,15 +12,16 @@ import (
 var hasQuadCode = machine.HostFeatures().Has(machine.NEON)
 
 // sampleQuads stores the samples of a quad (quadChannels adjacent channels) at n positions. A sample is the sum of
-// tapCount taps, in order, in float64: taps has n lists of tapCount taps. out is the address of the first sample; the
-// next one is outStep bytes after it. in is the address of the quad of the first pixel.
+// tapCount taps, in order, in float64. A tap is the offset of a pixel and its weight; taps has n lists of tapCount
+// taps. out is the address of the first sample; the next one is outStep bytes after it. in is the address of the quad
+// of the first pixel.
 //
 //go:noescape
 func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)
 
 // sampleBlocks is sampleQuads for blocks of maxPixelChannels adjacent channels. It prefetches the pixels of later taps,
-// which the hardware cannot predict, and therefore reads beyond the lists of taps. They must be in a gridGroup
-// (grid_kernel.go), which has room after them.
+// whose addresses the hardware cannot predict. It therefore reads taps beyond the ends of the lists: the lists must be
+// in a gridGroup (grid_kernel.go), which has room after them.
 //
 //go:noescape
 func sampleBlocks(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)

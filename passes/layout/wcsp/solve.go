@@ -77,9 +77,10 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 		return nil, err
 	}
 	remaining, prunings := prune(instance)
-	found := s.minimize(instance.restrict(remaining), Forbidden, true) // at the root, without an upper limit on costs
+	const noCutoff, isRoot = Forbidden, true // without an upper limit on costs
+	found := s.minimize(instance.restrict(remaining), noCutoff, isRoot)
 	switch {
-	case found.bound == Forbidden: // proved: every assignment is forbidden
+	case found.bound == Forbidden: // proved: every assignment is forbidden; minimize has set infeasibleVariable
 		return nil, &InfeasibleError{Variable: s.infeasibleVariable, Factor: -1, Name: p.Variables[s.infeasibleVariable].Name}
 	case found.cost == Forbidden:
 		return nil, ErrNotFound
@@ -94,7 +95,8 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	}
 	if s.wantProof {
 		solution.Proof = &Proof{Prunings: prunings}
-		// The proof is a tree of nodes. The bound of the solution becomes the bound that the tree proves.
+		// The proof is a tree of nodes. toNode gets the bound to prove. The tree may prove a greater one, which becomes
+		// the bound of the solution.
 		solution.Proof.Root, solution.Bound = found.proof.toNode(found.proof.bound)
 	}
 	return solution, nil

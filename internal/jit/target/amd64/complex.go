@@ -56,9 +56,9 @@ func (g *generator) separateParts(halves [2]alloc.Virt, size int) [2]alloc.Virt 
 			g.permute2(halves[0], halves[1], size, partIndices(g.lanes, imaginaryPart))}
 	}
 	// VUNPCK and VSHUFPS work within each half of 128 bits. In a vector of 256 bits, VPERMPD then exchanges quarters 1
-	// and 2: re0 re1 | re4 re5 | re2 re3 | re6 re7 becomes re0 to re7.
+	// and 2. With parts of 4 bytes, re0 re1 | re4 re5 | re2 re3 | re6 re7 becomes re0 to re7.
 	const exchangeMiddle = 0xD8
-	if size == 8 {
+	if size == 8 { // a vector has 4 lanes: 256 bits
 		lo := g.binaryOp("VUNPCKLPD", noBroadcast, halves[1], halves[0])
 		hi := g.binaryOp("VUNPCKHPD", noBroadcast, halves[1], halves[0])
 		return [2]alloc.Virt{g.immediateOp("VPERMPD", exchangeMiddle, lo), g.immediateOp("VPERMPD", exchangeMiddle, hi)}

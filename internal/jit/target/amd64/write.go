@@ -26,9 +26,10 @@ const (
 	narrowTailMask = 14
 )
 
-// writeInsts writes a list of allocated instructions. In the main loop, firstPass is the index of the list's first pass
-// within an iteration. For lists that load or store one set of accumulators, it is the index of the set, because pass n
-// of an iteration uses set n modulo g.accSets. Otherwise it is 0.
+// writeInsts writes a list of allocated instructions. The accumulators of a fold are in g.accSets sets: pass n of an
+// iteration of the main loop uses set n modulo g.accSets. In the main loop, firstPass is the index of the list's first
+// pass within an iteration. For lists that load or store one set of accumulators, firstPass is the index of the set.
+// Otherwise it is 0.
 func (g *generator) writeInsts(list []alloc.Allocated, firstPass int) {
 	var argBuffer [8]asm.Arg // enough for most instructions
 	for k := range list {
@@ -53,11 +54,11 @@ func (g *generator) arg(operand *alloc.Operand, firstPass int) asm.Arg {
 		memory := g.address(operand.Mem, firstPass)
 		memory.Broadcast = true
 		return memory
-	case alloc.Accumulator: // Iteration is the number of the pass within the list
+	case alloc.Accumulator: // Acc.Iteration is the index of a pass within the list
 		set := (g.firstAccSet + firstPass + operand.Acc.Iteration) % g.accSets
 		number = g.accRegisters[operand.Acc.Index] + set
 	}
-	switch {
+	switch { // the operand is a register
 	case operand.Class == alloc.Vectors:
 		return vectorRegister(number, operand.Bytes)
 	case operand.ZeroMasking:
@@ -106,9 +107,9 @@ func (g *generator) address(mem *alloc.Mem, firstPass int) asm.Mem {
 	return asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
-// accAddress returns the address of accumulators in memory. There are lane.FoldLanes of them for a fold, so the address
-// repeats after lane.FoldLanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
-// regLimit.
+// accAddress returns the address of accumulators in memory. A fold has lane.FoldLanes accumulators, and element k of a
+// row uses accumulator k modulo lane.FoldLanes. In a tail, the address depends on regIndex, and accAddress writes code
+// that changes regLimit.
 func (g *generator) accAddress(mem *alloc.Mem, firstPass int) asm.Mem {
 	base := g.loadPointer(mem.Index)
 	if !g.inTail {

@@ -21,15 +21,15 @@ import "github.com/graphrun/graphrun/internal/jit/alloc"
 // for several numbers of lanes, selected with one [alloc.Builder]: row constants (Builder.Row) and constants are common
 // to all Lists of a loop. The generator adds folds, assigns registers, and writes addresses and loops.
 //
-// For example, for 8 lanes, the loop out = a + b of float32 has the following Lists. v1 to v4 have no instructions, but
-// Reloads "ldr q" from memory: v1 and v2 are the parts of a, v3 and v4 the parts of b.
+// For example, for 8 lanes, the loop out = a + b of float32 has the following Lists. v1 and v2 are the parts of a, v3
+// and v4 the parts of b. No instruction computes them: the allocator loads each with its Reload, an "ldr q".
 //
 //	Body      fadd 4s: v5 = v1, v3     fadd 4s: v6 = v2, v4
 //	Stores    str q: v5 to offset 0    str q: v6 to offset 16
 //
 // A value of more than 16 bytes has a virtual register for each part of 16 bytes. A shorter value is in the low bytes
-// of one register, and the other bytes are zero after a load, otherwise arbitrary. A uniform value, which is the same
-// for all elements, has one part with the value in all lanes.
+// of one register. The other bytes are zero after a load, and arbitrary after other instructions. A uniform value,
+// which is the same for all elements, has one part with the value in all lanes.
 //
 // The body of a pass of Lanes elements is also written for passes of m elements, where m is a smaller power of two.
 // Then only the bytes of the first m elements are loaded and stored, and instructions compute the other lanes from
@@ -38,8 +38,8 @@ import "github.com/graphrun/graphrun/internal/jit/alloc"
 // # Names
 //
 // The name of an instruction is its mnemonic in Arm's syntax and the kinds of its operands, the destination first:
-// "fadd 4s 4s 4s" or "fcvtl 4s 4h". The last kind holds for all further operands: "fadd 4s" and "bsl 16b". Inst.Src or
-// Form.Order gives the order of the sources. The kinds are:
+// "fcvtl 4s 4h". The last kind in the name holds for all further operands: "fadd 4s" is short for "fadd 4s 4s 4s".
+// Inst.Src or Form.Order gives the order of the sources. The kinds are:
 //
 //   - 16b 8b 8h 4h 4s 2s 2d: a vector;
 //   - q d s h b: the lowest bytes of a vector register;
@@ -54,9 +54,10 @@ import "github.com/graphrun/graphrun/internal/jit/alloc"
 // broadcast to all lanes. Stores are "str q", "str d" and so on. In alloc.Mem, Index is the index of a pointer in
 // lane.Block.Ptrs. The other fields depend on the field Space:
 //
-//   - AlongRow: ElementBytes is the size of an element in memory (8 or 16 bytes if it is complex), Offset is the
-//     distance in bytes of the part from the first element of the pass, and Step is Lanes*ElementBytes;
-//   - PerRow: Offset is 0 or, for an imaginary part, the size of a part;
+//   - AlongRow (elements along the row): ElementBytes is the size of an element in memory (8 or 16 bytes if it is
+//     complex), Offset is the distance in bytes of the part from the first element of the pass, and Step is
+//     Lanes*ElementBytes;
+//   - PerRow (one element for each row): Offset is 0; for an imaginary part, it is the size of the real part in bytes;
 //   - AccumulatorMemory: as AlongRow, for the accumulators;
 //   - Constant: Data is the constant, 16 bytes. For zeros, the instruction is movi.
 type Lists struct {

@@ -35,7 +35,7 @@ func (s *selector) floatOp(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 
 // extremum selects instructions for Min or Max. If both operands are zeros, the result must be b, but the machine
 // instruction chooses by the signs. A selection by equality therefore replaces its result by b. If a is an accumulator,
-// each instruction overwrites a.
+// the code without an exact instruction overwrites a with the minimum or maximum, and then with the selection.
 func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	if s.isExtremumExact(op, size, a, b) {
 		return s.op(extremumNames[op], arrangement(size), a, b)
@@ -53,8 +53,8 @@ func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 var extremumNames = map[lane.Op]string{lane.Min: "fmin", lane.Max: "fmax"}
 
 // isExtremumExact reports whether the machine instruction alone computes Min or Max of a and b. It does if a or b is a
-// constant other than zero, or a zero whose sign makes the instruction return b if both are zeros. This zero is b = +0
-// or a = -0 for Max, and b = -0 or a = +0 for Min.
+// constant other than zero. It also does if one constant is a zero whose sign makes the instruction return b when both
+// are zeros: b = +0 or a = -0 for Max, and b = -0 or a = +0 for Min.
 func (s *selector) isExtremumExact(op lane.Op, size int, a, b alloc.Virt) bool {
 	if number, ok := s.constantFloat(a, size); ok && (number != 0 || math.Signbit(number) == (op == lane.Max)) {
 		return true

@@ -151,8 +151,8 @@ func (q *Quantizer) Arrange(packed, order target.VReg) {
 	q.Emit("VPERMD", q.Vec(packed), q.Vec(order), q.Vec(packed))
 }
 
-// The following methods convert a row of 64 columns of a matrix of sums. It is converted in four quarters of 16 columns,
-// with a mask and a register of scales for each quarter.
+// The following methods convert a row of 64 columns of a matrix of sums. It is converted in four quarters of 16
+// columns, with a mask and a register of scales for each quarter.
 const (
 	allColumnsMask = asm.K1         // a bit for each of the 64 columns
 	columnMasks    = asm.K2         // the first of four masks

@@ -262,6 +262,12 @@ func TestMistakes(t *testing.T) {
 		"asm: .byte\t#0: a constant must have 1 to 4096 bytes":                func(a *Assembler) { a.Constant(nil) },
 		"asm: .balign\t#3: the alignment must be a power of two from 4 to 64": func(a *Assembler) { a.Align(3) },
 		"asm: the code is too long: a branch or load cannot reach its target": far,
+		"asm: ldrsb\tx33, [x1]: no form of the instruction accepts these operands": func(a *Assembler) {
+			a.Emit("ldrsb", X(33), Mem{Base: X(1)})
+		},
+		"asm: ldr\tx33, constants+0: no form of the instruction accepts these operands": func(a *Assembler) {
+			a.Emit("ldr", X(33), a.Constant(make([]byte, 8)))
+		},
 	} {
 		var a Assembler
 		write(&a)

@@ -69,8 +69,8 @@ func immediate12Field(arg Arg) (uint32, bool) {
 	return 0, false
 }
 
-// encodeAddImmediate encodes sf op S 100010 sh imm12 Rn Rd. Register number 31 is SP; as the result of an instruction
-// that sets flags it is the zero register.
+// encodeAddImmediate encodes sf op S 100010 sh imm12 Rn Rd. Register number 31 is SP, except as Rd of an instruction
+// that sets flags (adds, subs), where it is the zero register.
 func encodeAddImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
@@ -133,8 +133,9 @@ func maskField(pattern uint64, width int) (uint32, bool) {
 		element := pattern & mask
 		element = (element<<rotation | element>>(size-rotation)) & mask // rotated left: undoes immr
 		if ones := bits.TrailingZeros64(^element); element == 1<<ones-1 && ones > 0 && ones < size {
-			// The low bits of imms are ones-1. The bits above encode the size: imms is 0xxxxx for 32 and 64 (where N is
-			// 1), 10xxxx for 16, 110xxx for 8, 1110xx for 4, and 11110x for 2.
+			// The low bits of imms are ones-1. The bits above encode the size. In binary, imms is 0..... for 32 and 64
+			// (where N is 1), 10.... for 16, 110... for 8, 1110.. for 4, and 11110. for 2. In the example above, the
+			// rotation is 0, and imms is 100111.
 			imms := uint32(ones-1) | uint32(^(2*size-1))&0x3F
 			field := uint32(rotation)<<16 | imms<<10
 			if size == 64 {
@@ -262,7 +263,7 @@ func encodeAddressOf(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | regs[0], true
 }
 
-// recordBranch records a branch to a label.
+// recordBranch records that the current instruction branches to a label. Finish fills in the distance.
 func (a *Assembler) recordBranch(arg Arg) bool {
 	label, ok := arg.(Label)
 	if !ok || label < 0 || int(label) >= len(a.labels) {

@@ -73,7 +73,8 @@ func encodeLookup(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 }
 
 // imm5Field returns the field imm5, which encodes the element size and the lane. The position of the lowest set bit is
-// log2 of the size in bytes; the bits above it are the number of the lane.
+// log2 of the size in bytes; the bits above it are the number of the lane. For example, lane 3 of 4-byte elements is
+// 11100.
 func imm5Field(elem Elem, index int) (uint32, bool) {
 	return uint32(index<<(elem+1)|1<<elem) << 16, elem <= D && index >= 0 && index < 16/elem.Bytes()
 }
@@ -161,7 +162,8 @@ func encodeToRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	signed := r.elems == bhs // smov; umov also moves elements of 64 bits
-	// smov extends 32 bits to 64 bits only. umov moves 64 bits to a 64-bit register, and fewer to a 32-bit register.
+	// The destination of smov has 64 bits for elements of 32 bits, otherwise 32 or 64 bits. The destination of umov has
+	// 64 bits for elements of 64 bits, otherwise 32 bits.
 	if signed && lane.Elem == S && !reg.is64() || !signed && reg.is64() != (lane.Elem == D) {
 		return 0, false
 	}
@@ -184,14 +186,15 @@ func encodeAcross(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if r.code&0x1F000 == 0x3000 { // the opcode of saddlv and uaddlv
 		width++
 	}
-	if !ok0 || !ok1 || dst.Elem != width || src.Elem == S && src.Half ||
+	isPair := src.Elem == S && src.Half // not allowed: the 2s of a vector of 8 bytes
+	if !ok0 || !ok1 || dst.Elem != width || isPair ||
 		!isVectorNumber(src.Num) || !isVectorNumber(dst.Num) {
 		return 0, false
 	}
 	return r.code | src.qBit() | uint32(src.Elem)<<22 | src.rn() | uint32(dst.Num), r.elems.has(src.Elem)
 }
 
-// encodeAcrossFloat encodes reductions of four single-precision numbers.
+// encodeAcrossFloat encodes 01101110 o1 0 11000 opcode 10 Rn Rd: reductions of four single-precision numbers.
 func encodeAcrossFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
@@ -202,7 +205,8 @@ func encodeAcrossFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		ok0 && ok1 && dst.Elem == S && src.Elem == S && !src.Half && isVectorNumber(dst.Num) && isVectorNumber(src.Num)
 }
 
-// encodePairFloat encodes reductions of a vector of two elements to a scalar.
+// encodePairFloat encodes 01111110 o1 sz 11000 opcode 10 Rn Rd: reductions of a vector of two elements, 2s or 2d, to a
+// scalar.
 func encodePairFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
@@ -210,13 +214,13 @@ func encodePairFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	dst, ok0 := args[0].(Scalar)
 	src, ok1 := args[1].(Vec)
 	if !ok0 || !ok1 || dst.Elem != src.Elem || !r.elems.has(src.Elem) || src.Half != (src.Elem == S) ||
-		!isVectorNumber(src.Num) {
+		!isVectorNumber(src.Num) { // only 2s has 8 bytes
 		return 0, false
 	}
 	return r.code | uint32(src.Elem-S)<<22 | src.rn() | uint32(dst.Num), isVectorNumber(dst.Num)
 }
 
-// encodePairInteger encodes the sum of the two elements of 64 bits.
+// encodePairInteger encodes 0101111011110001101110 Rn Rd: the sum of the two elements of 64 bits.
 func encodePairInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false

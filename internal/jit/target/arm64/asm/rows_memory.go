@@ -37,8 +37,8 @@ func (m Mem) baseField() (uint32, bool) {
 	return m.Base.num() << 5, m.Base.is64() && m.Base.num() <= 31
 }
 
-// overwrites reports whether the access updates its base register and the base register is r. If an instruction loads
-// or stores r by such an access, the architecture does not define its result.
+// overwrites reports whether the access updates its base register and the base register is r. The architecture does not
+// define the result of a load or store of r with such an access.
 func (m Mem) overwrites(r Reg) bool {
 	const spOrZero = 31 // the base is SP and r is the register whose value is zero: they differ
 	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != spOrZero
@@ -76,7 +76,7 @@ func (m Mem) indexFields(elem Elem) (field uint32, ok bool) {
 	const indexed = 1<<21 | 0b011<<13 | 0b10<<10 // an index that is shifted to the left
 	field = indexed | m.Index.num()<<16
 	if m.Shift > 0 {
-		field |= 1 << 12
+		field |= 1 << 12 // S: the index counts elements
 	}
 	isRegister := m.Index.is64() && m.Index.num() <= 31
 	canShift := m.Shift == 0 || m.Shift == int(elem)
@@ -144,7 +144,7 @@ func encodeExtending(r *row, args []Arg, is64 bool) (uint32, bool) {
 		elem++
 	}
 	word, ok := mem.addressFields(r.code, elem)
-	return word | reg.num(), ok && isReg && reg.is64() == is64 && !mem.overwrites(reg)
+	return word | reg.num(), ok && isReg && reg.num() <= 31 && reg.is64() == is64 && !mem.overwrites(reg)
 }
 
 // encodeLiteral encodes loads of a constant from the memory after the code (literal pool): opc 011 V 00 imm19 Rt. The
@@ -165,6 +165,9 @@ func encodeLiteral(a *Assembler, r *row, args []Arg) (uint32, bool) {
 		}
 		code |= vectorBit | uint32(operand.Elem-S)<<30 | uint32(operand.Num)
 	case Reg:
+		if operand.num() > 31 {
+			return 0, false
+		}
 		code |= operand.num()
 		if operand.is64() {
 			code |= 1 << 30
@@ -238,14 +241,15 @@ func listAccess(args []Arg, bytes int) (list List, field uint32, ok bool) {
 	list, isList := args[0].(List)
 	base, baseIsValid := mem.baseField()
 	field = base
+	const updatesBase = 1 << 23
 	switch {
 	case mem.Mode == PreIndex || mem.Mode == Offset && (mem.HasIndex || mem.Offset != 0): // not encodable
 		return list, 0, false
 	case mem.Mode == PostIndex && mem.HasIndex:
-		field |= 1<<23 | mem.Index.num()<<16
+		field |= updatesBase | mem.Index.num()<<16
 		baseIsValid = baseIsValid && mem.Index.is64() && mem.Index.num() < 31
 	case mem.Mode == PostIndex: // register number 31 stands for the number of bytes
-		field |= 1<<23 | 31<<16
+		field |= updatesBase | 31<<16
 		baseIsValid = baseIsValid && mem.Offset == bytes
 	}
 	hasValidCount := list.Count >= 1 && list.Count <= 4
