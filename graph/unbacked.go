@@ -44,10 +44,19 @@ type unbacked struct {
 // infer infers a node for all classes of sizes, and merges the results of the classes. For all sizes of a class,
 // inference takes the same branches. If there are more than maxPaths classes, the results remain dynamic.
 func (u *unbacked) infer(n *Node) {
-	cases, err := sym.Fork(u.symbolic.Env, maxPaths, func() (classResult, error) { return u.inferCase(n) })
+	usedSymbols := u.usedSymbols // the maximum of the cases, which may have different numbers of new symbols
+	cases, err := sym.Fork(u.symbolic.Env, maxPaths, func() (classResult, error) {
+		result, err := u.inferCase(n)
+		if result.err == nil {
+			usedSymbols = max(usedSymbols, u.nextSymbol)
+		}
+		return result, err
+	})
 	if err != nil || !u.merge(n, cases) {
 		u.setDynamicResults(n)
+		return
 	}
+	u.usedSymbols = usedSymbols
 }
 
 // inferCase infers a node for one class of sizes: sym.Fork calls it for each combination of branches. The values of the
@@ -91,7 +100,6 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 		metaAtHints := cases[0].Value.values[i].meta // the first case has the hints, unless the node rejects them
 		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), metaAtHints, false
 	}
-	u.usedSymbols = u.nextSymbol // with the symbols of the last case that was inferred
 	return true
 }
 

@@ -61,7 +61,12 @@ func TestUnbackedSizes(t *testing.T) {
 		assert.True(t, c.v.Dynamic, c.v.Name)
 		assert.Equal(t, c.want, typeText(g.Unbacked(), c.v), c.v.Name)
 	}
+	// Inference rejects the last case: sizes that differ and are not 1. The next node must not get the same symbol.
+	repeated := op.RepeatInterleaveTensor(a, op.To(b, op.ToAttrs{DType: tensor.Int64}))
+	after := op.Nonzero(m)
 	s := g.Unbacked()
+	assert.Equal(t, "[u4]@(1)", typeText(s, repeated))
+	assert.Equal(t, "[u5,2]@(1,u5)", typeText(s, after))
 	assert.Equal(t, "[2,u3,2,4]@(8*Max(1, u3),8,4,1)", typeText(s, third))
 	assert.Empty(t, s.Env.Guards())
 	assert.Equal(t, at.Name, nameOf(s.Graph.Value(rows.Node.In[0].Value.Name).Alias))
