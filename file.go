@@ -234,7 +234,7 @@ func (f *File) sizes() (map[string]int, error) {
 			return nil, program.UnknownSymbol(name, f.signature)
 		}
 	}
-	if f.model == nil { // the signature of a model lacks inputs of unknown rank, whose shapes may be given
+	if f.model == nil { // the conversion of a model checks these names: its signature lacks inputs of unknown rank
 		for _, name := range sorted.Keys(f.Loader.Shapes) {
 			if v := f.signature.Value(name); v == nil || !slices.Contains(f.signature.Inputs, v) {
 				return nil, fmt.Errorf("a shape is given for %q, but the file has no such input%s", name,

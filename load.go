@@ -32,10 +32,10 @@ type Loader struct {
 	//	var embedded embed.FS
 	//	g, err := graphrun.Loader{FS: embedded}.Load("models/net.onnx")
 	FS fs.FS
-	// Sizes are the sizes of symbols, by symbol. In a graph whose sizes are numbers, other keys change the number of
-	// rows: "x.0" that of dimension 0 of input x, and, in a file without symbols, "N" that of dimension 0 of all
-	// inputs. The graph is changed if its rows are independent ([batch.Follow]). Otherwise the error names the node
-	// that prevents the change.
+	// Sizes are the sizes of symbols, by symbol. In a graph whose sizes are numbers, a key INPUT.DIM changes the number
+	// of rows, the slices of dimension DIM of the input: for example, "x.0". In a file without symbols, the key N
+	// changes dimension 0 of all inputs. The graph is changed if its rows are independent ([batch.Follow]). Otherwise
+	// the error names the node that prevents the change.
 	//
 	// For an ONNX model, the keys may also be the model's own names of dimensions ([onnx.Model.Symbol]). The graph of
 	// an ONNX model has the given sizes as numbers, so that computations of shapes are folded at load time.

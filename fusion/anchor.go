@@ -95,7 +95,7 @@ func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 		return nil, nil, errNoRoom
 	}
 	anchorResult := call.Out[carrier]
-	anchorResult.DType = fused.code.In[0] // of operand 0, the anchor's result; it has the size of the carrier's dtype
+	anchorResult.DType = fused.code.In[0] // In[0] is the anchor's result, as wide as the carrier's dtype
 	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.Anchor:fused.Anchor],
 		Out: []tensor.Meta{anchorResult}}, nil
 }
@@ -234,6 +234,7 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 	inferred := anchor.Out[0]
 	writesInferred := fused.Parts[0].Op.WritesAnyDenseLayout || isStandard(inferred) // whether the anchor can write it
 	if !writesInferred {
+		// Walks must get the layout that the anchor will write.
 		anchor.Out = []tensor.Meta{tensor.New(inferred.DType, inferred.Shape...)}
 	}
 	list := a.Walks(anchor, candidates)
@@ -284,7 +285,7 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
 // the carrier. The work of the anchor includes the carrier, which is still in the cache unless there is a second pass.
 func (a anchorImpl) epilogueWork(fused *Fusion, call *graph.Call, walk graph.Walk) (work graph.Work) {
 	carrier := fused.carrierResult()
-	const rows = 0 // an epilogue has no folds, so it starts no rows
+	const rows = 0 // AddTo counts rows for folds, and an epilogue has no folds
 	epilogue := graph.Call{In: call.In[fused.Anchor:], Out: slices.Delete(slices.Clone(call.Out), carrier, carrier+1)}
 	epilogue.AddStreamed(&work)
 	fused.effort().AddTo(&work, float64(call.Out[carrier].Numel()), rows)

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Attend is an additional lowering of a matrix-product op (see Op.Attend), which multiplies [..., m, k] by [..., k, n]
-// with broadcast batches. It computes a whole [Attention], which has two such products, in one kernel.
+// Attend is an additional lowering of a matrix-product op (see Op.Attend). The op multiplies [..., m, k] by [..., k, n]
+// with broadcast batches. Attend computes a whole [Attention], which has two such products, in one kernel.
 //
 // An attention has three steps: the product of queries and keys gives scores, a row program converts the scores to
 // weights (such as softmax), and the product of the weights and the values is the result. The kernel computes one block
@@ -45,8 +45,9 @@ func (a *Attention) Sizes() (l, s, e, v int) {
 	return a.Query.Shape[rank], a.Key.Shape[rank+1], a.Query.Shape[rank+1], a.Value.Shape[rank+1]
 }
 
-// minQueriesByColumns is the minimum number of queries for which scores are stored by columns. With this layout, each
-// lane of a vector register folds (reduces) a different row, so that 16 rows fill the lanes of a register.
+// minQueriesByColumns is the minimum number of queries for which scores are stored by columns: adjacent elements belong
+// to the same key and different queries. With this layout, each lane of a vector register folds (reduces) a different
+// row, so that 16 rows fill the lanes of a register.
 const minQueriesByColumns = 16
 
 // ByColumns reports whether scores are stored by columns. It depends on the shape only.

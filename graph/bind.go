@@ -146,12 +146,12 @@ func (g *Graph) setInputTypes() error {
 func (g *Graph) decodeAll() {
 	decoded := map[*attributes]any{}
 	for _, n := range g.Nodes {
-		// Skip nodes without attributes, and nodes whose decoded attributes do not depend on symbols.
+		// Skip nodes whose op has no attributes, and nodes whose decoded attributes do not depend on symbols.
 		if n.Op == nil || n.Op.Schema == nil || n.Attrs != nil && !n.undecoded.dependOn(g.sizes) {
 			continue
 		}
 		attrs, ok := decoded[n.undecoded]
-		// Nodes without attributes have the key nil in common, but not the op: they are decoded one by one.
+		// Nodes for which no attribute is given share the key nil but may have different ops: they are decoded singly.
 		if !ok || n.undecoded == nil {
 			attrs, _ = n.decode(g.sizes) // inference decodes again and reports the error
 			decoded[n.undecoded] = attrs
@@ -180,7 +180,7 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	unbacked := bound // with symbols for sizes that depend on data
+	unbacked := bound // with symbols for sizes that depend on data (see Unbacked)
 	if bound.Dynamic() {
 		unbacked = bound.Unbacked().Graph
 	}

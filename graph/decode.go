@@ -118,7 +118,7 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 		}
 		return fmt.Errorf("the value must not be null")
 	}
-	// A word of the field is not an expression, even if a symbol has the same name.
+	// A word that the field permits, such as "valid", is not an expression, even if a symbol has the same name.
 	if target, ok := dst.Addr().Interface().(*IntsOrWord); ok && target.setWord(given, field.Words) {
 		return nil
 	}
@@ -303,7 +303,8 @@ func (p *IntOrInts) set(given any, symbols map[string]sym.Int) error {
 }
 
 // setLength gives a list of numbers the length field.Len: a single number stands for field.Len equal numbers. It fails
-// for a list of another length. A list of the default "none" may be empty. It is no method of Field: see [Schema].
+// for a list of another length. A list of the default "none" may be empty. [Schema] states why it is no method of
+// Field: a method must not have a parameter of package reflect.
 func setLength(field Field, list reflect.Value) error {
 	if list.Len() == 1 {
 		for list.Len() < field.Len {

@@ -22,9 +22,9 @@ type Rows struct {
 	// Mask marks the reduced dimensions of operand 0. In a result, these dimensions have the same size as in operand 0,
 	// have size 1, or are absent: the example permits the shapes [8, 100], [8, 1] and [8].
 	Mask []bool
-	// ChannelGroups, if not 0, divides dimension 1, the channels, into groups: Mask then marks dimensions of the view
-	// [n, ChannelGroups, c/ChannelGroups, ...] of operand 0, whose shape is [n, c, ...]. Results then have the shape of
-	// operand 0.
+	// ChannelGroups, if not 0, divides dimension 1 of operand 0, the channels, into groups. If it has the shape
+	// [n, c, ...], it is then viewed as [n, ChannelGroups, c/ChannelGroups, ...]. Mask marks dimensions of this view.
+	// Results have the shape of operand 0.
 	ChannelGroups int
 	// In lists the operands of Code: operand k of Code is operand In[k] of the call. It is broadcast to the shape of
 	// operand 0 or, if Shape is not nil, to Shape.
@@ -84,7 +84,8 @@ const (
 )
 
 // Fits reports whether a row program is possible for an operand 0 of the given shape. Another kernel may still be
-// better: see [Rows.UnsuitedReason].
+// better: for fewer than minRows long rows that cannot be split, Fits returns true, and [Rows.UnsuitedReason] returns a
+// reason.
 func (r *Rows) Fits(shape []int) bool {
 	length, _, ok := r.lengthAndCount(shape)
 	return ok && length > 0 && length <= maxRowLength || r.SplitsRows(shape)
@@ -159,7 +160,8 @@ func (r *Rows) maxSplitLength() int {
 	case pieces.DependentFolds == 0: // no fold needs the result of another fold
 		return math.MaxInt
 	}
-	return expr.MaxCutLen // a dependent fold, such as an argmax, needs positions that fit an int32
+	// An argmax looks for the position of the maximum, which is another fold. Its positions must fit an int32.
+	return expr.MaxCutLen
 }
 
 // Suits is [Rows.Fits] and [Rows.SplitsRows] for sizes that may be unknown. It returns the conditions on the sizes
@@ -225,7 +227,7 @@ func (r *Rows) loops(call *Call) []Parallel {
 // false if a result does not have this dimension.
 func (r *Rows) loopOver(call *Call, dim, reduced int) (loop Parallel, ok bool) {
 	rank, size := call.Meta(0).Rank(), call.Meta(0).Shape[dim]
-	loop = undividedLoop(call)
+	loop = undividedLoop(call) // reads every operand as a whole; ResultDims are not set yet
 	loop.OperandDims[0], loop.MayBroadcast = dim, everyOperand(call)
 	for k, i := range r.In { // operand k of the program is operand i of the call
 		meta := call.Meta(i)

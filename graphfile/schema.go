@@ -328,7 +328,8 @@ func numberAlternatives(op *graph.Op, minInputs int) []object {
 		if param.Optional || name == "" {
 			continue
 		}
-		// Each combination becomes two: a new one with the attribute, and combination i with one more input.
+		// Each combination becomes two: combination i with one more input, and a new one with the attribute, at the end,
+		// which the loop does not visit.
 		for i, combined := range combinations {
 			combinations = append(combinations,
 				numberCombination{combined.minInputs, append(slices.Clone(combined.attrs), name)})
@@ -375,7 +376,7 @@ func attrSchema(field graph.Field) object {
 		return object{"$ref": "#", "description": field.Doc}
 	}
 	typeNames := strings.Split(strings.TrimSuffix(field.Type, "?"), "|")
-	if field.Words != nil { // words that may replace the integers
+	if field.Words != nil { // words may replace the integers, as in int[]|same|valid
 		typeNames = typeNames[:1] // the other names are the words, which are added below
 	}
 	var alternatives []object

@@ -5,7 +5,7 @@
 //
 //	e, err := inspect.Explain(p, "conv1")              // why a value has its layout, and what computes it
 //	c, err := inspect.Code(p, "conv1")                 // the loops of a step, and their machine code
-//	list, err := inspect.Specializations(p)            // symbolic sizes: plans, their conditions, cost above the best
+//	list, err := inspect.Specializations(p)            // plans for symbolic sizes: conditions, cost above the best
 //	proof, err := inspect.ForAll(p, "no-copies")       // a property of plans at all sizes within bounds
 //
 // [ExplainLayout] and [FirstBreak] explain layouts of a graph before it is compiled. All results have JSON tags, and

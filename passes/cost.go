@@ -22,7 +22,7 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 
 // nodeCost is the cost of a node, computed at the end of planning.
 type nodeCost struct {
-	node *graph.Node // a clone of the graph has other nodes; its values have the same indices in nodeCosts
+	node *graph.Node // to recognize nodes of a clone of the graph, whose values have the same indices in nodeCosts
 	ns   float64
 }
 
@@ -47,7 +47,7 @@ func (p *Plan) summarize() {
 		p.Copies = append(p.Copies, Copy{Node: n, Value: n.In[0].Value.Name, From: from.Strides, To: to.Strides,
 			Bytes: to.Bytes(), CostNS: cost, Why: n.Why})
 	}
-	// Rounded to a picosecond, the sum does not depend on the order of nodes.
+	// The rounding errors of a sum depend on the order of nodes. Rounding to a picosecond removes the difference.
 	p.CostNS = math.Round(machine.PSPerNS*p.CostNS) / machine.PSPerNS
 }
 

@@ -55,8 +55,8 @@ func (p *Plan) dropConstants() int {
 		if isRead.At(v) {
 			return false
 		}
-		// A plan whose decisions are recorded or followed for other sizes keeps the data: other plans reuse results
-		// computed from it.
+		// A plan that records or follows decisions keeps the data: plans for other sizes reuse results computed from
+		// it.
 		if p.Decisions == nil && p.decisionsToFollow == nil {
 			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the layout problem may refer to the value
 		}

@@ -75,7 +75,7 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 	if bigEndian {
 		return nil, errors.New("safetensors files are little-endian, and this machine is not")
 	}
-	header := bytes.NewBuffer(make([]byte, lengthBytes)) // the length is written at the end
+	header := bytes.NewBuffer(make([]byte, lengthBytes)) // the length is filled in last
 	header.WriteByte('{')
 	if len(metadata) > 0 {
 		if err := addMember(header, metadataKey, metadata); err != nil {

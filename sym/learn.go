@@ -47,8 +47,8 @@ func (env *Env) propagateUnits() (assumed bool) {
 		case undecidedCount == 0:
 			env.contradict()
 		case undecidedCount == 1 && !candidate.isFact:
-			// A condition can remain undecided after it is assumed, because the bounds do not always imply it. The test of
-			// isFact keeps learn from assuming it again and again.
+			// A condition can remain undecided after it is assumed, because the bounds do not always imply it. The test
+			// of isFact keeps learn from assuming it again and again.
 			env.assume(candidate)
 			assumed = true
 		}

@@ -32,15 +32,15 @@ type Proof struct {
 }
 
 // rowPlace says where the rows of a value are. Dimension dim is divided into outer blocks, and each block contains all
-// rows. A row has k = Shape[dim] / (blocks*Rows) slices in each block. In block b, row r has the indices from (b*Rows +
-// r)*k up to but not including (b*Rows + r + 1)*k. For example, with 3 rows, a dimension of size 12 and 2 blocks, k is
-// 2:
+// rows. A row has k = Shape[dim] / (blocks*Rows) adjacent slices in each block. For example, with 3 rows, a dimension
+// of size 12 and 2 blocks, k is 2:
 //
 //	index   0  1  2  3  4  5    6  7  8  9 10 11
 //	row     0  0  1  1  2  2    0  0  1  1  2  2
 //	block   0  0  0  0  0  0    1  1  1  1  1  1
 //
-// A reshape of [2, 3, 2] with the rows in dimension 1 to [12] gives this place.
+// In block b, row r has the k indices from (b*Rows + r)*k on. A reshape of [2, 3, 2] with the rows in dimension 1 to
+// [12] gives this place.
 type rowPlace struct{ dim, blocks int }
 
 // noRows is the place of values that do not depend on the rows. graph.Whole is negative: Dim(v) >= 0 if v has rows.
@@ -234,16 +234,16 @@ func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
 	switch {
 	case p.chooseLoop(n, loops):
 		return nil, nil
-	case n.Op.Decompose != nil && n.Op.Parallel == nil:
+	case n.Op.Decompose != nil && n.Op.Parallel == nil: // a composite op that does not list its loops
 		return nil, p.decompose(n)
 	}
 	return nil, p.rejection(n, loops, rowOperands)
 }
 
 // chooseLoop finds a parallel loop of the op (graph.Parallel) whose iterations are rows of the operands, and sets the
-// places of the results. OperandDims and ResultDims of a loop have, by operand and by result, the dimension that the
-// loop divides. Among several loops it prefers the fewest repeated operands (see loopFits). It returns false if there
-// is no such loop.
+// places of the results. The loop divides dimension OperandDims[i] of operand i, and dimension ResultDims[i] of result
+// i. Among several loops it prefers the fewest repeated operands (see loopFits). It returns false if there is no such
+// loop.
 func (p *Proof) chooseLoop(n *graph.Node, loops []graph.Parallel) bool {
 	var best *graph.Parallel
 	var repeated []int
@@ -266,8 +266,8 @@ func (p *Proof) chooseLoop(n *graph.Node, loops []graph.Parallel) bool {
 }
 
 // loopFits reports whether the iterations of a loop are rows of the operands. repeated lists the operands that do not
-// depend on the rows and yet have a slice for each iteration: constants whose slices are all equal. blocks is
-// [rowPlace].blocks of the operands.
+// depend on the rows and yet have a slice for each iteration: constants whose slices are all equal, such as a bias that
+// is stored once for each row. blocks is [rowPlace].blocks of the operands.
 func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, blocks int, ok bool) {
 	// The loop must divide each operand with rows along their dimension, and all must have the same number of blocks.
 	for i, arg := range n.In {
@@ -298,8 +298,8 @@ func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, b
 }
 
 // placesAfterReshape returns the possible places of the rows of a value after the reshape n. At each place, one
-// dimension of the new shape contains all rows, and possibly other dimensions of the old shape. Places with fewer
-// slices of a row come first, then places with fewer blocks, then places near the present dimension. If there are
+// dimension of the new shape contains all rows; other dimensions of the old shape may be merged into it. Places with
+// fewer slices of a row come first, then places with fewer blocks, then places near the present dimension. If there are
 // places with one block and one slice for each row, only these places are returned.
 //
 // For example, with 3 rows in dimension 1 of [2, 3, 2], a row has 2 separate sequences of elements in row-major order.
@@ -316,12 +316,13 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	for dim, size := range after.Shape {
 		// Each index in the dimensions before dim must have the same number of sequences. These are the blocks of
 		// dimension dim, and each block must divide into Rows equal parts.
-		if sequences%leading == 0 && size%(sequences/leading*p.Rows) == 0 {
-			list = append(list, rowPlace{dim, sequences / leading})
+		blocks := sequences / leading
+		if sequences%leading == 0 && size%(blocks*p.Rows) == 0 {
+			list = append(list, rowPlace{dim, blocks})
 		}
 		leading *= size
 	}
-	sorted.Func(list, func(first, second rowPlace) int { // Shape[dim]/blocks is the number of slices of a block
+	sorted.Func(list, func(first, second rowPlace) int { // Shape[dim]/blocks is Rows * slices of a row
 		return cmp.Or(cmp.Compare(after.Shape[first.dim]/first.blocks, after.Shape[second.dim]/second.blocks),
 			cmp.Compare(first.blocks, second.blocks),
 			cmp.Compare(distance(first.dim, place.dim), distance(second.dim, place.dim)))
@@ -348,7 +349,7 @@ func product(sizes []int) int {
 // decompose follows the parts of a composite node: the nodes into which it decomposes. It builds a graph of the node
 // alone, decomposes the node in that graph, and follows the rows from the operands through the parts to the results.
 func (p *Proof) decompose(n *graph.Node) error {
-	partGraph := graph.New(p.graph.Name, p.graph.Op)
+	partGraph := graph.New(p.graph.Name, p.graph.Op) // finds ops as p.graph does
 	partProof := &Proof{Rows: p.Rows, graph: partGraph, places: map[*graph.Value]rowPlace{},
 		repeatedOperands: map[operand]rowPlace{}}
 	operands, copies := copyOperands(n, partGraph)

@@ -4,10 +4,10 @@ package jit
 
 import "runtime"
 
-// canSynchronizeCores reports whether the operating system synchronizes all cores when memory is made executable. On
-// Windows, FlushInstructionCache does.
+// canSynchronizeCores reports whether the operating system synchronizes all cores when memory is made executable. If
+// not, each call of machine code synchronizes its core (everyCallSynchronizes). On Windows, FlushInstructionCache
+// synchronizes all cores. Linux has its own file.
 func canSynchronizeCores() bool { return runtime.GOOS == "windows" }
 
-// synchronizeCores does nothing: on Windows FlushInstructionCache synchronizes the cores, on other systems each call
-// synchronizes its core.
+// synchronizeCores does nothing: see canSynchronizeCores.
 func synchronizeCores() error { return nil }

@@ -53,7 +53,7 @@ func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
 			degenerate, err = p.degenerateSymbols(ctx, g, sizes)
 		}
 		switch {
-		case err != nil: // inference at sizes or at a doubled size; it may fail because sizes are too small: double all
+		case err != nil: // inference may fail, also at a doubled size, because sizes are too small: double all
 			for i := range sizes {
 				degenerate = append(degenerate, i)
 			}

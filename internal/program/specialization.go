@@ -19,7 +19,7 @@ import (
 // valid. Layouts, implementations, copies, groups and folded constants were chosen once, for the sizes of its hint. A
 // [Binding], which is the compiled graph for one set of sizes, repeats these decisions without a search.
 type Specialization struct {
-	Hint      []int // sizes of the open symbols at which the plan was priced
+	Hint      []int // the sizes at which the plan was priced, by open symbol (which gets its size from a run's inputs)
 	Decisions *passes.Decisions
 	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
 	err       error        // why there is no plan
@@ -35,12 +35,12 @@ type Specialization struct {
 const maxSpecializations = 32
 
 // Specializes reports whether several sets of sizes can share a plan. This requires that sizes are open, and that
-// shapes do not depend on data. A graph whose shapes depend on data is planned for every set of layouts and sizes that
-// occurs. Such a graph has no hint, because its sizes follow from data. A shared plan would therefore be priced at the
-// first sizes that occur, and the bits of results would depend on the order of runs.
+// shapes do not depend on data. A graph whose shapes depend on data has no hint, because its sizes follow from data. A
+// shared plan would be priced at the first sizes that occur, and the bits of results would depend on the order of runs.
+// Such a graph is therefore planned for every set of layouts and sizes that occurs.
 //
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
-// specialization. With Options.KeepGoing, sizes at which nodes are rejected have separate plans.
+// specialization. With Options.KeepGoing, sizes at which inference rejects nodes have separate plans.
 func (p *Program) Specializes() bool {
 	return p.graph != nil && len(p.openSymbols) > 0 && (p.firstBinding == nil || !p.firstBinding.RunnableGraph.Dynamic())
 }
@@ -187,7 +187,8 @@ type planMode struct {
 }
 
 // plan plans and compiles the graph. The runner keeps the closure planGraph: a graph whose shapes depend on data is
-// planned segment by segment, and runs plan all segments except the first one that can be planned before a run.
+// planned segment by segment. The first segment that can be planned before a run is planned here, the others during
+// runs.
 func (b *Binding) plan(ctx context.Context, owner *Program, mode planMode) (err error) {
 	settings, beforeRun := owner.options, true // beforeRun is false when a run calls planGraph
 	planGraph := func(g *graph.Graph) (*graph.Graph, error) {

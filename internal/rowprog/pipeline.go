@@ -7,7 +7,7 @@ import "unsafe"
 // position along the other axes, the kept axes. A tile has up to tileLen rows along kept[0]. An object is memory that a
 // loop accesses: an output, an operand or a buffer.
 //
-// One call of the loop processes almost all rows of a chunk, which are adjacent tiles. Only the first and the last
+// A chunk has adjacent tiles. One call of the loop processes almost all of its rows. Only the first and the last
 // groups, for which not all passes have a group, need separate loops. For three passes and four groups:
 //
 //	step    pass 0     pass 1     pass 2

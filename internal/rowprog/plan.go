@@ -6,18 +6,23 @@
 // over the last dimension has 8 rows of 100 elements.
 //
 // Loops run along rows or along columns. Along rows, the inner loop follows a reduced dimension and folds into the
-// lanes of an accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent
-// rows are contiguous operands of the loop. A row is then also called a column: for a sum of [100, 8] over the first
+// lanes of an accumulator. Along columns, the inner loop follows a kept dimension. It reads and writes the accumulators
+// of adjacent rows, which are contiguous. A row is then also called a column: for a sum of [100, 8] over the first
 // dimension, the inner loop runs over the 8 columns, and each column is a row of 100 elements. Computations once per
 // row are loops over the rows of a tile. Operands that are not contiguous along the inner loop are staged: they are
 // first copied to memory of the worker.
 //
-// A tile is a range of rows along the first kept axis. All passes run over a tile before the next tile begins, so that
-// the tile stays in the cache between passes. Where possible, passes are fused: one loop runs all passes, each over a
-// different tile, or over a different group of rows in a pipeline. A chunk is the unit of parallel work. It is a range
-// of tiles. If there are few tiles, it is a part of each row of a tile instead, and a second phase combines the parts
-// in order. Tiles and chunks depend only on shapes, strides and dtypes, so results have the same bits for any number of
-// workers.
+// The work is divided into these units:
+//
+//	tile    a range of rows along the first kept axis. All passes run over a tile before the next tile begins, so
+//	        that the tile stays in the cache between passes.
+//	chunk   the unit of parallel work: a range of tiles, or, if there are few tiles, a part of each row of a tile
+//	part    a range of the positions of a row, if rows are cut. A second phase combines the parts in order.
+//
+// Tiles and chunks depend only on shapes, strides and dtypes, so results have the same bits for any number of workers.
+//
+// Where possible, passes are fused: one loop runs all passes. While its first pass is at a tile, its second pass is at
+// the tile before it. In a pipeline, groups of one or two rows take the place of tiles.
 package rowprog
 
 import (
@@ -46,7 +51,7 @@ type Plan struct {
 	// The loops.
 
 	alongColumns       bool // inner loops run along kept[0]
-	columnsPerRow      int  // number of columns into which splitRows divides a row; 1 if rows are not divided
+	columnsPerRow      int  // columns into which splitRows divides a row (of short contiguous runs); 1: not divided
 	severalRowsPerCall bool // one call of a loop processes several rows: loops run along rows with one reduced axis
 	elementCost        int  // relative time per element: 4 if the expression has an elementary function, otherwise 1
 
@@ -64,7 +69,7 @@ type Plan struct {
 	objects         []object // the memory that loops access: outputs, operands, and buffers of the worker
 	stagedCopies    []stagedCopy
 	passes          []compiledPass
-	partials        []partial  // by fold of the only pass, if rows are cut
+	partials        []partial  // if rows are cut: the folds of parts; there is one pass, and index k is its fold k
 	fused           *fusedLoop // nil if passes run one after the other
 	passesAtOnce    int        // number of passes in the fused loop; 1 without one
 	rowsPerGroup    int        // number of rows that a pass of a pipeline processes together (a group); 0: no pipeline
@@ -116,7 +121,7 @@ func (p *Plan) variation() (uniform, perElement []bool) {
 		if i < p.outCount {
 			perElement[i] = varies
 		} else {
-			// If rows have no elements, an operand that is not uniform has none either, and its strides may be 0.
+			// Strides of 0 do not show that an operand is uniform if it is empty because rows have no elements.
 			uniform[i-p.outCount] = !varies && (p.metas[i].Numel() > 0 || p.numRows() == 0)
 		}
 	}
@@ -151,8 +156,8 @@ func (p *Plan) variesInRow(i int) bool {
 }
 
 // hasNonTemporalStores reports whether an output is written with non-temporal stores: it varies within a row, is
-// written in place, and exceeds the caches. Each element of such an output must be written only once. Stored rows are
-// then in the worker's memory instead of the output, unless they are scanned.
+// written in place, and exceeds the caches. Each element of such an output must be written only once. The rows that
+// passes store for later passes are then not in the output but in the worker's memory, unless they are scanned.
 func (p *Plan) hasNonTemporalStores(output int) bool {
 	meta := p.metas[output]
 	return p.program.PerElement[output] && p.isUsedInPlace(output) &&

@@ -79,8 +79,8 @@ func (r *Rule) fastSetupStrides() []sym.Int {
 		strides, _ := tensor.ChannelsLast.SymbolicStrides(r.sizes)
 		return strides
 	}
-	// FastNonOverlappingDense: all operands with a given layout have the same strides. As PyTorch, take the strides of
-	// the last operand that is defined, which is an input if there is one.
+	// FastNonOverlappingDense: all operands with a given layout have the same strides. As PyTorch does, take the
+	// strides of the last operand that is defined, which is an input if there is one.
 	for i := len(r.operands) - 1; i >= 0; i-- {
 		if r.operands[i].Defined {
 			return r.operands[i].comparedType.Strides

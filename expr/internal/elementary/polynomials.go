@@ -10,7 +10,7 @@ var TwoOverPi = [20]uint64{0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb629599
 	0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
 	0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab}
 
-// PiOver2 is pi/2 as a sum of three numbers, for the reduction of small angles modulo pi/2.
+// PiOver2 is pi/2 as a sum of three numbers, for the reduction of angles modulo pi/2.
 var PiOver2 = [3]float64{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110}
 
 // Exp2Poly is (2^r-1)/r for |r| <= 1. The relative error of 1 + r*Exp2Poly is below 2^-29.3 for float32 and 2^-55.0 for

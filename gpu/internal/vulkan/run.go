@@ -22,8 +22,9 @@ import (
 //	bind the pipeline; push 16 bytes of constants, the two addresses; dispatch the groups
 //	barrier
 //
-// Vulkan functions are called by purego with the arguments of the C functions, in the same order. In a call that
-// creates or destroys an object, the 0 after the description or the handle of the object selects the default allocator.
+// Vulkan functions are called by purego with the arguments of the C functions, in the same order. Functions that return
+// a VkResult are called by call. In a call that creates or destroys an object, the argument pAllocator is 0, which
+// selects the default allocator.
 
 // createObjects creates the command buffer and the semaphore. family is the index of the queue family.
 func (d *dev) createObjects(family uint32) error {

@@ -157,8 +157,8 @@ var opcodes = map[lane.Op][3]string{
 
 // emitLaneOp adds an operation of package lane. result and args are registers.
 func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error {
-	// operandDType is the dtype of the last operand, which is the type of the operation. (A comparison has a bool result,
-	// and a Select a bool first operand.)
+	// operandDType is the dtype of the last operand. It is the type of the operation, because a comparison has a bool
+	// result, and a Select a bool first operand.
 	op, operandDType := lane.Op(inst.Op), inst.DType
 	if uses := inst.Operands(); len(uses) > 0 {
 		operandDType = p.Type(uses[len(uses)-1])

@@ -25,7 +25,7 @@ type elements struct {
 // elementRegisters returns the maximum number of registers for elements. If a load reads several elements, each row may
 // need a register of its own.
 func elementRegisters(cpu machine.Features) int {
-	const leastBytes = 4 // of an element: a load has the most elements
+	const leastBytes = 4 // of an element; a load then has the most elements
 	if target.MaxLoadedElements(cpu, leastBytes) > 1 {
 		return len(elements{}.byRow)
 	}

@@ -6,9 +6,14 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// This file emits the k-loop of a tile: the nest of Spec.Loops, and the addresses of the runs inside it. During the
-// k-loop, broadcastReg and vecReg point to the current term of the two operands. A run is a sequence of terms at equal
-// distances.
+// This file emits the k-loop of a tile, which adds in[row, term] * vec[term, lane] to the accumulators:
+//
+//	for each iteration of the nest of Spec.Loops
+//		for each run of Spec.Runs: a sequence of terms at equal distances
+//			for each term: load vectors of vec; for each row, broadcast an element of in, multiply and add
+//
+// During the k-loop, broadcastReg points to the current term of in, and vecReg to the current term of vec. A sum may be
+// divided into blocks, which are summed separately. A block has Run.Block terms of a run, or Loop.Block iterations.
 //
 // The last operand of Move, Add and Lea is the destination. target.ArgsStep and target.ArgsSpill select a word of the
 // call's arguments (jit.Args): ArgsStep has distances and counts, and ArgsSpill has values without a register.
@@ -19,7 +24,7 @@ const maxUnrolled = 700
 // emitKLoop emits the loops and the runs of a tile.
 func (g *gen) emitKLoop() {
 	g.setAddresses()
-	g.loadLevelAddresses()
+	g.loadLevelAddresses() // of the scales and zero points of quantized elements
 	g.emitLoop(0)
 }
 
@@ -99,7 +104,7 @@ func (g *gen) emitRuns() {
 		case run.Terms == Dynamic:
 			g.emitDynamicRun(run)
 			return // a run with Dynamic fields is the only one
-		case g.unitCode != nil:
+		case g.unitCode != nil: // Spec.MatrixUnit
 			g.unitCode.run(run)
 		case run.Block > 0:
 			g.emitBlockedRun(run)
@@ -111,7 +116,8 @@ func (g *gen) emitRuns() {
 }
 
 // isFullyUnrolled reports whether all terms are unrolled. Three conditions must hold: the numbers of terms are
-// constants; there are at most maxUnrolled instructions; neither blocks, Unroll nor PrefetchedLines require a loop.
+// constants; there are at most maxUnrolled instructions; and the spec does not require a loop, by blocks, by a number
+// of terms per iteration (Unroll), or by prefetches in each iteration (PrefetchedLines).
 func (g *gen) isFullyUnrolled() bool {
 	instructions := 0
 	for _, run := range g.spec.Runs {
@@ -125,7 +131,8 @@ func (g *gen) isFullyUnrolled() bool {
 }
 
 // rowBases lists the registers with the addresses of rows 0, 5 and 10, as far as the tile has these rows. Each is the
-// base of up to five rows. Rows at constant offsets need only the first register.
+// base of five rows, because an address can add 0, 1, 2 or 4 times rowStepReg, or rowStep3Reg. Rows at constant offsets
+// need only the first register.
 func (g *gen) rowBases() []target.GReg {
 	bases := []target.GReg{broadcastReg, broadcastRow5Reg, broadcastRow10Reg}
 	if g.spec.In != nil {
@@ -135,7 +142,7 @@ func (g *gen) rowBases() []target.GReg {
 }
 
 // rowAddr returns the address of row i in the broadcast operand, disp bytes after the current term. A row at a dynamic
-// distance has the address of row 5*(i/5), plus i%5 times the distance. Addresses cannot scale an index by 3.
+// distance has the address of row 5*(i/5), plus i%5 times the distance.
 func (g *gen) rowAddr(i, disp int) target.Addr {
 	if g.spec.In != nil {
 		return target.Addr{Base: broadcastReg, Disp: g.spec.In[i] + disp}

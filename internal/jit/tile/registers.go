@@ -7,8 +7,9 @@ import (
 
 // This file assigns roles to registers and to words of the spill area (jit.Args.Spill). A call computes several tiles,
 // which are rectangles of the result. Term k adds In[row, k] * Vec[k, column] to each accumulator of a tile. A run is a
-// sequence of terms, and a block is a part of it with a sum of its own. The vector registers are, in this order:
-// accumulators (sumReg), vectors of a term (vectorReg), zero points, elements of the broadcast operand, and the mask.
+// sequence of terms, and a block is a group of consecutive terms with a sum of its own. The vector registers are, in
+// this order: accumulators (sumReg), vectors of a term (vectorReg), zero points, elements of the broadcast operand, and
+// the mask.
 
 // General registers. The broadcast operand (In) and the vector operand (Vec) have an address of the current tile and an
 // address of the current term each.
@@ -39,7 +40,7 @@ const (
 // Second roles of general registers. A register has its second role where or when it does not have the first one.
 const (
 	tempReg        = broadcastReg      // a temporary outside the k-loop
-	packedReg      = vecTileReg        // address in operand Packed: with PackedStep, there is one tile, read from vecReg
+	packedReg      = vecTileReg        // address in Packed: with PackedStep, a call has one tile, read from vecReg
 	blockTotalsReg = rowStepReg        // address of the totals over blocks: with blocks, offsets of rows are constant
 	outRowReg      = broadcastRow5Reg  // address of the current row of the result, outside the k-loop, if Spec.Out is nil
 	outRowStepReg  = broadcastRow10Reg // distance between rows of the result, likewise

@@ -68,7 +68,7 @@ type Spec struct {
 
 	Runs  []Run  // terms of an iteration of the innermost loop, in order; a run with Dynamic fields must be the only one
 	Loops []Loop // loops around the runs, outermost first; at most MaxLoops
-	Tiles Loop   // distances between the tiles of a call; Trips is ignored, because Args.Rows is the number of tiles
+	Tiles Loop   // distances between the tiles of a call; Trips is ignored: jit.Args.Rows, not Spec.Rows, counts tiles
 
 	// The result.
 
@@ -94,8 +94,9 @@ type Spec struct {
 	// two groups with a constant distance between the rows of each. A bias must have whole vectors, and the operand
 	// Scratch must have UnitScratchBytes bytes.
 	MatrixUnit bool
-	// Int16 selects int16 products: an element is a pair of int16. Int8 must not be set, but its other rules apply. Every
-	// instruction set of amd64 has these products.
+	// Int16 selects int16 products: an element is a pair of signed int16. The product of two pairs is the sum of two
+	// products. ElemBytes, accumulators, initial sums, results and epilogue are as for Int8, which must not be set.
+	// Every instruction set of amd64 has these products; arm64 has no code for them.
 	Int16 bool
 	// Quantized selects the dtype of the result for Int8 and Int16. Elements of a quantized result have one
 	// byte, and the spec must then have Out, an InitialSum other than FromResult, and no Epilogue.

@@ -26,10 +26,10 @@ func expandIfSupported(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error
 	return Expanded(loop, cpu)
 }
 
-// Expanded returns a loop with its elementary functions expanded to primitives for a processor. The interpretation of
-// the result gives the same bits as the machine code of the loop.
+// Expanded returns a loop with its elementary functions expanded to primitives for a processor. Interpreting the
+// returned loop gives the same bits as the machine code.
 func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
-	return expandLoop(loop, expand.Target{HasScale: cpu.Has(machine.Vector512)})
+	return expandLoop(loop, expand.Target{HasScale: cpu.Has(machine.Vector512)}) // for expr.Scale and Limit
 }
 
 // expandLoop expands elementary functions to primitives. available has the optional operations that the expansion may

@@ -75,7 +75,7 @@ func (b *loopLowering) add(inst expr.Inst) lane.Value {
 		if operandDType == inst.DType {
 			return b.values[inst.A]
 		}
-		if operandDType == tensor.Bool { // Bits of a bool, the byte 0 or 1, is equal to Convert
+		if operandDType == tensor.Bool { // a bool is the byte 0 or 1, so Bits and Convert have the same result
 			inst.Op = expr.Convert
 		}
 	}

@@ -98,7 +98,7 @@ func stft(s applier, a *stftAttrs, in []*graph.Arg) *graph.Arg {
 		return out
 	}
 	pairs := s.Apply(view.ViewAsReal, nil, out)
-	// The result must not be a view, as pairs is: it is a copy with the strides of pairs.
+	// pairs is a view, and the result must not be a view. rowMajor copies pairs, and WithLayout restores the strides.
 	return s.WithLayout(s.rowMajor(pairs), pairs.Type())
 }
 

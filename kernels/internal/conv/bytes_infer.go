@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Indices of the operands of conv2d_bytes.
+// Indices of the operands of conv2d_bytes. The op sums bytesBias and (bytesInput - bytesInputZero) * bytesWeight. Only
+// bytesScale and bytesResultZero are optional: with both, the sum is scaled and converted to a byte.
 const (
 	bytesInput = iota
 	bytesWeight
@@ -26,7 +27,7 @@ type bytesAttrs struct {
 	Groups   int       `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
 }
 
-// byteConv describes conv2d_bytes as a convolution of integers, without scales and zero points.
+// byteConv describes the shapes and windows of conv2d_bytes, which are the same without scales and zero points.
 var byteConv = convolution{name: "conv2d_bytes", dims: 2, params: func(c *graph.Call) convParams {
 	a := kit.Attrs[*bytesAttrs](c)
 	return newConvParams(c, 2, a.Stride, graph.IntsOrWord{Ints: a.Padding}, a.Dilation, a.Groups)
@@ -48,7 +49,9 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 			return result, kit.NotImplemented(name, dtype)
 		}
 	}
-	for i, wantedDType := range []tensor.DType{input.DType, tensor.Int8, tensor.Int32, tensor.Float32, input.DType} {
+	wantedDTypes := [...]tensor.DType{bytesInput: input.DType, bytesWeight: tensor.Int8, bytesBias: tensor.Int32,
+		bytesScale: tensor.Float32, bytesInputZero: input.DType}
+	for i, wantedDType := range wantedDTypes {
 		if got := call.Type(i).DType; got != wantedDType && (i != bytesScale || call.HasOperand(i)) {
 			return result, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, wantedDType, got)
 		}
@@ -73,12 +76,13 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	return tensor.NewType(dtype, result.Shape...), nil
 }
 
-// maxBytesTerms bounds the number of products of a sum, so that the sum cannot overflow int32.
+// maxBytesTerms bounds the number of products of a sum, so that the sum cannot overflow int32. See [InBytes].
 const maxBytesTerms = 1 << 14
 
 // asFloatCall returns the call of a convolution of floats with the shapes of a call of conv2d_bytes.
 func asFloatCall(call *graph.Call, dtype tensor.DType) *graph.Call {
-	return kit.DelegatedCall(&graph.Call{}, call.Attrs, tensor.NewType(dtype, call.Type(bytesInput).Shape...),
+	withoutResults := &graph.Call{}
+	return kit.DelegatedCall(withoutResults, call.Attrs, tensor.NewType(dtype, call.Type(bytesInput).Shape...),
 		tensor.NewType(dtype, call.Type(bytesWeight).Shape...))
 }
 
@@ -87,6 +91,6 @@ func (op convolution) bytesShape(c *graph.Call) *convShape {
 	inputAndWeight := *c
 	inputAndWeight.In, inputAndWeight.Epilogue = c.In[:2], nil
 	conv := op.shape(&inputAndWeight)
-	conv.call = c
+	conv.call = c // not inputAndWeight
 	return conv
 }

@@ -3,21 +3,21 @@ package conv
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
 // sumBlocks divides the terms of a result into blocks of terms, which are summed separately. A sum of thousands of
-// terms in one block would have several times the rounding error of blocks of hundreds. For example, by pixels, the
-// 9*1024 terms of a 3x3 window and 1024 channels are 18 blocks of 512 terms. A field is 0 if blocks do not have that
-// limit. These blocks are unrelated to the blocks of output channels.
+// terms in one block would have several times the rounding error of blocks of hundreds. For example, with a
+// channels-last input, the 9*1024 terms of a 3x3 window and 1024 channels are 18 blocks of 512 terms. A field is 0 if
+// blocks do not have that limit. These blocks are unrelated to the blocks of output channels.
 type sumBlocks struct {
 	termsPerBlock    int // terms per block; a block has terms of one tap only
 	tapsPerBlock     int // taps per block; a block has taps of one row of the window only
 	channelsPerBlock int // channels per block, with all taps of each channel; only if the input is row-major (by planes)
 }
 
-// maxBlockTerms bounds the terms of a block. Adding the sum of a block takes 3 instructions, a small cost compared to
-// 512 terms.
+// maxBlockTerms bounds the terms of a block. At the end of a block, each accumulator takes 3 instructions, a small cost
+// compared to 512 terms.
 const maxBlockTerms = 512
 
-// newSumBlocks chooses blocks by the sizes of the convolution alone. Results then have the same bits with every
-// instruction set.
+// newSumBlocks chooses blocks by the sizes of the convolution and the layout of the input, not by the instruction set.
+// Results then have the same bits with every instruction set.
 func newSumBlocks(conv *convShape, shape *directShape) sumBlocks {
 	switch {
 	case conv.termsPerOutput() <= maxBlockTerms:

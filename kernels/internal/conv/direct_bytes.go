@@ -16,10 +16,9 @@ import (
 )
 
 // directBytes is the kernel of a direct convolution of bytes. An element is a set of adjacent input channels that one
-// instruction multiplies: eight or four bytes, or two 16-bit words (bytes_elements.go). The embedded directConv is the
-// convolution of these elements (direct.go): it has their sizes and strides in bytes, and makes the code that
-// multiplies them. It requantizes sums in registers: a sum is scaled, rounded, offset by a zero point and saturated to
-// a byte.
+// instruction multiplies: eight or four bytes, or two 16-bit words (bytes_elements.go). The embedded directConv
+// (direct.go) describes the convolution of these elements, and makes the code that multiplies them. The code
+// requantizes sums in registers: a sum is scaled, rounded, offset by a zero point and saturated to a byte.
 //
 // The kernel first copies the images to scratch memory, with their zero point as padding, if one of these conditions
 // holds: windows reach outside the image, pixels are not whole elements, elements are words, or the machine code does
@@ -116,9 +115,9 @@ func (t *directBytes) setElementConv() {
 	shape := conv.elementShape(t.elementChannels)
 	t.directConv = directConv{conv: conv, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes, outElemBytes: 1,
 		inPixelBytes: conv.inChannels * elementBytes, outPixelStride: conv.outChannels,
-		termBytes:  shape.blockChannels() * elementBytes, // a term of a panel is an element for each channel of a block
+		termBytes:  shape.blockChannels() * elementBytes, // a term of the packed weight: see weight
 		imageCount: conv.batch, requantization: tile.Unsigned}
-	if t.original.spansPixels(t.elementChannels) { // pixels are not padded to whole elements
+	if t.original.spansPixels(t.elementChannels) { // an element may have channels of two pixels: pixels are not padded
 		t.inPixelBytes = t.original.inChannels * channelSize(t.elementChannels)
 	}
 	t.inImageBytes = conv.h.Size * conv.w.Size * t.inPixelBytes
@@ -265,8 +264,8 @@ func (t *directBytes) bind(args *jit.Args, mem *graph.Mem, weight *byteWeight) {
 	}
 }
 
-// weight describes the packed weight. A panel has the weights of a block, the output channels that are computed
-// together. In a panel, a term has one element for each output channel of the block.
+// weight describes the packed weight, the vector operand of tiles. A panel has the weights of a block, the output
+// channels that are computed together. In a panel, a term has one element for each output channel of the block.
 func (t *directBytes) weight() *byteWeight {
 	order := "kh,kw,c"
 	if t.original.spansPixels(t.elementChannels) {
@@ -297,7 +296,7 @@ func (t *directBytes) channelOffset(outChannel int) int {
 // c from the first weight of its output channel.
 func (t *directBytes) weightOffset(kh, kw, c int) int {
 	firstTerm, channel := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c // the tap's first term
-	if t.original.spansPixels(t.elementChannels) {                   // a row of the window is one tap of elements
+	if t.original.spansPixels(t.elementChannels) {                   // the pixels of a row of the window form one tap
 		firstTerm, channel = kh*t.conv.inPerGroup, kw*t.original.inPerGroup+c
 	}
 	term := firstTerm + channel/t.elementChannels

@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// packing describes the packed form of the weight. If runs transform the weight, it is packed in panels. Otherwise it
-// is transformed: for an output channel and an input channel, F(m x m, 3 x 3) maps the 3x3 window to (m+2)x(m+2)
-// numbers, one for each point. The packed form is then
+// packing describes the packed form of the weight. If every run of the plan transforms the weight (transformsInRun), it
+// is packed in panels. Otherwise packing transforms it: for an output channel and an input channel, F(m x m, 3 x 3)
+// maps the 3x3 window to (m+2)x(m+2) numbers, one for each point. The packed form is then
 //
 //	[block of output channels][point][input channel][output channel of the block]
 //
@@ -47,10 +47,13 @@ func (w *winogradConv) pointsFormat() string {
 	return fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.blockChannels)
 }
 
-// panels returns the panels of the weight if runs transform it.
+// panels returns the panels of the weight, for transformsInRun. Their terms are in the order channel, kh, kw.
 func (w *winogradConv) panels() *multiply.Panels {
 	return w.conv.weightPanels(tensor.Float32, w.blockChannels, "c,kh,kw", w.conv.channelsFirstTerms)
 }
+
+// windowElements is the number of elements of the 3x3 window.
+const windowElements = 9
 
 // weightDepth is the number of input channels that are transformed at a time. The transposed weights of these channels
 // and one block of output channels stay in the L1 cache.
@@ -61,7 +64,7 @@ const weightDepth = 32
 // do not exist are 0.
 func (w *winogradConv) packBlock(transform *winograd.Transform, to []float32, from unsafe.Pointer, strides []int,
 	block int) error {
-	blockWeights := w.form.Points() * w.pointWeights()
+	blockWeights := w.form.Points() * w.pointWeights() // pointWeights: of all input channels, for one point of a block
 	to = to[block*blockWeights:][:blockWeights]
 	first := block * w.blockChannels
 	lanes := min(w.blockChannels, w.conv.outChannels-first)
@@ -84,6 +87,7 @@ func (w *winogradConv) packChannels(transform *winograd.Transform, args *jit.Arg
 	row := w.blockChannels * size // the output channels of a block
 	// Transpose the weights to [input channel][row of the window][column][output channel].
 	depth := min(weightDepth, w.conv.inChannels-channel)
+	// A TileArray has an address, and strides in bytes. A tile has the weights, or the points, of one input channel.
 	windows := winograd.TileArray{Ptr: unsafe.Pointer(unsafe.SliceData(transposed)), Row: 3 * row, Col: row,
 		Tile: windowElements * row}
 	strided.MoverOf(size).Run(windows.Ptr, from, []strided.Axis{
@@ -96,9 +100,6 @@ func (w *winogradConv) packChannels(transform *winograd.Transform, args *jit.Arg
 	var noBias unsafe.Pointer
 	return transform.Run(args, points, windows, noBias, w.blockChannels, depth)
 }
-
-// windowElements is the number of elements of the 3x3 window.
-const windowElements = 9
 
 // packedPoints reports whether the weight is packed as transformed weights. It fails if the weight is packed for
 // another kernel.

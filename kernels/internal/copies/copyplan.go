@@ -37,8 +37,8 @@ func (j Job) Reversed(dims ...int) Job {
 	return j
 }
 
-// copyPlan is a prepared Job. Its units of work are the tiles of [strided.Copy]: parts of the copy with equal numbers
-// of elements.
+// copyPlan is a prepared Job. Its units of work are the tiles of [strided.Copy]: parts of the copy with MaxTileElems
+// elements each, or fewer at the end of a dimension.
 type copyPlan struct {
 	*strided.Copy
 	dst, src kit.Buffer
@@ -159,11 +159,12 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 	for i, plan := range plans {
 		tileElements := plan.MaxTileElems()
 		for tile := 0; tile < plan.Tiles(); {
-			// Advance to the last tile boundary that is not after the end of the chunk, but by one tile at least.
+			// Advance to the last tile boundary that is not after the end of the chunk, but by one tile at least. In
+			// the example, the first boundary is 20, because the chunk ends at 25.
 			wholeTiles := (end - before - tile*tileElements) / tileElements // from tile to the end of the chunk
 			tile += min(plan.Tiles()-tile, max(1, wholeTiles))
 			boundary := before + tile*tileElements
-			// Cut here if the next boundary is not nearer. One boundary may be nearest to several ends.
+			// Cut here if the next boundary (30) is not nearer. One boundary may be nearest to several ends.
 			for boundary+tileElements/2 >= end && end < division.Units {
 				_, end = division.ChunkRange(len(cuts))
 				cuts = append(cuts, tilePosition{i, tile})

@@ -6,12 +6,12 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// copySelfKernel returns a kernel that copies operand 0 to the output. The op adds phases that modify the output. If
-// operand 0 has the output's layout and shares its memory with no other operand, the output may be in the memory of
+// copySelfKernel returns a kernel that copies operand 0 to the output. The caller adds phases that modify the output.
+// If operand 0 has the output's layout and shares its memory with no other operand, the output may be in the memory of
 // operand 0; then nothing is copied.
 func copySelfKernel(c *graph.Call) *graph.Kernel {
 	kernel := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
-	kernel.WorkerScratch = max(kernel.WorkerScratch, offsetBlockLen*8) // the op's indexed walk computes int offsets there
+	kernel.WorkerScratch = max(kernel.WorkerScratch, offsetBlockLen*8) // int offsets of the caller's indexed walk, if any
 	if !c.Out[0].SameAddresses(c.Meta(0)) || !selfIsUnshared(c) {
 		return kernel
 	}

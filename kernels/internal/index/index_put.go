@@ -46,6 +46,7 @@ func inferIndexPut(c *graph.Call) ([]graph.Result, error) {
 	}
 	selecting := selectingCall(c, c.In[0])
 	if hasMask(selecting) {
+		// The indices of the mask depend on data. An outline, in place of the type, selects runIndexPut.
 		return []graph.Result{graph.PartialType{DType: self.DType, Sizes: outlineSizes(self.Shape),
 			TypeFor: func([]sym.Int) (tensor.Type, error) { return out, nil }}.Result()}, nil
 	}
@@ -130,8 +131,7 @@ func selectedPositions(c *graph.Call, shape []int, indices []*tensor.Tensor) (*t
 }
 
 // compileIndexPut compiles a call without masks: the kernel copies self, and an indexed walk (walk.go) writes values to
-// the copy. The walk has the operands values (0), the copy as the table (1), and index operands (2, 3, ...). A lookup
-// reads an index and gives the position in one dimension of the table.
+// the copy. The walk has the operands values (0), the copy as the table (1), and index operands (2, 3, ...).
 func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 	kernel, out := copySelfKernel(c), c.Out[0]
 	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: out, Type: out.Type()}}
@@ -151,16 +151,16 @@ func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	table := kit.KnownMeta(parsed.table)
-	// Mem.Ptrs has the result, self, values and then an index operand for each dimension.
+	// Mem.Ptrs has another order: the result, self, values and then an index operand for each dimension.
 	const valuesPtr, firstIndexPtr = 2, 3
 	walk := &indexedWalk{shape: shape, writesTable: true, operands: []walkOperand{
 		operandAt(valuesPtr, kit.KnownMeta(values)), {kit.OutBuffer(c, 0), kit.ByteStrides(table)}}}
-	parsed.addIndices(walk, firstIndexPtr, out)
+	parsed.addIndices(walk, firstIndexPtr, out) // also adds, for each index operand, the dimension that it indexes
 	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, putMode(c), putAlpha)))
 	return kernel, nil
 }
 
-// putAlpha is the factor of the values of index_put.
+// putAlpha is the factor of the values. index_put has no attribute alpha, unlike index_add, which uses the same loops.
 var putAlpha = tensor.IntScalar(1)
 
 // putMode returns the way in which a call of index_put combines the values with the elements of self.
@@ -192,6 +192,7 @@ func runIndexPut(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 // it also converts this number to the dtype of self.
 func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
+	// Replace the masks in the operands of selectingCall: self, index0, index1, ...
 	self, values := in[0], in[1]
 	selecting, operands, err := replaceMasks(selectingCall(c, c.In[0]), append([]*tensor.Tensor{self}, in[2:]...),
 		nonzero)
@@ -209,6 +210,7 @@ func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.
 		values = tensor.Zeros(self.DType)
 		values.Set(number)
 	}
+	// Insert values again, after self.
 	valuesArg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: values.Meta}}
 	args := append([]graph.Arg{selecting.In[0], valuesArg}, selecting.In[1:]...)
 	return &graph.Call{In: args, Attrs: c.Attrs}, append([]*tensor.Tensor{operands[0], values}, operands[1:]...), nil

@@ -101,11 +101,11 @@ type repeatCall struct {
 	uniformRepeats    sym.Int // the attribute repeats, if no operand has the repeats
 }
 
-// repeats returns the number of repetitions of slice i, or of index i if the result repeats indices.
-type repeats func(i int) int
+// repeatCounts returns how often slice i is repeated, or index i if the result repeats indices.
+type repeatCounts func(i int) int
 
 // repeatsOf returns the repeats in a tensor. A single number applies to all indices.
-func repeatsOf(list *tensor.Tensor) repeats {
+func repeatsOf(list *tensor.Tensor) repeatCounts {
 	return func(i int) int {
 		switch {
 		case list.Rank() == 0:
@@ -119,7 +119,7 @@ func repeatsOf(list *tensor.Tensor) repeats {
 
 // checkTotal returns the sum of the repeats of the indices 0 to count-1. It fails if the sum differs from size, unless
 // size is unknownSize.
-func (r repeats) checkTotal(ctx context.Context, count, size int) (total int, err error) {
+func (r repeatCounts) checkTotal(ctx context.Context, count, size int) (total int, err error) {
 	if total, err = r.total(ctx, count); err == nil && size != unknownSize && total != size {
 		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
 	}
@@ -127,7 +127,7 @@ func (r repeats) checkTotal(ctx context.Context, count, size int) (total int, er
 }
 
 // total returns the sum of the repeats of the indices 0 to count-1.
-func (r repeats) total(ctx context.Context, count int) (total int, err error) {
+func (r repeatCounts) total(ctx context.Context, count int) (total int, err error) {
 	for i := range count {
 		if i%kit.CheckEvery == kit.CheckEvery-1 {
 			interrupt.Check(ctx)
@@ -296,12 +296,13 @@ func (r *repeatCall) gatherKernel(call *graph.Call, indices kit.Buffer) *graph.K
 	case !r.isFlattened:
 		return selectKernel(call, indices, r.dim)
 	}
-	// The list has flat row-major indices of self. A walk (walk.go) over the result reads self, its operand 1, at the
-	// offset that its lookup computes from an index.
+	// The list has flat row-major indices of self. For each element of the result, the walk (walk.go) looks an index up
+	// in the list and computes the offset at which it reads self.
 	selfMeta := call.Meta(0)
 	walk := &indexedWalk{shape: out.Shape,
-		operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
-			{indices, kit.ByteStrides(indices.Meta)}},
+		operands: []walkOperand{operandAt(0, out),
+			{Buffer: kit.InBuffer(call, 0), byteStrides: []int{0}}, // self, read only at the offsets
+			{Buffer: indices, byteStrides: kit.ByteStrides(indices.Meta)}},
 		lookups: []lookup{{operand: 2, isInt64: true, size: selfMeta.Numel(), byteStride: selfMeta.DType.Size(),
 			flatLayout: &selfMeta}}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
@@ -328,7 +329,8 @@ func (r *repeatCall) sumPhase(lists scratchLists, repeatsMeta tensor.Meta, size 
 	load := tensor.Converter(tensor.Int64, repeatsMeta.DType)
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		if repeatsMeta.Numel() == 0 || lists.sliceCount == 0 { // an empty tensor has no address, and its total is 0
-			_, err := repeats(nil).checkTotal(mem.Context, 0, size)
+			var none repeatCounts // not called
+			_, err := none.checkTotal(mem.Context, 0, size)
 			return err
 		}
 		sums := lists.sums(mem)
@@ -336,11 +338,13 @@ func (r *repeatCall) sumPhase(lists scratchLists, repeatsMeta tensor.Meta, size 
 		if repeatsMeta.Numel() == 1 { // one number for all slices
 			step = 0
 		}
+		// Load the repeats to sums. After their check, the last loop makes prefix sums of them.
 		kit.ForEachBlock(mem.Context, len(sums), func(begin, end int) {
 			src := unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step)
 			load(unsafe.Pointer(&sums[begin]), src, listElemBytes, step, end-begin)
 		})
-		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, len(sums), size); err != nil {
+		counts := repeatCounts(func(i int) int { return sums[i] })
+		if _, err := counts.checkTotal(mem.Context, len(sums), size); err != nil {
 			return err
 		}
 		for i := 1; i < len(sums); i++ {
@@ -389,13 +393,13 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 	sliceCount, size := kit.KnownSize(repeat.valueType.Shape[repeat.dim]), unknownSize
 	if repeat.isSizeKnown {
 		size = kit.KnownSize(repeat.size)
-	}
-	shape := kit.KnownSizes(kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size))
-	if repeat.isSizeKnown && tensor.Numel(shape) == 0 { // only the repeats are checked
-		if repeat.hasRepeatsOperand {
-			_, err = repeatsOf(in[repeat.repeatsOperand]).checkTotal(ctx, sliceCount, size)
+		shape := kit.KnownSizes(kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size))
+		if tensor.Numel(shape) == 0 { // only the repeats are checked
+			if repeat.hasRepeatsOperand {
+				_, err = repeatsOf(in[repeat.repeatsOperand]).checkTotal(ctx, sliceCount, size)
+			}
+			return []*tensor.Tensor{tensor.Zeros(repeat.dtype, shape...)}, err
 		}
-		return []*tensor.Tensor{tensor.Zeros(repeat.dtype, shape...)}, err
 	}
 	sliceIndices, err := repeat.listSlices(ctx, in, sliceCount, size)
 	if err != nil {

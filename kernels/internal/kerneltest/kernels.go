@@ -15,7 +15,7 @@ const ascending, descending = false, true
 
 // CheckKernel compares the results of a call's kernel with the reference. It also checks that neither the order of
 // chunks nor the initial bytes of scratch memory change bits of the results. An op with Decompose has no kernel: see
-// [CheckParts].
+// [CheckParts]. constants are explained at [NewCall].
 func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {

@@ -65,7 +65,7 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 	first := bytes.Clone(run.Out.Storage().Bytes())
 	run.poison(0x55) // another byte: a result that depends on it differs
 	run.Run(t, descending)
-	run.checkDeclaredProgress(t, p.in[0]) // runs again; each chunk gets only the part of operand 0 that it declares
+	run.checkDeclaredProgress(t, p.in[0]) // runs again, with the parts of operand 0 that chunks declare as needed
 	got := run.Out.CopyTo(tensor.New(run.Out.DType, run.Out.Shape...))
 	again := tensor.Must(tensor.FromStorage(run.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
 	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
@@ -214,10 +214,10 @@ func productTolerance(dtype tensor.DType, summands int) float64 {
 }
 
 // CheckLarge runs the op and compares its result with the result of want. It is for large shapes, for which the op's
-// reference is too slow. want gets row-major float64 copies of the operands. They are followed by a copy of the op's
-// result, which want does not need. The tolerance depends on summands, the number of products in a sum.
+// reference is too slow. want gets row-major float64 copies of the operands. The tolerance depends on summands, the
+// number of products in a sum.
 func CheckLarge(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, summands int,
-	want func(values [][]float64) []float64, in ...*tensor.Tensor) {
+	want func(operands [][]float64) []float64, in ...*tensor.Tensor) {
 	t.Helper()
 	call, err := NewProductCall(op, attrs, in, RandomConstants(rng, in)...)
 	if err != nil {
@@ -234,9 +234,9 @@ func CheckLarge(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, summ
 		}
 		values = append(values, elements)
 	}
-	got := values[len(values)-1]
+	operands, got := values[:len(in)], values[len(in)]
 	tolerance := productTolerance(run.Out.DType, summands)
-	for i, wanted := range want(values) {
+	for i, wanted := range want(operands) {
 		if math.Abs(got[i]-wanted) > tolerance*(1+math.Abs(wanted)) {
 			t.Fatalf("%s %s: element %d is %v, want %v", op, call.describe(), i, got[i], wanted)
 		}
@@ -338,7 +338,8 @@ func RandomOperand(rng *rand.Rand, dtype tensor.DType, shape ...int) *tensor.Ten
 		strides[dim] = stride
 		stride *= max(shape[dim], 1)
 		if rng.IntN(12) == 0 { // a dimension with stride 0 takes no memory
-			strides[dim], stride = 0, max(strides[dim], 1)
+			stride = max(strides[dim], 1)
+			strides[dim] = 0
 		}
 		if rng.IntN(8) == 0 { // a gap
 			stride += rng.IntN(4)

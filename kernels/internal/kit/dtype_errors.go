@@ -8,7 +8,7 @@ import (
 )
 
 // CppName returns the C++ type of an element as the compiler spells it, which some messages of PyTorch contain. Other
-// messages have the names in source code ([CheckNumberFits]).
+// messages have names of the source code, such as int64_t for "long int" ([CheckNumberFits]).
 func CppName(dtype tensor.DType) string {
 	switch dtype {
 	case tensor.Bool:

@@ -82,7 +82,7 @@ func (f *foldSpec) area(windows [maxDims]geometry.Range) float64 {
 	return max(area, 1)
 }
 
-// divisorOf returns the number by which the sum over a window is divided. area is the area of the window, which is
+// divisorOf returns the number by which the sum over a window is divided. area is the area of the window, as a float64
 // exact up to 2^53. The divisor of integers is at most 2^62, because a greater area may not fit int64.
 func divisorOf[A int64 | float64](fold *foldSpec, area float64) A {
 	isInteger := A(3)/2 == 1 // not for float64: 3/2 is 1.5
@@ -137,7 +137,7 @@ func newSizedPooling(c *graph.Call, fold foldSpec, axes []geometry.Axis) *sizedP
 }
 
 // byteStrides returns the strides, in bytes, of a layout with dims spatial dimensions: of batch, channel, depth, row
-// and column.
+// and column. For [channel, row, column] and dims 2, strides 1, 3 and 4 are set.
 func byteStrides(meta tensor.Meta, dims int) (strides [2 + maxDims]int) {
 	size, leadDims := meta.DType.Size(), meta.Rank()-dims
 	for d, stride := range meta.Strides {

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the kernel of running sums and products, called scans (cumsum.go), that are not computed by an
-// expression. It runs [scanLoops] over blocks of adjacent lines ([lineBlocks]).
+// Scans are running sums and products (cumsum.go). This file has the kernel of scans that are not computed by an
+// expression. The kernel runs [scanLoops] over blocks of adjacent lines ([lineBlocks]).
 
 // scanLoops has the loops of a scan. Row scans elements of one line. Columns makes one step in each of several adjacent
 // lines. A carry is the running value of a line, and has the size Carry in bytes; Begin sets carries to 0 or 1.
@@ -63,7 +63,7 @@ func compileScan(call *graph.Call, dim int, direction graph.RowDirection, dtype 
 		}
 		return nil
 	})
-	carryBytes := columnUnit * loops.Carry // of the lines of a block
+	carryBytes := columnUnit * loops.Carry // a block has at most columnUnit lines
 	builder.AddPhases(copies.NoScratch, carryBytes, []kit.Buffer{result, scanned}, phase)
 	if !result.IsPtr(0) { // result is scratch memory
 		builder.AddCopies(copies.Job{Dst: out, Src: result})

@@ -18,10 +18,10 @@ type sumAttrs struct {
 
 // Sum adds the elements over some dimensions.
 //
-// Floats are added in float64. The error of a sum of n elements is at most (n/32 + 512)*2^-53 times the sum of their
-// magnitudes, plus the error of rounding to the dtype of the result. If the elements are in contiguous runs of 1024 or
-// more, n/32 becomes n/1024. Results for 16-bit floats and float32 are within one rounding of the exact sum, unless the
-// terms nearly cancel.
+// Floats are added in float64. In a sum of n elements, an element takes part in at most k = n/32 + 512 additions, or
+// n/1024 + 512 if the elements are in contiguous runs of 1024 or more. The error is at most k*2^-53 times the sum of
+// the magnitudes, plus the error of rounding to the dtype of the result. Results for 16-bit floats and float32 are
+// within one rounding of the exact sum, unless the terms nearly cancel.
 var Sum = folds.Define(graph.SchemaOf[*sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "sum",
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64 unless `dtype` is given.",

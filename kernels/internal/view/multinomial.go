@@ -102,7 +102,7 @@ type multinomial struct {
 	treeBytes    int                // bytes of the weightTree of a row
 }
 
-// newMultinomial returns the call c of the op multinomial.
+// newMultinomial describes a call of the op multinomial.
 func newMultinomial(c *graph.Call) *multinomial {
 	operand, out := c.Meta(0), c.Out[0]
 	lastDim := operand.Rank() - 1

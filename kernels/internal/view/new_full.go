@@ -21,7 +21,7 @@ var (
 		Name: "new_full", Doc: "Creates a value with the dtype of self and fills it with a number.",
 		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2},
 			"fill_value": 2}),
-	}}, func(c *graph.Call) (tensor.Type, error) {
+	}}, func(c *graph.Call) (tensor.Type, error) { // the type of the result
 		attrs := kit.Attrs[*newFullAttrs](c)
 		return resultTypeWithSize(c, attrs.Size, attrs.DType)
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[*newFullAttrs](c).FillValue })
@@ -32,7 +32,7 @@ func newConstantOp(name, doc string, value int64) *graph.Op {
 	return fillOp(graph.SchemaOf[*sizeAndDTypeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2}}),
-	}}, func(c *graph.Call) (tensor.Type, error) {
+	}}, func(c *graph.Call) (tensor.Type, error) { // the type of the result
 		attrs := kit.Attrs[*sizeAndDTypeAttrs](c)
 		return resultTypeWithSize(c, attrs.Size, attrs.DType)
 	}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(value)} })

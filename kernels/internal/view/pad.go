@@ -114,7 +114,8 @@ func inferPad(call *graph.Call) ([]graph.Result, error) {
 	return call.NewResult(out), err
 }
 
-// compilePad returns a kernel for the mode: copies and fills for mode constant, else a copy by spans.
+// compilePad returns a kernel for the mode: copies and fills for mode constant, else copies of ranges of indices
+// (spans).
 func compilePad(call *graph.Call) (*graph.Kernel, error) {
 	attrs := kit.Attrs[*padAttrs](call)
 	if attrs.Mode == "constant" {
@@ -153,7 +154,8 @@ func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if tensor.Numel(kit.KnownSizes(shape)) == 0 {
 		return []*tensor.Tensor{tensor.Zeros(in[0].DType, kit.KnownSizes(shape)...)}, nil
 	}
-	tables, pad := make([][]int, len(shape)), kit.KnownSizes(attrs.Pad) // nil for dimensions that are not padded
+	tables := make([][]int, len(shape)) // nil for dimensions that are not padded
+	pad := kit.KnownSizes(attrs.Pad)
 	for dim := len(shape) - len(pad)/2; dim < len(shape); dim++ {
 		before, after := padCounts(pad, len(shape), dim)
 		tables[dim] = BorderTable(attrs.Mode, in[0].Shape[dim], before, after)

@@ -63,8 +63,8 @@ func checkCircular(pad, in, out []sym.Int) error {
 		if before.Gt(in[d]).Or(after.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
-		// The size of the result may not be negative. If it is not 0, the part of the operand that remains after negative
-		// padding may not have a negative size either.
+		// The size of the result may not be negative. If it is not 0, the part of the operand that remains after
+		// negative padding may not have a negative size either.
 		if kit.IsNegative(out[d]) || kit.SizeAtLeast(out[d], 1) &&
 			kit.IsNegative(in[d].Add(before.Min(sym.Int{})).Add(after.Min(sym.Int{}))) {
 			return errors.New("Negative padding value is resulting in an empty dimension")

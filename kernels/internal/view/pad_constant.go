@@ -97,8 +97,8 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 	remaining := dst.Meta // the output without the slabs of the previous dimensions
 	for dim := range remaining.Shape {
 		before, _ := padCounts(pad, remaining.Rank(), dim)
-		before = min(max(before, 0), remaining.Shape[dim])
-		end := min(before+inner.Shape[dim], remaining.Shape[dim])
+		before = max(before, 0)
+		end := before + inner.Shape[dim]
 		for _, slab := range [2]struct{ start, length int }{{0, before}, {end, remaining.Shape[dim] - end}} {
 			slabMeta, err := remaining.Narrow(dim, slab.start, slab.length)
 			if err != nil {

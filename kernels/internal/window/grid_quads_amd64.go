@@ -12,9 +12,9 @@ import (
 var hasQuadCode = machine.RunnableFeatures().Has(machine.AVX2)
 
 // sampleQuads stores the samples of a quad (quadChannels adjacent channels) at n positions. A sample is the sum of
-// tapCount taps, in order, in float64. A tap is the offset of a pixel and its weight; taps has n lists of tapCount
-// taps. out is the address of the first sample; the next one is outStep bytes after it. in is the address of the quad
-// of the first pixel.
+// tapCount products of a pixel and a weight, in order, in float64; pixels and samples are float32. A tap has the offset
+// of a pixel in bytes, and its weight. taps has n lists of tapCount taps. out is the address of the first sample; the
+// next one is outStep bytes after it. in is the address of the quad of the first pixel.
 //
 //go:noescape
 func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)

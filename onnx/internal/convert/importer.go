@@ -30,7 +30,7 @@ import (
 const (
 	maxDepth = 64      // nesting depth of graphs and functions
 	maxNodes = 1 << 18 // converted nodes; the nodes of a function count at each call
-	maxWork  = 1 << 25 // elements and arithmetic operations of the ops evaluated during the import
+	maxWork  = 1 << 25 // elements and arithmetic operations of the ops evaluated for one graph
 )
 
 // limitError reports that a model exceeds a limit. It ends the import even if mistakes are skipped.

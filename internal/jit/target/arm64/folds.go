@@ -135,9 +135,8 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 //
 // Some instructions overwrite a source. If the encoding is chosen, inst.Tied is the overwritten value (0: none).
 // Otherwise inst.Forms has the possible encodings: form.Tied is the index of the source that a form overwrites, and
-// form.Order has the indices of the two sources that it reads. For example, a
-// selection by a mask has bsl, which overwrites the mask, and bit and bif, which overwrite one of the two values.
-// writeTo chooses the form that overwrites acc.
+// form.Order has the indices of the two other sources. For example, a selection by a mask has bsl, which overwrites the
+// mask, and bit and bif, which overwrite one of the two values. writeTo chooses the form that overwrites acc.
 func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 	for _, form := range inst.Forms {
 		if inst.Src[form.Tied].Virt == acc {

@@ -6,15 +6,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file assigns registers and memory to pointers. The pointers of the generated code are, in this order: the
-// pointers of the loop, with totals (lane.Loop.CombinesLanes) a pointer to the accumulators of each fold, and the row
-// counter, which is the number of remaining rows instead of an address.
+// This file assigns registers and memory to pointers. The generated code has these pointers, in this order:
+//
+//	the pointers of the loop
+//	for each fold of a loop with totals, a pointer to the accumulators
+//	the row counter, which is the number of remaining rows instead of an address
+//
+// In a loop with totals (lane.Loop.CombinesLanes), the result of a fold is one number for each row, its total. The
+// accumulators are then in the spill area. In other loops, they are in the memory of the caller.
 
 // pointer is an address that the generated code keeps. writer.pointerRegisters has its register.
 type pointer struct {
 	step      int  // bytes from one element of a row to the next; 0 if the pointer does not advance along rows
 	isAcc     bool // points to accumulators: passes of the main loop do not advance it
-	accOffset int  // with totals, of a pointer to accumulators: their byte offset in the spill area
+	accOffset int  // byte offset of the accumulators in the spill area, if the pointer points to such accumulators
 }
 
 // accPointer returns, for a loop with totals, the number of the pointer to the accumulators of fold k.
@@ -28,9 +33,9 @@ func (g *generator) rowCounter() int { return len(g.pointers) - 1 }
 func (g *generator) layOutPointers() {
 	for _, ptr := range g.loop.Ptrs {
 		isTotal := ptr.Kind == lane.Accumulator && g.loop.CombinesLanes
-		isUnused := ptr.DType == tensor.Invalid
+		isUnused := ptr.DType == tensor.Invalid // an output that is not stored
 		if ptr.Kind == lane.RowOperand || isTotal || isUnused {
-			g.pointers = append(g.pointers, pointer{})
+			g.pointers = append(g.pointers, pointer{}) // to one element per row, or to no memory
 		} else {
 			g.pointers = append(g.pointers, pointer{step: ptr.DType.Size(), isAcc: ptr.Kind == lane.Accumulator})
 		}
@@ -48,7 +53,8 @@ func (g *generator) layOutPointers() {
 	}
 }
 
-// assignPointerRegisters assigns the registers `bases`, first to the pointers that advance along rows.
+// assignPointerRegisters assigns the registers `bases`, first to the pointers that advance along rows. A pointer for
+// which no register is free stays in the spill area. The code loads it to regPointer where it uses it.
 func (g *generator) assignPointerRegisters() {
 	free := bases
 	g.out.pointerRegisters = make([]asm.Reg, len(g.pointers))

@@ -34,8 +34,8 @@ func (s *selector) floatOp(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 }
 
 // extremum selects instructions for Min or Max. If both operands are zeros, the result must be b, but the machine
-// instruction chooses by the signs. A selection by equality therefore replaces its result by b. If a is an accumulator,
-// the code without an exact instruction overwrites a with the minimum or maximum, and then with the selection.
+// instruction chooses by the signs. A selection by equality therefore replaces its result by b, unless
+// isExtremumExact. If a is an accumulator, the machine instruction and the selection both overwrite a.
 func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	if s.isExtremumExact(op, size, a, b) {
 		return s.op(extremumNames[op], arrangement(size), a, b)

@@ -13,7 +13,7 @@ import (
 const (
 	regArgs      asm.Reg = 0  // address of the arguments
 	regPointer   asm.Reg = 16 // a pointer from the spill area
-	regCount     asm.Reg = 17 // scratch; at the end of a row: the elements by which pointers move back
+	regCount     asm.Reg = 17 // scratch; at the end of a row, the number of elements by which pointers move back
 	regRemaining asm.Reg = 25 // number of remaining elements of the row, minus the elements of one iteration of the loop
 	regSpill     asm.Reg = 26 // address of the spill area
 	regStride    asm.Reg = 27 // bytes between rows
@@ -35,13 +35,13 @@ type writer struct {
 	firstAccRegister int       // the first register of accumulators
 	passCount        int       // number of passes of an iteration of the main loop
 
-	lanes     int // number of elements of the pass that is written
+	lanes     int // number of elements of the pass that is written, a power of two
 	passIndex int // index of the pass within an iteration of the main loop; 0 elsewhere
 }
 
-// executedCount returns a bound on the number of instructions that the code so far executes. The loops over rows and
-// elements count with one iteration. The loops inside pseudo-instructions count with all their iterations:
-// repeatedInsts has the instructions of their second and later iterations.
+// executedCount returns a bound on the number of instructions that the code so far executes for one iteration of the
+// loops over rows and elements. The loops inside pseudo-instructions count with all their iterations: repeatedInsts has
+// the instructions of their second and later iterations.
 func (w *writer) executedCount() int { return w.asm.Instructions() + w.repeatedInsts }
 
 // countRepeats records that the instructions from number `since` on, counted from 0, are executed up to n times.

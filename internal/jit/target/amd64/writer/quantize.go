@@ -133,8 +133,8 @@ func (q *Quantizer) LoadOrder(to target.VReg) {
 	order := make([]byte, 0, q.vectorBytes)
 	blocks := q.vectorBytes / 16
 	for i := range q.vectorBytes / 4 {
-		// A packed register has blocks of 16 bytes. Each block has 4 words of 4 bytes, one from each source register. In
-		// the result, the words of a source register are contiguous.
+		// A packed register has blocks of 16 bytes. Each block has 4 words of 4 bytes, one from each source register.
+		// In the result, the words of a source register are contiguous.
 		register, block := i/blocks, i%blocks
 		order = binary.LittleEndian.AppendUint32(order, uint32(block*4+register))
 	}

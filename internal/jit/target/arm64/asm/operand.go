@@ -7,8 +7,8 @@ import (
 )
 
 // Arg is an operand of an instruction: [Reg], [Scalar], [Vec], [Lane], [List], [HalfPrecision], [Mem], [ConstantAddr],
-// [Imm], [Shift], [Float], [Cond] or [Label]. For example, "fmla v0.4s, v1.4s, v2.s[1]" has the operands V(0, S), V(1,
-// S) and V(2, S).Lane(1), and "ldr q0, [x1, #16]" has the operands V(0, Q).Scalar() and Mem{Base: X(1), Offset: 16}.
+// [Imm], [Shift], [Float], [Cond] or [Label]. For example, "fmla v0.4s, v1.4s, v2.s[1]" has the operands V(0, S),
+// V(1, S) and V(2, S).Lane(1), and "ldr q0, [x1, #16]" has V(0, Q).Scalar() and Mem{Base: X(1), Offset: 16}.
 type Arg interface{ String() string }
 
 // Reg is a general register of 64 bits, X0 to X30. Number 31 is SP in addresses, and in additions and subtractions of
@@ -270,7 +270,7 @@ type Label int
 func (l Label) String() string { return fmt.Sprintf("L%d", int(l)) }
 
 // HalfPrecision is a vector register as an operand of fmlal. It has the low four half-precision numbers, or the low two
-// if LowTwo is set. LowTwo must equal Half of the result, which is a [Vec].
+// if LowTwo is set. LowTwo must be set if and only if the result, a [Vec], has only its low 64 bits (Vec.Half).
 type HalfPrecision struct {
 	Num    int
 	LowTwo bool

@@ -61,8 +61,11 @@ var floatRows = []row{
 	{"fmls", encodeByLane, 0x0F805000, hsd},
 }
 
-// encodeSameFloat encodes "three registers of the same type" with floating-point elements:
-// 0 Q U 01110 x sz 1 Rm 11 opcode 1 Rn Rd, and for half precision 0 Q U 01110 x 10 Rm 00 opcode 1 Rn Rd. sz is bit 22.
+// encodeSameFloat encodes "three registers of the same type" with floating-point elements. sz is bit 22:
+//
+//	float32, float64   0 Q U 01110 x sz 1 Rm 11 opcode 1 Rn Rd
+//	half precision     0 Q U 01110 x 1  0 Rm 00 opcode 1 Rn Rd
+//
 // The field Half of a vector selects the low 64 bits of the register, not half precision.
 func encodeSameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	vecs, ok := vectors(args, 3)
@@ -73,7 +76,7 @@ func encodeSameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	code := r.code | vecs[0].qBit() | vecs[2].rm() | vecs[1].rn() | vecs[0].rd()
 	switch vecs[0].Elem {
 	case H:
-		code = code&^(1<<21|1<<15|1<<14) | 1<<22
+		code = code&^(1<<21|1<<15|1<<14) | 1<<22 // "sz 1 Rm 11" becomes "10 Rm 00"
 	case D:
 		code |= 1 << 22
 	}
@@ -81,7 +84,9 @@ func encodeSameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 }
 
 // encodeUnaryFloat encodes "two-register miscellaneous" with floating-point elements:
-// 0 Q U 01110 x sz 10000 opcode 10 Rn Rd, and for half precision 0 Q U 01110 x 111100 opcode 10 Rn Rd.
+//
+//	float32, float64   0 Q U 01110 x sz 10000 opcode 10 Rn Rd
+//	half precision     0 Q U 01110 x 1  11100 opcode 10 Rn Rd
 func encodeUnaryFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	vecs, ok := vectors(args, 2)
 	if !ok || vecs[0].Elem != vecs[1].Elem || vecs[0].Half != vecs[1].Half {
@@ -90,7 +95,7 @@ func encodeUnaryFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	code := r.code | vecs[0].qBit() | vecs[1].rn() | vecs[0].rd()
 	switch vecs[0].Elem {
 	case H:
-		code |= 1<<22 | 1<<20 | 1<<19
+		code |= 1<<22 | 1<<20 | 1<<19 // "sz 10000" becomes "111100"
 	case D:
 		code |= 1 << 22
 	}

@@ -2,8 +2,9 @@ package asm
 
 // integerRows are arithmetic, logic and comparisons of integers, element by element.
 //
-// The columns are mnemonic, encoder, opcode and element sizes: see [row]. 0x0E... and 0x2E... differ in the bit U,
-// which selects between two operations, often signed (0) and unsigned (1).
+// The columns are mnemonic, encoder, opcode and element sizes: see [row]. Of several rows with a mnemonic, the first
+// one that accepts the operands is used. 0x0E... and 0x2E... differ in the bit U, which selects between two operations,
+// often signed (0) and unsigned (1).
 //
 // For example, add v0.4s, v1.4s, v2.4s is 4EA28420: the opcode 0E208400, bit 30 (Q) for 128 bits, 2 in the field size,
 // and the registers 2 (Rm), 1 (Rn) and 0 (Rd).
@@ -67,7 +68,7 @@ var integerRows = []row{
 }
 
 // encodeSameArrangement encodes "three registers of the same type": 0 Q U 01110 size 1 Rm opcode 1 Rn Rd. In bitwise
-// operations, whose elements are bytes, the field for the size is part of the opcode.
+// operations, whose elements are bytes (B is 0), the field for the size is part of the opcode.
 func encodeSameArrangement(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	if !ok || !v[0].sameArrangement(v[1]) || !v[0].sameArrangement(v[2]) {

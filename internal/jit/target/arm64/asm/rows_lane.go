@@ -186,8 +186,8 @@ func encodeAcross(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if r.code&0x1F000 == 0x3000 { // the opcode of saddlv and uaddlv
 		width++
 	}
-	isPair := src.Elem == S && src.Half // not allowed: the 2s of a vector of 8 bytes
-	if !ok0 || !ok1 || dst.Elem != width || isPair ||
+	is2S := src.Elem == S && src.Half // not allowed
+	if !ok0 || !ok1 || dst.Elem != width || is2S ||
 		!isVectorNumber(src.Num) || !isVectorNumber(dst.Num) {
 		return 0, false
 	}

@@ -27,7 +27,7 @@ var shiftRows = []row{
 	{"sqshrun", encodeShiftNarrow, 0x2F008400, bhs}, {"sqshrun2", encodeShiftNarrow, 0x6F008400, bhs},
 }
 
-// vectorShiftOperands returns the two vectors and the distance of a shift.
+// vectorShiftOperands returns the two vectors of a shift, v[0] and v[1], and the distance.
 func vectorShiftOperands(args []Arg) (v [3]Vec, distance int, ok bool) {
 	if len(args) != 3 {
 		return v, 0, false
@@ -41,19 +41,20 @@ func vectorShiftOperands(args []Arg) (v [3]Vec, distance int, ok bool) {
 func encodeShiftLeft(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, distance, ok := vectorShiftOperands(args)
 	width := 8 << v[0].Elem
-	return r.code | v[0].qBit() | uint32(width+distance)<<16 | v[1].rn() | v[0].rd(), ok && v[0].valid() &&
-		v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && distance >= 0 && distance < width
+	return r.code | v[0].qBit() | uint32(width+distance)<<16 | v[1].rn() | v[0].rd(),
+		ok && v[0].valid() && v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && distance >= 0 && distance < width
 }
 
 // encodeShiftRight encodes shifts to the right. The immediate is twice the width minus the distance.
 func encodeShiftRight(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, distance, ok := vectorShiftOperands(args)
 	width := 8 << v[0].Elem
-	return r.code | v[0].qBit() | uint32(2*width-distance)<<16 | v[1].rn() | v[0].rd(), ok && v[0].valid() &&
-		v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && distance > 0 && distance <= width
+	return r.code | v[0].qBit() | uint32(2*width-distance)<<16 | v[1].rn() | v[0].rd(),
+		ok && v[0].valid() && v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && distance > 0 && distance <= width
 }
 
-// encodeShiftLong encodes shifts to the left into elements of twice the width.
+// encodeShiftLong encodes shifts to the left into elements of twice the width. takesHalf(narrow, wide) checks the
+// widths and, for mnemonics that end in 2, that narrow is a full register.
 func encodeShiftLong(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, distance, ok := vectorShiftOperands(args)
 	width := 8 << v[1].Elem

@@ -71,10 +71,10 @@ func lowBytes(v target.VReg, bytes int) asm.Scalar {
 	return asm.Scalar{Num: int(v), Elem: elem}
 }
 
-// setConstant sets a register to a constant, 16 bits at a time. The first instruction, MOVZ or MOVN, also sets the
-// other bits to 0 or 1. MOVK then sets each group of 16 bits that still differs.
+// setConstant sets a register to a constant, 16 bits at a time. The first instruction, MOVZ or MOVN, also fills the
+// other bits with 0 or 1. MOVK then sets each group of 16 bits that still differs.
 func (w *Writer) setConstant(to asm.Reg, constant int64) {
-	name, pattern := "movz", uint64(constant) // pattern is the constant, inverted for MOVN: groups of zeros need no MOVK
+	name, pattern := "movz", uint64(constant) // pattern has the bits that differ from the fill
 	if constant < 0 {
 		name, pattern = "movn", ^uint64(constant)
 	}
@@ -144,7 +144,7 @@ func (w *Writer) Add(from, to target.Int) {
 	} else {
 		sum = w.intRegister(to)
 	}
-	if n, ok := from.(target.Imm); ok && !isWord { // the sum of a word is in addressTemp, which addConstant may change
+	if n, ok := from.(target.Imm); ok && !isWord { // addConstant may change addressTemp, which is sum for a word
 		w.addConstant(sum, int64(n), sum, "")
 	} else {
 		w.Emit("add", sum, sum, w.intRegister(from))
@@ -388,8 +388,8 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 var arithmeticNames = map[target.Op]string{target.Add: "fadd", target.Sub: "fsub", target.Mul: "fmul"}
 
 // extremum computes Max or Min. FMAX and FMIN are not used, because they order -0 before +0. Instead, a comparison sets
-// the mask of the lanes in which y is greater (Max) or less (Min), and BIT, BIF or BSL selects y in these lanes, and
-// otherwise x. The destination selects the instruction: BIT if it is x, BIF if it is y.
+// the mask of the lanes in which y is greater (Max) or less (Min). The destination then gets y in these lanes, and x in
+// the others: by BIT if it is x already, by BIF if it is y, and otherwise by BSL, for which it first holds the mask.
 func (w *Writer) extremum(op target.Op, x, y, to target.VReg) {
 	mask, name, first, second := vectorTemp, "bit", y, vectorTemp // the selecting instruction and its sources
 	switch to {
@@ -449,7 +449,7 @@ func (w *Writer) FMABroadcast(target.Addr, target.VReg, target.VReg) {
 }
 
 // FMAForms returns the encoding of sum + x*y (or of sum - x*y if negate is set), for the register allocator and
-// [Writer.Inst]. Source 0 is x, 1 is y, and 2 is sum. The result overwrites source Tied; Order lists x and y.
+// [Writer.Inst]. Source 0 is x, 1 is y, and 2 is sum. The result overwrites sum (Tied); x and y follow (Order).
 func FMAForms(negate bool) []alloc.Form {
 	name := "fmla"
 	if negate {
