@@ -22,9 +22,9 @@ type Rows struct {
 	// Mask marks the reduced dimensions of operand 0. In a result, these dimensions have the same size as in operand 0,
 	// have size 1, or are absent: the example permits the shapes [8, 100], [8, 1] and [8].
 	Mask []bool
-	// ChannelGroups, if not 0, divides dimension 1 of operand 0, the channels, into groups. If it has the shape
-	// [n, c, ...], it is then viewed as [n, ChannelGroups, c/ChannelGroups, ...]. Mask marks dimensions of this view.
-	// Results have the shape of operand 0.
+	// ChannelGroups, if not 0, divides dimension 1 of operand 0, the channels, into groups. Operand 0 of shape [n, c,
+	// ...] is then viewed as [n, ChannelGroups, c/ChannelGroups, ...]. Mask marks dimensions of this view. Results have
+	// the shape of operand 0.
 	ChannelGroups int
 	// In lists the operands of Code: operand k of Code is operand In[k] of the call. It is broadcast to the shape of
 	// operand 0 or, if Shape is not nil, to Shape.
@@ -84,8 +84,8 @@ const (
 )
 
 // Fits reports whether a row program is possible for an operand 0 of the given shape. Another kernel may still be
-// better: for fewer than minRows long rows that cannot be split, Fits returns true, and [Rows.UnsuitedReason] returns a
-// reason.
+// better: for fewer than minRows rows that cannot be split and have at most maxRowLength elements, Fits returns true,
+// and [Rows.UnsuitedReason] returns a reason.
 func (r *Rows) Fits(shape []int) bool {
 	length, _, ok := r.lengthAndCount(shape)
 	return ok && length > 0 && length <= maxRowLength || r.SplitsRows(shape)

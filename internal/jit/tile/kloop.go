@@ -131,8 +131,8 @@ func (g *gen) isFullyUnrolled() bool {
 }
 
 // rowBases lists the registers with the addresses of rows 0, 5 and 10, as far as the tile has these rows. Each is the
-// base of five rows, because an address can add 0, 1, 2 or 4 times rowStepReg, or rowStep3Reg. Rows at constant offsets
-// need only the first register.
+// base of up to five rows, because an address can add 0, 1, 2 or 4 times rowStepReg, or rowStep3Reg. Rows at constant
+// offsets need only the first register.
 func (g *gen) rowBases() []target.GReg {
 	bases := []target.GReg{broadcastReg, broadcastRow5Reg, broadcastRow10Reg}
 	if g.spec.In != nil {
