@@ -141,9 +141,9 @@ func (env *Env) assumeRelation(kind condKind, d *expr) {
 	}
 }
 
-// narrow adds the fact that e is from lo to hi, which fact.tighten narrows by the residue and the excluded values.
-// Facts are stored in the primitive expression of e, which lacks the constant and the common divisor of e. For example,
-// 3*x + 6*y + 1 has the primitive expression x + 2*y (primitiveForm).
+// narrow adds the fact that e is from lo to hi. fact.tighten then narrows these bounds by the residue and the excluded
+// values of e. Facts are stored in the primitive expression of e, which lacks the constant and the common divisor of e.
+// For example, 3*x + 6*y + 1 has the primitive expression x + 2*y (primitiveForm).
 func (env *Env) narrow(e *expr, lo, hi int) {
 	if len(e.terms) == 0 {
 		if e.constant < lo || e.constant > hi {
@@ -350,7 +350,7 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 		return
 	}
 	// e = factor*primitive + constant with factor 1 or -1, so primitive = factor*(e - constant).
-	modulus, residue = modulo(modulus, factor*(residue-constant))
+	modulus, residue = modulo(modulus, factor*(residue-constant)) // modulo returns the modulus and the reduced residue
 	updated := env.factOf(primitive)
 	if (residue-updated.rem)%gcd(modulus, updated.mod) != 0 { // no number has both residues
 		env.contradict()
