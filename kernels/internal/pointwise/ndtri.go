@@ -17,11 +17,11 @@ var (
 			"tail = log1p(-z * (1 - z * (3 - z * (15 - z * (105 - 945 * z))))) - 0.5 * v * v - log(-v) - 0.9189385332046727; "+
 			"t = v * 0.70710678118654752440; "+
 			"type_as(where(v < -30, tail, where(v < -1, log(0.5 * erfc(-t)), log1p(-0.5 * erfc(t)))), x)",
-		unaryFloat, logNdtr, noComplex, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
+		unaryFloat, logNdtr, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 	Ndtri = formulaOp("special_ndtri", "ndtri_cpu",
 		"Returns the inverse of the cumulative distribution function of the standard normal distribution; NaN outside "+
 			"[0, 1].",
-		ndtriText(), unaryFloat, ndtri, noComplex, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
+		ndtriText(), unaryFloat, ndtri, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 )
 
 // ndtriText returns the formula of ndtri, the rational approximations of Cephes: one for probabilities from exp(-2) to

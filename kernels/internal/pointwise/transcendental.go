@@ -16,9 +16,6 @@ func functionOp(name, torchKernel, doc string, ofReal func(float64) float64,
 		kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
-// noComplex is the complex reference of functions that do not support complex numbers.
-var noComplex func(complex128) complex128
-
 // formulaOp defines a unary op by the text of its formula, by the configuration of its iteration, and by its references
 // for floats and complex numbers. ofComplex is nil if complex numbers are not supported.
 func formulaOp(name, torchKernel, doc, formulaText string, iteration config, ofReal func(float64) float64,
