@@ -48,7 +48,7 @@ var extremeGraphs = []extremeGraph{
 	{"mp_k46", "max_pool2d", `{"kernel_size":70368744177664,"padding":35184372088832}`, plane8, "", 1},
 	{"mp_1d", "max_pool1d", `{"kernel_size":70368744177664,"padding":35184372088832}`, line8, "", 1},
 	{"mp_dil", "max_pool2d", `{"kernel_size":5,"dilation":70368744177664}`, plane8, "too small", 0},
-	{"mp_long", "max_pool1d", `{"kernel_size":1048576,"stride":1}`, `{"dtype":"float32","shape":[1,1,1052672]}`, "", 1},
+	{"mp_long", "max_pool1d", `{"kernel_size":1048576,"stride":1}`, `{"dtype":"float32","shape":[1,1,1049088]}`, "", 1},
 	{"mp1wi", "max_pool1d_with_indices", `{"kernel_size":2,"padding":[70368744177664,2]}`, line8, "memory", 0},
 	{"lp_dil", "lp_pool", `{"kernel_size":[2147483649,2147483648],"dilation":4294967295}`, plane8, "too small", 0},
 	{"up", "upsample_bilinear2d", `{"output_size":[2147483648,1],"align_corners":false}`, plane4, "memory", 0},

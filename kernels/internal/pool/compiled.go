@@ -224,8 +224,8 @@ func (f *foldSpec) fillNeutral(dtype tensor.DType, mem []byte) {
 	}
 	var element [8]byte
 	binary.LittleEndian.PutUint64(element[:], bits)
-	for i := 0; i < len(mem); i += dtype.Size() {
-		copy(mem[i:], element[:dtype.Size()])
+	for filled := copy(mem, element[:dtype.Size()]); filled < len(mem); {
+		filled += copy(mem[filled:], mem[:filled])
 	}
 }
 
