@@ -147,10 +147,7 @@ func (f *longFourier) phase(count, units, elements int,
 func (f *longFourier) phases(first, count int) []graph.Phase {
 	return []graph.Phase{
 		f.columnPhase(count, func(mem *graph.Mem, i, column int, elements []complex128) {
-			src := f.operandLine(mem, first+i)
-			for row := range elements {
-				elements[row] = f.spec.inputAt(f.read, src, row*f.cols+column)
-			}
+			f.loadOperand(mem, first+i, elements, column)
 		}),
 		f.rowPhase(count, func(mem *graph.Mem, i, row int, values []complex128) {
 			f.writeFrequencies(mem, first+i, row, values)
@@ -159,19 +156,18 @@ func (f *longFourier) phases(first, count int) []graph.Phase {
 
 // convolutionPhases is phases for Bluestein's convolution. The convolution is the inverse transform of the product of
 // both transforms. The inverse transform of x is conj(forward(conj(x))) * scale. (If the call itself is an inverse
-// transform, inputAt and writeFrequencies conjugate its values in addition.)
+// transform, loadOperand and writeFrequencies conjugate its values in addition.)
 func (f *longFourier) convolutionPhases(first, count int) []graph.Phase {
 	scale := complex(1/float64(f.n), 0)
 	return []graph.Phase{
 		// Transform the columns of the line times the chirp.
 		f.columnPhase(count, func(mem *graph.Mem, i, column int, elements []complex128) {
-			clear(elements)
-			src := f.operandLine(mem, first+i)
-			for row := range elements {
-				if j := row*f.cols + column; j < f.spec.points {
-					elements[row] = kit.MulComplex(f.spec.inputAt(f.read, src, j), f.chirpAt(j))
-				}
+			count := min(len(elements), kit.DivUp(max(0, f.spec.points-column), f.cols)) // elements before the padding
+			f.loadOperand(mem, first+i, elements[:count], column)
+			for row, value := range elements[:count] {
+				elements[row] = kit.MulComplex(value, f.chirpAt(row*f.cols+column))
 			}
+			clear(elements[count:])
 		}),
 		// Transform the rows and multiply by the transform of the filter. This gives x; compute conj(x).
 		f.rowPhase(count, func(mem *graph.Mem, i, row int, values []complex128) {
@@ -230,9 +226,16 @@ func (f *longFourier) filterPhases() []graph.Phase {
 		})}
 }
 
-// operandLine returns the address of a line of the operand.
-func (f *longFourier) operandLine(mem *graph.Mem, line int) unsafe.Pointer {
-	return unsafe.Add(mem.Ptrs[1], f.lines.Offsets(line)[0]) // Offsets: of the operand's line, and of the result's
+// loadOperand loads a column of the matrix of a line of the operand. For an inverse transform it loads the conjugates
+// (see [fourierSpec.transform]).
+func (f *longFourier) loadOperand(mem *graph.Mem, line int, elements []complex128, column int) {
+	address := unsafe.Add(mem.Ptrs[1], f.lines.Offsets(line)[0]) // Offsets: of the operand's line, and of the result's
+	f.spec.load(elements, column, f.cols, func(values []complex128, first, step int) {
+		f.read(address, values, first, step)
+	})
+	if f.spec.isInverse {
+		conjugate(elements)
+	}
 }
 
 // chirpAt returns element k of the chirp, exp(-pi i k*k / n) for lines of length n. k*k is reduced modulo 2n, because

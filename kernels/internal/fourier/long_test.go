@@ -90,7 +90,7 @@ func transformLines(s *fourierSpec, c *graph.Call, out, in *tensor.Tensor) {
 	x, room := make([]complex128, s.points), make([]complex128, f.workLen())
 	for i := range l.Count {
 		off := l.Offsets(i)
-		s.load(x, func(i int) complex128 { return get(unsafe.Add(in.Pointer(), off[0]), i) })
+		s.load(x, 0, 1, func(x []complex128, first, step int) { get(unsafe.Add(in.Pointer(), off[0]), x, first, step) })
 		s.transform(f, x, room)
 		put(unsafe.Add(out.Pointer(), off[1]), x[:s.outLen], 0, 1)
 	}

@@ -124,36 +124,41 @@ func (f *fourier) forward(x, scratch []complex128) {
 // into one transform of radix*length elements. The transforms are interleaved: before the stage, element j of transform
 // k is src[j*radix*groups+k]; after the stage, it is dst[j*groups+k]. The transforms k, k+groups, k+2*groups and so on
 // before the stage are combined into transform k. Their elements j give the elements j, j+length, j+2*length and so on.
+// For this, element j of transform k+q*groups is multiplied by w^(q*j), where w = exp(-2 pi i / (radix*length)). In
+// f.roots, w^(q*j) has the index q*j*groups.
 func (f *fourier) runStage(dst, src []complex128, radix, length int) {
 	groups := f.n / (radix * length) // number of transforms after the stage
 	span := length * groups          // distance between the results of a group
 	for j := range length {
-		for k := range groups {
-			// Operand q, element j of transform k+q*groups, is multiplied by w^(q*j), where w = exp(-2 pi i /
-			// (radix*length)). In f.roots, w^(q*j) has the index q*j*groups.
-			firstIn, firstOut := j*radix*groups+k, j*groups+k
-			switch radix {
-			case 2:
-				a, b := src[firstIn], kit.MulComplex(src[firstIn+groups], f.roots[j*groups])
-				dst[firstOut], dst[firstOut+span] = a+b, a-b
-			case 4:
-				a, b := src[firstIn], kit.MulComplex(src[firstIn+groups], f.roots[j*groups])
-				c, d := kit.MulComplex(src[firstIn+2*groups], f.roots[2*j*groups]),
-					kit.MulComplex(src[firstIn+3*groups], f.roots[3*j*groups])
+		firstIn, firstOut := j*radix*groups, j*groups // for k = 0
+		switch radix {
+		case 2:
+			root := f.roots[j*groups]
+			for k := range groups {
+				a, b := src[firstIn+k], kit.MulComplex(src[firstIn+groups+k], root)
+				dst[firstOut+k], dst[firstOut+span+k] = a+b, a-b
+			}
+		case 4:
+			root1, root2, root3 := f.roots[j*groups], f.roots[2*j*groups], f.roots[3*j*groups]
+			for k := range groups {
+				a, b := src[firstIn+k], kit.MulComplex(src[firstIn+groups+k], root1)
+				c, d := kit.MulComplex(src[firstIn+2*groups+k], root2), kit.MulComplex(src[firstIn+3*groups+k], root3)
 				aPlusC, aMinusC, bPlusD, bMinusD := a+c, a-c, b+d, b-d
 				rotated := complex(imag(bMinusD), -real(bMinusD)) // bMinusD times -i
-				dst[firstOut], dst[firstOut+span] = aPlusC+bPlusD, aMinusC+rotated
-				dst[firstOut+2*span], dst[firstOut+3*span] = aPlusC-bPlusD, aMinusC-rotated
-			default:
+				dst[firstOut+k], dst[firstOut+span+k] = aPlusC+bPlusD, aMinusC+rotated
+				dst[firstOut+2*span+k], dst[firstOut+3*span+k] = aPlusC-bPlusD, aMinusC-rotated
+			}
+		default:
+			for k := range groups {
 				for p := range radix { // result p, by its definition: the sum of operand q times w^(q*(j+p*length))
 					var sum complex128
 					for q, root := 0, 0; q < radix; q++ {
-						sum += kit.MulComplex(src[firstIn+q*groups], f.roots[root])
+						sum += kit.MulComplex(src[firstIn+q*groups+k], f.roots[root])
 						if root += (j + p*length) * groups; root >= f.n {
 							root -= f.n
 						}
 					}
-					dst[firstOut+p*span] = sum
+					dst[firstOut+p*span+k] = sum
 				}
 			}
 		}

@@ -21,9 +21,12 @@ func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*t
 	kit.EachIndex(linesShape, func(coords []int) {
 		coords = slices.Clone(coords)
 		values := make([]complex128, spec.points)
-		spec.load(values, func(i int) complex128 {
-			coords[spec.dim] = i
-			return spec.refElement(self, coords)
+		const first, step = 0, 1
+		spec.load(values, first, step, func(values []complex128, first, step int) {
+			for i := range values {
+				coords[spec.dim] = first + i*step
+				values[i] = spec.refElement(self, coords)
+			}
 		})
 		for i, value := range refDFT(values, spec.points, spec.isInverse)[:spec.outLen] {
 			coords[spec.dim] = i

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/cmplx"
 	"slices"
 	"unsafe"
 
@@ -123,30 +122,43 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 		memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), memoryLen)
 		values, scratch := memory[:spec.points], memory[spec.points:]
 		operandLine, resultLine := unsafe.Add(mem.Ptrs[1], offsets[0]), unsafe.Add(mem.Ptrs[0], offsets[1])
-		spec.load(values, func(i int) complex128 { return read(operandLine, i) })
-		spec.transform(lineTransform, values, scratch)
 		const first, step = 0, 1
+		spec.load(values, first, step, func(values []complex128, first, step int) { read(operandLine, values, first, step) })
+		spec.transform(lineTransform, values, scratch)
 		write(resultLine, values[:spec.outLen], first, step)
 		return nil
 	})
 	return &graph.Kernel{WorkerScratch: complexBytes * memoryLen, Phases: []graph.Phase{phase}}
 }
 
-// load fills values with a line of the operand, cut or extended by zeros to the length of the transform. If isToReal is
-// set, the second half of values is the mirrored conjugate of the first. element returns element i of the line.
-func (spec *fourierSpec) load(values []complex128, element func(i int) complex128) {
-	clear(values)
-	for i := range spec.available() {
-		values[i] = element(i)
-		if spec.isToReal && i > 0 && i < spec.points-i {
-			values[spec.points-i] = complex(real(values[i]), -imag(values[i]))
+// load fills values with the elements first, first+step, first+2*step and so on of a line of the operand, which is cut
+// or extended by zeros to the length of the transform. If isToReal is set, the second half of the line is the mirrored
+// conjugate of the first. read reads elements of the operand; its step may be negative.
+func (spec *fourierSpec) load(values []complex128, first, step int, read func(values []complex128, first, step int)) {
+	available := spec.available()
+	count := min(len(values), kit.DivUp(max(0, available-first), step)) // values that the operand has
+	read(values[:count], first, step)
+	clear(values[count:])
+	if !spec.isToReal {
+		return
+	}
+	// Element j is the conjugate of element points-j, if the operand has that.
+	mirrored := max(count, kit.DivUp(max(0, spec.points-available+1-first), step))
+	if mirrored < len(values) {
+		read(values[mirrored:], spec.points-(first+mirrored*step), -step)
+		conjugate(values[mirrored:])
+	}
+	for i, value := range values[:count] {
+		if j := first + i*step; j == 0 || 2*j == spec.points { // element points-j is the same element
+			values[i] = complex(real(value), 0)
 		}
 	}
-	if spec.isToReal {
-		values[0] = complex(real(values[0]), 0)
-		if spec.points%2 == 0 {
-			values[spec.points/2] = complex(real(values[spec.points/2]), 0)
-		}
+}
+
+// conjugate replaces values by their conjugates.
+func conjugate(values []complex128) {
+	for i, value := range values {
+		values[i] = complex(real(value), -imag(value))
 	}
 }
 
@@ -158,31 +170,10 @@ func (spec *fourierSpec) available() int {
 	return min(spec.inLen, spec.points)
 }
 
-// inputAt returns element j of a line as load would store it, so that several workers can load parts of one line. For
-// an inverse transform it returns the conjugate (see transform).
-func (spec *fourierSpec) inputAt(read elementReader, line unsafe.Pointer, j int) (value complex128) {
-	available := spec.available()
-	switch {
-	case j < available:
-		value = read(line, j)
-	case spec.isToReal && spec.points-j < available:
-		value = cmplx.Conj(read(line, spec.points-j))
-	}
-	if spec.isToReal && (j == 0 || 2*j == spec.points) {
-		value = complex(real(value), 0)
-	}
-	if spec.isInverse {
-		return cmplx.Conj(value)
-	}
-	return value
-}
-
 // transform transforms a line and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
 func (spec *fourierSpec) transform(lineTransform *fourier, values, scratch []complex128) {
 	if spec.isInverse {
-		for i, value := range values {
-			values[i] = complex(real(value), -imag(value))
-		}
+		conjugate(values)
 	}
 	lineTransform.forward(values, scratch)
 	spec.scaleFrequencies(values)
@@ -199,8 +190,9 @@ func (spec *fourierSpec) scaleFrequencies(values []complex128) {
 	}
 }
 
-// elementReader returns element i of the line of the operand at address line.
-type elementReader func(line unsafe.Pointer, i int) complex128
+// elementReader reads the elements first, first+step, first+2*step and so on of the line of the operand at address
+// line.
+type elementReader func(line unsafe.Pointer, values []complex128, first, step int)
 
 // elementWriter writes values to the line of the result at address line, at the indices first, first+step, first+2*step
 // and so on.
@@ -224,25 +216,27 @@ func withoutLastDim(meta tensor.Meta) tensor.Meta {
 
 // reader returns the function that reads elements of the operand.
 func (spec *fourierSpec) reader(operand tensor.Meta) elementReader {
-	const unusedStep, count = 0, 1 // the arguments of a load of a single element
-	step := kit.ByteStride(operand, spec.dim)
+	operandStep := kit.ByteStride(operand, spec.dim)
 	if !spec.hasComplexPairs {
 		load := tensor.Converter(tensor.Complex128, operand.DType)
-		return func(line unsafe.Pointer, i int) (element complex128) {
-			load(unsafe.Pointer(&element), unsafe.Add(line, i*step), unusedStep, unusedStep, count)
-			return element
+		return func(line unsafe.Pointer, values []complex128, first, step int) {
+			load(unsafe.Pointer(unsafe.SliceData(values)), unsafe.Add(line, first*operandStep), complexBytes, step*operandStep,
+				len(values))
 		}
 	}
 	imagOffset := kit.ByteStride(operand, operand.Rank()-1) // from the real part to the imaginary part, in bytes
 	load := tensor.Converter(tensor.Float64, operand.DType)
-	return func(line unsafe.Pointer, i int) complex128 {
-		address := unsafe.Add(line, i*step)
-		var realPart, imagPart float64
-		load(unsafe.Pointer(&realPart), address, unusedStep, unusedStep, count)
-		if !spec.isFromReal {
-			load(unsafe.Pointer(&imagPart), unsafe.Add(address, imagOffset), unusedStep, unusedStep, count)
+	return func(line unsafe.Pointer, values []complex128, first, step int) {
+		parts := unsafe.Pointer(unsafe.SliceData(values))
+		address, count := unsafe.Add(line, first*operandStep), len(values)
+		load(parts, address, complexBytes, step*operandStep, count)
+		if spec.isFromReal {
+			for i, value := range values {
+				values[i] = complex(real(value), 0)
+			}
+		} else if count > 0 { // without elements, the address of the imaginary part would be outside of values
+			load(unsafe.Add(parts, complexBytes/2), unsafe.Add(address, imagOffset), complexBytes, step*operandStep, count)
 		}
-		return complex(realPart, imagPart)
 	}
 }
 
