@@ -15,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
@@ -213,7 +214,7 @@ func randomChain(t *testing.T, seed uint64, impls []string) *graph.Graph {
 // search does not know.
 func TestCheapestWithinRandomChains(t *testing.T) {
 	cases, least := 0, 0
-	for seed := range uint64(6) {
+	for seed := range testsize.Of[uint64](3, 6) {
 		free := compiled(t, randomChain(t, seed, nil), graphrun.Optimal)
 		var needs []int
 		var costs []float64

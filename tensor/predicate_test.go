@@ -121,7 +121,7 @@ func TestPredicatesAgree(t *testing.T) {
 // PyTorch's answers. The suggested format shows whether strides are like channels-last.
 func TestFormulasAgreeWithPyTorch(t *testing.T) {
 	seen := map[tensor.Predicate]map[bool]int{}
-	step := testsize.Of(2, 1)
+	step := testsize.Of(4, 1)
 	for i, r := range load[formatRow](t, "formats.json") {
 		if i%step > 0 {
 			continue

@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 var announce = flag.Bool("announce", false, "print each call, before it ends the process")
 
-var calls = flag.Int("calls", 30, "calls of each function and method, in TestEveryFunction")
+var calls = flag.Int("calls", testsize.Of(12, 30), "calls of each function and method, in TestEveryFunction")
 
 // target is a function, or a method with its receiver as the first argument.
 type target struct {
