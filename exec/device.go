@@ -100,7 +100,7 @@ type uploadedPosition struct {
 
 // deviceConstants are the constants of a program on the device.
 type deviceConstants struct {
-	storages []int // indices of Program.storages
+	storages []int // indices of Program.storages; a storage is the memory of a value and of its views
 
 	mu        sync.Mutex
 	addresses map[int]graph.DeviceAddress // by index of the storage; nil before the first upload
@@ -135,7 +135,7 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 		}
 		placed.blocks = append(placed.blocks, placed.newBlock)
 		for storageIndex, address := range placed.addresses {
-			if address.Memory == nil { // in the new block
+			if address.Memory == nil { // in the new block, which is now allocated
 				placed.addresses[storageIndex] = graph.DeviceAddress{Memory: placed.newBlock.memory, Offset: address.Offset}
 			}
 		}

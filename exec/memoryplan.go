@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// memoryPlanner makes one memory plan of a program: it assigns memory to the steps in order. See memory.go for the
-// terms.
+// memoryPlanner makes one memory plan of a program: it assigns memory to the steps in order. All intermediate values of
+// a place (host or device) share one block of memory, the arena. Affinity prefers addresses at which each worker finds
+// data that it wrote itself, in its cache. See memory.go.
 type memoryPlanner struct {
 	memoryPolicy
 	waits
@@ -95,9 +96,10 @@ func (m *memoryPlanner) planStep(i int) {
 		}
 	}
 	if step.kernel.Scratch > 0 {
-		step.scratchOffset, _ = m.alloc(i, step.kernel.Scratch, len(m.program.storages)+i, step.kernel.Place)
+		memoryIndex := len(m.program.storages) + i // the scratch memory of steps follows the storages
+		step.scratchOffset, _ = m.alloc(i, step.kernel.Scratch, memoryIndex, step.kernel.Place)
 	}
-	for _, address := range step.addresses {
+	for _, address := range step.addresses { // of results and operands
 		if address.storage >= 0 && m.isWrittenByStep(address.storage) {
 			m.addUser(address.storage, int32(i))
 		}

@@ -131,9 +131,9 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 		step := &s.program.steps[i]
 		phase, chunk := &step.kernel.Phases[0], nextChunk[i-first]
 		switch {
-		case chunk == phase.Chunks && i == end-1:
+		case chunk == phase.Chunks && i == end-1: // the last step has ended
 			return nil
-		case chunk == phase.Chunks: // the step has ended
+		case chunk == phase.Chunks: // another step has ended
 			i++
 			continue
 		case i > first && s.program.mustWait(i, chunk, nextChunk[i-1-first]):
@@ -160,7 +160,7 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 func (p *Program) mustWait(i, chunk, finished int) bool {
 	previous, phase := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
 	switch finished {
-	case 0:
+	case 0: // no chunk has run
 		return true
 	case previous.Chunks:
 		return false

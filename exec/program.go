@@ -119,7 +119,8 @@ func compile(g *graph.Graph, options Options) (*Program, error) {
 	pipelined := options.Threads == 1 && !options.KeepGoing
 	program, err := compileSteps(g, options, pipelined)
 	if pipelined && errors.As(err, new(*MemoryError)) {
-		return compileSteps(g, options, false)
+		pipelined = false
+		return compileSteps(g, options, pipelined)
 	}
 	return program, err
 }
@@ -173,7 +174,8 @@ func (p *Program) addSteps(g *graph.Graph, options Options) error {
 	kernels := lowerAll(g, options)
 	for i, n := range g.Nodes {
 		interrupt.Check(options.Context)
-		if p.keepsGoing() && p.omitIfDependent(n) || n.IsView() { // the node has no step
+		isOmitted := p.keepsGoing() && p.omitIfDependent(n)
+		if isOmitted || n.IsView() { // the node has no step
 			continue
 		}
 		err := kernels[i].err

@@ -13,6 +13,10 @@ import (
 
 // This file finds the memory of a run's inputs and outputs. Outputs are in tensors of the caller, in new memory, or in
 // memory of the pool. Inputs with another layout than the graph declares are copied.
+//
+// A storage is the memory of a root value and its views. The storage of an output is new in each run (inNewMemory), an
+// input's tensor (inInput), or a constant's tensor (inConst). Omitted values are results of nodes that were omitted at
+// compilation (Options.KeepGoing).
 
 // findDirectOutputs finds the outputs that a step can write directly into the caller's tensor. Such an output has
 // memory of its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes
@@ -62,7 +66,8 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 	}
 	for k := range program.storages {
 		if storage := &program.storages[k]; storage.kind == inNewMemory && s.outputMemories[k].storage == nil {
-			s.outputMemories[k].storage = program.pool.Take(storage.bytes, !coversStorage(storage.root.Meta))
+			mustClear := !coversStorage(storage.root.Meta)
+			s.outputMemories[k].storage = program.pool.Take(storage.bytes, mustClear)
 		}
 	}
 	return nil
@@ -129,7 +134,8 @@ func (s *Session) copyOf(ctx context.Context, source *tensor.Tensor, meta tensor
 // pooledCopy returns a copy of the source with the layout meta, offset included. Its memory is from the pool.
 func pooledCopy(ctx context.Context, pool *tensor.Pool, source *tensor.Tensor, meta tensor.Meta,
 	workers int) (*tensor.Tensor, error) {
-	copied := tensor.Must(tensor.FromStorage(meta, pool.Take(meta.Extent()*meta.DType.Size(), !coversStorage(meta))))
+	mustClear := !coversStorage(meta)
+	copied := tensor.Must(tensor.FromStorage(meta, pool.Take(meta.Extent()*meta.DType.Size(), mustClear)))
 	return copied, iter.CopyElements(ctx, copied, source, workers)
 }
 

@@ -53,12 +53,12 @@ func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 	worker.mem.Scratch = nil
 	for ; i < section.end; i++ {
 		call := &s.program.calls[i]
-		if call.run == nil {
+		if call.run == nil { // a group, or a step with several chunks or scratch memory
 			groupEnd := s.program.steps[i].pipelineEnd
 			if groupEnd > 0 {
 				err = s.runPipelined(ctx, worker, i, groupEnd)
 				i = groupEnd - 1 // the loop continues with the step after the group
-			} else { // several chunks, or scratch memory
+			} else {
 				err = s.runStepSerially(ctx, worker, i)
 			}
 			if err != nil {

@@ -267,7 +267,7 @@ func (p *Program) setParts(isSplit []bool) {
 			step := &p.steps[i]
 			for k, phase := range step.kernel.Phases {
 				if phase.Chunks > 1 && isSplit[i] {
-					p.partOffsets[step.firstPhase+k+1] = min(p.threads, phase.Chunks)
+					p.partOffsets[step.firstPhase+k+1] = min(p.threads, phase.Chunks) // the number of parts of phase k
 				}
 			}
 		}

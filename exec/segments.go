@@ -206,8 +206,10 @@ func (run *segmentRun) runPrepared(segment *graph.Segment, prepared *preparedSeg
 	return byName, err
 }
 
-// prepareSegment returns a prepared segment. If isCacheable is true, prepareSegment uses the cache. Otherwise it
-// prepares the segment for this run alone, because it lacks some nodes of the graph's segment.
+// prepareSegment returns a prepared segment. If isCacheable is true, prepareSegment uses the cache, whose key is the
+// segment and its class: a text with the dtypes, shapes and strides of its operands, and with all other known values on
+// which its shapes depend. Otherwise it prepares the segment for this run alone, because it lacks some nodes of the
+// graph's segment.
 func (run *segmentRun) prepareSegment(segment *graph.Segment, isCacheable bool) (*preparedSegment, error) {
 	prepare := func() (*preparedSegment, error) {
 		return run.runner.prepare(run.ctx, segment, run.knownValues, run.keepGoing)

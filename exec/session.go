@@ -54,7 +54,7 @@ type patch struct {
 // workerState is the memory of one worker.
 type workerState struct {
 	mem        graph.Mem
-	state      graph.WorkerState
+	state      graph.WorkerState // objects that kernels keep for this worker
 	index      int
 	tracedStep int // 1 + the worker's current step according to the tracer; 0 for none
 }
@@ -96,7 +96,7 @@ func (s *Session) setFixedAddresses() {
 				s.ptrs[ptrIndex] = address(s.arena.Bytes(), storage.arenaOffset+operand.offset)
 			case inConst:
 				s.ptrs[ptrIndex] = address(storage.data.Storage().Bytes(), operand.offset)
-			default: // inInput, inNewMemory
+			default: // inInput, inNewMemory: the memory of an input, or of an output that the run allocates
 				s.patches = append(s.patches, patch{ptrIndex: ptrIndex, address: operand})
 			}
 		}

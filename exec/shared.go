@@ -82,7 +82,8 @@ func (s *Session) runLeader() {
 	run := &s.sectionRun
 	run.job.Begin()
 	defer run.job.End() // also if a kernel calls runtime.Goexit
-	shareableSteps := 0
+
+	shareableSteps := 0 // of the steps that are ready at the start
 	for _, step := range run.readySteps {
 		if run.isWorthSharing(int(step)) {
 			shareableSteps++
@@ -91,6 +92,7 @@ func (s *Session) runLeader() {
 	if shareableSteps > 1 {
 		run.requestHelpers(min(shareableSteps, len(s.workers))-1, run.wakePolicy(run.section.first))
 	}
+
 	for {
 		eventsSeen := run.job.EventCount()
 		s.runWorker(&s.workers[0])
@@ -203,9 +205,9 @@ func (s *Session) runWorker(worker *workerState) {
 				current = s.runPhase(worker, current)
 			}
 			joinsPhase = false // the worker starts its next phases itself
-			// The tracer's last event of the worker is the begin of step tracedStep-1. A worker that continues with
-			// another step, or with none, leaves this step unfinished. After a finished step, tracedStep is 0, and
-			// endStep does nothing.
+			// The worker has reported the begin of step tracedStep-1 to the tracer. If it continues with another step,
+			// or with none, endStep reports that it leaves this step unfinished. If it has finished the step,
+			// tracedStep is 0, and endStep does nothing.
 			if worker.tracedStep != current.step+1 {
 				const done = false
 				s.endStep(worker, done)

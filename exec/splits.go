@@ -19,10 +19,10 @@ const (
 // maxPasses is the maximum number of passes over all steps in chooseSplits. Networks need two or three.
 const maxPasses = 8
 
-// chooseSplits chooses the split steps. With two workers, a split step takes about half as long, but data between a
-// split step and another step moves between cores. The search starts with all steps that have enough work. It then
-// splits further steps while the transfers that this avoids outweigh the costs. Finally it reverts splits while this
-// saves time.
+// chooseSplits chooses the split steps. costsNS has the cost of each step, and minSharedNS is the minimum cost that is
+// worth sharing. With two workers, a split step takes about half as long, but data between a split step and another
+// step moves between cores. The search starts with all steps that have enough work. It then splits further steps while
+// the transfers that this avoids outweigh the costs. Finally it reverts splits while this saves time.
 func (p *Program) chooseSplits(costsNS []float64, minSharedNS float64) []bool {
 	isSplit := make([]bool, len(p.steps))
 	gainsNS := make([]float64, len(p.steps)) // gainsNS[i] is the time that a split of step i saves, without transfers
@@ -68,7 +68,7 @@ func (s *splitSearch) changeWhileFaster(toSplit bool) {
 		}
 		changed := false
 		for i := range s.isSplit {
-			isFasterSplit := s.gainsNS[i] >= lossesNS[i]
+			isFasterSplit := s.gainsNS[i] >= lossesNS[i] // whether the step should be split
 			if s.hasSeveralChunks[i] && isFasterSplit == toSplit && s.isSplit[i] != toSplit {
 				s.isSplit[i], changed = toSplit, true
 			}

@@ -53,7 +53,7 @@ func (p *Program) addStorages(g *graph.Graph) {
 		added.root, added.lastStep = root, -1
 		added.bytes = storageBytes(root)
 		p.storages = append(p.storages, added)
-		p.storageIndex.Set(root, int32(len(p.storages)))
+		p.storageIndex.Set(root, int32(len(p.storages))) // the index plus 1: 0 stands for no storage
 	}
 	for i, v := range g.Inputs {
 		add(v, storage{kind: inInput, inputIndex: i})

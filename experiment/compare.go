@@ -183,8 +183,9 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	}
 	need := Together(programs...)
 	need.Outputs += maxOutputs
-	const limit = 0 // the memory that is available to the process
-	if err := need.Check(limit, need.Held()+need.Inputs); err != nil {
+	const limit = 0                   // the memory that is available to the process
+	held := need.Held() + need.Inputs // the inputs are in memory, too
+	if err := need.Check(limit, held); err != nil {
 		return nil, fmt.Errorf("%d programs do not fit into memory together: %w", len(allContenders), err)
 	}
 	return allContenders, nil

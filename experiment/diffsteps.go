@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// This file compares the steps of two plans. Steps are matched by the nodes that they compute.
+// This file compares the steps of two plans. Steps are matched by the nodes that they compute. A node has the same key
+// in both plans.
 
 // differentSteps lists the steps that differ, the greatest difference in cost first.
 func differentSteps(a, b *comparedPlan) []StepDifference {
@@ -91,10 +92,11 @@ func (g *stepGroup) differenceKind(a, b *comparedPlan) string {
 			return diffCopy
 		}
 		return diffOnly
-	case len(stepsA) > 1 || len(stepsB) > 1 || !sameKeys(g.keys[0], g.keys[1]):
+	case len(stepsA) > 1 || len(stepsB) > 1 || !sameKeys(g.keys[0], g.keys[1]): // other divisions into steps
 		return diffGroup
 	case stepsA[0].Impl != stepsB[0].Impl:
 		return diffImpl
+	// The steps have the same implementation. If the sizes are equal too, only layouts can change the cost.
 	case stepsA[0].CostNS != stepsB[0].CostNS && a.shapes == nil: // shapes is nil unless sizes differ
 		return diffLayout
 	}

@@ -27,7 +27,8 @@ const (
 	maxLoad    = 0.5
 )
 
-// disturbancesOf describes the disturbances of measured contenders.
+// disturbancesOf describes the disturbances of measured contenders, which are candidates with their times. In each
+// round, every contender has a turn of several runs.
 func disturbancesOf(allContenders []*contender, load *loadMeter) Disturbances {
 	result := Disturbances{Load: load.mean()}
 	widest := ""

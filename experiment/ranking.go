@@ -170,6 +170,7 @@ func runsToDiffer(pairs []Pair, session *session) *int {
 		turns = append(turns, len(contender.turnMedians))
 	}
 	sorted.Ints(turns)
+	// A pair needs two contenders, so there are at least two numbers.
 	if count := len(turns); leastP(turns[count-1], turns[count-2]) < level { // the two with the most turns
 		return nil
 	}
@@ -185,7 +186,7 @@ func runsFor2Percent(pairs []Pair, session *session) *int {
 	}
 	var largest *int
 	const effect = 0.02
-	level := Significance / float64(len(pairs))
+	level := Significance / float64(len(pairs)) // as in runsToDiffer
 	for _, pair := range pairs {
 		turnCount, ok := turnsToDetect(turnMedians[pair.A], turnMedians[pair.B], effect, level)
 		runs := turnCount * session.runsPerTurn()

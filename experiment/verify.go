@@ -242,8 +242,8 @@ func (c *Certificate) sizes() map[string]int {
 	return sizes
 }
 
-// verifyCopies checks the bound on the weighted cost. From this bound and the bound on the cost it derives the bounds
-// on copies and memory.
+// verifyCopies checks the bound on the weighted cost: a weight times the cost, plus weights for each copy and for each
+// unit of copied bytes. From this bound and the bound on the cost it derives the bounds on copies and memory.
 func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*CopiesVerdict, error) {
 	certified, labels := c.Copies, c.Solution.Labels
 	// First recompute the plan and its cost. The labels choose the implementations, and PlanWeights the copies.

@@ -34,7 +34,7 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 	for _, p := range plans {
 		// p is compared to the first plan with a significant difference. That need not be plans[0], which may be noisy.
 		fasterIndex := slices.IndexFunc(plans, func(f planTime) bool {
-			pair := c.Verdict.pair(f.name, p.name)
+			pair := c.Verdict.pair(f.name, p.name) // nil if f is p
 			return pair != nil && pair.Significant
 		})
 		if !c.isFastest(p) && fasterIndex >= 0 {

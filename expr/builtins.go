@@ -53,6 +53,7 @@ func init() {
 		"type_as": withDType(binaryOp(typeAs)), "as_computed": withDType(binaryOp(asComputed)),
 		"finfo_max": unaryOp(finiteLimit(greatest)), "finfo_min": unaryOp(finiteLimit(least)),
 	}
+	// Sqrt and the elementary functions, which are the ops from Exp up to Call, have functions of their names.
 	for op := Sqrt; op < Call; op++ {
 		isElementary := op >= Exp && op != Pow // pow has an entry above
 		if op == Sqrt || isElementary {
@@ -88,7 +89,8 @@ func withDType(b builtin) builtin {
 	return b
 }
 
-// arity returns the least and the greatest number of operands of a function. ok is false for an unknown name.
+// arity returns the least and the greatest number of operands of a function: a function of the library may have several
+// definitions. ok is false for an unknown name, and for an operator.
 func arity(name string) (minOperands, maxOperands int, ok bool) {
 	if function, ok := builtins[name]; ok && isName(name) && !keywords[name] {
 		return function.argCount, function.argCount, true
@@ -354,7 +356,7 @@ func fmod(t *typer, x []formulaValue) formulaValue {
 	return formulaValue{dtype: dtype, re: t.b.Emit(Sub, x[0].re, multiple), im: None}
 }
 
-// truncDivide rounds quotients toward 0. A quotient of 16-bit floats is rounded to its dtype first.
+// truncDivide rounds quotients toward 0. A quotient of 16-bit floats, computed in float32, is first rounded to 16 bits.
 func truncDivide(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promote(x...)
 	t.reject(dtype, dtype == tensor.Bool || dtype.IsComplex(), "a rounded quotient")

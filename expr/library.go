@@ -140,6 +140,8 @@ var library = map[string][]definition{
 		"r = sqrt(a * a + b * b); " + // squares do not overflow
 		"float32(where(r != r, where(isinf(a) or isinf(b), inf, r), r))", 0}},
 	"complex128 abs": {{"z", "", rejected, "hypot(real(z), imag(z))", 0}},
+	// exp(a) * (cos b + i*sin b) with z = a + i*b. The last two lines have the special cases: an infinite or NaN a with
+	// b = 0, and an infinite a with an infinite or NaN b.
 	"complex exp": {{"z", "", rejected, "a = real(z); b = imag(z); r = exp(a); " +
 		"v = complex(r * cos(b), where(b == 0, b, r * sin(b))); " +
 		"special_angle = isinf(b) or isnan(b); " +
@@ -244,7 +246,7 @@ func (t *typer) call(name string, x []formulaValue) formulaValue {
 			env[param] = converted
 		}
 	}
-	t.libraryDepth++
+	t.libraryDepth++ // errors within the formula are reported at the call
 	defer func() { t.libraryDepth-- }()
 	return t.evalFormula(called.formula(text), env)[0]
 }

@@ -198,7 +198,7 @@ func (p *parser) expr(level int) *node {
 				p.fail(pos, "comparisons do not chain; write a < b and b < c")
 			}
 			hasComparison = true
-		} else if precedence < compareLevel {
+		} else if precedence < compareLevel { // and, or: the next operand may be another comparison
 			hasComparison = false
 		}
 		p.next()
@@ -412,6 +412,7 @@ func (p *parser) next() {
 	p.end += length
 }
 
+// operators lists operators and separators. Each precedes its prefixes, such as ** before *.
 var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "&", "|",
 	"^", "~", "(", ")", ",", ";", "="}
 

@@ -50,7 +50,7 @@ type RowPass struct {
 type Place struct {
 	Kind    PlaceKind
 	N       int // an index that depends on Kind
-	Element int // index of an element, pass or row: see Columns, Overlap and Pipeline of [RowProgram]
+	Element int // 0 in Passes; for an element, pass or row, see Columns, Overlap and Pipeline of [RowProgram]
 }
 
 // PlaceKind is the kind of a [Place].
@@ -128,7 +128,7 @@ type splitter struct {
 	rowIndex       []int     // indexed by value: its index in Rows, or -1
 	writerPass     []int     // indexed by row: the pass that writes it
 	lastReader     []int     // indexed by row: the last pass that reads it
-	inOutputMemory []bool    // indexed by output: whether it is a scanned row, which is stored in the output's memory
+	inOutputMemory []bool    // indexed by output: whether a scanned row is this output and is stored in its memory
 	perRowNumbers  [][]Value // indexed by pass: the numbers that its PerRow computes
 }
 
@@ -150,12 +150,12 @@ func (s *splitter) assignPasses() {
 		for _, operand := range inst.Operands() {
 			s.variesInRow[v] = s.variesInRow[v] || s.variesInRow[operand]
 		}
-		inLoop := s.variesInRow[v] || inst.Op == Reduce // otherwise v is computed after the loop of its pass
+		inLoop := s.variesInRow[v] || inst.Op == Reduce // else v is computed once per row, after the loop
 		for _, operand := range inst.Operands() {
 			s.passOf[v] = max(s.passOf[v], s.firstPass(operand, inLoop))
 		}
 		switch inst.Op {
-		case Reduce:
+		case Reduce: // a number; a fold of numbers that depend on no pass is in pass 0
 			s.variesInRow[v], s.passOf[v] = false, max(s.passOf[v], 0)
 		case Scan:
 			const writtenInLoop = true // a loop writes the operand to the row, even if it is a number
@@ -331,13 +331,13 @@ func (s *splitter) storedValue(row int) Value {
 // the pass computes the value.
 func (s *splitter) loadPlace(v Value, pass int) (Place, bool) {
 	if !s.variesInRow[v] {
-		if s.passOf[v] < 0 {
+		if s.passOf[v] < 0 { // the number depends on no pass, so the pass can compute it
 			return Place{}, false
 		}
 		return s.requireNumber(v), true
 	}
 	row := s.rowIndex[v]
-	if row < 0 || s.writerPass[row] >= pass {
+	if row < 0 || s.writerPass[row] >= pass { // not stored, or not by an earlier pass
 		return Place{}, false
 	}
 	s.lastReader[row] = max(s.lastReader[row], pass)

@@ -150,7 +150,7 @@ func (c *Code) Unscanned() *Code {
 		case Op(inst.Imm) == Add && inst.DType.IsFloat():
 			return builder.Emit(Add, inst.A, builder.Const(inst.DType, 0)) // a sum starts from +0, so -0 becomes +0
 		}
-		return inst.A
+		return inst.A // other scans start from a number that does not change the element
 	})
 	if err != nil {
 		panic(err)

@@ -120,7 +120,7 @@ func (b *Builder) equalOperand(inst Inst) Value {
 			return inst.A
 		}
 		if operand := b.Inst(inst.A); operand.Op == Convert && b.DType(operand.A) == inst.DType &&
-			representsAll(operand.DType, inst.DType) {
+			representsAll(operand.DType, inst.DType) { // back to the first dtype, after an exact conversion
 			return operand.A
 		}
 	case Bits:
@@ -167,7 +167,7 @@ func (b *Builder) canonical(inst Inst) Inst {
 			inst.Op, inst.B, inst.C = Add, inst.C, None
 		}
 	case Abs:
-		if operand := b.Inst(inst.A); operand.Op == Neg && inst.DType.IsFloat() {
+		if operand := b.Inst(inst.A); operand.Op == Neg && inst.DType.IsFloat() { // abs(-x)
 			inst.A = operand.A
 		}
 	case Bits:
@@ -180,11 +180,11 @@ func (b *Builder) canonical(inst Inst) Inst {
 		}
 	case Convert:
 		if operand := b.Inst(inst.A); operand.Op == Convert && inst.DType.IsFloat() &&
-			representsAll(operand.DType, b.DType(operand.A)) {
+			representsAll(operand.DType, b.DType(operand.A)) { // the first conversion is exact
 			inst.A = operand.A
 		}
 	}
-	switch inst.Op {
+	switch inst.Op { // the earlier value first
 	case Add, Mul, And, Or, Xor, Eq, Ne:
 		if inst.B < inst.A {
 			inst.A, inst.B = inst.B, inst.A

@@ -256,7 +256,7 @@ func (t *typer) operand(index int, dtype tensor.DType) formulaValue {
 	if dtype.IsComplex() {
 		loaded.im = t.b.LoadImag(index)
 	}
-	loaded.re = t.b.Convert(t.b.DType(loaded.re).OpMath(), loaded.re)
+	loaded.re = t.b.Convert(t.b.DType(loaded.re).OpMath(), loaded.re) // widens a 16-bit float to float32
 	return loaded
 }
 
@@ -379,7 +379,8 @@ func (t *typer) constant(number tensor.Scalar, dtype tensor.DType) formulaValue 
 func (t *typer) floatConst(dtype tensor.DType, number tensor.Scalar) Value {
 	if number.DType() == tensor.Int64 {
 		integer, imm := number.Int(), uint64(0)
-		tensor.Converter(dtype, tensor.Int64)(unsafe.Pointer(&imm), unsafe.Pointer(&integer), 0, 0, 1)
+		const stride, count = 0, 1 // of the destination and the source
+		tensor.Converter(dtype, tensor.Int64)(unsafe.Pointer(&imm), unsafe.Pointer(&integer), stride, stride, count)
 		return t.b.AddInst(Inst{Op: Const, DType: dtype, A: None, B: None, C: None, Imm: imm})
 	}
 	return t.b.Const(dtype, number.Float())

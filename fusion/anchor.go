@@ -225,7 +225,8 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 
 // walks returns the walks of the anchor. A walk is a loop order and the layouts of the results. In each walk, all
 // results of the whole have the layout of the anchor's result. In a walk without a layout, the result has the inferred
-// layout. If the anchor cannot write the inferred layout, the result is row-major instead.
+// layout. If the anchor cannot write the inferred layout, the result is row-major instead. candidates are orders that
+// the planner considers for the first result.
 func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 	fused, anchor, err := anchorOf(call)
 	if err != nil {

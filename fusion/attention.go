@@ -75,7 +75,8 @@ func makeAttentionOp(product *graph.Op) *graph.Op {
 const minExponent = -60
 
 // attentionImpl is an implementation of fused attentions. If flushesWeights is set, it replaces small exponentials by
-// 0.
+// 0. The methods work, read and lower are for a call. They call Work, Read and Lower of graph.Attend, which are for the
+// [graph.Attention] of the call.
 type attentionImpl struct {
 	*graph.Attend
 	flushesWeights bool
@@ -137,7 +138,7 @@ func viewedMetas(fused *Fusion, call *graph.Call) ([]tensor.Meta, error) {
 		if err != nil {
 			return nil, err
 		}
-		if call.Packed(i) != nil { // attentionImpl.pack packs by columns
+		if call.Packed(i) != nil { // operand i is packed: attentionImpl.pack packs by columns
 			meta = transposed(meta)
 		}
 		metas = append(metas, meta)

@@ -26,10 +26,12 @@ import (
 // part computes to the part. A [FusedArg] with negative Part is operand Index of the fused node.
 
 // addAttention adds the parts of an attention: see [Fuser.CheckAttention]. It sets the operands query, key and value,
-// adds the parts in order, and records for each operand the shape in which the kernel views it. The batch may have
-// different shapes in different parts, such as [b*h] and [b, h]. The kernel uses the shape of finestBatch: merging
-// dimensions of this shape gives the shape in each part. isReadOutside reports whether a value is read outside of the
-// attention. Last, addAttention marks the columns of the scores as the dimension that the row program folds (reduces).
+// adds the parts in order, and records for each operand the shape in which the kernel views it. Last, it marks the
+// columns of the scores as the dimension that the row program folds (reduces). isReadOutside reports whether a value is
+// read outside of the attention.
+//
+// The batch may have different shapes in different parts, such as [b*h] and [b, h]. The kernel uses the shape of
+// finestBatch: merging dimensions of this shape gives the shape in each part.
 func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	isReadOutside func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
@@ -59,6 +61,7 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	}
 	result := last.Out[0].Meta.Shape
 	matrix := result[len(result)-2:]
+	// After the views of the operands, ViewShapes has the view of the result.
 	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(batch, matrix))
 	builder.fusion.Mask = make([]bool, len(batch)+2) // batch, rows, columns of the scores
 	columns := len(batch) + 1
@@ -220,6 +223,7 @@ func (f *Fuser) checkBetween(node *graph.Node, scores []int) (foldsRows bool, er
 	if reshapesBatch(node) {
 		return false, nil
 	}
+	// The node may be a row program of its own, such as a softmax.
 	if rows := f.Rows(node); rows != nil && rows.Code.Compilable() {
 		shape := node.In[0].Meta().Shape
 		rank := len(shape)
@@ -232,6 +236,7 @@ func (f *Fuser) checkBetween(node *graph.Node, scores []int) (foldsRows bool, er
 		}
 		return true, nil
 	}
+	// The node must be an expression over elements.
 	code, err := f.Expression(node)
 	switch {
 	case err != nil:

@@ -65,7 +65,8 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	rank := len(a.Batch) // the dimensions of the batch precede rows and columns
 	for _, meta := range a.Others {
 		operandRowStride, operandColStride := meta.Strides[rank], meta.Strides[rank+1]
-		offsets, matrixStride := a.Entries(meta), 0 // the offset of each matrix of the batch, and their distance; in elements
+		offsets := a.Entries(meta) // the offset of each matrix of the batch, in elements
+		matrixStride := 0          // distance of these offsets
 		if matrices > 1 && len(offsets) > 1 {
 			matrixStride = offsets[1] - offsets[0]
 		}

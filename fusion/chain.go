@@ -18,8 +18,8 @@ type EpilogueStep struct {
 	Op           expr.Op // Add, Mul, Min or Max
 	AddressIndex int     // index of the second operand among the addresses of the anchor's kernel; 0 means Number
 	Number       float64 // the second operand, if AddressIndex is 0
-	// AlongFastest means that the second operand has an element for each position in the fastest dimension of the anchor's
-	// result, and is broadcast along all other dimensions.
+	// AlongFastest means that the second operand has an element for each position in the fastest dimension of the
+	// anchor's result, and is broadcast along all other dimensions.
 	AlongFastest bool
 	IsScalar     bool // the second operand has one element
 	Width        int  // size of the fastest dimension of the anchor's result
@@ -110,7 +110,8 @@ func (e *Epilogue) stepOf(op expr.Op, second expr.Value, dtype tensor.DType) (st
 }
 
 // operandStep returns the step with operation op whose second operand is an operand of the expression. It returns false
-// if kernels do not read the operand's layout. The strides of a stream are in bytes, and dimension 0 is the fastest.
+// if kernels do not read the operand's layout. A stream describes the memory of the result or an operand. Its strides
+// are in bytes, and dimension 0 is the fastest.
 func (e *Epilogue) operandStep(op expr.Op, operandIndex int) (step EpilogueStep, ok bool) {
 	result, operand := e.streams[0], e.streams[1+operandIndex] // streams: the result, then the operands
 	isScalar, sameStrides := true, true

@@ -67,8 +67,8 @@ func EffortOf(c *expr.Code) (counts OpCounts) {
 }
 
 // AddTo adds the work of a number of elements, and the work of starting a number of rows. The work is counted in units
-// of inner kernels ([graph.Rate]), such as [graph.LoopSimple]. The caller passes 0 rows if it adds this work itself, or
-// the work of starting runs of columns.
+// of inner kernels ([graph.Rate]), such as [graph.LoopSimple]. A caller that adds the work of starting rows, or runs of
+// columns, itself passes 0 rows.
 func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
 	if work == nil {
 		return

@@ -10,7 +10,8 @@ import (
 )
 
 // This file runs epilogues: [Epilogue.Apply] divides a rectangle of the anchor's result into blocks, and runs the
-// compiled loop of the epilogue on each block.
+// compiled loop of the epilogue on each block. A stream is an operand or a result of this loop. A stream that is not
+// contiguous is staged: the loop accesses a copy of up to stageElements elements in a buffer.
 
 // EpilogueRun is the state of a worker that applies an epilogue in a chunk. The chunk calls [EpilogueRun.Release] at
 // its end.

@@ -13,8 +13,11 @@ import (
 // dimensions. A loop runs along rows if the fastest dimension is folded. Otherwise the loop runs along columns and
 // folds many adjacent columns at the same time. There is work for each element, and for each row or contiguous run of
 // columns. With a row-major operand [64, 100], for example, a sum along dimension 1 starts 64 rows, and a sum along
-// dimension 0 starts 64 runs of 100 columns. [OpCounts] has the operations of the expression: Folds is the number of
-// folds for each element, and Passes the number of passes over each row.
+// dimension 0 starts 64 runs of 100 columns. Work that does not overlap with memory access, such as starting a row, is
+// added by AddUnoverlapped.
+//
+// [OpCounts] has the operations of the expression: Folds is the number of folds for each element, and Passes the number
+// of passes over each row.
 
 // folding describes the folded dimensions of an operand.
 type folding struct {
@@ -112,7 +115,7 @@ func (fold *folding) addLoopStarts(work *graph.Work, counts OpCounts, meta tenso
 	switch {
 	case fold.foldsFastest(meta):
 		counts.addRowLoops(work, float64(meta.Numel()), fold.rows)
-	case loops.CodeAvailable():
+	case loops.CodeAvailable(): // machine code runs along columns
 		work.AddUnoverlapped(counts.foldKernel(graph.FoldRun, graph.MultipassRun), fold.columnRuns(meta)*counts.Passes)
 	}
 }

@@ -103,6 +103,7 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	}
 	fused, last := builder.node, parts[len(parts)-1]
 	// The loop reads all operands except the anchor's. If there is an anchor, it also reads the anchor's result.
+	// Fusion.Anchor is the number of the anchor's operands.
 	loopArrays := len(fused.In) - builder.fusion.Anchor + len(fused.Out)
 	if hasAnchor := builder.fusion.Anchor > 0; hasAnchor {
 		loopArrays++

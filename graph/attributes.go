@@ -118,9 +118,9 @@ func (n *Node) SetAttr(name string, value any) {
 	n.undecoded, n.Attrs = attributesOf(given), nil
 }
 
-// AttrsAsGiven yields the attributes as they were given, with symbols and values of the graph ([ValueRef]), in the
-// order of the op's schema. Attributes without a field of their own, which belong to [Schema.Additional], follow,
-// sorted by name. Attributes that equal their default are omitted.
+// AttrsAsGiven yields the attributes as they were given, with symbols and values of the graph ([ValueRef]). The
+// attributes with a field in the op's schema come first, in the order of the schema; they are omitted if they equal
+// their default. The attributes of [Schema.Additional] follow, sorted by name.
 func (n *Node) AttrsAsGiven() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if n == nil || n.Op == nil || n.Op.Schema == nil || n.undecoded == nil {
@@ -271,7 +271,7 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 	rowMajor := t.CopyTo(tensor.New(t.DType, t.Shape...))
 	list := make(elementList, t.Numel())
 	for i := range list {
-		meta := rowMajor.Meta // of a 0-dim view: element i
+		meta := rowMajor.Meta // becomes a view of element i: no dimensions, and offset i
 		meta.Shape, meta.Strides, meta.Offset = nil, nil, i
 		list[i] = attrFromElement(t.DType, tensor.Must(rowMajor.View(meta)).At())
 	}
@@ -315,7 +315,7 @@ func (p Param) attrName() string {
 // numberOperand returns the index of the operand that an attribute with the given name sets. It returns -1 if there is
 // no such operand, or if the op's schema has an attribute of that name.
 func (op *Op) numberOperand(name string) int {
-	if op.Schema == nil || op.Schema.has(name) { // only ops that Define did not make have no schema
+	if op.Schema == nil || op.Schema.has(name) { // an op that Define did not make has no schema
 		return -1
 	}
 	return slices.IndexFunc(op.Params, func(p Param) bool {
@@ -382,7 +382,7 @@ func (n *Node) addNumbers(numbers []any) error {
 		case isComplete:
 			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name,
 				n.Op.Params[i].attrName())
-		default: // nulls fill the positions of absent operands before i
+		default: // nulls, which are zero Args, fill the positions of absent operands before i
 			operands = append(operands, make([]Arg, max(0, i-len(operands)))...)
 			operands = slices.Insert(operands, i, operand)
 		}

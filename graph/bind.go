@@ -146,12 +146,15 @@ func (g *Graph) setInputTypes() error {
 func (g *Graph) decodeAll() {
 	decoded := map[*attributes]any{}
 	for _, n := range g.Nodes {
-		// Skip nodes whose op has no attributes, and nodes whose decoded attributes do not depend on symbols.
-		if n.Op == nil || n.Op.Schema == nil || n.Attrs != nil && !n.undecoded.dependOn(g.sizes) {
+		if n.Op == nil || n.Op.Schema == nil { // the op has no attributes
+			continue
+		}
+		if n.Attrs != nil && !n.undecoded.dependOn(g.sizes) { // already decoded, for any sizes
 			continue
 		}
 		attrs, ok := decoded[n.undecoded]
-		// Nodes for which no attribute is given share the key nil but may have different ops: they are decoded singly.
+		// n.undecoded is nil if no attribute is given. Nodes of different ops share this key, so they are decoded
+		// singly.
 		if !ok || n.undecoded == nil {
 			attrs, _ = n.decode(g.sizes) // inference decodes again and reports the error
 			decoded[n.undecoded] = attrs
@@ -180,7 +183,8 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	unbacked := bound // with symbols for sizes that depend on data (see Unbacked)
+	// If sizes depend on data, unbacked is a copy with symbols for these sizes (see Unbacked). It has the same outputs.
+	unbacked := bound
 	if bound.Dynamic() {
 		unbacked = bound.Unbacked().Graph
 	}
@@ -236,4 +240,50 @@ func (v *Value) bindTo(shape []int, sizes map[string]sym.Int) map[string]sym.Int
 		sizes[dim.Symbol] = sym.Of(shape[i])
 	}
 	return sizes
+}
+
+// Assumed returns a new map with the assumed size of each symbol whose size was not given ([Graph.Bind]). Results and
+// plans depend on these sizes. Symbols of the graph on which no input or attribute depends are omitted. A symbol that
+// an importer replaced by its size is included: see [Graph.Assume].
+func (g *Graph) Assumed() map[string]int {
+	used := map[string]int{}
+	for name, size := range g.assumed {
+		if _, isDeclared := g.Symbols[name]; !isDeclared || g.usesSymbol(name) {
+			used[name] = size
+		}
+	}
+	return used
+}
+
+// Assume records that a symbol has an assumed size because none was given: see [Graph.Assumed]. The graph need not have
+// the symbol. An importer may have replaced a symbol of the file by the size.
+func (g *Graph) Assume(symbol string, size int) {
+	g.assumed = maps.Clone(g.assumed) // copies of the graph do not see the change
+	if g.assumed == nil {
+		g.assumed = map[string]int{}
+	}
+	g.assumed[symbol] = size
+}
+
+// clearAssumed records that the size of a symbol was given, not assumed.
+func (g *Graph) clearAssumed(symbol string) {
+	g.assumed = maps.Clone(g.assumed)
+	delete(g.assumed, symbol)
+}
+
+// usesSymbol reports whether an attribute, or the declaration of an input, depends on a symbol.
+func (g *Graph) usesSymbol(symbol string) bool {
+	for _, v := range g.Inputs {
+		if v.Dims != nil && v.decl != nil && v.decl.dependsOn(symbol) {
+			return true
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, attr := range n.givenAttrs() {
+			if attrDependsOn(attr, symbol) {
+				return true
+			}
+		}
+	}
+	return false
 }

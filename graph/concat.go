@@ -180,7 +180,9 @@ func (v *verifier) checkConcatMemory() {
 			default: // a concatenation writes the operands that are not in place
 				inPlace := n.operandsInPlace()
 				for i := range n.In {
-					if place, _ := places[i].Meta(); places[i].Shape != nil && (inPlace == nil || !inPlace[i]) {
+					place, _ := places[i].Meta()
+					hasPlace := places[i].Shape != nil
+					if hasPlace && (inPlace == nil || !inPlace[i]) {
 						memory.addWrite(n, owner, place)
 					}
 				}

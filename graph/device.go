@@ -20,9 +20,9 @@ type Device interface {
 	// Inexact returns, as text, the names of the operations that the device does not round as IEEE 754 requires;
 	// "" if it rounds all operations correctly.
 	Inexact() string
-	// Impl returns the implementation of an op on the device. For one op, Impl always returns the same
-	// pointer. If the device has no kernel for a call, the method Walks of the implementation returns an empty
-	// list (a walk is a loop order with its result layout).
+	// Impl returns the implementation of an op on the device. For one op, Impl always returns the same pointer. If the
+	// device has no kernel for a call, the implementation offers no loop order for it: its method Walks returns an
+	// empty list.
 	Impl(op *Op) *Impl
 	// Upload and Download are the implementations of copies between the host and the device. Layouts must be equal.
 	Upload() *Impl
@@ -61,7 +61,8 @@ type Queue interface {
 	Reset()
 }
 
-// Place returns the place of the value's memory. Before implementations are chosen, all values are on the host.
+// Place returns the place of the value's memory, which is the memory of its root: the value itself, or the value whose
+// memory it views. Before implementations are chosen, all values are on the host.
 func (v *Value) Place() tensor.Place {
 	if root := v.Root(); root != nil && root.Node != nil && root.Node.Impl != nil {
 		return root.Node.Impl.ResultPlace

@@ -23,8 +23,8 @@ import (
 //	a size of an input (the methods of Graph below)       x has shape [8, 3] if n is 8
 //	an integer in an attribute before decoding (toSize)   "n//2 + 1" as the end of a slice
 //
-// A [sym.Int] is the value of such an integer: a number, or an expression over unknown sizes. Maps by symbol
-// (map[string]sym.Int) have the size of each symbol.
+// A [sym.Int] is the value of such an integer: a number, or an expression over unknown sizes. An unknown size has a
+// hint, which is a typical size. Maps by symbol (map[string]sym.Int) have the size of each symbol.
 
 // Dim is a size, a stride or an offset: a number, a symbol, or an expression over symbols in Python's syntax
 // ([sym.Parse]). At most one of the three fields is set. For example, the shape [n, 3, n//2 + 1] is
@@ -110,8 +110,8 @@ func lookupIn(symbols map[string]sym.Int) func(name string) (sym.Int, bool) {
 	}
 }
 
-// Check returns an error of the Dim's expression that does not depend on the values of symbols, such as a syntax error
-// or an unknown symbol. It returns nil for other errors, such as a division by 0.
+// Check returns an error if the Dim's expression is invalid for all values of the symbols, because of a syntax error or
+// an unknown symbol. It returns nil for an error that depends on the values, such as a division by 0.
 func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
 		return nil
@@ -218,7 +218,7 @@ func (g *Graph) assumeSizes() {
 			g.sizes = map[string]sym.Int{}
 		}
 		g.sizes[symbol] = sym.Of(bounds.assumedSize())
-		g.Assume(symbol, bounds.assumedSize())
+		g.Assume(symbol, bounds.assumedSize()) // records that the size was not given
 	}
 }
 
@@ -249,7 +249,7 @@ func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 }
 
 // The remaining functions are for attributes before decoding: bools, numbers, strings and lists of them, as in a file.
-// A string may be an expression over symbols.
+// A string may be an expression over symbols. Only findTooLarge is for decoded attributes.
 
 // attrDependsOn reports whether an attribute depends on the symbol.
 func attrDependsOn(given any, symbol string) bool {
@@ -310,9 +310,9 @@ func toSize(given any, symbols map[string]sym.Int) (sym.Int, error) {
 	return sym.Int{}, &mismatchError{got: given}
 }
 
-// toInt is toSize for an attribute that must be a number. If the value depends on unknown sizes, toInt returns its
-// hint, the value at typical sizes. It then records the guard that the value equals the hint. A guard is a condition on
-// sizes under which the inferred types are valid.
+// toInt is toSize for an attribute that must be a number. If the value depends on unknown sizes, toInt computes a
+// number from their hints, and records the guard that the value equals this number. A guard is a condition on sizes
+// under which the inferred types are valid.
 func toInt(given any, symbols map[string]sym.Int) (int, error) {
 	if number, ok := given.(int); ok {
 		return number, nil
@@ -372,7 +372,7 @@ func notAnInteger(text string, symbols map[string]sym.Int) error {
 	switch _, err := strconv.ParseInt(text, 10, 64); {
 	case err == nil:
 		mismatch.suggestion = suggest.DidYouMean(text)
-	case len(symbols) > 0 && !numerals.IsSpecial(text):
+	case len(symbols) > 0 && !numerals.IsSpecial(text): // no infinity or NaN
 		symbolNames := slices.Values(sorted.Keys(symbols))
 		mismatch.suggestion = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, symbolNames))
 	}

@@ -3,7 +3,6 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -305,52 +304,6 @@ func (g *Graph) warn(e *Error) {
 		g.warned[text] = true
 		g.warnings = append(g.warnings, e)
 	}
-}
-
-// Assumed returns a new map with the assumed size of each symbol whose size was not given ([Graph.Bind]). Results and
-// plans depend on these sizes. Symbols of the graph on which no input or attribute depends are omitted. A symbol that
-// an importer replaced by its size is included: see [Graph.Assume].
-func (g *Graph) Assumed() map[string]int {
-	used := map[string]int{}
-	for name, size := range g.assumed {
-		if _, isDeclared := g.Symbols[name]; !isDeclared || g.usesSymbol(name) {
-			used[name] = size
-		}
-	}
-	return used
-}
-
-// Assume records that a symbol has an assumed size because none was given: see [Graph.Assumed]. The graph need not have
-// the symbol. An importer may have replaced a symbol of the file by the size.
-func (g *Graph) Assume(symbol string, size int) {
-	g.assumed = maps.Clone(g.assumed) // copies of the graph do not see the change
-	if g.assumed == nil {
-		g.assumed = map[string]int{}
-	}
-	g.assumed[symbol] = size
-}
-
-// clearAssumed records that the size of a symbol was given, not assumed.
-func (g *Graph) clearAssumed(symbol string) {
-	g.assumed = maps.Clone(g.assumed)
-	delete(g.assumed, symbol)
-}
-
-// usesSymbol reports whether an attribute, or the declaration of an input, depends on a symbol.
-func (g *Graph) usesSymbol(symbol string) bool {
-	for _, v := range g.Inputs {
-		if v.Dims != nil && v.decl != nil && v.decl.dependsOn(symbol) {
-			return true
-		}
-	}
-	for _, n := range g.Nodes {
-		for _, attr := range n.givenAttrs() {
-			if attrDependsOn(attr, symbol) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // UnknownOp returns the error for an op that does not exist. The error suggests a similar name: see [SuggestOp].

@@ -78,8 +78,8 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	return g.folded.findOrStore(key, n.Op, attrs, out, metas), nil
 }
 
-// find returns the key of a call and its cached results, or nil if it has none; a new call is added without results. It
-// returns false if an operand is not constant.
+// find returns the key of a call and its cached results, or nil if it has none. It adds a new call without results. ok
+// is false if an operand is not constant.
 func (f *foldCache) find(n *Node, attrs any, metas []tensor.Meta) (key string, cached []*tensor.Tensor, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

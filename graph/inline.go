@@ -186,8 +186,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 			return nil, err
 		}
 		copied := &Node{Name: g.UniqueName(n.Name + "." + bodyNode.Name), Op: bodyNode.Op, In: slices.Clone(bodyNode.In),
-			Pin: bodyNode.Pin, PartOf: n, // Pin demands a layout, an implementation or a device
-			undecoded: bodyNode.undecoded.withReplacements(copyOf)}
+			Pin: bodyNode.Pin, PartOf: n, undecoded: bodyNode.undecoded.withReplacements(copyOf)}
 		for i := range copied.In {
 			copied.In[i].Value = copyOf(copied.In[i].Value)
 		}
@@ -202,7 +201,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 		if err := inlining.inlineNode(copied); err != nil {
 			return nil, err
 		}
-		for _, v := range bodyNode.Out {
+		for _, v := range bodyNode.Out { // inlineNode has replaced the results of copied
 			copies[v] = inlining.replacementOf(copies[v])
 		}
 	}

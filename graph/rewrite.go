@@ -11,7 +11,8 @@ import (
 // This file has the functions by which passes change graphs. For example, a pass makes node n, whose position is i,
 // read its operand 0 in another layout:
 //
-//	copied, err := g.Insert("x.copy", "contiguous", n.In[:1:1], nil, "n reads rows")
+//	noAttrs := Attrs(nil)
+//	copied, err := g.Insert("x.copy", "contiguous", n.In[:1:1], noAttrs, "n reads rows")
 //	g.Nodes = slices.Insert(g.Nodes, i, copied)
 //	n.In[0] = ArgOf(copied.Out[0])
 
@@ -48,8 +49,8 @@ func (g *Graph) CopyOp() (*Op, error) {
 	return nil, errors.New("the catalogue has no op that copies values")
 }
 
-// insert is Insert for a given op. Unlike Insert, it accepts ops with several results. Its work is in two stages: it
-// decodes the attributes, and insertNode makes and infers the results.
+// insert is Insert for a given op. Unlike Insert, it accepts ops with several results. It decodes the attributes;
+// insertNode makes and infers the results.
 func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error) {
 	switch {
 	case op == nil || op.original != op:

@@ -14,7 +14,7 @@ import (
 // not symbols of the Env; they keep their sizes in g. There are no guards. If inference of a node branches on an
 // unbacked size, the sizes and strides of its results can be a [sym.Where]. For example, let x have the shape [u0, 1]
 // and the strides (1, u0). A comparison of x with a number has the strides (1, Where(u0 <= 1, 1, u0)). Sizes that the
-// node rejects are ignored.
+// node rejects do not affect the types of its results.
 //
 // A result remains [Value.Dynamic] if symbols cannot describe it, because the node branches too often, the rank depends
 // on data, or the layout is unknown. The Type of the result then has the dtype of the [PartialType]. Its Shape has the

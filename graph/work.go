@@ -12,7 +12,8 @@ import (
 // This file has the defaults of [Impl.Work] and [Impl.Read], which count bytes and operations. A walk is an order of
 // the loops of a call, and the layouts of its results. For example, a simple op without Pricing, Flops and
 // FlopsPerElement that maps 1,000 elements of float32 to 1,000 others is one step of 8,000 bytes and 1,000 units of the
-// inner kernel GoSimple. AddUnits adds units that overlap with memory accesses, AddUnoverlapped other units.
+// inner kernel GoSimple. An inner kernel is a kind of operation, whose unit has a price in cost profiles. AddUnits adds
+// units that overlap with memory accesses, AddUnoverlapped other units.
 
 // Pricing computes the work of implementations whose field Work or Read is nil. For a call that it does not price, a
 // method returns false, and [Op.CountedWork] or [ReadWork] is used instead.

@@ -121,7 +121,9 @@ const (
 func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok bool, err error) {
 	decl = &valueDecl{offset: offset}
 	firstErrIndex := len(l.errs)
-	err = l.scan.object(func(key string, offset int) error { return l.readDeclarationKey(decl, key, offset, kind) })
+	err = l.scan.object(func(key string, keyOffset int) error {
+		return l.readDeclarationKey(decl, key, keyOffset, kind)
+	})
 	if len(l.errs) == firstErrIndex && err == nil {
 		switch {
 		case decl.name == "":
@@ -228,7 +230,8 @@ func (l *loader) readDim(decl *valueDecl, key string, offset int, kind declKind)
 	default:
 		dim = graph.ParseDim(text)
 		if key != "shape" || dim.Expr != "" {
-			l.expressions = append(l.expressions, expression{decl, key, len(decl.parsed.Dims), text, offset})
+			l.expressions = append(l.expressions, expression{decl: decl, key: key, index: len(decl.parsed.Dims),
+				text: text, offset: offset})
 		}
 	}
 	return dim, err
@@ -302,8 +305,8 @@ func (l *loader) constData(decl *valueDecl) (t *tensor.Tensor, mistakeOffset int
 // storage.
 func withLayout(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
 	if meta.Offset == 0 && meta.SameAddresses(t.Meta) {
-		size := meta.DType.Size()
-		return tensor.FromStorage(meta, tensor.StorageOf(t.Storage().Bytes()[min(t.Offset*size, t.Storage().Len()):]))
+		first := min(t.Offset*meta.DType.Size(), t.Storage().Len()) // byte offset of the first element
+		return tensor.FromStorage(meta, tensor.StorageOf(t.Storage().Bytes()[first:]))
 	}
 	out := tensor.Empty(meta)
 	tensor.CopyElements(out, t)

@@ -44,7 +44,9 @@ func (l *loader) readNode(offset int) error {
 	var declared declaredNode
 	interrupt.Check(l.ctx)
 	firstErrIndex := len(l.errs) // index of the node's first mistake
-	err := l.scan.object(func(key string, offset int) error { return l.readNodeKey(&raw, &declared, key, offset) })
+	err := l.scan.object(func(key string, keyOffset int) error {
+		return l.readNodeKey(&raw, &declared, key, keyOffset)
+	})
 	raw.pendingEnd, raw.opName = len(l.pending), declared.op
 	if declared.hasOutputs && len(declared.outputs) == 0 && len(l.errs) == firstErrIndex {
 		l.failAt(offset, "\"outputs\" is empty")
@@ -56,7 +58,8 @@ func (l *loader) readNode(offset int) error {
 	for _, mistake := range l.errs[firstErrIndex:] {
 		mistake.Node, mistake.Op = declared.name, declared.op
 	}
-	l.skipNode(&raw, firstErrIndex, err != nil)
+	isPositionLost := err != nil
+	l.skipNode(&raw, firstErrIndex, isPositionLost)
 	return err
 }
 

@@ -30,7 +30,8 @@ func quote(s string) string {
 }
 
 // writeOperandNumber writes a number in the list of a node's inputs. In that list, a string such as "Infinity" is a
-// number only if no value has that name.
+// number only if no value has that name, and a list, such as a complex number, is not allowed. Such numbers are written
+// as objects: {"number": [1.0, -0.5]}.
 func (s *saver) writeOperandNumber(number tensor.Scalar) {
 	text := scalarText(number)
 	if text[0] == '[' || text[0] == '"' && s.graph.Value(strings.Trim(text, `"`)) != nil {
@@ -51,8 +52,8 @@ func scalarText(number tensor.Scalar) string {
 	return number.String()
 }
 
-// floatText returns the JSON of a floating-point number. It has a point or an exponent, so that it is not read as an
-// integer. Infinities and NaN are strings.
+// floatText returns the JSON of a floating-point number of 32 or 64 bits. It has a point or an exponent, so that it is
+// not read as an integer. Infinities and NaN are strings.
 func floatText(x float64, bits int) string {
 	if name := numerals.SpecialText(x); name != "" {
 		return `"` + name + `"`
@@ -169,21 +170,22 @@ func elementWriter(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 	case t.DType.IsFloat():
 		printedDType = tensor.Float64
 	}
-	convert := tensor.Converter(printedDType, t.DType) // converts 1 element below, so that its strides are 0
+	convert := tensor.Converter(printedDType, t.DType)
+	const stride, count = 0, 1 // of a conversion of one element
 	return func(b *bytes.Buffer, distance int) {
 		p := unsafe.Add(base, distance*size)
 		switch {
 		case printedDType == tensor.Complex128:
 			var z complex128
-			convert(unsafe.Pointer(&z), p, 0, 0, 1)
+			convert(unsafe.Pointer(&z), p, stride, stride, count)
 			fmt.Fprintf(b, "[%s, %s]", plainFloat(real(z), bits), plainFloat(imag(z), bits))
 		case printedDType == tensor.Float64:
 			var x float64
-			convert(unsafe.Pointer(&x), p, 0, 0, 1)
+			convert(unsafe.Pointer(&x), p, stride, stride, count)
 			b.WriteString(plainFloat(x, bits))
 		default:
 			var i int64
-			convert(unsafe.Pointer(&i), p, 0, 0, 1)
+			convert(unsafe.Pointer(&i), p, stride, stride, count)
 			b.WriteString(integerText(t.DType, i))
 		}
 	}

@@ -69,7 +69,7 @@ func (s *scanner) array(readElement func(offset int) error) error {
 	}
 	for {
 		switch s.dec.PeekKind() {
-		case ']', '}', 0:
+		case ']', '}', 0: // the end, or a syntax error, which ReadToken returns
 			_, err := s.dec.ReadToken()
 			return err
 		}

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,8 +27,8 @@ type Explanation struct {
 // Layout says why a value has its strides. Operands, Sort and Order describe one of the rules, the permutation rule,
 // which sorts the dimensions by the strides of all operands. For example, let x have shape [2, 8, 4] and strides
 // [32, 1, 8], and let y have the same shape and row-major strides. Then x + y has Order [0, 2, 1], because the strides
-// of the first operand decide: the result has the strides of x. The tag `of` names the set of a field's values for JSON
-// Schemas: "rule" is LayoutRules.
+// of the first operand decide: the result has the strides of x. The tag `of` is for JSON Schemas. It names the list of
+// the field's possible values: of:"rule" stands for LayoutRules.
 type Layout struct {
 	Rule     string       `json:"rule" of:"rule" doc:"What determines the layout: the graph, a view, the permutation rule, the op, or data."`
 	Why      string       `json:"why" doc:"The reason in words."`
@@ -305,43 +304,4 @@ func valueLayoutName(v *graph.Value) string {
 		return "dense, by " + strides
 	}
 	return "by " + strides
-}
-
-// FirstBreak returns the first result in an inferred graph that loses memory format f, or nil. For each node, let x be
-// its first operand whose only format is f. (An image of one channel, for example, has two formats.) A result of the
-// node loses f if it has the rank of x but not the format f. FirstBreak fails if no layout has format f, as for
-// [tensor.Preserve].
-func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
-	switch f {
-	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d: // the formats of layouts
-	default:
-		return nil, fmt.Errorf("no value has memory format %v: want contiguous, channels_last or channels_last_3d",
-			cmp.Or(f.String(), "none"))
-	}
-	if g == nil {
-		return nil, errNoGraph
-	}
-	for _, n := range g.Nodes {
-		first := slices.IndexFunc(n.In, func(arg graph.Arg) bool {
-			return arg.Kind == graph.TensorArg && !arg.Value.Dynamic && isOnlyIn(arg.Value.Meta, f)
-		})
-		if first < 0 {
-			continue
-		}
-		rank := n.In[first].Value.Meta.Rank()
-		for _, v := range n.Out {
-			if !v.Dynamic && v.Meta.Rank() == rank && !v.Meta.Is(f) {
-				return v, nil
-			}
-		}
-	}
-	return nil, nil
-}
-
-// isOnlyIn reports whether f is the only format of a value.
-func isOnlyIn(meta tensor.Meta, f tensor.MemoryFormat) bool {
-	if f == tensor.Contiguous {
-		return meta.IsContiguous() && !meta.IsChannelsLast() && !meta.IsChannelsLast3d()
-	}
-	return meta.Is(f) && !meta.IsContiguous()
 }

@@ -107,7 +107,7 @@ func (it *Iterator) IsContiguous() bool {
 	if len(it.walkShape) > 1 || it.Converts() {
 		return false
 	}
-	for i := range it.operands {
+	for i := range it.operands { // walkStrides[i] is the stride of operand i along the fastest dimension
 		if it.numel > 1 && it.walkStrides[i] != it.operands[i].Meta.DType.Size() {
 			return false
 		}

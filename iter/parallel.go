@@ -48,8 +48,8 @@ func forTasks(ctx context.Context, count, workers int, run func(c *Cursor, task 
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	queue := &tasks{ctx: ctx, count: count, runTask: run, groupSize: count>>31 + 1} // at most 2^31 groups
-	workers = min(workersOf(workers), count)
+	queue := &tasks{ctx: ctx, count: count, runTask: run, groupSize: count>>31 + 1}
+	workers = min(workersOf(workers), count) // workersOf replaces 0 by the number of cores
 	queue.parts = make(workerpool.Parts, min(max(workers, 1), maxParts))
 	queue.parts.Distribute((count + queue.groupSize - 1) / queue.groupSize)
 	if workers <= 1 {
@@ -77,8 +77,8 @@ type tasks struct {
 	count   int                             // number of tasks
 	runTask func(c *Cursor, task int) error // runs one task
 
-	groupSize int                         // number of consecutive tasks taken at once: parts count groups in 32 bits
-	parts     workerpool.Parts            // the tasks that have not started, in groups of groupSize tasks
+	groupSize int                         // number of consecutive tasks taken at once
+	parts     workerpool.Parts            // the tasks that have not started, in at most 2^31 groups of groupSize tasks
 	mu        workerpool.Lock             // guards stealing
 	started   atomic.Int32                // number of workers that have started
 	stopped   atomic.Bool                 // no further tasks are started
@@ -92,7 +92,7 @@ func (t *tasks) runWithHelpers(helpers int) {
 	job := workerpool.Job{Help: t.workCatchingPanic}
 	job.Begin()
 	defer job.End()
-	job.RequestWorkers(helpers, workerpool.StartAlways)
+	job.RequestWorkers(helpers, workerpool.StartAlways) // starts goroutines if too few of the pool are awake
 	t.workCatchingPanic()
 }
 

@@ -10,9 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file runs reductions. [Fold.Over] is for a tensor, [Iterator.RunReduce] for the tensors of an iteration, and
-// [Iterator.Reduce] for addresses. All three make a [Reducer] and run its phases. Callers that have their own workers
-// and memory use [Iterator.Reducer] and do the same.
+// This file runs reductions. A [Fold] has the functions of a reduction. [Fold.Over] is for a tensor,
+// [Iterator.RunReduce] for the tensors of an iteration, and [Iterator.Reduce] for addresses. All three make a [Reducer]
+// and run its phases. Callers that have their own workers and memory use [Iterator.Reducer] and do the same.
+//
+// The walk of an iteration visits its dimensions in the order of strides, after dimensions were merged where possible.
 
 // Over reduces x over the given dimensions, or over all dimensions if dims is empty. It uses all cores. The results are
 // row-major and have the dtypes of the Fold. If keepdim is set, the results have the reduced dimensions with size 1.
@@ -128,10 +130,10 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 		r.outs = append(r.outs, reduceOut{size: dtype.Size(), sameDType: storedDType == dtype,
 			store: tensor.Converter(storedDType, dtype), load: tensor.Converter(dtype, storedDType)})
 	}
-	if it.offsets == nil {
+	if it.offsets == nil { // the iteration is whole
 		mask := make([]bool, len(it.shape))
 		for dim := range mask {
-			mask[dim] = it.reduces(0, dim)
+			mask[dim] = it.reduces(0, dim) // the same for all outputs
 		}
 		r.keptAxes, r.reducedAxes = axes.Split(it.dims(), mask, f.inOrder)
 	} else if err := it.partAxes(r); err != nil {
@@ -181,7 +183,7 @@ func (it *Iterator) partAxes(r *Reducer) error {
 	for i := range r.outs {
 		r.outs[i].offset = it.offsets[i]
 	}
-	// Axes have the slowest dimension first, walks the fastest.
+	// Lists of axes begin with the slowest dimension, and walks with the fastest.
 	dimCount := len(it.walkShape)
 	dims, mask := make([]axes.Axis, dimCount), make([]bool, dimCount)
 	for d := range dimCount {
@@ -189,7 +191,7 @@ func (it *Iterator) partAxes(r *Reducer) error {
 		axis := &dims[dimCount-1-d]
 		*axis = axes.Axis{Size: it.walkShape[d], InStride: byteStrides[it.outCount]}
 		copy(axis.OutStrides[:], byteStrides[:it.outCount])
-		mask[dimCount-1-d] = it.wholeWalkShape[d] != 1 && byteStrides[0] == 0
+		mask[dimCount-1-d] = it.wholeWalkShape[d] != 1 && byteStrides[0] == 0 // output 0 is reduced
 	}
 	r.keptAxes, r.reducedAxes = axes.Split(dims, mask, r.fold.inOrder)
 	if !r.fold.inOrder {
@@ -218,7 +220,7 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	// dimension (the dimension is cut), it must have one index in each slower dimension.
 	step, isCut := 1, false
 	for d, size := range it.walkShape {
-		if it.wholeWalkShape[d] == 1 || it.byteStride(d, 0) != 0 {
+		if it.wholeWalkShape[d] == 1 || it.byteStride(d, 0) != 0 { // output 0 is not reduced along d
 			continue
 		}
 		if isCut && size != 1 {

@@ -222,6 +222,7 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 // partialMemory returns the memory in scratch for the n accumulators of a piece of a unit.
 func (r *Reducer) partialMemory(scratch []byte, piece, unit, n int) []byte {
 	// Memory has the accumulators of all results for piece 0, then for piece 1, and so on.
-	first := piece*r.resultCount + unit/r.unitsPerFastestAxis*r.keptAxes[0].Size + r.firstResult(unit)
+	run := unit / r.unitsPerFastestAxis // index of the run of results along the fastest kept axis
+	first := piece*r.resultCount + run*r.keptAxes[0].Size + r.firstResult(unit)
 	return scratch[first*r.fold.accBytes : (first+n)*r.fold.accBytes]
 }

@@ -162,7 +162,7 @@ func (r *Reducer) writeResults(memory *reduceMemory, ptrs []unsafe.Pointer, acc 
 	for i := range r.outs {
 		out := &r.outs[i]
 		dst, step := r.resultAddress(memory, ptrs, i, unit)
-		if out.sameDType && (step == out.size || n == 1) {
+		if out.sameDType && (step == out.size || n == 1) { // the results are contiguous
 			r.fold.finish[i](dst, acc, n)
 			continue
 		}
@@ -175,7 +175,7 @@ func (r *Reducer) writeResults(memory *reduceMemory, ptrs []unsafe.Pointer, acc 
 // them.
 func (r *Reducer) resume(memory *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, unit, n int) unsafe.Pointer {
 	merged := memory.acc
-	if acc == merged {
+	if acc == merged { // the second level is then free: acc has all elements
 		merged = memory.upper
 	}
 	r.fold.init(merged, n)

@@ -15,7 +15,8 @@ import (
 //	})
 //
 // SliceN is for N operands and one result, and SliceNOutM for M results, with the type parameters of the Map functions
-// (map.go). The iterator passes the addresses p of the blocks of all results, then of all operands.
+// (map.go). The iterator passes the addresses p of the blocks of all results, then of all operands. newKernel gets the
+// number of results, whether f is missing, the function over addresses, and the dtypes of all results and operands.
 //
 // f gets slices of equal length n, one for each result and operand. It must write every element of its results, and
 // must not retain the slices. The slice of a result may be the slice of an operand with the same element size. The

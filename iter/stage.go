@@ -44,7 +44,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 		return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 			for j := range rowCount {
 				for i := range addrs {
-					c.ptrs[i] = unsafe.Add(addrs[i], j*it.byteStride(1, i))
+					_, rowStride := it.pieceStrides(i)
+					c.ptrs[i] = unsafe.Add(addrs[i], j*rowStride)
 				}
 				if err := body(c.ptrs, rowLen); err != nil {
 					return err
@@ -77,7 +78,7 @@ func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop
 		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			// c.strides has the element strides of all operands, then the row strides of all operands.
 			for i := range operandCount {
-				c.strides[i], c.strides[operandCount+i] = it.byteStride(0, i), it.byteStride(1, i)
+				c.strides[i], c.strides[operandCount+i] = it.pieceStrides(i)
 				if operand := &it.operands[i]; operand.Converted() {
 					c.strides[i], c.strides[operandCount+i] = operand.TargetDType.Size(), pieceLen*operand.TargetDType.Size()
 				}

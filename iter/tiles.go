@@ -8,23 +8,23 @@ import (
 )
 
 // tiles divides an iteration with staged operands into tiles, for the loop of an expression. An operand is staged if
-// the loop cannot use it in place. A tile is a range of indices in each dimension of the walk. For each tile, staged
-// inputs are copied into blocks, the loop computes the tile, and blocks of staged outputs are copied to memory.
+// the loop cannot use it in place. The walk has the dimensions of the iteration, merged where possible, fastest first:
+// dimension 0 is along rows. A tile is a range of indices in each dimension of the walk. For each tile, staged inputs
+// are copied into blocks, the loop computes the tile, and blocks of staged outputs are copied to memory.
 //
 // For example, a row-major float32 matrix of 4096x4096 and its transpose are added. The transpose is staged: it is
 // contiguous along dimension 1 of the walk. Tiles have 256 elements along dimension 0 and 128 along dimension 1, so
 // that a block of the transpose has 128 KiB.
 type tiles struct {
-	// tileDims are the dimensions of the walk along which a tile may have several elements. tileDims[0] is 0, the
-	// dimension along rows.
-	tileDims     []int
+	tileDims     []int // the dimensions of the walk along which a tile may have several elements; the first is 0
 	loopOrder    []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
 	fullTileSize []int // size of a tile along each dimension of the walk, except for smaller tiles at an end
 	// contiguousDim[i] is the index in tileDims of the dimension along which operand i is contiguous; 0 for rows.
 	contiguousDim   []int
 	blockOffset     []int // blockOffset[i] is the byte offset of the block of operand i, if the operand is staged
 	totalBlockBytes int   // size of all blocks
-	// transposed is set if a staged operand is contiguous across rows. Tiles may then be walked in any order.
+	// transposed is set if the smallest stride of a staged operand is across rows, and below a cache line. Tiles may
+	// then be walked in any order.
 	transposed bool
 }
 
@@ -78,7 +78,7 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 		plan.sizeTransposedTiles(it, max(1, budget/bytesPerElem))
 		plan.orderTiles(it, staged)
 	} else {
-		plan.sizeRowTiles(it, max(1, blockBytes/maxElemBytes))
+		plan.sizeRowTiles(it, max(1, blockBytes/maxElemBytes)) // blockBytes is the size of one block
 	}
 	plan.placeBlocks(it, staged)
 	return plan
@@ -184,9 +184,9 @@ func pieceLength(length, limit int) int {
 		return length
 	}
 	pieces := (length + limit - 1) / limit
-	const step = machine.LineBytes
-	// length/pieces, rounded up to a multiple of step.
-	return max(1, min(limit, ((length+pieces-1)/pieces+step-1)/step*step))
+	const step = machine.LineBytes // elements: a multiple of a cache line for any element size
+	average := (length + pieces - 1) / pieces
+	return max(1, min(limit, (average+step-1)/step*step))
 }
 
 // orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
@@ -262,7 +262,7 @@ func (t *tiles) appendTaskSize(it *Iterator, grain int, taskSize []int) []int {
 	taskSize = append(taskSize, t.fullTileSize...)
 	// Halve the tasks, which are single tiles so far, while there are fewer than minTasks.
 	for last := len(t.tileDims) - 1; last >= 0 && countBoxes(it.walkShape, taskSize) < minTasks; {
-		if dim := t.tileDims[last]; taskSize[dim] > machine.LineBytes {
+		if dim := t.tileDims[last]; taskSize[dim] > machine.LineBytes { // the step of pieceLength
 			taskSize[dim] = pieceLength(taskSize[dim], max(machine.LineBytes, taskSize[dim]/2))
 		} else {
 			last--

@@ -28,8 +28,8 @@ type tileState struct {
 // tileWalk computes an iteration tile by tile. A staged operand, which the loop cannot use in place, has a block, a
 // small buffer of the worker. The tile of an input is copied to its block before the loop runs, and the tile of an
 // output from its block afterwards. These copies keep the dtype in memory; conversions are part of the loop. The type
-// [tiles] chooses the size and the order of tiles. In Iterator.walkStrides, the stride of operand i along dimension d
-// of the walk has index d*operandCount + i.
+// [tiles] chooses the size and the order of tiles. A [Cursor] is the state of a worker. Its filledFrom has, by operand,
+// the address of the tile that the block contains, or nil; its ptrs and strides are arguments of the loop.
 type tileWalk struct {
 	*tiles
 	prepared *Prepared
@@ -56,7 +56,7 @@ func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
 func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	it, walk := p.iterator, p.newTileWalk(c)
 	if r == it.All() {
-		if it.offsets != nil {
+		if it.offsets != nil { // it is a part of another iteration
 			ptrs = it.partAddresses(c, ptrs)
 		}
 		copy(c.tileState.boxSize, it.walkShape)
@@ -160,7 +160,8 @@ func (w *tileWalk) setOperand(i int) {
 	state.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
 	stride := it.operands[i].MemoryDType.Size()
 	isInput := i >= it.outCount
-	// The dimensions of the tile follow one another in the block, without gaps.
+	// The dimensions of the tile follow one another in the block, without gaps. If joinsRows is set, the loop computes
+	// the tile as a single row, so the block needs all rows.
 	for k, d := range w.tileDims {
 		isBroadcast := it.byteStride(d, i) == 0
 		if k > 0 && isInput && isBroadcast && !w.prepared.joinsRows {
@@ -201,7 +202,7 @@ const (
 // moveBlock copies the current tile of operand i from memory into its block, or from the block to memory.
 func (w *tileWalk) moveBlock(i int, direction moveDirection) {
 	row, across, outer := w.axis(i, 0), w.axis(i, 1), w.axis(i, 2)
-	if w.contiguousDim[i] == 2 { // transposing needs the contiguous dimension in the inner loops
+	if w.contiguousDim[i] == 2 { // CopyBlock transposes, so it needs the dimension that is contiguous in memory
 		across, outer = outer, across
 	}
 	dst, src := w.cursor.tileState.loopAddr[i], w.cursor.tileState.memoryAddr[i]

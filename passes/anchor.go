@@ -40,7 +40,7 @@ func (g *grouper) groupToAnchor(n *graph.Node) (group *nodeGroup, why string) {
 		return nil, why
 	}
 	group = whole
-	if whole.space.mask != nil { // only its first nodes may become an epilogue
+	if whole.space.mask != nil { // only its nodes that depend on no reduction may become an epilogue
 		if group, why = g.splitPrefix(whole, n); why != "" {
 			return nil, why
 		}

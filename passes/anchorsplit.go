@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// splitPrefix splits a group that has row reductions, so that its first nodes can become the epilogue of node n. The
-// step of n then applies them to its result. The prefix of the group consists of the pointwise nodes that depend on the
-// result of n but on no row reduction. It becomes a separate group, which splitPrefix returns, if this reduces memory
-// traffic. If splitPrefix does not split the group, it returns the reason.
+// splitPrefix splits a group that has row reductions, so that its first nodes can become the epilogue of node n, a
+// product or a convolution. The step that computes n then applies them to its result. The prefix of the group consists
+// of the pointwise nodes that depend on the result of n but on no row reduction. It becomes a separate group, which
+// splitPrefix returns, if this reduces memory traffic. If splitPrefix does not split the group, it returns the reason.
 //
 // A space (see [space]) is the shape over which a node iterates, and the mask of its reduced dimensions.
 //
@@ -24,7 +24,7 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 	switch {
 	case len(prefixNodes) == 0 || !g.reducesTraffic(group, prefixNodes, v):
 		return nil, fmt.Sprintf("the step of %s reduces rows of it", group.nodes[0].Name)
-	case prefixNodes[0] == group.nodes[0]:
+	case prefixNodes[0] == group.nodes[0]: // the last node, because the nodes are in reverse order
 		return nil, fmt.Sprintf("%s comes after the rest of its group", prefixNodes[0].Name)
 	}
 	epilogue := &nodeGroup{nodes: prefixNodes, position: g.positions.At(prefixNodes[0].Out[0]),

@@ -41,15 +41,16 @@ func (g *grouper) joinAttentions() {
 	g.plan.Note("%s", countText(attentionCount, "attention", "attentions"))
 }
 
-// mayEndAttention reports whether a node is a matrix product of two values. A product with a weight ends no attention.
+// mayEndAttention reports whether a node may be the last product of an attention: a matrix product of two values
+// ([fusion.Attends]). A product with a weight, a constant, ends no attention.
 func mayEndAttention(n *graph.Node) bool {
 	return n.Op != nil && fusion.Attends(n.Op) && len(n.Out) == 1 && len(n.In) == 2 &&
 		n.In[0].Kind == graph.TensorArg && n.In[1].Kind == graph.TensorArg && n.In[1].Value.Const == nil
 }
 
 // betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the first
-// product, the nodes between the two products, and n. hasReduction reports whether a node between them reduces rows,
-// and the first operand of n depends on the first product.
+// product, the nodes between the two products, and n. hasReduction is true if a node between them reduces rows, as
+// softmax does, and the first operand of n is one of the nodes' results.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
 	firstProduct, visited := g.firstProductOf(n)
 	if firstProduct == nil {

@@ -3,7 +3,6 @@ package passes
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"math/cmplx"
@@ -78,7 +77,7 @@ func newChecker(g *graph.Graph) *checker {
 	}
 	expected, err := evaluate(g, omitted, created.inputs)
 	if err != nil {
-		located := &graph.Error{Err: err} // if err has a location, errors.As replaces this
+		located := &graph.Error{Err: err} // has no node; errors.As replaces it if err names a node
 		errors.As(err, &located)
 		created.unchecked = append(created.unchecked, Unchecked{Node: located.Node, Op: located.Op, Outputs: outputNames(g),
 			Why: fmt.Sprintf("the reference of its op rejects the generated data: %v", located.Err)})
@@ -153,7 +152,7 @@ func dependents(g *graph.Graph, set map[*graph.Node]*graph.Error) map[*graph.Nod
 	return set
 }
 
-// outputsOf returns the names of the outputs that depend on the nodes.
+// outputsOf returns the names of the outputs that depend on the nodes. It adds the dependents to nodes.
 func outputsOf(g *graph.Graph, nodes map[*graph.Node]*graph.Error) (names []string) {
 	nodes = dependents(g, nodes)
 	for _, output := range g.Outputs {
@@ -223,7 +222,7 @@ func (c *checker) checkAfter(g *graph.Graph, properties graph.Props, pass Pass) 
 // checkCopies verifies that no pass adds or removes live copies of non-constant values after layouts are chosen. A node
 // is live if an output depends on it.
 func (c *checker) checkCopies(g *graph.Graph, properties graph.Props, pass Pass) error {
-	if properties&graph.LaidOut == 0 {
+	if properties&graph.LaidOut == 0 { // layouts are not chosen
 		c.copies = nil
 		return nil
 	}
@@ -270,7 +269,11 @@ func liveVaryingCopies(g *graph.Graph) map[string]bool {
 		for _, arg := range n.In {
 			live[arg.Value] = true
 		}
-		if n.Op.Identity && varies[n.Out[0]] && n.Out[0].Alias == nil && n.In[0].Meta().DType == n.Out[0].Meta.DType {
+		if !n.Op.Identity || !varies[n.Out[0]] { // other nodes may have no operand
+			continue
+		}
+		isView, converts := n.Out[0].Alias != nil, n.In[0].Meta().DType != n.Out[0].Meta.DType
+		if !isView && !converts {
 			copies[n.Name] = true
 		}
 	}
@@ -349,44 +352,4 @@ func bits(c complex128) [2]uint64 {
 		return [2]uint64{1, 1}
 	}
 	return [2]uint64{math.Float64bits(real(c)), math.Float64bits(imag(c))}
-}
-
-// writeGraph prints the graph, one value on each line.
-func writeGraph(w io.Writer, g *graph.Graph) {
-	for _, v := range g.Inputs {
-		fmt.Fprintf(w, "  %s: %v = input\n", v.Name, v.Meta)
-	}
-	for _, v := range g.Constants {
-		fmt.Fprintf(w, "  %s: %v = constant", v.Name, v.Meta)
-		if packed := v.Packed; packed != nil {
-			fmt.Fprintf(w, ": %v in the form %q", packed.Meta, packed.Format)
-		}
-		fmt.Fprintln(w)
-	}
-	for _, n := range g.Nodes {
-		var operands []string
-		for _, arg := range n.In {
-			switch arg.Kind {
-			case graph.TensorArg:
-				operands = append(operands, arg.Value.Name)
-			case graph.NumberArg:
-				operands = append(operands, arg.Number.String())
-			default:
-				operands = append(operands, "null")
-			}
-		}
-		for _, v := range n.Out {
-			fmt.Fprintf(w, "  %s: %v = %s(%s)", v.Name, v.Meta, n.Op.Name, strings.Join(operands, ", "))
-			if v.Alias != nil {
-				fmt.Fprintf(w, " view of %s", v.Alias.Name)
-			}
-			if n.Why != "" {
-				fmt.Fprintf(w, " # %s", n.Why)
-			}
-			fmt.Fprintln(w)
-		}
-	}
-	for _, output := range g.Outputs {
-		fmt.Fprintf(w, "  output %s = %s\n", output.Name, output.Value.Name)
-	}
 }

@@ -89,7 +89,8 @@ func (p *Plan) decidedFolds() map[int]bool {
 	return map[int]bool{}
 }
 
-// noteFolded records that a node was folded.
+// noteFolded records that a node was folded. Decisions are recorded only if [Options.Record] is set; otherwise
+// p.Decisions is nil.
 func (p *Plan) noteFolded(n *graph.Node) {
 	if p.Decisions != nil {
 		p.Decisions.foldedNodes[p.foldPasses-1][n.Number()] = true

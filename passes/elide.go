@@ -83,7 +83,7 @@ func (e *elider) redundancyReason(n *graph.Node) string {
 	switch {
 	case n.Pin.SetsLayout(): // the user demands the copy
 		return ""
-	case v.Alias != nil && v.Meta.SameLayout(source.Meta):
+	case v.Alias != nil && v.Meta.SameLayout(source.Meta): // a view in the layout of the source: n copies nothing
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", source.Name,
 			tensor.ListString(source.Meta.Strides))
 	case e.plan.strategyChoseCopies: // the strategy has already decided which of the other copies are removed

@@ -44,7 +44,7 @@ func foldConstants(plan *Plan) error {
 	}
 	foldedBefore, foldedBytes := len(plan.Folded), 0
 	plan.packInParallel(plan.Graph.Nodes[firstFolded:])
-	computedInRuns := plan.Graph.Nodes[:firstFolded:firstFolded]
+	computedInRuns := plan.Graph.Nodes[:firstFolded:firstFolded] // append copies it: unpack reads Graph.Nodes
 	for _, n := range plan.Graph.Nodes[firstFolded:] {
 		interrupt.Check(plan.ctx)
 		data, err := plan.resultsIfFolded(n)
@@ -130,9 +130,9 @@ type foldedNode struct {
 // errNotPacked is the error of a call of [graph.Graph.Fold] that only looks up results, if there are no such results.
 var errNotPacked = errors.New("no plan has packed this constant yet")
 
-// packInParallel computes, in parallel, the nodes that pack constants. These nodes are independent of each other, and
-// the results do not depend on the number of workers. Results that other plans of the graph have computed are looked
-// up first, because that needs no goroutines.
+// packInParallel computes, in parallel, the nodes that pack constants, that is, convert them to the form that a kernel
+// reads. These nodes are independent of each other, and the results do not depend on the number of workers. Results
+// that other plans of the graph have computed are looked up first, because that needs no goroutines.
 func (p *Plan) packInParallel(nodes []*graph.Node) {
 	if p.threads < 2 {
 		return
@@ -174,7 +174,7 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		// A pinned constant stays a constant of the program, for all its readers.
+		// A pinned constant stays a constant of the program, for all its readers, unless the results get the same pin.
 		if arg.Value.Const == nil || arg.Value.Pin.SetsLayout() && arg.Value.Pin != n.Pin {
 			return false
 		}
@@ -284,7 +284,7 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	if err != nil {
 		return nil, &noKernelError{err}
 	}
-	if machine.RunError() != nil {
+	if machine.RunError() != nil { // this processor cannot run the kernels of the plan
 		return p.computeForPlanning(n)
 	}
 	return p.runKernel(kernel, n)

@@ -104,7 +104,7 @@ func (l *layouter) implFor(n *graph.Node, choice *layout.Choice) (*graph.Impl, g
 	switch {
 	case choice.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
 		return nil, recorded, misfitError("%s is not a view, but was one when the decisions were made", n.Name)
-	case choice.Impl == nil || n.IsView():
+	case choice.Impl == nil || n.IsView(): // nothing to check: a view, or an op without implementations
 		return choice.Impl, recorded, nil
 	}
 	call := n.Call()

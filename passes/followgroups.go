@@ -36,6 +36,7 @@ func (g *grouper) followGroups() error {
 
 // rebuildGroup returns the group of a decision, or an error if its nodes can no longer become one step.
 func (g *grouper) rebuildGroup(decision groupDecision, byNumber map[int]*graph.Node) (*nodeGroup, error) {
+	// If split is not 0, dimension 1 is split into this number of parts before the mask applies, as in a group_norm.
 	group := &nodeGroup{space: space{mask: decision.mask, split: decision.split}, resultCount: 1,
 		isAttention: decision.isAttention}
 	for _, number := range slices.Backward(decision.nodes) {

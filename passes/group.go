@@ -101,6 +101,7 @@ func (g *grouper) spaceOf(n *graph.Node) (nodeSpace space, why string) {
 func (g *grouper) expressionSpace(n *graph.Node) (nodeSpace space, why string) {
 	if rows := g.fuser.Rows(n); rows != nil && rows.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
+		// ChannelGroups is the number of groups of a group norm, which split dimension 1; else 0.
 		return space{shape: shape, mask: rows.Mask, split: rows.ChannelGroups, inPieces: rows.SplitsRows(shape)}, ""
 	}
 	for _, v := range n.Out[1:] {
@@ -149,7 +150,7 @@ func (g *grouper) whyMisaligned(shared space, nodes ...*graph.Node) string {
 			case !g.isAligned(v, n):
 				return reasonDimsDiffer
 			case shared.inPieces && g.iteratesOverAll(n, shared) && !slices.Equal(v.Meta.Shape, shared.shape):
-				return reasonSecondPass
+				return reasonSecondPass // v is a reduced value, which is known only after all pieces of a row
 			}
 		}
 	}
@@ -179,7 +180,7 @@ func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 	firstGroup := g.group(firstReader) // nil if the reader is in no group
 	computedByNode := func(v *graph.Value) bool { return v.Node == n }
 	switch {
-	case firstReader == nil:
+	case firstReader == nil: // no node reads the results
 		return nil
 	case firstGroup != nil && firstGroup.isAttention:
 		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", firstGroup.nodes[0].Name)

@@ -9,7 +9,8 @@ import (
 )
 
 // This file makes the copies of an assignment ([layout.Copy]): the value itself, a copy, a transfer between host and
-// device, or a repeated view.
+// device, or a repeated view. A Copy has an order of dimensions. It may also have strides, the exact strides of the
+// value in the graph as written. They matter for outputs with dimensions of size 1.
 
 // valueOf returns the value of copy c in the graph. The first call for c inserts the node that makes the copy.
 func (l *layouter) valueOf(c *layout.Copy) (*graph.Value, error) {
@@ -49,8 +50,8 @@ func (l *layouter) insertCopyNode(planned *layout.Copy, from *graph.Value) (*gra
 		return nil, err
 	}
 	copyLayout := planned.Lay(from.Meta)
-	base := planned.Value.Name + "." // of the name
-	name, impl := base+planned.Order.String(), &op.Impls[0]
+	namePrefix := planned.Value.Name + "."
+	name, impl := namePrefix+planned.Order.String(), &op.Impls[0]
 	device, isTransfer := l.plan.device, planned.Place != from.Place()
 	switch {
 	case planned.Place == tensor.Host && !isTransfer: // within the host
@@ -59,9 +60,9 @@ func (l *layouter) insertCopyNode(planned *layout.Copy, from *graph.Value) (*gra
 	case !isTransfer: // within the device
 		name, impl = name+"."+device.Name(), device.Impl(op)
 	case planned.Place == tensor.Host:
-		name, impl = base+planned.Place.String(), device.Download()
+		name, impl = namePrefix+planned.Place.String(), device.Download()
 	default:
-		name, impl = base+device.Name(), device.Upload()
+		name, impl = namePrefix+device.Name(), device.Upload()
 	}
 	if isTransfer { // it keeps the layout
 		copyLayout = from.Meta
@@ -87,7 +88,7 @@ func (l *layouter) repeatView(planned *layout.Copy, operand *graph.Value) (*grap
 	}
 	out := view.Out[planned.Value.Index]
 	switch {
-	case out.Alias != nil:
+	case out.Alias != nil: // a view
 		exactMeta := out.Meta // with planned.Strides, which may differ in dimensions of size 1
 		exactMeta.Strides = planned.Strides
 		if planned.Strides != nil && hasNumericSizes(out.Type) && exactMeta.SameAddresses(out.Meta) {
@@ -95,7 +96,7 @@ func (l *layouter) repeatView(planned *layout.Copy, operand *graph.Value) (*grap
 		}
 	case planned.Order == "":
 		return nil, fmt.Errorf("%s cannot view %q", view.Name, operand.Name)
-	default:
+	default: // a copy
 		view.Impl, view.Walk = &view.Op.Impls[0], view.Call().WalkInOrder(planned.Order)
 		setLayout(out, view.Walk.ResultLayout(0, out.Meta), planned.Order)
 		if planned.Strides != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// layOut is the layout pass: it chooses layouts and implementations, and inserts and removes copies. No later pass adds
-// or removes copies of non-constant values.
+// layOut is the layout pass: it removes permutations that cancel out, chooses layouts and implementations, inserts
+// copies, and removes superfluous copies. No later pass adds or removes copies of non-constant values.
 func layOut(plan *Plan) error {
 	elidedBefore := len(plan.Elided)
 	if err := cancelPermutes(plan); err != nil {
@@ -52,7 +52,7 @@ func chooseLayouts(plan *Plan) error {
 		return err
 	}
 	plan.Failed = append(plan.Failed, assignment.Failed...)
-	plan.strategyChoseCopies = assignment.Final
+	plan.strategyChoseCopies = assignment.Final // if true, elideCopies removes only copy nodes that make views
 	plan.Model, plan.Solution, plan.Preference = assignment.Model, assignment.Solution, assignment.Preference
 	plan.placementsChosen = graph.NewByValue[bool](plan.Graph)
 	for _, v := range assignment.Placed {

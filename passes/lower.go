@@ -10,6 +10,9 @@ import (
 	"github.com/graphrun/graphrun/internal/panics"
 )
 
+// This file prepares constants for the kernels: it inserts nodes that pack them. A packed form is the order of
+// elements, possibly padded, in which the implementation of a node reads an operand fastest.
+
 // Packing describes a packed constant of the plan.
 type Packing struct {
 	Value    string   // name of the packed value
@@ -44,8 +47,7 @@ type packNode struct {
 	readers []string
 }
 
-// packConstants inserts nodes that pack constant operands. A packed form is the order of elements, possibly padded,
-// in which a chosen implementation reads its operand fastest.
+// packConstants inserts nodes that pack constant operands.
 func packConstants(p *Plan) error {
 	packing := packer{graph: p.Graph, byForm: map[constantForm]*packNode{}}
 	for i, n := range p.Graph.Nodes {

@@ -104,7 +104,8 @@ func overLimit(nodeCount, resultCount, operandCount int) string {
 
 // merge unites two groups, given in any order, at the position of the later group, and returns this group. n is a node
 // that will join the union, or nil. If the groups cannot be united, merge records the reason for n and returns the
-// earlier group.
+// earlier group, so that n may still join it. Neither group has an anchor yet, and no attention is merged, because its
+// space equals no other space.
 func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 	interrupt.Check(g.plan.ctx)
 	if earlier.position > later.position {
@@ -141,8 +142,10 @@ func (g *grouper) whyNotMerged(earlier, later *nodeGroup, n *graph.Node, merged 
 			operandCount++
 		}
 	}
-	// One more node: n. The counts of results and operands are upper bounds, because each group may read the other.
-	nodeCount, resultCount := len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount
+	nodeCount := len(earlier.nodes) + len(later.nodes) + 1 // with n, whose operands whyTooLarge checks when n joins
+	// The counts of results and operands are upper bounds: the union need not store or load what one group reads from
+	// the other.
+	resultCount := earlier.resultCount + later.resultCount
 	if why := overLimit(nodeCount, resultCount, operandCount); why != "" {
 		return why
 	}
@@ -153,7 +156,7 @@ func (g *grouper) whyNotMerged(earlier, later *nodeGroup, n *graph.Node, merged 
 const (
 	// reasonRowsDiffer: the groups reduce different dimensions or iterate over different shapes.
 	reasonRowsDiffer = "its readers iterate over different rows"
-	// reasonDimsDiffer: a reader broadcasts a reduced value along other dimensions than the reduced dimensions.
+	// reasonDimsDiffer: a reader broadcasts a reduced value along dimensions that the node did not reduce.
 	reasonDimsDiffer = "its readers broadcast its reduced values along other dimensions"
 	// reasonSecondPass: rows are processed in pieces, so that reduced values are known only after the pass over all
 	// pieces.

@@ -94,7 +94,7 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 		if v.Node != nil {
 			return pinError(pinned.name, pinned.pin, "%q is %v", pinned.name, v.Meta)
 		}
-		if !layoutsChosen {
+		if !layoutsChosen { // the layout pass may still insert a copy
 			continue
 		}
 		if err := uses.checkOnlyCopiesRead(p.Graph, v, pinned.pin, pinned.name); err != nil {
@@ -129,7 +129,7 @@ func (u *uses) checkOnlyCopiesRead(g *graph.Graph, v *graph.Value, pin graph.Pin
 		switch {
 		case n.Op.RunDynamic != nil && v.Const != nil: // reads only the data
 		case n.Op.Identity && n.Pin == pin: // the pinned copy
-		case n.Op.Identity && n.Why != "": // an intermediate copy
+		case n.Op.Identity && n.Why != "": // an intermediate copy, which a pass inserted
 			if err := u.checkOnlyCopiesRead(g, n.Out[0], pin, name); err != nil {
 				return err
 			}

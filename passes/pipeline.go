@@ -148,7 +148,8 @@ func (p Pass) run(plan *Plan) (err error) {
 	return p.withName(p.Run(plan))
 }
 
-// withName adds the name of a caller's pass to its error. An error that names a node or output is returned unchanged.
+// withName adds the name of a caller's pass to its error. A [graph.Error] already names a node or output, and is
+// returned unchanged.
 func (p Pass) withName(err error) error {
 	var nodeErr *graph.Error
 	var nodeErrs graph.Errors
@@ -166,9 +167,9 @@ func (p Pass) isBuiltin() bool {
 	})
 }
 
-// inferTypes infers the graph.
+// inferTypes infers the graph. If the plan keeps going after errors, it removes the rejected nodes from the graph.
 func inferTypes(plan *Plan) error {
-	if plan.decisionsToFollow != nil {
+	if plan.decisionsToFollow != nil { // the caller has inferred the graph
 		return nil
 	}
 	if !plan.keepGoing {

@@ -49,7 +49,8 @@ func placeResults(plan *Plan) error {
 	return nil
 }
 
-// placer makes values slices of other values. ([graph.Value.Place] has another meaning: the host or a device.)
+// placer makes values slices of other values. ([graph.Value.Place] has another meaning: the host or a device.) A root
+// value is not a view: it owns its memory, or is a slice of its ContainedIn.
 type placer struct {
 	plan           *Plan
 	profile        *layout.Profile
@@ -62,7 +63,7 @@ type placer struct {
 func newPlacer(plan *Plan) *placer {
 	created := &placer{plan: plan, profile: plan.profile, readers: graph.NewByValue[[]*graph.Node](plan.Graph),
 		needsOwnBuffer: graph.NewByValue[bool](plan.Graph), costs: map[*graph.Node]partialCosts{}}
-	if !plan.profileAdjusted {
+	if !plan.profileAdjusted { // the layout pass, which adjusts the profile, did not run
 		created.profile = layout.ProfileFor(plan.profile, plan.Graph)
 	}
 	for _, n := range plan.Graph.Nodes {
@@ -102,7 +103,7 @@ func (placer *placer) placeAt(n *graph.Node) {
 		return
 	}
 	placer.placeResult(n)
-	for i, sliceType := range n.Places() {
+	for i, sliceType := range n.Places() { // by operand: its slice of the result
 		sliceMeta, known := sliceType.Meta()
 		if v := n.In[i].Value; known && v.Meta.DType == sliceMeta.DType && v.Meta.Numel() > 0 {
 			placer.tryPlacement(placement{value: v, within: n.Out[0], meta: sliceMeta})

@@ -28,14 +28,14 @@ type Options struct {
 	Profile *layout.Profile
 	// Passes is the list of passes; nil means [Passes].
 	Passes []Pass
-	// MemoryLimit is the maximum memory of a run in bytes, including folded constants. 0 means the limit of the process.
-	// A negative number means no limit.
+	// MemoryLimit is the maximum memory of a run in bytes, including folded constants. 0 means the limit of the
+	// process. A negative number means no limit.
 	MemoryLimit int
 	// Threads is the maximum number of workers that pack constants; 0 or less means GOMAXPROCS.
 	Threads int
 	// Check verifies the graph after every pass. For small graphs it also evaluates the graph by reference before and
-	// after the pass, on generated data, and compares the outputs. Errors name the pass. [Plan.Unchecked] lists the parts
-	// that could not be evaluated.
+	// after the pass, on generated data, and compares the outputs. Errors name the pass. [Plan.Unchecked] lists the
+	// parts that could not be evaluated.
 	Check bool
 	// Dump, if set, receives the graph as text after every pass.
 	Dump io.Writer
@@ -50,8 +50,8 @@ type Options struct {
 	Device graph.Device
 	// Slack is the additional cost that is acceptable for fewer copies: [layout.Problem.Slack].
 	Slack float64
-	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph must
-	// be inferred. Run returns a [*Misfit] if the decisions do not apply.
+	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph
+	// must be inferred. Run returns a [*Misfit] if the decisions do not apply.
 	Follow *Decisions
 	// FoldStore, if set, returns the results of a folded node. It may return stored results instead of the results of
 	// compute. It is called from several goroutines.
@@ -185,7 +185,7 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	if err := plan.runPasses(options); err != nil {
 		return nil, err
 	}
-	plan.separateOutputs(g)
+	plan.separateOutputs(g) // outputs that became views of inputs are copied in each run
 	if options.Follow == nil || options.Price {
 		plan.summarize()
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Explainer explains copies of a plan. It names layouts by dimensions, slowest first: "(N,H,W,C)" for images;
+// Explainer explains copies of a plan, which change the layout of a value for its readers. A pin is a layout that the
+// user requires for a value. An Explainer names layouts by dimensions, slowest first: "(N,H,W,C)" for images;
 // "row-major order", "column-major order", "channels_last order" or "dimension order (0,2,1)" for other values.
 // If a value is not dense, the name also states the stride that differs: "(N,H,W,C) with stride 116 along W".
 type Explainer struct {
@@ -26,7 +27,8 @@ func (p *Plan) Explainer() *Explainer {
 	return &Explainer{p, usesOf(p.Graph), &layout.Problem{Graph: p.Graph}}
 }
 
-// Sides explains a copy of the plan; the result is empty for nil or unknown copies.
+// Sides explains a copy of the plan: the producer of its source, and the reader of its result. Sides is empty for nil
+// or unknown copies.
 func (e *Explainer) Sides(c *Copy) (sides Sides) {
 	if e == nil || e.plan == nil || !e.plan.hasCopy(c) {
 		return sides
@@ -95,7 +97,7 @@ func (e *Explainer) describeReader(c *Copy) Reader {
 	copyValue := c.Node.Out[0]
 	if c.Node.Pin.SetsLayout() {
 		name := copyValue.Name
-		if e.plan.pinOf(name) == (graph.Pin{}) { // the copy of an input
+		if e.plan.pinOf(name) == (graph.Pin{}) { // the copy of an input: the pin names the input
 			name = c.Value
 		}
 		return Reader{Kind: pinSide, Name: name}

@@ -95,6 +95,7 @@ func (r *rewriting) rewriteNode(n *graph.Node) error {
 	}
 	r.rewriteCount++
 	r.outcome.reasons = append(r.outcome.reasons, substitution.Why)
+	// Count the reads of all new nodes first, so that no operand that they read is released.
 	for _, newNode := range newNodes {
 		r.countReads(newNode, 1)
 	}
@@ -123,7 +124,7 @@ func (r *rewriting) countReads(n *graph.Node, delta int) {
 			r.readCounts.Set(a.Value, r.readCounts.At(a.Value)+delta)
 		}
 	}
-	for _, v := range n.AttrRefs() {
+	for _, v := range n.AttrRefs() { // values that attributes refer to
 		r.readCounts.Set(v, r.readCounts.At(v)+delta)
 	}
 }

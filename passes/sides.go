@@ -35,7 +35,7 @@ type Producer struct {
 	Name         string // the value that is copied
 	Impl         string // for a node whose layout depends on its implementation: the implementation; else empty
 	LayoutSource string // the value that the copied value views, or the operand that determines its layout
-	Layout       string // see [Explainer]
+	Layout       string // such as "(N,H,W,C)": see [Explainer]
 	Padded       bool   // the rows of the value are separated by gaps
 	// Pinned is set if the node has a pin but writes another layout: the name of the copy that has the pinned layout.
 	Pinned string

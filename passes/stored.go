@@ -16,8 +16,8 @@ import (
 type storedDecisions struct {
 	Folded [][]int // by fold pass: numbers of the folded nodes
 	Groups []storedGroup
-	Nodes  []signature
-	Placed []int // numbers of the placed values
+	Nodes  []signature // by node; they are compared with the nodes of the graph to which the decisions are applied
+	Placed []int       // numbers of the placed values
 	Layout storedLayout
 }
 

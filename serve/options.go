@@ -27,9 +27,9 @@ const (
 type Options struct {
 	// Loader loads the models. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
-	// Compile has the options by which models are compiled. Compile.Threads is the maximum number of workers of one run.
-	// At most GOMAXPROCS / Compile.Threads runs are active at the same time. One more run may start if the waiting
-	// requests fill a batch.
+	// Compile has the options by which models are compiled. Compile.Threads is the maximum number of workers of one
+	// run. At most GOMAXPROCS / Compile.Threads runs are active at the same time, or one more if the waiting requests
+	// fill a batch.
 	Compile graphrun.Options
 	// Batching is the rule for joining requests into batches; "" means BatchExact.
 	Batching Batching
@@ -39,13 +39,14 @@ type Options struct {
 	// waiting rows fill. If they fill none, all of them run.
 	//
 	// With BatchExact, one plan serves all batch sizes. It is the plan for the first number of rows, or the plan for
-	// one row if that plan costs less on balance. The plan for one row may take some implementations from the other.
+	// one row if that plan costs less on balance. The plan for one row may take some implementations from the plan for
+	// the first number.
 	//
 	// Nil means that models are planned for 8 rows, and that the preferred number follows from predicted costs. It is
 	// at most 8, or twice the smallest batch size of the model if that is more. Larger batches would need more memory
 	// and are rarely faster. The candidates are this maximum, and the number of workers times 1, 2, 4 and so on below
-	// it. The preferred number is the least candidate at which a row costs at most 0.5% more than at the best
-	// candidate.
+	// it: 3, 6 and 8 for 3 workers. The preferred number is the least candidate at which a row costs at most 0.5% more
+	// than at the best candidate.
 	PreferredRows []int
 	// MaxDelay is the longest time that a request waits for other requests to fill a batch. 0 means 2 ms; a negative time
 	// disables waiting. If only one request waited when the last batch was taken, the next request does not wait,

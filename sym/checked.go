@@ -187,6 +187,7 @@ func bigFunction(kind kind, x, y *big.Int) (*big.Int, error) {
 		}
 		return product, nil
 	}
+	// The remaining kinds are divisions: kindDiv and kindMod.
 	if y.Sign() == 0 {
 		return nil, errDivisionByZero
 	}
@@ -195,7 +196,7 @@ func bigFunction(kind kind, x, y *big.Int) (*big.Int, error) {
 
 // bigFloorDiv returns a // b. If wantsRemainder is set, it returns a % b instead.
 func bigFloorDiv(wantsRemainder bool, a, b *big.Int) *big.Int {
-	quotient, remainder := new(big.Int).QuoRem(a, b, new(big.Int))
+	quotient, remainder := new(big.Int).QuoRem(a, b, new(big.Int)) // rounds toward 0
 	if remainder.Sign() != 0 && (remainder.Sign() < 0) != (b.Sign() < 0) {
 		quotient.Sub(quotient, big.NewInt(1))
 		remainder.Add(remainder, b)

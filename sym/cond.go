@@ -94,7 +94,8 @@ func (env *Env) equal(x, y *expr) Bool {
 	if truth, known := env.cachedIsZero(reduced); known {
 		return Bool{truth: truth}
 	}
-	// The condition is displayed with its sides as written, unless it was simplified or terms cancel.
+	// The condition is displayed with its sides as written, unless it was simplified or terms cancel. A negation is not
+	// a simplification.
 	isSimplified := reduced != difference && reduced != env.addMultiple(env.constant(0), difference, -1)
 	termsCancel := len(x.terms)+len(y.terms) > len(difference.terms)
 	if isSimplified || termsCancel {
@@ -376,7 +377,7 @@ func junction(kind condKind, a, b Bool) Bool {
 		switch {
 		case operand.cond == nil && operand.truth == (kind == condOr): // the operand decides
 			return operand
-		case operand.cond == nil:
+		case operand.cond == nil: // the operand has no effect
 		case operand.cond.kind == kind:
 			parts = append(parts, operand.cond.args...)
 		default:

@@ -72,14 +72,14 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 	return env.quotientAtom(dividend, divisor)
 }
 
-// exactQuotient divides the polynomial a by b, as by hand: it divides the leading terms, and subtracts this quotient
-// times b from a, until a is 0. ok is false if b does not divide a, or if the quotient has more terms than a. The
-// constant counts as a term.
+// exactQuotient divides the polynomial a by b, as by hand: it divides the leading (first) terms, and subtracts this
+// quotient times b from a, until a is 0. ok is false if b does not divide a, or if the quotient has more terms than a.
+// The constant counts as a term, the last one.
 func (env *Env) exactQuotient(a, b *expr) (quotient *expr, ok bool) {
 	quotient = env.constant(0)
 	for stepsLeft := len(a.terms) + 1; a.constant != 0 || len(a.terms) > 0; stepsLeft-- {
 		dividend, divisor := a.leadingTerm(), b.leadingTerm()
-		remaining, divides := withoutAtoms(dividend.atoms, divisor.atoms)
+		remaining, divides := withoutAtoms(dividend.atoms, divisor.atoms) // the quotient of the two products
 		if !divides || dividend.coeff%divisor.coeff != 0 || stepsLeft == 0 {
 			return nil, false
 		}
@@ -164,7 +164,7 @@ func (env *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return env.floorByConstant(a, b.constant)
 	}
-	if env.provesNonNegative(a) && env.provesNonNegative(env.strictDifference(a, b)) {
+	if env.provesNonNegative(a) && env.provesNonNegative(env.strictDifference(a, b)) { // 0 <= a < b
 		return env.constant(0)
 	}
 	return env.atom(kindDiv, a, b)
@@ -182,9 +182,9 @@ func (env *Env) floorByConstant(a *expr, divisor int) *expr {
 	}
 	quotient, remainder := env.splitCoefficients(a, divisor)
 	switch lo, hi := env.bounds(remainder); {
-	case lo >= 0 && hi < divisor:
+	case lo >= 0 && hi < divisor: // remainder // divisor is 0
 		return quotient
-	case len(remainder.terms) == 0:
+	case len(remainder.terms) == 0: // the bounds of a number may be unknown if it is large
 		return env.addMultiple(quotient, env.constant(floorDiv(remainder.constant, divisor)), 1)
 	}
 	// (g*y + k) // (g*d) = (y + k//g) // d

@@ -44,8 +44,8 @@ const (
 	opSymbol  opcode = iota
 	opProduct        // number times the product of the operands
 	opSum            // number plus the sum of the operands
-	opDiv
-	opMod
+	opDiv            // the first operand divided by the second, rounded down
+	opMod            // the remainder of this division
 	opMax
 	opMin
 	opWhere // the second operand if the first operand is true, else the third
@@ -198,7 +198,7 @@ func accumulatedCell(inst *instruction, args []int32, cells []cell) cell {
 			result.value, fits = mulFits(result.value, operand.value)
 		case inst.op == opSum:
 			result.value, fits = addFits(result.value, operand.value)
-		case k == 0:
+		case k == 0: // the first operand of a maximum or minimum
 			result.value = operand.value
 		case inst.op == opMax:
 			result.value = max(result.value, operand.value)
@@ -341,14 +341,15 @@ func (b *evaluatorBuilder) atom(a *atom) int32 {
 	case kindSymbol:
 		number = b.symbol(a.name)
 	case kindUnexpandedProduct:
-		number = 1
+		number = 1 // the coefficient; the constant of kindUnexpandedSum is 0
 	}
 	index := b.emit(atomOps[a.kind], number, args...)
 	b.atoms[a] = index
 	return index
 }
 
-// atomOps has the operation that computes an atom, by its kind.
+// atomOps has the operation that computes an atom, by its kind. An unexpanded sum or product has two operands. It is an
+// atom because its expansion would overflow an int.
 var atomOps = [...]opcode{kindSymbol: opSymbol, kindDiv: opDiv, kindMod: opMod, kindMax: opMax, kindMin: opMin,
 	kindWhere: opWhere, kindUnexpandedSum: opSum, kindUnexpandedProduct: opProduct}
 

@@ -19,7 +19,7 @@ type expr struct {
 	id           int    // number of the expression in its Env, from 1
 	lo, hi       int    // bounds that follow from the bounds of the symbols alone
 	maxMagnitude int    // greatest absolute value of the coefficients and the constant
-	hint         int    // value at the hints of the symbols
+	hint         int    // value at the hints of the symbols (typical values)
 	size         int    // number of symbols, functions and numbers in the printed form
 	// Cached answers that follow from the bounds of the symbols alone: whether the sum is 0, or is not negative.
 	zero, nonNegative cachedTruth
@@ -224,7 +224,7 @@ func (env *Env) addMultiple(a, b *expr, factor int) *expr {
 // (kindUnexpandedSum).
 func (env *Env) expandSum(a, b *expr, factor int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
-	var arith checkedArithmetic
+	var arith checkedArithmetic // records whether a result overflowed
 	for _, t := range b.terms {
 		terms = append(terms, term{arith.product(factor, t.coeff), t.atoms})
 	}
@@ -294,10 +294,10 @@ func (env *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
 	return result
 }
 
-// withoutAtoms returns the product a without the atoms of b, and whether a has all of them. Both are sorted by id; an
-// atom that b has once is removed once.
-func withoutAtoms(a, b []*atom) ([]*atom, bool) {
-	remaining := make([]*atom, 0, len(a))
+// withoutAtoms divides the product a by the product b: it returns the atoms of a without the atoms of b, and whether a
+// has all of them. Both are sorted by id. An atom that b has once is removed once: {x, x, y} without {x} is {x, y}.
+func withoutAtoms(a, b []*atom) (remaining []*atom, hasAll bool) {
+	remaining = make([]*atom, 0, len(a))
 	for _, candidate := range a {
 		if len(b) > 0 && candidate == b[0] {
 			b = b[1:]

@@ -48,7 +48,7 @@ type fact struct {
 type change struct {
 	expr *expr // an expression that got a fact
 	fact *fact // the previous fact of expr
-	atom *atom // an atom that got a replacement
+	atom *atom // an atom that got a replacement, an expression that equals it
 	cond *cond // a condition that became a fact
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // Int is an integer: a number, or an expression over symbols. The zero value is the number 0. For a symbol N, for
-// example, N.Mul(Of(2)).Add(N) is the expression 3*N, and N.Sub(N) is the number 0.
+// example, N.Mul(Of(2)).Add(N) is the expression 3*N, and N.Sub(N) is the number 0. A symbol has a hint, which is a
+// typical size. A guard is a recorded condition on the symbols: results are valid for sizes that satisfy all guards.
 //
 // The first field takes no space. It makes == and the use of an Int as a map key compile-time errors. Arithmetic on two
 // numbers panics if the result overflows an int. [Catch] turns this panic into an error. Expressions are exact: if a
@@ -153,7 +154,7 @@ func (a Int) Bounds() (lo, hi int) {
 	if a.e == nil {
 		return a.n, a.n
 	}
-	defer a.e.env.beginQuestion()()
+	defer a.e.env.beginQuestion()() // begins the question here, and ends it at the return
 	return a.e.env.bounds(a.e)
 }
 

@@ -21,14 +21,15 @@ import (
 // learn adds a condition and its immediate consequences to the facts. A limited number of steps (facts.stepsLeft) ends
 // propagation that does not converge.
 //
-// Each set of facts has a number, its generation, and answers are cached by generation. Some facts are hypotheses,
-// which hold for a limited time; facts.hypotheses is their nesting depth. For example, learning hypothesis c changes
-// generation 3 to 4. After its end, the generation is 3 again. If c is learned again, reuseGeneration restores
-// generation 4, so that its cached answers are valid again.
+// Each set of facts has a number, its generation, and answers are cached by generation. A transition leads from one
+// generation to another: to the facts with c alone (in markTrue), or to the facts with c and its consequences (learned,
+// in learn). If a transition occurs again, reuseGeneration restores the generation to which it led before, whose cached
+// answers are then valid again. This is frequent for hypotheses, which are facts that hold for a limited time. For
+// example, hypothesis c changes generation 3 to 4. After its end, the generation is 3 again. If c is learned again, the
+// generation is 4 again.
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
 	defer func() {
-		// learned: c with its consequences; the transition in markTrue is without them
 		env.facts.reuseGeneration(transition{from: generation, cond: c, learned: true,
 			hypotheses: env.facts.hypotheses})
 	}()
@@ -141,9 +142,9 @@ func (env *Env) assumeRelation(kind condKind, d *expr) {
 	}
 }
 
-// narrow adds the fact that e is from lo to hi. fact.tighten then narrows these bounds by the residue and the excluded
-// values of e. Facts are stored in the primitive expression of e, which lacks the constant and the common divisor of e.
-// For example, 3*x + 6*y + 1 has the primitive expression x + 2*y (primitiveForm).
+// narrow adds the fact that e is from lo to hi; math.MinInt and math.MaxInt mean no bound. fact.tighten then narrows
+// these bounds by the residue and the excluded values of e. Facts are stored in the primitive expression of e, which
+// lacks the constant and the common divisor of e: 3*x + 6*y + 1 has the primitive expression x + 2*y (primitiveForm).
 func (env *Env) narrow(e *expr, lo, hi int) {
 	if len(e.terms) == 0 {
 		if e.constant < lo || e.constant > hi {
@@ -241,14 +242,15 @@ func (env *Env) propagate(primitive *expr, lo, hi int) {
 // propagateSum narrows each term of a sum, which is from lo to hi, by the bounds of the other terms.
 func (env *Env) propagateSum(primitive *expr, lo, hi int) {
 	for i, t := range primitive.terms {
-		sumOfOthersLo, sumOfOthersHi := 0, 0
+		othersLo, othersHi := 0, 0 // bounds of the sum of the other terms
 		for j, other := range primitive.terms {
 			if i != j {
 				low, high := env.termBounds(other)
-				sumOfOthersLo, sumOfOthersHi = addLower(sumOfOthersLo, low), addUpper(sumOfOthersHi, high)
+				othersLo, othersHi = addLower(othersLo, low), addUpper(othersHi, high)
 			}
 		}
-		lower, upper := addLower(lo, satNeg(sumOfOthersHi)), addUpper(hi, satNeg(sumOfOthersLo))
+		// t = sum - others is from lo - othersHi to hi - othersLo.
+		lower, upper := addLower(lo, satNeg(othersHi)), addUpper(hi, satNeg(othersLo))
 		if lower > math.MinInt || upper < math.MaxInt {
 			env.narrow(env.termExpr(t), lower, upper)
 		}
@@ -350,7 +352,7 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 		return
 	}
 	// e = factor*primitive + constant with factor 1 or -1, so primitive = factor*(e - constant).
-	modulus, residue = modulo(modulus, factor*(residue-constant)) // modulo returns the modulus and the reduced residue
+	modulus, residue = modulo(modulus, factor*(residue-constant)) // reduces the residue to 0 <= residue < modulus
 	updated := env.factOf(primitive)
 	if (residue-updated.rem)%gcd(modulus, updated.mod) != 0 { // no number has both residues
 		env.contradict()
@@ -360,15 +362,7 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 	if isKnown || mayBeTooLarge {
 		return
 	}
-	divisor := gcd(modulus, updated.mod)
-	cofactor := updated.mod / divisor
-	// By the Chinese remainder theorem, the new modulus is the least common multiple, modulus*cofactor, and the new
-	// residue is residue + modulus*multiple. It must be rem modulo mod: modulus*multiple = rem-residue (mod mod).
-	// Division by the common divisor gives multiple = (rem-residue)/divisor * inverse(modulus/divisor) (mod cofactor).
-	// For example, 2 modulo 3 and 3 modulo 4 give the multiple (3-2)/1 * 3 = 3 modulo 4, and 2 + 3*3 = 11 modulo 12.
-	_, multiple := modulo(cofactor, (updated.rem-residue)/divisor)
-	_, multiple = modulo(cofactor, multiple*inverse(modulus/divisor, cofactor))
-	updated.mod, updated.rem = modulus*cofactor, residue+modulus*multiple
+	updated.mod, updated.rem = combineResidues(modulus, residue, updated.mod, updated.rem)
 	updated.tighten()
 	if updated.lo > updated.hi {
 		env.contradict()
@@ -376,6 +370,22 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 	}
 	env.setFact(primitive, updated)
 	env.propagate(primitive, updated.lo, updated.hi)
+}
+
+// combineResidues returns the modulus and the residue of the numbers that are r1 modulo m1 and r2 modulo m2. At least
+// one number must have both residues. By the Chinese remainder theorem, the new modulus is the least common multiple of
+// m1 and m2, which is m1*cofactor, and the new residue is r1 + m1*multiple. This residue must be r2 modulo m2, so
+// m1*multiple = r2-r1 (mod m2). Division by the common divisor of m1 and m2 gives
+//
+//	multiple = (r2-r1)/divisor * inverse(m1/divisor) (mod cofactor)
+//
+// For example, 2 modulo 3 and 3 modulo 4 give the multiple (3-2)/1 * 3 = 3 (mod 4), and thus 2 + 3*3 = 11 modulo 12.
+func combineResidues(m1, r1, m2, r2 int) (modulus, residue int) {
+	divisor := gcd(m1, m2)
+	cofactor := m2 / divisor
+	_, multiple := modulo(cofactor, (r2-r1)/divisor)
+	_, multiple = modulo(cofactor, multiple*inverse(m1/divisor, cofactor))
+	return m1 * cofactor, r1 + m1*multiple
 }
 
 // inverse returns b from 0 to n-1 with a*b = 1 modulo n. a and n must have no common divisor.
@@ -388,7 +398,7 @@ func inverse(a, n int) int {
 		remainder, nextRemainder = nextRemainder, remainder-quotient*nextRemainder
 		b, nextB = nextB, b-quotient*nextB
 	}
-	_, b = modulo(n, b)
+	_, b = modulo(n, b) // from 0 to n-1
 	return b
 }
 

@@ -6,6 +6,10 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
+// This file parses conditions with the parser of [Parse]. Its field token is the next token of the text, or "" at the
+// end. The method next moves to the following token, expect does so if the next token is the given one, and fail
+// returns an error at the next token.
+
 // ParseBool parses the printed form of a Bool. Comparisons are Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as in
 // [Parse]. They are joined by | and by &, which binds more tightly. ~ is negation, and True, False and parentheses are
 // allowed. lookup and errors are as in Parse.
@@ -107,7 +111,7 @@ func (p *parser) where() (Int, error) {
 	if err := p.expect(","); err != nil {
 		return Int{}, err
 	}
-	p.whereDepth++
+	p.whereDepth++ // within Where, a divisor may be 0 for the sizes that do not select its operand
 	ifTrue, ifFalse, err := p.pair()
 	if p.whereDepth--; err != nil {
 		return Int{}, err

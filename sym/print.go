@@ -83,7 +83,7 @@ func (a *atom) String() string {
 		return dividendText(a.args[0]) + "//" + operandText(a.args[1])
 	case kindMod:
 		return dividendText(a.args[0]) + " % " + operandText(a.args[1])
-	case kindUnexpandedSum:
+	case kindUnexpandedSum: // a sum whose expansion would overflow
 		return "(" + a.args[0].String() + " + " + operandText(a.args[1]) + ")"
 	case kindUnexpandedProduct:
 		return "(" + operandText(a.args[0]) + "*" + operandText(a.args[1]) + ")"

@@ -67,7 +67,7 @@ func (env *Env) provesAtDepth(d *expr, depth int) bool {
 
 // provesByFactors proves p*quotient + c >= 0. p is the product of the factors that all terms share, and must not be
 // negative. If c >= 0, quotient >= 0 suffices. Otherwise quotient + floor(c/minFactor) >= 0 suffices, where minFactor
-// is the least value of p.
+// is the least value of p, because p*floor(c/minFactor) <= c.
 func (env *Env) provesByFactors(d *expr, depth int) bool {
 	factors := d.commonFactors()
 	if len(factors) == 0 {
@@ -272,7 +272,7 @@ func (env *Env) provesByFact(d *expr, depth int) bool {
 	}
 	for _, relation := range env.facts.trueRelations {
 		if relation.kind == condNe || len(relation.difference.terms) < 2 {
-			continue // bounds already express a relation with a single term
+			continue // condNe gives no bound; the bounds of symbols already express a relation with a single term
 		}
 		difference := env.addMultiple(d, relation.difference, -1)
 		if len(difference.terms) <= len(d.terms) && env.provesAtDepth(difference, depth) {

@@ -16,7 +16,7 @@ func knownTruth(truth bool) reduction { return reduction{truth: truth, known: tr
 
 // reduceAsQuestion reduces a condition under the known facts, with the step budget of a new question (budget.go).
 func (env *Env) reduceAsQuestion(c *cond) reduction {
-	defer env.beginQuestion()()
+	defer env.beginQuestion()() // begins now; the returned function ends the question
 	return env.reduce(c)
 }
 
@@ -48,13 +48,14 @@ func (env *Env) reduce(c *cond) reduction {
 	switch {
 	case env.facts.stepsLeft == 0 && !result.known: // not cached, because a later question has more steps
 		return reduction{remaining: c}
-	case key.state == env.facts.state():
+	case key.state == env.facts.state(): // else the second half of the budget has begun: answers are less complete
 		env.facts.storeAnswer(key, result)
 	}
 	return result
 }
 
-// condTruth returns the truth of a condition inside an expression, if it is known.
+// condTruth returns the truth of a condition inside an expression, if it is known. If few steps remain or hypotheses
+// are deeply nested, it makes no further hypotheses, because they may take many steps.
 func (env *Env) condTruth(c *cond) (truth, known bool) {
 	if !env.facts.avoidsHypotheses() {
 		r := env.reduce(c)
@@ -101,7 +102,7 @@ func (env *Env) reduceParts(c *cond) reduction {
 				continue
 			}
 			undecided = append(undecided, reduced.remaining)
-			if len(undecided) == len(c.args) { // this is the last operand
+			if len(undecided) == len(c.args) { // this is the last operand, so no operand needs it as a hypothesis
 				break
 			}
 			env.facts.hypotheses = start.hypotheses + 1

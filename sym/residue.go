@@ -5,6 +5,10 @@ import "strconv"
 // This file computes residues: a modulus m and a residue r, such that an expression equals r modulo m for all sizes. If
 // x is 0 modulo 4, for example, 3*x + 1 is 1 modulo 12, and x//2 is 0 modulo 2. A number is its own residue, modulo 0:
 // x % 4 is 0 modulo 0.
+//
+// An expression is a constant plus a sum of terms, and a term is a coefficient times atoms. A fact states what else is
+// known about an expression, for example that it equals rem modulo mod. Each set of facts has a number, its generation,
+// and generation 0 has no facts.
 
 // residue returns m and r such that e equals r modulo m. m is 1 if nothing is known. m is 0 if e is the number r.
 func (env *Env) residue(e *expr) (m, r int) {
@@ -27,6 +31,7 @@ func (env *Env) residue(e *expr) (m, r int) {
 }
 
 // residueByFact returns the residue of a sum of several terms that its own fact states. ok is false if there is none.
+// The fact is stored in the primitive form: e is factor*primitive + constant.
 func (env *Env) residueByFact(e *expr) (m, r int, ok bool) {
 	if len(e.terms) < 2 || !env.facts.active() || env.facts.sumFacts == 0 {
 		return 0, 0, false
@@ -46,7 +51,7 @@ func (env *Env) atomResidue(a *atom) (m, r int) {
 	if env.facts.active() {
 		generation = env.facts.generation
 	}
-	if a.residueGeneration != generation+1 {
+	if a.residueGeneration != generation+1 { // 0 means that no residue is stored
 		m, r = env.findResidue(a)
 		a.residueGeneration, a.residue = generation+1, [2]int{m, r}
 	}

@@ -14,11 +14,11 @@ func (env *Env) simplify(e *expr) *expr {
 	if !env.facts.active() || len(e.terms) == 0 {
 		return e
 	}
-	state := env.facts.state() // the key of the cached result
+	state := env.facts.state() // key of the cached result: the facts, and whether over half of the steps are used
 	if e.simplifiedState == state {
 		return e.simplified
 	}
-	if !env.facts.spendSteps(len(e.terms)) { // the question has no steps left (budget.go)
+	if !env.facts.spendSteps(len(e.terms)) { // a question has a budget of steps (budget.go); none are left
 		return e
 	}
 	simplified := e
@@ -28,8 +28,8 @@ func (env *Env) simplify(e *expr) *expr {
 		simplified = env.simplifyAtoms(e)
 	}
 	simplified = env.expandQuotients(simplified)
-	// If the steps ran out, or the state changed with the second half of the budget, the result is not cached: a question
-	// with more steps may find a simpler one.
+	// A result is not cached if the steps ran out, or if the second half of them began, in which conditions are decided
+	// without hypotheses. A question with more steps may find a simpler result.
 	if state == env.facts.state() && env.facts.stepsLeft > 0 {
 		e.simplifiedState, e.simplified = state, simplified
 	}
@@ -66,7 +66,7 @@ func (env *Env) simplifyAtom(a *atom) *expr {
 	if lo, hi := env.atomBounds(a); lo == hi {
 		return env.constant(lo)
 	}
-	if a.replacement != nil {
+	if a.replacement != nil { // a fact says that the atom equals this expression
 		return env.simplify(a.replacement)
 	}
 	if a.kind == kindSymbol {
@@ -81,10 +81,10 @@ func (env *Env) simplifyAtom(a *atom) *expr {
 		if lo, hi := env.bounds(args[1]); lo > 0 || hi < 0 {
 			return env.floorQuotient(args[0], args[1])
 		}
-		return a.asExpr
+		return a.asExpr // the divisor may be 0
 	case kindMod:
 		lo, hi := env.bounds(args[1])
-		if lo <= 0 && hi >= 0 {
+		if lo <= 0 && hi >= 0 { // the divisor may be 0
 			return a.asExpr
 		}
 		if modulus, remainder := env.atomResidue(a); modulus == 0 { // the atom is the number remainder
@@ -140,8 +140,9 @@ func (env *Env) factorWithoutQuotient(product term, quotient *atom) (factor *exp
 	divisor := quotient.args[1]
 	remaining, _ := withoutAtoms(product.atoms, []*atom{quotient})
 	switch {
-	case len(divisor.terms) == 0 && divisor.constant != 0 && product.coeff%divisor.constant == 0:
+	case len(divisor.terms) == 0 && divisor.constant != 0 && product.coeff%divisor.constant == 0: // a number
 		return env.termExpr(term{product.coeff / divisor.constant, remaining}), true
+	// A single term, such as 2*n, whose atoms must also be factors of k.
 	case len(divisor.terms) == 1 && divisor.constant == 0 && product.coeff%divisor.terms[0].coeff == 0:
 		if remaining, ok := withoutAtoms(remaining, divisor.terms[0].atoms); ok {
 			return env.termExpr(term{product.coeff / divisor.terms[0].coeff, remaining}), true

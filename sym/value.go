@@ -70,7 +70,7 @@ func (w *valuation) atom(a *atom) (int, error) {
 		return result, nil
 	}
 	result, err := w.function(a)
-	if err == nil && a.size > maxUnmemoizedSize {
+	if err == nil && a.size > maxUnmemoizedSize { // smaller atoms are computed again
 		if w.memo == nil {
 			w.memo = map[*atom]int{}
 		}
@@ -91,39 +91,49 @@ func (w *valuation) function(a *atom) (int, error) {
 		return w.expr(a.args[1])
 	}
 	result, err := w.expr(a.args[0])
+	if err != nil {
+		return 0, err
+	}
 	for _, arg := range a.args[1:] {
+		operand, err := w.expr(arg)
 		if err != nil {
 			return 0, err
 		}
-		var operand int
-		operand, err = w.expr(arg)
-		switch {
-		case err != nil:
-		case a.kind == kindMax:
-			result = max(result, operand)
-		case a.kind == kindMin:
-			result = min(result, operand)
-		case a.isUnexpanded():
-			arith := checkedArithmetic{}
-			if a.kind == kindUnexpandedSum {
-				result = arith.sum(result, operand)
-			} else {
-				result = arith.product(result, operand)
-			}
-			if arith.overflowed {
-				err = errOverflow
-			}
-		case operand == 0:
-			err = errDivisionByZero
-		case operand == -1 && result == math.MinInt:
-			err = errOverflow
-		case a.kind == kindDiv:
-			result = floorDiv(result, operand)
-		default:
-			result -= operand * floorDiv(result, operand)
+		if result, err = apply(a.kind, result, operand); err != nil {
+			return 0, err
 		}
 	}
-	return result, err
+	return result, nil
+}
+
+// apply applies a function, other than Where, to two operands.
+func apply(function kind, x, y int) (result int, err error) {
+	fits := true
+	switch function {
+	case kindMax:
+		return max(x, y), nil
+	case kindMin:
+		return min(x, y), nil
+	case kindUnexpandedSum:
+		result, fits = addFits(x, y)
+	case kindUnexpandedProduct:
+		result, fits = mulFits(x, y)
+	default: // kindDiv or kindMod
+		if y == 0 {
+			return 0, errDivisionByZero
+		}
+		if y == -1 && x == math.MinInt {
+			return 0, errOverflow
+		}
+		result = floorDiv(x, y)
+		if function == kindMod {
+			result = x - y*result
+		}
+	}
+	if !fits {
+		return 0, errOverflow
+	}
+	return result, nil
 }
 
 // cond returns the truth of a condition. It stops at the first operand that decides the truth.
@@ -137,7 +147,7 @@ func (w *valuation) cond(c *cond) (bool, error) {
 		return c.kind == condAnd, nil
 	}
 	difference, err := w.expr(c.difference)
-	if err == errOverflow {
+	if err == errOverflow { // only the sign of the difference matters
 		var exact *big.Int
 		if exact, err = (&bigValuation{binding: w.binding}).expr(c.difference); err == nil {
 			difference = exact.Sign()
@@ -149,7 +159,7 @@ func (w *valuation) cond(c *cond) (bool, error) {
 	case condNe:
 		return err == nil && difference != 0, err
 	}
-	return err == nil && difference >= 0, err
+	return err == nil && difference >= 0, err // condGe
 }
 
 // errDivisionByZero is the error for a quotient or remainder with the divisor 0.

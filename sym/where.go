@@ -28,10 +28,10 @@ func Where(condition Bool, a, b Int) Int {
 	}
 	env := condition.cond.env
 	x, y := env.exprOf(a), env.exprOf(b)
-	if condition.cond.kind == condNe {
+	if condition.cond.kind == condNe { // a canonical form: a Where on a = b has the operands in the other order
 		condition, x, y = condition.Not(), y, x
 	}
-	// Where(c, x, Where(d, x, y)) is Where(c | d, x, y).
+	// Where(c, x, Where(d, x, y)) is Where(c | d, x, y). The truth of a Bool with a cond is its truth at the hints.
 	if inner := y.singleAtom(); inner != nil && inner.kind == kindWhere && inner.args[0] == x {
 		return Where(condition.Or(Bool{truth: inner.cond.hint, cond: inner.cond}), x.int(), inner.args[1].int())
 	}
@@ -90,13 +90,13 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 	defer func() {
 		env.pathSearch = outer
 		env.reset(start)
-		panicked := recover()
+		panicked := recover() // some panics are results of the path
 		if overflow, overflowed := panicked.(*overflowPanic); overflowed {
 			result.Err, possible = errors.New(overflow.text), true
 			return
 		}
 		switch panicked {
-		case nil:
+		case nil: // run has returned
 		case zeroDivision:
 			result.Err = errDivisionByZero
 			possible = true

@@ -240,13 +240,13 @@ func bf16ToHalf(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 
 // halfNotZero is notZero for both 16-bit floats.
 func halfNotZero(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
-	const magnitude = 0x7fff // clears the sign bit, the only bit of -0
+	const magnitudeBits = 0x7fff // all but the sign bit, the only bit of -0
 	if dstStride == 1 && srcStride == 2 {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			out, in := (*[4]bool)(unsafe.Add(dst, i)), (*[4]uint16)(unsafe.Add(src, 2*i))
-			out[0], out[1] = in[0]&magnitude != 0, in[1]&magnitude != 0
-			out[2], out[3] = in[2]&magnitude != 0, in[3]&magnitude != 0
+			out[0], out[1] = in[0]&magnitudeBits != 0, in[1]&magnitudeBits != 0
+			out[2], out[3] = in[2]&magnitudeBits != 0, in[3]&magnitudeBits != 0
 		}
 		if n -= i; n == 0 {
 			return
@@ -255,7 +255,7 @@ func halfNotZero(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	}
 	for i := range n {
 		var b uint8
-		if *(*uint16)(unsafe.Add(src, i*srcStride))&magnitude != 0 {
+		if *(*uint16)(unsafe.Add(src, i*srcStride))&magnitudeBits != 0 {
 			b = 1
 		}
 		*(*uint8)(unsafe.Add(dst, i*dstStride)) = b

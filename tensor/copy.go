@@ -74,7 +74,8 @@ func elementConverter(dst, src DType) strided.Elem {
 // wrong, but a result of false is always right.
 func (m Meta) mayShareAddresses() bool {
 	for dim, size := range m.Shape {
-		// reach is the greatest offset, in elements, that the dimensions of smaller stride reach.
+		// reach is the greatest offset, in elements, that the dimensions of smaller stride reach together. Of
+		// dimensions with equal strides, the later one counts as smaller.
 		reach := 0
 		for k, s := range m.Strides {
 			if s < m.Strides[dim] || s == m.Strides[dim] && k > dim {

@@ -208,7 +208,7 @@ func (o Order) HoldsSymbolic(t Type) bool {
 	if len(o) != len(t.Shape) {
 		return false
 	}
-	var buf [2 * smallRank]int
+	var buf [2 * smallRank]int // for the slices of m, which then are not allocated
 	if m, known := t.metaInBuffer(&buf); known {
 		return o.Matches(m)
 	}

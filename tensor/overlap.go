@@ -116,7 +116,8 @@ func (s *overlapSearch) solveFrom(i, sum int, allowAllZero bool) bool {
 	least, most := t.minSum-t.minK*t.stride, t.maxSum-t.maxK*t.stride // bounds of the sum of terms[i+1:]
 	// The rest sum-k*stride must be from least to most: k is at least (sum-most)/stride, rounded up, and at most
 	// (sum-least)/stride, rounded down.
-	firstK, lastK := max(t.minK, -floorDiv(most-sum, t.stride)), min(t.maxK, floorDiv(sum-least, t.stride))
+	firstK := max(t.minK, -floorDiv(most-sum, t.stride)) // -floor(-x) rounds x up
+	lastK := min(t.maxK, floorDiv(sum-least, t.stride))
 	for k := firstK; k <= lastK; k++ {
 		if s.solveFrom(i+1, sum-k*t.stride, allowAllZero || k != 0) {
 			return true

@@ -122,9 +122,11 @@ func (m Meta) Holds(p Predicate) bool {
 		return m.IsNonOverlappingAndDense()
 	// The formats have the same order as these predicates.
 	case SuggestsContiguous, SuggestsChannelsLast, SuggestsChannelsLast3d:
-		return m.SuggestMemoryFormat(false) == Contiguous+MemoryFormat(p-SuggestsContiguous)
+		const exactMatch = false
+		return m.SuggestMemoryFormat(exactMatch) == Contiguous+MemoryFormat(p-SuggestsContiguous)
 	case SuggestsChannelsLastExactly, SuggestsChannelsLast3dExactly:
-		return m.SuggestMemoryFormat(true) == ChannelsLast+MemoryFormat(p-SuggestsChannelsLastExactly)
+		const exactMatch = true
+		return m.SuggestMemoryFormat(exactMatch) == ChannelsLast+MemoryFormat(p-SuggestsChannelsLastExactly)
 	}
 	holds, _ := m.Type().Condition(p).Known() // NoOverlap; an invalid predicate is false
 	return holds

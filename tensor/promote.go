@@ -129,7 +129,7 @@ func (p *Promotion) Result() (DType, error) {
 // the next one, with dtype lower (combine_categories).
 func combineCategories(higher, lower DType) (DType, error) {
 	switch {
-	case higher == Invalid:
+	case higher == Invalid: // no operands
 		return lower, nil
 	case lower == Invalid || higher.IsComplex():
 		return higher, nil
@@ -141,19 +141,20 @@ func combineCategories(higher, lower DType) (DType, error) {
 		return lower, nil
 	case higher.IsFloat():
 		return higher, nil
-	case higher == Bool || lower.IsFloat():
+	case higher == Bool || lower.IsFloat(): // lower is above higher, or both are bools
 		return Promote(higher, lower)
 	}
-	return higher, nil
+	return higher, nil // an integer, and lower is an integer or bool
 }
 
 // CanCast reports whether a result of dtype from may be written to an output of dtype to. A complex dtype does not cast
 // to a real dtype, a float does not cast to an integer, and no other dtype casts to bool (c10::canCast).
 func CanCast(from, to DType) bool {
+	const withBool = false
 	switch {
 	case from.IsComplex() && !to.IsComplex():
 		return false
-	case from.IsFloat() && to.IsIntegral(false):
+	case from.IsFloat() && to.IsIntegral(withBool):
 		return false
 	case from != Bool && to == Bool:
 		return false

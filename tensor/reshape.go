@@ -9,7 +9,8 @@ import (
 )
 
 // This file holds the views that change sizes: view, expand, as_strided and unfold. A condition on symbolic sizes is
-// decided by [sym.Bool.Holds], which may record a guard: the sizes for which the decision is valid.
+// decided by [sym.Bool.Holds], which may record a guard: the sizes for which the decision is valid. sym.Int{} is the
+// size 0.
 
 // View returns t with another shape and the same number of elements (Tensor.view). One size may be -1. View fails if a
 // copy would be necessary.
@@ -61,11 +62,12 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 
 // inferSize returns the position of the -1 in a shape, and the size that replaces the -1. If there is no -1, the
 // position is -1 and the size has no meaning.
-func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
-	if position, n, ok := inferNumber(shape, numel); ok {
-		return position, n, nil
+func inferSize(shape []sym.Int, numel sym.Int) (inferredDim int, size sym.Int, err error) {
+	if inferredDim, size, ok := inferNumber(shape, numel); ok {
+		return inferredDim, size, nil
 	}
-	product, inferredDim := sym.Of(1), -1 // product of the other sizes
+	product := sym.Of(1) // of the other sizes
+	inferredDim = -1
 	for dim, size := range shape {
 		n, known := size.Known()
 		switch {
@@ -84,7 +86,8 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 		return -1, numel, fmt.Errorf("a value cannot have %v elements", numel)
 	case inferredDim < 0 && (product.Same(numel) || product.Eq(numel).Holds()):
 		return -1, numel, nil
-	case inferredDim < 0: // the number of elements differs: the error below
+	case inferredDim < 0:
+		// The numbers of elements differ. The error after the switch says so.
 	case equals(product, 0) && equals(numel, 0):
 		return -1, numel, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension "+
 			"size -1 can be any value and is ambiguous", Sizes(shape))
@@ -247,20 +250,23 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			"the number of dimensions in the tensor (%d)", t.DType.legacyType(), Sizes(t.Shape), Sizes(size), newRank, rank)
 	}
 	shape, strides := newShapeAndStrides(newRank)
-	var addedStride sym.Int // of an added dimension: size times stride of the dimension after it; 0 for a 0-dim value
+	// addedStride is the stride of an added dimension: size times stride of the dimension after it, or 0 if t is a
+	// 0-dim value.
+	var addedStride sym.Int
 	for i := newRank - 1; i >= 0; i-- {
 		oldDim := i - (newRank - rank)
+		isAdded := oldDim < 0
 		oldSize, stride := sym.Of(1), addedStride
-		if oldDim >= 0 {
+		if !isAdded {
 			oldSize, stride = t.Shape[oldDim], t.Strides[oldDim]
 		}
 		newSize := size[i]
 		if n, known := newSize.Known(); known && n == -1 {
-			if oldDim < 0 && rank > 0 {
+			if isAdded && rank > 0 {
 				return Type{}, fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "+
 					"dimension %d", i)
 			}
-			if oldDim >= 0 {
+			if !isAdded {
 				newSize = oldSize
 			}
 		}
@@ -274,10 +280,10 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			stride = sym.Int{}
 		}
 		if newSize.Lt(sym.Int{}).Holds() {
-			return Type{}, errors.New("numel: integer multiplication overflow")
+			return Type{}, errors.New("numel: integer multiplication overflow") // PyTorch's error for a negative size
 		}
 		shape[i], strides[i] = newSize, stride
-		if oldDim <= 0 && rank > 0 { // the dimension before it is an added one
+		if oldDim <= 0 && rank > 0 { // the dimension in front of this one is added
 			addedStride = mulSizes(newSize, stride)
 		}
 	}
@@ -327,7 +333,7 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 // new last dimension (Tensor.unfold). For example, size 3 and step 2 make a value of shape (7) with the stride (1) a
 // view of shape (3,3) with the strides (2,1). A 0-dim value counts as a value of shape [1].
 func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
-	defer sym.Catch(&err)
+	defer sym.Catch(&err) // dimSize.Sub and Div panic if a number overflows
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}

@@ -119,14 +119,15 @@ func (s Scalar) Store(d DType, p unsafe.Pointer) {
 	if !s.IsSet() || p == nil {
 		panic("tensor: Store needs a number and an address")
 	}
+	const stride, count = 0, 1 // a Converter converts count elements; a single one needs no stride
 	switch {
 	case s.storeDirectly(d, p):
 	case s.kind == complexScalar || s.kind == floatScalar:
 		c := s.complexValue
-		Converter(d, Complex128)(p, unsafe.Pointer(&c), 0, 0, 1)
+		Converter(d, Complex128)(p, unsafe.Pointer(&c), stride, stride, count)
 	default:
 		i := s.intValue
-		Converter(d, Int64)(p, unsafe.Pointer(&i), 0, 0, 1)
+		Converter(d, Int64)(p, unsafe.Pointer(&i), stride, stride, count)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file has the views that reorder, drop, add or cut dimensions. They reject a type that fails [Type.Check], and
-// their results pass it. A result may share the operand's slices of shape and strides. A condition on symbolic sizes is
-// decided by [sym.Bool.Holds], which may record a guard: the sizes for which the decision is valid. [sym.Catch] returns
-// an integer overflow as an error.
+// This file has the views that reorder, drop, add or cut dimensions. They reject a type that fails [Type.Check]
+// (fastCheck), and their results pass it (checked). A result may share the operand's slices of shape and strides. A
+// condition on symbolic sizes is decided by [sym.Bool.Holds], which may record a guard: the sizes for which the
+// decision is valid. [sym.Catch] returns an integer overflow as an error.
 //
 // Examples for t of shape (2,3,4) with the strides (12,4,1) and offset 0:
 //

@@ -21,11 +21,11 @@ func (e *expander) reduceAngle(a expr.Value) (q, r, low expr.Value) {
 	isSmall := e.less(a, e.constant(0x1p25))
 	smallQ, smallR, smallLow := e.reduceSmallAngle(a)
 	largeQ, largeR, largeLow := e.reduceLargeAngle(a)
-	q = e.int(e.choose(isSmall, smallQ, largeQ))
+	q = e.asInt(e.choose(isSmall, smallQ, largeQ))
 	return q, e.choose(isSmall, smallR, largeR), e.choose(isSmall, smallLow, largeLow)
 }
 
-// reduceSmallAngle is reduceAngle for numbers below 2^25.
+// reduceSmallAngle is reduceAngle for numbers below 2^25. Its q is still a float, whose lowest bits are the integer.
 func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 	// The addition of roundingNumber rounds a*2/pi to an integer, the lowest bits of q.
 	q = e.fma(a, e.constant(2/math.Pi), e.roundingNumber())
@@ -40,12 +40,12 @@ func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 // roundingNumber returns a constant c such that c+n has the integer n in its lowest bits.
 func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
 
-// reduceLargeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by each of the four parts of (2/pi * 2^k)
-// mod 4 (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute
-// error stays below 2^-120 even if the remainder is near 0.
+// reduceLargeAngle is reduceSmallAngle for any a. It reduces a = m*2^k with a 53-bit integer m. It multiplies m by each
+// of the four parts of (2/pi * 2^k) mod 4 (twoOverPiBits). It adds the integer parts and the fractions of the products
+// separately, so that the absolute error stays below 2^-120 even if the remainder is near 0.
 func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 	// m has the lower 52 bits of a, and the exponent of 2^52.
-	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
+	mantissa := e.asFloat(e.Emit(expr.Or, e.Emit(expr.And, e.asInt(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
 	q, fraction, fractionLow := e.addProducts(mantissa, e.twoOverPiBits(a))
 	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
 	r = e.mul(fraction, halfPi)
@@ -91,14 +91,14 @@ func (e *expander) addProducts(number expr.Value, parts [4]expr.Value) (q, f, fL
 // the value 2^(63-i), because its first word is 0, and k is e-1075. So the first bit has the value 2, and the bits
 // before it are multiples of 4.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
-	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.intConst(52)), e.intConst(1013))
+	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.asInt(a), e.intConst(52)), e.intConst(1013))
 	window := e.twoOverPiWindow(bitOffset)
 	shl := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.intConst(count)) }
 	shr := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.intConst(count)) }
 	// number returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2. The Or gives the
 	// number unit + bits*unit*2^-52, whose mantissa is bits.
 	number := func(bits expr.Value, unit float64) expr.Value {
-		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
+		return e.sub(e.asFloat(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
 	}
 	// The parts are bits 0 to 51 of the window, 52 to 103, 104 to 155, and 156 to 191. A shl and a shr by 12 clear the
 	// upper bits of a word and leave the others at the top of 52 bits.

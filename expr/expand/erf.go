@@ -25,9 +25,10 @@ import (
 func (e *expander) erf(x expr.Value) expr.Value {
 	magnitude := e.clampMax(e.Emit(expr.Abs, x), byDType(e, 3.93, 5.93))
 	g := e.fma(magnitude, e.constant(1.1283791670955126), e.mul(e.evalPoly(erfPoly, magnitude), magnitude))
-	n, s := e.integerAndPower(g, -math.Log2E, 0)
+	const shift = 0
+	n, s := e.integerAndPower(g, -math.Log2E, shift) // n is -g/ln(2), rounded, and s is 2^n
 	hi, lo := e.ln2Parts()
-	r := e.fma(n, e.constant(hi), g)
+	r := e.fma(n, e.constant(hi), g) // g + n*ln(2), thus exp(-g) = s*exp(-r)
 	if e.isFloat64() {
 		r = e.fma(n, e.constant(lo), r)
 	}
@@ -67,14 +68,14 @@ func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 	return e.choose(e.less(e.constant(0), x), e.sub(e.constant(2), tail), tail)
 }
 
-// splitFactor returns x and c such that v, a float32, is c*x without rounding. If v is not a product with a constant, c
-// is 1.
+// splitFactor returns x and c with v = c*x, except for the rounding of this product. v is a float32. If v is not a
+// product with a suitable constant, c is 1.
 func (e *expander) splitFactor(v expr.Value) (x expr.Value, c float64) {
 	inst := e.Inst(v)
 	if inst.Op == expr.Mul {
 		for _, factors := range [2][2]expr.Value{{inst.A, inst.B}, {inst.B, inst.A}} {
 			if constant := e.Inst(factors[1]); constant.Op == expr.Const {
-				// Powers of c must be normal numbers.
+				// The bounds of c ensure that powers of c are normal numbers.
 				if c := float64(math.Float32frombits(uint32(constant.Imm))); 1e-3 <= c && c <= 1e3 {
 					return factors[0], c
 				}
@@ -93,7 +94,7 @@ func erfsPlusOne(code *expr.Code) []bool {
 	for v, inst := range code.Insts {
 		marked[v] = inst.Op == expr.Erf && inst.DType == tensor.Float32
 		for operandIndex, operand := range inst.Operands() {
-			otherOperand := [2]expr.Value{inst.B, inst.A} // of an addition, indexed by operandIndex
+			otherOperand := [2]expr.Value{inst.B, inst.A} // of an addition: by operandIndex, the other operand
 			if marked[operand] && !(inst.Op == expr.Add && isOne(otherOperand[operandIndex])) {
 				marked[operand] = false
 			}
@@ -120,6 +121,7 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).erfc, x)
 	}
+	// erfc(a) is 0 for a >= 27.3.
 	a, one := e.clampMax(e.Emit(expr.Abs, x), 27.3), e.constant(1)
 	four := e.constant(4)
 	c := e.evalPoly(elementary.ErfcPoly, e.div(e.sub(a, four), e.add(a, four)))
@@ -135,7 +137,9 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 		p, low, s = e.expFactorsAsSum(e.Emit(expr.Neg, z))
 		h := e.mul(p, c) // h + hError is (p+low)*c
 		hError := e.fma(low, c, e.productError(p, c, h))
-		r = e.erfcQuotient(h, hError, d, e.fma(a, e.constant(2), e.sub(one, d)), e.productError(a, a, z))
+		dError := e.fma(a, e.constant(2), e.sub(one, d))
+		zError := e.productError(a, a, z)
+		r = e.erfcQuotient(h, hError, d, dError, zError)
 	}
 	r = e.mul(e.mul(r, s), s)                                          // erfc(a)
 	r = e.choose(e.less(x, e.constant(0)), e.sub(e.constant(2), r), r) // erfc(x)

@@ -47,13 +47,13 @@ func (e *expander) exp64(x expr.Value) expr.Value {
 	magic := math.Ldexp(1.5, e.mantissa())
 	if e.target.HasScale {
 		p, _, n := e.expWithExponent(x, magic)
-		return e.Emit(expr.Scale, p, n)
+		return e.Emit(expr.Scale, p, n) // p * 2^n
 	}
-	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias()))
+	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias())) // twice: once for each factor
 	mantissaWidth := e.intConst(uint64(e.mantissa()))
-	halfExponent := e.Emit(expr.Shl, e.Emit(expr.Shr, e.int(t), e.intConst(1)), mantissaWidth)
-	otherHalf := e.Emit(expr.Sub, e.Emit(expr.Shl, e.int(t), mantissaWidth), halfExponent)
-	return e.mul(e.mul(p, e.float(halfExponent)), e.float(otherHalf))
+	halfExponent := e.Emit(expr.Shl, e.Emit(expr.Shr, e.asInt(t), e.intConst(1)), mantissaWidth)
+	otherHalf := e.Emit(expr.Sub, e.Emit(expr.Shl, e.asInt(t), mantissaWidth), halfExponent)
+	return e.mul(e.mul(p, e.asFloat(halfExponent)), e.asFloat(otherHalf))
 }
 
 // expWithExponent returns p = exp(r) and n such that exp(x) = p*2^n in float64, and t = n + magic.
@@ -66,13 +66,13 @@ func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Va
 }
 
 // exp32Scaled is exp of float32, with n a multiple of 1/4. Scale multiplies by 2^floor(n); the table has the powers of
-// the fraction. The remainder is limited for operands out of range, so that scaling gives 0, infinity or NaN.
-// Operations: 13.
+// the fraction. For operands out of range, Limit bounds the magnitude of the remainder, so that scaling gives 0,
+// infinity or NaN. Operations: 13.
 func (e *expander) exp32Scaled(x expr.Value) expr.Value {
-	magic := e.constant(math.Ldexp(1.5, e.mantissa()-2))
+	magic := e.constant(math.Ldexp(1.5, e.mantissa()-2)) // 2: n has two binary places
 	t := e.fma(x, e.constant(math.Log2E), magic)
 	n := e.sub(t, magic)
-	r := e.Emit(expr.Limit, e.subtractLn2(x, n, 1), e.constant(0.125))
+	r := e.Emit(expr.Limit, e.subtractLn2(x, n, 1), e.constant(0.125)) // in range, |r| is at most ln 2 / 8 = 0.087
 	return e.Emit(expr.Scale, e.expFromTable(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
 }
 
@@ -86,8 +86,8 @@ func (e *expander) exp32Squared(x expr.Value) expr.Value {
 	n := e.sub(t, magic)
 	r := e.subtractLn2(x, n, 2)
 	p := e.expFromTable(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
-	exponent := e.Emit(expr.Shl, e.int(t), e.intConst(uint64(e.mantissa()-3)))
-	s := e.float(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1)))) // without the bits of the mantissa
+	exponent := e.Emit(expr.Shl, e.asInt(t), e.intConst(uint64(e.mantissa()-3)))
+	s := e.asFloat(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1)))) // without the bits of the mantissa
 	return e.mul(e.mul(p, s), s)
 }
 
@@ -107,8 +107,9 @@ func (e *expander) expFromTable(r, t expr.Value, powerTable, lowTable uint64) ex
 // (float32).
 func (e *expander) expFactors(x expr.Value) (p, s expr.Value) {
 	x = e.expRange(x)
-	n, s := e.integerAndPower(x, 0.5*math.Log2E, 0)
-	r := e.subtractLn2(x, n, 2)
+	const step, shift = 2, 0 // r = x - n*2*ln 2, and s = 2^n
+	n, s := e.integerAndPower(x, math.Log2E/step, shift)
+	r := e.subtractLn2(x, n, step)
 	p = e.fma(e.fma(e.evalPoly(expPoly, r), r, e.constant(1)), r, e.constant(1))
 	return p, s
 }
@@ -143,7 +144,7 @@ var expPoly = elementary.Poly{
 func (e *expander) integerAndPower(x expr.Value, inverseStep float64, shift int) (n, scale expr.Value) {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+shift))
 	t := e.fma(x, e.constant(inverseStep), magic)
-	scale = e.float(e.Emit(expr.Shl, e.int(t), e.intConst(uint64(e.mantissa()))))
+	scale = e.asFloat(e.Emit(expr.Shl, e.asInt(t), e.intConst(uint64(e.mantissa()))))
 	return e.sub(t, magic), scale
 }
 
@@ -169,7 +170,8 @@ func (e *expander) expRange(x expr.Value) expr.Value {
 	return e.clampMin(e.clampMax(x, highest), lowest)
 }
 
-// exp2 computes the remainder r = x - 2n exactly, so that it needs no constant in two parts.
+// exp2 is (1 + r*Exp2Poly(r)) * 2^n * 2^n with the remainder r = x - 2n. The remainder is exact, so that it needs no
+// constant in two parts.
 func (e *expander) exp2(x expr.Value) expr.Value {
 	x = e.clampMin(e.clampMax(x, byDType(e, 129.0, 1025.0)), byDType(e, -151.0, -1076.0))
 	n, s := e.integerAndPower(x, 0.5, 0)

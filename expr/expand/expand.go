@@ -25,7 +25,7 @@ func Functions(code *expr.Code, target Target) (*expr.Code, error) {
 	absorbsOne := erfsPlusOne(code)
 	index := -1 // the index in code of the current instruction
 	return code.Rewrite(func(builder *expr.Builder, inst expr.Inst) expr.Value {
-		index++
+		index++ // code.Insts[index] has the operands as numbered in code, and inst as numbered in the result
 		if sum := code.Insts[index]; sum.Op == expr.Add && absorbsOne[sum.A] {
 			return inst.A // the expansion of the erf includes the sum
 		} else if sum.Op == expr.Add && absorbsOne[sum.B] {
@@ -131,9 +131,9 @@ func (e *expander) clampMax(x expr.Value, bound float64) expr.Value {
 	return e.Emit(expr.Min, x, e.constant(bound))
 }
 
-// int and float reinterpret bits. intConst returns an integer constant; for float32 it has the low 32 bits.
-func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.intDType(), x) }
-func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.dtype, i) }
+// asInt and asFloat reinterpret bits. intConst returns an integer constant; for float32 it has the low 32 bits.
+func (e *expander) asInt(x expr.Value) expr.Value   { return e.Bits(e.intDType(), x) }
+func (e *expander) asFloat(i expr.Value) expr.Value { return e.Bits(e.dtype, i) }
 func (e *expander) intConst(bits uint64) expr.Value {
 	if !e.isFloat64() {
 		bits &= math.MaxUint32
@@ -151,12 +151,12 @@ func (e *expander) bitsOf(x float64) expr.Value {
 
 // signBit returns the sign bit of x, and 0 in the other bits.
 func (e *expander) signBit(x expr.Value) expr.Value {
-	return e.Emit(expr.And, e.int(x), e.bitsOf(math.Copysign(0, -1)))
+	return e.Emit(expr.And, e.asInt(x), e.bitsOf(math.Copysign(0, -1)))
 }
 
 // withSign returns x, which must not be negative, with the given sign bit.
 func (e *expander) withSign(x, sign expr.Value) expr.Value {
-	return e.float(e.Emit(expr.Or, e.int(x), sign))
+	return e.asFloat(e.Emit(expr.Or, e.asInt(x), sign))
 }
 
 // evalPoly evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because the loop

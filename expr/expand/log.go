@@ -26,10 +26,10 @@ func (e *expander) log(x expr.Value) expr.Value {
 // frexp returns n as a float, and m = 1+f, for a positive x. A subnormal x is first multiplied by a power of 2, and the
 // exponent of this power is then subtracted from n. For other x, the results are unspecified.
 func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
-	if e.lowPrecision {
+	if e.lowPrecision { // of a float64 result, only the bits of a float32 are needed
 		return e.splitExponent(x, e.originOf(elementary.TwoThirds))
 	}
-	shift := byDType(e, 24, 54)
+	shift := byDType(e, 24, 54) // for float32 and float64
 	isSubnormal := e.less(x, e.constant(math.Ldexp(1, 1-e.bias())))
 	x = e.choose(isSubnormal, e.mul(x, e.constant(math.Ldexp(1, shift))), x)
 	return e.splitExponent(x, e.choose(isSubnormal, e.originOf(math.Ldexp(elementary.TwoThirds, shift)),
@@ -38,9 +38,9 @@ func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 
 // splitExponent is frexp for a normal x. origin is originOf(2/3), times the power of 2 by which x was multiplied.
 func (e *expander) splitExponent(x, origin expr.Value) (n, m expr.Value) {
-	bits := e.Emit(expr.Sub, e.int(x), origin)
+	bits := e.Emit(expr.Sub, e.asInt(x), origin)
 	m = e.Emit(expr.And, bits, e.intConst(1<<e.mantissa()-1))
-	return e.exponent(bits), e.float(e.Emit(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
+	return e.exponent(bits), e.asFloat(e.Emit(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
 }
 
 // originOf returns the integer to subtract from the bits of a float, so that the exponent bits of the difference are n.
@@ -59,7 +59,7 @@ func (e *expander) exponent(bits expr.Value) expr.Value {
 		return e.Convert(e.dtype, e.Emit(expr.Shr, bits, e.intConst(23)))
 	}
 	n := e.Emit(expr.Or, e.Emit(expr.Shr, bits, e.intConst(52)), e.bitsOf(0x1p52))
-	return e.sub(e.float(n), e.constant(0x1p52+float64(2*e.bias())))
+	return e.sub(e.asFloat(n), e.constant(0x1p52+float64(2*e.bias())))
 }
 
 // logPoly is (log1p(f)-f)/f^2 for |f| <= 1/3. The relative error of f + f^2*logPoly is below 2^-25.2 in float32 and
@@ -98,7 +98,7 @@ func (e *expander) logSpecial(u, x, log expr.Value) expr.Value {
 
 // splitConstant returns hi + lo as a sum of two constants of the dtype. lo is the rounding error of hi in float64. For
 // float32, the low constant is the rounding error of hi in float32.
-func (e *expander) splitConstant(hi, lo float64) (expr.Value, expr.Value) {
+func (e *expander) splitConstant(hi, lo float64) (high, low expr.Value) {
 	if e.dtype == tensor.Float32 {
 		rounded := float64(float32(hi))
 		return e.constant(rounded), e.constant(hi - rounded)
@@ -145,9 +145,10 @@ func (e *expander) log1pOfSum(x, low expr.Value) expr.Value {
 // frexpOnePlus returns n, s = 4/2^n, f, and the rounded sum u = 1+x, for log1p.
 func (e *expander) frexpOnePlus(x expr.Value) (n, s, f, u expr.Value) {
 	u = e.add(x, e.constant(1))
-	bits := e.Emit(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
+	bits := e.Emit(expr.Sub, e.asInt(u), e.originOf(elementary.TwoThirds))
 	// The exponent of s = 4/2^n is bias+2 minus n. For float64, exponentBits is n + 2*bias (see originOf).
 	exponentBits := e.Emit(expr.And, bits, e.intConst(^uint64(1<<e.mantissa()-1)))
-	s = e.float(e.Emit(expr.Sub, e.intConst(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), exponentBits))
+	minuend := e.intConst(uint64(byDType(e, e.bias()+2, 3*e.bias()+2)) << e.mantissa())
+	s = e.asFloat(e.Emit(expr.Sub, minuend, exponentBits))
 	return e.exponent(bits), s, e.fma(e.mul(x, e.constant(0.25)), s, e.fma(s, e.constant(0.25), e.constant(-1))), u
 }

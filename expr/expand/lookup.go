@@ -9,7 +9,7 @@ import (
 // of c*a from a point of the interval. The distance is computed from a without rounding c*a. Operations: 5 + 2*degree.
 func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
 	scaled := e.fma(a, e.constant(c*p.Scale), e.constant(p.Offset))
-	index := e.float(e.Emit(expr.Shr, e.int(scaled), e.intConst(p.Shift)))
+	index := e.asFloat(e.Emit(expr.Shr, e.asInt(scaled), e.intConst(p.Shift)))
 	point := e.lookup(p.First, index)
 	var distance expr.Value
 	if c == 1 {

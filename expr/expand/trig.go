@@ -24,15 +24,16 @@ import (
 var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111,
 	0x1.e21c820ff28b2p-165}
 
-// quarterTurns returns the integer q and the remainder r of any float32 x. It computes x/(2*pi) modulo 1 in float64:
-// the sum of the products of x with the four parts of 1/(2*pi). It drops the integer parts of the first two products
-// and of their rounding errors. The integer parts of the others may stay: the third product has a small integer part,
-// and the fourth product is below 1. For example, x = 10 is 1.592 turns, which become -0.408. Then q is -2, and r is
-// 0.092 turns, or 0.575.
+// quarterTurns returns the integer q and the remainder r of any float32 x. It computes x/(2*pi) modulo 1: the sum of
+// the products of x with the four parts of 1/(2*pi). The expander wide computes in float64. It drops the integer parts
+// of the first three products, and of the rounding errors of the first two. The other rounding errors and the fourth
+// product are below 1. For example, x = 10 is 1.592 turns, which become -0.408. Then q is -2, and r is 0.092 turns, or
+// 0.575.
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	wide := e.wide()
 	x = wide.Convert(tensor.Float64, x)
-	// fraction returns c*x minus an integer. The product c*x is not rounded.
+	// fraction returns c*x minus an integer. The product c*x is not rounded. If it is so large that its rounding error
+	// exceeds 1, this error is the result and still has an integer part, which withoutInteger drops.
 	fraction := func(c float64) expr.Value {
 		minusInteger := wide.Emit(expr.Rint, wide.mul(x, wide.constant(-c)))
 		return wide.fma(x, wide.constant(c), minusInteger)
@@ -54,15 +55,18 @@ func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
 	return sin, cos
 }
 
-// sinCosOfSum returns the sine and the cosine of r + low. With z = r^2, the sine is r + r*z*SinPoly(z), and the cosine
-// is 1 - z/2 + z^2*CosPoly(z). Further terms compensate low and rounding errors.
+// sinCosOfSum returns the sine and the cosine of r + low, where low is much smaller than r. With z = r^2, sin(r) is
+// r + r*z*SinPoly(z), and cos(r) is 1 - z/2 + z^2*CosPoly(z). By Taylor expansion, low adds low*cos(r) to the sine and
+// -low*sin(r) to the cosine, approximately low*(1-z/2) and -low*r.
 func (e *expander) sinCosOfSum(r, low expr.Value) (sin, cos expr.Value) {
 	z, one := e.mul(r, r), e.constant(1)
 	oneMinusHalf := e.fma(z, e.constant(-0.5), one)
 	sin = e.add(r, e.fma(e.mul(r, z), e.evalPoly(elementary.SinPoly, z), e.mul(low, oneMinusHalf)))
-	roundingError := e.fma(e.Emit(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
-	tail := e.fma(e.mul(z, z), e.evalPoly(elementary.CosPoly, z), roundingError)
-	cos = e.add(oneMinusHalf, e.add(e.fma(z, e.constant(-0.5), e.sub(one, oneMinusHalf)), tail))
+	// The correction of the cosine is -r*low, minus half of the rounding error of z.
+	correction := e.fma(e.Emit(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
+	tail := e.fma(e.mul(z, z), e.evalPoly(elementary.CosPoly, z), correction)
+	oneMinusHalfError := e.fma(z, e.constant(-0.5), e.sub(one, oneMinusHalf))
+	cos = e.add(oneMinusHalf, e.add(oneMinusHalfError, tail))
 	return sin, cos
 }
 
@@ -75,10 +79,10 @@ func (e *expander) isOdd(q expr.Value) expr.Value {
 // sineInQuadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of
 // q selects the cosine. Bit 1 is shifted to the sign bit, and changes the sign.
 func (e *expander) sineInQuadrant(q, sin, cos expr.Value) expr.Value {
-	magnitude := e.int(e.choose(e.isOdd(q), cos, sin))
+	magnitude := e.asInt(e.choose(e.isOdd(q), cos, sin))
 	shifted := e.Emit(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
 	sign := e.Emit(expr.And, shifted, e.bitsOf(math.Copysign(0, -1)))
-	return e.float(e.Emit(expr.Xor, magnitude, sign))
+	return e.asFloat(e.Emit(expr.Xor, magnitude, sign))
 }
 
 // sin keeps the sign of 0.
@@ -86,7 +90,7 @@ func (e *expander) sin(x expr.Value) expr.Value {
 	if e.isFloat64() {
 		q, r, low := e.reduceAngle(e.Emit(expr.Abs, x))
 		sin, cos := e.sinCosOfSum(r, low)
-		return e.float(e.Emit(expr.Xor, e.int(e.sineInQuadrant(q, sin, cos)), e.signBit(x)))
+		return e.asFloat(e.Emit(expr.Xor, e.asInt(e.sineInQuadrant(q, sin, cos)), e.signBit(x)))
 	}
 	q, r := e.quarterTurns(x)
 	sin, cos := e.sinCos(r)
@@ -127,22 +131,21 @@ func (e *expander) tan(x expr.Value) expr.Value {
 	if e.lowPrecision {
 		return e.choose(e.Emit(expr.Eq, x, e.constant(0)), x, v)
 	}
-	return e.float(e.Emit(expr.Xor, e.int(v), e.signBit(x)))
+	return e.asFloat(e.Emit(expr.Xor, e.asInt(v), e.signBit(x)))
 }
 
-// atanPoly is (atan(x)-x)/x^3 in x^2 for |x| <= 1. The relative errors of atan are below 2^-28.5 and 2^-60.2.
-var (
-	atanPoly = elementary.Poly{
-		F32: []float64{-0.333332986, 0.199985296, -0.142640159, 0.109508812, -0.0839931443, 0.0578817166,
-			-0.0310976002, 0.0108692329, -0.00178300741},
-		F64: []float64{-0.33333333333333287, 0.19999999999990617, -0.14285714285044973, 0.11111111086670439,
-			-0.090909085509931389, 0.076922997543614965, -0.066665840704406967, 0.05881718261562336,
-			-0.052594435176758846, 0.04744960919931708, -0.042864885367472835, 0.038212225901984677,
-			-0.032789219723562753, 0.026156922047357867, -0.018619921355916891, 0.011322483068730124,
-			-0.0056154856940979448, 0.0021530446198056654, -0.00059336650615895764, 0.00010396681459647599,
-			-8.6630581032779177e-06},
-	}
-)
+// atanPoly is a polynomial in the square of x: (atan(x)-x)/x^3 for |x| <= 1. The relative errors of atan are below
+// 2^-28.5 for float32 and 2^-60.2 for float64.
+var atanPoly = elementary.Poly{
+	F32: []float64{-0.333332986, 0.199985296, -0.142640159, 0.109508812, -0.0839931443, 0.0578817166,
+		-0.0310976002, 0.0108692329, -0.00178300741},
+	F64: []float64{-0.33333333333333287, 0.19999999999990617, -0.14285714285044973, 0.11111111086670439,
+		-0.090909085509931389, 0.076922997543614965, -0.066665840704406967, 0.05881718261562336,
+		-0.052594435176758846, 0.04744960919931708, -0.042864885367472835, 0.038212225901984677,
+		-0.032789219723562753, 0.026156922047357867, -0.018619921355916891, 0.011322483068730124,
+		-0.0056154856940979448, 0.0021530446198056654, -0.00059336650615895764, 0.00010396681459647599,
+		-8.6630581032779177e-06},
+}
 
 // halfPi returns pi/2 in two parts.
 func (e *expander) halfPi() (hi, lo expr.Value) {
@@ -163,7 +166,7 @@ func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
 func (e *expander) asin(x expr.Value) expr.Value {
 	s, t, isLarge := e.arcsinParts(x)
 	_, lo := e.halfPi()
-	quarterPi := e.constant(math.Pi / 4)
+	quarterPi := e.constant(math.Pi / 4) // added twice, because pi/4 - 2s is smaller than pi/2 - 2s and rounds finer
 	ifLarge := e.add(quarterPi, e.add(e.fma(s, e.constant(-2), quarterPi), e.fma(t, e.constant(-2), lo)))
 	return e.withSign(e.choose(isLarge, ifLarge, e.add(s, t)), e.signBit(x))
 }
@@ -176,7 +179,7 @@ func (e *expander) acos(x expr.Value) expr.Value {
 	hi, lo := e.halfPi()
 	isNegative := e.less(x, e.constant(0))
 	baseAngle := e.choose(isNegative, e.constant(math.Pi), e.constant(0))
-	signed := e.float(e.Emit(expr.Xor, e.int(p), e.signBit(x)))
+	signed := e.asFloat(e.Emit(expr.Xor, e.asInt(p), e.signBit(x)))
 	middle := e.add(e.sub(hi, signed), lo)
 	return e.choose(isLarge, e.fma(signed, e.constant(2), baseAngle), middle)
 }

@@ -66,7 +66,7 @@ func moveOf[U word](o operands) {
 			srcCount = min(1, o.n)
 		}
 		copied := copy(dstElements, unsafe.Slice((*U)(unsafe.Add(src.ptr, src.offset)), srcCount))
-		for copied < o.n {
+		for copied < o.n { // repeats the element: each copy doubles the number of elements
 			copied += copy(dstElements[copied:], dstElements[:copied])
 		}
 		return
@@ -83,11 +83,11 @@ func moveOf[U word](o operands) {
 // bytes, and a branch would be unpredictable.
 func selectOf[U word](o operands) {
 	switch {
-	case noElementEquals(o.a, o.n, true):
+	case noElementEquals(o.a, o.n, true): // the mask is false everywhere
 		o.a = o.c
 		moveOf[U](o)
 		return
-	case noElementEquals(o.a, o.n, false):
+	case noElementEquals(o.a, o.n, false): // the mask is true everywhere
 		o.a = o.b
 		moveOf[U](o)
 		return

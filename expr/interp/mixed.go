@@ -134,14 +134,16 @@ func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, is
 // readers and narrow are indexed by value: the number of readers, and the operands before their conversion.
 func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, narrow []narrowOperands) (loop,
 	[]expr.Value) {
-	if inst.Op == expr.Convert && readers[inst.A] == 1 {
+	if inst.Op == expr.Convert && readers[inst.A] == 1 { // convert(x op y)
 		if joined, operands := prep.joinConversion(inst, readers, narrow); joined != nil {
 			return joined, operands
 		}
 	}
+	// a*b + c*d or a + b*c
 	if joined, operands := prep.joinProducts(v, inst.DType, readers, narrow); joined != nil {
 		return joined, operands
 	}
+	// convert(x) op convert(y)
 	convertsOperands := mixedOp{op: inst.Op, from: narrow[v].dtype, in: inst.DType, to: inst.DType}
 	if mixed := mixedLoops[convertsOperands]; mixed != nil {
 		return mixed, narrow[v].values
@@ -153,7 +155,7 @@ func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, na
 		}
 		return table[op][tensor.Complex64], numbers
 	}
-	if inst.Op == expr.Eq || inst.Op == expr.Ne {
+	if inst.Op == expr.Eq || inst.Op == expr.Ne { // x == 0
 		test, tested := prep.zeroTest(inst.Op, prep.code.Insts[inst.A].DType, inst.Operands())
 		if test != nil {
 			return test, tested

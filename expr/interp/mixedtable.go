@@ -5,7 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the loops of mixed operations (mixed.go). each2 (loops.go) calls a function for each pair of elements.
+// This file has the loops of mixed operations (mixed.go). A mixedOp has the operation, the dtype of its operands, the
+// dtype in which it computes, and the dtype of its result. each2 (loops.go) calls a function for each pair of elements.
 
 // mixedTable has the loops of mixed operations.
 type mixedTable map[mixedOp]loop

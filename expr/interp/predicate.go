@@ -72,7 +72,7 @@ type branch struct {
 	depth   int          // number of enclosing branches
 	maskBit bool         // the mask bit of the elements that take this side
 	work    int          // time per element in additions, inner branches included
-	values  []expr.Value // the values that only this branch needs
+	values  []expr.Value // the values that only this branch, or an inner branch without a range of its own, needs
 }
 
 // markNeeded records that a value is needed in a branch, and moves the value to the innermost common parent of all its
@@ -96,9 +96,9 @@ func (finder *branchFinder) markNeeded(v expr.Value, neededIn int) {
 func (finder *branchFinder) markOperands(v expr.Value) {
 	inst := finder.code.Insts[v]
 	switch {
-	case finder.branchOf[v] < 0:
+	case finder.branchOf[v] < 0: // not needed
 		return
-	case inst.Op == expr.Const || inst.Op == expr.Load:
+	case inst.Op == expr.Const || inst.Op == expr.Load: // no operands, but counted below, with work 0
 		finder.branchOf[v] = 0
 	}
 	parent := finder.branchOf[v]
@@ -240,8 +240,8 @@ func (builder *orderedBuilder) emitRange(branchIndex int, mask expr.Value) {
 // openPredicates adds the mask tests of the predicated ranges that begin with instruction v.
 func (prep *preparer) openPredicates(v expr.Value) {
 	for len(prep.predicated) > 0 && prep.predicated[0].first == v {
-		next := prep.predicated[0]
-		prep.predicated, prep.openRanges = prep.predicated[1:], append(prep.openRanges, openRange{next, len(prep.blockSteps)})
+		next, test := prep.predicated[0], len(prep.blockSteps) // test: index of the step of the mask test
+		prep.predicated, prep.openRanges = prep.predicated[1:], append(prep.openRanges, openRange{next, test})
 		prep.blockSteps = append(prep.blockSteps, step{a: prep.values[next.mask].place, maskBit: next.maskBit})
 	}
 }

@@ -10,7 +10,8 @@ import (
 // preparer prepares a Runner. It adds the steps of the instructions in order, and chooses where their values are stored
 // (places.go). A load is read in place. A computed value that is constant within a row (uniform) is stored in a cell.
 // Any other computed value is stored in a temporary block of consecutive elements, or directly in an output. A slot is
-// the index of an address: of an output, an operand, an accumulator, a cell or a block.
+// the index of an address: of an output, an operand, an accumulator, a cell or a block. A place is a slot, an offset
+// and a stride of elements, both in bytes.
 type preparer struct {
 	*Runner
 	loop   *expr.Loop
@@ -127,8 +128,9 @@ func (prep *preparer) addInst(v expr.Value) {
 		if !added.uniform {
 			source.stride = prep.code.In[inst.A].Size()
 		}
+		added.place = source
 		// Stores come last. An operand that is stored is copied first, because it may have the memory of an output.
-		if added.place = source; added.lastReader == len(prep.code.Insts) {
+		if added.lastReader == len(prep.code.Insts) {
 			prep.addStep(v, step{loop: added.loop, a: source})
 		}
 	default:

@@ -32,7 +32,7 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	joined loop, read []expr.Value) {
 	inst, sign := prep.code.Insts[v], 1
 	switch inst.Op {
-	case expr.Add:
+	case expr.Add: // sign is 1
 	case expr.Sub:
 		sign = -1
 	default:
@@ -64,8 +64,9 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	case !hasLoops: // no sum with these dtypes
 	case firstFactors != nil && secondFactors != nil && loops.ofProducts != nil:
 		return loops.ofProducts(sign), slices.Concat(firstFactors, secondFactors)
-	case secondFactors != nil: // before the first product: integers have no loop of a product minus a number
-		// inst.A is added, and the product is added or subtracted.
+	case secondFactors != nil:
+		// inst.A is added, and the product is added or subtracted. This case precedes the next one, because integers
+		// have no loop of a product minus a number.
 		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, secondFactors...)
 	case firstFactors != nil:
 		// The product is added, and inst.B is added or subtracted.
@@ -74,6 +75,7 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	return nil, nil
 }
 
+// productSums has the loops by the dtypes of a sum. The op is Add; a sign of -1 stands for Sub.
 var productSums = func() map[mixedOp]sumLoops {
 	t := map[mixedOp]sumLoops{}
 	setSums[float32, float32, float32](t, tensor.Float32, tensor.Float32, tensor.Float32)

@@ -113,8 +113,8 @@ func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []
 	}
 }
 
-// run runs steps for n elements. A step without a loop is a condition: the steps after it are skipped if no element
-// needs them.
+// run runs steps for n elements. A step without a loop is a condition: the next skipCount steps are skipped if no
+// element of the mask, its operand a, equals maskBit.
 func (s *Scratch) run(steps []step, n int) {
 	for k := 0; k < len(steps); k++ {
 		current := &steps[k]

@@ -9,10 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Resize returns the inferred graph for another number of rows. It changes attributes that contain sizes of results,
-// and repeats constants that have a slice for each row. The graph of the proof is not changed. Both graphs share ops
-// and the data of all other constants. For example, with 2 rows in dimension 0, Resize(3) changes the shape [2, 4] of a
-// value to [3, 4], the attribute shape=[2, 4] of a reshape to [3, 4], and a constant [[1], [1]] to [[1], [1], [1]].
+// Resize returns the inferred graph for another number of rows, the items of a batch. The proof has the dimension of
+// the rows in each value ([Proof.Dim]). Resize changes attributes that contain sizes of results, and repeats constants
+// that have a slice for each row. The graph of the proof is not changed. Both graphs share ops and the data of all
+// other constants. For example, with 2 rows in dimension 0, Resize(3) changes the shape [2, 4] of a value to [3, 4],
+// the attribute shape=[2, 4] of a reshape to [3, 4], and a constant [[1], [1]] to [[1], [1], [1]].
 func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	if p == nil || p.graph == nil {
 		return nil, errors.New("the proof was not made by Follow")
@@ -31,7 +32,8 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	if err := p.repeatConstants(g, rows); err != nil {
 		return nil, err
 	}
-	for i, n := range p.graph.Nodes { // SizesAttr names the attribute that lists the sizes of the result
+	for i, n := range p.graph.Nodes {
+		// SizesAttr names the attribute that lists the sizes of the result.
 		if dim := p.Dim(n.Out[0]); n.Op.SizesAttr != "" && dim >= 0 && hasAttr(n, n.Op.SizesAttr) {
 			shape := slices.Clone(n.Out[0].Meta.Shape)
 			shape[dim] = p.scaledSize(shape[dim], rows)
@@ -105,8 +107,9 @@ func hasAttr(n *graph.Node, name string) bool {
 	return false
 }
 
-// equalRows reports whether all rows of a constant are equal. Numbers are compared as text, so that NaNs are equal, but
-// 0 and -0 are not.
+// equalRows reports whether all rows of a constant are equal. The dimension of the rows consists of place.blocks equal
+// blocks, and each block has all rows: after a concatenation, 2 blocks of 3 rows with one slice each are r0 r1 r2 r0 r1
+// r2. Numbers are compared as text, so that NaNs are equal, but 0 and -0 are not.
 func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 	dim, size := place.dim, t.Shape[place.dim]
 	if size%(rows*place.blocks) != 0 || size == 0 {
@@ -115,7 +118,6 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 	if rows == 1 {
 		return true
 	}
-	// For example, 2 blocks of 3 rows with one slice each are r0 r1 r2 r0 r1 r2, as after a concatenation.
 	rowSlices := size / rows / place.blocks // slices of one row in one block
 	blockSlices := rowSlices * rows
 	isSame := true
@@ -134,7 +136,8 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 
 // withRows returns a constant of equal rows with another number of these rows.
 func withRows(t *tensor.Tensor, place rowPlace, rows, newRows int) (*tensor.Tensor, error) {
-	dim, rowSlices := place.dim, t.Shape[place.dim]/rows/place.blocks // slices of one row in one block
+	dim := place.dim
+	rowSlices := t.Shape[dim] / rows / place.blocks // slices of one row in one block
 	shape := slices.Clone(t.Shape)
 	shape[dim] = rowSlices * newRows * place.blocks
 	meta := tensor.New(t.DType, shape...)

@@ -192,7 +192,7 @@ func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 		return nil, err
 	}
 	result.Classes = len(cases)
-	for _, path := range cases {
+	for _, path := range cases { // a class of the condition path.If; path.Value is the value of the formula in it
 		if path.Value && path.Err == nil {
 			continue
 		}

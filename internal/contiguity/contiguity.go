@@ -91,7 +91,7 @@ var Predicates = []Predicate{
 		Steps: []Step{disjointStep, noElementsStep, sortStep, reachStep}, parts: noOverlapParts},
 	{Name: "suggests_contiguous",
 		Doc:       "suggest_memory_format gives contiguous.",
-		Condition: suggestsContiguousFormula, Branches: suggestsBranches(0), Steps: orderedSteps},
+		Condition: suggestsContiguousFormula, Branches: suggestsBranches(noRank), Steps: orderedSteps},
 	{Name: "suggests_channels_last", Rank: 4,
 		Doc:       "suggest_memory_format gives channels_last.",
 		Condition: orderedFormula(Order2d), Branches: suggestsBranches(4), Steps: orderedSteps},
@@ -105,6 +105,10 @@ var Predicates = []Predicate{
 		Doc:       "suggest_memory_format with an exact match gives channels_last_3d.",
 		Condition: exactFormula(Order3d), Branches: exactBranches(Order3d), Steps: exactSteps},
 }
+
+// noRank is the argument of suggestsBranches for a format without a rank: contiguous. The ranks of the channels-last
+// formats are 4 and 5.
+const noRank = 0
 
 // The lemmas of the predicates in ordered.go.
 var (

@@ -8,7 +8,9 @@ import (
 )
 
 // A predicate of strides has two forms: a loop with branches, such as denseLoop, and a formula without branches, such
-// as denseFormulaFrom. The lemmas of this file show that both forms agree for all ranks. There are three groups:
+// as denseFormulaFrom. Both get an order of dimensions and the state z before them, and return whether these dimensions
+// satisfy the predicate, and the next z. The lemmas of this file show that both forms agree for all ranks. There are
+// three groups:
 //   - Lemmas that add a dimension of size s and stride t to earlier dimensions. z is the result for the earlier
 //     dimensions: the stride or the bound for the next dimension.
 //   - noElementsStep and disjunctionStep, for the conditions that are evaluated before a loop.

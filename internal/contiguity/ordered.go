@@ -17,8 +17,8 @@ import "github.com/graphrun/graphrun/sym"
 
 // orderedFormulaFrom returns the condition that the sizes of the dimensions in order are not 0, and that their strides
 // pass the test of order. minStride is the lower bound of the first stride, and next is the lower bound of the stride
-// of a further dimension. For a whole value, minStride is 0. The induction (orderedStep) adds a single dimension to
-// earlier dimensions.
+// of a further dimension. For a whole value, minStride is 0. The proof by induction that both forms agree (orderedStep)
+// adds a single dimension to earlier dimensions.
 //
 // At dimension 0, the lower bound must differ from channelStride, the stride of the channels. PyTorch thereby rejects
 // ambiguous values, such as a value of shape [N, 1, 1, 1] with equal strides.
@@ -79,8 +79,8 @@ func orderedBranches(order []int) branchesFunc {
 }
 
 // exactFormulaFrom returns the condition that the strides of the dimensions in order are the products of the sizes of
-// the earlier dimensions. In contrast to denseFormulaFrom, it also compares the strides of dimensions of size 1. The
-// parameter required and the result next are as in denseFormulaFrom.
+// the earlier dimensions. In contrast to denseFormulaFrom, it also compares the strides of dimensions of size 1.
+// required is the stride of the first of these dimensions, and next is the stride of a further dimension.
 func exactFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.BoolOf(true)
 	for _, dim := range order {

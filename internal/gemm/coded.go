@@ -35,7 +35,7 @@ const (
 	fewRows      = 24
 	moderateRows = 128
 	// callMACs bounds the multiplications of one call, because a call cannot be interrupted. A call of this size takes
-	// about 10 microseconds, or about 30 if its operands come from memory.
+	// about 10 microseconds, or about 30 if its operands come from memory. CallDivisor is larger for slower processors.
 	callMACs = 3 << 19 / machine.CallDivisor
 )
 
@@ -160,15 +160,15 @@ func (p *Plan) compile() error {
 
 // compileBlock generates the code of the register tiles of a block with the given numbers of rows and columns.
 func (p *Plan) compileBlock(rows, cols int) error {
-	stores := []storeMode{storeTemporary}
+	stores := []storeMode{storeTemporary} // register tiles cannot store to C if the elements of its rows are apart
 	if p.spec.CColStride == 1 {
 		stores = []storeMode{storeFirstBlock}
-		if p.spec.K > p.kc {
+		if p.spec.K > p.kc { // several blocks of K
 			stores = append(stores, addLaterBlock)
 		}
 	}
 	reads := []readMode{readDirect}
-	if p.b.packedByFirstRow {
+	if p.b.packedByFirstRow { // the first register tiles that read a panel of B also pack it
 		reads = []readMode{readDirect, readAndCopy, readCopied}
 	}
 	isPartial, vectors := cols%p.kernels.lanes > 0, p.kernels.vectors(cols)
@@ -209,7 +209,7 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	switch {
 	case kind.isPartial && tile.DynamicLanes(p.kernels.cpu):
 		spec.Lanes = tile.Dynamic
-	case kind.isPartial:
+	case kind.isPartial: // the code has the lanes of the last vector as a constant
 		spec.Lanes = p.spec.N % p.kernels.lanes
 	}
 	spec.Prefetch = p.rowPrefetches(kind.read, kind.vectors, kind.height)

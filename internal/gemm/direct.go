@@ -49,7 +49,7 @@ func (p *Plan) planThin() bool {
 	if min(p.spec.M, p.spec.N) > directRows {
 		return false
 	}
-	swapped := p.spec.N < p.spec.M
+	swapped := p.spec.N < p.spec.M // compute Cᵀ = Bᵀ·Aᵀ, so that the smaller operand becomes A
 	if swapped {
 		p.swap()
 	}
@@ -75,6 +75,7 @@ func (p *Plan) planThin() bool {
 	p.tileRows, p.mTiles, p.nTiles = spec.M, 1, ceilDiv(spec.N, p.tileCols)
 	p.maxSuperBlockTerms = min(spec.K, directDepth)
 	p.joinedCols = p.tileCols
+	// Adjacent tiles are computed together if B does not fit in L2 (JoinsTiles).
 	if elemBytes := spec.DType.Size(); p.path == pathAxpy && spec.K*spec.N*elemBytes >= machine.L2Bytes {
 		p.joinedCols = max(p.tileCols, joinedSumsBytes/(spec.M*elemBytes)/p.tileCols*p.tileCols)
 	}
@@ -91,7 +92,7 @@ func (p *Plan) layOutThinScratch() {
 		layout.packedB = roundUp(spec.M*p.maxSuperBlockTerms*elemBytes, alignBytes)
 	}
 	layout.tempTile = layout.packedB + roundUp(sumsBytes, alignBytes)
-	layout.totalBytes = layout.tempTile + alignBytes
+	layout.totalBytes = layout.tempTile + alignBytes // the first bytes are skipped if the scratch is not aligned
 	if p.maxSuperBlockTerms < spec.K {
 		layout.totalBytes += sumsBytes
 	}
@@ -243,9 +244,9 @@ func (x *execution) axpyColumns(thin thinProduct) {
 func (x *execution) axpyShortRows(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.RowStride * elemBytes
-	termsPerPart := max(4, checkMACs/thin.cols&^63) // a multiple of 64 for most cols
-	if spec.M > 1 {                                 // all rows of A read a part from L1
-		termsPerPart = max(4, l1PartBytes/(thin.cols*elemBytes))
+	termsPerPart := max(axpyTerms, checkMACs/thin.cols/64*64) // rounded down to a multiple of 64
+	if spec.M > 1 {                                           // all rows of A read a part from L1
+		termsPerPart = max(axpyTerms, l1PartBytes/(thin.cols*elemBytes))
 	}
 	for k := 0; k < thin.depth; k += termsPerPart {
 		terms := min(termsPerPart, thin.depth-k)

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// kernelSet is one implementation of the inner loops for one element type: functions in Go, or machine code that is
-// generated for each plan.
+// kernelSet is one implementation of the inner loops for one element type: functions in Go (a portable set), or machine
+// code that is generated for each plan.
 type kernelSet struct {
 	name      string
 	mr, nr    int // widths of panels, named as in BLIS: rows of a panel of A, and columns of a panel of B
@@ -111,7 +111,7 @@ func kernelsOf(dtype tensor.DType) *kernelSet {
 // thinKernelsOf returns the assembly routines for products with few rows or columns of a dtype, and reports whether
 // there are any.
 func thinKernelsOf(dtype tensor.DType) (thinKernels, bool) {
-	for _, sizes := range tileSizesByFeatures {
+	for _, sizes := range tileSizesByFeatures { // best features first
 		if machine.HostFeatures().Has(sizes.cpu) {
 			thin, ok := thinRoutines[sizes.cpu][dtype]
 			return thin, ok
@@ -130,8 +130,8 @@ func PanelRows(dtype tensor.DType) int { return kernelsOf(dtype).mr }
 func PanelCols(dtype tensor.DType) int { return kernelsOf(dtype).nr }
 
 // PanelColsOf returns the best width of packed B panels (Operand.Panel) for a product with the given number of rows of
-// A. Up to moderateRows rows, the time to read B from memory dominates. A narrow panel stays in L1 from tile to tile,
-// so that the bandwidth of L2 is free for loading the next panel.
+// A. Up to moderateRows (128) rows, the time to read B from memory dominates. A narrow panel stays in L1 from tile to
+// tile, so that the bandwidth of L2 is free for loading the next panel.
 func PanelColsOf(dtype tensor.DType, rows int) int {
 	set := kernelsOf(dtype)
 	// Several register tiles read each panel, one after another.

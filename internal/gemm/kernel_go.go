@@ -7,7 +7,8 @@ import (
 )
 
 // This file has the portable kernel set: functions for each element type, with the signatures of kernel.go. kc and k
-// are numbers of terms. n is the number of elements of a row. The distances astep, ldb, ldc and ldinit are in bytes.
+// are numbers of terms. n is the number of elements of a row. The distances astep (between the terms of a panel of A)
+// and ldb, ldc, ldinit, ldy (between rows) are in bytes.
 //
 //	goMicro            a register tile of a product of packed panels
 //	goDot, goDots      products with few rows or columns: one dot product, or many
@@ -45,10 +46,11 @@ func goKernels[T number]() *kernelSet {
 	}
 }
 
-// goMicro is the portable microFunc: c = a·b + init, plus rowBias if it is not nil. a is a panel of 4 rows, b a panel
-// of 4 columns, and the first rows×cols sums are stored. goMicro makes two passes over the panels: the first computes
-// columns 0 and 1 of the register tile, the second columns 2 and 3. Each has 4×2 accumulators. A single pass would have
-// 16 accumulators, but the compiler uses 15 vector registers on amd64. Spilling costs more than reading A twice.
+// goMicro is the portable microFunc: c = a·b + init, plus rowBias[i] in row i if rowBias is not nil. a is a panel of 4
+// rows, b a panel of 4 columns, and the first rows×cols sums are stored. init may be c. rows and cols are at most 4.
+// goMicro makes two passes over the panels: the first computes columns 0 and 1 of the register tile, the second columns
+// 2 and 3. Each has 4×2 accumulators. A single pass would have 16 accumulators, but the compiler uses 15 vector
+// registers on amd64. Spilling costs more than reading A twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
@@ -136,7 +138,7 @@ func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 	}
 }
 
-// goDots is the portable dotsFunc: the dot products of x and each of 4*colGroups rows of y.
+// goDots is the portable dotsFunc: the dot products of x and each of 4*colGroups rows of y, which are columns of B.
 func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int) {
 	for j := range 4 * colGroups {
 		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(elemAt[T](out, j)))

@@ -132,6 +132,7 @@ func (p *Plan) swap() {
 func (p *Plan) planTiled(maxShared int) {
 	spec := &p.spec
 	p.path = pathTiled
+	// chooseOperandAccess has set kc and the widths of panels.
 	tiling := chooseGrid(p.a, p.b, spec.K, p.kc, p.kernels.maxTiles(spec.M, spec.N, spec.K))
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
@@ -184,7 +185,7 @@ func (p *Plan) layOutWorkerScratch() {
 	if spec.Bias == BiasRows {
 		layout.colBias += alignedBytes(p.tileRows + p.kernels.mr) // kernels may read whole panels of the bias
 	}
-	layout.totalBytes = layout.colBias + alignBytes
+	layout.totalBytes = layout.colBias + alignBytes // the first bytes are skipped if the scratch is not aligned
 	if spec.Bias == BiasCols {
 		layout.totalBytes += (p.tileCols + p.kernels.nr) * elemBytes
 	}

@@ -9,9 +9,9 @@ import (
 )
 
 // This file chooses the prefetches of register tiles, and sets the addresses of the prefetches. A panel has some
-// adjacent columns of B, packed or in B itself. A term is a step along K; a block of K has kc terms. The register tiles
-// of a strip multiply different rows of A by the same panel. Together they prefetch the next panel, or the result.
-// Their loop over terms has two forms of prefetches:
+// adjacent columns of B, packed or in B itself. A term is a step along K; a block of K has kc terms, and a super-block
+// has several blocks. The register tiles of a strip multiply different rows of A by the same panel. Together they
+// prefetch the next panel, or the result. Their loop over terms has two forms of prefetches:
 //
 //	lines  in each iteration, prefetchLines consecutive cache lines of packed panels; an iteration has four terms
 //	rows   once in several terms, a row of the next panel in B itself, or a row of the result
@@ -64,8 +64,8 @@ func (p *Plan) rowPrefetches(read readMode, vectors, height int) []tile.Prefetch
 	return nil
 }
 
-// powerOfTwoAtMost returns the greatest power of two that is at most n, but at least the number of terms of an
-// iteration.
+// powerOfTwoAtMost returns the greatest power of two that is at most n. If n is less than the number of terms of an
+// iteration (DefaultUnroll), it returns this number.
 func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result

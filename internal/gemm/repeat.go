@@ -58,7 +58,7 @@ func (p *Plan) recordCalls() {
 	if isLarge || packs || copiesBias || usesTemporary || hasSeveralBlocks || p.prefetchResultInLoop {
 		return
 	}
-	scratch := make([]byte, p.worker.totalBytes+1) // its address does not matter, because only offsets are recorded
+	scratch := make([]byte, p.worker.totalBytes+1) // not empty; any address will do, because only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	memory := operandMemory{operand: base}
 	run := execution{Plan: p, memoryA: memory, memoryB: memory, ptrC: base, worker: base}
@@ -69,7 +69,7 @@ func (p *Plan) recordCalls() {
 	var args jit.Args
 	recorded := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: spec.Bias != NoBias}
 	for i := range recorded.tiles {
-		state.recordedTo = &recorded.tiles[i]
+		state.recordedTo = &recorded.tiles[i] // computePanels appends its calls there instead of executing them
 		i0, i1, j0, j1 := p.tile(computeAll, i)
 		state.computePanels(&args, &a, &b, i0, i1, j0, j1)
 	}

@@ -260,7 +260,7 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 	end := x.superBlockStart + x.superBlockTerms
 	state := tileState{execution: x, i0: i0, j0: j0, j1: j1}
 	var a, b operandView
-	for k0 := x.superBlockStart; k0 < end; k0 += plan.kc {
+	for k0 := x.superBlockStart; k0 < end; k0 += plan.kc { // kc is the maximum number of terms of a block
 		k1 := min(k0+plan.kc, end)
 		x.locate(&a, &plan.a, &x.memoryA, x.worker, operandPart{k0, k1, i0, i1})
 		x.locate(&b, &plan.b, &x.memoryB, ownPanelsB, operandPart{k0, k1, j0, j1})

@@ -94,7 +94,8 @@ var (
 	errAlgorithm = errors.New("gemm: the requested algorithm cannot compute the product")
 )
 
-// check returns an error if the spec is invalid for a kernel set.
+// check returns an error if the spec is invalid, or if the kernel set (the inner loops for the dtype) does not support
+// the panel width of B.
 func (s *Spec) check(set *kernelSet) error {
 	switch {
 	case s.M < 0 || s.N < 0 || s.K < 0:

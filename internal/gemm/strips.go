@@ -7,8 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// This file runs the machine code of coded.go for one tile of C and one block of K. plan.go defines terms, lanes and
-// panels. Functions call one another in this order:
+// This file runs the machine code of coded.go for one tile of C and one block of K. A term is the product
+// A[i,k]*B[k,j] for one k. Rows of A and columns of B are both called lanes. A panel is a group of adjacent lanes,
+// stored contiguously (plan.go). Functions call one another in this order:
 //
 //	computePanels    all strips of the tile: a strip is a block of rows times a panel of B
 //	computeStrip     one strip
@@ -172,10 +173,10 @@ func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) 
 func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, maxRowsPerCall int) {
 	store, maxRowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
 	switch {
-	case t.spec.CColStride != 1:
+	case t.spec.CColStride != 1: // machine code stores only rows of contiguous elements
 		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.kernels.nr*t.kernels.elemBytes
 		return storeTemporary, 1 // there is only one temporary tile
-	case t.isFirstBlock:
+	case t.isFirstBlock: // the bias is added only once
 		store = storeFirstBlock
 		switch t.spec.Bias {
 		case BiasRows:

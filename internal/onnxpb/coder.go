@@ -67,9 +67,10 @@ func decode(data []byte, m Message, depth int) error {
 	return nil
 }
 
-// coder encodes the fields of a message, or decodes one of them: "code" stands for both. The methods take the number n
-// of a field, and its address. When they decode, they do nothing unless field n is the field that was read. A field
-// with another wire type than the message declares is skipped, as protobuf skips unknown fields.
+// coder encodes the fields of a message, or decodes one of them: "code" stands for both. The code methods take the
+// number n of a field, and its address. A coder that encodes appends field n if it is set. A coder that decodes stores
+// the value of the field that was read if this is field n. A field with another wire type than the message declares is
+// skipped, as protobuf skips unknown fields.
 type coder struct {
 	encodes bool
 	out     []byte // the encoded fields
@@ -81,12 +82,12 @@ type coder struct {
 	err    error
 }
 
-// hasDecoded reports whether the decoded field is field n and has a wire type.
+// hasDecoded reports whether the coder decodes, and has read field n with the given wire type.
 func (c *coder) hasDecoded(n protowire.Number, kind protowire.Type) bool {
 	return !c.encodes && c.number == n && c.kind == kind
 }
 
-// beginField reports whether the coder encodes, and appends the tag of field n if the field is set.
+// beginField appends the tag of field n if the coder encodes and the field is set. It reports whether it did.
 func (c *coder) beginField(n protowire.Number, kind protowire.Type, set bool) bool {
 	if c.encodes && set {
 		c.out = protowire.AppendTag(c.out, n, kind)
@@ -94,8 +95,8 @@ func (c *coder) beginField(n protowire.Number, kind protowire.Type, set bool) bo
 	return c.encodes && set
 }
 
-// codeMessage codes a message. It reports whether it has decoded the field. P is *M: the type parameter M allocates a
-// message, and P has its methods.
+// codeMessage codes a message. It reports whether it has decoded the field. P is *M: M is needed for new(M), and P has
+// the methods.
 func codeMessage[M any, P interface {
 	*M
 	Message

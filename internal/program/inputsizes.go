@@ -48,8 +48,9 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if err != nil {
 		return nil, err
 	}
+	// SizesOf also returns fixed sizes.
 	maps.DeleteFunc(openSizes, func(name string, _ int) bool { return !slices.Contains(p.openSymbols, name) })
-	const isHint = false
+	const isHint = false // the sizes are inputs' sizes, not hints (typical sizes from the user)
 	found, err := p.bindingForSizes(ctx, openSizes, isHint)
 	if err != nil && len(openSizes) > 0 {
 		return nil, fmt.Errorf("for %s: %w", SizesText(openSizes), err)
@@ -147,7 +148,7 @@ func (p *Program) findSymbolDims() {
 		v := p.graph.Inputs[i]
 		symbols := inputSymbols{input: v.Name}
 		for _, dim := range v.Dims {
-			symbol := dimSymbol{-1, -1}
+			symbol := dimSymbol{openIndex: -1, fixedSize: -1}
 			if index, ok := indexOf[dim.Symbol]; ok && dim.Symbol != "" {
 				symbol.openIndex = index
 			} else if n, ok := p.fixedSizes[dim.Symbol]; ok && dim.Symbol != "" {

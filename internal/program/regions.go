@@ -39,7 +39,7 @@ func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specia
 			if spec == nil || !yield(spec) {
 				return
 			}
-			if _, err := spec.Guards(ctx, p); err != nil {
+			if _, err := spec.Guards(ctx, p); err != nil { // sets guardEvaluator
 				return
 			}
 			outcomes := spec.guardEvaluator.Truths(nil, sizes) // of the guards of spec, in a new list
@@ -50,7 +50,8 @@ func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specia
 	}
 }
 
-// region is the set of all sizes that satisfy the guards of the same branches of inference. Regions do not overlap.
+// region is the set of all sizes for which inference takes the same branches: the sizes that satisfy the guards of
+// these branches. Regions do not overlap.
 type region struct {
 	guards         *sym.Evaluator // the guards, compiled
 	candidateSizes [][]int        // by open symbol: candidate sizes for pricing, usual sizes first
@@ -61,14 +62,16 @@ const maxRegions = 32
 
 // regionOf returns the region of sizes, or nil if inference for unknown sizes fails.
 func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
-	nondegenerate := p.NondegenerateSizes(ctx) // before the lock, so that this search does not hold it
-	defer p.lock(ctx)()                        // locks now, and unlocks at the end
+	// Sizes of the open symbols at which every size that depends on them is at least 2, or nil. The search for them
+	// does not hold the lock.
+	nondegenerate := p.NondegenerateSizes(ctx)
+	defer p.lock(ctx)() // locks now, and unlocks at the end
 	for _, found := range p.regions {
 		if found.guards.Hold(sizes) {
 			return found
 		}
 	}
-	symbolic, err := p.Symbolic(ctx, sizes)
+	symbolic, err := p.Symbolic(ctx, sizes) // inferred for unknown sizes; takes the branches of the given sizes
 	interrupt.Check(ctx)
 	if err != nil {
 		return nil
@@ -86,7 +89,8 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 }
 
 // candidateSizes returns, by open symbol, the sizes at which a specialization for the region of sizes may be priced.
-// The sizes in usual come first. The result is the same for all sizes of the region.
+// The sizes in usual come first; if usual is nil, these are the assumed sizes. The result is the same for all sizes of
+// the region.
 func (p *Program) candidateSizes(symbolic *graph.Symbolic, usual, sizes []int) [][]int {
 	boundSymbols := map[string]bool{}
 	for _, guard := range symbolic.Guards {

@@ -29,7 +29,7 @@ import (
 func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specialization {
 	hints := slices.Clone(p.hints)
 	if len(hints) == 0 && slices.Equal(sizes, p.assumedSizes) {
-		hints = [][]int{p.assumedSizes} // planned by Compile, though its binding may have been dropped
+		hints = [][]int{p.assumedSizes} // Compile planned at these sizes
 	}
 	sorted.Func(hints, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
 	if nondegenerate := p.NondegenerateSizes(ctx); nondegenerate != nil {

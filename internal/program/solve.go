@@ -84,12 +84,12 @@ func (s *solver) solveEquation(sizeText, exprText string, size int) error {
 		return fmt.Errorf("%s: %w", exprText, err)
 	}
 	switch {
-	case solved.first > solved.last && old.equation != "":
+	case solved.first > solved.last && old.equation != "": // no solution is in the range of the earlier equation
 		return fmt.Errorf("it is %s, but no %s from %d to %d gives this size, and %s holds for these %s only%s", exprText,
 			name, old.first, old.last, old.equation, name, atSizes(knownSizes))
 	case solved.first > solved.last:
 		return fmt.Errorf("it is %s, but no %s gives this size%s", exprText, name, atSizes(knownSizes))
-	case old.equation != "" && solved.first == old.first && solved.last == old.last:
+	case old.equation != "" && solved.first == old.first && solved.last == old.last: // errors name the earlier equation
 		solved.equation = old.equation
 	}
 	s.ranges[name] = solved

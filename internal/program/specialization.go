@@ -118,7 +118,9 @@ func (spec *Specialization) plan(ctx context.Context, owner *Program) (err error
 // and applies no limit on memory. It returns a [*passes.Misfit] if the decisions cannot be applied.
 func (p *Program) Follow(ctx context.Context, spec *Specialization, g *graph.Graph) (*passes.Plan, error) {
 	options := p.PlanOptions(ctx)
-	options.Check, options.MemoryLimit, options.Follow, options.Price = false, -1, spec.Decisions, true
+	const noLimit = -1
+	options.Follow, options.Price = spec.Decisions, true
+	options.Check, options.MemoryLimit = false, noLimit
 	return p.runPasses(g, options)
 }
 
@@ -132,8 +134,8 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 	return g, InferContext(ctx, g)
 }
 
-// prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it.
-// sizes are those of the open symbols.
+// prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it. sizes
+// has the sizes of the open symbols.
 func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) error {
 	if len(owner.openSymbols) == 0 || b.RunnableGraph.Dynamic() {
 		return b.plan(ctx, owner, planMode{})

@@ -71,7 +71,7 @@ func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Pla
 			if plan, err := passes.Run(g, followOptions); err == nil {
 				return plan, nil
 			}
-		}
+		} // after an error, decide again
 	}
 	options.Record = true
 	plan, err := passes.Run(g, options)

@@ -168,7 +168,7 @@ const (
 
 // innerAxis returns the axis of a loop's inner dimension.
 func (p *Plan) innerAxis() int {
-	if p.alongColumns {
+	if p.alongColumns { // an inner loop visits one element of each of several rows
 		return firstKept
 	}
 	return firstReduced

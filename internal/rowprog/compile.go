@@ -42,7 +42,8 @@ type elementPointer struct {
 	element int // index, within its column, of the first element that the pointer addresses
 }
 
-// fold is a reduction of each row in a pass, such as a sum. Where it accumulates depends on the loop of the pass:
+// fold is a reduction of each row in a pass, such as a sum. Along rows, a row has expr.FoldLanes accumulators, the
+// lanes. Where a fold accumulates depends on the loop of the pass:
 //   - Along rows, if a call processes whole rows, the loop combines its lanes itself and writes result.
 //   - Along rows, if not, the loop accumulates in laneAccs, which combineLanes combines to result.
 //   - Along columns, the loop accumulates in result, which joinLoop combines with blockTotals after each block of
@@ -63,10 +64,10 @@ type partial struct {
 	size   int // size in bytes of the results of one part
 }
 
-// build compiles the passes as a pipeline (see canPipeline), as a loop fused by tiles (see canFuse), or as separate
-// loops: the first of these forms that is possible. If fused passes would evict shared operands from L1, it does not
-// fuse by tiles, and the only pipeline that it tries has groups of two rows. This pipeline reads shared operands once
-// for both rows.
+// build compiles the passes in the first form that is possible. In a pipeline (see canPipeline), one loop runs all
+// passes, and each pass lags behind the previous pass by a group of one or two rows. In a loop fused by tiles (see
+// canFuse), it lags by a tile. Otherwise the passes are separate loops. If fused passes would evict shared operands
+// from L1, build tries only a pipeline with groups of two rows, which reads shared operands once for both rows.
 func (p *Plan) build() error {
 	groupSizes := []int{1, 0} // 0: no pipeline
 	if p.evictsSharedOperands() {
@@ -130,13 +131,14 @@ func (b *builder) compileLoop(passIndex int, pass *compiledPass) (err error) {
 	rowPass := &b.program.Passes[passIndex]
 	code, in, out := rowPass.Code, rowPass.In, rowPass.Out
 	if b.alongColumns {
-		const count = 1 // the loop processes one element of each column at once
+		const count = 1 // the loop processes one element of each column at once; accumulators are among its operands
 		if code, in, out, err = b.program.Columns(passIndex, count); err != nil {
 			return err
 		}
 	}
 	exprLoop := b.newExprLoop(code, in)
-	if pass.pointerObjects = b.loopObjects(out, in); !b.alongColumns {
+	pass.pointerObjects = b.loopObjects(out, in)
+	if !b.alongColumns { // along columns, the code itself accumulates
 		exprLoop.Folds = rowPass.Folds
 	}
 	options := b.options(b.onlyNonTemporal(out), b.passPrefetch(passIndex, in))
@@ -192,7 +194,7 @@ func (b *builder) onlyNonTemporal(out []expr.Place) bool {
 	storedRows := 0
 	for _, place := range out {
 		switch {
-		case place.Kind == expr.Nowhere || place.Kind == expr.AtNumber:
+		case place.Kind == expr.Nowhere || place.Kind == expr.AtNumber: // stores no row
 		case place.Kind != expr.AtOutput || !b.hasNonTemporalStores(place.N):
 			return false
 		default:
@@ -227,7 +229,8 @@ func newFold(op expr.Op, dtype tensor.DType, result int) (fold, error) {
 	if err != nil {
 		return fold{}, err
 	}
-	created.joinLoop, err = loops.New(&expr.Loop{Code: join, Uniform: make([]bool, 2)}, loops.Options{})
+	uniform := []bool{false, false} // both accumulators vary
+	created.joinLoop, err = loops.New(&expr.Loop{Code: join, Uniform: uniform}, loops.Options{})
 	return created, err
 }
 
@@ -286,10 +289,10 @@ func (b *builder) compileUnrolled(passIndex int, pass *compiledPass) error {
 			return err
 		}
 		pass.unrolled, pass.unrollCount = loop, count
+		places := slices.Concat(out, in)
 		for i, index := range b.loopObjects(out, in) {
-			element := append(slices.Clone(out), in...)[i].Element
 			pass.unrolledPointers = append(pass.unrolledPointers,
-				elementPointer{base: slices.Index(pass.pointerObjects, index), element: element})
+				elementPointer{base: slices.Index(pass.pointerObjects, index), element: places[i].Element})
 		}
 		return nil
 	}

@@ -125,7 +125,8 @@ func (b *builder) fuse() error {
 		groupRows := max(1, b.rowsPerGroup)
 		// Element is pass*groupRows plus the row in its group.
 		isFirstPass := func(place expr.Place) bool { return place.Element < groupRows }
-		prefetch = b.prefetch(in, isFirstPass, groupRows, groupRows*fusedPrefetch)
+		distance := groupRows * fusedPrefetch // in bytes
+		prefetch = b.prefetch(in, isFirstPass, groupRows, distance)
 	}
 	cachedOutputs := b.cachedOutputs(out)
 	hasNonTemporal := cachedOutputs != 1<<len(out)-1 // not all outputs have ordinary stores
@@ -205,7 +206,7 @@ func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer
 	for firstTile := begin; firstTile < end+p.passesAtOnce-1; firstTile++ {
 		if firstTile < end {
 			next := p.fusedTile(state, firstTile)
-			state.tileBase = next.base
+			state.tileBase = next.base // memory for the addresses that setTile sets
 			next.tile = p.setTile(state, firstTile, ptrs, worker)
 			next.base = state.tileBase
 		}

@@ -6,7 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file determines the memory that loops read and write.
+// This file determines the memory that loops read and write. A row has all elements along the reduced dimensions of the
+// operands. The axes of loops are the fastest kept axis (firstKept), from row to row, and then the reduced axes. A tile
+// is a range of rows. A pass is a loop over a tile; it reads and writes operands, outputs, and the rows and numbers
+// that the row program stores between passes.
 
 // object is memory that the loops of a tile read or write: an output or operand of the caller, or a buffer in the
 // memory of a worker. A worker has buffers for staged copies, stored rows, numbers (one for each row) and accumulators.
@@ -51,19 +54,21 @@ func (b *builder) makeArgumentObjects() {
 		objectOf[i] = i
 		switch {
 		case b.isUsedInPlace(i):
-		case b.variesInRow(i):
+		case b.variesInRow(i): // staged as a whole tile
 			const copies = 1
 			objectOf[i] = b.allocateTile(b.objects[i].size, copies)
 			b.stagedCopies = append(b.stagedCopies, stagedCopy{isOutput: i < b.outCount, isWholeTile: true, argument: i,
 				staged: objectOf[i], elem: strided.MoverOf(b.objects[i].size)})
-		case b.alongColumns && i >= b.outCount:
+		case b.alongColumns && i >= b.outCount: // an operand with one element for each row
 			objectOf[i] = b.perRowObject(i)
 		}
 	}
 	b.outObjects, b.inObjects = objectOf[:b.outCount], objectOf[b.outCount:]
 }
 
-// makeStoredObjects adds the buffers of stored rows and numbers. A row may use the memory of an output instead.
+// makeStoredObjects adds the buffers of stored rows and numbers. A row may use the memory of an output instead, unless
+// the output has non-temporal stores, which must write each element only once. A scanned row uses its output in any
+// case.
 func (b *builder) makeStoredObjects() {
 	for k, row := range b.program.Rows {
 		if row.Out >= 0 && (!b.hasNonTemporalStores(row.Out) || row.Scan != expr.Invalid) {

@@ -13,7 +13,7 @@ type pieceLayout struct {
 	pieces       *Pieces
 	metas        []tensor.Meta // outputs and operands of the expression
 	kept         []axis        // the kept axes, along which there is a row for each position
-	cut          rowCut        // how a row is cut
+	cut          rowCut        // how a row is cut: along an axis between the inner and the outer reduced axes
 	piecesPerRow int
 
 	// The plan under construction.
@@ -23,15 +23,17 @@ type pieceLayout struct {
 
 // planPieces plans pieces with `length` positions along the cut axis. There are pieceCount such pieces for each
 // position along the outer axes. Pieces are the rows of this plan: the outer axes and the index of a piece are kept
-// dimensions. For 5 rows of 10,000 elements (see rowCut), the plan of the equal pieces has the shape [5, 2, 4096], and
-// the results of a fold have the shape [5, 2, 1] and the strides [3, 1, 0], because a row has 3 pieces.
+// dimensions. For example, 5 rows of 10,000 elements have two pieces of 4096 elements and one of 1808 each. The plan of
+// the equal pieces has the shape [5, 2, 4096], and the results of a fold have the shape [5, 2, 1] and the strides
+// [3, 1, 0], because a row has 3 pieces.
 func (l *pieceLayout) planPieces(pieceCount, length int, direction Direction) (*Plan, error) {
 	cut := &l.cut
 	l.reset()
 	for i, outer := range slices.Backward(cut.outer) {
-		pieces := cut.piecesAlongAxis() * elementsOf(cut.outer[:i]) // from one position along the axis to the next
-		l.addPieceDim(pieceDim{axis: outer, step: 1, partialStride: pieces, indexStride: pieces})
+		stride := cut.piecesAlongAxis() * elementsOf(cut.outer[:i]) // pieces between neighbours along the axis
+		l.addPieceDim(pieceDim{axis: outer, step: 1, partialStride: stride, indexStride: stride})
 	}
+	// The cut axis becomes two dimensions: the pieces, and the positions of a piece.
 	l.addPieceDim(pieceDim{axis: axis{length: pieceCount, strides: cut.axis.strides}, step: cut.length,
 		partialStride: 1, indexStride: 1})
 	l.addPieceDim(pieceDim{axis: axis{length: length, strides: cut.axis.strides}, step: 1, isReduced: true})
@@ -50,7 +52,8 @@ func (l *pieceLayout) reset() {
 	for _, meta := range l.metas[l.pieces.outCount:] {
 		l.ins = append(l.ins, tensor.Meta{DType: meta.DType})
 	}
-	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32})
+	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32}) // the first indices of pieces
+
 	const indexStride = 0 // all rows have the same first indices
 	for d, keptAxis := range slices.Backward(l.kept) {
 		l.addPieceDim(pieceDim{axis: keptAxis, step: 1, partialStride: l.piecesPerRow * elementsOf(l.kept[:d]),

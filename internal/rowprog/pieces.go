@@ -97,7 +97,8 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 	p.piecePlans = []piecePlan{{Plan: equalPieces}}
 	if remainder > 0 {
 		offsets := layout.lastPieceOffsets(wholePieces, wholePieces*cut.length, cut.axis.strides)
-		lastPieces, err := layout.planPieces(1, remainder, direction)
+		const lastPieceCount = 1 // for each position along the outer axes
+		lastPieces, err := layout.planPieces(lastPieceCount, remainder, direction)
 		if err != nil {
 			return err
 		}

@@ -28,9 +28,11 @@ const minPipelinedRow = 512
 func (p *Plan) canPipeline(groupRows int) bool {
 	for k := range p.program.Rows { // rows that a pass stores and a later pass reads
 		out := p.program.Rows[k].Out
+		// A row that is no output is in worker memory. So is a row of an output with non-temporal stores, which bypass
+		// the cache.
 		isInWorkerMemory := out < 0 || p.hasNonTemporalStores(out)
-		// In a pipeline, worker memory has space for one row. More space is needed if a pass after the next one reads
-		// the row, or if a group has two rows.
+		// In a pipeline, this memory has space for one row. More space is needed if a pass after the next one reads the
+		// row, or if a group has two rows.
 		if isInWorkerMemory && (p.rowCopies(k) > 1 || groupRows > 1) {
 			return false
 		}
@@ -57,7 +59,7 @@ func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer
 // loop runs all passes together while all of them have a group; before and after this, runPipelineStep runs them
 // separately. The remaining rows, fewer than a group, are processed one at a time.
 func (p *Plan) runPipelinedRows(state *State, rows int) {
-	lag := p.passesAtOnce - 1 // of the last pass behind the first one, in groups
+	lag := p.passesAtOnce - 1 // of the last pass behind the first one, in groups; passesAtOnce is the number of passes
 	groups, step := rows/p.rowsPerGroup, 0
 	if groups > lag {
 		for ; step < lag; step++ { // until all passes have begun

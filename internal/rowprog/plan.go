@@ -1,6 +1,6 @@
 // Package rowprog runs row programs ([expr.RowProgram]) over tensors. A row program computes expressions that fold
-// rows, in one or several passes over each row. A softmax, for example, folds the maximum, then the sum, and then
-// divides. For later passes, a pass can store rows of elements (RowProgram.Rows) and numbers, one for each row
+// (reduce) rows, in one or several passes over each row. A softmax, for example, folds the maximum, then the sum, and
+// then divides. For later passes, a pass can store rows of elements (RowProgram.Rows) and numbers, one for each row
 // (RowProgram.Numbers). Each dimension of the operands is kept or reduced. A row consists of all positions along the
 // reduced dimensions, and there is one row for each position along the kept dimensions. For example, a sum of [8, 100]
 // over the last dimension has 8 rows of 100 elements.
@@ -9,8 +9,8 @@
 // lanes of an accumulator. Along columns, the inner loop follows a kept dimension. It reads and writes the accumulators
 // of adjacent rows, which are contiguous. A row is then also called a column: for a sum of [100, 8] over the first
 // dimension, the inner loop runs over the 8 columns, and each column is a row of 100 elements. Computations once per
-// row are loops over the rows of a tile. Operands that are not contiguous along the inner loop are staged: they are
-// first copied to memory of the worker.
+// row are loops over several rows. Operands that are not contiguous along the inner loop are staged: they are first
+// copied to memory of the worker.
 //
 // The work is divided into these units:
 //
@@ -22,7 +22,7 @@
 // Tiles and chunks depend only on shapes, strides and dtypes, so results have the same bits for any number of workers.
 //
 // Where possible, passes are fused: one loop runs all passes. While its first pass is at a tile, its second pass is at
-// the tile before it. In a pipeline, groups of one or two rows take the place of tiles.
+// the tile before it. A pipeline is a fused loop whose passes proceed by groups of one or two rows instead of tiles.
 package rowprog
 
 import (
@@ -121,7 +121,7 @@ func (p *Plan) variation() (uniform, perElement []bool) {
 		if i < p.outCount {
 			perElement[i] = varies
 		} else {
-			// Strides of 0 do not show that an operand is uniform if it is empty because rows have no elements.
+			// If rows have no elements, an operand is empty. Its strides of 0 then do not show that it is uniform.
 			uniform[i-p.outCount] = !varies && (p.metas[i].Numel() > 0 || p.numRows() == 0)
 		}
 	}

@@ -11,7 +11,9 @@ import (
 
 // This file runs the compiled passes of a [Plan], tile by tile. The kept axes enumerate the rows, and the reduced axes
 // the elements of a row. A tile is a range of rows. For a softmax, for example, pass 0 folds the maximum of each row of
-// the tile, pass 1 the sum of the exponentials, and pass 2 stores the quotients.
+// the tile, pass 1 the sum of the exponentials, and pass 2 stores the quotients. A loop has an inner and an outer
+// dimension. The inner one is kept[0] if loops run along columns (alongColumns), else reduced[0]. p.axes has kept[0]
+// (index firstKept), then the reduced axes.
 //
 // An object is memory that loops access: an output, an operand, or a buffer of the worker. Its index in Plan.objects
 // identifies it. Methods pass addresses in the State: setTile sets tileBase, and setPtrs and setStrides set ptrs and
@@ -69,9 +71,9 @@ func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratc
 	// If rows are not cut, the chunk has the tiles begin to end-1.
 	begin, end := chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tileCount)
 	switch {
-	case p.rowsPerGroup > 0:
+	case p.rowsPerGroup > 0: // a pipeline of rows
 		p.runAsPipeline(state, begin, end, ptrs, worker)
-	case p.fused != nil:
+	case p.fused != nil: // one loop runs all passes, each over another tile
 		p.runFusedTiles(state, begin, end, ptrs, worker)
 	case p.partsPerRow == 1: // rows are not cut
 		for tileIndex := begin; tileIndex < end; tileIndex++ {
@@ -88,14 +90,14 @@ func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratc
 // runTile runs all passes over a tile, one after another.
 func (p *Plan) runTile(state *State, index int, ptrs []unsafe.Pointer, worker []byte) {
 	current := p.setTile(state, index, ptrs, worker)
-	p.stageIn(state, current)
+	p.stageIn(state, current) // copies operands that loops cannot read in place
 	for k := range p.passes {
 		p.runPass(state, current, &p.passes[k])
-		p.combineColumnFolds(state, current, &p.passes[k])
+		p.combineColumnFolds(state, current, &p.passes[k]) // if splitRows has divided rows into columns
 		p.runScans(state, current, &p.passes[k])
 		p.runPerRow(state, current, &p.passes[k])
 	}
-	p.stageOut(state, current)
+	p.stageOut(state, current) // copies outputs that loops cannot write in place
 }
 
 // foldPart folds one part of the cut rows of a tile, and stores the results in scratch.
@@ -130,7 +132,8 @@ func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch
 		partial := p.partials[k]
 		p.setNeutral(state, rowFold, rowFold.result, current.positions)
 		results := unsafe.Pointer(&scratch[partial.offset+index*p.partsPerRow*partial.size])
-		joined := state.tileBase[rowFold.result] // joined = join(joined, results) for each part
+		joined := state.tileBase[rowFold.result]
+		// joined = join(joined, results) for each part. partial.size is the distance between the results of two parts.
 		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{joined, joined, results}, []int{0, 0, partial.size},
 			current.positions, p.partsPerRow)
 	}
@@ -193,12 +196,13 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 	state.tileBase = state.tileBase[:0]
 	for i := range p.objects {
 		obj := &p.objects[i]
-		if obj.argument < 0 {
+		if obj.argument < 0 { // a buffer of the worker
 			// Consecutive tiles use the copies in turn.
 			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
 			continue
 		}
-		// The tile is at one position along the kept axes after kept[0]. The first of these axes is the fastest.
+		// The tile is at one position along the kept axes after kept[0]. The first of these axes is the fastest. obj
+		// has strides by axis, and dim has strides by object.
 		offset, outerPosition := first*obj.strides[firstKept], index/p.tilesAlongFirstKept
 		for axisIndex := range p.kept[1:] {
 			dim := &p.kept[1+axisIndex]

@@ -6,7 +6,11 @@ import (
 )
 
 // This file divides the rows of a plan into tiles, groups the tiles into chunks, and cuts long rows into parts: see the
-// package comment.
+// package comment. A row has all positions along the reduced axes, and there is a row for each position along the kept
+// axes. kept[0] is the kept axis with the smallest strides. A tile is a range of rows along kept[0], and a chunk is the
+// unit of parallel work. A part is a range of the positions of a row. A pass processes all elements of a tile. Its
+// inner loop runs along rows or, if alongColumns is set, from row to row along kept[0]; rows are then called columns.
+// An operand is staged if it is first copied to a worker's memory.
 
 // Tile sizes. They do not depend on the machine, because cutting a row affects the bits of its result. If there are
 // fewer than minChunks chunks, rows are divided into parts: at most about maxParts for all rows together.
@@ -25,7 +29,8 @@ const (
 func (p *Plan) cutTiles() {
 	grain := machine.ReduceGrain / p.elementCost // minimum number of elements of a chunk
 	length := p.kept[0].length
-	// A multiple of columnsPerRow, so that the columns of a row stay in one tile.
+	// A multiple of columnsPerRow, the number of columns into which splitRows divided each row (1 if it did not), so
+	// that they stay in one tile.
 	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), length)/p.columnsPerRow*p.columnsPerRow)
 	p.tilesAlongFirstKept = (length + p.tileLen - 1) / p.tileLen
 	// There are numRows/length positions along the other kept axes.
@@ -43,8 +48,8 @@ func (p *Plan) chunkTiles(grain int) int {
 	tileElements := p.tileLen * max(p.rowLen, 1)
 	count := max(1, grain/tileElements)
 	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 {
-		// Fused passes need many tiles per chunk: at least 24 and a 64th of all tiles, but at most a quarter of all tiles and
-		// 2^19 elements.
+		// The passes may be fused: one loop then runs all of them. Fused passes need many tiles per chunk: at least 24
+		// and a 64th of all tiles, but at most a quarter of all tiles and 2^19 elements.
 		count = max(count, min(max(24, p.tileCount/64), p.tileCount/4, 1<<19/tileElements))
 	}
 	return count
@@ -63,12 +68,12 @@ func (p *Plan) maxTileLen(grain int) int {
 		rowBytes += row.DType.Size() * p.rowLen
 	}
 	switch rowsInCache := max(1, cacheBytes/max(1, rowBytes)); {
-	case p.alongColumns && p.isSinglePass():
+	case p.alongColumns && p.isSinglePass(): // a single pass reuses nothing from the cache
 		return min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
 	case p.alongColumns:
 		return min(maxColumns, max(minColumns, rowsInCache&^31)) // a multiple of 32 columns
-	case p.severalRowsPerCall && !p.hasStaged() && p.isSinglePass():
-		return min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
+	case p.severalRowsPerCall && !p.hasStaged() && p.isSinglePass(): // along rows, here and below
+		return min(maxColumns, grain/max(1, p.rowLen))
 	case p.severalRowsPerCall && !p.hasStaged():
 		return min(maxRows, rowsInCache)
 	}
@@ -87,7 +92,7 @@ func (p *Plan) cutRows(grain int) {
 	if tileElements < minCutElements {
 		return
 	}
-	p.cutAxis = firstReduced
+	p.cutAxis = firstReduced // axes has kept[0], and then the reduced axes
 	for axisIndex := p.cutAxis + 1; axisIndex < len(p.axes); axisIndex++ {
 		if p.axes[axisIndex].length > p.axes[p.cutAxis].length {
 			p.cutAxis = axisIndex
@@ -101,7 +106,7 @@ func (p *Plan) cutRows(grain int) {
 		p.partLen = (p.partLen + expr.FoldLanes - 1) / expr.FoldLanes * expr.FoldLanes
 	}
 	if p.partsPerRow = (length + p.partLen - 1) / p.partLen; p.partsPerRow < 2 {
-		p.cutAxis, p.partsPerRow = 0, 1
+		p.cutAxis, p.partsPerRow = 0, 1 // not cut
 	}
 }
 

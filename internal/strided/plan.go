@@ -10,9 +10,10 @@ import "github.com/graphrun/graphrun/internal/machine"
 // coalesce to one dimension of 3136 pixels. Dimension a is the channels, b is the pixels, and the images are an outer
 // dimension. Each tile is a transposition of some channels and pixels.
 //
-// An [Axis] has a size N and two strides in bytes, Dst and Src. An [Elem] is moved unchanged or converted. A copy is
-// dense if the elements of a are contiguous in dst, and the elements of b are contiguous in src. A row of dst has the
-// elements along a; a long row has at least longRow elements.
+// An [Axis] has a size N and two strides in bytes, Dst and Src; an axis adds tileLen and tileCount, the length and the
+// number of its tiles. An [Elem] is moved unchanged or converted. A copy is dense if the elements of a are contiguous
+// in dst, and the elements of b are contiguous in src. A row of dst has the elements along a; a long row has at least
+// longRow elements.
 type Copy struct {
 	elem         Elem        // how an element is moved
 	axisA, axisB axis        // called a and b in comments
@@ -86,12 +87,12 @@ func (p *Copy) chooseTiles(remaining []Axis) []Axis {
 		remaining = append(remaining[:i], remaining[i+1:]...)
 		return dim
 	}
-	if len(remaining) > 0 {
+	if len(remaining) > 0 { // sorted by the stride in dst
 		p.axisA = take(0)
 	}
 	fastest := p.fastestInSrc(remaining)
 	switch {
-	case fastest >= 0:
+	case fastest >= 0: // src has another fastest dimension
 		p.axisB = take(fastest)
 		hasRowsBetween := p.dimsBetween(remaining) > 0
 		p.cutTransposed(hasRowsBetween)
@@ -99,14 +100,14 @@ func (p *Copy) chooseTiles(remaining []Axis) []Axis {
 	case len(remaining) > 0:
 		p.axisB = take(p.selectAxisB(remaining))
 		p.cutRows()
-	default:
+	default: // at most one dimension
 		p.cutRows()
 	}
 	p.tileCount = p.axisA.tileCount * p.axisB.tileCount
 	for _, dim := range remaining {
 		p.tileCount *= dim.N
 	}
-	p.nonTemporal = p.nonTemporal && p.bytes() >= minStreamBytes
+	p.nonTemporal = p.nonTemporal && p.bytes() >= minStreamBytes // set by selectTransposition or cutRows
 	return remaining
 }
 
@@ -130,7 +131,7 @@ func (p *Copy) dimsBetween(otherAxes []Axis) int {
 		strideBits |= otherAxes[count].Dst
 		count++
 	}
-	if strideBits%machine.LineBytes == 0 {
+	if strideBits%machine.LineBytes == 0 { // all strides are multiples of LineBytes, a power of two
 		return 0
 	}
 	return count
@@ -154,7 +155,8 @@ func (p *Copy) selectAxisB(candidates []Axis) int {
 // cutTransposed sets the sizes of tiles for a transposition. Along a, a tile has the length of a panel (panelBytes), so
 // that tiles start at cache lines if rows of dst do. Along b, a tile has as many elements as fit. If all of b fits, the
 // tile has as many panels as fit. If hasRowsBetween is set, rows of other dimensions are between the rows of b in dst.
-// Then b is also cut, so that workers can share its tiles.
+// Then b is also cut, so that workers can share its tiles. The second argument of cutEvenly is the unit of tile
+// lengths.
 func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	panelLen, maxElems := panelBytes/p.elem.DstSize, p.tileElemLimit()
 	maxLenA := maxElems / max(1, p.axisB.N) // of a tile with all of b
@@ -182,8 +184,7 @@ func (p *Copy) selectTransposition() {
 	p.staged = isDense && needsStaging && min(p.axisA.tileLen, p.axisB.tileLen) >= minStagedSide
 }
 
-// cutRows sets the sizes of tiles: one long row, or several short rows. The second argument of cutEvenly is the unit of
-// tile lengths.
+// cutRows sets the sizes of tiles for a copy by rows. Only tiles of short rows are limited to maxShortRows.
 func (p *Copy) cutRows() {
 	if p.axisA.N < longRow && p.axisB.N > p.axisA.N {
 		p.axisA.cut(p.axisA.N)

@@ -7,8 +7,9 @@ import (
 )
 
 // rowsFunc copies n rows of `bytes` bytes, at least 64. dstStep and srcStep are the strides of rows. src is prefetched
-// `ahead` bytes in advance. The functions of this processor are vectorRows with normal stores, and streamRows with
-// non-temporal stores; they may be nil. streamRows requires rows of whole cache lines and an aligned dst.
+// `ahead` bytes in advance. Two variables have the functions for this processor: vectorRows uses normal stores, and
+// streamRows uses non-temporal stores. Either may be nil. streamRows requires rows of whole cache lines and an aligned
+// dst.
 type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 // hardwarePrefetchBytes is the minimum row length in bytes for which hardware prefetching suffices.
@@ -17,14 +18,14 @@ const hardwarePrefetchBytes = 2048
 // prefetchRows is the prefetch distance in rows.
 const prefetchRows = 16
 
-// copyRows copies rows.N rows of rowBytes bytes. rows.Dst and rows.Src are the strides in bytes. For typical row
-// lengths of panels and pixels it makes no function call per row.
+// copyRows copies rows.N rows of rowBytes bytes. rows.Dst and rows.Src are the strides in bytes. For the lengths of
+// vectorRows and fixedRows, it makes no function call per row.
 func copyRows(dst, src unsafe.Pointer, rowBytes int, rows Axis) {
 	if rows.Dst == rowBytes && rows.Src == rowBytes {
 		copy(unsafe.Slice((*byte)(dst), rowBytes*rows.N), unsafe.Slice((*byte)(src), rowBytes*rows.N))
 		return
 	}
-	switch {
+	switch { // long rows, and short rows of other lengths, are copied below
 	case vectorRows != nil && machine.LineBytes <= rowBytes && rowBytes < hardwarePrefetchBytes:
 		vectorRows(rows.N, dst, rows.Dst, src, rows.Src, rowBytes, prefetchRows*rows.Src)
 		return
@@ -43,29 +44,31 @@ func copyRows(dst, src unsafe.Pointer, rowBytes int, rows Axis) {
 // PrefersNonTemporal reports whether a result of the given size is written faster by non-temporal stores.
 func PrefersNonTemporal(bytes int) bool { return streamRows != nil && bytes >= minStreamBytes }
 
-// minStreamLines is the minimum row length in cache lines for non-temporal stores if rows start or end within a line.
+// minStreamLines is the minimum length in cache lines of a row that does not consist of whole lines, for non-temporal
+// stores.
 const minStreamLines = 16
 
-// StreamBlock is [Elem.CopyBlock], with non-temporal stores if rows are contiguous and suit them (see streamBlock). row
-// is the axis along a row, and rows the axis across rows. The caller must call [Fence] before another goroutine uses
-// the result.
+// StreamBlock is [Elem.CopyBlock], but uses non-temporal stores if rows are contiguous and streamBlock can copy them.
+// row is the axis along a row, and rows the axis across rows. The caller must call [Fence] before another goroutine
+// uses the result.
 func (e *Elem) StreamBlock(dst, src unsafe.Pointer, row, rows Axis) {
-	if !e.copiesUnchanged || row.Dst != e.DstSize || row.Src != e.SrcSize ||
-		!streamBlock(dst, src, row.N*e.DstSize, rows) {
-		e.CopyBlock(dst, src, row, rows)
+	isContiguous := row.Dst == e.DstSize && row.Src == e.SrcSize
+	if e.copiesUnchanged && isContiguous && streamBlock(dst, src, row.N*e.DstSize, rows) {
+		return
 	}
+	e.CopyBlock(dst, src, row, rows)
 }
 
 // Fence orders non-temporal stores before all later stores of this goroutine.
 func Fence() { fence() }
 
-// streamBlock is copyRows with non-temporal stores. Rows must consist of whole aligned cache lines, or be at least
-// minStreamLines lines long, because their ends then need normal stores. Otherwise streamBlock returns false and copies
-// nothing. After a copy, [Fence] must follow.
+// streamBlock is copyRows with non-temporal stores. The ends of rows that do not consist of whole aligned cache lines
+// need normal stores, so such rows must have at least minStreamLines lines. If rows are shorter, or if there is no
+// streamRows, streamBlock returns false and copies nothing. After a copy, [Fence] must follow.
 func streamBlock(dst, src unsafe.Pointer, rowBytes int, rows Axis) bool {
 	const line = machine.LineBytes
 	if rows.Dst == rowBytes && rows.Src == rowBytes {
-		rowBytes, rows = rowBytes*rows.N, Axis{N: 1}
+		rowBytes, rows = rowBytes*rows.N, Axis{N: 1} // one row; its strides of 0 do not affect the alignment
 	}
 	hasWholeLines := (uintptr(dst)|uintptr(rows.Dst)|uintptr(rowBytes))%line == 0
 	isShort := rowBytes < line || !hasWholeLines && rowBytes < minStreamLines*line
@@ -76,7 +79,7 @@ func streamBlock(dst, src unsafe.Pointer, rowBytes int, rows Axis) bool {
 		streamRows(rows.N, dst, rows.Dst, src, rows.Src, rowBytes, prefetchRows*rows.Src)
 		return true
 	}
-	for i := range rows.N { // long rows: prefetching within a row suffices
+	for i := range rows.N { // streamRow prefetches within the row
 		streamRow(unsafe.Add(dst, i*rows.Dst), unsafe.Add(src, i*rows.Src), rowBytes)
 	}
 	return true
@@ -97,7 +100,7 @@ func streamRow(dst, src unsafe.Pointer, rowBytes int) {
 }
 
 // fixedRows holds the loops over rows of a fixed number of bytes.
-var fixedRows = [257]func(dst, src unsafe.Pointer, b Axis){
+var fixedRows = [257]func(dst, src unsafe.Pointer, rows Axis){
 	2: fixedRow[[2]byte], 3: fixedRow[[3]byte], 4: fixedRow[[4]byte], 6: fixedRow[[6]byte], 8: fixedRow[[8]byte],
 	12: fixedRow[[12]byte], 16: fixedRow[[16]byte], 24: fixedRow[[24]byte], 32: fixedRow[[32]byte],
 	48: fixedRow[[48]byte], 64: fixedRow[[64]byte], 96: fixedRow[[96]byte], 128: fixedRow[[128]byte],

@@ -6,17 +6,20 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file runs planned copies. A worker copies a range of tiles, with the loops over outer axes (copyRange), over the
-// tiles of a and b (copyPlane), and over the elements of a tile (copyTile).
+// This file runs planned copies. Axis a is the fastest dimension of dst, and axis b usually the fastest dimension of
+// src. A tile has some elements of a and some of b. Each axis has a number of elements N and strides in bytes, Dst and
+// Src. A worker copies a range of tiles, with the loops over outer axes (copyRange), over the tiles of a and b
+// (copyPlane), and over the elements of a tile (copyTile).
 
-// stagedRows is the number of rows of dst that are staged together. They should stay in L1.
+// stagedRows is the number of rows of dst that are staged together: transposed in scratch memory, then copied to dst.
+// They should stay in L1.
 const stagedRows = 128
 
 // Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of all axes; scratch has
 // [Copy.ScratchBytes] bytes.
 func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
 	p.copyRange(len(p.outer), scratch, dst, src, p.axisB.N, from, to)
-	if p.nonTemporal {
+	if p.nonTemporal { // stores bypass the caches; the fence completes them before other goroutines read dst
 		fence()
 	}
 }
@@ -29,14 +32,14 @@ func (p *Copy) copyRange(outerCount int, scratch []byte, dst, src unsafe.Pointer
 		p.copyPlane(scratch, dst, src, lenB, from, to)
 		return
 	}
-	// from and to become relative to the first tile of an index of the axis.
+	// Each index of this loop has tilesPerIndex tiles. from and to become relative to the first tile of an index.
 	outerLoop, index := &p.outer[outerCount-1], 0
 	if from >= outerLoop.tilesPerIndex {
 		index = from / outerLoop.tilesPerIndex
 		from, to = from-index*outerLoop.tilesPerIndex, to-index*outerLoop.tilesPerIndex
 	}
 	for ; from < to; index++ {
-		if outerLoop.isAxisB {
+		if outerLoop.isAxisB { // the loop runs over the tiles of b
 			lenB = min(p.axisB.tileLen, p.axisB.N-index*p.axisB.tileLen)
 		}
 		p.copyRange(outerCount-1, scratch, unsafe.Add(dst, index*outerLoop.Dst), unsafe.Add(src, index*outerLoop.Src),
@@ -72,7 +75,7 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int)
 		}
 		return
 	}
-	// transpose and streamBlock return false, and copy nothing, if they do not support the tile.
+	// transpose and streamBlock (non-temporal stores) return false, and copy nothing, if they do not support the tile.
 	if p.transposed && p.matrix(scratch, dst, src, lenA, lenB).transpose() {
 		return
 	}

@@ -41,7 +41,7 @@ type matrix struct {
 // transpose transposes the matrix by tiles. It returns false if no tile fits. Tiles at the ends of rows and columns
 // overlap their predecessors, so some elements are written twice.
 func (m matrix) transpose() bool {
-	for i := range tileRoutines[m.elemBytes] {
+	for i := range tileRoutines[m.elemBytes] { // routines with more rows come first
 		routine := &tileRoutines[m.elemBytes][i]
 		fits := routine.rows <= m.rows && routine.cols <= m.cols
 		if fits && (routine.ordinaryStores != nil || m.canStream(routine)) {
@@ -57,7 +57,7 @@ func (m matrix) transpose() bool {
 	case m.cols == 3 && transposed < m.rows: // the remaining elements of the channels
 		remainder := m.submatrix(transposed, 0, m.rows-transposed, 3)
 		remainder.transposeElements()
-	case m.rows == 3 && transposed < m.cols:
+	case m.rows == 3 && transposed < m.cols: // likewise
 		remainder := m.submatrix(0, transposed, 3, m.cols-transposed)
 		remainder.transposeElements()
 	}
@@ -98,14 +98,15 @@ func (m matrix) transposeTiles(routine *tileRoutine) {
 
 // transposeTileRow transposes one row of tiles over the given number of columns.
 func (m *matrix) transposeTileRow(transposeFunc tileFunc, routine *tileRoutine, cols int) {
-	transposeFunc(cols/routine.cols, m.dst, m.dstStep, routine.cols*m.dstStep, m.src, m.srcStep, routine.cols*m.elemBytes,
-		m.nextTile(routine, 0, cols))
+	tiles, dstNext, srcNext := cols/routine.cols, routine.cols*m.dstStep, routine.cols*m.elemBytes
+	transposeFunc(tiles, m.dst, m.dstStep, dstNext, m.src, m.srcStep, srcNext, m.nextTile(routine, 0, cols))
 }
 
 // transposePanels transposes panel by panel, and tile by tile within a panel. If m.scratch is set, it transposes by
 // squares (see transposeSquare).
 func (m *matrix) transposePanels(transposeFunc tileFunc, routine *tileRoutine, rows, cols int) {
-	srcNext := routine.rows * m.srcStep     // bytes between the tiles of a panel in src
+	// Tiles of a panel are below one another in src.
+	dstNext, srcNext := routine.rows*m.elemBytes, routine.rows*m.srcStep
 	line := machine.LineBytes / m.elemBytes // columns of a square
 	for i := 0; i < rows; i += panelTiles * routine.rows {
 		tiles, j := min(panelTiles, (rows-i)/routine.rows), 0
@@ -116,8 +117,8 @@ func (m *matrix) transposePanels(transposeFunc tileFunc, routine *tileRoutine, r
 		}
 		for ; j < cols; j += routine.cols {
 			dst, src := m.addresses(i, j)
-			transposeFunc(tiles, dst, m.dstStep, routine.rows*m.elemBytes, src, m.srcStep, srcNext,
-				m.nextTile(routine, i, j+routine.cols))
+			after := m.nextTile(routine, i, j+routine.cols)
+			transposeFunc(tiles, dst, m.dstStep, dstNext, src, m.srcStep, srcNext, after)
 		}
 	}
 }
@@ -132,9 +133,9 @@ func (m *matrix) transposeSquare(transposeFunc tileFunc, routine *tileRoutine, i
 	const line = machine.LineBytes
 	dst, src := m.addresses(i, j)
 	vectorRows(routine.rows, m.scratch, line, src, m.srcStep, line, 2*line) // copies lines, and prefetches 2 lines ahead
-	srcNext := routine.cols * m.elemBytes
-	transposeFunc(line/srcNext, dst, m.dstStep, routine.cols*m.dstStep, m.scratch, line, srcNext,
-		m.nextTile(routine, i, j+line))
+	dstNext, srcNext := routine.cols*m.dstStep, routine.cols*m.elemBytes
+	tiles := line / srcNext
+	transposeFunc(tiles, dst, m.dstStep, dstNext, m.scratch, line, srcNext, m.nextTile(routine, i, j+line))
 }
 
 // transposeElements transposes elements one by one, for matrices that are too small for tiles.

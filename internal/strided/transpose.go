@@ -18,7 +18,7 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 			return
 		}
 	}
-	if b.N < 8 && b.N < a.N && b.Src == size {
+	if b.N < 8 && b.N < a.N && b.Src == size { // rows of src that are too short for assembly routines (interleave4)
 		transposeShortRows[T](dst, src, b.Dst, a.Src, a.N, b.N)
 		return
 	}
@@ -92,7 +92,7 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 }
 
 // interleave4 stores dst[k*dstStep + i*size] = element k of row i, for four rows and k < n. Adjacent elements of a row
-// are srcStep bytes apart; dstStep is in bytes, too.
+// are srcStep bytes apart; dstStep is in bytes, too. interleave32 and interleave64 are assembly routines.
 func interleave4[T bits](dst unsafe.Pointer, dstStep int, row0, row1, row2, row3 unsafe.Pointer, srcStep, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	k := 0

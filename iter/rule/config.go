@@ -230,9 +230,9 @@ func (c Config) StaticShape(shape ...int) Config {
 // StaticDType sets the dtype of undefined outputs.
 func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
 
-// FastSetup sets whether fast set-up ([FastSetup]) is used where possible. Without fast set-up, the permutation rule
-// decides all layouts: it sorts the dimensions by the operands' strides. PyTorch has no such switch; it is for studies
-// of the rule. Default true.
+// FastSetup sets whether fast set-up ([FastSetup]) is used where possible: if the operands have equal shapes and a
+// common layout, the outputs get it. Without fast set-up, the permutation rule decides all layouts: it sorts the
+// dimensions by the operands' strides. PyTorch has no such switch; it is for studies of the rule. Default true.
 func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
 
 // defaultConfig returns the default configuration with one output, the first of ops. The other ops are inputs.

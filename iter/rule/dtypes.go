@@ -10,11 +10,11 @@ import (
 // operands that are converted in the loop (TensorIteratorBase::compute_types).
 //
 // An operand has the MemoryDType in memory and the TargetDType in loops. If Cast is valid, the elements are rounded to
-// Cast during the conversion between the two. comparedType is the type whose strides the permutation compares.
-// needsTemporary is set if PyTorch would convert the operand to a temporary of this type.
+// Cast during the conversion between the two. The permutation sorts the dimensions by the strides of the operands, and
+// determines the layout of results. comparedType is the type whose strides it compares.
 //
-// PyTorch on the CPU converts an operand to a temporary. Here nothing is allocated, but the permutation uses the
-// strides that the temporary would have, so that results have PyTorch's layouts.
+// PyTorch on the CPU converts an operand to a temporary. Here nothing is allocated, but comparedType is the type that
+// the temporary would have (needsTemporary is set), so that results have PyTorch's layouts.
 //
 // For example, an int32 and a float16 input have the common dtype float16 if inputs are promoted. The int32 input then
 // keeps its MemoryDType int32, and has the TargetDType float16.
@@ -43,7 +43,7 @@ func (r *Rule) computeTypes(c Config) error {
 		}
 		common = promoted
 	}
-	if c.flags.intToFloat {
+	if c.flags.intToFloat { // bool and integers become float32, as for sin
 		common = tensor.FloatFor(common)
 	}
 	if c.inputDType != tensor.Invalid {
@@ -178,13 +178,14 @@ func (r *Rule) finishTypes(common tensor.DType) {
 		if operand.TargetDType == tensor.Invalid {
 			operand.TargetDType = common
 		}
-		if !operand.Defined && operand.MemoryDType == tensor.Invalid { // a new output is not converted, except by opMath
+		// A new output is not converted, unless opMath replaces TargetDType below.
+		if !operand.Defined && operand.MemoryDType == tensor.Invalid {
 			operand.MemoryDType = operand.TargetDType
 		}
 		if !operand.needsTemporary {
 			operand.comparedType = &operand.Type
 		}
-		if r.flags.opMath {
+		if r.flags.opMath { // loops compute in a wider dtype, such as float32 for float16
 			operand.TargetDType = operand.TargetDType.OpMath()
 		}
 		if operand.Cast == operand.TargetDType { // the conversion to TargetDType rounds to it anyway

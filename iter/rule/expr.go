@@ -112,8 +112,8 @@ func (k Kernel) Code() (*expr.Code, error) {
 	return code, nil
 }
 
-// Formula returns the text of the kernel's expression, or nil if the kernel has no expression or its expression was not
-// parsed from a formula.
+// Formula returns the formula from which the kernel's expression was parsed. It returns nil if the kernel has no
+// expression, or if the expression was not parsed from a formula.
 func (k Kernel) Formula() *expr.Formula {
 	code, _ := k.Code()
 	return code.Formula()
@@ -168,7 +168,7 @@ func loadAsTarget(b *expr.Builder, i int, operand *Resolved) typedValue {
 
 // convertToMemory returns a result of the kernel, converted to its dtype in memory.
 func convertToMemory(b *expr.Builder, value typedValue, result *Resolved) typedValue {
-	if result.Cast != tensor.Invalid {
+	if result.Cast != tensor.Invalid { // the result is rounded to Cast first
 		value = convert(b, convert(b, value, result.Cast), result.TargetDType)
 	}
 	return convert(b, value, result.MemoryDType)

@@ -35,7 +35,7 @@ func (r *Rule) fastKind() FastSetup {
 		return FastNone
 	case r.holdsForGiven(tensor.Type.IsContiguous):
 		return FastContiguous
-	case r.flags.linearIteration:
+	case r.flags.linearIteration: // the dimensions stay in row-major order
 		return FastNone
 	case r.holdsForGiven(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
@@ -80,7 +80,7 @@ func (r *Rule) fastSetupStrides() []sym.Int {
 		return strides
 	}
 	// FastNonOverlappingDense: all operands with a given layout have the same strides. As PyTorch does, take the
-	// strides of the last operand that is defined, which is an input if there is one.
+	// strides of the last defined operand, which is an input if there is one. Only outputs can be undefined.
 	for i := len(r.operands) - 1; i >= 0; i-- {
 		if r.operands[i].Defined {
 			return r.operands[i].comparedType.Strides
@@ -113,8 +113,9 @@ func (r *Rule) setOutputStrides() {
 	}
 }
 
-// stridesByPerm returns dense strides in the order of the permutation. If the order is row-major, a size 0 counts as 1.
-// Otherwise a size 0 makes the strides of all slower dimensions 0.
+// stridesByPerm returns dense strides in the order of the permutation, which lists the dimensions from the fastest to
+// the slowest. If the order is row-major, a size 0 counts as 1. Otherwise a size 0 makes the strides of all slower
+// dimensions 0.
 func (r *Rule) stridesByPerm() []sym.Int {
 	if r.isRowMajorPerm() {
 		return tensor.RowMajor(r.sizes)

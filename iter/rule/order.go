@@ -14,7 +14,7 @@ import (
 //
 // Sizes may be symbols, so conditions on them are of type [sym.Bool]. Decide simplifies a condition by the bounds of
 // the symbols. Holds decides it: if the bounds do not suffice, it evaluates the condition for typical sizes (hints),
-// and records the outcome as a guard. sym.Int{} is the number 0.
+// and records the outcome as a guard. sym.Int{} is the number 0, and sym.Bool{} is false.
 
 // sortDims sorts the dimensions by the strides of the operands in order, outputs first
 // (TensorIteratorBase::reorder_dimensions).
@@ -38,7 +38,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 	undecided := sym.BoolOf(true)
 	for i := range r.operands {
 		operand := &r.operands[i]
-		if operand.RuleChoosesLayout() {
+		if operand.RuleChoosesLayout() { // an output that is allocated or resized
 			continue
 		}
 		operandSwap, operandStay := r.compareByOperand(operand, a, b)
@@ -50,7 +50,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 		swap, stay = swap.Or(operandSwap), stay.Or(operandStay)
 		undecided = undecided.And(operandSwap.Or(operandStay).Not()).Decide()
 		if isUndecided, known := undecided.Known(); known && !isUndecided {
-			break
+			break // for all sizes, an operand up to here decides
 		}
 	}
 	return swap, stay, decidingOperand
@@ -58,7 +58,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 
 // compareByOperand is compare for one operand. It compares the operand's strides along a and b and, if the strides are
 // equal, the sizes. If a stride is 0, the operand does not decide, with one exception: reduced dimensions of an
-// output move to the front.
+// output move to the front. comparedType is the operand's type or, if it is converted, the type of PyTorch's temporary.
 func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Bool) {
 	// swap = decides && (strideA > strideB || strideA == strideB && size[a] > size[b])
 	// stay = decides && strideA < strideB
@@ -81,6 +81,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 		return swap, stay
 	}
 
+	// In a row-major operand, a later dimension has at most the stride of an earlier one.
 	isRowMajorOrder := !strideA.Same(strideB) && a > b && r.isRowMajor(operand)
 	if isRowMajorOrder { // so strideA <= strideB
 		// swap = decides && equal && size[a] > size[b], stay = decides && !equal

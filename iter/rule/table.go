@@ -48,7 +48,8 @@ func NewTable(name string, kernels ...Kernel) *Table {
 	return table
 }
 
-// acceptsAllOf reports whether k accepts all dtypes that other accepts.
+// acceptsAllOf reports whether k accepts all dtypes that other accepts. A kernel with bySize accepts all dtypes whose
+// elements have the sizes of its dtypes.
 func (k Kernel) acceptsAllOf(other Kernel) bool {
 	if k.numResults != other.numResults || k.numOperands != other.numOperands || other.bySize && !k.bySize {
 		return false

@@ -103,8 +103,9 @@ func Advise(p *Problem) (*Advice, error) {
 
 // cheapest returns the outcome of an optimal assignment.
 func (m *Model) cheapest() (*Outcome, error) {
+	const noLimit = -1
 	solution, err := wcsp.Exact.Solve(m.Weighted,
-		wcsp.Options{Context: m.Problem.Context(), TimeLimit: -1, MaxNodes: maxTrialNodes})
+		wcsp.Options{Context: m.Problem.Context(), TimeLimit: noLimit, MaxNodes: maxTrialNodes})
 	if err != nil {
 		return nil, err
 	}

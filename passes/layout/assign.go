@@ -16,7 +16,8 @@ import (
 //
 // For example, the value y of a convolution has the forms row-major (0) and channels-last (1). Its label is the mask
 // 0b11: y exists in both forms. The label of the convolution writes form 1. If a reader or an output needs form 0, the
-// assignment has a copy of y to row-major order; otherwise form 0 is omitted.
+// assignment has a copy of y to row-major order; otherwise form 0 is omitted. Form 0 of every value is its layout in
+// the graph as written.
 //
 // An [Assignment] has a [Choice] for each node: the implementation, the walk, and the copies that the node reads in
 // place of operands. A [Copy] with Original set is the value itself. The other types are in other files:
@@ -94,7 +95,7 @@ func (decoder *decoder) markReadForms() {
 		}
 		chosen := decoder.chosenLabel(decoder.model.computedNodes[i])
 		for k, arg := range n.In {
-			if arg.Kind == graph.TensorArg && !readsConstant(n, k) {
+			if arg.Kind == graph.TensorArg && !readsConstant(n, k) { // all forms of most constants are free
 				cheapest, _ := chosen.cheapestRead(k, decoder.existingForms(decoder.model.variables.At(arg.Value)))
 				decoder.markNeeded(arg.Value, cheapest)
 			}
@@ -251,7 +252,7 @@ func (decoder *decoder) recordConstants() {
 // constantCopy returns the copy that has the given form of a constant.
 func (decoder *decoder) constantCopy(variable *variable, formIndex int) *Copy {
 	form := &variable.forms[formIndex]
-	if formIndex == 0 {
+	if formIndex == 0 { // as written
 		return &Copy{Value: variable.value, Original: true}
 	}
 	if form.place == tensor.Host {
@@ -298,7 +299,7 @@ func (decoder *decoder) recordComputedChoice(computed *computedNode, choice *Cho
 		}
 		decoder.setInput(choice, n, k, decoder.formCopies.At(arg.Value)[form])
 	}
-	choice.ExactStrides = true
+	choice.ExactStrides = true // also in dimensions of size 1, if the order is as written
 	for k, v := range n.Out {
 		variable := decoder.model.variables.At(v)
 		decoder.setFormCopy(variable, chosen.resultForms[k], &Copy{Value: v, Original: true})

@@ -10,7 +10,12 @@ import (
 
 // This file chooses how the needed forms (layouts) of a view's results are made: by the view's node, by further nodes
 // with the same op, or by copies. The decoder (assign.go) knows the needed forms of each value, as a mask, and the copy
-// (formCopies) that has each form.
+// (formCopies) that has each form. A [Copy] is what readers read in place of a value: an inserted copy, a second view,
+// or the value itself (Original).
+//
+// derive returns the cheapest way to make the needed forms of a result. A root is a form that is a view of an available
+// operand form, and exists without a copy. A step copies form step.from to form step.to, or copies the operand if
+// step.from is negative.
 
 // viewRecorder is the state of [decoder.recordViewChoice] for a view node of the graph. The node itself makes the first
 // form that needs its op, from one form of its operand. Additional nodes with the same op, or copies, make the other
@@ -31,7 +36,6 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 	available := decoder.existingForms(decoder.model.variables.At(operandValue)) & view.allowed
 	choice.Removed = true
 	recorder := &viewRecorder{decoder: decoder, view: view, choice: choice}
-	// Some forms of a result are views of existing operand forms. Steps of the derivation make the other forms.
 	for k, out := range view.node.Out {
 		if decoder.needed.At(out) == 0 {
 			continue

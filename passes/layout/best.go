@@ -43,7 +43,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	}
 	outcomes := make([]*Outcome, 0, len(list))
 	for _, solution := range list {
-		if !solution.Optimal() && len(outcomes) == 0 {
+		if !solution.Optimal() && len(outcomes) == 0 { // the first solution should be the cheapest of all
 			return nil, false, errors.New("the problem is too large to be solved exactly: its cheapest plans are unknown")
 		}
 		outcomes = append(outcomes, comparer.outcome(solution.Labels))

@@ -34,7 +34,7 @@ func (m *Model) check() error {
 func (m *Model) build() error {
 	m.WCSP, m.Weighted, m.isCopyFactor = &wcsp.Problem{Version: 1}, &wcsp.Problem{Version: 1}, nil
 	builder := &builder{model: m, names: map[string][]string{}}
-	for _, variable := range m.variableList {
+	for _, variable := range m.variableList { // free constants need no variable: each of their forms costs nothing
 		if !isFreeConstant(variable.value) && len(variable.formSets) > 1 {
 			variable.id = builder.addVariable("value "+variable.value.Name, builder.namesOfSets(variable))
 		}
@@ -48,7 +48,8 @@ func (m *Model) build() error {
 			computed.id = builder.addVariable("node "+computed.node.Name, numberDuplicates(names))
 		}
 	}
-	for variable := range m.inputVariables() {
+
+	for variable := range m.inputVariables() { // the copies that make each set of forms from the form of the input
 		costs := m.priceSets(variable, 1<<m.inputForm(variable), nil) // nil: the value is no view
 		builder.addCopyFactor(variable.id, noVariable, len(variable.formSets), 1, func(i, _ int) cost {
 			return costs.leastCost(variable.formSets[i])

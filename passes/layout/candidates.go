@@ -68,6 +68,7 @@ func (m *Model) findForms() error {
 		}
 	}
 	finder.addPinned()
+
 	finder.queue = nil // the next loop queues all forms so far, in the order of the graph
 	for _, variable := range m.variableList {
 		for i := range variable.forms {
@@ -83,11 +84,13 @@ func (m *Model) findForms() error {
 		}
 	}
 	finder.propagateAll()
+
 	// Row-major order is considered for each value.
 	for _, variable := range m.variableList {
 		finder.addOrder(variable, tensor.RowMajorOrder(variable.value.Meta.Rank()))
 	}
 	finder.propagateAll()
+
 	// Channels-last is considered for each image, because strategy ChannelsLast chooses this order.
 	for _, variable := range m.variableList {
 		if variable.value.Const == nil && m.Problem.Image(variable.value) {
@@ -340,7 +343,7 @@ func (finder *formFinder) addViewForms(view *viewNode, operand *variable, operan
 	}
 	view.inferredForms |= 1 << operandForm
 	var metas []tensor.Meta
-	if operandForm == 0 || !view.node.Op.ReadsStorage {
+	if operandForm == 0 || !view.node.Op.ReadsStorage { // such an op needs the storage of the graph as written
 		metas = view.results(operand.forms[operandForm].meta)
 	}
 	for k, out := range view.node.Out {
@@ -401,12 +404,13 @@ func (m *Model) markInside(view *viewNode, operand *variable) {
 // isInsideBuffer reports whether the first element of form i of a variable may not be at the start of its buffer.
 func (m *Model) isInsideBuffer(variable *variable, i int) bool {
 	form := &variable.forms[i]
+	// A slot is the position of a value in the result of a concatenation.
 	return hasForm(variable.insideBuffer, i) || form.slot != nil || variable.value.Node == nil && form.meta.Offset != 0
 }
 
 // results returns the layouts of a view's results for a layout of the operand, or nil if the operand must be copied.
 func (view *viewNode) results(meta tensor.Meta) []tensor.Meta {
-	if view.identity {
+	if view.identity { // a copy node, which can be omitted: its result is then the operand
 		return []tensor.Meta{meta}
 	}
 	results, err := view.node.Op.Infer(callWith(view.node, view.operand, meta))

@@ -31,7 +31,7 @@ func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.
 		}
 		return "", nil
 	}
-	order, _, err := wish.orderOf(result)
+	order, _, err := wish.orderOf(result) // without the reason of the preference
 	if err != nil || order == "" || order.Matches(meta) {
 		return "", err
 	}
@@ -51,8 +51,10 @@ func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, resu
 	if err != nil {
 		return nil, d.Problem.Graph.NodeError(n, err)
 	}
+	// If ExactStrides is set, a result with the order of the graph as written also gets its strides as written.
 	choice.ExactStrides = d.Problem.MustKeepLayout(n.Out[0]) || d.isUnreadOutput(n.Out[0])
-	// A single implementation that reads every layout is chosen without a comparison of costs.
+	// A single implementation that reads every layout is chosen without a comparison of costs, if Permits cannot
+	// exclude it.
 	impl := &n.Op.Impls[0]
 	isOnlyOffer := len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && !impl.Inexact
 	if isOnlyOffer && n.Pin.Impl == "" && !isPinnedToDevice(n) {
@@ -121,6 +123,7 @@ func (d *Draft) bestOffer(n *graph.Node, call *graph.Call, wanted tensor.Order) 
 			}
 		}
 	}
+	// Remove an offer if its pinMisses are a proper superset of the pinMisses of another offer.
 	list = preferPinned(list, func(candidate **offer) []int { return (*candidate).pinMisses })
 	switch {
 	case len(list) > 0:
@@ -261,7 +264,7 @@ func (d *Draft) priceResults(offer *offer, call *graph.Call, wanted tensor.Order
 }
 
 // infer infers the results from the copied operands, because the layouts of results may depend on the copies. It
-// returns false if inference fails, or if a result is a view of an operand.
+// returns false if inference fails, or if a result becomes a view of an operand, which needs no implementation.
 func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 	if len(o.copies) == 0 {
 		return true

@@ -123,7 +123,7 @@ func (c *combiner) cheapest(otherBytes, constantBytes int64) *combination {
 	if best == nil {
 		return nil
 	}
-	for _, limit := range best {
+	for _, limit := range best { // predict that the differences of cost add up
 		chosen.limits[limit.node] = limit.bytes
 		chosen.costPS += limit.costPS - c.plan.CostPS
 	}
@@ -165,7 +165,7 @@ func (s *memorySearch) examine(candidate *combination) (fitting *pricedPlan, fit
 		}
 		fittingBytes = max(fittingBytes, tried.constantBytes+tried.unusedBytes)
 	}
-	if fittingBytes == math.MinInt64 {
+	if fittingBytes == math.MinInt64 { // no order gave a cheaper plan, so the excess is unknown
 		fittingBytes = candidate.constantBytes()
 	}
 	return nil, fittingBytes, nil

@@ -12,7 +12,8 @@ import (
 )
 
 // This file adds the places of values to the model. A form (a layout in which a value may exist) has a place: the host
-// or the device. A label (one way to compute a node) writes and reads forms of one place.
+// or the device. A label (one way to compute a node) writes and reads forms of one place. A walk is the loop order of a
+// node with the layouts of its results.
 //
 // NewModel calls three functions of this file. findDeviceNodes finds the nodes that the device can compute and the
 // values that may be there. addDeviceForms gives each such value, for each of its dense forms on the host, the same
@@ -35,7 +36,8 @@ func (m *Model) findDeviceNodes() {
 	for i, n := range g.Nodes {
 		interrupt.Check(m.Problem.Context())
 		impl := m.Problem.Device.Impl(n.Op)
-		if m.computedNodes[i] == nil || impl == nil || !m.Problem.Permits(n, impl) || n.Op.RunDynamic != nil {
+		isComputed := m.computedNodes[i] != nil && n.Op.RunDynamic == nil // neither a view nor of data-dependent shape
+		if !isComputed || impl == nil || !m.Problem.Permits(n, impl) {
 			continue
 		}
 		m.deviceWalks[i] = impl.Walks(n.Call(), []tensor.Order{tensor.RowMajorOrder(n.Out[0].Meta.Rank())})
@@ -106,13 +108,13 @@ func (m *Model) addDeviceForms() {
 			continue
 		}
 		for i := range len(variable.forms) { // without the forms that the loop adds
-			if form := &variable.forms[i]; form.dense && form.slot == nil {
+			if form := &variable.forms[i]; form.dense && form.slot == nil { // slot: part of a concatenation
 				variable.addFormAt(form.meta, tensor.Device)
 			}
 		}
 	}
 	finder := &formFinder{model: m, propagated: make([]propagatedOrders, len(nodes))}
-	for _, view := range m.viewNodes {
+	for _, view := range m.viewNodes { // views of the new forms
 		if view == nil {
 			continue
 		}

@@ -101,7 +101,7 @@ func (d *Draft) copyMeta(copied *Copy) tensor.Meta {
 
 // readLayout returns the layout in which other nodes read v, and the shared copy that they read. The copy is nil if
 // they read v itself.
-func (d *Draft) readLayout(v *graph.Value) (tensor.Meta, *Copy) {
+func (d *Draft) readLayout(v *graph.Value) (meta tensor.Meta, sharedCopy *Copy) {
 	if c := d.sharedCopies[v]; c != nil {
 		return d.copyMeta(c), c
 	}
@@ -148,7 +148,7 @@ func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call)
 	for k, arg := range n.In {
 		v := arg.Value
 		if arg.Kind != graph.TensorArg || n.Op.RunDynamic != nil && v.Const != nil {
-			continue // inference reads the data of the constant itself
+			continue // inference of an op with results of data-dependent size reads the data of the constant itself
 		}
 		meta, operandCopy := d.readLayout(v)
 		readsPinnedCopy := operandCopy != nil && operandCopy.Pinned
@@ -195,7 +195,8 @@ func (d *Draft) inferViewOfCopy(n *graph.Node, choice *Choice, call *graph.Call)
 		if operandCopy != nil {
 			meta = d.copyMeta(operandCopy)
 		}
-		d.replaceOperand(choice, call, 0, operand, meta, operandCopy)
+		const operandIndex = 0
+		d.replaceOperand(choice, call, operandIndex, operand, meta, operandCopy)
 		if results, err = n.Op.Infer(call); err == nil {
 			break
 		}

@@ -98,8 +98,9 @@ func (e *edgeModel) addView(view *viewNode) {
 	}
 }
 
-// costsFromOperand returns, by form of a view's result, the cost of making the form: it is a view or a copy of a form
-// of the operand, or a copy of another form of the result. operandRow has the costs of making the operand's forms.
+// costsFromOperand returns, by form of a view's result, the cost of making the form. The result is a view or a copy of
+// a form of the operand, or a copy of another form of the result. operandRow has the costs of making the operand's
+// forms.
 func (e *edgeModel) costsFromOperand(view *viewNode, resultIndex int, operandRow []int64) []int64 {
 	result := e.model.variables.At(view.node.Out[resultIndex])
 	row := slices.Repeat([]int64{wcsp.Forbidden}, len(result.forms))
@@ -107,7 +108,7 @@ func (e *edgeModel) costsFromOperand(view *viewNode, resultIndex int, operandRow
 		if !hasForm(view.allowed, operandForm) {
 			continue
 		}
-		if operandForm < len(view.resultForm[resultIndex]) {
+		if operandForm < len(view.resultForm[resultIndex]) { // forms that were added later have no view
 			if resultForm := view.viewOfForm(resultIndex, operandForm); resultForm >= 0 {
 				row[resultForm] = min(row[resultForm], cost)
 			}
@@ -139,9 +140,9 @@ func firstRead(computed *computedNode) int {
 	return slices.IndexFunc(computed.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
 }
 
-// followingLabel returns the label that makes and reads operand k at the least cost, and this cost. row has, by form,
-// the cost of making the operand. Among labels with equal costs, it returns the label that costs least if all operands
-// have their preferred forms.
+// followingLabel returns the label with which operand k is made and read at the least cost, and this cost. row has, by
+// form, the cost of making the operand. Among labels with equal costs, it returns the label that costs least if all
+// operands have their preferred forms.
 func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, cost int64) {
 	cost = wcsp.Forbidden
 	var preferredCost int64

@@ -38,8 +38,10 @@ type nodeLimit struct {
 // depend on each other: nodes may need different layouts. Finally it raises limits one at a time, the greatest saving
 // per byte first.
 func (s *memorySearch) improvePlan(plan *pricedPlan) error {
+	// improvePlan solves many problems. The time limit 0 stops each solution before its search.
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
-	s.options.TimeLimit = 0 // 0 stops each solution before its search: improvePlan solves many problems
+	s.options.TimeLimit = 0
+
 	var variants []nodeLimit
 	for round := range maxRounds {
 		var err error
@@ -50,12 +52,12 @@ func (s *memorySearch) improvePlan(plan *pricedPlan) error {
 			if err := s.measureOtherBytes(variants); err != nil {
 				return err
 			}
-			s.maxExamined = len(s.runBytesByLabels) + maxFurtherPlans
+			s.maxExamined = len(s.runBytesByLabels) + maxFurtherPlans // runBytesByLabels has all examined plans
 		}
 		better, err := s.combine(plan, variants)
 		if err != nil {
 			return err
-		} else if better == plan {
+		} else if better == plan { // no combination is better
 			break
 		}
 		plan = better
@@ -79,7 +81,7 @@ func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error
 	for _, variant := range variants {
 		limits := s.limitsOf(plan)
 		addedBytes := variant.bytes - limits[variant.node]
-		if addedBytes <= 0 || addedBytes > plan.unusedBytes || s.isExhausted() {
+		if addedBytes <= 0 || addedBytes > plan.unusedBytes || s.isExhausted() { // isExhausted: maxExamined is reached
 			continue
 		}
 		limits[variant.node] = variant.bytes
@@ -95,7 +97,7 @@ func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error
 }
 
 // tryLimits returns the cheapest plan within limits of the nodes if it costs less than ceilingPS picoseconds, else
-// nil. It sets unusedBytes of the plan.
+// nil. It sets unusedBytes of the plan and, if the plan fits, updates the result of the search.
 func (s *memorySearch) tryLimits(limits []int64, ceilingPS int64) (*pricedPlan, error) {
 	found, err := s.solveLimited(limits)
 	if err != nil || found == nil || found.CostPS >= ceilingPS {

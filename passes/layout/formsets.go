@@ -59,7 +59,7 @@ func (m *Model) listSets(variable *variable) {
 		return
 	}
 	required := uint(0)
-	if variable.pin >= 0 {
+	if variable.pin >= 0 { // the index of the form that the user demands
 		required = 1 << variable.pin
 	}
 	for _, output := range variable.outputs {

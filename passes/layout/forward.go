@@ -58,6 +58,7 @@ func (strategy *perNode) Choose(problem *Problem) (_ *Assignment, err error) {
 			chosen[computed.id] = label
 		}
 	}
+	// remaining has the other variables, the forms of values; withChosen adds the chosen labels to their labels.
 	remaining, withChosen, err := model.WCSP.Fix(chosen)
 	if err != nil {
 		return nil, err
@@ -235,7 +236,7 @@ func (s *forwardState) recordLabel(n *graph.Node, chosen *label) {
 	}
 }
 
-// addForm records that a copy of a value makes a form.
+// addForm records that a form of a value exists, because a copy makes it.
 func (s *forwardState) addForm(v *graph.Value, form int) {
 	s.existingForms.Set(v, s.existingForms.At(v)|1<<form)
 }
@@ -303,15 +304,16 @@ func (s *forwardState) makeCost(variable *variable, form int) int64 {
 
 // cheapestRead returns the cheapest form of operand k for a label, and the cost of reading it, including a copy. The
 // form is -1 if no form can be read.
-func (s *forwardState) cheapestRead(candidate *label, k int, v *graph.Value) (int, int64) {
+func (s *forwardState) cheapestRead(candidate *label, k int, v *graph.Value) (form int, cost int64) {
 	variable := s.model.variables.At(v)
-	best, cheapest := int64(wcsp.Forbidden), -1
-	for form, cost := range candidate.readCosts[k] {
-		if cost = min(cost+s.makeCost(variable, form), wcsp.Forbidden); cost < best { // the sum saturates at Forbidden
-			best, cheapest = cost, form
+	form, cost = -1, wcsp.Forbidden
+	for i, readCost := range candidate.readCosts[k] {
+		total := min(readCost+s.makeCost(variable, i), wcsp.Forbidden) // the sum saturates at Forbidden
+		if total < cost {
+			form, cost = i, total
 		}
 	}
-	return cheapest, best
+	return form, cost
 }
 
 // inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.

@@ -102,9 +102,9 @@ func (m *Model) operandOrders(n *graph.Node, affecting []bool) []tensor.Order {
 // order is empty or has another rank than an affecting operand, the operand has the form that defaultForm returns.
 // Other operands are unchanged, and their form is -1. The call is nil if an affecting operand has no form of the order.
 func (m *Model) callInOrder(n *graph.Node, affecting []bool, order tensor.Order,
-	defaultForm func(*variable) int) (*graph.Call, []int) {
-	forms := slices.Repeat([]int{-1}, len(n.In))
-	call := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
+	defaultForm func(*variable) int) (call *graph.Call, forms []int) {
+	forms = slices.Repeat([]int{-1}, len(n.In))
+	call = &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
 	for k, arg := range n.In {
 		if !affecting[k] {
 			continue
@@ -134,7 +134,7 @@ func (m *Model) labelAsWritten(c computation) (label, bool) {
 		}
 	}
 	c.call = &resultCall
-	return m.pricedLabel(c, resultForms, nil)
+	return m.pricedLabel(c, resultForms, nil) // nil: operands may have any forms
 }
 
 // inferredLabel returns the label whose results have the layouts that inference derives from inferenceCall. It returns

@@ -146,7 +146,7 @@ func (m *Model) walkLabels(c computation) []label {
 		}
 		result := m.variables.At(v)
 		form := result.addOrder(c.walk.ResultOrders[k])
-		if form >= 0 && c.impl.ResultPlace != tensor.Host {
+		if form >= 0 && c.impl.ResultPlace != tensor.Host { // the same layout on the device
 			form = result.formInPlace(form, c.impl.ResultPlace)
 		}
 		if form < 0 {

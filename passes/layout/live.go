@@ -50,7 +50,13 @@ func (m *Model) LiveBytes() int64 {
 	return max(peak, liveBytes+changes[len(nodes)])
 }
 
-// liveValues finds the values whose memory counts, and the size of this memory.
+// liveValues finds the values whose memory counts, and the size of this memory. Of the model it uses:
+//
+//   - variables: the variable of each value, with the forms (possible layouts) of the value and the outputs that are
+//     this value;
+//   - viewNodes and computedNodes: by index of a node. A view has an entry in viewNodes only, and any other node in
+//     computedNodes only. A copy that may become a view counts as a view;
+//   - readers: by value, its uses as an operand.
 type liveValues struct {
 	model            *Model
 	ownBytes         graph.ByValue[int64] // the bytes of each value that has its own memory in every plan; else 0
@@ -94,7 +100,7 @@ func (live *liveValues) disown(v *graph.Value) {
 	}
 }
 
-// viewedValue returns the base of v if v is a view or the copy of a view, or else nil.
+// viewedValue returns the operand that v is a view of, or nil if v is no view.
 func (live *liveValues) viewedValue(v *graph.Value) *graph.Value {
 	if v.Node == nil {
 		return nil
@@ -133,7 +139,8 @@ func (live *liveValues) lastReader(v *graph.Value) int {
 }
 
 // newBytes returns the total bytes of a node's results that are larger than every operand, and thus cannot reuse the
-// memory of an operand. It returns 0 if an operand may be within the result of a concatenation.
+// memory of an operand. It returns 0 if an operand may be within the result of a concatenation, because the node could
+// then reuse the memory of that larger result.
 func (live *liveValues) newBytes(n *graph.Node) (sum int64) {
 	largest := int64(0)
 	for _, a := range n.In {

@@ -155,7 +155,7 @@ func (s *memorySearch) leastConstantBytes() (sum int64) {
 // findBytePrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per
 // byte of constants at which both plans cost the same, in picoseconds, and the plan that fits. It returns no plan if
 // the cheapest plan fits, or if the plan with the smallest constants does not.
-func (s *memorySearch) findBytePrice() (float64, *pricedPlan, error) {
+func (s *memorySearch) findBytePrice() (psPerByte float64, fitting *pricedPlan, err error) {
 	tooLarge, err := s.solve(0) // the cheapest plan of all; if it fits, the search is over
 	if err != nil {
 		return 0, nil, err
@@ -163,7 +163,7 @@ func (s *memorySearch) findBytePrice() (float64, *pricedPlan, error) {
 	if fits, err := s.checkFit(tooLarge); fits || err != nil {
 		return 0, nil, err
 	}
-	fitting, err := s.solve(s.topBytePrice()) // the plan with the smallest constants
+	fitting, err = s.solve(s.topBytePrice()) // the plan with the smallest constants
 	if err != nil {
 		return 0, nil, err
 	}
@@ -176,7 +176,7 @@ func (s *memorySearch) findBytePrice() (float64, *pricedPlan, error) {
 
 // moveToEdge moves along the hull from two plans, one that fits and one that does not, to an edge between such plans.
 // It repeatedly solves the problem at the price at which both plans cost the same, and replaces one of the two by the
-// plan found.
+// plan found. It returns the last price and the plan that fits.
 func (s *memorySearch) moveToEdge(fitting, tooLarge *pricedPlan) (float64, *pricedPlan, error) {
 	psPerByte := 0.0
 	for range maxPrices {
@@ -262,7 +262,7 @@ func (s *memorySearch) examineNearEdge(psPerByte float64) error {
 			return err
 		}
 	}
-	if len(plans) > 1 { // the first plan is optimal for the price, and the others follow in order
+	if len(plans) > 1 { // every plan that is not listed has at least the priced cost of the last one
 		s.raiseBound(plans[len(plans)-1].pricedPS, psPerByte)
 	}
 	return nil

@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// This file has the strategies that state a [Problem] as a [Model] and solve it. The model has a weighted constraint
-// satisfaction problem (WCSP): variables, labels (the choices for each variable), and tables of costs that depend on
-// the labels of one or two variables. A solution has a label for each variable; its cost is the sum of the table
-// entries for these labels. A bound is at most the cost of any solution. A solution whose cost equals the bound is
-// optimal. The proof of a bound can be checked without solving the problem.
+// This file has the strategies that state a [Problem], the choice of layouts for a graph, as a [Model] and solve it.
+// The model has a weighted constraint satisfaction problem (WCSP): variables, labels (the choices for each variable),
+// and tables of costs that depend on the labels of one or two variables. A solution has a label for each variable; its
+// cost is the sum of the table entries for these labels. A bound is at most the cost of any solution. A solution whose
+// cost equals the bound is optimal. The proof of a bound can be checked without solving the problem.
 //
 // For example, let a node have the labels row-major, with work 10, and channels-last, with work 8, and let its input be
 // row-major. Channels-last needs a copy of cost 5. The cost of row-major is thus 10, and the cost of channels-last 13.
@@ -108,7 +108,7 @@ func (m *Model) checkedAssignment(solution *wcsp.Solution) (*Assignment, error) 
 // [Problem.Slack], a solution with fewer copies whose additional cost is within the slack.
 func (m *Model) optimum() (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
-	// preference records the choice among plans of nearly equal cost. Its LeastPS is the bound.
+	// preference records the choice among plans of nearly equal cost. Its LeastPS is the bound, in picoseconds.
 	best, preference, err := m.preferFewerCopies(m.Problem.options())
 	if err != nil {
 		return nil, err

@@ -12,8 +12,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// Outcome describes the plan that labels of a [Model] determine. Different labels may have equal outcomes, because
-// unread forms (layouts of a value) are not created.
+// Outcome describes the plan that labels of a [Model] determine. A variable of the model is a choice, such as how to
+// compute a node, and a label is one of the alternatives. Different labels may have equal outcomes, because unread
+// forms (layouts of a value) are not created.
 type Outcome struct {
 	// CostPS is the total cost in picoseconds. CopyCostPS is the cost of the copies, a part of CostPS.
 	CostPS, CopyCostPS int64
@@ -75,7 +76,7 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
 		switch view, computed := m.viewNodes[i], m.computedNodes[i]; {
-		case view != nil:
+		case view != nil: // the results are views of the operand's forms, or copies
 			operand := m.variables.At(n.In[view.operand].Value)
 			available := decoder.existingForms(operand) & view.allowed
 			for k, value := range n.Out {
@@ -83,7 +84,7 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 				decoder.addCopies(outcome, m.variables.At(value), view.viewForms(k, available),
 					m.operandCopies(view, k, available))
 			}
-		case computed != nil:
+		case computed != nil: // the results have the forms that the label writes
 			chosen := decoder.chosenLabel(computed)
 			for k, value := range n.Out {
 				decoder.addCopies(outcome, m.variables.At(value), 1<<chosen.resultForms[k], nil)
@@ -185,8 +186,9 @@ func (decoder *decoder) copyOfOperand(variable *variable, from, to int) (operand
 	if isFreeConstant(operand.value) || isResized {
 		return nil, 0, 0
 	}
-	k := variable.value.Index                        // the value is result k of the view
-	target = view.viewSource(k, to, view.allowed, 0) // 0: no form of the operand has priority
+	k := variable.value.Index // the value is result k of the view
+	const noPriority = 0      // otherwise a mask: forms of the operand that viewSource prefers
+	target = view.viewSource(k, to, view.allowed, noPriority)
 	if from < 0 {
 		available := decoder.existingForms(operand) & view.allowed // the operand forms that the view may use
 		source = decoder.model.copySource(view, k, to, available)

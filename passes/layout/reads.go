@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes the costs of reading operands. A form is a layout in which an operand may exist; a label is one
-// way to compute a node, whose implementation can read some forms.
+// This file computes the costs of reading operands. A form is a layout in which a value may exist. A variable is a
+// value with its forms. A label is one way to compute a node, whose implementation can read some forms. The pinned form
+// of a value is the form that the user demands.
 
 // permittedReads returns, for each form of operand k, the cost at which label l reads it. best is the form that is
 // cheapest to read, or -1 if the label can read no form. required is the only permitted form, or -1 if any form is
@@ -21,14 +22,14 @@ import (
 func (m *Model) permittedReads(n *graph.Node, l *label, readWork readWorkFunc, k, required int) (costs []int64,
 	best int) {
 	operand := m.variables.At(n.In[k].Value)
-	isReadByInference := n.Op.RunDynamic != nil && operand.value.Const != nil
+	isReadByInference := n.Op.RunDynamic != nil && operand.value.Const != nil // result shapes may depend on its data
 	costs = m.readCosts(l.impl, readWork, k, operand, isReadByInference)
 	isPinned := operand.pin >= 0 && !isReadByInference
 	pinned := operand.pin // the pinned form in the place (host or device) from which the label reads; -1 if there is none
 	if isPinned && l.impl.OnDevice() {
 		pinned = operand.formInPlace(pinned, l.impl.OperandPlace)
 	}
-	if isPinned && pinned >= 0 && (required < 0 || required == operand.pin) {
+	if isPinned && pinned >= 0 && (required < 0 || required == operand.pin) { // another required form replaces the pin
 		requirePinned(costs, pinned)
 	}
 	m.priceResultSlots(n, k, l.resultForms, operand, l, costs) // changes the costs of forms inside the result of n

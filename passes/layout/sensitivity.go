@@ -65,7 +65,8 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		if err != nil {
 			return nil, err
 		}
-		// If no line is below the cheapest plan's line at this factor, this factor is the breakpoint.
+		// If no line is below the cheapest plan's line at this factor, this factor is the breakpoint. At the extreme
+		// factor, there is then no breakpoint. Lines of equal slope do not cross.
 		if lineAtFactor.copyCosts == cheapest.copyCosts || lineAtFactor.cost(factor) >= cheapest.cost(factor) {
 			break
 		}

@@ -76,7 +76,8 @@ func (m *Model) Places(v *graph.Value) []*Place {
 // addSlots adds slot forms to the results of node i, and labels that write these forms. There are no slots with
 // KeepGoing: if a node failed and was removed, a concatenation would lack its slice.
 func (m *Model) addSlots(i int, n *graph.Node) {
-	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || n.Pin.SetsLayout() || len(n.Op.Impls) == 0 {
+	hasFixedLayout := n.Pin.SetsLayout() // by the user
+	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || hasFixedLayout || len(n.Op.Impls) == 0 {
 		return
 	}
 	for k, v := range n.Out {
@@ -95,7 +96,9 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 
 // slots is the state of the search for slots.
 type slots struct {
-	needsOwnBuffer graph.ByValue[bool] // values with buffers that an output or an operand of a ReadsStorage op uses
+	// needsOwnBuffer marks the values whose buffers are used by an output or by an operand of a ReadsStorage op, such
+	// as as_strided, whose result depends on the operand's layout.
+	needsOwnBuffer graph.ByValue[bool]
 	// operandLayouts has the layouts of the operands of a concatenation inside its result. The keys are the index of
 	// the concatenation's node, and the order of the result.
 	operandLayouts map[int]map[tensor.Order][]tensor.Meta
@@ -218,8 +221,8 @@ func (variable *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, slot 
 }
 
 // addSlotLabels adds labels that write one result of node n (index i) in the given slot form. Each of these labels is a
-// copy of a label that writes the corresponding form with its own buffer. The implementation must support the strides
-// of the slot.
+// copy of a label that writes the corresponding form with its own buffer, with the same implementation and walk (order
+// of the loops). The implementation must support the strides of the slot.
 func (m *Model) addSlotLabels(i int, n *graph.Node, resultIndex, slotForm int) {
 	computed, call := m.computedNodes[i], n.Call()
 	result := m.variables.At(n.Out[resultIndex])
@@ -320,7 +323,7 @@ func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, outerSlot *sl
 func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms []int) {
 	computed, call, impl := m.computedNodes[i], n.Call(), &n.Op.Impls[0]
 	result := m.variables.At(n.Out[0])
-	call.InPlace = make([]bool, len(n.In))
+	call.InPlace = make([]bool, len(n.In)) // by operand: whether it is already in the result
 	for k := range n.In {
 		call.InPlace[k] = operandForms[k] >= 0 // the work then has no copy of operand k
 	}

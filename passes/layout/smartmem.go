@@ -54,8 +54,9 @@ func smartMemLabels(m *Model) ([]int, error) {
 		case m.isLost(i): // the node failed or depends on a failed node
 		case view != nil:
 			wishes.passWishesToOperand(view)
+		// The speed depends on the layouts of operands. An op that only selects elements counts as independent.
 		case isLayoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
-			labels[i] = wishes.dependentLabel(m, m.computedNodes[i]) // the speed depends on the layouts of operands
+			labels[i] = wishes.dependentLabel(m, m.computedNodes[i])
 		default:
 			labels[i] = wishes.independentLabel(m, m.computedNodes[i])
 		}
@@ -167,7 +168,7 @@ func (m *Model) preferredForms(computed *computedNode, l *label) []int {
 		cheapest := slices.Index(costs, l.leastReadCost(k))
 		isPreferred := len(costs) == 1
 		for f, cost := range costs {
-			hasOwnBuffer := operand.forms[f].ownBufferForm < 0
+			hasOwnBuffer := operand.forms[f].ownBufferForm < 0 // else it is the index of another form
 			isPreferred = isPreferred || hasOwnBuffer && cost != costs[cheapest]
 		}
 		if isPreferred {

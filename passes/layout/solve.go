@@ -176,6 +176,7 @@ func (d *Draft) pinnedCopy(v *graph.Value, pin graph.Pin) (*Copy, error) {
 	if err != nil {
 		return nil, err
 	}
+	// If v as written has the layout of the pin, the copy gets exactly the strides of v as written.
 	pinned := d.copyFor(copyKey{value: v, order: order, exactStrides: pin.Matches(v.Meta)}, whyPinned(v))
 	pinned.Pinned = true
 	return pinned, nil
@@ -223,7 +224,7 @@ func (d *Draft) decideOutput(i int) error {
 		d.assignment.Outputs[i] = d.outputAsWritten(output)
 		return nil
 	}
-	meta, shared := d.readLayout(v)
+	meta, shared := d.readLayout(v) // the layout that readers read, and the copy that has it, if any
 	d.assignment.Outputs[i] = shared
 	if pin.Matches(meta) {
 		return nil

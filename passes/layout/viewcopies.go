@@ -7,8 +7,9 @@ import (
 )
 
 // This file prices the forms of the results of a view. A form is a layout in which a value may exist. It is represented
-// by its index in [variable.forms]; form 0 is the layout of the graph as written. A form of the operand gives a form of
-// a result in one of four ways:
+// by its index in [variable.forms]; form 0 is the layout of the graph as written. A form also has a place, the host or
+// the device. A value is pinned to a form if the user demands it. A form of the operand gives a form of a result in one
+// of four ways:
 //
 //   - The op makes a view in the result form. It is free (resultForm).
 //   - The op makes a view in another layout, and an inserted step copies the view (copyCosts).
@@ -65,14 +66,14 @@ func (view *viewNode) isOutputCopy(operandForm int) bool {
 func (m *Model) priceViewCopies(view *viewNode) {
 	n := view.node
 	operand := m.variables.At(n.In[view.operand].Value)
-	// Labels have added forms of the operand after addViewForms was called for each form.
+	// Earlier nodes have added forms of the operand, for which addViewForms has not been called.
 	for operandForm := len(view.resultForm[0]); operandForm < len(operand.forms); operandForm++ {
 		(&formFinder{model: m}).addViewForms(view, operand, operandForm) // sets view.resultForm
 	}
 	m.findOutputCopies(view, operand)
-	m.markInside(view, operand)
+	m.markInside(view, operand) // forms of the results that may begin inside a buffer
 	m.setAllowed(view, operand)
-	if n.Op.ReadsStorage {
+	if n.Op.ReadsStorage { // it has views of form 0 only, and no copies
 		return
 	}
 	view.canView, view.insertedCosts = make([]bool, len(operand.forms)), make([][]int64, len(operand.forms))
@@ -86,7 +87,8 @@ func (m *Model) priceViewCopies(view *viewNode) {
 }
 
 // findOutputCopies sets outputCopies of an identity node that must write its result into the result's own memory: the
-// result has its own memory in the graph as written, and is an output or pinned.
+// result has its own memory in the graph as written, and is an output or pinned. outputCopies has the operand forms
+// that the op rejects or copies.
 func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
 	n := view.node
 	needsBuffer := (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil
@@ -101,8 +103,9 @@ func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
 	}
 }
 
-// setAllowed sets the mask of allowed operand forms. If the operand is pinned and the op accepts the pinned form, this
-// form is allowed, and form 0 if a result needs the layout of the graph as written. Otherwise all forms are allowed.
+// setAllowed sets the mask of allowed operand forms. If the operand is pinned and the op accepts the pinned form, only
+// this form is allowed and, if the operand must have the layout of the graph as written, form 0. Otherwise all forms
+// are allowed.
 func (m *Model) setAllowed(view *viewNode, operand *variable) {
 	view.allowed = ^uint(0)
 	if operand.pin < 0 {
@@ -113,7 +116,7 @@ func (m *Model) setAllowed(view *viewNode, operand *variable) {
 		view.allowed = 1 << operand.pin
 	}
 	if m.Problem.needsLayoutAsWritten(view.node) {
-		view.allowed |= 1 << 0
+		view.allowed |= 1 << 0 // form 0
 	}
 }
 
@@ -135,6 +138,7 @@ func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Cal
 			continue
 		}
 		results[i] = inferred
+		// The node copies only on the host.
 		if inferred[0].Alias == graph.NoAlias && operandForm.place == tensor.Host {
 			m.variables.At(n.Out[0]).addForm(inferred[0].Meta())
 		}
@@ -147,7 +151,7 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 	inferred []graph.Result) {
 	from := &operand.forms[operandForm]
 	view.canView[operandForm] = inferred[0].Alias != graph.NoAlias
-	for k, result := range inferred {
+	for k, inferredResult := range inferred {
 		// An operand form in outputCopies is also copied to form 0, even if it has a view in another form.
 		isFreeView := view.viewOfForm(k, operandForm) >= 0 && !view.isOutputCopy(operandForm)
 		if isFreeView {
@@ -156,14 +160,14 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 		if view.copyCosts[k] == nil {
 			view.copyCosts[k] = make([][]int64, len(operand.forms))
 		}
-		variable := m.variables.At(view.node.Out[k])
+		result := m.variables.At(view.node.Out[k])
 		switch {
-		case view.canView[operandForm]: // no form of the result is the view, which must be copied
-			view.copyCosts[k][operandForm] = m.insertedCopyCosts(variable, result.Meta(), from.place)
+		case view.canView[operandForm]: // the view's layout is no form of the result: an inserted step copies it
+			view.copyCosts[k][operandForm] = m.insertedCopyCosts(result, inferredResult.Meta(), from.place)
 		case len(inferred) == 1: // the node copies the operand, or an inserted step does so in place of the node
-			view.copyCosts[k][operandForm] = m.nodeCopyCosts(view, call, variable, result.Meta(), from)
+			view.copyCosts[k][operandForm] = m.nodeCopyCosts(view, call, result, inferredResult.Meta(), from)
 			if view.node.Op.Identity {
-				view.insertedCosts[operandForm] = m.insertedCopyCosts(variable, from.meta, from.place)
+				view.insertedCosts[operandForm] = m.insertedCopyCosts(result, from.meta, from.place)
 			}
 		}
 	}
@@ -201,6 +205,7 @@ func (m *Model) nodeCopyCosts(view *viewNode, call *graph.Call, result *variable
 			walk = call.WalkInOrder(target.order)
 		}
 		work := impl.Work(call, walk)
+		// impl.Read returns the additional work for the operand in this layout, or false if the node cannot read it.
 		if read, ok := impl.Read(call, walk, view.operand, from.meta); ok {
 			costs[j] = PricePS(m.Problem.Profile, work) + PricePS(m.Problem.Profile, read)
 		}

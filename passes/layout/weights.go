@@ -106,8 +106,9 @@ func (m *Model) lexicographicWeights() Weights {
 	return Weights{Time: 1}
 }
 
-// findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units only break ties. findWeights
-// returns false if sums of weighted costs could exceed the range.
+// findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units only break ties. The unit is the
+// smallest power of two for which sums of weighted costs stay in range. If there is none, it is 0: bytes do not count.
+// findWeights returns false if sums exceed the range even then.
 func (m *Model) findWeights(timeWeight, copyWeight int64) (Weights, bool) {
 	for unit := int64(1); unit <= maxUnitBytes; unit *= 2 {
 		scale := m.planBounds.maxUnits(unit) + 1 // a copy then weighs more than all units
@@ -140,7 +141,7 @@ func (b *planBounds) maxUnits(unitBytes int64) int64 {
 	if unitBytes == 0 {
 		return 0
 	}
-	return int64(b.bytes/float64(unitBytes)) + b.copies
+	return int64(b.bytes/float64(unitBytes)) + b.copies // the last unit of each copy may be incomplete
 }
 
 // MaxUnits returns an upper bound on the units of any plan, for the weights of the model.

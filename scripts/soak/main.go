@@ -56,7 +56,7 @@ func soak() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), *duration, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), *duration)
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -155,8 +155,8 @@ func hash(t *tensor.Tensor) uint64 {
 	return maphash.Bytes(hashSeed, t.CopyTo(tensor.New(t.DType, t.Shape...)).Storage().Bytes())
 }
 
-// resultUses names what a worker does with results: drop them, release them, drop them but keep bytes of them, or run
-// the program again into other tensors.
+// resultUses names what a worker does with results: drop them, release them, drop them but retain bytes of them
+// ("held"), or run the program again into other tensors.
 var resultUses = []string{"dropped", "released", "held", "into"}
 
 // worker runs programs until the context ends. It retains the bytes of some results after it has dropped their tensors,
@@ -203,6 +203,7 @@ func (w *worker) runOnce(ctx context.Context, s *subject, inputIndex, use int) e
 		}
 	}
 	for name, result := range results {
+		// A hash takes long, so only a quarter of the results are checked.
 		if w.rng.IntN(4) == 0 && hash(result) != s.wantHashes[inputIndex][name] {
 			return fmt.Errorf("%s has changed", name)
 		}

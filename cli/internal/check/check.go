@@ -77,13 +77,13 @@ graphrun ops --onnx lists the supported operators.`,
 // documentOf reports the operators of the file at path that are missing, and the nodes that are rejected for other
 // reasons.
 func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Document, error) {
-	const keepGoing = true
+	const keepGoing = true                             // skip nodes and constants with mistakes
 	f, err := ext.Open(ctx, path, nil, keepGoing, nil) // without values of --dim, and without a cache
 	if err != nil {
 		return nil, err
 	}
 	doc := &Document{Missing: []Missing{}}
-	operators, err := f.MissingOperators()
+	operators, err := f.MissingOperators() // of a model; nil for a graph file, whose missing ops are mistakes below
 	if err != nil {
 		return nil, exit.UsageError(err)
 	}

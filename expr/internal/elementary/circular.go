@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Circular functions of float64. The functions of package math lose most digits near multiples of pi/2, and its inverse
-// functions lose most digits near 1.
+// Circular functions of float64. In package math, the functions lose most digits near multiples of pi/2, and the
+// inverse functions lose most digits near 1.
 //
 // An angle is x = q*pi/2 + r + low, with |r| at most about pi/4 (reduceAngle). Its sine and cosine are polynomials of r
 // (sinOf, cosOf), exchanged if q is odd, with signs that depend on q modulo 4. An inverse function is a polynomial of a
@@ -123,6 +123,7 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 		// In Go, a shift by 64 gives 0.
 		window[k] = TwoOverPi[firstBit/64+uint(k)]<<(firstBit%64) | TwoOverPi[firstBit/64+uint(k)+1]>>(64-firstBit%64)
 	}
+
 	// The product in quarter turns is top, mid, bottom. Its first two bits are the integer part modulo 4.
 	high2, bottom := bits.Mul64(window[2], mantissa)
 	high1, low1 := bits.Mul64(window[1], mantissa)
@@ -138,6 +139,7 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 		sign = -1
 		q++
 	}
+
 	// Every angle is at least 2^-62 quarter turns from a multiple of a quarter turn.
 	zeros := uint(bits.LeadingZeros64(fracHigh))
 	fracHigh, fracLow = fracHigh<<zeros|fracLow>>(64-zeros), fracLow<<zeros
@@ -151,7 +153,7 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 }
 
 // sinOf returns the sine of r + low. With the coefficients c, sin(r) is about r + r^3 (c[0] + c[1] r^2 + c[2] r^4 +
-// ...).
+// ...). The terms are added in the order of fdlibm's __kernel_sin.
 func sinOf(r, low float64) float64 {
 	c := (*[6]float64)(SinPoly.F64)
 	r2 := r * r
@@ -270,9 +272,10 @@ func arctan(y, x float64) float64 {
 	nearest := &eighths[(firstIndex+isPastFirst+isPastThird)&7]
 	rotatedXBits := math.Float64bits(float64(x*nearest.x) + float64(y*nearest.y))
 	if rotatedXBits == 0 { // x and y are 0, and so is the rotated point
-		rotatedXBits = 1 << 62
+		rotatedXBits = 1 << 62 // the bits of 2: the tangent is then 0, not 0/0
 	}
-	if rotatedXBits-smallBits >= infinityBits-smallBits { // below 2^-1000, infinite or NaN
+	// As unsigned numbers, the bits are out of range if the rotated x is below 2^-1000, infinite or NaN.
+	if rotatedXBits-smallBits >= infinityBits-smallBits {
 		return arctanSpecial(y, x)
 	}
 	tangent := (float64(y*nearest.x) - float64(x*nearest.y)) / math.Float64frombits(rotatedXBits)
@@ -313,7 +316,7 @@ func arctanSpecial(y, x float64) float64 {
 	return arctan(y, x)
 }
 
-// atan subtracts pi/4 or pi/2.
+// atan returns the arctangent of x. If |x| exceeds tan(pi/8), the angle is first reduced by pi/4 or pi/2.
 func atan(x float64) float64 {
 	tangent := math.Abs(x)
 	direction := &eighths[0]
@@ -326,5 +329,5 @@ func atan(x float64) float64 {
 	return math.Copysign(direction.angle+(tangent+(float64(tangent*tangent*tangent*arcRest(tangent))+direction.rest)), x)
 }
 
-// atan2 has the sign of y even if y/x underflows.
+// atan2 returns the angle of (x, y). It has the sign of y even if y/x underflows.
 func atan2(y, x float64) float64 { return math.Copysign(arctan(math.Abs(y), x), y) }

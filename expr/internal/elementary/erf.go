@@ -50,7 +50,7 @@ func erfc(x float64) float64 {
 		odd := (c[1] + float64(d2*c[3])) + float64(d4*((c[5]+float64(d2*c[7]))+float64(d4*(c[9]+float64(d2*c[11])))))
 		return erfcAtCenter[0] + (float64(d*(even+float64(d*odd))) + erfcAtCenter[1])
 	case x > 0.25:
-		return 0.5 - ((x - 0.5) + erfMinusX(x))
+		return 0.5 - ((x - 0.5) + erfMinusX(x)) // 1 - erf(x): x - 0.5 is exact
 	}
 	return 1 - erf(x)
 }
@@ -73,12 +73,13 @@ func erfMinusX(x float64) float64 {
 }
 
 // erfcTail returns erfc(a) as exp(-a^2) * v / (1+2a), where v is ErfcPoly at s = (a-4)/(a+4), and exp(-a^2) is
-// (p+low) * 2^k. For accuracy, products and quotients are sums of two numbers.
+// (p+low) * 2^k. For accuracy, products and quotients are sums of two numbers: a rounded number and its error.
 func erfcTail(a float64) float64 {
 	z := a * a
-	t := -z * math.Log2E
+	t := -z * math.Log2E // t + tLow is -a^2 * log2(e)
 	tLow := math.FMA(-z, math.Log2E, -t) - (float64(z*Log2ERounding) + float64(math.FMA(a, a, -z)*math.Log2E))
 	p, low, k := powerOfSum(t, tLow)
+
 	c := (*[23]float64)(ErfcPoly.F64)
 	s := (a - 4) / (a + 4)
 	w := s * s
@@ -88,12 +89,14 @@ func erfcTail(a float64) float64 {
 	}
 	part := math.FMA(s, even, odd)
 	v := math.FMA(s, part, c[0])
-	low = math.FMA(low, v, p*math.FMA(s, part, c[0]-v))
+	low = math.FMA(low, v, p*math.FMA(s, part, c[0]-v)) // p * v + low is the numerator
+
 	divisor := 1 + 2*a
 	numerator := p * v
 	quotient := numerator / divisor
 	quotientError := low + math.FMA(p, v, -numerator) + math.FMA(-quotient, divisor, numerator) -
 		float64(quotient*(1-(divisor-float64(2*a))))
+	// 2^k is two factors, because it may underflow.
 	return (quotient + quotientError/divisor) * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 

@@ -64,7 +64,7 @@ func expOfParts(k uint64, r float64) float64 {
 }
 
 // expExtreme is Exp for infinities, NaN, and results that are subnormal or large. It computes e^x / 2^64 or e^x * 2^64,
-// and multiplies by 2^64 or 2^-64. e^-low is computed as 1 - (low - low^2/2).
+// and multiplies by 2^64 or 2^-64. ln2First + ln2Rest is log(2). e^-low is computed as 1 - (low - low^2/2).
 func expExtreme(x float64) float64 {
 	switch {
 	case x != x:
@@ -120,7 +120,7 @@ func exp2(x float64) float64 {
 	case x < -1100:
 		return 0
 	}
-	p, _, k := powerOfSum(x, 0)
+	p, _, k := powerOfSum(x, 0) // 2^x is p*2^k; 2^k may overflow although the result does not
 	return p * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 

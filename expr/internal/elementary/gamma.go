@@ -27,11 +27,10 @@ func Lgamma(x float64) float64 {
 			frac = 1 - frac
 		}
 		return Log(math.Pi/float64(magnitude*sin(float64(math.Pi*frac)))) - Lgamma(magnitude)
-	case !(x > -0.5 && x <= math.MaxFloat64): // NaN, infinite, or -2^52 or less, which are integers
-		if x == x {
-			return math.Inf(1)
-		}
+	case math.IsNaN(x):
 		return x
+	case x <= -0.5 || math.IsInf(x, 1): // infinite, or -2^52 or less: an integer, where Gamma has a pole
+		return math.Inf(1)
 	case x < 0.5: // Gamma(x) = Gamma(x+2) / (x*(x+1))
 		return (lgammaAt2(x) - log1p(x)) - Log(magnitude)
 	case x < 1.5: // Gamma(x) = Gamma(x+1) / x
@@ -56,7 +55,8 @@ var stirling = [...]float64{1. / 12, -1. / 360, 1. / 1260, -1. / 1680, 1. / 1188
 // stirlingConstant is the constant term of the asymptotic series, (log(2*pi)-1)/2.
 const stirlingConstant = 0.4189385332046727
 
-// lgammaPoly is log(Gamma(2+f))/f for |f| <= 1/2. Its relative error is below 2^-55.
+// lgammaPoly has the coefficients of log(Gamma(2+f))/f for |f| <= 1/2: 22, from the constant term to f^21. The relative
+// error of the polynomial is below 2^-55.
 var lgammaPoly = [...]float64{0.42278433509846713, 0.3224670334241132, -0.06735230105319809, 0.020580808427784546,
 	-0.0073855510286741114, 0.0028905103307415836, -0.0011927539116954181, 0.0005096695247392805,
 	-0.00022315475870367355, 9.945751290176889e-05, -4.492623209360517e-05, 2.05072105479096e-05,
@@ -76,7 +76,11 @@ func lgammaAt2(f float64) float64 {
 
 // Digamma returns the derivative of the logarithm of the Gamma function. It applies the reflection formula to negative
 // numbers and the recurrence to numbers below 10. The asymptotic series gives the result (Abramowitz and Stegun 6.3.7,
-// 6.3.5, 6.3.18).
+// 6.3.5, 6.3.18):
+//
+//	Digamma(x) = Digamma(1-x) - pi/tan(pi*x)
+//	Digamma(x) = Digamma(x+1) - 1/x
+//	Digamma(x) = log(x) - 1/(2x) - 1/(12x^2) + 1/(120x^4) - ...
 func Digamma(x float64) float64 {
 	switch {
 	case x == 0:
@@ -92,7 +96,7 @@ func Digamma(x float64) float64 {
 		recurrenceSum -= 1 / x
 		x++
 	}
-	z := 1 / (x * x) // the series is in powers of z
+	z := 1 / (x * x) // the series after 1/(2x) is in powers of z
 	series := 1./240 - float64(z*(1./132-float64(z*(691./32760-z/12))))
 	series = float64(z * (1./12 - float64(z*(1./120-float64(z*(1./252-float64(z*series)))))))
 	return recurrenceSum + Log(x) - 0.5/x - series

@@ -76,7 +76,7 @@ func asinh(x float64) float64 {
 	a := math.Abs(x)
 	y := 0.0
 	switch {
-	case !(a < 1<<28): // also NaN
+	case !(a < 1<<28): // the second summand of log is negligible; also NaN
 		y = Log(a) + math.Ln2
 	case a > 2:
 		y = Log(2*a + 1/(math.Sqrt(float64(a*a)+1)+a))
@@ -92,7 +92,7 @@ func acosh(x float64) float64 {
 	switch {
 	case x < 1:
 		return math.NaN()
-	case !(x < 1<<28): // also NaN
+	case !(x < 1<<28): // the second summand of log is negligible; also NaN
 		return Log(x) + math.Ln2
 	case x > 2:
 		return Log(2*x - 1/(x+math.Sqrt(float64(x*x)-1)))

@@ -10,13 +10,14 @@ import "math"
 // 2^(y*log2(x)), with the logarithm as a sum of two numbers (log2Sum, powerOfSum). Conversions such as float64(x*y)
 // prevent fused multiply-adds.
 
-// Log returns the natural logarithm, n*log(2) + f - (f^2/2 - ...). It adds the smallest terms first.
+// Log returns the natural logarithm, n*log(2) + f - (f^2/2 - rest), with f and rest as in logTerms. It adds the
+// smallest terms first.
 func Log(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
 		return logSpecial(x)
 	}
 	n, m := mantissaOf(x)
-	f := m - 1 // logTerms, inlined by hand
+	f := m - 1 // logTerms, inlined by hand: rest is ratio*(halfSquare+tail)
 	ratio := f / (2 + f)
 	square := ratio * ratio
 	fourth := square * square
@@ -33,11 +34,11 @@ func log1p(x float64) float64 {
 	switch magnitude := math.Abs(x); {
 	case !(x > -1 && x <= math.MaxFloat64):
 		return logSpecial(1 + x)
-	case magnitude < 0x1p-54:
+	case magnitude < 0x1p-54: // x^2/2 is less than half a unit in the last place
 		return x
 	}
 	u := 1 + x
-	sumError := x - (u - 1)
+	sumError := x - (u - 1) // (1+x) - u, exact if the greater of 1 and x is subtracted from u
 	if x > 1 {
 		sumError = 1 - (u - x)
 	}
@@ -46,7 +47,7 @@ func log1p(x float64) float64 {
 	if n == 0 { // f is x itself, without the rounding of 1+x
 		f, sumError = x, 0
 	}
-	ratio := f / (2 + f)
+	ratio := f / (2 + f) // from here on as in Log, with the additional term sumError/u
 	square := ratio * ratio
 	fourth := square * square
 	c := (*[8]float64)(AtanhPoly)
@@ -65,10 +66,10 @@ func log2(x float64) float64 {
 	}
 	n, m := mantissaOf(x)
 	high, low := logParts(m)
-	first := float64(high * log2E)
+	first := float64(high * log2E) // exact
 	rest := float64((high+low)*log2ERest) + float64(low*log2E)
 	sum := n + first
-	return sum + (rest + ((n - sum) + first))
+	return sum + (rest + ((n - sum) + first)) // (n - sum) + first is the rounding error of sum
 }
 
 // log10 is n*log10(2) + log(m)*log10(e), with log(m) as a sum of two numbers.
@@ -157,6 +158,7 @@ func Pow(x, y float64) float64 {
 	if math.Floor(y) != y {
 		return math.NaN()
 	}
+	// x is negative, and y is an integer.
 	if half := y * 0.5; math.Floor(half) != half { // y is odd
 		return -power(magnitude, y)
 	}

@@ -84,7 +84,7 @@ func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value
 			}
 			return builder.Convert(dtype, operand())
 		}
-		op := expr.Op(1 + rng.IntN(int(expr.Scan)))
+		op := expr.Op(1 + rng.IntN(int(expr.Scan))) // 0 is invalid, and Scan is the last op
 		switch op {
 		case expr.Const, expr.Load, expr.Convert, expr.Reduce, expr.Position, expr.Scan: // not operations on values
 			return randomConst(builder, rng, dtype)
@@ -173,7 +173,8 @@ var specialFloats = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3.5, -7.25
 
 // floatBits returns the bits of a number that is converted to a float dtype.
 func floatBits(dtype tensor.DType, number float64) (bits uint64) {
-	tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
+	const dstStride, srcStride, count = 0, 0, 1
+	tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), dstStride, srcStride, count)
 	return bits
 }
 

@@ -113,7 +113,8 @@ func (m *memory) Free() {
 
 // Alloc implements graph.Device.
 func (d *Device) Alloc(bytes int) (graph.DeviceMemory, error) {
-	buffer, err := d.alloc(bytes, false /* host access */)
+	const hostAccess = false
+	buffer, err := d.alloc(bytes, hostAccess)
 	if err != nil {
 		return nil, err
 	}

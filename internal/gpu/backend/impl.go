@@ -130,7 +130,7 @@ func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	kernel := &graph.Kernel{Place: tensor.Device, Scratch: program.Scratch, InPlace: inPlace(op, call)}
 	kernel.Phases = []graph.Phase{{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		deviceQueue, ok := mem.Queue.(*queue)
-		if !ok {
+		if !ok { // the queue of another device
 			return errOtherMemory
 		}
 		return deviceQueue.launch(compiledProgram, mem.Addresses, mem.Ptrs)
@@ -176,7 +176,8 @@ func readsSameLayout(call *graph.Call, walk graph.Walk, _ int, meta tensor.Meta)
 	return work, len(call.Out) == 1 && walk.ResultLayout(0, call.Out[0]).SameAddresses(meta)
 }
 
-// lowerUpload returns the kernel of an upload.
+// lowerUpload returns the kernel of an upload, from the operand on the host (mem.Ptrs[1]) to the result on the device
+// (mem.Addresses[0]).
 func lowerUpload(call *graph.Call) (*graph.Kernel, error) {
 	bytes, err := transferBytes(call)
 	upload := func(mem *graph.Mem, _ int) error {

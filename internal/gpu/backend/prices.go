@@ -82,12 +82,12 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	for _, form := range forms {
 		work.StartedSteps++
 		switch form := form.(type) {
-		case *graph.Elements:
+		case *graph.Elements: // an expression for each element
 			for _, operand := range form.Operands {
 				addDense(operand.Meta)
 			}
 			operations += float64(form.Operands[0].Meta.Numel()) * float64(len(form.Code.Insts))
-		case *graph.Rows:
+		case *graph.Rows: // an expression with reductions of rows
 			for i := range call.Out {
 				addDense(metas[i])
 			}

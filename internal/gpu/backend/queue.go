@@ -124,7 +124,7 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 	}
 	var scratch, faultWord uint64
 	if program.scratch > 0 {
-		scratch = addresses[len(program.elemBytes)]
+		scratch = addresses[len(program.elemBytes)] // elemBytes has an entry for each result and operand
 	}
 	if program.fault != nil {
 		if faultWord, err = q.stageFault(program.fault); err != nil {

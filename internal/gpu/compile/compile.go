@@ -37,8 +37,8 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 			return nil, err
 		}
 		joined.Launches = append(joined.Launches, program.Launches...)
-		// The forms use the same scratch memory one after another. The maximum of two texts is a text that is not empty, if
-		// there is one.
+		// The forms use the same scratch memory one after another. Fault is the text of an error or empty: the maximum
+		// of two texts is a text that is not empty, if there is one.
 		joined.Scratch, joined.Fault = max(joined.Scratch, program.Scratch), max(joined.Fault, program.Fault)
 	}
 	return joined, nil

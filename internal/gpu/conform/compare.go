@@ -94,7 +94,7 @@ func Operands(iteration *iter.Iterator, rng *rand.Rand) [][]byte {
 	for i := range iteration.Operands() {
 		meta := iteration.Meta(i)
 		mem := make([]byte, meta.Extent()*meta.DType.Size())
-		realDType := meta.DType.ToReal() // a complex element is two real ones
+		realDType := meta.DType.ToReal() // a complex element is two real ones; outputs get no elements
 		for start := 0; i >= iteration.NumOutputs() && start < len(mem); start += realDType.Size() {
 			var element [8]byte
 			binary.LittleEndian.PutUint64(element[:], randomBits(rng, realDType))

@@ -197,7 +197,7 @@ func (c *checker) checkDeviceOp(inst *Inst) error {
 		}
 		want := []tensor.DType{tensor.Uint64}
 		for range words {
-			want = append(want, Register(inst.DType))
+			want = append(want, Register(inst.DType)) // words of 8 and 16 bits are uint32 in registers
 		}
 		return c.checkTypes(inst, want...)
 	case MulHigh:
@@ -214,7 +214,8 @@ func (c *checker) checkDeviceOp(inst *Inst) error {
 	return nil
 }
 
-// isLegalAccess reports whether a Load or a Store may access a number of words of a dtype at once.
+// isLegalAccess reports whether a Load or a Store may access a number of words of a dtype at once. Words are unsigned
+// and adjacent in memory. An access has 1, 2 or 4 words of 32 or 64 bits, or one word of 8 or 16 bits.
 func isLegalAccess(dtype tensor.DType, words uint64) bool {
 	switch dtype {
 	case tensor.Uint8, tensor.Uint16:

@@ -46,8 +46,9 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
 	// The groups compute the tiles in the order (product of the batch, row of tiles, column of tiles), columns fastest.
-	tile := generator.indexInShape(generator.Emit(ir.Group, tensor.Uint32), []int{colTiles, rowTiles, batch})
-	generator.buildTile(tile[1], tile[0], tile[2])
+	index := generator.indexInShape(generator.Emit(ir.Group, tensor.Uint32), []int{colTiles, rowTiles, batch})
+	tileCol, tileRow, batchIndex := index[0], index[1], index[2]
+	generator.buildTile(tileRow, tileCol, batchIndex)
 	if generator.err != nil {
 		return nil, generator.err
 	}

@@ -8,6 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file adds the conversions between dtypes to a kernel. A value has a register dtype: a number of 8 or 16 bits is
+// in an int32 or uint32. s.Const adds a constant of a register dtype, and s.constant a number of any dtype, both given
+// by their bits. s.float adds a constant given as a number.
+
 // convert adds a conversion by the rules of tensor.Converter.
 func (s *scalarBuilder) convert(to, from tensor.DType, value ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
@@ -45,6 +49,7 @@ func (s *scalarBuilder) convert(to, from tensor.DType, value ir.Value) ir.Value 
 func (s *scalarBuilder) convertInteger(to tensor.DType, value ir.Value) ir.Value {
 	target, from := registerDType(to), s.Type(value)
 	if target.Size() != from.Size() { // kernels cannot change the size and the signedness in one conversion
+		// middle has the size of the target and the signedness of from.
 		middle := map[bool]tensor.DType{true: tensor.Int32, false: tensor.Uint32}[from.IsSigned()]
 		if target.Size() == 8 {
 			middle = map[bool]tensor.DType{true: tensor.Int64, false: tensor.Uint64}[from.IsSigned()]

@@ -84,7 +84,7 @@ func (e *epilogue) setAxes(result tensor.Meta, metas []tensor.Meta) {
 			}
 			added.strides = append(added.strides, stride)
 		}
-		axes = merge(axes, added)
+		axes = merge(axes, added) // enlarges the last axis if its strides also reach the elements of the added one
 	}
 	e.shape = make([]int, len(axes))
 	for k := range axes {

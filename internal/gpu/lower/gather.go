@@ -145,7 +145,7 @@ func (g *gather) access(i int, align []int) access {
 		}
 	}
 	return access{dtype: dtype, stride: g.strides[i][0], vector: g.vector,
-		align: alignOf(dtype, base, g.shape, g.strides[i], g.vector)}
+		align: alignOf(dtype, base, g.shape, g.strides[i], g.vector)} // it divides the addresses of all accesses
 }
 
 // address returns the address of operand i's element at an index of the loops.

@@ -31,8 +31,9 @@ func oneElement(dtype tensor.DType) access {
 	return access{dtype: dtype, vector: 1, align: dtype.ToReal().Size()}
 }
 
-// runs divides an access into count equal runs. It returns the first run, and the distance in bytes between the starts
-// of consecutive runs.
+// runs divides an access into count equal runs: one run if the elements are contiguous or there is only one element,
+// else a run for each element. It returns the first run, and the distance in bytes between the starts of consecutive
+// runs.
 func (a access) runs() (first run, count, stride int) {
 	first = run{dtype: a.dtype.ToReal(), count: 1, align: a.align}
 	if a.dtype.IsComplex() {
@@ -94,6 +95,7 @@ func (r run) words() (wordType tensor.DType, perInstruction, instructions int) {
 }
 
 // loadRun loads a run and returns its numbers. If a word has several short numbers, they are extracted by shifts.
+// fromRawBits converts the lower bits of a word to a number, and rawBits (in storeRun) a number to bits, zero-extended.
 func (s *scalarBuilder) loadRun(memory run, address ir.Value) []ir.Value {
 	wordType, perInstruction, instructions := memory.words()
 	size := memory.dtype.Size()

@@ -202,7 +202,8 @@ func (p *pointwise) maxVector() int {
 func (p *pointwise) launch() ([]Launch, error) {
 	threads := tensor.Numel(p.shape) / p.vector
 	index := p.threadIndex()
-	p.If(p.isLess(index, threads), func() { p.addElements(p.indices(index), nil) }) // nil: all operands are loaded
+	var staged map[int][]ir.Value // nil: the thread loads all operands
+	p.If(p.isLess(index, threads), func() { p.addElements(p.indices(index), staged) })
 	return p.checkedLaunch(p.Groups(threads))
 }
 

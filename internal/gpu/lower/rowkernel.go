@@ -44,7 +44,8 @@ type rowKernel struct {
 }
 
 // addLaunch adds a launch for a number of units to the program. body adds the code of a thread to the kernel. The
-// parameters of the kernel are the outputs, the operands without positions, and the scratch memory.
+// parameters of the kernel are the outputs, the operands, and the scratch memory. The last operand may be the positions
+// (indices in the row) of the elements. It has no memory, and is no parameter.
 func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKernel)) error {
 	params := len(r.metas)
 	if r.hasPositions {
@@ -97,6 +98,7 @@ func (k *rowKernel) setUnits() {
 		const vector = 1 // a lane loads the results of pieces one by one
 		k.lanes = lanesOf(rows.pieces, vector)
 	}
+
 	unitsPerGroup := groupSize / k.lanes
 	k.thread = k.Emit(ir.Thread, u32)
 	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*unitsPerGroup + unit.
@@ -108,6 +110,7 @@ func (k *rowKernel) setUnits() {
 		unitInGroup = k.op(lane.And, u32, k.thread, k.u32(unitsPerGroup-1))
 		k.lane, k.laneStride = k.quotient(k.thread, unitsPerGroup), unitsPerGroup
 	}
+
 	unit := k.add32(k.mul32(k.Emit(ir.Group, u32), unitsPerGroup), unitInGroup)
 	k.isValid = k.isLess(unit, units)
 	unit = k.selectValue(u32, k.isValid, unit, k.u32(units-1))
@@ -152,7 +155,7 @@ func (k *rowKernel) addPass(i int) {
 			k.addElements(&pass, element, accumulators)
 			next := k.add32(element, k.u32(step))
 			k.Emit(ir.WriteVar, tensor.Invalid, position, next)
-			return k.op(lane.Le, tensor.Bool, limit, next)
+			return k.op(lane.Le, tensor.Bool, limit, next) // the condition that ends the loop
 		})
 	}
 	// The generated loop has at least one iteration. Each lane of a row needs at least one, because lanes*vector is at

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file adds the code of folds to a row kernel. A thread folds its elements into accumulators. The lanes of a unit,
-// a row or a piece of a row, then combine their accumulators into one number, and another launch combines the numbers
-// of the pieces.
+// This file adds the code of folds to a row kernel. A unit is a row or a piece of a row. Its lanes are the threads that
+// compute it together. A thread folds its elements into accumulators. The lanes then combine their accumulators into
+// one number, and another launch combines the numbers of the pieces.
 
 // accumulator is a variable of a thread, with a partial result of a fold.
 type accumulator struct {
@@ -43,6 +43,7 @@ func (k *rowKernel) write(acc accumulator, value ir.Value) {
 
 // fold combines two partial results by the operation of an accumulator.
 func (k *rowKernel) fold(acc accumulator, a, b ir.Value) ir.Value {
+	// addInst reads only the operation and the dtype of the Inst; a and b are its operands.
 	return k.addInst(expr.Inst{Op: acc.op, DType: acc.dtype, A: 0, B: 0, C: expr.None}, acc.dtype, []ir.Value{a, b})
 }
 
@@ -88,7 +89,7 @@ func (k *rowKernel) combineLanes(acc accumulator) ir.Value {
 		})
 	}
 	k.Emit(ir.Barrier, tensor.Invalid)
-	first := k.sub32(k.thread, k.mul32(k.lane, k.laneStride))
+	first := k.sub32(k.thread, k.mul32(k.lane, k.laneStride)) // the thread of lane 0
 	return k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, first))
 }
 

@@ -10,7 +10,10 @@ import (
 )
 
 // This file has the addresses, loads and stores of a row kernel: of operands and outputs, of stored rows, and of the
-// scratch memory. The scratch memory has slots of slotBytes for the numbers of rows and for the results of pieces.
+// scratch memory. A row has the elements along the reduced axes, and there is a row for each index along the kept axes.
+// Numbers are constant within a row, such as the results of folds (reductions). If rows are cut into pieces, a fold has
+// a result for each piece. The scratch memory has slots of slotBytes for the numbers of rows and for the results of
+// pieces.
 
 // sizesOf returns the sizes of axes.
 func sizesOf(list []axis) (sizes []int) {

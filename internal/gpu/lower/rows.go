@@ -33,9 +33,9 @@ const maxGroupMemory = 16 << 10
 //
 // A row is computed in the passes of expr.RowProgram. A pass reads all elements of the row and folds values. From the
 // results, it computes numbers of the row, which later passes read. For example, a softmax has three passes: the
-// maximum, the sum of exp(x - maximum), and the quotients. One group computes one row or, if rows are short, several.
-// If rows are cut, a pass has up to two launches. The first folds pieces. The second combines the results of the pieces
-// of each row, and computes the numbers of the row.
+// maximum, the sum of exp(x - maximum), and the quotients. A group of threads computes a row or, if rows are short,
+// several. If rows are cut, a pass has up to two launches. The first folds pieces. The second combines the results of
+// the pieces of each row, and computes the numbers of the row.
 //
 // A row is divided into vectors of adjacent elements. Thread t of n threads folds vectors t, t+n, t+2*n and so on, in
 // order. A balanced tree combines the results of threads, and then the results of pieces. The tree depends only on the

@@ -76,7 +76,7 @@ func access(dtype tensor.DType, words []string) (suffix, operand string) {
 	return fmt.Sprintf(".v%d.%s", len(words), typeSuffix(dtype)), "{" + strings.Join(words, ", ") + "}"
 }
 
-// emitLoad adds a Load, and assigns a register to each of its words.
+// emitLoad adds a Load of inst.Imm words, and assigns a register to each word.
 func (p *printer) emitLoad(value ir.Value, inst *ir.Inst, address string) {
 	words := []string{p.registerOf[value]}
 	for range inst.Imm - 1 {

@@ -254,7 +254,8 @@ func (p *printer) emitLookup(table *[32]float32, result, operand string) {
 	index, address := p.register(tensor.Uint32), p.register(tensor.Uint64)
 	p.emit("mov.b32", index, operand)
 	p.emit("and.b32", index, index, "31")
-	p.emitElementAddress(address, name, index, 4)
+	const entryBytes = 4
+	p.emitElementAddress(address, name, index, entryBytes)
 	p.emit("ld.const.f32", result, "["+address+"]")
 }
 

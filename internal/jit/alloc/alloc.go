@@ -18,7 +18,7 @@ import (
 // that the allocator adds: loads, saves and copies.
 type allocator struct {
 	Result       // the result so far
-	Policy       // OncePerRow, Masked, Preload, CostLimit and EvictReloadableFirst: see result.go
+	Policy       // OncePerRow (the list computes row constants), Masked, Preload, CostLimit, EvictReloadableFirst
 	values       []Value
 	registerFile *RegisterFile
 

@@ -9,6 +9,9 @@ import "math"
 //
 // The result of some instructions overwrites the register of one value, the tied value (Inst.Tied). An accumulator is a
 // value with an Acc, whose register the generator chooses. The Reload of a value is the load that restores it.
+//
+// Loads and copies are emitted with the position of the Move that they replace, or with notInList. An operand may be
+// narrower than its value; fullWidth stands for the width of the value.
 
 // allocateInst assigns registers to an instruction and adds it to Insts.
 func (a *allocator) allocateInst(inst *Inst) {
@@ -49,8 +52,8 @@ func (a *allocator) moveDestination(virt Virt) Operand {
 
 // allocatePlain adds an instruction without Forms.
 func (a *allocator) allocatePlain(inst *Inst) {
-	src, memory, isFolded := a.fold(inst)
-	var argMemory [10]Operand // not allocated on the heap, because emit copies the operands
+	src, memory, isFolded := a.fold(inst) // src: the sources, which fold may exchange if inst is commutative
+	var argMemory [10]Operand             // not allocated on the heap, because emit copies the operands
 	args := argMemory[:0]
 	for k, source := range src {
 		if isFolded && k == int(inst.FoldableSource) {

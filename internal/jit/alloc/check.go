@@ -15,7 +15,8 @@ var Verify bool
 // of register 3 to slot 0, slot 0 holds the value of register 3, until another value is saved to the slot. Check
 // requires that
 //
-//   - each instruction of the list occurs once, in order, and finds its sources, its tied source and its mask;
+//   - each instruction of the list occurs once, in order, and finds its sources, its mask, and its tied source, whose
+//     register it overwrites with its result;
 //   - temporaries and destinations differ from other operands where they must;
 //   - memory is not read again after a store that may have changed it: outputs may share memory with operands;
 //   - permanent registers and slots, which each keep one value during the whole loop, have their values after the list.
@@ -55,7 +56,7 @@ type checker struct {
 	policy       Policy
 	inst         *Inst // the current instruction of the list
 
-	canonical   []Virt               // by Virt: its canonical value
+	canonical   []Virt               // by Virt (the number of a value, from 1 on): its canonical value
 	loads       map[loadKey]Virt     // the canonical value that a load gives
 	initialAccs map[accKey]Virt      // the canonical value that an accumulator has before the list
 	writable    [numClasses]uint32   // by class: bit set of the registers that instructions may write
@@ -237,7 +238,7 @@ func (c *checker) checkNotOverwritten(mem *Mem) error {
 	for _, stored := range c.stores {
 		loaded := *mem
 		loaded.Step, stored.Step = 0, 0 // within one iteration, the step has no effect
-		if stored.Space == AlongRow {
+		if stored.Space == AlongRow {   // elements of an output
 			loaded.Index, stored.Index = 0, 0 // outputs may share memory with operands
 		}
 		if stored == loaded {

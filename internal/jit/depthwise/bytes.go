@@ -78,8 +78,8 @@ func SupportsBytes(cpu machine.Features) bool { return tile.SupportsIntegers(cpu
 
 // ByteChannels returns the number of channels that the code of a [ByteSpec] computes at once.
 func ByteChannels(cpu machine.Features) int {
-	_, bytes := target.VectorRegisters(cpu)
-	return bytes
+	_, vectorBytes := target.VectorRegisters(cpu)
+	return vectorBytes
 }
 
 // ByteChannel returns the channel at an index of the intermediate order, see [ByteSpec]. Quarter q of the indices has
@@ -126,7 +126,7 @@ func (s *ByteSpec) InstructionCount() int {
 
 // check returns an error if a spec is invalid.
 func (s *ByteSpec) check(cpu machine.Features) error {
-	isAVX2 := !cpu.Has(machine.Vector512) && !cpu.Has(machine.NEON) // if there is code at all
+	isAVX2 := !cpu.Has(machine.Vector512) && !cpu.Has(machine.NEON) // of the processors that SupportsBytes accepts
 	switch {
 	case !SupportsBytes(cpu), s.WordProducts && !isAVX2, tile.ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
 		return fmt.Errorf("depthwise: there is no code for products of bytes with WordProducts %v and SignedIn %v on %v",

@@ -119,7 +119,8 @@ func (s *Spec) check(cpu machine.Features) error {
 		return err
 	}
 	for i, step := range s.Epilogue {
-		isOp, isByRows := step.Op <= tile.Scale, step.Op == tile.AddRows || step.Op == tile.MulRows
+		isOp := step.Op <= tile.Scale // Scale is the last operation
+		isByRows := step.Op == tile.AddRows || step.Op == tile.MulRows
 		hasOperand := step.Operand >= 0 && step.Operand < jit.MaxOperands-FirstEpilogueOperand
 		if !isOp || isByRows || !hasOperand {
 			return fmt.Errorf("depthwise: Epilogue[%d] is not supported: %+v", i, step)

@@ -23,10 +23,11 @@ func InstructionSets(t testing.TB, required machine.Features) []machine.Features
 		t.Skip(err)
 	}
 	host := machine.HostFeatures()
+	if !host.Has(required) {
+		t.Skipf("%v has no %v", host, required)
+	}
 	sets := []machine.Features{host}
 	switch {
-	case !host.Has(required):
-		t.Skipf("%v has no %v", host, required)
 	case host.Has(machine.Vector512):
 		sets = []machine.Features{host.Vectors256(), host}
 	case host.Has(machine.NEON | machine.MatrixBytes):

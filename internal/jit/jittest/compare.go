@@ -52,10 +52,10 @@ type Comparison struct {
 	rng  *rand.Rand
 
 	loop    *expr.Loop
-	interp  *interp.Runner
-	scratch *interp.Scratch
-	code    *vector.Loop
-	ptrs    []pointer
+	interp  *interp.Runner  // runs the expanded loop
+	scratch *interp.Scratch // memory of interp
+	code    *vector.Loop    // the machine code
+	ptrs    []pointer       // outputs, operands and accumulators of folds, in this order
 
 	strides []int            // by pointer: bytes between rows of the current run
 	current []unsafe.Pointer // by pointer: address of the current row

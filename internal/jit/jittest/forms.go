@@ -47,10 +47,10 @@ func (f *Forms) Add(listing string) {
 		line = strings.TrimSpace(line)
 		name, operands, _ := strings.Cut(line, "\t")
 		switch {
-		// Labels, jumps and directives have no form.
+		// Labels, jumps and directives (also the next case) have no form.
 		case line == "" || strings.HasSuffix(line, ":") || name[0] == 'J' || name == "PCALIGN":
 		case strings.HasPrefix(name, "DATA ") || strings.HasPrefix(name, "GLOBL "):
-		case f.addedLines[line]:
+		case f.addedLines[line]: // a repeated line
 		default:
 			f.addedLines[line] = true
 			if form := name + formOf(operands); f.counts[form] < maxPerForm {

@@ -99,7 +99,7 @@ func (c *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 			}
 			continue
 		}
-		row, total := ptr.size(rowLen, rows)
+		row, total := ptr.size(rowLen, rows) // in bytes: from a row to the next, and of all rows
 		pointerStrides = append(pointerStrides, row)
 		for side := range ptrs {
 			var address unsafe.Pointer

@@ -101,9 +101,9 @@ func (b *Block) Lookup(table *[32]float32, value Value) Value {
 }
 
 // Tables returns the group of tables that machine code looks up together with the table of a Lookup, which is one of
-// them. The tables of a group have the same indices in the block, and canCombine holds for each. All such tables of the
-// block are divided in order into groups of n; the last group may be smaller. The result is nil if canCombine does not
-// hold for the table of the Lookup.
+// them. The Lookups of a group have the same indices (operand A), and canCombine holds for their tables. All such
+// tables of the block are divided in order into groups of n; the last group may be smaller. The result is nil if
+// canCombine does not hold for the table of the Lookup.
 func (b *Block) Tables(lookup *Inst, n int, canCombine func(*[32]float32) bool) []*[32]float32 {
 	var group []*[32]float32
 	for k := range b.Insts {

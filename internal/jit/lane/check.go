@@ -138,16 +138,16 @@ func (b *Block) checkTypes(inst *Inst) error {
 func (b *Block) fitsResult(inst *Inst, operandType Type) bool {
 	maskType := Type{DType: tensor.Bool, Mask: uint8(operandType.Size())} // bools as wide as the lanes of the operands
 	switch inst.Op {
-	case Remask:
+	case Remask: // from bool to a bool of any width
 		return inst.Type.DType == tensor.Bool
-	case Bits:
+	case Bits: // neither dtype is bool
 		return Ops[Bits].OperandDTypes.Has(inst.Type.DType) && inst.Type.Size() == operandType.Size()
-	case Convert:
+	case Convert: // from or to bool, lanes keep their width
 		withoutBool := operandType.DType != tensor.Bool && inst.Type.DType != tensor.Bool
 		return withoutBool || inst.Type.Size() == operandType.Size()
 	case Eq, Ne, Lt, Le:
 		return inst.Type == maskType
-	case Select:
+	case Select: // inst.A selects between two operands
 		return inst.Type == operandType && b.Type(inst.A) == maskType
 	case Lookup:
 		return inst.Type == operandType && inst.Table != nil

@@ -16,7 +16,7 @@ func Eval(op Op, dtype, operandDType tensor.DType, x [3]uint64) uint64 {
 	switch {
 	case op == Convert:
 		return evalConvert(dtype, operandDType, x[0])
-	case op == Bits || op == Remask:
+	case op == Bits || op == Remask: // Bits changes only the dtype, and Remask only the width of a mask
 		return x[0]
 	case op == Select:
 		if x[0] != 0 {
@@ -141,7 +141,7 @@ func evalFloat64(op Op, x [3]float64) float64 {
 	case Limit:
 		return Limited(a, b)
 	}
-	return math.RoundToEven(a)
+	return math.RoundToEven(a) // Rint
 }
 
 // Scaled returns x*2^floor(power), rounded once. It is the operation Scale.
@@ -149,7 +149,8 @@ func Scaled(x, power float64) float64 {
 	if power != power {
 		return power
 	}
-	return math.Ldexp(x, int(math.Floor(max(-4096, min(power, 4096)))))
+	const limit = 4096 // 2^-limit*x is 0 and 2^limit*x is infinite for every finite x except 0
+	return math.Ldexp(x, int(math.Floor(max(-limit, min(power, limit)))))
 }
 
 // Limited returns x if |x| < |limit|, else |limit| with the sign of x. It is the operation Limit.

@@ -6,7 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Op is an operation. Unless stated otherwise, operands and result have the same dtype. Integers wrap.
+// Op is an operation. A, B and C are the operands of its instruction. Unless stated otherwise, operands and result have
+// the same dtype. Integers wrap. A bool is a mask, whose lanes are as wide as the elements that it selects.
 type Op uint8
 
 // The operations. The operations up to Lookup are the primitive operations of package expr, and have the same numeric
@@ -79,7 +80,7 @@ var (
 // Info describes an operation.
 type Info struct {
 	Name          string
-	Args          int    // number of operands
+	Args          int    // number of operands; a Store of complex numbers has one more
 	OperandDTypes DTypes // dtypes of the operands (for a Select, of the second and third operand)
 }
 

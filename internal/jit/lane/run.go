@@ -89,7 +89,8 @@ func (r *rowRun) startRow() {
 	r.accumulators = make([][FoldLanes]uint64, len(r.loop.Folds))
 	for k, fold := range r.loop.Folds {
 		for index := range r.accumulators[k] {
-			if dtype := r.loop.Ptrs[fold.Ptr].DType; r.loop.CombinesLanes {
+			dtype := r.loop.Ptrs[fold.Ptr].DType
+			if r.loop.CombinesLanes { // memory has only the total
 				r.accumulators[k][index] = Neutral(fold.Op, dtype)
 			} else {
 				r.accumulators[k][index] = element(r.mem[fold.Ptr], index, dtype, 0)
@@ -135,7 +136,7 @@ func (r *rowRun) runIteration(lanes, elements int) {
 		if inst.Op != Store {
 			continue
 		}
-		for part, value := range inst.Operands() {
+		for part, value := range inst.Operands() { // a complex element has two parts: see elementBytes
 			for lane := range elements {
 				setElement(r.mem[inst.Ptr], r.firstElement+lane, inst.Type.DType, part, r.laneOf(value, lane))
 			}
@@ -175,16 +176,16 @@ func (r *rowRun) compute(value Value, elements int) {
 	}
 }
 
-// load returns the element that a Load reads in a lane. It returns 0 in the lanes from `elements` on.
+// load returns what a Load reads in a lane: a part of an element. It returns 0 in the lanes from `elements` on.
 func (r *rowRun) load(inst *Inst, lane, elements int) uint64 {
-	ptr := r.loop.Ptrs[inst.Ptr]
+	ptr, part := r.loop.Ptrs[inst.Ptr], int(inst.Imm)
 	switch {
-	case ptr.Kind == RowOperand:
-		return element(r.mem[inst.Ptr], 0, ptr.DType, int(inst.Imm))
+	case ptr.Kind == RowOperand: // one element for the whole row
+		return element(r.mem[inst.Ptr], 0, ptr.DType, part)
 	case lane >= elements:
 		return 0
 	}
-	return element(r.mem[inst.Ptr], r.firstElement+lane, ptr.DType, int(inst.Imm))
+	return element(r.mem[inst.Ptr], r.firstElement+lane, ptr.DType, part)
 }
 
 // elementBytes returns the bytes of a part of an element: part 1 is the imaginary part, part 0 the real part or a real

@@ -2,16 +2,16 @@ package target
 
 import "github.com/graphrun/graphrun/internal/jit"
 
-// ArgsPtr returns word k of [jit.Args].Ptr.
+// ArgsPtr returns the memory operand for word k of [jit.Args].Ptr. An ArgsWord is a byte offset in Args.
 func ArgsPtr(k int) ArgsWord { return ArgsWord(jit.OffsetPtr + int32(8*k)) }
 
-// ArgsRow returns word k of [jit.Args].Row.
+// ArgsRow is ArgsPtr for [jit.Args].Row.
 func ArgsRow(k int) ArgsWord { return ArgsWord(jit.OffsetRow + int32(8*k)) }
 
-// ArgsStep returns word k of [jit.Args].Step.
+// ArgsStep is ArgsPtr for [jit.Args].Step.
 func ArgsStep(k int) ArgsWord { return ArgsWord(jit.OffsetStep + int32(8*k)) }
 
-// ArgsSpill returns word k of [jit.Args].Spill.
+// ArgsSpill is ArgsPtr for [jit.Args].Spill.
 func ArgsSpill(k int) ArgsWord { return ArgsWord(jit.OffsetSpill + int32(8*k)) }
 
 // LoadAddress writes the load of the address Ptr[k] + Row[k] of operand k.

@@ -74,7 +74,7 @@ func (s *Spec) checkShape(cpu machine.Features) error {
 func (s *Spec) minRegisters(cpu machine.Features) int {
 	count := s.sumCount() + s.vectorsPerTerm() + s.zeroPointVectors()
 	if s.Quantized != NotQuantized {
-		count = max(count, s.sumCount()+quantizedRegs-1) // the register of the broadcast element is added below
+		count = max(count, s.sumCount()+quantizedRegs-1) // one register is the broadcast element's, added below
 	}
 	if cpu.Has(machine.Vector512) && !s.hasIntSums() && !s.hasLevels() { // floats, without dequantization
 		return count // multiplications read the element from memory, and the mask is in a mask register
@@ -206,7 +206,7 @@ func (s *Spec) vectorsPerTerm() int {
 	return s.Vectors
 }
 
-// hasBlocks reports whether terms are divided into blocks.
+// hasBlocks reports whether the terms of a sum are divided into blocks, which are summed separately.
 func (s *Spec) hasBlocks() bool {
 	return slices.ContainsFunc(s.Loops, func(loop Loop) bool { return loop.Block > 0 }) ||
 		slices.ContainsFunc(s.Runs, func(run Run) bool { return run.Block > 0 })
@@ -234,10 +234,10 @@ func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.H
 // would not be faster than the code for float32.
 func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.HasByteDot() }
 
-// ReadsSigned reports whether tiles with Spec.Int8 read the broadcast operand as signed bytes. The argument signed
-// is true if the dtype of the operand is signed. If the result differs from it, the caller must flip the sign bit of
-// each byte of the operand, which adds or subtracts 128. VPDPBUSD multiplies unsigned by signed bytes, SDOT signed
-// bytes, and SUDOT (I8MM) signed by unsigned bytes.
+// ReadsSigned reports whether tiles with Spec.Int8 read the broadcast operand as signed bytes. signed is true if the
+// dtype of the operand is signed. If the result differs from signed, the caller must flip the sign bit of each byte of
+// the operand, which adds or subtracts 128. The vector operand always has signed bytes. By instruction, the bytes of
+// the broadcast operand are unsigned (VPDPBUSD of amd64), signed (SDOT of arm64) or unsigned (SUDOT of I8MM).
 func ReadsSigned(cpu machine.Features, signed bool) bool {
 	return cpu.Has(machine.NEON) && (signed || !cpu.Has(machine.MatrixBytes))
 }
@@ -246,9 +246,8 @@ func ReadsSigned(cpu machine.Features, signed bool) bool {
 func VectorRegisters(cpu machine.Features) (count, bytes int) { return target.VectorRegisters(cpu) }
 
 // ElementsPerLoad returns the maximum number of elements that one load reads from the broadcast operand (the rows of
-// the tile). A term is one iteration of the k-loop, the loop over the terms of the sums. If there is a free register
-// for each row, a load reads consecutive terms of one row. Otherwise it reads one term of as many rows as are adjacent
-// in memory.
+// the tile). If there is a free register for each row, a load reads consecutive terms of one row. Otherwise the load
+// reads one term of several rows that are adjacent in memory.
 func ElementsPerLoad(cpu machine.Features, size int) int { return target.MaxLoadedElements(cpu, size) }
 
 // DynamicLanes reports whether the number of lanes of the last vector may be [Dynamic].

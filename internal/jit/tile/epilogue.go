@@ -32,9 +32,9 @@ func (g *gen) initSums() {
 		for i := range g.sumCount {
 			g.Clear(target.VReg(i))
 		}
-	case FromLanes:
+	case FromLanes: // the operand Bias has one element per lane
 		g.eachLanes(Bias, scratch, func(i, vector int) { g.Copy(scratch, g.sumReg(i, vector)) })
-	case FromRows:
+	case FromRows: // the operand Bias has one element per row
 		g.loadAddress(Bias, tempReg)
 		for i := range g.spec.Rows {
 			g.Broadcast(target.Addr{Base: tempReg, Disp: i * g.spec.ElemBytes}, g.sumReg(i, 0))
@@ -42,7 +42,7 @@ func (g *gen) initSums() {
 				g.Copy(g.sumReg(i, 0), g.sumReg(i, vector))
 			}
 		}
-	case FromResult:
+	case FromResult: // the previous values of the result
 		g.eachResult(outTileReg, func(i, vector int, addr target.Addr) {
 			g.Load(addr, g.sumReg(i, vector), g.isPartial(vector))
 		})
@@ -50,7 +50,7 @@ func (g *gen) initSums() {
 	if g.spec.Int8Matrix && g.spec.InitialSum != Zero {
 		g.convertSumLayout() // to 2x2 blocks of sums, which the matrix products use
 	}
-	g.initBlockTotals()
+	g.initBlockTotals() // no code if the terms are summed in one block
 }
 
 // storeResult applies the epilogue and stores the result.
@@ -64,7 +64,7 @@ func (g *gen) storeResult() {
 	}
 	g.loadMaskOutsideKLoop()
 	scratch := g.freeRegister(0)
-	if g.spec.hasIntSums() && len(g.spec.Epilogue) > 0 {
+	if g.spec.hasIntSums() && len(g.spec.Epilogue) > 0 { // an epilogue computes in float32
 		for i := range g.sumCount {
 			g.ToFloats(target.VReg(i))
 		}
@@ -143,7 +143,7 @@ func (s EpilogueStep) Number() float64 {
 // eachResult visits the vectors of the result, or of another operand with the same layout, with their addresses. base
 // has the address of the tile in the operand.
 func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr target.Addr)) {
-	if g.spec.Out == nil { // the distance between rows is an argument of the call
+	if g.spec.Out == nil { // the distance between rows is an argument of the call; else Out has the offset of each row
 		g.Move(base, outRowReg)
 		g.Move(target.ArgsStep(OutRow), outRowStepReg)
 		base = outRowReg

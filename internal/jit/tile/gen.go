@@ -99,7 +99,7 @@ func (g *gen) begin() {
 		g.loadAddress(FirstEpilogueOperand+operand, tempReg)
 		g.Move(tempReg, target.ArgsSpill(epilogueAddressWords+operand))
 	}
-	g.Move(target.ArgsWord(jit.OffsetRows), tempReg)
+	g.Move(target.ArgsWord(jit.OffsetRows), tempReg) // jit.Args.Rows is the number of tiles
 	g.Move(tempReg, target.ArgsSpill(tilesRemaining))
 	g.loadSteps()
 	if g.spec.hasBlocks() {

@@ -50,7 +50,7 @@ func (g *gen) emitLoop(depth int) {
 	g.Move(countReg, tripsRemaining)
 	g.Move(broadcastReg, inWord)
 	g.Move(vecReg, vecWord)
-	if loop.Block > 1 {
+	if loop.Block > 1 { // with Block 1, every iteration ends a block
 		g.Move(target.Imm(loop.Block), blockTripsRemaining)
 	}
 	g.Align(16)

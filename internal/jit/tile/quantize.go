@@ -35,8 +35,9 @@ const (
 // six vectors, for example, the last vector of bytes has the results of two.
 func (s *Spec) lastVectors() int { return (s.Vectors-1)%packedVectors + 1 }
 
-// beginQuantized computes the mask of the last bytes of a row, which only AVX-512 uses. The last vector of bytes has
-// the results of lastVectors-1 whole vectors of sums (wholeBytes), and of the valid lanes of one more (lastLanes).
+// beginQuantized computes the mask of the last bytes of a row with AVX-512. With AVX2, SetLastBytes emits nothing. The
+// last vector of bytes has the results of lastVectors-1 whole vectors of sums (wholeBytes), and of the valid lanes of
+// one more (lastLanes).
 func (g *gen) beginQuantized() {
 	if g.spec.Quantized == NotQuantized || g.amd64 == nil {
 		return
@@ -49,14 +50,18 @@ func (g *gen) beginQuantized() {
 	case 0: // all lanes are valid
 		lastLanes = target.Imm(bytesPerSumVector)
 	}
-	g.quantizer().SetLastBytes(lastLanes, wholeBytes, [2]target.GReg{tempReg, countReg})
+	temporaries := [2]target.GReg{tempReg, countReg}
+	g.quantizer().SetLastBytes(lastLanes, wholeBytes, temporaries)
 }
 
-// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is the mask register K3. Temp shares the
-// register of MaxLevel, because AVX2 uses only Temp, and AVX-512 needs MaxLevel only until the conversion ends.
+// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is the mask register K3. Two fields share
+// free register 1. With AVX2, the writer uses Temp and not MaxLevel. With AVX-512, it uses MaxLevel, and storeQuantized
+// uses Temp after the last use of MaxLevel.
 func (g *gen) quantizer() *amd64.Quantizer {
 	quantizer := &amd64.Quantizer{Writer: g.amd64, Signed: g.spec.Quantized == Signed, MaxLevel: g.freeRegister(1),
 		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: target.ArgsSpill(zeroPointWord), Temp: g.freeRegister(1)}
+	// With AVX2, free register 1 may have the mask. Register 2 is then free, because AVX2 has the zero point in the
+	// spill words.
 	if g.spec.mayBePartial(g.cpu) && g.mask == quantizer.Temp {
 		quantizer.Temp = g.freeRegister(2)
 	}
@@ -109,25 +114,25 @@ func (g *gen) storePacked(converter *amd64.Quantizer, order, scratch target.VReg
 		for k := range rows * vectors {
 			sums[k] = g.sumReg(firstRow+k/vectors, firstVector+k%vectors)
 		}
-		converter.Pack(sums)              // to the register sums[0], each 128-bit part separately
+		converter.Pack(sums)              // packs each 128-bit part separately; the result is in sums[0]
 		converter.Arrange(sums[0], order) // the bytes of each vector become contiguous
+		temporaries := [2]target.GReg{tempReg, vecReg}
 		for row := range rows {
 			offset := g.spec.Out[firstRow+row] + firstVector*g.vectorBytes/packedVectors
 			addr := target.Addr{Base: outTileReg, Disp: offset}
 			firstPart := row * vectors // a part has the bytes of one vector of sums
-			converter.StoreParts(sums[0], scratch, firstPart, vectors, addr, partialLanes,
-				[2]target.GReg{tempReg, vecReg})
+			converter.StoreParts(sums[0], scratch, firstPart, vectors, addr, partialLanes, temporaries)
 		}
 	}
 }
 
-// loadLastLanes returns the number of lanes of the last vector of a row. A dynamic number is in countReg. AVX-512 does
-// not need it, because it uses the mask of beginQuantized.
+// loadLastLanes returns the number of lanes of the last vector of a row. A dynamic number is loaded into countReg with
+// AVX2. AVX-512 does not read countReg, because its stores use the mask of beginQuantized.
 func (g *gen) loadLastLanes() target.Int {
 	if g.spec.Lanes != Dynamic {
 		return target.Imm(g.spec.Lanes)
 	}
-	if target.UsesVectorMasks(g.cpu) {
+	if target.UsesVectorMasks(g.cpu) { // AVX2
 		g.Move(target.ArgsStep(LastLanes), countReg)
 	}
 	return countReg

@@ -7,9 +7,9 @@ import (
 
 // This file assigns roles to registers and to words of the spill area (jit.Args.Spill). A call computes several tiles,
 // which are rectangles of the result. Term k adds In[row, k] * Vec[k, column] to each accumulator of a tile. A run is a
-// sequence of terms, and a block is a group of consecutive terms with a sum of its own. The vector registers are, in
-// this order: accumulators (sumReg), vectors of a term (vectorReg), zero points, elements of the broadcast operand, and
-// the mask.
+// sequence of terms. The terms of a run may be divided into blocks, each with a sum of its own. The vector registers
+// are, in this order: accumulators (sumReg), vectors of a term (vectorReg), zero points, elements of the broadcast
+// operand, and the mask.
 
 // General registers. The broadcast operand (In) and the vector operand (Vec) have an address of the current tile and an
 // address of the current term each.
@@ -19,7 +19,7 @@ const (
 	broadcastReg target.GReg = iota // address of the current term in the broadcast operand; if rows are dynamic, of row 0
 	vecReg                          // address of the current term in the vector operand
 	countReg                        // remaining terms or iterations
-	nextLineReg                     // address of the next line to prefetch of operand Prefetched (Spec.PrefetchedLines)
+	nextLineReg                     // with Spec.PrefetchedLines: address of the next line to prefetch
 
 	// The tile.
 
@@ -30,8 +30,8 @@ const (
 	// Dynamic distances, which are arguments of the call. Rows are dynamic if Spec.In is nil.
 
 	rowStepReg        // distance between rows of the broadcast operand
-	rowStep3Reg       // three times rowStepReg
-	broadcastRow5Reg  // like broadcastReg, for row 5
+	rowStep3Reg       // three times rowStepReg, because an instruction scales a register only by 1, 2, 4 or 8
+	broadcastRow5Reg  // like broadcastReg, for row 5, because 0 to 4 row steps can be added to an address
 	broadcastRow10Reg // like broadcastReg, for row 10
 	vecStepReg        // distance between terms in the vector operand
 	broadcastStepReg  // distance between terms in the broadcast operand
@@ -40,8 +40,8 @@ const (
 // Second roles of general registers. A register has its second role where or when it does not have the first one.
 const (
 	tempReg        = broadcastReg      // a temporary outside the k-loop
-	packedReg      = vecTileReg        // address in Packed: with PackedStep, a call has one tile, read from vecReg
-	blockTotalsReg = rowStepReg        // address of the totals over blocks: with blocks, offsets of rows are constant
+	packedReg      = vecTileReg        // address to store vectors at (Spec.PackedStep); the call has only one tile
+	blockTotalsReg = rowStepReg        // address of the totals over blocks; with blocks, distances of rows are constant
 	outRowReg      = broadcastRow5Reg  // address of the current row of the result, outside the k-loop, if Spec.Out is nil
 	outRowStepReg  = broadcastRow10Reg // distance between rows of the result, likewise
 )
@@ -65,16 +65,17 @@ const (
 // maxPrefetches is the maximum length of Spec.Prefetch: each operand needs a register for its address.
 const maxPrefetches = 2
 
-// prefetchListRegs are the registers with the addresses of Spec.Prefetch. With such operands, broadcastTileWord
-// replaces broadcastTileReg. A Spec with PrefetchedLines, which uses nextLineReg, has at most one such operand.
+// prefetchListRegs are the registers with the addresses of the operands in the list Spec.Prefetch. If the list is not
+// empty, broadcastTileWord replaces broadcastTileReg. With Spec.PrefetchedLines, which prefetches the operand
+// [Prefetched] and needs nextLineReg, the list has at most one operand.
 var prefetchListRegs = [maxPrefetches]target.GReg{broadcastTileReg, nextLineReg}
 
-// declare states the roles of the registers for this spec. A register that is declared twice is an error. The roles of
-// tempReg and packedReg are not declared.
+// declare states the roles of the registers for this spec. A register that is declared twice is an error. Therefore
+// tempReg and packedReg, which have both roles with one spec, are declared in the first role only.
 func (g *gen) declare() {
 	g.Declare("an address or a count of the k-loop", broadcastReg, vecReg, countReg)
 	g.Declare("the address of a tile", vecTileReg, outTileReg)
-	g.Declare("the address of a row", broadcastRow5Reg, broadcastRow10Reg) // of the result, outside the k-loop
+	g.Declare("the address of a row", broadcastRow5Reg, broadcastRow10Reg) // of In; outside the k-loop, of the result
 	g.Declare("a distance between terms", vecStepReg, broadcastStepReg)
 	if len(g.spec.Prefetch) == 0 {
 		g.Declare("the address of a tile", broadcastTileReg)

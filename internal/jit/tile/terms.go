@@ -42,7 +42,7 @@ func (g *gen) emitConstantTerms(run *Run, terms int, unrollAll bool) {
 
 // emitDynamicRun emits a run with a dynamic number of terms: an unrolled loop, and a loop over the remaining terms. In
 // the unrolled loop, countReg is the number of remaining terms after the current iteration, so that the loop ends when
-// it becomes negative.
+// it becomes negative. AddJump adds a number to a register, and jumps if the sum compared with 0 meets the condition.
 func (g *gen) emitDynamicRun(run *Run) {
 	perIteration := int64(g.spec.unroll())
 	unrolled, single, remainder, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
@@ -91,13 +91,14 @@ func (g *gen) emitPrefetches(i int, prefetch Prefetch) {
 	g.Bind(skip)
 }
 
-// emitTerms emits a number of terms and advances the addresses to the term after them.
+// emitTerms emits a number of terms and advances the addresses to the term after them. A constant step adds to the
+// offset of the next term, and the address advances at the end. A Dynamic step advances the address after each term.
 func (g *gen) emitTerms(run *Run, count int) {
 	inOffset, vecOffset := 0, 0
 	for i := range count {
 		g.emitTerm(run, inOffset, vecOffset, i*g.spec.PackedStep, count-i)
 		if run.InStep == Dynamic {
-			for _, base := range g.rowBases() {
+			for _, base := range g.rowBases() { // the registers with addresses of rows
 				g.Add(broadcastStepReg, base)
 			}
 		} else {
@@ -120,10 +121,10 @@ func (g *gen) emitTerms(run *Run, count int) {
 // offsets are byte distances of the term from the addresses in registers. At least termsRemaining terms of the run
 // remain, including this term.
 func (g *gen) emitTerm(run *Run, inOffset, vecOffset, packedOffset, termsRemaining int) {
-	if !g.spec.Int8Matrix {
+	if !g.spec.Int8Matrix { // loads elements of the broadcast operand, or selects loaded ones
 		g.beginTerm(run, inOffset, termsRemaining)
 	}
-	if g.spec.hasLevels() {
+	if g.spec.hasLevels() { // the vector operand has quantized elements
 		g.loadLevels(vecOffset)
 	} else {
 		g.loadVectors(vecOffset, packedOffset)
@@ -134,11 +135,11 @@ func (g *gen) emitTerm(run *Run, inOffset, vecOffset, packedOffset, termsRemaini
 		}
 	}
 	switch {
-	case g.spec.Int8Matrix:
+	case g.spec.Int8Matrix: // instructions that multiply matrices of bytes
 		g.int8MatrixTerm(inOffset)
-	case g.spec.hasIntSums() && g.amd64 != nil:
+	case g.spec.hasIntSums() && g.amd64 != nil: // dot products of bytes or words
 		g.integerTerm(run, inOffset)
-	default:
+	default: // floats, and dot products of bytes on arm64
 		g.emitMultiplyAdds(run, inOffset)
 	}
 }

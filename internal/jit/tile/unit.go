@@ -5,9 +5,8 @@ import (
 	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
 )
 
-// General registers of the matrix unit. The first two replace registers for the distances between rows if Spec.In is
-// nil; the matrix unit requires Spec.In. scratchReg has the address of the sums after the loop over terms, when vecReg
-// is free.
+// General registers of the matrix unit. It requires Spec.In, so rowStepReg and rowStep3Reg, which are used only if
+// Spec.In is nil, are free. scratchReg has the address of the sums after the loop over terms, when vecReg is free.
 const (
 	unitRowStepReg  = rowStepReg  // distance between rows of the broadcast operand
 	unitTermStepReg = rowStep3Reg // distance between terms of the vector operand
@@ -92,9 +91,9 @@ func (x *unitGen) configure() {
 	x.amd64.ConfigureTiles(shapes)
 }
 
-// initSumTiles emits the initialization of the accumulators. A bias is equal for all rows: the address has no index,
-// the distance between rows, so each row is loaded from the same memory. The memory of the bias must have whole
-// vectors.
+// initSumTiles emits the initialization of the accumulators. A bias is equal for all rows. Its address has no index
+// register, which would hold the distance between rows, so each row is loaded from the same memory. The memory of the
+// bias must have whole vectors.
 func (x *unitGen) initSumTiles() {
 	if x.spec.InitialSum != FromLanes {
 		x.eachSum(func(register amd64.Tile, _, _ int) { x.amd64.ClearTile(register) })

@@ -23,7 +23,7 @@ const (
 	UnitTerms = 16
 	// UnitVectors is the maximum number of vectors of a tile.
 	UnitVectors = 2
-	// UnitScratchBytes is the size of the memory for the sums of a tile.
+	// UnitScratchBytes is the size of the memory for the sums of a tile: two parts, in rows of lineBytes = 64 bytes.
 	UnitScratchBytes = 2 * UnitRows * UnitVectors * lineBytes
 	// UnitCallGroups is the maximum number of products of groups in a call. It bounds the time of a call, which
 	// cannot be preempted, to 25 us at a third of the peak rate.

@@ -6,13 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// storedMaskBytes is the number of bytes of a lane in masks that are stored or folded.
+// storedMaskBytes is the number of bytes of a lane in masks that are stored, or folded into an accumulator.
 const storedMaskBytes = 1
 
-// lowerLoop translates a loop of primitive operations to the intermediate representation of package lane. The pointers
-// are the outputs, the operands and the accumulators, as in [Loop.Run]. A bool becomes a mask. The lanes of a mask are
-// as wide as the elements that it was computed from or selects: a comparison of float32 gives lanes of 4 bytes. Remask
-// converts a mask that is stored or folded to lanes of storedMaskBytes. It leaves other values unchanged.
+// lowerLoop translates a loop of primitive operations to the intermediate representation of package lane. These
+// operations have the same numbers in packages expr and lane. The pointers are the outputs, the operands and the
+// accumulators, as in [Loop.Run]. A bool becomes a mask. A comparison of float32 gives a mask with lanes of 4 bytes.
+// Before a mask is stored or folded, Remask converts it to lanes of storedMaskBytes. Remask leaves numbers unchanged.
 func lowerLoop(loop *expr.Loop) (*lane.Loop, error) {
 	result := &lane.Loop{CombinesLanes: loop.CombinesLanes}
 	result.Ptrs = pointersOf(loop)
@@ -23,7 +23,7 @@ func lowerLoop(loop *expr.Loop) (*lane.Loop, error) {
 	for _, v := range order {
 		lowering.values[v] = lowering.add(loop.Code.Insts[v])
 	}
-	for k, fold := range loop.Folds { // the operations of packages expr and lane have the same numbers
+	for k, fold := range loop.Folds {
 		value := result.Remask(lowering.values[fold.Value], storedMaskBytes)
 		result.Folds = append(result.Folds, lane.Fold{Op: lane.Op(fold.Op), Value: value, Ptr: len(result.Ptrs)})
 		result.Ptrs = append(result.Ptrs, lane.Ptr{DType: loop.DType(k), Kind: lane.Accumulator})
@@ -39,7 +39,7 @@ func pointersOf(loop *expr.Loop) (ptrs []lane.Ptr) {
 	}
 	for k, dtype := range loop.Code.In {
 		ptr := lane.Ptr{DType: dtype, Kind: lane.Operand}
-		if loop.Uniform[k] {
+		if loop.Uniform[k] { // one element for each row
 			ptr.Kind = lane.RowOperand
 		}
 		ptrs = append(ptrs, ptr)
@@ -61,7 +61,8 @@ func (b *loopLowering) add(inst expr.Inst) lane.Value {
 	case expr.Const:
 		return b.block.Const(inst.DType, inst.Imm)
 	case expr.Load:
-		return b.block.Load(len(b.code.Out)+int(inst.A), int(inst.Imm))
+		operand, part := int(inst.A), int(inst.Imm) // part 1 is the imaginary part of a complex element
+		return b.block.Load(len(b.code.Out)+operand, part)
 	case expr.Lookup:
 		table := b.tables[inst.Imm]
 		if table == nil {
@@ -97,7 +98,7 @@ func (b *loopLowering) addStores() {
 		if output.Im != expr.None {
 			im = b.values[output.Im]
 		}
-		if output.DType != tensor.Invalid { // else the output is computed and not stored: see expr.Loop
+		if output.DType != tensor.Invalid { // an output of dtype Invalid is computed and not stored
 			b.block.Store(k, b.block.Remask(b.values[output.Re], storedMaskBytes), im)
 		}
 	}

@@ -28,7 +28,8 @@ const (
 
 // FirstEpilogueOperand is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to
 // the operand. Row is the offset in bytes of the operand's element that corresponds to the first element of the result.
-// Epilogue operands also use Step, in which tileStep+inputIndex is the last index of other use.
+// Step is set by [Transform.Run] (see tileOperand). The index is 4, because Step has other entries up to
+// tileStep+inputIndex.
 const FirstEpilogueOperand = 4
 
 // General registers. The registers named input and output have the fields of a tileAddresser. Minor3 and Minor5 are 3
@@ -188,7 +189,7 @@ func (c *codeGen) begin() {
 func (c *codeGen) loops(b *block) error {
 	c.begin()
 	tiles, vectors, partial := c.NewLabel(), c.NewLabel(), c.NewLabel()
-	limit := target.ArgsWord(jit.OffsetInnerCount)
+	limit := target.ArgsWord(jit.OffsetInnerCount) // bytes of the channels in whole vectors
 	if c.tailChannels > 0 && !target.UsesVectorMasks(c.cpu) {
 		c.setLanes()
 	}
@@ -216,7 +217,7 @@ func (c *codeGen) loops(b *block) error {
 	}
 	c.Add(target.ArgsStep(tileStep+inputIndex), c.input.base)
 	c.Add(target.ArgsStep(tileStep+outputIndex), c.output.base)
-	c.AddJump(-1, target.ArgsWord(jit.OffsetRows), target.NE, tiles)
+	c.AddJump(-1, target.ArgsWord(jit.OffsetRows), target.NE, tiles) // Rows is the number of remaining tiles
 	c.Return()
 	return nil
 }

@@ -198,7 +198,7 @@ func (g *productGen) channelLoop() {
 		g.Add(target.Imm(windowBytes*count), windowsReg)
 	}
 	g.Move(target.ArgsWord(jit.OffsetInnerCount), countReg)
-	g.AddJump(-unrolledTerms, countReg, target.LT, remainder)
+	g.AddJump(-unrolledTerms, countReg, target.LT, remainder) // countReg: remaining channels - unrolledTerms
 	g.Align(32)
 	g.Bind(unrolled)
 	for line := range prefetchedLines {
@@ -208,7 +208,7 @@ func (g *productGen) channelLoop() {
 	terms(unrolledTerms)
 	g.AddJump(-unrolledTerms, countReg, target.GE, unrolled)
 	g.Bind(remainder)
-	g.AddJump(unrolledTerms, countReg, target.LE, end)
+	g.AddJump(unrolledTerms, countReg, target.LE, end) // countReg: remaining channels
 	g.Bind(single)
 	terms(1)
 	g.CountDown(countReg, target.GT, single)

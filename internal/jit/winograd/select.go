@@ -141,7 +141,7 @@ func (c *codeGen) emitInst(inst *alloc.Allocated, isTail bool) {
 	op, hasOp := targetOps[inst.Name]
 	switch {
 	case to.Kind == alloc.Memory && to.Mem.Space == alloc.AlongRow:
-		// In memory, the channels of points are padded to whole vectors, the channels of pixels are not.
+		// A store. In memory, the channels of points are padded to whole vectors, the channels of pixels are not.
 		isPartial := isTail && c.writesPixels
 		c.Store(args[0].(target.VReg), args[1].(target.Addr), isPartial)
 	case inst.Kind == alloc.Load && (from.Mem.Space == alloc.AlongRow || from.Mem.Space == alloc.AlongRowReadOnly):

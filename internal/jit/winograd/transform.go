@@ -29,8 +29,8 @@ func (f Form) CompileInput(cpu machine.Features, part Part, tailChannels int) (*
 	return newTransform(key, cpu, tailChannels, writesPixels, func() *block { return f.inputBlock(part) })
 }
 
-// CompileWeights compiles the transform of the weights of 3x3 windows to points. [Transform.Run] then takes a window of
-// weights for each input channel as its tiles, and the output channels, a multiple of [Lanes], as its channels.
+// CompileWeights compiles the transform of the weights of 3x3 windows to points. A tile of [Transform.Run] then has the
+// windows of one input channel. The channels of Run are the output channels, whose number is a multiple of [Lanes].
 func (f Form) CompileWeights(cpu machine.Features) (*Transform, error) {
 	const tailChannels, writesPixels = 0, false
 	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " weights"
@@ -60,7 +60,8 @@ func (f Form) CompileOutput(cpu machine.Features, rows, cols int, hasBias bool, 
 }
 
 // newTransform returns the transform for a key. If no code with this key exists, newTransform compiles the block that
-// makeBlock returns. See codeGen for writesPixels.
+// makeBlock returns. writesPixels means that the output has pixels, whose channels are not padded to whole vectors.
+// Points are padded.
 func newTransform(key string, cpu machine.Features, tailChannels int, writesPixels bool,
 	makeBlock func() *block) (*Transform, error) {
 	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
@@ -109,9 +110,11 @@ func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer,
 		panic(fmt.Sprintf("winograd: the number of channels is %d: want %d modulo %d", channels, t.tailChannels, lanes))
 	}
 	args.InnerCount = channels / lanes * lanes * 4 // bytes of the whole vectors
+	// Row, Step and Step[tileStep+...] have the distances in bytes between rows, columns and tiles.
 	args.Row[outputIndex], args.Step[outputIndex], args.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
 	args.Row[inputIndex], args.Step[inputIndex], args.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
-	// For an epilogue operand, Step is the distance in bytes from the result to the operand: see tileOperand.
+	// An epilogue operand that varies by tile has the layout of the result. Its Step is the distance in bytes from an
+	// element of the result to the element of the operand (tileOperand), which is the same for all elements.
 	for i := FirstEpilogueOperand; i < FirstEpilogueOperand+t.operandCount; i++ {
 		args.Step[i] = int(uintptr(args.Ptr[i]) + uintptr(args.Row[i]) - uintptr(to.Ptr))
 	}

@@ -49,7 +49,7 @@ type inputBuilder struct {
 	*block
 	form        Form
 	part        Part          // of the tile: the pixels inside the image
-	transformed [6][6]valueID // by row of points and column of pixels: the transforms of the columns
+	transformed [6][6]valueID // by row of points and column of pixels, at most 6 each: the transforms of the columns
 }
 
 // loadColumn returns the pixels of a column of the tile.

@@ -29,8 +29,8 @@ type logcumsumexpAttrs struct {
 	Dim int `attr:"dim" doc:"dimension to run along"`
 }
 
-// Histograms, bounded norms and running sums. The function of an op applies other ops (steps.go) and returns the
-// result.
+// Histograms, bounded norms and running sums. The function of an op applies other ops by the methods of an applier, s,
+// and returns the result. s.Reject(condition, ...) and s.Check(err) end the function with an error.
 var (
 	Histc = defineOneResult(graph.Semantics{
 		Name: "histc", Doc: "Counts the elements in `bins` intervals of equal width from `min` to `max`. Other elements " +

@@ -84,8 +84,10 @@ func (s applier) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrd
 	if edgeOrder == 1 {
 		first, last = s.div(s.sub(samples(1, 2), samples(0, 1)), step), s.div(s.sub(samples(-1, nil), samples(-2, -1)), step)
 	} else {
+		// (-1.5*x[0] + 2*x[1] - 0.5*x[2]) / step
 		first = s.add(scale(samples(0, 1), -1.5), s.mul(samples(1, 2), integer(2)))
 		first = s.div(s.sub(first, scale(samples(2, 3), 0.5)), step)
+		// (0.5*x[-3] - 2*x[-2] + 1.5*x[-1]) / step
 		last = s.sub(scale(samples(-3, -2), 0.5), s.mul(samples(-2, -1), integer(2)))
 		last = s.div(s.add(last, scale(samples(-1, nil), 1.5)), step)
 	}
@@ -105,7 +107,9 @@ func (s applier) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph
 		"got an element with %d dimensions!", len(s.shape(coordinates)))
 	samples := func(begin, end any) *graph.Arg { return s.slice(x, dim, begin, end) } // as in gradientOfSteps
 	gaps := s.Apply(Diff, nil, coordinates)
-	weights := s.parabolaWeights(s.slice(gaps, 0, 0, -1), s.slice(gaps, 0, 1, nil))
+	const gapDim = 0
+	g, h := s.slice(gaps, gapDim, 0, -1), s.slice(gaps, gapDim, 1, nil) // for each middle: the gap before and after it
+	weights := s.parabolaWeights(g, h)
 	weightShape := sym.Ints(slices.Repeat([]int{1}, len(s.shape(x)))...)
 	weightShape[dim] = sym.Of(-1)
 	for i, weight := range weights {
@@ -114,8 +118,8 @@ func (s applier) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph
 	center := s.weightedSum(weights, samples(0, -2), samples(1, -1), samples(2, nil))
 	var first, last *graph.Arg
 	if edgeOrder == 1 {
-		first = s.div(s.sub(samples(1, 2), samples(0, 1)), s.selectIndex(gaps, 0, 0))
-		last = s.div(s.sub(samples(-1, nil), samples(-2, -1)), s.selectIndex(gaps, 0, -1))
+		first = s.div(s.sub(samples(1, 2), samples(0, 1)), s.selectIndex(gaps, gapDim, 0))
+		last = s.div(s.sub(samples(-1, nil), samples(-2, -1)), s.selectIndex(gaps, gapDim, -1))
 	} else {
 		// outer is the gap at the end, and inner the gap next to it. With sum = outer + inner, the derivative at the
 		// first sample l is
@@ -123,12 +127,13 @@ func (s applier) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph
 		//	-(2 outer + inner)/(outer sum) l + sum/(outer inner) m - outer/(inner sum) r
 		//
 		// At the last sample, the weights are in reverse order and have the opposite signs.
-		outer, inner := s.selectIndex(gaps, 0, 0), s.selectIndex(gaps, 0, 1)
+		outer, inner := s.selectIndex(gaps, gapDim, 0), s.selectIndex(gaps, gapDim, 1)
 		sum := s.add(outer, inner)
 		weights = []*graph.Arg{s.div(s.neg(s.add(s.mul(outer, float(2)), inner)), s.mul(outer, sum)),
 			s.div(sum, s.mul(outer, inner)), s.div(s.neg(outer), s.mul(inner, sum))}
 		first = s.weightedSum(weights, samples(0, 1), samples(1, 2), samples(2, 3))
-		outer, inner = s.selectIndex(gaps, 0, -1), s.selectIndex(gaps, 0, -2)
+
+		outer, inner = s.selectIndex(gaps, gapDim, -1), s.selectIndex(gaps, gapDim, -2)
 		sum = s.add(outer, inner)
 		weights = []*graph.Arg{s.div(outer, s.mul(inner, sum)), s.div(s.neg(sum), s.mul(outer, inner)),
 			s.div(s.add(s.mul(outer, integer(2)), inner), s.mul(outer, sum))}

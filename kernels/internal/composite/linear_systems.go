@@ -41,7 +41,7 @@ var LUUnpack = define(graph.Semantics{
 }, luUnpack)
 
 // luUnpack extracts the triangles L and U from LU_data, which has both in one matrix: L below the diagonal, without its
-// ones, and U from the diagonal on.
+// ones, and U from the diagonal on. The arguments of slice are a value, a dimension, the start and the end.
 func luUnpack(s applier, a *luUnpackAttrs, in []*graph.Arg) []*graph.Arg {
 	data := in[0]
 	permutation := s.Apply(linalg.LUPermutation(), graph.Attrs{"unpack_pivots": a.UnpackPivots}, data, in[1])

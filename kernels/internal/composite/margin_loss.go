@@ -22,7 +22,8 @@ type multilabelMarginLossAttrs struct {
 }
 
 // Losses by margins: the distances between the score of a target class and the scores of the other classes. Self has a
-// row of scores for each of n samples, [n, classes], or is one row.
+// row of scores for each of n samples, [n, classes], or is one row. The function of an op applies other ops by the
+// methods of an applier, s. s.Reject(condition, ...) and s.Check(err) end the function with an error.
 var (
 	MultiMarginLoss = define(graph.Semantics{
 		Name: "multi_margin_loss", Doc: "Returns the sums of max(0, margin - self[target] + self[j])^p over the classes j " +

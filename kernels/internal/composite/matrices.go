@@ -37,7 +37,7 @@ var matrixPowerExamples = []graph.Example{kit.Example(graph.Attrs{"n": 5}, kit.F
 	kit.Example(graph.Attrs{"n": -2}, tensor.New(tensor.Float64, 3, 3)), kit.Example(graph.Attrs{"n": 0}, kit.F32(3, 3))}
 
 // Powers, products, pseudoinverses and ranks of matrices. The function of an op applies other ops (steps.go) and
-// returns the result.
+// returns the result. Reject makes the op fail with a message if its first argument is true.
 var (
 	LinalgMatrixPower = matrixPowerOp("linalg_matrix_power")
 	MatrixPower       = matrixPowerOp("matrix_power")

@@ -43,10 +43,13 @@ func quantileOp(name, doc string, ignoresNaN bool) *graph.Op {
 	})
 }
 
-// quantile moves the elements to reduce to the last dimension and sorts them. atRanks replaces this dimension by one
-// with an element for each rank. If q is a vector, this dimension is then moved to the front, otherwise it is dropped.
-// For example, the sorted elements 1, 3, 4 and 8 have the positions 0 to 3. The rank q = 0.5 has the position 1.5, so
-// the linear interpolation gives 3.5.
+// quantile applies the ops of quantile. The methods of the applier s apply common ops: s.mul(q, highest) is a product.
+// s.Reject ends with an error if a condition holds.
+//
+// First, quantile moves the elements to reduce to the last dimension and sorts them. atRanks replaces this dimension by
+// one with an element for each rank. If q is a vector, this dimension is then moved to the front, otherwise it is
+// dropped. For example, the sorted elements 1, 3, 4 and 8 have the positions 0 to 3. The rank q = 0.5 has the position
+// 1.5, so the linear interpolation gives 3.5.
 func (s applier) quantile(name string, a *quantileAttrs, in []*graph.Arg, ignoresNaN bool) *graph.Arg {
 	x, q := in[0], in[1]
 	dtype := x.Type().DType
@@ -77,7 +80,7 @@ func (s applier) quantile(name string, a *quantileAttrs, in []*graph.Arg, ignore
 func (s applier) reducedToLast(x *graph.Arg, a *quantileAttrs) *graph.Arg {
 	rank := x.Type().Rank()
 	switch {
-	case a.Dim == nil && a.Keepdim:
+	case a.Dim == nil && a.Keepdim: // sizes of 1 for the dimensions of x, then all elements
 		return s.reshape(x, append(padOnes(nil, rank), sym.Of(-1))...)
 	case a.Dim == nil || rank == 0:
 		return s.reshape(x, sym.Of(-1))

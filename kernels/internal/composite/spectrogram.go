@@ -37,6 +37,7 @@ var windowParam = graph.Param{Name: "window", Optional: true}
 
 // Fourier transforms of overlapping frames. The function of an op applies other ops (steps.go) and returns the result.
 // If the condition of Reject holds, Reject ends the function with an error.
+//
 // A frame has n_fft elements of the signal, and the next frame begins hop_length elements later. With n_fft 8 and
 // hop_length 2, a signal of 20 elements that is not padded has the 7 frames [0, 8), [2, 10), ..., [12, 20).
 var (

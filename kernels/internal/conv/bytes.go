@@ -84,7 +84,7 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	input := subtractZeroPoint(in[bytesInput], in[bytesInputZero].At().Float())
-	weight := subtractZeroPoint(in[bytesWeight], 0)
+	weight := subtractZeroPoint(in[bytesWeight], 0) // only converts to float64
 	sums, err := byteConv.ref(asFloatCall(call, tensor.Float64), []*tensor.Tensor{input, weight})
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 		}}}}, nil
 }
 
-// computeBytesPlane computes an output channel of an image. bias and scale are those of the channel.
+// computeBytesPlane computes an output channel of an image. bias and scale belong to this channel.
 func (s *convShape) computeBytesPlane(mem *graph.Mem, image, outChannel int, bias int32, scale float32) {
 	dtype := s.call.Out[0].DType
 	input := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput],

@@ -60,7 +60,7 @@ func elementSize(channels int) int { return channels * channelSize(channels) }
 // The input of the convolution has the padding in its pixels. Input and result are channels-last.
 func (s *convShape) elementConv(channels int) *convShape {
 	conv := *s
-	if s.readsPadding() {
+	if s.readsPadding() { // Extent counts the pixels from the first window to the last, with padding
 		conv.h.Size, conv.w.Size = s.h.Extent(s.h.Results), s.w.Extent(s.w.Results)
 	}
 	conv.h.PadBefore, conv.w.PadBefore = 0, 0

@@ -111,7 +111,8 @@ func (w *byteWeight) phases() []graph.Phase {
 	}}}
 }
 
-// address returns the address of the packed weight.
+// address returns the address of the packed weight. bytesWeight and the like are the indices of operands, which follow
+// the result in Ptrs.
 func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
 	if w.scratchBytes() == 0 {
 		return m.Ptrs[1+bytesWeight]

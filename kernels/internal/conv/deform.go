@@ -56,7 +56,8 @@ func deformFlops(c *graph.Call) float64 {
 }
 
 // result returns the type of the result. It makes the checks of torchvision's deform_conv2d_forward_kernel, in the same
-// order.
+// order. The operands input and weight have the indices 0 and 1; deformOffset, deformMask and deformBias are the
+// indices of the others.
 func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	input, weight := call.Type(0), call.Type(1)
 	if err := checkDeformRanks(call); err != nil {
@@ -122,8 +123,8 @@ func (a *deformConvAttrs) checkWindow(weight tensor.Type) error {
 // checkChannels checks the groups, and the numbers of channels of all operands but the bias.
 func (a *deformConvAttrs) checkChannels(call *graph.Call) error {
 	input, weight, offset, mask := call.Type(0), call.Type(1), call.Type(deformOffset), call.Type(deformMask)
-	taps := weight.Shape[2].Mul(weight.Shape[3]).Mul(sym.Of(a.OffsetGroups))
-	offsets := taps.Mul(sym.Of(2))
+	taps := weight.Shape[2].Mul(weight.Shape[3]).Mul(sym.Of(a.OffsetGroups)) // of all offset groups
+	offsets := taps.Mul(sym.Of(2))                                           // dy and dx of each tap
 	switch {
 	case a.Groups < 1 || a.OffsetGroups < 1:
 		// PyTorch divides by the groups without a check.

@@ -296,7 +296,7 @@ func (conv *deform) product(images imageRange, addsBias bool) (*multiply.Multipl
 		return nil, err
 	}
 	// An entry is the product for one group of one image. A, B, C and Bias are the offsets of the matrices of all
-	// entries.
+	// entries, which follow from the stride of images and the stride of groups (entryOffsets).
 	columnElements := conv.inChannels * conv.taps() * conv.pointCount // of an image
 	outElements := conv.outChannels * conv.pointCount                 // of an image
 	const sharedByImages = 0                                          // stride of images in weight and bias

@@ -129,7 +129,7 @@ func (t *depthwiseBytes) tileSpec(call *graph.Call, size, partialChannels int) *
 		Channels:  partialChannels,
 		Sums:      outDType == tensor.Int32, // results are sums, without requantization
 		Signed:    outDType == tensor.Int8,
-		SignedIn:  tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8), // after FlipSigns
+		SignedIn:  tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8), // signedness after FlipSigns
 		FlipSigns: imageSignMask(call) != 0, WordProducts: !t.cpu.HasByteDot(),
 	}
 }
@@ -142,7 +142,7 @@ func (t *depthwiseBytes) preparePhase(weight *byteWeight) graph.Phase {
 		initialSumOf := weight.initialSums(mem, inputZeroPoint(mem, imageSignMask(call), t.spec.SignedIn))
 		var scale []float32 // by channel
 		if !t.spec.Sums {
-			scale = kit.ElementsOf[float32](mem.Ptrs[1+bytesScale], conv.inChannels)
+			scale = kit.ElementsOf[float32](mem.Ptrs[1+bytesScale], conv.inChannels) // Ptrs[0] is the result
 		}
 		n := t.blockCount() * t.blockChannels()
 		sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, n)
@@ -193,13 +193,14 @@ func (t *depthwiseBytes) computeChunk(mem *graph.Mem, weight unsafe.Pointer, ima
 	args.Ptr[depthwise.Scales] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.scales])
 	args.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
 	err := t.computeRows(args, rows)
-	clear(args.Ptr[:])
+	clear(args.Ptr[:]) // the worker keeps no address after the call
 	if err != nil || t.epilogue == nil {
 		return err
 	}
-	const channelStride = 1
+	pixels, channels := rows*conv.w.Results, conv.inChannels
+	pixelStride, channelStride := channels, 1
 	t.epilogue.Bind(&worker.epilogue, mem)
-	t.epilogue.Apply(&worker.epilogue, resultIndex, rows*conv.w.Results, conv.inChannels, conv.inChannels, channelStride)
+	t.epilogue.Apply(&worker.epilogue, resultIndex, pixels, pixelStride, channels, channelStride)
 	worker.epilogue.Release()
 	return nil
 }
@@ -270,8 +271,8 @@ func depthwiseBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	return newDepthwiseBytes(c).weight().packing(), true
 }
 
-// eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. index is
-// the index of a channel in its block.
+// eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them, which
+// ByteChannel defines. index is the place of a channel in the stored block.
 func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
 	for block := range t.blockCount() {
 		for index := range t.blockChannels() {

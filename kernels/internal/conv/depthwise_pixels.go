@@ -32,15 +32,15 @@ type depthwiseWindow struct {
 	codes []*jit.Func       // code for each spec
 	// outPixelStride is the distance between pixels of the result, in elements.
 	outPixelStride int
-	tilesDown      []axisTile // rows of tiles
-	tilesAcross    []axisTile // tiles of one row
-	specIndex      [][]int    // index in specs, by kind in tilesDown and kind in tilesAcross
-	epilogue       codeEpilogue
+	tilesDown      []axisTile   // rows of tiles
+	tilesAcross    []axisTile   // tiles of one row
+	specIndex      [][]int      // index in specs, by kind in tilesDown and kind in tilesAcross
+	epilogue       codeEpilogue // fused operations on results; strips, if not nil, applies them to a computed strip
 	workers        graph.PerWorker[windowRun]
 }
 
-// windowRun is the state of a worker that runs a depthwiseWindow. Its args are the arguments of the code: addresses
-// (Ptr), byte offsets from them (Row), and other numbers (Step).
+// windowRun is the state of a worker that runs a depthwiseWindow. The field args has the arguments of the code:
+// addresses (Ptr), byte offsets from them (Row), and other numbers (Step).
 type windowRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
@@ -52,7 +52,7 @@ func newDepthwiseWindow(conv *convShape, dtype tensor.DType) (*depthwiseWindow, 
 	t := &depthwiseWindow{conv: conv, outPixelStride: conv.outPixelStride()}
 	t.windowShape, _ = newWindowShape(conv, dtype.Size())
 	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, depthwise.FirstEpilogueOperand)
-	if t.epilogue.strips != nil && t.recomputesResults() { // strips: the code does not apply the epilogue in registers
+	if t.epilogue.strips != nil && t.recomputesResults() { // the epilogue must not be applied twice to a result
 		conv.epilogue.Defer() // a phase after the kernel applies it
 		t.epilogue.strips = nil
 	}
@@ -83,7 +83,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	strips := len(t.tilesDown)
 	order := multiply.StripOrder{Images: conv.batch, Blocks: t.blockCount, Strips: strips,
 		BandStrips: kit.DivUp(strips, 2)}
-	if strips <= fewStrips && t.blockCount > 1 { // a small image
+	if strips <= fewStrips && t.blockCount > 1 { // a small image has one band
 		order.BandStrips = strips
 	}
 	order.Divide(t.stripMACs(strips), windowGrain)
@@ -115,7 +115,8 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 func (t *depthwiseWindow) stripMACs(strips int) int {
 	conv := t.conv
 	results := kit.DivUp(conv.h.Results, strips) * conv.w.Results * t.blockVectors * t.lanes
-	return results * max(conv.termsPerOutput(), movedElementMACs*(1+conv.h.Stride*conv.w.Stride))
+	movedElements := 1 + conv.h.Stride*conv.w.Stride // for a result: the result and its part of the input
+	return results * max(conv.termsPerOutput(), movedElementMACs*movedElements)
 }
 
 // computeStrip computes one strip of an image. block is its block of channels.
@@ -141,7 +142,8 @@ func (t *depthwiseWindow) computeStrip(worker *windowRun, image, block, strip in
 		args.Row[depthwise.In], args.Row[depthwise.Out] = in+call.in, out+call.out
 		args.Row[depthwise.Weights] = weights + call.weight
 		t.epilogue.SetOffsets(args, out+call.out, channelOffset)
-		args.Rows, args.Step[depthwise.WindowRows] = call.tiles, call.rows
+		args.Rows = call.tiles // the code computes one tile for each of these rows
+		args.Step[depthwise.WindowRows] = call.rows
 		if err := t.codes[call.code].Call(args); err != nil {
 			return err
 		}
@@ -185,19 +187,24 @@ func hasWindowCode(conv *convShape, dtype tensor.DType) bool {
 	}
 	isInReach := conv.inputReach(conv.inChannels, dtype.Size()) < maxReach &&
 		kit.BoundedProduct(conv.pixelsOut(), conv.inChannels, dtype.Size()) < maxReach
-	hasSmallWindow := kit.BoundedProduct(conv.taps(), max(conv.h.Dilation, conv.w.Dilation)) < 1<<16
+	hasSmallWindow := kit.BoundedProduct(conv.taps(), max(conv.h.Dilation, conv.w.Dilation)) < maxWindowSize
 	return isInReach && hasSmallWindow && shape.maxKinds(conv) <= maxWindowKinds
 }
 
-// maxWindowKinds bounds the kinds of tiles in an image. Code is generated for each kind. Tiles of one kind have the
-// same size and the same taps inside the image.
-const maxWindowKinds = 1 << 12
+const (
+	// maxWindowSize bounds the taps of a window times the dilation.
+	maxWindowSize = 1 << 16
+	// maxWindowKinds bounds the kinds of tiles in an image. Code is generated for each kind. Tiles of one kind have the
+	// same size and the same taps inside the image.
+	maxWindowKinds = 1 << 12
+)
 
-// maxKinds returns an upper bound for the number of kinds of tiles. All tiles inside the image have the same kind.
-// Tiles at the border have other kinds.
+// maxKinds returns an upper bound for the number of kinds of tiles. Along an axis, tiles inside the image have at most
+// two kinds, because their sizes differ by at most one result. Tiles at the border have other kinds.
 func (shape *windowShape) maxKinds(conv *convShape) int {
 	kinds := func(a *geometry.Axis, tile int) int {
-		// At each end of the axis, the windows of about Extent(1)/(tile*Stride) tiles reach outside the image.
+		// At each end of the axis, the windows of about Extent(1)/(tile*Stride) tiles reach outside the image. The
+		// constants 2 and 3 cover rounding and the tiles inside the image.
 		return min(kit.DivUp(a.Results, tile), 2*(kit.DivUp(a.Extent(1), tile*a.Stride)+2)+3)
 	}
 	return kinds(&conv.h, shape.tile[0]) * kinds(&conv.w, shape.tile[1])
@@ -209,12 +216,13 @@ func (s *convShape) windowPanels(dtype tensor.DType) *multiply.Panels {
 	shape, _ := newWindowShape(s, dtype.Size())
 	panels := &multiply.Panels{DType: dtype,
 		Format: fmt.Sprintf("%v vectors of %d of %d by kh,kw", dtype, shape.lanes, s.outChannels),
-		Width:  shape.lanes, Lanes: shape.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
+		// Each vector of channels is a matrix of one panel.
+		Width: shape.lanes, Lanes: shape.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
 		Terms: s.channelsFirstTerms, Starts: shape.starts()}
 	if s.inPerGroup > 1 {
 		panels.Format += fmt.Sprintf(" of groups of %d", s.inPerGroup)
 	}
-	for i := range panels.Starts {
+	for i := range panels.Starts { // from channels to elements of the weight
 		panels.Starts[i] *= s.weightStride.n
 	}
 	return panels

@@ -136,7 +136,8 @@ type windowCall struct {
 }
 
 // axisTile describes a row of tiles or a column of tiles: their extent in one dimension. Tiles of the same kind in both
-// dimensions have the same code.
+// dimensions have the same code. For example, for 8 results with 3 taps, stride 1 and padding 1, the tile of results 0
+// to 3 has 6 input positions. Position 0 is padding: first is 1, and end is 6.
 type axisTile struct {
 	start      int // index of the first result
 	results    int // number of results

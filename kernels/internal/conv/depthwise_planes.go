@@ -14,8 +14,9 @@ import (
 
 // planeTiles convolves planes (channels of row-major images) by compiled loops. A tile is a rectangle of the output,
 // and a tap is an element of the window. The input of a tile is copied to worker memory with zero padding, in subgrids
-// (see [subgridLayout]). In a subgrid, the elements that a tap multiplies are adjacent in each row. The compiled loop
-// treats all rows of a plane's tile as one long row, and so also computes some unused pixels between rows.
+// (see [subgridLayout]). With strides of 2, for example, the four subgrids have the even or odd rows and the even or
+// odd columns. In a subgrid, the elements that a tap multiplies are adjacent in each row. The compiled loop treats all
+// rows of a plane's tile as one long row, and so also computes some unused pixels between rows.
 //
 // Planes are computed in batches: one call of the loop computes the tiles at the same position in several planes.
 // Worker memory has the subgrids of a batch as [plane][subgrid][row][column], and then its sums as
@@ -55,6 +56,7 @@ const minTileCols = 16
 // usesPlaneTiles reports whether planes are convolved by compiled loops over tiles (planeTiles). The smallest tile must
 // fit in worker memory.
 func (s *convShape) usesPlaneTiles(dtype tensor.DType) bool {
+	// Extent(n) is the number of input rows, or columns, of n results.
 	smallestTile := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), dtype.Size())
 	return hasTapCode(dtype) && smallestTile <= maxTapsBytes
 }
@@ -151,12 +153,14 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	planes := min(t.planesPerBatch, conv.groups-group)
 	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
 	rect := tileRect{row: row, col: col, rows: min(t.rows, conv.h.Results-row), cols: min(t.cols, conv.w.Results-col)}
+
 	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	firstPlane := unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes)
 	t.copyInput(worker, memory, firstPlane, planes, rect)
 	for tap, offset := range t.tapOffsets {
 		worker.inputs[tap] = rowStream{ptr: unsafe.Add(memory, offset), rowStride: t.planeStride}
 	}
+
 	rowLen := (rect.rows-1)*t.rowStride + rect.cols // length of the long row, with the unused elements between rows
 	// Each output channel of a group is computed for all planes at once.
 	firstChannel, endChannel := group*conv.outPerGroup(), (group+1)*conv.outPerGroup()
@@ -202,7 +206,7 @@ func (t *planeTiles) bindWeights(mem *graph.Mem, worker *tapRun, channel int) (b
 // the elements.
 func (t *planeTiles) copyInput(worker *tapRun, memory, plane unsafe.Pointer, planes int, rect tileRect) {
 	for _, grid := range t.subgrids {
-		if !grid.isFilledBySplit {
+		if !grid.isFilledBySplit { // the call for the even columns also copies the odd columns
 			t.copySubgrid(worker, grid, memory, plane, planes, rect)
 		}
 	}
@@ -226,7 +230,7 @@ func (t *planeTiles) copySubgrid(worker *tapRun, grid *subgrid, memory, plane un
 	if grid.oddColumns != nil { // the columns of the plane are contiguous
 		const step = 1
 		first, end := geometry.IndicesInside(left, step, conv.w.Size, conv.w.Extent(rect.cols))
-		if first < end {
+		if first < end { // split writes the even columns to `to` and the odd columns to `odd`
 			odd := unsafe.Add(to, grid.oddColumns.offset-grid.offset)
 			t.mover.split(worker, to, odd, unsafe.Add(from, (left+first)*t.elemBytes), first, end, down, planeAxis)
 		}

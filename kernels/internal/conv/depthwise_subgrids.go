@@ -87,7 +87,8 @@ func gridSize(axis *geometry.Axis, results int) int {
 
 // chooseRowStride sets the stride of the rows of subgrids, which have `width` columns for tiles of cols results. If a
 // tile has whole rows, rows overlap: the zeros at the right end of a row are also the zeros at the left end of the next
-// row. All rows start at a cache line, of `line` elements, if this lengthens them by at most a seventh.
+// row. For example, rows of 8 columns with a zero at each end have the stride 7. All rows start at a cache line, of
+// `line` elements, if this lengthens them by at most a seventh.
 func (layout *subgridLayout) chooseRowStride(axis *geometry.Axis, cols, width, line int) {
 	sharedZeros := width // number of zeros that two rows share
 	if cols < axis.Results {
@@ -98,7 +99,7 @@ func (layout *subgridLayout) chooseRowStride(axis *geometry.Axis, cols, width, l
 			sharedZeros = min(sharedZeros, first, width-end)
 		}
 	}
-	layout.rowStride = max(cols, width-sharedZeros)
+	layout.rowStride = max(cols, width-sharedZeros) // the rows of results have the same stride
 	if aligned := kit.DivUp(layout.rowStride, line) * line; aligned-layout.rowStride <= layout.rowStride/7 {
 		layout.rowStride = aligned
 	}

@@ -42,7 +42,7 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, isUniform bool) (*tapSum, 
 			return nil, err
 		}
 		if part.loop, err = loops.New(loop, loops.Options{}); err != nil || !part.loop.Compiled() {
-			return nil, err
+			return nil, err // nil, nil without machine code
 		}
 		sum.parts = append(sum.parts, part)
 	}
@@ -109,7 +109,7 @@ func (t *tapSum) run(worker *tapRun, out, bias rowStream, rowLen, rows int) {
 			worker.addOperand(weight)
 		}
 		part.loop.Run(&worker.State, worker.ptrs[:worker.operandCount], worker.strides[:worker.operandCount], rowLen, rows)
-		start = out // the next loop adds to this result
+		start = out // the next loop reads its initial value from here, and overwrites it
 	}
 }
 

@@ -23,8 +23,9 @@ import (
 //
 // where colsPerRemainder is 4 and rowStride is 8. Tap column 1 then reads the columns 1, 3 and 5.
 //
-// A rowStream (depthwise_taps.go) is an operand of the loops: the address of its first row, and the distance between
-// rows in bytes. A tapRun has a worker's rowStreams of all taps.
+// The axes of windows are d, h and w: planes, rows and columns. For an axis, Extent(n) is the number of padded
+// positions that n windows span. A rowStream (depthwise_taps.go) is an operand of the loops: the address of its first
+// row, and the distance between rows in bytes. A tapRun has a worker's rowStreams of all taps.
 type volumeTaps struct {
 	*convShape
 	dtype            tensor.DType
@@ -69,7 +70,7 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
 		conv := op.shape(c)
 		t := newVolumeTaps(conv, c.Out[0].DType)
-		if t == nil {
+		if t == nil { // compute a matrix product instead
 			return productKernelByPlanes(conv)
 		}
 		var err error
@@ -77,8 +78,8 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		if t.sum, err = newTapSum(t.dtype, conv.taps(), conv.hasBias, isUniform); err != nil || t.sum == nil {
 			return nil, err
 		}
-		channels := conv.batch * conv.outChannels // over all images
-		channelsPerChunk := max(1, machine.MACGrain/(conv.pixelsOut()*conv.taps()))
+		channels := conv.batch * conv.outChannels                                   // over all images
+		channelsPerChunk := max(1, machine.MACGrain/(conv.pixelsOut()*conv.taps())) // about MACGrain multiply-adds
 		return &graph.Kernel{WorkerScratch: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
 			Chunks: kit.DivUp(channels, channelsPerChunk),
 			Run: func(mem *graph.Mem, chunk int) error {

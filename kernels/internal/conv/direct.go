@@ -108,7 +108,7 @@ func directKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, erro
 		return nil, err
 	}
 	compute := t.computePhase(func(args *jit.Args, m *graph.Mem) {
-		args.Ptr[tile.In], args.Ptr[tile.Vec] = m.Ptrs[1], weight.address(m)
+		args.Ptr[tile.In], args.Ptr[tile.Vec] = m.Ptrs[1], weight.address(m) // Vec: the operand that is read as vectors
 		args.Ptr[tile.Bias] = conv.denseBias(m, t.elemBytes)
 	})
 	compute.Flow = conv.flow(&t.order, t.orderStripStart, t.shape.byPlanes)

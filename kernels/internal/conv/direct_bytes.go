@@ -63,7 +63,8 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	}
 	if direct.hasWordElements {
 		inputDType := call.Meta(bytesInput).DType
-		loop, err := kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{inputDType}, nil, tensor.Int16)
+		var onePerRow []bool // nil: no operand has only one element per row
+		loop, err := kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{inputDType}, onePerRow, tensor.Int16)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +109,7 @@ func (t *directBytes) chooseConversion(call *graph.Call) {
 	t.copiesImages = t.original.needsCopy(t.elementChannels) || t.signMask != 0
 }
 
-// setElementConv sets directConv: the convolution of elements, with results of uint8.
+// setElementConv sets directConv: the convolution of elements, with results of uint8 until the caller changes this.
 func (t *directBytes) setElementConv() {
 	conv := t.original.elementConv(t.elementChannels)
 	elementBytes := elementSize(t.elementChannels)
@@ -130,8 +131,8 @@ func (t *directBytes) layOutScratch(weight *byteWeight) (bytes int) {
 	sumsBytes := t.conv.outChannels * intBytes
 	t.scratchOffsets.sums = weight.scratchBytes()
 	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + sumsBytes
-	// Code reads the sums in whole vectors, up to machine.LineBytes beyond the last sum. The zero point is in this
-	// space.
+	// Code reads the sums in whole vectors, up to machine.LineBytes beyond the last sum. This space also has the zero
+	// point, directly after the sums.
 	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(sumsBytes+machine.LineBytes)
 	if !t.copiesImages {
 		return t.scratchOffsets.images
@@ -188,7 +189,8 @@ func (t *directBytes) rowBytes() int { return t.conv.w.Size * t.paddedChannels()
 // widenRow copies a row of the padded images to scratch memory, as words. The rows of all images are numbered together.
 // A row that needs padding is first copied to worker memory as bytes.
 func (t *directBytes) widenRow(mem *graph.Mem, row int) {
-	from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], row*t.rowBytes()) // without padding, bytes are only widened
+	// Ptrs[0] is the result, and operand i is Ptrs[1+i]. Without padding, bytes are only widened.
+	from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], row*t.rowBytes())
 	if t.original.needsCopy(t.elementChannels) {
 		t.copyRow(kit.SliceOf[uint8](mem.WorkerScratch, 0, t.rowBytes()), mem, row)
 		from = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
@@ -224,7 +226,7 @@ func (t *directBytes) copyPixels(to, from []uint8) {
 
 // padPixels copies pixels of `channels` bytes to pixels of `padded` bytes. The added bytes are 0.
 func padPixels(to, from []uint8, padded, channels int) {
-	if padded == 4 { // copy four bytes at once and clear the bytes of the next pixel
+	if padded == 4 { // copy four bytes at once, and clear the bytes of the next pixel; the loop below copies the rest
 		mask := uint32(1)<<(8*channels) - 1
 		for len(from) >= 4 && len(to) > 0 {
 			binary.LittleEndian.PutUint32(to, binary.LittleEndian.Uint32(from)&mask)
@@ -267,7 +269,7 @@ func (t *directBytes) bind(args *jit.Args, mem *graph.Mem, weight *byteWeight) {
 // weight describes the packed weight, the vector operand of tiles. A panel has the weights of a block, the output
 // channels that are computed together. In a panel, a term has one element for each output channel of the block.
 func (t *directBytes) weight() *byteWeight {
-	order := "kh,kw,c"
+	order := "kh,kw,c" // of the elements in a panel; part of the name of the format
 	if t.original.spansPixels(t.elementChannels) {
 		order = "kh,kw*c"
 	}

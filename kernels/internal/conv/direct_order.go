@@ -17,8 +17,9 @@ const (
 	// smallWeightBytes is the maximum size, in bytes, of a small weight. A small weight and the input of a strip stay
 	// in the L2 cache together while all blocks of the strip are computed.
 	smallWeightBytes = 1 << 16
-	// bandInputBytes is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of
-	// a large weight are computed. A weight of more bytes is evicted from the cache between two images.
+	// bandInputBytes is the maximum size, in bytes, of the input of a band, so that the input stays in the L2 cache
+	// while all blocks of a large weight are computed. The same limit applies to the weight of all blocks: a weight of
+	// more bytes is evicted from the cache between two images.
 	bandInputBytes = 1 << 20
 	// prefetchDistanceBytes is how far ahead of their use weights are prefetched, in bytes.
 	prefetchDistanceBytes = 8 << 10
@@ -52,7 +53,8 @@ func (t *directConv) chooseOrder() {
 			t.prefetchPixels()
 		}
 	}
-	// A chunk has enough units, each a strip of a block, for the work of one grain.
+	// A chunk is what a worker computes at a time: enough units, each a strip of a block, for the multiply-adds of one
+	// grain. stripPixels is a mean.
 	stripPixels := conv.batch * conv.pixelsOut() / max(1, t.imageCount*t.stripCount)
 	grain := machine.MACGrain
 	if t.shape.usesMatrixUnit {
@@ -66,7 +68,8 @@ func (t *directConv) chooseOrder() {
 func (t *directConv) chooseBands() {
 	conv := t.conv
 	weightBytes := t.blockCount() * t.panelBytes()
-	if t.bandsSpanImages = t.imageCount > 1 && weightBytes > bandInputBytes; t.bandsSpanImages {
+	t.bandsSpanImages = t.imageCount > 1 && weightBytes > bandInputBytes
+	if t.bandsSpanImages {
 		t.order.Images, t.order.Strips = 1, t.imageCount*t.stripCount // number the strips of all images together
 	}
 	images := conv.batch / t.order.Images // number of images that a band may span

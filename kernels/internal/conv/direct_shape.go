@@ -75,7 +75,7 @@ func (shape *directShape) chooseVectors(conv *convShape, pixels, registers, vect
 	switch {
 	case groupVectors == 3 && hasManyRegisters: // one block instead of a block of two and a block of one
 		return 3
-	case pixels >= shortRowPixels && hasManyRegisters: // several numbers are possible
+	case pixels >= shortRowPixels && hasManyRegisters: // enough rows for ten sums with 2 vectors: compare the costs
 		return shape.bestVectors(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
 	case pixels <= 2: // tiles have few rows, so ten sums take many vectors: up to 8 of 32 registers, 4 of 16
 		return min(groupVectors, registers/4)
@@ -91,7 +91,7 @@ func (shape *directShape) setTiling(conv *convShape) (pixels int) {
 	switch {
 	case conv.isPointwise() && conv.phase == nil:
 		shape.tiling, pixels = pointwiseTiling, conv.pixelsOut()
-		if !shape.byPlanes {
+		if !shape.byPlanes { // the pixels of all images are evenly spaced
 			pixels *= conv.batch
 		}
 		return pixels

@@ -9,7 +9,7 @@ import (
 // This file describes the code of the tiles of a direct convolution (directConv), one function for each kind of tiling.
 // A tile is the set of results that the registers hold at once: its rows are output pixels, and its columns are the
 // channels of a block. A panel is the packed weight of a block. A tap is an element of the window, and a term is the
-// product of one tap and one input channel.
+// product of one tap and one input channel. The input is channels-last or, if shape.byPlanes is set, row-major (NCHW).
 //
 // In a tile.Spec, distances and offsets are in bytes:
 //   - In and Out are the offsets of the tile's rows in the input and in the result. Vec stands for the panel.
@@ -18,8 +18,9 @@ import (
 //   - Tiles has the distances between the tiles of a call.
 //
 // The row and the column of a tap in the window are kh and kw; oh and ow are the row and the column of a pixel in the
-// result. The axes conv.h and conv.w convert them: Begin(oh) is the input row of the first tap, Position(oh, kh) the
-// row of tap kh, and Contains reports whether such a row is inside the image.
+// result. The axes conv.h and conv.w have the numbers of rows and columns of the input (Size), of the result (Results)
+// and of the window (Taps). Begin(oh) is the input row of the first tap, Position(oh, kh) the row of tap kh, and
+// Contains reports whether such a row is inside the image.
 
 // pointwiseSpec returns the spec of a tile of consecutive pixels of a pointwise convolution.
 func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
@@ -42,11 +43,11 @@ func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
 		spec.Out = append(spec.Out, (t.outOffset(first+i)-t.outOffset(first))*t.outElemBytes)
 	}
 	for kh := range conv.h.Taps {
-		t.addWindowRow(spec, kh*conv.h.Dilation*conv.w.Size*t.inPixelBytes, kh*conv.w.Taps*t.contiguousTerms()*t.termBytes,
-			func(kw, i int) bool {
-				oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
-				return conv.h.Contains(conv.h.Position(oh, kh)) && conv.w.Contains(conv.w.Position(ow, kw))
-			})
+		in, vec := kh*conv.h.Dilation*conv.w.Size*t.inPixelBytes, kh*conv.w.Taps*t.contiguousTerms()*t.termBytes
+		t.addWindowRow(spec, in, vec, func(kw, i int) bool {
+			oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
+			return conv.h.Contains(conv.h.Position(oh, kh)) && conv.w.Contains(conv.w.Position(ow, kw))
+		})
 	}
 	spec.Loops = t.withChannelLoop()
 	return spec

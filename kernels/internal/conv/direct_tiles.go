@@ -56,7 +56,7 @@ func (t *directConv) appendCalls(calls []directCall, strip int) []directCall {
 	case smallImageTiling: // each tile has its own kind, whose code has the offsets of the input
 		return append(calls, directCall{kind: strip, tiles: 1, out: t.outOffset(t.tiles.start(strip)) * t.outElemBytes})
 	}
-	return t.appendRowCalls(calls, strip)
+	return t.appendRowCalls(calls, strip) // rowTiling
 }
 
 // stripStart returns the first output pixel of a strip of an image.
@@ -174,7 +174,7 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	kd, kdEnd := conv.d.TapsOf(od) // planes [kd, kdEnd) of the window are inside the image
 	kh, khEnd := conv.h.TapsOf(oh) // and rows [kh, khEnd) of these planes
 	// Byte offsets of the row: in the input, the first tap inside the image; in the result, the first pixel of the row;
-	// in the panel of weights, this first tap.
+	// in the panel of weights, this first tap, whose first contiguousTerms terms are adjacent.
 	in := (conv.d.Position(od, kd)*conv.h.Size + conv.h.Position(oh, kh)) * conv.w.Size * t.inPixelBytes
 	out := t.outOffset(row*conv.w.Results) * t.outElemBytes
 	weight := (kd*conv.h.Taps + kh) * conv.w.Taps * t.contiguousTerms() * t.termBytes

@@ -53,8 +53,9 @@ func (s *convShape) elementShape(channels int) directShape {
 }
 
 // useByteMatrices chooses tiles for instructions that multiply byte matrices (SMMLA of arm64), so that they take the
-// fewest instructions. A register has the sums of two pixels, and another register their elements. A vector of lanes
-// takes two registers of weights.
+// fewest instructions. An instruction adds products to one register of sums, of two pixels and two channels. Its
+// operands are the elements of the two pixels, and the weights of the two channels. A vector of lanes has four
+// channels. It therefore takes two registers of weights, and two registers of sums for each pair of pixels.
 func (shape *directShape) useByteMatrices(conv *convShape) {
 	const maxMatrixVectors = 4
 	registers, _ := tile.VectorRegisters(machine.HostFeatures())
@@ -67,8 +68,9 @@ func (shape *directShape) useByteMatrices(conv *convShape) {
 	// multiply. The weights take 2*vectors.
 	tileInstructions := func(pairs, vectors int) int { return pairs*(2*vectors+3) + 2*vectors }
 	for vectors := 1; vectors <= min(groupVectors, maxMatrixVectors); vectors++ {
-		// The registers hold the weights (2*vectors), the elements of a pair (1) and the sums (vectors for each pair).
-		rows, instructions := 2*((registers-2*vectors-1)/vectors/2), 0
+		// Registers hold the weights (2*vectors), the elements of a pair (1) and the sums (2*vectors for each pair).
+		maxPairs := (registers - 2*vectors - 1) / (2 * vectors)
+		rows, instructions := 2*maxPairs, 0
 		for _, tiles := range splitEvenly(pixels, rows).bySize() {
 			pairs := kit.DivUp(tiles.size, 2)
 			instructions += tiles.count * (groupVectors / vectors) * tileInstructions(pairs, vectors)
@@ -98,7 +100,6 @@ func (s *convShape) unitDepth() int { return s.unitInstructions() * tile.UnitTer
 
 // unitWork adds the work of a convolution on the matrix unit.
 func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
-	t := &directConv{conv: s, shape: *shape, elemBytes: intBytes, inElemBytes: dotChannels}
 	pixels, halfTiles := s.batch*s.h.Results*s.w.Results, 0 // halfTiles: number of parts of up to UnitRows pixels
 	if shape.tiling == pointwiseTiling {
 		halfTiles = splitEvenly(pixels, tile.UnitRows).count
@@ -108,12 +109,14 @@ func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 	multiply.ReclassifyStores(work, s.call)
 	const weight = 1 // operand
 	multiply.ReclassifyPanels(work, s.call, weight, s.batch*s.pixelsOut())
-	work.AddUnoverlapped(rateDirectStart, 1)
+	work.AddUnoverlapped(rateDirectStart, 1) // one start of a direct convolution
 	if !s.call.IsConstant(weight) {
 		work.AddUnits(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
-	macs := multiply.UnitByteMACs(kit.DivUp(pixels, halfTiles), s.outPerGroup(), s.unitInstructions())
+	halfTilePixels := kit.DivUp(pixels, halfTiles)
+	macs := multiply.UnitByteMACs(halfTilePixels, s.outPerGroup(), s.unitInstructions())
 	work.AddUnits(multiply.RateUnitBytes, float64(halfTiles*s.groups)*macs)
+	t := &directConv{conv: s, shape: *shape, elemBytes: intBytes, inElemBytes: dotChannels}
 	work.AddUnits(rateDirectTiles, float64(kit.DivUp(halfTiles, 2)*t.blockCount()))
 	work.Flops = 2 * float64(pixels*s.outChannels) * float64(s.termsPerOutput())
 }

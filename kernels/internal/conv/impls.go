@@ -42,9 +42,9 @@ func (a convAlgorithm) readsPixelsInPlace() bool {
 // come first, because they are faster for an image of one pixel, which has both layouts. Weights are packed, so any
 // weight layout is accepted.
 //
-// Volumes have one more, tapsImpl, for depthwise calls. For images there are eight: the six of implNames, and two with
-// Winograd transforms. The function walks decides which of the six support a call, and with which layouts. The function
-// newWinograd decides for the other two.
+// Images have the six implementations of implNames and two with Winograd transforms, sequences the six, and volumes the
+// three with a name for volumes, and tapsImpl for depthwise calls. The function walks decides which of the six support
+// a call, and with which layouts. The function newWinograd decides for the other two.
 func (op convolution) impls() (list []graph.Impl) {
 	if op.dims == 3 {
 		list = append(list, op.tapsImpl())

@@ -16,7 +16,8 @@ import (
 // This file infers the types of convolutions, with PyTorch's checks and messages. Method result makes the checks in
 // PyTorch's order, computes the shape, and then chooses the memory format (infer_format.go). For example, a
 // channels-last input of 1x3x224x224 and a weight of 64x3x7x7 with stride 2 and padding 3 give a channels-last result
-// of 1x64x112x112.
+// of 1x64x112x112. Operands 0, 1 and 2 are the input, the weight and the optional bias. A padding word is "same" or
+// "valid", in place of numbers.
 
 // infer checks a call and determines the type of its result as at::convolution does.
 func (op convolution) infer(c *graph.Call) ([]graph.Result, error) {
@@ -50,6 +51,7 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 			return input, err
 		}
 	}
+	// If the word "same" needs more padding after a dimension than before it, the input is first padded there.
 	params, input, err := params.withSymmetricPadding(input)
 	if err != nil {
 		return input, err

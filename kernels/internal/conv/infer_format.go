@@ -103,6 +103,7 @@ func (params convParams) complexResultType(input, weight tensor.Type, shape []sy
 	a := params.nonEmptyResultType(inputReal, weightReal, shape)
 	inputSum, weightSum := kit.ElementwiseType(inputReal, inputReal), kit.ElementwiseType(weightReal, weightReal)
 	c := params.nonEmptyResultType(inputSum, weightSum, shape)
+	// The type a stands for b, too.
 	out := kit.ElementwiseType(kit.ElementwiseType(a, a), kit.ElementwiseType(kit.ElementwiseType(c, a), a))
 	return out.WithDType(input.DType)
 }

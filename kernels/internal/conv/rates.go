@@ -62,8 +62,9 @@ func convCall(impl string, stride, groups, size int, image tensor.Meta, out int)
 		In: []tensor.Meta{image, weight}, Constant: []int{1}, Impl: impl}
 }
 
-// bytesCall returns a call of conv2d_bytes, direct or depthwise, whose operands are constant except the image. size is
-// the width and height of the window, and side the width and height of the image.
+// bytesCall returns a call of conv2d_bytes, direct or depthwise. Its operands are the image, weight, bias, scale, and
+// the zero points of image and result; all but the image are constant. size is the width and height of the window, and
+// side the width and height of the image.
 func bytesCall(stride, groups, size, channels, side, out int) graph.RateCall {
 	impl := "direct_nhwc"
 	if groups > 1 {

@@ -72,7 +72,9 @@ func (s *convShape) outSize() ncdhw {
 
 // pixelStride returns the constant distance between neighbouring output pixels of a channel, or false if the distance
 // is not constant.
-func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), s.outStride) }
+func (s *convShape) pixelStride() (stride int, isConstant bool) {
+	return pixelStride(s.outSize(), s.outStride)
+}
 
 // outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
 // or 0 if the distance is not constant.
@@ -144,6 +146,7 @@ func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 		{Size: s.d.Taps, A: s.d.Dilation * in.d, B: weight.d, Summed: true},
 		{Size: s.h.Taps, A: s.h.Dilation * in.h, B: weight.h, Summed: true},
 		{Size: s.w.Taps, A: s.w.Dilation * in.w, B: weight.w, Summed: true}}
+	// The first tap of the first window is this number of elements before the start of the input.
 	form.Before = s.d.PadBefore*in.d + s.h.PadBefore*in.h + s.w.PadBefore*in.w
 	for k, axis := range []geometry.Axis{s.d, s.h, s.w} {
 		if axis.ReadsPadding() { // loops 3 to 5 are over results, and loops 7 to 9 over taps

@@ -126,7 +126,7 @@ type tapTarget struct{ phase, shift, first, end int }
 
 // targetOf returns the target of a tap along an axis.
 func targetOf(a *geometry.Axis, tap int) tapTarget {
-	position := a.Position(0, tap)
+	position := a.Position(0, tap) // index in the result to which the product of input element 0 is added
 	phase := (position%a.Stride + a.Stride) % a.Stride
 	first, end := a.ResultsOf(tap)
 	return tapTarget{phase: phase, shift: (position - phase) / a.Stride, first: first, end: max(first, end)}
@@ -201,7 +201,7 @@ func sumChannelInGo[T int64 | float32 | float64 | complex64 | complex128](mem *g
 		kd, kh, kw := shape.tap(tap)
 		shift := shape.w.Position(0, kw)
 		first, end := shape.w.ResultsOf(kw)
-		for row := range shape.rowsOut() {
+		for row := range shape.rowsOut() { // rows of the input: the result of the ordinary convolution
 			const rowOverhead = 8 // of a row besides its elements
 			mem.CheckContextAfter(shape.w.Results + rowOverhead)
 			products := windowProducts[:shape.w.Results]

@@ -79,7 +79,7 @@ func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	if s.adder != nil {
 		builder.AddListings(func() []expr.Listing { return []expr.Listing{s.adder.addRow.Listing("windows")} })
 	}
-	imagesAtOnce := min(s.images, max(1, maxProductBytes/s.imageBytes()))
+	imagesAtOnce := min(s.images, max(1, maxProductBytes/s.imageBytes())) // as many as the limit permits, or one
 	products := builder.NewScratch(dtype, imagesAtOnce*s.groups*s.weightRows()*s.inputPixels())
 	sumBuffers := []kit.Buffer{out, products}
 	if s.hasBias {
@@ -146,7 +146,7 @@ func sumChannels[T int64 | float32 | float64 | complex64 | complex128](s *spread
 		if s.hasBias {
 			bias = kit.ElementsOf[T](mem.Ptrs[2], s.outChannels)[channel%s.outChannels]
 		}
-		if s.adder != nil {
+		if s.adder != nil { // T is float32 or float64, so realOf keeps the value
 			s.adder.sumChannel(mem, kit.AddressOf[T](mem.Ptrs[0], (firstChannel+channel)*channelElements),
 				kit.AddressOf[T](mem.Ptrs[1], channel*productElements),
 				unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), realOf(bias))
@@ -161,9 +161,10 @@ func sumChannels[T int64 | float32 | float64 | complex64 | complex128](s *spread
 // channel, and a column (depth) for each input channel. Consecutive rows are adjacent in memory.
 func transposedPanels(windows *transposedWindows, dtype tensor.DType) *multiply.Panels {
 	rows, depth := windows.weightRows(), windows.inPerGroup()
-	const rowStride, imageCount, imageStride = 1, 1, 0
+	const imageCount, imageStride = 1, 0
 	groupOffsets := entryOffsets(imageCount, imageStride, windows.groups, depth*rows)
-	return multiply.MatrixPanels(dtype, gemm.PanelRows(dtype), rows, rowStride, depth, rows, groupOffsets)
+	rowStride, columnStride := 1, rows
+	return multiply.MatrixPanels(dtype, gemm.PanelRows(dtype), rows, rowStride, depth, columnStride, groupOffsets)
 }
 
 // pack implements [graph.Impl.Pack]: operand 1, a constant weight, is packed.
@@ -188,8 +189,9 @@ func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
 	}
 	windows := op.windows(call)
 	inputPixels, rows := windows.inputPixels(), windows.weightRows()
-	multiply.ReclassifyPanels(&work, call, 1, inputPixels) // counts bytes of the weight as panels
-	multiply.ReclassifyStores(&work, call)                 // counts bytes of the result as copied
+	const weight = 1
+	multiply.ReclassifyPanels(&work, call, weight, inputPixels) // counts bytes of the weight as panels
+	multiply.ReclassifyStores(&work, call)                      // counts bytes of the result as copied
 	work.AddUnits(multiply.RateStartStep, 1)
 	multiply.AddProduct(&work, call.Out[0].DType, float64(windows.images*windows.groups), rows, inputPixels,
 		windows.inPerGroup())

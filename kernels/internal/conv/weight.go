@@ -17,7 +17,15 @@ import (
 // order in which the code reads them: term by term, and for each term the weights of all these channels. A term is the
 // product of a tap, an element of the window, and an input channel.
 
+// Indices of the weight: among the operands of a call, and in Mem.Ptrs, after the result and the input.
+const (
+	weightOperand = 1
+	weightPtr     = 2
+)
+
 // panelsFor returns the weight panels that an algorithm reads, or nil if it reads the weight in its own layout.
+// Algorithms for channels-last images ("by pixels") order the terms by tap and then by channel. Algorithms for
+// row-major images order them by channel and then by tap.
 func panelsFor(conv *convShape, algorithm convAlgorithm, dtype tensor.DType) *multiply.Panels {
 	switch algorithm {
 	case productByPixels:
@@ -25,14 +33,14 @@ func panelsFor(conv *convShape, algorithm convAlgorithm, dtype tensor.DType) *mu
 	case productByPlanes:
 		return conv.weightPanels(dtype, gemm.PanelRows(dtype), "c,"+conv.tapNames(), conv.channelsFirstTerms)
 	case depthwiseByPixels:
-		if hasWindowCode(conv, dtype) {
+		if hasWindowCode(conv, dtype) { // the machine code of depthwise_pixels.go
 			return conv.windowPanels(dtype)
 		}
 		panels := conv.weightPanels(dtype, conv.outChannels, "kh,kw", conv.channelsLastTerms)
 		panels.Lanes, panels.Starts = conv.outChannels, []int{0} // one panel covers all groups
 		return panels
 	case directByPixels:
-		if conv.usesGroupWindows(dtype) {
+		if conv.usesGroupWindows(dtype) { // the same machine code, for groups of few channels
 			return conv.windowPanels(dtype)
 		}
 		const byPlanes = false
@@ -74,7 +82,7 @@ func (s *convShape) tapNames() string {
 func (s *convShape) tapOffset(tap int) int {
 	kd, kh, kw := s.tap(tap)
 	offset := kd*s.weightStride.d + kh*s.weightStride.h + kw*s.weightStride.w
-	if s.phase != nil {
+	if s.phase != nil { // a phase of a transposed convolution has some of the taps
 		offset += s.phase.firstTap
 	}
 	return offset
@@ -114,7 +122,7 @@ type packedWeight struct {
 // another format.
 func newPackedWeight(call *graph.Call, panels *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = panels
-	if w.packedBefore, err = multiply.IsPackedIn(call, 1, panels); !w.packedBefore {
+	if w.packedBefore, err = multiply.IsPackedIn(call, weightOperand, panels); !w.packedBefore {
 		w.Scratch = kit.AlignUp(kit.BoundedProduct(panels.MatrixLen(), len(panels.Starts), panels.DType.Size()))
 	}
 	return w, err
@@ -135,7 +143,7 @@ func (w packedWeight) phases() []graph.Phase {
 		terms := listTerms()
 		for panel := chunk * panelsPerChunk; panel < min((chunk+1)*panelsPerChunk, panels); panel++ {
 			group := panel / panelsPerGroup
-			matrix := unsafe.Add(m.Ptrs[2], w.Starts[group]*size)
+			matrix := unsafe.Add(m.Ptrs[weightPtr], w.Starts[group]*size)
 			w.FillPanel(m.Context, terms, m.Scratch[group*matrixBytes:][:matrixBytes], matrix, panel%panelsPerGroup)
 		}
 		return nil
@@ -145,7 +153,7 @@ func (w packedWeight) phases() []graph.Phase {
 // address returns the address of the first panel.
 func (w packedWeight) address(m *graph.Mem) unsafe.Pointer {
 	if w.packedBefore {
-		return m.Ptrs[2]
+		return m.Ptrs[weightPtr]
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }

@@ -78,7 +78,8 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	}
 	lanes := winograd.Lanes(cpu)
 	registers, _ := tile.VectorRegisters(cpu)
-	// The products use the code of direct convolution's tiles, which determines the number of rows by vectors.
+	// The products use the code of direct convolution's register tiles. maxRows(v, registers) is the greatest number of
+	// rows, here tiles, of a register tile with v vectors of output channels.
 	maxRows := directShape{elemsPerLoad: tile.ElementsPerLoad(cpu, floatBytes)}.maxRows
 	w := &winogradConv{conv: conv, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(conv.h.Results, m),
 		tilesAcross: kit.DivUp(conv.w.Results, m), blockChannels: 2 * lanes,
@@ -91,7 +92,9 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	w.blockCount = kit.DivUp(conv.outChannels, w.blockChannels)
 	w.transformsInRun = m == 4 && w.tileCount() <= winograd.ProductTiles &&
 		floatBytes*w.transformedWeights() > cachedWeightBytes && winograd.SupportsProducts(cpu)
-	const setPeriod = 4096 // addresses at this distance are in the same set of the L1 cache
+	// Addresses at a distance of setPeriod bytes are in the same set of the L1 cache. The tiles of a point would then
+	// compete for one set.
+	const setPeriod = 4096
 	if w.tileStride*floatBytes%setPeriod == 0 {
 		w.tileStride += lanes
 	}

@@ -25,13 +25,16 @@ import (
 // divides a result of 56x56 pixels into 14x14 tiles with 36 points each.
 //
 // A section is a sequence of tiles whose points are in memory together. A part is a sequence of tiles of a section that
-// a chunk multiplies by a block of weights. A strip is a sequence of tiles of a part whose products fit in the
-// registers. In the example, a section may have 42 of the 196 tiles, and three strips of 14 tiles. A value of type
-// spans is a division into such sequences: span(i) is the i-th of them.
+// a chunk multiplies by a block of weights, for blockChannels output channels. A strip is a sequence of at most
+// stripTiles tiles of a part, whose products fit in the registers. In the example, a section may have 42 of the 196
+// tiles, and three strips of 14 tiles. A value of type spans is a division into such sequences: span(i) is the i-th of
+// them.
 //
-// With chunkSchedule, points and products are in the worker's memory. With the other schedules, sections are computed
-// one after another, and their points are in scratch memory, which workers share. With pointSchedule, products are
-// shared as well.
+// With chunkSchedule, points and products are in the worker's memory. With blockSchedule and pointSchedule, sections
+// are computed one after another, and their points are in scratch memory, which workers share. With pointSchedule,
+// products are shared as well. tileStride is the number of elements from a tile to the next in the memory of a point.
+// pointPad is the number of unused bytes after the tiles of a point, which put points into different sets of the L1
+// cache.
 type winogradRun struct {
 	*winogradConv
 	weight      packedWeight // if transformsInRun: the weight in panels, not transformed; else unused
@@ -58,8 +61,8 @@ type winogradRun struct {
 }
 
 const (
-	// cachedBlockBytes is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Chunks of one strip
-	// each can then read the same weights.
+	// cachedBlockBytes is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Chunks of one
+	// strip each can then read the same weights.
 	cachedBlockBytes = 768 << 10
 	// prefetchBytes is the distance, in bytes, between the weights that are used and the weights that are prefetched.
 	prefetchBytes = 8 << 10
@@ -244,7 +247,8 @@ func (r *winogradRun) compileTile(row, col boundaryCase) (code tileCode, err err
 		code.part = winograd.Part{Row: row.first, RowEnd: row.end, Col: col.first, ColEnd: col.end}
 	}
 	code.input, err = generateOnce(r.inputTransforms, code.part, func() (*winograd.Transform, error) {
-		return r.form.CompileInput(r.cpu, code.part, r.conv.inChannels%winograd.Lanes(r.cpu))
+		lastLanes := r.conv.inChannels % winograd.Lanes(r.cpu) // input channels in the last vector; 0 if it is full
+		return r.form.CompileInput(r.cpu, code.part, lastLanes)
 	})
 	if err != nil {
 		return code, err

@@ -42,7 +42,7 @@ const (
 	// pointMACs is the number of multiply-adds per chunk of pointSchedule.
 	pointMACs = 1 << 19
 	// winogradCallMACs bounds the multiply-adds of one call of product code. A goroutine cannot be preempted within a
-	// call, so a call must not take longer than 50 us.
+	// call, so a call must not take longer than 50 us. CallDivisor is greater than 1 on slow processors.
 	winogradCallMACs = 1 << 20 / machine.CallDivisor
 )
 
@@ -200,7 +200,7 @@ type prefetchShare struct{ index, count int }
 func (r *winogradRun) computePart(mem *graph.Mem, args *winogradArgs, section, part tileSpan, block int,
 	share prefetchShare) error {
 	var err error
-	if r.transformsInRun {
+	if r.transformsInRun { // the product code also transforms the weights
 		err = r.multiplyByWindows(mem, &args.product, block)
 	} else {
 		err = r.multiply(mem, &args.product, part, part.first-section.first, block, share)
@@ -248,9 +248,10 @@ func (r *winogradRun) multiply(mem *graph.Mem, args *jit.Args, part tileSpan, fi
 			indexInPart := strip.first - part.first
 			args.Row[tile.In] = point*r.pointStride + floatBytes*(firstIndex+indexInPart)*r.tileStride
 			args.Row[tile.Out] = point*r.productStride + floatBytes*indexInPart*r.blockChannels
-			if strips.count == 1 { // the part is one strip: prefetch its share of the next block
+			// The share is in the next block if the part is one strip, else in the next points of this block.
+			if strips.count == 1 {
 				args.Row[tile.Prefetched] = nextBlock + (points*share.index+point)*matrixBytes/share.count
-			} else { // prefetch this strip's share of the next points
+			} else { // each strip prefetches an equal share
 				args.Row[tile.Prefetched] = nextPoints + args.Rows*matrixBytes*i/strips.count
 			}
 			if err := r.productCodes[strip.count].Call(args); err != nil { // code by the number of tiles

@@ -2,17 +2,18 @@ package conv
 
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
-// This file chooses the order in which a Winograd convolution computes its tiles (see [winogradConv]). The tiles of the
-// batch are divided into sections, whose points are in memory together. For example, 784 tiles of 36 points and 64
-// channels have 7 MB of points. With chunkSchedule, they are divided into 28 sections of 28 tiles, so that the points
-// of a section stay in the L2 cache.
+// This file chooses the order in which a Winograd convolution computes its tiles (see [winogradConv]). A tile is
+// transformed to points, which have an element for each channel. At each point, the tiles are multiplied by the
+// transformed weights; the results are the products. The tiles of the batch are divided into sections, whose points are
+// in memory together. For example, 784 tiles of 36 points and 64 channels have 7 MB of points. With chunkSchedule, they
+// are divided into 28 sections of 28 tiles, so that the points of a section stay in the L2 cache.
 
 // winogradSchedule is the order in which the tiles, points and blocks of a section are computed.
 type winogradSchedule uint8
 
 const (
-	// chunkSchedule: a chunk does all the work of a section, in its worker's memory. The weights stay in cache or arrive
-	// fast enough.
+	// chunkSchedule: one worker does all the work of a section, in memory of its own. The weights stay in cache or
+	// arrive fast enough.
 	chunkSchedule winogradSchedule = iota
 	// blockSchedule: all workers share the points of a section, which stay in cache. The weights stream from memory once
 	// per section, one block of output channels after another.
@@ -45,13 +46,14 @@ const (
 func (w *winogradConv) chooseSchedule() winogradSchedule {
 	weightBytes := floatBytes * w.transformedWeights()
 	switch hasSeveralSections := w.sectionCount(chunkSchedule) > 1; {
-	case w.transformsInRun: // the weights stream from memory, and the points stay in cache
+	case w.transformsInRun: // a few tiles: the weights stream from memory, and the points stay in cache
 		return blockSchedule
-	case hasSeveralSections && weightBytes <= streamedWeightBytes:
+	case hasSeveralSections && weightBytes <= streamedWeightBytes: // each worker has a section
 		return chunkSchedule
-	case weightBytes <= cachedWeightBytes:
+	case weightBytes <= cachedWeightBytes: // a single section
 		return pointSchedule
 	}
+	// The weights are read once per section. With pointSchedule, points and products are also written and read.
 	blockTraffic := weightBytes * w.sectionCount(blockSchedule)
 	pointTraffic := weightBytes*w.sectionCount(pointSchedule) + w.memoryTraffic()
 	if blockTraffic <= pointTraffic {
@@ -62,7 +64,7 @@ func (w *winogradConv) chooseSchedule() winogradSchedule {
 
 // sectionCount returns the number of sections of a schedule.
 func (w *winogradConv) sectionCount(schedule winogradSchedule) int {
-	tiles, maxTiles := w.tileCount(), 0 // maxTiles: tiles of a section
+	tiles, maxTiles := w.tileCount(), 0 // maxTiles: tiles whose bytes are within the bound of a section
 	switch schedule {
 	case chunkSchedule:
 		maxTiles = cachedPointBytes / w.pointBytes()
@@ -71,7 +73,7 @@ func (w *winogradConv) sectionCount(schedule winogradSchedule) int {
 	case pointSchedule:
 		maxTiles = pointsSectionBytes / (w.pointBytes() + w.productBytes())
 	}
-	sections := kit.DivUp(tiles, max(w.stripTiles, maxTiles))
+	sections := kit.DivUp(tiles, max(w.stripTiles, maxTiles)) // a section has at least one strip
 	if schedule == chunkSchedule {
 		for sections < minSections && tiles >= 2*sections*w.stripTiles {
 			sections *= 2

@@ -109,13 +109,13 @@ func (s *convShape) addPlaneProducts(work *graph.Work, out tensor.Meta) {
 		multiply.AddScatteredStores(work, out.Numel(), s.termsPerOutput())
 	}
 	elements := s.windowElements()
-	switch { // RatePackTap and RatePackStep: an element of a window, from adjacent or from strided pixels
-	case s.isPointwise():
+	switch {
+	case s.isPointwise(): // windows of one pixel: elements of planes
 		work.AddUnits(multiply.RatePackCol, elements)
 		return
-	case s.w.Stride != 1:
+	case s.w.Stride != 1: // elements of windows, from strided pixels
 		work.AddUnits(multiply.RatePackStep, elements)
-	default:
+	default: // elements of windows, from adjacent pixels
 		work.AddUnits(multiply.RatePackTap, elements)
 	}
 	// A move copies a run of elements for one tap.
@@ -199,15 +199,15 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 	groups, images := float64(s.groups), s.batch
 	var tiles, cycles float64
 	switch pixels := s.pixelsOut(); shape.tiling {
-	case pointwiseTiling:
+	case pointwiseTiling: // windows of one pixel: a tile has consecutive pixels of an image or, by pixels, of the batch
 		if !byPlanes {
 			images, pixels = 1, s.batch*pixels
 		}
 		const taps = 1
 		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), taps)
-	case smallImageTiling:
+	case smallImageTiling: // a tile has consecutive pixels of an image
 		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), s.meanTaps())
-	case rowTiling:
+	case rowTiling: // a tile has pixels of one row of the result
 		tiles, cycles = s.tileCycles(&shape, splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()),
 			s.meanTaps())
 	}
@@ -237,7 +237,7 @@ func (s *convShape) tileCycles(shape *directShape, division pieces, repetitions,
 				max(float64(rows*vectors)/2, float64(rows+vectors)/2, sumLatency))
 		}
 		addBlocks(wholeBlocks, shape.blockChannels())
-		addBlocks(min(lastChannels, 1), lastChannels)
+		addBlocks(min(lastChannels, 1), lastChannels) // a smaller block, unless lastChannels is 0
 	}
 	return tiles, cycles
 }

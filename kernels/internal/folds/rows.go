@@ -6,13 +6,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file builds the computation of a row as an expression ([graph.Rows]). A row has the elements of an operand along
+// the reduced dimensions. In the expression, an operand is one element of the row, and [expr.Builder.Reduce] combines
+// the values of all elements.
+
 // Number is a real or complex number in an expression. Im is None for a real number.
 type Number struct{ Re, Im expr.Value }
 
 // Real returns a real number.
 func Real(v expr.Value) Number { return Number{v, expr.None} }
 
-// Operand loads operand i and converts it to dtype cast and, if cast is a 16-bit float, then to float32.
+// Operand loads operand i and converts it to dtype cast. If cast is a 16-bit float, the number is then converted to
+// float32.
 func Operand(builder *expr.Builder, i int, cast tensor.DType) Number {
 	x := Real(builder.Load(i))
 	if operandDType := builder.Operand(i); operandDType.IsComplex() {
@@ -40,14 +45,15 @@ func Operand(builder *expr.Builder, i int, cast tensor.DType) Number {
 func Result(builder *expr.Builder, x Number, dtype tensor.DType) expr.Output {
 	out := expr.Output{DType: dtype, Re: builder.Convert(dtype.ToReal(), x.Re), Im: expr.None}
 	if dtype.IsComplex() {
-		if out.Im = builder.Const(dtype.ToReal(), 0); x.Im != expr.None {
+		out.Im = builder.Const(dtype.ToReal(), 0)
+		if x.Im != expr.None {
 			out.Im = builder.Convert(dtype.ToReal(), x.Im)
 		}
 	}
 	return out
 }
 
-// rows returns the expression of the call, or nil if the op has none.
+// rows returns the call as an expression over rows, or nil if the op has none.
 func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 	row := s.Computation().Row
 	if row == nil {
@@ -83,7 +89,8 @@ func Total(builder *expr.Builder, v expr.Value) expr.Value {
 	return builder.Reduce(expr.Add, v)
 }
 
-// sumExpression returns the function that builds the expression of [Summing].
+// sumExpression returns the function that builds the expression of [Summing]: whether a bool of the row is true, the
+// sum of integers, or the sum of floats or complex numbers divided by divisor.
 func sumExpression(dtype tensor.DType, divisor float64) func(b *expr.Builder, terms Number) []Number {
 	return func(builder *expr.Builder, terms Number) []Number {
 		switch {
@@ -109,8 +116,8 @@ func sumOrMean(builder *expr.Builder, v expr.Value, divisor float64) expr.Value 
 }
 
 // maxFloat32Sum is the maximum number of exponentials that are summed in float32. A row of this length is summed as
-// [expr.FoldLanes] partial sums of 256 exponentials each. The error of such a sum is a few roundings. A loop in float32
-// processes twice as many elements at a time as a loop in float64.
+// [expr.FoldLanes] partial sums of 256 exponentials each, so at most 256 roundings add up in each of them. A loop in
+// float32 processes twice as many elements at a time as a loop in float64.
 const maxFloat32Sum = 256 * expr.FoldLanes
 
 // Exponentials returns the exponentials of a row of rowSize numbers as softmax needs them: exp(x-maximum) for each x,

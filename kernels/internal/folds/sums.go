@@ -40,7 +40,7 @@ func sumFold(dtype tensor.DType, divisor float64) *iter.Fold {
 		const isAny = true
 		return AnyOrAll(isAny)
 	}
-	switch kit.LoopDType(dtype) {
+	switch kit.LoopDType(dtype) { // float32 also for 16-bit floats, int64 for all integers
 	case tensor.Int64:
 		return kit.Accumulators[int64](iter.NewFold(0, SumRow[int64, int64], SumColumns[int64, int64], AddTo[int64]))
 	case tensor.Float32:

@@ -123,7 +123,9 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 		values, scratch := memory[:spec.points], memory[spec.points:]
 		operandLine, resultLine := unsafe.Add(mem.Ptrs[1], offsets[0]), unsafe.Add(mem.Ptrs[0], offsets[1])
 		const first, step = 0, 1
-		spec.load(values, first, step, func(values []complex128, first, step int) { read(operandLine, values, first, step) })
+		spec.load(values, first, step, func(values []complex128, first, step int) {
+			read(operandLine, values, first, step)
+		})
 		spec.transform(lineTransform, values, scratch)
 		write(resultLine, values[:spec.outLen], first, step)
 		return nil
@@ -137,7 +139,10 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 func (spec *fourierSpec) load(values []complex128, first, step int, read func(values []complex128, first, step int)) {
 	available := spec.available()
 	count := min(len(values), kit.DivUp(max(0, available-first), step)) // values that the operand has
-	read(values[:count], first, step)
+	// Without such values, the address of element first may be outside of the operand.
+	if count > 0 {
+		read(values[:count], first, step)
+	}
 	clear(values[count:])
 	if !spec.isToReal {
 		return
@@ -191,7 +196,7 @@ func (spec *fourierSpec) scaleFrequencies(values []complex128) {
 }
 
 // elementReader reads the elements first, first+step, first+2*step and so on of the line of the operand at address
-// line.
+// line. It reads at least one element.
 type elementReader func(line unsafe.Pointer, values []complex128, first, step int)
 
 // elementWriter writes values to the line of the result at address line, at the indices first, first+step, first+2*step
@@ -220,8 +225,8 @@ func (spec *fourierSpec) reader(operand tensor.Meta) elementReader {
 	if !spec.hasComplexPairs {
 		load := tensor.Converter(tensor.Complex128, operand.DType)
 		return func(line unsafe.Pointer, values []complex128, first, step int) {
-			load(unsafe.Pointer(unsafe.SliceData(values)), unsafe.Add(line, first*operandStep), complexBytes, step*operandStep,
-				len(values))
+			address := unsafe.Add(line, first*operandStep)
+			load(unsafe.Pointer(unsafe.SliceData(values)), address, complexBytes, step*operandStep, len(values))
 		}
 	}
 	imagOffset := kit.ByteStride(operand, operand.Rank()-1) // from the real part to the imaginary part, in bytes
@@ -234,8 +239,9 @@ func (spec *fourierSpec) reader(operand tensor.Meta) elementReader {
 			for i, value := range values {
 				values[i] = complex(real(value), 0)
 			}
-		} else if count > 0 { // without elements, the address of the imaginary part would be outside of values
-			load(unsafe.Add(parts, complexBytes/2), unsafe.Add(address, imagOffset), complexBytes, step*operandStep, count)
+		} else {
+			imagParts := unsafe.Add(parts, complexBytes/2)
+			load(imagParts, unsafe.Add(address, imagOffset), complexBytes, step*operandStep, count)
 		}
 	}
 }

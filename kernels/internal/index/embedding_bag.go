@@ -23,6 +23,7 @@ var EmbeddingBag = kit.Define[*embeddingBagAttrs](graph.Op{
 			"the last bag, and the last row of a matrix of indices is ignored. `scale_grad_by_freq` and `sparse` have no " +
 			"effect, and are rejected for the maximum.",
 		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowIndexBound},
+			// Offsets that are all 0 are valid in any call.
 			{Name: "offsets", Optional: true, IndexBound: func(*graph.Call) int { return 1 }},
 			{Name: "per_sample_weights", Optional: true}},
 		Infer: inferEmbeddingBag,

@@ -142,13 +142,14 @@ func refScatterND(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	}
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	mode := combineModeByName[kit.Attrs[*scatterNDAttrs](c).Reduce]
+	alpha := tensor.IntScalar(1) // the factor of updates that are added
 	kit.EachIndex(tuples.shape, func(coords []int) {
 		target, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
 		if indexErr != nil {
 			err = cmp.Or(err, indexErr)
 			return
 		}
-		out.Set(refCombine(out.DType, mode, tensor.IntScalar(1), out.At(target...), in[2].At(coords...)), target...)
+		out.Set(refCombine(out.DType, mode, alpha, out.At(target...), in[2].At(coords...)), target...)
 	})
 	return []*tensor.Tensor{out}, err
 }
@@ -168,8 +169,8 @@ func compileScatterND(call *graph.Call) (*graph.Kernel, error) {
 		operands: []walkOperand{operandAt(updatesPtr, call.Meta(2)), {kit.OutBuffer(call, 0), tuples.tableByteStrides},
 			{kit.InBuffer(call, 1), tuples.indexByteStrides}}}
 	mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]
-	kernel.Phases = append(kernel.Phases,
-		walk.phase(scatterRowLoops(call.Out[0].DType, mode, tensor.IntScalar(1))))
+	alpha := tensor.IntScalar(1) // the factor of updates that are added
+	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(call.Out[0].DType, mode, alpha)))
 	return kernel, nil
 }
 

@@ -183,14 +183,15 @@ func compileIndexWrite(call *graph.Call, write indexWrite) (*graph.Kernel, error
 	}
 	shape := slices.Clone(out.Shape) // of the walk: the shape of the source, to which a number is broadcast
 	shape[dim] = index.Numel()
-	sourceOperand := walkOperand{source, make([]int, len(shape))} // strides of 0 repeat a number
-	if !source.IsInKernel() {
+	sourceOperand := walkOperand{source, make([]int, len(shape))} // strides of 0 repeat a number or a 0-dim value
+	if !source.IsInKernel() {                                     // not a plain number, which is part of the kernel
 		copy(sourceOperand.byteStrides, kit.ByteStrides(src))
 	}
 	indexOperand := walkOperand{kit.InBuffer(call, 1), make([]int, len(shape))}
 	if index.Rank() == 1 {
 		indexOperand.byteStrides[dim] = kit.ByteStride(index, 0)
 	}
+	// The walk does not move along dim of the table: the lookup gives the position.
 	table := walkOperand{kit.OutBuffer(call, 0), withoutStride(kit.ByteStrides(out), dim)}
 	walk := &indexedWalk{shape: shape, operands: []walkOperand{sourceOperand, table, indexOperand},
 		lookups: []lookup{lookupAlong(out, index, dim)}, writesTable: true}

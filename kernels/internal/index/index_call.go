@@ -141,8 +141,9 @@ func (parsed *indexCall) kernel(call *graph.Call) *graph.Kernel {
 	return walk.kernel(kit.GatherRowLoops(call.Out[0].DType))
 }
 
-// addIndices adds the index operands, and a lookup for each, to a walk (walk.go). The index operand of dimension 0 is
-// at Mem.Ptrs[firstIndexPtr]. table is the meta of the value that is indexed.
+// addIndices adds the index operands, and a lookup for each, to a walk (walk.go). The walk visits all indices of its
+// shape. At each of them, a lookup reads the index in one dimension of the table, the value that is indexed. The index
+// operand of dimension 0 is at Mem.Ptrs[firstIndexPtr]. table is the meta of the table.
 func (parsed *indexCall) addIndices(walk *indexedWalk, firstIndexPtr int, table tensor.Meta) {
 	for _, index := range parsed.indices {
 		walk.lookups = append(walk.lookups, lookup{operand: len(walk.operands),

@@ -95,7 +95,7 @@ func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tens
 func replaceMasks(call *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
-	operands := in[:1:1]
+	operands := in[:1:1]                   // self; the capacity makes append copy the slice
 	addOperand := func(t *tensor.Tensor) { // nil for an omitted operand
 		arg := graph.Arg{}
 		if t != nil {
@@ -118,7 +118,8 @@ func replaceMasks(call *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Te
 			return nil, nil, err
 		}
 		for dim := range mask.Rank() {
-			column, err := indices.Meta.Select(1, dim)
+			const columnDim = 1
+			column, err := indices.Meta.Select(columnDim, dim)
 			if err != nil {
 				return nil, nil, err
 			}

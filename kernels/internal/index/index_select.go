@@ -109,7 +109,8 @@ var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowIndexBound}},
 		Infer:  inferEmbedding,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			out, err := selectRef(in[0], in[1], 0)
+			const rowDim = 0
+			out, err := selectRef(in[0], in[1], rowDim)
 			if err != nil {
 				return nil, err
 			}
@@ -121,7 +122,8 @@ var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 	Facts: graph.Facts{Parallel: embeddingLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
-			return selectKernel(c, kit.InBuffer(c, 1), 0), nil
+			const rowDim = 0
+			return selectKernel(c, kit.InBuffer(c, 1), rowDim), nil
 		}),
 	},
 })
@@ -181,8 +183,9 @@ var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 })
 
 // indexSelectLoops returns the parallel loops of a call: over the dimensions of self that are not indexed, and over the
-// indices.
+// indices. kit.LoopOver takes the index of an operand, its dimension, and the dimension of the result.
 func indexSelectLoops(call *graph.Call) []graph.Parallel {
+	const self, index = 0, 1
 	rank := call.Meta(0).Rank()
 	dim := kit.WrappedDim(kit.Attrs[*dimAttrs](call).Dim, rank)
 	if dim == nil || rank == 0 {
@@ -191,20 +194,21 @@ func indexSelectLoops(call *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
 	for loopDim := range rank {
 		if loopDim != dim[0] {
-			loops = append(loops, kit.LoopOver(call, 0, loopDim, loopDim))
+			loops = append(loops, kit.LoopOver(call, self, loopDim, loopDim))
 		}
 	}
-	if call.Meta(1).Rank() == 1 {
-		loops = append(loops, kit.LoopOver(call, 1, 0, dim[0]))
+	if call.Meta(index).Rank() == 1 {
+		loops = append(loops, kit.LoopOver(call, index, 0, dim[0]))
 	}
 	return loops
 }
 
 // embeddingLoops returns the parallel loops of a call: over the dimensions of the indices.
 func embeddingLoops(c *graph.Call) []graph.Parallel {
+	const indices = 1
 	var loops []graph.Parallel
-	for dim := range c.Meta(1).Rank() {
-		loops = append(loops, kit.LoopOver(c, 1, dim, dim))
+	for dim := range c.Meta(indices).Rank() {
+		loops = append(loops, kit.LoopOver(c, indices, dim, dim))
 	}
 	return loops
 }

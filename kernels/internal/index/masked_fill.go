@@ -40,8 +40,9 @@ var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 var maskFills = func() (kernels [tensor.Complex128 + 1]rule.Kernel) {
 	fill := kit.Formula("where(mask, value, x)", "x", "mask", "value")
 	for dtype := tensor.Bool; dtype.Valid(); dtype++ {
-		// The kernel has 1 result. The dtypes of result, x, mask and value follow.
-		kernels[dtype] = kit.FormulaKernel(fill, nil, 1, dtype, dtype, tensor.Bool, dtype)
+		// The formula uses no other numbers (nil). The dtypes belong to the result, x, mask and value.
+		const results = 1
+		kernels[dtype] = kit.FormulaKernel(fill, nil, results, dtype, dtype, tensor.Bool, dtype)
 	}
 	return kernels
 }()

@@ -16,21 +16,26 @@ import (
 var Nonzero = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name: "nonzero", Doc: "Returns the indices of the non-zero elements in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
-}}, func(c *graph.Call) ([]graph.PartialType, error) {
+}}, outlineNonzero, runNonzero)
+
+// outlineNonzero returns the outline of the result: its dtype and the sizes that are known before the run.
+func outlineNonzero(c *graph.Call) ([]graph.PartialType, error) {
 	return []graph.PartialType{{DType: tensor.Int64, Sizes: []int{unknownSize, c.Type(0).Rank()}, TypeFor: indicesType}},
 		nil
-},
-	func(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		out, err := nonzeroIndices(ctx, in[0])
-		return []*tensor.Tensor{out}, err
-	})
+}
+
+// runNonzero computes the result of nonzero.
+func runNonzero(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out, err := nonzeroIndices(ctx, in[0])
+	return []*tensor.Tensor{out}, err
+}
 
 // indicesType returns the type of the result of nonzero for its shape, [n, rank]. As in PyTorch, the strides are (1,
 // n).
 func indicesType(shape []sym.Int) (tensor.Type, error) {
-	t, err := kit.FreshType(tensor.Int64, []sym.Int{shape[1], shape[0]})
-	if err != nil {
-		return t, err
+	// FreshType checks the sizes. Its type is row-major, so it is not the result.
+	if _, err := kit.FreshType(tensor.Int64, []sym.Int{shape[1], shape[0]}); err != nil {
+		return tensor.Type{}, err
 	}
 	return tensor.Type{DType: tensor.Int64, Shape: shape, Strides: []sym.Int{sym.Of(1), shape[0]}}, nil
 }
@@ -43,8 +48,7 @@ var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
 }}, outlineMaskedSelect, runMaskedSelect)
 
-// outlineMaskedSelect checks a call of masked_select and returns the outline of the result: its dtype and its known
-// sizes.
+// outlineMaskedSelect checks a call of masked_select and returns the outline of the result.
 func outlineMaskedSelect(c *graph.Call) ([]graph.PartialType, error) {
 	if maskDType := c.Type(1).DType; maskDType != tensor.Bool {
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
@@ -77,7 +81,7 @@ func runMaskedSelect(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([
 
 // keepSlices returns a copy of the slices of a tensor along dim that have their flag set.
 func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
-	indices := kit.NewInts[int](countTrue(ctx, flags))[:0]
+	indices := kit.NewInts[int](countTrue(ctx, flags))[:0] // append never allocates
 	kit.ForEachBlock(ctx, len(flags), func(begin, end int) {
 		for i, flag := range flags[begin:end] {
 			if flag {
@@ -102,7 +106,7 @@ var Compress = dynamicOp(graph.SchemaOf[*compressAttrs](), graph.Op{Semantics: g
 		Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},
 }}, outlineCompress, runCompress)
 
-// outlineCompress checks a call of compress and returns the outline of the result: its dtype and its known sizes.
+// outlineCompress checks a call of compress and returns the outline of the result.
 func outlineCompress(c *graph.Call) ([]graph.PartialType, error) {
 	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")
@@ -127,7 +131,7 @@ func runCompress(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*te
 	}
 	flags := nonzeroFlags(ctx, in[1])
 	if size := input.Shape[dim]; len(flags) > size { // a longer condition must be false after the last slice
-		if slices.Contains(flags[size:], true) {
+		if slices.Contains(flags[size:], true) { // the error names the last index of condition
 			return nil, fmt.Errorf("compress: %w", outOfBounds(int64(len(flags)-1), dim, size))
 		}
 		flags = flags[:size]

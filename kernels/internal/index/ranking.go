@@ -49,7 +49,8 @@ func rankKernel[T kit.Sortable](r *ranking, call *graph.Call, dtype tensor.DType
 	length := sizeAt(selfMeta, r.dim)
 	// sort and topk return values and indices, argsort only indices.
 	hasValues, indicesResult := len(call.Out) == 2, len(call.Out)-1
-	// Mem.Ptrs has the results, then the operand. The offsets of a line are in the operand, then in the results.
+	// Mem.Ptrs has the results, then the operand. The phase gets the offsets of a line in bytes: first in the operand,
+	// then in each result.
 	lines := kit.NewLineSet(selfMeta.Shape, r.dim, append([]tensor.Meta{selfMeta}, call.Out...)...)
 	operandPtr := len(call.Out)
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
@@ -160,7 +161,8 @@ func sortFirst[T kit.Sortable](ctx context.Context, line []rankedElement[T], cou
 	return line[:count]
 }
 
-// compareAscending compares elements in ascending order. NaN is last. Equal elements are ordered by index.
+// compareAscending compares elements in ascending order. NaN, for which x != x, is last. Equal elements are ordered by
+// index.
 func compareAscending[T kit.Sortable](a, b rankedElement[T]) int {
 	switch {
 	case a.value < b.value || b.value != b.value && a.value == a.value:

@@ -158,10 +158,10 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 	if call.Meta(1).Numel() == 0 {
 		return kernel, nil
 	}
-	dtype := call.Out[0].DType
+	dtype, alpha := call.Out[0].DType, tensor.IntScalar(1) // alpha: a factor of added elements
 	addPhase := func(mode combineMode, source walkOperand) {
 		walk := s.walk(call, kit.OutBuffer(call, 0), source)
-		kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(dtype, mode, tensor.IntScalar(1))))
+		kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(dtype, mode, alpha)))
 	}
 	if !s.includeSelf { // the source is one element; walk sets its strides to 0
 		addPhase(combineSet, walkOperand{Buffer: kit.DataBuffer(identityOf(dtype, s.mode()))})
@@ -250,9 +250,9 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 			counts[i] = initialCount.Int()
 		}
 	})
-	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
-	addCounts := s.walk(call, countBuffer, walkOperand{Buffer: one}).
-		phase(scatterRowLoops(tensor.Int64, combineAdd, tensor.IntScalar(1)))
+	one := tensor.IntScalar(1)
+	source := walkOperand{Buffer: kit.DataBuffer(one.Tensor(tensor.Int64))}
+	addCounts := s.walk(call, countBuffer, source).phase(scatterRowLoops(tensor.Int64, combineAdd, one))
 	divide := meanDivider(out.DType)
 	divideSums := eachBlock(func(mem *graph.Mem, counts []int64, first int) {
 		divide(unsafe.Add(mem.Ptrs[0], first*elementSize), counts)

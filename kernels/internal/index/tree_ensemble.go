@@ -51,7 +51,7 @@ var TreeEnsemble = kit.Define[*treeEnsembleAttrs](graph.Op{
 		Parallel:             kit.BatchLoopForRank(2, treeSelf),
 		Flops: func(c *graph.Call) float64 {
 			nodes, trees := c.Meta(treeFeatures).Numel(), max(1, c.Meta(treeRoots).Numel())
-			depth := math.Log2(float64(max(2, nodes/trees)))
+			depth := math.Log2(float64(max(2, nodes/trees))) // of a balanced tree
 			return float64(kit.SizeOrMissing(c.Meta(treeSelf), 0)) * float64(trees) * depth
 		},
 		FlopKernel: graph.GoSimple,

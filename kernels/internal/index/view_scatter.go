@@ -150,7 +150,7 @@ func (viewOf viewFunc[A]) scatterKernel(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	kernel, out := copySelfKernel(c), kit.OutBuffer(c, 0)
-	out.Meta.Offset = 0
+	out.Meta.Offset = 0 // the offset of the view counts from the first element of out
 	viewMeta := kit.KnownMeta(view)
 	if viewMeta.OverlapsItself() {
 		kernel.Phases = append(kernel.Phases, writeInOrder(out.View(viewMeta), kit.InBuffer(c, 1)))

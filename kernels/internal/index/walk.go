@@ -140,6 +140,7 @@ func (walk *indexedWalk) divideWork() {
 			walk.units *= walk.shape[dim]
 		}
 	}
+
 	innerSize := walk.shape[walk.innerDim]
 	// A serial innermost dimension is one piece. Otherwise, the length is such that a unit, which visits its piece
 	// serialCount times, moves about GatherGrain elements.
@@ -152,6 +153,7 @@ func (walk *indexedWalk) divideWork() {
 	if walk.serialCount == 0 { // a serial dimension is empty: units have nothing to do
 		walk.units = 0
 	}
+
 	walk.unitsPerChunk = max(1, machine.GatherGrain/max(1, walk.serialCount*walk.pieceLen))
 	for _, l := range walk.lookups {
 		walk.indicesVary = walk.indicesVary || walk.operands[l.operand].byteStrides[walk.innerDim] != 0

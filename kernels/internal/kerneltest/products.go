@@ -65,7 +65,9 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 	first := bytes.Clone(run.Out.Storage().Bytes())
 	run.poison(0x55) // another byte: a result that depends on it differs
 	run.Run(t, descending)
-	run.checkDeclaredProgress(t, p.in[0]) // runs again, with the parts of operand 0 that chunks declare as needed
+	// Run the phases with a graph.Flow again, in ascending order. Each chunk gets only the part of operand 0 that it
+	// declares as needed.
+	run.checkDeclaredProgress(t, p.in[0])
 	got := run.Out.CopyTo(tensor.New(run.Out.DType, run.Out.Shape...))
 	again := tensor.Must(tensor.FromStorage(run.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
 	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
@@ -118,7 +120,8 @@ func (p *ProductCall) newRun(kernel *graph.Kernel) *productRun {
 	return run
 }
 
-// Run executes the kernel, optionally with its chunks in reverse order.
+// Run executes the kernel, optionally with its chunks in reverse order. Callers pass the constant ascending (false) or
+// descending (true).
 func (r *productRun) Run(t testing.TB, isReversed bool) {
 	for _, phase := range r.kernel.Phases {
 		for chunk := range phase.Chunks {
@@ -154,8 +157,8 @@ func (p *ProductCall) reference(t testing.TB) *tensor.Tensor {
 }
 
 // Result runs the call twice, with its chunks in ascending and in descending order. It checks that the results are
-// equal and returns the result. If isPacked is set, Compile replaces constants by packed copies. Otherwise the
-// implementation Call.Impl, which the test has set, gets the constants as they are.
+// equal and returns the result. If isPacked is set, [ProductCall.Compile] replaces constants by packed copies.
+// Otherwise the implementation gets the constants as they are; the test must then have set Call.Impl.
 func (p *ProductCall) Result(t testing.TB, isPacked bool) *tensor.Tensor {
 	t.Helper()
 	copied, call := *p, *p.Call // compiling changes the operands of the call
@@ -329,10 +332,10 @@ func RandomOperand(rng *rand.Rand, dtype tensor.DType, shape ...int) *tensor.Ten
 	if rng.IntN(2) == 0 {
 		slices.Sort(order)
 	} else if len(shape) == 4 && rng.IntN(2) == 0 {
-		order = []int{0, 2, 3, 1}
+		order = []int{0, 2, 3, 1} // NHWC
 	}
 	strides := make([]int, len(shape))
-	stride := 1 + rng.IntN(5)/4 // 2 leaves gaps between all elements
+	stride := 1 + rng.IntN(5)/4 // 1, or rarely 2, which leaves gaps between all elements
 	for i := len(order) - 1; i >= 0; i-- {
 		dim := order[i]
 		strides[dim] = stride

@@ -18,7 +18,7 @@ import (
 // not change bits of the results.
 func CheckReduce(t *testing.T, name string, attrs graph.Attrs, in ...*tensor.Tensor) {
 	t.Helper()
-	if kernels.Lookup(name).Decompose != nil {
+	if kernels.Lookup(name).Decompose != nil { // a composite op, which has no kernel of its own
 		CheckParts(t, name, attrs, in)
 		return
 	}

@@ -25,10 +25,11 @@ type choleskyExAttrs struct {
 //	L y   = b
 //	L^H x = y
 //
-// An op computes each matrix of a batch by an [algorithm]: a function for real and a function for complex numbers,
-// which gets a [task]. A task has copies of the operands (in), the results (out), and memory for other matrices
-// (solverElements). ranks has the numbers of dimensions besides the batch: 2 for a matrix, 0 for info. A [matrixCheck]
-// checks the type of an operand. It has the names of the op and of the kernel in PyTorch's errors.
+// An op has an [algorithm]: a function for real and a function for complex numbers. The function computes one matrix of
+// the batch. It gets a [task], which has copies of the operands (in), and the results (out), which are 0 at first.
+// solverElements gives the memory for other matrices, such as adjoints. ranks has the numbers of dimensions besides the
+// batch, of operands and of results: 2 for a matrix, 0 for info. A [matrixCheck] checks the type of an operand. It has
+// the names of the op and of the kernel in PyTorch's errors.
 var (
 	LinalgCholesky = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "linalg_cholesky",
 		Doc: choleskyDoc, Params: selfOnly, Infer: inferLinalgCholesky, Examples: emptyExample,

@@ -154,6 +154,7 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, batc
 		return err
 	}
 	for i := range batched.out {
+		// A result that is broadcast along the batch is stored by one of the tasks only.
 		if result := &batched.out[i]; result.isStored(batched.batch, index) {
 			address := unsafe.Add(resultAddresses[i], result.offset(batched.batch, index))
 			storeMatrix(taskSolver, result, current.out[i], address)

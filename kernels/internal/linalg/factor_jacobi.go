@@ -87,7 +87,7 @@ func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 // Hestenes): it sets a to A*V and v to v*V, for a unitary V. It returns the norms of the columns of A*V. One round
 // visits all pairs of columns; there are at most maxRounds.
 func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
-	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // about the rounding error of the cosine in rotate
+	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // about the rounding error of the cosine in rotatePair
 	norms := make([]float64, a.cols)
 	for range maxRounds {
 		for j := range norms {
@@ -96,7 +96,7 @@ func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 		anyRotated := false
 		for i := range a.cols {
 			for j := i + 1; j < a.cols; j++ {
-				anyRotated = s.rotate(a, v, norms, i, j, tolerance) || anyRotated
+				anyRotated = s.rotatePair(a, v, norms, i, j, tolerance) || anyRotated
 			}
 		}
 		if !anyRotated {
@@ -109,14 +109,17 @@ func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 // maxRounds is the greatest number of rounds of orthogonalize. Ten rounds suffice for usual matrices.
 const maxRounds = 60
 
-// rotate makes columns i and j of the matrix a orthogonal, unless the magnitude of the cosine of their angle is at most
-// the tolerance. It rotates columns i and j of v in the same way, and updates norms[i] and norms[j], the norms of the
-// columns of a. It reports whether it rotated them.
+// rotatePair makes columns i and j of the matrix a orthogonal, unless the magnitude of the cosine of their angle is at
+// most the tolerance. It rotates columns i and j of v in the same way, and updates norms[i] and norms[j], the norms of
+// the columns of a. It reports whether it rotated them.
 //
-// For the columns x and y, let x^H*y = |x^H*y|*phase and zeta = (|y|^2 - |x|^2) / (2*|x^H*y|). The rotated columns of
-// rotateColumns are orthogonal if the tangent t of the angle of rotation satisfies t^2 + 2*zeta*t - 1 = 0. rotate uses
-// the root of the smaller magnitude, t = sign(zeta) / (|zeta| + sqrt(1 + zeta^2)).
-func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance float64) bool {
+// For the columns x and y, let x^H*y = |x^H*y|*phase and zeta = (|y|^2 - |x|^2) / (2*|x^H*y|). The rotated columns
+//
+//	cosine*x - sine*conj(phase)*y    and    sine*phase*x + cosine*y
+//
+// are orthogonal if the tangent t of the angle of rotation satisfies t^2 + 2*zeta*t - 1 = 0. rotatePair uses the root
+// of the smaller magnitude, t = sign(zeta) / (|zeta| + sqrt(1 + zeta^2)).
+func (s *solver[T]) rotatePair(a, v matrix[T], norms []float64, i, j int, tolerance float64) bool {
 	s.checkContextAfter(4 * a.rows)
 	x, y := a.column(i), a.column(j)
 	if norms[i] == 0 || norms[j] == 0 {
@@ -140,21 +143,12 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 	}
 	cosine := 1 / hypot(1, tangent)
 	phase := s.fromParts(s.re(normalized)/columnCosine, s.im(normalized)/columnCosine)
-	s.rotateColumns(x, y, cosine, cosine*tangent, phase)
-	s.rotateColumns(v.column(i), v.column(j), cosine, cosine*tangent, phase)
+	yInX, xInY := s.mul(s.fromParts(-cosine*tangent, 0), s.conj(phase)), s.mul(s.fromParts(cosine*tangent, 0), phase)
+	s.rotate(x, y, cosine, yInX, xInY)
+	s.rotate(v.column(i), v.column(j), cosine, yInX, xInY)
 	norms[i], norms[j] = s.norm(x), s.norm(y)
 	s.checkContextAfter(12 * (a.rows + v.rows))
 	return true
-}
-
-// rotateColumns sets x to cosine*x - sine*conj(phase)*y, and y to sine*phase*x + cosine*y.
-func (s *solver[T]) rotateColumns(x, y []T, cosine, sine float64, phase T) {
-	yFactorInX, xFactorInY := s.mul(s.fromParts(-sine, 0), s.conj(phase)), s.mul(s.fromParts(sine, 0), phase)
-	for i, xValue := range x {
-		yValue := y[i]
-		x[i] = s.fromParts(float64(s.re(xValue)*cosine), float64(s.im(xValue)*cosine)) + s.mul(yFactorInX, yValue)
-		y[i] = s.mul(xFactorInY, xValue) + s.fromParts(float64(s.re(yValue)*cosine), float64(s.im(yValue)*cosine))
-	}
 }
 
 // hypot returns the square root of a*a + b*b, with the same bits on every processor.

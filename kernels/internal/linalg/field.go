@@ -3,6 +3,7 @@ package linalg
 import (
 	"context"
 	"math"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -31,6 +32,11 @@ type field[T number] struct {
 	addScaled func(a T, x, y []T)
 	// dot returns the inner product of x and y. Elements of x are conjugated.
 	dot func(x, y []T) T
+	// rotate sets x to cosine*x + yInX*y, and y to xInY*x + cosine*y, for vectors x and y.
+	rotate func(x, y []T, cosine float64, yInX, xInY T)
+	// parts returns the real and imaginary parts of a vector as a slice that shares its memory. Real numbers have no
+	// imaginary parts.
+	parts func(x []T) []float64
 }
 
 // reals has the arithmetic of real numbers.
@@ -66,6 +72,13 @@ var reals = &field[float64]{
 		}
 		return sum
 	},
+	rotate: func(x, y []float64, cosine, yInX, xInY float64) {
+		y = y[:len(x)]
+		for i, v := range x {
+			x[i], y[i] = float64(v*cosine)+float64(yInX*y[i]), float64(xInY*v)+float64(y[i]*cosine)
+		}
+	},
+	parts: func(x []float64) []float64 { return x },
 }
 
 // complexes has the arithmetic of complex numbers.
@@ -98,6 +111,17 @@ var complexes = &field[complex128]{
 			sum += kit.MulComplex(complex(real(v), -imag(v)), y[i])
 		}
 		return sum
+	},
+	rotate: func(x, y []complex128, cosine float64, yInX, xInY complex128) {
+		y = y[:len(x)]
+		for i, v := range x {
+			w := y[i]
+			x[i] = complex(float64(real(v)*cosine), float64(imag(v)*cosine)) + kit.MulComplex(yInX, w)
+			y[i] = kit.MulComplex(xInY, v) + complex(float64(real(w)*cosine), float64(imag(w)*cosine))
+		}
+	},
+	parts: func(x []complex128) []float64 {
+		return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), 2*len(x))
 	},
 }
 
@@ -201,23 +225,31 @@ func (s *solver[T]) identity(rows, cols int) matrix[T] {
 
 // norm returns the Euclidean norm of x. Squares of elements do not overflow, and sums of them do not underflow to 0.
 func (s *solver[T]) norm(x []T) float64 {
-	greatest := 0.0 // greatest magnitude of a real or imaginary part
-	for _, v := range x {
-		greatest = max(greatest, math.Abs(s.re(v)), math.Abs(s.im(v))) // max returns NaN if an argument is NaN
+	parts := s.parts(x)
+	sum := sumOfSquares(parts, 1)
+	if 0x1p-900 < sum && sum < 0x1p1000 { // no square overflowed, and none that matters underflowed
+		return math.Sqrt(sum)
+	}
+	greatest := 0.0 // greatest magnitude of a part
+	for _, part := range parts {
+		greatest = max(greatest, math.Abs(part)) // max returns NaN if an argument is NaN
 	}
 	if greatest == 0 || math.IsInf(greatest, 0) || greatest != greatest {
 		return greatest
 	}
-	scale, sum := 1.0, 0.0
-	if greatest > 0x1p500 || greatest < 0x1p-500 { // squares might overflow or underflow
-		// The greatest scaled part is about 1. The exponent is limited because 2^1024 is infinite.
-		scale = math.Ldexp(1, min(-math.Ilogb(greatest), 1023))
+	// The greatest scaled part is about 1. The exponent is limited because 2^1024 is infinite.
+	scale := math.Ldexp(1, min(-math.Ilogb(greatest), 1023))
+	return math.Sqrt(sumOfSquares(parts, scale)) / scale
+}
+
+// sumOfSquares returns the sum of the squares of scale*part.
+func sumOfSquares(parts []float64, scale float64) float64 {
+	sum := 0.0
+	for _, part := range parts {
+		part *= scale
+		sum += float64(part * part)
 	}
-	for _, v := range x {
-		re, im := s.re(v)*scale, s.im(v)*scale
-		sum += float64(re*re) + float64(im*im)
-	}
-	return math.Sqrt(sum) / scale
+	return sum
 }
 
 // isFinite reports whether no element of a is infinite or NaN.

@@ -33,11 +33,11 @@ var (
 // inverseOp defines an op that inverts matrices. If the op has attributes, it also returns info.
 func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op {
 	doc, outputs := "Returns the inverses of square matrices.", []string(nil)
-	ranks := matrixResults(1)
+	ranks := matrixResults(1) // one result
 	hasInfo := attrs != kit.NoAttrs
 	if hasInfo {
 		doc += " `info` is 0, or the number of the first pivot that is 0."
-		outputs, ranks = []string{"inverse", "info"}, fixedRanks([]int{2}, []int{2, 0})
+		outputs, ranks = []string{"inverse", "info"}, fixedRanks([]int{2}, []int{2, 0}) // operands, results
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operand}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {

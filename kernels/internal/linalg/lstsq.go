@@ -131,7 +131,8 @@ func rightSideShape(a, b tensor.Type) ([]sym.Int, error) {
 	if a.Shape[aRank-2].Ne(shape[aRank-2]).Holds() {
 		return nil, errors.New(name + "input.size(-2) should match " + rowsName)
 	}
-	if a.DType.IsIntegral(true) || a.DType.IsReducedFloat() {
+	const withBool = true
+	if a.DType.IsIntegral(withBool) || a.DType.IsReducedFloat() {
 		return nil, errors.New("This function doesn't handle types other than float and double")
 	}
 	return shape, nil

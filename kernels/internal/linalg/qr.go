@@ -32,8 +32,9 @@ type qrAttrs struct {
 //
 // define.go has the types task and algorithm. A task is one index of the batch, with copies of the operands (in), which
 // may be overwritten, and results (out), which are 0 at first. An algorithm has the functions that compute a task, and
-// two others: ranks gives the number of dimensions besides the batch of each operand and result (2 for a matrix, 1 for
-// a vector), and solverElements the number of elements of temporary matrices.
+// two others: ranks gives the number of dimensions besides the batch of each operand and of each result (2 for a
+// matrix, 1 for a vector), and solverElements the number of elements of temporary matrices, such as one copy of all
+// operands (elementsOfCopies(1)).
 var (
 	LinalgQR = qrOp(graph.SchemaOf[*linalgQRAttrs](), "linalg_qr", operandA, func(c *graph.Call) string {
 		return kit.Attrs[*linalgQRAttrs](c).Mode
@@ -90,7 +91,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 	}, algorithm{
 		float:          func(t *task[float64]) error { return factorQR(t, mode(t.call)) },
 		complex:        func(t *task[complex128]) error { return factorQR(t, mode(t.call)) },
-		solverElements: elementsOfCopies(1), ranks: matrixResults(2)})
+		solverElements: elementsOfCopies(1), ranks: matrixResults(2)}) // two results: Q and R
 }
 
 // factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R.
@@ -98,7 +99,7 @@ func factorQR[T number](t *task[T], mode string) error {
 	a, q, r := t.in[0], t.out[0], t.out[1]
 	tau := t.zeros(min(a.rows, a.cols), 1).elements
 	t.qr(a, tau)
-	for j := range r.cols {
+	for j := range r.cols { // R is the upper triangle of a
 		copy(r.column(j), a.column(j)[:min(j+1, r.rows)])
 	}
 	if mode == "r" {

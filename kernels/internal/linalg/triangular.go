@@ -41,7 +41,8 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 4), squareExample),
 			kit.Example(graph.Attrs{"transpose": true}, tensor.New(tensor.Complex128, 3, 2), complexExample)},
 	}, algorithm{float: triangularSolve[float64], complex: triangularSolve[complex128],
-		solverElements: elementsOfCopies(1), ranks: matrixResults(2)})
+		solverElements: elementsOfCopies(1), // the transpose of A
+		ranks:          matrixResults(2)})
 )
 
 // inferSolveTriangular is the Infer function of linalg_solve_triangular.
@@ -110,10 +111,10 @@ func triangularSolve[T number](t *task[T]) error {
 	attrs, a := kit.Attrs[*triangularSolveAttrs](t.call), t.in[1]
 	copy(t.out[0].elements, t.in[0].elements)
 	copy(t.out[1].elements, a.elements)
-	shape := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}
+	kind := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}
 	if attrs.Transpose { // the transpose of an upper triangle is a lower triangle, and vice versa
-		a, shape.isUpper = t.transposed(a), !shape.isUpper
+		a, kind.isUpper = t.transposed(a), !kind.isUpper
 	}
-	t.solveTriangular(a, shape, t.out[0])
+	t.solveTriangular(a, kind, t.out[0])
 	return nil
 }

@@ -53,9 +53,10 @@ func NewTileEpilogue(epilogue *fusion.Epilogue, columns, firstSlot int, hasLaneM
 	return tileEpilogue, true
 }
 
-// AssignEpilogue chooses the place of an epilogue, and records it in epilogue: the tiles of the result, if canApply is
-// set and their code can compute it, or else a later phase. It returns the epilogue of the tiles. columns is the number
-// of columns of the result. Workers have [EpilogueLanes].
+// AssignEpilogue chooses the code that applies an epilogue, and records the choice in epilogue. The code of the tiles
+// applies it if canApply is set and this code can compute it; otherwise a later phase does. AssignEpilogue returns the
+// epilogue of the tiles, without steps in the second case. columns is the number of columns of the result. Workers must
+// have [EpilogueLanes].
 func AssignEpilogue(epilogue *fusion.Epilogue, columns int, canApply bool) (tileEpilogue TileEpilogue) {
 	if canApply {
 		const hasLaneMemory = true
@@ -75,8 +76,8 @@ func AssignEpilogue(epilogue *fusion.Epilogue, columns int, canApply bool) (tile
 func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok bool) {
 	out.Lower, out.Upper = step.Number, step.Number // bounds or factor, if the step has a number
 	isNumber := step.AddressIndex == 0
-	// isPerColumn: the operand has one element, or one for each column, because it is a vector along the dimension of
-	// the least stride (AlongFastest).
+	// IsScalar: the operand has one element. AlongFastest: it is a vector along the dimension of the least stride. If
+	// this is the dimension of the columns, the vector has one element for each column.
 	isPerColumn := step.IsScalar || step.AlongFastest && step.Width == columns
 	switch {
 	case isNumber && step.Op == expr.Max:
@@ -85,7 +86,9 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 		out.Op = tile.AtMost
 	case isNumber && step.Op == expr.Mul:
 		out.Op = tile.Scale
-	case isNumber || step.AlongFastest && !isPerColumn: // the sum with a number, or a vector that is not along columns
+	case isNumber: // addition of a number
+		return out, false
+	case step.AlongFastest && !isPerColumn: // a vector along another dimension than the columns
 		return out, false
 	case step.Op == expr.Add && isPerColumn:
 		out.Op = tile.AddLanes
@@ -93,7 +96,7 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 		out.Op = tile.MulLanes
 	case step.Op == expr.Add: // the operand has an element for each result
 		out.Op = tile.AddTile
-	case step.Op == expr.Mul:
+	case step.Op == expr.Mul: // likewise
 		out.Op = tile.MulTile
 	default: // a minimum or maximum with an operand
 		return out, false

@@ -30,7 +30,7 @@ type Multiplier struct {
 	MACs    int // number of multiplications of one entry
 
 	// A, B, C, Bias and Add are the offsets of each entry, in elements, from the addresses that Bind sets. A nil list
-	// means that all offsets are 0.
+	// means that all offsets are 0. Add is a matrix that a callback (see Prepare) adds to C, as in addmm.
 	A, B, C, Bias, Add []int
 	// Bind sets the base addresses of a job (A, B, C, Bias and Add) from the operands of a run.
 	Bind func(m *graph.Mem, j *Job)
@@ -53,7 +53,7 @@ type Job struct {
 	Bias, Add  unsafe.Pointer
 	EntryAdd   unsafe.Pointer // address of the addend of the current entry
 	epilogue   fusion.EpilogueRun
-	replay     gemm.Replay // recorded calls of machine code for a small product, repeated for each entry
+	replay     gemm.Replay // calls of machine code for a small product without panels, repeated for each entry
 	mem        *graph.Mem
 
 	// Buffers of convolutions that pack windows of an image into panels. A tap is an element of the window.
@@ -143,7 +143,7 @@ func (multiplier *Multiplier) chunkMACs() int {
 	case tensor.Float32, tensor.Float64:
 		return machine.MACGrain
 	}
-	return machine.PortableMACGrain
+	return machine.PortableMACGrain // other dtypes have no machine code
 }
 
 // wavePhase returns a phase of the plan for a wave: the given number of entries from firstEntry on, which are computed
@@ -157,7 +157,7 @@ func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffse
 			job := multiplier.prepareJob(mem)
 			defer job.release()
 			multiplier.setEntry(job, firstEntry+entry)
-			if multiplier.Plan.PrepareReplay(&job.replay, &job.Args) { // a small product without panels
+			if multiplier.Plan.PrepareReplay(&job.replay, &job.Args) {
 				multiplier.Plan.RunReplay(&job.replay, tile, &job.Args)
 			} else {
 				job.Args.Shared = mem.Scratch[scratchOffset+entry*sharedBytes:][:multiplier.Plan.SharedBytes()]
@@ -175,8 +175,8 @@ func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffse
 	return phaseWork
 }
 
-// runTiles runs tiles [begin, end) of a plan that computes neighbouring tiles together (JoinsTiles). The tiles of an
-// entry are consecutive. Tile 0 is the first tile of entry firstEntry.
+// runTiles runs tiles [begin, end) of a plan that computes neighbouring tiles together (JoinsTiles). Such a plan has
+// one phase. The tiles of an entry are consecutive. Tile 0 is the first tile of entry firstEntry.
 func (multiplier *Multiplier) runTiles(mem *graph.Mem, firstEntry, begin, end int) {
 	job, tiles := multiplier.prepareJob(mem), multiplier.Plan.Tiles(firstPhase)
 	defer job.release()

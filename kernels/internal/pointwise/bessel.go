@@ -30,7 +30,7 @@ func besselFirst(name, kernel string, order int, isScaled bool) *graph.Op {
 	}
 	return formulaOp(name, kernel, doc+".", besselFirstText(order, isScaled), unaryFloat, func(x float64) float64 {
 		return besselFirstReference(order, isScaled, x)
-	}, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
+	}, nil /* no complex numbers */, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
 // besselFirstText returns the formula of a Bessel function of the first kind: a Chebyshev series in |x| for |x| up to 8
@@ -119,7 +119,7 @@ func besselSecond(name string, order int, isScaled bool) *graph.Op {
 	return formulaOp(name, strings.TrimPrefix(name, "special_")+"_cpu", doc+"; infinity at 0, NaN below 0.",
 		besselSecondText(order, isScaled), unaryFloat, func(x float64) float64 {
 			return besselSecondReference(order, isScaled, x)
-		}, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
+		}, nil /* no complex numbers */, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
 // besselSecondText returns the formula of a Bessel function of the second kind: for x up to 2 (small), a Chebyshev

@@ -75,8 +75,11 @@ func fitsNumber(dtype tensor.DType, number tensor.Scalar) error {
 		bits--
 	}
 	whole, limit := math.Trunc(number.Float()), math.Ldexp(1, bits)
-	// A signed dtype has the range from -limit to limit-1. An unsigned dtype also wraps negative numbers above -limit.
-	if whole >= limit || dtype.IsSigned() && whole < -limit || whole <= -limit && !dtype.IsSigned() {
+	isTooSmall := whole < -limit
+	if !dtype.IsSigned() { // numbers above -limit wrap
+		isTooSmall = whole <= -limit
+	}
+	if isTooSmall || whole >= limit {
 		return fmt.Errorf("value cannot be converted to type %s_t without overflow", dtype)
 	}
 	return nil
@@ -120,6 +123,8 @@ func clampKernel(iteration *rule.Rule, lower, upper tensor.Scalar) rule.Kernel {
 	return kernelWith(clampFormula, iteration, bounds)
 }
 
+// The formulas of clamps, and their kernels. The arguments of formula after the text name the operands, by default x, y
+// and z. Other names, such as lo, are attributes.
 var (
 	clampKernels      = kernelsOf(formula("minimum(maximum(x, y), z)"), integers, floats)
 	clampFormula      = formula("minimum(maximum(x, lo), hi)", "x")

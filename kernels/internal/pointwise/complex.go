@@ -51,7 +51,7 @@ var (
 // partRef returns the reference of real or imag. part returns the real or the imaginary part of a complex number.
 func partRef(part func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		if !in[0].DType.IsComplex() {
+		if !in[0].DType.IsComplex() { // real of real numbers
 			return in[:1], nil
 		}
 		out := tensor.Zeros(in[0].DType.ToReal(), in[0].Shape...)
@@ -107,7 +107,8 @@ var Angle = kit.Define[*kit.EmptyAttrs](graph.Op{
 		},
 		Ref: kit.PointwiseRef(&angleLoop, kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if dtype.IsComplex() {
-				return tensor.FloatScalar(angle64(imag(x[0].Complex()), real(x[0].Complex())))
+				z := x[0].Complex()
+				return tensor.FloatScalar(angle64(imag(z), real(z)))
 			}
 			return tensor.FloatScalar(realAngle(x[0].Float()))
 		})),

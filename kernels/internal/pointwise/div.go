@@ -62,6 +62,8 @@ var division = graph.Pointwise{
 
 var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("div_floor", floorDivKernels)}
 
+// Kernels by dtype. Quotients of unsigned integers are not negative, so their formula truncates even where signed
+// integers are rounded down.
 var (
 	trueDivKernels  = kernelsOf(formula("x / y"), floats, complexes)
 	truncDivKernels = mergeKernels(kernelsOf(formula("trunc_divide(x, y)"), floats, halfFloats),
@@ -70,7 +72,8 @@ var (
 		integerDivision(divisionFormulas{signed: "x // y", unsigned: "trunc_divide(x, y)"}))
 )
 
-// divRef returns the reference of div.
+// divRef returns the reference of div. kit.ByDTypeKind makes it from functions for integers, floats and complex
+// numbers; the function of a kind that div does not support is nil. checkedReference rejects integer divisors of 0.
 func divRef(c *graph.Call) kit.ScalarFunc {
 	switch kit.Attrs[*divAttrs](c).mode() {
 	case "floor":
@@ -86,7 +89,7 @@ func divRef(c *graph.Call) kit.ScalarFunc {
 		func(x []complex128) complex128 { return x[0] / x[1] })
 }
 
-// floorRef returns the reference of a division that rounds down. checkedReference rejects integer divisors of 0.
+// floorRef returns the reference of a division that rounds down.
 func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
 	round := quotientRounding(p, c)
 	return kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByDTypeKind(

@@ -30,7 +30,7 @@ func (a *expressionAttrs) Check() error {
 	if names == nil {
 		names = expr.DefaultParams()[:1]
 	}
-	var nameErr *expr.Error
+	var nameErr *expr.Error // "0" is a valid expression, so an error is about the names
 	if _, err := expr.Parse("0", names...); errors.As(err, &nameErr) {
 		return wrongAttr("params", "%s", nameErr.Msg)
 	}

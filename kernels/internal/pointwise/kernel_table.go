@@ -35,7 +35,8 @@ func (t *kernelTable) kernelFor(name string, iteration *rule.Rule) (rule.Kernel,
 
 // kernelNamed is kernelFor with the full name of PyTorch's kernel, torchKernel.
 func (t *kernelTable) kernelNamed(torchKernel string, iteration *rule.Rule) (rule.Kernel, error) {
-	if kernel := t[iteration.DType(iteration.NumOutputs())]; !kernel.IsZero() {
+	firstInput := iteration.NumOutputs() // operands are outputs, then inputs
+	if kernel := t[iteration.DType(firstInput)]; !kernel.IsZero() {
 		return kernel, nil
 	}
 	return rule.Kernel{}, rule.NotImplemented(torchKernel, iteration)

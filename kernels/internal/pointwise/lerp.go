@@ -76,7 +76,8 @@ func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return binary(call, outs)
 }
 
-// Interpolation starts from the closer end, so that a weight of 1 gives exactly end (native::lerp).
+// Interpolation starts from the closer end, so that a weight of 1 gives exactly end (native::lerp). lerpKernels is for
+// a weight operand (z), and the other formulas are for the attribute weight: below 0.5, or from 0.5 on.
 var (
 	lerpKernels   = kernelsOf(formula("lerp(x, y, z)"), floats, complexes)
 	lerpFromStart = formula("w = type_as(weight, x); x + w * (y - x)", "x", "y")
@@ -92,6 +93,7 @@ func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	if err := kit.CheckNumberFits(weight, c.Type(0).DType); err != nil {
 		return rule.Kernel{}, err
 	}
+	// The weight in the dtype in which loops read self, operand 1 of the iteration; operand 0 is the result.
 	converted := weight.Tensor(iteration.DType(1)).At()
 	fromStart := converted.Float() < 0.5
 	if iteration.DType(1).IsComplex() {
@@ -111,7 +113,7 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 			operands = append(operands[:2:2], weight) // a copy: the caller reuses its list
 		}
 		round := roundTo(dtype)
-		return kit.ByDTypeKind(nil,
+		return kit.ByDTypeKind(nil, // integers are not supported
 			func(operands []float64) float64 {
 				diff := round(operands[1] - operands[0]) // rounded before the product, as the kernels do
 				if operands[2] < 0.5 {
@@ -120,12 +122,12 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 				return operands[1] - round(float64(diff*round(1-operands[2])))
 			},
 			func(operands []complex128) complex128 {
-				round := roundComplexTo(dtype)
-				diff := round(operands[1] - operands[0])
+				roundParts := roundComplexTo(dtype)
+				diff := roundParts(operands[1] - operands[0])
 				if cmplx.Abs(operands[2]) < 0.5 {
-					return operands[0] + round(kit.MulComplex(operands[2], diff))
+					return operands[0] + roundParts(kit.MulComplex(operands[2], diff))
 				}
-				return operands[1] - round(kit.MulComplex(diff, round(1-operands[2])))
+				return operands[1] - roundParts(kit.MulComplex(diff, roundParts(1-operands[2])))
 			})(dtype, operands)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // LogNdtr is torch.special.log_ndtr, and Ndtri is torch.special.ndtri. The constants of LogNdtr are log(2*pi)/2 and
-// sqrt(1/2). Below -30 it is an asymptotic series.
+// sqrt(1/2). Below -30 it is an asymptotic series. They do not support complex numbers: their complex reference is nil.
 var (
 	LogNdtr = formulaOp("special_log_ndtr", "log_ndtr_cpu",
 		"Returns the logarithm of the probability that a standard normal number is less than the element.",

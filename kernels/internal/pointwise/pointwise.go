@@ -73,7 +73,8 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 	return promotion.Result()
 }
 
-// floatRef returns the reference, for kit.PointwiseRef, of a function of one real number.
+// floatRef returns the reference, for kit.PointwiseRef, of a function of one real number. The arguments of
+// kit.ByDTypeKind are functions of integers, floats and complex numbers; nil for a kind that the op does not support.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.IgnoringCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
 }

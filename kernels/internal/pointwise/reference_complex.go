@@ -60,7 +60,7 @@ func complexTan(z complex128) complex128 {
 	}
 	sin, cos := math.Sincos(a)
 	// tan(z) = (sin(a)*cos(a) + i*sinh(b)*cosh(b)) / (cos(a)^2 + sinh(b)^2)
-	if !isLargeB { // cmplx.Tan computes 2*a, which may overflow
+	if !isLargeB { // a is large: cmplx.Tan computes 2*a, which may overflow
 		divisor := float64(cos*cos) + float64(math.Sinh(b)*math.Sinh(b))
 		return complex(sin*cos/divisor, math.Sinh(b)*math.Cosh(b)/divisor)
 	}

@@ -10,6 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Arguments of elementwise are the attributes, name, doc and operands of an op, the computation (Pointwise), and a
+// function that returns the reference for a call. kit.ByDTypeKind makes a reference from functions for integers, floats
+// and complex numbers; nil means that complex numbers are not supported. kit.WithUint64Case adds a function for uint64.
+
 // Relu is max(self, 0).
 var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN propagates. Bools are not "+
 	"supported.", unaryParams,
@@ -23,6 +27,9 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 			func(x []int64) int64 { return max(x[0], 0) },
 			func(x []float64) float64 { return max(x[0], 0) }, nil))),
 	kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
+
+// withBool is the argument of [tensor.DType.IsIntegral]: bool does not count as an integer.
+const withBool = false
 
 // Hardtanh clamps self to [min_val, max_val]. Relu6 clamps self to [0, 6].
 var (
@@ -48,7 +55,7 @@ func hardtanhOp(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call
 			return errors.New("Bool inputs not supported for hardtanh")
 		case dtype.IsComplex():
 			return errors.New("clamp is not supported for complex types")
-		case dtype.IsIntegral(false) && !dtype.IsSigned() && (low.Float() < 0 || high.Float() < 0):
+		case dtype.IsIntegral(withBool) && !dtype.IsSigned() && (low.Float() < 0 || high.Float() < 0):
 			return errors.New("cannot do hardtanh on an unsigned type with negative limits")
 		default:
 			return errors.Join(fitsNumber(dtype, low), fitsNumber(dtype, high))
@@ -112,7 +119,7 @@ var Threshold = elementwise(graph.SchemaOf[*thresholdAttrs](), "threshold",
 	func(c *graph.Call) kit.ScalarFunc {
 		attrs := kit.Attrs[*thresholdAttrs](c)
 		limit, value := attrs.Threshold.Int(), attrs.Value.Int()
-		if dtype := c.Type(0).DType; dtype.IsIntegral(false) { // negative numbers wrap in unsigned dtypes
+		if dtype := c.Type(0).DType; dtype.IsIntegral(withBool) { // negative numbers wrap in unsigned dtypes
 			limit, value = attrs.Threshold.Tensor(dtype).At().Int(), attrs.Value.Tensor(dtype).At().Int()
 		}
 		return kit.WithUint64Case(func(x []uint64) uint64 {

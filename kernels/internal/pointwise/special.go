@@ -11,7 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Functions of two real numbers. In formulas and references, x is self and y is `other`.
+// Functions of two real numbers. In formulas and references, x is self and y is `other`. The arguments binary and
+// binaryFloat configure the iteration: binaryFloat converts integers to float32.
 var (
 	Atan2 = binaryFunction("atan2", "Returns the angle in radians of the complex number `other` + self*i.",
 		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.IntegersExample)
@@ -149,7 +150,7 @@ var NanToNum = kit.Define[*nanToNumAttrs](graph.Op{
 var nanReplacement = graph.Pointwise{
 	Config: unary,
 	Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-		if !iteration.DType(1).IsFloat() { // the dtype of self; 0 is the result
+		if !iteration.DType(1).IsFloat() { // operand 0 of the iteration is the result, and operand 1 is self
 			return copyKernels.kernelNamed("nan_to_num", iteration)
 		}
 		ofNaN, ofInf, ofNegInf := replacements(c, iteration.Type(0).DType)

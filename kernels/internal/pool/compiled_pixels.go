@@ -30,8 +30,10 @@ const loopCallCost = 64
 // For example, an average over 3x3 windows of an image with 64 channels takes one call for a run of 16 results. The
 // loop has the 9 taps as operands, and 16 loop rows of 64 elements.
 //
-// The embedded sizedPooling describes the call. Its lists axes and maxTaps (maximum numbers of taps of a window), and
-// the list that windows returns, have an element for each of depthAxis, rowAxis and columnAxis.
+// The embedded tapLoops has the loops: firstLoop folds the first taps of a window, nextLoop folds more taps into
+// partial results, and divideLoop divides sums. Its sizedPooling describes the call. The lists axes and maxTaps
+// (maximum numbers of taps of a window), and the list that windows returns, have an element for each of depthAxis,
+// rowAxis and columnAxis.
 type compiledPixels struct {
 	*tapLoops
 	elemBytes           int  // bytes of an element
@@ -190,18 +192,20 @@ func (p *compiledPixels) foldInOneLoop(worker *loopState, dst unsafe.Pointer, ru
 }
 
 // foldWithIndices computes a run of maxima at address dst, and of their indices at address dstIndices. The index of the
-// first tap is a scalar operand and differs from result to result, so each result takes one call.
+// first tap is a scalar operand and differs from result to result, so each result takes one call. A call has one loop
+// row, so the distances between loop rows do not matter.
 func (p *compiledPixels) foldWithIndices(mem *graph.Mem, worker *loopState, dst, dstIndices unsafe.Pointer,
 	run geometry.Run) {
+	const loopRowStride, loopRows = 0, 1
 	for i := range run.Results {
-		worker.addOperand(unsafe.Add(dst, i*p.outStrides[0][columnDim]), 0)
-		worker.addOperand(unsafe.Add(dstIndices, i*p.outStrides[1][columnDim]), 0)
+		worker.addOperand(unsafe.Add(dst, i*p.outStrides[0][columnDim]), loopRowStride)
+		worker.addOperand(unsafe.Add(dstIndices, i*p.outStrides[1][columnDim]), loopRowStride)
 		for _, tap := range worker.taps {
-			worker.addOperand(unsafe.Add(tap.ptr, i*tap.resultStride), 0)
+			worker.addOperand(unsafe.Add(tap.ptr, i*tap.resultStride), loopRowStride)
 		}
-		worker.addOperand(unsafe.Pointer(&worker.index), 0)
+		worker.addOperand(unsafe.Pointer(&worker.index), loopRowStride)
 		mem.CheckContextAfter(loopCallCost + p.channels*len(worker.taps))
-		worker.call(p.firstLoop, p.channels, 1)
+		worker.call(p.firstLoop, p.channels, loopRows)
 		worker.index += int64(run.Step)
 	}
 }

@@ -43,7 +43,7 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 	division := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
 	return &graph.Kernel{ // vectorAt divides the worker memory
 		WorkerScratch: kit.AlignUp(pooled.fold.partialBytes(pooled.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) +
-			kit.AlignUp(pooled.maxResults*8),
+			kit.AlignUp(pooled.maxResults*maxResultBytes),
 		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 			first, end := division.ChunkRange(chunk)
 			for next := 0; next < length; { // each vector is computed for all units of the chunk
@@ -64,6 +64,9 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 // goGrain is the approximate number of taps per chunk of a pooling in Go. It is less than the grain of other
 // reductions, because a tap costs a few nanoseconds.
 const goGrain = machine.ReduceGrain / 2
+
+// maxResultBytes is the maximum size of a result: an index or a float64.
+const maxResultBytes = 8
 
 // unitIndex returns the index of element flatIndex, in row-major order, of an array of the given sizes.
 func unitIndex(flatIndex int, sizes *[2 + maxDims]int) (index [2 + maxDims]int) {
@@ -103,11 +106,12 @@ func (g *goPooling) vectorAt(mem *graph.Mem, first int) resultVector {
 	region := kit.RegionOf(mem.WorkerScratch)
 	vector := resultVector{goPooling: g, partials: region.Take(g.fold.partialBytes(g.maxResults)),
 		block:       region.Take(axes.BlockBytes),
-		loadScratch: region.Take(axes.BlockBytes), resultScratch: region.Take(g.maxResults * 8)}
+		loadScratch: region.Take(axes.BlockBytes), resultScratch: region.Take(g.maxResults * maxResultBytes)}
 	if g.vectorDim == channelDim {
 		vector.count, vector.stepBytes = min(g.maxResults, g.channels-first), g.inStrides[channelDim]
 		return vector
 	}
+	// A run has neighbouring results whose windows have the same number of taps and begin run.Step elements apart.
 	run := g.axes[columnAxis].RunAt(first, g.maxResults, g.countPadding)
 	if run.Results < minRunResults {
 		run.Results = 1
@@ -138,7 +142,7 @@ func (v *resultVector) compute(mem *graph.Mem, index *[2 + maxDims]int) {
 			v.foldRow(unsafe.Add(channel, depth*v.inStrides[depthDim]+row*v.inStrides[rowDim]), v.planeIndex(depth, row, 0))
 		}
 	}
-	mem.CheckContextAfter(2 * v.count * v.taps)
+	mem.CheckContextAfter(2 * v.count * v.taps) // a tap counts as two steps
 	for i := range v.results {
 		offset := 0
 		for d, stride := range v.sizedPooling.outStrides[i] {

@@ -80,8 +80,8 @@ func anyLayoutPixelWalks(c *graph.Call, dims int, candidates []tensor.Order) []g
 // anyLayoutWalks returns the walks in the given order that write the inferred layout or a candidate.
 func anyLayoutWalks(c *graph.Call, order tensor.Order, candidates []tensor.Order) []graph.Walk {
 	list := walksFrom(c, order, candidates)
-	list[0].ResultOrders = nil // the first walk writes the inferred layout
-	if slices.Contains(candidates, order) {
+	list[0].ResultOrders = nil              // the first walk writes the inferred layout
+	if slices.Contains(candidates, order) { // the first walk would have written this order
 		list = append(list, c.WalkInOrder(order))
 	}
 	return list

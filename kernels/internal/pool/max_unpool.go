@@ -104,7 +104,7 @@ func maxUnpoolType(dims int, size []sym.Int, self, index tensor.Type) (tensor.Ty
 	}
 	format := tensor.Contiguous
 	if dims == 2 {
-		format = self.SuggestMemoryFormat(exactMatch)
+		format = self.SuggestMemoryFormat(exactMatch) // false: strides only need to resemble the format
 	}
 	return tensor.NewTypeFormat(self.DType, kit.ReplaceSizes(self.Shape, self.Rank()-dims, size...), format)
 }

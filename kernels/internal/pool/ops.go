@@ -23,9 +23,9 @@ func Ops() []*graph.Op {
 	}
 }
 
-// define defines a pooling with attributes A, which have a method args. The result of a pooling of images (dims 2) has
-// the operand's memory format. An implementation that writes the result in some order thus reads the operand in the
-// same order.
+// define defines a pooling with attributes A, which have a method args. p.name is the name of the op in PyTorch's
+// errors. The result of a pooling of images (dims 2) has the operand's memory format, so that implementations read and
+// write in the same order.
 func define[A any](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
 	p.args = func(c *graph.Call) callAttrs { return c.Attrs.(interface{ args() callAttrs }).args() }
 	op := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
@@ -130,27 +130,33 @@ var (
 )
 
 // LpPool is the p-norm of each window. As in ONNX, it is the norm of absolute values and ignores padding.
-var LpPool = kit.Define[*lpPoolAttrs](withPooling(graph.Op{Semantics: graph.Semantics{
-	Name: "lp_pool",
-	Doc: "Takes the p-norm of each window over the last n dimensions, where n is the length of `kernel_size`, 1 to 3. " +
-		"`norm_type` is p.",
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		attrs := kit.Attrs[*lpPoolAttrs](c)
-		if dims := len(attrs.KernelSize); dims < 1 || dims > 3 {
-			return nil, fmt.Errorf("lp_pool: kernel_size must have 1 to 3 numbers, but got %d", dims)
-		}
-		if attrs.NormType <= 0 {
-			return nil, fmt.Errorf("lp_pool: norm_type must be positive, but got %v", attrs.NormType)
-		}
-		return lpPool(c).infer(c)
+var LpPool = kit.Define[*lpPoolAttrs](withPooling(graph.Op{
+	Semantics: graph.Semantics{
+		Name: "lp_pool",
+		Doc: "Takes the p-norm of each window over the last n dimensions, where n is the length of `kernel_size`, " +
+			"1 to 3. `norm_type` is p.",
+		Infer: inferLpPool,
+		Examples: []graph.Example{
+			rowMajorExample(graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}, 2, 3, 5, 6),
+			{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)},
+				Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
+		},
 	},
-	Examples: []graph.Example{
-		rowMajorExample(graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}, 2, 3, 5, 6),
-		{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)}, Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
-	},
-}, Facts: graph.Facts{Parallel: func(c *graph.Call) []graph.Parallel {
-	return kit.LoopsExceptLast(len(kit.Attrs[*lpPoolAttrs](c).KernelSize))(c)
-}}}, lpPool))
+	Facts: graph.Facts{Parallel: func(c *graph.Call) []graph.Parallel {
+		return kit.LoopsExceptLast(len(kit.Attrs[*lpPoolAttrs](c).KernelSize))(c)
+	}},
+}, lpPool))
+
+func inferLpPool(c *graph.Call) ([]graph.Result, error) {
+	attrs := kit.Attrs[*lpPoolAttrs](c)
+	if dims := len(attrs.KernelSize); dims < 1 || dims > 3 {
+		return nil, fmt.Errorf("lp_pool: kernel_size must have 1 to 3 numbers, but got %d", dims)
+	}
+	if attrs.NormType <= 0 {
+		return nil, fmt.Errorf("lp_pool: norm_type must be positive, but got %v", attrs.NormType)
+	}
+	return lpPool(c).infer(c)
+}
 
 // lpPool returns the pooling of a call of lp_pool. The length of kernel_size is the number of pooled dimensions.
 func lpPool(c *graph.Call) *pooling {

@@ -11,7 +11,8 @@ import (
 )
 
 // columns describes equally spaced windows of a row. Window i begins at element first + i*step and has `taps` elements,
-// which are dilation elements apart. There are `results` windows. Elements outside the row are padding.
+// which are dilation elements apart. There are `results` windows. Elements outside the row are padding. For example,
+// windows of 3 elements with stride 2 and padding 1 have first -1, step 2, taps 3 and dilation 1.
 type columns struct{ first, step, taps, dilation, results int }
 
 // newColumns describes the windows of an axis. It returns false if they are not equally spaced, or if the loops do not
@@ -34,12 +35,13 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	// must not be much longer than the rows of operand and results.
 	isTooLong := c.taps > 2*maxLoopTaps ||
 		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
-	return c, c.taps > 0 && !isTooLong && (c.step == 1 || c.step == 2)
+	return c, c.taps > 0 && !isTooLong && (c.step == 1 || c.step == 2) // step 2: each window begins at a pair
 }
 
 // operands returns, for each operand of columnsLoop, its offset in elements from the first element of a window. If step
-// is 1, operand i has tap i of each window. If step is 2, an operand has pairs, and two taps may share a pair: with
-// dilation 1, three taps have the offsets 0 (taps 0 and 1) and 2 (tap 2).
+// is 1, operand i has tap i of each window. If step is 2, an operand has pairs: two adjacent elements, which are read
+// as a complex number. Two taps may share a pair: with dilation 1, three taps have the offsets 0 (taps 0 and 1) and 2
+// (tap 2).
 func (c *columns) operands() (list []int) {
 	for tap := range c.taps {
 		offset := tap * c.dilation / c.step * c.step // of the tap or, if step is 2, of its pair
@@ -139,7 +141,7 @@ func (r *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	return &expr.Loop{Code: code, Uniform: isUniform}, err
 }
 
-// combine returns the maximum or the sum of two values.
+// combine returns the maximum or the sum of two values. Of equal values, such as 0 and -0, x is the maximum.
 func (r *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
 	if r.kind == reduceMax {
 		return builder.Emit(expr.Max, y, x)

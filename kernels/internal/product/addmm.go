@@ -138,7 +138,8 @@ func addendOf(addend, expanded tensor.Meta) matrixStrides {
 func skipsProduct(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
 	dtype, alpha := a.DType, kit.Attrs[*addmmAttrs](c).Alpha
-	if dtype.IsReducedFloat() || dtype.IsIntegral(true) || alpha.Tensor(dtype).At().Complex() != 0 {
+	const withBool = true
+	if dtype.IsReducedFloat() || dtype.IsIntegral(withBool) || alpha.Tensor(dtype).At().Complex() != 0 {
 		return false
 	}
 	const minBatchMACs = 400 // multiplications of an entry from which on PyTorch uses BLAS for a batch
@@ -146,7 +147,7 @@ func skipsProduct(c *graph.Call) bool {
 	return batchRank == 0 || a.Shape[batchRank]*a.Shape[batchRank+1]*b.Shape[batchRank+1] >= minBatchMACs
 }
 
-// addmmWithSkip is addmmContraction with depth 0 if the product is skipped.
+// addmmWithSkip is addmmContraction with depth (k) 0 if the product is skipped.
 func addmmWithSkip(c *graph.Call) (*contraction, error) {
 	product, err := addmmContraction(c)
 	if err == nil && skipsProduct(c) {

@@ -158,9 +158,9 @@ func (attrs *attentionAttrs) headGroupSize(query, key tensor.Meta) int {
 }
 
 // lowerAttention makes the kernel of a call. It describes the call as a [graph.Attention] for [compileAttention].
-// Package fusion uses the same description for attentions that it finds in a graph. Its Key is transposed, [..., e, s].
-// Its Others are the operands, after the scores, of the row program, which computes weights from scores. Operands in
-// 16-bit floats are converted first.
+// Package fusion uses the same description for attentions that it finds in a graph. In the description, Key is
+// transposed to [..., e, s]. A row program computes the weights of a query from its scores; Others lists its further
+// operands, such as the mask. Operands in 16-bit floats are converted first.
 func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	attrs, builder, dtype := kit.Attrs[*attentionAttrs](call), copies.NewKernelBuilder(call), call.Out[0].DType.OpMath()
 	out := builder.StridedResult(0, dtype)
@@ -173,7 +173,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	}
 	query, key, value, mask := operands[0].Meta, operands[1].Meta, operands[2].Meta, operands[attentionMask]
 	queries, keys := query.Shape[query.Rank()-2], key.Shape[key.Rank()-2]
-	if attrs.IsCausal { // a query i < queries sees only the keys up to i
+	if attrs.IsCausal { // query i sees only the keys up to i, so no query sees keys from index `queries` on
 		keys = min(keys, queries)
 		key, value = withRows(key, keys), withRows(value, keys)
 	}

@@ -72,7 +72,7 @@ func evenlySpacedEntries(spec *graph.Attention) int {
 // dim, are equally spaced over dim as well.
 func isEvenlySpaced(operand tensor.Meta, batch []int, dim int) bool {
 	stride := func(d int) int {
-		if operand.Shape[d] == 1 {
+		if operand.Shape[d] == 1 { // all entries along d have the same matrix
 			return 0
 		}
 		return operand.Strides[d]

@@ -128,7 +128,7 @@ func (t *byteTiles) spec(key byteCodeKey) *tile.Spec {
 }
 
 // useMatrixUnit makes the code use the matrix unit. The number of groups and the distances between rows become
-// constants of the code.
+// constants of the code. With a tileConversion, the code also converts the sums to bytes.
 func (t *byteTiles) useMatrixUnit(spec *tile.Spec, key byteCodeKey) {
 	spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
 	spec.Runs[0].Terms = key.groups

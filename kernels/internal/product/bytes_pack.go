@@ -32,7 +32,7 @@ const signBit = 0x80
 //	a5 b5       a4 a5 ?  ?   b4 b5 ?  ?
 //
 // The sums of all columns of the matrix follow the panels. Operand b has bytes, so its strides and offsets in elements
-// are also in bytes.
+// are also in bytes. In a group, an element is a byte or, if usesWords is true, a word of 16 bits.
 type bytePacker struct {
 	byteShape
 	isSigned      bool        // whether elements are int8

@@ -108,7 +108,7 @@ func (r *byteRowCopier) makeContiguous(dst, src, scratch unsafe.Pointer, rows in
 	if r.loop != nil {
 		copied, stride = scratch, r.k
 	}
-	move := strided.MoverOf(1)
+	move := strided.MoverOf(1) // for elements of one byte
 	move.CopyBlock(copied, src, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
 		strided.Axis{N: rows, Dst: stride, Src: r.rowStride})
 	return copied, stride

@@ -152,10 +152,11 @@ func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteS
 	return nil
 }
 
-// runConversionLoop converts the sums of a strip by conversionLoop. The operands of the loop are the result, the sums,
-// and two operands for each step of [multiply.SumConversion], in the order of the steps.
+// runConversionLoop converts the sums of a strip by conversionLoop. Its three optional steps ([multiply.SumConversion])
+// are sum += rowCorrection * columnZeroPoint, sum -= rowZeroPoint * columnSum, and result = round(scale*sum) + zero
+// point. The operands of the loop are the result, the sums, and two operands for each step, in the order of the steps.
 func (t *byteTiles) runConversionLoop(mem *graph.Mem, worker *byteWorker, strip byteStrip) {
-	const maxSteps = 3
+	const maxSteps = 3 // of SumConversion
 	var ptrs [2 + 2*maxSteps]unsafe.Pointer
 	var strides [2 + 2*maxSteps]int
 	count := 0

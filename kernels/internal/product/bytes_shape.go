@@ -89,7 +89,8 @@ func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
 }
 
 // setVectorHeight sets the height of tiles from the number of registers for the columns and for the rows. A row has
-// sums and groupRegistersPerRow registers for its groups.
+// sums and groupRegistersPerRow registers for its groups. Code whose rows are at a dynamic distance supports at most
+// tile.MaxDynamicRows rows.
 func (shape *byteShape) setVectorHeight(registers, groupRegistersPerRow int) {
 	columnRegisters, registersPerRow := shape.vectors, shape.vectors+groupRegistersPerRow
 	shape.height = min(tile.MaxDynamicRows, (registers-columnRegisters)/registersPerRow)

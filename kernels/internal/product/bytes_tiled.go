@@ -31,8 +31,8 @@ import (
 // term. Otherwise they start from the bias, and the conversion of a strip subtracts za*sum(b). The conversion also adds
 // the third term. Its factor k*za - sum(a) is the row correction.
 type byteTiles struct {
-	byteShape
-	byteEntries
+	byteShape   // m, n and k of a product; height and width of tiles; groups along the depth
+	byteEntries // the matrices of all entries
 
 	call         *graph.Call
 	zeroPoints   byteZeroPoints

@@ -32,8 +32,8 @@ func bytesContraction(call *graph.Call) (product *contraction, shape byteShape, 
 	if sharesMatrix {
 		rows *= product.entries()
 	}
-	// If each row of an entry has its own zero point (stride > 0), entries are not merged, because zero points have no
-	// batch dimension.
+	// Entries are merged only into rows. If n is 1, mergeBatch could merge them into columns. If each row of an entry
+	// has its own zero point (stride > 0), entries are not merged, because zero points have no batch dimension.
 	if sharesMatrix && product.n > 1 && vectorStride(call, bytesAZero) == 0 {
 		product.mergeBatch()
 	}
@@ -56,11 +56,11 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	if out := call.Out[0]; !out.IsContiguous() {
 		return []graph.Walk{call.WalkInOrder(tensor.RowMajorOrder(out.Rank()))}
 	}
-	return []graph.Walk{{}} // an empty walk leaves the order of the result
+	return []graph.Walk{{}} // the zero Walk: the result keeps its layout
 }
 
-// bytesReadWork implements [graph.Impl.Read] for tiles. Scales must be contiguous. A matrix that is not row-major is
-// transposed when it is packed, which has a cost.
+// bytesReadWork implements [graph.Impl.Read] for tiles. Scales must be contiguous. Matrices a and b may have any
+// layout, but packing a matrix that is not row-major transposes it, which has a cost.
 func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
 	switch {
 	case operand == bytesScale:
@@ -80,14 +80,14 @@ const matrixTimeRatio = 0.59
 func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
-	product, shape, err := bytesContraction(rowMajor(call))
+	product, shape, err := bytesContraction(rowMajor(call)) // bytesReadWork prices other layouts
 	if err != nil {
 		return work
 	}
 	entries := float64(product.entries())
-	multiply.ReclassifyStores(&work, call)
-	multiply.ReclassifyPanels(&work, call, bytesB, shape.m)
-	work.AddUnits(multiply.RateStartStep, 1)
+	multiply.ReclassifyStores(&work, call)                  // the bytes of the result, from Dense to Copied
+	multiply.ReclassifyPanels(&work, call, bytesB, shape.m) // bytes of a constant b, from DenseConstants to Panels
+	work.AddUnits(multiply.RateStartStep, 1)                // in addition to StartedSteps: a product starts slower
 	work.AddUnits(multiply.RateStartProduct, entries)
 	if shape.usesMatrixUnit {
 		work.AddUnits(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(shape.m, shape.n,
@@ -103,6 +103,7 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work.AddUnits(multiply.RateTileCall, entries*float64(kit.DivUp(shape.m, shape.height)*shape.blocks()))
 	bytesPerCopy := 1 + shape.groupBytes/shape.groupElements // an element is read as a byte and written as in a group
 	a, hasPadding := call.Meta(bytesA), shape.k%shape.groupElements > 0
+	// Rows are copied if bytes become words, if the sign bits of bytes may be flipped (int8), or if groups are padded.
 	if shape.usesWords() || a.DType == tensor.Int8 || hasPadding {
 		work.Bytes[graph.Copied] += float64(a.Numel() * bytesPerCopy)
 	}

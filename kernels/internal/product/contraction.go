@@ -44,8 +44,9 @@ func (product *contraction) flops() float64 {
 	return 2 * float64(product.entries()) * float64(product.m) * float64(product.n) * float64(product.k)
 }
 
-// compile returns the kernel of a contraction. It computes in the dtype of the output. A vector is added as the bias of
-// the product. Any other addend and a factor alpha are applied to each completed part of the result.
+// compile returns the kernel of a contraction. It computes in the dtype of the output. An addend that is a vector is
+// the bias of the product (see vectorBias). Any other addend and a factor alpha are applied to each completed part of
+// the result.
 func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	dtype := call.Out[0].DType
 	if !gemm.Multiplies(dtype) {
@@ -337,6 +338,9 @@ func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 // require, added dimensions and dimensions of size 1 have stride 0.
 func expandedStrides(meta tensor.Meta, dims int, shape []int) ([]int, error) {
 	expanded, err := tensor.Meta{DType: meta.DType, Shape: meta.Shape[:dims], Strides: meta.Strides[:dims]}.Expand(shape)
+	if err != nil {
+		return nil, err
+	}
 	for d, size := range expanded.Shape {
 		if size == 1 {
 			expanded.Strides[d] = 0
@@ -345,7 +349,7 @@ func expandedStrides(meta tensor.Meta, dims int, shape []int) ([]int, error) {
 	for d := range len(shape) - dims {
 		expanded.Strides[d] = 0
 	}
-	return expanded.Strides, err
+	return expanded.Strides, nil
 }
 
 // productFlops counts the operations of matmul or one of its special cases, such as mm.

@@ -12,7 +12,8 @@ import (
 // einsumPlan builds the kernel of an einsum. A term is an operand or an intermediate product, and a label names one of
 // its dimensions. The plan multiplies the terms of the equation as matrices, from left to right: the labels of the
 // rows, of the columns, and of the sum are merged into one dimension each. If the strides of a term do not permit a
-// merge, the term is copied first. For example, these are the products of "ab,bc,cd->ad":
+// merge, the term is copied first. Each product and each copy adds phases to the kernel. For example, these are the
+// products of "ab,bc,cd->ad":
 //
 //	first:   rows a, columns c, summed b: an intermediate term ac
 //	second:  rows a, columns d, summed c: the result ad
@@ -49,7 +50,7 @@ func compileEinsum(call *graph.Call) (*graph.Kernel, error) {
 	if product, err = plan.sum(product, einsum.resultLabels); err != nil {
 		return nil, err
 	}
-	if product.buffer.IsPtr(0) { // the last product wrote the result
+	if product.buffer.IsPtr(0) { // the last product wrote the result, whose address is pointer 0
 		return plan.finish(), nil
 	}
 	out := kit.OutBuffer(call, 0)
@@ -117,7 +118,7 @@ func (plan *einsumPlan) sum(term einsumTerm, keptLabels []int) (einsumTerm, erro
 func (plan *einsumPlan) contract(a, b einsumTerm, keptLabels []int, isLast bool) (einsumTerm, error) {
 	labels := plan.labelsOf(&a, &b, keptLabels)
 	a = plan.makeMergeable(a, labels.batch, labels.rows, labels.summed)
-	if !b.buffer.IsInKernel() { // if b is the number 1 of method sum, it has no labels
+	if !b.buffer.IsInKernel() { // otherwise b is the number 1 of method sum, which has no labels
 		b = plan.makeMergeable(b, labels.batch, labels.summed, labels.cols)
 	}
 	scratchBefore := plan.kernel.Scratch // restored if the scratch memory of newTerm is not needed
@@ -139,7 +140,8 @@ func (plan *einsumPlan) contract(a, b einsumTerm, keptLabels []int, isLast bool)
 // i of the rows, k of the columns, and j is summed.
 type productLabels struct{ batch, rows, cols, summed []int }
 
-// labelsOf returns the labels of the product of a and b, which sums over the labels that are not in keptLabels.
+// labelsOf returns the labels of the product of a and b, which sums over the labels that are not in keptLabels. Labels
+// of a role are in the order of the result, so that the product can write the result directly.
 func (plan *einsumPlan) labelsOf(a, b *einsumTerm, keptLabels []int) (labels productLabels) {
 	order := slices.Clone(plan.einsum.resultLabels)
 	for _, label := range slices.Concat(a.labels, b.labels) {

@@ -57,7 +57,7 @@ func (e *equation) layout(types []tensor.Type) (result tensor.Type, isView bool,
 		for d, label := range e.resultLabels {
 			shape[d] = e.size(label)
 		}
-		result, err = kit.FreshType(result.DType, shape)
+		result, err = kit.FreshType(result.DType, shape) // row-major
 	case !isView:
 		err = tensor.CheckSizes(result.DType, result.Shape)
 	}

@@ -72,12 +72,12 @@ func (e *equation) classifyLabels(in []graph.Arg) (labels matrixLabels, ok bool)
 		switch {
 		case isRepeated:
 			return labels, false
-		case isInBoth && !in[0].Type().Shape[dimA].Same(in[1].Type().Shape[dimB]):
+		case isInBoth && !in[0].Type().Shape[dimA].Same(in[1].Type().Shape[dimB]): // the sizes may broadcast
 			return labels, false
 		case isInBoth && !isInResult:
 			sums = append(sums, label)
 		case isInBoth: // of batch
-		case !isInResult:
+		case !isInResult: // summed, but in one operand only
 			return labels, false
 		case isInB:
 			cols = append(cols, label)

@@ -192,7 +192,7 @@ func newEinsum(call *graph.Call) (*einsum, error) {
 // addTerm adds an operand as a term. It merges dimensions with equal labels, which gives a diagonal, and omits
 // dimensions along which the operand broadcasts.
 func (e *einsum) addTerm(labels []int, meta tensor.Meta, operand int) {
-	term := einsumTerm{buffer: kit.PtrBuffer(1+operand, meta)}
+	term := einsumTerm{buffer: kit.PtrBuffer(1+operand, meta)} // pointer 0 is the result
 	for d, label := range labels {
 		if meta.Shape[d] == 1 && e.sizes[label] != 1 {
 			continue

@@ -33,7 +33,7 @@ func (p *levelProduct) compileTiles() error {
 			termCounts = append(termCounts, remaining)
 		}
 	}
-	lastBandRows := p.m - (p.bands-1)*p.bandRows
+	lastBandRows := p.m - (p.bands-1)*p.bandRows // the rows of the result are divided into bands
 	for _, rows := range []int{p.bandRows, lastBandRows} {
 		for _, stack := range tileStacks(rows, p.maxHeight) { // a stack has tiles of equal height
 			if stack.tiles == 0 {
@@ -80,7 +80,7 @@ func (p *levelProduct) spec(key levelCodeKey) *tile.Spec {
 	if p.algorithm == thinLevels {
 		spec.VecQuantization = tile.VecQuantization{Bits: p.levelBits(), HasZeroPoints: p.hasZeros}
 		for i := range key.rows {
-			spec.In = append(spec.In, floatBytes*i*p.k)
+			spec.In = append(spec.In, floatBytes*i*p.k) // byte offset of row i
 		}
 		termBytes := p.termBytes()
 		spec.Runs = []tile.Run{{InStep: floatBytes, VecStep: termBytes, Terms: key.terms}} // one block
@@ -143,7 +143,8 @@ func (p *levelProduct) compileConversions() (err error) {
 		if p.hasZeros {
 			formula = fmt.Sprintf("(%s - float32(zero))", formula)
 		}
-		p.converters[i], err = kit.FormulaLoop(formula+" * scale", names, types, nil, tensor.Float32)
+		var onePerRow []bool // nil: no operand has only one element per row
+		p.converters[i], err = kit.FormulaLoop(formula+" * scale", names, types, onePerRow, tensor.Float32)
 		if err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ func (p *levelProduct) compileConversions() (err error) {
 	return nil
 }
 
-// listings returns the code of the tiles and of the loops that convert levels.
+// listings returns the code of the tiles that compute the last terms, and of the loops that convert levels.
 func (p *levelProduct) listings() (list []expr.Listing) {
 	for height := p.maxHeight; height > 0; height-- {
 		for key, function := range p.codes {

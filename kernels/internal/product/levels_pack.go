@@ -93,7 +93,7 @@ func packLevels(call *graph.Call, operand int) (graph.Packing, bool) {
 		return graph.Packing{}, false
 	}
 	shape, meta := newLevelShape(call), call.Meta(operand)
-	meta.Offset = 0
+	meta.Offset = 0 // src.Pointer includes it
 	packing := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(operand),
 		Format: shape.formatName(operand)}
 	if operand == blocksScale {
@@ -165,7 +165,7 @@ func (shape *levelShape) packColumn(panel, row unsafe.Pointer, weight blockWeigh
 	mask := 1<<shape.levelBits() - 1
 	for term := range shape.k {
 		level := weight.integer(row, term) - weight.defaultZero
-		*(*uint8)(unsafe.Add(panel, term*termBytes+byteIndex)) |= uint8(level & mask << shift)
+		*(*uint8)(unsafe.Add(panel, term*termBytes+byteIndex)) |= uint8((level & mask) << shift)
 	}
 }
 

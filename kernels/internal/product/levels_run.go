@@ -142,7 +142,8 @@ func (p *levelProduct) packPhase(call *graph.Call) graph.Phase {
 	return graph.Phase{Chunks: len(p.operandsToPack) * panels, Run: func(mem *graph.Mem, chunk int) error {
 		operand := p.operandsToPack[chunk/panels]
 		meta := call.Meta(operand)
-		p.pack(operand, chunk%panels, scratchAddress(mem, p.offsets[operand]), mem.Ptrs[1+operand], meta)
+		source := mem.Ptrs[1+operand] // Ptrs[0] is the result
+		p.pack(operand, chunk%panels, scratchAddress(mem, p.offsets[operand]), source, meta)
 		mem.CheckContextAfter(p.panelBytes(operand))
 		return nil
 	}}
@@ -164,7 +165,7 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 	return graph.Phase{Chunks: p.division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 		worker := p.workers.Get(mem)
 		worker.state.Context = mem.Context
-		defer func() {
+		defer func() { // the worker outlives the run
 			clear(worker.args.Ptr[:])
 			worker.state.Release()
 		}()
@@ -175,7 +176,7 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 			if err := strip.compute(mem, worker); err != nil {
 				return err
 			}
-			strip.copyResult(mem)
+			strip.copyResult(mem) // if the panel extends beyond the last column
 		}
 		return nil
 	}}

@@ -83,6 +83,7 @@ func (strip *levelStrip) multiplyLevels(mem *graph.Mem, worker *levelWorker) err
 // some blocks of the depth, which all have strip.blockElements terms, or the shorter last block.
 func (strip *levelStrip) multiplyTile(mem *graph.Mem, worker *levelWorker, row, height int) error {
 	args := &worker.args
+	// levelCallMACs bounds the multiplications of a call, so that it takes less than 50 us.
 	maxCallBlocks := max(1, levelCallMACs/(strip.maxHeight*strip.width()*strip.blockElements))
 	wholeBlocks, nextBlock := strip.k/strip.blockElements, 0
 	for block := 0; block < strip.blocks; block = nextBlock {
@@ -179,7 +180,8 @@ func (strip *levelStrip) convertTerms(mem *graph.Mem, worker *levelWorker, first
 	}
 }
 
-// bindOperands sets the addresses of the operands of all tiles.
+// bindOperands sets the addresses of the operands of all tiles. Ptrs has the result, then the operands of the call;
+// blocksInput is the index of the input among them.
 func (strip *levelStrip) bindOperands(mem *graph.Mem, worker *levelWorker) {
 	args := &worker.args
 	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], strip.dst, strip.bias

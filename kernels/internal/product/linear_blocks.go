@@ -67,7 +67,7 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 			tensor.Sizes(input.Shape), tensor.Sizes(weight.Shape))
 	}
 	in, out := input.Shape[input.Rank()-1], weight.Shape[0]
-	blocks := in.Add(sym.Of(attrs.BlockSize - 1)).Div(sym.Of(attrs.BlockSize))
+	blocks := in.Add(sym.Of(attrs.BlockSize - 1)).Div(sym.Of(attrs.BlockSize)) // rounded up, as are bytes
 	if bytes := in.Mul(sym.Of(attrs.Bits)).Add(sym.Of(7)).Div(sym.Of(8)); weight.Shape[1].Lt(bytes).Holds() {
 		return nil, fmt.Errorf("%s: expected at least %v bytes in a row of weight, but got %v", name, bytes, weight.Shape[1])
 	}

@@ -108,7 +108,7 @@ func foldedRowsType(left, right tensor.Type) (tensor.Type, error) {
 
 // batchedType returns the type of a product whose batches are expanded and multiplied matrix by matrix.
 func batchedType(a, b tensor.Type) (tensor.Type, error) {
-	rows, cols := sym.Of(1), sym.Of(1)
+	rows, cols := sym.Of(1), sym.Of(1) // a vector a is one row, and a vector b one column
 	depthA, depthB := a.Shape[a.Rank()-1], b.Shape[0]
 	if a.Rank() > 1 {
 		rows = a.Shape[a.Rank()-2]

@@ -76,7 +76,10 @@ var Outer = composite(graph.Op{
 			return p.Add(pointwise.Mul, nil, graph.ArgOf(column[0]), c.In[1])
 		},
 	},
-}, pointwise.Mul, func(c *graph.Call) ([]tensor.Type, error) {
+}, pointwise.Mul, outerViews)
+
+// outerViews returns the types of the column and the row, for [composite].
+func outerViews(c *graph.Call) ([]tensor.Type, error) {
 	a, b := c.Type(0), c.Type(1)
 	if a.Rank() != 1 || b.Rank() != 1 {
 		return nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
@@ -84,7 +87,7 @@ var Outer = composite(graph.Op{
 	// PyTorch uses self.reshape, which gives other strides than unsqueeze if there are no elements.
 	a, err := a.View([]sym.Int{sym.Of(-1), sym.Of(1)})
 	return []tensor.Type{a, b}, err
-})
+}
 
 // Trace is torch.trace, the sum of the diagonal.
 var Trace = composite(graph.Op{
@@ -101,20 +104,28 @@ var Trace = composite(graph.Op{
 			return p.Add(reduce.Sum, nil, graph.ArgOf(diagonal[0]))
 		},
 	},
-}, reduce.Sum, func(c *graph.Call) ([]tensor.Type, error) {
+}, reduce.Sum, traceViews)
+
+// traceViews returns the type of the diagonal, for [composite].
+func traceViews(c *graph.Call) ([]tensor.Type, error) {
 	matrixType := c.Type(0)
 	if matrixType.Rank() != 2 {
 		return nil, errors.New("trace: expected a matrix")
 	}
-	matrixType, err := matrixType.Diagonal(0, 0, 1)
-	return []tensor.Type{matrixType}, err
-})
+	const offset, dim1, dim2 = 0, 0, 1
+	diagonalType, err := matrixType.Diagonal(offset, dim1, dim2)
+	return []tensor.Type{diagonalType}, err
+}
 
 // Numel is torch.numel: the number of elements, as a tensor.
 var Numel = kit.ElementOp[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 	Name: "numel", Doc: "Returns the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
-}}, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },
-	func(c *graph.Call) func(int) tensor.Scalar {
-		return func(int) tensor.Scalar { return tensor.IntScalar(int64(c.Meta(0).Numel())) }
-	})
+}}, numelType, numelElement)
+
+func numelType(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil }
+
+// numelElement returns the function that computes element i of the result, which has one element.
+func numelElement(c *graph.Call) func(i int) tensor.Scalar {
+	return func(int) tensor.Scalar { return tensor.IntScalar(int64(c.Meta(0).Numel())) }
+}

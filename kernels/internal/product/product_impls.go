@@ -110,7 +110,8 @@ func (impl *productImpl) work(call *graph.Call, walk graph.Walk) graph.Work {
 	return work
 }
 
-// addWork adds the cost of computing the products of a call by an algorithm to work.
+// addWork adds the cost of computing the products of a call by an algorithm to work. In a merged contraction, batch
+// dimensions are part of m or n where that is possible: [8, 16, k] times [k, n] becomes [128, k] times [k, n].
 func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
 	merged := product.merged()
 	entries, dtype := float64(merged.entries()), call.Out[0].DType
@@ -127,17 +128,19 @@ func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, 
 		merged.addTiledWork(call, work)
 	}
 	if merged.hasAdd {
-		if _, _, isVector := merged.vectorBias(); !isVector {
+		if _, _, isVector := merged.vectorBias(); !isVector { // a vector, which gemm adds as a bias, costs nothing
 			work.AddUnits(multiply.RateAddTo, entries*float64(merged.m)*float64(merged.n))
 		}
 	}
 }
 
-// addTiledWork adds the work of the products by gemm.Tiled, and of packing their operands. mergeBatch must have been
-// called.
+// addTiledWork adds the work of the products by gemm.Tiled, and of packing their operands. The contraction must be
+// merged.
 func (product *contraction) addTiledWork(call *graph.Call, work *graph.Work) {
 	entries, dtype := float64(product.entries()), call.Out[0].DType
 	aIsConstant, bIsConstant := call.IsConstant(product.aOperand), call.IsConstant(product.bOperand)
+	// AddStreamed has counted results as Dense and constant operands as DenseConstants. But the stores of a tile do not
+	// overlap with computation, and panels are loaded while the previous panel is multiplied.
 	multiply.ReclassifyStores(work, call)
 	multiply.ReclassifyPanels(work, call, product.aOperand, product.n)
 	multiply.ReclassifyPanels(work, call, product.bOperand, product.m)

@@ -98,7 +98,7 @@ func (r repeatedSlices) sourceDim() int {
 
 // findRepetition reports whether a value repeats another value, and describes the repetition. It recognizes three
 // forms: copies of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also
-// recognizes permutations of these forms. It follows at most depth nodes.
+// recognizes permutations of these forms. It follows at most depth nodes. Callers begin with maxChainLength.
 func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	node := value.Node
 	if node == nil || node.Op == nil || node.Op.ReadsStorage || depth == 0 {
@@ -110,18 +110,18 @@ func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	source := node.In[0].Value
 	hasSameDType := value.Type.DType == source.Type.DType
 	switch {
-	case node.Op.Permutes != nil && len(node.Out) == 1:
+	case node.Op.Permutes != nil && len(node.Out) == 1: // a permutation
 		if r, ok = findRepetition(source, depth-1); ok {
 			r.permute(node.Op.Permutes(node.Call()))
 		}
 		return r, ok
-	case node.Op == index.RepeatInterleave && len(node.In) == 1:
+	case node.Op == index.RepeatInterleave && len(node.In) == 1: // the number of repetitions is an attribute
 		return repetitionByInterleave(source, value)
 	case node.Op == view.Cat || node.Op == view.Concat || node.Op == view.Concatenate:
 		return repetitionByConcat(node, value, depth-1)
 	case node.Op.Identity && value.Alias == nil && hasSameDType && sameSizes(value.Type.Shape, source.Type.Shape):
 		return findRepetition(source, depth-1) // a copy
-	case node.Op.Kind == graph.View && hasSameDType:
+	case node.Op.Kind == graph.View && hasSameDType: // a view that merges the broadcast dimension
 		return repetitionByBroadcast(source, value)
 	}
 	return r, false
@@ -164,7 +164,7 @@ func repetitionByBroadcast(expanded, value *graph.Value) (r repeatedSlices, ok b
 		return r, false
 	}
 	shape := expanded.Type.Shape
-	for dim := 1; dim < len(shape); dim++ {
+	for dim := 1; dim < len(shape); dim++ { // the broadcast dimension
 		times, isKnown := shape[dim].Known()
 		stride, isStrideKnown := expanded.Type.Strides[dim].Known()
 		if !isKnown || !isStrideKnown || times < 2 || stride != 0 {

@@ -144,7 +144,8 @@ func (builder quantBuilder) full(value int, dtype tensor.DType, size ...int) gra
 
 // scalar returns an operand with one element as a 0-dim value.
 func (builder quantBuilder) scalar(operand int) graph.Arg {
-	return builder.BroadcastAlong(builder.Call.In[operand], 0, 0)
+	const dim, rank = 0, 0
+	return builder.BroadcastAlong(builder.Call.In[operand], dim, rank)
 }
 
 // imageRank is the number of dimensions [n, c, h, w] of images.
@@ -154,7 +155,10 @@ const imageRank = 4
 // / result scale.
 func (builder quantBuilder) combinedScale(outputs int) graph.Arg {
 	// vector returns scales as a vector of float32.
-	vector := func(scales int) graph.Arg { return builder.vector(scales, 0, 1, tensor.Float32) }
+	vector := func(scales int) graph.Arg {
+		const dim, rank = 0, 1
+		return builder.vector(scales, dim, rank, tensor.Float32)
+	}
 	scale := builder.Add(pointwise.Mul, nil, vector(xScaleOperand), vector(wScaleOperand))
 	scale = builder.Add(pointwise.Div, nil, scale, vector(resultScaleOperand))
 	return builder.Add(view.Expand, graph.Attrs{"size": []int{outputs}}, scale)

@@ -40,9 +40,9 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	value, lower, upper := q.skipClamps()
 	input, scale := graph.ArgOf(value), firstElement(q.result.scale)
 	rewrite.Replaced = value.Node
-	isBounded := magnitudeBound(input, boundDepth)/scale < unclampedLimit // and no number is NaN
-	// rewritePair does not clamp quotients.
-	if isBounded {
+	// If isBounded is true, quotients need not be clamped, and no number is NaN.
+	isBounded := magnitudeBound(input, boundDepth)/scale < unclampedLimit
+	if isBounded { // rewritePair does not clamp quotients
 		if rewrite.Results, err = q.rewritePair(value.Node, lower, upper); rewrite.Results != nil || err != nil {
 			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", value.Node.Name)
 			return rewrite, err

@@ -298,7 +298,8 @@ func (q *quantizeRewriter) addConvolution(node *graph.Node, attrs graph.Attrs, i
 	scale := q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg))
 	scale = q.Add(view.Expand, graph.Attrs{"size": []int{outputChannels}}, scale)
 	zero := func(arg graph.Arg, dtype tensor.DType) graph.Arg {
-		return q.BroadcastAlong(q.zeroPointArg(arg, dtype), 0, 0)
+		const dim, rank = 0, 0
+		return q.BroadcastAlong(q.zeroPointArg(arg, dtype), dim, rank)
 	}
 	return q.Add(conv.ConvBytes, attrs, input.bytes, q.int8Weight(weight),
 		q.biasOf(layerBias, sumScale, outputChannels), scale,
@@ -337,7 +338,10 @@ func (q *quantizeRewriter) zeroPointArg(zero graph.Arg, dtype tensor.DType) grap
 }
 
 // asVector returns scales or zero points as a vector.
-func (q *quantizeRewriter) asVector(arg graph.Arg) graph.Arg { return q.BroadcastAlong(arg, 0, 1) }
+func (q *quantizeRewriter) asVector(arg graph.Arg) graph.Arg {
+	const dim, rank = 0, 1
+	return q.BroadcastAlong(arg, dim, rank)
+}
 
 // clamp clamps quantized values to the quantized values of the numbers lower and upper. It adds no op if the quantized
 // bounds are the bounds of the dtype.

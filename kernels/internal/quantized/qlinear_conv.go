@@ -20,7 +20,9 @@ import (
 //	qlinear_conv:  saturate(round((sum + bias) * sx * sw / sy) + zy), with the sum of conv_integer
 //
 // A quantConv (conv_bytes.go) has the name of an op, the indices of its operands w, x_zero_point and w_zero_point, and
-// isScaled for qlinear_conv. A quantBuilder (builder.go) adds the nodes into which a call decomposes.
+// isScaled for qlinear_conv. A quantBuilder (builder.go) adds the nodes into which a call decomposes. xOperand,
+// biasOperand and similar constants are indices of operands. anyDim stands for a dimension where the operand has one
+// element.
 var (
 	ConvInteger = quantConvOp("conv_integer", "Convolves `x` [n, c, ...] with `w` [o, c/groups, ...], both of "+
 		"bytes, after subtracting their zero points. The result is int32. `x_zero_point` has one element. "+

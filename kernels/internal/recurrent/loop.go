@@ -21,7 +21,8 @@ import (
 //	in_h = x0 + g0; h = tanh(in_h); (h, h)
 //
 // where x0 and g0 are the products of the inputs and of the state with the weights of gate 0. The loop stores the two
-// results as the new state and as the output Y.
+// results as the new state and as the output Y. As in ONNX, activation functions are f (functionF), which computes
+// gates, g, which computes candidates, and h, which is applied to the cell of an LSTM.
 
 // cellBuffer is a buffer that the loops of a step access. A block is a number of sequences that a worker runs together
 // through all steps. Each sequence of a block has a row in the buffer.
@@ -60,7 +61,7 @@ func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cell
 		builders = append(builders, (*cellFormula).lstm)
 	case layer.kind == cellRNN:
 		builders = append(builders, (*cellFormula).rnn)
-	case layer.resetAfter:
+	case layer.resetAfter: // the reset gate of a GRU applies after the product
 		builders = append(builders, (*cellFormula).gru)
 	default: // the reset gate applies before a second product
 		builders = append(builders, (*cellFormula).resetLoop, (*cellFormula).gru)
@@ -99,8 +100,8 @@ func (cell *cellFormula) rnn() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s)", state, state), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
-// lstm returns the formula and the buffers for the loop of an LSTM layer. The formula names the gates i, f, n and o,
-// the old cell c, the new cell d and the new state h. Without peepholes it is
+// lstm returns the formula and the buffers for the loop of an LSTM layer. The formula names the gates i, o, f and n
+// (gates 0 to 3), the old cell c, the new cell d and the new state h. Without peepholes it is
 //
 //	in_i = x0 + g0; i = sigmoid(in_i); in_f = x2 + g2; f = sigmoid(in_f); in_n = x3 + g3; n = tanh(in_n);
 //	d = f * c + i * n; in_o = x1 + g1; o = sigmoid(in_o); h = o * (tanh(d)); (d, h, h)
@@ -213,8 +214,8 @@ func (cell *cellFormula) define(name, value string) string {
 	return name
 }
 
-// runCellLoop runs the loop that follows a product in a step, for all sequences of the worker's block that have not
-// ended.
+// runCellLoop runs the loop that follows a product (an index of s.products) in a step, for all sequences of the
+// worker's block that have not ended.
 func (s *stepper) runCellLoop(worker *cellRun, product, step int) {
 	loop := &s.products[product].loops[worker.dir]
 	if worker.lengths == nil { // all sequences are at the same step
@@ -244,7 +245,7 @@ func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, sequence int) (ptr
 	// The strides of biasBuffer and peepholesBuffer are 0.
 	rowStrides := [cellBufferCount]int{inputsBuffer: s.xBatchStride * s.gatesWidth, gatesBuffer: s.gatesWidth,
 		stateBuffer: s.hidden, cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatchStride}
-	for operandIndex, operand := range loop.operands {
+	for operandIndex, operand := range loop.operands { // worker.ptrs and worker.strides are reused
 		worker.ptrs[operandIndex] = unsafe.Add(addresses[operand.buffer], operand.column*s.elemBytes)
 		worker.strides[operandIndex] = rowStrides[operand.buffer] * s.elemBytes
 	}

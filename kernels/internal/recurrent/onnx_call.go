@@ -158,7 +158,7 @@ func (cell onnxCell) layerOf(c *graph.Call) *recurrentLayer {
 		coupledGates: attrs.InputForget != 0, clip: attrs.Clip,
 		backward: [2]bool{attrs.Direction == "reverse", true}} // the second direction is always backward
 	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
-	hidden := layer.hidden
+	hidden := layer.hidden // the strides of x count rows of x, all others elements
 	if attrs.Layout != 0 {
 		layer.steps, layer.batch = layer.batch, layer.steps
 		layer.xTimeStride, layer.xBatchStride = 1, layer.steps

@@ -49,7 +49,7 @@ func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
 		return graph.Packing{}, false
 	}
 	dtype, layer := c.Meta(0).DType.OpMath(), cell.layerOf(c)
-	meta := copies.InDType(c, dtype).Meta(operand)
+	meta := copies.InDType(c, dtype).Meta(operand) // the weights after their conversion to dtype
 	return layer.packing(dtype, operand == onnxR, layer.dirs, meta.Strides[0], meta.Strides[1], meta.Strides[2])
 }
 

@@ -165,7 +165,7 @@ func (c *cellReference[T]) gate(function, gate, k, step int, h []T, peepholeTerm
 // gateParts returns the two parts of the argument of a gate, for element k of the state (see cellReference). The
 // conversions to T keep Go from fusing a product and a sum, which would round once instead of twice.
 func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (inputPart, statePart T) {
-	row := c.gatePosition[gate]*c.hidden + k
+	row := c.gatePosition[gate]*c.hidden + k // in the weights: each gate has `hidden` rows, one for each element
 	w := c.w[c.direction][row*c.inputSize:]
 	x := c.x[(step*c.xTimeStride+c.sequence*c.xBatchStride)*c.inputSize:]
 	kit.ForEachBlock(c.ctx, c.inputSize, func(begin, end int) {

@@ -58,7 +58,8 @@ func newStepper(layer *recurrentLayer, dtype tensor.DType) (*stepper, error) {
 		gatesWidth: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
 	// Packing the weights in each run saves time only with large blocks or many steps.
 	packingSavesTime := s.blockSequences > multiply.MaxThin || s.steps > maxUnpackedSteps
-	s.usesPackedWeights = s.r[0].Packed || s.r[1].Packed || layer.packsStepWeights(dtype) && packingSavesTime
+	packsInRuns := layer.packsStepWeights(dtype) && packingSavesTime
+	s.usesPackedWeights = s.r[0].Packed || s.r[1].Packed || packsInRuns
 	if err := s.planProducts(); err != nil {
 		return nil, err
 	}
@@ -89,7 +90,8 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 	packedWeights := builder.NewScratch(dtype, packedElements)
 	buffers := layer.stepBuffers(packedWeights, inputProducts)
 	if packedElements > 0 {
-		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, s.packPhase())
+		const workerBytes = copies.NoScratch
+		builder.AddPhases(copies.NoScratch, workerBytes, buffers, s.packPhase())
 	}
 	workerBytes := s.bufferBytes + s.productBytes + s.panelBytes
 	builder.AddPhases(copies.NoScratch, workerBytes, buffers, s.runPhase())
@@ -117,7 +119,8 @@ func (s *stepper) runPhase() graph.Phase {
 	}}
 }
 
-// Indices in Mem.Ptrs of the buffers that steps use, in the order of stepBuffers.
+// Indices in Mem.Ptrs of the buffers that steps use, in the order of stepBuffers. Weights (R), biases and peepholes
+// have a buffer for each direction.
 const (
 	stepPackedWeights = iota
 	stepInputs
@@ -188,9 +191,9 @@ func (s *stepper) pack(mem *graph.Mem, direction int) {
 		for row := 0; row < product.count; row += rowsPerCheck {
 			mem.CheckContext()
 			src := unsafe.Add(mem.Ptrs[stepR+direction], (product.first+row)*rowBytes)
-			const rowStride = 1
-			gemm.PackB(s.dtype, packed[product.packedOffset+row*rowBytes:], src, s.hidden,
-				min(rowsPerCheck, product.count-row), rowStride, s.hidden)
+			dst := packed[product.packedOffset+row*rowBytes:]
+			columns, rowStride, colStride := min(rowsPerCheck, product.count-row), 1, s.hidden
+			gemm.PackB(s.dtype, dst, src, s.hidden, columns, rowStride, colStride)
 		}
 	}
 }
@@ -201,7 +204,7 @@ func (s *stepper) weights(mem *graph.Mem, direction, product int) unsafe.Pointer
 	switch {
 	case !s.usesPackedWeights:
 		return unsafe.Add(r, s.products[product].first*s.hidden*s.elemBytes)
-	case s.r[direction].Packed:
+	case s.r[direction].Packed: // by the planner
 		return unsafe.Add(r, packedOffset)
 	}
 	return unsafe.Add(mem.Ptrs[stepPackedWeights], direction*s.packedBytes+packedOffset)

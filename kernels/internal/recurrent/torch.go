@@ -28,7 +28,8 @@ var (
 		"w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]")
 )
 
-// torchCellOp defines an op of recurrent layers with cells of a kind.
+// torchCellOp defines an op of recurrent layers with cells of a kind. activation is the function that computes the
+// state. The methods of torchCell below have the parts of the definition.
 func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 	cell := torchCell{name: name, kind: kind, activation: activation}
 	outputs := []string{"output", "h_n"}

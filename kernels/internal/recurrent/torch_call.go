@@ -11,8 +11,8 @@ import (
 )
 
 // torchCell is one of PyTorch's recurrent ops. Its operands are the input, the initial states (and cells of an LSTM),
-// and the parameters of each layer and direction: two weights and, with has_biases, two biases. cells has the
-// properties of a kind of cell, such as the number of gates.
+// and the parameters of each layer and direction: two weights and, with has_biases, two biases. The first weight
+// multiplies the input, the second the state. The table cells has the properties of kind, such as the number of gates.
 type torchCell struct {
 	name       string
 	kind       cellKind
@@ -34,7 +34,7 @@ func (cell torchCell) layerOf(c *graph.Call, layerIndex int) *recurrentLayer {
 	attrs, input := kit.Attrs[*recurrentAttrs](c), c.Meta(0)
 	layer := &recurrentLayer{
 		kind: cell.kind, gatePosition: cells[cell.kind].torchPosition, resetAfter: true, integerDType: input.DType,
-		dirs: attrs.dirs(), backward: [2]bool{false, true},
+		dirs: attrs.dirs(), backward: [2]bool{false, true}, // direction 1 runs from the last step to the first
 		steps: input.Shape[0], batch: input.Shape[1], inputSize: input.Shape[2], hidden: c.Meta(1).Shape[2],
 	}
 	outputSize := layer.dirs * layer.hidden
@@ -56,7 +56,7 @@ func (cell torchCell) layerOf(c *graph.Call, layerIndex int) *recurrentLayer {
 			layer.activations[direction][function] = activation{name: name}
 		}
 		if cell.kind == cellRNN {
-			layer.activations[direction][0].name = cell.activation
+			layer.activations[direction][functionF].name = cell.activation
 		}
 	}
 	return layer
@@ -83,7 +83,8 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	for i := range call.In {
 		operands = append(operands, builder.ToRowMajor(builder.Operand(i), dtype))
 	}
-	// With integers, the layer computes the arguments of tanh. Tanh is then applied to all results.
+	// The layer computes in integers if the operands are integers. Its results are then the arguments of tanh, which is
+	// applied to them at the end.
 	resultIsTanh := cell.activation == "Tanh" && dtype == tensor.Int64
 	for i, resultMeta := range call.Out {
 		if resultIsTanh {

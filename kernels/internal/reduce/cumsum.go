@@ -87,7 +87,7 @@ func (s scan) lower(call *graph.Call, dim int, direction graph.RowDirection) (*g
 	dtype := s.resultDType(call)
 	loops := scanLoopsOf(s.op, dtype)
 	needsConversion := call.Meta(0).DType != loops.dtype || dtype != loops.dtype
-	if needsConversion { // by the expression: compileScan would convert the elements in a copy
+	if needsConversion { // the expression converts each element; compileScan would first make a converted copy
 		kernel, err := compileOrInterpretSuitedRows(call, inDirection(s.rows, direction))
 		if kernel != nil || err != nil {
 			return kernel, err
@@ -105,7 +105,8 @@ func (s scan) rows(c *graph.Call) (*graph.Rows, error) {
 	}
 	builder := expr.NewBuilder(meta.DType)
 	x := builder.Convert(kit.LoopDType(dtype), folds.Operand(builder, 0, dtype).Re)
-	return singleResultRows(builder, lineMask(meta.Rank(), dim), []int{0}, builder.Scan(s.op, x), dtype)
+	loadedOperands := []int{0} // the expression loads operand 0
+	return singleResultRows(builder, lineMask(meta.Rank(), dim), loadedOperands, builder.Scan(s.op, x), dtype)
 }
 
 // ref computes each result separately, from the elements of its line up to the position of the result.

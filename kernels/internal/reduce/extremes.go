@@ -101,6 +101,7 @@ func extremeFold(dtype tensor.DType, isMax bool) *iter.Fold {
 	case tensor.Float64:
 		return bestValueFold[float64](isMax)
 	}
+	// A fold has an initial value, and functions for rows, for columns, and for merging accumulators.
 	if isMax {
 		return kit.Accumulators[int64](iter.NewFold(math.MinInt64, maxIntRow, maxIntColumns, maxIntInto))
 	}

@@ -77,7 +77,7 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 				if kernel, err := compileSuitedRows(c, inDirection(hardmaxRows, direction)); kernel != nil || err != nil {
 					return kernel, err
 				}
-				return compileHardmax(c, dim)
+				return compileHardmax(c, dim) // for lines that are too long for the cache, or too few for all workers
 			}}.impls(),
 	},
 })
@@ -96,7 +96,8 @@ func hardmaxRows(call *graph.Call) (*graph.Rows, error) {
 	first := firstWhere(builder, isBest(builder, x, builder.Reduce(expr.Max, x)), position)
 	isFirst := builder.Emit(expr.Eq, position, first)
 	oneHot := builder.Emit(expr.Select, isFirst, builder.Const(builder.DType(x), 1), builder.Const(builder.DType(x), 0))
-	return singleResultRows(builder, lineMask(call.Meta(0).Rank(), dim), []int{0}, oneHot, dtype)
+	operands := []int{0} // the only operand
+	return singleResultRows(builder, lineMask(call.Meta(0).Rank(), dim), operands, oneHot, dtype)
 }
 
 // compileHardmax returns a kernel that finds the positions of the greatest elements of all lines before it writes the

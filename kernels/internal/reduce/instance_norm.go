@@ -108,7 +108,7 @@ func emptyInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	oneSample.Offset = sym.Int{}
+	oneSample.Offset = sym.Int{} // the result is not a view of the input
 	if oneSample, err = emptyBatchNormType(call, oneSample); err != nil {
 		return nil, err
 	}

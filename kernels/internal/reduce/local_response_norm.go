@@ -121,7 +121,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 		}
 		return nil
 	})
-	const sumsBytes = localBlock * 8
+	const sumsBytes = localBlock * 8 // a float64 for each position of a block
 	builder.AddPhases(copies.NoScratch, sumsBytes, buffers, phase)
 	return builder.Kernel()
 }

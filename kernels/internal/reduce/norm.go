@@ -168,7 +168,8 @@ func referenceNorm(x []tensor.Scalar, p float64) float64 {
 	return math.Pow(sum, 1/p)
 }
 
-// normRow returns the norm of order p of a row of real or complex numbers as an expression in float64.
+// normRow returns the norm of order p of a row of real or complex numbers as an expression in float64. Total is the sum
+// over the row, and Reduce folds the row by an operation.
 func normRow(builder *expr.Builder, x folds.Number, p float64) []folds.Number {
 	const f64 = tensor.Float64
 	zero := builder.Const(f64, 0)

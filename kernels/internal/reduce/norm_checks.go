@@ -60,7 +60,7 @@ func checkBatchNormDTypes(call *graph.Call) error {
 	dtype := call.Type(0).DType
 	given := slices.DeleteFunc([]int{batchNormWeight, batchNormBias, batchNormMean, batchNormVariance},
 		func(i int) bool { return !call.HasOperand(i) })
-	if len(given) == 0 || call.Type(given[0]).DType == dtype {
+	if len(given) == 0 || call.Type(given[0]).DType == dtype { // the first decides whether dtypes are mixed
 		return checkNormDTypes(call, given...)
 	}
 	for _, i := range given {

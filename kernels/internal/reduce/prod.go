@@ -64,7 +64,8 @@ func prodExpression(builder *expr.Builder, dtype tensor.DType, x folds.Number) [
 }
 
 // prodFold returns the fold of the product of elements of a dtype, in Go. The arguments of [iter.NewFold] are the
-// initial product, the loops over rows and over columns, and the loop that multiplies partial products.
+// initial product, the loops over rows and over columns, and the loop that multiplies partial products. The last
+// parameter of the loops over rows and columns, the position of the elements in the fold, is not used.
 func prodFold(dtype tensor.DType) *iter.Fold {
 	if dtype == tensor.Bool { // the product is true if all elements are
 		const isAny = false

@@ -10,7 +10,7 @@ import (
 
 // Rates lists the rates of folds and of ops along lines ([lineOp]). A rate is the time of one unit of work. Package
 // calibrate measures a rate by its calls, whose time depends mainly on this unit of work: long rows for the time of an
-// element, many short rows for the start of a row.
+// element, many short rows for the start of a row. Operands are row-major (kit.F32) or channels-last (kit.NHWC).
 func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
 // pixelDims are the dimensions of height and width.

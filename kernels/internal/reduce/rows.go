@@ -10,6 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file builds expressions over rows. A builder collects the operations of an expression. The functions of package
+// folds add folds (reductions of a row) and other common operations: folds.Total is the sum of a row.
+
 // rowsFunc returns the expression of a call over its rows, or nil if there is none. Rows are the elements along the
 // reduced dimensions.
 type rowsFunc func(c *graph.Call) (*graph.Rows, error)

@@ -40,9 +40,9 @@ var (
 		variance{returnsStd: true, returnsMean: true})
 )
 
-// varOp defines an op whose results are selected by the fields returnsStd and returnsMean of results. For each call,
-// the op copies results and sets the other fields of the copy.
-func varOp(name, doc string, results variance) *graph.Op {
+// varOp defines an op. Of the template, only the fields returnsStd and returnsMean are set, which select the results of
+// the op. For each call, the op copies the template and sets the other fields of the copy.
+func varOp(name, doc string, template variance) *graph.Op {
 	op := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
@@ -51,13 +51,13 @@ func varOp(name, doc string, results variance) *graph.Op {
 		},
 		Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2}},
 	}
-	if results.returnsMean {
+	if template.returnsMean {
 		op.Outputs = []string{name[:3], "mean"} // var or std
 	}
 	return folds.Define(graph.SchemaOf[*varAttrs](), op, func(c *graph.Call) (folds.Spec, error) {
 		attrs, self := kit.Attrs[*varAttrs](c), c.Type(0)
 		if !self.DType.IsFloat() && !self.DType.IsComplex() {
-			if results.returnsMean {
+			if template.returnsMean {
 				return folds.Spec{}, errors.New(name + " only support floating point and complex dtypes")
 			}
 			return folds.Spec{}, errors.New("std and var only support floating point and complex dtypes")
@@ -66,7 +66,7 @@ func varOp(name, doc string, results variance) *graph.Op {
 		if err != nil {
 			return folds.Spec{}, err
 		}
-		computed := results
+		computed := template
 		computed.dtype, computed.n = self.DType, folds.SymbolicCount(self.Shape, mask)
 		computed.correction = attrs.correction()
 		outs := []tensor.DType{self.DType.ToReal()}

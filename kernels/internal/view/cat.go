@@ -128,7 +128,7 @@ type partCopy struct {
 }
 
 // partCopies returns the copies that the kernel makes. Operands that are already stored in their parts of the output
-// and legacy empty operands ([isLegacyEmpty]) need no copy.
+// need no copy. Neither do operands of shape [0], which cat accepts together with values of any shape (isLegacyEmpty).
 func (j joinOp) partCopies(call *graph.Call) (list []partCopy, err error) {
 	parts, whole, dim, err := j.partTypes(nil, call)
 	if err != nil || kit.IsEmpty(whole) {

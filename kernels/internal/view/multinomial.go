@@ -44,33 +44,7 @@ var Multinomial = kit.Define[*multinomialAttrs](graph.Op{
 			out, err := kit.FreshType(tensor.Int64, kit.ReplaceSizes(self.Shape, self.Rank()-1, attrs.NumSamples))
 			return call.NewResult(out), err
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs, self := kit.Attrs[*multinomialAttrs](c), in[0]
-			lastDim := self.Rank() - 1
-			shape := slices.Clone(self.Shape)
-			shape[lastDim] = kit.KnownSize(attrs.NumSamples)
-			out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:lastDim])
-			for row := range rows {
-				weights := make([]float64, self.Shape[lastDim])
-				// indexOf returns the index of element i of the row: [row, i], or [i] for a vector.
-				indexOf := func(i int) []int { return append([]int{row}[:lastDim], i) }
-				for i := range weights {
-					weights[i] = self.At(indexOf(i)...).Float()
-				}
-				tree := make(weightTree, 2*leafCount(len(weights)))
-				err := tree.build(context.Background(), weights)
-				for drawIndex := 0; drawIndex < shape[lastDim] && err == nil; drawIndex++ {
-					var selected int
-					if selected, err = attrs.draw(tree, row, drawIndex); err == nil {
-						out.Set(tensor.IntScalar(int64(selected)), indexOf(drawIndex)...)
-					}
-				}
-				if err != nil {
-					return nil, err
-				}
-			}
-			return []*tensor.Tensor{out}, nil
-		},
+		Ref:      refMultinomial,
 		Examples: kit.OneExample(kit.F32(0, 3), graph.Attrs{"num_samples": 3, "replacement": true}),
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true},
@@ -83,6 +57,35 @@ var Multinomial = kit.Define[*multinomialAttrs](graph.Op{
 		},
 	},
 })
+
+// refMultinomial is the reference of multinomial.
+func refMultinomial(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs, self := kit.Attrs[*multinomialAttrs](c), in[0]
+	lastDim := self.Rank() - 1
+	shape := slices.Clone(self.Shape)
+	shape[lastDim] = kit.KnownSize(attrs.NumSamples)
+	out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:lastDim])
+	for row := range rows {
+		weights := make([]float64, self.Shape[lastDim])
+		// indexOf returns the index of element i of the row: [row, i], or [i] for a vector.
+		indexOf := func(i int) []int { return append([]int{row}[:lastDim], i) }
+		for i := range weights {
+			weights[i] = self.At(indexOf(i)...).Float()
+		}
+		tree := make(weightTree, 2*leafCount(len(weights)))
+		err := tree.build(context.Background(), weights)
+		for drawIndex := 0; drawIndex < shape[lastDim] && err == nil; drawIndex++ {
+			var selected int
+			if selected, err = attrs.draw(tree, row, drawIndex); err == nil {
+				out.Set(tensor.IntScalar(int64(selected)), indexOf(drawIndex)...)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return []*tensor.Tensor{out}, nil
+}
 
 // blockDraws is the maximum number of draws of a row that one chunk makes.
 const blockDraws = 1 << 16

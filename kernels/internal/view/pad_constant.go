@@ -12,7 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the padding with a number, for constant_pad_nd and for mode constant of pad.
+// This file has the padding with a number, for constant_pad_nd and for mode constant of pad. pad has two numbers for
+// each padded dimension, the last dimension first: how many elements are added at its beginning and at its end
+// (padCounts). Negative numbers remove elements.
 
 // inferConstantPad infers the type of the result of at::constant_pad_nd. If no padding is positive, the result is a
 // clone of the part of self that remains.

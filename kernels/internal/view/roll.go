@@ -132,38 +132,34 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return copies.SpanKernel(dst, src, rollSpans(src.Meta.Shape, starts))
 	}
-	if src.Meta.IsContiguous() && dst.Meta.IsContiguous() {
-		dst.Meta, src.Meta = tensor.New(dst.Meta.DType, count), tensor.New(src.Meta.DType, count)
-		starts, err := rollStarts([]int{count}, attrs.Shifts, []int{0}) // along dimension 0 of a vector
-		if err != nil {
-			return nil, err
-		}
-		return copies.SpanKernel(dst, src, rollSpans([]int{count}, starts))
-	}
-	return compileFlatRoll(dst, src, attrs.Shifts)
-}
-
-// compileFlatRoll returns a kernel that shifts elements in row-major order through scratch memory, for an operand or a
-// result that is not row-major.
-func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
-	dtype, count := src.Meta.DType, src.Meta.Numel()
-	starts, err := rollStarts([]int{count}, shifts, []int{0}) // along dimension 0 of a vector
+	starts, err := rollStarts([]int{count}, attrs.Shifts, []int{0}) // along dimension 0 of a vector
 	if err != nil {
 		return nil, err
 	}
+	if !src.Meta.IsContiguous() || !dst.Meta.IsContiguous() {
+		return compileFlatRoll(dst, src, starts[0]), nil
+	}
+	dst.Meta, src.Meta = tensor.New(dst.Meta.DType, count), tensor.New(src.Meta.DType, count)
+	return copies.SpanKernel(dst, src, rollSpans([]int{count}, starts))
+}
+
+// compileFlatRoll returns a kernel that shifts elements in row-major order through scratch memory, for an operand or a
+// result that is not row-major. Element start of the operand becomes the first one of the result.
+func compileFlatRoll(dst, src kit.Buffer, start int) *graph.Kernel {
+	dtype, count := src.Meta.DType, src.Meta.Numel()
 	size := dtype.Size()
-	// Two adjacent row-major copies of the operand contain the shifted value as one contiguous range of elements, which
-	// starts at element starts[0].
+	// Two adjacent row-major copies of the operand contain the shifted value as one contiguous range of elements, from
+	// element start on.
 	var jobs []copies.Job
 	for copyIndex := range 2 {
 		target := kit.ScratchBuffer(copyIndex*count*size, tensor.New(dtype, src.Meta.Shape...))
 		jobs = append(jobs, copies.Job{Dst: target, Src: src})
 	}
 	copyTwice, copyTwiceScratch := copies.Phase(jobs...)
-	shifted := kit.ScratchBuffer(starts[0]*size, tensor.New(dtype, dst.Meta.Shape...))
+	shifted := kit.ScratchBuffer(start*size, tensor.New(dtype, dst.Meta.Shape...))
 	copyOut, copyOutScratch := copies.Phase(copies.Job{Dst: dst, Src: shifted})
 	return &graph.Kernel{Phases: []graph.Phase{copyTwice, copyOut},
-		WorkerScratch: max(copyTwiceScratch, copyOutScratch), Scratch: 2 * count * size}, nil
+		WorkerScratch: max(copyTwiceScratch, copyOutScratch), Scratch: 2 * count * size}
 }
 
 // refRoll is the reference implementation of roll.

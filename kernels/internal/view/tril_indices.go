@@ -131,6 +131,7 @@ func compileTriangleIndices(c *graph.Call, isLower bool) *graph.Kernel {
 		Run: func(mem *graph.Mem, chunk int) error {
 			start := firstRow + chunk*rowsPerChunk
 			for row := start; row < min(start+rowsPerChunk, endRow); row++ {
+				// clampedColumn is the column of the diagonal in the row, or the next one, clamped to [0, attrs.Col].
 				firstColumn, endColumn := 0, clampedColumn(row, attrs.Offset, afterDiagonal, attrs.Col)
 				if !isLower {
 					firstColumn, endColumn = clampedColumn(row, attrs.Offset, onDiagonal, attrs.Col), attrs.Col

@@ -26,6 +26,7 @@ var View = viewOp(graph.SchemaOf[*viewAttrs](), graph.Op{Semantics: graph.Semant
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
 }, Facts: graph.Facts{Reshapes: true, SizesAttr: "size"}}, inferView)
 
+// inferView returns the type of the view. The functions of [viewOp] also get the size of self's storage.
 func inferView(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*viewAttrs](c)
 	switch {
@@ -91,9 +92,11 @@ var ViewAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Doc:      "Views self in the shape of `other`.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
-}, Facts: graph.Facts{Reshapes: true}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
+}, Facts: graph.Facts{Reshapes: true}}, inferViewAs)
+
+func inferViewAs(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	return self.View(c.Type(1).Shape)
-})
+}
 
 // Detach and Alias return self as a view.
 var (
@@ -125,11 +128,13 @@ var AsStrided = viewOp(graph.SchemaOf[*asStridedAttrs](), graph.Op{
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
 	},
 	Facts: graph.Facts{ReadsStorage: true},
-}, func(c *graph.Call, self tensor.Type, storage storageSize) (tensor.Type, error) {
+}, inferAsStrided)
+
+func inferAsStrided(c *graph.Call, self tensor.Type, storage storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*asStridedAttrs](c)
 	offset := self.Offset
 	if attrs.Offset != nil {
 		offset = *attrs.Offset
 	}
 	return self.AsStrided(attrs.Size, attrs.Stride, offset, storage)
-})
+}

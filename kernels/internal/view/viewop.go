@@ -31,7 +31,8 @@ func viewOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 			storage = c.In[0].Value.StorageLen()
 		}
 		t, err := viewType(c, c.Type(0), storage)
-		return c.AliasResult(t, 0), err
+		const viewedOperand = 0
+		return c.AliasResult(t, viewedOperand), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -72,7 +73,8 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 	op.Kind, op.VariadicResults = graph.View, true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		types, err := viewTypes(c, c.Type(0))
-		return c.AliasResults(0, types...), err
+		const viewedOperand = 0
+		return c.AliasResults(viewedOperand, types...), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -188,9 +188,10 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 // listTaps lists the taps of some positions of the grid. storeInnerTaps stores most taps of bilinear and nearest
 // samples of an image, and leaves a count of 0 for the other positions. storeTaps stores all other taps.
 func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions int) {
+	pointStride := int(unsafe.Sizeof(group.points[0]))
 	for axis := range k.axes {
-		k.toFloat64(unsafe.Pointer(&group.points[0][axis]), unsafe.Add(grid, axis*k.coordinateStride),
-			int(unsafe.Sizeof(group.points[0])), k.gridStride, positions)
+		points, coordinates := unsafe.Pointer(&group.points[0][axis]), unsafe.Add(grid, axis*k.coordinateStride)
+		k.toFloat64(points, coordinates, pointStride, k.gridStride, positions)
 	}
 	counts := group.tapCounts[:positions]
 	clear(counts)
@@ -207,7 +208,7 @@ func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions i
 			continue
 		}
 		for tap := counts[i]; tap < k.maxTaps; tap++ { // in quads, all positions have maxTaps taps
-			taps[tap] = gridTap{k.outsideOffset, 0} // adds 0 to the sum
+			taps[tap] = gridTap{offset: k.outsideOffset, weight: 0} // adds 0 to the sum
 		}
 	}
 }

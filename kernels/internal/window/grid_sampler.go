@@ -189,7 +189,7 @@ func (s *gridSampling) reference(input, grid *tensor.Tensor) *tensor.Tensor {
 		for axis := range rowMajor.axes {
 			point[axis] = grid.At(append(position, axis)...).Float()
 		}
-		var tapsByAxis [3][4]gridTap
+		var tapsByAxis [3][4]gridTap // up to 4 taps along an axis, in bicubic interpolation
 		var taps [16]gridTap
 		count := rowMajor.storeTaps(&point, &tapsByAxis, taps[:])
 		sum := 0.0

@@ -55,7 +55,7 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 	geometries := resample.passes(current.Meta.Shape, order)
 	for i, geometry := range geometries {
 		pass := &resamplePass[T]{passGeometry: geometry, src: current, outsideValue: T(resample.outsideValue)}
-		pass.table = newTapTable[T](&kernel.Kernel, geometry.taps)
+		pass.table = newTapTable[T](&kernel.Kernel, geometry.taps) // may add a phase that computes the table
 		if i == len(geometries)-1 && lastPassWritesResult {
 			pass.dst = result
 		} else {

@@ -65,7 +65,7 @@ func (p *resamplePass[T]) rowPhase() (graph.Phase, error) {
 			outer, index := unit/outSize*maxRows, unit%outSize
 			rows := min(maxRows, p.outer-outer)
 			firstResult := kit.AddressOf[T](dst, (outer*outSize+index)*p.inner)
-			elements, weights := lists.at(index)
+			elements, weights := lists.at(index) // of each tap: the row of the operand, and its weight
 			if len(elements) == 0 {
 				p.storeOutside(firstResult, rows)
 			} else {
@@ -115,7 +115,7 @@ func sumLoop(dtype tensor.DType, taps int, addsToSum bool) (*loops.Loop, error) 
 		sum = builder.Load(2 * taps)
 	}
 	for tap := range taps {
-		isScalar[2*tap+1] = true
+		isScalar[2*tap+1] = true // the weight is the same for all elements of a row
 		product := builder.Emit(expr.Mul, builder.Load(2*tap), builder.Load(2*tap+1))
 		if sum == expr.None {
 			sum = product

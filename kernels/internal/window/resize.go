@@ -188,7 +188,8 @@ func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.I
 		case kit.SizeAtLeast(inSize, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", dim)
 		}
-		factor, bestFactor := size.Mul(shape[axes[best]]), attrs.Sizes[best].Mul(inSize) // over a common denominator
+		// The factors size/inSize and attrs.Sizes[best]/shape[axes[best]], multiplied by both denominators.
+		factor, bestFactor := size.Mul(shape[axes[best]]), attrs.Sizes[best].Mul(inSize)
 		if attrs.KeepAspect == "not_smaller" {
 			factor, bestFactor = bestFactor, factor
 		}
@@ -272,7 +273,8 @@ func (axis *resizeAxis) maxTaps() int {
 }
 
 // stretchedTaps returns the number of taps of a filter that is stretched for downsampling. radius is the radius, in
-// elements, before stretching. The taps are numbered from firstStretchedTap to 1 - firstStretchedTap.
+// elements, before stretching. The taps are numbered from firstStretchedTap to 1 - firstStretchedTap: from -1 to 2, for
+// example, for radius 1 and scale 0.5.
 func (axis *resizeAxis) stretchedTaps(radius float64) int {
 	return 2 - 2*axis.firstStretchedTap(radius)
 }
@@ -380,8 +382,8 @@ func nearestWeights(mode string, t float64) []float64 {
 	return []float64{1, 0}
 }
 
-// resizeLoops returns the loops over the dimensions that are not resized. It returns no loops if the call has roi, or
-// if it has sizes and no axes. A dimension in axes counts as resized unless its scale is 1.
+// resizeLoops returns the loops over the dimensions that are not resized. It returns no loops if all dimensions may be
+// resized: the call has roi, or it has sizes and no axes. A dimension in axes counts as resized unless its scale is 1.
 func resizeLoops(call *graph.Call) []graph.Parallel {
 	attrs := kit.Attrs[*resizeAttrs](call)
 	if attrs.Axes == nil && attrs.Sizes != nil || attrs.Roi != nil {

@@ -41,7 +41,8 @@ func newIndexTable(kernel *graph.Kernel, length int, number func(i int) int) ind
 	}
 	table.scratchOffset = kernel.Scratch
 	kernel.Scratch += kit.AlignUp(indexBytes * length)
-	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(length, 1, func(mem *graph.Mem, begin, end int) error {
+	const cost = 1 // of an entry, in elements of a copy
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(length, cost, func(mem *graph.Mem, begin, end int) error {
 		fill(table.indicesOf(mem), begin, end)
 		return nil
 	}))

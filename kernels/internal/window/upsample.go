@@ -83,7 +83,7 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 					return nil, err
 				}
 				if !alwaysRowMajor {
-					format = inputType.SuggestMemoryFormat(false)
+					format = inputType.SuggestMemoryFormat(false) // false: strides only need to resemble the format
 				}
 				out, err := kit.FreshTypeInFormat(inputType.DType, kit.ReplaceSizes(inputType.Shape, 2, outSizes...), format)
 				return call.NewResult(out), err

@@ -113,7 +113,7 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 // hasContiguousPixels reports whether there are several channels, and the channels of each pixel are contiguous.
 func hasContiguousPixels(value tensor.Meta) bool { return value.Strides[1] == 1 && value.Shape[1] > 1 }
 
-// nearestWork returns the work for an operand with the layout of the result.
+// nearestWork returns the work for an operand with the layout of the result. The walk states this layout.
 func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 	addNearestWork(&work, out, hasContiguousPixels(out))
@@ -132,7 +132,8 @@ func addNearestWork(work *graph.Work, out tensor.Meta, copiesPixels bool) {
 }
 
 // nearestRead returns the additional work for an operand with a given layout. There is such work only if the result has
-// contiguous pixels and the operand does not: then elements are copied one by one.
+// contiguous pixels and the operand does not: then elements are copied one by one. ok is true for any layout: the
+// kernel reads all of them.
 func nearestRead(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
 	if out := walk.ResultLayout(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(operand) {
 		var pixels graph.Work

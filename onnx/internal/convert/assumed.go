@@ -16,7 +16,8 @@ import (
 // second node has a mistake of its own: alpha must be a number for any y.
 //
 // An importer builds one graph.Graph. A scope has the values of a graph by name. A frame has the settings of its nodes,
-// such as the nesting depth. A Node is a node of the model file with its importer, scope, frame and operands.
+// such as the nesting depth. A Node is a node of the model file with its importer, scope, frame and operands. Its
+// continuation has the nodes that follow it.
 
 // unavoidableError returns the error that a node has for all values of its unavailable operands. It returns nil if
 // there is none. It converts the node once for each trial of assumedOperand, in a separate graph, which is then

@@ -298,14 +298,14 @@ func (n *Node) raiseBranch(b *branch, name string, results int) {
 // ifShape returns the symbolic shape of result i of an If whose condition depends on sizes. branches are the branches
 // that have results.
 func ifShape(takesThen sym.Bool, branches []*branch, i int) []sym.Int {
-	thenShape := branches[0].importer.TrySymShape(branches[0].out[i])
-	if len(branches) == 1 {
-		return thenShape
+	firstShape := branches[0].importer.TrySymShape(branches[0].out[i])
+	if len(branches) == 1 { // then or else
+		return firstShape
 	}
 	elseShape := branches[1].importer.TrySymShape(branches[1].out[i])
-	shape := make([]sym.Int, len(thenShape))
+	shape := make([]sym.Int, len(firstShape))
 	for k := range shape {
-		shape[k] = sym.Where(takesThen, thenShape[k], elseShape[k])
+		shape[k] = sym.Where(takesThen, firstShape[k], elseShape[k])
 	}
 	return shape
 }

@@ -103,7 +103,8 @@ const anyHint = 2
 
 // isSymbol reports whether a text is a valid symbol name.
 func isSymbol(text string) bool {
-	_, err := sym.NewEnv().Symbol(text, 0, 1, 0) // with arbitrary bounds and hint
+	const lo, hi, hint = 0, 1, 0 // arbitrary
+	_, err := sym.NewEnv().Symbol(text, lo, hi, hint)
 	return err == nil
 }
 

@@ -151,7 +151,8 @@ func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *f
 // convertResults converts the nodes of a graph and returns the values of its outputs, or the result of convertNodes if
 // that is not nil.
 func (im *importer) convertResults(proto *pb.GraphProto, scope *scope, frame *frame) ([]*Value, error) {
-	finalOutputs, err := im.convertNodes(proto, 0, scope, frame)
+	const firstNode = 0
+	finalOutputs, err := im.convertNodes(proto, firstNode, scope, frame)
 	if finalOutputs != nil || err != nil {
 		return finalOutputs, err
 	}
@@ -194,10 +195,11 @@ func liveNodes(proto *pb.GraphProto) (isLive []bool) {
 		needed[output.Name] = true
 	}
 	isLive = make([]bool, len(proto.Node))
+	const depth = 0 // of nested graphs
 	for i, n := range slices.Backward(proto.Node) {
 		isLive[i] = slices.ContainsFunc(n.Output, func(output string) bool { return output != "" && needed[output] })
 		if isLive[i] {
-			markNeeded(n, needed, 0)
+			markNeeded(n, needed, depth)
 		}
 	}
 	return isLive

@@ -136,8 +136,8 @@ func (im *importer) addSymbolInputs(input *Value, dims []graph.Dim) {
 }
 
 // declaredDims returns the sizes of an input. A size is the number that the model declares. If the model declares a
-// symbol or an expression, Options.Shapes may give the number. Otherwise the size is that of [Model.dim], which
-// replaces the symbols of Options.Dims.
+// symbol or an expression, Options.Shapes may give the number. Otherwise [Model.dim] returns the size: a number if
+// Options.Dims has all its symbols, else a symbol or an expression.
 func (im *importer) declaredDims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
 	given, isGiven := im.opts.Shapes[name]
 	if shape == nil { // the model does not declare the rank

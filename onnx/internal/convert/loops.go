@@ -49,7 +49,7 @@ func loopOp(n *Node) []*Value {
 		switch {
 		case i >= len(carried):
 			result.outline = result.outline.Stacked(0)
-		case carried[i] == nil:
+		case carried[i] == nil: // an omitted operand
 		case carried[i].hasStrings != result.hasStrings:
 			n.Failf("carried value %d has strings only before or only after an iteration", i)
 		default: // without iterations, the result is the initial value

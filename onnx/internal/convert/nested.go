@@ -19,8 +19,9 @@ import (
 //
 //	inputs: iteration, condition, s, outer.x    results: condition, s + outer.x
 //
-// An importer builds one graph.Graph. A scope has the values of a graph by name. A frame has the settings of its nodes,
-// such as the nesting depth. A frame also has the continuation: the nodes that follow the node.
+// An importer builds one graph.Graph. A scope has the values of a graph by name. A name that a scope lacks is looked up
+// in inlineParent, a scope of the same graph.Graph, or in outerGraphScope, whose values become inputs. A frame has the
+// settings of its nodes, such as the nesting depth. A frame also has the continuation: the nodes that follow the node.
 
 // body returns a graph attribute, which must be present.
 func (n *Node) body(name string) *pb.GraphProto {
@@ -253,7 +254,7 @@ func (im *importer) dimsOf(name string, shape []sym.Int) (dims []graph.Dim, hasS
 		case known:
 			dims[i].Size = n
 			continue
-		case im.symbols.Inputs()[size.String()].Same(size):
+		case im.symbols.Inputs()[size.String()].Same(size): // a symbol of the model
 			dims[i].Symbol = size.String()
 		default:
 			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)

@@ -19,8 +19,8 @@ import (
 //
 // and SequenceAt at position 1 is a slice of data, from the product of shapes[0], reshaped to shapes[1].
 //
-// Indices and sizes are checked during the run by a Gather, which fails for an index out of range. Reshapes have the
-// attribute allowzero, because members may have the size 0.
+// [Node.ONNXOp] applies an ONNX operator by its name. Indices and sizes are checked during the run by a Gather, which
+// fails for an index out of range. Reshapes have the attribute allowzero, because members may have the size 0.
 
 // packedSequence is a sequence that is represented by a pair of tensors.
 type packedSequence struct {
@@ -163,7 +163,8 @@ func (n *Node) packedMember(p *packedSequence, position *Value) *Value {
 	if p.rank < 0 {
 		n.Failf("the sequence is empty, or its members' number of dimensions is unknown")
 	}
-	_, member, _ := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
+	const width = 1 // of the middle range
+	_, member, _ := n.splitMembers(p, n.checkedPosition(position, n.length(p)), width)
 	shape := n.ONNXOp("Reshape", nil, member.shapes, IntVector(p.rank)).WithSizes(tensor.Int64, p.rank)
 	return n.ONNXOp("Reshape", IntAttribute("allowzero", 1), member.data, shape).WithType(p.dtype, p.rank)
 }
@@ -176,7 +177,8 @@ func (n *Node) packedInsert(p *packedSequence, x *Value) *packedSequence {
 	n.checkMember(p, x)
 	count := n.length(p)
 	position := n.checkedPosition(n.insertionIndex(n.scalarOperand(2), count), n.add(count, scalarInt(1)))
-	before, _, after := n.splitMembers(p, position, 0)
+	const width = 0 // no members between before and after
+	before, _, after := n.splitMembers(p, position, width)
 	data, shape := n.packMember(x)
 	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before.data, data, after.data).WithRank(1),
 		shapes: n.concatenated(before.shapes, shape, after.shapes).WithSizes(tensor.Int64, -1, p.rank)}
@@ -200,14 +202,15 @@ func (n *Node) packedErase(p *packedSequence) *packedSequence {
 	if n.HasOperand(1) {
 		position = n.scalarOperand(1)
 	}
-	before, _, after := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
+	const width = 1 // the removed member
+	before, _, after := n.splitMembers(p, n.checkedPosition(position, n.length(p)), width)
 	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before.data, after.data).WithRank(1),
 		shapes: n.concatenated(before.shapes, after.shapes).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
 // packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension. A concatenation
-// along axis 0 is a reshape of the sequence's elements to [sum of first sizes, other sizes...]. A stack is a reshape to
-// [members, sizes...], whose first dimension is then moved to the axis.
+// along axis 0 is a reshape of the sequence's elements to [sum of first sizes, other sizes...]; along another axis, see
+// concatenatedAlong. A stack is a reshape to [members, sizes...], whose first dimension is then moved to the axis.
 func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	if p.rank < 0 {
 		n.Failf("the sequence is empty")

@@ -10,8 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file passes packed sequences (packed.go) to and from nested graphs, whose inputs and results are tensors. In a
-// list of inputs or results, each sequence is replaced by its two tensors. For example, the values (x, sequence, y) are
+// This file passes packed sequences (packed.go) to and from nested graphs, whose inputs and results are tensors. A
+// packed sequence is two tensors: data has the elements of all members, and shapes has a row for each member. In a list
+// of inputs or results, each sequence is replaced by its two tensors. For example, the values (x, sequence, y) are
 // passed as (x, data, shapes, y).
 
 // firstCarried is the index of the first carried value among the inputs of a loop's body. The inputs before it are the

@@ -63,7 +63,7 @@ func (n *Node) SizeOperand(s sym.Int) any {
 	if number, known := s.Known(); known {
 		return number
 	}
-	// In the graph, it is the element of arange(s, s+1).
+	// The value has the element s, as an expression, and the graph computes it as the element of arange(s, s+1).
 	scalarShape := []int{}
 	return computedValue(symbolic.Ints(scalarShape, s), func() *Value {
 		attrs := graph.Attrs{"start": n.SizeAttr(s), "end": n.SizeAttr(s.Add(sym.Of(1))), "dtype": tensor.Int64}

@@ -90,7 +90,7 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 		"scan_input_axes": s.inAxes, "scan_input_directions": s.inBackward,
 		"scan_output_axes": s.outAxes, "scan_output_directions": s.outBackward}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
-	for i, result := range out {
+	for i, result := range out { // outline: the type, as far as it is known before the run
 		result.outline = body.outline(i)
 		if i >= len(s.states) {
 			result.outline = result.outline.Stacked(s.outAxes[i-len(s.states)])

@@ -71,7 +71,7 @@ func sequenceEmpty(n *Node) []*Value {
 	return single(x)
 }
 
-// sequenceAt converts SequenceAt: the member at a position.
+// sequenceAt converts SequenceAt(sequence, position): the member at the position.
 func sequenceAt(n *Node) []*Value {
 	if p := n.packedOperand(0, 1); p != nil {
 		return single(n.packedMember(p, n.scalarOperand(1)))
@@ -80,7 +80,8 @@ func sequenceAt(n *Node) []*Value {
 	return single(members[n.sequencePosition(1, len(members)-1, len(members))])
 }
 
-// sequenceInsert converts SequenceInsert. Without a position, the member is added at the end.
+// sequenceInsert converts SequenceInsert(sequence, member, position). Without a position, the member is added at the
+// end.
 func sequenceInsert(n *Node) []*Value {
 	if p := n.packedOperand(0, 2); p != nil {
 		return single(n.packedInsert(p, n.Operand(1)).toValue())
@@ -93,7 +94,7 @@ func sequenceInsert(n *Node) []*Value {
 	return single(sequenceOf(slices.Insert(slices.Clone(members), position, n.Operand(1))))
 }
 
-// sequenceErase converts SequenceErase. Without a position, the last member is removed.
+// sequenceErase converts SequenceErase(sequence, position). Without a position, the last member is removed.
 func sequenceErase(n *Node) []*Value {
 	if p := n.packedOperand(0, 1); p != nil {
 		return single(n.packedErase(p).toValue())

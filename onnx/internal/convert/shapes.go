@@ -31,7 +31,8 @@ type HintSet struct{ First, Step int }
 // needed, because networks may require large images, short texts, or equal symbols.
 var Hints = []HintSet{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224, 32}}
 
-// bindHints adds the symbols of the model's inputs to the graph and to im.symbols, and binds them to hints.
+// bindHints adds the symbols of the model's inputs to the graph and to im.symbols, and binds them to hints: first and
+// step are the fields of a [HintSet].
 func (im *importer) bindHints(first, step int) error {
 	im.graph.Symbols = map[string]graph.Bounds{}
 	im.hints = map[string]int{}
@@ -109,13 +110,13 @@ func (im *importer) TrySymShape(x *Value) []sym.Int {
 
 // SymShape returns the symbolic shape of x. Sizes that depend on data are symbols.
 func (n *Node) SymShape(x *Value) []sym.Int {
-	n.Rank(x)
+	n.Rank(x) // fails if the rank is unknown
 	return n.TrySymShape(x)
 }
 
 // Sizes returns the shape of x, with -1 for symbolic sizes.
 func (n *Node) Sizes(x *Value) []int {
-	n.Rank(x)
+	n.Rank(x) // fails if the rank is unknown
 	return sym.KnownOrMinusOne(n.TrySymShape(x))
 }
 
@@ -172,7 +173,8 @@ func (im *importer) IsStatic(x *Value) bool {
 	return !x.IsDynamic() && !slices.ContainsFunc(im.TrySymShape(x), isSymbolic)
 }
 
-// ShapeVector returns the shape of x as a vector of int64.
+// ShapeVector returns the shape of x as a vector of int64. If the rank is known, the elements of the vector are known
+// as expressions, and an op computes it only if another op needs it in the graph.
 func (n *Node) ShapeVector(x *Value) *Value {
 	computed := func() *Value { return n.Emit("_shape_as_tensor", nil, x)[0].WithType(tensor.Int64, 1) }
 	sizes := n.TrySymShape(x)
@@ -232,7 +234,8 @@ func (n *Node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph
 	return op.Outline(args, attrs, n.refElements, n.symbols.Inputs())
 }
 
-// outlinedOperand returns the properties of an operand that are known for all sizes.
+// outlinedOperand returns the properties of an operand that are known for all sizes: the data of a constant, the layout
+// if all sizes are numbers, or else the outline.
 func (n *Node) outlinedOperand(x *Value) graph.OutlinedArg {
 	if x.data != nil || x.elements == nil && n.IsStatic(x) {
 		arg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.Meta(), Const: x.data}}

@@ -204,7 +204,8 @@ func (c *computation) results(lists [][]symbolic.Element) []*Value {
 // true, each integer that depends on data becomes a new symbol.
 func (n *Node) elementsOf(x *Value, newSymbols bool) *symbolic.Tensor {
 	hasSymbolicDType := func() bool {
-		return x.DType().IsIntegral(true) || x.DType() == tensor.Float32 || x.DType() == tensor.Float64
+		const withBool = true
+		return x.DType().IsIntegral(withBool) || x.DType() == tensor.Float32 || x.DType() == tensor.Float64
 	}
 	switch {
 	case x.elements != nil:

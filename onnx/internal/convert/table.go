@@ -21,8 +21,8 @@ func (o Operator) String() string {
 type Table struct {
 	Converters map[Operator]Converter
 	Custom     map[Operator]bool // operators whose converters take precedence over functions of the model
-	// Strings has the operators that accept strings, by [Operator.String]. The value is true if all int64 results are
-	// strings, and false if the converter itself marks the results that are strings.
+	// Strings has the operators that accept strings, by [Operator.String]. In the graph, strings are int64 codes. The
+	// value is true if all int64 results are codes of strings. It is false if the converter itself marks these results.
 	Strings map[string]bool
 	Domains []string // the domains that suggestions come from, in the order of preference
 }
@@ -38,6 +38,7 @@ func (t *Table) Nearest(missing Operator) string {
 			return other.String()
 		}
 	}
+	// The result does not depend on the order of the names.
 	return suggest.Nearest(missing.Name, func(yield func(string) bool) {
 		for other := range t.Converters {
 			if other.Domain == missing.Domain && !yield(other.Name) {
@@ -47,7 +48,8 @@ func (t *Table) Nearest(missing Operator) string {
 	})
 }
 
-// Control has the converters of operators on sequences, of optionals and of control flow, by operator name.
+// Control has the converters of operators on sequences, of optionals and of control flow, by operator name. They are
+// operators of the default domain; package operators, which has the other tables of this domain, adds them.
 var Control = map[string]Converter{
 	"SequenceConstruct": sequenceConstruct, "SequenceEmpty": sequenceEmpty, "SequenceAt": sequenceAt,
 	"SequenceInsert": sequenceInsert, "SequenceErase": sequenceErase, "SequenceLength": sequenceLength,

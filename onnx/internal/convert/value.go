@@ -142,7 +142,7 @@ func (x *Value) IsDynamic() bool {
 }
 
 // WithType records the dtype and the rank of a value whose shape depends on data, and returns the value. Converters
-// call it if the op cannot infer dtype and rank.
+// call it if the op cannot infer dtype and rank. It is not inlined, to save compile time: it has many callers.
 //
 //go:noinline
 func (x *Value) WithType(dtype tensor.DType, rank int) *Value {
@@ -194,7 +194,7 @@ func IntsOf(t *tensor.Tensor) []int {
 // beyond all dimensions.
 func SaturatedInt(x int64) int { return int(min(max(x, math.MinInt), math.MaxInt)) }
 
-// IntVector returns a constant vector of int64.
+// IntVector returns a constant vector of int64. It is not inlined for the same reason as [Value.WithType].
 //
 //go:noinline
 func IntVector(list ...int) *Value {

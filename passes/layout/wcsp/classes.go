@@ -53,7 +53,7 @@ func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solut
 		if solution == nil {
 			break
 		}
-		solution.Bound = first.Bound
+		solution.Bound = first.Bound // of all assignments, not only of the solution's part
 		list = append(list, solution)
 	}
 	return list, lister.limited, nil
@@ -102,7 +102,7 @@ func (c *classLister) boundClasses() error {
 			barred[v] = labelsOutsideClass(classes, class)
 			solution, err := c.solve(barred)
 			switch {
-			case errors.Is(err, ErrNotFound): // the bound stays 0
+			case errors.Is(err, ErrNotFound): // the limits are exceeded: the bound stays 0
 			case err != nil:
 				return err
 			case solution == nil: // no assignment has the class

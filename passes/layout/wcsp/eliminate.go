@@ -71,7 +71,7 @@ func (e *elimination) remaining() *instance {
 	in.eliminated, in.functions = slices.Clone(e.eliminated), nil
 	for v, list := range e.functionsOf {
 		for _, f := range list {
-			if f.scope[0] == v {
+			if f.scope[0] == v { // once, although each variable of f has f in its list
 				in.functions = append(in.functions, f)
 			}
 		}
@@ -94,7 +94,7 @@ func (e *elimination) eliminateVariable(v, maxEntries int) {
 	eliminated := step{variable: v}
 	for _, functions := range e.buckets(v, maxEntries) {
 		message := e.message(v, functions)
-		message.proofTerms = []int{e.nextProofNumber} // its number in a proof
+		message.proofTerms = []int{e.nextProofNumber} // a proof refers to the message by this number
 		e.nextProofNumber++
 		eliminated.buckets = append(eliminated.buckets, bucket{functions, message})
 	}
@@ -107,7 +107,7 @@ func (e *elimination) eliminateVariable(v, maxEntries int) {
 		}
 	}
 	for _, b := range eliminated.buckets {
-		if len(b.message.scope) == 0 {
+		if len(b.message.scope) == 0 { // the functions depend on v alone: the message is a number
 			e.constant = add(e.constant, b.message.table[0])
 		}
 		for _, neighbour := range b.message.scope {
@@ -125,7 +125,7 @@ func (e *elimination) eliminateVariable(v, maxEntries int) {
 func (e *elimination) buckets(v, maxEntries int) [][]*function {
 	functions := e.functionsOf[v]
 	if e.sizes[v] == 1 {
-		maxEntries = 0
+		maxEntries = 0 // no function may add a variable
 	} else if len(functions) > 0 && e.tableEntries(e.otherVariables(v, functions)) <= int64(maxEntries) {
 		return [][]*function{functions}
 	}
@@ -252,6 +252,7 @@ func (e *elimination) fixLabel(v, label int) *elimination {
 	}
 	remaining.sizes[v] = 1
 	fixed := remaining.newElimination()
-	fixed.eliminateVariable(v, 0) // with small buckets, which lose nothing for a variable with one label
+	const maxEntries = 0 // not used, because v has one label
+	fixed.eliminateVariable(v, maxEntries)
 	return fixed
 }

@@ -72,7 +72,7 @@ type assignmentLister struct {
 	sizes          []int // by variable: number of labels
 	cells          queue[*cell]
 	count          int  // number of cells so far
-	remainingTries int  // remaining number of assignments to list
+	remainingTries int  // remaining number of assignments to examine
 	timedOut       bool // whether time ran out before the list was complete; set by next
 }
 
@@ -145,7 +145,7 @@ func (l *assignmentLister) next() ([]int, int64) {
 func (l *assignmentLister) expand(c *cell) bool {
 	e := c.remaining
 	oldStepCount := len(e.steps) // 1 after a split, for the split variable (fixLabel); otherwise 0
-	l.eliminateCheapVariables(e)
+	l.eliminateCheapVariables(e) // all variables, or those with small tables
 	steps := slices.Concat(c.steps, e.steps[oldStepCount:])
 	if e.remainingCount() == 0 {
 		l.push(&cell{bound: e.constant, steps: steps, labels: c.labels, freeCount: len(steps)})
@@ -154,7 +154,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 	if l.expired() {
 		return false
 	}
-	variable := e.mostConnected()
+	variable := e.mostConnected() // split the cell on this variable
 	for label := range e.sizes[variable] {
 		labels := slices.Clone(c.labels)
 		labels[variable] = label

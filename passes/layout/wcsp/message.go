@@ -17,7 +17,7 @@ import (
 // here f and h, are added once per row.
 func (e *elimination) message(eliminated int, functions []*function) *function {
 	scope := e.otherVariables(eliminated, functions)
-	message := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
+	result := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
 	rowLength := 1
 	if len(scope) > 0 {
 		rowLength = e.sizes[scope[len(scope)-1]]
@@ -26,7 +26,7 @@ func (e *elimination) message(eliminated int, functions []*function) *function {
 	constant, varying := splitByRowStride(operands)
 	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[eliminated])
 	entriesSinceCheck := 0
-	for row := message.table; len(row) > 0; row = row[rowLength:] {
+	for row := result.table; len(row) > 0; row = row[rowLength:] {
 		if entriesSinceCheck += rowLength * len(sums) * len(operands); entriesSinceCheck >= entriesPerCheck {
 			interrupt.Check(e.ctx)
 			entriesSinceCheck = 0
@@ -40,7 +40,7 @@ func (e *elimination) message(eliminated int, functions []*function) *function {
 		rowMinima(row[:rowLength], sums, varying)
 		e.advanceRow(scope, labels, operands)
 	}
-	return message
+	return result
 }
 
 // entriesPerCheck is the number of table entries processed between two checks of the context.
@@ -56,7 +56,8 @@ type operand struct {
 	strides          []int // by variable of the message's scope
 }
 
-// operands returns the functions with their strides along the variables of scope and along the eliminated variable.
+// operands returns the functions with their strides along the variables of scope and along the eliminated variable. The
+// variables in scope are in ascending order.
 func (e *elimination) operands(eliminated int, scope []int, functions []*function) []operand {
 	operands := make([]operand, len(functions))
 	strides := make([]int, len(functions)*len(scope))
@@ -92,8 +93,9 @@ func splitByRowStride(operands []operand) (constant, varying []operand) {
 }
 
 // rowMinima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that
-// are constant along the row. varying has the other functions. Numbers of functions up to 2 are frequent and have loops
-// of their own. A sum of up to three costs needs no saturation: it does not overflow, and best is at most Forbidden.
+// are constant along the row. varying has the other functions. Up to two varying functions are frequent and have loops
+// of their own. These loops add up to three costs without add, which saturates at Forbidden: three costs do not
+// overflow int64, and best, which starts at Forbidden, limits the sum.
 func rowMinima(row, sums []int64, varying []operand) {
 	for i := range row {
 		best := Forbidden

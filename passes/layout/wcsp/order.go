@@ -236,7 +236,7 @@ type candidate struct {
 	variable int
 }
 
-// Compare orders candidates by key.
+// Compare orders candidates by key, and then by variable.
 func (c candidate) Compare(other candidate) int {
 	return cmp.Or(cmp.Compare(c.key, other.key), c.variable-other.variable)
 }

@@ -149,7 +149,7 @@ func (p *pruner) dominates(v, dominator, label int) bool {
 	}
 	for _, edge := range p.edges[v] {
 		p.work += len(p.remaining[edge.other])
-		least := Forbidden
+		least := Forbidden // becomes less, because p.sums[label] < Forbidden: some entry of the label is allowed
 		for _, otherLabel := range p.remaining[edge.other] {
 			entry := edge.table[label*edge.stride+otherLabel*edge.otherStride]
 			if entry == Forbidden {

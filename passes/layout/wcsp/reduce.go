@@ -8,9 +8,12 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// This file has the solvers of published layout optimizers. Both eliminate variables and return no proof. An
-// elimination replaces the functions (cost tables) of a variable by one function of the neighbours. Neighbours are the
-// variables with a common function.
+// This file has the solvers of published layout optimizers. Both eliminate variables and return no proof.
+//
+// The cost of an assignment is a sum of functions: tables of costs by the labels of the one or two variables in their
+// scope. Two variables are neighbours if they have a common function. An elimination of a variable replaces its
+// functions by one function of its neighbours, the minimum over the variable's labels. It is recorded as a step, from
+// which decode later computes the variable's label.
 
 // PBQP is the published solver for partitioned Boolean quadratic problems. Its sources are Scholz and Eckstein,
 // "Register allocation for irregular architectures", LCTES 2002, and Hames and Scholz, "Nearly optimal register
@@ -31,7 +34,8 @@ func (pbqp) Solve(problem *Problem, options Options) (_ *Solution, err error) {
 	if err != nil {
 		return nil, err
 	}
-	remaining, exact := instance.newElimination(), true
+	remaining := instance.newElimination()
+	exact := true                                          // reduction RN has not been used
 	degrees := make([]int, len(instance.problemVariables)) // by variable: number of neighbours
 	countNeighbours := func(v int) { degrees[v] = len(remaining.otherVariables(v, remaining.functionsOf[v])) }
 	for v := range degrees {
@@ -45,7 +49,7 @@ func (pbqp) Solve(problem *Problem, options Options) (_ *Solution, err error) {
 		}
 		neighbours := remaining.otherVariables(v, remaining.functionsOf[v])
 		if degrees[v] <= 2 {
-			remaining.eliminateVariable(v, largestMaxEntries)
+			remaining.eliminateVariable(v, largestMaxEntries) // in effect without a limit on the new function's entries
 		} else {
 			remaining.fixLocally(v, remaining.localBest(v))
 		}
@@ -73,8 +77,9 @@ func (e *elimination) extremes(degrees []int) (least, most int) {
 	return least, most
 }
 
-// localBest returns the label of v with the least local cost. The local cost is the label's own cost plus a term for
-// each neighbour. The term is the least sum of the cost of the common function and of the neighbour's own cost.
+// localBest returns the label of v with the least local cost. The local cost is the label's own cost (by the functions
+// of v alone) plus a term for each neighbour. The term is the minimum, over the labels of the neighbour, of the cost of
+// the common function plus the neighbour's own cost.
 func (e *elimination) localBest(v int) int {
 	labels := make([]int, len(e.sizes))
 	leastCost, bestLabel := Forbidden, 0
@@ -111,7 +116,7 @@ func (e *elimination) localBest(v int) int {
 func (e *elimination) fixLocally(v, label int) {
 	onlyLabel := &function{scope: []int{v}, table: slices.Repeat([]int64{Forbidden}, e.sizes[v])}
 	onlyLabel.table[label] = 0
-	labels := make([]int, len(e.sizes))
+	labels := make([]int, len(e.sizes)) // by variable; f.cost uses only the labels of its scope
 	labels[v] = label
 	for _, f := range e.functionsOf[v] {
 		if len(f.scope) == 1 {

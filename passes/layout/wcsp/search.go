@@ -176,6 +176,7 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 		unsupported := labelCuts{remaining: supported, cuts: cuts, bound: Forbidden}
 		return s.minimizeAfterCuts(instance, unsupported, best, cutoff, isRoot)
 	}
+
 	tightening := instance.tighten(cutoff)
 	if tightening == nil { // sums of costs overflow
 		return s.tablesOrBranch(instance, best, cutoff, isRoot)
@@ -185,12 +186,13 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	}
 	tightened, shifts := tightening.withCurrentCosts()
 	bound, limit := tightening.bound(), min(cutoff, best.cost)
+
 	labelCount := 0
 	for _, size := range instance.sizes {
 		labelCount += size
 	}
 	remaining, cutCount := tightening.cutLabels(limit - bound)
-	cutsManyLabels := cutCount*minCutDivisor >= labelCount
+	cutsManyLabels := cutCount*minCutDivisor >= labelCount // at least 1/minCutDivisor of the labels
 	if bound < limit && cutsManyLabels {
 		expensive := labelCuts{remaining: remaining, cuts: tightened.cuts(remaining), bound: limit}
 		best = s.minimizeAfterCuts(tightened, expensive, best, limit, isRoot)

@@ -10,7 +10,8 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Solver finds an assignment of low cost for a [Problem].
+// Solver finds an assignment of low cost for a [Problem]. An assignment chooses a label for each variable. Factors have
+// the costs of labels.
 type Solver interface {
 	// Solve returns the best assignment found, with a lower bound. It must not modify p. It fails if the problem is
 	// invalid or has no feasible assignment.

@@ -66,9 +66,9 @@ const (
 	stallDivisor = 64
 )
 
-// tighten moves the costs of an instance in which every label is supported (see supported). It ends when the bound
-// reaches its goal: the cutoff or the best known cost. It also ends when the bound hardly rises, or after a limit on
-// passes and work. It returns nil if sums overflow.
+// tighten moves the costs of an instance in which every label is supported (see [instance.supported]). It ends when the
+// bound reaches its goal: the cutoff or the best known cost. It also ends when the bound hardly rises, or after a limit
+// on passes and work. It returns nil if sums overflow.
 func (in *instance) tighten(cutoff int64) *tightening {
 	t := in.newTightening()
 	entryCount := 1 // at least 1, because it is a divisor
@@ -309,7 +309,7 @@ func (t *tightening) cutLabels(gap int64) (remaining [][]int, cutCount int) {
 func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 	current := *t.instance
 	current.functions = nil
-	addFunction := func(scope []int, table []int64) { // with the next number
+	addNew := func(scope []int, table []int64) { // adds a function with the next number
 		current.functions = append(current.functions,
 			&function{scope: scope, table: table, proofTerms: []int{current.nextProofNumber}})
 		current.nextProofNumber++
@@ -329,7 +329,7 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 			shift.By = append(shift.By, moved.received[scopeIndex])
 		}
 		shifts = append(shifts, shift)
-		addFunction(moved.original.scope, moved.table)
+		addNew(moved.original.scope, moved.table)
 	}
 	for _, f := range t.instance.functions {
 		if len(f.scope) == 1 && !hasReceived[f.scope[0]] {
@@ -342,7 +342,7 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 			for label := range table {
 				table[label] += t.least[v]
 			}
-			addFunction([]int{v}, table)
+			addNew([]int{v}, table)
 		}
 	}
 	return &current, shifts
@@ -366,54 +366,4 @@ func (in *instance) cuts(remaining [][]int) []Cut {
 		}
 	}
 	return list
-}
-
-// supported returns, by variable, the supported labels (arc consistency). A label is supported if each function has an
-// allowed entry for this label and supported labels of the other variables. supported also returns the removed labels
-// in order of removal, and whether each variable has a supported label.
-func (in *instance) supported() (remaining [][]int, cuts []Cut, feasible bool) {
-	functionsOf := in.newElimination().functionsOf
-	remaining, feasible = make([][]int, len(in.problemVariables)), true
-	for v, labelCount := range in.sizes {
-		for label := range labelCount {
-			remaining[v] = append(remaining[v], label)
-		}
-	}
-	for changed := true; changed; {
-		changed = false
-		for v := range in.problemVariables {
-			interrupt.Check(in.ctx)
-			remaining[v] = slices.DeleteFunc(remaining[v], func(label int) bool {
-				isUnsupported := slices.ContainsFunc(functionsOf[v], func(f *function) bool {
-					return !f.supports(v, label, in.sizes, remaining)
-				})
-				if isUnsupported {
-					cut := Cut{Variable: in.problemVariables[v], Label: in.problemLabels[v][label]}
-					changed, cuts = true, append(cuts, cut)
-				}
-				return isUnsupported
-			})
-			feasible = feasible && len(remaining[v]) > 0
-		}
-	}
-	return remaining, cuts, feasible
-}
-
-// supports reports whether a function has an allowed entry for a label of v and remaining labels of its other
-// variables.
-func (f *function) supports(v, label int, sizes []int, remaining [][]int) bool {
-	var allows func(scopeIndex, index int) bool
-	allows = func(scopeIndex, index int) bool {
-		if scopeIndex == len(f.scope) {
-			return f.table[index] < Forbidden
-		}
-		other := f.scope[scopeIndex]
-		if other == v {
-			return allows(scopeIndex+1, index*sizes[other]+label)
-		}
-		return slices.ContainsFunc(remaining[other], func(otherLabel int) bool {
-			return allows(scopeIndex+1, index*sizes[other]+otherLabel)
-		})
-	}
-	return allows(0, 0)
 }

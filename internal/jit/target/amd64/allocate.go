@@ -13,8 +13,8 @@ import (
 //
 // A full pass computes one element of the row for each lane, and the body is its instructions. The tail, the remaining
 // elements of the row, is computed by masked passes. A row constant is a value that is the same for all elements of a
-// row. A fold is a reduction of the row. In a loop with totals (lane.Loop.CombinesLanes), it gives one number for each
-// row.
+// row. A fold is a reduction of the row. It has accSets sets of accumulators, which successive passes use in rotation.
+// In a loop with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
 
 // minPool is the minimum number of vector registers that remain for the values of the body.
 const minPool = 4
@@ -78,7 +78,8 @@ func (g *generator) placeRowConstants(permanentCount int) (file alloc.RegisterFi
 	for virt := range g.Values {
 		file.Permanent[virt], file.PermanentSlot[virt] = -1, -1
 	}
-	free.lastMask = 7
+	const lastMask, maxMasks = 7, 2 // maxMasks: the maximum number of permanent mask registers
+	free.lastMask = lastMask
 	for k, virt := range g.rowConstants {
 		value := &g.Values[virt]
 		canLoadAgain := value.Reload != nil && value.Constant
@@ -86,7 +87,7 @@ func (g *generator) placeRowConstants(permanentCount int) (file alloc.RegisterFi
 		case k < permanentCount && value.Class == alloc.Vectors:
 			file.Permanent[virt] = int8(free.firstVector)
 			free.firstVector++
-		case k < permanentCount && free.lastMask > 5:
+		case k < permanentCount && free.lastMask > lastMask-maxMasks:
 			file.Permanent[virt] = int8(free.lastMask)
 			free.lastMask--
 		case !canLoadAgain:

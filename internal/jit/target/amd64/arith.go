@@ -177,14 +177,14 @@ func (g *generator) round(op lane.Op, laneBytes int, a alloc.Virt) alloc.Virt {
 //	operand order a, b    wrong only if a is NaN
 //	operand order b, a    wrong only if b is NaN, or if both operands are zeros
 //
-// If a or b is a constant, one of these orders may always be right. The arguments of binaryOp are in the opposite
-// order.
+// If a or b is a constant, one of these orders may always be right. Otherwise the order is a, b, and lanes in which a
+// is NaN get a. The arguments of binaryOp are in the opposite order.
 func (g *generator) extremum(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := extremumName(op, laneBytes)
-	if number, ok := g.constantFloat(a, laneBytes); ok && !math.IsNaN(number) {
+	if number, ok := g.constantFloat(a, laneBytes); ok && !math.IsNaN(number) { // order a, b
 		return g.binaryOp(name, laneBytes, b, a)
 	}
-	if number, ok := g.constantFloat(b, laneBytes); ok && !math.IsNaN(number) {
+	if number, ok := g.constantFloat(b, laneBytes); ok && !math.IsNaN(number) { // order b, a
 		switch {
 		case number != 0:
 			return g.binaryOp(name, laneBytes, a, b)

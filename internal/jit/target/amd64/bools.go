@@ -11,8 +11,9 @@ import (
 // This file selects instructions for comparisons, selections and operations on bools. A bool is a mask: a mask register
 // with AVX-512, otherwise a vector register whose lanes are all ones or zero.
 //
-// A laneValue is a value of the loop with its register. Sources are in the order of Go's assembler: an immediate, then
-// b, then a. The source with index FoldableSource may be a memory operand.
+// A laneValue is a value of the loop with its register. An integer of 8 or 16 bits is in a lane of 32 bits, whose high
+// bits may be undefined (hasUndefinedHighBits) until extendedReg sets them. Sources are in the order of Go's assembler:
+// an immediate, then b, then a. The source with index FoldableSource may be a memory operand.
 
 // Predicates of VPCMPD, with Intel's numbers.
 const (

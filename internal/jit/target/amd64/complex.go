@@ -57,11 +57,11 @@ func (g *generator) separateParts(halves [2]alloc.Virt, size int) [2]alloc.Virt 
 	}
 	// VUNPCK and VSHUFPS work within each half of 128 bits. In a vector of 256 bits, VPERMPD then exchanges quarters 1
 	// and 2. With parts of 4 bytes, re0 re1 | re4 re5 | re2 re3 | re6 re7 becomes re0 to re7.
-	const exchangeMiddle = 0xD8
-	if size == 8 { // a vector has 4 lanes: 256 bits
-		lo := g.binaryOp("VUNPCKLPD", noBroadcast, halves[1], halves[0])
-		hi := g.binaryOp("VUNPCKHPD", noBroadcast, halves[1], halves[0])
-		return [2]alloc.Virt{g.immediateOp("VPERMPD", exchangeMiddle, lo), g.immediateOp("VPERMPD", exchangeMiddle, hi)}
+	const exchangeMiddle = 0xD8 // quarters 0, 2, 1, 3
+	if size == 8 {              // a vector has 4 lanes: 256 bits
+		re := g.binaryOp("VUNPCKLPD", noBroadcast, halves[1], halves[0])
+		im := g.binaryOp("VUNPCKHPD", noBroadcast, halves[1], halves[0])
+		return [2]alloc.Virt{g.immediateOp("VPERMPD", exchangeMiddle, re), g.immediateOp("VPERMPD", exchangeMiddle, im)}
 	}
 	var parts [2]alloc.Virt
 	for k, imm := range []int64{0x88, 0xDD} { // the even elements, then the odd elements
@@ -104,6 +104,7 @@ func (g *generator) permute2(a, b alloc.Virt, laneBytes int, indices []int) allo
 // permute2By selects lanes of the vectors a and b. The lowest bits of the lanes of `indices` are the indices: with n
 // lanes, 0 to n-1 for lanes of a, and n to 2n-1 for lanes of b.
 func (g *generator) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
+	// The result overwrites the register of a (Tied). Source 0, b, may be in memory (FoldableSource).
 	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(laneBytes), Src: alloc.Sources(b, indices), Tied: a,
 		Dst: g.newVectorLike(a), FoldableSource: 0})
 }
@@ -113,8 +114,8 @@ func (g *generator) storeComplex(pointer int, dtype tensor.DType, re, im alloc.V
 	size := dtype.ToReal().Size()
 	var stores []alloc.Inst
 	for k, half := range g.interleaveParts(re, im, size) {
-		stores = append(stores, g.newStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size),
-			g.halfMemory(pointer, k, size), half))
+		name, nonTemporal := "VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size)
+		stores = append(stores, g.newStore(name, nonTemporal, g.halfMemory(pointer, k, size), half))
 	}
 	return stores
 }

@@ -15,7 +15,8 @@ import (
 // above them may be undefined (hasUndefinedHighBits); extendedReg extends them by sign bits or zeros. 16-bit floats are
 // in 32-bit lanes of the register reg, or adjacent in the register packed. Bools are masks: mask registers with
 // AVX-512, otherwise lanes whose bits are all equal. FoldableSource is the index of the source of an instruction that
-// may be a memory operand.
+// may be a memory operand. The argument noBroadcast states that a memory operand is a whole vector, not an element that
+// is broadcast.
 
 // convert selects instructions for a conversion to a dtype. Each result equals the result of tensor.Converter on amd64.
 func (g *generator) convert(dtype tensor.DType, x *laneValue) *laneValue {
@@ -75,7 +76,7 @@ func (g *generator) widenToFloat32(x *laneValue) alloc.Virt {
 	if x.packed == 0 {
 		x.packed = g.pack16(g.extendedReg(x))
 	}
-	if reload := g.Values[x.packed].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow {
+	if reload := g.Values[x.packed].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow { // elements in memory
 		return g.loadFrom(width, "VCVTPH2PS", notFoldable, reload.Mem)
 	}
 	return g.convertOp("VCVTPH2PS", width, noBroadcast, x.packed)
@@ -91,6 +92,7 @@ func (g *generator) pack16(x alloc.Virt) alloc.Virt {
 	packed := g.commutativeOp("VPACKUSDW", noBroadcast, x, x)
 	if width == 32 { // each 128-bit half was packed separately
 		packed = g.immediateOp("VPERMQ", 0x08, packed) // 64-bit quarters 0 and 2 become the first half
+		// The result is the first half of the register.
 		packed = g.Add(alloc.Inst{Name: "VMOVDQA", Src: []alloc.Arg{{Virt: packed, Bytes: 16}}, Dst: g.newVector(16),
 			FoldableSource: noFoldableSource})
 	}

@@ -15,7 +15,8 @@ import (
 // Their parameter laneBytes is the size of a lane: 4 or 8. width(4) is the size in bytes of a register for all lanes of
 // 4 bytes. The operands of binaryOp are in the order of Go's assembler: binaryOp("VSUBPD", 8, b, a) computes a - b.
 // multiplyAdd("VFMADD", 8, a, b, c) computes a*b + c, and VFNMADD c - a*b. blend(8, mask, x, y) is x in the lanes that
-// mask sets, otherwise y.
+// mask sets, otherwise y. convertWidth(name, 4, width, x) converts the lanes of 4 bytes of x; width is the size of the
+// resulting register.
 
 // intToFloat converts integers to float32 or float64, with one rounding.
 func (g *generator) intToFloat(dtype tensor.DType, x *laneValue) alloc.Virt {

@@ -138,9 +138,11 @@ func (g *generator) writeFullPasses() {
 	step := g.lanes * g.passesPerIteration
 	end := assembler.NewLabel()
 	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
-	emit("SUBQ", asm.Imm(step), regLimit)
+	emit("SUBQ", asm.Imm(step), regLimit) // regLimit: the last index at which an iteration of step elements fits
 	emit("JLT", end)
-	keepsAccs := g.accsInRegisters && !g.loop.CombinesLanes // with CombinesLanes, startRow and countRow load and store
+	// Accumulators in registers are loaded before the main loop and stored after it. With CombinesLanes, which combines
+	// the lanes of an accumulator into one total, startRow and countRow load and store them.
+	keepsAccs := g.accsInRegisters && !g.loop.CombinesLanes
 	if keepsAccs {
 		for set := range g.accSets {
 			g.writeInsts(g.accLoads.Insts, set)

@@ -13,7 +13,8 @@ import (
 // adjacent elements, and the body is its instructions. An iteration of the main loop has passesPerIteration full
 // passes. The remaining elements of a row, its tail, are computed by masked passes. A row constant is a value that is
 // the same for all elements of a row. A fold is a reduction of the row. In a loop with totals
-// (lane.Loop.CombinesLanes), it gives one number for each row.
+// (lane.Loop.CombinesLanes), it gives one number for each row. A bounce vector is memory that buffers the tail of an
+// operand or output whose accesses cannot be masked.
 
 // frame is the result of an attempt to allocate registers (tryAllocation). For example, with AVX-512, a loop with three
 // row constants and one fold of float32 may use the vector registers so:
@@ -109,10 +110,10 @@ func (g *generator) searchAllocation(bodies bodyVariants) (best frame, ok bool) 
 	return best, ok
 }
 
-// tryInterleave interleaves two passes, and then four. It stops if interleaving adds more than one memory access
-// per six instructions. In measurements, interleaved code below this limit was faster, even if it had memory
-// accesses: gelu with AVX-512 took a fifth less time. bodies and passLength are the instructions of one pass and their
-// number.
+// tryInterleave interleaves two passes, and then four. It stops if interleaving adds more than one memory access per
+// six instructions: the cost of allocated code estimates the instructions that spills and reloads add. In measurements,
+// interleaved code below this limit was faster, even if it had memory accesses: gelu with AVX-512 took a fifth less
+// time. bodies and passLength are the instructions of one pass and their number.
 func (g *generator) tryInterleave(bodies bodyVariants, passLength int) {
 	g.interleavedPasses = 1
 	maxPasses := 4

@@ -97,12 +97,12 @@ const (
 	foldsInTail             // passes of a tail
 )
 
-// alloc.Inst.FoldableSource is the index of the source whose load may become a memory operand: 0 (also if an
-// instruction does not state it) or, after an immediate (source 0), 1.
-const (
-	noFoldableSource = -1 // no source may be a memory operand
-	noBroadcast      = 0  // laneBytes of instructions whose memory operand is a whole vector
-)
+// noFoldableSource is the value of alloc.Inst.FoldableSource for instructions without a memory operand. Otherwise the
+// field has the index of the source whose load may become a memory operand: 0, or 1 if source 0 is an immediate.
+const noFoldableSource = -1
+
+// noBroadcast is the argument laneBytes for instructions whose memory operand is a whole vector.
+const noBroadcast = 0
 
 // laneValue describes the register that holds a value of the loop. Integers of fewer than 32 bits are in 32-bit lanes,
 // sign- or zero-extended unless hasUndefinedHighBits is set. 16-bit floats are zero-extended to 32-bit lanes in the
@@ -184,7 +184,7 @@ func laneSize(dtype tensor.DType) int {
 	return 4
 }
 
-// width returns the size in bytes of a register with g.lanes lanes of the given size.
+// width returns the size in bytes of a register with g.lanes lanes of the given size: at least 16, the smallest size.
 func (g *generator) width(laneBytes int) uint8 { return uint8(max(g.lanes*laneBytes, 16)) }
 
 // widestLaneBytes returns the size in bytes of the lanes of the loop's widest values. Without AVX-512, bools have lanes
@@ -339,7 +339,7 @@ func (g *generator) unpackedReg(value *laneValue) alloc.Virt {
 	return value.reg
 }
 
-// logicOp adds a bitwise operation. With AVX-512, the name of the instruction has a suffix for the size of the lanes.
+// logicOp adds a bitwise operation. With AVX-512, the name of the instruction gets a suffix for the size of the lanes.
 func (g *generator) logicOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		name += intSuffix(laneBytes)

@@ -14,7 +14,8 @@ import (
 // extends the sign (extendedReg).
 
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
-// higher bits of their lanes would affect the result.
+// higher bits of their lanes would affect the result. The operands of binaryOp are in the order of Go's assembler:
+// binaryOp("VPSUBD", 4, b, a) is a - b.
 func (g *generator) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue {
 	laneBytes := laneSize(dtype)
 	suffix := intSuffix(laneBytes)
@@ -67,6 +68,7 @@ func (g *generator) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-recentInsts); k-- {
 		if inst := g.Body[k]; inst.Dst == b && inst.Name == name {
 			const orAnd = 0xF8 // the truth table of a | b0 & b1
+			// The result overwrites a (Tied). One source of the conjunction may be in memory (FoldableSource).
 			src := []alloc.Arg{{Imm: orAnd}, inst.Src[0], inst.Src[1]}
 			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(laneBytes), Src: src, Tied: a, Dst: g.newVectorLike(a),
 				FoldableSource: 1, Commutative: true, BroadcastBytes: uint8(laneBytes)})
@@ -157,9 +159,9 @@ func (g *generator) shiftSigned(dtype tensor.DType, a alloc.Virt, b *laneValue) 
 func (g *generator) divide(dtype tensor.DType, a, b *laneValue) *laneValue {
 	float := tensor.Float64
 	switch dtype.Size() {
-	case 1, 2:
+	case 1, 2: // float32 has 24 bits
 		float = tensor.Float32
-	case 8:
+	case 8: // no float has enough bits
 		return g.divideLong(dtype, a, b)
 	}
 	x, y := g.convert(float, a), g.convert(float, b)

@@ -172,7 +172,8 @@ func (g *generator) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Vi
 		FoldableSource: noFoldableSource}
 }
 
-// isNonTemporal reports whether mem is an output with non-temporal stores.
+// isNonTemporal reports whether mem is an output with non-temporal stores. CachedOutputs is a bit set of outputs with
+// ordinary stores.
 func (g *generator) isNonTemporal(mem alloc.Mem) bool {
 	return g.options.NonTemporal && mem.Space == alloc.AlongRow && g.options.CachedOutputs>>mem.Index&1 == 0
 }
@@ -193,7 +194,7 @@ func (g *generator) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 	case dtype == tensor.Bool && g.avx512: // a masked move of the byte 1
 		ones := g.constantVector(bytes.Repeat([]byte{1}, 16))
 		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: alloc.Sources(ones), Mask: value.reg, ZeroMasking: true,
-			Dst: g.newVector(16), FoldableSource: 0})
+			Dst: g.newVector(16), FoldableSource: 0}) // ones may be a memory operand
 		return g.newStore(g.byteMoveName(), g.nonTemporalName(1), mem, x)
 	case g.avx512:
 		return g.storePacked512(mem, dtype.Size(), g.unpackedReg(value))

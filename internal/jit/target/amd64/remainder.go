@@ -83,20 +83,21 @@ func (g *generator) writeRemainderLoop(args []asm.Arg) {
 	r := &remainderLoop{g: g, laneBytes: int(sources[2].(asm.Imm)),
 		dividend: sources[0], divisor: sources[1], remainder: args[len(args)-1],
 		absRemainder: temps[0], multiple: temps[1], temp: temps[2], mask: temps[3], scaledLanes: temps[len(temps)-1]}
-	emit, assembler := g.asm.Emit, g.asm
+	assembler := g.asm
 	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel() // end: of the loop
 	r.setAbsRemainder()
 	r.compare(r.mask, r.absRemainder, cmpNotLess, r.divisor) // also true for NaN
 	r.jumpIfEmpty(done)
-	emit("VMOVAPS", r.dividend, r.remainder)
+	assembler.Emit("VMOVAPS", r.dividend, r.remainder)
 
 	assembler.Bind(loop)
 	executedBefore := g.executedCount()
 	r.setAbsRemainder()
-	r.compare(r.mask, r.absRemainder, cmpGreaterEqual, r.divisor)
+	r.compare(r.mask, r.absRemainder, cmpGreaterEqual, r.divisor) // false for NaN
 	r.jumpIfEmpty(end)
 	r.subtractMultiple()
-	emit("JMP", loop)
+	assembler.Emit("JMP", loop)
+	// The written instructions have been counted once.
 	g.extraExecuted += (g.executedCount() - executedBefore) * (remainderWork - 1)
 
 	assembler.Bind(end)
@@ -136,14 +137,14 @@ func (r *remainderLoop) setAbsRemainder() {
 
 // jumpIfEmpty writes a jump to a label. The code jumps if no lane of mask is set.
 func (r *remainderLoop) jumpIfEmpty(to asm.Label) {
-	emit := r.g.asm.Emit
+	assembler := r.g.asm
 	if r.g.avx512 {
-		emit("KORTESTW", r.mask, r.mask)
+		assembler.Emit("KORTESTW", r.mask, r.mask)
 	} else {
 		r.emit("VMOVMSK", r.mask, regTemp)
-		emit("TESTL", regTemp, regTemp)
+		assembler.Emit("TESTL", regTemp, regTemp)
 	}
-	emit("JEQ", to)
+	assembler.Emit("JEQ", to)
 }
 
 // subtractMultiple writes remainder -= trunc(remainder/multiple)*multiple, in the lanes of mask. multiple is the

@@ -80,10 +80,11 @@ func (g *generator) writeTailVectors() {
 	emit := g.asm.Emit
 	mask32 := vectorRegister(wideTailMask, g.width(4)) // in lanes of 32 bits
 	if g.has64Bits {
+		// wideTailMask then has lanes of 64 bits, and is extended from mask32 below.
 		mask32 = vectorRegister(narrowTailMask, g.width(4))
 	}
 	var laneNumbers []byte
-	for k := range max(g.lanes, 4) {
+	for k := range max(g.lanes, 4) { // a vector register has at least 4 lanes of 32 bits
 		laneNumbers = append(laneNumbers, byte(k), 0, 0, 0)
 	}
 	emit("VMOVD", regLimit, mask32.X())

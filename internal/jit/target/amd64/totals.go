@@ -30,7 +30,7 @@ func (g *generator) foldTotal(fold lane.Fold) {
 	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolRegister())
 	}
-	folded := g.Collect(func() { g.foldInto(fold.Op, acc, noNaN, value) })
+	folded := g.Collect(func() { g.foldInto(fold.Op, acc, noNaN, value) }) // passes of whole registers
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.foldInsts[foldsInTail] = append(g.foldInsts[foldsInTail], g.Collect(func() {
 		hasElement := &laneValue{reg: g.tailLanes, dtype: tensor.Bool}
@@ -57,7 +57,7 @@ func (g *generator) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Vir
 	var result alloc.Virt
 	laneDType := dtype // dtype of the lanes of result
 	switch {
-	case noNaN != 0:
+	case noNaN != 0: // Min or Max: lanes that have folded a NaN become NaN
 		laneBytes := laneSize(dtype)
 		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
 			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b, a)

@@ -54,7 +54,7 @@ func (g *generator) arg(operand *alloc.Operand, firstPass int) asm.Arg {
 		memory := g.address(operand.Mem, firstPass)
 		memory.Broadcast = true
 		return memory
-	case alloc.Accumulator: // Acc.Iteration is the index of a pass within the list
+	case alloc.Accumulator: // Acc.Iteration is the index of a pass within the list; firstAccSet is 0 outside tails
 		set := (g.firstAccSet + firstPass + operand.Acc.Iteration) % g.accSets
 		number = g.accRegisters[operand.Acc.Index] + set
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
 
-// Mnemonics of pseudo-instructions. Quotients of integers have the mnemonics sdiv and udiv.
+// Mnemonics of pseudo-instructions. The allocator of registers treats a pseudo-instruction as one instruction; this
+// file writes the real instructions that it stands for. Quotients of integers have the mnemonics sdiv and udiv.
 const (
 	completeRemainder = "completeRemainder" // completes a remainder of floats after one division
 	tableRow          = "tableRow"          // loads a row of a table; its name is "tableRow ELEMENT TABLE"
@@ -133,6 +134,7 @@ func (r *remainderLoop) write() {
 	assembler.Emit("fcmgt", r.mask, r.divisor, r.absRemainder)
 	r.jumpIfMask("uminv", "cbnz", done) // all remainders are less than their divisors; a NaN is not
 	r.copy(r.remainder, r.dividend)
+
 	assembler.Bind(loop)
 	start := assembler.Instructions()
 	assembler.Emit("fabs", r.absRemainder, r.remainder)
@@ -140,7 +142,8 @@ func (r *remainderLoop) write() {
 	r.jumpIfMask("umaxv", "cbz", end) // no remainder reaches its divisor
 	r.subtractMultiple()
 	assembler.Emit("b", loop)
-	r.countRepeats(start, remainderWork)
+	r.countRepeats(start, remainderWork) // the instructions since start
+
 	assembler.Bind(end)
 	assembler.Emit("fcmeq", r.mask, r.divisor, r.divisor)
 	r.bitwise("bic", r.quotient, r.divisor, r.mask) // NaN where the divisor is NaN, else 0

@@ -120,6 +120,7 @@ func (g *generator) chooseLanes() {
 // after three successive attempts without improvement, or at cost 0. mainCode of the result is nil if every attempt
 // failed.
 func (g *generator) searchAllocation(mainPass *pass) (best frame) {
+	// A pass has two lists: memoryInsts with the accumulators in memory, and registerInsts with them in registers.
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.tailPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
 		mainPass.accStores, g.accInit, g.accFinish}
 	allRow := g.Row      // restored below: Prune removes instructions from Row whose results these lists do not use
@@ -147,7 +148,7 @@ func (g *generator) tryAllocation(mainPass *pass, rowConstants []alloc.Virt, per
 	}
 	file := g.placeRowConstants(rowConstants[:permanentCount], rowConstants[permanentCount:])
 	layout = frame{mainPass: mainPass, permanent: file.Permanent, firstAccRegister: permanentCount}
-	file.Pool[alloc.Vectors] = g.registersFrom(permanentCount)
+	file.Pool[alloc.Vectors] = g.registersFrom(permanentCount) // the registers for all other values
 	tailFile, mainInsts := file, mainPass.memoryInsts
 	accRegisters := mainPass.accCount * g.passCountOf(mainPass)
 	afterAccs := permanentCount + accRegisters

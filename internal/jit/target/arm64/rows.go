@@ -20,7 +20,8 @@ import (
 //     quarter, and so on down to one element. They need no masks, and access nothing beyond an operand.
 //
 // An iteration of the main loop is one pass, unless the loop has folds (reductions of rows). A fold has lane.FoldLanes
-// accumulators, and an iteration has several passes, which together fold one element into each accumulator.
+// accumulators, and an iteration has several passes, which together fold one element into each accumulator. If the loop
+// has totals (CombinesLanes), the code of a row ends with the combination of the accumulators to one number.
 //
 // For example, a row of 23 float32 elements may take one pass of 16 elements in the main loop, one pass of 4 elements
 // in the tail loop, and partial passes of 2 elements and of 1 element.
@@ -44,14 +45,16 @@ func (g *generator) emit() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
 	rowStart, done := assembler.NewLabel(), assembler.NewLabel()
 	g.writePrologue()
+
 	assembler.Bind(rowStart)
-	g.out.write(g.rowCode.Insts, g.mainPass.lanes)
+	g.out.write(g.rowCode.Insts, g.mainPass.lanes) // computes the values that are constant along the row
 	mainElements := g.writeMainLoop()
 	g.writeTailLoop(mainElements)
 	g.rewindAccPointers()
 	if g.loop.CombinesLanes {
 		g.out.write(g.accFinishCode.Insts, lane.FoldLanes)
 	}
+
 	counter := g.out.pointer(g.rowCounter())
 	emit("subs", counter, counter, asm.Imm(1))
 	emit("b.eq", done)
@@ -63,7 +66,8 @@ func (g *generator) emit() {
 	g.work.Row += g.out.executedCount() // the loops over elements have subtracted their instructions
 }
 
-// writePrologue writes the loads of pointers and of permanent constants.
+// writePrologue writes the loads of pointers and of permanent constants. A pointer without a register of its own is in
+// the spill area: the method pointer loads it to a register, and savePointer stores it.
 func (g *generator) writePrologue() {
 	emit := g.out.asm.Emit
 	// The spill area starts at the next multiple of 64.
@@ -82,7 +86,9 @@ func (g *generator) writePrologue() {
 		}
 		g.out.savePointer(k)
 	}
-	for v, reg := range g.permanent { // Reload is the load instruction of a value, and Reload.Name its mnemonic
+	// permanent has, for each value, the register that it keeps during all rows, or -1. Reload is the load instruction
+	// of a value, and Reload.Name its mnemonic.
+	for v, reg := range g.permanent {
 		if value := &g.Values[v]; reg >= 0 && value.Reload != nil && value.Constant {
 			g.out.load(value.Reload.Name, &value.Reload.Mem, int(reg))
 		}
@@ -113,6 +119,7 @@ func (g *generator) writeMainLoop() (elementsPerIteration int) {
 	} else if hasTotals {
 		g.out.write(g.accInitCode.Insts, lane.FoldLanes)
 	}
+
 	emit("ldr", regRemaining, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	emit("subs", regRemaining, regRemaining, asm.Imm(elementsPerIteration))
 	emit("b.lt", tail)
@@ -129,6 +136,7 @@ func (g *generator) writeMainLoop() (elementsPerIteration int) {
 	emit("b.ge", top)
 	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, elementsPerIteration
 	g.work.Row -= g.work.Iteration // emit adds all instructions to g.work.Row
+
 	if loadsForIterations {
 		writeForAllPasses(g.accStoreCode.Insts)
 	}

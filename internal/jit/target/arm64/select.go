@@ -283,7 +283,8 @@ func (s *selector) selectBits(mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 }
 
 // selectForms are the instructions for a selection between bits. The sources are the mask (0), ifSet (1) and ifClear
-// (2). Each form overwrites the source Tied, and reads the sources Order.
+// (2). Each form overwrites the source Tied, and reads the sources Order. The allocator chooses a form whose source
+// Tied is not needed afterwards, if possible.
 var selectForms = []alloc.Form{
 	{Name: "bsl 16b", Tied: 0, Order: [2]int8{1, 2}},
 	{Name: "bit 16b", Tied: 2, Order: [2]int8{1, 0}},

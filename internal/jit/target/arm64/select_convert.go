@@ -11,7 +11,9 @@ import (
 // This file selects instructions for conversions between dtypes. A value is a list of parts: virtual registers of 16
 // bytes. p is the index of a part of the result, and sizes are bytes of a lane. A conversion to longer elements gives
 // more parts: for example, 8 lanes of int16 are one part, and after the conversion to float32 two parts.
-// makeParts(size, f) calls f for each part of a result with lanes of this size.
+// makeParts(size, f) calls f for each part of a result with lanes of this size. arrangement(4) is "4s", Arm's name for
+// a register of four 32-bit lanes, and halfArrangement(4) is "2s", its low half. If the result is the same for all
+// lanes (resultIsUniform), it is a single part, whose lanes are equal.
 
 // convert selects instructions for a conversion. Each result equals the result of tensor.Converter.
 func (s *selector) convert(inst *lane.Inst) []alloc.Virt {

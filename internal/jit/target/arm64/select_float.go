@@ -97,14 +97,15 @@ func (s *selector) fma(inst *lane.Inst, i int) alloc.Virt {
 func (s *selector) fmod(size int, x, y alloc.Virt) alloc.Virt {
 	shape := arrangement(size)
 	dividend, divisor := s.op("fabs", shape, x), s.op("fabs", shape, y)
-	first := s.tiedOp("fmls", shape, dividend, s.op("frintz", shape, s.op("fdiv", shape, dividend, divisor)), divisor)
-	const instructions = 29 // of remainderLoop.write
+	quotient := s.op("frintz", shape, s.op("fdiv", shape, dividend, divisor))
+	first := s.tiedOp("fmls", shape, dividend, quotient, divisor) // dividend - quotient*divisor
+	const instructions = 29                                       // of remainderLoop.write
 	remainder := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: alloc.Sources(dividend, divisor),
 		Tied: first, TempCounts: [2]uint8{alloc.Vectors: 5}, InstructionCount: instructions})
 	// If the quotient was rounded up, the remainder is negative.
 	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: alloc.Sources(remainder)})
 	remainder = s.op("fadd", shape, remainder, s.bitwise("and", negative, divisor))
-	return s.selectBits(s.constant(size, signBit(size)), x, remainder)
+	return s.selectBits(s.constant(size, signBit(size)), x, remainder) // with the sign of x
 }
 
 // signBit returns the sign bit of a lane.

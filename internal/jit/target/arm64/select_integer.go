@@ -51,7 +51,7 @@ func (s *selector) integerOp(op lane.Op, dtype tensor.DType, a, b alloc.Virt) al
 // halves of a and b. rev64 swaps the halves of b, so that one multiplication computes both products in parentheses.
 func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
 	cross := s.op("mul", "4s", s.op("rev64", "4s", b), a)
-	upper := s.immediateOp("shl", "2d", s.op("uaddlp", "2d 4s", cross), 32)
+	upper := s.immediateOp("shl", "2d", s.op("uaddlp", "2d 4s", cross), 32) // uaddlp adds the two products
 	return s.tiedOp("umlal", "2d 2s", upper, s.op("xtn", "2s 2d", a), s.op("xtn", "2s 2d", b))
 }
 

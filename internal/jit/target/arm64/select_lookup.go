@@ -10,9 +10,10 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
 
-// This file selects instructions for lookups in tables of float32. A table of at most maxPermuted different entries is
-// in registers, which tbl indexes by bytes (permute). Entries of a longer table are loaded from memory, one lane after
-// another. If several tables have the same indices, one load fetches the entries of all of them (lookupRows).
+// This file selects instructions for lookups in tables of 32 float32. A table that repeats itself after at most
+// maxPermuted entries is in registers, which tbl indexes by bytes (permute). Entries of other tables are loaded from
+// memory, one lane after another. If several tables have the same indices, one load fetches the entries of all of them
+// (lookupRows). The lanes of a value may fill several registers, its parts.
 
 // lookupKey identifies the lookup of a table.
 type lookupKey struct {
@@ -30,11 +31,13 @@ type indexKey struct {
 // combined table has entry i of each table, and is loaded into one register.
 const maxCombined = 4
 
-// maxPermuted is the maximum number of different entries of a table that is in registers.
+// maxPermuted is the maximum period of a table that is in registers.
 const maxPermuted = 8
 
-// lookup selects instructions that look up entries of a table. The lowest 5 bits of the lanes are the indices. Small
-// tables are in registers.
+// laneBytes is the size of a lane: an entry of a table, or an index.
+const laneBytes = 4
+
+// lookup selects instructions that look up entries of a table. The lowest 5 bits of each lane are its index.
 func (s *selector) lookup(inst *lane.Inst) []alloc.Virt {
 	key := lookupKey{inst.Table, inst.A}
 	if found, ok := s.lookups[key]; ok {
@@ -73,25 +76,27 @@ func tableBytes(entries []float32) string {
 // which tbl and tbx index by bytes.
 func (s *selector) permute(table []float32, indices lane.Value) []alloc.Virt {
 	index := s.tableIndices(len(table), indices)
-	return s.makeParts(4, func(p int) alloc.Virt {
+	return s.makeParts(laneBytes, func(p int) alloc.Virt {
 		found := s.op("tbl", "16b {16b} 16b", s.constantBytes(tableBytes(table[:4])), index[p])
-		if len(table) > 4 { // tbx keeps the bytes whose indices are out of range
-			second := s.op("sub", "16b", index[p], s.constant(1, vectorBytes))
+		if len(table) > 4 {
+			// Byte 16 of the table is byte 0 of the second register. Indices below 16 wrap around and are out of range.
+			// For these, tbx keeps the bytes of found.
+			second := s.op("sub", "16b", index[p], s.constant(1, vectorBytes)) // each byte minus 16
 			found = s.tiedOp("tbx", "16b {16b} 16b", found, s.constantBytes(tableBytes(table[4:])), second)
 		}
 		return found
 	})
 }
 
-// tableIndices returns byte indices for a table of n entries. Each lane has the indices of the four bytes of the entry
-// that the lane of `indices` selects.
+// tableIndices returns byte indices for a table of n entries. A lane with index e has the indices of the four bytes of
+// entry e: 4*e to 4*e + 3.
 func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 	key := indexKey{n, indices}
 	if s.byteIndices[key] == nil {
-		s.byteIndices[key] = s.makeParts(4, func(p int) alloc.Virt {
-			entry := s.bitwise("and", s.part(indices, p), s.constant(4, uint64(n-1)))
+		s.byteIndices[key] = s.makeParts(laneBytes, func(p int) alloc.Virt {
+			entry := s.bitwise("and", s.part(indices, p), s.constant(laneBytes, uint64(n-1)))
 			// Byte k of a lane is 4*entry + k.
-			return s.tiedOp("mla", "4s", s.constant(4, 0x03020100), entry, s.constant(4, 0x04040404))
+			return s.tiedOp("mla", "4s", s.constant(laneBytes, 0x03020100), entry, s.constant(laneBytes, 0x04040404))
 		})
 	}
 	return s.byteIndices[key]
@@ -102,7 +107,7 @@ func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 	combined, rowBytes := combineTables(tables)
 	columns := make([][]alloc.Virt, len(tables))
-	for p := range s.partCount(4) {
+	for p := range s.partCount(laneBytes) {
 		rows := s.loadRows(combined, rowBytes, s.part(indices, p))
 		for k, column := range s.transposeRows(rows, len(tables)) {
 			columns[k] = append(columns[k], column)
@@ -137,6 +142,7 @@ func (s *selector) loadRows(combined string, rowBytes int, indices alloc.Virt) (
 	shifted := s.immediateOp("shl", "4s", indices, unusedBits)
 	offsets := s.immediateOp("ushr", "4s", shifted, int64(unusedBits-bits.TrailingZeros(uint(rowBytes))))
 	for k := range rows {
+		// tableRow is a pseudo-instruction of 3 instructions. Its name has the size of a row and the table's bytes.
 		rows[k] = s.add(alloc.Inst{Name: tableRow + " " + registerLetter[rowBytes] + " " + combined,
 			InstructionCount: 3, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
 	}
@@ -149,6 +155,7 @@ func (s *selector) transposeRows(rows [4]alloc.Virt, columnCount int) (columns [
 		if 2*k >= columnCount {
 			break
 		}
+		// Let r0 to r3 be the rows. For k = 0, a is r0[0] r2[0] r0[1] r2[1], and b is r1[0] r3[0] r1[1] r3[1].
 		a, b := s.op(zip, "4s", rows[0], rows[2]), s.op(zip, "4s", rows[1], rows[3])
 		columns = append(columns, s.op("zip1", "4s", a, b))
 		if 2*k+1 < columnCount {

@@ -49,7 +49,7 @@ func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 func (s *selector) separateComponents(loaded []alloc.Virt, size int) (components [2][]alloc.Virt) {
 	for k, name := range []string{"uzp1", "uzp2"} {
 		components[k] = s.makeParts(size, func(p int) alloc.Virt {
-			low, high := s.widePair(loaded, p)
+			low, high := s.widePair(loaded, p) // the two registers whose numbers part p has
 			return s.op(name, arrangement(size), low, high)
 		})
 	}

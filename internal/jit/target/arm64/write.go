@@ -157,7 +157,7 @@ func (w *writer) register(operand alloc.Operand) int {
 // load writes a load to register reg. The name includes the size of the load, as in "ldr q"; it is empty for a slot.
 func (w *writer) load(name string, mem *alloc.Mem, reg int) {
 	switch {
-	case mem.Space == alloc.Constant && strings.Trim(mem.Data, "\x00") == "":
+	case mem.Space == alloc.Constant && strings.Trim(mem.Data, "\x00") == "": // only zeros
 		w.asm.Emit("movi", asm.V(reg, asm.D), asm.Imm(0))
 		return
 	case mem.Space == alloc.Constant:

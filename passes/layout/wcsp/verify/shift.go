@@ -254,7 +254,7 @@ func (c *checker) groupFunctions(functionsOf functionsByVariable) (saturatedTota
 	groupsOf, groups := map[int][]*functionGroup{}, map[string]*functionGroup{}
 	grouped := map[int]bool{}
 	for _, v := range slices.Sorted(maps.Keys(functionsOf)) {
-		c.countSteps(1 + len(functionsOf[v]))
+		c.countSteps(1 + len(functionsOf[v])) // checks the context now and then
 		for _, functionIndex := range functionsOf[v] {
 			if grouped[functionIndex] {
 				continue

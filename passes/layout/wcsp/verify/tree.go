@@ -9,9 +9,10 @@ import (
 )
 
 // This file checks the tree of a proof (see [wcsp.Proof]): eliminations of variables, splits into branches by the
-// labels of a variable, and independent parts. An elimination replaces each bucket of functions by a message: the
-// minimum of their sum over the labels of the variable. A checker has the functions by number (functions) and the
-// labels of each variable that are not removed (remainingLabels). Long loops call countSteps, which checks the context.
+// labels of a variable, and independent parts. A node may first shift costs between functions, and cut labels that only
+// assignments of cost Cutoff or more have. An elimination replaces each bucket of functions by a message: the minimum
+// of their sum over the labels of the variable. A checker has the functions by number (functions) and the labels of
+// each variable that are not removed (remainingLabels). Long loops call countSteps, which checks the context.
 //
 // For example, a proof of a problem with the functions 0 = f(a,v), 1 = g(v) and 2 = h(a) may eliminate v from the
 // bucket {0, 1}. Its message is function 3, m(a) = min over v of f(a,v) + g(v), and the functions of a are now 2 and 3.
@@ -76,7 +77,7 @@ func (c *checker) checkNode(node *wcsp.Node, functionsOf functionsByVariable) (i
 		err = fmt.Errorf("variable %d is never eliminated", slices.Min(slices.Collect(maps.Keys(functionsOf))))
 	}
 	bound = add(bound, childBound)
-	if len(node.Cuts) > 0 {
+	if len(node.Cuts) > 0 { // an assignment with a cut label costs at least Cutoff
 		bound = min(bound, node.Cutoff)
 	}
 	return bound, err
@@ -167,7 +168,7 @@ func (c *checker) checkMessage(eliminated int, bucket *wcsp.Bucket) error {
 	size := 1
 	for _, other := range scope {
 		if size *= len(c.remainingLabels[other]); size > len(bucket.Table) {
-			break
+			break // before size overflows
 		}
 	}
 	if size != len(bucket.Table) {

@@ -1,9 +1,13 @@
 // Package verify checks the proof of a solution of a weighted constraint problem, independently of the solver.
 //
-// It shares only types with package wcsp; [wcsp.Proof] defines the steps of a proof. [Solution] checks each pruning
-// against the factors, each shift and cut, and each entry of each message. Each factor and each message must be used
-// exactly once on each path of the proof tree. Each split must have a branch for each label. Any mistake of the solver
-// that leads to a wrong bound is therefore detected.
+// It shares only types with package wcsp; [wcsp.Proof] defines the steps of a proof. A pruning removes a label that
+// never costs less than another one. A shift moves costs between cost tables. A cut removes a label with which every
+// assignment is too expensive. A message replaces the tables of an eliminated variable. A split has a branch for each
+// label of a variable.
+//
+// [Solution] checks each pruning against the factors, each shift and cut, each split, and each entry of each message.
+// Each factor and each message must be used exactly once on each path of the proof tree. Any mistake of the solver that
+// leads to a wrong bound is therefore detected.
 package verify
 
 import (

@@ -73,7 +73,7 @@ func (a *Assembler) Instructions() int { return a.instructions }
 
 // Emit appends an instruction. A backward jump over a short distance takes two bytes, and other jumps take five or six.
 func (a *Assembler) Emit(name string, args ...Arg) {
-	var operands, withoutMask [6]operand
+	var operands, withoutMask [6]operand // withoutMask: memory for match
 	if len(args) > len(operands) {
 		a.fail(name, args, "too many operands")
 		return

@@ -45,7 +45,7 @@ func (in *instruction) encodingFields() fields {
 			encoded.rm = arg
 			arg.needsSIB = field == 'B'
 		}
-		if class == '1' && arg.kind == regKind && arg.num > 3 {
+		if class == '1' && arg.kind == regKind && arg.num > 3 { // '1' of a register: the register's lowest byte
 			encoded.needsREX = true
 		}
 	}
@@ -66,17 +66,17 @@ func (in *instruction) encodingFields() fields {
 // immBytes returns the number of bytes that encode an immediate of the given class.
 func immBytes(class byte) int {
 	switch class {
-	case '1': // the number 1 is not encoded
+	case '1': // '1' of an immediate: always the number 1, which is not encoded
 		return 0
-	case 'd', 'w':
+	case 'd', 'w': // 32 bits, signed or unsigned
 		return 4
-	case 'q':
+	case 'q': // 64 bits
 		return 8
 	}
-	return 1
+	return 1 // 8 bits, signed (b) or unsigned (u)
 }
 
-// map0F is row.opcodeMap of the opcode map 0F.
+// map0F is row.opcodeMap of the opcode map 0F. In row.code, the map is at bit 10.
 const map0F = m0F >> 10
 
 // encode appends an instruction.

@@ -103,7 +103,7 @@ func widthOf(class byte, length uint8) uint8 {
 	case 'h': // half the length, at least 128 bits
 		return max(length, 1) - 1
 	}
-	return 0
+	return 0 // x: 128 bits
 }
 
 // fits reports whether an immediate can be encoded in the given class.
@@ -120,7 +120,7 @@ func fits(value int64, class byte) bool {
 	case 'w':
 		return value == int64(uint32(value))
 	}
-	return true
+	return true // q: 64 bits
 }
 
 // needsEVEX reports whether operands require EVEX: vector registers above 15, or a broadcast element.

@@ -33,7 +33,7 @@ const (
 )
 
 // Vec is a vector register, 0 to 31, with a width of 128, 256 or 512 bits. [X], [Y] and [Z] return Vecs.
-type Vec uint8
+type Vec uint8 // bits 0 to 4: the number; bits 5 and 6: the width, 0, 1 or 2
 
 // X returns the 128-bit register with number n, less than 32.
 func X(n int) Vec { return Vec(n & 31) }
@@ -74,7 +74,7 @@ const (
 	K6
 	K7
 
-	zeroing Mask = 8
+	zeroing Mask = 8 // the bit that Mask.Zero sets
 )
 
 // Zero returns the mask for use with zeroing: elements that are not selected are set to zero.
@@ -138,7 +138,7 @@ type operand struct {
 	scale      uint8
 	broadcast  bool
 	isConstant bool
-	needsSIB   bool // encoded with a SIB byte (scale, index, base) even without an index
+	needsSIB   bool // set by the encoder: needs a SIB byte (scale, index, base) even without an index
 	disp       int32
 
 	imm int64 // value of an immediate, or number of a label

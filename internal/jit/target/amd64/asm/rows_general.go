@@ -7,7 +7,8 @@ package asm
 // only), v is VEX.vvvv, o the low bits of the opcode, i an immediate, and j the target of a jump. The second is the
 // kind: g is a general register, 1 its low byte, and l a label. For immediates, 1 is the constant 1, b is a signed and
 // u an unsigned number of 8 bits, d a signed and w an unsigned number of 32 bits, and q has 64 bits. In legacy rows,
-// the VEX form has only the bit W, and the last two columns have no meaning. See [row].
+// the VEX form has only the bit W, and the last two columns have no meaning. In an opcode, p66, pF2 and pF3 are
+// prefixes, m0F and m0F38 are opcode maps, and ext1 to ext7 are values of ModRM.reg that extend the opcode. See [row].
 //
 // For example, ADDQ $8, AX is 48 83 C0 08. It is the first row of ADDQ: an immediate of 8 bits (ib), and a register or
 // memory in ModRM.rm (mg). The opcode is 83, and the bit W selects 64 bits.

@@ -7,7 +7,9 @@ package asm
 // ModRM.rm (a register only), v is VEX.vvvv, i is an immediate, and h is the high half of the last byte. The second is
 // the kind: v is a vector of the instruction's length, x a vector of 128 bits, k a mask, g a general register, and u an
 // unsigned byte. A form is a set of vector lengths (to256: up to 256 bits) and flags (w1: the bit W is set; bcst:
-// memory may be broadcast; noMask: no mask); 0 stands for a form that does not exist. See [row].
+// memory may be broadcast; noMask: no mask); 0 stands for a form that does not exist. See [row]. In an opcode, p66 and
+// pF3 are prefixes, m0F, m0F38 and m0F3A are opcode maps, and ext1 to ext7 are values of ModRM.reg that extend the
+// opcode. The displacement unit is the length of the vector (fullVector) or 16 bytes (bytes16).
 //
 // For example, VPADDD (AX), Y1, Y2 is C5 F5 FE 10. Its operands are ModRM.rm (mv), VEX.vvvv (vv) and, for the result,
 // ModRM.reg (rv). The prefix is 66, the map 0F and the opcode FE.

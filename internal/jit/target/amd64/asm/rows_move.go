@@ -4,7 +4,8 @@ package asm
 //
 // The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
 // the field of the encoding, and the kind of the operand. A form is a set of vector lengths and flags; 0 stands for a
-// form that does not exist. [row] explains all flags. The first letters are:
+// form that does not exist. [row] explains all flags. The displacement unit is the length of the vector (fullVector), a
+// half or less of it (halfVector, ...), or a number of bytes (bytes4, ...). The first letters are:
 //
 //	r  ModRM.reg    m  ModRM.rm, register or memory    b  ModRM.rm, register only    M  ModRM.rm, memory only
 //	v  VEX.vvvv     S  memory by a vector of indices   i  immediate
@@ -13,7 +14,7 @@ package asm
 // general register (or memory), and u for an unsigned byte.
 //
 // For example, VMOVUPS (AX), Y2 is C5 FC 10 10. It is the second row of VMOVUPS: from ModRM.rm (mv) to ModRM.reg (rv).
-// The map is 0F and the opcode 10.
+// The map is 0F (m0F) and the opcode 10. It has no prefix (p66, pF2, pF3).
 var moveRows = []row{
 	{"VMOVUPS", "rv mv", m0F | 0x11, to256, to512, fullVector},
 	{"VMOVUPS", "mv rv", m0F | 0x10, to256, to512, fullVector},

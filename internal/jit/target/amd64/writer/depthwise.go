@@ -50,17 +50,17 @@ func NewByteDepthwise(spec target.ByteDepthwise, cpu machine.Features, withListi
 	g := &ByteDepthwise{Quantizer: Quantizer{Writer: New(cpu, sumBytes, withListing), Signed: spec.Signed}, spec: spec}
 	if cpu.Has(machine.Vector512) {
 		g.temps, g.zero = [5]target.VReg{28, 29, 24, 30, 25}, 31
-		g.ZeroPoint, g.MaxLevel, g.NotNaN = 26, 27, asm.K2
+		g.ZeroPoint, g.MaxLevel, g.NotNaN = 26, 27, asm.K2 // registers of the Quantizer
 	} else {
 		g.temps, g.zero = [5]target.VReg{8, 9, 10, 11, 12}, 15
-		g.ZeroPointWord, g.Temp = spec.Spill, 14
+		g.ZeroPointWord, g.Temp = spec.Spill, 14 // the Quantizer's zero point is in memory
 	}
 	return g
 }
 
 // Begin loads constants. zeroPoint is the address of the zero point.
 func (g *ByteDepthwise) Begin(zeroPoint target.Addr) {
-	if !g.spec.Sums {
+	if !g.spec.Sums { // results are quantized to bytes; otherwise the sums are stored
 		g.Quantizer.Begin(zeroPoint)
 	}
 	zero := g.Vec(g.zero)

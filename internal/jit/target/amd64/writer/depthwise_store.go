@@ -61,7 +61,7 @@ func (g *ByteDepthwise) storeSumsAVX512(quarters [4]target.VReg, addr asm.Mem) {
 		g.selectLanes("VSHUFI32X4", lanes01, quarters[2*i], quarters[2*i+1], g.temps[2*i])
 		g.selectLanes("VSHUFI32X4", lanes23, quarters[2*i], quarters[2*i+1], g.temps[2*i+1])
 	}
-	for i := range 4 {
+	for i := range 4 { // quarters[0] is now free
 		const lanes02, lanes13 = 0x88, 0xDD
 		lanes := [2]asm.Imm{lanes02, lanes13}[i%2]
 		g.selectLanes("VSHUFI32X4", lanes, g.temps[i/2], g.temps[2+i/2], quarters[0])

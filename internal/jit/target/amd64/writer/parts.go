@@ -12,8 +12,10 @@ import (
 // lastBytesMask is the mask register with a bit for each of the last bytes of a row, with AVX-512.
 const lastBytesMask = asm.K2
 
-// SetLastBytes sets lastBytesMask, which [Quantizer.StoreParts] applies to the last parts of a row. These parts have
-// partialBytes + wholeBytes bytes together. With AVX2, SetLastBytes does nothing, because AVX2 has no masks of bytes.
+// SetLastBytes sets lastBytesMask, which [Quantizer.StoreParts] applies to the last parts of a row. The last part has
+// partialBytes bytes, and the parts before it have wholeBytes bytes together. For example, three parts of 16, 16 and 5
+// bytes have the partialBytes 5 and the wholeBytes 32, and the mask has 37 bits. With AVX2, SetLastBytes does nothing,
+// because AVX2 has no masks of bytes.
 func (q *Quantizer) SetLastBytes(partialBytes target.Int, wholeBytes int64, temporaries [2]target.GReg) {
 	if q.NoEVEX {
 		return
@@ -30,10 +32,11 @@ func (q *Quantizer) SetLastBytes(partialBytes target.Int, wholeBytes int64, temp
 	q.Emit("KMOVQ", mask, lastBytesMask)
 }
 
-// StoreParts stores parts first to first+n-1 of an arranged register. If the last of them is partial, partialBytes is
-// its number of bytes, a constant or a register; otherwise partialBytes is nil. scratch is a free register. With
-// AVX-512, first must be a multiple of n. The store is masked by lastBytesMask if a part is partial or n is 3, because
-// no vector has the size of three parts. With AVX2, first must be even unless n is 1.
+// StoreParts stores parts first to first+n-1 of an arranged register. If part first+n-1 is partial, partialBytes is its
+// number of bytes, a constant or a register; otherwise partialBytes is nil. scratch and temporaries are free registers.
+//
+// With AVX-512, first must be a multiple of n. The store is masked by lastBytesMask if a part is partial or n is 3,
+// because no vector has the size of three parts. With AVX2, first must be even unless n is 1.
 func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, addr target.Addr, partialBytes target.Int,
 	temporaries [2]target.GReg) {
 	if !q.NoEVEX {

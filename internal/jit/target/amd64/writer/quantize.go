@@ -22,7 +22,8 @@ const cmpOrdered = 7
 //	byte  = saturate(level + zero point), or 0 for NaN
 //
 // Begin loads the constants. ToLevels computes the levels of a register of sums, Pack packs four registers of levels
-// into one of bytes, and Arrange sorts the bytes.
+// into one of bytes, and Arrange sorts the bytes. NoEVEX restricts the Writer to AVX2; without it, the code uses
+// AVX-512. Operands are in the order of Go's assembler, the result last.
 //
 // The zero point is added to int32 levels (signed bytes) or to levels packed to int16 (unsigned bytes). A NaN must give
 // the byte 0:

@@ -61,7 +61,8 @@ var floatRows = []row{
 	{"fmls", encodeByLane, 0x0F805000, hsd},
 }
 
-// encodeSameFloat encodes "three registers of the same type" with floating-point elements. sz is bit 22:
+// encodeSameFloat encodes "three registers of the same type" with floating-point elements. U and x belong to the
+// opcode, and sz is bit 22:
 //
 //	float32, float64   0 Q U 01110 x sz 1 Rm 11 opcode 1 Rn Rd
 //	half precision     0 Q U 01110 x 1  0 Rm 00 opcode 1 Rn Rd

@@ -4,11 +4,12 @@ import "math/bits"
 
 // generalRows are instructions for general registers, and branches.
 //
-// The columns are mnemonic, encoder, opcode and element sizes: see [row]. The rows of a mnemonic are tried in this
-// order, until an encoder accepts the operands.
+// The columns are mnemonic, encoder, opcode and element sizes (0, as there are no vectors): see [row]. The rows of a
+// mnemonic are tried in this order, until an encoder accepts the operands. Comments on encoders quote the layout of the
+// instruction in Arm's manual.
 //
 // For example, add x0, x1, #16 is 91004020: the opcode 11000000, bit 31 (sf) for 64 bits, 16 in imm12, and the
-// registers 1 (Rn) and 0 (Rd).
+// registers 1 (Rn) and 0 (Rd). The function registers returns sf (widthBit) and the numbers of the registers (regs).
 var generalRows = []row{
 	{"add", encodeAddImmediate, 0x11000000, 0}, {"sub", encodeAddImmediate, 0x51000000, 0},
 	{"adds", encodeAddImmediate, 0x31000000, 0}, {"subs", encodeAddImmediate, 0x71000000, 0},
@@ -200,7 +201,7 @@ func encodeRegisters3Plain(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | widthBit | regs[2]<<16 | regs[1]<<5 | regs[0], ok
 }
 
-// encodeHighProduct encodes the upper 64 bits of products.
+// encodeHighProduct encodes the upper 64 bits of products of 64-bit registers.
 func encodeHighProduct(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	regs, widthBit, ok := registers(args, 3)
 	return r.code | regs[2]<<16 | regs[1]<<5 | regs[0], ok && widthBit != 0
@@ -249,7 +250,7 @@ func encodeConditional(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | widthBit | regs[2]<<16 | uint32(c)<<12 | regs[1]<<5 | regs[0], ok && isCond
 }
 
-// encodeAddressOf encodes the address of a constant of the code.
+// encodeAddressOf encodes the address of a constant of the code. Finish fills in the distance.
 func encodeAddressOf(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false

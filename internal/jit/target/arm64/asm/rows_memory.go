@@ -101,7 +101,7 @@ func encodeAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	switch operand := args[0].(type) {
 	case Reg:
 		code, elem := r.code, D
-		if !operand.is64() {
+		if !operand.is64() { // bit 30 selects 64 bits
 			code, elem = code&^(1<<30), S
 		}
 		word, ok := mem.addressFields(code, elem)
@@ -110,8 +110,8 @@ func encodeAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		if !isVectorNumber(operand.Num) || operand.Elem > Q {
 			return 0, false
 		}
-		code := r.code&^(3<<30) | vectorBit | uint32(operand.Elem&3)<<30
-		if operand.Elem == Q { // encoded as B (the size 0) with bit 23
+		code := r.code&^(3<<30) | vectorBit | uint32(operand.Elem&3)<<30 // bits 31:30: the size
+		if operand.Elem == Q {                                           // encoded as B (the size 0) with bit 23
 			code |= 1 << 23
 		}
 		word, ok := mem.addressFields(code, operand.Elem)

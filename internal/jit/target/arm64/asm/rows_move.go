@@ -2,7 +2,7 @@ package asm
 
 import "math"
 
-// moveRows set vectors to constants, and move and convert between vector and general registers.
+// moveRows set vectors to constants, move and convert between vector and general registers, and compute with scalars.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 //
@@ -29,7 +29,7 @@ var moveRows = []row{
 	{"fcvtzu", encodeToInteger, 0x1E390000, hsd},
 }
 
-// immediateByte puts a byte into the fields a:b:c and d:e:f:g:h.
+// immediateByte puts a byte abcdefgh into two fields: abc in bits 18 to 16, and defgh in bits 9 to 5.
 func immediateByte(b uint8) uint32 { return uint32(b>>5)<<16 | uint32(b&31)<<5 }
 
 // constantOf returns the first two operands, and reports whether they are a vector and an integer constant.
@@ -49,7 +49,8 @@ func encodeImmediateBytes(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		ok && len(args) == 2 && vec.Elem == B && imm == Imm(uint8(imm))
 }
 
-// encodeImmediateShifted encodes 0 Q op 0111100000 abc cmode 01 defgh Rd. cmode has the shift in bytes.
+// encodeImmediateShifted encodes 0 Q op 0111100000 abc cmode 01 defgh Rd. cmode (bits 15 to 12) has the element size
+// and the shift in bytes.
 func encodeImmediateShifted(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	vec, imm, ok := constantOf(args)
 	shift := Shift(0)
@@ -63,7 +64,7 @@ func encodeImmediateShifted(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	code := r.code | vec.qBit() | immediateByte(uint8(imm)) | vec.rd() | uint32(shift/8)<<13
 	if vec.Elem == H {
-		code |= 1 << 15
+		code |= 1 << 15 // elements of 16 bits
 	}
 	return code, true
 }
@@ -106,7 +107,7 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	code := r.code | vec.qBit() | immediateByte(field) | vec.rd()
 	switch vec.Elem {
-	case H:
+	case H: // S has neither bit
 		code |= 1 << 11 // o2
 	case D:
 		code |= 1 << 29 // op
@@ -152,7 +153,7 @@ func widthFields(reg Reg, scalar Scalar) uint32 {
 	return typeField(scalar.Elem)
 }
 
-// scalars returns floating-point registers, and reports whether all operands are such registers.
+// scalars returns n operands that are floating-point registers. It returns false if there are fewer or other operands.
 func scalars(args []Arg, n int) (list [3]Scalar, ok bool) {
 	if len(args) != n {
 		return list, false

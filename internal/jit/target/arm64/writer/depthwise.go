@@ -69,6 +69,7 @@ func (g *ByteDepthwise) loadPixel(pixels []target.Addr, row int, to target.VReg)
 
 // Interleave loads the pixels of an input column in up to four rows, and interleaves their bytes by channel. Each of
 // the four registers that it returns has a quarter of the channels, with four bytes for each channel: one of each row.
+// The first register begins with channel 0 of rows 0 to 3, then channel 1 of rows 0 to 3.
 func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 	temp := func(i int) target.VReg { return firstTemp + target.VReg(i) }
 	var rows [4]asm.Vec
@@ -89,7 +90,8 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 	return [4]target.VReg{temp(1), temp(3), temp(4), temp(5)}
 }
 
-// Multiply adds the products of interleaved pixels and weights to a sum.
+// Multiply adds the products of interleaved pixels and weights to a sum. Each int32 lane of the sum is a channel, and
+// gets the products of the channel's four rows.
 func (g *ByteDepthwise) Multiply(weights target.Addr, pixels, sum target.VReg) {
 	weightReg := firstWeight + target.VReg(g.nextWeight%weightRegs)
 	g.nextWeight++

@@ -376,7 +376,7 @@ func (w *Writer) vectorRegister(x target.Source) target.VReg {
 	return vectorTemp
 }
 
-// Op implements [target.Writer].
+// Op implements [target.Writer]: to = y op x.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 	if name, ok := arithmeticNames[op]; ok {
 		w.Emit(name, w.vec(to), w.vec(y), w.vec(w.vectorRegister(x)))
@@ -387,17 +387,18 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 
 var arithmeticNames = map[target.Op]string{target.Add: "fadd", target.Sub: "fsub", target.Mul: "fmul"}
 
-// extremum computes Max or Min. FMAX and FMIN are not used, because they order -0 before +0. Instead, a comparison sets
-// the mask of the lanes in which y is greater (Max) or less (Min). The destination then gets y in these lanes, and x in
-// the others: by BIT if it is x already, by BIF if it is y, and otherwise by BSL, for which it first holds the mask.
+// extremum computes Max or Min. FMAX and FMIN order -0 before +0. Instead of them, FCMGT sets the mask of the lanes in
+// which y is greater (Max) or less (Min). A second instruction then selects y in these lanes, otherwise x.
 func (w *Writer) extremum(op target.Op, x, y, to target.VReg) {
-	mask, name, first, second := vectorTemp, "bit", y, vectorTemp // the selecting instruction and its sources
+	var name string
+	var mask, first, second target.VReg
 	switch to {
-	case x: // as initialized: bit inserts y where the mask is set
-	case y: // bif inserts x where the mask is clear
-		name, first = "bif", x
-	default: // bsl selects y where the mask, in the destination, is set, and otherwise x
-		mask, name, second = to, "bsl", x
+	case x: // BIT inserts y where the mask is set
+		mask, name, first, second = vectorTemp, "bit", y, vectorTemp
+	case y: // BIF inserts x where the mask is clear
+		mask, name, first, second = vectorTemp, "bif", x, vectorTemp
+	default: // BSL reads the mask from the destination, and selects y where it is set, otherwise x
+		mask, name, first, second = to, "bsl", y, x
 	}
 	if mask == x { // x was loaded from memory to vectorTemp, which the mask would overwrite
 		w.Fail(errors.New("arm64: Max and Min with x in memory require a destination other than y"))
@@ -448,14 +449,13 @@ func (w *Writer) FMABroadcast(target.Addr, target.VReg, target.VReg) {
 	w.Fail(errors.New("arm64: FMABroadcast is not supported: fmla has no operand in memory"))
 }
 
-// FMAForms returns the encoding of sum + x*y (or of sum - x*y if negate is set), for the register allocator and
-// [Writer.Inst]. Source 0 is x, 1 is y, and 2 is sum. The result overwrites sum (Tied); x and y follow (Order).
+// FMAForms returns the encoding of sum + x*y, or of sum - x*y if negate is set. The sources are x, y and sum.
 func FMAForms(negate bool) []alloc.Form {
 	name := "fmla"
 	if negate {
 		name = "fmls"
 	}
-	return []alloc.Form{{Name: name, Tied: 2, Order: [2]int8{0, 1}}}
+	return []alloc.Form{{Name: name, Tied: 2, Order: [2]int8{0, 1}}} // the result overwrites source 2
 }
 
 // FMA implements [target.Writer].
