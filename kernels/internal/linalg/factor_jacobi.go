@@ -20,13 +20,13 @@ import (
 // svd sorts the columns of the A*V and V that orthogonalize computes. The norms of the columns of A*V are the singular
 // values, their directions are the columns of u, and v is V.
 func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
-	unsortedV := s.identity(a.cols, a.cols)
+	unsortedV, scale := s.identity(a.cols, a.cols), s.limitExponents(a)
 	norms := s.orthogonalize(a, unsortedV)
 	order := sortedOrder(a.cols, func(i, j int) int { return cmp.Compare(norms[j], norms[i]) })
 	values := make([]float64, a.cols)
 	rank := 0 // number of columns of A*V that have a direction
 	for k, j := range order {
-		values[k] = norms[j]
+		values[k] = norms[j] / scale
 		copy(v.column(k), unsortedV.column(j))
 		// A column of A*V that fails this test is only rounding error and has no meaningful direction: its norm is below
 		// minNorm, and far below the largest.
@@ -47,12 +47,12 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 const minNorm = 0x1p-1022 * 0x1p53
 
 // eigh returns the eigenvalues of the Hermitian matrix A in ascending order, and sets the columns of v to eigenvectors
-// of norm 1.
+// of norm 1. a may be scaled.
 //
 // eigh chooses a number shift such that A + shift*I is positive definite, unless A is 0. The eigenvectors of A are then
 // the singular vectors of A + shift*I, which orthogonalize computes. The eigenvalue of an eigenvector x is x^H*A*x.
 func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
-	n := a.cols
+	n, scale := a.cols, s.limitExponents(a)
 	shift := 0.0
 	for j := range n {
 		shift = max(shift, s.norm(a.column(j)))
@@ -77,7 +77,7 @@ func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 	}
 	sortedValues := make([]float64, n)
 	for k, j := range sortedOrder(n, func(i, j int) int { return cmp.Compare(values[i], values[j]) }) {
-		sortedValues[k] = values[j]
+		sortedValues[k] = values[j] / scale
 		copy(v.column(k), vectors.column(j))
 	}
 	return sortedValues

@@ -230,16 +230,40 @@ func (s *solver[T]) norm(x []T) float64 {
 	if 0x1p-900 < sum && sum < 0x1p1000 { // no square overflowed, and none that matters underflowed
 		return math.Sqrt(sum)
 	}
-	greatest := 0.0 // greatest magnitude of a part
-	for _, part := range parts {
-		greatest = max(greatest, math.Abs(part)) // max returns NaN if an argument is NaN
-	}
+	greatest := greatestPart(parts)
 	if greatest == 0 || math.IsInf(greatest, 0) || greatest != greatest {
 		return greatest
 	}
-	// The greatest scaled part is about 1. The exponent is limited because 2^1024 is infinite.
-	scale := math.Ldexp(1, min(-math.Ilogb(greatest), 1023))
+	scale := scaleToOne(greatest)
 	return math.Sqrt(sumOfSquares(parts, scale)) / scale
+}
+
+// greatestPart returns the greatest magnitude of a part, or NaN if a part is NaN.
+func greatestPart(parts []float64) float64 {
+	greatest := 0.0
+	for _, part := range parts {
+		greatest = max(greatest, math.Abs(part)) // max returns NaN if an argument is NaN
+	}
+	return greatest
+}
+
+// scaleToOne returns the power of two that scales a positive finite number to about 1. The exponent is limited because
+// 2^1024 is infinite.
+func scaleToOne(number float64) float64 { return math.Ldexp(1, min(-math.Ilogb(number), 1023)) }
+
+// limitExponents scales a matrix whose inner products of columns could overflow or underflow by a power of two. It
+// returns the factor, which is 1 for other matrices.
+func (s *solver[T]) limitExponents(a matrix[T]) float64 {
+	parts := s.parts(a.elements)
+	greatest := greatestPart(parts)
+	if !(greatest > 0) || math.IsInf(greatest, 0) || 0x1p-400 < greatest && greatest < 0x1p400 {
+		return 1
+	}
+	scale := scaleToOne(greatest)
+	for i := range parts {
+		parts[i] *= scale
+	}
+	return scale
 }
 
 // sumOfSquares returns the sum of the squares of scale*part.

@@ -23,6 +23,33 @@ func TestNorm(t *testing.T) {
 	}
 }
 
+// TestExtremeExponents checks that the values of a matrix whose inner products overflow or underflow are the values of
+// the same matrix with usual exponents, scaled.
+func TestExtremeExponents(t *testing.T) {
+	checkExtremeExponents(t, reals)
+	checkExtremeExponents(t, complexes)
+}
+
+func checkExtremeExponents[T number](t *testing.T, f *field[T]) {
+	s := &solver[T]{field: f, ctx: context.Background(), freeMemory: make([]T, 1<<12)}
+	a := s.random(rand.New(rand.NewPCG(3, 4)), 5, 5)
+	hermitian := s.product(s.adjointOf(a), a)
+	wantSVD := s.svd(s.copyOf(a), s.zeros(5, 5), s.zeros(5, 5))
+	wantEigh := s.eigh(s.copyOf(hermitian), s.zeros(5, 5))
+	for _, exponent := range []int{-600, 600} {
+		factor := math.Ldexp(1, exponent)
+		columnFactors := []float64{factor, factor, factor, factor, factor}
+		gotSVD := s.svd(s.scaled(a, columnFactors), s.zeros(5, 5), s.zeros(5, 5))
+		gotEigh := s.eigh(s.scaled(hermitian, columnFactors), s.zeros(5, 5))
+		for i := range wantSVD {
+			if gotSVD[i] != wantSVD[i]*factor || gotEigh[i] != wantEigh[i]*factor {
+				t.Errorf("times 2^%d: singular value %g, want %g; eigenvalue %g, want %g", exponent, gotSVD[i], wantSVD[i]*factor,
+					gotEigh[i], wantEigh[i]*factor)
+			}
+		}
+	}
+}
+
 // TestSubnormalRest checks the factors of a matrix of rank 1. Rotations leave a column of subnormal elements.
 func TestSubnormalRest(t *testing.T) {
 	s := &solver[float64]{field: reals, ctx: context.Background(), freeMemory: make([]float64, 1<<10)}
