@@ -34,6 +34,8 @@ type field[T number] struct {
 	dot func(x, y []T) T
 	// rotate sets x to cosine*x + yInX*y, and y to xInY*x + cosine*y, for vectors x and y.
 	rotate func(x, y []T, cosine float64, yInX, xInY T)
+	// sumOfSquares returns the sum of the squared magnitudes of scale*x.
+	sumOfSquares func(x []T, scale float64) float64
 	// parts returns the real and imaginary parts of a vector as a slice that shares its memory. Real numbers have no
 	// imaginary parts.
 	parts func(x []T) []float64
@@ -78,6 +80,14 @@ var reals = &field[float64]{
 			x[i], y[i] = float64(v*cosine)+float64(yInX*y[i]), float64(xInY*v)+float64(y[i]*cosine)
 		}
 	},
+	sumOfSquares: func(x []float64, scale float64) float64 {
+		sum := 0.0
+		for _, v := range x {
+			v *= scale
+			sum += float64(v * v)
+		}
+		return sum
+	},
 	parts: func(x []float64) []float64 { return x },
 }
 
@@ -119,6 +129,14 @@ var complexes = &field[complex128]{
 			x[i] = complex(float64(real(v)*cosine), float64(imag(v)*cosine)) + kit.MulComplex(yInX, w)
 			y[i] = kit.MulComplex(xInY, v) + complex(float64(real(w)*cosine), float64(imag(w)*cosine))
 		}
+	},
+	sumOfSquares: func(x []complex128, scale float64) float64 {
+		sum := 0.0
+		for _, v := range x {
+			re, im := real(v)*scale, imag(v)*scale
+			sum += float64(re*re) + float64(im*im)
+		}
+		return sum
 	},
 	parts: func(x []complex128) []float64 {
 		return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), 2*len(x))
@@ -225,17 +243,17 @@ func (s *solver[T]) identity(rows, cols int) matrix[T] {
 
 // norm returns the Euclidean norm of x. Squares of elements do not overflow, and sums of them do not underflow to 0.
 func (s *solver[T]) norm(x []T) float64 {
-	parts := s.parts(x)
-	sum := sumOfSquares(parts, 1)
+	const unscaled = 1
+	sum := s.sumOfSquares(x, unscaled)
 	if 0x1p-900 < sum && sum < 0x1p1000 { // no square overflowed, and none that matters underflowed
 		return math.Sqrt(sum)
 	}
-	greatest := greatestPart(parts)
+	greatest := greatestPart(s.parts(x))
 	if greatest == 0 || math.IsInf(greatest, 0) || greatest != greatest {
 		return greatest
 	}
 	scale := scaleToOne(greatest)
-	return math.Sqrt(sumOfSquares(parts, scale)) / scale
+	return math.Sqrt(s.sumOfSquares(x, scale)) / scale
 }
 
 // greatestPart returns the greatest magnitude of a part, or NaN if a part is NaN.
@@ -264,16 +282,6 @@ func (s *solver[T]) limitExponents(a matrix[T]) float64 {
 		parts[i] *= scale
 	}
 	return scale
-}
-
-// sumOfSquares returns the sum of the squares of scale*part.
-func sumOfSquares(parts []float64, scale float64) float64 {
-	sum := 0.0
-	for _, part := range parts {
-		part *= scale
-		sum += float64(part * part)
-	}
-	return sum
 }
 
 // isFinite reports whether no element of a is infinite or NaN.
