@@ -28,16 +28,16 @@ type Fusion struct {
 	// Results has two indices for each result of the fused node: the part that computes the result, and the output of
 	// this part.
 	Results [][2]int
-	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast. It is nil if no part
-	// folds.
+	// Mask marks the dimensions that parts fold (reduce), in the shape to which all operands are broadcast. It is nil if
+	// no part folds.
 	Mask []bool
 	// Split is the number of groups into which dimension 1 is split, or 0: [graph.Rows.ChannelGroups]. Channels marks
 	// the operands that are vectors along dimension 1: [graph.Rows.Channels], indexed by operand of the fused node.
 	Split    int
 	Channels []bool
 	// The first part may be an anchor: a product or a convolution. All other parts then compute expressions of elements
-	// of the anchor's result. The operands of the anchor are the first operands of the fused node, in the same order.
-	// Anchor is their number: 0 if there is no anchor, and 3 in an attention.
+	// of the anchor's result. The first operands of the fused node are the anchor's operands, in the same order. Anchor
+	// is the number of these operands. It is 0 without an anchor, and 3 in an attention (query, key and value).
 	Anchor int
 	// ViewShapes is nil unless the parts are an attention. In an attention, the first and the last part multiply matrices,
 	// and all other parts are a row program. Operands 0 to 2 are query, key and value. ViewShapes has, for each operand
@@ -65,8 +65,8 @@ type FusedArg struct {
 	Index  int // index among the outputs of the part, or among the operands of the fused node
 }
 
-// Fused is the op of pointwise groups and row programs (groups that fold rows). It is in no catalogue. Passes make its
-// nodes with a [Fuser].
+// Fused is the op of pointwise groups and row programs (groups that fold rows). Fusions with an anchor and attentions
+// have other ops: see withEpilogue and attentionOp. Fused is in no catalogue. Passes make its nodes with a [Fuser].
 var Fused = func() *graph.Op {
 	op, err := graph.Define(graph.Op{
 		Semantics: graph.Semantics{
@@ -289,8 +289,8 @@ func (f *Fusion) broadcastShape(call *graph.Call) ([]int, error) {
 	return shape, nil
 }
 
-// writesFused implements [graph.Impl.Writes]: the results of a loop over elements may have gaps, the results of a row
-// program may not.
+// writesFused implements [graph.Impl.Writes]. A loop over elements can write a result that is a slice of a larger
+// value. A row program cannot.
 func writesFused(call *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool {
 	fused, ok := call.Attrs.(*Fusion)
 	return ok && fused.Mask == nil
@@ -316,16 +316,17 @@ func fusedForms(call *graph.Call) ([]graph.Form, error) {
 	return []graph.Form{elements}, nil
 }
 
-// fusedWork returns the work of the expression, plus one access to every byte of operands and results.
+// fusedWork returns the work of the expression, plus one access to every byte of operands and results. walk has the
+// order of the loops and the layouts of the results.
 func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
-	work.StartedSteps = 1
+	work.StartedSteps = 1 // the whole node is one step of a run
 	fused, ok := call.Attrs.(*Fusion)
 	if !ok || fused.effort == nil || len(call.Out) == 0 {
 		return work
 	}
 	call.AddStreamed(&work)
 	if fused.Mask == nil {
-		const rows = 0 // AddRunStartWork adds the work of starting runs
+		const rows = 0 // the loop has no rows, but runs, whose starts AddRunStartWork adds
 		fused.effort().AddTo(&work, float64(call.Out[0].Numel()), rows)
 		call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
 		return work
@@ -345,7 +346,7 @@ func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
 // fusedPricing estimates the work of reading the operands of a fused node. fusedWork has the other work.
 type fusedPricing struct{}
 
-// Work implements [graph.Pricing]. ok is false: the implementation has the function fusedWork instead.
+// Work implements [graph.Pricing]. It returns false, because fusedWork computes the work.
 func (fusedPricing) Work(*graph.Call, graph.Walk) (work graph.Work, ok bool) { return work, false }
 
 // Read implements [graph.Pricing].

@@ -148,8 +148,8 @@ func (f *writeFn) ProcessElement(ctx context.Context, element Element) (string, 
 	return file, nil
 }
 
-// writeFile writes a file. Attempts of a runner at the same element may be active at once: each has a temporary name of
-// its own.
+// writeFile writes a file. A runner may try the same element several times at once. Each attempt therefore writes to a
+// temporary file of its own.
 func writeFile(ctx context.Context, file string, data []byte) (err error) {
 	files, err := filesystem.New(ctx, file)
 	if err != nil {

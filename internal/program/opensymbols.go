@@ -10,7 +10,8 @@ import (
 
 // This file finds the open symbols of a program: the symbols whose sizes come from the inputs of runs.
 
-// findOpenSymbols finds the symbols whose sizes come from runs, and the inputs that have symbols.
+// findOpenSymbols finds the symbols whose sizes come from runs, with their assumed sizes, and the inputs that have
+// symbols.
 func (p *Program) findOpenSymbols() {
 	for i, v := range p.graph.Inputs {
 		isSymbolic := false
@@ -33,16 +34,16 @@ func (p *Program) findOpenSymbols() {
 	}
 	sorted.Strings(p.openSymbols)
 	p.findSymbolDims()
-	bound := p.graph.BoundSizes()
+	assumed := p.graph.BoundSizes() // hints of the sizes
 	for _, name := range p.openSymbols {
-		p.assumedSizes = append(p.assumedSizes, bound[name])
+		p.assumedSizes = append(p.assumedSizes, assumed[name])
 	}
 }
 
 // addOpenSymbols adds the symbols of an expression that have no fixed size.
 func (p *Program) addOpenSymbols(text string) {
-	open := map[string]sym.Int{}
-	lookupSymbols(text, sym.NewEnv(), open, map[string]int{}, p.fixedSizes)
+	open, unusedFixedSizes := map[string]sym.Int{}, map[string]int{}
+	lookupSymbols(text, sym.NewEnv(), open, unusedFixedSizes, p.fixedSizes)
 	for name := range open {
 		if !slices.Contains(p.openSymbols, name) {
 			p.openSymbols = append(p.openSymbols, name)
@@ -50,7 +51,7 @@ func (p *Program) addOpenSymbols(text string) {
 	}
 }
 
-// checkHints rejects hints for symbols that are not open.
+// checkHints rejects hints for symbols that are not open, and sets p.hints.
 func (p *Program) checkHints() error {
 	for i, hint := range p.options.Hints {
 		for _, name := range sorted.Keys(hint) {

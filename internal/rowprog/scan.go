@@ -7,14 +7,15 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// scan is the scan of a stored row, such as a running sum. It runs in place after the pass that stores the row.
+// scan is the scan of a stored row, such as a running sum. It runs in place after the pass that stores the row. An
+// object is memory of a plan: an output, an operand or a buffer. It is identified by its index in Plan.objects.
 type scan struct {
-	rowObject   int // the object with the elements of the row
+	rowObject   int // the object with the elements of the rows
 	carryObject int // the object with the running result of each row
 	scanner     *expr.Scanner
 }
 
-// compileScans adds the scans of a pass.
+// compileScans adds the scans of a pass: of the stored rows (expr.AtRow) that have one.
 func (b *builder) compileScans(rowPass *expr.RowPass, pass *compiledPass) {
 	for _, place := range rowPass.Out {
 		if place.Kind != expr.AtRow || b.program.Rows[place.N].Scan == expr.Invalid {
@@ -27,22 +28,23 @@ func (b *builder) compileScans(rowPass *expr.RowPass, pass *compiledPass) {
 	}
 }
 
-// scanCheckElements is the number of elements scanned between two checks of the context.
+// scanCheckElements is the number of elements of a row that are scanned between two checks of the context.
 const scanCheckElements = 1 << 16
 
-// runScans scans the rows that a pass has written for a tile. A program with scans has one reduced axis.
+// runScans scans the rows that a pass has written for a tile, in place. The tile has t.positions rows. A program with
+// scans has one reduced axis, along the rows: p.reduced[0]. state.tileBase has the address of each object at the tile.
 func (p *Plan) runScans(state *State, t tile, pass *compiledPass) {
 	for _, rowScan := range pass.scans {
 		row, carry := &p.objects[rowScan.rowObject], state.tileBase[rowScan.carryObject]
 		rowScan.scanner.Begin(carry, t.positions)
 		length, rows := p.reduced[0].length, state.tileBase[rowScan.rowObject]
-		if p.alongColumns {
+		if p.alongColumns { // elements of different rows are contiguous: a step scans element i of all rows
 			for i := range length {
 				if i%scanCheckElements == scanCheckElements-1 {
 					interrupt.Check(state.Context)
 				}
 				elements := unsafe.Add(rows, i*row.strides[firstReduced])
-				rowScan.scanner.Columns(carry, elements, elements, t.positions)
+				rowScan.scanner.Columns(carry, elements, elements, t.positions) // in place: destination and source
 			}
 			continue
 		}

@@ -8,8 +8,9 @@ import (
 
 // This file prices the sets of forms of a value: it finds the cheapest copies that make each set. A form is a layout in
 // which the value may exist. It is represented by its index in [variable.forms]; form 0 is the layout of the graph as
-// written. A set of forms is a bit mask. A root is a form that exists without a copy: an input has it, the node of the
-// value writes it, or it is a view of the operand of a view node.
+// written. A set of forms is a bit mask of at most 8 bits. A root is a form that exists without a copy: an input has
+// it, the node of the value writes it, or it is a view of the operand of a view node. A pin is a form that a user
+// requires for a value: it is made first, and the other forms are copies of it.
 //
 // For example, let a value have the forms 0 and 1, let its node write form 0, and let a copy to form 1 cost 7. Then the
 // set {0} (mask 01) costs 0, and {0, 1} (mask 11) costs 7. The set {1} (mask 10) costs 7, too: a copy needs form 0, so
@@ -61,7 +62,7 @@ func (c cost) plus(other cost) cost {
 type formCosts struct {
 	setCosts []cost  // by set
 	lastStep []step  // by set: the last of the cheapest steps that make the set
-	superset []uint8 // by set: its cheapest superset; the additional forms are sources of copies
+	superset []uint8 // by set: its cheapest superset, whose additional forms serve as sources of copies
 	// For a pinned value, pinSteps make the pinned form, at pinCost. The sets are then made from this form.
 	pinSteps []step
 	pinCost  cost
@@ -77,8 +78,7 @@ func (costs *formCosts) leastCost(required uint) cost {
 }
 
 // priceSets prices the sets of forms of a value. roots is a mask. If the value is the result of a view, operandCopies
-// has, by form, the cost of copying the view's operand into the form. It is nil if no form can be made in this way. The
-// pinned form of a pinned value is made first; the other forms are copies of it.
+// has, by form, the cost of copying the view's operand into the form. It is nil if no form can be made in this way.
 func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	if variable.pin < 0 || variable.neededForms == 0 {
 		return m.priceSetsIgnoringPin(variable, roots, operandCopies)
@@ -161,6 +161,7 @@ func (pricer *stepPricer) cheapestStep(set uint, to int) (step, cost) {
 	if ps < wcsp.Forbidden {
 		least = cost{weighted: pricer.model.Weights.Time*ps + pricer.copyWeight, ps: ps}
 	}
+	// At equal cost, the operand's copy is taken.
 	if pricer.operandCopies != nil && pricer.operandCopies[to].weighted <= least.weighted {
 		return step{from: -1, to: int8(to)}, pricer.operandCopies[to].cost
 	}

@@ -73,8 +73,10 @@ func docOf(op *graph.Op) OpDoc {
 	if op.Schema.Additional != nil {
 		d.OtherAttributes = op.Schema.Additional.Doc
 	}
-	d.Formulas, d.Functions = formulasOf(op), functionsOf(op)
-	d.Implementations, d.AnyOrder = []implDoc{}, op.WritesAnyDenseLayout || op.Kind == graph.FollowsOperands
+	d.Formulas = formulasOf(op)
+	d.Functions = functionsOf(op)
+	d.AnyOrder = op.WritesAnyDenseLayout || op.Kind == graph.FollowsOperands
+	d.Implementations = []implDoc{}
 	for _, impl := range op.Impls {
 		d.Implementations = append(d.Implementations, implDoc{impl.Name, impl.Doc})
 	}
@@ -88,7 +90,7 @@ func docOf(op *graph.Op) OpDoc {
 	}
 	for _, f := range op.Schema.Fields {
 		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Doc: f.Doc,
-			// One is empty: OneOf lists the allowed strings, Words the words that an integer attribute also allows.
+			// A string attribute has OneOf, the allowed strings. An integer attribute has Words, which it also allows.
 			Choices: slices.Concat(f.OneOf, f.Words)}
 		doc.Default, _ = f.DefaultValue()
 		d.Attributes = append(d.Attributes, doc)

@@ -297,10 +297,8 @@ func (c *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 		for _, dims := range sizes {
 			job := progress.Begin(cmd, filepath.Base(path))
 			workload, err := c.load(job, path, dims)
-			for _, threads := range c.flags.threads {
-				if err == nil {
-					err = c.measure(job, path, workload, dims, threads)
-				}
+			if err == nil {
+				err = c.measureThreads(job, path, workload, dims)
 			}
 			job.End()
 			if workload.Graph != nil {
@@ -317,7 +315,7 @@ func (c *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 // load loads a graph and its inputs. dims are the values of --dim.
 func (c *comparison) load(job *progress.Job, path string, dims []string) (workload inputs.Workload, err error) {
 	err = job.Do(progress.Loading, func() (err error) {
-		var hints []map[string]int // none: dims has the only sizes
+		var hints []map[string]int // none: dims determines the sizes
 		workload, err = inputs.LoadWorkload(job.Context, c.flags.ext, path, dims, c.flags.pins, hints, c.flags.sources)
 		return err
 	})
@@ -329,6 +327,16 @@ func (c *comparison) load(job *progress.Job, path string, dims []string) (worklo
 		return inputs.Workload{}, program.WithFile(path, err)
 	}
 	return workload, nil
+}
+
+// measureThreads measures the strategies for every number of threads. dims are the values of --dim.
+func (c *comparison) measureThreads(job *progress.Job, path string, workload inputs.Workload, dims []string) error {
+	for _, threads := range c.flags.threads {
+		if err := c.measure(job, path, workload, dims, threads); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // measure measures the strategies for one combination. dims are the values of --dim.
@@ -361,9 +369,9 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 }
 
 // compile compiles a graph with every strategy, and returns the programs and a lower bound on the cost of any plan.
-// Every program is compiled twice, and the programs of the second compilation are returned, because their planning
-// times can be compared. In the first compilation, the time of the first program includes the folded constants, packed
-// constants and machine code that all programs share.
+// In the first compilation, the time of the first program includes the folded constants, packed constants and machine
+// code that all programs share. Therefore every program is compiled twice: the planning times of the second compilation
+// can be compared, and its programs are returned.
 func (c *comparison) compile(ctx context.Context, g *graph.Graph,
 	options graphrun.Options) (list []experiment.Candidate, bound *float64, err error) {
 	var previous []experiment.Candidate

@@ -131,7 +131,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	labels := command.FileLabels(paths[:])
 	doc.Files = []string{labels[paths[0]], labels[paths[1]]}
 	graphs, programs, err := f.planBoth(job, paths, strategies)
-	job.End() // ends the display of progress before notes are printed; job.Do may follow
+	job.End() // no progress is displayed while notes are printed; a second End has no effect
 	for i, g := range graphs {
 		if g != nil && (i == 0 || paths[1] != paths[0]) { // the notes of one file are printed once
 			command.PrintNotes(cmd, paths[i], g)
@@ -171,7 +171,7 @@ func (f *flags) splitDims(files int, doc *Document) error {
 	if err != nil {
 		return err
 	}
-	indexOf := map[string]int{}      // the index of a symbol's value in f.sizes[1]
+	indexOf := map[string]int{}      // the index of a symbol's size in both lists of f.sizes
 	hasTwoSizes := map[string]bool{} // by symbol
 	for _, dim := range single {
 		name, _, _ := strings.Cut(dim, "=")

@@ -21,7 +21,7 @@ func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 		list = append(list, doc.ForAll[i].Property+": "+proofText(&doc.ForAll[i]))
 	}
 	list = append(list, sections.SlackText(&doc.Plan))
-	if f.problem.certificate != "" {
+	if f.problem.certificate != "" { // the path of the written certificate
 		claim := "a lower bound on the cost of any plan"
 		if doc.Optimal && doc.LowerBoundNS != nil {
 			claim = "that no plan among the forms considered costs less than " + format.Nanoseconds(*doc.LowerBoundNS)
@@ -29,7 +29,7 @@ func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 		list = append(list, fmt.Sprintf("%s proves %s, at the stated prices; graphrun verify checks it",
 			f.problem.certificate, claim))
 	}
-	if f.problem.problem != "" {
+	if f.problem.problem != "" { // the path of the written layout problem
 		list = append(list, f.problem.problem+" has the layout problem")
 	}
 	list = append(list, bestText(doc), sensitivityText(doc.Sensitivity), measuredPlanText(doc.Measured))
@@ -43,7 +43,7 @@ func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 
 // limitAnswers returns the results of the flags --max-memory and --max-copies.
 func (f *flags) limitAnswers(g *graph.Graph, doc *Document) []string {
-	list := f.limits.rejectedTexts(doc)
+	list := f.limits.rejectedTexts(doc) // empty if no plan was rejected, or if no plan is within the limit (unmet)
 	if f.limits.unmet {
 		list = append(list, fmt.Sprintf("%s; this plan, of %s, needs %s, the least of the plans examined",
 			f.limits.unmetText(doc), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan))))
@@ -68,7 +68,7 @@ func planText(doc *Document) string {
 	costs := doc.Costs()
 	text := fmt.Sprintf("strategy %s%s: estimated cost %s, %s inserted (%s)%s", doc.Strategy, exactText,
 		format.Nanoseconds(doc.CostNS), format.CountIrregular(len(doc.Copies), "copy", "copies"),
-		format.Bytes(costs.CopiedBytes), sections.PlacesText(costs.Places))
+		format.Bytes(costs.CopiedBytes), sections.PlacesText(costs.Places)) // such as ", 3 steps on cuda"
 	if bound := sections.BoundText(&doc.Plan); bound != "" {
 		text += "; " + bound
 	}
@@ -128,7 +128,7 @@ func sensitivityText(sensitivity *layout.Sensitivity) string {
 	for _, point := range breakpoints(sensitivity) {
 		text := "the same for copies that are up to 1024 times " + point.direction
 		if point.breakpoint != nil {
-			factor, _ := format.DistinctPair(point.factor(), 1)
+			factor, _ := format.DistinctPair(point.factor(), 1) // with enough digits to differ from 1
 			text = fmt.Sprintf("another for copies that are %s times %s", factor, point.direction)
 		}
 		list = append(list, text)

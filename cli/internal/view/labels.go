@@ -22,16 +22,16 @@ func distinct(names []string, width int) []string {
 		list[i] = shortenName(name, before[name], after[reversedNames[i]], width)
 		isFree := func(short string) bool { return owners[short] == "" || owners[short] == name }
 		if !isFree(list[i]) {
-			list[i] = firstWindow(name, list[i], width, isFree)
+			list[i] = lastFreeWindow(name, list[i], width, isFree)
 		}
 		owners[list[i]] = name
 	}
 	return list
 }
 
-// firstWindow shortens a name to a part of `width` columns that satisfies isFree, as near to the end of the name as
+// lastFreeWindow shortens a name to a part of `width` columns that satisfies isFree, as near to the end of the name as
 // possible. It returns `otherwise` if there is none, or if some characters do not take one column.
-func firstWindow(name, otherwise string, width int, isFree func(short string) bool) string {
+func lastFreeWindow(name, otherwise string, width int, isFree func(short string) bool) string {
 	runes := []rune(name)
 	if term.Width(name) != len(runes) || len(runes) <= width || width < 3 {
 		return otherwise
@@ -64,7 +64,8 @@ func shortenName(name string, before, after, width int) string {
 	}
 	const ellipses = 2 // columns: an ellipsis at each end
 	upTo = min(upTo, from+width-ellipses)
-	for extendLeft := true; upTo-from+ellipses < width; extendLeft = !extendLeft { // left and right in turn
+	// Extend left and right in turn. Neither end of the name is reached, because isNearEnd is false.
+	for extendLeft := true; upTo-from+ellipses < width; extendLeft = !extendLeft {
 		if extendLeft {
 			from--
 		} else {

@@ -22,7 +22,7 @@ func (s *Spec) key(cpu machine.Features) string {
 	for i := range s.Loops {
 		builder.loop('l', &s.Loops[i])
 	}
-	for _, run := range s.Runs { // run.Block is the number of terms of a block
+	for _, run := range s.Runs { // after each run.Block terms, the accumulators are added to totals
 		builder.text = append(builder.text, ' ', 'r')
 		builder.numbers(run.In, run.Vec, run.InStep, run.VecStep, run.Terms, int(run.Rows), run.Block)
 	}
@@ -77,7 +77,7 @@ func (k *keyBuilder) list(letter byte, list []int) {
 	}
 }
 
-// loop appends a letter and the fields of a loop. Block is the number of iterations of a block.
+// loop appends a letter and the fields of a loop. After each Block iterations, the accumulators are added to totals.
 func (k *keyBuilder) loop(letter byte, loop *Loop) {
 	k.text = append(k.text, ' ', letter)
 	k.numbers(loop.InStep, loop.VecStep, loop.OutStep, loop.Trips, loop.Block)

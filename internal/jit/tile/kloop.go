@@ -75,13 +75,13 @@ func (g *gen) emitLoop(depth int) {
 func (g *gen) setAddresses() {
 	g.Move(g.broadcastTileLocation(), broadcastReg)
 	g.Move(vecTileReg, vecReg)
-	if g.spec.PackedStep != 0 {
+	if g.spec.PackedStep != 0 { // the tile also stores its vectors of vec in the operand Packed, for later tiles
 		g.loadAddress(Packed, packedReg)
 	}
 	g.setRowBases()
 }
 
-// setRowBases computes the addresses of rows 5 and 10 if the distance between rows is dynamic.
+// setRowBases computes the addresses of rows 5 and 10 (see rowBases) if the distance between rows is dynamic.
 func (g *gen) setRowBases() {
 	bases := g.rowBases()
 	for i := 1; i < len(bases); i++ { // five rows after the previous base: previous + 4*step + step
@@ -115,9 +115,9 @@ func (g *gen) emitRuns() {
 	}
 }
 
-// isFullyUnrolled reports whether all terms are unrolled. Three conditions must hold: the numbers of terms are
-// constants; there are at most maxUnrolled instructions; and the spec does not require a loop, by blocks, by a number
-// of terms per iteration (Unroll), or by prefetches in each iteration (PrefetchedLines).
+// isFullyUnrolled reports whether all terms are unrolled. The numbers of terms must be constants, and there must be at
+// most maxUnrolled instructions. Blocks, a number of terms per iteration (Unroll) and prefetches in each iteration
+// (PrefetchedLines) require a loop.
 func (g *gen) isFullyUnrolled() bool {
 	instructions := 0
 	for _, run := range g.spec.Runs {
@@ -135,7 +135,7 @@ func (g *gen) isFullyUnrolled() bool {
 // offsets need only the first register.
 func (g *gen) rowBases() []target.GReg {
 	bases := []target.GReg{broadcastReg, broadcastRow5Reg, broadcastRow10Reg}
-	if g.spec.In != nil {
+	if g.spec.In != nil { // rows at constant offsets
 		return bases[:1]
 	}
 	return bases[:(g.spec.Rows+4)/5] // rounded up: each base has five rows

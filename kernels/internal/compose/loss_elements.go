@@ -69,7 +69,8 @@ type HuberAttrs struct {
 	Delta float64 `attr:"delta" doc:"difference at which the loss becomes linear"`
 }
 
-// loss describes the loss of each element x of self for the element y of target. A points to the struct of attributes.
+// loss describes the loss of each element x of self for the element y of target. A is a
+// pointer to the struct of attributes.
 type loss[A any] struct {
 	name        string
 	torchKernel string // PyTorch's name of the kernel, for errors

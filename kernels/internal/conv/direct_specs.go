@@ -34,7 +34,8 @@ func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
 	return spec
 }
 
-// smallImageSpec returns the spec of a tile of n consecutive pixels, from pixel `first` on.
+// smallImageSpec returns the spec of a tile of n consecutive pixels, from pixel `first` on. The pixels may be in
+// several rows of the result, so all taps of the window are unrolled.
 func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
 	conv, spec := t.conv, t.newSpec(n)
 	for i := range n {
@@ -119,8 +120,12 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 // addWindowRow adds the runs of a row of the window to a spec. in and vec are the byte offsets of the row's first term
 // in the input and in the panel. isInside reports whether tap kw is inside the image for a row of the tile. Adjacent
 // taps form one run if they are inside the image for the same rows of the tile. A run has no taps that are outside for
-// all rows. Sums are divided into blocks of terms (t.sums). With run.Block, a block ends after each run.Block terms and
-// at the end of the run; 0 means that the run does not end a block.
+// all rows.
+//
+// Sums are divided into blocks of terms (t.sums). If termsPerBlock is positive, a block has at most that many terms, all
+// of one tap. Otherwise a block has all terms of several taps, and endsAfter reports after which taps a block ends, or a
+// block has several channels (see withChannelLoop). In a run with Block > 0, a block ends after each Block terms and at
+// the end of the run. A run with Block 0 ends no block: the next run continues it.
 func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
 	conv := t.conv
 	firstRun := len(spec.Runs) // of the row
@@ -147,13 +152,13 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 			continue
 		}
 		if last := len(spec.Runs) - 1; last >= firstRun && spec.Runs[last].Block == 0 {
-			spec.Runs[last].Block = spec.Runs[last].Terms // the run is one block
+			spec.Runs[last].Block = spec.Runs[last].Terms // a block ends at the end of the run
 		}
 	}
 }
 
 // canMergeRuns reports whether run b can be merged into run a. Run b must have the rows of a and begin at the term
-// after a. Both runs must divide sums into blocks of the same length, and a block must end at the end of a.
+// after a. Either neither run ends a block, or both have blocks of the same length and a block ends at the end of a.
 func canMergeRuns(a, b *tile.Run) bool {
 	return a.Rows == b.Rows && a.In+a.Terms*a.InStep == b.In && a.Vec+a.Terms*a.VecStep == b.Vec &&
 		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)

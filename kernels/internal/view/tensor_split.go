@@ -78,9 +78,7 @@ func splitByConstant(c *graph.Call, attrs tensorSplitAttrs) (*tensorSplitAttrs, 
 	attrs.Indices = []int{}
 	for i := range values.Numel() {
 		index := values.At(i).Int()
-		if index < -tensor.MaxBytes || index > tensor.MaxBytes {
-			index = min(max(index, -tensor.MaxBytes), tensor.MaxBytes) // beyond every size
-		}
+		index = min(max(index, -tensor.MaxBytes), tensor.MaxBytes) // MaxBytes is beyond every size
 		attrs.Indices = append(attrs.Indices, int(index))
 	}
 	return &attrs, nil
@@ -111,6 +109,7 @@ func splitAlongOp(name, doc string, minRank int, dimOf func(self tensor.Type) in
 		}
 		dim := dimOf(self)
 		sections := attrs.Sections
+		// For a symbolic size, Holds answers for its typical value and records the answer as a guard.
 		if sections != nil && (*sections == 0 || self.Shape[dim].Mod(sym.Of(*sections)).Ne(sym.Int{}).Holds()) {
 			return nil, fmt.Errorf("torch.%s attempted to split along dimension %d, but the size of the dimension %v is not "+
 				"divisible by the split_size %d!", name, dim, self.Shape[dim], *sections)

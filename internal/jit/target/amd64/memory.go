@@ -11,12 +11,15 @@ import (
 // This file selects loads and stores. Lanes have at least 32 bits, so shorter elements are widened when they are loaded
 // and narrowed when they are stored: for example, VPMOVSXBD loads int8 elements.
 //
-// A load is the Reload of a value: the allocator inserts it before a use, or makes it a memory operand if it is
-// foldable. alloc.Mem has the Index of a pointer, and the Step in bytes from a pass to the next.
+// This file adds no load instructions to the body. Instead, a loaded value has a Reload, which describes the load. The
+// allocator inserts the load before a use of the value. If the load is foldable, the allocator may instead make the
+// memory an operand of the instruction that uses the value. alloc.Mem has the Index of a pointer, and the Step in bytes from a pass to the next.
 //
 // The methods of the generator add instructions and return an alloc.Virt, a virtual register with the result. width and
 // Bytes are sizes of registers, laneBytes and size sizes of lanes and elements, all in bytes. A pass has g.lanes
-// elements, so width(4) is the size of a register for all lanes of 4 bytes.
+// elements, so width(4) is the size of a register for all lanes of 4 bytes. The argument
+// laneBytes of an instruction is the size of an element that its memory operand may broadcast. It is noBroadcast if the
+// memory operand is a whole vector.
 
 // load returns the operand at a pointer or, if it is complex, its real or imaginary part.
 func (g *generator) load(pointer, part int) *laneValue {
@@ -158,8 +161,8 @@ func (g *generator) widenByte(byteLanes alloc.Virt, dtype tensor.DType) alloc.Vi
 }
 
 // newStore returns a store of v to mem. nonTemporal is the name of the store's non-temporal form, or empty. An output
-// may share the memory of an operand. Therefore, if there are several outputs, a Move loads an operand that is only
-// copied, ahead of all stores.
+// may share the memory of an operand. If there are several outputs, a Move therefore loads an operand that is only
+// copied, ahead of all stores. Otherwise, the store of another output could overwrite the operand before it is loaded.
 func (g *generator) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
 	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && g.outputCount > 1 {
 		v = g.Add(alloc.Inst{Name: alloc.Move, Src: alloc.Sources(v), Dst: g.newVectorLike(v),

@@ -12,8 +12,8 @@ import (
 //	for each fold of a loop with totals, a pointer to the accumulators
 //	the row counter, which is the number of remaining rows instead of an address
 //
-// In a loop with totals (lane.Loop.CombinesLanes), the result of a fold is one number for each row, its total. The
-// accumulators are then in the spill area. In other loops, they are in the memory of the caller.
+// In a loop with totals, the lanes of the accumulators of a fold are combined (lane.Loop.CombinesLanes) into one number
+// for each row, its total. The accumulators are then in the spill area. In other loops, they are in the memory of the caller.
 
 // pointer is an address that the generated code keeps. writer.pointerRegisters has its register.
 type pointer struct {
@@ -32,7 +32,7 @@ func (g *generator) rowCounter() int { return len(g.pointers) - 1 }
 // the next slots are for the accumulators.
 func (g *generator) layOutPointers() {
 	for _, ptr := range g.loop.Ptrs {
-		isTotal := ptr.Kind == lane.Accumulator && g.loop.CombinesLanes
+		isTotal := ptr.Kind == lane.Accumulator && g.loop.CombinesLanes // its accumulators get a pointer below
 		isUnused := ptr.DType == tensor.Invalid // an output that is not stored
 		if ptr.Kind == lane.RowOperand || isTotal || isUnused {
 			g.pointers = append(g.pointers, pointer{}) // to one element per row, or to no memory
@@ -64,9 +64,9 @@ func (g *generator) assignPointerRegisters() {
 			case (ptr.step > 0) != advances:
 			case len(free) > 0:
 				g.out.pointerRegisters[k], free = free[0], free[1:]
-			default: // pointer k is word k of the spill area; a slot has two words
+			default: // word k of the spill area is for pointer k, whether or not other pointers are there
 				g.out.pointerRegisters[k] = regPointer
-				g.slotCount = max(g.slotCount, k/2+1)
+				g.slotCount = max(g.slotCount, k/2+1) // a slot has two words
 			}
 		}
 	}

@@ -2,16 +2,20 @@ package asm
 
 // moveRows are loads, stores, gathers, scatters and broadcasts.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
-// the field of the encoding, and the kind of the operand. A form is a set of vector lengths and flags; 0 stands for a
-// form that does not exist. [row] explains all flags. The displacement unit is the length of the vector (fullVector), a
-// half or less of it (halfVector, ...), or a number of bytes (bytes4, ...). The first letters are:
+// The columns are mnemonic, operands (the destination last), opcode, VEX form, EVEX form and displacement unit. A form
+// is a set of vector lengths and flags: to256 is 128 and 256 bits, and 0 stands for a form that does not exist. [row]
+// explains all flags. The displacement unit is the length of the vector (fullVector), a half or less of it (halfVector,
+// ...), or a number of bytes (bytes4, ...).
+//
+// An operand has two letters. The first letter is the field of the encoding:
 //
 //	r  ModRM.reg    m  ModRM.rm, register or memory    b  ModRM.rm, register only    M  ModRM.rm, memory only
 //	v  VEX.vvvv     S  memory by a vector of indices   i  immediate
 //
-// The second letter is v, h or x for a vector of the instruction's length, of half of it or of 128 bits, g for a
-// general register (or memory), and u for an unsigned byte.
+// The second letter is the kind of the operand:
+//
+//	v  vector of the instruction's length    h  vector of half this length    x  vector of 128 bits
+//	g  general register, or memory           u  unsigned byte
 //
 // For example, VMOVUPS (AX), Y2 is C5 FC 10 10. It is the second row of VMOVUPS: from ModRM.rm (mv) to ModRM.reg (rv).
 // The map is 0F (m0F) and the opcode 10. It has no prefix (p66, pF2, pF3).

@@ -5,8 +5,11 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row]. An element has 1, 2, 4, 8 or 16 bytes: B, H,
 // S, D or Q, which are the numbers 0 to 4 (the logarithm of the bytes). The sets of sizes are named after their
-// members, such as bhsd and onlyB. Register number 31 is SP as a base, and elsewhere the register whose value is zero;
-// a number above 31 does not exist.
+// members, such as bhsd and onlyB. Register number 31 is SP as a base, and elsewhere the register whose value is zero.
+// num returns more than 31 for an invalid register.
+//
+// The comments of the encoders list the fields of an instruction, from the highest bit to the lowest. In them, x is the
+// bit that depends on the kind of address: countedOffset or updatesBase.
 //
 // For example, ldr x0, [x1, #16] is F9400820: the opcode F9400000, an offset of 2 elements of 8 bytes, and the
 // registers 1 (Rn) and 0 (Rt).
@@ -44,8 +47,8 @@ func (m Mem) overwrites(r Reg) bool {
 	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != spOrZero
 }
 
-// countedOffset is the bit of an access that selects an offset counted in elements. It is set in the opcodes of all
-// rows whose encoders call addressFields.
+// countedOffset is the bit of an access that selects an offset counted in elements. The opcodes in memoryRows contain
+// it if their encoder calls addressFields, which clears it for other kinds of address.
 const countedOffset = 1 << 24
 
 // addressFields returns code, an opcode with countedOffset, with the fields of the address of an access to one element.
@@ -279,7 +282,7 @@ func encodeAccessList(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok || list.Lane >= 0 {
 		return 0, false
 	}
-	opcode := [...]uint32{1: 0b0111, 2: 0b1010, 3: 0b0110, 4: 0b0010}[list.Count] // by the number of registers
+	opcode := [...]uint32{1: 0b0111, 2: 0b1010, 3: 0b0110, 4: 0b0010}[list.Count] // by the number of registers, 1 to 4
 	return r.code&^0xF000 | opcode<<12 | list.First.qBit() | uint32(list.First.Elem)<<10 | field | list.First.rd(), true
 }
 
@@ -287,7 +290,13 @@ func encodeAccessList(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 func encodeInterleaved(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	list, field, ok := listAccess(args, listBytes(args))
 	opcode := r.code >> 12 & 0xF
-	count := [...]int{8: 2, 4: 3, 0: 4}[opcode] // ld2 and st2 have the opcode 8, ld3 and st3 4, ld4 and st4 0
+	count := 4 // ld4 and st4 have the opcode 0
+	switch opcode {
+	case 8: // ld2 and st2
+		count = 2
+	case 4: // ld3 and st3
+		count = 3
+	}
 	return r.code | list.First.qBit() | uint32(list.First.Elem)<<10 | field | list.First.rd(),
 		ok && list.Lane < 0 && list.Count == count && list.First.valid()
 }
