@@ -13,7 +13,7 @@ import (
 )
 
 // Open returns a device. All its operations give the same results as expr.Code.Eval, so its [conform.ExactOps] lists
-// all operations: lower.IEEE has the operations other than float32 and float64 sums and products.
+// all operations: sums and products with Exact32 and Exact64, and the others with lower.IEEE.
 func Open() device.Device {
 	return &dev{buffers: map[uint64]*buffer{}, next: pageBytes}
 }
@@ -84,7 +84,7 @@ func (d *dev) Run(steps []device.Step) error {
 			return fmt.Errorf("software: a launch has %d addresses: want %d, one for each parameter of the kernel",
 				len(step.Addresses), launched.Params)
 		}
-		// If no buffer contains an address, the operand has no memory. ir.Kernel.Run then reports an access to the operand.
+		// If no buffer contains an address, the operand has no memory. Kernel.Run then reports an access to the operand.
 		operands := make([]ir.Operand, len(step.Addresses))
 		for i, address := range step.Addresses {
 			if target := d.bufferAt(address); target != nil {

@@ -69,8 +69,8 @@ type HuberAttrs struct {
 	Delta float64 `attr:"delta" doc:"difference at which the loss becomes linear"`
 }
 
-// loss describes the loss of each element x of self for the element y of target. A is a
-// pointer to the struct of attributes.
+// loss describes the loss of each element x of self for the element y of target. A is a pointer to the struct of
+// attributes.
 type loss[A any] struct {
 	name        string
 	torchKernel string // PyTorch's name of the kernel, for errors
@@ -88,6 +88,7 @@ func (l loss[A]) define() *graph.Op {
 			return l.config(outputs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
 		},
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+			// OpMath has replaced 16-bit floats by float32 in the dtypes of it.
 			if dtype := it.DType(1); dtype != tensor.Float32 && dtype != tensor.Float64 {
 				return rule.Kernel{}, rule.NotImplemented(l.torchKernel, it)
 			}

@@ -122,10 +122,10 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 // taps form one run if they are inside the image for the same rows of the tile. A run has no taps that are outside for
 // all rows.
 //
-// Sums are divided into blocks of terms (t.sums). If termsPerBlock is positive, a block has at most that many terms, all
-// of one tap. Otherwise a block has all terms of several taps, and endsAfter reports after which taps a block ends, or a
-// block has several channels (see withChannelLoop). In a run with Block > 0, a block ends after each Block terms and at
-// the end of the run. A run with Block 0 ends no block: the next run continues it.
+// Sums are divided into blocks of terms (t.sums). If termsPerBlock is positive, a block has at most that many terms,
+// all of one tap. Otherwise a block has all terms of several taps, and endsAfter reports after which taps a block ends,
+// or a block has several channels (see withChannelLoop). In a run with Block > 0, a block ends after each Block terms
+// and at the end of the run. A run with Block 0 ends no block: the next run continues it.
 func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
 	conv := t.conv
 	firstRun := len(spec.Runs) // of the row

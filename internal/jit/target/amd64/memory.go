@@ -11,15 +11,16 @@ import (
 // This file selects loads and stores. Lanes have at least 32 bits, so shorter elements are widened when they are loaded
 // and narrowed when they are stored: for example, VPMOVSXBD loads int8 elements.
 //
-// This file adds no load instructions to the body. Instead, a loaded value has a Reload, which describes the load. The
+// A load is not an instruction of the body. Instead, a loaded value has a Reload, which describes the load. The
 // allocator inserts the load before a use of the value. If the load is foldable, the allocator may instead make the
-// memory an operand of the instruction that uses the value. alloc.Mem has the Index of a pointer, and the Step in bytes from a pass to the next.
+// memory an operand of the instruction that uses the value. alloc.Mem has the Index of a pointer, and the Step in bytes
+// from a pass to the next.
 //
 // The methods of the generator add instructions and return an alloc.Virt, a virtual register with the result. width and
 // Bytes are sizes of registers, laneBytes and size sizes of lanes and elements, all in bytes. A pass has g.lanes
-// elements, so width(4) is the size of a register for all lanes of 4 bytes. The argument
-// laneBytes of an instruction is the size of an element that its memory operand may broadcast. It is noBroadcast if the
-// memory operand is a whole vector.
+// elements, so width(4) is the size of a register for all lanes of 4 bytes. The argument laneBytes of an instruction is
+// the size of an element that its memory operand may broadcast. It is noBroadcast if the memory operand is a whole
+// vector.
 
 // load returns the operand at a pointer or, if it is complex, its real or imaginary part.
 func (g *generator) load(pointer, part int) *laneValue {

@@ -13,7 +13,8 @@ import (
 //	the row counter, which is the number of remaining rows instead of an address
 //
 // In a loop with totals, the lanes of the accumulators of a fold are combined (lane.Loop.CombinesLanes) into one number
-// for each row, its total. The accumulators are then in the spill area. In other loops, they are in the memory of the caller.
+// for each row, its total. The accumulators are then in the spill area. In other loops, they are in the memory of the
+// caller.
 
 // pointer is an address that the generated code keeps. writer.pointerRegisters has its register.
 type pointer struct {
@@ -33,7 +34,7 @@ func (g *generator) rowCounter() int { return len(g.pointers) - 1 }
 func (g *generator) layOutPointers() {
 	for _, ptr := range g.loop.Ptrs {
 		isTotal := ptr.Kind == lane.Accumulator && g.loop.CombinesLanes // its accumulators get a pointer below
-		isUnused := ptr.DType == tensor.Invalid // an output that is not stored
+		isUnused := ptr.DType == tensor.Invalid                         // an output that is not stored
 		if ptr.Kind == lane.RowOperand || isTotal || isUnused {
 			g.pointers = append(g.pointers, pointer{}) // to one element per row, or to no memory
 		} else {
@@ -64,7 +65,7 @@ func (g *generator) assignPointerRegisters() {
 			case (ptr.step > 0) != advances:
 			case len(free) > 0:
 				g.out.pointerRegisters[k], free = free[0], free[1:]
-			default: // word k of the spill area is for pointer k, whether or not other pointers are there
+			default: // pointer k is word k of the spill area, even if lower pointers have registers
 				g.out.pointerRegisters[k] = regPointer
 				g.slotCount = max(g.slotCount, k/2+1) // a slot has two words
 			}
