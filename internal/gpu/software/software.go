@@ -84,7 +84,7 @@ func (d *dev) Run(steps []device.Step) error {
 			return fmt.Errorf("software: a launch has %d addresses: want %d, one for each parameter of the kernel",
 				len(step.Addresses), launched.Params)
 		}
-		// If no buffer contains an address, the operand has no memory. Kernel.Run then reports an access to the operand.
+		// If no buffer contains an address, the operand has no memory. Kernel.Run then reports accesses to it.
 		operands := make([]ir.Operand, len(step.Addresses))
 		for i, address := range step.Addresses {
 			if target := d.bufferAt(address); target != nil {
