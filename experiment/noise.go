@@ -28,7 +28,7 @@ const (
 )
 
 // disturbancesOf describes the disturbances of measured contenders, which are candidates with their times. In each
-// round, every contender has a turn of several runs.
+// round, every contender runs several times.
 func disturbancesOf(allContenders []*contender, load *loadMeter) Disturbances {
 	result := Disturbances{Load: load.mean()}
 	widest := ""
