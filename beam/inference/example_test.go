@@ -1,3 +1,5 @@
+//go:build !direct
+
 package inference_test
 
 import (

@@ -17,8 +17,6 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/local"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/memfs"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
-	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -40,7 +38,18 @@ const mixing = `{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "d
 	"nodes": [{"name": "m", "op": "mean", "inputs": ["x"], "attrs": {"dim": [0]}},
 		{"name": "y", "op": "sub", "inputs": ["x", "m"]}], "outputs": ["y"]}`
 
-func TestMain(m *testing.M) { ptest.Main(m) }
+func TestMain(m *testing.M) {
+	beam.Init()
+	os.Exit(m.Run())
+}
+
+// buildAndRun runs the pipeline that build constructs.
+func buildAndRun(t *testing.T, build func(s beam.Scope)) (beam.PipelineResult, error) {
+	t.Helper()
+	p, s := beam.NewPipelineWithRoot()
+	build(s)
+	return beam.Run(t.Context(), runner, p)
+}
 
 func init() {
 	register.DoFn2x0[int, func(beam.EventTime, Element)](&sourceFn{})
@@ -68,7 +77,7 @@ func element(i int) Element {
 	return Element{fmt.Sprint(i), map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice(data, 1+i%3, 8))}}
 }
 
-// collected has the results of the pipeline of the current test: Prism runs it in this process.
+// collected has the results of the pipeline of the current test: the runners execute it in this process.
 var collected struct {
 	sync.Mutex
 	outputs  map[string]map[string]*tensor.Tensor
@@ -152,14 +161,15 @@ func requireEqual(t *testing.T, want, got map[string]*tensor.Tensor) {
 	}
 }
 
-// TestBits runs 20,000 elements on Prism. Each result has the bits of a direct run.
+// TestBits runs 20,000 elements. Each result has the bits of a direct run.
 func TestBits(t *testing.T) {
 	file, count := writeModel(t, perceptron), 20000
 	for _, batching := range []Batching{BatchExact, BatchOff} {
 		reset()
-		r := ptest.BuildAndRun(t, func(s beam.Scope) {
+		r, err := buildAndRun(t, func(s beam.Scope) {
 			beam.ParDo0(s, &collectFn{}, Run(s, Options{Model: file, Batching: batching}, source(s, count, 0)))
 		})
+		require.NoError(t, err)
 		run := direct(t, file)
 		require.Len(t, collected.outputs, count)
 		for i := range count {
@@ -181,10 +191,11 @@ func TestBits(t *testing.T) {
 func TestWindows(t *testing.T) {
 	file := writeModel(t, perceptron)
 	reset()
-	ptest.BuildAndRun(t, func(s beam.Scope) {
+	_, err := buildAndRun(t, func(s beam.Scope) {
 		elements := beam.WindowInto(s, window.NewFixedWindows(10*time.Millisecond), source(s, 50, 0))
 		beam.ParDo0(s, &collectFn{}, Run(s, Options{Model: file}, elements))
 	})
+	require.NoError(t, err)
 	require.Len(t, collected.outputs, 50)
 	run := direct(t, file)
 	for i := range 50 {
@@ -198,26 +209,27 @@ func TestWindows(t *testing.T) {
 func TestFailures(t *testing.T) {
 	file := writeModel(t, perceptron)
 	reset()
-	p, s := beam.NewPipelineWithRoot()
-	beam.ParDo0(s, &collectFn{}, Run(s, Options{Model: file}, source(s, 100, 40)))
-	_, err := ptest.RunWithMetrics(p)
+	_, err := buildAndRun(t, func(s beam.Scope) {
+		beam.ParDo0(s, &collectFn{}, Run(s, Options{Model: file}, source(s, 100, 40)))
+	})
 	require.ErrorContains(t, err, `element "39": `)
 	require.ErrorContains(t, err, `input "x"`)
 
 	reset()
-	r := ptest.BuildAndRun(t, func(s beam.Scope) {
+	r, err := buildAndRun(t, func(s beam.Scope) {
 		results, failures := TryRun(s, Options{Model: file}, source(s, 100, 40))
 		beam.ParDo0(s, &collectFn{}, results)
 		beam.ParDo0(s, &collectFailuresFn{}, failures)
 	})
+	require.NoError(t, err)
 	assert.Len(t, collected.outputs, 98)
 	assert.Equal(t, []string{"39", "79"}, slices.Sorted(maps.Keys(collected.failures)))
 	assert.Contains(t, collected.failures["79"], `input "x"`)
 	assert.EqualValues(t, 2, counter(r, "failures"))
 
-	p, s = beam.NewPipelineWithRoot()
-	TryRun(s, Options{Model: filepath.Join(t.TempDir(), "none.onnx")}, source(s, 1, 0))
-	_, err = ptest.RunWithMetrics(p)
+	_, err = buildAndRun(t, func(s beam.Scope) {
+		TryRun(s, Options{Model: filepath.Join(t.TempDir(), "none.onnx")}, source(s, 1, 0))
+	})
 	require.ErrorContains(t, err, "the model cannot be loaded")
 }
 
@@ -300,11 +312,12 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.npz"), []byte("PK"), 0o666))
 	memfs.Write("memfs://models/m.json", []byte(perceptron))
 	reset()
-	ptest.BuildAndRun(t, func(s beam.Scope) {
+	_, err := buildAndRun(t, func(s beam.Scope) {
 		elements, failures := TryReadFiles(s, filepath.Join(dir, "*"))
 		WriteFiles(s, out, Run(s, Options{Model: "memfs://models/m.json"}, elements))
 		beam.ParDo0(s, &collectFailuresFn{}, failures)
 	})
+	require.NoError(t, err)
 	assert.Equal(t, []string{"bad"}, slices.Collect(maps.Keys(collected.failures)))
 	run := direct(t, writeModel(t, perceptron))
 	for i := range 5 {
