@@ -164,6 +164,12 @@ func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) b
 	return identical(givenField, defaultField)
 }
 
+// SameAttrs reports whether two nodes of the same op have the same attributes. 0 differs from -0, and a NaN equals
+// itself. Sizes are the same if they are the same expressions. Graphs in attributes are compared by their addresses.
+func SameAttrs(first, second *Node) bool {
+	return identical(reflect.ValueOf(first.Attrs), reflect.ValueOf(second.Attrs))
+}
+
 // identical compares two values as [reflect.DeepEqual] does, with three exceptions. Floating-point numbers are compared
 // by their bits: 0 differs from -0, and a NaN equals itself. Graphs are compared by their addresses. Values of sym.Int
 // are compared by Same.

@@ -53,6 +53,17 @@ func TestFoldTellsAttributesByTheirBits(t *testing.T) {
 	assert.Equal(t, 4, computed, "a NaN is found again")
 }
 
+func TestSameAttrs(t *testing.T) {
+	same := func(first, second float64) bool {
+		op := leveled()
+		return graph.SameAttrs(leveledNode(op, &levelAttrs{Level: first}), leveledNode(op, &levelAttrs{Level: second}))
+	}
+	assert.True(t, same(1, 1))
+	assert.True(t, same(math.NaN(), math.NaN()))
+	assert.False(t, same(1, 2))
+	assert.False(t, same(0, math.Copysign(0, -1)))
+}
+
 func TestFoldForgetsWhatIsGone(t *testing.T) {
 	g := graph.New("g", nil)
 	op := leveled()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"reflect"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -57,5 +56,5 @@ func replaceOperands(n *graph.Node, replacement map[*graph.Value]*graph.Value) e
 
 // equal reports whether two nodes compute the same values. A pinned node is equal to no other node.
 func equal(m, n *graph.Node) bool {
-	return m.Op == n.Op && m.Pin == n.Pin && slices.Equal(m.In, n.In) && reflect.DeepEqual(m.Attrs, n.Attrs)
+	return m.Op == n.Op && m.Pin == n.Pin && slices.Equal(m.In, n.In) && graph.SameAttrs(m, n)
 }

@@ -274,6 +274,7 @@ var listedFunctions = map[string]any{
 	"graph.ParseDim":             graph.ParseDim,
 	"graph.ParsePin":             graph.ParsePin,
 	"graph.ReadWork":             graph.ReadWork,
+	"graph.SameAttrs":            graph.SameAttrs,
 	"graph.SuggestOp":            graph.SuggestOp,
 	"graph.UnknownOp":            graph.UnknownOp,
 	"graph.Verify":               graph.Verify,
