@@ -29,7 +29,7 @@ import (
 func (l *loader) readInput(offset int) error {
 	firstErrIndex := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, inputDecl)
-	if !ok {
+	if !ok { // after a mistake, err is nil
 		l.addStandIn(decl.name, inputDecl, firstErrIndex, err)
 		return err
 	}
@@ -60,7 +60,7 @@ func (l *loader) readConstant(offset int) error {
 	interrupt.Check(l.ctx) // a panic ends the reading if the context has ended
 	firstErrIndex := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, constantDecl)
-	if !ok {
+	if !ok { // after a mistake, err is nil
 		l.addStandIn(decl.name, constantDecl, firstErrIndex, err)
 		return err
 	}
@@ -117,7 +117,8 @@ const (
 	constantDecl declKind = "constant"
 )
 
-// readDeclaration reads the object of an input or a constant. ok is false after a mistake or an error.
+// readDeclaration reads the object of an input or a constant. ok is false after a mistake, which is in l.errs, or a
+// syntax error, which is err.
 func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok bool, err error) {
 	decl = &valueDecl{offset: offset}
 	firstErrIndex := len(l.errs)
@@ -238,7 +239,8 @@ func (l *loader) readDim(decl *valueDecl, key string, offset int, kind declKind)
 }
 
 // prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
-// l.errs[firstErrIndex:].
+// l.errs[firstErrIndex:]. readDeclaration calls it for the mistakes in the object. The callers of readDeclaration call
+// it for later mistakes, which exist only if the object has none.
 func (l *loader) prefixErrors(firstErrIndex int, kind declKind, name string) {
 	for _, e := range l.errs[firstErrIndex:] {
 		e.Err = fmt.Errorf("%s %q: %w", kind, name, e.Err)
@@ -254,13 +256,13 @@ type expression struct {
 	offset int // offset of the text in the file
 }
 
-// checkExpressions checks expressions after all symbols are known. A text that looks like an expression is a symbol if
-// the file declares a symbol of that name. Imported models have such symbols.
+// checkExpressions checks expressions after all symbols are known. In imported models, the name of a symbol may look
+// like an expression. If the file declares a symbol "a + b", the size "a + b" is this symbol instead of a sum.
 func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		dim := graph.ParseDim(e.text)
 		if l.declaredSymbols[e.text] && e.key == "shape" {
-			e.decl.parsed.Dims[e.index] = graph.Dim{Symbol: e.text}
+			e.decl.parsed.Dims[e.index] = graph.Dim{Symbol: e.text} // the input of the graph shares this slice
 		} else if err := dim.Check(l.graph.Symbols); err != nil {
 			l.failAt(e.offset, "input %q: %s: %w", e.decl.name, e.key, err)
 		}
@@ -291,7 +293,7 @@ func (l *loader) constData(decl *valueDecl) (t *tensor.Tensor, mistakeOffset int
 	case decl.data != nil:
 		t, mistakeOffset, err = parseData(decl.data, decl.dataOffset, meta)
 	default:
-		t, err = l.readConst(decl, meta)
+		t, err = l.readDataFile(decl, meta)
 	}
 	if err != nil {
 		return nil, mistakeOffset, err
@@ -300,9 +302,9 @@ func (l *loader) constData(decl *valueDecl) (t *tensor.Tensor, mistakeOffset int
 	return t, decl.offset, err
 }
 
-// withLayout returns t with the layout of meta. The result is a view of t if the elements have the same addresses in
-// both layouts, otherwise a copy. Tensors in files need not be row-major, and several tensors of a file may share one
-// storage.
+// withLayout returns t with the layout of meta. t need not be row-major, and may be a part of a storage that several
+// tensors of a file share. If the elements of t are at the distances from its first element that meta states, the
+// result is a view of the storage from that element on. Otherwise it is a copy.
 func withLayout(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
 	if meta.Offset == 0 && meta.SameAddresses(t.Meta) {
 		first := min(t.Offset*meta.DType.Size(), t.Storage().Len()) // byte offset of the first element
@@ -328,8 +330,8 @@ func checkStorageSize(meta tensor.Meta) error {
 	return nil
 }
 
-// readConst reads a constant's file, which must be inside the graph's folder.
-func (l *loader) readConst(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor, error) {
+// readDataFile reads the file with a constant's data, which must be inside the graph's folder.
+func (l *loader) readDataFile(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor, error) {
 	if l.openConst == nil {
 		return nil, fmt.Errorf("file %q cannot be opened: the graph file was loaded without a folder of files", decl.file)
 	}

@@ -16,13 +16,14 @@ const microsoftDomain = "com.microsoft"
 // mlDomain is the domain of classical machine learning: trees, linear models, support vector machines, encoders.
 const mlDomain = "ai.onnx.ml"
 
-// stringOperators has the operators that accept strings. The value is true if all int64 results are strings: see
-// [convert.Table].
-var stringOperators = map[string]bool{"If": false, "Loop": false,
+// stringOperators has the operators that accept strings. In the graph, strings are int64 codes ([convert.Table]).
+var stringOperators = map[string]bool{
+	// All int64 results are codes of strings.
 	"Identity": true, "Reshape": true, "Flatten": true,
 	"Squeeze": true, "Unsqueeze": true, "Transpose": true, "Expand": true, "Tile": true,
 	"Concat": true, "Split": true, "Slice": true, "Gather": true, "GatherElements": true,
-	"GatherND": true, "Compress": true, "Where": true, "Equal": false, "Shape": false,
-	"Size": false, "ai.onnx.ml.ArrayFeatureExtractor": true, "ai.onnx.ml.LabelEncoder": false,
+	"GatherND": true, "Compress": true, "Where": true, "ai.onnx.ml.ArrayFeatureExtractor": true,
+	// The int64 results are numbers, or the converter marks those that are codes.
+	"If": false, "Loop": false, "Equal": false, "Shape": false, "Size": false, "ai.onnx.ml.LabelEncoder": false,
 	"ai.onnx.ml.CategoryMapper": false, "ai.onnx.ml.OneHotEncoder": false, "ai.onnx.ml.DictVectorizer": false,
 	"ai.onnx.ml.CastMap": false}

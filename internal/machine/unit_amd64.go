@@ -2,5 +2,5 @@
 
 package machine
 
-// hasMatrixUnit is false: the request for permission is specific to Linux.
+// hasMatrixUnit is false: the request for permission to use the matrix unit (AMX) is specific to Linux.
 func hasMatrixUnit() bool { return false }

@@ -11,7 +11,7 @@ import (
 )
 
 // maxPricedDecisions bounds the total number of variables of the problems that a program solves for
-// [Program.WithoutCopy]. They take some seconds. A variable is the choice of a layout.
+// [Program.WithoutCopy]. A variable is the choice of a layout. Problems with this total take some seconds.
 const maxPricedDecisions = 1 << 20
 
 // copyPrices holds the solved problem of a program, and the prices of copies that were requested.
@@ -57,7 +57,8 @@ func (p *Program) WithoutCopy(copied *passes.Copy) (*float64, *layout.Change) {
 
 // cheapest returns the plan of least cost. It returns nil if the search does not prove optimality.
 func cheapest(model *layout.Model) *layout.Outcome {
-	// The costs of Weighted also count copies. It has the same variables as model.WCSP, the problem with costs in time.
+	// Weighted is model.WCSP, the problem with costs in time, with costs that also count copies: among the plans of
+	// least time, its solution has the fewest copies.
 	solution, err := wcsp.Exact.Solve(model.Weighted, wcsp.Options{TimeLimit: model.Problem.SearchTimeLimit()})
 	if err != nil || !solution.Optimal() {
 		return nil
@@ -72,19 +73,20 @@ func cheapest(model *layout.Model) *layout.Outcome {
 // findPrice compares the cheapest plan with the cheapest plan that does not have the given copy. It returns no price if
 // that plan cannot be found, or if the search would take too long.
 func (prices *copyPrices) findPrice(copied *passes.Copy) (none copyPrice) {
-	if prices.model == nil || copied.Node == nil {
+	if prices.model == nil || copied.Node == nil { // only a Copy that no plan has made lacks the node
 		return none
 	}
 	value := prices.model.Problem.Graph.Value(copied.Value)
 	if value == nil {
 		return none
 	}
-	prices.solvedVariables += len(prices.model.WCSP.Variables)
+	prices.solvedVariables += len(prices.model.WCSP.Variables) // Weighted has the same variables
 	if prices.solvedVariables > maxPricedDecisions {
 		return none
 	}
-	model, err := prices.model.Without(value, tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape,
-		Strides: copied.To}, copied.Node.Out[0].Place())
+	copyMeta := tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape, Strides: copied.To}
+	copyPlace := copied.Node.Out[0].Place() // the memory: of the host or of a device
+	model, err := prices.model.Without(value, copyMeta, copyPlace)
 	if err != nil {
 		return none
 	}

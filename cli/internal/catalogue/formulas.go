@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FormulaDoc is the formula of one element for some dtypes. The tag `of` names the set of a field's strings for the
-// JSON Schema.
+// FormulaDoc is the formula of one element for some dtypes. The tag `of` names the set of the strings that the
+// JSON Schema permits in a field.
 type FormulaDoc struct {
 	Expr   string   `json:"expr" doc:"The formula; x, y, z are the operands in order, and other names are attributes."`
 	DTypes []string `json:"dtypes" of:"dtype" doc:"The dtypes of the operands."`
@@ -80,7 +80,7 @@ func formulasOf(op *graph.Op) (list []FormulaDoc) {
 	if op.Pointwise == nil || op.Name == expressionOp {
 		return nil
 	}
-	// In each example, each dtype is replaced by every dtype. Calls without a formula are skipped.
+	// For each dtype of each example, try every dtype in its place. Calls without a formula are skipped.
 	for _, example := range op.Examples {
 		for _, exampleDType := range exampleDTypes(example) {
 			for _, dtype := range tensor.DTypes() {

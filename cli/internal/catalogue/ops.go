@@ -239,8 +239,8 @@ func showTable(w io.Writer, display term.Display, list []*graph.Op) {
 	table.Write(w, display)
 }
 
-// shortened cuts a signature to at most maxBytes bytes, between two arguments. If the first argument is too long, it
-// returns the signature unchanged.
+// shortened cuts a signature of more than maxBytes bytes between two arguments, so that the result has fewer than
+// maxBytes bytes. If the first argument is too long, it returns the signature unchanged.
 func shortened(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text

@@ -5,7 +5,6 @@ package vulkan
 import (
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/ebitengine/purego"
 
@@ -16,8 +15,8 @@ import (
 
 // instance is an instance of Vulkan (VkInstance) in an opened library. It is never destroyed.
 type instance struct {
-	handle uintptr
-	api    instanceFunctions
+	handle      uintptr
+	instanceAPI instanceFunctions
 }
 
 // Open opens all devices of the loader, or of all drivers if the loader is not installed. Devices that lack a required
@@ -58,21 +57,21 @@ func openInstance(library string) (*instance, error) {
 	if err := call(create, uintptr(ptr(&info)), 0, uintptr(ptr(&created.handle))); err != nil {
 		return nil, err
 	}
-	return created, load(getProcAddr, created.handle, created.api.byName())
+	return created, load(getProcAddr, created.handle, created.instanceAPI.byName())
 }
 
 // openDevices opens the devices of an instance. err joins the errors of the devices that could not be opened.
 func (i *instance) openDevices() (list []device.Device, err error) {
 	// The first call stores the number of devices, and the second one their handles.
 	var count uint32
-	if err := call(i.api.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&count)), 0); err != nil {
+	if err := call(i.instanceAPI.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&count)), 0); err != nil {
 		return nil, err
 	}
 	if count == 0 {
 		return nil, errors.New("vulkan: there are no devices")
 	}
 	handles := make([]uintptr, count)
-	err = call(i.api.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&count)), uintptr(ptr(&handles[0])))
+	err = call(i.instanceAPI.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&count)), uintptr(ptr(&handles[0])))
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +127,11 @@ func (d *dev) open() error {
 		PQueuePriorities: &priority}
 	deviceInfo := deviceCreateInfo{SType: sDeviceCreateInfo, PNext: chain(features), QueueCreateInfoCount: 1,
 		PQueueCreateInfos: &queueInfo}
-	err = call(d.instance.api.CreateDevice, d.physical, uintptr(ptr(&deviceInfo)), 0, uintptr(ptr(&d.handle)))
+	err = call(d.instanceAPI.CreateDevice, d.physical, uintptr(ptr(&deviceInfo)), 0, uintptr(ptr(&d.handle)))
 	if err != nil {
 		return err
 	}
-	if err := load(d.instance.api.GetDeviceProcAddr, d.handle, d.api.byName()); err != nil {
+	if err := load(d.instanceAPI.GetDeviceProcAddr, d.handle, d.api.byName()); err != nil {
 		return err
 	}
 	purego.SyscallN(d.api.GetDeviceQueue, d.handle, uintptr(family), 0, uintptr(ptr(&d.queue)))
@@ -140,7 +139,8 @@ func (d *dev) open() error {
 		return err
 	}
 	hasFloat64 := features.Features.ShaderFloat64 != 0
-	d.info.ExactOps, err = conform.Probe(hasFloat64, d.maxPushBytes/addressBytes, device.RunOn(d))
+	maxParams := d.maxPushBytes / addressBytes
+	d.info.ExactOps, err = conform.Probe(hasFloat64, maxParams, device.RunOn(d))
 	return err
 }
 
@@ -149,7 +149,7 @@ func (d *dev) open() error {
 func (d *dev) readProperties() uint32 {
 	floats := physicalDeviceVulkan12Props{SType: sPhysicalDeviceVulkan12Props}
 	properties := physicalDeviceProperties2{SType: sPhysicalDeviceProperties2, PNext: chain(&floats)}
-	purego.SyscallN(d.instance.api.GetPhysicalDeviceProperties2, d.physical, uintptr(ptr(&properties)))
+	purego.SyscallN(d.instanceAPI.GetPhysicalDeviceProperties2, d.physical, uintptr(ptr(&properties)))
 	kinds := map[uint32]string{typeDiscrete: "discrete", typeIntegrated: "integrated", typeProcessor: "processor"}
 	d.info = device.Info{Name: goString(properties.Properties.DeviceName[:]), Driver: "vulkan", Kind: "other"}
 	if kind, ok := kinds[properties.Properties.DeviceType]; ok {
@@ -158,7 +158,7 @@ func (d *dev) readProperties() uint32 {
 	d.maxPushBytes = int(properties.Properties.Limits.MaxPushConstantsSize)
 	d.options = floatOptions(&floats)
 	var memory memoryProperties
-	purego.SyscallN(d.instance.api.GetPhysicalDeviceMemoryProperties, d.physical, uintptr(ptr(&memory)))
+	purego.SyscallN(d.instanceAPI.GetPhysicalDeviceMemoryProperties, d.physical, uintptr(ptr(&memory)))
 	d.memoryTypes = append(d.memoryTypes, memory.MemoryTypes[:memory.MemoryTypeCount]...)
 	for _, heap := range memory.MemoryHeaps[:memory.MemoryHeapCount] {
 		const deviceLocal = 1 // VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
@@ -198,7 +198,7 @@ func (d *dev) enabledFeatures() (*physicalDeviceFeatures2, error) {
 	supported12 := physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12Features}
 	supported11 := physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11Features, PNext: chain(&supported12)}
 	supported := physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(&supported11)}
-	purego.SyscallN(d.instance.api.GetPhysicalDeviceFeatures2, d.physical, uintptr(ptr(&supported)))
+	purego.SyscallN(d.instanceAPI.GetPhysicalDeviceFeatures2, d.physical, uintptr(ptr(&supported)))
 	for name, isSupported := range map[string]uint32{"buffer addresses": supported12.BufferDeviceAddress,
 		"timeline semaphores": supported12.TimelineSemaphore, "access to 8 bits": supported12.StorageBuffer8BitAccess,
 		"access to 16 bits": supported11.StorageBuffer16BitAccess, "64-bit integers": supported.Features.ShaderInt64} {
@@ -220,11 +220,11 @@ func (d *dev) enabledFeatures() (*physicalDeviceFeatures2, error) {
 func (d *dev) computeFamily() (uint32, error) {
 	// The first call stores the number of families, and the second one their properties.
 	var count uint32
-	purego.SyscallN(d.instance.api.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&count)), 0)
+	purego.SyscallN(d.instanceAPI.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&count)), 0)
 	if count > 0 {
 		families := make([]queueFamilyProperties, count)
-		purego.SyscallN(d.instance.api.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&count)),
-			uintptr(unsafe.Pointer(&families[0])))
+		purego.SyscallN(d.instanceAPI.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&count)),
+			uintptr(ptr(&families[0])))
 		for index, family := range families[:count] {
 			if family.QueueFlags&queueCompute != 0 {
 				return uint32(index), nil

@@ -50,7 +50,7 @@ var (
 			Name: "if", Doc: "Runs `then_branch` if `condition` holds, else `else_branch`. The results are the outputs of " +
 				"that graph.",
 			Params: []graph.Param{{Name: "condition", AcceptsNumber: true}, optValues}, VariadicResults: true, Infer: inferIf,
-			Ref: byReference(runIf),
+			Ref: referenceOf(runIf),
 		},
 		Lowerings: graph.Lowerings{RunDynamic: runIf},
 	})
@@ -63,7 +63,7 @@ var (
 				"dimension.",
 			Params: []graph.Param{{Name: "max_trip_count", Optional: true, AcceptsNumber: true},
 				{Name: "condition", Optional: true, AcceptsNumber: true}, optValues},
-			VariadicResults: true, Infer: inferLoop, Ref: byReference(runLoop),
+			VariadicResults: true, Infer: inferLoop, Ref: referenceOf(runLoop),
 		},
 		Lowerings: graph.Lowerings{Repeats: unrolledLoop, RunDynamic: runLoop},
 	})
@@ -73,7 +73,7 @@ var (
 			Name: "scan",
 			Doc: "Runs `body` once for each index of the scanned operands. " +
 				"The results are the states after the last iteration, and the collected values, stacked along a new dimension.",
-			Params: []graph.Param{optValues}, VariadicResults: true, Infer: inferScan, Ref: byReference(runScan),
+			Params: []graph.Param{optValues}, VariadicResults: true, Infer: inferScan, Ref: referenceOf(runScan),
 		},
 		Lowerings: graph.Lowerings{RunDynamic: runScan},
 	})
@@ -170,7 +170,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	if err != nil {
 		return nil, err
 	}
-	for _, list := range collected.lists {
+	for _, list := range collected.lists { // the results have copies of these tensors
 		releaseUnused(list, values[:attrs.Carried], inputStorages)
 	}
 	return results, nil
@@ -210,8 +210,8 @@ func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 	if attrs.Trips.Lt(sym.Of(1)).Holds() || maxTrips.Lt(*attrs.Trips).Holds() { // no iteration, or too many nodes
 		return graph.Repetition{}, false
 	}
-	return graph.Repetition{Body: attrs.Body, Times: attrs.Trips.Specialize(), Carried: attrs.Carried,
-		Values: call.In[2:]}, true
+	trips := attrs.Trips.Specialize() // the value for the sizes of this plan, which is then valid only for this value
+	return graph.Repetition{Body: attrs.Body, Times: trips, Carried: attrs.Carried, Values: call.In[2:]}, true
 }
 
 // inferScan checks the numbers of operands, axes and results.
@@ -260,7 +260,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	if err != nil {
 		return nil, err
 	}
-	for _, list := range collected.lists {
+	for _, list := range collected.lists { // the results have copies of these tensors
 		releaseUnused(list, values[:attrs.States], inputStorages)
 	}
 	return results, nil
@@ -372,8 +372,9 @@ func releaseUnused(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]b
 	}
 }
 
-// stackCollected stacks tensors along a new dimension. If the list is empty, the dtype and the shape of an element are
-// taken from result resultIndex of bodyResults. If isReversed is set, the last tensor of the list comes first.
+// stackCollected stacks tensors along a new dimension. If isReversed is set, the last tensor of the list comes first.
+// The list is empty if no iteration ran. The dtype and the shape of the missing tensors are then the type of result
+// resultIndex of the body, which bodyResults infers.
 func stackCollected(list []*tensor.Tensor, axis int, isReversed bool, resultIndex int,
 	bodyResults func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var meta tensor.Meta
@@ -421,9 +422,9 @@ func selectIndex(t *tensor.Tensor, axis, index int) (*tensor.Tensor, error) {
 	return t.View(meta)
 }
 
-// byReference returns the reference of an op that runs graphs. The reference calls runDynamic, the op's RunDynamic
-// function, with a runtime that computes the nodes of these graphs by their references.
-func byReference(
+// referenceOf returns the reference implementation (Ref) of an op that runs graphs. Ref calls runDynamic, the op's
+// RunDynamic function, with a runtime that computes the nodes of these graphs by their references.
+func referenceOf(
 	runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error),
 ) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -27,7 +27,7 @@ const (
 )
 
 // Rates lists the name of each rate of copies and its unit. A rate is the time of one unit of work.
-var Rates = [][2]string{
+var Rates = []struct{ Name, Unit string }{
 	{RateRow, "a row of elements that are contiguous on both sides"},
 	{RateStep, "an element that is read or written with a stride"},
 	{RateTile, "a tile that is transposed"},

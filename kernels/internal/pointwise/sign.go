@@ -24,8 +24,11 @@ var Sgn = elementwise(kit.NoAttrs, "sgn",
 		kernelsOf(formula("sgn(x)"), complexes)))},
 	kit.IgnoringCall(signRef), kit.UnaryExample, kit.Example(nil, kit.ComplexMatrix))
 
-var signKernels = mergeKernels(kernelsOf(formula("minimum(maximum(x, -1), 1)"), signedInts),
-	kernelsOf(formula("minimum(x, 1)"), unsignedInts), kernelsOf(formula("sign(x)"), floats),
+// signKernels has the formulas of real dtypes. The sign of an integer is the integer clamped to [-1, 1].
+var signKernels = mergeKernels(
+	kernelsOf(formula("minimum(maximum(x, -1), 1)"), signedInts),
+	kernelsOf(formula("minimum(x, 1)"), unsignedInts),
+	kernelsOf(formula("sign(x)"), floats),
 	kernelsOf(formula("x"), bools))
 
 // complexSign returns z / abs(z). abs(z) is first rounded to the dtype of z's parts, as in kernels.
@@ -33,7 +36,8 @@ func complexSign(dtype tensor.DType, z complex128) complex128 {
 	if z == 0 {
 		return 0
 	}
-	return z / complex(roundTo(dtype.ToReal())(cmplx.Abs(z)), 0)
+	roundPart := roundTo(dtype.ToReal())
+	return z / complex(roundPart(cmplx.Abs(z)), 0)
 }
 
 // signRef is the reference function of sign and sgn.

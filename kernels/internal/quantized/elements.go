@@ -75,7 +75,7 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	var operands [2]quantizedValues
 	for i := range operands {
 		values, ok := dequantized(node.In[i])
-		if !ok || values.scale.Numel() != 1 || !kit.IsByte(values.bytes.Type().DType) {
+		if !ok || values.scale.Numel() != 1 || !kit.IsByte(values.quantized.Type().DType) {
 			return nil, nil
 		}
 		operands[i] = values
@@ -90,7 +90,8 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	if node.Op == pointwise.Mul {
 		formula.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		formula.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
-		return q.addFormula(formula, a.bytes, b.bytes, q.constant(firstElement(a.zero)), q.constant(firstElement(b.zero)),
+		return q.addFormula(formula, a.quantized, b.quantized,
+			q.constant(firstElement(a.zero)), q.constant(firstElement(b.zero)),
 			q.constant(firstElement(a.scale)*firstElement(b.scale)/resultScale), q.constant(evenPart))
 	}
 	formula.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
@@ -98,7 +99,7 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	xScale, yScale := firstElement(a.scale)/resultScale, firstElement(b.scale)/resultScale
 	// The conversions to float64 prevent fused multiply-subtracts, so that all processors compute the same constant.
 	zero := evenPart - float64(xScale*firstElement(a.zero)) - float64(yScale*firstElement(b.zero))
-	return q.addFormula(formula, a.bytes, b.bytes, q.constant(xScale), q.constant(yScale), q.constant(zero))
+	return q.addFormula(formula, a.quantized, b.quantized, q.constant(xScale), q.constant(yScale), q.constant(zero))
 }
 
 // constant returns a float32 constant.
@@ -194,7 +195,7 @@ func greatestMagnitude(constant *tensor.Tensor) float64 {
 
 // magnitudeBound returns an upper bound of the magnitudes of the dequantized numbers.
 func (values quantizedValues) magnitudeBound() float64 {
-	lower, upper := bounds(values.bytes.Type().DType)
+	lower, upper := bounds(values.quantized.Type().DType)
 	bound := 0.0
 	kit.EachIndex(values.scale.Shape, func(index []int) {
 		// The zero point, too, is between lower and upper.

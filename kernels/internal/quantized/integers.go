@@ -46,7 +46,7 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 	if !areNormalScales(call.Const(scaleIndex)) || !zeroPointHasOperandDType(call, 0, zeroIndex) {
 		return values, false
 	}
-	return quantizedValues{bytes: call.In[0], scaleArg: call.In[scaleIndex], zeroArg: operand(call, zeroIndex),
+	return quantizedValues{quantized: call.In[0], scaleArg: call.In[scaleIndex], zeroArg: operand(call, zeroIndex),
 		scale: call.Const(scaleIndex), zero: call.Const(zeroIndex), axis: attrs.Axis}, true
 }
 
@@ -93,9 +93,9 @@ func rewriteQuantize(parts *graph.Parts, call *graph.Call, context graph.Rewrite
 		return rewriter.rewriteAsLoop()
 	}
 	if input, ok := dequantized(call.In[0]); ok && input.sameParams(result) &&
-		input.bytes.Type().DType == call.Out[0].DType {
+		input.quantized.Type().DType == call.Out[0].DType {
 		rewrite.Replaced, rewrite.Why = node, "it has the same scale and zero point"
-		rewrite.Results, err = rewriter.Result(rewriter.Add(view.Clone, nil, input.bytes))
+		rewrite.Results, err = rewriter.Result(rewriter.Add(view.Clone, nil, input.quantized))
 		return rewrite, err
 	}
 	if rewriter.isMoveOp(node) {
@@ -204,12 +204,12 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 		return rewrite, nil
 	}
 	input, ok := dequantized(node.In[0])
-	if !ok || input.scale.Numel() != 1 || !kit.IsByte(input.bytes.Type().DType) {
+	if !ok || input.scale.Numel() != 1 || !kit.IsByte(input.quantized.Type().DType) {
 		return rewrite, nil
 	}
 	rewrite.Replaced = node
 	weight, isDequantized := dequantized(node.In[1])
-	hasByteWeight := isDequantized && kit.IsByte(weight.bytes.Type().DType) &&
+	hasByteWeight := isDequantized && kit.IsByte(weight.quantized.Type().DType) &&
 		(weight.scale.Numel() <= 1 || weight.axis == form.axis)
 	const biasIndex = 2 // after the input and the weight
 	layerBias := bias{operand: operand(node.Call(), biasIndex)}
@@ -262,7 +262,7 @@ func (q *quantizeRewriter) convolution(node *graph.Node) *byteForm {
 	var attrs graph.Attrs // of the byte op: unsupportedReason sets them, build uses them
 	return &byteForm{unsupportedReason: func(input, weight quantizedValues) (why string) {
 		var isSupported bool
-		attrs, isSupported = conv.InBytes(node.Call(), input.bytes.Type().DType, tensor.Int8)
+		attrs, isSupported = conv.InBytes(node.Call(), input.quantized.Type().DType, tensor.Int8)
 		switch {
 		case !weight.fitsInt8():
 			return "its weight minus its zero points does not fit int8"
@@ -301,15 +301,15 @@ func (q *quantizeRewriter) addConvolution(node *graph.Node, attrs graph.Attrs, i
 		const dim, rank = 0, 0
 		return q.BroadcastAlong(q.zeroPointArg(arg, dtype), dim, rank)
 	}
-	return q.Add(conv.ConvBytes, attrs, input.bytes, q.int8Weight(weight),
+	return q.Add(conv.ConvBytes, attrs, input.quantized, q.int8Weight(weight),
 		q.biasOf(layerBias, sumScale, outputChannels), scale,
-		zero(input.zeroArg, input.bytes.Type().DType), zero(q.result.zeroArg, q.Call.Out[0].DType))
+		zero(input.zeroArg, input.quantized.Type().DType), zero(q.result.zeroArg, q.Call.Out[0].DType))
 }
 
 // addLinear adds the product of bytes that computes the node and quantizes the sums. It returns the quantized result.
 func (q *quantizeRewriter) addLinear(node *graph.Node, axis int, input, weight quantizedValues,
 	layerBias bias) graph.Arg {
-	bytes := weight.bytes
+	bytes := weight.quantized
 	if axis == 0 {
 		bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
 	}
@@ -324,7 +324,7 @@ func (q *quantizeRewriter) addLinear(node *graph.Node, axis int, input, weight q
 	if layerBias.operand.Kind != graph.Null {
 		biasArg = q.biasOf(layerBias, sumScale, node.In[1].Meta().Shape[axis])
 	}
-	return q.Add(product.MatmulBytes, nil, input.bytes, bytes, zeros(input), zeros(weight), biasArg,
+	return q.Add(product.MatmulBytes, nil, input.quantized, bytes, zeros(input), zeros(weight), biasArg,
 		q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg)),
 		q.asVector(q.zeroPointArg(q.result.zeroArg, q.Call.Out[0].DType)))
 }
@@ -357,13 +357,13 @@ func (q *quantizeRewriter) clamp(quantized graph.Arg, lower, upper float64) grap
 
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8.
 func (q *quantizeRewriter) int8Weight(weight quantizedValues) graph.Arg {
-	if weight.bytes.Type().DType == tensor.Int8 && weight.hasZeroPointsOf0() {
-		return weight.bytes
+	if weight.quantized.Type().DType == tensor.Int8 && weight.hasZeroPointsOf0() {
+		return weight.quantized
 	}
-	differences := q.Convert(tensor.Int16, weight.bytes)
+	differences := q.Convert(tensor.Int16, weight.quantized)
 	if weight.zero != nil {
 		differences = q.Add(pointwise.Sub, nil, differences,
-			q.Convert(tensor.Int16, q.BroadcastAlong(weight.zeroArg, 0, weight.bytes.Meta().Rank())))
+			q.Convert(tensor.Int16, q.BroadcastAlong(weight.zeroArg, 0, weight.quantized.Meta().Rank())))
 	}
 	return q.Convert(tensor.Int8, differences)
 }
@@ -375,12 +375,12 @@ func (q *quantizeRewriter) biasOf(layerBias bias, sumScale graph.Arg, channels i
 	case layerBias.operand.Kind == graph.Null:
 		return q.Add(view.Full, graph.Attrs{"size": []int{channels}, "fill_value": 0, "dtype": tensor.Int32})
 	case layerBias.hasSumScale:
-		return layerBias.values.bytes
+		return layerBias.values.quantized
 	}
 	const computeDType = tensor.Float64
 	numbers := q.Convert(computeDType, layerBias.operand)
 	if layerBias.values.scale != nil {
-		numbers = q.Add(pointwise.Mul, nil, q.Convert(computeDType, layerBias.values.bytes),
+		numbers = q.Add(pointwise.Mul, nil, q.Convert(computeDType, layerBias.values.quantized),
 			q.Convert(computeDType, q.asVector(layerBias.values.scaleArg)))
 	}
 	return q.Convert(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, numbers,

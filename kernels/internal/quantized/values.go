@@ -17,9 +17,9 @@ const (
 // quantizedValues has the operands of a dequantize_linear with constant scales and zero points. For a quantize_linear,
 // it has only the scales and the zero points.
 type quantizedValues struct {
-	bytes, scaleArg, zeroArg graph.Arg      // the quantized values, the scales and the zero points
-	scale, zero              *tensor.Tensor // the constants scaleArg and zeroArg; zero may be nil
-	axis                     int            // the dimension along which scales differ
+	quantized, scaleArg, zeroArg graph.Arg      // the quantized values, the scales and the zero points
+	scale, zero                  *tensor.Tensor // the constants scaleArg and zeroArg; zero may be nil
+	axis                         int            // the dimension along which scales differ
 }
 
 // operand returns operand i of a call, or a null operand if it is omitted.
@@ -30,9 +30,9 @@ func operand(c *graph.Call, i int) graph.Arg {
 	return graph.Arg{}
 }
 
-// areNormalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. Products and quotients of a
-// few such scales and 16-bit integers do not overflow, and rounding errors of subnormal numbers are far below one
-// quantization step.
+// areNormalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. A product or quotient of a
+// few such scales and 16-bit integers does not overflow. If it is a subnormal number, its rounding error is far below
+// one quantization step.
 func areNormalScales(scales *tensor.Tensor) bool {
 	if scales == nil || scales.DType != tensor.Float32 {
 		return false
@@ -70,7 +70,7 @@ func (values quantizedValues) quantize(dtype tensor.DType, number float64) int64
 
 // fitsInt8 reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
 func (values quantizedValues) fitsInt8() bool {
-	return values.bytes.Type().DType == tensor.Int8 && values.hasZeroPointsOf0() || values.elementsFitInt8()
+	return values.quantized.Type().DType == tensor.Int8 && values.hasZeroPointsOf0() || values.elementsFitInt8()
 }
 
 // hasZeroPointsOf0 reports whether all zero points are 0.
@@ -81,9 +81,9 @@ func (values quantizedValues) hasZeroPointsOf0() bool {
 // elementsFitInt8 computes fitsInt8 without the shortcut for int8 weights. It checks each element or, if the elements
 // are unknown, the bounds of the dtype.
 func (values quantizedValues) elementsFitInt8() bool {
-	dtype := values.bytes.Type().DType
+	dtype := values.quantized.Type().DType
 	lower, upper := bounds(dtype)
-	weight := values.bytes.Value.Const
+	weight := values.quantized.Value.Const
 	fitInt8 := func(least, greatest, zero float64) bool {
 		return least-zero >= math.MinInt8 && greatest-zero <= math.MaxInt8
 	}
@@ -116,32 +116,34 @@ type bias struct {
 	hasSumScale bool
 }
 
-// setInt32Values sets b.values and b.hasSumScale. It reports whether the bias can be an int32 constant: the bias is
-// omitted, or is a constant whose quotients by the scale of the sums are in half of the range of int32. The scale of
-// the sums is the scale of the input times the scale of the weight.
+// setInt32Values sets b.values and b.hasSumScale. It reports whether the bias can be an int32 constant: it is omitted,
+// or it is a constant, and bias / sumScale is in half of the range of int32 for each channel. sumScale, the scale of
+// the sums, is the scale of the input times the scale of the weight. If the result is false, b must not be used.
 func (b *bias) setInt32Values(input, weight quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
 	}
-	sumScale := func(channel int) float64 {
-		return firstElement(input.scale) * kit.ElementAlong(weight.scale, []int{channel}, 0)
+	sumScaleOf := func(channel int) float64 {
+		// The conversion of the product prevents a fused multiply-subtract in the comparison of scales.
+		return float64(firstElement(input.scale) * kit.ElementAlong(weight.scale, []int{channel}, 0))
 	}
 	// The bias of a channel is data[channel] * scaleOf(channel).
 	data, scaleOf := b.operand.Value.Const, func(int) float64 { return 1 }
 	values, ok := dequantized(b.operand)
-	if ok && values.bytes.Type().DType == tensor.Int32 && values.hasZeroPointsOf0() {
-		b.values, b.hasSumScale, data = values, true, values.bytes.Value.Const
+	isInt32 := ok && values.quantized.Type().DType == tensor.Int32 && values.hasZeroPointsOf0()
+	if isInt32 {
+		b.values, data = values, values.quantized.Value.Const
 		scaleOf = func(channel int) float64 { return kit.ElementAlong(values.scale, []int{channel}, 0) }
 	}
 	if data == nil || data.Rank() != 1 {
 		return false
 	}
-	allFit := true
+	allFit, sameScales := true, true
 	for channel := range data.Shape[0] {
-		scale := scaleOf(channel)
-		// The conversion of the product to float64 prevents a fused multiply-subtract.
-		b.hasSumScale = b.hasSumScale && math.Abs(scale-float64(sumScale(channel))) <= 1e-6*sumScale(channel)
-		allFit = allFit && math.Abs(data.At(channel).Float()*scale) <= sumScale(channel)*(math.MaxInt32/2)
+		scale, sumScale := scaleOf(channel), sumScaleOf(channel)
+		sameScales = sameScales && math.Abs(scale-sumScale) <= 1e-6*sumScale
+		allFit = allFit && math.Abs(data.At(channel).Float()*scale) <= sumScale*(math.MaxInt32/2)
 	}
+	b.hasSumScale = isInt32 && sameScales
 	return allFit
 }

@@ -98,7 +98,7 @@ var MelWeightMatrix = kit.ElementOp[*melAttrs](graph.Op{Semantics: graph.Semanti
 }}, func(c *graph.Call) (tensor.Type, error) {
 	attrs := kit.Attrs[*melAttrs](c)
 	arePositive := kit.SizeAtLeast(attrs.NumMelBins, 1) && kit.SizeAtLeast(attrs.DftLength, 1) && attrs.SampleRate > 0
-	// The mel scale is defined above -700 Hz: see mel.
+	// The mel scale is defined above -700 Hz: see mel. The negated comparisons also reject NaN.
 	if !arePositive || !(attrs.LowerEdgeHertz > -700) || !(attrs.UpperEdgeHertz > -700) {
 		return tensor.Type{}, errors.New("mel_weight_matrix: num_mel_bins, dft_length and sample_rate must be positive, " +
 			"and frequencies greater than -700")
@@ -111,6 +111,7 @@ var MelWeightMatrix = kit.ElementOp[*melAttrs](graph.Op{Semantics: graph.Semanti
 	// Band k is a triangle from edge k over edge k+1 to edge k+2. The edges are equidistant in mel. edge returns the row
 	// of edge k, by ONNX's formula.
 	edge := func(k int) int {
+		// The conversion of the product prevents a fused multiply-add.
 		hertz := 700 * (math.Pow(10, (float64(float64(k)*step)+lowest)/2595) - 1)
 		return int(math.Floor(float64(length+1) * hertz / float64(attrs.SampleRate)))
 	}

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// perSymbol is the number of lines in one function of the assembler's input file.
+// perSymbol is the number of lines in one function of the assembler's input file. If a line has at most 13 bytes
+// on average, offsets in a function have four hex digits, as splitSymbol expects.
 const perSymbol = 5000
 
 // Assemble returns, for each line, the bytes of the instruction as Go's assembler encodes it.
@@ -21,6 +22,7 @@ func Assemble(t testing.TB, lines []string) [][]byte {
 	var src strings.Builder
 	for i, line := range lines {
 		if i%perSymbol == 0 {
+			// No newline: instruction i is on line i+1. 4 is NOSPLIT: Go adds no check of the stack.
 			fmt.Fprintf(&src, "TEXT ·f%d(SB), 4, $0; ", i)
 		}
 		src.WriteString(line)

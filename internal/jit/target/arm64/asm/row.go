@@ -3,9 +3,11 @@ package asm
 import "sync"
 
 // row is one form of an instruction. encode checks the operands and puts them into the fields of the encoding. It
-// returns false if the row, which is its argument r, does not accept the operands. The comments on encoders quote
-// section C4.1 of Arm's manual; x stands for a bit of a field that operands fill. In encoders, the variable regs has
-// the numbers of general registers, and ok0, ok1, ... report whether operands 0, 1, ... have the right type.
+// returns false if the row, which is its argument r, does not accept the operands.
+//
+// The comments on encoders quote section C4.1 of Arm's manual; x stands for a bit of a field that operands fill. In
+// encoders, the variable regs has the numbers of general registers, and ok0, ok1, ... report whether operands 0, 1, ...
+// have the right type.
 type row struct {
 	name   string
 	encode func(a *Assembler, r *row, args []Arg) (uint32, bool)
@@ -13,7 +15,7 @@ type row struct {
 	elems  elems  // the element sizes that the form supports
 }
 
-// elems is a set of elements, by bit.
+// elems is a set of element sizes: bit x is set if it has the size x (B, H, S, D or Q: 1, 2, 4, 8 or 16 bytes).
 type elems uint8
 
 // The sets of element sizes are named after their members: onlyB is the set of B, and bhs the set of B, H and S.
