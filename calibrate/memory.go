@@ -13,7 +13,7 @@ func memoryProbes(maxBytes float64) []*probe {
 	var list []*probe
 	for access, call := range accessCalls {
 		for _, bytes := range footprints {
-			if bytes > maxBytes && bytes > footprints[0] {
+			if bytes > maxBytes && bytes > footprints[0] { // a curve has at least the first point
 				continue
 			}
 			p := &probe{access: graph.Access(access), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
@@ -32,8 +32,8 @@ var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 <<
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
 // denseChainedCalls is the number of calls that follow the first call of a probe of dense accesses. Each reads the
-// result of the call before it, as the steps of a network do. With 7 of 8 calls chained, the operands are mostly in the
-// caches.
+// result of the call before it, as the steps of a network do. In 7 of 8 calls, the operand thus is in the caches as far
+// as it fits.
 const denseChainedCalls = 7
 
 // accessCalls has a function for each kind of access. Each function returns a call that accesses about the given
@@ -47,7 +47,8 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	},
 	// Sequential access to constants, by a product with a single row.
 	graph.DenseConstants: func(bytes int) graph.RateCall { return linearCall("thin", 1, min(bytes, maxLayerBytes)) },
-	// Access to packed constants of products, panel by panel: a panel is a block of columns.
+	// Access to packed constants of products, panel by panel: a panel is a block of columns. The implementation "tiled"
+	// is named after its register tiles; graph.Tiled is another kind of access.
 	graph.Panels: func(bytes int) graph.RateCall {
 		return linearCall("tiled", panelRows, min(bytes, maxPanelsBytes))
 	},
@@ -57,7 +58,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, elements),
 			tensor.New(tensor.Float32, elements)}}
 	},
-	// Transposed access.
+	// Access that transposes tile by tile.
 	graph.Tiled: tiledCall,
 	// Access to a part of every cache line.
 	graph.Strided: func(bytes int) graph.RateCall {
@@ -68,20 +69,25 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	// Random access.
 	graph.Gathered: func(bytes int) graph.RateCall {
 		const columns = 64
-		rows := max(16, bytes/(12*columns)) // an element, its index and its result take about 12 bytes together
+		// The call accesses more than the given number of bytes, by a third: an element and its result take 4 bytes each,
+		// and its index takes 8.
+		rows := max(16, bytes/(12*columns))
 		return graph.RateCall{Op: "gather", Attrs: graph.Attrs{"dim": 0}, Impl: "elements",
 			In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Int64, rows, columns)}}
 	},
 }
 
-// tiledCall returns a call that copies an image from channels-last to row-major and an image of the same size back.
+// tiledCall returns a call that copies an image from channels-last to row-major, and another image of the same size
+// from row-major to channels-last. Each of the two copies accesses about the given number of bytes.
 func tiledCall(bytes int) graph.RateCall {
-	imageSide := 7 // images in networks have sides of 7, 14, 28, 56 and 112
-	for imageSide < 112 && imageSide*imageSide*tiledChannels*8 < bytes {
+	const elementBytes = 4 + 4         // an element of the operand and one of the result
+	const typicalChannels = 128        // of transposed images
+	const minSide, maxSide = 7, 7 << 4 // images in networks have sides of 7, 14, 28, 56 and 112
+	imageSide := minSide
+	for imageSide < maxSide && imageSide*imageSide*typicalChannels*elementBytes < bytes {
 		imageSide *= 2
 	}
-	// An element of the operand and one of the result take 8 bytes together.
-	channels := max(8, bytes/8/(imageSide*imageSide))
+	channels := max(8, bytes/elementBytes/(imageSide*imageSide))
 	return graph.RateCall{Op: "clone", In: []tensor.Meta{channelsLast(1, channels, imageSide, imageSide),
 		tensor.New(tensor.Float32, 1, channels, imageSide, imageSide)},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
@@ -89,9 +95,6 @@ func tiledCall(bytes int) graph.RateCall {
 				g.Apply("clone", graph.Attrs{"memory_format": "channels_last"}, in[1])...)
 		}}
 }
-
-// tiledChannels is a typical channel count of transposed images.
-const tiledChannels = 128
 
 // channelsLast returns the meta of a channels-last image.
 func channelsLast(shape ...int) tensor.Meta {
@@ -103,17 +106,18 @@ func channelsLast(shape ...int) tensor.Meta {
 }
 
 // linearCall returns a call of an implementation of linear. It multiplies a matrix of the given number of rows by
-// constants of about the given number of bytes. The matrix of the constants has up to 1024 columns, as in networks, and
-// at least 16 rows.
+// constants of about the given number of bytes. The matrix of the constants has 1024 columns, as in networks, or fewer
+// if it would have fewer than 16 rows.
 func linearCall(impl string, rows, bytes int) graph.RateCall {
-	columns := min(1024, bytes/(4*16))
+	const minConstantRows = 16
+	columns := min(1024, bytes/(4*minConstantRows))
 	return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: impl,
 		In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Float32, bytes/4/columns, columns)}}
 }
 
 // maxLayerBytes is the maximum size of the constants of a probe without panels: the typical size of the constants of
-// one network step. Probes of larger footprints have the same constants, and other calls between the measured ones
-// access as many bytes as the footprint.
+// one network step. A probe of a larger footprint has constants of this size too. Between two measured calls, it
+// accesses as many other bytes as the footprint ([probe.bytesBetweenCalls]).
 const maxLayerBytes = 1 << 20
 
 // maxPanelsBytes is the maximum size of the constants that a probe reads in panels: the size for a large layer.

@@ -17,7 +17,7 @@ import (
 // the epilogue. The memory of one of its results, the carrier (see carrierResult), holds the anchor's result until the
 // epilogue overwrites it. For example, relu(conv(x, w) + skip) is one node:
 //
-//	operands:  x, w     operands of the anchor, a convolution; Fusion.Anchor is 2
+//	operands:  x, w     operands of the anchor, a convolution; Fusion.AnchorOperands is 2
 //	           skip     operand of the epilogue
 //	epilogue:  y0 = max(x0 + x1, 0), where x0 is the anchor's result in the memory of y0, and x1 is skip
 //
@@ -26,10 +26,10 @@ import (
 // anchorImpl derive its implementations. lower makes the kernel. forms describes the computation to compilers of
 // devices. walks, work, read and writes serve the planner of layouts.
 
-// withEpilogue returns the op of fused nodes whose anchor is a node of the given op: see [Fusion.Anchor]. The returned
-// op has all implementations of the anchor's op, under the same names. An implementation without Epilogues applies the
-// expression in a second pass over the finished result. The op is in no catalogue. withEpilogue returns nil if no
-// implementation of the anchor's op has Epilogues.
+// withEpilogue returns the op of fused nodes whose anchor is a node of the given op: see [Fusion.AnchorOperands]. The
+// returned op has all implementations of the anchor's op, under the same names. An implementation without Epilogues
+// applies the expression in a second pass over the finished result. The op is in no catalogue. withEpilogue returns nil
+// if no implementation of the anchor's op has Epilogues.
 func withEpilogue(anchor *graph.Op) *graph.Op {
 	derived, _ := anchor.Derived(epilogueKey{}, func() any { return makeWithEpilogue(anchor) }).(*graph.Op)
 	return derived
@@ -87,7 +87,7 @@ func (a anchorImpl) impl() graph.Impl {
 // of the carrier.
 func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 	fused, ok := call.Attrs.(*Fusion)
-	if !ok || fused.Anchor == 0 || fused.Anchor > len(call.In) || len(call.Out) == 0 {
+	if !ok || fused.AnchorOperands == 0 || fused.AnchorOperands > len(call.In) || len(call.Out) == 0 {
 		return nil, nil, errors.New("the attributes of the fused node are invalid: only passes can make fused nodes")
 	}
 	carrier := fused.carrierResult()
@@ -96,7 +96,7 @@ func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 	}
 	anchorResult := call.Out[carrier]
 	anchorResult.DType = fused.code.In[0] // In[0] is the anchor's result, as wide as the carrier's dtype
-	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.Anchor:fused.Anchor],
+	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.AnchorOperands:fused.AnchorOperands],
 		Out: []tensor.Meta{anchorResult}}, nil
 }
 
@@ -180,7 +180,7 @@ func withReorderedAddresses(phases []graph.Phase, carrier, resultCount int) []gr
 // packAnchorOperand implements [graph.Impl.Pack] for operand i: only operands of the anchor are packed.
 func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, bool) {
 	fused, anchor, err := anchorOf(call)
-	if err != nil || i >= fused.Anchor || a.Pack == nil {
+	if err != nil || i >= fused.AnchorOperands || a.Pack == nil {
 		return graph.Packing{}, false
 	}
 	anchor.Impl, anchor.Walk = a.Impl, fused.anchorWalk(call.Walk)
@@ -216,7 +216,7 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 		epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: i, Meta: meta})
 	}
 	epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: carrier, Meta: anchor.Out[0]})
-	for i := fused.Anchor; i < len(call.In); i++ {
+	for i := fused.AnchorOperands; i < len(call.In); i++ {
 		formOperand := graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)}
 		epilogue.Operands = append(epilogue.Operands, formOperand)
 	}
@@ -287,7 +287,8 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
 func (a anchorImpl) epilogueWork(fused *Fusion, call *graph.Call, walk graph.Walk) (work graph.Work) {
 	carrier := fused.carrierResult()
 	const rows = 0 // AddTo counts rows for folds, and an epilogue has no folds
-	epilogue := graph.Call{In: call.In[fused.Anchor:], Out: slices.Delete(slices.Clone(call.Out), carrier, carrier+1)}
+	epilogue := graph.Call{In: call.In[fused.AnchorOperands:],
+		Out: slices.Delete(slices.Clone(call.Out), carrier, carrier+1)}
 	epilogue.AddStreamed(&work)
 	fused.effort().AddTo(&work, float64(call.Out[carrier].Numel()), rows)
 	if !a.Epilogues {
@@ -317,7 +318,7 @@ func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.M
 	switch {
 	case err != nil:
 		return work, true
-	case i < fused.Anchor:
+	case i < fused.AnchorOperands:
 		work, ok = a.Read(anchor, fused.anchorWalk(walk), i, meta)
 	default:
 		carrier := fused.carrierResult()

@@ -94,7 +94,7 @@ func (implementation attentionImpl) impl(name, doc string) graph.Impl {
 // attention accesses, such as [b, h, m, k] for a query [b*h, m, k].
 func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, error) {
 	fused, ok := call.Attrs.(*Fusion)
-	if !ok || fused.ViewShapes == nil || len(fused.ViewShapes) != len(call.In)+1 || len(call.Out) != 1 ||
+	if !ok || !fused.isAttention() || len(fused.ViewShapes) != len(call.In)+1 || len(call.Out) != 1 ||
 		fused.code == nil {
 		return nil, errors.New("only passes can make fused nodes")
 	}

@@ -44,7 +44,7 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	}
 	query, key, value := first.In[0], first.In[1], last.In[1]
 	builder.node.Op, builder.node.In = attentionOp(last.Op), []graph.Arg{query, key, value}
-	builder.fusion.Anchor = productOperandCount // the row program reads the scores and the operands after these
+	builder.fusion.AnchorOperands = productOperandCount // the row program reads the scores and the operands after these
 	scores, weights := graph.ArgOf(first.Out[0]), last.In[0]
 	if err := checkProductOperands([]graph.Arg{query, key, value, scores, weights}); err != nil {
 		return err

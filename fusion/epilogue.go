@@ -87,11 +87,11 @@ func (e *Epilogue) Defer() {
 }
 
 // newEpilogue prepares the epilogue of a fused node for the layouts of a call of the node. The carrier is the result
-// whose memory contains the anchor's result. The anchor's operands are the first fused.Anchor operands of the call. The
-// addresses of the anchor's kernel are the carrier, then all operands, and then the other results.
+// whose memory contains the anchor's result. The anchor's operands are the first fused.AnchorOperands operands of the
+// call. The addresses of the anchor's kernel are the carrier, then all operands, and then the other results.
 func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 	carrier := fused.carrierResult()
-	if carrier < 0 || len(call.Out) != len(fused.code.Out) || len(fused.code.In) != 1+len(call.In)-fused.Anchor {
+	if carrier < 0 || len(call.Out) != len(fused.code.Out) || len(fused.code.In) != 1+len(call.In)-fused.AnchorOperands {
 		return nil, errors.New("only passes can make epilogues")
 	}
 	epilogue := &Epilogue{code: fused.code}
@@ -112,7 +112,7 @@ func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 	}
 	result := call.Out[carrier]
 	addStream(result, carrierAddress) // operand 0 of the expression: the anchor's result
-	for i := fused.Anchor; i < len(call.In); i++ {
+	for i := fused.AnchorOperands; i < len(call.In); i++ {
 		operandAddress := 1 + i // after the carrier
 		addStream(call.Meta(i), operandAddress)
 	}

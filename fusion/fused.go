@@ -36,9 +36,10 @@ type Fusion struct {
 	Split    int
 	Channels []bool
 	// The first part may be an anchor: a product or a convolution. All other parts then compute expressions of elements
-	// of the anchor's result. The first operands of the fused node are the anchor's operands, in the same order. Anchor
-	// is the number of these operands. It is 0 without an anchor, and 3 in an attention (query, key and value).
-	Anchor int
+	// of the anchor's result. The first operands of the fused node are the anchor's operands, in the same order.
+	// AnchorOperands is the number of these operands. It is 0 without an anchor, and 3 in an attention (query, key and
+	// value).
+	AnchorOperands int
 	// ViewShapes is nil unless the parts are an attention. In an attention, the first and the last part multiply matrices,
 	// and all other parts are a row program. Operands 0 to 2 are query, key and value. ViewShapes has, for each operand
 	// and then for the result, the shape of the view that the kernel accesses: see [graph.Attention].
@@ -47,6 +48,9 @@ type Fusion struct {
 	code   *expr.Code      // expression of all parts, or of the parts after the anchor
 	effort func() OpCounts // effort of code, computed at the first call
 }
+
+// isAttention reports whether the parts are an attention.
+func (f *Fusion) isAttention() bool { return f.ViewShapes != nil }
 
 // FusedPart is a node that a [Fusion] replaces.
 type FusedPart struct {
@@ -366,7 +370,7 @@ func (fusedPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.M
 // epilogue overwrites it. The carrier is the first result with the dtype of the anchor's result or, if there is none,
 // the first result with a dtype of the same size. carrierResult returns -1 if there is no carrier.
 func (f *Fusion) carrierResult() int {
-	if f.Anchor == 0 || f.code == nil {
+	if f.AnchorOperands == 0 || f.code == nil {
 		return -1
 	}
 	dtype := f.code.In[0]

@@ -15,6 +15,9 @@ import (
 // Fuser replaces each of several groups of nodes of a graph by one node. It caches the expressions of nodes, so the
 // nodes must not change while it is used. It is not safe for concurrent use. A pass finds groups by [Fuser.Expression],
 // [Fuser.Rows], [Fuser.CheckAnchor] and [Fuser.CheckAttention], and then calls [Fuser.Fuse].
+//
+// A row program is an expression that folds (reduces) rows, such as a softmax. An epilogue is an expression that the
+// kernel of a product or a convolution, the anchor, applies to the elements of its result.
 type Fuser struct {
 	// Device means that a device may compute the fused nodes. Row programs ([Fuser.Rows]) and epilogues are then accepted
 	// even if loops are not compiled to machine code for the host.
@@ -38,23 +41,24 @@ type Group struct {
 	// Nodes are at least two nodes in topological order, each with a [Fuser.Expression] or, if Mask is set, a
 	// [Fuser.Rows].
 	Nodes []*graph.Node
-	// Anchor means that the first node is an anchor: a product or a convolution, whose kernel also computes the other
-	// nodes, its epilogue. See [Fuser.CheckAnchor]. Mask is then nil.
+	// Anchor means that the first node is an anchor, and the other nodes are its epilogue: see [Fuser.CheckAnchor]. Mask
+	// is then nil.
 	Anchor bool
 	// Attention means that the nodes are an attention: see [Fuser.CheckAttention]. Mask is then ignored.
 	Attention bool
 	// Mask marks the dimensions that nodes fold, in the shape to which all operands of the group are broadcast. It is
 	// nil if no node folds.
 	Mask []bool
-	// Split is the number of parts of dimension 1 if the row program splits that dimension ([graph.Rows.ChannelGroups]),
-	// else 0. If it is not 0, Mask has one more dimension.
+	// Split is the number of groups into which the row program splits the channels (dimension 1), as group_norm does
+	// ([graph.Rows.ChannelGroups]), else 0. If it is not 0, Mask has one more dimension: groups, then channels of a group.
 	Split int
 }
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
-// of the groups. No node may be in two groups. Outside a group, producers of its operands must precede the group's last
-// node, and readers of its results must follow it. keep reports whether a value of a group remains a result. All other
-// values of the group are removed. If Fuse fails, the error names the last node of a group, and the graph is unchanged.
+// of the groups. No node may be in two groups. A node outside a group must precede the group's last node if it computes
+// an operand of the group, and must follow it if it reads a result. keep reports whether a value of a group remains a
+// result. All other values of the group are removed. If Fuse fails, the error names the last node of a group, and the
+// graph is unchanged.
 func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser made by NewFuser, and a keep function")
@@ -103,9 +107,8 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	}
 	fused, last := builder.node, parts[len(parts)-1]
 	// The loop reads all operands except the anchor's. If there is an anchor, it also reads the anchor's result.
-	// Fusion.Anchor is the number of the anchor's operands.
-	loopArrays := len(fused.In) - builder.fusion.Anchor + len(fused.Out)
-	if hasAnchor := builder.fusion.Anchor > 0; hasAnchor {
+	loopArrays := len(fused.In) - builder.fusion.AnchorOperands + len(fused.Out)
+	if hasAnchor := builder.fusion.AnchorOperands > 0; hasAnchor {
 		loopArrays++
 	}
 	switch {
@@ -114,13 +117,15 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	case len(fused.In) == 0 || loopArrays > expr.MaxOperands:
 		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(fused.In), len(fused.Out))
 	}
-	fused.Attrs, fused.Name, fused.PartOf = builder.fusion, last.Name, last.PartOf
+	fused.Attrs, fused.Name = builder.fusion, last.Name
+	fused.PartOf = last.PartOf // the node of the user that errors name, if it was decomposed into several nodes
 	return fused, builder.inline(f, parts)
 }
 
-// nodeBuilder builds a fused node from its parts. A node that becomes a part is a member of the group; the FusedPart
-// records it. A FusedArg is an operand of a part: output Index of part Part or, if Part is negative, operand Index of
-// the fused node. keep, a parameter of the methods, reports whether a value of the group remains a result.
+// nodeBuilder builds a fused node from its parts. The parameter member of a method is the node of the group that
+// becomes a part, and a FusedPart describes the part. A FusedArg is an operand of a part: output Index of part Part or,
+// if Part is negative, operand Index of the fused node. The parameter keep reports whether a value of the group remains
+// a result.
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node
@@ -169,7 +174,7 @@ func (builder *nodeBuilder) addAnchor(member *graph.Node, keep func(*graph.Value
 		}
 	}
 	builder.node.Op, builder.node.In, builder.node.Pin = op, slices.Clone(member.In), member.Pin
-	builder.fusion.Anchor, builder.fusion.Channels = len(member.In), make([]bool, len(member.In))
+	builder.fusion.AnchorOperands, builder.fusion.Channels = len(member.In), make([]bool, len(member.In))
 	builder.recordOutputs(0, member, keep)
 	builder.fusion.Parts = append(builder.fusion.Parts, part)
 	return nil
@@ -232,11 +237,11 @@ func (f *Fuser) channelVectorTest(member *graph.Node, group Group) func(k int) b
 // expression y0 = exp(x0) * 2.
 func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 	var dtypes []tensor.DType // of the operands of the expression
-	anchor, shift := builder.fusion.Anchor, 0
-	if anchor > 0 { // operand 0 is the anchor's result, and operand 1 is operand `anchor` of the node
-		dtypes, shift = append(dtypes, graph.ArgOf(parts[0].Out[0]).Type().DType), 1-anchor
+	anchorOperands, shift := builder.fusion.AnchorOperands, 0
+	if anchorOperands > 0 { // operand 0 is the anchor's result, and operand 1 is operand anchorOperands of the node
+		dtypes, shift = append(dtypes, graph.ArgOf(parts[0].Out[0]).Type().DType), 1-anchorOperands
 	}
-	for _, arg := range builder.node.In[anchor:] {
+	for _, arg := range builder.node.In[anchorOperands:] {
 		dtypes = append(dtypes, arg.Type().DType)
 	}
 	whole := &fusedExpression{Builder: expr.NewBuilder(dtypes...), shift: shift,
@@ -254,7 +259,9 @@ func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 	}
 	code, err := whole.Build(results...)
 	builder.fusion.code = code
-	if err == nil && anchor > 0 && builder.fusion.carrierResult() < 0 { // no result has room for the anchor's result
+	// The anchor's kernel writes its result to the memory of a result of the fused node, the carrier, where the loop of
+	// the epilogue reads it. The carrier must have elements of the same size as the anchor's result.
+	if err == nil && anchorOperands > 0 && builder.fusion.carrierResult() < 0 {
 		err = errNoRoom
 	}
 	builder.fusion.effort = sync.OnceValue(func() OpCounts { return EffortOf(code) })
@@ -272,12 +279,13 @@ type fusedExpression struct {
 func (builder *nodeBuilder) partOutputs(fuser *Fuser, whole *fusedExpression, parts []*graph.Node, i int) (
 	[]expr.Output, error) {
 	operands := builder.fusion.Parts[i].In
-	isAttention, isLast := builder.fusion.ViewShapes != nil, i == len(parts)-1
+	isLast := i == len(parts)-1
 	switch {
-	case i == 0 && builder.fusion.Anchor > 0: // the anchor
+	case i == 0 && builder.fusion.AnchorOperands > 0: // the anchor
 		return []expr.Output{whole.Real(whole.Load(0))}, nil // its result is operand 0
-	case isAttention && (isLast || reshapesBatch(parts[i])):
-		// Views and the last product of an attention are not part of the expression: they pass their first operand on.
+	case builder.fusion.isAttention() && (isLast || reshapesBatch(parts[i])):
+		// Views and the last product of an attention are not part of the expression: they pass their first operand on,
+		// which is a result of an earlier part.
 		return whole.outputs[operands[0].Part], nil
 	}
 	code, operandOf, err := fuser.partExpression(parts[i], builder.fusion.Mask != nil)
@@ -384,7 +392,7 @@ func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
 func rowsOf(n *graph.Node) *graph.Rows {
 	call := n.Call()
 	rows, err := n.Op.Rows(call)
-	if err != nil || rows == nil || len(rows.Mask) != rows.Rank(call.Meta(0).Rank()) {
+	if err != nil || rows == nil || len(rows.Mask) != rows.Rank(call.Meta(0).Rank()) { // invalid Mask
 		return nil
 	}
 	for i, arg := range call.In {

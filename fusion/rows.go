@@ -13,9 +13,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LowerRows returns the kernel of a row program, an expression that folds rows: see [graph.Rows]. Loops without machine
-// code are interpreted. LowerRows describes all operands and outputs in the shape of the rows ([RowMetas]), compiles
-// the program for these layouts (package rowprog), and translates the plan to the phases of a kernel.
+// LowerRows returns the kernel of a row program, an expression that folds (reduces) rows: see [graph.Rows]. A row has
+// the elements along the dimensions that rows.Mask marks, in the shape to which all operands are broadcast. Loops
+// without machine code are interpreted. LowerRows describes all operands and outputs in the dimensions of this shape
+// ([RowMetas]), compiles the program for these layouts (package rowprog), and translates the plan to the phases of a
+// kernel.
 func LowerRows(rows *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
 	plan, err := planRows(rows, call)
 	if err != nil {
@@ -45,8 +47,10 @@ func planRows(rows *graph.Rows, call *graph.Call) (rowPlan, error) {
 		return nil, err
 	}
 	fullShape, direction := rowShapeOf(rows, call), rowprogDirection[rows.Direction]
-	// If rows are too few or too long, SplitsRows is true or UnsuitedReason has a reason. Such rows are cut into
-	// pieces, so that workers can share a row. NewPieces returns nil if the program cannot be cut into pieces.
+	// Rows that are too long, or too few for workers to share, are cut into pieces, so that workers can share a row.
+	// SplitsRows reports that such rows should be cut. UnsuitedReason is not empty if another kernel is better than a row
+	// program: if this one is called nevertheless, its rows are cut, too. NewPieces returns nil if the program cannot be
+	// cut into pieces.
 	if rows.SplitsRows(fullShape) || rows.UnsuitedReason(fullShape) != "" {
 		if pieces, err := rowprog.NewPieces(rows.Code, outs, ins, rows.Mask, direction); pieces != nil || err != nil {
 			return pieces, err
@@ -84,7 +88,7 @@ func rowShapeOf(rows *graph.Rows, call *graph.Call) []int {
 // RowMetas returns the layouts of the outputs and operands of a row program, for a call. rows.Mask has an entry for
 // each dimension of the layouts: whether rows extend along it. A dimension along which a value is broadcast or reduced
 // has size 1 or stride 0. For example, a mean of x [2, 6, 4] over the last dimension has the operand [2, 6, 4] and the
-// output [2, 6, 1]. For a group norm with 3 ChannelGroups, the operand is [2, 3, 2, 4]: 3 groups of 2 channels.
+// output [2, 6, 1]. For a group norm of x with 3 ChannelGroups, the operand is [2, 3, 2, 4]: 3 groups of 2 channels.
 func RowMetas(rows *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err error) {
 	if rows == nil || rows.Code == nil || call == nil {
 		return nil, nil, errors.New("a row program needs a call and an expression")
@@ -175,11 +179,13 @@ func splitRows(rows *graph.Rows, meta tensor.Meta) tensor.Meta {
 func rowKernel(rows *graph.Rows, call *graph.Call, plan rowPlan) *graph.Kernel {
 	runner := &rowRunner{plan: plan, operands: rows.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
 	kernel := &graph.Kernel{Scratch: plan.Scratch(), WorkerScratch: plan.WorkerScratch(), Code: plan.Listings}
-	kernel.Arithmetic = plan.ElementNS() * float64(tensor.Numel(rowShapeOf(rows, call)))
+	kernel.Arithmetic = plan.ElementNS() * float64(tensor.Numel(rowShapeOf(rows, call))) // in nanoseconds
 	for phase := range plan.Phases() {
 		run := func(m *graph.Mem, chunk int) error { return runner.run(m, phase, chunk) }
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: plan.Chunks(phase), Run: run})
 	}
+	// plan.InPlace compares layouts in the shape of the rows. The shapes of the call may differ: then memory is not
+	// shared.
 	for _, pair := range plan.InPlace() {
 		out, in := pair[0], rows.In[pair[1]]
 		if slices.Equal(call.Meta(in).Shape, call.Out[out].Shape) {

@@ -25,7 +25,7 @@ func (g *grouper) joinAnchors() {
 		}
 		group, why := g.groupToAnchor(n)
 		if why != "" {
-			g.unfused[n] = why
+			g.notJoinedReasons[n] = why
 			continue
 		}
 		group.anchor = n

@@ -184,7 +184,7 @@ func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 	for _, member := range nodes {
 		g.groupOf.Set(member.Out[0], group)
 	}
-	g.unfused[nodes[0]] = "it is the last node of an attention"
+	g.notJoinedReasons[nodes[0]] = "it is the last node of an attention"
 	g.groups = append(g.groups, group)
 }
 

@@ -33,8 +33,9 @@ type grouper struct {
 	groupOf   graph.ByValue[*nodeGroup] // group of a node, by its first output
 	uses      *uses
 	groups    []*nodeGroup
-	unfusable map[*graph.Node]string // reasons why nodes cannot be in any group
-	unfused   map[*graph.Node]string // reasons why nodes are not in the group of their readers
+
+	noGroupReasons   map[*graph.Node]string // why nodes cannot be in a group, except as an anchor
+	notJoinedReasons map[*graph.Node]string // why nodes did not join the group of a reader
 }
 
 // groupNodes fuses nodes that iterate over the same elements and read each other's results: pointwise nodes, and row
@@ -48,8 +49,8 @@ type grouper struct {
 func groupNodes(plan *Plan) error {
 	plan.dropNodes() // dead readers would force values to be stored
 	g := &grouper{plan: plan, fuser: fusion.NewFuser(plan.Graph), positions: graph.NewByValue[int](plan.Graph),
-		groupOf: graph.NewByValue[*nodeGroup](plan.Graph), uses: usesOf(plan.Graph), unfusable: map[*graph.Node]string{},
-		unfused: map[*graph.Node]string{}}
+		groupOf: graph.NewByValue[*nodeGroup](plan.Graph), uses: usesOf(plan.Graph),
+		noGroupReasons: map[*graph.Node]string{}, notJoinedReasons: map[*graph.Node]string{}}
 	g.fuser.Device = plan.device != nil
 	if plan.decisionsToFollow != nil { // use the groups of an earlier plan
 		return g.followGroups()
@@ -66,7 +67,7 @@ func groupNodes(plan *Plan) error {
 			continue
 		}
 		if nodeSpace, why := g.spaceOf(n); why != "" {
-			g.unfusable[n] = why
+			g.noGroupReasons[n] = why
 		} else {
 			g.addToGroups(i, n, nodeSpace)
 		}
@@ -183,14 +184,14 @@ func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 	case firstReader == nil: // no node reads the results
 		return nil
 	case firstGroup != nil && firstGroup.isAttention:
-		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", firstGroup.nodes[0].Name)
+		g.notJoinedReasons[n] = fmt.Sprintf("the step of %s computes an attention", firstGroup.nodes[0].Name)
 		return nil
 	case firstGroup == nil || mergedSpace(nodeSpace, firstGroup, computedByNode).shape == nil:
-		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", firstReader.Name)
+		g.notJoinedReasons[n] = fmt.Sprintf("%s also reads it, and comes earlier", firstReader.Name)
 		readsReducedRows := firstGroup != nil && nodeSpace.mask != nil &&
 			slices.Equal(firstGroup.space.shape, nodeSpace.withoutReduced())
 		if readsReducedRows {
-			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", firstReader.Name,
+			g.notJoinedReasons[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", firstReader.Name,
 				n.Name)
 		}
 		return nil
@@ -207,7 +208,7 @@ func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 	}
 	merged := mergedSpace(nodeSpace, group, computedByNode)
 	if why := g.whyCannotJoin(n, group, merged); why != "" {
-		g.unfused[n] = why
+		g.notJoinedReasons[n] = why
 		return nil
 	}
 	group.space = merged

@@ -187,7 +187,7 @@ func (g *grouper) whyNotLater(earlier, later *nodeGroup, n *graph.Node) string {
 // recordUnfused records why a node is not in a group of its readers. It ignores a nil node.
 func (g *grouper) recordUnfused(n *graph.Node, why string) {
 	if n != nil {
-		g.unfused[n] = why
+		g.notJoinedReasons[n] = why
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Unfused is a pair of a node and its reader that run in different steps, although nodes of these kinds can be fused.
-// Why is the reason. The reader is pointwise, a row reduction, or an op that states why it is never fused
-// ([graph.Op.UnfusableReason]). The node is of one of these kinds, or accepts an epilogue: a product or a
-// convolution.
+// Unfused is a pair of a node and a reader of its results that run in different steps. Why is the reason. The reader is
+// a candidate: it is pointwise, a row reduction, or an op that states why it is never fused
+// ([graph.Op.UnfusableReason]). The node is a candidate, too, or a product or a convolution, which may compute readers
+// of its result in the same step, as its epilogue. It is then the anchor of a group.
 type Unfused struct{ Node, Reader, Why string }
 
 // reportUnfused lists the pairs of nodes that could be fused but are in different groups, ordered by the first node.
 func (g *grouper) reportUnfused() {
-	reported := map[*graph.Node]*graph.Node{} // by reader: the last reported node; a reader may read it several times
+	reported := map[*graph.Node]*graph.Node{} // by reader: the last reported n, because a reader may read n several times
 	for _, n := range g.plan.Graph.Nodes {
 		if !isCandidate(n) && !fusion.TakesEpilogue(n.Op) {
 			continue
@@ -43,23 +43,35 @@ func isCandidate(n *graph.Node) bool {
 	return len(n.Out) > 0 && (isFusable || n.Op.UnfusableReason != "")
 }
 
-// whyUnfused returns why n is not in the group of its reader, or "" if no reason is known. A reason in g.unfusable
-// holds for every group, a reason in g.unfused only for the readers that were tried.
+// whyUnfused returns why n is not in the group of its reader, or "" if no reason is known. A reason in
+// g.noGroupReasons holds for every group. A reason in g.notJoinedReasons holds for the group that n tried to join,
+// which may be the group of another reader.
 func (g *grouper) whyUnfused(n, reader *graph.Node) string {
+	notJoined := g.notJoinedReasons[n]
 	for _, node := range []*graph.Node{n, reader} {
-		if why := g.unfusable[node]; why != "" && (isCandidate(node) || g.unfused[node] == "") {
+		// A product or a convolution is in noGroupReasons, because it has no expression, but it may be an anchor. The
+		// reason why it did not become the anchor of its readers' group says more.
+		hasBetterReason := !isCandidate(node) && g.notJoinedReasons[node] != ""
+		if why := g.noGroupReasons[node]; why != "" && !hasBetterReason {
 			return node.Name + " " + why
 		}
 	}
 	shape, readerShape := n.Out[0].Meta.Shape, reader.Out[0].Meta.Shape
-	why := g.unfused[n]
-	if !isCandidate(n) || slices.Equal(shape, readerShape) || why == reasonDimsDiffer || why == reasonSecondPass {
-		return why
+	isAboutRows := notJoined == reasonDimsDiffer || notJoined == reasonSecondPass // says more than the shapes
+	if !isCandidate(n) || slices.Equal(shape, readerShape) || isAboutRows {
+		return notJoined
 	}
-	// Different shapes explain more than a missing reason, or than the reason for another reader of n.
-	if why == "" || commonSpace(space{shape: shape}, g.group(reader).space).shape == nil {
+	// The shapes differ. This is the reason if no other is known. It also is if the shapes exclude a common loop:
+	// notJoined may then be about the group of another reader.
+	if notJoined == "" || !g.haveCommonSpace(shape, reader) {
 		return fmt.Sprintf("%s iterates over %s, %s over %s", n.Name, tensor.ListString(shape), reader.Name,
 			tensor.ListString(readerShape))
 	}
-	return why
+	return notJoined
+}
+
+// haveCommonSpace reports whether one loop can compute a pointwise node of the given shape and the group of the reader.
+// The reader must be in a group, as every node without a reason in g.noGroupReasons is.
+func (g *grouper) haveCommonSpace(shape []int, reader *graph.Node) bool {
+	return commonSpace(space{shape: shape}, g.group(reader).space).shape != nil
 }

@@ -1,6 +1,10 @@
 // Package gemm multiplies dense matrices: C = A·B (+ C) (+ bias), with A of m×k elements, B of k×n and C of m×n.
 // Matrix products, linear layers, recurrent layers and convolutions (by implicit GEMM) use it.
 //
+// A panel is a group of adjacent rows of A, or columns of B, as wide as a register tile: the part of C that the
+// innermost loop computes in registers. A panel is packed if its elements have been copied to the order in which that
+// loop reads them. A kernel set has the innermost loops for an element type and an instruction set, or in portable Go.
+//
 // # Plans, phases and tiles
 //
 // A Plan is made once per shape and strides and executed any number of times. The caller executes it on its own
@@ -25,10 +29,9 @@
 // # Determinism
 //
 // The number of tiles and the order of additions depend only on the Spec and on the kernel set. Results therefore
-// have the same bits for any number of workers and any order of tiles. Kernel sets (machine code for each
-// instruction set, and portable Go) divide K and round differently, so bits may differ between CPUs. K is divided
-// into blocks, whose sums are added to C in order. With K = 0, C becomes zero or the bias. No product is skipped, so
-// 0·Inf and 0·NaN give NaN.
+// have the same bits for any number of workers and any order of tiles. Kernel sets divide K and round differently, so
+// bits may differ between CPUs. K is divided into blocks, whose sums are added to C in order. With K = 0, C becomes
+// zero or the bias. No product is skipped, so 0·Inf and 0·NaN give NaN.
 //
 // # Operands
 //

@@ -80,7 +80,7 @@ func (costs *formCosts) leastCost(required uint) cost {
 // priceSets prices the sets of forms of a value. roots is a mask. If the value is the result of a view, operandCopies
 // has, by form, the cost of copying the view's operand into the form. It is nil if no form can be made in this way.
 func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
-	if variable.pin < 0 || variable.neededForms == 0 {
+	if variable.pin < 0 || variable.neededForms == 0 { // not pinned, or not read
 		return m.priceSetsIgnoringPin(variable, roots, operandCopies)
 	}
 	steps, pinCost := m.stepsToPinned(variable, roots, operandCopies)
@@ -161,7 +161,7 @@ func (pricer *stepPricer) cheapestStep(set uint, to int) (step, cost) {
 	if ps < wcsp.Forbidden {
 		least = cost{weighted: pricer.model.Weights.Time*ps + pricer.copyWeight, ps: ps}
 	}
-	// At equal cost, the operand's copy is taken.
+	// At equal cost, copy the view's operand.
 	if pricer.operandCopies != nil && pricer.operandCopies[to].weighted <= least.weighted {
 		return step{from: -1, to: int8(to)}, pricer.operandCopies[to].cost
 	}

@@ -105,10 +105,10 @@ omitted.`,
 type Document struct {
 	FirstBreakFormat document.TextOrNull `json:"breaks" doc:"The format of --first-break; null for none."`
 	Value            *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null if --first-break found no value."`
-	// Explanation has Layout, Outcome, Copies and Unfused. It is nil if Value is nil.
+	// Explanation has Layout, Outcome (the JSON field run), Copies and Unfused. It is nil if Value is nil.
 	*inspect.Explanation
-	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"The conditions on sizes under which the fields value and layout are valid; the fields run and copies are valid only for the assumed sizes."`
-	report.Notes
+	Guards       []infer.GuardDoc `json:"guards,omitzero" doc:"The conditions on sizes under which the fields value and layout are valid; the fields run and copies are valid only for the assumed sizes."`
+	report.Notes                  // has Assumed: the assumed sizes
 }
 
 // run loads a graph, compiles it, and explains the named value. With --first-break, the name is empty.
@@ -142,7 +142,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 		doc, err = f.explainValue(job.Context, g, path, value, memoryFormat, options)
 		return err
 	})
-	job.End()
+	job.End() // removes the display of progress, so that notes can be printed
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
@@ -227,7 +227,8 @@ func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error 
 	if err != nil || symbolic == nil {
 		return err
 	}
-	// ExplainLayout may branch on sizes. The guards that it adds belong to the value's node.
+	// ExplainLayout may branch on sizes. It records conditions in symbolic.Env, but not in symbolic.Guards, which names
+	// the node of each condition of inference. The conditions that it adds belong to the value's node.
 	guardsBefore := len(symbolic.Env.Guards())
 	layout, err := inspect.ExplainLayout(symbolic.Graph, v.Name)
 	if err != nil {
@@ -240,8 +241,8 @@ func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error 
 		symbolic.Guards = append(symbolic.Guards, graph.Guard{Cond: cond, Node: value.Node})
 	}
 	nodes := ancestors(value) // guards of other nodes do not concern the value
-	symbolic.Guards = slices.DeleteFunc(symbolic.Guards, func(g graph.Guard) bool {
-		return g.Node != nil && !nodes[g.Node]
+	symbolic.Guards = slices.DeleteFunc(symbolic.Guards, func(guard graph.Guard) bool {
+		return guard.Node != nil && !nodes[guard.Node]
 	})
 	doc.Guards = infer.GuardsOf(symbolic)
 	return nil
@@ -284,7 +285,8 @@ func Write(w io.Writer, display term.Display, doc *Document) {
 	writeExecution(w, display, doc.Explanation, doc.Assumed)
 }
 
-// answer returns how the program stores the value, in a sentence. The copies include copies of operands for its step.
+// answer returns how the program stores the value, in a sentence. doc.Copies are the copies of the value and the copies
+// of operands of the step that computes it.
 func (doc *Document) answer() string {
 	outcome := &doc.Outcome
 	text := fmt.Sprintf("under strategy %s: %s", outcome.Strategy, outcome.What)

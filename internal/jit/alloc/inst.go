@@ -33,12 +33,13 @@ type Value struct {
 	Acc       *Acc    // set for accumulators, whose registers the generator chooses; nil for other values
 }
 
-// Acc is the accumulator of a fold (a reduction of the row), or a part of it. There are several sets of accumulator
-// registers, and Acc has a register in each set. Successive iterations use successive sets, so that their latencies
-// overlap.
+// Acc is the accumulator of a reduction of the row, or a part of it, in one of several interleaved iterations. An
+// accumulator has several registers, and successive iterations use successive registers, so that their latencies
+// overlap. For example, with two interleaved iterations, accumulator 0 has the Accs {0, v, 0} and {0, v, 1}. v is the
+// virtual register of the first.
 type Acc struct {
 	Index     int  // number of the accumulator in the loop
-	Virt      Virt // the accumulator in the first of the interleaved iterations
+	Virt      Virt // the accumulator in the first of the interleaved iterations: the same for all of them
 	Iteration int  // number of the iteration among interleaved iterations
 }
 
@@ -61,7 +62,7 @@ const (
 	PerRow                             // one element for the whole row
 	Constant                           // data that is stored after the code
 	Slot                               // a spilled value
-	AccumulatorMemory                  // accumulators, from the first lane of the iteration on
+	AccumulatorMemory                  // accumulators; element k of the row uses accumulator k modulo their number
 )
 
 // advancesPerIteration reports whether each iteration accesses other elements, so that a register cannot keep them for
@@ -71,11 +72,11 @@ func (s Space) advancesPerIteration() bool {
 }
 
 // Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target makes it concrete when
-// it writes the instruction.
+// it writes the instruction. Along the row, the address is pointer + iteration*Step + Offset.
 type Mem struct {
 	Space        Space
 	Index        int    // Slot: number of the slot; others: number of the pointer
-	Offset       int32  // bytes from the address of the pointer at the iteration
+	Offset       int32  // in bytes
 	Step         int32  // bytes between the accesses of successive iterations
 	Data         string // contents of a Constant
 	Part         uint8  // for complex elements: 1 or 2, the first or second half of an iteration's elements; else 0

@@ -11,8 +11,9 @@ import (
 //
 //	result[a, i, j, b] = operand[a, index[i, j], b]    of shape [4 2 3 6]
 //
-// The kernel is an indexed walk (walk.go): a loop over the elements of the result. The table is operand 0 of the op. In
-// a dimension of the result that comes from the index, the stride of the table is 0, and the other way round.
+// The kernel is an indexed walk (walk.go): a loop over the elements of the result. The table is operand 0 of the op,
+// and the lookup adds an index times the stride of dim to the address in the table. The table has stride 0 in the
+// dimensions of the result that come from the index. The index has stride 0 in all other dimensions.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, selfMeta, indexMeta := c.Out[0], c.Meta(0), index.Meta
 	var tableStrides, indexStrides []int // by dimension of the result

@@ -13,7 +13,8 @@ import (
 
 // Functions of two real numbers. In formulas and references, x is self and y is `other`. The arguments binary and
 // binaryFloat configure the iteration: binaryFloat converts integers to float32. formula(text, names...) parses a
-// formula whose operands have these names, and kernelsOf(formula, dtypes...) makes one kernel for each dtype.
+// formula whose operands have these names, and kernelsOf(formula, dtypes...) makes one kernel for each dtype. angle64
+// is math.Atan2 with the sign of its first argument even if the result underflows to 0.
 var (
 	Atan2 = binaryFunction("atan2", "Returns the angle in radians of the complex number `other` + self*i.",
 		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.IntegersExample)

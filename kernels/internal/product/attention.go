@@ -79,6 +79,7 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 	rows := func(operand tensor.Type) sym.Int { return operand.Shape[operand.Rank()-2] }
 	columns := func(operand tensor.Type) sym.Int { return operand.Shape[operand.Rank()-1] }
 	queries, keys := rows(query), rows(key)
+	// The message shows query and key even if only the number of values is wrong.
 	if columns(key).Ne(columns(query)).Or(rows(value).Ne(keys)).Holds() {
 		return result, fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", queries, columns(query),
 			columns(key), keys)
@@ -158,9 +159,9 @@ func (attrs *attentionAttrs) headGroupSize(query, key tensor.Meta) int {
 }
 
 // lowerAttention makes the kernel of a call. It describes the call as a [graph.Attention] for [compileAttention].
-// Package fusion uses the same description for attentions that it finds in a graph. In the description, Key is
-// transposed to [..., e, s]. A row program computes the weights of a query from its scores; Others lists its further
-// operands, such as the mask. Operands in 16-bit floats are converted first.
+// Package fusion uses the same description for attentions that it finds in a graph. The description has a row program,
+// an expression that computes the weights of a query from its scores. Others lists the operands of the row program
+// after the scores, such as the mask. Operands in 16-bit floats are converted first.
 func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	attrs, builder, dtype := kit.Attrs[*attentionAttrs](call), copies.NewKernelBuilder(call), call.Out[0].DType.OpMath()
 	out := builder.StridedResult(0, dtype)
@@ -181,13 +182,8 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		builder.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": dtype}, []kit.Buffer{out})
 		return builder.Kernel()
 	}
-	// The description has split heads: [..., key heads, query heads per key head].
 	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: attrs.headGroupSize(query, key)}
-	const isShared, notShared = true, false
-	spec := &graph.Attention{Out: heads.withSplitHeads(out.Meta, notShared),
-		Query: heads.withSplitHeads(query, notShared),
-		Key:   swapLastDims(heads.withSplitHeads(key, isShared)), Value: heads.withSplitHeads(value, isShared)}
-	spec.Batch = spec.Out.Shape[:spec.Out.Rank()-2]
+	spec := heads.attention(out.Meta, query, key, value)
 	buffers := []kit.Buffer{out, operands[0], operands[1], operands[2]} // followed by Others
 	switch {
 	case attrs.IsCausal: // the row program compares the indices of query and key
@@ -196,7 +192,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		spec.Others = []tensor.Meta{indices[0].Meta, indices[1].Meta}
 	case call.HasOperand(attentionMask):
 		buffers = append(buffers, mask)
-		spec.Others = []tensor.Meta{heads.withSplitHeads(mask.Meta, notShared)}
+		spec.Others = []tensor.Meta{heads.withSplitHeads(mask.Meta, heads.groupSize)}
 	}
 	if err := setRowProgram(spec, attrs.scaleOf(query.Shape[query.Rank()-1])); err != nil {
 		return nil, err
@@ -210,7 +206,18 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// attentionReference computes the weights and the result of each query in float64.
+// attention returns the description of a call, without Others and the row program. Key is transposed to [..., e, s].
+// For grouped queries, the dimension of the heads is split in two: [..., key heads, query heads per key head]. Key and
+// Value have size 1 in the second of these dimensions, because the query heads of a group share them.
+func (g headGroups) attention(out, query, key, value tensor.Meta) *graph.Attention {
+	spec := &graph.Attention{Out: g.withSplitHeads(out, g.groupSize), Query: g.withSplitHeads(query, g.groupSize),
+		Key: swapLastDims(g.withSplitHeads(key, 1)), Value: g.withSplitHeads(value, 1)}
+	spec.Batch = spec.Out.Shape[:spec.Out.Rank()-2]
+	return spec
+}
+
+// attentionReference computes the weights and the result of each query in float64. Conversions of products to float64
+// prevent fused multiply-adds.
 func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	resultType, err := attentionType(call)
 	if err != nil {
@@ -224,8 +231,9 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		weights, maxScore := attrs.scores(in, batch, index[len(index)-1])
 		sum := 0.0
 		for i, score := range weights {
-			if weights[i] = math.Exp(score - maxScore); math.IsInf(maxScore, -1) {
-				weights[i] = 0 // the query sees no key
+			weights[i] = math.Exp(score - maxScore)
+			if math.IsInf(maxScore, -1) { // the query sees no key
+				weights[i] = 0
 			}
 			sum += weights[i]
 		}
@@ -242,7 +250,8 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 	return []*tensor.Tensor{out}, nil
 }
 
-// scores returns the scores of all keys for the query in the given row, and their maximum.
+// scores returns the scores of all keys for the query in the given row, and their maximum. batch is the index in the
+// batch dimensions of the result.
 func (attrs *attentionAttrs) scores(in []*tensor.Tensor, batch []int, row int) (scores []float64, maxScore float64) {
 	query, key := in[0], in[1]
 	elements, groupSize := query.Shape[query.Rank()-1], attrs.headGroupSize(query.Meta, key.Meta)
@@ -273,8 +282,8 @@ func (attrs *attentionAttrs) scores(in []*tensor.Tensor, batch []int, row int) (
 	return scores, maxScore
 }
 
-// headElement returns element (i, j) of the matrix of a query head, the last index of batch. groupSize heads share a
-// matrix.
+// headElement returns element (i, j) of a matrix of an operand: the matrix for index batch of the result, whose last
+// number is the query head. groupSize adjacent query heads share a matrix.
 func headElement(matrix *tensor.Tensor, batch []int, i, j, groupSize int) float64 {
 	index := append(slices.Clone(batch), i, j)
 	if groupSize > 1 {
@@ -283,8 +292,8 @@ func headElement(matrix *tensor.Tensor, batch []int, i, j, groupSize int) float6
 	return broadcastElement(matrix, index).Float()
 }
 
-// attentionLoops returns the parallel loops over the batch dimensions in which no operand but the mask is broadcast. It
-// returns no loop over heads if enable_gqa is set.
+// attentionLoops returns a parallel loop for each batch dimension along which query, key and value are not broadcast.
+// The mask may be broadcast along it. If enable_gqa is set, attentionLoops returns no loop over heads.
 func attentionLoops(call *graph.Call) []graph.Parallel {
 	out := call.Out[0]
 	batchRank := out.Rank() - 2

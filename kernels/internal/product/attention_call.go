@@ -63,8 +63,9 @@ func setRowProgram(spec *graph.Attention, scale float64) (err error) {
 type headGroups struct{ batchRank, groupSize int }
 
 // withSplitHeads returns an operand, [..., rows, columns], with all batch dimensions and split heads. Missing batch
-// dimensions get size 1 and stride 0. isShared is set for keys and values, whose heads are split into [heads, 1].
-func (g headGroups) withSplitHeads(operand tensor.Meta, isShared bool) tensor.Meta {
+// dimensions get size 1 and stride 0. inner is the size of the second dimension of split heads: groupSize, or 1 for
+// keys and values, whose heads are split into [heads, 1].
+func (g headGroups) withSplitHeads(operand tensor.Meta, inner int) tensor.Meta {
 	missingDims := g.batchRank + 2 - operand.Rank()
 	operand.Shape = append(slices.Repeat([]int{1}, missingDims), operand.Shape...)
 	operand.Strides = append(make([]int, missingDims), operand.Strides...)
@@ -72,8 +73,8 @@ func (g headGroups) withSplitHeads(operand tensor.Meta, isShared bool) tensor.Me
 		return operand
 	}
 	headDim := g.batchRank - 1
-	heads, stride, inner := operand.Shape[headDim], operand.Strides[headDim], g.groupSize
-	if isShared || heads == 1 {
+	heads, stride := operand.Shape[headDim], operand.Strides[headDim]
+	if heads == 1 {
 		inner = 1
 	}
 	operand.Shape = slices.Insert(operand.Shape, headDim+1, inner)

@@ -49,8 +49,9 @@ func BorderTable(mode string, n, before, after int) []int {
 	}
 	// In mode circular, PyTorch copies the padding from the result itself. If padding is negative on one side, the
 	// operand is cropped there, and the padding on the other side repeats the cropped operand: a b c d padded by 2 and
-	// -1 gives b c a b c. If the cropped operand is shorter than the padding, PyTorch copies uninitialized memory; this
-	// implementation repeats the cropped operand again.
+	// -1 gives b c a b c. If the cropped operand is shorter than the padding, PyTorch copies uninitialized memory. In this
+	// implementation, padding before then continues to the left in the operand without the crop, and padding after
+	// repeats the cropped operand: a b c padded by 3 and -2 gives b c a a, and padded by -2 and 3 gives c c c c.
 	first, end := max(before, 0), len(table)-max(after, 0) // the result without the padding
 	for i := range first {
 		table[i] = table[end-before+i]
@@ -73,8 +74,9 @@ func BorderSpans(mode string, n, before, after int) []copies.Span {
 	first := min(max(before, 0), size)
 	end := min(max(before+n, first), size)
 	startBefore, startAfter, step := 0, n-1, 0 // replicate: a step of 0 repeats the first or the last element
-	if mode == "reflect" {                     // index -k is mirrored to k, and index n-1+k to n-1-k
-		startBefore, startAfter, step = before, 2*(n-1)-(end-before), -1
+	if mode == "reflect" {                     // operand index -k is mirrored to k, and index n-1+k to n-1-k
+		indexAfter := end - before // of the first element after
+		startBefore, startAfter, step = before, 2*(n-1)-indexAfter, -1
 	}
 	const copyStep = 1
 	list := appendSpan(nil, first, startBefore, step)
@@ -108,7 +110,7 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 	}
 	// The indices start to end-1 of the operand remain after negative padding.
 	start, end := max(-before, 0), n+min(after, 0)
-	add(end-max(before, 0), max(before, 0)) // the padding before is the end of this part
+	add(end-max(before, 0), max(before, 0)) // the padding before: the indices that precede end, modulo n
 	add(start, end-start)
 	period := cmp.Or(end-start, n) // if nothing remains, the padding repeats the operand
 	for padded := 0; padded < after; padded += period {

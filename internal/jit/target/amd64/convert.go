@@ -7,16 +7,23 @@ import (
 )
 
 // This file selects instructions for conversions between dtypes; convert_intfloat.go has the conversions between
-// integers and floats. The methods of the generator add instructions and return an alloc.Virt, a virtual vector
-// register with the result. For example, and(4, x, y) adds VPAND for lanes of 4 bytes. width(4) is the size in bytes of
-// a register for all lanes of 4 bytes.
+// integers and floats.
 //
 // A laneValue is a value of the loop in a register. Integers of fewer than 32 bits are in 32-bit lanes, and the bits
 // above them may be undefined (hasUndefinedHighBits); extendedReg extends them by sign bits or zeros. 16-bit floats are
-// in 32-bit lanes of the register reg, or adjacent in the register packed. Bools are masks: mask registers with
-// AVX-512, otherwise lanes whose bits are all equal. FoldableSource is the index of the source of an instruction that
-// may be a memory operand. The argument noBroadcast states that a memory operand is a whole vector, not an element that
-// is broadcast.
+// in 32-bit lanes of the register reg, in adjacent 16-bit lanes of the register packed, or in both. Bools are masks:
+// mask registers with AVX-512, otherwise lanes whose bits are all equal.
+//
+// The methods of the generator add instructions and return an alloc.Virt, a virtual register with the result. width(4)
+// is the size in bytes of the register that holds the lanes of an iteration, for lanes of 4 bytes. The first argument
+// of and, blend and compareFloats is the size of a lane in bytes: and(4, x, y) adds VPAND for lanes of 4 bytes.
+//
+// An instruction may have a memory operand in place of a register. The value of the operand is then folded: it is
+// loaded by the instruction itself.
+//   - The number before the sources of commutativeOp and convertOp is the size in bytes of an element that the memory
+//     operand may broadcast to all lanes. noBroadcast: the memory operand is a whole vector.
+//   - FoldableSource is the index of the source that may be folded; noFoldableSource: none.
+//   - loadFrom adds a load. notFoldable: the load also converts, so another instruction cannot replace it.
 
 // convert selects instructions for a conversion to a dtype. Each result equals the result of tensor.Converter on amd64.
 func (g *generator) convert(dtype tensor.DType, x *laneValue) *laneValue {
@@ -67,16 +74,18 @@ func (g *generator) boolToNumber(dtype tensor.DType, mask alloc.Virt) *laneValue
 }
 
 // widenToFloat32 converts 16-bit floats to float32. A bfloat16 is the upper half of a float32. The instruction for
-// float16 has a packed operand, in a register or in memory.
+// float16, VCVTPH2PS, reads packed elements from a register or from memory.
 func (g *generator) widenToFloat32(x *laneValue) alloc.Virt {
 	width := g.width(4)
 	if x.dtype == tensor.BFloat16 {
 		return g.immediateOp("VPSLLD", 16, x.reg)
 	}
 	if x.packed == 0 {
-		x.packed = g.pack16(g.extendedReg(x))
+		x.packed = g.pack16(g.extendedReg(x)) // kept for other readers of x
 	}
-	if reload := g.Values[x.packed].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow { // elements in memory
+	// Elements that are loaded along the row are loaded and converted by one instruction. Their space is AlongRow even if
+	// they share no memory with an output.
+	if reload := g.Values[x.packed].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow {
 		return g.loadFrom(width, "VCVTPH2PS", notFoldable, reload.Mem)
 	}
 	return g.convertOp("VCVTPH2PS", width, noBroadcast, x.packed)

@@ -52,6 +52,7 @@ func (s *selector) integerOp(op lane.Op, dtype tensor.DType, a, b alloc.Virt) al
 func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
 	cross := s.op("mul", "4s", s.op("rev64", "4s", b), a)
 	upper := s.immediateOp("shl", "2d", s.op("uaddlp", "2d 4s", cross), 32) // uaddlp adds the two products
+	// umlal multiplies the low halves, which xtn extracts, and adds the products to upper: it is tied to upper's register.
 	return s.tiedOp("umlal", "2d 2s", upper, s.op("xtn", "2s 2d", a), s.op("xtn", "2s 2d", b))
 }
 
@@ -115,7 +116,8 @@ func (s *selector) shift(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.
 	return s.op(sign+"shl", shape, a, distance)
 }
 
-// constantBits returns the bits of the lanes of v, if v is a constant with equal lanes of the given size.
+// constantBits returns the bits of a lane of v, if v is a constant with equal lanes of the given size. A constant has a
+// Reload, the load of its bytes (Mem.Data) from memory after the code.
 func (s *selector) constantBits(v alloc.Virt, size int) (uint64, bool) {
 	reload := s.Values[v].Reload
 	if reload == nil || reload.Mem.Space != alloc.Constant {
