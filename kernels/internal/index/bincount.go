@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -56,24 +55,38 @@ func outlineBincount(c *graph.Call) ([]graph.PartialType, error) {
 func runBincount(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err) // the number of bins depends on data
 	binCount := kit.Attrs[*bincountAttrs](c).Minlength
-	numbers := kit.CopyTo(ctx, in[0], tensor.New(tensor.Int64, in[0].Shape...))
-	bins := kit.SliceOf[int64](numbers.Storage().Bytes(), 0, numbers.Numel())
-	for i, bin := range bins {
-		if i%kit.CheckEvery == 0 {
-			interrupt.Check(ctx)
+	bins, err := rowMajorElements[int64](ctx, tensor.Int64, in[0])
+	if err != nil {
+		return nil, err
+	}
+	greatest := uint64(0) // a negative number is greater than all others
+	kit.ForEachBlock(ctx, len(bins), func(begin, end int) {
+		blockGreatest := uint64(0)
+		for _, bin := range bins[begin:end] {
+			blockGreatest = max(blockGreatest, uint64(bin))
 		}
-		if bin < 0 || bin >= tensor.MaxBytes { // more bins than memory can hold
-			return nil, errBincount
-		}
-		binCount = max(binCount, int(bin)+1)
+		greatest = max(greatest, blockGreatest)
+	})
+	if greatest >= tensor.MaxBytes { // negative, or more bins than memory can hold
+		return nil, errBincount
+	}
+	if len(bins) > 0 {
+		binCount = max(binCount, int(greatest)+1)
 	}
 	switch {
 	case len(in) < 2 || in[1] == nil || len(bins) == 0:
-		return []*tensor.Tensor{sumByBin[int64](ctx, tensor.Int64, bins, binCount, nil)}, nil
+		out := tensor.Zeros(tensor.Int64, binCount)
+		counts := kit.ElementsOf[int64](out.Pointer(), binCount)
+		kit.ForEachBlock(ctx, len(bins), func(begin, end int) {
+			for _, bin := range bins[begin:end] {
+				counts[bin]++
+			}
+		})
+		return []*tensor.Tensor{out}, nil
 	case in[1].DType == tensor.Float32:
-		return []*tensor.Tensor{sumByBin[float32](ctx, tensor.Float32, bins, binCount, in[1])}, nil
+		return sumByBin[float32](ctx, tensor.Float32, bins, binCount, in[1])
 	}
-	return []*tensor.Tensor{sumByBin[float64](ctx, tensor.Float64, bins, binCount, in[1])}, nil
+	return sumByBin[float64](ctx, tensor.Float64, bins, binCount, in[1])
 }
 
 // maxBincountLength bounds minlength, so that data and not an attribute determine the memory of a run.
@@ -84,26 +97,30 @@ func generatedBinBound(*graph.Call) int { return 16 }
 
 var errBincount = errors.New("bincount only supports 1-d non-negative integral inputs.")
 
+// rowMajorElements returns the elements of a value in row-major order, converted to a dtype, whose element type is T.
+func rowMajorElements[T int64 | float32 | float64](ctx context.Context, dtype tensor.DType,
+	value *tensor.Tensor) ([]T, error) {
+	if value.DType != dtype {
+		value = kit.CopyTo(ctx, value, tensor.New(dtype, value.Shape...))
+	}
+	flat, err := kit.ReshapeRowMajor(ctx, value, value.Numel())
+	if err != nil {
+		return nil, err
+	}
+	return kit.ElementsOf[T](flat.Pointer(), flat.Numel()), nil
+}
+
 // sumByBin returns, for each of binCount bins, the sum of the weights of its elements, in a dtype. bins has the bin of
-// each element. If weights is nil, sumByBin counts the elements.
-func sumByBin[T int64 | float32 | float64](ctx context.Context, dtype tensor.DType, bins []int64, binCount int,
-	weights *tensor.Tensor) *tensor.Tensor {
+// each element.
+func sumByBin[T float32 | float64](ctx context.Context, dtype tensor.DType, bins []int64, binCount int,
+	weights *tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(dtype, binCount)
-	sums := kit.SliceOf[T](out.Storage().Bytes(), 0, binCount)
-	var elementWeights []T
-	if weights != nil {
-		converted := kit.CopyTo(ctx, weights, tensor.New(dtype, len(bins)))
-		elementWeights = kit.SliceOf[T](converted.Storage().Bytes(), 0, len(bins))
-	}
-	for i, bin := range bins {
-		if i%kit.CheckEvery == 0 {
-			interrupt.Check(ctx)
+	sums := kit.ElementsOf[T](out.Pointer(), binCount)
+	elementWeights, err := rowMajorElements[T](ctx, dtype, weights)
+	kit.ForEachBlock(ctx, len(elementWeights), func(begin, end int) {
+		for i, weight := range elementWeights[begin:end] {
+			sums[bins[begin+i]] += weight
 		}
-		if elementWeights == nil {
-			sums[bin]++
-		} else {
-			sums[bin] += elementWeights[i]
-		}
-	}
-	return out
+	})
+	return []*tensor.Tensor{out}, err
 }

@@ -46,80 +46,157 @@ func scatterRowLoops(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) 
 			AtOffsets: kit.ScatterLoops[dtype.Size()],
 		}
 	}
-	switch dtype {
-	case tensor.Bool:
+	switch {
+	case dtype == tensor.Bool:
 		return combineBits(mode, alpha)
-	case tensor.Uint8:
-		return combineReal(mode, uint8(alpha.Int()))
-	case tensor.Int8:
-		return combineReal(mode, int8(alpha.Int()))
-	case tensor.Int16:
-		return combineReal(mode, int16(alpha.Int()))
-	case tensor.Int32:
-		return combineReal(mode, int32(alpha.Int()))
-	case tensor.Int64:
-		return combineReal(mode, alpha.Int())
-	case tensor.Uint16:
-		return combineReal(mode, uint16(alpha.Int()))
-	case tensor.Uint32:
-		return combineReal(mode, uint32(alpha.Int()))
-	case tensor.Uint64:
-		return combineReal(mode, uint64(alpha.Int()))
-	case tensor.Float32:
-		return combineReal(mode, float32(alpha.Float()))
-	case tensor.Float64:
-		return combineReal(mode, alpha.Float())
-	case tensor.Float16:
+	case dtype == tensor.Float16:
 		return combineHalf(mode, float32(alpha.Float()), tensor.Half.Float32, tensor.HalfOf)
-	case tensor.BFloat16:
+	case dtype == tensor.BFloat16:
 		return combineHalf(mode, float32(alpha.Float()), tensor.BF16.Float32, tensor.BF16Of)
-	case tensor.Complex64:
+	case dtype == tensor.Complex64:
 		return combineComplex(mode, complex64(alpha.Complex()))
+	case dtype == tensor.Complex128:
+		return combineComplex(mode, alpha.Complex())
+	case mode.isExtremum():
+		isMax := mode == combineMax
+		return combineRows(func(row combinedRow) { extremumLoops[dtype](row, isMax) })
 	}
-	return combineComplex(mode, alpha.Complex())
+	return arithmeticRows(dtype, mode, alpha)
 }
 
-// combineEach returns the loops over a row that call combine for each pair of elements. combine combines the element at
-// the address plain into the element at the address table.
+// combinedRow is a row of the plain operand and the elements of the table that it is combined into. If offsets is nil,
+// element i of the table is at table + i*tableStep, else at table + offsets[i].
+type combinedRow struct {
+	plain, table         unsafe.Pointer
+	plainStep, tableStep int
+	n                    int // number of elements
+	offsets              []int
+}
+
+// tableAddress returns the address of element i of the table.
+func (row *combinedRow) tableAddress(i int) unsafe.Pointer {
+	if row.offsets != nil {
+		return unsafe.Add(row.table, row.offsets[i])
+	}
+	return unsafe.Add(row.table, i*row.tableStep)
+}
+
+// combineRows returns the loops that call combine for a row.
+func combineRows(combine func(row combinedRow)) kit.RowLoops {
+	return kit.RowLoops{
+		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
+			combine(combinedRow{plain: plain, table: table, plainStep: plainStep, tableStep: tableStep, n: n})
+		},
+		AtOffsets: func(plain, table unsafe.Pointer, plainStep int, offsets []int) {
+			combine(combinedRow{plain: plain, table: table, plainStep: plainStep, n: len(offsets), offsets: offsets})
+		},
+	}
+}
+
+// combineEach returns the loops that call combine for each pair of elements. combine combines the element at the
+// address plain into the element at the address table.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
 func combineEach(combine func(table, plain unsafe.Pointer)) kit.RowLoops {
-	return kit.RowLoops{
-		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
-			for i := range n {
-				combine(unsafe.Add(table, i*tableStep), unsafe.Add(plain, i*plainStep))
-			}
-		},
-		AtOffsets: func(plain, table unsafe.Pointer, plainStep int, offsets []int) {
-			for i, offset := range offsets {
-				combine(unsafe.Add(table, offset), unsafe.Add(plain, i*plainStep))
-			}
-		},
+	return combineRows(func(row combinedRow) {
+		for i := range row.n {
+			combine(row.tableAddress(i), unsafe.Add(row.plain, i*row.plainStep))
+		}
+	})
+}
+
+// arithmeticRows returns the loops for a sum or a product of real numbers. Integers of one size have the same loops:
+// the low bits of their sums and products do not depend on their signs.
+func arithmeticRows(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) kit.RowLoops {
+	isSum := mode == combineAdd
+	switch {
+	case dtype == tensor.Float32:
+		return arithmeticLoops(isSum, float32(alpha.Float()))
+	case dtype == tensor.Float64:
+		return arithmeticLoops(isSum, alpha.Float())
+	case dtype.Size() == 1:
+		return arithmeticLoops(isSum, uint8(alpha.Int()))
+	case dtype.Size() == 2:
+		return arithmeticLoops(isSum, uint16(alpha.Int()))
+	case dtype.Size() == 4:
+		return arithmeticLoops(isSum, uint32(alpha.Int()))
+	}
+	return arithmeticLoops(isSum, uint64(alpha.Int()))
+}
+
+// arithmeticElement is the type constraint of loops that add or multiply.
+type arithmeticElement interface {
+	uint8 | uint16 | uint32 | uint64 | float32 | float64
+}
+
+// arithmeticLoops is arithmeticRows for elements of type T.
+func arithmeticLoops[T arithmeticElement](isSum bool, alpha T) kit.RowLoops {
+	if isSum {
+		return combineRows(func(row combinedRow) { addRow(row, alpha) })
+	}
+	return combineRows(mulRow[T])
+}
+
+// addRow adds the elements of a row, multiplied by alpha, to the table. T(...) prevents a fused multiply-add.
+func addRow[T arithmeticElement](row combinedRow, alpha T) {
+	plain, table, plainStep, tableStep := row.plain, row.table, row.plainStep, row.tableStep
+	size := int(unsafe.Sizeof(alpha))
+	switch {
+	case row.offsets != nil:
+		for i, offset := range row.offsets {
+			*(*T)(unsafe.Add(table, offset)) += T(alpha * *(*T)(unsafe.Add(plain, i*plainStep)))
+		}
+	case plainStep == size && tableStep == size:
+		sums := unsafe.Slice((*T)(table), row.n)
+		for i, x := range unsafe.Slice((*T)(plain), row.n)[:len(sums)] {
+			sums[i] += T(alpha * x)
+		}
+	default:
+		for i := range row.n {
+			*(*T)(unsafe.Add(table, i*tableStep)) += T(alpha * *(*T)(unsafe.Add(plain, i*plainStep)))
+		}
 	}
 }
 
-// realElement is the type constraint of loops over real numbers.
+// mulRow multiplies the table by the elements of a row.
+func mulRow[T arithmeticElement](row combinedRow) {
+	for i := range row.n {
+		*(*T)(row.tableAddress(i)) *= *(*T)(unsafe.Add(row.plain, i*row.plainStep))
+	}
+}
+
+// extremumLoops has the loops over a row that compute the maximum, or the minimum if isMax is not set, by dtype.
+var extremumLoops = [tensor.Complex128 + 1]func(row combinedRow, isMax bool){
+	tensor.Uint8: extremumRow[uint8], tensor.Int8: extremumRow[int8], tensor.Int16: extremumRow[int16],
+	tensor.Int32: extremumRow[int32], tensor.Int64: extremumRow[int64], tensor.Uint16: extremumRow[uint16],
+	tensor.Uint32: extremumRow[uint32], tensor.Uint64: extremumRow[uint64], tensor.Float32: extremumRow[float32],
+	tensor.Float64: extremumRow[float64]}
+
+// realElement is the type constraint of loops that compare real numbers.
 type realElement interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-// combineReal returns the loops for real numbers.
-func combineReal[T realElement](mode combineMode, alpha T) kit.RowLoops {
-	switch mode {
-	case combineAdd:
-		return combineEach(func(table, plain unsafe.Pointer) {
-			*(*T)(table) += T(alpha * *(*T)(plain)) // T(...) prevents a fused multiply-add
-		})
-	case combineMul:
-		return combineEach(func(table, plain unsafe.Pointer) { *(*T)(table) *= *(*T)(plain) })
-	}
-	return combineEach(func(table, plain unsafe.Pointer) {
-		a, b := *(*T)(table), *(*T)(plain)
-		// A NaN in a stays, because comparisons with it are false. A NaN in b replaces a.
-		if mode == combineMax && b > a || mode == combineMin && b < a || b != b {
-			*(*T)(table) = b
+// extremumRow replaces elements of the table by greater elements of a row, or by lesser ones if isMax is not set.
+func extremumRow[T realElement](row combinedRow, isMax bool) {
+	for i := range row.n {
+		element, source := (*T)(row.tableAddress(i)), (*T)(unsafe.Add(row.plain, i*row.plainStep))
+		a, b := *element, *source
+		low, high := a, b
+		if !isMax {
+			low, high = b, a
 		}
-	})
+		// A NaN in a stays, because comparisons with it are false. A NaN in b replaces a. The choice of an address has no
+		// branch, which the processor would predict wrongly for random elements.
+		from := element
+		if high > low {
+			from = source
+		}
+		if b != b {
+			from = source
+		}
+		*element = *from
+	}
 }
 
 // combineHalf returns the loops for 16-bit floats, which compute in float32.

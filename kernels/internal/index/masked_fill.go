@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -94,66 +93,37 @@ func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	}))(call, in)
 }
 
-// elementBits is the type constraint of loops that copy elements. A type stands for all dtypes of its size.
-type elementBits interface {
-	uint8 | uint16 | uint32 | uint64 | complex128
-}
-
 // convertingFill returns the kernel for self of the given dtype and a value operand of another dtype. As in
 // value.item() and Scalar::to, the value is first converted to the dtype of self. A value that overflows this dtype is
 // an error.
 func convertingFill(dtype, valueDType tensor.DType) rule.Kernel {
-	switch dtype.Size() {
-	case 1:
-		return convertingFillOf[uint8](dtype, valueDType)
-	case 2:
-		return convertingFillOf[uint16](dtype, valueDType)
-	case 4:
-		return convertingFillOf[uint32](dtype, valueDType)
-	case 8:
-		return convertingFillOf[uint64](dtype, valueDType)
-	}
-	return convertingFillOf[complex128](dtype, valueDType)
-}
-
-// convertingFillOf is convertingFill for elements of type T.
-func convertingFillOf[T elementBits](dtype, valueDType tensor.DType) rule.Kernel {
-	switch valueDType.Size() {
-	case 1:
-		return convertingFillFrom[T, uint8](dtype, valueDType)
-	case 2:
-		return convertingFillFrom[T, uint16](dtype, valueDType)
-	case 4:
-		return convertingFillFrom[T, uint32](dtype, valueDType)
-	case 8:
-		return convertingFillFrom[T, uint64](dtype, valueDType)
-	}
-	return convertingFillFrom[T, complex128](dtype, valueDType)
-}
-
-// convertingFillFrom is convertingFill for elements of type T and a value operand of type V.
-func convertingFillFrom[T, V elementBits](dtype, valueDType tensor.DType) rule.Kernel {
-	kernel := iter.Slice3(func(dst, self []T, mask []uint8, value []V) {
-		if len(dst) == 0 {
-			return
-		}
-		// value is 0-dim: all its elements are the same. The check below has reported errors.
-		item, _ := convertedItem(dtype, valueDType, unsafe.Pointer(&value[0]))
-		fill := *(*T)(item.Pointer())
-		for i := range dst {
-			element := self[i]
-			if mask[i] != 0 { // read before dst[i] is written, because dst may overlap mask
-				element = fill
-			}
-			dst[i] = element
-		}
-	})
-	const valueOperand = 2 // index among the operands without the result
-	return iter.WithCheck(kernel, valueOperand, func(value []V) error {
-		if len(value) == 0 {
+	fill := fillLoops[dtype.Size()]
+	const results = 1
+	return rule.NewKernel(results, func(ptrs []unsafe.Pointer, n int) error {
+		if n == 0 {
 			return nil
 		}
-		_, err := convertedItem(dtype, valueDType, unsafe.Pointer(&value[0]))
+		item, err := convertedItem(dtype, valueDType, ptrs[3]) // value is 0-dim: all its elements are the same
+		if err == nil {
+			fill(ptrs[0], ptrs[1], ptrs[2], item.Pointer(), n)
+		}
 		return err
-	}).Bits() // the kernel copies bits, so it needs only the sizes of the dtypes
+	}, dtype, dtype, tensor.Bool, valueDType)
+}
+
+// fillLoops has the loops that copy n elements of self to dst, but the value where the mask is set. They are indexed by
+// element size in bytes.
+var fillLoops = [17]func(dst, self, mask, value unsafe.Pointer, n int){1: fillMasked[uint8], 2: fillMasked[uint16],
+	4: fillMasked[uint32], 8: fillMasked[uint64], 16: fillMasked[[2]uint64]}
+
+func fillMasked[T uint8 | uint16 | uint32 | uint64 | [2]uint64](dst, self, mask, value unsafe.Pointer, n int) {
+	elements, isMasked, fill := unsafe.Slice((*T)(self), n), unsafe.Slice((*uint8)(mask), n), *(*T)(value)
+	filled := unsafe.Slice((*T)(dst), n)
+	for i := range filled {
+		element := elements[i]
+		if isMasked[i] != 0 { // read before dst[i] is written, because dst may overlap mask
+			element = fill
+		}
+		filled[i] = element
+	}
 }

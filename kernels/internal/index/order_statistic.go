@@ -346,3 +346,9 @@ func (s statistic) rankInSorted(line []tensor.Scalar) int {
 	}
 	return best
 }
+
+// flipSign inverts the highest bit of a number of 64 bits: it maps a uint64 to an int64, in order.
+func flipSign[T kit.Sortable](number *T) {
+	bits := (*int64)(unsafe.Pointer(number))
+	*bits = int64(uint64(*bits) ^ 1<<63)
+}

@@ -218,6 +218,15 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 	return builder.Kernel()
 }
 
+// bisectionSteps returns the number of steps of a binary search: log2(length), rounded up, but at least 1.
+func bisectionSteps(length int) int {
+	steps := 1
+	for 1<<steps < length {
+		steps++
+	}
+	return steps
+}
+
 // rowSearch searches values in the rows of a sequence. A vector is one row.
 type rowSearch[T kit.Sortable] struct {
 	length       int  // number of elements of a row

@@ -16,7 +16,7 @@ import (
 //	divideWork      divides the walk into units of work, after it merged dimensions (merge)
 //	runUnit         runs a unit: it calls runRow for each row, a part of the innermost dimension
 //	runRow          moves the elements of a row
-//	lookup.offset   reads an index and returns its offset in the table
+//	addOffsets      reads indices and adds their offsets in the table
 
 // indexedWalk is the loop that gathers and scatters share. It visits all indices of a shape and moves elements between
 // two operands. Operand 0, the plain operand, is accessed by its own strides. Operand 1, the table, is accessed at
@@ -227,6 +227,9 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, rowLoops kit.RowLoops, unit int
 		startAddresses[operandIndex] = unsafe.Add(startAddresses[operandIndex], begin*byteStride)
 	}
 	count := min(walk.pieceLen, walk.shape[walk.innerDim]-begin)
+	if !walk.indicesVary && len(walk.serialDims) == 1 && !walk.isSerial(walk.innerDim) {
+		return walk.runSerialRows(mem, rowLoops, &startAddresses, count, offsets)
+	}
 	for i := range walk.serialCount {
 		addresses := startAddresses
 		walk.moveAddresses(&addresses, walk.serialDims, i)
@@ -284,24 +287,12 @@ func (walk *indexedWalk) runRowOfOneIndex(mem *graph.Mem, rowLoops kit.RowLoops,
 // elements in the table, and then moves these elements.
 func (walk *indexedWalk) runRowOfIndices(mem *graph.Mem, rowLoops kit.RowLoops,
 	addresses *[maxOperands]unsafe.Pointer, count int, offsets []int) error {
-	plainStep, tableStep := walk.operands[0].byteStrides[walk.innerDim], walk.operands[1].byteStrides[walk.innerDim]
+	plainStep := walk.operands[0].byteStrides[walk.innerDim]
 	plain, table := addresses[0], addresses[1]
 	for first := 0; first < count; first += offsetBlockLen {
 		block := offsets[:min(offsetBlockLen, count-first)]
-		// The offset of element first+k in the table is (first+k)*tableStep, plus the offsets of all lookups for it.
-		for k := range block {
-			block[k] = (first + k) * tableStep
-		}
-		for i := range walk.lookups {
-			l := &walk.lookups[i]
-			step := walk.operands[l.operand].byteStrides[walk.innerDim]
-			for k := range block {
-				offset, err := l.offset(unsafe.Add(addresses[l.operand], (first+k)*step))
-				if err != nil {
-					return err
-				}
-				block[k] += offset
-			}
+		if err := walk.setOffsets(block, addresses, walk.innerDim, first); err != nil {
+			return err
 		}
 		rowLoops.AtOffsets(unsafe.Add(plain, first*plainStep), table, plainStep, block)
 		mem.CheckContextAfter(len(block) * (1 + len(walk.lookups)))
@@ -309,32 +300,105 @@ func (walk *indexedWalk) runRowOfIndices(mem *graph.Mem, rowLoops kit.RowLoops,
 	return nil
 }
 
+// runSerialRows runs a unit with one serial outer dimension and indices that do not vary along the innermost dimension.
+// It moves count elements in each row. offsets is memory for the offsets of offsetBlockLen rows.
+func (walk *indexedWalk) runSerialRows(mem *graph.Mem, rowLoops kit.RowLoops, addresses *[maxOperands]unsafe.Pointer,
+	count int, offsets []int) error {
+	plainStep, tableStep := walk.operands[0].byteStrides[walk.innerDim], walk.operands[1].byteStrides[walk.innerDim]
+	plain, table := addresses[0], addresses[1]
+	dim := walk.serialDims[0]
+	rowStep := walk.operands[0].byteStrides[dim]
+	for first := 0; first < walk.serialCount; first += offsetBlockLen {
+		block := offsets[:min(offsetBlockLen, walk.serialCount-first)]
+		if err := walk.setOffsets(block, addresses, dim, first); err != nil {
+			return err
+		}
+		for k, offset := range block {
+			rowLoops.Strided(unsafe.Add(plain, (first+k)*rowStep), unsafe.Add(table, offset), plainStep, tableStep, count)
+			mem.CheckContextAfter(count)
+		}
+	}
+	return nil
+}
+
+// setOffsets sets offsets to the byte offsets in the table of the elements along a dimension, from index first on.
+// addresses are the addresses of the operands at index 0.
+func (walk *indexedWalk) setOffsets(offsets []int, addresses *[maxOperands]unsafe.Pointer, dim, first int) error {
+	// The offset of element first+k is (first+k)*tableStep, plus the offsets of all lookups for it.
+	tableStep := walk.operands[1].byteStrides[dim]
+	for k := range offsets {
+		offsets[k] = (first + k) * tableStep
+	}
+	for i := range walk.lookups {
+		l := &walk.lookups[i]
+		step := walk.operands[l.operand].byteStrides[dim]
+		if err := l.addOffsets(offsets, unsafe.Add(addresses[l.operand], first*step), step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // offset reads the index at an address and returns its byte offset in the table.
 func (l *lookup) offset(address unsafe.Pointer) (int, error) {
-	var index int64
-	if l.isInt64 {
-		index = *(*int64)(unsafe.Add(address, l.byteOffset))
-	} else {
-		index = int64(*(*int32)(unsafe.Add(address, l.byteOffset)))
+	var offsets [1]int
+	const step = 0
+	err := l.addOffsets(offsets[:], address, step)
+	return offsets[0], err
+}
+
+// addOffsets reads indices that are step bytes apart, from an address on. It adds their byte offsets in the table to
+// offsets.
+func (l *lookup) addOffsets(offsets []int, address unsafe.Pointer, step int) error {
+	address = unsafe.Add(address, l.byteOffset)
+	switch isFlat := l.flatLayout != nil && !l.flatLayout.IsContiguous(); {
+	case isFlat && l.isInt64:
+		return addFlatOffsets[int64](l, offsets, address, step)
+	case isFlat:
+		return addFlatOffsets[int32](l, offsets, address, step)
+	case l.isInt64:
+		return addStridedOffsets[int64](l, offsets, address, step)
 	}
-	if size := int64(l.size); index < -size || index >= size {
-		return 0, outOfBounds(index, l.dim, l.size)
+	return addStridedOffsets[int32](l, offsets, address, step)
+}
+
+// addStridedOffsets is addOffsets for indices whose offsets are multiples of byteStride.
+func addStridedOffsets[T int32 | int64](l *lookup, offsets []int, address unsafe.Pointer, step int) error {
+	size, byteStride := l.size, l.byteStride
+	for k := range offsets {
+		i := int(*(*T)(unsafe.Add(address, k*step)))
+		if i < 0 {
+			i += size
+		}
+		if uint(i) >= uint(size) {
+			return outOfBounds(int64(*(*T)(unsafe.Add(address, k*step))), l.dim, size)
+		}
+		offsets[k] += i * byteStride
 	}
-	i := int(index)
-	if i < 0 {
-		i += l.size
+	return nil
+}
+
+// addFlatOffsets is addOffsets for flat indices into a table that is not row-major.
+func addFlatOffsets[T int32 | int64](l *lookup, offsets []int, address unsafe.Pointer, step int) error {
+	shape, strides := l.flatLayout.Shape, l.flatLayout.Strides
+	for k := range offsets {
+		index := *(*T)(unsafe.Add(address, k*step))
+		i := int(index)
+		if i < 0 {
+			i += l.size
+		}
+		if uint(i) >= uint(l.size) {
+			return outOfBounds(int64(index), l.dim, l.size)
+		}
+		// i = (i0*n1 + i1)*n2 + i2 ...: the last dimension varies fastest.
+		elements := 0
+		for dim := len(shape) - 1; dim >= 0; dim-- {
+			elements += i % shape[dim] * strides[dim]
+			i /= shape[dim]
+		}
+		offsets[k] += elements * l.byteStride
 	}
-	if l.flatLayout == nil {
-		return i * l.byteStride, nil
-	}
-	// i = (i0*n1 + i1)*n2 + i2 ...: the last dimension varies fastest.
-	elements := 0
-	for dim := l.flatLayout.Rank() - 1; dim >= 0; dim-- {
-		size := l.flatLayout.Shape[dim]
-		elements += i % size * l.flatLayout.Strides[dim]
-		i /= size
-	}
-	return elements * l.byteStride, nil
+	return nil
 }
 
 // outOfBounds returns the error for index i of a dimension.
