@@ -180,22 +180,23 @@ type realElement interface {
 // extremumRow replaces elements of the table by greater elements of a row, or by lesser ones if isMax is not set.
 func extremumRow[T realElement](row combinedRow, isMax bool) {
 	for i := range row.n {
-		element, source := (*T)(row.tableAddress(i)), (*T)(unsafe.Add(row.plain, i*row.plainStep))
-		a, b := *element, *source
+		element := (*T)(row.tableAddress(i))
+		a, b := *element, *(*T)(unsafe.Add(row.plain, i*row.plainStep))
 		low, high := a, b
 		if !isMax {
 			low, high = b, a
 		}
-		// A NaN in a stays, because comparisons with it are false. A NaN in b replaces a. The choice of an address has no
+		// A NaN in a stays, because comparisons with it are false. A NaN in b replaces a. The choice from an array has no
 		// branch, which the processor would predict wrongly for random elements.
-		from := element
+		choice := uint8(0)
 		if high > low {
-			from = source
+			choice = 1
 		}
+		isNaN := uint8(0)
 		if b != b {
-			from = source
+			isNaN = 1
 		}
-		*element = *from
+		*element = [2]T{a, b}[(choice|isNaN)&1]
 	}
 }
 

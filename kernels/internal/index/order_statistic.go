@@ -352,3 +352,7 @@ func flipSign[T kit.Sortable](number *T) {
 	bits := (*int64)(unsafe.Pointer(number))
 	*bits = int64(uint64(*bits) ^ 1<<63)
 }
+
+// orderingFlops estimates the cost per element of selecting from a line: the comparisons and moves of an element count
+// as 7 calls of a function such as exp.
+var orderingFlops = graph.ElementFlops{Function: 7}

@@ -51,9 +51,9 @@ func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
 // valuesAndIndices has the names of the results of ops that rank elements.
 var valuesAndIndices = []string{"values", "indices"}
 
-// orderingFlops estimates the cost per element of sorting a line or selecting from it: the comparisons and moves of an
-// element count as 7 calls of a function such as exp.
-var orderingFlops = graph.ElementFlops{Function: 7}
+// rankingFlops estimates the cost per element of sorting a line: the passes of the radix sort over an element take as
+// long as 2 calls of a function such as exp. The rate of functions is measured by such calls ([Rates]).
+var rankingFlops = graph.ElementFlops{Function: 2}
 
 // rankCost is the approximate cost per element of sorting a line, in copied elements.
 const rankCost = 16

@@ -60,7 +60,7 @@ func orderingOp(semantics graph.Semantics, dimOf func(*graph.Call) int, rankingO
 	}
 	return graph.Op{
 		Semantics: semantics,
-		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops,
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: rankingFlops,
 			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{dimOf(c)} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return rankingOf(c).compile(c) },

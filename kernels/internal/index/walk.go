@@ -324,47 +324,60 @@ func (walk *indexedWalk) runSerialRows(mem *graph.Mem, rowLoops kit.RowLoops, ad
 // setOffsets sets offsets to the byte offsets in the table of the elements along a dimension, from index first on.
 // addresses are the addresses of the operands at index 0.
 func (walk *indexedWalk) setOffsets(offsets []int, addresses *[maxOperands]unsafe.Pointer, dim, first int) error {
-	// The offset of element first+k is (first+k)*tableStep, plus the offsets of all lookups for it.
 	tableStep := walk.operands[1].byteStrides[dim]
-	for k := range offsets {
-		offsets[k] = (first + k) * tableStep
-	}
+	base := &linearOffsets{first * tableStep, tableStep}
 	for i := range walk.lookups {
 		l := &walk.lookups[i]
 		step := walk.operands[l.operand].byteStrides[dim]
-		if err := l.addOffsets(offsets, unsafe.Add(addresses[l.operand], first*step), step); err != nil {
+		if err := l.addOffsets(offsets, base, unsafe.Add(addresses[l.operand], first*step), step); err != nil {
 			return err
 		}
+		base = nil // the offsets of other lookups are added to those of the first one
 	}
 	return nil
 }
+
+// linearOffsets are the offsets start, start+step, start+2*step, and so on.
+type linearOffsets struct{ start, step int }
 
 // offset reads the index at an address and returns its byte offset in the table.
 func (l *lookup) offset(address unsafe.Pointer) (int, error) {
 	var offsets [1]int
 	const step = 0
-	err := l.addOffsets(offsets[:], address, step)
+	err := l.addOffsets(offsets[:], &linearOffsets{}, address, step)
 	return offsets[0], err
 }
 
-// addOffsets reads indices that are step bytes apart, from an address on. It adds their byte offsets in the table to
-// offsets.
-func (l *lookup) addOffsets(offsets []int, address unsafe.Pointer, step int) error {
+// addOffsets reads indices that are step bytes apart, from an address on. It sets offsets to base plus the byte offsets
+// of the indices in the table. If base is nil, it adds them to offsets.
+func (l *lookup) addOffsets(offsets []int, base *linearOffsets, address unsafe.Pointer, step int) error {
 	address = unsafe.Add(address, l.byteOffset)
-	switch isFlat := l.flatLayout != nil && !l.flatLayout.IsContiguous(); {
+	isFlat := l.flatLayout != nil && !l.flatLayout.IsContiguous()
+	if isFlat && base != nil {
+		for k := range offsets {
+			offsets[k] = base.start + k*base.step
+		}
+	}
+	switch {
 	case isFlat && l.isInt64:
 		return addFlatOffsets[int64](l, offsets, address, step)
 	case isFlat:
 		return addFlatOffsets[int32](l, offsets, address, step)
 	case l.isInt64:
-		return addStridedOffsets[int64](l, offsets, address, step)
+		return addStridedOffsets[int64](l, offsets, base, address, step)
 	}
-	return addStridedOffsets[int32](l, offsets, address, step)
+	return addStridedOffsets[int32](l, offsets, base, address, step)
 }
 
 // addStridedOffsets is addOffsets for indices whose offsets are multiples of byteStride.
-func addStridedOffsets[T int32 | int64](l *lookup, offsets []int, address unsafe.Pointer, step int) error {
+func addStridedOffsets[T int32 | int64](l *lookup, offsets []int, base *linearOffsets, address unsafe.Pointer,
+	step int) error {
 	size, byteStride := l.size, l.byteStride
+	isAdded := base == nil
+	start, startStep := 0, 0
+	if !isAdded {
+		start, startStep = base.start, base.step
+	}
 	for k := range offsets {
 		i := int(*(*T)(unsafe.Add(address, k*step)))
 		if i < 0 {
@@ -373,12 +386,16 @@ func addStridedOffsets[T int32 | int64](l *lookup, offsets []int, address unsafe
 		if uint(i) >= uint(size) {
 			return outOfBounds(int64(*(*T)(unsafe.Add(address, k*step))), l.dim, size)
 		}
-		offsets[k] += i * byteStride
+		if isAdded {
+			start = offsets[k]
+		}
+		offsets[k] = start + i*byteStride
+		start += startStep
 	}
 	return nil
 }
 
-// addFlatOffsets is addOffsets for flat indices into a table that is not row-major.
+// addFlatOffsets is addOffsets, without base, for flat indices into a table that is not row-major.
 func addFlatOffsets[T int32 | int64](l *lookup, offsets []int, address unsafe.Pointer, step int) error {
 	shape, strides := l.flatLayout.Shape, l.flatLayout.Strides
 	for k := range offsets {
