@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"math"
 	"math/cmplx"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -178,5 +179,25 @@ func TestEigenvaluesNotFinite(t *testing.T) {
 		require.NoError(t, err, c.matrix)
 		assert.NoError(t, kerneltest.CompareTensors(out[0], tensor.Must(tensor.FromSlice(c.values, n))), c.matrix)
 		assert.NoError(t, kerneltest.CompareTensors(out[1], tensor.Must(tensor.FromSlice(c.vectors, n, n))), c.matrix)
+	}
+}
+
+// TestPairsOfRows compares pdist with the upper triangle of cdist, for even, odd and small numbers of rows.
+func TestPairsOfRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, rows := range []int{0, 1, 2, 3, 8, 9} {
+		x := kerneltest.Filled(tensor.New(tensor.Float32, rows, 5), kerneltest.NonzeroValues(rng))
+		distances, err := kerneltest.RunParts(kernels.Lookup("pdist"), nil, []*tensor.Tensor{x})
+		require.NoError(t, err)
+		matrix, err := kerneltest.RunParts(kernels.Lookup("cdist"), nil, []*tensor.Tensor{x, x})
+		require.NoError(t, err)
+		require.Equal(t, []int{rows * (rows - 1) / 2}, distances[0].Shape)
+		pair := 0
+		for i := range rows {
+			for j := i + 1; j < rows; j++ {
+				require.Equal(t, matrix[0].At(i, j), distances[0].At(pair), "rows %d and %d of %d", i, j, rows)
+				pair++
+			}
+		}
 	}
 }
