@@ -93,33 +93,6 @@ func nonzeroFlags(ctx context.Context, t *tensor.Tensor) []bool {
 	return kit.SliceOf[bool](flags.Storage().Bytes(), 0, t.Numel())
 }
 
-// nonzeroIndices returns the indices of the non-zero elements as a tensor of shape [count, rank] and strides
-// [1, count].
-func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, error) {
-	flags := nonzeroFlags(ctx, self)
-	count := countTrue(ctx, flags)
-	rank := self.Rank()
-	out := tensor.Zeros(tensor.Int64, rank, count)
-	indices := kit.SliceOf[int64](out.Storage().Bytes(), 0, count*rank)
-	found := 0 // the number of nonzero elements so far
-	for i, isNonzero := range flags {
-		if i%kit.CheckEvery == 0 {
-			interrupt.Check(ctx)
-		}
-		if !isNonzero {
-			continue
-		}
-		// i = (i0*n1 + i1)*n2 + i2 ...: the remainders are the indices, from the last dimension on.
-		quotient := i
-		for dim := rank - 1; dim >= 0; dim-- {
-			indices[dim*count+found] = int64(quotient % self.Shape[dim])
-			quotient /= self.Shape[dim]
-		}
-		found++
-	}
-	return out.View(tensor.Meta{DType: tensor.Int64, Shape: []int{count, rank}, Strides: []int{1, count}})
-}
-
 // countTrue returns the number of flags that are set.
 func countTrue(ctx context.Context, flags []bool) int {
 	count := 0

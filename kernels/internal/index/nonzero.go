@@ -70,26 +70,13 @@ func runMaskedSelect(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([
 	if err != nil {
 		return nil, err
 	}
-	flat, err := kit.CopyTo(ctx, x, tensor.New(x.DType, shape...)).View(tensor.New(x.DType, tensor.Numel(shape)))
+	flat, err := kit.ReshapeRowMajor(ctx, x, tensor.Numel(shape))
 	if err != nil {
 		return nil, err
 	}
 	const dim = 0
 	out, err := keepSlices(ctx, flat, dim, nonzeroFlags(ctx, mask))
 	return []*tensor.Tensor{out}, err
-}
-
-// keepSlices returns a copy of the slices of a tensor along dim that have their flag set.
-func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
-	indices := kit.NewInts[int](countTrue(ctx, flags))[:0] // append never allocates
-	kit.ForEachBlock(ctx, len(flags), func(begin, end int) {
-		for i, flag := range flags[begin:end] {
-			if flag {
-				indices = append(indices, begin+i)
-			}
-		}
-	})
-	return pickSlices(ctx, t, dim, indices)
 }
 
 type compressAttrs struct {

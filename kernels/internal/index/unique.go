@@ -75,15 +75,6 @@ type uniqueConsecutiveAttrs struct {
 	Dim           *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are compared"`
 }
 
-// uniqueCall has the attributes of a call of any of the ops.
-type uniqueCall struct {
-	dim           *int // dimension whose slices are compared; nil: elements are compared
-	mode          uniqueMode
-	isONNX        bool // the op is unique: there is a result `first`, and inverse is always a vector
-	returnInverse bool // return inverse; else it is empty
-	returnCounts  bool // return counts; else it is empty
-}
-
 // uniqueOp defines an op that removes duplicates. example has the attributes of the op's example. callOf returns the
 // uniqueCall for the attributes of a call.
 func uniqueOp[A any](semantics graph.Semantics, example graph.Attrs, callOf func(attrs A) uniqueCall) *graph.Op {
@@ -123,7 +114,7 @@ func (u uniqueCall) outlines(self tensor.Type) []graph.PartialType {
 
 // run computes the results.
 func (u uniqueCall) run(ctx context.Context, self *tensor.Tensor) ([]*tensor.Tensor, error) {
-	found, err := findUnique(ctx, self, u.dim, u.mode)
+	found, err := findUnique(ctx, self, u)
 	if err != nil {
 		return nil, err
 	}

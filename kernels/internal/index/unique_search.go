@@ -20,6 +20,15 @@ const (
 	uniqueRuns                       // one of each run of consecutive equal slices
 )
 
+// uniqueCall has the attributes of a call of any of the ops of unique.go.
+type uniqueCall struct {
+	dim           *int // dimension whose slices are compared; nil: elements are compared
+	mode          uniqueMode
+	isONNX        bool // the op is unique: there is a result `first`, and inverse is always a vector
+	returnInverse bool // return inverse; else it is empty
+	returnCounts  bool // return counts; else it is empty
+}
+
 // uniques is the result of a search for the distinct slices of a value along a dimension. For example, for the value
 // [3 1 3 2] and the mode uniqueSorted:
 //
@@ -29,14 +38,15 @@ const (
 //	inverse [2 0 2 1]
 type uniques struct {
 	output  *tensor.Tensor // the distinct slices
-	first   []int64        // for each distinct slice, the index of its first occurrence
+	first   []int64        // for each distinct slice, the index of its first occurrence; not set for uniqueRuns
 	counts  []int64        // for each distinct slice, the number of its occurrences
 	inverse []int64        // for each slice of the value, the index of the equal distinct slice
 }
 
-// findUnique finds the distinct slices of self along a dimension, or its distinct elements if dim is nil.
-func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueMode) (*uniques, error) {
-	input, wrappedDim, err := slicedInput(ctx, self, dim)
+// findUnique finds the distinct slices of self along a dimension, or its distinct elements if call.dim is nil. For the
+// mode uniqueRuns, it sets counts and inverse only if the call returns them.
+func findUnique(ctx context.Context, self *tensor.Tensor, call uniqueCall) (*uniques, error) {
+	input, wrappedDim, err := slicedInput(ctx, self, call.dim)
 	if err != nil {
 		return nil, err
 	}
@@ -53,19 +63,53 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	if err != nil {
 		return nil, err
 	}
-	found := &uniques{}
-	switch {
-	case count == 0:
-		found.output = tensor.Zeros(input.DType, input.Shape...)
-		return found, nil
-	case self.DType == tensor.Uint64: // large numbers do not fit in int64
-		found.find(ctx, count, mode, rowCompare[uint64](ctx, rows, tensor.Uint64))
-	case kit.LoopDType(self.DType) == tensor.Int64: // other integers and bool
-		found.find(ctx, count, mode, rowCompare[int64](ctx, rows, tensor.Int64))
-	default: // floats; complex numbers are rejected in inference
-		found.find(ctx, count, mode, rowCompare[float64](ctx, rows, tensor.Float64))
+	if count == 0 {
+		return &uniques{output: tensor.Zeros(input.DType, input.Shape...)}, nil
 	}
-	found.output, err = distinctAlong(ctx, rows, found.first, wrappedDim)
+	found, err := findRows(ctx, rows, call)
+	if err != nil {
+		return nil, err
+	}
+	movedBack, err := found.output.Meta.MoveDim([]int{0}, []int{wrappedDim})
+	if err != nil {
+		return nil, err
+	}
+	found.output, err = found.output.View(movedBack)
+	return found, err
+}
+
+// findRows is findUnique for the slices along dimension 0, at least one.
+func findRows(ctx context.Context, rows *tensor.Tensor, call uniqueCall) (*uniques, error) {
+	switch {
+	case rows.DType == tensor.Uint64: // large numbers do not fit in int64
+		return findRowsAs[uint64](ctx, rows, tensor.Uint64, call)
+	case kit.LoopDType(rows.DType) == tensor.Int64: // other integers and bool
+		return findRowsAs[int64](ctx, rows, tensor.Int64, call)
+	case rows.DType == tensor.Float32:
+		return findRowsAs[float32](ctx, rows, tensor.Float32, call)
+	}
+	return findRowsAs[float64](ctx, rows, tensor.Float64, call) // other floats; inference rejects complex numbers
+}
+
+// findRowsAs compares the rows after their conversion to a dtype, which keeps the values.
+func findRowsAs[T int64 | uint64 | float32 | float64](ctx context.Context, rows *tensor.Tensor, dtype tensor.DType,
+	call uniqueCall) (*uniques, error) {
+	converted, count := rows, rows.Shape[0]
+	if rows.DType != dtype || !rows.IsContiguous() {
+		converted = kit.CopyTo(ctx, rows, tensor.New(dtype, rows.Shape...))
+	}
+	elements := kit.ElementsOf[T](converted.Pointer(), converted.Numel())
+	if call.mode == uniqueRuns {
+		return findRuns(ctx, rows, runStarts(ctx, elements, count), call)
+	}
+	found := &uniques{}
+	found.find(ctx, count, call.mode, rowCompare(ctx, elements, count))
+	positions := kit.NewInts[int](len(found.first))
+	for i, index := range found.first {
+		positions[i] = int(index)
+	}
+	var err error
+	found.output, err = pickSlices(ctx, rows, 0, positions)
 	return found, err
 }
 
@@ -83,36 +127,12 @@ func slicedInput(ctx context.Context, self *tensor.Tensor, dim *int) (input *ten
 	return input, wrappedDim, err
 }
 
-// distinctAlong returns the rows with the given indices, as slices along dimension dim.
-func distinctAlong(ctx context.Context, rows *tensor.Tensor, indices []int64, dim int) (*tensor.Tensor, error) {
-	positions := kit.NewInts[int](len(indices))
-	for i, index := range indices {
-		positions[i] = int(index)
-	}
-	const rowDim = 0
-	distinctRows, err := pickSlices(ctx, rows, rowDim, positions)
-	if err != nil {
-		return nil, err
-	}
-	movedBack, err := distinctRows.Meta.MoveDim([]int{0}, []int{dim})
-	if err != nil {
-		return nil, err
-	}
-	return distinctRows.View(movedBack)
-}
-
-// rowCompare returns a function that compares rows a and b of a tensor in lexicographic order, after their conversion
-// to a dtype. Its first result is -1, 0 or 1. For this order, NaN is greater than all numbers and equal to itself, so
-// that sorting is well defined. The second result reports whether the rows are equal as numbers: a row with NaN equals
-// no row.
-func rowCompare[T int64 | uint64 | float64](ctx context.Context, rows *tensor.Tensor,
-	dtype tensor.DType) func(a, b int) (order int, isEqual bool) {
-	converted := kit.CopyTo(ctx, rows, tensor.New(dtype, rows.Shape...))
-	elements := kit.ElementsOf[T](converted.Pointer(), converted.Numel())
-	width := 1 // number of elements of a row
-	if len(rows.Shape) > 1 {
-		width = tensor.Numel(rows.Shape[1:])
-	}
+// rowCompare returns a function that compares rows a and b of `count` rows in lexicographic order. Its first result is
+// -1, 0 or 1. For this order, NaN is greater than all numbers and equal to itself, so that sorting is well defined. The
+// second result reports whether the rows are equal as numbers: a row with NaN equals no row.
+func rowCompare[T int64 | uint64 | float32 | float64](ctx context.Context, elements []T,
+	count int) func(a, b int) (order int, isEqual bool) {
+	width := len(elements) / count // number of elements of a row
 	elementsSinceCheck := 0
 	return func(a, b int) (int, bool) {
 		if elementsSinceCheck += width; elementsSinceCheck > kit.CheckEvery {
@@ -135,18 +155,16 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, rows *tensor.Te
 	}
 }
 
-// find sets u.first, u.counts and u.inverse for count slices. compare is the result of rowCompare. Unless mode is
-// uniqueRuns, find sorts the slices. Then it numbers the groups of equal neighbours.
+// find sets u.first, u.counts and u.inverse for count slices and a mode other than uniqueRuns. compare is the result of
+// rowCompare. find sorts the slices, and then numbers the groups of equal neighbours.
 func (u *uniques) find(ctx context.Context, count int, mode uniqueMode, compare func(a, b int) (int, bool)) {
 	order := ascending(count)
-	if mode != uniqueRuns {
-		kit.Sort(ctx, order, func(a, b int) int {
-			if comparison, _ := compare(a, b); comparison != 0 {
-				return comparison
-			}
-			return a - b // equal slices by index
-		})
-	}
+	kit.Sort(ctx, order, func(a, b int) int {
+		if comparison, _ := compare(a, b); comparison != 0 {
+			return comparison
+		}
+		return a - b // equal slices by index
+	})
 	u.inverse = kit.NewInts[int64](count)
 	distinctCount := 0
 	for k, i := range order {
