@@ -254,6 +254,17 @@ func (p *Program) Steps() []Step {
 	return steps
 }
 
+// FoldOrders returns the FoldOrder of the kernels that have one, by the name of the node.
+func (p *Program) FoldOrders() map[string]string {
+	orders := map[string]string{}
+	for i := range p.steps {
+		if order := p.steps[i].kernel.FoldOrder; order != "" {
+			orders[p.steps[i].node.Name] = order
+		}
+	}
+	return orders
+}
+
 // ArenaBytes returns the size of the arena that intermediate values of a run share.
 func (p *Program) ArenaBytes() int { return p.arenaSize }
 

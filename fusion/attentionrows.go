@@ -97,6 +97,9 @@ func (r *ScoreRows) Bytes() int {
 // align rounds a size in bytes up to whole cache lines of 64 bytes.
 func align(bytes int) int { return (bytes + 63) &^ 63 }
 
+// FoldOrder is the FoldOrder of the row program: see [graph.Kernel].
+func (r *ScoreRows) FoldOrder() string { return r.plan.FoldOrder() }
+
 // Listings returns descriptions of the code of all loops, in the order in which the loops run.
 func (r *ScoreRows) Listings() []expr.Listing {
 	if r == nil || r.plan == nil {

@@ -67,6 +67,7 @@ type rowPlan interface {
 	WorkerScratch() int   // size in bytes of the memory of each worker
 	Compiled() bool       // whether all loops are machine code
 	ElementNS() float64   // time for one element in nanoseconds
+	FoldOrder() string    // see graph.Kernel
 	InPlace() [][2]int    // pairs of indices, of an output and of an operand that it may overwrite
 	Listings() []expr.Listing
 	// Run runs a chunk. ptrs has the addresses of the outputs and then of the operands.
@@ -179,6 +180,7 @@ func splitRows(rows *graph.Rows, meta tensor.Meta) tensor.Meta {
 func rowKernel(rows *graph.Rows, call *graph.Call, plan rowPlan) *graph.Kernel {
 	runner := &rowRunner{plan: plan, operands: rows.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
 	kernel := &graph.Kernel{Scratch: plan.Scratch(), WorkerScratch: plan.WorkerScratch(), Code: plan.Listings}
+	kernel.FoldOrder = plan.FoldOrder()
 	kernel.Arithmetic = plan.ElementNS() * float64(tensor.Numel(rowShapeOf(rows, call))) // in nanoseconds
 	for phase := range plan.Phases() {
 		run := func(m *graph.Mem, chunk int) error { return runner.run(m, phase, chunk) }

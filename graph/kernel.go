@@ -32,7 +32,10 @@ type Kernel struct {
 	// Arithmetic is the estimated time of the kernel's machine code on one worker, in nanoseconds and without memory
 	// accesses. 0 means that the estimate follows from [Work].
 	Arithmetic float64
-	Forms      []Form // the computation as data, for compilers of devices; nil if it is not described
+	// FoldOrder identifies the order in which sums over the elements of a row are computed; empty if the order does not
+	// depend on the number of rows. Kernels of an implementation with equal orders give equal rows equal bits.
+	FoldOrder string
+	Forms     []Form // the computation as data, for compilers of devices; nil if it is not described
 }
 
 // InPlace means that output Out may use the memory of operand In.

@@ -210,11 +210,19 @@ func (a *Axis) findEfficientRows(ctx context.Context, sizes []int, minRows, maxR
 type plan struct {
 	decisions *passes.Decisions
 	impls     map[string]*graph.Impl // by node; may differ from the decisions, see program.Program.Implementations
+	// foldOrders has the orders of sums over long or short rows, by node. They depend on the number of rows.
+	foldOrders map[string]string
+}
+
+// equal reports whether two plans compute the same bits for each row.
+func (p *plan) equal(other *plan) bool {
+	sameDecisions := p.decisions == other.decisions || p.decisions.Equal(other.decisions)
+	return sameDecisions && maps.Equal(p.impls, other.impls) && maps.Equal(p.foldOrders, other.foldOrders)
 }
 
 // planAt returns the plan for the sizes of a run, but with the given number of rows. It returns nil if there is no such
-// plan, or if the context ends first. Plans with equal decisions and implementations have the same pointer, unless
-// a.plans already has maxPlans other plans.
+// plan, or if the context ends first. Equal plans have the same pointer, unless a.plans already has maxPlans other
+// plans.
 func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows
@@ -226,29 +234,33 @@ func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 	if err != nil {
 		return nil
 	}
-	found := a.planOf.Put(key, a.uniquePlan(impls, spec))
+	var unique *plan
+	if spec != nil {
+		foldOrders, err := a.program.FoldOrders(ctx, sizes)
+		if err != nil {
+			return nil
+		}
+		unique = a.uniquePlan(&plan{decisions: spec.Decisions, impls: impls, foldOrders: foldOrders})
+	}
+	found := a.planOf.Put(key, unique)
 	a.planOf.SetSize(key, found, 0) // evicts old entries; the size in bytes does not matter
 	return found
 }
 
-// uniquePlan returns the element of a.plans with the given implementations and the decisions of spec. If there is none,
-// it returns a new plan, and adds it unless a.plans has maxPlans elements. It returns nil if spec is nil.
-func (a *Axis) uniquePlan(impls map[string]*graph.Impl, spec *program.Specialization) *plan {
-	if spec == nil {
-		return nil
-	}
+// uniquePlan returns the element of a.plans that equals the candidate. If there is none, it returns the candidate, and
+// adds it unless a.plans has maxPlans elements.
+func (a *Axis) uniquePlan(candidate *plan) *plan {
 	a.plansLock.Lock()
 	defer a.plansLock.Unlock()
 	for _, known := range a.plans {
-		if (known.decisions == spec.Decisions || known.decisions.Equal(spec.Decisions)) && maps.Equal(known.impls, impls) {
+		if known.equal(candidate) {
 			return known
 		}
 	}
-	found := &plan{spec.Decisions, impls}
 	if len(a.plans) < maxPlans {
-		a.plans = append(a.plans, found)
+		a.plans = append(a.plans, candidate)
 	}
-	return found
+	return candidate
 }
 
 // Bounds on the plans that are kept for comparison, and on the sizes whose plans are known.

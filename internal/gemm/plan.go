@@ -191,6 +191,18 @@ func (p *Plan) layOutWorkerScratch() {
 	}
 }
 
+// FoldOrder identifies the order of the sums of products. Equal rows of A give equal rows of C, bit for bit, in two plans
+// for the same B whose orders are equal, whatever their numbers of rows.
+func (p *Plan) FoldOrder() string {
+	order := fmt.Sprint(p.path, p.swapped, p.maxSuperBlockTerms)
+	if p.swapped && p.path != pathTiled {
+		// The rows of the caller's A are the columns of B. The sums of a column depend on its position: complete groups of
+		// columns and the last columns have different loops.
+		order += fmt.Sprint(" ", p.spec.N)
+	}
+	return order
+}
+
 // DType returns the dtype of the operands.
 func (p *Plan) DType() tensor.DType { return p.spec.DType }
 

@@ -197,6 +197,17 @@ func (p *Program) Implementations(ctx context.Context, sizes []int) (map[string]
 	return binding.impls, binding.decisionsFrom, nil
 }
 
+// FoldOrders returns the orders of sums in runs with given sizes of the open symbols: see [exec.Program.FoldOrders]. It
+// compiles the program for the sizes unless it is compiled.
+func (p *Program) FoldOrders(ctx context.Context, sizes []int) (map[string]string, error) {
+	const isHint = false
+	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), isHint)
+	if err != nil || binding.Program == nil {
+		return nil, err
+	}
+	return binding.Program.FoldOrders(), nil
+}
+
 // ImplsOf returns the implementations of the nodes of a planned graph, by name.
 func ImplsOf(g *graph.Graph) map[string]*graph.Impl {
 	impls := make(map[string]*graph.Impl, len(g.Nodes))

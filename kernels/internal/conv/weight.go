@@ -160,7 +160,7 @@ func (w packedWeight) address(m *graph.Mem) unsafe.Pointer {
 
 // kernel returns the kernel that packs the weight and computes the products.
 func (w packedWeight) kernel(multiplier *multiply.Multiplier) *graph.Kernel {
-	kernel := &graph.Kernel{Phases: w.phases()}
+	kernel := &graph.Kernel{Phases: w.phases(), FoldOrder: multiplier.Plan.FoldOrder()}
 	phases, scratch, worker := multiplier.Phases(w.Scratch)
 	kernel.Phases = append(kernel.Phases, phases...)
 	kernel.Scratch, kernel.WorkerScratch = w.Scratch+scratch, worker

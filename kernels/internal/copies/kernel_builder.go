@@ -31,6 +31,7 @@ type KernelBuilder struct {
 	phases       []graph.Phase
 	resultCopies []Job // the jobs of the last phase: results are copied from scratch memory to the outputs
 	listings     []func() []expr.Listing
+	foldOrder    string           // see graph.Kernel
 	err          error            // the first error; parts after it are not added
 	inner        kit.InnerKernels // runs the parts
 }
@@ -140,6 +141,13 @@ func (builder *KernelBuilder) AddListings(code func() []expr.Listing) {
 	builder.listings = append(builder.listings, code)
 }
 
+// AddFoldOrder adds the FoldOrder of a part: see [graph.Kernel].
+func (builder *KernelBuilder) AddFoldOrder(order string) {
+	if order != "" {
+		builder.foldOrder += order + ";"
+	}
+}
+
 // AddCall adds the kernel of another op with the given attributes. A zero Buffer in ins stands for an omitted operand.
 func (builder *KernelBuilder) AddCall(op *graph.Op, attrs graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
 	decoded, err := op.Schema.Decode(attrs, nil)
@@ -184,6 +192,7 @@ func (builder *KernelBuilder) addKernel(name string, compile func(c *graph.Call)
 // addCompiled adds the phases of a kernel. Operands that are bound to the kernel (Kernel.EmbeddedOperands) replace the
 // corresponding elements of buffers.
 func (builder *KernelBuilder) addCompiled(kernel *graph.Kernel, outCount int, buffers []kit.Buffer) {
+	builder.AddFoldOrder(kernel.FoldOrder)
 	for i, embedded := range kernel.EmbeddedOperands {
 		if embedded != nil {
 			buffers[outCount+i] = kit.DataBuffer(embedded)
@@ -202,7 +211,7 @@ func (builder *KernelBuilder) Kernel() (*graph.Kernel, error) {
 	}
 	builder.inner.ScratchOffset = builder.scratchBytes
 	kernel := &graph.Kernel{Phases: builder.phases, Scratch: builder.scratchBytes + builder.partScratch,
-		WorkerScratch: builder.workerBytes}
+		WorkerScratch: builder.workerBytes, FoldOrder: builder.foldOrder}
 	if list := builder.listings; len(list) > 0 {
 		kernel.Code = func() (all []expr.Listing) {
 			for _, code := range list {

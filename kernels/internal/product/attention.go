@@ -203,6 +203,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	}
 	builder.AddPhases(kernel.Scratch, kernel.WorkerScratch, buffers, kernel.Phases...)
 	builder.AddListings(kernel.Code)
+	builder.AddFoldOrder(kernel.FoldOrder)
 	return builder.Kernel()
 }
 

@@ -103,7 +103,16 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	return &graph.Kernel{
 		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.programBytes + attn.transposedBytes,
 		Code:          attn.listings,
+		FoldOrder:     attn.foldOrder(),
 		Phases:        []graph.Phase{attn.phase()}}, nil
+}
+
+// foldOrder returns the FoldOrder of the kernel: see [graph.Kernel].
+func (attn *attention) foldOrder() (order string) {
+	for _, block := range attn.compiled {
+		order += block.scores.FoldOrder() + ";" + block.rowProgram.FoldOrder() + ";" + block.values.FoldOrder() + ";"
+	}
+	return order
 }
 
 // phase returns the phase that computes all blocks. A chunk computes several blocks.

@@ -67,7 +67,7 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	multiplier.SetEpilogue(fusion.EpilogueOf(call), spec)
-	kernel := &graph.Kernel{Code: multiplier.Listings}
+	kernel := &graph.Kernel{Code: multiplier.Listings, FoldOrder: multiplier.Plan.FoldOrder()}
 	const scratchOffset = 0
 	kernel.Phases, kernel.Scratch, kernel.WorkerScratch = multiplier.Phases(scratchOffset)
 	return kernel, nil

@@ -239,6 +239,7 @@ func (plan *einsumPlan) addMatrixProduct(a, b, out *einsumTerm, labels productLa
 	}
 	plan.productScratch = max(plan.productScratch, kernel.Scratch)
 	plan.kernel.WorkerScratch = max(plan.kernel.WorkerScratch, kernel.WorkerScratch)
+	plan.kernel.FoldOrder += kernel.FoldOrder + ";"
 	for _, phase := range kernel.Phases {
 		plan.kernel.Phases = append(plan.kernel.Phases, plan.inner.Phase(phase, []kit.Buffer{out.buffer, a.buffer, b.buffer}))
 	}

@@ -177,6 +177,7 @@ func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias
 	phases, scratchBytes, workerBytes := multiplier.Phases(scratchOffset)
 	builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{result, input, weights, bias}, phases...)
 	builder.AddListings(multiplier.Listings)
+	builder.AddFoldOrder(plan.FoldOrder())
 	return nil
 }
 

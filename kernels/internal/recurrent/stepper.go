@@ -83,6 +83,12 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 		return err
 	}
 	builder.AddListings(s.listings)
+	for _, product := range s.products {
+		builder.AddFoldOrder(product.plan.FoldOrder())
+		if product.lastPlan != nil {
+			builder.AddFoldOrder(product.lastPlan.FoldOrder())
+		}
+	}
 	packedElements := 0 // size of the temporary buffer
 	if s.usesPackedWeights && slices.ContainsFunc(s.r[:s.dirs], func(r kit.Buffer) bool { return !r.Packed }) {
 		packedElements = s.dirs * s.packedBytes / s.elemBytes

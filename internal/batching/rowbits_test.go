@@ -1,0 +1,98 @@
+package batching
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// weightNodes has nodes that compute a constant w of the given shape.
+func weightNodes(shape ...int) string {
+	return fmt.Sprintf(`{"name": "k", "op": "arange", "attrs": {"end": %d, "dtype": "float32"}},
+		{"name": "s", "op": "sin", "inputs": ["k"]},
+		{"name": "w", "op": "reshape", "inputs": ["s"], "attrs": {"shape": %s}}, `, tensor.Numel(shape), listOf(shape))
+}
+
+func listOf(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", ", ") }
+
+// rowGraph is a graph whose input x has a batch dimension, followed by the dimensions of a row.
+type rowGraph struct {
+	row   []int
+	nodes string // JSON; node y is the output
+}
+
+// rowGraphs returns graphs that sum over rows, with lengths at which kernels change the order of their sums if the
+// number of rows changes.
+func rowGraphs() (list []rowGraph) {
+	add := func(nodes string, row ...int) { list = append(list, rowGraph{row, nodes}) }
+	for _, length := range testsize.Of([]int{3, 15, 100, 70000},
+		[]int{3, 7, 15, 16, 33, 100, 1000, 5000, 33000, 70000, 300000}) {
+		add(`{"name": "y", "op": "softmax", "inputs": ["x"], "attrs": {"dim": 1}}`, length)
+		add(`{"name": "y", "op": "sum", "inputs": ["x"], "attrs": {"dim": [1]}}`, length)
+		add(fmt.Sprintf(`{"name": "y", "op": "layer_norm", "inputs": ["x"], "attrs": {"normalized_shape": [%d]}}`, length),
+			length)
+		if length > 10000 {
+			continue
+		}
+		for _, columns := range []int{1, 3, 40} {
+			add(weightNodes(columns, length)+`{"name": "y", "op": "linear", "inputs": ["x", "w"]}`, length)
+			add(weightNodes(length, columns)+`{"name": "y", "op": "matmul", "inputs": ["x", "w"]}`, 7, length)
+		}
+		add(`{"name": "y", "op": "scaled_dot_product_attention", "inputs": ["x", "x", "x"]}`, min(length, 100), 20)
+	}
+	for _, image := range testsize.Of([][]int{{3, 224, 224}, {512, 7, 7}},
+		[][]int{{3, 224, 224}, {512, 7, 7}, {8, 56, 56}, {16, 3, 3}, {5, 4, 100}}) {
+		add(`{"name": "y", "op": "mean", "inputs": ["x"], "attrs": {"dim": [2, 3]}}`, image...)
+		add(`{"name": "y", "op": "softmax", "inputs": ["x"], "attrs": {"dim": 1}}`, image...)
+		add(`{"name": "y", "op": "instance_norm", "inputs": ["x"]}`, image...)
+		add(`{"name": "y", "op": "group_norm", "inputs": ["x"], "attrs": {"num_groups": 1}}`, image...)
+		for _, channels := range []int{1, 24} {
+			add(weightNodes(channels, image[0], 3, 3)+`{"name": "y", "op": "conv2d", "inputs": ["x", "w"], `+
+				`"attrs": {"padding": [1, 1]}}`, image...)
+		}
+	}
+	return list
+}
+
+// TestRowsKeepBits: in a batch that Axis permits, a row has the same bits as alone.
+func TestRowsKeepBits(t *testing.T) {
+	const maxRows = 16
+	joined := 0
+	for _, g := range rowGraphs() {
+		dims := strings.Trim(listOf(g.row), "[]")
+		a := axisOf(t, fmt.Sprintf(`{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32",
+			"shape": ["N", %s]}], "nodes": [%s], "outputs": ["y"]}`, dims, g.nodes), maxRows+1, true)
+		rowLen := tensor.Numel(g.row)
+		random, data := rand.New(rand.NewPCG(1, 2)), make([]float32, maxRows*rowLen)
+		for i := range data {
+			data[i] = 3 * (random.Float32() - 0.5)
+		}
+		run := func(first, rows int) []float32 {
+			x := tensor.Must(tensor.FromSlice(data[first*rowLen:(first+rows)*rowLen], append([]int{rows}, g.row...)...))
+			out, err := a.program.Run(t.Context(), map[string]*tensor.Tensor{"x": x})
+			require.NoError(t, err)
+			y, err := tensor.ToSlice[float32](out["y"].Contiguous())
+			require.NoError(t, err)
+			return y
+		}
+		for _, rows := range []int{2, 3, 5, maxRows} {
+			if a.planAt(t.Context(), []int{1}, rows) != a.planAt(t.Context(), []int{1}, 1) {
+				continue
+			}
+			joined++
+			batch := run(0, rows)
+			for row := range rows {
+				length := len(batch) / rows
+				assert.Equal(t, run(row, 1), batch[row*length:][:length], "row %d of %d: [N, %s]: %s", row, rows, dims, g.nodes)
+			}
+		}
+	}
+	assert.Greater(t, joined, 2*len(rowGraphs()), "most batches are permitted")
+}
