@@ -48,7 +48,7 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 	}
 	if !compiled.hasSingleLoop {
 		compiled.tapsPerLoop = tapsPerPartialLoop
-		if dtype.IsFloat() {
+		if dtype.IsFloat() && p.kind == reduceAvg { // maxima need no more bits
 			compiled.sumDType = tensor.Float64
 		}
 	}

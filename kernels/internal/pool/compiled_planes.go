@@ -40,8 +40,8 @@ type compiledPlanes struct {
 }
 
 // compilePlanes makes the kernel of a [compiledPlanes]. It returns nil if the call is not supported: maxima with
-// indices, operands or results that are not row-major, windows that newColumns or newRowLoops rejects, too many
-// divisors, or no machine code.
+// indices, operands or results that are not row-major, windows that newColumns rejects or that do not fit one loop, too
+// many divisors, or no machine code.
 func compilePlanes(sized *sizedPooling) (*graph.Kernel, error) {
 	if sized.returnsIndices || !sized.meta.IsContiguous() || !sized.results[0].IsContiguous() {
 		return nil, nil
@@ -51,7 +51,7 @@ func compilePlanes(sized *sizedPooling) (*graph.Kernel, error) {
 	planes := &compiledPlanes{planes: sized.batch * sized.channels, width: sized.axes[columnAxis].Size,
 		elemBytes: dtype.Size()}
 	cols, ok := newColumns(&sized.axes[columnAxis])
-	if !ok || windowRows == 0 || windowRows > maxLoopTaps {
+	if !ok || !cols.fitOneLoop(dtype) || windowRows == 0 || windowRows > maxLoopTaps {
 		return nil, nil
 	}
 	sumDType := dtype.OpMath()
@@ -109,7 +109,7 @@ const foldedBytes = 16 << 10
 // sizes and does not affect the bits of results.
 func (p *compiledPlanes) layOutRows() {
 	p.paddingBefore = max(0, -p.columns.first)
-	lastTap := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
+	lastTap := p.columns.first + (p.columns.results-1)*p.columns.step + p.columns.reach()
 	// If step is 2, two elements are loaded at the last tap. One more element is not used.
 	const pair, spare = 2, 1
 	p.foldedRowStride = p.paddingBefore + max(p.width, lastTap+pair) + spare

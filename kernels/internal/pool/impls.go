@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -178,9 +179,13 @@ func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) grap
 	if p.usesCompiledLoops(call, order, walk, taps) {
 		// Memory access does not overlap with computation, because the rows of an image are not adjacent.
 		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4 // the rates are for float32
-		work.AddUnoverlapped(compiledTapRates[order][p.kind], results*taps*elemCost)
-		if order == byPlanes && windowsAreStrided(call) {
-			work.AddUnoverlapped(spacedResultRates[p.kind], results*elemCost)
+		if order == byPlanes && p.isSpaced(call) {
+			p.addSpacedWork(&work, call, taps, elemCost)
+		} else {
+			work.AddUnoverlapped(compiledTapRates[order][p.kind], results*taps*elemCost)
+			if order == byPlanes && windowsAreStrided(call) {
+				work.AddUnoverlapped(spacedResultRates[p.kind], results*elemCost)
+			}
 		}
 	} else {
 		work.AddUnits(tapRate, results*taps)
@@ -191,6 +196,36 @@ func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) grap
 	return work
 }
 
+// isSpaced reports whether compiled loops by planes are those of compiledSpaced.
+func (p *pooling) isSpaced(call *graph.Call) bool {
+	axes, err := p.callAxes(call)
+	if err != nil || p.kind != reduceMax {
+		return false
+	}
+	windowRows := 1
+	for i := range axes[:len(axes)-1] {
+		windowRows = kit.BoundedProduct(windowRows, axes[i].TypicalCount())
+	}
+	cols, ok := newColumns(&axes[len(axes)-1])
+	return ok && !(windowRows <= maxLoopTaps && cols.fitOneLoop(call.Out[0].DType))
+}
+
+// addSpacedWork adds the work of a compiledSpaced: the taps, and a copy of the operand.
+func (p *pooling) addSpacedWork(work *graph.Work, call *graph.Call, taps, elemCost float64) {
+	const (
+		lanes = 16 // a loop computes whole vectors of results
+		// copiesPerResult is the approximate number of elements that are copied in the time of a spaced result.
+		copiesPerResult = 8
+	)
+	if taps > maxLoopTaps {
+		taps = math.Ceil(taps/tapsPerPartialLoop) * tapsPerPartialLoop
+	}
+	rowResults := max(1, call.Out[0].Shape[call.Out[0].Rank()-1])
+	vectors := float64(call.Out[0].Numel() / rowResults * kit.DivUp(rowResults, lanes))
+	work.AddUnoverlapped(compiledTapRates[byPlanes][p.kind], vectors*lanes*taps*elemCost)
+	work.AddUnoverlapped(spacedResultRates[p.kind], float64(call.Meta(0).Numel())*elemCost/copiesPerResult)
+}
+
 // windowsAreStrided estimates whether neighbouring windows are more than one element apart. Rows of the operand are
 // then at least 1.5 times as long as rows of the result.
 func windowsAreStrided(c *graph.Call) bool {
@@ -199,10 +234,11 @@ func windowsAreStrided(c *graph.Call) bool {
 }
 
 // usesCompiledLoops predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order.
-// Compiled loops by planes require windows of few taps, which are one element apart or, for floats, at most two. taps
-// is the typical number of taps.
+// Compiled loops by planes require maxima, or windows of few taps that are one element apart or, for floats, at most
+// two. taps is the typical number of taps.
 func (p *pooling) usesCompiledLoops(c *graph.Call, order visitOrder, walk graph.Walk, taps float64) bool {
-	if order == byPlanes && (len(c.Out) > 1 || taps > maxCompiledTaps || windowsAreFarApart(c)) {
+	isCompiledPlane := p.kind == reduceMax || taps <= maxCompiledTaps && !windowsAreFarApart(c)
+	if order == byPlanes && (len(c.Out) > 1 || !isCompiledPlane) {
 		return false
 	}
 	return loops.CodeAvailable() && p.kind != reduceNorm && (len(c.Out) == 1 || taps <= maxLoopTaps) &&

@@ -15,8 +15,8 @@ import (
 // windows of 3 elements with stride 2 and padding 1 have first -1, step 2, taps 3 and dilation 1.
 type columns struct{ first, step, taps, dilation, results int }
 
-// newColumns describes the windows of an axis. It returns false if they are not equally spaced, or if the loops do not
-// support them.
+// newColumns describes the windows of an axis. It returns false if they are not equally spaced, have no elements, or
+// have much more padding than elements.
 func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	c = columns{step: 1, dilation: 1, results: axis.Results}
 	first := axis.WindowAt(0)
@@ -31,12 +31,21 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	default: // sliding windows
 		c.first, c.taps, c.step, c.dilation = -axis.PadBefore, axis.Taps, axis.Stride, axis.Dilation
 	}
-	// A loop has at most maxLoopTaps operands, and an operand has at most two taps, a pair. Folded rows with their padding
-	// must not be much longer than the rows of operand and results.
-	isTooLong := c.taps > 2*maxLoopTaps ||
-		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
-	return c, c.taps > 0 && !isTooLong && (c.step == 1 || c.step == 2) // step 2: each window begins at a pair
+	// Copies of rows with their padding must not be much longer than the rows of operand and results.
+	isTooLong := kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
+	return c, c.taps > 0 && !isTooLong
 }
+
+// fitOneLoop reports whether one loop can fold the windows of rows of the given dtype. A loop has at most maxLoopTaps
+// operands, and an operand has at most two taps, a pair. If step is 2, each window begins at a pair. Only pairs of
+// floats can be read as complex numbers.
+func (c *columns) fitOneLoop(dtype tensor.DType) bool {
+	return c.taps <= 2*maxLoopTaps && (c.step == 1 || c.step == 2 && dtype.IsFloat()) &&
+		len(c.operands()) <= maxLoopTaps
+}
+
+// reach returns the distance from the first element of a window to its last element.
+func (c *columns) reach() int { return (c.taps - 1) * c.dilation }
 
 // operands returns, for each operand of columnsLoop, its offset in elements from the first element of a window. If step
 // is 1, operand i has tap i of each window. If step is 2, an operand has pairs: two adjacent elements, which are read
@@ -61,15 +70,12 @@ type rowLoops struct {
 	rowsLoop, columnsLoop *loops.Loop
 }
 
-// newRowLoops compiles the loops of a pooling by planes. It returns nil for norms, for windows with too many taps, for
-// integers with a step of 2, and where there is no machine code. hasOneDivisor is set if all averages have the same
-// divisor.
+// newRowLoops compiles the loops of a pooling by planes. It returns nil for norms, and where there is no machine code.
+// hasOneDivisor is set if all averages have the same divisor.
 func newRowLoops(sized *sizedPooling, sumDType tensor.DType, windowRows int, cols columns,
 	hasOneDivisor bool) (*rowLoops, error) {
 	compiled := &rowLoops{sizedPooling: sized, dtype: sized.meta.DType, sumDType: sumDType, columns: cols}
-	hasManyTaps := max(windowRows, len(cols.operands())) > maxLoopTaps
-	hasIntegerPairs := cols.step > 1 && !sumDType.IsFloat() // only pairs of floats can be read as complex numbers
-	if !loops.CodeAvailable() || sized.kind == reduceNorm || hasManyTaps || hasIntegerPairs {
+	if !loops.CodeAvailable() || sized.kind == reduceNorm {
 		return nil, nil
 	}
 	rowsExpr, err := compiled.newRowsLoop(windowRows)

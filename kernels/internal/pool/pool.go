@@ -34,15 +34,20 @@ func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.A
 		return &graph.Kernel{}, nil
 	}
 	sized := newSizedPooling(c, fold, axes)
-	compile, vectorDim := compilePlanes, columnDim
+	compilers, vectorDim := []compiler{compilePlanes, compileSpaced}, columnDim
 	if order == byPixels {
-		compile, vectorDim = compilePixels, channelDim
+		compilers, vectorDim = []compiler{compilePixels}, channelDim
 	}
-	if kernel, err := compile(sized); kernel != nil || err != nil {
-		return kernel, err
+	for _, compile := range compilers {
+		if kernel, err := compile(sized); kernel != nil || err != nil {
+			return kernel, err
+		}
 	}
 	return newGoKernel(sized, vectorDim), nil
 }
+
+// compiler makes the kernel of a pooling by compiled loops. It returns nil if these loops do not support the call.
+type compiler = func(p *sizedPooling) (*graph.Kernel, error)
 
 // reduction is the reduction of a pooling.
 type reduction uint8

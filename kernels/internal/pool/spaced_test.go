@@ -1,0 +1,70 @@
+package pool_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestSpacedMaxima compares maxima by planes over distant and over large windows with the definition, and bit for bit
+// with loops in Go. Many elements are equal, zeros of both signs, or not finite.
+func TestSpacedMaxima(t *testing.T) {
+	r := rand.New(rand.NewPCG(41, 3))
+	dtypes := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Uint8, tensor.Int8,
+		tensor.Int16, tensor.Int32, tensor.Int64}
+	special := []float64{0, math.Copysign(0, -1), 1, math.NaN(), math.Inf(-1), math.Inf(-1), math.Inf(1)}
+	for i := range testsize.Of(60, 300) {
+		dims := 1 + i%3
+		d := dtypes[r.IntN(len(dtypes))]
+		shape := []int{1 + r.IntN(2), 1 + r.IntN(9)}
+		var kernel, padding, stride []int
+		for dim := range dims {
+			taps, step := 1+r.IntN(4), 1+r.IntN(3)
+			if dim == dims-1 {
+				if taps, step = 1+r.IntN(9), 3+r.IntN(7); r.IntN(3) == 0 {
+					taps, step = 41+r.IntN(10), 1+r.IntN(50)
+				}
+			}
+			kernel, stride, padding = append(kernel, taps), append(stride, step), append(padding, r.IntN(taps/2+1))
+			shape = append(shape, taps+r.IntN(3*step+4))
+		}
+		last := &shape[len(shape)-1]
+		*last += 4 * stride[dims-1] // at least minResultsOfLargeWindows results
+		switch r.IntN(4) {
+		case 0:
+			*last += 20 * stride[dims-1] // more than a vector of results
+		case 1:
+			*last += 6000 / dims // several blocks
+		}
+		a := graph.Attrs{"kernel_size": kernel, "stride": stride, "ceil_mode": r.IntN(2) == 0}
+		switch {
+		case !d.IsFloat() || r.IntN(4) == 0:
+			a["padding"] = append(padding, padding...) // ONNX's form, the only form for integers
+		case r.IntN(2) == 0:
+			a["padding"] = padding
+		}
+		x := kerneltest.RandomTensor(r, tensor.New(d, shape...))
+		for j := range x.Numel() {
+			if d.IsFloat() && r.IntN(4) == 0 {
+				x.SetFlat(j, tensor.FloatScalar(special[r.IntN(len(special))]))
+				if d == tensor.Float32 && r.IntN(8) == 0 { // a quiet NaN with any sign and payload
+					const signAndPayload = 1<<31 | 1<<22 - 1
+					bits := math.Float32bits(float32(math.NaN())) | r.Uint32()&signAndPayload
+					binary.LittleEndian.PutUint32(x.Storage().Bytes()[j*4:], bits)
+				}
+			}
+		}
+		compiled := checkPool(t, fmt.Sprintf("max_pool%dd", dims), "planes", a, x)
+		if loops.CodeAvailable() && compiled == 0 {
+			t.Errorf("%v %v: no machine code was made", a, x.Meta)
+		}
+	}
+}
