@@ -10,7 +10,7 @@
 // A [pooling] describes an op: the number of pooled dimensions, the reduction, and the computation of windows from
 // attributes. Inference (infer.go), the reference (reference.go) and costs (impls.go) use a pooling. A [sizedPooling]
 // adds the sizes and layouts of a call. It always has three spatial dimensions; missing leading dimensions have size 1.
-// There are four kinds of kernels:
+// There are five kinds of kernels:
 //
 //   - Compiled loops by pixels: each tap is an operand of a loop over channels, and taps outside the operand read a
 //     neutral element (compiled_pixels.go).
@@ -18,6 +18,7 @@
 //     folded (compiled_planes.go).
 //   - Compiled loops by planes for maxima over distant or large windows: rows are copied such that a tap of
 //     neighbouring windows is contiguous (compiled_spaced.go).
+//   - Loops in Go for adaptive averages of rows by planes (go_rows.go).
 //   - Loops in Go for all other calls: sums of powers, averages over distant, large or irregular windows, max poolings
 //     by planes that return indices, and strided operands (go_loops.go, go_folds.go).
 package pool

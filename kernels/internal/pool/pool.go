@@ -34,7 +34,7 @@ func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.A
 		return &graph.Kernel{}, nil
 	}
 	sized := newSizedPooling(c, fold, axes)
-	compilers, vectorDim := []compiler{compilePlanes, compileSpaced}, columnDim
+	compilers, vectorDim := []compiler{compilePlanes, compileSpaced, newAdaptiveRows}, columnDim
 	if order == byPixels {
 		compilers, vectorDim = []compiler{compilePixels}, channelDim
 	}
@@ -46,7 +46,7 @@ func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.A
 	return newGoKernel(sized, vectorDim), nil
 }
 
-// compiler makes the kernel of a pooling by compiled loops. It returns nil if these loops do not support the call.
+// compiler makes a kernel of a pooling for some calls, faster than newGoKernel. It returns nil for other calls.
 type compiler = func(p *sizedPooling) (*graph.Kernel, error)
 
 // reduction is the reduction of a pooling.

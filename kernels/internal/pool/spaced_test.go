@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
@@ -13,6 +14,33 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
 )
+
+// TestAdaptiveRows compares adaptive averages of rows, whose windows differ in size, with sums in order.
+func TestAdaptiveRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(41, 4))
+	for _, sizes := range [][2]int{{100, 75}, {410, 100}, {7, 130}, {1500, 1100}, {64, 5}} {
+		size, results := sizes[0], sizes[1]
+		x := kerneltest.RandomTensor(r, tensor.New(tensor.Float32, 2, 3, size))
+		op, c, err := kerneltest.NewReduceCall("adaptive_avg_pool1d", graph.Attrs{"output_size": results},
+			[]*tensor.Tensor{x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(op.Impls, func(impl graph.Impl) bool { return impl.Name == "planes" })
+		outs, _ := runPool(t, &op.Impls[at], c, x)
+		for i := range outs[0].Numel() {
+			row, result := i/results, i%results
+			from, end := result*size/results, ((result+1)*size+results-1)/results
+			sum := 0.0
+			for j := from; j < end; j++ {
+				sum += x.At(row/3, row%3, j).Float()
+			}
+			if got, want := outs[0].At(row/3, row%3, result).Float(), float64(float32(sum/float64(end-from))); got != want {
+				t.Errorf("%d to %d elements: result %d is %v, want %v", size, results, i, got, want)
+			}
+		}
+	}
+}
 
 // TestSpacedMaxima compares maxima by planes over distant and over large windows with the definition, and bit for bit
 // with loops in Go. Many elements are equal, zeros of both signs, or not finite.
