@@ -119,7 +119,8 @@ func (s *compiledSpaced) kernel() *graph.Kernel {
 			for unit, end := division.ChunkRange(chunk); unit < end; unit++ {
 				columnBlock, rest := unit%sizes[3], unit/sizes[3]
 				rowBlock, rest := rest%sizes[2], rest/sizes[2]
-				s.computeUnit(mem, worker, s.unitAt(mem, rest/sizes[1], rest%sizes[1], rowBlock, columnBlock))
+				u := s.unitAt(mem, rest/sizes[1], rest%sizes[1], rowBlock, columnBlock)
+				s.computeUnit(mem, worker, &u)
 			}
 			// The worker's state outlives the run, and must not keep its memory alive.
 			clear(worker.taps[:cap(worker.taps)])
@@ -160,8 +161,8 @@ type spacedUnit struct {
 }
 
 // unitAt returns a unit of work, given the indices of its batch, depth and blocks.
-func (s *compiledSpaced) unitAt(mem *graph.Mem, batch, depth, rowBlock, columnBlock int) *spacedUnit {
-	u := &spacedUnit{firstPlane: batch * s.batchPlanes, depth: depth, depths: s.axes[depthAxis].WindowAt(depth),
+func (s *compiledSpaced) unitAt(mem *graph.Mem, batch, depth, rowBlock, columnBlock int) spacedUnit {
+	u := spacedUnit{firstPlane: batch * s.batchPlanes, depth: depth, depths: s.axes[depthAxis].WindowAt(depth),
 		firstRow: rowBlock * s.blockRows, firstResult: columnBlock * s.blockResults,
 		copied: unsafe.Pointer(&mem.WorkerScratch[s.neutralBytes()])}
 	u.planes = min(s.batchPlanes, s.planes-u.firstPlane)

@@ -22,14 +22,9 @@ func newAdaptiveRows(p *sizedPooling) (*graph.Kernel, error) {
 	for _, axis := range p.axes[:columnAxis] {
 		isRow = isRow && axis.Size == 1 && axis.Results == 1
 	}
-	var average func(fold *foldSpec, dst, row unsafe.Pointer, windows []geometry.Range)
-	switch p.meta.DType {
-	case tensor.Float32:
-		average = averageWindows[float32]
-	case tensor.Float64:
-		average = averageWindows[float64]
-	}
-	if average == nil || !isRow || p.kind != reduceAvg || !columns.Adaptive || !p.meta.IsContiguous() ||
+	isFloat32 := p.meta.DType == tensor.Float32
+	isFloat := isFloat32 || p.meta.DType == tensor.Float64
+	if !isFloat || !isRow || p.kind != reduceAvg || !columns.Adaptive || !p.meta.IsContiguous() ||
 		!p.results[0].IsContiguous() {
 		return nil, nil
 	}
@@ -45,8 +40,13 @@ func newAdaptiveRows(p *sizedPooling) (*graph.Kernel, error) {
 			}
 			for row := firstRow; row < endRow; row++ {
 				mem.CheckContextAfter(2 * count * p.taps) // a tap counts as two steps
-				average(&p.foldSpec, unsafe.Add(mem.Ptrs[0], (row*columns.Results+first)*size),
-					unsafe.Add(mem.Ptrs[1], row*columns.Size*size), windows[:count])
+				dst := unsafe.Add(mem.Ptrs[0], (row*columns.Results+first)*size)
+				src := unsafe.Add(mem.Ptrs[1], row*columns.Size*size)
+				if isFloat32 {
+					averageWindows[float32](&p.foldSpec, dst, src, windows[:count])
+				} else {
+					averageWindows[float64](&p.foldSpec, dst, src, windows[:count])
+				}
 			}
 		}
 		return nil
