@@ -20,9 +20,9 @@ import (
 //	result[i] = max(phase0[i], phase1[i], phase2[i], phase0[i+1])
 //
 // Neutral elements replace the elements of groups that are outside the operand. A line is a row or, if no window has
-// padding, all adjacent rows of a unit of work (joinsRows), because one long transposition is faster than many short
-// ones. The embedded tapLoops folds the taps of a window in row-major order, in one loop or in several loops, so that
-// results have the same bits as those of goPooling.
+// padding to the left or right, all adjacent rows of a unit of work (joinsRows), because one long transposition is
+// faster than many short ones. The embedded tapLoops folds the taps of a window in row-major order, in one loop or in
+// several loops, so that results have the same bits as those of goPooling.
 //
 // A unit of work is a block of neighbouring results in a block of rows, at one depth, in each plane of a batch.
 type compiledSpaced struct {
@@ -43,13 +43,20 @@ type compiledSpaced struct {
 // computes a vector of results at once, and goPooling a single result.
 const minResultsOfLargeWindows = 4
 
+// These limits bound the memory of a worker, and the time between two checks of the context.
+const (
+	maxListedTaps  = 1 << 16 // maximum number of taps of a window
+	maxCopiedBytes = 1 << 20 // maximum size, in bytes, of the copied rows of a unit
+)
+
 // compileSpaced makes the kernel of a [compiledSpaced]. It returns nil if the call is not supported: other reductions
 // than maxima, indices, operands or results that are not row-major, windows that are not equally spaced, large windows
-// with few results, or no machine code.
+// with few results, too many taps, too large copies, or no machine code.
 func compileSpaced(sized *sizedPooling) (*graph.Kernel, error) {
 	cols, ok := newColumns(&sized.axes[columnAxis])
-	isLarge := sized.taps > maxLoopTaps && cols.results < minResultsOfLargeWindows
-	if !ok || isLarge || sized.kind != reduceMax || sized.returnsIndices || sized.taps == 0 ||
+	isTooLarge := sized.taps > maxListedTaps ||
+		sized.taps > maxLoopTaps && cols.results < minResultsOfLargeWindows
+	if !ok || isTooLarge || sized.kind != reduceMax || sized.returnsIndices || sized.taps == 0 ||
 		cols.taps != sized.maxTaps[columnAxis] || !sized.meta.IsContiguous() || !sized.results[0].IsContiguous() {
 		return nil, nil
 	}
@@ -59,7 +66,9 @@ func compileSpaced(sized *sizedPooling) (*graph.Kernel, error) {
 	}
 	spaced := &compiledSpaced{tapLoops: taps, columns: cols, planes: sized.batch * sized.channels,
 		elemBytes: sized.meta.DType.Size(), mover: strided.MoverOf(sized.meta.DType.Size())}
-	spaced.chooseBlocks()
+	if spaced.chooseBlocks(); spaced.phases*spaced.phaseBytes() > maxCopiedBytes {
+		return nil, nil
+	}
 	return spaced.kernel(), nil
 }
 
@@ -80,7 +89,8 @@ func (s *compiledSpaced) chooseBlocks() {
 		return kit.BoundedProduct(depthTaps, rows.MaxSpan(resultRows), s.phases, s.groups, s.elemBytes)
 	}
 	s.blockRows = rows.Results
-	for s.blockRows > 1 && bytesOf(s.blockRows) > copiedBytes {
+	// Rows of results in the padding copy nothing, so the results are bounded too.
+	for s.blockRows > 1 && max(bytesOf(s.blockRows), s.blockRows*s.blockResults*s.elemBytes) > copiedBytes {
 		s.blockRows = kit.DivUp(s.blockRows, 2)
 	}
 	s.inputRows = rows.MaxSpan(s.blockRows)
@@ -95,14 +105,14 @@ func (s *compiledSpaced) chooseBlocks() {
 	}
 }
 
-// canJoinRows reports whether all windows are inside the rows of the operand, a unit has whole rows, and the windows of
-// results in the same column have the same phases in all rows.
+// canJoinRows reports whether no window has padding to the left or right, a unit has whole rows, and windows that are
+// rows.Stride rows apart have the same phases.
 func (s *compiledSpaced) canJoinRows() bool {
 	rows, width, step := &s.axes[rowAxis], s.axes[columnAxis].Size, s.columns.step
 	lastElement := (s.columns.results-1)*step + s.columns.reach() // if the first window is inside the row
-	haveSamePhases := s.blockRows == 1 || !rows.Adaptive && rows.Stride*width%step == 0
+	strideKeepsPhases := s.blockRows == 1 || !rows.Adaptive && rows.Stride*width%step == 0
 	return s.inputRows > 1 && s.columns.first == 0 && lastElement < width && s.blockResults == s.columns.results &&
-		haveSamePhases
+		strideKeepsPhases
 }
 
 // kernel returns the kernel. Worker memory has a row of neutral elements, followed by the copied rows of a unit.
@@ -141,12 +151,18 @@ func (s *compiledSpaced) planeBytes() int { return s.maxTaps[depthAxis] * s.dept
 func (s *compiledSpaced) phaseBytes() int { return s.batchPlanes * s.planeBytes() }
 
 // rowsBytes returns the distance in bytes between equal columns of copied rows that are the given number of rows apart.
-// If rows are joined, the rows must have the same phases.
+// If rows are joined, the rows must have the same phases (haveSamePhases).
 func (s *compiledSpaced) rowsBytes(rows int) int {
 	if s.joinsRows {
 		return rows * s.axes[columnAxis].Size / s.columns.step * s.elemBytes
 	}
 	return rows * s.lineBytes()
+}
+
+// haveSamePhases reports whether the elements of a column have the same phase in copied rows that are the given number
+// of rows apart.
+func (s *compiledSpaced) haveSamePhases(rows int) bool {
+	return !s.joinsRows || rows*s.axes[columnAxis].Size%s.columns.step == 0
 }
 
 // spacedUnit is a unit of work of a compiledSpaced.
@@ -173,7 +189,8 @@ func (s *compiledSpaced) unitAt(mem *graph.Mem, batch, depth, rowBlock, columnBl
 }
 
 // computeUnit copies the rows of a unit and folds its windows. It divides rows into runs ([geometry.Run]): the windows
-// of a run have the same number of rows inside the operand, and begin run.Step rows apart.
+// of a run have the same number of rows inside the operand, and begin run.Step rows apart. With padding, run.Step may
+// differ from the stride.
 func (s *compiledSpaced) computeUnit(mem *graph.Mem, worker *loopState, u *spacedUnit) {
 	s.copyRows(mem, u)
 	rowResults := s.columns.results * s.elemBytes // bytes of a row of results
@@ -184,13 +201,14 @@ func (s *compiledSpaced) computeUnit(mem *graph.Mem, worker *loopState, u *space
 		const countPadding = false // maxima have no divisors
 		run := s.axes[rowAxis].RunAt(resultRow, end-resultRow, countPadding)
 		runOut := unsafe.Add(out, resultRow*rowResults)
-		if u.planes > run.Results { // fewest calls: a call folds one row in all planes
+		// Fewest calls: a call folds one row in all planes, or all rows in one plane.
+		if u.planes > run.Results || !s.haveSamePhases(run.Step) {
 			const firstPlane = 0
 			for i := range run.Results {
 				s.listTaps(mem, worker, u, firstPlane, resultRow+i, s.planeBytes())
 				s.fold(mem, worker, rowStream{unsafe.Add(runOut, i*rowResults), planeResults}, u.results, u.planes)
 			}
-		} else { // a call folds all rows in one plane
+		} else {
 			for i := range u.planes {
 				s.listTaps(mem, worker, u, i, resultRow, s.rowsBytes(run.Step))
 				s.fold(mem, worker, rowStream{unsafe.Add(runOut, i*planeResults), rowResults}, u.results, run.Results)
@@ -217,7 +235,6 @@ func (s *compiledSpaced) copyRows(mem *graph.Mem, u *spacedUnit) {
 			for i := range lines {
 				s.copyLine(mem, unsafe.Add(dst, i*s.lineBytes()), unsafe.Add(src, i*width*s.elemBytes), line)
 			}
-			mem.CheckContextAfter(lines * line.groups * s.phases)
 		}
 	}
 }
@@ -234,6 +251,7 @@ func (l *spacedLine) firstInside(index, phase, step int) int {
 // copyLine copies a line of the operand at address src. dst is the address of its phase 0.
 func (s *compiledSpaced) copyLine(mem *graph.Mem, dst, src unsafe.Pointer, line spacedLine) {
 	step := s.columns.step
+	mem.CheckContextAfter(line.groups * s.phases)
 	// The elements of groups from `whole` to wholeEnd-1 are all inside the line.
 	whole := line.firstInside(0, 0, step)
 	wholeEnd := max(whole, line.firstInside(line.width, s.phases-1, step))
@@ -247,6 +265,7 @@ func (s *compiledSpaced) copyLine(mem *graph.Mem, dst, src unsafe.Pointer, line 
 	}
 	neutral := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	for phase := range s.phases {
+		mem.CheckContextAfter(line.groups - (wholeEnd - whole))
 		inside, end := line.firstInside(0, phase, step), line.firstInside(line.width, phase, step)
 		for group := 0; group < line.groups; group++ {
 			if group == whole && whole < wholeEnd { // already copied

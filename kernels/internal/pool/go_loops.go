@@ -178,8 +178,9 @@ func (v *resultVector) foldRow(row unsafe.Pointer, index int) {
 	}
 	// In a pooling by planes, all elements from the first window to the last are converted at once if they fit in a
 	// block.
-	elements := (v.count-1)*v.indexStep + columnRange.End - columnRange.Start
-	if v.vectorDim == columnDim && elements > 0 && elements <= axes.BlockLen {
+	taps := columnRange.Count()
+	elements := (v.count-1)*v.indexStep + (taps-1)*columnRange.Step + 1
+	if v.vectorDim == columnDim && taps > 0 && elements > 0 && elements <= axes.BlockLen {
 		v.loader.Load(v.block, v.loadScratch, unsafe.Add(row, columnRange.Start*columnStride), columnStride, elements)
 		for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
 			from := unsafe.Add(v.block, (column-columnRange.Start)*v.loader.Size)

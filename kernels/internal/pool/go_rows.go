@@ -10,8 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// windowsPerBlock is the number of neighbouring windows that are computed once for all rows of a chunk.
-const windowsPerBlock = 64
+const (
+	// windowsPerBlock is the maximum number of neighbouring windows that are computed once for all rows of a chunk.
+	windowsPerBlock = 64
+	// tapsPerBlock is the approximate maximum number of taps of these windows. It bounds the time between two checks of
+	// the context.
+	tapsPerBlock = 1 << 16
+)
 
 // newAdaptiveRows makes a kernel in Go for adaptive averages of float32 or float64 rows, such as those of a sequence.
 // Their windows differ in size if the number of results does not divide the size of a row, and a fold of one window by
@@ -30,11 +35,12 @@ func newAdaptiveRows(p *sizedPooling) (*graph.Kernel, error) {
 	}
 	size := p.meta.DType.Size()
 	division := machine.DivideUnits(p.batch*p.channels, kit.BoundedProduct(columns.Results, p.taps), goGrain)
+	maxCount := max(1, min(windowsPerBlock, tapsPerBlock/p.taps))
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 		var windows [windowsPerBlock]geometry.Range
 		firstRow, endRow := division.ChunkRange(chunk)
-		for first := 0; first < columns.Results; first += windowsPerBlock {
-			count := min(windowsPerBlock, columns.Results-first)
+		for first := 0; first < columns.Results; first += maxCount {
+			count := min(maxCount, columns.Results-first)
 			for i := range count {
 				windows[i] = columns.WindowAt(first + i)
 			}

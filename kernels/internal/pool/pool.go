@@ -46,7 +46,8 @@ func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.A
 	return newGoKernel(sized, vectorDim), nil
 }
 
-// compiler makes a kernel of a pooling for some calls, faster than newGoKernel. It returns nil for other calls.
+// compiler makes a kernel of a pooling that is faster than the kernel of newGoKernel. It returns nil for calls that it
+// does not support.
 type compiler = func(p *sizedPooling) (*graph.Kernel, error)
 
 // reduction is the reduction of a pooling.

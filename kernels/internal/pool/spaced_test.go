@@ -53,7 +53,7 @@ func TestSpacedMaxima(t *testing.T) {
 		dims := 1 + i%3
 		d := dtypes[r.IntN(len(dtypes))]
 		shape := []int{1 + r.IntN(2), 1 + r.IntN(9)}
-		var kernel, padding, stride []int
+		var kernel, padding, stride, dilation []int
 		for dim := range dims {
 			taps, step := 1+r.IntN(4), 1+r.IntN(3)
 			if dim == dims-1 {
@@ -62,7 +62,11 @@ func TestSpacedMaxima(t *testing.T) {
 				}
 			}
 			kernel, stride, padding = append(kernel, taps), append(stride, step), append(padding, r.IntN(taps/2+1))
-			shape = append(shape, taps+r.IntN(3*step+4))
+			dilation = append(dilation, 1+r.IntN(2))
+			shape = append(shape, (taps-1)*dilation[dim]+1+r.IntN(3*step+4))
+		}
+		if r.IntN(2) == 0 {
+			padding[dims-1] = 0 // rows are joined
 		}
 		last := &shape[len(shape)-1]
 		*last += 4 * stride[dims-1] // at least minResultsOfLargeWindows results
@@ -72,7 +76,7 @@ func TestSpacedMaxima(t *testing.T) {
 		case 1:
 			*last += 6000 / dims // several blocks
 		}
-		a := graph.Attrs{"kernel_size": kernel, "stride": stride, "ceil_mode": r.IntN(2) == 0}
+		a := graph.Attrs{"kernel_size": kernel, "stride": stride, "dilation": dilation, "ceil_mode": r.IntN(2) == 0}
 		switch {
 		case !d.IsFloat() || r.IntN(4) == 0:
 			a["padding"] = append(padding, padding...) // ONNX's form, the only form for integers
@@ -94,5 +98,42 @@ func TestSpacedMaxima(t *testing.T) {
 		if loops.CodeAvailable() && compiled == 0 {
 			t.Errorf("%v %v: no machine code was made", a, x.Meta)
 		}
+	}
+}
+
+// TestSpacedMaximaOfPaddedRows tests joined rows. The windows of the two rows of results begin at rows 0 and 2 of the
+// operand, because row -1 is padding. Their phases differ, although rows 0 and 3 would have the same phases.
+func TestSpacedMaximaOfPaddedRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(41, 5))
+	for _, width := range []int{7, 8, 9, 100} {
+		x := kerneltest.RandomTensor(r, tensor.New(tensor.Float32, 1, 4, width))
+		checkPool(t, "max_pool2d", "planes", graph.Attrs{"kernel_size": 3, "stride": 3, "padding": []int{1, 0}}, x)
+	}
+}
+
+// TestSpacedMaximaOfPadding tests that a unit of work is bounded if most windows are in the padding.
+func TestSpacedMaximaOfPadding(t *testing.T) {
+	newKernel := func(height, width int, a graph.Attrs) *graph.Kernel {
+		x := tensor.Empty(tensor.New(tensor.Float32, 1, height, width))
+		op, c, err := kerneltest.NewReduceCall("max_pool2d", a, []*tensor.Tensor{x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(op.Impls, func(impl graph.Impl) bool { return impl.Name == "planes" })
+		kernel, err := op.Impls[at].Lower(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kernel
+	}
+	wide := newKernel(64, 1024, graph.Attrs{"kernel_size": []int{16, 1024}, "stride": []int{1, 1024},
+		"padding": []int{0, 0, 0, 1 << 20}})
+	if wide.WorkerScratch > 2<<20 {
+		t.Errorf("rows with padding: %d bytes of worker memory", wide.WorkerScratch)
+	}
+	high := newKernel(1, 192, graph.Attrs{"kernel_size": []int{1, 3}, "stride": []int{1, 3},
+		"padding": []int{0, 0, 1 << 16, 0}})
+	if chunks := high.Phases[0].Chunks; chunks < 16 {
+		t.Errorf("%d rows of padding: %d chunks", 1<<16, chunks)
 	}
 }
