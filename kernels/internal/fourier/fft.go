@@ -54,6 +54,14 @@ var (
 				{In: []tensor.Meta{kit.F32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true,
+			FlopKernel: graph.GoSimple,
+			Flops: func(c *graph.Call) float64 {
+				spec, _, err := newDft(c)
+				if err != nil {
+					return 0
+				}
+				return spec.flops(c.Out[0])
+			},
 			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*dftAttrs](c).Dim, -1} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -93,7 +101,15 @@ func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 				{In: []tensor.Meta{tensor.New(dtype, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*fftAttrs](c).Dim} }),
-			WritesAnyDenseLayout: true},
+			WritesAnyDenseLayout: true,
+			FlopKernel:           graph.GoSimple,
+			Flops: func(c *graph.Call) float64 {
+				callSpec, _, err := specOf(c)
+				if err != nil {
+					return 0
+				}
+				return callSpec.flops(c.Out[0])
+			}},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				callSpec, _, err := specOf(c)

@@ -91,7 +91,7 @@ func transformLines(s *fourierSpec, c *graph.Call, out, in *tensor.Tensor) {
 	for i := range l.Count {
 		off := l.Offsets(i)
 		s.load(x, 0, 1, func(x []complex128, first, step int) { get(unsafe.Add(in.Pointer(), off[0]), x, first, step) })
-		s.transform(f, x, room)
+		s.transform(f.forward, x, room)
 		put(unsafe.Add(out.Pointer(), off[1]), x[:s.outLen], 0, 1)
 	}
 }

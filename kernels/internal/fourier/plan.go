@@ -40,18 +40,8 @@ const maxRadix = 61
 // newFourier returns the transform of length n.
 func newFourier(n int) *fourier {
 	f := &fourier{n: n}
-	remaining := n
-	for _, factor := range []int{4, 2} {
-		for remaining%factor == 0 {
-			f.factors, remaining = append(f.factors, factor), remaining/factor
-		}
-	}
-	for factor := 3; factor <= maxRadix && remaining > 1; factor += 2 {
-		for remaining%factor == 0 {
-			f.factors, remaining = append(f.factors, factor), remaining/factor
-		}
-	}
-	if remaining > 1 {
+	var hasGreatPrime bool
+	if f.factors, hasGreatPrime = radices(n); hasGreatPrime {
 		f.makeBluesteinTables()
 		return f
 	}
@@ -62,9 +52,37 @@ func newFourier(n int) *fourier {
 	return f
 }
 
+// radices returns the factors 2, 4 and odd primes up to maxRadix of a length. It reports whether the length also has a
+// greater prime factor.
+func radices(n int) (factors []int, hasGreatPrime bool) {
+	if bits.TrailingZeros(uint(n))%2 == 1 {
+		factors, n = append(factors, 2), n/2
+	}
+	for n%4 == 0 {
+		factors, n = append(factors, 4), n/4
+	}
+	for factor := 3; factor <= maxRadix && n > 1; factor += 2 {
+		for n%factor == 0 {
+			factors, n = append(factors, factor), n/factor
+		}
+	}
+	return factors, n > 1
+}
+
+// bluesteinLength returns the length of the convolution of Bluestein's algorithm for a length n.
+func bluesteinLength(n int) int { return 1 << bits.Len(uint(2*n-1)) }
+
+// flops returns the approximate number of arithmetic operations of a transform of length n.
+func flops(n int) float64 {
+	if _, hasGreatPrime := radices(n); hasGreatPrime {
+		return 2 * flops(bluesteinLength(n))
+	}
+	return 5 * float64(n) * math.Log2(float64(n))
+}
+
 // makeBluesteinTables computes the tables of Bluestein's algorithm.
 func (f *fourier) makeBluesteinTables() {
-	length := 1 << bits.Len(uint(2*f.n-1))
+	length := bluesteinLength(f.n)
 	f.inner = newFourier(length)
 	f.chirp, f.filterTransform = zeroTable(f.n), zeroTable(length)
 	for k := range f.n {
@@ -129,39 +147,26 @@ func (f *fourier) forward(x, scratch []complex128) {
 func (f *fourier) runStage(dst, src []complex128, radix, length int) {
 	groups := f.n / (radix * length) // number of transforms after the stage
 	span := length * groups          // distance between the results of a group
+	runRadix := f.runRadix4
+	switch {
+	case radix == 4 && length == 1:
+		firstRadix4(dst, src, groups)
+		return
+	case radix == 4 && groups == 1:
+		f.lastRadix4(dst, src, length)
+		return
+	case radix == 2:
+		runRadix = f.runRadix2
+	case radix == 3:
+		runRadix = f.runRadix3
+	case radix == 5:
+		runRadix = f.runRadix5
+	case radix > 5:
+		f.runOddRadix(dst, src, radix, length)
+		return
+	}
 	for j := range length {
-		firstIn, firstOut := j*radix*groups, j*groups // for k = 0
-		switch radix {
-		case 2:
-			root := f.roots[j*groups]
-			for k := range groups {
-				a, b := src[firstIn+k], kit.MulComplex(src[firstIn+groups+k], root)
-				dst[firstOut+k], dst[firstOut+span+k] = a+b, a-b
-			}
-		case 4:
-			root1, root2, root3 := f.roots[j*groups], f.roots[2*j*groups], f.roots[3*j*groups]
-			for k := range groups {
-				a, b := src[firstIn+k], kit.MulComplex(src[firstIn+groups+k], root1)
-				c, d := kit.MulComplex(src[firstIn+2*groups+k], root2), kit.MulComplex(src[firstIn+3*groups+k], root3)
-				aPlusC, aMinusC, bPlusD, bMinusD := a+c, a-c, b+d, b-d
-				rotated := complex(imag(bMinusD), -real(bMinusD)) // bMinusD times -i
-				dst[firstOut+k], dst[firstOut+span+k] = aPlusC+bPlusD, aMinusC+rotated
-				dst[firstOut+2*span+k], dst[firstOut+3*span+k] = aPlusC-bPlusD, aMinusC-rotated
-			}
-		default:
-			for k := range groups {
-				for p := range radix { // result p, by its definition: the sum of operand q times w^(q*(j+p*length))
-					var sum complex128
-					for q, root := 0, 0; q < radix; q++ {
-						sum += kit.MulComplex(src[firstIn+q*groups+k], f.roots[root])
-						if root += (j + p*length) * groups; root >= f.n {
-							root -= f.n
-						}
-					}
-					dst[firstOut+p*span+k] = sum
-				}
-			}
-		}
+		runRadix(dst[j*groups:], src[j*radix*groups:], j, groups, span)
 	}
 }
 

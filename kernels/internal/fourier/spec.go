@@ -114,9 +114,9 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	if spec.points > maxChunkLine {
 		return spec.longKernel(c)
 	}
-	lineTransform := newFourier(spec.points)
 	lines, read, write := spec.access(c)
-	memoryLen := spec.points + lineTransform.workLen()
+	forward, workLen := spec.lineTransform(c.Out[0].DType)
+	memoryLen := spec.points + workLen
 	// offsets has the operand's line, then the result's, as in access. In mem.Ptrs the result is first.
 	phase := lines.Phase(transformCost*spec.points, func(mem *graph.Mem, offsets [4]int) error {
 		memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), memoryLen)
@@ -126,7 +126,7 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 		spec.load(values, first, step, func(values []complex128, first, step int) {
 			read(operandLine, values, first, step)
 		})
-		spec.transform(lineTransform, values, scratch)
+		spec.transform(forward, values, scratch)
 		write(resultLine, values[:spec.outLen], first, step)
 		return nil
 	})
@@ -176,12 +176,47 @@ func (spec *fourierSpec) available() int {
 }
 
 // transform transforms a line and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
-func (spec *fourierSpec) transform(lineTransform *fourier, values, scratch []complex128) {
+// forward is a function of lineTransform.
+func (spec *fourierSpec) transform(forward func(x, scratch []complex128), values, scratch []complex128) {
 	if spec.isInverse {
 		conjugate(values)
 	}
-	lineTransform.forward(values, scratch)
-	spec.scaleFrequencies(values)
+	forward(values, scratch)
+	spec.scaleFrequencies(values[:spec.outLen])
+}
+
+// lineTransform returns a function that sets the first outLen elements of x to those of its forward transform, and the
+// number of elements of scratch. result is the dtype of the result. An inverse transform conjugates x before and after;
+// the conjugates are also real, or have a real transform.
+func (spec *fourierSpec) lineTransform(result tensor.DType) (forward func(x, scratch []complex128), workLen int) {
+	if !spec.usesHalfLength(result) {
+		f := newFourier(spec.points)
+		return f.forward, f.workLen()
+	}
+	f := newRealFourier(spec.points)
+	if spec.isToReal {
+		return f.forwardToReal, f.half.workLen()
+	}
+	return f.forwardReal, f.half.workLen()
+}
+
+// usesHalfLength reports whether a line is transformed by a complex transform of half its length. A transform to
+// float64 is not, because forwardToReal has a greater rounding error than the real part of a complex transform.
+func (spec *fourierSpec) usesHalfLength(result tensor.DType) bool {
+	return spec.points <= maxChunkLine && spec.points%2 == 0 &&
+		(spec.isToReal && result != tensor.Float64 || spec.isFromReal && spec.isOnesided)
+}
+
+// flops returns the approximate number of arithmetic operations of a call with a result of the given meta.
+func (spec *fourierSpec) flops(result tensor.Meta) float64 {
+	lines := float64(result.Numel()) / float64(max(1, result.Shape[spec.dim]))
+	if spec.hasComplexPairs {
+		lines /= float64(max(1, result.Shape[result.Rank()-1]))
+	}
+	if spec.usesHalfLength(result.DType) {
+		return lines * (flops(spec.points/2) + 4*float64(spec.points))
+	}
+	return lines * flops(spec.points)
 }
 
 // scaleFrequencies scales transformed values, and conjugates them for an inverse transform.
