@@ -16,7 +16,7 @@ type eighAttrs struct {
 // Ops that compute eigenvalues of Hermitian matrices. Real Hermitian matrices are symmetric. An [algorithm] computes a
 // [task]: one index of the batch, with a copy of the operand (in) and the results (out). ranks has their numbers of
 // dimensions besides the batch: 2 for a matrix, 1 for the eigenvalues. solverElements bounds the memory for other
-// matrices: three of the operand's size, and a vector.
+// matrices: one of the operand's size, and two vectors.
 var (
 	Eigh     = eighOp("linalg_eigh", []string{"eigenvalues", "eigenvectors"})
 	Eigvalsh = eighOp("linalg_eigvalsh", nil)
@@ -46,7 +46,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 			return c.NewResults(values, vectors), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: eigen[float64], complex: eigen[complex128], solverElements: elementsOfCopies(4), ranks: ranks})
+	}, algorithm{float: eigen[float64], complex: eigen[complex128], solverElements: elementsOfCopies(3), ranks: ranks})
 }
 
 // eigen computes the eigenvalues of the matrix of a task, and the eigenvectors if they are a result.
@@ -56,11 +56,11 @@ func eigen[T number](t *task[T]) error {
 	if !t.isFinite(a) {
 		return t.setNonFiniteResults(a)
 	}
-	vectors := t.zeros(a.rows, a.cols)
-	t.setReals(0, t.eigh(a, vectors))
+	var vectors *matrix[T]
 	if len(t.out) > 1 {
-		copy(t.out[1].elements, vectors.elements)
+		vectors = &t.out[1]
 	}
+	t.setReals(0, t.eigh(a, vectors))
 	return nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file computes singular values ([solver.svd]) and eigenvalues of Hermitian matrices ([solver.eigh]). Both use one
-// method, [solver.orthogonalize]: it multiplies a matrix A by a unitary V such that the columns of A*V are orthogonal.
+// This file computes singular values ([solver.svd]) by [solver.orthogonalize], which multiplies a matrix A by a unitary
+// V such that the columns of A*V are orthogonal.
 // In the comments, A is the content of the argument a before the call. checkContextAfter(n) counts n operations and
 // checks the context now and then.
 
@@ -45,43 +45,6 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 // minNorm is 2^53 times the least normal number. If a norm is at least minNorm, subnormal elements are smaller than the
 // rounding error of the norm.
 const minNorm = 0x1p-1022 * 0x1p53
-
-// eigh returns the eigenvalues of the Hermitian matrix A in ascending order, and sets the columns of v to eigenvectors
-// of norm 1. a may be scaled.
-//
-// eigh chooses a number shift such that A + shift*I is positive definite, unless A is 0. The eigenvectors of A are then
-// the singular vectors of A + shift*I, which orthogonalize computes. The eigenvalue of an eigenvector x is x^H*A*x.
-func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
-	n, scale := a.cols, s.limitExponents(a)
-	shift := 0.0
-	for j := range n {
-		shift = max(shift, s.norm(a.column(j)))
-	}
-	shift *= 2 * math.Sqrt(float64(n)) // at least twice the magnitude of every eigenvalue
-	shifted := s.copyOf(a)
-	for j := range n {
-		shifted.set(j, j, shifted.at(j, j)+s.fromParts(shift, 0))
-	}
-	vectors := s.identity(n, n)
-	s.orthogonalize(shifted, vectors)
-	values := make([]float64, n)
-	aTimesX := s.zeros(n, 1).elements
-	for j := range n {
-		x := vectors.column(j)
-		clear(aTimesX)
-		for k, factor := range x {
-			s.addScaled(factor, a.column(k), aTimesX)
-			s.checkContextAfter(n)
-		}
-		values[j] = s.re(s.dot(x, aTimesX))
-	}
-	sortedValues := make([]float64, n)
-	for k, j := range sortedOrder(n, func(i, j int) int { return cmp.Compare(values[i], values[j]) }) {
-		sortedValues[k] = values[j] / scale
-		copy(v.column(k), vectors.column(j))
-	}
-	return sortedValues
-}
 
 // orthogonalize rotates pairs of columns of A until all columns are orthogonal (the one-sided Jacobi method of
 // Hestenes): it sets a to A*V and v to v*V, for a unitary V. It returns the norms of the columns of A*V. One round
