@@ -15,18 +15,25 @@ import (
 
 // svd returns the singular values of A in descending order, and sets the orthonormal columns of u and v such that
 // A = u*S*v^H, where S is the diagonal matrix of the singular values. A has at least as many rows as columns; a is
-// overwritten. v is square. u has at least as many columns as A; further columns complete an orthonormal basis.
+// overwritten. v is square. u has at least as many columns as A; further columns complete an orthonormal basis. If u
+// and v have no columns, svd computes only the values.
 //
 // svd sorts the columns of the A*V and V that orthogonalize computes. The norms of the columns of A*V are the singular
 // values, their directions are the columns of u, and v is V.
 func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
-	unsortedV, scale := s.identity(a.cols, a.cols), s.limitExponents(a)
+	scale, unsortedV := s.limitExponents(a), matrix[T]{}
+	if v.cols > 0 {
+		unsortedV = s.identity(a.cols, a.cols)
+	}
 	norms := s.orthogonalize(a, unsortedV)
 	order := sortedOrder(a.cols, func(i, j int) int { return cmp.Compare(norms[j], norms[i]) })
 	values := make([]float64, a.cols)
 	rank := 0 // number of columns of A*V that have a direction
 	for k, j := range order {
 		values[k] = norms[j] / scale
+		if v.cols == 0 {
+			continue
+		}
 		copy(v.column(k), unsortedV.column(j))
 		// A column of A*V that fails this test is only rounding error and has no meaningful direction: its norm is below
 		// minNorm, and far below the largest.

@@ -127,8 +127,8 @@ func svdTypes(c *graph.Call, hasSquareFactors bool) (u, s, vh tensor.Type, err e
 }
 
 // factorSVD returns the factors of the matrix of a task: U with uCols columns, the singular values, and V with vCols
-// columns. A wide matrix is factored as A^H = V S U^H, because method svd requires at least as many rows as
-// columns.
+// columns, or only the singular values if uCols and vCols are 0. A wide matrix is factored as A^H = V S U^H, because
+// method svd requires at least as many rows as columns.
 func factorSVD[T number](t *task[T], uCols, vCols int) (u matrix[T], values []float64, v matrix[T], err error) {
 	a := t.in[0]
 	if !t.isFinite(a) {
@@ -165,8 +165,7 @@ func linalgSVD[T number](t *task[T]) error {
 
 // singularValues computes the result of linalg_svdvals.
 func singularValues[T number](t *task[T]) error {
-	minSize := t.out[0].rows
-	_, values, _, err := factorSVD(t, minSize, minSize)
+	_, values, _, err := factorSVD(t, 0, 0)
 	if err != nil {
 		return err
 	}
@@ -177,8 +176,7 @@ func singularValues[T number](t *task[T]) error {
 // svdWithV computes the results of svd, which returns V in place of its adjoint.
 func svdWithV[T number](t *task[T]) error {
 	if !kit.Attrs[*svdAttrs](t.call).ComputeUV {
-		minSize := t.out[1].rows
-		_, values, _, err := factorSVD(t, minSize, minSize)
+		_, values, _, err := factorSVD(t, 0, 0)
 		t.setReals(1, values)
 		return err
 	}
