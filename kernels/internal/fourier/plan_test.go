@@ -1,6 +1,7 @@
 package fourier
 
 import (
+	"math"
 	"math/cmplx"
 	"math/rand/v2"
 	"slices"
@@ -37,6 +38,21 @@ func compareWithDefinition(t *testing.T, name string, x []complex128, count int,
 		if !(cmplx.Abs(value-want[k]) <= 1e-11) {
 			t.Errorf("%s, length %d: frequency %d is %v, want %v", name, len(x), k, value, want[k])
 			return
+		}
+	}
+}
+
+// TestRealFirstFrequency checks the first and the last frequency of real lines whose sums are infinite or almost so.
+func TestRealFirstFrequency(t *testing.T) {
+	inf := math.Inf(1)
+	for _, c := range []struct{ line, want []complex128 }{
+		{line: []complex128{1.5e308, 1e307}, want: []complex128{1.6e308, 1.4e308}},
+		{line: []complex128{complex(inf, 0), 1, 2, 3}, want: []complex128{complex(inf, 0), complex(inf, 0)}},
+	} {
+		f, m := newRealFourier(len(c.line)), len(c.line)/2
+		f.forwardReal(c.line, make([]complex128, f.half.workLen()))
+		if got := []complex128{c.line[0], c.line[m]}; !slices.Equal(got, c.want) {
+			t.Errorf("length %d: frequencies %v, want %v", 2*m, got, c.want)
 		}
 	}
 }

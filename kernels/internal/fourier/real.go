@@ -8,11 +8,11 @@ import "github.com/graphrun/graphrun/kernels/internal/kit"
 // exp(-2 pi i / n).
 type realFourier struct {
 	half  *fourier
-	roots []complex128 // element k is w^k, for k up to m
+	roots []complex128 // element k is w^k, for k below m
 }
 
 func newRealFourier(n int) *realFourier {
-	f := &realFourier{half: newFourier(n / 2), roots: zeroTable(n/2 + 1)}
+	f := &realFourier{half: newFourier(n / 2), roots: zeroTable(n / 2)}
 	for k := range f.roots {
 		f.roots[k] = unitRoot(k, n)
 	}
@@ -25,7 +25,7 @@ func newRealFourier(n int) *realFourier {
 //	(z[k] + conj(z[m-k]))/2 - i*w^k*(z[k] - conj(z[m-k]))/2
 //
 // The first summand is element k of the transform of the even elements, the other one that of the odd elements times
-// w^k.
+// w^k. As z has the period m, frequencies 0 and m are re z[0] + im z[0] and re z[0] - im z[0].
 func (f *realFourier) forwardReal(x, scratch []complex128) {
 	m := f.half.n
 	for j := range x[:m] {
@@ -33,12 +33,13 @@ func (f *realFourier) forwardReal(x, scratch []complex128) {
 		x[j] = complex(real(pair[0]), real(pair[1]))
 	}
 	f.half.forward(x[:m], scratch)
-	x[m] = x[0] // z is periodic
-	for k, root := range f.roots[:m/2+1] {
+	first := x[0]
+	x[0], x[m] = complex(real(first)+imag(first), 0), complex(real(first)-imag(first), 0)
+	for k := 1; k <= m/2; k++ {
 		z, mirrored := x[k], x[m-k]
 		even := complex((real(z)+real(mirrored))*0.5, (imag(z)-imag(mirrored))*0.5)
 		odd := complex((imag(z)+imag(mirrored))*0.5, (real(mirrored)-real(z))*0.5) // times -i
-		rotated := kit.MulComplex(odd, root)
+		rotated := kit.MulComplex(odd, f.roots[k])
 		x[k] = even + rotated
 		// The summands of frequency m-k are the conjugates of even and -rotated.
 		x[m-k] = complex(real(even)-real(rotated), imag(rotated)-imag(even))

@@ -4,7 +4,7 @@ import "github.com/graphrun/graphrun/kernels/internal/kit"
 
 // This file has the loops of [fourier.runStage], which defines groups, span and length. Each of runRadix2 to runRadix5
 // computes the results of one element j of all transforms; src and dst start at the element j of transform 0.
-// runRadix3 and runRadix5 use the sum of runOddRadix.
+// runRadix3 and runRadix5 use the formula of runOddRadix.
 
 func (f *fourier) runRadix2(dst, src []complex128, j, groups, span int) {
 	root := f.roots[j*groups]
@@ -77,7 +77,7 @@ func firstRadix4(dst, src []complex128, groups int) {
 	}
 }
 
-// lastRadix4 performs a stage of radix 4 with one group.
+// lastRadix4 performs a stage of radix 4 with groups = 1.
 func (f *fourier) lastRadix4(dst, src []complex128, length int) {
 	dst0, dst1, dst2, dst3 := dst[:length], dst[length:][:length], dst[2*length:][:length], dst[3*length:][:length]
 	for j := range dst0 {

@@ -48,6 +48,9 @@ func (s *solver[T]) tridiagonalize(a matrix[T]) (diagonal, offDiagonal []float64
 		tau[k] = s.makeReflection(v)
 		offDiagonal[k] = s.re(v[0])
 		v[0] = s.fromParts(1, 0)
+		if math.Abs(offDiagonal[k]) < minNorm { // negligible, and v may be inaccurate
+			tau[k] = s.fromParts(0, 0)
+		}
 		if tau[k] != 0 {
 			s.reflectBothSides(a, k+1, tau[k], v, product[k+1:])
 		}
@@ -95,10 +98,15 @@ func (s *solver[T]) diagonalize(diagonal, offDiagonal []float64, vectors matrix[
 	}
 }
 
-// isNegligible reports whether an element between two elements of the diagonal is below their rounding errors.
+// isNegligible reports whether an element between two elements of the diagonal is below their rounding errors, or below
+// minNorm. The matrix has an element above 2^-400, because of limitExponents, so minNorm is below its rounding errors.
 func isNegligible(offDiagonal, upper, lower float64) bool {
-	return math.Abs(offDiagonal) <= 0x1p-53*(math.Abs(upper)+math.Abs(lower))
+	magnitude := math.Abs(offDiagonal)
+	return magnitude < minNorm || magnitude <= 0x1p-53*(math.Abs(upper)+math.Abs(lower))
 }
+
+// rotationCost is the approximate cost in operations of a rotation of stepQL without eigenvectors.
+const rotationCost = 32
 
 // stepQL performs a QL step with Wilkinson's shift on the block of the rows first to last (J. H. Wilkinson and
 // C. Reinsch, Handbook for Automatic Computation II, 1971, contribution II/4).
@@ -110,12 +118,12 @@ func (s *solver[T]) stepQL(diagonal, offDiagonal []float64, vectors matrix[T], f
 	for i := last - 1; i >= first; i-- {
 		f, b := float64(sine*offDiagonal[i]), float64(cosine*offDiagonal[i])
 		r := hypot(f, g)
-		offDiagonal[i+1] = r
-		if r == 0 { // the block splits between i and i+1
+		if r < minNorm { // negligible: the block splits between i+1 and i+2
 			diagonal[i+1] -= change
-			offDiagonal[last] = 0
+			offDiagonal[i+1], offDiagonal[last] = 0, 0
 			return
 		}
+		offDiagonal[i+1] = r
 		sine, cosine = f/r, g/r
 		g = diagonal[i+1] - change
 		r = float64((diagonal[i]-g)*sine) + float64(2*cosine*b)
@@ -124,8 +132,8 @@ func (s *solver[T]) stepQL(diagonal, offDiagonal []float64, vectors matrix[T], f
 		g = float64(cosine*r) - b
 		if vectors.cols > 0 {
 			s.rotate(vectors.column(i), vectors.column(i+1), cosine, s.fromParts(-sine, 0), s.fromParts(sine, 0))
-			s.checkContextAfter(4 * vectors.rows)
 		}
+		s.checkContextAfter(4*vectors.rows + rotationCost)
 	}
 	diagonal[first] -= change
 	offDiagonal[first], offDiagonal[last] = g, 0
