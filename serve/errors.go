@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/graphrun/graphrun"
@@ -63,6 +64,25 @@ func writeError(w http.ResponseWriter, err error) int {
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
 	return status
+}
+
+// recoverPanic recovers a panic of a handler, logs it, and stores an error in err, whose status is 500, or 503 if there
+// was not enough memory. Only a deferred call has an effect. [http.ErrAbortHandler] continues, by which a handler closes
+// the connection.
+func (s *Server) recoverPanic(r *http.Request, err *error) {
+	value := recover()
+	if value == nil {
+		return
+	}
+	if value == http.ErrAbortHandler {
+		panic(value)
+	}
+	if memoryErr, ok := value.(*tensor.MemoryError); ok {
+		*err = &statusError{http.StatusServiceUnavailable, memoryErr}
+		return
+	}
+	s.options.Log.Error("a request panicked", "path", r.URL.Path, "panic", value, "stack", string(debug.Stack()))
+	*err = statusErrorf(http.StatusInternalServerError, "the request failed because of an internal error")
 }
 
 // decode decodes a request. The error has the status 400, or 503 if there is not enough memory.

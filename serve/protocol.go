@@ -226,11 +226,13 @@ func (p port) checkShape(shape []int) (count int, err error) {
 	}
 	const maxElementBytes = 16 // the size of complex128
 	count = 1
+	product := 1 // of the sizes that are not 0: a tensor without elements has strides, too
 	for _, n := range shape {
-		if n > 0 && count > tensor.MaxBytes/maxElementBytes/n {
+		if n > 0 && product > tensor.MaxBytes/maxElementBytes/n {
 			return 0, fmt.Errorf("the shape %v has too many elements", shape)
 		}
 		count *= n
+		product *= max(n, 1)
 	}
 	return count, nil
 }

@@ -78,8 +78,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 		q.server.waiting.Add(-1)
 		return result{}, errQueueFull
 	}
-	request.run = q.model.batchAxis.NewRun(ctx, in)
-	request.preferredRows = q.preferredRows(ctx, request.run)
+	q.plan(request, in)
 	q.mu.Lock()
 	q.waiting = append(q.waiting, request)
 	if !q.dispatching {
@@ -97,6 +96,19 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	case <-ctx.Done():
 		return result{runContinues: q.remove(request)}, context.Cause(ctx)
 	}
+}
+
+// plan sets the run and the preferred rows of a job that Server.waiting counts. After a panic, the job is not counted.
+func (q *queue) plan(j *job, in map[string]*tensor.Tensor) {
+	isPlanned := false
+	defer func() {
+		if !isPlanned {
+			q.server.waiting.Add(-1)
+		}
+	}()
+	j.run = q.model.batchAxis.NewRun(j.ctx, in)
+	j.preferredRows = q.preferredRows(j.ctx, j.run)
+	isPlanned = true
 }
 
 // tryTakeSlot takes one of Server.slots, if one is free and if no other request of this model waits or is likely to

@@ -206,6 +206,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer answers a request. It returns the route with placeholders for names, which is a label of metrics.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, err error) {
+	route = "unknown"
+	defer s.recoverPanic(r, &err)
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if path == "/v2/health/live" || path == "/v2/health/ready" {
 		return path, s.health(w, r, path == "/v2/health/ready")
@@ -378,12 +380,13 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 
 // inferWithin reads a request, runs the model and writes the response. It stops when the context ends. The outputs of
 // the returned result are already released.
-func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http.Request, m *model) (result, error) {
+func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http.Request, m *model) (
+	res result, err error) {
+	defer s.recoverPanic(r, &err)
 	body, err := s.readBody(w, r)
 	if err != nil {
-		return result{}, bodyError(ctx, err)
+		return res, bodyError(ctx, err)
 	}
-	var res result
 	defer func() { // after the response is written, because outputs may share memory with the batch and with the body
 		if res.release != nil {
 			res.release()
