@@ -35,13 +35,19 @@ func (l Labels) Keys() []string {
 	return keys
 }
 
-// Encode returns a new int64 tensor that stands for strings in row-major order. It returns the errors of
-// [tensor.FromSlice].
-func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
+// Codes returns the codes of the strings.
+func (l Labels) Codes() map[string]int64 {
 	codes := make(map[string]int64, len(l.Strings))
 	for i, s := range l.Strings {
 		codes[s] = int64(i)
 	}
+	return codes
+}
+
+// Encode returns a new int64 tensor that stands for strings in row-major order. It returns the errors of
+// [tensor.FromSlice].
+func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
+	codes := l.Codes()
 	data := make([]int64, len(list))
 	for i, s := range list {
 		code, ok := codes[s]

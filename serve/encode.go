@@ -160,5 +160,8 @@ func appendElement(text []byte, dtype tensor.DType, data []byte) ([]byte, bool) 
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return text, false
 	}
+	if x == 0 && math.Signbit(x) {
+		return append(text, "-0.0"...), true // many parsers of JSON read -0 as the integer 0
+	}
 	return strconv.AppendFloat(text, x, 'g', -1, bits), true
 }

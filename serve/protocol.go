@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/numerals"
@@ -27,36 +28,6 @@ import (
 // jsonLengthHeader is the HTTP header of the protocol's binary extension. It has the length in bytes of the JSON, which
 // precedes the binary data.
 const jsonLengthHeader = "Inference-Header-Content-Length"
-
-// requestDoc is the JSON document of an inference request.
-type requestDoc struct {
-	ID         string      `json:"id"`
-	Parameters parameters  `json:"parameters"`
-	Inputs     []tensorDoc `json:"inputs"`
-	Outputs    []outputDoc `json:"outputs"`
-}
-
-// outputDoc is an entry of "outputs" in the JSON of a request: an output that the response must contain.
-type outputDoc struct {
-	Name       string     `json:"name"`
-	Parameters parameters `json:"parameters"`
-}
-
-// tensorDoc is a tensor of a request.
-type tensorDoc struct {
-	Name       string          `json:"name"`
-	Shape      []int           `json:"shape"`
-	Datatype   string          `json:"datatype"`
-	Parameters *parameters     `json:"parameters"`
-	Data       json.RawMessage `json:"data"`
-}
-
-// parameters has the parameters of the protocol's binary extension. Other parameters are ignored.
-type parameters struct {
-	BinaryDataSize   *int  `json:"binary_data_size"`
-	BinaryData       *bool `json:"binary_data"`
-	BinaryDataOutput *bool `json:"binary_data_output"`
-}
 
 // request is a decoded inference request.
 type request struct {
@@ -109,18 +80,12 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 	}
 	doc, err := m.parseDoc(jsonText)
 	if err != nil {
-		return nil, fmt.Errorf("the request is not valid JSON: %w", err)
+		return nil, err
 	}
 	decoded := &request{id: doc.ID, inputs: map[string]*tensor.Tensor{}}
 	for i := range doc.Inputs {
 		in := &doc.Inputs[i]
 		index := slices.IndexFunc(m.inputs, func(p port) bool { return p.name == in.Name })
-		switch {
-		case index < 0:
-			return nil, fmt.Errorf("the model has no input %q; its inputs are %s", in.Name, portNames(m.inputs))
-		case decoded.inputs[in.Name] != nil:
-			return nil, fmt.Errorf("input %q is given twice", in.Name)
-		}
 		input, unread, err := m.inputs[index].decode(in, binaryData)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
@@ -135,7 +100,8 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 			return nil, fmt.Errorf("input %q is missing", p.name)
 		}
 	}
-	return decoded, m.chooseOutputs(decoded, doc)
+	m.chooseOutputs(decoded, doc)
+	return decoded, nil
 }
 
 // splitBody divides the body of a request into JSON and binary data.
@@ -167,14 +133,15 @@ func (m *model) parseDoc(text []byte) (*requestDoc, error) {
 	if last := m.lastDoc.Load(); last != nil && bytes.Equal(last.text, text) {
 		return last.doc, nil
 	}
-	var doc requestDoc
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, err
+	isKept := len(text) <= maxKeptDoc
+	if isKept {
+		text = bytes.Clone(text) // doc shares its memory
 	}
-	if len(text) <= maxKeptDoc {
-		m.lastDoc.Store(&parsedDoc{text: bytes.Clone(text), doc: &doc})
+	doc, err := m.parseText(text)
+	if isKept && err == nil {
+		m.lastDoc.Store(&parsedDoc{text, doc})
 	}
-	return &doc, nil
+	return doc, err
 }
 
 // portNames lists the names of ports for messages.
@@ -190,13 +157,13 @@ func portNames(list []port) string {
 // binary, they are the first bytes of binaryData.
 func (p port) decode(doc *tensorDoc, binaryData []byte) (*tensor.Tensor, []byte, error) {
 	if doc.Datatype != p.datatype() {
-		return nil, nil, fmt.Errorf("the datatype is %q, but the model needs %s", doc.Datatype, p.datatype())
+		return nil, nil, fmt.Errorf("the datatype is %.40q, but the model needs %s", doc.Datatype, p.datatype())
 	}
 	count, err := p.checkShape(doc.Shape)
 	if err != nil {
 		return nil, nil, err
 	}
-	if doc.Parameters != nil && doc.Parameters.BinaryDataSize != nil {
+	if doc.Parameters.BinaryDataSize != nil {
 		n := *doc.Parameters.BinaryDataSize
 		if doc.Data != nil {
 			return nil, nil, errors.New("the input has both data and binary_data_size")
@@ -216,10 +183,13 @@ func (p port) decode(doc *tensorDoc, binaryData []byte) (*tensor.Tensor, []byte,
 
 // checkShape checks a shape against that of the port, and returns the number of elements.
 func (p port) checkShape(shape []int) (count int, err error) {
+	if slices.ContainsFunc(shape, func(n int) bool { return n < 0 }) {
+		return 0, fmt.Errorf("the shape is %v, but sizes must not be negative", shape)
+	}
 	isAnyRank := p.shape == nil
 	fits := isAnyRank || len(shape) == len(p.shape)
 	for i := range shape {
-		fits = fits && shape[i] >= 0 && (isAnyRank || p.shape[i] < 0 || p.shape[i] == shape[i])
+		fits = fits && (isAnyRank || p.shape[i] < 0 || p.shape[i] == shape[i])
 	}
 	if !fits {
 		return 0, fmt.Errorf("the shape is %v, but the model needs %v", shape, p.shape)
@@ -242,14 +212,7 @@ func (p port) checkShape(shape []int) (count int, err error) {
 // if data is aligned.
 func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, error) {
 	if p.isText() {
-		list, err := splitStrings(data)
-		if err != nil {
-			return nil, err
-		}
-		if len(list) != count {
-			return nil, fmt.Errorf("the data have %d strings, want %d for the shape %v", len(list), count, shape)
-		}
-		return p.labels.Encode(list, shape...)
+		return p.splitStrings(data, shape, count)
 	}
 	if size := p.dtype.Size(); len(data)%size != 0 || len(data)/size != count {
 		return nil, fmt.Errorf("the data have %d bytes, want %d for %v", len(data), count*size, shape)
@@ -269,17 +232,35 @@ func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, 
 	return t, nil
 }
 
-// splitStrings returns the strings of the binary extension.
-func splitStrings(data []byte) (list []string, err error) {
+// splitStrings is [port.decodeBytes] for strings.
+func (p port) splitStrings(data []byte, shape []int, count int) (*tensor.Tensor, error) {
 	const lengthBytes = 4
-	for len(data) > 0 {
+	if count > len(data)/lengthBytes { // limits the memory of the tensor by the size of the body
+		return nil, fmt.Errorf("the data have fewer strings than the shape %v", shape)
+	}
+	codes, list := p.labels.Codes(), make([]int64, 0, count)
+	for n := 0; len(data) > 0; n++ {
 		if len(data) < lengthBytes || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-lengthBytes) {
 			return nil, errors.New("the length of a string exceeds the data")
 		}
+		if n == count {
+			return nil, fmt.Errorf("the data have more than %d strings, the number of elements of the shape %v", count, shape)
+		}
 		end := lengthBytes + int(binary.LittleEndian.Uint32(data))
-		list, data = append(list, string(data[lengthBytes:end])), data[end:]
+		list, data = append(list, codeOf(codes, data[lengthBytes:end])), data[end:]
 	}
-	return list, nil
+	if len(list) != count {
+		return nil, fmt.Errorf("the data have %d strings, want %d for the shape %v", len(list), count, shape)
+	}
+	return tensor.FromSlice(list, shape...)
+}
+
+// codeOf returns the code of a string: see [graph.Labels].
+func codeOf(codes map[string]int64, s []byte) int64 {
+	if code, ok := codes[string(s)]; ok {
+		return code
+	}
+	return -1
 }
 
 // bigEndian reports whether the machine is big-endian. The protocol is little-endian.
@@ -303,7 +284,7 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 	if count > len(data)/2 {
 		return nil, fmt.Errorf("the data have fewer elements than the shape %v", shape)
 	}
-	elements := elementScanner{data: data}
+	elements := elementScanner{data: data, shape: shape}
 	if p.isText() {
 		return p.decodeStrings(&elements, shape, count)
 	}
@@ -326,18 +307,22 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 
 // decodeStrings is [port.decodeJSON] for strings.
 func (p port) decodeStrings(elements *elementScanner, shape []int, count int) (*tensor.Tensor, error) {
-	list := make([]string, 0, count)
+	codes, list, n := p.labels.Codes(), make([]int64, 0, count), 0
+	var unquoted []byte
 	for text := range elements.all {
-		var s string
-		if err := json.Unmarshal(text, &s); err != nil {
-			return nil, fmt.Errorf("element %d is not a string", len(list))
+		if n < count {
+			var err error
+			if unquoted, err = jsontext.AppendUnquote(unquoted[:0], text); err != nil {
+				return nil, fmt.Errorf("element %d is not a string", n)
+			}
+			list = append(list, codeOf(codes, unquoted))
 		}
-		list = append(list, s)
+		n++
 	}
-	if elements.err != nil || len(list) != count {
-		return nil, elementsError(elements.err, len(list), count, shape)
+	if elements.err != nil || n != count {
+		return nil, elementsError(elements.err, n, count, shape)
 	}
-	return p.labels.Encode(list, shape...)
+	return tensor.FromSlice(list, shape...)
 }
 
 // elementsError returns the error of a list of elements: the syntax error err or, if err is nil, the error that the
@@ -350,27 +335,20 @@ func elementsError(err error, n, count int, shape []int) error {
 }
 
 // chooseOutputs sets the outputs that the request names, or all outputs if it names none.
-func (m *model) chooseOutputs(decoded *request, doc *requestDoc) error {
+func (m *model) chooseOutputs(decoded *request, doc *requestDoc) {
 	binaryByDefault := doc.Parameters.BinaryDataOutput != nil && *doc.Parameters.BinaryDataOutput
 	if len(doc.Outputs) == 0 {
 		for _, p := range m.outputs {
 			decoded.outputs = append(decoded.outputs, responseOutput{port: p, binary: binaryByDefault})
 		}
-		return nil
+		return
 	}
 	for _, output := range doc.Outputs {
 		index := slices.IndexFunc(m.outputs, func(p port) bool { return p.name == output.Name })
-		if index < 0 {
-			return fmt.Errorf("the model has no output %q; its outputs are %s", output.Name, portNames(m.outputs))
-		}
-		if slices.ContainsFunc(decoded.outputs, func(w responseOutput) bool { return w.port.name == output.Name }) {
-			return fmt.Errorf("output %q is requested twice", output.Name)
-		}
 		binary := binaryByDefault
 		if output.Parameters.BinaryData != nil {
 			binary = *output.Parameters.BinaryData
 		}
 		decoded.outputs = append(decoded.outputs, responseOutput{port: m.outputs[index], binary: binary})
 	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -35,7 +36,7 @@ func TestRejectedTensors(t *testing.T) {
 		{"m", size("x", "[2, 3]", "FP32", 12), "", "123456789012", "the data have 12 bytes, want 24"},
 		{"m", size("x", "[1, 3]", "FP32", 13), "", "123456789012", "binary_data_size is 13, but 12 bytes are left"},
 		{"m", x, "", "1234", "4 bytes follow"},
-		{"m", `{"name": "x", "shape": [1, "3"], "datatype": "FP32", "data": [1, 2, 3]}`, "", "", "not valid JSON"},
+		{"m", `{"name": "x", "shape": [1, "3"], "datatype": "FP32", "data": [1, 2, 3]}`, "", "", "inputs/0/shape/1 is a string, but must be an integer"},
 		{"m", `{"name": "x", "datatype": "FP32", "data": [1, 2, 3]}`, "", "", "the shape is [], but the model needs [-1 3]"},
 		{"b", size("x", "[2]", "BOOL", 2), "", "\x01\x02", "element 1 is 2, want 0 or 1"},
 		{"b", `{"name": "x", "shape": [2], "datatype": "BOOL", "data": [true, 2]}`, "", "", "want true or false"},
@@ -74,8 +75,8 @@ func TestStrings(t *testing.T) {
 	const data = "\x03\x00\x00\x00b\xc3\x9f" + "\x00\x00\x00\x00" + "\x01\x00\x00\x00a"
 	size := len(data)
 	for _, doc := range []tensorDoc{
-		{Shape: []int{3}, Datatype: "BYTES", Data: json.RawMessage(`["b\u00df", "", "a"]`)},
-		{Shape: []int{3}, Datatype: "BYTES", Parameters: &parameters{BinaryDataSize: &size}},
+		{Shape: []int{3}, Datatype: "BYTES", Data: jsontext.Value(`["b\u00df", "", "a"]`)},
+		{Shape: []int{3}, Datatype: "BYTES", Parameters: parameters{BinaryDataSize: &size}},
 	} {
 		x, _, err := p.decode(&doc, []byte(data))
 		require.NoError(t, err)
@@ -91,17 +92,17 @@ func TestStrings(t *testing.T) {
 	}
 	for bad, want := range map[string]string{
 		data[:size-1]:               "the length of a string exceeds the data",
-		"\xff\xff\xff\xff":          "the length of a string exceeds the data",
-		"\x01\x00":                  "the length of a string exceeds the data",
-		data + "\x00\x00\x00\x00":   "the data have 4 strings, want 3",
-		"\x00\x00\x00\x00" + "\x00": "the length of a string exceeds the data",
+		"\xff\xff\xff\xff12345678":  "the length of a string exceeds the data",
+		"\x01\x00":                  "fewer strings than the shape",
+		data + "\x00\x00\x00\x00":   "the data have more than 3 strings",
+		"\x00\x00\x00\x00" + "\x00": "fewer strings than the shape",
 	} {
 		n := len(bad)
-		doc := tensorDoc{Shape: []int{3}, Datatype: "BYTES", Parameters: &parameters{BinaryDataSize: &n}}
+		doc := tensorDoc{Shape: []int{3}, Datatype: "BYTES", Parameters: parameters{BinaryDataSize: &n}}
 		_, _, err := p.decode(&doc, []byte(bad))
 		assert.ErrorContains(t, err, want, "%q", bad)
 	}
-	_, _, err := p.decode(&tensorDoc{Shape: []int{1}, Datatype: "BYTES", Data: json.RawMessage(`[1]`)}, nil)
+	_, _, err := p.decode(&tensorDoc{Shape: []int{1}, Datatype: "BYTES", Data: jsontext.Value(`[1]`)}, nil)
 	assert.ErrorContains(t, err, "element 0 is not a string")
 	p.labels.Strings[1] = "\xff"
 	x, err := p.labels.Encode([]string{"\xff"}, 1)

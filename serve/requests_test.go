@@ -34,6 +34,7 @@ func TestRejectedRequests(t *testing.T) {
 	x := func(shape, datatype, data string) string {
 		return fmt.Sprintf(`{"inputs": [{"name": "x", "shape": %s, "datatype": %q, "data": %s}]}`, shape, datatype, data)
 	}
+	const nested = "must be a flat list, or lists nested as the shape ["
 	for _, c := range []struct {
 		body   string
 		status int
@@ -41,12 +42,19 @@ func TestRejectedRequests(t *testing.T) {
 		header []string
 	}{
 		{"", 400, "not valid JSON", nil},
-		{"[]", 400, "not valid JSON", nil},
+		{"[]", 400, "the request is a list, but must be an object", nil},
+		{`{"inputs": 1, }`, 400, "inputs is 1, but must be a list", nil},
+		{`{"inputs": [], }`, 400, "at byte 13", nil},
+		{`{"inputs": [`, 400, "at byte 12", nil},
+		{"{} {}", 400, "more than one JSON value", nil},
+		{`{"inputs": [null]}`, 400, "inputs/0 is null, but must be an object", nil},
+		{`{"id": 5}`, 400, "id is 5, but must be a string", nil},
+		{x("[1.5, 3]", "FP32", "[1, 2, 3]"), 400, "inputs/0/shape/0 is 1.5, but must be an integer", nil},
 		{"{}", 400, `input "x" is missing`, nil},
 		{x("[1, 3]", "FP64", "[1, 2, 3]"), 400, `the datatype is "FP64", but the model needs FP32`, nil},
 		{x("[1, 4]", "FP32", "[1, 2, 3, 4]"), 400, "the shape is [1 4], but the model needs [-1 3]", nil},
 		{x("[3]", "FP32", "[1, 2, 3]"), 400, "the shape is [3], but the model needs [-1 3]", nil},
-		{x("[-1, 3]", "FP32", "[1, 2, 3]"), 400, "the shape is [-1 3]", nil},
+		{x("[-1, 3]", "FP32", "[1, 2, 3]"), 400, "the shape is [-1 3], but sizes must not be negative", nil},
 		{x("[1000000000000000000, 3]", "FP32", "[1, 2, 3]"), 400, "too many elements", nil},
 		{x("[1000000, 3]", "FP32", "[1, 2, 3]"), 400, "fewer elements than the shape", nil},
 		{x("[1, 3]", "FP32", "[1, 2]"), 400, "the data have 2 elements, want 3", nil},
@@ -55,6 +63,13 @@ func TestRejectedRequests(t *testing.T) {
 		{x("[1, 3]", "FP32", `[1, 2, 1e99]`), 400, `element 2, 1e99: want a number within the range`, nil},
 		{x("[1, 3]", "FP32", `[1, 2, null]`), 400, `element 2, null: want a number`, nil},
 		{x("[1, 3]", "FP32", `[{}, 2, null]`), 400, `data contains an object`, nil},
+		{x("[1, 3]", "FP32", "[[1], [2, 3]]"), 400, nested, nil},
+		{x("[1, 3]", "FP32", "[[1, 2], [3]]"), 400, nested, nil},
+		{x("[1, 3]", "FP32", "[[[1, 2, 3]]]"), 400, nested, nil},
+		{x("[1, 3]", "FP32", "[[1, 2, 3], []]"), 400, nested, nil},
+		{x("[1, 3]", "FP32", "[1, [2, 3]]"), 400, nested, nil},
+		{x("[1, 3]", "FP32", "[[], 1, 2, 3]"), 400, nested, nil},
+		{x("[2, 3]", "FP32", "[[1, 2, 3], 4, 5, 6]"), 400, nested, nil},
 		{x("[1, 3]", "FP32", `123456789`), 400, `data is not a list`, nil},
 		{strings.Replace(x("[1, 3]", "FP32", "[1, 2, 3]"), `"x"`, `"z"`, 1), 400, `no input "z"; its inputs are x`, nil},
 		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32"}]}`, 400, "the input has no data", nil},
@@ -190,7 +205,7 @@ func TestRejectedBodiesAreRecycled(t *testing.T) {
 	head := `{"inputs": [{"name": "x", "shape": [65536], "datatype": "INT64", "parameters": {"binary_data_size": 524288}},
 		{"name": "table", "shape": [2, 2], "datatype": "FP32", "data": [1, 2, 3, 4]}]}`
 	outside := head + strings.Repeat("\x07", 1<<19)
-	for body, want := range map[string]string{outside: "index", outside[1:]: "not valid JSON",
+	for body, want := range map[string]string{outside: "index", outside[1:]: "must be an object",
 		outside + outside: "the body exceeds"} {
 		var before, after runtime.MemStats
 		const requests = 16
