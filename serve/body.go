@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -37,7 +38,10 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, 
 	defer tensor.CatchMemory(&err)
 	maxBody := min(s.options.MaxBody, math.MaxInt-2*tensor.Align)
 	if r.ContentLength > maxBody {
-		w.Header().Set("Connection", "close") // else the server would read the body
+		w.Header().Set("Connection", "close")
+		if r.Header.Get("Expect") == "" { // else the client has not sent the body
+			s.dropBody(w, r)
+		}
 		return body{}, &http.MaxBytesError{Limit: maxBody}
 	}
 	length := int(maxBody)
@@ -68,9 +72,22 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, 
 			err = errors.New("the body is longer than its announced length")
 		}
 		if err != nil {
+			if errors.As(err, new(*http.MaxBytesError)) {
+				s.dropBody(w, r)
+			}
 			return result, err
 		}
 	}
+}
+
+// maxDropped is the maximum number of bytes that dropBody reads.
+const maxDropped = 64 << 20
+
+// dropBody reads and drops the rest of a body that is too long, for at most one second. Many clients read the response
+// only after they have sent the body; they would find the connection closed.
+func (s *Server) dropBody(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(time.Second, s.options.Timeout)))
+	_, _ = io.CopyN(io.Discard, r.Body, maxDropped)
 }
 
 // fill reads until dst is full or an error occurs. It returns the number of bytes that were read.

@@ -1,16 +1,21 @@
 package serve
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/assert"
@@ -125,4 +130,81 @@ func TestNegativeZero(t *testing.T) {
 	text, err := port{dtype: tensor.Float32}.encode(x, false)
 	require.NoError(t, err)
 	assert.Equal(t, "[-0.0,0]", string(text))
+}
+
+// outer multiplies a column by a row: a short request has a long response.
+const outer = `{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 1]},
+	{"name": "z", "dtype": "float32", "shape": [1, "N"]}],
+	"nodes": [{"name": "y", "op": "mul", "inputs": ["x", "z"]}], "outputs": ["y"]}`
+
+// TestClientThatDoesNotRead: the response to a client that does not read it ends after Options.Timeout.
+func TestClientThatDoesNotRead(t *testing.T) {
+	s := open(t, Options{Timeout: time.Second}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), outer))
+	server := httptest.NewServer(s)
+	defer server.Close()
+	connection, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer connection.Close()
+	const n = 4000 // the response has 64 MB
+	text := fmt.Sprintf(`{"inputs": [{"name": "x", "shape": [%[1]d, 1], "datatype": "FP32", "parameters":
+		{"binary_data_size": %[2]d}}, {"name": "z", "shape": [1, %[1]d], "datatype": "FP32", "parameters":
+		{"binary_data_size": %[2]d}}], "parameters": {"binary_data_output": true}}`, n, 4*n)
+	_, err = fmt.Fprintf(connection, "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n%s: %d\r\nContent-Length: %d\r\n\r\n%s%s",
+		jsonLengthHeader, len(text), len(text)+8*n, text, make([]byte, 8*n))
+	require.NoError(t, err)
+	m := (*s.models.Load())["m"][0]
+	require.Eventually(t, func() bool { return m.metrics.executions.Get() == 1 }, 30*time.Second, time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	assert.NoError(t, s.Drain(ctx))
+}
+
+// TestTooLongBodies: a client that sends the whole body before it reads gets the status 413.
+func TestTooLongBodies(t *testing.T) {
+	s := open(t, Options{MaxBody: 10 << 20}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	server := httptest.NewServer(s)
+	defer server.Close()
+	const size = 19 << 20 // more than the buffers of a connection
+	for _, header := range []string{fmt.Sprintf("Content-Length: %d\r\n\r\n", size),
+		fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", size)} {
+		connection, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(connection, "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n%s%s", header, make([]byte, size))
+		require.NoError(t, err)
+		response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		require.NoError(t, err)
+		assert.Equal(t, 413, response.StatusCode)
+		response.Body.Close()
+		connection.Close()
+	}
+}
+
+// TestHeaders checks headers of requests and responses.
+func TestHeaders(t *testing.T) {
+	s := open(t, Options{Token: "secret"}, writeModel(t, filepath.Join(t.TempDir(), `m"\.json`), affine))
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	ask := func(method, authorization, encoding string) *httptest.ResponseRecorder {
+		return call(s, method, `/v2/models/m%22%5C/infer`, body, append(header, "Authorization", authorization,
+			"Content-Encoding", encoding)...)
+	}
+	assert.Equal(t, 200, ask("POST", "bearer secret", "Identity").Code)
+	assert.Equal(t, 401, ask("POST", "Basic secret", "").Code)
+	assert.Equal(t, 401, ask("POST", "secret", "").Code)
+	w := ask("POST", "BEARER secret", "gzip")
+	assert.Equal(t, 415, w.Code)
+	assert.Contains(t, w.Body.String(), `Content-Encoding \"gzip\" is not supported`)
+	assert.Equal(t, "POST", ask("PUT", "Bearer secret", "").Header().Get("Allow"))
+	w = call(s, "POST", "/v2", "", "Authorization", "Bearer secret")
+	assert.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
+	text := call(s, "GET", "/metrics", "", "Authorization", "Bearer secret").Body.String()
+	assert.Contains(t, text, `nv_inference_request_success{model="m\"\\",version="1"} 1`)
+}
+
+// TestLabelEscapes: other characters than backslash, quote and newline have no escape sequence.
+func TestLabelEscapes(t *testing.T) {
+	m := newMetrics(&Server{})
+	m.ofModel("é\t\u200b\xff\"\\\n", "1")
+	var text strings.Builder
+	m.set.WritePrometheus(&text)
+	assert.Contains(t, text.String(), "nv_inference_count{model=\"é\t\u200b\xff\\\"\\\\\\n\",version=\"1\"} 0\n")
 }

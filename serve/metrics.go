@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,10 +38,13 @@ func newMetrics(s *Server) *serverMetrics {
 	return &serverMetrics{set: set}
 }
 
+// labelEscaper escapes the values of labels in the text format of Prometheus, which has no other escape sequences.
+var labelEscaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
 // ofModel returns the metrics of a version of a model. A reloaded model continues the metrics of its predecessor.
 func (s *serverMetrics) ofModel(name, version string) *modelMetrics {
 	counter := func(metric string) *metrics.Counter {
-		return s.set.GetOrCreateCounter(fmt.Sprintf("%s{model=%q,version=%q}", metric, name, version))
+		return s.set.GetOrCreateCounter(fmt.Sprintf(`%s{model="%s",version="%s"}`, metric, labelEscaper.Replace(name), version))
 	}
 	return &modelMetrics{
 		successes:  counter("nv_inference_request_success"),

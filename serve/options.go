@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -23,7 +24,7 @@ const (
 	BatchOff Batching = "off"
 )
 
-// Options are the options of a server. Zero values are good defaults.
+// Options are the options of a server. Zero values are good defaults. Only MaxDelay may be negative.
 type Options struct {
 	// Loader loads the models. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
@@ -57,7 +58,8 @@ type Options struct {
 	// MaxBody is the maximum size of a request in bytes; 0 means 64 MiB.
 	MaxBody int64
 	// Timeout is the maximum time of a request, including its transmission; 0 means one minute. After this time, the run
-	// of the request is cancelled, and the status is 503.
+	// of the request is cancelled, and the status is 503. The transmission of the response may take the same time again;
+	// then the connection is closed.
 	Timeout time.Duration
 	// Token, if set, must be in the header of each request, as in "Authorization: Bearer TOKEN". Only /v2/health needs
 	// no token.
@@ -99,6 +101,27 @@ func (o *Options) setDefaults() {
 		o.Log = slog.Default()
 	}
 	o.PreferredRows = slices.Clone(o.PreferredRows)
+}
+
+// check returns an error for invalid values. Defaults are set.
+func (o *Options) check() error {
+	if !slices.Contains([]Batching{BatchExact, BatchFast, BatchOff}, o.Batching) {
+		return fmt.Errorf("Options.Batching is %q: want exact, fast or off", o.Batching)
+	}
+	for _, c := range []struct {
+		name  string
+		value int64
+	}{{"MaxRows", int64(o.MaxRows)}, {"Queue", int64(o.Queue)}, {"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}} {
+		if c.value < 0 {
+			return fmt.Errorf("Options.%s is negative", c.name)
+		}
+	}
+	for _, rows := range o.PreferredRows {
+		if rows < 1 {
+			return fmt.Errorf("Options.PreferredRows has %d: want at least 1", rows)
+		}
+	}
+	return nil
 }
 
 // defaultTo sets *option to value if it is zero.

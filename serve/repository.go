@@ -20,6 +20,7 @@ type version struct {
 	model, name string // the name of the model, and the name of the version: a number, or "1" if the path has none
 	path        string // of the file .onnx or .json
 	files       signature
+	conflict    error // another path has the same model and version; nil if there is none
 }
 
 // String names the version for messages.
@@ -31,8 +32,8 @@ type signature string
 // extensions are the file extensions of models.
 var extensions = []string{".onnx", ".json"}
 
-// findVersions lists the models at paths, sorted by name and version. Two paths with the same model and version are an
-// error.
+// findVersions lists the models at paths, sorted by name and version. Paths with the same model and version have one
+// entry, with a conflict.
 func findVersions(paths []string) (list []version, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -46,7 +47,7 @@ func findVersions(paths []string) (list []version, err error) {
 		case !isModelFile(path):
 			err = fmt.Errorf("%s: the path must be a model (.onnx or .json) or a directory of models", path)
 		default:
-			found = []version{{baseName(path), "1", path, signatureOf(path, sharedDirectory)}}
+			found = []version{{model: baseName(path), name: "1", path: path, files: signatureOf(path, sharedDirectory)}}
 		}
 		if err != nil {
 			return nil, err
@@ -56,12 +57,15 @@ func findVersions(paths []string) (list []version, err error) {
 	sorted.Func(list, func(a, b version) int {
 		return cmp.Or(strings.Compare(a.model, b.model), compareVersions(a.name, b.name))
 	})
-	for i := 1; i < len(list); i++ {
-		if a, b := list[i-1], list[i]; a.model == b.model && a.name == b.name {
-			return nil, fmt.Errorf("%s and %s are both %v", a.path, b.path, b)
+	unique := list[:0]
+	for _, v := range list {
+		if last := len(unique) - 1; last >= 0 && unique[last].model == v.model && unique[last].name == v.name {
+			unique[last].conflict = fmt.Errorf("%s and %s are both %v", unique[last].path, v.path, v)
+			continue
 		}
+		unique = append(unique, v)
 	}
-	return list, nil
+	return unique, nil
 }
 
 // withoutOp removes the name of the system call from an error about a path.
@@ -101,7 +105,8 @@ func versionsIn(dir string) (list []version, err error) {
 		case info.IsDir():
 			list = append(list, versionsOf(entry.Name(), path)...)
 		case isModelFile(path):
-			list = append(list, version{baseName(path), "1", path, signatureOf(path, sharedDirectory)})
+			list = append(list, version{model: baseName(path), name: "1", path: path,
+				files: signatureOf(path, sharedDirectory)})
 		}
 	}
 	return list, nil
@@ -110,14 +115,15 @@ func versionsIn(dir string) (list []version, err error) {
 // versionsOf lists the versions of a model in the model's own directory.
 func versionsOf(model, dir string) (list []version) {
 	if path := modelIn(dir); path != "" {
-		list = append(list, version{model, "1", path, signatureOf(path, ownDirectory)})
+		list = append(list, version{model: model, name: "1", path: path, files: signatureOf(path, ownDirectory)})
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
 		number, err := strconv.Atoi(entry.Name())
 		path := modelIn(filepath.Join(dir, entry.Name()))
 		if err == nil && number > 0 && strconv.Itoa(number) == entry.Name() && path != "" { // no leading zeros or sign
-			list = append(list, version{model, entry.Name(), path, signatureOf(path, ownDirectory)})
+			list = append(list, version{model: model, name: entry.Name(), path: path,
+				files: signatureOf(path, ownDirectory)})
 		}
 	}
 	return list

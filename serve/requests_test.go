@@ -117,7 +117,7 @@ func floatsOf(t *testing.T, w *httptest.ResponseRecorder) []float32 {
 	return list
 }
 
-// TestAnnouncedLength: a body that is too long by its header is rejected before it is read.
+// TestAnnouncedLength: a body that is too long by its header is rejected without being kept.
 func TestAnnouncedLength(t *testing.T) {
 	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
 	r := httptest.NewRequest("POST", "/v2/models/m/infer", iotest.ErrReader(errors.New("it was read")))

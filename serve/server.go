@@ -53,8 +53,8 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 		return nil, err
 	}
 	o.setDefaults()
-	if !slices.Contains([]Batching{BatchExact, BatchFast, BatchOff}, o.Batching) {
-		return nil, fmt.Errorf("Options.Batching is %q: want exact, fast or off", o.Batching)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	threads := o.Compile.Threads
 	if threads <= 0 {
@@ -72,6 +72,9 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 	}
 	models := map[string][]*model{}
 	for _, v := range versions {
+		if v.conflict != nil {
+			return nil, v.conflict
+		}
 		m, err := s.loadAndLog(ctx, v)
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", v, err)
@@ -112,7 +115,7 @@ func (s *Server) Reload(ctx context.Context) error {
 	old, models, changed := *s.models.Load(), map[string][]*model{}, map[string]signature{}
 	for _, v := range versions {
 		m := versionOf(old[v.model], v.name)
-		isNewOrChanged := m == nil || m.files != v.files
+		isNewOrChanged := m == nil || m.files != v.files || v.conflict != nil
 		if isNewOrChanged {
 			if loaded, unloaded := s.reloadVersion(ctx, v); loaded != nil {
 				m = loaded
@@ -140,6 +143,13 @@ func (s *Server) Reload(ctx context.Context) error {
 // if loading failed, it returns nil and the entry of Server.changedFiles.
 func (s *Server) reloadVersion(ctx context.Context, v version) (*model, signature) {
 	previous, wasChanged := s.changedFiles[v.model+"/"+v.name]
+	if v.conflict != nil {
+		conflict := failedSignature(signature(v.conflict.Error()))
+		if previous != conflict {
+			s.options.Log.Error("model not loaded", "model", v.model, "version", v.name, "error", v.conflict)
+		}
+		return nil, conflict
+	}
 	switch {
 	case wasChanged && previous == failedSignature(v.files):
 		return nil, previous
@@ -196,6 +206,9 @@ func (s *Server) accept() bool {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
+	// A deadline applies to all later responses of the connection, too: each response sets it. A run ends after Timeout at
+	// the latest, and its response takes at most the same time.
+	_ = http.NewResponseController(w).SetWriteDeadline(start.Add(2 * s.options.Timeout))
 	route, err := s.answer(w, r)
 	status := http.StatusOK
 	if err != nil {
@@ -220,7 +233,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, e
 		return path, get(w, r, map[string]any{"name": "graphrun", "version": s.options.Version,
 			"extensions": []string{"binary_tensor_data"}})
 	case "/metrics":
-		if err := checkMethod(r, http.MethodGet, http.MethodHead); err != nil {
+		if err := checkMethod(w, r, http.MethodGet, http.MethodHead); err != nil {
 			return path, err
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
@@ -257,8 +270,9 @@ func splitModelPath(path string) (name, version, action string, ok bool) {
 
 // authorize returns an error if the server requires a token that the request lacks.
 func (s *Server) authorize(r *http.Request) error {
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if s.options.Token != "" && (!ok || subtle.ConstantTimeCompare([]byte(token), []byte(s.options.Token)) != 1) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	isBearer := strings.EqualFold(scheme, "Bearer")
+	if s.options.Token != "" && (!isBearer || subtle.ConstantTimeCompare([]byte(token), []byte(s.options.Token)) != 1) {
 		return statusErrorf(http.StatusUnauthorized, "a valid bearer token is required")
 	}
 	return nil
@@ -276,16 +290,17 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, ready bool) erro
 }
 
 // checkMethod returns an error unless the request has one of the methods.
-func checkMethod(r *http.Request, methods ...string) error {
+func checkMethod(w http.ResponseWriter, r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) {
 		return nil
 	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
 	return statusErrorf(http.StatusMethodNotAllowed, "method %s is not allowed: use %s", r.Method, methods[0])
 }
 
 // get answers a GET request with a document.
 func get(w http.ResponseWriter, r *http.Request, doc any) error {
-	if err := checkMethod(r, http.MethodGet, http.MethodHead); err != nil {
+	if err := checkMethod(w, r, http.MethodGet, http.MethodHead); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -346,8 +361,13 @@ func portDocs(ports []port) []portDoc {
 
 // infer answers a request for inference.
 func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
-	if err := checkMethod(r, http.MethodPost); err != nil {
+	if err := checkMethod(w, r, http.MethodPost); err != nil {
 		return err
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		w.Header().Set("Accept-Encoding", "identity")
+		return statusErrorf(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported: send the body as it is",
+			encoding)
 	}
 	if !s.accept() {
 		return statusErrorf(http.StatusServiceUnavailable, "the server is shutting down")
@@ -406,6 +426,7 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return res, &statusError{http.StatusBadRequest, err}
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.options.Timeout))
 	writeResponse(w, text, tail)
 	return res, nil
 }

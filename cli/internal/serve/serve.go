@@ -3,6 +3,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -140,6 +141,10 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	if err != nil {
 		return err
 	}
+	tlsConfig, err := f.tlsConfig()
+	if err != nil {
+		return err
+	}
 	ctx := cmd.Context()
 	handler, err := serve.Open(ctx, paths, options)
 	if err != nil {
@@ -150,9 +155,9 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		return exit.Failed(fmt.Errorf("--listen %s: %w", f.listen, err))
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(options.Log.Handler(), slog.LevelWarn)}
+		TLSConfig: tlsConfig, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(options.Log.Handler(), slog.LevelWarn)}
 	ended := make(chan error, 1)
-	go func() { ended <- f.serve(server, listener) }()
+	go func() { ended <- listen(server, listener) }()
 	term.PrintNote(cmd, "listening on %s", listener.Addr())
 	if f.reloadInterval > 0 {
 		go reload(ctx, handler, f.reloadInterval, options.Log)
@@ -190,10 +195,22 @@ func (f *flags) options(cmd *cobra.Command) (serve.Options, error) {
 	return options, nil
 }
 
-// serve answers requests, with TLS if a certificate is given.
-func (f *flags) serve(server *http.Server, listener net.Listener) error {
-	if f.tlsCert != "" {
-		return server.ServeTLS(listener, f.tlsCert, f.tlsKey)
+// tlsConfig returns the configuration of TLS; nil without a certificate.
+func (f *flags) tlsConfig() (*tls.Config, error) {
+	if f.tlsCert == "" {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
+	if err != nil {
+		return nil, exit.UsageErrorf("--tls-cert %s, --tls-key %s: %w", f.tlsCert, f.tlsKey, err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{certificate}}, nil
+}
+
+// listen answers requests, with TLS if the server has a configuration of TLS.
+func listen(server *http.Server, listener net.Listener) error {
+	if server.TLSConfig != nil {
+		return server.ServeTLS(listener, "", "")
 	}
 	return server.Serve(listener)
 }
