@@ -78,16 +78,12 @@ func appendString(text []byte, s string) []byte {
 // encode returns the elements of t in row-major order, as bytes of the binary extension or as JSON. The bytes may share
 // memory with t. If the port is text, its labels map integers to strings.
 func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
-	if p.isText() {
-		list, err := p.labels.Decode(t)
-		if err != nil {
-			return nil, err
-		}
-		return encodeStrings(list, asBytes)
-	}
 	t = t.Contiguous()
 	size := t.DType.Size()
 	data := t.Storage().Bytes()[t.Offset*size:][:t.Numel()*size]
+	if p.isText() {
+		return p.encodeStrings(data, asBytes)
+	}
 	if asBytes {
 		if bigEndian {
 			data = slices.Clone(data)
@@ -110,20 +106,35 @@ func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 	return append(text, ']'), nil
 }
 
-// encodeStrings returns strings as JSON, or as bytes of the binary extension: a length of 4 bytes before each string.
-func encodeStrings(list []string, asBytes bool) ([]byte, error) {
+// encodeStrings returns the strings of codes as JSON, or as bytes of the binary extension: a length of 4 bytes before
+// each string. codes has the bytes of int64 numbers: see [graph.Labels].
+func (p port) encodeStrings(codes []byte, asBytes bool) (result []byte, err error) {
 	if !asBytes {
-		if i := slices.IndexFunc(list, func(s string) bool { return !utf8.ValidString(s) }); i >= 0 {
-			return nil, fmt.Errorf("string %d is not valid UTF-8, which JSON requires: request binary_data", i)
+		result = append(result, '[')
+	}
+	const codeBytes = 8
+	for i := range len(codes) / codeBytes {
+		code := int64(binary.NativeEndian.Uint64(codes[i*codeBytes:]))
+		if code < 0 || code >= int64(len(p.labels.Strings)) {
+			return nil, fmt.Errorf("element %d is %d, which stands for no string of the model", i, code)
 		}
-		return json.Marshal(list)
+		s := p.labels.Strings[code]
+		switch {
+		case asBytes:
+			result = binary.LittleEndian.AppendUint32(result, uint32(len(s)))
+			result = append(result, s...)
+			continue
+		case !utf8.ValidString(s):
+			return nil, fmt.Errorf("string %d is not valid UTF-8, which JSON requires: request binary_data", i)
+		case i > 0:
+			result = append(result, ',')
+		}
+		result = appendString(result, s)
 	}
-	var data []byte
-	for _, s := range list {
-		data = binary.LittleEndian.AppendUint32(data, uint32(len(s)))
-		data = append(data, s...)
+	if !asBytes {
+		result = append(result, ']')
 	}
-	return data, nil
+	return result, nil
 }
 
 // appendElement appends the element at the start of data as JSON. It returns false for NaN and infinities.

@@ -149,7 +149,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	text := fmt.Sprintf(`{"inputs": [{"name": "x", "shape": [%[1]d, 1], "datatype": "FP32", "parameters":
 		{"binary_data_size": %[2]d}}, {"name": "z", "shape": [1, %[1]d], "datatype": "FP32", "parameters":
 		{"binary_data_size": %[2]d}}], "parameters": {"binary_data_output": true}}`, n, 4*n)
-	_, err = fmt.Fprintf(connection, "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n%s: %d\r\nContent-Length: %d\r\n\r\n%s%s",
+	_, err = fmt.Fprintf(connection,
+		"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n%s: %d\r\nContent-Length: %d\r\n\r\n%s%s",
 		jsonLengthHeader, len(text), len(text)+8*n, text, make([]byte, 8*n))
 	require.NoError(t, err)
 	m := (*s.models.Load())["m"][0]

@@ -3,8 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 
@@ -33,8 +31,8 @@ type model struct {
 // can, or if batching is off.
 func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, err error) {
 	loader := s.options.Loader
-	loader.FS = os.DirFS(filepath.Dir(v.path))
-	g, err := loader.LoadContext(ctx, filepath.Base(v.path))
+	loader.FS = nil // the data files of a model on disk must be in its folder, also by symbolic links
+	g, err := loader.LoadContext(ctx, v.path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -411,32 +411,6 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestReloadWithDuplicates: a second path of a version is logged once, its predecessor continues, and other models are
-// reloaded.
-func TestReloadWithDuplicates(t *testing.T) {
-	var log bytes.Buffer
-	dir := t.TempDir()
-	writeModel(t, filepath.Join(dir, "m.json"), affine)
-	s := open(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, dir)
-	writeModel(t, filepath.Join(dir, "m", "model.json"), mixing)
-	writeModel(t, filepath.Join(dir, "n.json"), affine)
-	for range 4 {
-		require.NoError(t, s.Reload(t.Context()))
-	}
-	assert.Equal(t, 1, strings.Count(log.String(), "are both model"))
-	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
-	for _, model := range []string{"m", "n"} {
-		w := call(s, "POST", "/v2/models/"+model+"/infer", body, header...)
-		assert.Equal(t, []float32{3, 5, 7}, floatsOf(t, w))
-	}
-	require.NoError(t, os.Remove(filepath.Join(dir, "m.json")))
-	for range 2 {
-		require.NoError(t, s.Reload(t.Context()))
-	}
-	w := call(s, "POST", "/v2/models/m/infer", body, header...)
-	assert.Equal(t, []float32{0, 0, 0}, floatsOf(t, w))
-}
-
 // TestInServer uses the handler in a server of the caller, with a hook.
 func TestInServer(t *testing.T) {
 	outcomes := &outcomeHook{}

@@ -366,8 +366,8 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		w.Header().Set("Accept-Encoding", "identity")
-		return statusErrorf(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported: send the body as it is",
-			encoding)
+		return statusErrorf(http.StatusUnsupportedMediaType,
+			"Content-Encoding %.40q is not supported: send the body as it is", encoding)
 	}
 	if !s.accept() {
 		return statusErrorf(http.StatusServiceUnavailable, "the server is shutting down")
