@@ -13,6 +13,6 @@ func TestTLSFilesOfServe(t *testing.T) {
 	r := call(t, "serve", dir, "--tls-cert", filepath.Join(dir, "none.pem"), "--tls-key", filepath.Join(dir, "key.pem"))
 	assert.Equal(t, 2, r.code)
 	assert.Contains(t, r.errors, "--tls-cert")
-	assert.Contains(t, r.errors, "none.pem: no such file or directory")
+	assert.Contains(t, r.errors, "none.pem: there is no such file")
 	assert.NotContains(t, r.errors, "listening on")
 }

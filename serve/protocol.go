@@ -238,8 +238,8 @@ func (p port) splitStrings(data []byte, shape []int, count int) (*tensor.Tensor,
 	if count > len(data)/lengthBytes { // limits the memory of the tensor by the size of the body
 		return nil, fmt.Errorf("the data have fewer strings than the shape %v", shape)
 	}
-	codes, list := p.labels.Codes(), make([]int64, 0, count)
-	for n := 0; len(data) > 0; n++ {
+	codes, result, n := p.labels.Codes(), tensor.Empty(tensor.New(tensor.Int64, shape...)), 0
+	for ; len(data) > 0; n++ {
 		if len(data) < lengthBytes || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-lengthBytes) {
 			return nil, errors.New("the length of a string exceeds the data")
 		}
@@ -247,20 +247,23 @@ func (p port) splitStrings(data []byte, shape []int, count int) (*tensor.Tensor,
 			return nil, fmt.Errorf("the data have more than %d strings, the number of elements of the shape %v", count, shape)
 		}
 		end := lengthBytes + int(binary.LittleEndian.Uint32(data))
-		list, data = append(list, codeOf(codes, data[lengthBytes:end])), data[end:]
+		setCode(result, n, codes, data[lengthBytes:end])
+		data = data[end:]
 	}
-	if len(list) != count {
-		return nil, fmt.Errorf("the data have %d strings, want %d for the shape %v", len(list), count, shape)
+	if n != count {
+		return nil, fmt.Errorf("the data have %d strings, want %d for the shape %v", n, count, shape)
 	}
-	return tensor.FromSlice(list, shape...)
+	return result, nil
 }
 
-// codeOf returns the code of a string: see [graph.Labels].
-func codeOf(codes map[string]int64, s []byte) int64 {
-	if code, ok := codes[string(s)]; ok {
-		return code
+// setCode sets element n of an int64 tensor to the code of a string: see [graph.Labels].
+func setCode(t *tensor.Tensor, n int, codes map[string]int64, s []byte) {
+	code, ok := codes[string(s)]
+	if !ok {
+		code = -1
 	}
-	return -1
+	const codeBytes = 8
+	binary.NativeEndian.PutUint64(t.Storage().Bytes()[n*codeBytes:], uint64(code))
 }
 
 // bigEndian reports whether the machine is big-endian. The protocol is little-endian.
@@ -307,7 +310,7 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 
 // decodeStrings is [port.decodeJSON] for strings.
 func (p port) decodeStrings(elements *elementScanner, shape []int, count int) (*tensor.Tensor, error) {
-	codes, list, n := p.labels.Codes(), make([]int64, 0, count), 0
+	codes, result, n := p.labels.Codes(), tensor.Empty(tensor.New(tensor.Int64, shape...)), 0
 	var unquoted []byte
 	for text := range elements.all {
 		if n < count {
@@ -315,14 +318,14 @@ func (p port) decodeStrings(elements *elementScanner, shape []int, count int) (*
 			if unquoted, err = jsontext.AppendUnquote(unquoted[:0], text); err != nil {
 				return nil, fmt.Errorf("element %d is not a string", n)
 			}
-			list = append(list, codeOf(codes, unquoted))
+			setCode(result, n, codes, unquoted)
 		}
 		n++
 	}
 	if elements.err != nil || n != count {
 		return nil, elementsError(elements.err, n, count, shape)
 	}
-	return tensor.FromSlice(list, shape...)
+	return result, nil
 }
 
 // elementsError returns the error of a list of elements: the syntax error err or, if err is nil, the error that the
