@@ -66,9 +66,9 @@ func writeError(w http.ResponseWriter, err error) int {
 	return status
 }
 
-// recoverPanic recovers a panic of a handler, logs it, and stores an error in err. The status is 500, or 503 if there was
-// not enough memory. Only a deferred call has an effect. [http.ErrAbortHandler] continues, by which a handler closes the
-// connection.
+// recoverPanic recovers a panic of a handler, logs it, and stores an error in err. The status is 500, or 503 if there
+// was not enough memory. Only a deferred call has an effect. [http.ErrAbortHandler] continues: a handler closes the
+// connection by it.
 func (s *Server) recoverPanic(r *http.Request, err *error) {
 	value := recover()
 	if value == nil {
