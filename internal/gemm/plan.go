@@ -191,8 +191,8 @@ func (p *Plan) layOutWorkerScratch() {
 	}
 }
 
-// FoldOrder identifies the order of the sums of products. Equal rows of A give equal rows of C, bit for bit, in two plans
-// for the same B whose orders are equal, whatever their numbers of rows.
+// FoldOrder identifies the order of the sums of products. In two plans with equal orders, for the same B and any number
+// of rows, equal rows of A give equal rows of C, bit for bit.
 func (p *Plan) FoldOrder() string {
 	order := fmt.Sprint(p.path, p.swapped, p.maxSuperBlockTerms)
 	if p.swapped && p.path != pathTiled {
