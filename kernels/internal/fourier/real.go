@@ -37,7 +37,8 @@ func (f *realFourier) forwardReal(x, scratch []complex128) {
 	x[0], x[m] = complex(real(first)+imag(first), 0), complex(real(first)-imag(first), 0)
 	for k := 1; k <= m/2; k++ {
 		z, mirrored := x[k], x[m-k]
-		even := complex((real(z)+real(mirrored))*0.5, (imag(z)-imag(mirrored))*0.5)
+		// The conversions prevent fused multiply-adds below.
+		even := complex(float64((real(z)+real(mirrored))*0.5), float64((imag(z)-imag(mirrored))*0.5))
 		odd := complex((imag(z)+imag(mirrored))*0.5, (real(mirrored)-real(z))*0.5) // times -i
 		rotated := kit.MulComplex(odd, f.roots[k])
 		x[k] = even + rotated

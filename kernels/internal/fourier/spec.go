@@ -215,7 +215,7 @@ func (spec *fourierSpec) flops(result tensor.Meta) float64 {
 		lines /= float64(max(1, result.Shape[result.Rank()-1]))
 	}
 	if spec.usesHalfLength(result.DType) {
-		return lines * (flops(spec.points/2) + 4*float64(spec.points))
+		return lines * (flops(spec.points/2) + float64(4*spec.points))
 	}
 	return lines * flops(spec.points)
 }
