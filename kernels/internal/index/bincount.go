@@ -117,10 +117,14 @@ func sumByBin[T float32 | float64](ctx context.Context, dtype tensor.DType, bins
 	out := tensor.Zeros(dtype, binCount)
 	sums := kit.ElementsOf[T](out.Pointer(), binCount)
 	elementWeights, err := rowMajorElements[T](ctx, dtype, weights)
-	kit.ForEachBlock(ctx, len(elementWeights), func(begin, end int) {
-		for i, weight := range elementWeights[begin:end] {
-			sums[bins[begin+i]] += weight
+	if err != nil {
+		return nil, err
+	}
+	kit.ForEachBlock(ctx, len(bins), func(begin, end int) {
+		block := elementWeights[begin:end]
+		for i, bin := range bins[begin:end] {
+			sums[bin] += block[i]
 		}
 	})
-	return []*tensor.Tensor{out}, err
+	return []*tensor.Tensor{out}, nil
 }

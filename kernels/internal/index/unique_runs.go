@@ -37,11 +37,11 @@ func runStarts[T int64 | uint64 | float32 | float64](ctx context.Context, elemen
 		})
 		return starts
 	}
-	elementsSinceCheck := 0
+	stepsSinceCheck := 0
 	for i := 1; i < count; i++ {
-		if elementsSinceCheck += width; elementsSinceCheck > kit.CheckEvery {
+		if stepsSinceCheck += 1 + width; stepsSinceCheck > kit.CheckEvery { // width may be 0
 			interrupt.Check(ctx)
-			elementsSinceCheck = 0
+			stepsSinceCheck = 0
 		}
 		starts[i] = !slices.Equal(elements[(i-1)*width:i*width], elements[i*width:(i+1)*width])
 	}

@@ -227,7 +227,8 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, rowLoops kit.RowLoops, unit int
 		startAddresses[operandIndex] = unsafe.Add(startAddresses[operandIndex], begin*byteStride)
 	}
 	count := min(walk.pieceLen, walk.shape[walk.innerDim]-begin)
-	if !walk.indicesVary && len(walk.serialDims) == 1 && !walk.isSerial(walk.innerDim) {
+	// Tuples of no indices have no lookup. With several lookups, runSerialRows could report the error of a later row.
+	if !walk.indicesVary && len(walk.serialDims) == 1 && len(walk.lookups) == 1 && !walk.isSerial(walk.innerDim) {
 		return walk.runSerialRows(mem, rowLoops, &startAddresses, count, offsets)
 	}
 	for i := range walk.serialCount {
@@ -300,8 +301,8 @@ func (walk *indexedWalk) runRowOfIndices(mem *graph.Mem, rowLoops kit.RowLoops,
 	return nil
 }
 
-// runSerialRows runs a unit with one serial outer dimension and indices that do not vary along the innermost dimension.
-// It moves count elements in each row. offsets is memory for the offsets of offsetBlockLen rows.
+// runSerialRows runs a unit with one serial outer dimension and one lookup, whose indices do not vary along the
+// innermost dimension. It moves count elements in each row. offsets is memory for the offsets of offsetBlockLen rows.
 func (walk *indexedWalk) runSerialRows(mem *graph.Mem, rowLoops kit.RowLoops, addresses *[maxOperands]unsafe.Pointer,
 	count int, offsets []int) error {
 	plainStep, tableStep := walk.operands[0].byteStrides[walk.innerDim], walk.operands[1].byteStrides[walk.innerDim]
@@ -321,8 +322,8 @@ func (walk *indexedWalk) runSerialRows(mem *graph.Mem, rowLoops kit.RowLoops, ad
 	return nil
 }
 
-// setOffsets sets offsets to the byte offsets in the table of the elements along a dimension, from index first on.
-// addresses are the addresses of the operands at index 0.
+// setOffsets sets offsets to the byte offsets in the table of the elements along a dimension, from index first on. The
+// walk has at least one lookup. addresses are the addresses of the operands at index 0 of the dimension.
 func (walk *indexedWalk) setOffsets(offsets []int, addresses *[maxOperands]unsafe.Pointer, dim, first int) error {
 	tableStep := walk.operands[1].byteStrides[dim]
 	base := &linearOffsets{first * tableStep, tableStep}
