@@ -33,7 +33,8 @@ type Kernel struct {
 	// accesses. 0 means that the estimate follows from [Work].
 	Arithmetic float64
 	// FoldOrder identifies the order in which sums over the elements of a row are computed; empty if the order does not
-	// depend on the number of rows. Kernels of an implementation with equal orders give equal rows equal bits.
+	// depend on the number of rows. If two kernels of an implementation have equal orders, a row has the same bits in
+	// both results.
 	FoldOrder string
 	Forms     []Form // the computation as data, for compilers of devices; nil if it is not described
 }
@@ -145,7 +146,7 @@ func (m *Mem) Release() {
 // and, in a session, between runs.
 //
 // A kernel has a PerWorker for each kind of object. A PerWorker is identified by its address and must not
-// be copied. Before a chunk ends, it must clear all addresses and references to the run's tensors in the
+// be copied. Before a chunk ends, the kernel must clear all addresses and references to the run's tensors in the
 // object; otherwise the session would retain the tensors. The contents of the object depend on the chunks
 // that the worker ran before, so results must not depend on these contents.
 type PerWorker[T any] struct {

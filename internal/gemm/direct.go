@@ -61,8 +61,8 @@ func (p *Plan) planThin() bool {
 		p.path = pathDot
 		p.tileCols = roundUp(max(ceilDiv(spec.N, maxTiles), minTileCols), dotCols)
 	case spec.B.ColStride == 1 && spec.N >= minAxpyCols:
-		const maxTiles, minCols, maxCols = 16, 128, 1024 // a wide product has more tiles, of maxCols columns
-		const unit = 32                                  // of the number of columns
+		const maxTiles, minCols, maxCols = 16, 128, 1024 // more tiles only if tiles have maxCols columns
+		const unit = 32                                  // columns are a multiple of it
 		p.path = pathAxpy
 		p.tileCols = min(maxCols, roundUp(max(ceilDiv(spec.N, maxTiles), minCols, minTileCols), unit))
 	default:
@@ -98,8 +98,8 @@ func (p *Plan) layOutThinScratch() {
 	}
 }
 
-// JoinsTiles reports whether RunRange computes adjacent tiles faster than calls of Run, because it reads longer parts
-// of the rows of a B that exceeds L2.
+// JoinsTiles reports whether RunRange computes adjacent tiles faster than calls of Run. It does if B exceeds L2,
+// because it reads longer parts of the rows of B.
 func (p *Plan) JoinsTiles() bool { return p.joinedCols > p.tileCols }
 
 // RunRange executes tiles [begin, end) of a plan with JoinsTiles, which has one phase. See Run.
@@ -218,7 +218,8 @@ func (x *execution) axpyColumns(thin thinProduct) {
 	for i := range spec.M {
 		clear(unsafe.Slice((*byte)(x.elem(thin.sums, i*thin.ldc)), thin.cols*elemBytes))
 	}
-	// If tiles are joined, cols depends on the number of workers, so it must not select the loops.
+	// If tiles are joined, cols depends on the number of workers. It must not select the loops, which add in different
+	// orders: the bits of results do not depend on the number of workers.
 	if thin.cols <= maxShortRowCols && !x.JoinsTiles() {
 		x.axpyShortRows(thin)
 		return

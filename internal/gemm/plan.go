@@ -46,7 +46,7 @@ type Plan struct {
 	joinedCols         int // with pathDot and pathAxpy: columns that RunRange computes together
 	rowsPerBlock       int // rows of A in a block that fits L2
 	kc                 int // depth of a block of K, in terms
-	maxSuperBlockTerms int // depth of a super-block of K, in terms; with pathDot and pathAxpy, of a call
+	maxSuperBlockTerms int // maximum depth of a super-block of K, in terms
 
 	// Operands and memory.
 
@@ -61,7 +61,7 @@ type Plan struct {
 	prefetchResultInLoop bool              // rows of the result are prefetched in the loop over terms, not before it
 	prefetchLines        [numReadModes]int // cache lines of B that an iteration prefetches; see linesToPrefetch
 	callsSpanPanels      bool              // one call processes several panels of B; see spansPanels
-	recorded             *recordedCalls    // the recorded calls of every run; nil if they are not recorded
+	recorded             *recordedCalls    // the calls of machine code of every run; nil if they are not recorded
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the tile's
@@ -137,8 +137,8 @@ func (p *Plan) planTiled(maxShared int) {
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
 	p.rowsPerBlock = p.blockRows()
-	// A tile gets enough columns for a unit of parallel work. p.tileCols is the maximum, because worker scratch has
-	// room for p.tileCols elements of the bias.
+	// A tile of the first row gets enough columns for a unit of parallel work. p.tileCols is the maximum, because
+	// worker scratch has room for p.tileCols elements of the bias.
 	panelMACs := p.tileRows * p.b.panelWidth * min(spec.K, p.kc)
 	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/panelMACs))
 	p.chooseSuperBlocks(maxShared)
@@ -191,10 +191,10 @@ func (p *Plan) layOutWorkerScratch() {
 	}
 }
 
-// FoldOrder identifies the order of the sums of products. In two plans with equal orders, for the same B and any number
-// of rows, equal rows of A give equal rows of C, bit for bit.
+// FoldOrder identifies the order of the sums of products. Two plans for the same B may differ in their number of rows.
+// If their orders are equal, a row of A gives the same bits of C in both.
 func (p *Plan) FoldOrder() string {
-	order := fmt.Sprint(p.path, p.swapped, p.maxSuperBlockTerms)
+	order := fmt.Sprint(p.path, p.swapped, p.maxSuperBlockTerms, p.kc)
 	if p.swapped && p.path != pathTiled {
 		// The rows of the caller's A are the columns of B. The sums of a column depend on its position: complete groups of
 		// columns and the last columns have different loops.

@@ -11,6 +11,7 @@ import (
 
 // foldReference is the reference implementation of poolings over the last len(axes) dimensions. shape is the shape of
 // the result. The elements of one channel are a plane. Indices in the plane are row-major.
+// A tap is an element of a window.
 func foldReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold foldSpec) []*tensor.Tensor {
 	out := []*tensor.Tensor{tensor.Zeros(input.DType, shape...)}
 	if fold.returnsIndices {
@@ -20,7 +21,8 @@ func foldReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold
 	sizes := input.Shape[leadDims:]
 	kit.EachIndex(shape, func(index []int) {
 		counts := make([]int, len(axes)) // the taps of the window in each dimension
-		start, area := 0, 1.0            // the index in the plane of the window's first element; the taps of an average
+		start := 0                       // the index in the plane of the window's first element
+		area := 1.0                      // the number of taps that an average counts
 		for d := range axes {
 			window := axes[d].WindowAt(index[leadDims+d])
 			counts[d] = window.Count()
@@ -53,8 +55,9 @@ type foldedWindow struct {
 	sum       tensor.Scalar // sum, or sum of powers of a norm
 }
 
-// newFoldedWindow returns the state before the first element: the lowest maximum, with the index start, and the sum 0.
-// start is the index in the plane at which the window begins. It is the resulting index of a window without elements.
+// newFoldedWindow returns the state before the first element: the least value of the dtype as maximum, at index start,
+// and the sum 0. start is the index in the plane at which the window begins. It is the resulting index of a window
+// without elements.
 func newFoldedWindow(dtype tensor.DType, start int) *foldedWindow {
 	if !dtype.IsIntegral(true) { // true: Bool counts as an integer
 		return &foldedWindow{best: tensor.FloatScalar(math.Inf(-1)), sum: tensor.FloatScalar(0), index: start}

@@ -12,7 +12,8 @@ import (
 
 // torchCell is one of PyTorch's recurrent ops. Its operands are the input, the initial states (and cells of an LSTM),
 // and the parameters of each layer and direction: two weights and, with has_biases, two biases. The first weight
-// multiplies the input, the second the state. The table cells has the properties of kind, such as the number of gates.
+// multiplies the input, the second the state. The table [cells] has the properties of each kind, such as the number of
+// gates.
 type torchCell struct {
 	name       string
 	kind       cellKind
@@ -41,6 +42,7 @@ func (cell torchCell) layerOf(c *graph.Call, layerIndex int) *recurrentLayer {
 	if layerIndex > 0 {
 		layer.inputSize = outputSize
 	}
+	// The strides of x are in rows of inputSize elements. All other strides are in elements.
 	layer.yDirStride = layer.hidden
 	if attrs.BatchFirst { // x [n, t, i], y [n, t, d*h]
 		layer.steps, layer.batch = layer.batch, layer.steps
