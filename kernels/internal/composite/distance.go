@@ -144,9 +144,6 @@ func (s applier) pdist(x *graph.Arg, p float64) *graph.Arg {
 	s.Reject(!xType.DType.IsFloat(), "pdist only supports floating-point dtypes")
 	s.Reject(!(p >= 0), "pdist only supports non-negative p values")
 	n := xType.Shape[0].Specialize() // the number of rows; the formulas require a number
-	if n < 2 {
-		return s.norm(s.slice(x, 0, 0, 0), p, 1, dropDims)
-	}
 	pairs := n * (n - 1) / 2
 	k := s.Apply(view.Arange, graph.Attrs{"end": pairs, "dtype": tensor.Float64})
 	// root is sqrt(8r + 1), with 8r + 1 = 4n(n-1) - 7 - 8k.
@@ -157,29 +154,10 @@ func (s applier) pdist(x *graph.Arg, p float64) *graph.Arg {
 	pairsFromRowI := s.mul(s.mul(s.addNumber(fromLast, 2), s.addNumber(fromLast, 1)), float(0.5))
 	// j is i + 1 plus the number of pairs (i, ...) before k, which is k - (pairs - pairsFromRowI).
 	j := s.addNumber(s.add(s.add(k, i), pairsFromRowI), float64(1-pairs))
-	return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, s.cyclicDistances(x, n, p), s.cyclicPosition(i, j, n))
-}
-
-// cyclicDistances returns a vector of the distances between each of the n rows of x and the n/2 rows after it, where
-// row 0 comes after the last row. The norms of a difference and of its negative are equal, so each pair of rows is
-// there, and no row is copied for each of its pairs.
-//
-//	rows   0, 1    0, 2    1, 2    1, 3    2, 3    2, 0    3, 0    3, 1         (n = 4)
-func (s applier) cyclicDistances(x *graph.Arg, n int, p float64) *graph.Arg {
-	x = s.rowMajor(x)
-	following := s.Apply(view.Cat, nil, s.slice(x, 0, 1, nil), s.slice(x, 0, 0, n/2))
-	windows := s.Apply(view.Unfold, graph.Attrs{"dimension": 0, "size": n / 2, "step": 1}, following) // [n, width, n/2]
-	differences := s.sub(s.unsqueeze(x, 1), s.transpose(windows, 1, 2))
-	return s.reshape(s.norm(differences, p, 2, dropDims), sym.Of(n*(n/2)))
-}
-
-// cyclicPosition returns the indices of the pairs of rows i < j in the result of cyclicDistances.
-func (s applier) cyclicPosition(i, j *graph.Arg, n int) *graph.Arg {
-	distance := s.sub(j, i)
-	afterI := s.addNumber(s.add(s.mul(i, integer(int64(n/2))), distance), -1)
-	afterJ := s.addNumber(s.sub(s.mul(j, integer(int64(n/2))), distance), float64(n-1))
-	isAfterI := s.Apply(pointwise.Le, nil, distance, integer(int64(n/2)))
-	return s.to(s.where(isAfterI, afterI, afterJ), tensor.Int64)
+	row := func(rows *graph.Arg) *graph.Arg {
+		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(rows, tensor.Int64))
+	}
+	return s.norm(s.sub(row(i), row(j)), p, 1, dropDims)
 }
 
 // norm returns the norm of order p along a dimension.

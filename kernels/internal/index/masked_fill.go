@@ -121,7 +121,7 @@ func fillMasked[T uint8 | uint16 | uint32 | uint64 | [2]uint64](dst, self, mask,
 	filled := unsafe.Slice((*T)(dst), n)
 	for i := range filled {
 		element := elements[i]
-		if isMasked[i] != 0 { // read before dst[i] is written, because dst may overlap mask
+		if isMasked[i] != 0 { // read before dst[i] is written, because dst may be mask
 			element = fill
 		}
 		filled[i] = element

@@ -52,7 +52,7 @@ func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
 var valuesAndIndices = []string{"values", "indices"}
 
 // rankingFlops estimates the cost per element of sorting a line: the passes of the radix sort over an element take as
-// long as 2 calls of a function such as exp. The rate of functions is measured by such calls ([Rates]).
+// long as 2 calls of a function such as exp.
 var rankingFlops = graph.ElementFlops{Function: 2}
 
 // rankCost is the approximate cost per element of sorting a line, in copied elements.
