@@ -98,7 +98,12 @@ func (r *ScoreRows) Bytes() int {
 func align(bytes int) int { return (bytes + 63) &^ 63 }
 
 // FoldOrder is the FoldOrder of the row program: see [graph.Kernel].
-func (r *ScoreRows) FoldOrder() string { return r.plan.FoldOrder() }
+func (r *ScoreRows) FoldOrder() string {
+	if r == nil || r.plan == nil {
+		return ""
+	}
+	return r.plan.FoldOrder()
+}
 
 // Listings returns descriptions of the code of all loops, in the order in which the loops run.
 func (r *ScoreRows) Listings() []expr.Listing {

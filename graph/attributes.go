@@ -165,8 +165,12 @@ func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) b
 }
 
 // SameAttrs reports whether two nodes of the same op have the same attributes. 0 differs from -0, and a NaN equals
-// itself. Sizes are the same if they are the same expressions. Graphs in attributes are compared by their addresses.
+// itself. Sizes are the same if they are the same expressions. Graphs in attributes are compared by their addresses. A
+// nil node is the same as itself only.
 func SameAttrs(first, second *Node) bool {
+	if first == nil || second == nil {
+		return first == second
+	}
 	return identical(reflect.ValueOf(first.Attrs), reflect.ValueOf(second.Attrs))
 }
 
