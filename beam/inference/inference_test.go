@@ -179,7 +179,8 @@ func TestBits(t *testing.T) {
 		}
 		assert.EqualValues(t, count, counter(r, "elements"))
 		if batching == BatchExact {
-			assert.Less(t, counter(r, "batches"), int64(count/8))
+			// The order of sums of short rows depends on the number of rows, so that only some elements are joined.
+			assert.Less(t, counter(r, "batches"), int64(count/2))
 		} else {
 			assert.EqualValues(t, count, counter(r, "batches"))
 		}
