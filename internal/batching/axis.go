@@ -210,7 +210,7 @@ func (a *Axis) findEfficientRows(ctx context.Context, sizes []int, minRows, maxR
 type plan struct {
 	decisions *passes.Decisions
 	impls     map[string]*graph.Impl // by node; may differ from the decisions, see program.Program.Implementations
-	// foldOrders has the orders of sums over long or short rows, by node. They depend on the number of rows.
+	// foldOrders has the order of the sums of each node: see graph.Kernel. It depends on the number of rows.
 	foldOrders map[string]string
 }
 

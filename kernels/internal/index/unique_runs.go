@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// findRuns returns the runs of rows, of which starts marks the first rows. It does not set uniques.first.
+// findRuns returns the runs of rows. starts marks the first row of each run. It does not set uniques.first.
 func findRuns(ctx context.Context, rows *tensor.Tensor, starts []bool, call uniqueCall) (*uniques, error) {
 	output, err := keepSlices(ctx, rows, 0, starts)
 	if err != nil {
