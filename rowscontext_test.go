@@ -109,7 +109,7 @@ func TestRunsEndWithinRows(t *testing.T) {
 			_, err = run(all)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, all.Checks(), 8, "looks at the context")
-			for n := 1; n <= all.Checks(); n += 1 + n*testsize.Of(12, 1) {
+			for n := 1; n <= all.Checks(); n += 1 + n*testsize.Of(40, 1) {
 				_, err := run(interrupttest.EndAtCheck(n))
 				require.Equal(t, interrupttest.ErrEnded, err, "at look %d of %d", n, all.Checks())
 			}

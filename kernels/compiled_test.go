@@ -152,7 +152,7 @@ func TestCompiledLoops(t *testing.T) {
 	var compiled sync.Map
 	all, seen := 0, map[string]bool{}
 	filtered := map[string]bool{} // the ops that the -run flag excludes
-	step := testsize.Of(30, 1)
+	step := testsize.Of(60, 1)
 	t.Run("ops", func(t *testing.T) {
 		for _, op := range kernels.All() {
 			loops := loopsByOp()[op.Name]
@@ -200,7 +200,7 @@ func TestCompiledLoops(t *testing.T) {
 			t.Errorf("%s: machine code was compared: %v; listed in onlyInGo: %v", op.Name, ok, listed)
 		}
 	}
-	if len(filtered) == 0 && (all < 5000 || len(seen) < testsize.Of(250, 4000)) {
+	if len(filtered) == 0 && (all < 5000 || len(seen) < testsize.Of(150, 4000)) {
 		t.Errorf("only %d loops were found, %d of them different", all, len(seen))
 	}
 }
@@ -210,7 +210,7 @@ func TestCompiledLoops(t *testing.T) {
 func TestEmittedForms(t *testing.T) {
 	var forms jittest.Forms
 	seen := map[string]bool{}
-	step := testsize.Of(20, 1)
+	step := testsize.Of(50, 1)
 	for _, op := range kernels.All() {
 		for k, l := range loopsByOp()[op.Name] {
 			if k%step > 0 {
@@ -236,7 +236,7 @@ func TestEmittedForms(t *testing.T) {
 			}
 		}
 	}
-	if n := forms.Check(t); n < testsize.Of(800, 2000) {
+	if n := forms.Check(t); n < testsize.Of(600, 2000) {
 		t.Errorf("only %d forms were compared", n)
 	}
 }
@@ -250,7 +250,7 @@ const callLimit = 300_000
 func TestCallsAreShort(t *testing.T) {
 	cpu := jittest.InstructionSets(t, machine.Portable)[0]
 	seen := map[string]bool{}
-	longest, counted, step := 0, 0, testsize.Of(10, 1)
+	longest, counted, step := 0, 0, testsize.Of(25, 1)
 	for _, op := range kernels.All() {
 		for k, l := range loopsByOp()[op.Name] {
 			if k%step > 0 {

@@ -31,7 +31,7 @@ func rounds() int {
 	if *updateRejected {
 		return 10
 	}
-	return testsize.Of(4, 10)
+	return testsize.Of(3, 10)
 }
 
 // rejectedCalls runs the op's examples on operands of every dtype. It returns the rejected ones: a dtype, or one of the

@@ -332,7 +332,7 @@ func without(list []passes.Pass, name string) []passes.Pass {
 
 // TestOptimum plans random graphs. GRAPHRUN_OPTIMUM=FIRST:COUNT chooses other seeds.
 func TestOptimum(t *testing.T) {
-	first, count := uint64(0), testsize.Of[uint64](200, 1000)
+	first, count := uint64(0), testsize.Of[uint64](120, 1000)
 	if text := os.Getenv("GRAPHRUN_OPTIMUM"); text != "" {
 		_, err := fmt.Sscanf(text, "%d:%d", &first, &count)
 		require.NoError(t, err, "want FIRST:COUNT, not %s", strconv.Quote(text))

@@ -213,7 +213,7 @@ func stepNodes(p *exec.Program) (names []string) {
 }
 
 // randomGraphs returns the number of random graphs that a test plans, of n in long tests.
-func randomGraphs(n uint64) uint64 { return testsize.Of(n/6, n) }
+func randomGraphs(n uint64) uint64 { return testsize.Of(n/10, n) }
 
 // leavesOut reports whether case i is skipped. With the race detector, only one of `each` cases runs.
 func leavesOut(i, each int) bool { return raceEnabled && i%each != 0 }

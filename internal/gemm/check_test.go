@@ -4,6 +4,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -28,7 +29,9 @@ func TestLooks(t *testing.T) {
 		for _, step := range []int{1, 2} {
 			t.Run(name, func(t *testing.T) {
 				s.A, s.CRowStride, s.CColStride = Operand{ColStride: step}, s.N, 1
-				testLooks[int64](t, tensor.Int64, s)
+				if step == 1 || testsize.All() {
+					testLooks[int64](t, tensor.Int64, s)
+				}
 				testLooks[float32](t, tensor.Float32, s)
 			})
 		}

@@ -35,7 +35,7 @@ func bytesOf(seed uint64) []byte {
 func TestExtremeAttributes(t *testing.T) {
 	var r rooms
 	total := map[outcome]int{}
-	least, enough := testsize.Of[uint64](0, 4), testsize.Of[uint64](10, 100) // seeds
+	least, enough := testsize.Of[uint64](0, 4), testsize.Of[uint64](5, 100) // seeds
 	never := map[string]bool{}
 	for _, op := range ops {
 		if !among(op) {

@@ -20,7 +20,7 @@ import (
 func TestPoolLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 1))
 	compiled := map[string]int{}
-	for i := range testsize.Of(80, 240) {
+	for i := range testsize.Of(60, 240) {
 		dims := 1 + r.IntN(3)
 		kind := []string{"max_pool%dd", "max_pool%dd_with_indices", "avg_pool%dd", "adaptive_avg_pool%dd",
 			"adaptive_max_pool%dd"}[i%5]

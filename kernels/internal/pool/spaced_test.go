@@ -49,7 +49,7 @@ func TestSpacedMaxima(t *testing.T) {
 	dtypes := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Uint8, tensor.Int8,
 		tensor.Int16, tensor.Int32, tensor.Int64}
 	special := []float64{0, math.Copysign(0, -1), 1, math.NaN(), math.Inf(-1), math.Inf(-1), math.Inf(1)}
-	for i := range testsize.Of(60, 300) {
+	for i := range testsize.Of(24, 300) {
 		dims := 1 + i%3
 		d := dtypes[r.IntN(len(dtypes))]
 		shape := []int{1 + r.IntN(2), 1 + r.IntN(9)}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -77,6 +78,9 @@ func TestLargeReductions(t *testing.T) {
 	} {
 		x := kerneltest.RandomTensor(r, m)
 		for j, name := range []string{"sum", "amax", "var_mean", "logsumexp", "argmin"} {
+			if (i+2*j)%testsize.Of(3, 1) != 0 {
+				continue
+			}
 			if (i+j)%2 == 0 || m.Rank() == 1 {
 				kerneltest.CheckReduce(t, name, allDims(name, m), x)
 			} else {
