@@ -198,7 +198,7 @@ func (f *Fold) withFunctionOf(accType reflect.Type, functionIsNil bool) *Fold {
 	}
 	copied := *f
 	switch {
-	case copied.err != nil: // remains the first mistake
+	case copied.err != nil: // the first mistake remains
 	case accType != f.accType:
 		copied.err = fmt.Errorf("iter: the function takes accumulators of type %v, but the fold has accumulators of type %v",
 			accType, f.accType)

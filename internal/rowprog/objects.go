@@ -27,7 +27,7 @@ type object struct {
 	// A buffer of the worker.
 
 	offset     int // byte offset in the worker's memory
-	copies     int // fused passes work on several tiles at once, and consecutive tiles use the copies in turn
+	copies     int // fused passes work on several tiles at once, and consecutive tiles use the copies in rotation
 	copyStride int // distance between copies in bytes
 }
 

@@ -44,8 +44,8 @@ func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Pre
 	return result
 }
 
-// prefetchNextTile returns the prefetching of one operand in the next tile: the last one of in that the first pass
-// reads.
+// prefetchNextTile returns the prefetching of one operand in the next tile: the last operand in the list `in` that the
+// first pass reads.
 func (b *builder) prefetchNextTile(in []expr.Place) (result loops.Prefetch) {
 	for position, place := range in {
 		isReadByFirstPass := slices.Contains(b.program.Passes[0].In, place)
@@ -93,7 +93,8 @@ func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Pla
 			rowsAhead := groupRows * max(1, bytes/rowBytes/groupRows)
 			distance, isLongRead = rowsAhead*rowStride, rows >= minPrefetchRatio*rowsAhead
 		}
-		// A loops.Prefetch has one distance, so an operand with another one than the first is not prefetched.
+		// A loops.Prefetch has one distance, so an operand with another distance than the first operand is not
+		// prefetched.
 		isFirst, hasSameDistance := result.Operands == 0, result.Bytes == int32(distance)
 		if isLongRead && fitsInt32(distance) && (isFirst || hasSameDistance) {
 			result.Operands, result.Bytes = result.Operands|1<<position, int32(distance)

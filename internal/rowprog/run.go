@@ -197,7 +197,7 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 	for i := range p.objects {
 		obj := &p.objects[i]
 		if obj.argument < 0 { // a buffer of the worker
-			// Consecutive tiles use the copies in turn.
+			// Consecutive tiles use the copies in rotation.
 			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
 			continue
 		}

@@ -57,7 +57,7 @@ func (m matrix) transpose() bool {
 	case m.cols == 3 && transposed < m.rows: // the remaining elements of the channels
 		remainder := m.submatrix(transposed, 0, m.rows-transposed, 3)
 		remainder.transposeElements()
-	case m.rows == 3 && transposed < m.cols: // likewise
+	case m.rows == 3 && transposed < m.cols: // the remaining elements of the channels
 		remainder := m.submatrix(0, transposed, 3, m.cols-transposed)
 		remainder.transposeElements()
 	}

@@ -33,10 +33,10 @@ type Value struct {
 	Acc       *Acc    // set for accumulators, whose registers the generator chooses; nil for other values
 }
 
-// Acc is the accumulator of a reduction of the row, or a part of it, in one of several interleaved iterations. An
-// accumulator has several registers, and successive iterations use successive registers, so that their latencies
-// overlap. For example, with two interleaved iterations, accumulator 0 has the Accs {0, v, 0} and {0, v, 1}. v is the
-// virtual register of the first.
+// Acc is the accumulator of a reduction of the row (or a part of the accumulator) in one of several interleaved
+// iterations. An accumulator has several registers, and successive iterations use successive registers, so that their
+// latencies overlap. For example, with two interleaved iterations, accumulator 0 has the Accs {0, v, 0} and {0, v, 1}.
+// v is the virtual register of the first.
 type Acc struct {
 	Index     int  // number of the accumulator in the loop
 	Virt      Virt // the accumulator in the first of the interleaved iterations: the same for all of them
@@ -71,8 +71,8 @@ func (s Space) advancesPerIteration() bool {
 	return s == AlongRow || s == AlongRowReadOnly || s == AccumulatorMemory
 }
 
-// Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target makes it concrete when
-// it writes the instruction. Along the row, the address is pointer + iteration*Step + Offset.
+// Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target computes the concrete
+// address when it writes the instruction. Along the row, the address is pointer + iteration*Step + Offset.
 type Mem struct {
 	Space        Space
 	Index        int    // Slot: number of the slot; others: number of the pointer

@@ -48,7 +48,7 @@ type InstructionCount struct {
 	*syntax
 	lines           []string
 	labels          map[string]int      // by label: its line
-	instructions    []int               // by line: number executed; 0 if it was moved to loops, tails or a later line
+	instructions    []int               // by line: number of executed instructions; 0 if moved to loops, tails or a later line
 	loops           []elementLoop       // the loops with the most elements first
 	tails           map[string]*rowTail // by the label that follows the tail
 	rowInstructions int                 // instructions of a row outside the loops over elements and the tails

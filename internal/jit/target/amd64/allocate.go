@@ -98,9 +98,9 @@ func (g *generator) placeRowConstants(permanentCount int) (file alloc.RegisterFi
 	return file, free
 }
 
-// haveRegistersForAccs reports whether there are accumulators and enough registers for them. These must remain for the
-// other values of the body: half of the vector registers, minPool vector registers without row constants, and three
-// mask registers.
+// haveRegistersForAccs reports whether there are accumulators and enough registers for them. There are enough if the
+// following remain for the other values of the body: half of the vector registers, minPool vector registers without row
+// constants, and three mask registers.
 func (g *generator) haveRegistersForAccs(free freeRegisters) bool {
 	accVectors, accMasks := 0, 0
 	for _, acc := range g.accs {
