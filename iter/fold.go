@@ -177,7 +177,7 @@ func (f *Fold) InOrder() *Fold {
 }
 
 // Weight returns the Fold with a weight: the time to fold an element, relative to an addition. Tasks of a Fold with a
-// great weight have fewer elements. The weight affects the lengths of pieces, and thereby the rounding.
+// great weight have fewer elements. The weight affects the lengths of pieces, and therefore the rounding.
 func (f *Fold) Weight(weight int) *Fold {
 	copied := *f
 	copied.weight = max(weight, 1)

@@ -6,7 +6,7 @@ import "runtime"
 
 // canSynchronizeCores reports whether the operating system synchronizes all cores when memory is made executable. If
 // not, each call of machine code synchronizes its core (everyCallSynchronizes). On Windows, FlushInstructionCache
-// synchronizes all cores. Linux has its own file.
+// synchronizes all cores. cores_linux_arm64.go has the function for Linux.
 func canSynchronizeCores() bool { return runtime.GOOS == "windows" }
 
 // synchronizeCores does nothing: see canSynchronizeCores.

@@ -92,7 +92,7 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 		if !existing.interrupted {
 			return existing, existing.err
 		}
-		// The context of the other caller has ended: try to become the caller that compiles.
+		// The context of the compiling caller has ended: try to become the caller that compiles.
 	}
 	created.err = errors.New("compilation ended in a panic") // replaced if there is none
 	defer p.endCompilation(key, created)

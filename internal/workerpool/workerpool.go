@@ -34,7 +34,7 @@ const (
 	// StartNone uses only awake workers.
 	StartNone StartPolicy = iota
 	// StartIfUsedRecently starts workers if too few are awake, unless recently started workers found no job, or cores
-	// are contended. A series of short runs thus keeps workers awake, and a rare short run starts none.
+	// are contended. A series of short runs therefore keeps workers awake. A rare short run starts no worker.
 	StartIfUsedRecently
 	// StartAlways starts workers if too few are awake.
 	StartAlways
@@ -151,7 +151,7 @@ func noop() {}
 
 // Ready reports whether a call of RequestWorkers with this policy would get workers: some are awake, or would be
 // started. If not, the caller need not prepare shared work, which saves some tenths of a microsecond. Like
-// RequestWorkers, Ready takes a skip after a futile start.
+// RequestWorkers, Ready counts as one of the calls that start no worker after a futile start.
 func Ready(policy StartPolicy) bool {
 	if idleWorkers.Load() > 0 || policy == StartAlways {
 		return true
@@ -164,8 +164,8 @@ func Ready(policy StartPolicy) bool {
 	return policy.decideStart()
 }
 
-// decideStart decides whether a call with this policy may start workers. The lock must be held, because the call may
-// take a skip from startBackoff.
+// decideStart decides whether a call with this policy may start workers. The lock must be held, because startBackoff
+// may count the call.
 func (policy StartPolicy) decideStart() bool {
 	if policy == StartIfUsedRecently {
 		return !startBackoff.takeSkip() && !coresContended()

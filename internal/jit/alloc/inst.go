@@ -39,7 +39,7 @@ type Value struct {
 // v is the virtual register of the first.
 type Acc struct {
 	Index     int  // number of the accumulator in the loop
-	Virt      Virt // the accumulator in the first of the interleaved iterations: the same for all of them
+	Virt      Virt // the accumulator in the first interleaved iteration; equal for all interleaved iterations
 	Iteration int  // number of the iteration among interleaved iterations
 }
 

@@ -43,7 +43,7 @@ type ByteSpec struct {
 	// two of these products.
 	WordProducts bool
 	// Channels is the number of channels that AVX2 or NEON code writes if it is less than [ByteChannels], else 0. The
-	// code always reads [ByteChannels] channels; the contents of the others do not matter.
+	// code always reads [ByteChannels] channels; the contents of the remaining channels do not matter.
 	Channels int
 }
 

@@ -198,7 +198,7 @@ func (s *Spec) sumCount() int {
 }
 
 // vectorsPerTerm returns the number of vectors that the vector operand has for one term. With Int8Matrix, an element
-// has eight bytes instead of four, so the same number of lanes takes twice as many vectors.
+// has eight bytes instead of four, so the vectors of a term are twice as many as without Int8Matrix.
 func (s *Spec) vectorsPerTerm() int {
 	if s.Int8Matrix {
 		return 2 * s.Vectors

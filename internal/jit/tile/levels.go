@@ -109,7 +109,7 @@ func (g *gen) loadZeroPoints() {
 // loadLevels loads the levels of a term and converts them to factors for the multiply-adds: level minus zero point, as
 // float32.
 func (g *gen) loadLevels(offset int) {
-	lanes := g.vectorBytes / g.spec.ElemBytes // a vector of levels of 8 bits has as many bytes
+	lanes := g.vectorBytes / g.spec.ElemBytes // a vector of levels of 8 bits has one byte for each lane
 	if g.spec.VecQuantization.Bits == 8 {
 		for vector := range g.spec.Vectors {
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, g.vectorReg(vector))

@@ -40,7 +40,7 @@ const (
 func SupportsProducts(cpu machine.Features) bool { return cpu.Has(machine.AVX512) }
 
 // CompileProducts compiles the products for a number of tiles. The code also prefetches into L2 the windows that follow
-// its own in memory, for the same number of channels.
+// the windows of the call in memory, for the same number of channels.
 func CompileProducts(cpu machine.Features, tiles int) (*Products, error) {
 	if !SupportsProducts(cpu) || tiles < 1 || tiles > ProductTiles {
 		return nil, fmt.Errorf("winograd: there is no code for products of %d tiles on %v", tiles, cpu)
