@@ -44,8 +44,8 @@ func (g *generator) vectorRegisterCount() int {
 }
 
 // tryAllocation allocates registers for row constants, the body and the tail. The first permanentCount row constants
-// get permanent registers. ok is false if the allocation failed or the cost of the body is not below costLimit. The
-// result may then have some lists, for [frame.free].
+// get permanent registers. ok is false if the allocation failed or the cost of the body is not below costLimit. After a
+// failure, f may have some allocated lists, which [frame.free] frees.
 func (g *generator) tryAllocation(bodies bodyVariants, permanentCount int, costLimit float64) (f frame, ok bool) {
 	file, free := g.placeRowConstants(permanentCount)
 	if free.firstVector > g.vectorRegisterCount()-minPool {
