@@ -62,8 +62,8 @@ func (b *builder) prefetchNextTile(in []expr.Place) (result loops.Prefetch) {
 
 // prefetch returns the prefetching in a loop that processes groupRows rows together. The result has the set of
 // prefetched operands, and the distance in bytes from the element that is read to the element that is prefetched.
-// operands are the places of the loop's operands. isSelected reports whether an operand may be prefetched. Of these,
-// only operands that exceed L2 are prefetched.
+// operands are the places of the loop's operands. isSelected reports whether an operand may be prefetched. Selected
+// operands are prefetched only if they exceed L2.
 //
 // If rows are consecutive or long, the prefetch distance is the given number of bytes. Otherwise it spans a multiple of
 // groupRows rows, which together have about this number of bytes. For 8192 bytes and rows of 1 KiB that are 4 KiB

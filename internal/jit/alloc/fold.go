@@ -9,8 +9,8 @@ import (
 // restores it. In this file, "element" means an element of an operand that advances along the row: each iteration loads
 // another element.
 
-// memoryCost is the estimated additional cost, in instructions, of a memory operand compared with a register, and of a
-// load compared with a copy.
+// memoryCost is an estimated cost in instructions. A memory operand costs this much more than a register operand, and a
+// load costs this much more than a copy.
 const memoryCost = 0.3
 
 // fold tries to make the source inst.FoldableSource a memory operand. If the instruction is commutative, fold may

@@ -36,7 +36,7 @@ type Value struct {
 // Acc is the accumulator of a reduction of the row (or a part of the accumulator) in one of several interleaved
 // iterations. An accumulator has several registers, and successive iterations use successive registers, so that their
 // latencies overlap. For example, with two interleaved iterations, accumulator 0 has the Accs {0, v, 0} and {0, v, 1}.
-// v is the virtual register of the first.
+// v is the virtual register of the accumulator in the first iteration.
 type Acc struct {
 	Index     int  // number of the accumulator in the loop
 	Virt      Virt // the accumulator in the first interleaved iteration; equal for all interleaved iterations
@@ -121,9 +121,9 @@ type Inst struct {
 	Commutative    bool  // sources FoldableSource and FoldableSource+1 may be exchanged
 	BroadcastBytes uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
-	// Forms, if not nil, are alternatives of an instruction with a tied source, by descending preference. Name, Tied,
-	// Mask and Commutative are then unused. If FoldableSource is not negative, source Order[0] of the form may be a
-	// memory operand.
+	// Forms, if not nil, are alternatives of an instruction with a tied source, in descending order of preference.
+	// Name, Tied, Mask and Commutative are then unused. If FoldableSource is not negative, source Order[0] of the form
+	// may be a memory operand.
 	Forms []Form
 
 	Store       *Mem   // for a store: its destination

@@ -66,8 +66,8 @@ func (g *generator) emit() {
 	g.work.Row += g.out.executedCount() // the loops over elements have subtracted their instructions
 }
 
-// writePrologue writes the loads of pointers and of permanent constants. A pointer without a register of its own is in
-// the spill area: the method pointer loads it to a register, and savePointer stores it.
+// writePrologue writes the loads of pointers and of permanent constants. A pointer that has no register is in the spill
+// area: the method pointer loads it to a register, and savePointer stores it.
 func (g *generator) writePrologue() {
 	emit := g.out.asm.Emit
 	// The spill area starts at the next multiple of 64.
