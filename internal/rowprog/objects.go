@@ -66,9 +66,9 @@ func (b *builder) makeArgumentObjects() {
 	b.outObjects, b.inObjects = objectOf[:b.outCount], objectOf[b.outCount:]
 }
 
-// makeStoredObjects adds the buffers of stored rows and numbers. A row may use the memory of an output instead. An
-// output with non-temporal stores is not used, because they must write each element only once. A scanned row always
-// uses its output.
+// makeStoredObjects adds the buffers of stored rows and numbers. A row may use the memory of an output instead. The
+// memory of an output with non-temporal stores is not used, because these stores must write each element only once. A
+// scanned row always uses its output.
 func (b *builder) makeStoredObjects() {
 	for k, row := range b.program.Rows {
 		if row.Out >= 0 && (!b.hasNonTemporalStores(row.Out) || row.Scan != expr.Invalid) {
