@@ -235,8 +235,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 }
 
 // RunRange computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel
-// without copies. Strided, broadcast and converted operands are copied to blocks, each of which may hold several short
-// rows.
+// without copies. Strided, broadcast and converted operands are copied to blocks. A block may hold several short rows.
 //
 // It is as unsafe as [Iterator.ForRange]: addresses are not checked against the operands.
 func (p Prepared) RunRange(c *Cursor, ptrs []unsafe.Pointer, r Range) error {

@@ -132,7 +132,7 @@ func TestCopyIntoMistakes(t *testing.T) {
 
 // A long copy of any layout looks at the context and ends with it; elements that share an address hold the last value.
 func TestCopyElementsEnds(t *testing.T) {
-	const n = 1 << 18
+	const n = 1 << 19
 	src := tensor.Empty(tensor.New(tensor.Int32, 4, n))
 	for i := range 4 {
 		for k := range n {

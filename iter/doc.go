@@ -56,7 +56,8 @@
 // As an iteration, a reduction has outputs of the same rank as the input, with size 1 or stride 0 in the reduced
 // dimensions ([ReduceOutput]). Use [Reduction] for one output, and [New] with [Config.IsReduction] for several.
 // [Iterator.RunReduce] and [Iterator.Reduce] run it. [Iterator.Reducer] is for callers that supply workers and memory:
-// it divides the reduction into phases, which run in turn, and the phases into chunks, which may run in parallel.
+// it divides the reduction into phases, which run one after another, and the phases into chunks, which may run in
+// parallel.
 //
 // # Mistakes
 //

@@ -177,7 +177,7 @@ func (f *Fold) InOrder() *Fold {
 }
 
 // Weight returns the Fold with a weight: the time to fold an element, relative to an addition. Tasks of a Fold with a
-// great weight have fewer elements. The weight affects the lengths of pieces, and thereby the rounding.
+// great weight have fewer elements. The weight affects the lengths of pieces, and therefore the rounding.
 func (f *Fold) Weight(weight int) *Fold {
 	copied := *f
 	copied.weight = max(weight, 1)
@@ -198,7 +198,7 @@ func (f *Fold) withFunctionOf(accType reflect.Type, functionIsNil bool) *Fold {
 	}
 	copied := *f
 	switch {
-	case copied.err != nil: // remains the first mistake
+	case copied.err != nil: // the first mistake remains
 	case accType != f.accType:
 		copied.err = fmt.Errorf("iter: the function takes accumulators of type %v, but the fold has accumulators of type %v",
 			accType, f.accType)

@@ -89,7 +89,7 @@ func (r *Reducer) foldRow(memory *reduceMemory, acc, src unsafe.Pointer, begin, 
 	r.foldBlock(memory, acc, blockLen, end)
 }
 
-// foldInPlace folds a contiguous run of n elements into acc. The first one has position pos.
+// foldInPlace folds a contiguous run of n elements into acc. The first element has position pos.
 func (r *Reducer) foldInPlace(acc, run unsafe.Pointer, n, pos int) {
 	for offset := 0; offset < n; offset += axes.BlockLen {
 		r.fold.row(acc, unsafe.Add(run, offset*r.loader.Size), min(axes.BlockLen, n-offset), r.firstPosition+pos+offset)
@@ -113,7 +113,7 @@ func (r *Reducer) foldByBlock(memory *reduceMemory, acc, run unsafe.Pointer, n, 
 	return blockLen
 }
 
-// foldBlock folds the n elements of the block into acc. They precede position end.
+// foldBlock folds the n elements of the block into acc. Their positions are end-n to end-1.
 func (r *Reducer) foldBlock(memory *reduceMemory, acc unsafe.Pointer, n, end int) {
 	if n > 0 {
 		r.fold.row(acc, memory.block, n, r.firstPosition+end-n)
@@ -171,8 +171,8 @@ func (r *Reducer) writeResults(memory *reduceMemory, ptrs []unsafe.Pointer, acc 
 	}
 }
 
-// resume returns accumulators that are initialized from the n results of a unit in the outputs, with acc merged into
-// them.
+// resume returns accumulators that are initialized from the n results of a unit in the outputs, and into which acc is
+// merged.
 func (r *Reducer) resume(memory *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, unit, n int) unsafe.Pointer {
 	merged := memory.acc
 	if acc == merged { // the second level is then free: acc has all elements

@@ -10,9 +10,9 @@ import (
 )
 
 // Available returns nil if machine code can be generated and called, and otherwise an error with the reason. For a
-// target that is for planning only ([machine.RunError]), it returns nil if code can be generated.
-// GRAPHRUN_JIT=off disables machine code; GRAPHRUN_JIT=on enables it under the race detector. The result does not
-// change while the process runs.
+// target that is for planning only ([machine.RunError]), it returns nil if code can be generated. GRAPHRUN_JIT=off
+// disables machine code; GRAPHRUN_JIT=on enables machine code under the race detector. The result does not change while
+// the process runs.
 func Available() error { return availability() }
 
 // availability computes the result of Available once.

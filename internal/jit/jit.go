@@ -4,8 +4,8 @@
 // [Lookup] returns the [Func] for a key that describes the code. If no function with this key is in use, Lookup
 // generates its code. [Link] maps new functions. [Func.Call] runs a function with an [Args]. Memory is mapped as
 // writable, filled, and then made executable. It is never writable and executable at the same time, and never becomes
-// writable again. Functions that are linked together share a mapping, which is unmapped when none of them is reachable.
-// If executable memory is unavailable, [Available] returns the reason, and loops run in Go.
+// writable again. Functions that are linked together share a mapping, which is unmapped when no function in it is
+// reachable. If executable memory is unavailable, [Available] returns the reason, and loops run in Go.
 //
 // The code is unknown to the Go runtime and follows these rules. The runtime does not preempt a goroutine in such
 // code, so no stack is unwound through it. Stopping the world waits for the code, so a call must take less than 50

@@ -251,8 +251,8 @@ func (l *Loop) RowsPerCall(rowLen int) int {
 }
 
 // minRowElements is the length that RowsPerCall assumes for shorter rows. It is the length of a loop iteration: an
-// incomplete iteration takes as long as a complete one. With AVX2, the tail also copies elements of 8 or 16 bits one by
-// one.
+// incomplete iteration takes as long as a complete one. With AVX2, the tail also copies elements of 8 or 16 bits
+// individually.
 func minRowElements() int {
 	if machine.HostFeatures().Has(machine.AVX2) && !machine.HostFeatures().Has(machine.Vector512) {
 		return 256

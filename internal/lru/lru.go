@@ -15,8 +15,8 @@ import (
 type Cache[K, V comparable] interface {
 	// Find returns the value of a key, and marks it as the most recently used. It does not allocate.
 	Find(key K) (v V, ok bool)
-	// Put sets the value of a key, unless the key has a value, and returns the key's value. The value has no size until
-	// SetSize, because it may not be computed yet.
+	// Put returns the value of a key. If the key has no value, Put first sets it to v. A value has no size until
+	// SetSize is called, because it may not be computed yet.
 	Put(key K, v V) V
 	// SetSize sets the size of value v in bytes, and evicts other values if a bound is exceeded. It must be called once
 	// for each value, after the value is computed. It has no effect if the value has been evicted.

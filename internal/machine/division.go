@@ -8,11 +8,11 @@ type Division struct{ Units, Chunks int }
 // DivideUnits divides units into chunks of about one grain. work is the amount of work of one unit, and a grain is the
 // usual amount of work of a chunk. For example, 10 rows of 1000 elements with a grain of 2500 elements give 4 chunks.
 //
-// Work of less than two grains still gives two chunks if each has at least a quarter of a grain. An additional chunk
-// costs less than an idle worker.
+// Work of less than two grains still gives two chunks if each chunk has at least a quarter of a grain. An additional
+// chunk costs less than an idle worker.
 //
-// The number of chunks is 1, even, or the number of units (0 for no units). The first half of the chunks therefore has
-// the first half of the units, to within one unit, for any grain. Operations that process the same rows one after the
+// The number of chunks is 1, even, or the number of units (0 for no units). For any grain, the first half of the chunks
+// therefore has the first half of the units, to within one unit. Operations that process the same rows one after the
 // other may have different grains. Each of two workers then reads the rows that it wrote in the previous operation.
 func DivideUnits(units, work, grain int) Division {
 	grains := float64(units) * float64(max(1, work)) / float64(max(1, grain))

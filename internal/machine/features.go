@@ -118,8 +118,9 @@ func HostFeatures() Features { return host &^ MatrixUnit }
 // TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [HostFeatures] is [Portable] then.
 func TargetError() error { return errTarget }
 
-// RunError returns why this process cannot run the plans that it makes, or nil: GRAPHRUN_TARGET names a set that the
-// processor lacks. Plans for AVX-512 are thus the same on a processor with AVX2 only.
+// RunError returns an error if this process cannot run the plans that it makes, because GRAPHRUN_TARGET names a set
+// that the processor lacks. Otherwise it returns nil. A plan for AVX-512 is the same if it is made on a processor with
+// AVX2 only.
 func RunError() error { return errRun }
 
 // RunnableFeatures returns the features of [HostFeatures] that the processor has, for code that runs while planning.

@@ -1,7 +1,7 @@
 package machine
 
-// A grain is the amount of work per chunk, in elements of one kind of work. It is large enough to hide the cost of
-// distributing a chunk, and small enough for workers to end at about the same time. Grains are constants instead of
+// A grain is the amount of work per chunk, in elements of one kind of work. A grain is large enough to hide the cost of
+// distributing a chunk. It is small enough for workers to end at about the same time. Grains are constants instead of
 // profile rates, because the division into chunks must depend only on shapes. A test compares them with the default
 // profile.
 const (

@@ -111,7 +111,7 @@ var lastReading atomic.Pointer[reading]
 
 // Fits reports whether the process may take the given number of additional bytes. If not, it returns the limit that is
 // exceeded. It collects garbage before it rejects a request. A small request soon after the last reading of the limits
-// is accepted without another reading, and the returned limit is then zero.
+// is accepted without another reading. The returned limit is then zero.
 func Fits(bytes int) (Limit, bool) { return fits(bytes, false /* isOneBlock */) }
 
 // FitsBlock is [Fits] for a single allocation.

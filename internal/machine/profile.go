@@ -218,7 +218,7 @@ func (p *Profile) price(w *Work) float64 {
 	total := w.StartedSteps * p.StepPS
 	for access := DenseConstants; access < numAccesses; access++ {
 		touched := w.Footprint
-		if access <= Panels { // a run reads all constants in turn, so they are in a cache that holds all of them
+		if access <= Panels { // constants: they are in a cache that holds all constants of a run
 			touched = max(w.Footprint, p.constantBytes)
 		}
 		if w.Bytes[access] != 0 {

@@ -93,7 +93,7 @@ func withoutGoTypes(err error) error {
 	return fmt.Errorf("%s: the value has the wrong type", mismatch.JSONPointer)
 }
 
-// Check rejects another version, and numbers that no machine has.
+// Check returns an error for a profile of another version, and for numbers that no machine has.
 func (p *Profile) Check() error {
 	if p.Version != ProfileVersion {
 		return fmt.Errorf("version %d: want %d; graphrun calibrate makes a new one", p.Version, ProfileVersion)
@@ -199,7 +199,8 @@ func DigestOfJSON(v any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Shipped reports whether the profile equals the shipped profile for the instruction set in use. A nil profile does.
+// Shipped reports whether the profile equals the shipped profile for the instruction set in use. It returns true for a
+// nil profile.
 func (p *Profile) Shipped() bool { return p == nil || p.Digest() == shippedDigest() }
 
 // ProfilePath returns the path of this machine's profile in the user's cache folder. The file name has the processor,

@@ -33,8 +33,8 @@ func (a Access) String() string {
 // MaxParts bounds the number of inner kernels of one [Work].
 const MaxParts = 12
 
-// Part is the work of one inner kernel in units, such as multiply-adds. The rate of the kernel in a profile is the time
-// of one unit.
+// Part is the work of one inner kernel, counted in units such as multiply-adds. The rate of the kernel in a profile is
+// the time of one unit.
 type Part struct {
 	Kernel string // name of the kernel in profiles
 	Units  float64

@@ -36,7 +36,8 @@ type Binding struct {
 	Plan *passes.Plan
 	// Program has the compiled steps of Plan. It is nil if Plan is nil.
 	Program *exec.Program
-	// Segment is the index of the segment of Plan; negative if no segment can be compiled before the first run.
+	// Segment is the index of the segment that Plan plans. It is negative if no segment can be compiled before the
+	// first run.
 	Segment     int
 	CompileTime time.Duration // of inference, planning and compilation
 
@@ -92,7 +93,7 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 		if !existing.interrupted {
 			return existing, existing.err
 		}
-		// The context of the other caller has ended: try to become the caller that compiles.
+		// The context of the compiling caller has ended: try to become the caller that compiles.
 	}
 	created.err = errors.New("compilation ended in a panic") // replaced if there is none
 	defer p.endCompilation(key, created)
@@ -186,7 +187,7 @@ func (b *Binding) withRejected(err error) error {
 // Implementations describes runs with given sizes of the open symbols. It returns the implementations of all nodes, by
 // name, and the specialization whose decisions the runs follow. An implementation may differ from the choice of the
 // specialization, for example if that choice supports only few rows. Both results are nil if runs with these sizes have
-// a plan of their own. Implementations compiles the program for the sizes unless it is compiled.
+// a plan of their own. Implementations compiles the program for the sizes if necessary.
 func (p *Program) Implementations(ctx context.Context, sizes []int) (map[string]*graph.Impl, *Specialization, error) {
 	const isHint = false
 	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), isHint)
@@ -197,8 +198,8 @@ func (p *Program) Implementations(ctx context.Context, sizes []int) (map[string]
 	return binding.impls, binding.decisionsFrom, nil
 }
 
-// FoldOrders returns the orders of sums in runs with given sizes of the open symbols: see [exec.Program.FoldOrders]. It
-// compiles the program for the sizes unless it is compiled.
+// FoldOrders returns the orders of sums in runs with given sizes of the open symbols: see [exec.Program.FoldOrders].
+// The program is compiled for the sizes if necessary.
 func (p *Program) FoldOrders(ctx context.Context, sizes []int) (map[string]string, error) {
 	const isHint = false
 	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), isHint)

@@ -26,7 +26,7 @@ type copyPrices struct {
 
 // copyPrice is the result of [Program.WithoutCopy].
 type copyPrice struct {
-	ns     *float64       // the cost of the plan without the copy, less the least cost
+	ns     *float64       // the cost of the plan without the copy, minus the least cost
 	change *layout.Change // the differences between both plans
 }
 

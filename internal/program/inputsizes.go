@@ -15,7 +15,7 @@ import (
 // This file finds the binding for the inputs of a run: the program for their sizes. An open symbol takes its size from
 // the inputs of each run. A fixed symbol has one size for all runs. A list of sizes has one size for each open symbol.
 
-// bindingForInputs returns the binding for the sizes of a run's inputs. It compiles the binding unless it is compiled.
+// bindingForInputs returns the binding for the sizes of a run's inputs. It compiles the binding if necessary.
 func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Tensor) (*Binding, error) {
 	if p.Options() == nil {
 		return nil, ErrNotCompiled

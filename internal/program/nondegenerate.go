@@ -19,8 +19,8 @@ const (
 // this size may be poor for others: a tensor of shape [1, 8] is both row-major and column-major.
 //
 // The search starts at the first hint (a list of typical sizes from the user) or the assumed sizes. It doubles each
-// symbol on which a size of 0 or 1 depends. Sizes at their upper bound stay. NondegenerateSizes returns nil if the
-// search fails, or if an input would exceed maxElements.
+// symbol on which a size of 0 or 1 depends. A doubled size does not exceed the upper bound of its symbol.
+// NondegenerateSizes returns nil if the search fails, or if an input would exceed maxElements.
 func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 	if p.nondegenerateLock.Lock(ctx) != nil {
 		interrupt.Check(ctx) // panics, because the context has ended

@@ -74,7 +74,7 @@ func (o *Options) removeGroupPass() {
 }
 
 // fixedSizes returns the sizes of the symbols that have one size for all runs: the sizes of the options, and the sizes
-// that were given with the graph. A size that was given with the graph does not fix a symbol that has hints.
+// that were given with the graph. If a symbol has hints, a size that was given with the graph does not fix the symbol.
 func (o *Options) fixedSizes(g *graph.Graph) map[string]int {
 	fixed := givenSizes(g)
 	maps.Copy(fixed, o.Sizes)

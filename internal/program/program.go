@@ -39,8 +39,8 @@ var ErrNotCompiled = errors.New("the program was not made by Compile")
 //
 // The dimensions of inputs may be symbols, such as N in a graph with an input of shape Nx3. A symbol is fixed if the
 // options or the graph give its size for all runs. Otherwise it is open: each run takes its size from its inputs, and
-// the program has a [Binding] for each set of sizes. An open symbol has an assumed size where no input gives its size.
-// A hint is a set of typical sizes of open symbols; Compile makes a plan for each hint.
+// the program has a [Binding] for each set of sizes. If no input gives the size of an open symbol, its assumed size is
+// used. A hint is a set of typical sizes of open symbols; Compile makes a plan for each hint.
 type Program struct {
 	graph           *graph.Graph              // the graph with the pins of the options; nil when nothing more is planned
 	origin          weak.Pointer[graph.Graph] // the caller's graph: see SameOrigin

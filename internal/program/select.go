@@ -76,7 +76,8 @@ func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Gua
 	return spec.guards, spec.guardsErr
 }
 
-// specializeRegion returns a specialization for the region of sizes, or nil if none that is tried serves them.
+// specializeRegion returns a specialization for the region of sizes, or nil if no specialization that it tries serves
+// them.
 func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specialization {
 	for spec := range p.regionPlans(ctx, sizes) {
 		if spec.Serves(ctx, p, sizes) {

@@ -83,7 +83,7 @@ func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Pla
 	return plan, err
 }
 
-// codeIdentity identifies everything except the graph on which results depend: the program, its code generator and the
+// codeIdentity identifies everything on which results depend, except the graph: the program, its code generator and the
 // instructions of the processor. [environment.Code] differs in processes that can only plan, whose packed constants
 // have no data.
 var codeIdentity = sync.OnceValue(func() string {

@@ -102,7 +102,7 @@ func mergeAxes(list []axis, layoutCount int) []axis {
 }
 
 // canMerge reports whether the strides along inner reach all positions along both axes, for all outputs and operands:
-// one step along next must be as far as inner.length steps along inner.
+// one step along next and inner.length steps along inner must span the same number of bytes.
 func canMerge(inner, next axis) bool {
 	for i, stride := range inner.strides {
 		if inner.length*stride != next.strides[i] {

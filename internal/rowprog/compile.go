@@ -43,7 +43,7 @@ type elementPointer struct {
 }
 
 // fold is a reduction of each row in a pass, such as a sum. Along rows, a row has expr.FoldLanes accumulators, the
-// lanes. Where a fold accumulates depends on the loop of the pass:
+// lanes. The memory in which a fold accumulates depends on the loop of the pass:
 //   - Along rows, if a call processes whole rows, the loop combines its lanes itself and writes result.
 //   - Along rows, if not, the loop accumulates in laneAccs, which combineLanes combines to result.
 //   - Along columns, the loop accumulates in result, which joinLoop combines with blockTotals after each block of

@@ -27,7 +27,7 @@ type object struct {
 	// A buffer of the worker.
 
 	offset     int // byte offset in the worker's memory
-	copies     int // fused passes work on several tiles at once, and consecutive tiles use the copies in turn
+	copies     int // fused passes work on several tiles at once, and consecutive tiles use the copies in rotation
 	copyStride int // distance between copies in bytes
 }
 
@@ -66,9 +66,9 @@ func (b *builder) makeArgumentObjects() {
 	b.outObjects, b.inObjects = objectOf[:b.outCount], objectOf[b.outCount:]
 }
 
-// makeStoredObjects adds the buffers of stored rows and numbers. A row may use the memory of an output instead, unless
-// the output has non-temporal stores, which must write each element only once. A scanned row uses its output in any
-// case.
+// makeStoredObjects adds the buffers of stored rows and numbers. A row may use the memory of an output instead. The
+// memory of an output with non-temporal stores is not used, because these stores must write each element only once. A
+// scanned row always uses its output.
 func (b *builder) makeStoredObjects() {
 	for k, row := range b.program.Rows {
 		if row.Out >= 0 && (!b.hasNonTemporalStores(row.Out) || row.Scan != expr.Invalid) {

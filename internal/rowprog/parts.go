@@ -7,8 +7,9 @@ import (
 )
 
 // This file divides rows into columns. A row may consist of short runs of adjacent elements, such as the channels of a
-// group in a channels-last image. The elements at one position of all runs then form a column. The row has as many
-// columns as a run has elements. Loops run along columns, and the folds of a row's columns are combined afterwards.
+// group in a channels-last image. The elements at one position of all runs then form a column. The number of columns of
+// a row is the number of elements of a run. Loops run along columns, and the folds of a row's columns are combined
+// afterwards.
 //
 // For example, group_norm of [1,64,64,64] in 32 groups has rows of 4096 runs of 2 channels, so that each row has 2
 // columns. Compared with copying rows to contiguous memory, it takes a quarter of the time.
@@ -17,8 +18,8 @@ const (
 	// maxColumnsPerRow is the maximum number of columns of a row. With more columns, rows are faster: two groups of 64
 	// channels take 0.31 ms by columns and 0.25 ms by rows.
 	maxColumnsPerRow = 32
-	// minElementsPerColumn is the minimum number of elements of such a column. Combining shorter columns would cost as
-	// much as folding them.
+	// minElementsPerColumn is the minimum number of elements of a column. Combining shorter columns would cost the same
+	// time as folding them.
 	minElementsPerColumn = 8
 )
 

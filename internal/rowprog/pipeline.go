@@ -7,8 +7,8 @@ import "unsafe"
 // position along the other axes, the kept axes. A tile has up to tileLen rows along kept[0]. An object is memory that a
 // loop accesses: an output, an operand or a buffer.
 //
-// A chunk has adjacent tiles. One call of the loop processes almost all of its rows. Only the first and the last
-// groups, for which not all passes have a group, need separate loops. For three passes and four groups:
+// A chunk has adjacent tiles. One call of the loop processes almost all of its rows. Only the first and the last steps,
+// in which some passes have no group, need separate loops. For three passes and four groups:
 //
 //	step    pass 0     pass 1     pass 2
 //	0       group 0                          separate loops
@@ -28,8 +28,8 @@ const minPipelinedRow = 512
 func (p *Plan) canPipeline(groupRows int) bool {
 	for k := range p.program.Rows { // rows that a pass stores and a later pass reads
 		out := p.program.Rows[k].Out
-		// A row that is no output is in worker memory. So is a row of an output with non-temporal stores, which bypass
-		// the cache.
+		// A row that is not an output is in worker memory. So is a row of an output with non-temporal stores, which
+		// bypass the cache.
 		isInWorkerMemory := out < 0 || p.hasNonTemporalStores(out)
 		// In a pipeline, this memory has space for one row. More space is needed if a pass after the next one reads the
 		// row, or if a group has two rows.

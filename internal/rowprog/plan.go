@@ -37,8 +37,8 @@ import (
 // Plan is a row program that is compiled for fixed layouts. It is immutable and safe for concurrent use. [New] sorts
 // and merges the axes, chooses the direction of loops, divides the rows into tiles, chunks and parts, and compiles the
 // passes. For example, a softmax along the last dimension of 8x12x100x100 has one kept axis of 9600 rows, after
-// merging, and one reduced axis of 100 elements. Loops run along rows, a tile has at most 64 rows (as many as stay in
-// the cache between passes), and a chunk has several tiles.
+// merging, and one reduced axis of 100 elements. Loops run along rows, a tile has at most 64 rows, which stay in the
+// cache between passes, and a chunk has several tiles.
 type Plan struct {
 	program       *expr.RowProgram
 	outCount      int           // number of outputs

@@ -44,8 +44,8 @@ func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Pre
 	return result
 }
 
-// prefetchNextTile returns the prefetching of one operand in the next tile: the last one of in that the first pass
-// reads.
+// prefetchNextTile returns the prefetching of one operand in the next tile: the last operand in the list `in` that the
+// first pass reads.
 func (b *builder) prefetchNextTile(in []expr.Place) (result loops.Prefetch) {
 	for position, place := range in {
 		isReadByFirstPass := slices.Contains(b.program.Passes[0].In, place)
@@ -62,8 +62,8 @@ func (b *builder) prefetchNextTile(in []expr.Place) (result loops.Prefetch) {
 
 // prefetch returns the prefetching in a loop that processes groupRows rows together. The result has the set of
 // prefetched operands, and the distance in bytes from the element that is read to the element that is prefetched.
-// operands are the places of the loop's operands. isSelected reports whether an operand may be prefetched. Of these,
-// only operands that exceed L2 are prefetched.
+// operands are the places of the loop's operands. isSelected reports whether an operand may be prefetched. Selected
+// operands are prefetched only if they exceed L2.
 //
 // If rows are consecutive or long, the prefetch distance is the given number of bytes. Otherwise it spans a multiple of
 // groupRows rows, which together have about this number of bytes. For 8192 bytes and rows of 1 KiB that are 4 KiB
@@ -93,7 +93,8 @@ func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Pla
 			rowsAhead := groupRows * max(1, bytes/rowBytes/groupRows)
 			distance, isLongRead = rowsAhead*rowStride, rows >= minPrefetchRatio*rowsAhead
 		}
-		// A loops.Prefetch has one distance, so an operand with another one than the first is not prefetched.
+		// A loops.Prefetch has one distance, so an operand with another distance than the first operand is not
+		// prefetched.
 		isFirst, hasSameDistance := result.Operands == 0, result.Bytes == int32(distance)
 		if isLongRead && fitsInt32(distance) && (isFirst || hasSameDistance) {
 			result.Operands, result.Bytes = result.Operands|1<<position, int32(distance)

@@ -49,8 +49,8 @@ type tile struct {
 
 // Run runs a chunk of a phase. A chunk is a range of tiles. If rows are cut, a chunk of phase 0 folds one part of each
 // row of a tile, and a chunk of phase 1 combines the results of the parts for all rows of a tile. ptrs are the
-// addresses of the first elements of outputs and operands, which are not checked. scratch and worker must have at least
-// [Plan.Scratch] and [Plan.WorkerScratch] bytes. Run fails if the context ends or an argument is invalid.
+// addresses of the first elements of outputs and operands. The addresses are not checked. scratch and worker must have
+// at least [Plan.Scratch] and [Plan.WorkerScratch] bytes. Run fails if the context ends or an argument is invalid.
 func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) (err error) {
 	hasPhase := phase >= 0 && phase < p.Phases()
 	switch {
@@ -197,7 +197,7 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 	for i := range p.objects {
 		obj := &p.objects[i]
 		if obj.argument < 0 { // a buffer of the worker
-			// Consecutive tiles use the copies in turn.
+			// Consecutive tiles use the copies in rotation.
 			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
 			continue
 		}

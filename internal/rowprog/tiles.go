@@ -29,8 +29,8 @@ const (
 func (p *Plan) cutTiles() {
 	grain := machine.ReduceGrain / p.elementCost // minimum number of elements of a chunk
 	length := p.kept[0].length
-	// A multiple of columnsPerRow, the number of columns into which splitRows divided each row (1 if it did not), so
-	// that they stay in one tile.
+	// tileLen is a multiple of columnsPerRow, so that all columns of a row are in one tile. columnsPerRow is the number
+	// of columns into which splitRows divided each row, or 1.
 	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), length)/p.columnsPerRow*p.columnsPerRow)
 	p.tilesAlongFirstKept = (length + p.tileLen - 1) / p.tileLen
 	// There are numRows/length positions along the other kept axes.

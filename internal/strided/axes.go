@@ -54,7 +54,7 @@ func (d *axis) cut(maxLen int) {
 }
 
 // cutEvenly cuts the dimension into tiles of nearly equal length, with the fewest tiles of at most about maxLen
-// indices. If several tiles result, the length of all but the last is a multiple of unit.
+// indices. If there are several tiles, the length of each tile except the last is a multiple of unit.
 func (d *axis) cutEvenly(maxLen, unit int) {
 	if d.cut(maxLen); d.tileCount > 1 {
 		evenLen := (d.N + d.tileCount - 1) / d.tileCount

@@ -153,10 +153,10 @@ func (p *Copy) selectAxisB(candidates []Axis) int {
 }
 
 // cutTransposed sets the sizes of tiles for a transposition. Along a, a tile has the length of a panel (panelBytes), so
-// that tiles start at cache lines if rows of dst do. Along b, a tile has as many elements as fit. If all of b fits, the
-// tile has as many panels as fit. If hasRowsBetween is set, rows of other dimensions are between the rows of b in dst.
-// Then b is also cut, so that workers can share its tiles. The second argument of cutEvenly is the unit of tile
-// lengths.
+// that tiles start at cache lines if rows of dst do. Along b, the tile then has the maximum number of elements. If all
+// of b fits, the tile has the maximum number of panels along a. If hasRowsBetween is set, rows of other dimensions are
+// between the rows of b in dst. Then b is also cut, so that workers can share its tiles. The second argument of
+// cutEvenly is the unit of tile lengths.
 func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	panelLen, maxElems := panelBytes/p.elem.DstSize, p.tileElemLimit()
 	maxLenA := maxElems / max(1, p.axisB.N) // of a tile with all of b

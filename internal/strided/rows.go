@@ -44,8 +44,8 @@ func copyRows(dst, src unsafe.Pointer, rowBytes int, rows Axis) {
 // PrefersNonTemporal reports whether a result of the given size is written faster by non-temporal stores.
 func PrefersNonTemporal(bytes int) bool { return streamRows != nil && bytes >= minStreamBytes }
 
-// minStreamLines is the minimum length in cache lines of a row that does not consist of whole lines, for non-temporal
-// stores.
+// minStreamLines is the minimum length of a row for non-temporal stores, in cache lines. It applies to rows that do not
+// consist of whole lines.
 const minStreamLines = 16
 
 // StreamBlock is [Elem.CopyBlock], but uses non-temporal stores if rows are contiguous and streamBlock can copy them.

@@ -57,7 +57,7 @@ func (m matrix) transpose() bool {
 	case m.cols == 3 && transposed < m.rows: // the remaining elements of the channels
 		remainder := m.submatrix(transposed, 0, m.rows-transposed, 3)
 		remainder.transposeElements()
-	case m.rows == 3 && transposed < m.cols: // likewise
+	case m.rows == 3 && transposed < m.cols: // the remaining elements of the channels
 		remainder := m.submatrix(0, transposed, 3, m.cols-transposed)
 		remainder.transposeElements()
 	}
@@ -161,7 +161,7 @@ func (m *matrix) rowsAreClose() bool {
 }
 
 // nextTile returns the address of the tile of dst at (i, j), for prefetching. If (i, j) is outside dst, it returns the
-// address of the last tile of those rows instead, because another worker may write the lines outside.
+// address of the last tile of these rows instead, because another worker may write the cache lines outside dst.
 func (m *matrix) nextTile(routine *tileRoutine, i, j int) unsafe.Pointer {
 	dst, _ := m.addresses(i, min(j, m.cols-routine.cols))
 	return dst

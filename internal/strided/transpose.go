@@ -92,7 +92,7 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 }
 
 // interleave4 stores dst[k*dstStep + i*size] = element k of row i, for four rows and k < n. Adjacent elements of a row
-// are srcStep bytes apart; dstStep is in bytes, too. interleave32 and interleave64 are assembly routines.
+// are srcStep bytes apart; dstStep is also in bytes. interleave32 and interleave64 are assembly routines.
 func interleave4[T bits](dst unsafe.Pointer, dstStep int, row0, row1, row2, row3 unsafe.Pointer, srcStep, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	k := 0

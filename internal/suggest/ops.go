@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Op suggests an op for a name that is not in a catalogue. known reports whether the catalogue has an op. The name may
-// be another spelling ("aten::relu_"), the name in another library ("BatchNormalization") or a misspelling ("rlu"). Op
-// returns an empty name if no op is similar.
+// Op suggests an op for a name that is not in a catalogue. known reports whether the catalogue has an op of the given
+// name. The name may be another spelling ("aten::relu_"), the name in another library ("BatchNormalization") or a
+// misspelling ("rlu"). Op returns an empty name if no op is similar.
 func Op(name string, known func(name string) bool) string {
 	bareName := stripLibrary(name)
 	alias := OpAliases[withoutUnderscores(bareName)]

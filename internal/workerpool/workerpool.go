@@ -4,8 +4,8 @@
 // A worker spins for some tens of microseconds after its last job, and then ends. In a series of jobs, a worker
 // therefore joins the next job within a fraction of a microsecond; waking a goroutine would take tens of microseconds.
 // An idle process has no workers, and the pool need not be closed. There is only one pool, because cores belong to the
-// process: workers move from run to run. Their number is at most GOMAXPROCS-1, or the number that a call requests if
-// that is more.
+// process: workers move from run to run. Their number is at most GOMAXPROCS-1 or, if a call requests more workers, the
+// requested number.
 //
 // A job needs no workers: its owner does the work that no worker takes.
 package workerpool
@@ -34,7 +34,7 @@ const (
 	// StartNone uses only awake workers.
 	StartNone StartPolicy = iota
 	// StartIfUsedRecently starts workers if too few are awake, unless recently started workers found no job, or cores
-	// are contended. A series of short runs thus keeps workers awake, and a rare short run starts none.
+	// are contended. A series of short runs therefore keeps workers awake. A rare short run starts no worker.
 	StartIfUsedRecently
 	// StartAlways starts workers if too few are awake.
 	StartAlways
@@ -119,8 +119,8 @@ func Expect(n int, policy StartPolicy) {
 }
 
 // reserveWorkers adds workers to the counts of the pool, so that n workers are awake, if the policy allows it. It
-// returns the number of added workers, which startWorkers must start. The pool grows to at most GOMAXPROCS-1 workers,
-// or n if that is more. The lock must be held.
+// returns the number of added workers, which startWorkers must start. The pool grows to at most max(GOMAXPROCS-1, n)
+// workers. The lock must be held.
 func reserveWorkers(n int, policy StartPolicy) (start int) {
 	if awake := int(idleWorkers.Load()); n > awake && policy.decideStart() {
 		maxWorkers := max(runtime.GOMAXPROCS(0)-1, n)
@@ -151,7 +151,7 @@ func noop() {}
 
 // Ready reports whether a call of RequestWorkers with this policy would get workers: some are awake, or would be
 // started. If not, the caller need not prepare shared work, which saves some tenths of a microsecond. Like
-// RequestWorkers, Ready takes a skip after a futile start.
+// RequestWorkers, Ready counts as one of the calls that start no worker after a futile start.
 func Ready(policy StartPolicy) bool {
 	if idleWorkers.Load() > 0 || policy == StartAlways {
 		return true
@@ -164,8 +164,8 @@ func Ready(policy StartPolicy) bool {
 	return policy.decideStart()
 }
 
-// decideStart decides whether a call with this policy may start workers. The lock must be held, because the call may
-// take a skip from startBackoff.
+// decideStart decides whether a call with this policy may start workers. The lock must be held, because startBackoff
+// may count the call.
 func (policy StartPolicy) decideStart() bool {
 	if policy == StartIfUsedRecently {
 		return !startBackoff.takeSkip() && !coresContended()
@@ -222,8 +222,8 @@ func (j *Job) sleep(eventCount uint32) {
 
 // Linger lets a worker without work spin until the number of events differs from eventCount, a result of
 // [Job.EventCount]. It then returns true: the worker should look for work again. It returns false if its spin time ends
-// first, or if jobs request workers: the worker should leave. A lingering worker still belongs to the job: the n of
-// RequestWorkers does not count it.
+// first, or if jobs request workers: the worker should leave. A lingering worker still belongs to the job. The argument
+// n of RequestWorkers does not include lingering workers.
 func (j *Job) Linger(eventCount uint32) bool {
 	for spinning := (spinner{}); j.events.Load() == eventCount; {
 		if requestingJobs.Load() > 0 || !spinning.spin() {

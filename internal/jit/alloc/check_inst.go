@@ -8,7 +8,7 @@ import (
 // This file checks one allocated instruction: its operands hold the values that the instruction on virtual registers
 // reads, and its registers do not conflict. For example, v3 = Add v1, v2 may become Add r5, r6, r5 if register 5 holds
 // v1 and register 6 holds v2. Register 5 holds v3 afterwards. Values with equal contents, such as the results of equal
-// loads, are compared by their canonical value, the first of them. The operands of an allocated instruction are its
+// loads, have the same canonical value, and are compared by it. The operands of an allocated instruction are its
 // sources, its temporaries, its mask if it has one, and its destination.
 
 // checkPlain checks an allocated instruction of kind [Plain]. It must be c.inst, the current instruction of the list,

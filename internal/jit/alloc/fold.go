@@ -6,10 +6,11 @@ import (
 )
 
 // This file decides which source of an instruction becomes a memory operand. The Reload of a value is the load that
-// restores it. An element is an element of an operand that advances along the row: each iteration loads another one.
+// restores it. In this file, "element" means an element of an operand that advances along the row: each iteration loads
+// another element.
 
-// memoryCost is the estimated additional cost, in instructions, of a memory operand compared with a register, and of a
-// load compared with a copy.
+// memoryCost is an estimated cost in instructions. A memory operand costs this much more than a register operand, and a
+// load costs this much more than a copy.
 const memoryCost = 0.3
 
 // fold tries to make the source inst.FoldableSource a memory operand. If the instruction is commutative, fold may
@@ -51,7 +52,7 @@ func (a *allocator) foldSource(source Arg, broadcastBytes uint8) (Operand, bool)
 	if mustMask || a.prefersLoad(source.Virt, reload) {
 		return Operand{}, false
 	}
-	if !isElement { // with more registers, the value would be in one
+	if !isElement { // the value is in memory only because registers are lacking
 		a.Cost += memoryCost
 	}
 	switch reload.BroadcastBytes {

@@ -59,7 +59,7 @@ func (a *allocator) chooseTied(inst *Inst) int8 {
 	return chosen
 }
 
-// tiedRank returns a number that is greater if it is better that the result overwrites source tied.
+// tiedRank ranks source tied as the source that the result overwrites. A greater rank is better.
 func (a *allocator) tiedRank(inst *Inst, tied int8) int {
 	virt := inst.Src[tied].Virt
 	isFreed := a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32

@@ -33,13 +33,13 @@ type Value struct {
 	Acc       *Acc    // set for accumulators, whose registers the generator chooses; nil for other values
 }
 
-// Acc is the accumulator of a reduction of the row, or a part of it, in one of several interleaved iterations. An
-// accumulator has several registers, and successive iterations use successive registers, so that their latencies
-// overlap. For example, with two interleaved iterations, accumulator 0 has the Accs {0, v, 0} and {0, v, 1}. v is the
-// virtual register of the first.
+// Acc is the accumulator of a reduction of the row (or a part of the accumulator) in one of several interleaved
+// iterations. An accumulator has several registers, and successive iterations use successive registers, so that their
+// latencies overlap. For example, with two interleaved iterations, accumulator 0 has the Accs {0, v, 0} and {0, v, 1}.
+// v is the virtual register of the accumulator in the first iteration.
 type Acc struct {
 	Index     int  // number of the accumulator in the loop
-	Virt      Virt // the accumulator in the first of the interleaved iterations: the same for all of them
+	Virt      Virt // the accumulator in the first interleaved iteration; equal for all interleaved iterations
 	Iteration int  // number of the iteration among interleaved iterations
 }
 
@@ -71,8 +71,8 @@ func (s Space) advancesPerIteration() bool {
 	return s == AlongRow || s == AlongRowReadOnly || s == AccumulatorMemory
 }
 
-// Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target makes it concrete when
-// it writes the instruction. Along the row, the address is pointer + iteration*Step + Offset.
+// Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target computes the concrete
+// address when it writes the instruction. Along the row, the address is pointer + iteration*Step + Offset.
 type Mem struct {
 	Space        Space
 	Index        int    // Slot: number of the slot; others: number of the pointer
@@ -121,9 +121,9 @@ type Inst struct {
 	Commutative    bool  // sources FoldableSource and FoldableSource+1 may be exchanged
 	BroadcastBytes uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
-	// Forms, if not nil, are alternatives of an instruction with a tied source, by descending preference. Name, Tied,
-	// Mask and Commutative are then unused. If FoldableSource is not negative, source Order[0] of the form may be a
-	// memory operand.
+	// Forms, if not nil, are alternatives of an instruction with a tied source, in descending order of preference.
+	// Name, Tied, Mask and Commutative are then unused. If FoldableSource is not negative, source Order[0] of the form
+	// may be a memory operand.
 	Forms []Form
 
 	Store       *Mem   // for a store: its destination

@@ -15,7 +15,7 @@ type RegisterFile struct {
 type Policy struct {
 	OncePerRow bool    // the list computes row constants, and saves them to their permanent slots
 	Masked     bool    // loads along the row need a mask (at the end of a row), so that they cannot be memory operands
-	Preload    []Virt  // row constants to load before the list, unless computing them takes more than a load
+	Preload    []Virt  // row constants to load before the list, if a single load computes them
 	CostLimit  float64 // allocation stops when the cost reaches this limit; 0 means none
 
 	// EvictReloadableFirst keeps registers for values that no single load can restore. Other values are evicted first.
@@ -23,7 +23,7 @@ type Policy struct {
 	EvictReloadableFirst bool
 }
 
-// Result is a list with registers.
+// Result is a list of allocated instructions.
 type Result struct {
 	Insts            []Allocated
 	InstructionCount int     // number of instructions; a pseudo-instruction counts as Inst.InstructionCount instructions

@@ -21,9 +21,9 @@ import (
 // window of three rows, for example, a lane has a byte of each row and 0. On amd64 without VPDPBUSD (WordProducts), a
 // row group is two rows, and each byte is extended to 16 bits.
 //
-// Unpack instructions gather the bytes, but only within each 16 bytes of a vector. The lanes therefore have another
-// order of the channels: the intermediate order, which [ByteChannel] returns. The weights, initial sums and scales must
-// have this order. The pack instructions that narrow the results restore the original order.
+// Unpack instructions gather the bytes, but only within each 16 bytes of a vector. The channels are therefore in
+// another order in the lanes: the intermediate order, which [ByteChannel] returns. The weights, initial sums and scales
+// must have this order. The pack instructions that narrow the results restore the original order.
 type ByteSpec struct {
 	Tile     int    // number of results of a row that are computed together in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
@@ -43,7 +43,7 @@ type ByteSpec struct {
 	// two of these products.
 	WordProducts bool
 	// Channels is the number of channels that AVX2 or NEON code writes if it is less than [ByteChannels], else 0. The
-	// code always reads [ByteChannels] channels; the contents of the others do not matter.
+	// code always reads [ByteChannels] channels; the contents of the remaining channels do not matter.
 	Channels int
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// maxDistance is the maximum number of rows (or columns) times the bytes from one to the next. The sum of two such
-// products, one for rows and one for columns, then fits into a displacement of 32 bits.
+// maxDistance bounds the product of a number of rows (or columns) and the bytes from one row (or column) to the next.
+// The sum of two such products, one for rows and one for columns, then fits into a displacement of 32 bits.
 const maxDistance = 1<<30 - 1<<16
 
 // checkDistances checks that all distances fit into the displacements and immediates of the code.

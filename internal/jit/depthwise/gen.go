@@ -90,7 +90,7 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	return g
 }
 
-// declare states the roles of the registers, so that a register with two roles is an error.
+// declare declares the roles of the registers. A register with two roles is an error.
 func (g *gen) declare() {
 	g.Declare("the address of the input", inRowReg, inReg, inTileReg)
 	g.Declare("the address of weights or a bias", weightsReg, weightRowReg, biasReg)

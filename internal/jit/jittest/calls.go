@@ -66,8 +66,8 @@ func CheckCalls(t *testing.T, operandCount, elemBytes int, seeds uint64,
 	}
 }
 
-// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. It draws a 16th of the
-// calls unless all tests were requested (package testsize).
+// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. It draws all calls if all
+// tests were requested (package testsize), otherwise a 16th of them.
 func CheckCallsFor(t *testing.T, cpu machine.Features, operandCount, elemBytes int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()

@@ -160,7 +160,7 @@ func (p *pointer) size(rowLen, rows int) (row, all int) {
 // offsets has, for each pointer of a run, its byte offset in the memory of the pointer.
 type offsets [jit.MaxOperands]int
 
-// sharing is a pair of pointers: an output that is in the memory of an operand.
+// sharing is an output, and the operand in whose memory the output is.
 type sharing struct{ output, operand int }
 
 // noSharing means that each output has its own memory.

@@ -13,7 +13,7 @@ import (
 )
 
 // maxReductionSteps is the maximum number of iterations of the loop that computes a remainder of floats. The quotient
-// of two float64 numbers has up to 2,098 bits, and an iteration removes at least 51 of them.
+// of two float64 numbers has up to 2,098 bits, and an iteration removes at least 51 bits.
 const maxReductionSteps = 42
 
 // syntax describes the loops in the listings of an architecture. The element counter is a register: the number of
@@ -48,7 +48,7 @@ type InstructionCount struct {
 	*syntax
 	lines           []string
 	labels          map[string]int      // by label: its line
-	instructions    []int               // by line: number executed; 0 if it was moved to loops, tails or a later line
+	instructions    []int               // by line: executed instructions; 0 if moved to loops, tails or a later line
 	loops           []elementLoop       // the loops with the most elements first
 	tails           map[string]*rowTail // by the label that follows the tail
 	rowInstructions int                 // instructions of a row outside the loops over elements and the tails

@@ -100,8 +100,8 @@ func (b *Block) Lookup(table *[32]float32, value Value) Value {
 	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: value, B: None, C: None, Table: table})
 }
 
-// Tables returns the group of tables that machine code looks up together with the table of a Lookup, which is one of
-// them. The Lookups of a group have the same indices (operand A), and canCombine holds for their tables. All such
+// Tables returns the group of tables that machine code looks up together for a Lookup. The group contains the table of
+// the Lookup. The Lookups of a group have the same indices (operand A), and canCombine holds for their tables. All such
 // tables of the block are divided in order into groups of n; the last group may be smaller. The result is nil if
 // canCombine does not hold for the table of the Lookup.
 func (b *Block) Tables(lookup *Inst, n int, canCombine func(*[32]float32) bool) []*[32]float32 {

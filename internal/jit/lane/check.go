@@ -25,7 +25,7 @@ func (b *Block) Check() error {
 	return nil
 }
 
-// Check returns an error if the block is invalid, or if a fold has an operation, a value or a pointer that do not
+// Check returns an error if the block is invalid, or if the operation, the value and the pointer of a fold do not
 // agree.
 func (l *Loop) Check() error {
 	if err := l.Block.Check(); err != nil {

@@ -29,8 +29,8 @@ func Eval(op Op, dtype, operandDType tensor.DType, x [3]uint64) uint64 {
 	return evalFloatBits(operandDType, op, x)
 }
 
-// evalConvert converts a number. Its operand escapes to the heap. As this is a function of its own, other operations do
-// not allocate memory.
+// evalConvert converts a number. It is a separate function because its operand escapes to the heap. Other operations
+// then do not allocate memory.
 func evalConvert(dtype, operandDType tensor.DType, x uint64) (to uint64) {
 	const stride, count = 0, 1 // the converter converts count elements; a single one needs no stride
 	tensor.Converter(dtype, operandDType)(unsafe.Pointer(&to), unsafe.Pointer(&x), stride, stride, count)
@@ -194,8 +194,8 @@ func evalInt(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 	return uint64(evalInt64(dtype, op, a, b, x)) & (^uint64(0) >> (64 - width))
 }
 
-// evalInt64 computes an operation on integers or bools in 64 bits. Only the lower bits of the result, as many as dtype
-// has, are meaningful. a and b are x[0] and x[1], sign-extended if the dtype is signed.
+// evalInt64 computes an operation on integers or bools in 64 bits. Only the low bits of the result that fit in dtype
+// are meaningful. a and b are x[0] and x[1], sign-extended if the dtype is signed.
 func evalInt64(dtype tensor.DType, op Op, a, b int64, x [3]uint64) int64 {
 	shift := x[1] & uint64(8*dtype.Size()-1)
 	switch op {

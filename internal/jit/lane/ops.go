@@ -74,7 +74,7 @@ var (
 		tensor.Uint64)
 	numbers  = floats | integers
 	reals    = numbers | halves | bools
-	computed = numbers | bools // the other reals, halves, are converted before any computation
+	computed = numbers | bools // float16 and bfloat16 are converted before any computation
 )
 
 // Info describes an operation.

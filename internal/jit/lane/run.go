@@ -10,9 +10,10 @@ import (
 
 // Emulate computes a row of the given number of elements with [Eval], in the iterations of a target's code. First come
 // iterations of mainLanes elements, then iterations of tailLanes elements. Partial iterations compute the remaining
-// elements, fewer than tailLanes. They also have tailLanes lanes but access only tailLanes/2, tailLanes/4, ..., 1
-// elements. mainLanes and tailLanes are powers of two that divide FoldLanes, and tailLanes is at most mainLanes. For
-// example, with mainLanes 16 and tailLanes 4, a row of 23 elements has iterations of 16, 4, 2 and 1 elements.
+// elements, which are fewer than tailLanes. A partial iteration also has tailLanes lanes, but accesses only
+// tailLanes/2, tailLanes/4, ..., 1 elements. mainLanes and tailLanes are powers of two that divide FoldLanes, and
+// tailLanes is at most mainLanes. For example, with mainLanes 16 and tailLanes 4, a row of 23 elements has iterations
+// of 16, 4, 2 and 1 elements.
 //
 // mem[k] is the memory of pointer k: the elements of the row for an Operand or an Output, and one element for a
 // RowOperand. For an Accumulator it is one total if l.CombinesLanes is set, and FoldLanes accumulators otherwise. The

@@ -19,9 +19,9 @@ func Unsupported(format string, args ...any) error {
 type LoopOptions struct {
 	// CachedOutputs is a bit set of outputs. These outputs have ordinary stores and stay in the caches.
 	CachedOutputs uint32
-	// NonTemporal selects non-temporal stores, which bypass the caches, for the other outputs, if the processor has
-	// such stores for the dtype. A row is stored this way only if it starts at a multiple of 64 bytes in each of these
-	// outputs.
+	// NonTemporal selects non-temporal stores, which bypass the caches, for outputs that are not in CachedOutputs, if
+	// the processor has such stores for the dtype. A row is stored this way only if it starts at a multiple of 64 bytes
+	// in each of these outputs.
 	NonTemporal bool
 	// Unfenced omits the fence after non-temporal stores. The caller must then call Fence of package jit after its last
 	// run, before another goroutine reads the outputs.

@@ -12,8 +12,9 @@ import (
 )
 
 // Writer writes code with registers that the generator chooses. A Writer spills no register and keeps the order of the
-// instructions. Methods write their operand `to` or `sum` and read the others, unless a comment says otherwise.
-// All vectors have elements of the size that the Writer was created for. Finish returns the first error of any method.
+// instructions. Methods write the operand `to` or `sum`, and only read their other operands, unless a comment says
+// otherwise. All vectors have elements of the size that the Writer was created for. Finish returns the first error of
+// any method.
 type Writer interface {
 	// Declare states the role of registers until the end of the code. A register with two roles is an error.
 	Declare(role string, registers ...Register)

@@ -6,8 +6,9 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 // in spec.go explains terms, runs and blocks.
 
 // initBlockTotals stores the initial sum as the total before the first block, and resets the accumulators to 0. The
-// initial sum is a block of its own. In the first block, it would be rounded with the terms of that block, which depend
-// on the tile because rows may lack terms (Run.Rows). But the result must not depend on the tile.
+// initial sum is a separate block. If it belonged to the first block, it would be rounded together with the terms of
+// that block. These terms depend on the tile, because rows may lack terms (Run.Rows), but the result must not depend on
+// the tile.
 func (g *gen) initBlockTotals() {
 	if !g.spec.hasBlocks() {
 		return

@@ -68,9 +68,9 @@ func (s *Spec) checkShape(cpu machine.Features) error {
 }
 
 // minRegisters returns the minimum number of vector registers for a tile. It counts the accumulators, the vectors of a
-// term and the zero points. It adds a broadcast element (unless multiplications read it from memory), a temporary
-// register (for some specs with Int16), and the mask (unless it is in a mask register). Quantization reuses the
-// registers of the k-loop.
+// term and the zero points. It adds a broadcast element if multiplications do not read it from memory, a temporary
+// register for some specs with Int16, and the mask if it is in a vector register. Quantization reuses the registers of
+// the k-loop.
 func (s *Spec) minRegisters(cpu machine.Features) int {
 	count := s.sumCount() + s.vectorsPerTerm() + s.zeroPointVectors()
 	if s.Quantized != NotQuantized {
@@ -198,7 +198,7 @@ func (s *Spec) sumCount() int {
 }
 
 // vectorsPerTerm returns the number of vectors that the vector operand has for one term. With Int8Matrix, an element
-// has eight bytes instead of four, so the same number of lanes takes twice as many vectors.
+// has eight bytes instead of four, so the vectors of a term are twice as many as without Int8Matrix.
 func (s *Spec) vectorsPerTerm() int {
 	if s.Int8Matrix {
 		return 2 * s.Vectors

@@ -130,7 +130,7 @@ func (g *gen) isFullyUnrolled() bool {
 	return instructions <= maxUnrolled && g.spec.Unroll == 0 && g.spec.PrefetchedLines == 0
 }
 
-// rowBases lists the registers with the addresses of rows 0, 5 and 10, as far as the tile has these rows. Each is the
+// rowBases lists the registers with the addresses of rows 0, 5 and 10, if the tile has these rows. Each register is the
 // base of up to five rows, because an address can add 0, 1, 2 or 4 times rowStepReg, or rowStep3Reg. Rows at constant
 // offsets need only the first register.
 func (g *gen) rowBases() []target.GReg {

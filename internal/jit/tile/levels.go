@@ -20,9 +20,10 @@ type VecQuantization struct {
 	HasZeroPoints bool
 }
 
-// Operands of a tile with VecQuantization: indices into Ptr and Row of [jit.Args]. They are the indices of two operands
-// that such a tile does not have. LevelScales has a float32, and LevelZeros an int8, for each lane of each block. All
-// tiles of a call start at the first block: the addresses of both operands do not advance from one tile to the next.
+// Operands of a tile with VecQuantization: indices into Ptr and Row of [jit.Args]. Their indices are also the indices
+// of two operands that only other tiles have. LevelScales has a float32, and LevelZeros an int8, for each lane of each
+// block. All tiles of a call start at the first block: the addresses of both operands do not advance from one tile to
+// the next.
 //
 // Levels of 8 bits are int8. Levels of 4 bits are signed, too, and share bytes. If a tile has 2n lanes, the low bits of
 // byte i of a term are the level of lane i, and the high bits are the level of lane n+i.
@@ -108,7 +109,7 @@ func (g *gen) loadZeroPoints() {
 // loadLevels loads the levels of a term and converts them to factors for the multiply-adds: level minus zero point, as
 // float32.
 func (g *gen) loadLevels(offset int) {
-	lanes := g.vectorBytes / g.spec.ElemBytes // a vector of levels of 8 bits has as many bytes
+	lanes := g.vectorBytes / g.spec.ElemBytes // a vector of levels of 8 bits has one byte for each lane
 	if g.spec.VecQuantization.Bits == 8 {
 		for vector := range g.spec.Vectors {
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, g.vectorReg(vector))

@@ -54,9 +54,9 @@ func (g *gen) beginQuantized() {
 	g.quantizer().SetLastBytes(lastLanes, wholeBytes, temporaries)
 }
 
-// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is the mask register K3. Two fields share
-// free register 1. With AVX2, the writer uses Temp and not MaxLevel. With AVX-512, it uses MaxLevel, and storeQuantized
-// uses Temp after the last use of MaxLevel.
+// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is the mask register K3. The fields Temp and
+// MaxLevel share free register 1. With AVX2, the writer uses only Temp. With AVX-512, the writer uses MaxLevel, and
+// storeQuantized uses Temp after the last use of MaxLevel.
 func (g *gen) quantizer() *amd64.Quantizer {
 	quantizer := &amd64.Quantizer{Writer: g.amd64, Signed: g.spec.Quantized == Signed, MaxLevel: g.freeRegister(1),
 		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: target.ArgsSpill(zeroPointWord), Temp: g.freeRegister(1)}

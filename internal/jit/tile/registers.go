@@ -37,13 +37,13 @@ const (
 	broadcastStepReg  // distance between terms in the broadcast operand
 )
 
-// Second roles of general registers. A register has its second role where or when it does not have the first one.
+// Second roles of general registers. The two roles of a register never apply at the same time.
 const (
 	tempReg        = broadcastReg      // a temporary outside the k-loop
 	packedReg      = vecTileReg        // address to store vectors at (Spec.PackedStep); the call has only one tile
 	blockTotalsReg = rowStepReg        // address of the totals over blocks; with blocks, distances of rows are constant
 	outRowReg      = broadcastRow5Reg  // address of the current row of the result, outside the k-loop, if Spec.Out is nil
-	outRowStepReg  = broadcastRow10Reg // distance between rows of the result, likewise
+	outRowStepReg  = broadcastRow10Reg // distance between rows of the result, under the same conditions
 )
 
 // Indices of 8-byte words of jit.Args.Spill, which hold values that have no register.
@@ -70,8 +70,8 @@ const maxPrefetches = 2
 // [Prefetched] and needs nextLineReg, the list has at most one operand.
 var prefetchListRegs = [maxPrefetches]target.GReg{broadcastTileReg, nextLineReg}
 
-// declare states the roles of the registers for this spec. A register that is declared twice is an error. Therefore
-// tempReg and packedReg, which have both roles with one spec, are declared in the first role only.
+// declare states the roles of the registers for this spec. A register that is declared twice is an error. tempReg and
+// packedReg may have two roles with one spec, so only their first roles are declared.
 func (g *gen) declare() {
 	g.Declare("an address or a count of the k-loop", broadcastReg, vecReg, countReg)
 	g.Declare("the address of a tile", vecTileReg, outTileReg)

@@ -64,7 +64,8 @@ func (g *gen) newUnitGen() *unitGen {
 }
 
 // shareTiles divides tile registers between the broadcast operand and the vector operand. Each operand gets at least
-// one register. The vectors get the others first, up to one for each vector, and then the parts.
+// one register. The remaining registers go first to the vector operand, up to one register for each vector, and then to
+// the broadcast operand.
 func (x *unitGen) shareTiles(registers []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
 	rowCount := 1
 	if x.spec.Vectors < len(registers) {

@@ -24,8 +24,8 @@ func evaluationOrder(loop *expr.Loop) []expr.Value {
 func registersNeeded(insts []expr.Inst) []int {
 	needed := make([]int, len(insts))
 	for value, inst := range insts {
-		// The operand that needs the most registers is computed first. Each further operand that needs as many
-		// registers adds one register: the result of an operand before it stays in a register.
+		// The operand that needs the most registers is computed first. Each further operand that needs the same number
+		// of registers adds one register, because the result of the operand before it stays in a register.
 		highest, ties := 0, 0
 		for _, operand := range inst.Operands() {
 			switch registers := needed[operand]; {

@@ -22,7 +22,7 @@
 // straight-line sequence of operations (block.go). In this sequence, pixels outside the image are constant zeros that
 // need no instructions, and unused results are not computed. select.go selects instructions, calls package
 // internal/jit/alloc to allocate registers, and emits the instructions. emit.go emits the surrounding loops over
-// channels and tiles. Both emit through a [target.Writer]. Only the choice of multiply-add instructions and of their
-// memory operands depends on the processor. All processors compute the same operations in the same order, so results
-// have the same bits.
+// channels and tiles. Both emit through a [target.Writer]. The processor affects only the choice of multiply-add
+// instructions and their memory operands. All processors compute the same operations in the same order, so results have
+// the same bits.
 package winograd

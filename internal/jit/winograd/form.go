@@ -22,7 +22,7 @@ type Form struct {
 // A Winograd convolution multiplies polynomials by their values at some points. The points, in the order of all slices
 // of points, are 0, 1, -1, infinity for F(2x2), and 0, pointA, -pointA, pointB, -pointB, infinity for F(4x4). The usual
 // points for F(4x4) have 1 and 2 in place of pointA and pointB. With pointA and pointB, the rounding error is less than
-// a third of the error with the usual points. Their powers are also exact in float32.
+// a third of the error with the usual points. The powers of pointA and pointB are exact in float32.
 const (
 	pointA = 0.75
 	pointB = 1.5

@@ -13,7 +13,7 @@ import (
 )
 
 // Products is code that transforms weights and multiplies by them, without storing the transformed weights. It computes
-// a part of the convolution F(4x4, 3x3): some tiles, and as many output channels as a vector has lanes. in and out have
+// a part of the convolution F(4x4, 3x3): some tiles, and one output channel for each lane of a vector. in and out have
 // the 6x6 points of transformed tiles, and transform(window) has the 6x6 points of a window of weights:
 //
 //	out[point][tile][lane] += sum over channels of in[point][tile][channel] * transform(window[channel][lane])[point]
@@ -40,7 +40,7 @@ const (
 func SupportsProducts(cpu machine.Features) bool { return cpu.Has(machine.AVX512) }
 
 // CompileProducts compiles the products for a number of tiles. The code also prefetches into L2 the windows that follow
-// its own in memory, for the same number of channels.
+// the windows of the call in memory, for the same number of channels.
 func CompileProducts(cpu machine.Features, tiles int) (*Products, error) {
 	if !SupportsProducts(cpu) || tiles < 1 || tiles > ProductTiles {
 		return nil, fmt.Errorf("winograd: there is no code for products of %d tiles on %v", tiles, cpu)
@@ -114,8 +114,8 @@ const (
 	vectorBytes   = 64
 	windowBytes   = windowSize * windowSize * vectorBytes
 	unrolledTerms = 4 // channels per iteration
-	// prefetchedLines is the number of cache lines that an iteration prefetches. The iterations of all rows prefetch each
-	// line of the following windows once.
+	// prefetchedLines is the number of cache lines that an iteration prefetches. Together, the iterations of all rows
+	// prefetch each line of the following windows once.
 	prefetchedLines = unrolledTerms * windowBytes / machine.LineBytes / RowPoints
 )
 

@@ -44,8 +44,8 @@ func (g *generator) vectorRegisterCount() int {
 }
 
 // tryAllocation allocates registers for row constants, the body and the tail. The first permanentCount row constants
-// get permanent registers. ok is false if the allocation failed or the cost of the body is not below costLimit. The
-// result may then have some lists, for [frame.free].
+// get permanent registers. ok is false if the allocation failed or the cost of the body is not below costLimit. After a
+// failure, f may have some allocated lists, which [frame.free] frees.
 func (g *generator) tryAllocation(bodies bodyVariants, permanentCount int, costLimit float64) (f frame, ok bool) {
 	file, free := g.placeRowConstants(permanentCount)
 	if free.firstVector > g.vectorRegisterCount()-minPool {
@@ -98,9 +98,9 @@ func (g *generator) placeRowConstants(permanentCount int) (file alloc.RegisterFi
 	return file, free
 }
 
-// haveRegistersForAccs reports whether there are accumulators and enough registers for them. These must remain for the
-// other values of the body: half of the vector registers, minPool vector registers without row constants, and three
-// mask registers.
+// haveRegistersForAccs reports whether there are accumulators and enough registers for them. There are enough if the
+// following remain for the other values of the body: half of the vector registers, minPool vector registers without row
+// constants, and three mask registers.
 func (g *generator) haveRegistersForAccs(free freeRegisters) bool {
 	accVectors, accMasks := 0, 0
 	for _, acc := range g.accs {

@@ -135,7 +135,7 @@ func (g *generator) floatOp(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Vi
 			g.fail("%v requires AVX-512", op)
 		}
 		return g.binaryOp("VSCALEF"+suffix, laneBytes, b, a)
-	case lane.Limit: // a or b, whichever has the smaller magnitude, with the sign of a
+	case lane.Limit: // the smaller of |a| and |b|, with the sign of a
 		if !g.avx512 {
 			g.fail("%v requires AVX-512", op)
 		}

@@ -29,8 +29,9 @@ import (
 // accumulators.
 //
 // Pointer k is in the register pointerRegisters[k]. If this is regTemp, the pointer is in the spill area of jit.Args,
-// and regTemp holds it only between loadPointer and savePointer (pointers.go). The counter of rows is kept like a
-// pointer. Elements of 16 bytes are addressed by regDoubleIndex, twice the index, because a scale is at most 8.
+// and regTemp holds it only between loadPointer and savePointer (pointers.go). The counter of rows is stored in the
+// same way as a pointer. Elements of 16 bytes are addressed by regDoubleIndex, twice the index, because a scale is at
+// most 8.
 //
 // A masked pass loads and stores only the remaining elements. AVX2 has no masked loads for elements of 1 or 2 bytes and
 // for complex elements. Such elements are copied, before the pass, to a vector of the spill area (the bounce buffer of

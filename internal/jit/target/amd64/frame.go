@@ -111,9 +111,9 @@ func (g *generator) searchAllocation(bodies bodyVariants) (best frame, ok bool) 
 }
 
 // tryInterleave interleaves two passes, and then four. It stops if interleaving adds more than one memory access per
-// six instructions: the cost of allocated code estimates the instructions that spills and reloads add. In measurements,
-// interleaved code below this limit was faster, even if it had memory accesses: gelu with AVX-512 took a fifth less
-// time. bodies and passLength are the instructions of one pass and their number.
+// six instructions. The cost of the allocated code estimates the number of added accesses: spills and reloads. In
+// measurements, interleaved code below this limit was faster, even if it had memory accesses: gelu with AVX-512 took a
+// fifth less time. bodies and passLength are the instructions of one pass and their number.
 func (g *generator) tryInterleave(bodies bodyVariants, passLength int) {
 	g.interleavedPasses = 1
 	maxPasses := 4

@@ -9,11 +9,11 @@
 //     interleaved if that causes little spilling.
 //  4. The loops over elements and rows are written (emit.go, tail.go), and the allocated instructions (write.go).
 //
-// A pass computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
-// then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
-// only if the extension affects results. All masks of a loop have the same form, and lane.Remask needs no instruction.
-// The tail of a row is the elements after the last full pass. It is computed under masks, so that no byte beyond
-// an operand is accessed.
+// A pass computes 16 elements with AVX-512 and 8 with AVX2. It computes half of this number if a value has 64 bits.
+// Every value then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or
+// zero-extended only if the extension affects results. All masks of a loop have the same form, and lane.Remask needs no
+// instruction. The tail of a row is the elements after the last full pass. It is computed under masks, so that no byte
+// beyond an operand is accessed.
 //
 // The body is the instructions of a full pass. The main loop is unrolled: an iteration has one or more passes, and two
 // or four of them may be interleaved. Package alloc calls a pass an iteration. A fold (a reduction of the rows)

@@ -97,7 +97,7 @@ func (g *generator) abs(laneBytes int, a alloc.Virt) alloc.Virt {
 	if g.avx512 || laneBytes == 4 {
 		return g.unaryOp("VPABS"+intSuffix(laneBytes), laneBytes, a)
 	}
-	sign := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0)) // -1 if a is negative, else 0; |a| is (a^sign) - sign
+	sign := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0)) // -1 if a is negative, else 0: |a| is (a^sign) - sign
 	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, a, sign))
 }
 

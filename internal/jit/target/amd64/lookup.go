@@ -12,8 +12,8 @@ import (
 )
 
 // This file selects instructions for lookups in tables of 32 float32, in one of two ways: by permutations of vectors
-// that have the table (g.lookup), or by rows (lookupRows). Up to rowTables tables that are looked up with the same
-// indices are combined into one table. Row i of the combined table has entry i of each table:
+// that contain the table (g.lookup), or by loads of rows (lookupRows). Up to rowTables tables that are looked up with
+// the same indices are combined into one table. Row i of the combined table has entry i of each table:
 //
 //	row 0    a[0]  b[0]  c[0]  ...
 //	row 1    a[1]  b[1]  c[1]  ...

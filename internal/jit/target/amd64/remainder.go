@@ -45,7 +45,7 @@ func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 }
 
 // jit.Work counts each instruction in the loop of writeRemainderLoop remainderWork times. The loop has at most 42
-// iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 of them. Each
+// iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 bits. Each
 // iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 

@@ -165,7 +165,7 @@ func (g *generator) copyTail(k, size int, direction copyDirection) {
 	assembler.Bind(loop)
 	executedBefore := g.executedCount()
 	buffer := int32(64 * g.bounceVectors[k]) // offset in the spill area
-	// regTemp is n for piece n-1: its address is the start plus (n-1) pieces.
+	// If regTemp is n, the loop copies piece n-1, which is n-1 pieces after the start.
 	from := asm.Mem{Base: regDoubleIndex, Index: regTemp, Scale: uint8(piece), Disp: int32(-piece)}
 	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(piece), Disp: buffer - int32(piece)}
 	if direction == outOfBuffer {

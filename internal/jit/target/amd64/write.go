@@ -12,7 +12,7 @@ import (
 //   - The instruction is masked.
 //   - AVX2 has no such masked instruction (see canMask). The memory is then a bounce buffer, a vector of the spill
 //     area. Other code copies elements from the operand to this buffer, or from the buffer to the output (tail.go).
-//   - The memory has accumulators, one for each lane. A load of all of them needs no mask. A store must not change the
+//   - The memory has accumulators, one for each lane. A load of them all needs no mask. A store must not change the
 //     accumulators of lanes without elements (writeTailStore).
 
 // Registers of tail masks. A tail mask selects the lanes that have elements in the current pass of a tail. With

@@ -90,7 +90,7 @@ func (w *writer) tableRow(elem int, table string, args []alloc.Operand) {
 
 // remainderWork is the number of executions that jit.Work assumes for each instruction in the loop of remainderLoop.
 // The loop has at most 42 iterations: a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51
-// of them. An iteration counts as 4, because it contains a slow division.
+// bits. An iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
 // remainderLoop writes the pseudo-instruction completeRemainder. Each lane of the operand `remainder` has a remainder

@@ -14,9 +14,9 @@ import (
 // pass occupies one or more vector registers. Some values are special:
 //
 //   - A row constant is computed once per row.
-//   - An accumulator holds intermediate results of a fold, a reduction of a row. Each fold has lane.FoldLanes (32) of
-//     them. They are operands in memory or, in a loop with totals (lane.Loop.CombinesLanes), in the spill area, where
-//     they are combined to one number for each row. The main loop may keep them in registers.
+//   - An accumulator holds intermediate results of a fold, a reduction of a row. Each fold has lane.FoldLanes (32)
+//     accumulators. They are operands in memory. In a loop with totals (lane.Loop.CombinesLanes), they are in the spill
+//     area, and are combined to one number for each row. The main loop may keep them in registers.
 //
 // The steps are layOutFrame, which chooses the number of lanes and assigns registers, and emit (rows.go), which writes
 // the code. For example, with two row constants and a fold of float32, a pass of 16 lanes may have this frame:

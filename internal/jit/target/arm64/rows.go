@@ -14,7 +14,7 @@ import (
 // ErrUnsupported of package target if the loop needs more registers or memory than there are.
 //
 // A pass is the code that computes a fixed number of adjacent elements of a row. The code of a row has three parts:
-//   - The main loop. Its passes have as many elements as is fast.
+//   - The main loop. The number of elements of its passes is chosen for speed.
 //   - The tail loop. In its passes, the widest value fills one register.
 //   - The partial passes. They are passes of the tail loop with narrower loads and stores, for half as many elements, a
 //     quarter, and so on down to one element. They need no masks, and access nothing beyond an operand.
@@ -66,8 +66,8 @@ func (g *generator) emit() {
 	g.work.Row += g.out.executedCount() // the loops over elements have subtracted their instructions
 }
 
-// writePrologue writes the loads of pointers and of permanent constants. A pointer without a register of its own is in
-// the spill area: the method pointer loads it to a register, and savePointer stores it.
+// writePrologue writes the loads of pointers and of permanent constants. A pointer that has no register is in the spill
+// area: the method pointer loads it to a register, and savePointer stores it.
 func (g *generator) writePrologue() {
 	emit := g.out.asm.Emit
 	// The spill area starts at the next multiple of 64.

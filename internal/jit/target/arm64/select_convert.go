@@ -47,7 +47,8 @@ func (s *selector) isBounded(v lane.Value) bool {
 	return len(bounds) == 2
 }
 
-// convertParts converts lanes from one dtype to another. If one of them is Bool, its masks have the width of the other.
+// convertParts converts lanes from one dtype to another. If one dtype is Bool, the lanes of the masks are as wide as
+// the lanes of the other dtype.
 func (s *selector) convertParts(parts []alloc.Virt, from, to tensor.DType) []alloc.Virt {
 	const single = tensor.Float32
 	switch {

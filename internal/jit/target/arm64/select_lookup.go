@@ -12,7 +12,7 @@ import (
 
 // This file selects instructions for lookups in tables of 32 float32. A table that repeats itself after at most
 // maxPermuted entries is in registers, which tbl indexes by bytes (permute). Entries of other tables are loaded from
-// memory, one lane after another. If several tables have the same indices, one load fetches the entries of all of them
+// memory, one lane after another. If several tables have the same indices, one load fetches an entry of each table
 // (lookupRows). The lanes of a value may fill several registers, its parts.
 
 // lookupKey identifies the lookup of a table.

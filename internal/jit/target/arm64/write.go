@@ -26,8 +26,8 @@ var bases = []asm.Reg{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20,
 // and immediates. For example, "fadd 4s" with the registers 1, 2 and 0 becomes fadd v0.4s, v1.4s, v2.4s.
 //
 // A pass is the code for a number of adjacent elements of a row. An iteration of the main loop may consist of several
-// passes. An accumulator of a fold (a reduction of the row) then has one register for each of them: with two passes
-// from register 2 on, accumulator 0 has V2 and V3, and accumulator 1 has V4 and V5.
+// passes. An accumulator of a fold (a reduction of the row) then has one register for each pass: with two passes from
+// register 2 on, accumulator 0 has V2 and V3, and accumulator 1 has V4 and V5.
 type writer struct {
 	asm              *asm.Assembler
 	repeatedInsts    int       // added to the written instructions: see executedCount

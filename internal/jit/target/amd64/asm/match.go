@@ -18,8 +18,8 @@ type instruction struct {
 func (r *row) spec(i int) string { return r.args[3*i : 3*i+2] }
 
 // match returns the instruction for the given operands, and reports whether the row accepts them. It does not modify
-// operands. The row does not count a mask before the last operand. If there is one, match copies the other operands to
-// the memory of withoutMask. If noEVEX is set, only VEX and older encodings are allowed.
+// operands. A mask before the last operand has no spec in the row. If there is a mask, match copies the other operands
+// to withoutMask. If noEVEX is set, only VEX and older encodings are allowed.
 func (r *row) match(operands, withoutMask []operand, noEVEX bool) (inst instruction, ok bool) {
 	inst = instruction{row: r, args: operands}
 	count := r.operandCount()
@@ -170,7 +170,7 @@ func (in *instruction) usesTileTwice() bool {
 		(args[0].num == args[1].num || args[0].num == args[2].num || args[1].num == args[2].num)
 }
 
-// repeatsRegister reports whether two of a gather's destination, indices and (with VEX) mask are the same register. The
+// repeatsRegister reports whether a gather uses one register twice: as destination, indices or (with VEX) mask. The
 // processor raises an exception for this. The operands are the mask, only with VEX, then the memory, whose address has
 // the indices, and the destination.
 func (in *instruction) repeatsRegister() bool {

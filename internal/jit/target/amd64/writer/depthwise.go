@@ -21,7 +21,7 @@ func MaxByteResults(cpu machine.Features) int {
 // of a channel are multiplied by the pixels of up to four rows at a time ([ByteDepthwise.Interleave], then
 // [ByteDepthwise.Multiply]).
 //
-// A result is one output pixel, with as many channels as a vector has bytes. Its int32 sums occupy four registers.
+// A result is one output pixel. It has one channel for each byte of a vector. Its int32 sums occupy four registers.
 // Register q has quarter q of the channels: channels 4q to 4q+3 of each group of 16. The 128-bit lane j of a register
 // has the channels of group j. If the image has fewer channels, the last channels are padding. With AVX-512:
 //

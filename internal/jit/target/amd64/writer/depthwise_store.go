@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// This file stores the results of [ByteDepthwise]: one pixel with as many channels as a vector has bytes. The type
+// This file stores the results of [ByteDepthwise]: one pixel, with one channel for each byte of a vector. The type
 // explains the order of the channels in the four registers of sums, the quarters.
 
 // LoadScales prepares the scales of StoreResult. AVX-512 code loads them into registers of Interleave, which are free

@@ -224,8 +224,8 @@ func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporaries [2]tar
 }
 
 // setVectorMask writes the code that sets AVX2's mask. It loads the mask from a constant with vectorBytes bytes of ones
-// and as many zeros. The number of lanes determines the offset of the load, and thus the number of ones. address and
-// laneCount are temporary registers.
+// and vectorBytes bytes of zeros. The number of lanes determines the offset of the load, and thus the number of ones.
+// address and laneCount are temporary registers.
 func (w *Writer) setVectorMask(lanes target.Int, address, laneCount asm.Reg) {
 	onesThenZeros := make([]byte, 2*w.vectorBytes)
 	for i := range w.vectorBytes {

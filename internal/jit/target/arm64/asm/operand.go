@@ -270,7 +270,7 @@ type Label int
 func (l Label) String() string { return fmt.Sprintf("L%d", int(l)) }
 
 // HalfPrecision is a vector register as an operand of fmlal. It has the low four half-precision numbers, or the low two
-// if LowTwo is set. LowTwo must be set if and only if the result, a [Vec], has only its low 64 bits (Vec.Half).
+// if LowTwo is set. LowTwo must be equal to the field Half of the result, a [Vec]: Half selects the low 64 bits.
 type HalfPrecision struct {
 	Num    int
 	LowTwo bool

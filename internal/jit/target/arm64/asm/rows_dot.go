@@ -60,8 +60,8 @@ func encodeDotLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | vecs[0].qBit() | field | vecs[1].rn() | vecs[0].rd(), ok
 }
 
-// encodeMatrix encodes the product of a matrix and the transpose of such a matrix. A matrix has 2 rows of 8 bytes, or
-// of 4 elements of 16 bits.
+// encodeMatrix encodes the product of a matrix and the transpose of a second matrix. Each matrix has 2 rows of 8 bytes,
+// or of 4 elements of 16 bits.
 func encodeMatrix(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	return r.code | v[2].rm() | v[1].rn() | v[0].rd(), ok && v[0].Elem == S && !v[0].Half &&

@@ -56,7 +56,7 @@ func bitsOf(widthBit uint32) int { return 32 << (widthBit >> 31) }
 // encodePlain encodes instructions without operands.
 func encodePlain(_ *Assembler, r *row, args []Arg) (uint32, bool) { return r.code, len(args) == 0 }
 
-// immediate12Field returns the fields of an unsigned constant of 12 bits, or of such a constant times 4096.
+// immediate12Field returns the fields of an unsigned constant: a number of 12 bits, or a number of 12 bits times 4096.
 func immediate12Field(arg Arg) (uint32, bool) {
 	imm, ok := arg.(Imm)
 	switch {

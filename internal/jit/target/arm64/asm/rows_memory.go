@@ -335,7 +335,7 @@ func encodeBroadcast(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 }
 
 // encodePrefetch encodes prefetches. The first operand is the kind: 0 keeps the line in the first cache, 1 streams it;
-// 16 and 17 likewise for stores.
+// 16 and 17 are the same kinds for stores.
 func encodePrefetch(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	mem, ok := memoryOperand(args)
 	if !ok || mem.Mode != Offset {

@@ -367,7 +367,7 @@ func (w *Writer) loadSource(x target.Source, to target.VReg) {
 	w.Emit("ldr", lowBytes(to, 16), w.Constant(bytes.Repeat(data, 16/len(data))))
 }
 
-// vectorRegister returns a register with a vector: its own, or vectorTemp if the vector is in memory.
+// vectorRegister returns a register with a vector: the register x, or vectorTemp if x is in memory.
 func (w *Writer) vectorRegister(x target.Source) target.VReg {
 	if v, ok := x.(target.VReg); ok {
 		return v
@@ -387,8 +387,8 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 
 var arithmeticNames = map[target.Op]string{target.Add: "fadd", target.Sub: "fsub", target.Mul: "fmul"}
 
-// extremum computes Max or Min. FMAX and FMIN order -0 before +0. Instead of them, FCMGT sets the mask of the lanes in
-// which y is greater (Max) or less (Min). A second instruction then selects y in these lanes, otherwise x.
+// extremum computes Max or Min. FMAX and FMIN are not used, because they order -0 before +0. FCMGT sets the mask of the
+// lanes in which y is greater (Max) or less (Min). A second instruction then selects y in these lanes, otherwise x.
 func (w *Writer) extremum(op target.Op, x, y, to target.VReg) {
 	var name string
 	var mask, first, second target.VReg
