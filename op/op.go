@@ -175,8 +175,8 @@ func flattenOperands(operands []any) []any {
 }
 
 // overloaded adds a node and returns its outputs, as node does. It is for ops whose last operands may be numbers in an
-// overload of aten. names are the names of these operands. A number becomes an attribute of that name, because aten has
-// other rules for numbers than for tensors.
+// overload of aten. names are the names of these operands. A number becomes an attribute of that name, because aten's
+// rules for numbers differ from its rules for tensors.
 func overloaded(op string, attrs graph.Attrs, names []string, operands ...any) []*graph.Value {
 	first := len(operands) - len(names)
 	numbers := graph.Attrs{}

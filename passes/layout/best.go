@@ -131,8 +131,8 @@ func (m *Model) withoutDominated(bytes [][]int64) *wcsp.Problem {
 	return problem
 }
 
-// forbidDominated returns the costs of a factor that forbids the dominated ones of labelCount labels. Of labels that
-// dominate each other, the first stays.
+// forbidDominated returns the costs of a factor over labelCount labels that forbids the dominated labels. If several
+// labels dominate each other, the factor permits the first.
 func forbidDominated(labelCount int, dominates func(better, worse int) bool) wcsp.Costs {
 	costs := make(wcsp.Costs, labelCount)
 	for worse := range labelCount {

@@ -21,7 +21,7 @@ import (
 // Other files define these types:
 //
 //   - variable: a value with its forms, at most maxForms. Form 0 is the layout of the graph as written, form pin the
-//     pinned layout (-1 without a pin). A form is dense and has an order of dimensions, or has any strides.
+//     pinned layout (-1 without a pin). A form is either dense, with an order of dimensions, or has any strides.
 //   - viewNode: a node whose results are views of one operand. Model.viewNodes has it by the index of the node, or nil;
 //     for other nodes, Model.computedNodes is not nil. inferredForms is the mask of the operand forms for which
 //     addViewForms was called.

@@ -27,8 +27,8 @@ var Optimal Strategy = &modelStrategy{name: "optimal", solver: wcsp.Exact,
 // elimination does not find a proven optimum. Most networks are solved within milliseconds.
 const SolveLimit = 10 * time.Second
 
-// SearchTimeLimit returns the time limit of the search ([wcsp.Options.TimeLimit]) for [Problem.SolveLimit]: SolveLimit
-// if that is 0, and 0 (no search) if it is negative.
+// SearchTimeLimit returns the time limit of the search ([wcsp.Options.TimeLimit]) for [Problem.SolveLimit]. If that
+// field is 0, the time limit is the constant SolveLimit. If it is negative, the time limit is 0 (no search).
 func (p *Problem) SearchTimeLimit() time.Duration {
 	switch {
 	case p == nil || p.SolveLimit == 0:

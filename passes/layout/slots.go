@@ -401,8 +401,8 @@ func (m *Model) excludedSlots(computed *computedNode, operand *variable) (masks 
 	return masks
 }
 
-// isPossibleFormSet reports whether a set of forms is possible with slots: it has at most one slot form, and not also
-// the corresponding form with its own buffer.
+// isPossibleFormSet reports whether a set of forms is possible with slots. A set with several slot forms is impossible.
+// A set with a slot form and the form of the same order in its own buffer is impossible, too.
 func (variable *variable) isPossibleFormSet(set uint) bool {
 	slotForm := -1
 	for formIndex := range variable.forms {

@@ -98,7 +98,7 @@ func orderedInt64(n *node, x *value) *value {
 	return n.Op("bitwise_xor", nil, n.Cast(x, tensor.Int64), int64(math.MinInt64))
 }
 
-// undoOrderedInt64 maps int64 values that [orderedInt64] has mapped back to dtype, if dtype is uint64.
+// undoOrderedInt64 is the inverse of [orderedInt64] if dtype is uint64. It returns x unchanged for other dtypes.
 func undoOrderedInt64(n *node, x *value, dtype tensor.DType) *value {
 	if dtype != tensor.Uint64 {
 		return x
@@ -168,7 +168,7 @@ func castLike(n *node) []*value {
 }
 
 // pow converts Pow. The result has the base's dtype; the exponent may have any dtype. An integer base with a float
-// exponent is computed in float64, integers of different dtypes in int64.
+// exponent is computed in float64. Integers of different dtypes are computed in int64.
 func pow(n *node) []*value {
 	x, y := operandPair(n)
 	dtype := x.DType()

@@ -12,16 +12,16 @@ import (
 const (
 	groupCachedKeys   = 3
 	groupCachedValues = 4
-	groupLastValid    = 5 // by row of the batch: the number of valid positions, including the new ones, minus one
+	groupLastValid    = 5 // for each row of the batch: the index of the last valid position, which is a new one
 	groupMinPositions = 6 // the cache is enlarged to this number of positions
 	groupCos          = 7 // tables of a rotary embedding
 	groupSin          = 8
 )
 
-// groupQueryAttention converts GroupQueryAttention: causal attention whose queries share heads of keys and values. New
-// keys and values are written to the cache after its valid positions. For example, a cache of 10 positions with 4 valid
-// ones gets 2 new keys: groupLastValid is 5, the new keys are written to positions 4 and 5, and their queries attend to
-// the keys 0 to 4 and 0 to 5.
+// groupQueryAttention converts GroupQueryAttention: causal attention in which several query heads share one head of
+// keys and values. New keys and values are written to the cache after its valid positions. For example, a cache of 10
+// positions with 4 valid ones gets 2 new keys: groupLastValid is 5, and the new keys are written to positions 4 and 5.
+// The query at position 4 attends to the keys 0 to 4, and the query at position 5 to the keys 0 to 5.
 //
 // An [attentionNode] has the queries q, keys k and values v, [batch, heads, positions, elements]. A value is a tensor
 // of the model, and Op adds an op to the graph. A sym.Int is a size: a number, or an expression over symbols.
@@ -96,9 +96,9 @@ func (a *attentionNode) rotated(x, positions *value) *value {
 		a.Flag("rotary_interleaved", false))
 }
 
-// writeCache returns a copy of the cache in operand i, or a new cache of zeros, in which x, [batch, heads, positions,
-// elements], is written at the given positions, [batch, positions]. The result has at least as many positions as
-// operand groupMinPositions states.
+// writeCache copies the cache in operand i, or an empty cache if the operand is absent, and writes x to the given
+// positions of the copy. x is [batch, heads, positions, elements], and positions is [batch, positions]. The result has
+// at least as many positions as operand groupMinPositions states.
 func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 	sizes, total := a.SymShape(x), a.Integers(a.Operand(groupMinPositions))
 	if len(total) != 1 {

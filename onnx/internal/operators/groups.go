@@ -53,8 +53,8 @@ func recordGroups(n *node, grouped, normalized, weight, bias *value, eps float64
 	normalized.Note = groupedNorm{x: x, groups: groups, eps: eps, weight: weight, bias: bias}
 }
 
-// asGroupNorm returns the group normalization that equals a reshape of `normalized` to a shape. It returns nil unless
-// recordGroups has stored a groupedNorm in normalized.Note, and the shape is the shape of x.
+// asGroupNorm returns the group normalization that equals a reshape of `normalized` to a shape. It returns nil if
+// recordGroups stored no groupedNorm in normalized.Note, or if the shape differs from the shape of x.
 func asGroupNorm(n *node, normalized *value, shape []sym.Int) *value {
 	norm, ok := normalized.Note.(groupedNorm)
 	if !ok {

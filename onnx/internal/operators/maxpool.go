@@ -145,8 +145,8 @@ func unpooledVector(n *node, x, positions *value, sizes []sym.Int) *value {
 }
 
 // extendedToShape extends or crops the result of maxUnpool to an output_shape that the graph computes. The op
-// constant_pad_nd takes a pair of widths for each dimension, the last dimension first: 0 before the dimension, and its
-// growth after it.
+// constant_pad_nd takes a pair of widths for each dimension, the last dimension first. Here a pair is 0 and the growth
+// of the dimension.
 func extendedToShape(n *node, unpooled, wantedShape *value) *value {
 	rank := n.Rank(unpooled)
 	zeros := convert.IntVector(make([]int, rank)...)

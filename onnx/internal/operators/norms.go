@@ -172,7 +172,7 @@ func groupNormalization(n *node) []*value {
 }
 
 // lrn converts LRN, which divides each element by (bias + alpha/size * s)^beta, where s is the sum of the squares of
-// `size` channels: its own, (size-1)/2 before and size/2 after it.
+// `size` channels: the element's channel, the (size-1)/2 channels before it, and the size/2 channels after it.
 func lrn(n *node) []*value {
 	x := n.Operand(0)
 	size := n.Int("size", 1)

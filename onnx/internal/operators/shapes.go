@@ -246,7 +246,7 @@ func slice(n *node) []*value {
 	return single(x)
 }
 
-// slicedAxisCount returns the common length of the operands of Slice, of which at least one must be known. Operands may
+// slicedAxisCount returns the common length of the operands of Slice. At least one length must be known. Operands may
 // be nil.
 func slicedAxisCount(n *node, operands ...*value) int {
 	count := -1
@@ -370,8 +370,8 @@ func scatterND(n *node) []*value {
 		n.Operand(2)))
 }
 
-// compress converts Compress, which keeps the slices along an axis for which operand 1 is true, or without an axis, the
-// elements of x. Their number depends on data.
+// compress converts Compress, which keeps the slices along an axis for which operand 1 is true, or, without an axis,
+// the elements of x for which operand 1 is true. Their number depends on data.
 func compress(n *node) []*value {
 	x := n.Operand(0)
 	attrs, sizes := graph.Attrs{}, []int{-1}
@@ -396,8 +396,8 @@ func nonZero(n *node) []*value {
 	return single(n.Op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
 }
 
-// unique converts Unique. Output 0 has the distinct values: slices along the axis, or elements. Outputs 1 and 3 have,
-// for each of them, the position of its first occurrence and its count. Output 2, the inverse, has the index of the
+// unique converts Unique. Output 0 has the distinct values: slices along the axis, or elements. For each value, output
+// 1 has the position of its first occurrence, and output 3 has its count. Output 2, the inverse, has the index of the
 // value at each position. The op unique_dim has no first occurrences. With sorted=0, values are in the order of their
 // first occurrence.
 func unique(n *node) []*value {

@@ -58,8 +58,8 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 	return windows
 }
 
-// samePadding returns the padding of dimension i with which there are size/stride windows, rounded up, if the number of
-// windows is rounded down. An odd element of padding is after the dimension.
+// samePadding returns the padding of dimension i that gives ceil(size/stride) windows, if geometry rounds the number of
+// windows down. An odd element of padding is added after the dimension.
 func (g geometry) samePadding(i int, size sym.Int) (before, after sym.Int) {
 	// total padding = max(0, (windows-1)*stride + extent - size)
 	stride := sym.Of(g.stride[i])
@@ -234,7 +234,7 @@ func addConvTranspose(n *node, x, weight, bias *value, windows geometry, outputP
 		if size < 0 || size > 1<<30 {
 			n.Failf("output padding %d is not supported: want 0 to 2^30", size)
 		}
-		// The op rejects an output padding that is neither below the stride nor below the dilation.
+		// The op requires an output padding below the stride or below the dilation.
 		isSupported = isSupported && (size == 0 || size < max(windows.stride[i], windows.dilation[i]))
 	}
 	if isSupported {

@@ -142,7 +142,7 @@ func (s *Symbols) boundedInputs(limit int, found func(name string)) func(name st
 	}
 }
 
-// lowerLimit sets the upper bound of a symbol, unless it has a lower one.
+// lowerLimit reduces the upper bound of a symbol to limit. A smaller bound remains.
 func (s *Symbols) lowerLimit(name string, limit int) {
 	if old, ok := s.limits[name]; !ok || limit < old {
 		s.limits[name] = limit

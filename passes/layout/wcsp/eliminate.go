@@ -186,8 +186,8 @@ func decode(sizes []int, steps []step, labels []int) {
 	}
 }
 
-// cost returns the sum of the step's functions if its variable has the given label and the other variables have theirs
-// in labels.
+// cost returns the sum of the step's functions if its variable has the given label and the other variables have the
+// labels in the list labels.
 func (s *step) cost(sizes, labels []int, label int) int64 {
 	var sum int64
 	oldLabel := labels[s.variable]

@@ -20,7 +20,7 @@ type function struct {
 	proofTerms []int   // numbers in the proof: this function is the sum of the functions with these numbers
 }
 
-// instance is a problem that is being solved: all its variables, also the eliminated ones, and the functions of the
+// instance is a problem that is being solved. It has all variables, including eliminated ones, and the functions of the
 // variables that are not eliminated.
 type instance struct {
 	ctx             context.Context // nil: none
@@ -203,7 +203,7 @@ func newDisjointSets(n int) disjointSets {
 	return sets
 }
 
-// least returns the least variable of v's set. It shortens the path to it.
+// least returns the least variable of v's set. It shortens the path from v to this variable.
 func (sets disjointSets) least(v int) int {
 	for sets[v] != v {
 		sets[v] = sets[sets[v]]
