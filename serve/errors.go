@@ -67,8 +67,8 @@ func writeError(w http.ResponseWriter, err error) int {
 }
 
 // recoverPanic recovers a panic of a handler, logs it, and stores an error in err. The status is 500, or 503 if there
-// was not enough memory. Only a deferred call has an effect. [http.ErrAbortHandler] continues: a handler closes the
-// connection by it.
+// was not enough memory. Only a deferred call has an effect. A panic with [http.ErrAbortHandler] continues, because a
+// handler closes the connection by this panic.
 func (s *Server) recoverPanic(r *http.Request, err *error) {
 	value := recover()
 	if value == nil {

@@ -19,8 +19,8 @@ func Overlap(a, b *Tensor) bool {
 	if !rangesIntersect(a, b) {
 		return false
 	}
-	// Solve beginA + i*stridesA + u = beginB + j*stridesB + v for the indices i and j of two elements, and for bytes u and
-	// v of them.
+	// Solve beginA + i*stridesA + u = beginB + j*stridesB + v for the indices i and j of two elements, and for the
+	// bytes u and v within these elements.
 	var buf [16]term
 	search := overlapSearch{terms: buf[:0]}
 	sizeA, sizeB := a.DType.Size(), b.DType.Size()
