@@ -149,8 +149,9 @@ func (e *elider) canRead(reader *graph.Node, from, replacement *graph.Value) boo
 	return true
 }
 
-// cancelPermutes removes the second of two consecutive permutations that are inverses, unless one of them or the
-// operand of the first is pinned to a layout. The readers of the second permutation then read the operand of the first.
+// cancelPermutes removes the second of two consecutive permutations that are inverses. It keeps both permutations if
+// one of them, or the operand of the first, is pinned to a layout. The readers of the second permutation then read the
+// operand of the first.
 func cancelPermutes(plan *Plan) error {
 	g := plan.Graph
 	var valueUses *uses // created at the first pair

@@ -38,8 +38,8 @@ func (e timeoutError) Error() string {
 	return fmt.Sprintf("the request took longer than %v", time.Duration(e))
 }
 
-// statusClientGone is the status of a request whose client closed the connection. HTTP has no such status; the number
-// is that of nginx.
+// statusClientGone is the status of a request whose client closed the connection. HTTP has no such status; nginx uses
+// this number.
 const statusClientGone = 499
 
 // statusOf returns the HTTP status of an error.

@@ -289,7 +289,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, ready bool) erro
 	return get(w, r, map[string]bool{"ready": true})
 }
 
-// checkMethod returns an error unless the request has one of the methods.
+// checkMethod returns an error if the request has none of the methods.
 func checkMethod(w http.ResponseWriter, r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) {
 		return nil

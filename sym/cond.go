@@ -94,8 +94,8 @@ func (env *Env) equal(x, y *expr) Bool {
 	if truth, known := env.cachedIsZero(reduced); known {
 		return Bool{truth: truth}
 	}
-	// The condition is displayed with its sides as written, unless it was simplified or terms cancel. A negation is not
-	// a simplification.
+	// The condition is displayed with its sides as written if it was not simplified and no terms cancel. A negation is
+	// not a simplification.
 	isSimplified := reduced != difference && reduced != env.addMultiple(env.constant(0), difference, -1)
 	termsCancel := len(x.terms)+len(y.terms) > len(difference.terms)
 	if isSimplified || termsCancel {
@@ -366,7 +366,7 @@ func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 //go:noinline
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
-// junction returns the conjunction or the disjunction of two operands, at least one of which is a condition.
+// junction returns the conjunction or the disjunction of two operands. At least one operand is a condition.
 func junction(kind condKind, a, b Bool) Bool {
 	hint := a.truth && b.truth
 	if kind == condOr {

@@ -44,7 +44,7 @@ type fact struct {
 	mod, rem int // modulus, at least 1, and residue
 }
 
-// change is an entry of the trail. It is one of three changes; the fields of the others are nil.
+// change is an entry of the trail. It is one of three changes; the fields of the other two changes are nil.
 type change struct {
 	expr *expr // an expression that got a fact
 	fact *fact // the previous fact of expr

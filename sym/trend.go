@@ -5,8 +5,8 @@ package sym
 // 1 in N, 8 - N has the trend -1, and M has the trend 0. The trend of N*N - N is unknown.
 
 // Trend reports whether the expression increases or decreases in one symbol while all other symbols are fixed. sign is
-// 1 if it never decreases, -1 if it never increases, and 0 if it does not depend on the symbol. ok is false if neither
-// the form of the expression nor the bounds of its symbols decide the sign.
+// 1 if it never decreases, -1 if it never increases, and 0 if it does not depend on the symbol. ok is false if the form
+// of the expression and the bounds of its symbols do not decide the sign.
 func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if a.e == nil {
 		return 0, true

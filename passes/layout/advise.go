@@ -115,7 +115,7 @@ func (m *Model) cheapest() (*Outcome, error) {
 	return m.Outcome(solution.Labels)
 }
 
-// trials lists the possible changes, those of the largest values first. The forms of a value are the layouts that it
+// trials lists the possible changes. Changes of larger values come first. The forms of a value are the layouts that it
 // may have. Form 0 of an input is its declared layout.
 func (m *Model) trials() []trial {
 	var list []trial

@@ -363,8 +363,8 @@ func (decoder *decoder) recordOutputs() {
 	}
 }
 
-// recordSteps records the copies of a list of steps, except for copies from a view's operand, which recordViewChoice
-// records.
+// recordSteps records the copies of a list of steps. It skips copies from a view's operand, because recordViewChoice
+// records them.
 func (decoder *decoder) recordSteps(variable *variable, list []step) {
 	for _, step := range list {
 		if step.from < 0 {

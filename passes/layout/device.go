@@ -28,7 +28,7 @@ const (
 
 // findDeviceNodes finds the nodes that the device can compute, and the values that may be on the device: the operands
 // and results of these nodes, and the views of these values. Such a value may have at most maxForms/2 forms on the
-// host, so that the others remain for the device.
+// host, so that the remaining forms are left for the device.
 func (m *Model) findDeviceNodes() {
 	g := m.Problem.Graph
 	m.deviceWalks, m.deviceCopies = make([][]graph.Walk, len(g.Nodes)), map[tensor.DType]bool{}

@@ -50,8 +50,8 @@ func (m *Model) findFormSets() {
 	}
 }
 
-// listSets lists the useful sets of forms of a value. Each set contains the forms that outputs and pins require, and
-// has at most as many forms as are needed. A form that is only an intermediate step to another form is not part of the
+// listSets lists the useful sets of forms of a value. Each set contains the forms that outputs and pins require. Its
+// size is at most [variable.maxSetSize]. A form that is only an intermediate step to another form is not part of the
 // set, but the cost of the set includes the copy that makes it.
 func (m *Model) listSets(variable *variable) {
 	if variable.neededForms == 0 {

@@ -18,9 +18,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Given returns a strategy that applies a solution found by another solver. The solution has a label for each
-// variable of Model.WCSP. The strategy checks the cost of the solution, unless it is 0, and the proof, if there is
-// one. Without a proof, the lower bound is ignored.
+// Given returns a strategy that applies a solution found by another solver. The solution has a label for each variable
+// of Model.WCSP. The strategy checks the cost of the solution if this cost is not 0, and the proof if there is one.
+// Without a proof, the lower bound is ignored.
 func Given(s *wcsp.Solution) Strategy {
 	return &modelStrategy{name: "given", solver: givenLabels{solution: s}}
 }

@@ -156,7 +156,7 @@ func (w wishList) addOperands(m *Model, computed *computedNode, chosen int) {
 }
 
 // preferredForms returns, by operand, the form that label l reads at the least cost. The form is -1 for a constant. It
-// is also -1 if there are several forms, and those with their own buffers cost the same.
+// is also -1 if there are several forms, and all forms with their own buffers cost the same.
 func (m *Model) preferredForms(computed *computedNode, l *label) []int {
 	forms := make([]int, len(l.readCosts))
 	for k, costs := range l.readCosts {

@@ -31,8 +31,8 @@ type groupedNorm struct {
 	weight, bias *value // one element for each group
 }
 
-// recordGroups stores a groupedNorm in normalized.Note if `grouped` is a Reshape that divides channels into groups. The
-// parameters are those of the example: normalized = InstanceNormalization(grouped, weight, bias).
+// recordGroups stores a groupedNorm in normalized.Note if `grouped` is a Reshape that divides channels into groups. As
+// in the example, normalized is InstanceNormalization(grouped, weight, bias).
 func recordGroups(n *node, grouped, normalized, weight, bias *value, eps float64) {
 	isInGraph := normalized.GraphValue() != nil && grouped.GraphValue() != nil && grouped.GraphValue().Node != nil
 	if !isInGraph || n.Lookup("group_norm") == nil || grouped.GraphValue().Node.Op != n.Lookup("reshape") {

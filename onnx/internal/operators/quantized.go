@@ -11,8 +11,8 @@ import (
 
 // This file converts the quantization operators of the ONNX standard. A quantized element q stands for the number (q -
 // zero) * scale. For example, with scale 0.5 and zero point 10, the number 3 is quantized to round(3/0.5) + 10 = 16.
-// The ops of the catalogue support most dtypes and shapes of scales and zero points; for the others, separate ops
-// compute the same results.
+// The ops of the catalogue support most dtypes and shapes of scales and zero points. For other dtypes and shapes,
+// separate ops compute the same results.
 //
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
 // expression over symbols.

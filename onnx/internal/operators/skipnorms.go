@@ -90,8 +90,8 @@ func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *
 	return out
 }
 
-// groupNorm converts GroupNorm, whose operand and result have the channels last unless the attribute channels_last is
-// 0. The attribute activation is 0 or 1; 1 applies x*sigmoid(x) to the result.
+// groupNorm converts GroupNorm, whose operand and result have the channels in the last dimension, or in dimension 1 if
+// the attribute channels_last is 0. The attribute activation is 0 or 1; 1 applies x*sigmoid(x) to the result.
 func groupNorm(n *node) []*value {
 	x := n.Operand(0)
 	if n.Rank(x) != 4 {
