@@ -72,8 +72,8 @@ func needsCopy(v *graph.Value) bool {
 func hasGaps(v *graph.Value) bool { return !v.Meta.IsNonOverlappingAndDense() }
 
 // checkPins returns an error for a pin that the graph does not meet. The node of a pinned value must write the pinned
-// layout. If layouts are already chosen, copies must be the only readers of an input or constant that does not have its
-// pinned layout, and of the source of a pinned copy.
+// layout. If layouts are already chosen, only copies may read an input or constant that does not have its pinned
+// layout. Only copies may read the source of a pinned copy, too.
 func (p *Plan) checkPins(layoutsChosen bool) error {
 	if len(p.pins) == 0 {
 		return nil

@@ -165,9 +165,10 @@ func (env *Env) zeroForm(e *expr) *expr {
 	return env.divideTerms(e, dropped)
 }
 
-// extremeEquals rewrites n = 0 if it states that a Max or Min equals one of its operands (see isExtremeOperand), or
-// that a Max or Min of a number and expressions equals a number. For example, Max(x, y) = x becomes y <= x, and
-// Max(1, x) = 4 becomes x = 4. ok is false if n = 0 has another form.
+// extremeEquals rewrites n = 0 in two cases. In the first case, n = 0 states that a Max or Min equals one of its
+// operands (see isExtremeOperand). In the second case, n = 0 states that a Max or Min of a number and expressions
+// equals a number. For example, Max(x, y) = x becomes y <= x, and Max(1, x) = 4 becomes x = 4. ok is false if n = 0 has
+// another form.
 func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 	for _, t := range n.terms {
 		isPlainTerm := len(t.atoms) == 1 && (t.coeff == 1 || t.coeff == -1)

@@ -129,7 +129,7 @@ func (decoder *decoder) markNeeded(v *graph.Value, form int) {
 
 // derivation says how the needed forms of one value are made. A root is a form that exists without a copy. A step
 // copies form step.from to form step.to; if step.from is negative, it copies the operand of a view to form step.to. In
-// the example above, form 1 of y is the only root, and if form 0 is needed, the only step is from form 1 to form 0.
+// the example above, form 1 of y is the only root. If form 0 is needed, the only step is from form 1 to form 0.
 type derivation struct {
 	usedRoots uint   // mask of the roots that are read or are the source of a copy
 	steps     []step // copies that make the other needed forms, in order

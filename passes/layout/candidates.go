@@ -15,8 +15,8 @@ import (
 // of the nodes that compute or read the value.
 //
 // For example, in y = permute(x, [0, 2, 3, 1]) and z = conv(w, y), an implementation of conv requests the channels-last
-// order of y. The new form of y gives a new form of x, from which the permutation makes it, and a form of each value
-// that a pointwise node computes from y.
+// order of y. From the new form of y, formFinder derives a form of x: the permutation of this form is the new form of
+// y. It also derives a form of each value that a pointwise node computes from y.
 //
 // Other files define these types:
 //

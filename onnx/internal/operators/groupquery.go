@@ -56,8 +56,8 @@ func groupQueryAttention(n *node) []*value {
 	return []*value{joinHeads(n, y), a.k, a.v}
 }
 
-// unpackGroups sets q, k and v from operands 0 to 2, or from operand 0 alone, which then has the heads of queries, keys
-// and values one after another.
+// unpackGroups sets q, k and v from operands 0 to 2. If operands 1 and 2 are absent, operand 0 has the heads of
+// queries, keys and values one after another.
 func (a *attentionNode) unpackGroups() {
 	heads, kvHeads := a.Int("num_heads", 0), a.Int("kv_num_heads", 0)
 	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 || a.Rank(a.Operand(0)) != 3 {

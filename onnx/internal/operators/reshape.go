@@ -75,7 +75,7 @@ func replaceZeros(n *node, x *value, list []sym.Int) {
 	}
 }
 
-// knownSizes returns the elements of a computed shape that are known numbers, and -1 for other elements and for 0,
+// knownSizes returns the elements of a computed shape. An element is -1 if it is not a known number, or if it is 0,
 // which may stand for the operand's size. The result is nil if the rank is unknown.
 func knownSizes(n *node, shape *value) []int {
 	length := n.LengthOf(shape)

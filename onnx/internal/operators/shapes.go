@@ -370,8 +370,8 @@ func scatterND(n *node) []*value {
 		n.Operand(2)))
 }
 
-// compress converts Compress, which keeps the slices along an axis for which operand 1 is true, or, without an axis,
-// the elements of x for which operand 1 is true. Their number depends on data.
+// compress converts Compress, which keeps the slices along an axis for which operand 1 is true. Without an axis, it
+// keeps the elements of x for which operand 1 is true. Their number depends on data.
 func compress(n *node) []*value {
 	x := n.Operand(0)
 	attrs, sizes := graph.Attrs{}, []int{-1}

@@ -20,8 +20,8 @@ import (
 
 // geometry describes the windows of a convolution or a pool, with one number for each spatial dimension. A window has
 // the extent (kernel-1)*dilation + 1. A dimension of size `in` has (padBefore + in + padAfter - extent)/stride + 1
-// windows, rounded down or up. For example, a kernel of 3 elements with dilation 2 has the extent 5, and a row of 9
-// elements with stride 2 and no padding has 3 windows, which start at elements 0, 2 and 4.
+// windows, rounded down or up. For example, a kernel of 3 elements with dilation 2 has the extent 5. A row of 9
+// elements then has 3 windows with stride 2 and no padding. They start at elements 0, 2 and 4.
 type geometry struct {
 	stride, dilation    []int
 	kernel              []sym.Int // sizes of a window
