@@ -139,8 +139,8 @@ func Numel(shape []int) int {
 	return int(product)
 }
 
-// saturatingNumel is Numel of a shape whose product overflows an int or that has a negative size. At a negative size,
-// it returns -1.
+// saturatingNumel is Numel for a shape with a negative size, or whose product overflows an int. At a negative size, it
+// returns -1.
 func saturatingNumel(shape []int) int {
 	product := 1
 	for i, size := range shape {

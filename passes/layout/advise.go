@@ -154,7 +154,7 @@ func (t *trial) apply(p *Problem) *Problem {
 	g.Outputs = slices.Clone(g.Outputs)
 	g.Outputs[t.outputIndex].Pin = graph.Pin{Order: t.order}
 	other := NewProblem(&g, p.Profile)
-	// Without KeepGoing: a change that makes a node fail is no advice.
+	// KeepGoing is not copied: a change that makes a node fail must be rejected.
 	other.Exact, other.SolveLimit, other.Device, other.Slack = p.Exact, p.SolveLimit, p.Device, p.Slack
 	return other
 }

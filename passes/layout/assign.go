@@ -73,8 +73,8 @@ func newDecoder(m *Model, labels []int) (*decoder, error) {
 		formCopies: graph.NewByValue[[]*Copy](m.Problem.Graph)}, nil
 }
 
-// markReadForms marks the forms that nodes and outputs read. It visits the nodes in reverse order: which forms of its
-// operand a view reads depends on the forms of its results that later nodes read.
+// markReadForms marks the forms that nodes and outputs read. It visits the nodes in reverse order, because the forms
+// that later nodes read of a view's results determine the forms that the view reads of its operand.
 func (decoder *decoder) markReadForms() {
 	g := decoder.model.Problem.Graph
 	for _, output := range g.Outputs {

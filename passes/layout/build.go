@@ -348,8 +348,8 @@ func (m *Model) isEarlierOperand(n *graph.Node, k int) bool {
 	return false
 }
 
-// cheapestRead returns the form of operand k that the label reads at the least cost, and this cost. existing is the
-// mask of the forms that exist. The returned form is -1 if no existing form can be read.
+// cheapestRead returns the form of operand k that the label reads at the least cost. It also returns this cost.
+// existing is the mask of the forms that exist. The returned form is -1 if no existing form can be read.
 func (l *label) cheapestRead(k int, existing uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for form, readCost := range l.readCosts[k] {

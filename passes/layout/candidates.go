@@ -357,8 +357,8 @@ func (finder *formFinder) addViewForms(view *viewNode, operand *variable, operan
 		formCount := len(result.forms)
 		resultForm := finder.addFormAt(result, metas[k], operand.forms[operandForm].place)
 		isNew := resultForm == formCount
-		// A view of a form inside another value's buffer is inside this buffer, too. ownBufferForm is the form of the
-		// same order that has its own buffer.
+		// If a form is inside another value's buffer, its views are inside that buffer, too. ownBufferForm is the form
+		// of the same order that has its own buffer.
 		if ownBufferForm := operand.forms[operandForm].ownBufferForm; isNew && ownBufferForm >= 0 {
 			result.forms[resultForm].ownBufferForm = view.resultForm[k][ownBufferForm]
 		}

@@ -56,7 +56,7 @@ func (m *Model) findDeviceNodes() {
 // isDeviceNode reports whether the device can compute node i.
 func (m *Model) isDeviceNode(i int) bool { return m.deviceWalks != nil && len(m.deviceWalks[i]) > 0 }
 
-// markOperandsAndResults marks the tensors among the operands, and the results, of a node.
+// markOperandsAndResults marks the results of a node, and its operands that are tensors.
 func (m *Model) markOperandsAndResults(n *graph.Node, marked graph.ByValue[bool]) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
@@ -69,7 +69,7 @@ func (m *Model) markOperandsAndResults(n *graph.Node, marked graph.ByValue[bool]
 }
 
 // markAcrossViews marks the operand and all results of a view if one of them is marked. The backward pass marks
-// operands along chains of views, the forward pass results.
+// operands along chains of views. The forward pass marks results.
 func (m *Model) markAcrossViews(marked graph.ByValue[bool]) {
 	mark := func(view *viewNode) {
 		if view == nil {

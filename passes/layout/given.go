@@ -153,7 +153,8 @@ func (g givenLabels) labelNumbers(p *wcsp.Problem) ([]int, error) {
 	return g.solution.Labels, nil
 }
 
-// numbersByVariable returns label numbers for label names by name of the variable. Every variable must have a label.
+// numbersByVariable returns the label number of each variable. nameByVariable has the label names by the names of
+// variables. Every variable must have a label.
 func numbersByVariable(p *wcsp.Problem, nameByVariable map[string]string) ([]int, error) {
 	names, known := make([]string, len(p.Variables)), make(map[string]bool, len(p.Variables))
 	for i, v := range p.Variables {

@@ -17,9 +17,9 @@ const maxUnits = 1 << 14
 // For example, let nodes 0 and 1 both have the variants (8 bytes, cost 5) and (4 bytes, cost 9). Let limits be [4, 4]
 // and available be 4. One of the nodes can have 8 bytes, so that the cost is 5+9.
 //
-// It is a multiple-choice knapsack problem. bestCombination solves it by dynamic programming over units of memory: the
-// greatest common divisor of all differences of bytes (here 4), or more if there would be more than maxUnits units.
-// Bytes are rounded up to units. A node's smallest variant takes 0 units.
+// It is a multiple-choice knapsack problem. bestCombination solves it by dynamic programming over units of memory. A
+// unit is the greatest common divisor of all differences of bytes (here 4), or more if there would be more than
+// maxUnits units. Bytes are rounded up to units. A node's smallest variant takes 0 units.
 func bestCombination(variants []nodeLimit, limits []int64, available int64) (best []nodeLimit) {
 	unit := int64(0)                   // bytes of a unit
 	leastBytes := slices.Clone(limits) // by node: the fewest bytes of its variants, which take 0 units

@@ -102,8 +102,8 @@ func (w wishList) passWishesToOperand(view *viewNode) {
 
 // dependentLabel returns the label of a node whose speed depends on the layouts of its operands, and adds the wishes
 // for the operands. Normally this is the cheapest label. But if that label does not write the wanted form, there may be
-// other labels that read the same forms and write the wanted form. dependentLabel returns the cheapest of these if its
-// additional cost is at most the cost of a copy.
+// other labels that read the same forms and write the wanted form. dependentLabel returns the cheapest of these other
+// labels if its additional cost is at most the cost of a copy.
 func (w wishList) dependentLabel(m *Model, computed *computedNode) int {
 	best := computed.cheapest(nil)
 	cheapest := &computed.labels[best]

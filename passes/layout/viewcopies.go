@@ -86,9 +86,9 @@ func (m *Model) priceViewCopies(view *viewNode) {
 	}
 }
 
-// findOutputCopies sets outputCopies of an identity node that must write its result into the result's own memory: the
-// result has its own memory in the graph as written, and is an output or pinned. outputCopies has the operand forms
-// that the op rejects or copies.
+// findOutputCopies sets outputCopies of an identity node that must write its result into separate memory. This is
+// necessary if the result has its own memory in the graph as written, and is an output or pinned. outputCopies has the
+// operand forms that the op rejects or copies.
 func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
 	n := view.node
 	needsBuffer := (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil

@@ -15,7 +15,7 @@ import (
 // uint64 (IsBareUnsigned), which most ops of the catalogue do not support, as in PyTorch. Such elements are computed as
 // int64 (widened). For example, the sum of two uint32 is cast to int64, added, and cast back.
 
-// unary returns the converter of an operator with one operand and no attributes to an op with the same meaning.
+// unary returns a converter that replaces an operator with one operand and no attributes by an equivalent op.
 func unary(op string) converter {
 	return func(n *node) []*value { return single(widened(n, op, nil, n.Operand(0))) }
 }

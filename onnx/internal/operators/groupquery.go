@@ -90,7 +90,7 @@ func (a *attentionNode) rotated(x, positions *value) *value {
 	if a.Rank(cos) != 2 {
 		a.Failf("operand 7 has %d dimensions, want 2", a.Rank(cos))
 	}
-	// The number of elements of a head that are rotated: each angle rotates two.
+	// The number of rotated elements of a head: each angle rotates two elements.
 	rotatedCount := 2 * a.KnownNumbers("the number of angles", a.SymShape(cos)[1:])[0]
 	return rotate(a.node, x, angles(cos), angles(a.Operand(groupSin)), rotatedCount,
 		a.Flag("rotary_interleaved", false))

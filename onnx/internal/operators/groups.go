@@ -18,7 +18,8 @@ import (
 //	y          = Reshape(normalized, [N, 32, height, width])
 //
 // The graph gets one op in place of y: group_norm(x), which fuses with later ops and accepts any order of dimensions.
-// The converter of InstanceNormalization calls [recordGroups], and the converter of the last Reshape [asGroupNorm].
+// The converter of InstanceNormalization calls [recordGroups], and the converter of the last Reshape calls
+// [asGroupNorm].
 //
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
 // expression over symbols such as N.

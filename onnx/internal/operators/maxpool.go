@@ -104,8 +104,8 @@ func tensorPositions(n *node, positions *value, plane []sym.Int) *value {
 }
 
 // maxUnpool converts MaxUnpool, which writes the elements of operand 0 to the positions in operand 1, and 0 elsewhere.
-// The positions refer to a result with the spatial sizes (inputSize-1)*stride - padBefore - padAfter + kernel. Operand
-// 2 (output_shape) then extends or crops this result.
+// The positions are positions in a result with the spatial sizes (inputSize-1)*stride - padBefore - padAfter + kernel.
+// Operand 2 (output_shape) then extends or crops this result.
 func maxUnpool(n *node) []*value {
 	x, positions := n.Operand(0), n.Operand(1)
 	inputSizes := spatialSizes(n, x)

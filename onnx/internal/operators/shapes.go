@@ -276,9 +276,9 @@ func firstInts(count int) []int {
 }
 
 // sliceAxis slices x along one axis. The op slice has positive steps only. For a negative step, it slices the same
-// elements in ascending order and flips the result: for example, 5:1:-2, the elements 5 and 3, is the flip of 3:6:2. If
-// the step is unknown, or if it is negative and the axis, a bound or the size is unknown, the graph computes the
-// indices ([sliceComputed]).
+// elements in ascending order and flips the result: for example, 5:1:-2, the elements 5 and 3, is the flip of 3:6:2.
+// The graph computes the indices ([sliceComputed]) if the step is unknown. It also computes them if the step is
+// negative, and the axis, a bound or the size is unknown.
 func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	if stepOperand.Data() != nil && n.Number(stepOperand).Int() > 0 {
 		return n.Op("slice", graph.Attrs{"dim": n.IntAttr(axisOperand), "start": n.IntAttr(start),

@@ -119,8 +119,8 @@ func melWeightMatrix(n *node) []*value {
 }
 
 // melEdges returns the edges of the bands of [melWeightMatrix] as numbers of bins: floor(hertz * (length+1) / rate).
-// There are bands+2 edges at equal distances on the mel scale, mel = low + i*(high-low)/(bands+2), where hertz is
-// 700 * (10^(mel/2595) - 1). Band i has the edges i, i+1 and i+2.
+// There are bands+2 edges at equal distances on the mel scale, mel = low + i*(high-low)/(bands+2). The frequency is
+// hertz = 700 * (10^(mel/2595) - 1). Band i has the edges i, i+1 and i+2.
 func melEdges(n *node) *value {
 	number := func(i int) *value {
 		x := n.Operand(i)

@@ -55,8 +55,8 @@ func quantizedEmbedLayerNormalization(n *node) []*value {
 }
 
 // embeddedNorm converts operators with the same operands 0 to 7 as EmbedLayerNormalization. positions is the operand
-// position_ids, or nil if it is absent. It is operand 8; the quantized operator has a scale there and no position_ids.
-// embed looks up rows of the operand with the given index, and parameter returns the weight or bias.
+// position_ids, or nil if it is absent. In EmbedLayerNormalization it is operand 8. The quantized operator has no
+// position_ids. embed looks up rows of the operand with the given index, and parameter returns the weight or bias.
 func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *value,
 	parameter func(i int) *value) []*value {
 	ids := n.Operand(0)

@@ -191,7 +191,8 @@ func (in *instance) remainingCount() int {
 	return count
 }
 
-// disjointSets is a disjoint-set forest of variables: element v is v or a lesser variable of the same set.
+// disjointSets is a disjoint-set forest of variables. Element v is the parent of variable v: v itself or a lesser
+// variable of the same set.
 type disjointSets []int
 
 // newDisjointSets returns n sets of one variable.
