@@ -39,11 +39,11 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 //
 // A tensor must have the dtype and shape of the output. If the shape depends on data, the mismatch may be found after
 // other tensors have been written. A tensor may have any offset, and any strides under which no two elements overlap;
-// bytes between its elements are not written. If the tensor has the strides of [Program.Run]'s output, a kernel
-// writes it directly; otherwise RunInto copies the output. RunInto fails before it writes if a tensor shares memory
-// with a constant or with another tensor of out. It also fails if a tensor shares memory with an input, except in the
-// way that the next paragraph permits. After an [*Incomplete], only the contents of the tensors of the outputs that it
-// lists are undefined. After any other error during the run the contents of all tensors are undefined.
+// bytes between its elements are not written. If the tensor has the strides of [Program.Run]'s output, a kernel writes
+// it directly; otherwise RunInto copies the output. RunInto fails before it writes if a tensor shares memory with a
+// constant or with another tensor of out. It also fails if a tensor shares memory with an input; the next paragraph
+// describes the only exception. After an [*Incomplete] error, the contents are undefined only for the outputs that the
+// error lists. After any other error during the run the contents of all tensors are undefined.
 //
 // A tensor of out may be the tensor of an input, if no output is a view of this input and no shapes depend on data.
 // The run then overwrites the input. If the last reader of the input is a scatter or an elementwise op, it writes its

@@ -175,9 +175,9 @@ func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 }
 
 // GraphSome converts the model as [Model.Graph] does, but skips mistakes. For a node that cannot be converted, or that
-// reads an unavailable value, the graph has a node with the same name and operator, which inference rejects
-// ([graph.Graph.InferAll]). Unavailable initializers, inputs and outputs are not in the graph; the second result has
-// their errors. The last result is an error if no part of the model can be converted.
+// reads an unavailable value, the graph has a node with the same name and operator. Inference ([graph.Graph.InferAll])
+// rejects this node. Unavailable initializers, inputs and outputs are not in the graph; the second result has their
+// errors. The last result is an error if no part of the model can be converted.
 func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
 	const skipErrors = true
 	conversion, err := m.convert(o, skipErrors)

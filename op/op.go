@@ -13,8 +13,8 @@
 //
 // An operand that may be a number accepts Go's numbers and bools, which promote as Python's do. An optional tensor may
 // be nil, and an optional operand that may be a number may be [None]. Attributes may be values of the graph, which are
-// read when the graph runs: a required integer attribute accepts such a value, and other attributes are given by name
-// in the field Values of the struct.
+// read when the graph runs. A required integer attribute accepts such a value directly. Other attributes are given by
+// name in the field Values of the struct.
 //
 // Each call infers shapes and dtypes. [graph.Graph.Err] returns all mistakes, with the file and line of the call. A
 // call that depends on a mistake has no effect. A function adds its node to the graph of its operands. A function
@@ -175,8 +175,8 @@ func flattenOperands(operands []any) []any {
 }
 
 // overloaded adds a node and returns its outputs, as node does. It is for ops whose last operands may be numbers in an
-// overload of aten. names are the names of these operands. A number becomes an attribute of that name, because aten has
-// other rules for numbers than for tensors.
+// overload of aten. names are the names of these operands. A number becomes an attribute of that name, because aten's
+// rules for numbers differ from its rules for tensors.
 func overloaded(op string, attrs graph.Attrs, names []string, operands ...any) []*graph.Value {
 	first := len(operands) - len(names)
 	numbers := graph.Attrs{}

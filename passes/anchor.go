@@ -96,8 +96,8 @@ func (g *grouper) whyNoAnchor(group *nodeGroup, n *graph.Node) string {
 	case v.Meta.Numel() == 0:
 		return n.Name + " has no elements"
 	}
-	// The operands of the group include the anchor's result. If it is read outside of the group, it is also a
-	// result.
+	// The operands of the group include the anchor's result. If this result is read outside of the group, it is also a
+	// result of the group.
 	resultCount := group.resultCount
 	if g.isReadOutside(v, group, n) {
 		resultCount++

@@ -50,7 +50,7 @@ func mayEndAttention(n *graph.Node) bool {
 
 // betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the first
 // product, the nodes between the two products, and n. hasReduction is true if a node between them reduces rows, as
-// softmax does, and the first operand of n is one of the nodes' results.
+// softmax does, and the first operand of n is the result of one of the nodes.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
 	firstProduct, visited := g.firstProductOf(n)
 	if firstProduct == nil {
@@ -71,8 +71,8 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduct
 }
 
 // firstProductOf searches for the first product of an attention that ends with product n. It searches backwards from
-// the first operand of n through pointwise nodes, row reductions and views, about maxNodes nodes at most, and returns
-// these nodes as visited. If it reaches several products, it returns the last one in the graph.
+// the first operand of n through pointwise nodes, row reductions and views, and returns these nodes as visited. It
+// visits at most about maxNodes nodes. If it reaches several products, it returns the last one in the graph.
 func (g *grouper) firstProductOf(n *graph.Node) (firstProduct *graph.Node, visited map[*graph.Node]bool) {
 	visited = map[*graph.Node]bool{}
 	queue := []*graph.Node{n.In[0].Value.Node}

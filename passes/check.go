@@ -40,9 +40,9 @@ func (u Unchecked) String() string {
 }
 
 // checker compares the outputs of the graph after each pass with the outputs before the first pass. newChecker
-// evaluates the original graph on generated inputs, and checkAfter the graph after a pass, both with the reference
-// implementations of the ops. A pass that fuses x*2+1, for example, must not change one bit of the outputs; a pass that
-// declares [Pass.Rounds] may change them within a tolerance.
+// evaluates the original graph on generated inputs. checkAfter evaluates the graph after a pass on the same inputs.
+// Both use the reference implementations of the ops. A pass that fuses x*2+1, for example, must not change one bit of
+// the outputs; a pass that declares [Pass.Rounds] may change them within a tolerance.
 type checker struct {
 	inputs          map[string]*tensor.Tensor
 	expectedOutputs map[string]*tensor.Tensor // by name of the output, without outputs that cannot be evaluated
@@ -137,7 +137,7 @@ func withoutReference(g *graph.Graph) map[*graph.Node]*graph.Error {
 	return dependents(g, omitted)
 }
 
-// dependents adds all dependents of a set of nodes to it, each with the error of a node that it depends on.
+// dependents adds all dependents of the nodes in a set to the set, each with the error of a node that it depends on.
 func dependents(g *graph.Graph, set map[*graph.Node]*graph.Error) map[*graph.Node]*graph.Error {
 	if len(set) == 0 {
 		return set

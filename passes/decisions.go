@@ -16,8 +16,8 @@ import (
 // immutable.
 //
 // A decision refers to nodes and values by their numbers, which are the same at all sizes. For example, a plan for
-// batches of 8 folded node 3, and fused nodes 5, 6 and 7. A plan for batches of 1 that follows it does the same without
-// a search, or fails with a [Misfit] if, at this size, the nodes do not iterate over the same elements.
+// batches of 8 folded node 3, and fused nodes 5, 6 and 7. A plan for batches of 1 that follows these decisions does the
+// same without a search. It fails with a [Misfit] if the nodes do not iterate over the same elements at this size.
 type Decisions struct {
 	foldedNodes  []map[int]bool     // numbers of folded nodes, by fold pass
 	groups       []groupDecision    // fused groups

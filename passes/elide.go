@@ -111,10 +111,10 @@ func (e *elider) hasView(v *graph.Value) bool {
 	})
 }
 
-// canRead reports whether a reader of `from` can read the replacement instead, while its results keep their layouts. A
-// view, an op that reads the bytes between elements, and an implementation that rejects the layout of the replacement
-// cannot. Pointwise nodes, copies, and nodes whose results have a chosen layout keep the layouts of their results. For
-// any other node, inference must give the same results with the replacement as with `from`.
+// canRead reports whether a reader of `from` can read the replacement instead, while its results keep their layouts. It
+// returns false for a view, for an op that reads the bytes between elements, and for an implementation that rejects the
+// layout of the replacement. Pointwise nodes, copies, and nodes whose results have a chosen layout keep the layouts of
+// their results. For any other node, inference must give the same results with the replacement as with `from`.
 func (e *elider) canRead(reader *graph.Node, from, replacement *graph.Value) bool {
 	if reader.Op.ReadsStorage || reader.Op.Kind == graph.View && !reader.Op.Identity {
 		return false
@@ -149,8 +149,9 @@ func (e *elider) canRead(reader *graph.Node, from, replacement *graph.Value) boo
 	return true
 }
 
-// cancelPermutes removes the second of two consecutive permutations that are inverses, unless one of them or the
-// operand of the first is pinned to a layout. The readers of the second permutation then read the operand of the first.
+// cancelPermutes removes the second of two consecutive permutations that are inverses. It keeps both permutations if
+// one of them, or the operand of the first, is pinned to a layout. The readers of the second permutation then read the
+// operand of the first.
 func cancelPermutes(plan *Plan) error {
 	g := plan.Graph
 	var valueUses *uses // created at the first pair

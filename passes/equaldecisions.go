@@ -10,9 +10,9 @@ import (
 )
 
 // Equal reports whether two plans of one graph, for different sizes, have the same decisions: the same nodes, groups,
-// layouts, implementations and copies. In dimension orders, Equal ignores dimensions of size 1 in one of the plans,
-// because their position has no effect in this plan. If the decisions are equal, both plans compute the same bits for
-// each row of a batch.
+// layouts, implementations and copies. When Equal compares dimension orders, it ignores dimensions that have size 1 in
+// one of the plans, because the position of such a dimension has no effect. If the decisions are equal, both plans
+// compute the same bits for each row of a batch.
 func (d *Decisions) Equal(other *Decisions) bool {
 	if d == nil || other == nil || d.layout == nil || other.layout == nil {
 		return d == other

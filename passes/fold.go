@@ -174,7 +174,8 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		// A pinned constant stays a constant of the program, for all its readers, unless the results get the same pin.
+		// A node that reads a pinned constant is folded only if its results have the same pin. Otherwise the pinned
+		// constant stays in the program.
 		if arg.Value.Const == nil || arg.Value.Pin.SetsLayout() && arg.Value.Pin != n.Pin {
 			return false
 		}

@@ -16,8 +16,8 @@ import (
 // At batches of 1, "tiled" may not support the operands. Then the first other implementation with a row-major result
 // replaces it. If there is none, the decisions do not fit.
 
-// followLayouts applies the recorded assignment. Outputs must have the layouts of their pins or of the graph as
-// written, and implementations must support the layouts assigned to them.
+// followLayouts applies the recorded assignment. An output must have the layout of its pin or of the graph as written.
+// An implementation must support its assigned layouts.
 func (p *Plan) followLayouts() error {
 	if err := p.decisionsToFollow.checkGraph(p.Graph); err != nil {
 		return err

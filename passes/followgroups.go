@@ -110,8 +110,8 @@ func (g *grouper) completeSpace(group *nodeGroup) ([]space, error) {
 }
 
 // iteratesOverReduced reports whether a node with the given space iterates over the shape of the group's reduced
-// results, without the reduced dimensions: (4) in the example. All its operands from outside of the group must have one
-// element: see [mergedSpace].
+// results, without the reduced dimensions: (4) in the example. Each of its operands from outside of the group must have
+// one element: see [mergedSpace].
 func (group *nodeGroup) iteratesOverReduced(nodeSpace space, n *graph.Node) bool {
 	if !group.onlyGroupReduces(nodeSpace) || !slices.Equal(nodeSpace.shape, group.space.withoutReduced()) {
 		return false

@@ -53,8 +53,8 @@ func (g *grouper) spaceOfType(n *graph.Node) (nodeSpace space, shape []sym.Int) 
 	return nodeSpace, n.Out[0].Type.Shape
 }
 
-// guardReads records guards for the operands of one element that the node reads at each point of its space: the
-// conditions that they have one element. There are two cases:
+// guardReads records guards for operands that the node reads as a single element at each point of its space: the
+// conditions that these operands have one element. There are two cases:
 //   - the operand is computed in the group, and its rank differs from the rank of the space;
 //   - the operand comes from outside of the group, and the node iterates over the shape without the reduced dimensions.
 func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {

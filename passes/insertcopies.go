@@ -25,7 +25,8 @@ func (l *layouter) valueOf(c *layout.Copy) (*graph.Value, error) {
 	return v, nil
 }
 
-// insertCopy returns the value of a planned copy, and inserts the node that makes it, unless the graph already has it.
+// insertCopy returns the value of a planned copy, and inserts the node that makes the copy if the graph does not have
+// this node yet.
 func (l *layouter) insertCopy(planned *layout.Copy) (*graph.Value, error) {
 	if planned.Original {
 		return planned.Value, nil

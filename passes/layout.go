@@ -270,8 +270,8 @@ func inferOutputs(n *graph.Node) error {
 	return nil
 }
 
-// setResultLayout sets the layout of v, result i of a node, to the layout that the chosen walk (a loop order with
-// layouts of the results) gives it. If v is a view whose elements have their original addresses, v also gets its
+// setResultLayout sets the layout of v, which is result i of a node. The chosen walk (a loop order with layouts of the
+// results) determines this layout. If v is a view whose elements have their original addresses, v also gets its
 // original strides in dimensions of size 1. If sizes are unknown, guardOriginalStrides records the sizes for which the
 // original strides are right.
 func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, original originalLayout) {

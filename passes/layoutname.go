@@ -11,8 +11,8 @@ import (
 
 // This file names layouts for explanations of copies: see [Explainer].
 
-// layoutOf names the layout of a value; see [Explainer]. The dimensions are named as in an image also for a copy of an
-// image, and for a value whose copy is an image.
+// layoutOf names the layout of a value; see [Explainer]. The dimensions have the names of an image's dimensions if the
+// value is an image, a copy of an image, or a value whose copy is an image.
 func (e *Explainer) layoutOf(v *graph.Value) string {
 	isImage := e.problem.Image
 	isImageCopy := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && isImage(v.Node.In[0].Value)

@@ -8,9 +8,9 @@ import (
 )
 
 // A pin demands a layout of a value, for example channels last for the result of `conv`. The value that has the name
-// `conv` in the plan must then have this layout. The layout pass may let the node write another layout, and name a copy
-// of it `conv`; only copies may read the source of this copy ([uses.checkOnlyCopiesRead]). [Run] lists the pins before
-// the first pass (pinsOf) and checks that the final plan meets them (checkPins).
+// `conv` in the plan must then have this layout. The layout pass may let the node write another layout, and give the
+// name `conv` to a copy of the result. Only copies may then read the result itself ([uses.checkOnlyCopiesRead]). [Run]
+// lists the pins before the first pass (pinsOf) and checks that the final plan meets them (checkPins).
 
 // pinnedValue is a value with a pin that the plan must meet.
 type pinnedValue struct {
@@ -72,8 +72,8 @@ func needsCopy(v *graph.Value) bool {
 func hasGaps(v *graph.Value) bool { return !v.Meta.IsNonOverlappingAndDense() }
 
 // checkPins returns an error for a pin that the graph does not meet. The node of a pinned value must write the pinned
-// layout. If layouts are already chosen, copies must be the only readers of an input or constant that does not have its
-// pinned layout, and of the source of a pinned copy.
+// layout. If layouts are already chosen, only copies may read an input or constant that does not have its pinned
+// layout. Only copies may read the source of a pinned copy, too.
 func (p *Plan) checkPins(layoutsChosen bool) error {
 	if len(p.pins) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 
 // Pass is one rewrite of the graph. [Run] checks that earlier passes have established the properties that a pass needs.
 // With [Options.Check] the verifier checks the properties after every pass. For example, pass infer makes the graph
-// typed, and pass layout needs a typed graph and makes it laid out. A pass that breaks graph.Typed may be inserted only
-// where a later pass makes the graph typed again, before a pass that needs it.
+// typed, and pass layout needs a typed graph and makes it laid out. If a pass breaks graph.Typed, a later pass must
+// make the graph typed again before the next pass that needs a typed graph.
 type Pass struct {
 	Name string
 	Doc  string // the effect, in one sentence

@@ -136,7 +136,7 @@ type PassRecord struct {
 // Exact reports whether passes must keep roundings: see [Options.Exact].
 func (p *Plan) Exact() bool { return p.exact }
 
-// Note adds text, unless it is empty, to [PassRecord.Summary] of the running pass.
+// Note adds a formatted text to [PassRecord.Summary] of the running pass. It ignores an empty text.
 func (p *Plan) Note(format string, args ...any) {
 	if len(p.Passes) == 0 {
 		return

@@ -61,7 +61,7 @@ func (g *grouper) whyUnfused(n, reader *graph.Node) string {
 	if !isCandidate(n) || slices.Equal(shape, readerShape) || isAboutRows {
 		return notJoined
 	}
-	// The shapes differ. This is the reason if no other is known. It also is if the shapes exclude a common loop:
+	// The shapes differ. This is the reason if no other reason is known, or if the shapes exclude a common loop:
 	// notJoined may then be about the group of another reader.
 	if notJoined == "" || !g.haveCommonSpace(shape, reader) {
 		return fmt.Sprintf("%s iterates over %s, %s over %s", n.Name, tensor.ListString(shape), reader.Name,

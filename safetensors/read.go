@@ -305,8 +305,8 @@ func (f *File) Meta(name string) (tensor.Meta, bool) {
 }
 
 // Tensor returns the named tensor, which is row-major. It reads the data from the file. For a file of [Parse], the
-// tensor aliases the data if they are aligned to the element size, except for bools: they are copied, and bytes other
-// than 0 become 1.
+// tensor aliases the data if the data are aligned to the element size. Bools are copied instead, and bytes other than 0
+// become 1.
 func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]

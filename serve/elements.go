@@ -78,8 +78,8 @@ func (s *elementScanner) close() bool {
 	return fits
 }
 
-// setLeaf sets the depth of the elements. It returns false if the elements have different depths, or if this depth is
-// neither that of a flat list nor that of the shape.
+// setLeaf sets the depth of the elements. It returns false if the elements have different depths, or if this depth fits
+// neither a flat list nor the shape.
 func (s *elementScanner) setLeaf() bool {
 	isFlat := s.depth == 1 && s.counts[1] == 0
 	fits := s.leaf == 0 && (isFlat || s.depth == len(s.shape))

@@ -16,8 +16,8 @@ import (
 
 // encodeResponse returns a response as JSON (text), and the binary data that follow the JSON (tail). out has the
 // outputs by name. tail has an entry for each tensor that was requested as binary data. The entries may share memory
-// with out. For example, the outputs y, as JSON, and z, as binary data, give a tail of one entry of 8 bytes, and the
-// text
+// with out. For example, let output y be sent as JSON, and output z as binary data. The tail then has one entry of 8
+// bytes, and the text is
 //
 //	{"model_name":"m","model_version":"1","outputs":[
 //	 {"name":"y","shape":[1,2],"datatype":"FP32","data":[0.5,2]},

@@ -38,8 +38,8 @@ func (e timeoutError) Error() string {
 	return fmt.Sprintf("the request took longer than %v", time.Duration(e))
 }
 
-// statusClientGone is the status of a request whose client closed the connection. HTTP has no such status; the number
-// is that of nginx.
+// statusClientGone is the status of a request whose client closed the connection. HTTP has no such status; nginx uses
+// this number.
 const statusClientGone = 499
 
 // statusOf returns the HTTP status of an error.
@@ -67,8 +67,8 @@ func writeError(w http.ResponseWriter, err error) int {
 }
 
 // recoverPanic recovers a panic of a handler, logs it, and stores an error in err. The status is 500, or 503 if there
-// was not enough memory. Only a deferred call has an effect. [http.ErrAbortHandler] continues: a handler closes the
-// connection by it.
+// was not enough memory. Only a deferred call has an effect. A panic with [http.ErrAbortHandler] continues, because a
+// handler closes the connection by this panic.
 func (s *Server) recoverPanic(r *http.Request, err *error) {
 	value := recover()
 	if value == nil {

@@ -37,7 +37,7 @@ type Options struct {
 	// MaxRows is the maximum number of rows of a batch; 0 means 64. A single request may have more rows.
 	MaxRows int
 	// PreferredRows are the preferred numbers of rows of a batch. A batch has the largest preferred number that the
-	// waiting rows fill. If they fill none, all of them run.
+	// waiting rows fill. If the waiting rows are fewer than every preferred number, all waiting rows run.
 	//
 	// With BatchExact, one plan serves all batch sizes. It is the plan for the first number of rows, or the plan for
 	// one row if that plan costs less on balance. The plan for one row may take some implementations from the plan for

@@ -19,7 +19,8 @@ import (
 )
 
 // This file decodes requests of the Open Inference Protocol, version 2. A request for inference is JSON, which may be
-// followed by binary data. The JSON of this request has the elements of input x; those of y, 24 bytes, follow the JSON:
+// followed by binary data. The JSON of this request has the elements of input x. The elements of input y, 24 bytes,
+// follow the JSON:
 //
 //	{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[0.5,2]},
 //	           {"name":"y","datatype":"FP32","shape":[2,3],"parameters":{"binary_data_size":24}}],
@@ -181,7 +182,7 @@ func (p port) decode(doc *tensorDoc, binaryData []byte) (*tensor.Tensor, []byte,
 	return t, binaryData, err
 }
 
-// checkShape checks a shape against that of the port, and returns the number of elements.
+// checkShape checks a shape against the shape of the port, and returns the number of elements.
 func (p port) checkShape(shape []int) (count int, err error) {
 	if slices.ContainsFunc(shape, func(n int) bool { return n < 0 }) {
 		return 0, fmt.Errorf("the shape is %v, but sizes must not be negative", shape)

@@ -277,8 +277,8 @@ func (q *queue) rowsOfBatch() int {
 	return min(rows, q.server.options.MaxRows)
 }
 
-// takeIfWaiting removes the jobs of a batch from the queue. It returns false if one of them no longer waits: the others
-// may then need another plan.
+// takeIfWaiting removes the jobs of a batch from the queue. It returns false if one of the jobs no longer waits,
+// because the remaining jobs may then need another plan.
 func (q *queue) takeIfWaiting(jobs []*job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

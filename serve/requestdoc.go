@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// This file parses the JSON of an inference request. The parser stops at the first input or output that the model does
-// not have or that is repeated, so that the memory of the parsed form depends on the model and not on the request.
+// This file parses the JSON of an inference request. The parser stops at the first input or output that is repeated or
+// that the model does not have. The memory of the parsed form therefore depends on the model and not on the request.
 
 // requestDoc is the JSON document of an inference request.
 type requestDoc struct {

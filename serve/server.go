@@ -20,9 +20,9 @@ import (
 
 // Server serves models: it is an [http.Handler]. [Open] makes it.
 //
-// A request for inference passes through these steps: answer finds the model by the path, inferWithin reads the body,
-// model.decode decodes it (by decodeRequest), queue.run waits for a slot and runs the model, perhaps in a batch with
-// other requests, and model.encodeResponse encodes the outputs.
+// A request for inference passes through these steps: answer finds the model by the path. inferWithin reads the body.
+// model.decode decodes the body (by decodeRequest). queue.run waits for a slot and runs the model, perhaps in a batch
+// with other requests. model.encodeResponse encodes the outputs.
 type Server struct {
 	options Options
 	threads int // maximum number of workers of one run
@@ -103,8 +103,9 @@ func (s *Server) loadAndLog(ctx context.Context, v version) (*model, error) {
 // Reload looks for new, changed and removed models. A changed model replaces its predecessor when it is loaded; the
 // predecessor still answers the requests that it has accepted. A model is loaded only when two successive calls find
 // the same files, because another process may still be writing them. If a model cannot be loaded, its predecessor
-// continues, and the error is logged. For example, if a file of version 2 changes before call 5, call 5 records the
-// signature of the files (names, sizes and times) in changedFiles, and call 6 loads them if the signature is the same.
+// continues, and the error is logged. For example, let a file of version 2 change before call 5. Call 5 records the
+// signature of the files (names, sizes and times) in changedFiles. Call 6 loads the files if their signature is the
+// same.
 func (s *Server) Reload(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -289,7 +290,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, ready bool) erro
 	return get(w, r, map[string]bool{"ready": true})
 }
 
-// checkMethod returns an error unless the request has one of the methods.
+// checkMethod returns an error if the request has none of the methods.
 func checkMethod(w http.ResponseWriter, r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) {
 		return nil

@@ -192,8 +192,8 @@ func extremeOf(kind kind, a, b Int) Int {
 }
 
 // extreme returns the maximum or the minimum of operands. It replaces Max(a, b) among the operands of a maximum by a
-// and b, and likewise for a minimum. It drops each operand that another operand makes redundant. For example,
-// Max(Max(1, N), N+2) is N+2 for N >= 0, and Max(1, N+2) for N without a lower bound.
+// and b, and Min(a, b) among the operands of a minimum. It drops each operand that another operand makes redundant. For
+// example, Max(Max(1, N), N+2) is N+2 for N >= 0, and Max(1, N+2) for N without a lower bound.
 func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	var args []*expr
 	for _, operand := range operands {

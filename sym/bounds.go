@@ -6,7 +6,7 @@ import (
 )
 
 // This file computes the bounds of sums, products and quotients. For x in [1, 8] and y in [-2, 3], for example, x+y is
-// in [-1, 11], x*y is in [-16, 24], and y//x is in [-2, 3]. If x has no upper bound, neither have x+y and x*y.
+// in [-1, 11], x*y is in [-16, 24], and y//x is in [-2, 3]. If x has no upper bound, x+y and x*y have no upper bound.
 //
 // A lower bound of math.MinInt and an upper bound of math.MaxInt mean no bound. Lower bounds are at most maxLower, and
 // upper bounds at least minUpper. Otherwise a lower bound of math.MaxInt could equal an upper bound of math.MaxInt,
@@ -55,8 +55,8 @@ func mulRange(xLo, xHi, yLo, yHi int) (lo, hi int) {
 	return min(a, b, c, d, maxLower), max(a, b, c, d, minUpper)
 }
 
-// divRange returns the bounds of x // y for x in [xLo, xHi] and y in [yLo, yHi]. There are no bounds unless y is
-// positive.
+// divRange returns the bounds of x // y for x in [xLo, xHi] and y in [yLo, yHi]. If y may be 0 or negative, there are
+// no bounds.
 func divRange(xLo, xHi, yLo, yHi int) (lo, hi int) {
 	if yLo <= 0 {
 		return math.MinInt, math.MaxInt

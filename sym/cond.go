@@ -94,8 +94,8 @@ func (env *Env) equal(x, y *expr) Bool {
 	if truth, known := env.cachedIsZero(reduced); known {
 		return Bool{truth: truth}
 	}
-	// The condition is displayed with its sides as written, unless it was simplified or terms cancel. A negation is not
-	// a simplification.
+	// The condition is displayed with its sides as written if it was not simplified and no terms cancel. A negation is
+	// not a simplification.
 	isSimplified := reduced != difference && reduced != env.addMultiple(env.constant(0), difference, -1)
 	termsCancel := len(x.terms)+len(y.terms) > len(difference.terms)
 	if isSimplified || termsCancel {
@@ -165,9 +165,10 @@ func (env *Env) zeroForm(e *expr) *expr {
 	return env.divideTerms(e, dropped)
 }
 
-// extremeEquals rewrites n = 0 if it states that a Max or Min equals one of its operands (see isExtremeOperand), or
-// that a Max or Min of a number and expressions equals a number. For example, Max(x, y) = x becomes y <= x, and
-// Max(1, x) = 4 becomes x = 4. ok is false if n = 0 has another form.
+// extremeEquals rewrites n = 0 in two cases. In the first case, n = 0 states that a Max or Min equals one of its
+// operands (see isExtremeOperand). In the second case, n = 0 states that a Max or Min of a number and expressions
+// equals a number. For example, Max(x, y) = x becomes y <= x, and Max(1, x) = 4 becomes x = 4. ok is false if n = 0 has
+// another form.
 func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 	for _, t := range n.terms {
 		isPlainTerm := len(t.atoms) == 1 && (t.coeff == 1 || t.coeff == -1)
@@ -366,7 +367,7 @@ func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 //go:noinline
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
-// junction returns the conjunction or the disjunction of two operands, at least one of which is a condition.
+// junction returns the conjunction or the disjunction of two operands. At least one operand is a condition.
 func junction(kind condKind, a, b Bool) Bool {
 	hint := a.truth && b.truth
 	if kind == condOr {

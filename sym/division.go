@@ -13,7 +13,7 @@ import "math"
 //	(5*x + 3) % 5    = 3            floorRemainder
 //
 // div and mod guard against a divisor of 0 and call quotientOf and remainderOf. These memoize floorQuotient and
-// floorRemainder, which simplify. What cannot be simplified becomes an atom of kindDiv or kindMod.
+// floorRemainder, which simplify. An operation that cannot be simplified becomes an atom of kindDiv or kindMod.
 
 // div returns a // b. It cancels common factors of a and b, so that equal quotients are often the same expression. If
 // it is unknown whether b is 0, div records the guard that b is not 0.

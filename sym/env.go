@@ -109,8 +109,8 @@ func (env *Env) Assume(condition Bool) error {
 }
 
 // decide returns the answer of a branch on b and records it. If the facts decide b, they give the answer. Otherwise the
-// hints give it or, in a [Fork] (env.pathSearch is set), the current path. The steps of the decision are limited: see
-// questionSteps.
+// hints give the answer. In a [Fork] (env.pathSearch is set), the current path gives it instead. The steps of the
+// decision are limited: see questionSteps.
 func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
 	answer, remaining := env.answer(b)

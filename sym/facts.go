@@ -8,9 +8,9 @@ import (
 // This file stores facts about expressions and derives bounds from them; residue.go derives residues. An expr is a
 // constant plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
 //
-// For example, the guard 2*x + 4 <= 20 is stored as the fact that x is at most 8, and the guard x % 4 = 0 as the fact
-// that x is 0 modulo 4. For x of at least 1, x is then 4 or 8: x*y is at least 4 for y of at least 1, and x + 1 is 1
-// modulo 4, so that it is not 0.
+// For example, the guard 2*x + 4 <= 20 is stored as the fact that x is at most 8. The guard x % 4 = 0 is stored as the
+// fact that x is 0 modulo 4. For x of at least 1, x is then 4 or 8: x*y is at least 4 for y of at least 1, and x + 1 is
+// 1 modulo 4, so that it is not 0.
 
 // facts holds the known conditions on symbols besides their bounds: guards, assumptions and hypotheses. A hypothesis is
 // a fact for a limited time: the operands of a disjunction or conjunction are examined under hypotheses. Each fact is
@@ -44,7 +44,7 @@ type fact struct {
 	mod, rem int // modulus, at least 1, and residue
 }
 
-// change is an entry of the trail. It is one of three changes; the fields of the others are nil.
+// change is an entry of the trail. It is one of three changes; the fields of the other two changes are nil.
 type change struct {
 	expr *expr // an expression that got a fact
 	fact *fact // the previous fact of expr

@@ -134,8 +134,8 @@ func (a Int) Hint() int {
 }
 
 // Specialize returns the hint, and records the guard that the size equals the hint. It is for ops that need a number.
-// For a known number it records no guard. A [Fork], which explores both outcomes of conditions, has one case for
-// the hint, and one for all other values, which fails with [ErrNumber].
+// For a known number it records no guard. A [Fork], which explores both outcomes of conditions, has one case for the
+// hint and one case for all other values. The second case fails with [ErrNumber].
 func (a Int) Specialize() int {
 	number := a.Hint()
 	if a.e != nil && !a.Eq(Of(number)).Holds() {

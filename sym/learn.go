@@ -307,7 +307,7 @@ func (env *Env) propagateAtom(a *atom, lo, hi int) {
 		}
 	case kindWhere: // Where(cond, args[0], args[1])
 		for i, e := range a.args {
-			// An operand outside the bounds is not selected, so the other one is.
+			// An operand outside the bounds is not selected, so the other operand is selected.
 			if low, high := env.bounds(e); low > hi || high < lo {
 				c := a.cond // selects args[0]
 				if i == 0 {

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// This file parses conditions with the parser of [Parse]. Its field token is the next token of the text, or "" at the
-// end. The method next moves to the following token, expect does so if the next token is the given one, and fail
-// returns an error at the next token.
+// This file parses conditions with the parser of [Parse]. The parser's field token is the next token of the text, or ""
+// at the end. Method next moves to the following token. Method expect requires the given token and moves past it.
+// Method fail returns an error at the next token.
 
 // ParseBool parses the printed form of a Bool. Comparisons are Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as in
 // [Parse]. They are joined by | and by &, which binds more tightly. ~ is negation, and True, False and parentheses are

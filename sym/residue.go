@@ -6,9 +6,9 @@ import "strconv"
 // x is 0 modulo 4, for example, 3*x + 1 is 1 modulo 12, and x//2 is 0 modulo 2. A number is its own residue, modulo 0:
 // x % 4 is 0 modulo 0.
 //
-// An expression is a constant plus a sum of terms, and a term is a coefficient times atoms. A fact states what else is
-// known about an expression, for example that it equals rem modulo mod. Each set of facts has a number, its generation,
-// and generation 0 has no facts.
+// An expression is a constant plus a sum of terms, and a term is a coefficient times atoms. A fact is additional
+// knowledge about an expression, for example that it equals rem modulo mod. Each set of facts has a number, its
+// generation, and generation 0 has no facts.
 
 // residue returns m and r such that e equals r modulo m. m is 1 if nothing is known. m is 0 if e is the number r.
 func (env *Env) residue(e *expr) (m, r int) {

@@ -1,12 +1,12 @@
 package sym
 
 // This file finds the direction in which expressions change. An expr is a constant plus terms, a term is a coefficient
-// times atoms, and an atom is a symbol or a function of expressions. For N >= 0, for example, the trend of 3*N + N//2
-// in N is 1, that of 8 - N is -1, that of M is 0, and that of N*N - N is unknown.
+// times atoms, and an atom is a symbol or a function of expressions. For N >= 0, for example, 3*N + N//2 has the trend
+// 1 in N, 8 - N has the trend -1, and M has the trend 0. The trend of N*N - N is unknown.
 
 // Trend reports whether the expression increases or decreases in one symbol while all other symbols are fixed. sign is
-// 1 if it never decreases, -1 if it never increases, and 0 if it does not depend on the symbol. ok is false if neither
-// the form of the expression nor the bounds of its symbols decide the sign.
+// 1 if it never decreases, -1 if it never increases, and 0 if it does not depend on the symbol. ok is false if the form
+// of the expression and the bounds of its symbols do not decide the sign.
 func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if a.e == nil {
 		return 0, true

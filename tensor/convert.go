@@ -17,8 +17,8 @@ import (
 //	float64 0.1              to float16    the float16 nearest to float32(0.1)
 //	complex64 2+3i           to float64    2
 
-// ConvertFunc converts n elements from src to dst. Strides are in bytes and may be 0 or negative. The memory of dst and
-// src must not overlap, unless dst and src are the same elements.
+// ConvertFunc converts n elements from src to dst. Strides are in bytes and may be 0 or negative. dst and src must be
+// the same elements, or have no memory in common.
 type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 
 // Converter returns the conversion from dtype src to dtype dst, by the rules of c10::convert. The conversion to bool

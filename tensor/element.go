@@ -6,7 +6,7 @@ import (
 )
 
 // Check returns an error if the tensor is nil or released, if its meta does not pass [Meta.Check], or if its elements
-// reach outside its storage. A tensor made by this package passes, unless its meta was changed or it was released.
+// reach outside its storage. A tensor made by this package fails only if its meta was changed or it was released.
 func (t *Tensor) Check() error {
 	if t == nil {
 		return fmt.Errorf("the tensor is nil")

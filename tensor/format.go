@@ -12,8 +12,8 @@ import (
 
 // MemoryFormat names an order of the dimensions of a dense value. The names are PyTorch's. The strides of an image of
 // shape (2,3,4,5), which is batch, channels, height and width, are (60,20,5,1) in Contiguous format and (60,1,15,3) in
-// ChannelsLast format. A predicate such as [Meta.IsChannelsLast] asks whether strides are those of a format, and
-// [Meta.StridesLikeChannelsLast] whether they only have its order, as in a slice of an image.
+// ChannelsLast format. [Meta.IsChannelsLast] reports whether a value is dense in a format.
+// [Meta.StridesLikeChannelsLast] tests only the order of the strides, so it also holds for a slice of an image.
 type MemoryFormat uint8
 
 // The memory formats. ChannelsLast is NHWC (rank 4), ChannelsLast3d is NDHWC (rank 5). Preserve keeps the strides of an
@@ -55,7 +55,7 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 		name, suggest.DidYouMean(suggestion))
 }
 
-// formatMeant returns the format to which other libraries give the name, or whose name it spells differently; otherwise
+// formatMeant returns the format that a name denotes in other libraries or in another spelling. Otherwise it returns
 // NoFormat.
 func formatMeant(name string) MemoryFormat {
 	letters := strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))

@@ -46,10 +46,10 @@ func HalfOf(f float32) Half {
 	}
 	// Rebias the exponent, so that the smallest normal half has exponent 1, and drop 13 bits. Adding half of the last
 	// kept bit, less 1 if this bit is even, rounds to nearest, ties to even. The bits 0x3f800000 of 1.0 become 0x3c00.
-	// Numbers from 65520 on, which halfOverflow does not include, become 0x7c00, infinity.
+	// Numbers below halfOverflow but at least 65520 become 0x7c00, infinity.
 	rebiased := magnitude - (minNormalHalf - 1<<exponentShift)
 	rounded := (rebiased + 0xfff + magnitude>>13&1) >> 13
-	// The last bit of float32 numbers from 0.5 to 1 has the value 2^-24, as has the smallest subnormal half. The sum
+	// The last bit of a float32 from 0.5 to 1 has the value 2^-24, which is also the smallest subnormal half. The sum
 	// with 0.5 is therefore rounded to a multiple of this half, and its last bits are the multiple.
 	const oneHalf = (127 - 1) << exponentShift // the bits of 0.5
 	subnormal := math.Float32bits(math.Float32frombits(magnitude)+0.5) - oneHalf

@@ -14,8 +14,8 @@ import (
 // have the same length. Other metas may share these slices, so callers must not write into them.
 //
 // The element at index (i, j) of a matrix is at position Offset + i*Strides[0] + j*Strides[1] of the storage. A
-// row-major matrix of shape (2,3) has the strides (3,1). Its transpose is a view of shape (3,2) with the strides (1,3),
-// and its last column a view of shape (2) with the strides (3) and offset 2.
+// row-major matrix of shape (2,3) has the strides (3,1). Its transpose is a view of shape (3,2) with the strides (1,3).
+// The last column of the matrix is a view of shape (2) with the strides (3) and offset 2.
 //
 // Methods that return an error reject a meta that fails [Meta.Check]. Other methods require a meta that passes it, and
 // panic with a message that begins with "tensor:" if shape and strides differ in length.
@@ -139,8 +139,8 @@ func Numel(shape []int) int {
 	return int(product)
 }
 
-// saturatingNumel is Numel of a shape whose product overflows an int or that has a negative size. At a negative size,
-// it returns -1.
+// saturatingNumel is Numel for a shape with a negative size, or whose product overflows an int. At a negative size, it
+// returns -1.
 func saturatingNumel(shape []int) int {
 	product := 1
 	for i, size := range shape {

@@ -140,8 +140,8 @@ func joinDims(dims []int) string {
 	return strings.Join(parts, ",")
 }
 
-// Strides returns the strides of a dense value of the shape, in a new slice. It panics unless the shape has o's rank.
-// As in PyTorch, a size 0 counts as 1 in row-major order, and as 0 in all other orders.
+// Strides returns the strides of a dense value of the shape, in a new slice. It panics if the rank of the shape differs
+// from o's rank. As in PyTorch, a size 0 counts as 1 in row-major order, and as 0 in all other orders.
 func (o Order) Strides(shape []int) []int {
 	o.mustHaveRank(len(shape))
 	if o.IsRowMajor() {
@@ -156,7 +156,7 @@ func (o Order) Strides(shape []int) []int {
 	return strides
 }
 
-// mustHaveRank panics unless the order has rank dimensions.
+// mustHaveRank panics if the rank of the order differs from rank.
 func (o Order) mustHaveRank(rank int) {
 	if len(o) != rank {
 		panic(fmt.Sprintf("tensor: order %s has %d dimensions, but the value has %d", joinDims(o.Dims()), len(o), rank))

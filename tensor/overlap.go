@@ -7,8 +7,8 @@ import (
 )
 
 // Overlap reports whether an element of a and an element of b share a byte. Unlike a comparison of [Tensor.Span],
-// Overlap does not count the odd and the even columns of a matrix as overlapping. It is exact, except that it returns
-// true if irregular strides make the search too long. It panics where [Tensor.Span] does.
+// Overlap does not count the odd and the even columns of a matrix as overlapping. If irregular strides make the search
+// too long, Overlap returns true. Otherwise the answer is exact. It panics where [Tensor.Span] does.
 //
 // For the even and the odd columns of a matrix of bytes with 4 rows of 6 columns, for example, it solves
 //
@@ -19,8 +19,8 @@ func Overlap(a, b *Tensor) bool {
 	if !rangesIntersect(a, b) {
 		return false
 	}
-	// Solve beginA + i*stridesA + u = beginB + j*stridesB + v for the indices i and j of two elements, and for bytes u and
-	// v of them.
+	// Solve beginA + i*stridesA + u = beginB + j*stridesB + v for the indices i and j of two elements, and for the
+	// bytes u and v within these elements.
 	var buf [16]term
 	search := overlapSearch{terms: buf[:0]}
 	sizeA, sizeB := a.DType.Size(), b.DType.Size()
@@ -37,8 +37,8 @@ func Overlap(a, b *Tensor) bool {
 	return search.solve(int(beginB)-int(beginA), allowAllZero)
 }
 
-// OverlapsItself reports whether two elements share an address. It is exact, except that it returns true if irregular
-// strides make the search too long.
+// OverlapsItself reports whether two elements share an address. If irregular strides make the search too long, it
+// returns true. Otherwise the answer is exact.
 func (m Meta) OverlapsItself() bool {
 	m.mustMatchRanks()
 	if m.Numel() == 0 || !m.mayShareAddresses() {

@@ -8,8 +8,8 @@ import (
 )
 
 // This file has the views that split a dimension. For a dimension of size 10, Split(4) and Chunk(3) give parts of sizes
-// 4, 4 and 2, and SplitSizes({3, 7}) gives parts of sizes 3 and 7. Part k of a split has the strides of the operand and
-// the offset of its first index.
+// 4, 4 and 2. SplitSizes({3, 7}) gives parts of sizes 3 and 7. Part k of a split has the strides of the operand and the
+// offset of its first index.
 
 // Split cuts a dimension into parts of the given size; the last part may be smaller (Tensor.split). A dimension of size
 // 0 gives one part. If sizes are symbolic, the number of parts is fixed by a guard (a recorded condition on symbols).

@@ -96,7 +96,7 @@ func (t Type) Condition(p Predicate) sym.Bool {
 	return contiguity.Predicates[p].Condition(t.Shape, t.Strides)
 }
 
-// Holds reports whether p holds for t. If neither the expressions of the sizes nor their bounds decide p, Holds follows
+// Holds reports whether p holds for t. If the expressions of the sizes and their bounds do not decide p, Holds follows
 // the branches of PyTorch's code and records a guard for each branch.
 func (t Type) Holds(p Predicate) bool {
 	if v, known := t.Condition(p).Known(); known {

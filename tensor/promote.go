@@ -3,9 +3,9 @@ package tensor
 import "fmt"
 
 // This file computes the common dtype of operands, as PyTorch does. Promote does it for two dtypes: int32 and float16
-// give float16. Promotion does it for operands, where a dtype of a lower category counts less: an int8 tensor of two
-// dimensions plus an int64 0-dim tensor gives int8, an int8 tensor plus the number 0.5 gives float32, and a float16
-// tensor plus the number 0.5 gives float16.
+// give float16. Promotion does it for operands, in which a lower category, such as plain numbers, has less effect: an
+// int8 tensor of two dimensions plus an int64 0-dim tensor gives int8. An int8 tensor plus the number 0.5 gives
+// float32. A float16 tensor plus the number 0.5 gives float16.
 
 // Promote returns the smallest dtype to which a and b can be promoted (c10::promoteTypes). uint16, uint32 and uint64
 // can be promoted only with the same dtype, or with a float, and the result is then the float. Promote rejects other

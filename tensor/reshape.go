@@ -330,7 +330,7 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 }
 
 // Unfold replaces a dimension by windows of the given size, whose starts are step apart. The elements of a window are a
-// new last dimension (Tensor.unfold). For example, size 3 and step 2 make a value of shape (7) with the stride (1) a
+// new last dimension (Tensor.unfold). For example, size 3 and step 2 turn a value of shape (7) and stride (1) into a
 // view of shape (3,3) with the strides (2,1). A 0-dim value counts as a value of shape [1].
 func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err) // dimSize.Sub and Div panic if a number overflows

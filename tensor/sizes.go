@@ -77,8 +77,8 @@ func rowMajor(strides, shape []sym.Int) {
 }
 
 // Reduced returns the row-major type of a reduction of t over the dimensions for which mask is set. These dimensions
-// are removed. If keepdim is set, they have size 1 instead (shape_from_dim_mask). Reduced panics unless mask has t's
-// rank.
+// are removed. If keepdim is set, they have size 1 instead (shape_from_dim_mask). Reduced panics if the length of mask
+// differs from t's rank.
 func (t Type) Reduced(mask []bool, keepdim bool) Type {
 	if len(mask) != len(t.Shape) {
 		panic(fmt.Sprintf("tensor: the mask of Reduced has %d entries for %d dimensions", len(mask), len(t.Shape)))
@@ -123,8 +123,8 @@ func EqualSizes(a, b []sym.Int) sym.Bool {
 	return same
 }
 
-// SameSizes reports whether two lists of sizes are equal. If neither the expressions nor their bounds decide, the
-// answer becomes a guard.
+// SameSizes reports whether two lists of sizes are equal. If the expressions and their bounds do not decide, the answer
+// becomes a guard.
 func SameSizes(a, b []sym.Int) bool { return EqualSizes(a, b).Holds() }
 
 // equals reports whether a size equals n. If the expression and its bounds do not decide, the answer becomes a guard.

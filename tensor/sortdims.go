@@ -59,9 +59,9 @@ func SortDims(perm []int, compare func(a, b int) int) {
 }
 
 // SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns two conditions that exclude each
-// other. If swap holds, the preceding dimension a and dimension b are exchanged. If stay holds, the scan ends. A
-// condition that neither its form nor bounds decide is evaluated for typical sizes, and recorded as a guard. SortDimsIf
-// panics if compare is nil.
+// other. If swap holds, the preceding dimension a and dimension b are exchanged. If stay holds, the scan ends. If its
+// form and bounds do not decide a condition, the condition is evaluated for typical sizes, and recorded as a guard.
+// SortDimsIf panics if compare is nil.
 func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
 	if compare == nil {
 		panic("tensor: SortDimsIf needs a comparison")

@@ -14,7 +14,7 @@ import (
 //	1e10    0      -2^31    1e10     0       1e10
 //	NaN     0      -2^31    -2^63    0       2^63
 //
-// Conversions to small integers go through int32 or int64 and take the low bits of its result.
+// Conversions to small integers go through int32 or int64 and take the low bits of the result.
 
 // goConvertsLikeAMD64 is true if Go's conversions of floats to integers have the results that int32Of, int64Of and
 // uint64Of define. Go's specification does not define the results for NaN and for numbers out of range;

@@ -115,7 +115,7 @@ func (m *Model) cheapest() (*Outcome, error) {
 	return m.Outcome(solution.Labels)
 }
 
-// trials lists the possible changes, those of the largest values first. The forms of a value are the layouts that it
+// trials lists the possible changes. Changes of larger values come first. The forms of a value are the layouts that it
 // may have. Form 0 of an input is its declared layout.
 func (m *Model) trials() []trial {
 	var list []trial
@@ -154,7 +154,7 @@ func (t *trial) apply(p *Problem) *Problem {
 	g.Outputs = slices.Clone(g.Outputs)
 	g.Outputs[t.outputIndex].Pin = graph.Pin{Order: t.order}
 	other := NewProblem(&g, p.Profile)
-	// Without KeepGoing: a change that makes a node fail is no advice.
+	// KeepGoing is not copied: a change that makes a node fail must be rejected.
 	other.Exact, other.SolveLimit, other.Device, other.Slack = p.Exact, p.SolveLimit, p.Device, p.Slack
 	return other
 }

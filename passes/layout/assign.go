@@ -73,8 +73,8 @@ func newDecoder(m *Model, labels []int) (*decoder, error) {
 		formCopies: graph.NewByValue[[]*Copy](m.Problem.Graph)}, nil
 }
 
-// markReadForms marks the forms that nodes and outputs read. It visits the nodes in reverse order: which forms of its
-// operand a view reads depends on the forms of its results that later nodes read.
+// markReadForms marks the forms that nodes and outputs read. It visits the nodes in reverse order, because the forms
+// that later nodes read of a view's results determine the forms that the view reads of its operand.
 func (decoder *decoder) markReadForms() {
 	g := decoder.model.Problem.Graph
 	for _, output := range g.Outputs {
@@ -129,7 +129,7 @@ func (decoder *decoder) markNeeded(v *graph.Value, form int) {
 
 // derivation says how the needed forms of one value are made. A root is a form that exists without a copy. A step
 // copies form step.from to form step.to; if step.from is negative, it copies the operand of a view to form step.to. In
-// the example above, form 1 of y is the only root, and if form 0 is needed, the only step is from form 1 to form 0.
+// the example above, form 1 of y is the only root. If form 0 is needed, the only step is from form 1 to form 0.
 type derivation struct {
 	usedRoots uint   // mask of the roots that are read or are the source of a copy
 	steps     []step // copies that make the other needed forms, in order
@@ -363,8 +363,8 @@ func (decoder *decoder) recordOutputs() {
 	}
 }
 
-// recordSteps records the copies of a list of steps, except for copies from a view's operand, which recordViewChoice
-// records.
+// recordSteps records the copies of a list of steps. It skips copies from a view's operand, because recordViewChoice
+// records them.
 func (decoder *decoder) recordSteps(variable *variable, list []step) {
 	for _, step := range list {
 		if step.from < 0 {

@@ -80,7 +80,7 @@ func (recorder *viewRecorder) copyOperand(k, operandForm, resultForm int) *Copy 
 
 // repeatView returns the copy that has form resultForm of result out: the view's op, applied to `from` instead of the
 // operand. If impl is nil, the copy is a view; otherwise it has its own buffer. The first call that needs the op uses
-// the node itself. Later calls add nodes, unless they need the view that the node makes already.
+// the node itself. A later call adds a node, or reuses the view of the node itself if it needs the same view.
 func (recorder *viewRecorder) repeatView(out *graph.Value, from *Copy, impl *graph.Impl, resultForm int) *Copy {
 	variable, n := recorder.decoder.model.variables.At(out), recorder.view.node
 	form := variable.forms[resultForm]

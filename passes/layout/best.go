@@ -11,9 +11,9 @@ import (
 )
 
 // Best returns the outcomes of the k cheapest distinct plans, cheapest first. Plans are distinct if they differ in
-// implementations, layouts of results, or copies. Assignments count as one plan if they differ only in layouts that
-// no node reads, in the loop order of a node, or in whether a value is copied before or after a view. The list is
-// shorter if there are fewer plans, or if time runs out; timedOut reports the latter.
+// implementations, layouts of results, or copies. Assignments count as one plan if they differ only in layouts that no
+// node reads, in the loop order of a node, or in whether a value is copied before or after a view. The list is shorter
+// if there are fewer plans, or if time runs out. timedOut reports whether time ran out.
 //
 // If very many assignments have the same outcome, [wcsp.KBest] finds fewer than k plans. Best then adds the cheapest
 // plan for each combination of implementations and layouts of results. Plans that differ only in copies are then
@@ -131,8 +131,8 @@ func (m *Model) withoutDominated(bytes [][]int64) *wcsp.Problem {
 	return problem
 }
 
-// forbidDominated returns the costs of a factor that forbids the dominated ones of labelCount labels. Of labels that
-// dominate each other, the first stays.
+// forbidDominated returns the costs of a factor over labelCount labels that forbids the dominated labels. If several
+// labels dominate each other, the factor permits the first.
 func forbidDominated(labelCount int, dominates func(better, worse int) bool) wcsp.Costs {
 	costs := make(wcsp.Costs, labelCount)
 	for worse := range labelCount {

@@ -17,10 +17,10 @@ import (
 // copies. A cost has two parts: cost.ps, picoseconds, is for WCSP; cost.weighted, which also counts copies and their
 // bytes, is for Weighted.
 //
-// For example, y = conv(x) followed by z = relu(y) has the variables x, conv, y, relu and z. The factors are the work
-// of each label of conv and relu, the cost of reading x for each pair of labels of x and conv, the cost of the copies
-// that make each set of forms of y from the form that a label of conv writes, and so on. The labels with the least sum
-// of costs are the solution.
+// For example, y = conv(x) followed by z = relu(y) has the variables x, conv, y, relu and z. One factor has the work of
+// each label of conv. Another factor has the cost of reading x for each pair of labels of x and conv. A third factor
+// has the cost of the copies that make each set of forms of y from the form that a label of conv writes. There are such
+// factors for relu, too. The labels with the least sum of costs are the solution.
 
 // check returns an error for a model that was not made by [NewModel].
 func (m *Model) check() error {
@@ -249,8 +249,8 @@ func (builder *builder) addConstantFactor() {
 }
 
 // addViewFactors adds the factors of a view: the costs of making each set of forms of a result from each set of forms
-// of the operand. view.allowed is the mask of the operand forms that the view may use, and viewForms returns the forms
-// of the result that are views of given operand forms. priceSets returns the costs of making sets of forms.
+// of the operand. view.allowed is the mask of the operand forms that the view may use. viewForms returns the forms of
+// the result that are views of given operand forms. priceSets returns the costs of making sets of forms.
 func (builder *builder) addViewFactors(view *viewNode) {
 	operand := builder.model.variables.At(view.node.In[view.operand].Value)
 	for k, out := range view.node.Out {
@@ -348,8 +348,8 @@ func (m *Model) isEarlierOperand(n *graph.Node, k int) bool {
 	return false
 }
 
-// cheapestRead returns the form of operand k that the label reads at the least cost, and this cost. existing is the
-// mask of the forms that exist. The returned form is -1 if no existing form can be read.
+// cheapestRead returns the form of operand k that the label reads at the least cost. It also returns this cost.
+// existing is the mask of the forms that exist. The returned form is -1 if no existing form can be read.
 func (l *label) cheapestRead(k int, existing uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for form, readCost := range l.readCosts[k] {

@@ -15,13 +15,13 @@ import (
 // of the nodes that compute or read the value.
 //
 // For example, in y = permute(x, [0, 2, 3, 1]) and z = conv(w, y), an implementation of conv requests the channels-last
-// order of y. The new form of y gives a new form of x, from which the permutation makes it, and a form of each value
-// that a pointwise node computes from y.
+// order of y. From the new form of y, formFinder derives a form of x: the permutation of this form is the new form of
+// y. It also derives a form of each value that a pointwise node computes from y.
 //
 // Other files define these types:
 //
 //   - variable: a value with its forms, at most maxForms. Form 0 is the layout of the graph as written, form pin the
-//     pinned layout (-1 without a pin). A form is dense and has an order of dimensions, or has any strides.
+//     pinned layout (-1 without a pin). A form is either dense, with an order of dimensions, or has any strides.
 //   - viewNode: a node whose results are views of one operand. Model.viewNodes has it by the index of the node, or nil;
 //     for other nodes, Model.computedNodes is not nil. inferredForms is the mask of the operand forms for which
 //     addViewForms was called.
@@ -357,8 +357,8 @@ func (finder *formFinder) addViewForms(view *viewNode, operand *variable, operan
 		formCount := len(result.forms)
 		resultForm := finder.addFormAt(result, metas[k], operand.forms[operandForm].place)
 		isNew := resultForm == formCount
-		// A view of a form inside another value's buffer is inside this buffer, too. ownBufferForm is the form of the
-		// same order that has its own buffer.
+		// If a form is inside another value's buffer, its views are inside that buffer, too. ownBufferForm is the form
+		// of the same order that has its own buffer.
 		if ownBufferForm := operand.forms[operandForm].ownBufferForm; isNew && ownBufferForm >= 0 {
 			result.forms[resultForm].ownBufferForm = view.resultForm[k][ownBufferForm]
 		}

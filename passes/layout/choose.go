@@ -97,7 +97,7 @@ type offer struct {
 const costTolerance = 0.02
 
 // betterThan reports whether an offer is better than an offer that precedes it in the op's list of implementations. An
-// offer that does not deviate is better than one that does. If both or neither deviate, the cost decides.
+// offer without a deviation is better than an offer with a deviation. Otherwise the cost decides.
 func (o *offer) betterThan(earlier *offer) bool {
 	if o.deviates != earlier.deviates {
 		return !o.deviates
@@ -196,8 +196,8 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 	return "use " + strings.Join(names, " or ")
 }
 
-// priceOffer computes the copies and the total cost of an offer. It returns false if an operand can be read neither in
-// its current layout nor in an order that readableOrder tries.
+// priceOffer computes the copies and the total cost of an offer. It returns false if an operand cannot be read in its
+// current layout, and readableOrder finds no other order.
 func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
 	offer.costNS += Price(profile, offer.impl.Work(call, offer.walk))

@@ -14,8 +14,9 @@ import (
 //
 // A run needs memory for constants, and other memory: inputs, intermediate values, scratch memory of kernels. The
 // constants of all nodes add up, but the other memory is the greatest need of any step. With a limit of 100 MB, for
-// example, the constants may have 90 MB if no step needs more than 10 MB of other memory, or 60 MB if a step needs
-// 40 MB. [memorySearch.combine] tries such divisions of the limit. For each, it finds the cheapest constants that fit.
+// example, the constants may have 90 MB if no step needs more than 10 MB of other memory. They may have 60 MB if a step
+// needs 40 MB of other memory. [memorySearch.combine] tries such divisions of the limit. For each, it finds the
+// cheapest constants that fit.
 //
 // Other files define these types:
 //

@@ -28,7 +28,7 @@ const (
 
 // findDeviceNodes finds the nodes that the device can compute, and the values that may be on the device: the operands
 // and results of these nodes, and the views of these values. Such a value may have at most maxForms/2 forms on the
-// host, so that the others remain for the device.
+// host, so that the remaining forms are left for the device.
 func (m *Model) findDeviceNodes() {
 	g := m.Problem.Graph
 	m.deviceWalks, m.deviceCopies = make([][]graph.Walk, len(g.Nodes)), map[tensor.DType]bool{}
@@ -56,7 +56,7 @@ func (m *Model) findDeviceNodes() {
 // isDeviceNode reports whether the device can compute node i.
 func (m *Model) isDeviceNode(i int) bool { return m.deviceWalks != nil && len(m.deviceWalks[i]) > 0 }
 
-// markOperandsAndResults marks the tensors among the operands, and the results, of a node.
+// markOperandsAndResults marks the results of a node, and its operands that are tensors.
 func (m *Model) markOperandsAndResults(n *graph.Node, marked graph.ByValue[bool]) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
@@ -69,7 +69,7 @@ func (m *Model) markOperandsAndResults(n *graph.Node, marked graph.ByValue[bool]
 }
 
 // markAcrossViews marks the operand and all results of a view if one of them is marked. The backward pass marks
-// operands along chains of views, the forward pass results.
+// operands along chains of views. The forward pass marks results.
 func (m *Model) markAcrossViews(marked graph.ByValue[bool]) {
 	mark := func(view *viewNode) {
 		if view == nil {

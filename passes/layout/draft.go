@@ -142,8 +142,8 @@ func (d *Draft) setWritten(n *graph.Node) {
 	}
 }
 
-// replaceOperands replaces the operands of a call of node n whose layout differs from the graph as written, and adds
-// the copies that the node reads to its choice. It reports whether it replaced any operand.
+// replaceOperands replaces, in a call of node n, each operand whose layout differs from the graph as written. It adds
+// the copies that the node reads to the node's choice. It reports whether it replaced any operand.
 func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call) (anyReplaced bool) {
 	for k, arg := range n.In {
 		v := arg.Value

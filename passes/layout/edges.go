@@ -319,5 +319,6 @@ func (e *edgeModel) labelsOf(solution []int) []int {
 	return list
 }
 
-// notComputeBound reports whether a node is neither a convolution nor a matrix product, nor fused with either.
+// notComputeBound reports whether a node computes no convolution and no matrix product, not even as a part of a fused
+// node.
 func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }

@@ -144,8 +144,8 @@ func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error
 }
 
 // usefulLimits returns the limits to consider for a node, as [memorySearch.nodeLimits] specifies, in ascending order.
-// current is its number of bytes in the plan. costPS is the least cost of the node itself with exactly this number of
-// bytes.
+// current is the node's number of bytes in the plan. costPS is the least cost of the node itself with exactly this
+// number of bytes.
 func (s *memorySearch) usefulLimits(node int, current int64) (list []nodeLimit) {
 	var candidates []nodeLimit
 	for label, bytes := range s.bytesByLabel[node] {

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the forms of values, and the variables that choose among them ([Model]). For example, an image x that
-// exists as written, in the order (N,C,H,W), and as a copy in the order (N,H,W,C), has the forms 0 and 1, and the set
+// This file has the forms of values, and the variables that choose among them ([Model]). For example, let an image x
+// exist as written, in the order (N,C,H,W), and as a copy in the order (N,H,W,C). It has the forms 0 and 1, and the set
 // of forms 0b11.
 
 // form is a layout in which a value may exist.

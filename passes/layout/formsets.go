@@ -16,8 +16,8 @@ import (
 // and the node may read another form, so that at most two forms are needed. The useful sets are {0} (mask 001), {0, 1}
 // (mask 011) and {0, 2} (mask 101).
 
-// findFormSets sets neededForms, outputs and formSets of each value. It visits the nodes in reverse order, because a
-// view needs as many forms of its operand as all its results need.
+// findFormSets sets neededForms, outputs and formSets of each value. It visits the nodes in reverse order, because the
+// number of operand forms that a view needs is the sum of the numbers that its results need.
 func (m *Model) findFormSets() {
 	g := m.Problem.Graph
 	for _, output := range g.Outputs {
@@ -50,8 +50,8 @@ func (m *Model) findFormSets() {
 	}
 }
 
-// listSets lists the useful sets of forms of a value. Each set contains the forms that outputs and pins require, and
-// has at most as many forms as are needed. A form that is only an intermediate step to another form is not part of the
+// listSets lists the useful sets of forms of a value. Each set contains the forms that outputs and pins require. Its
+// size is at most [variable.maxSetSize]. A form that is only an intermediate step to another form is not part of the
 // set, but the cost of the set includes the copy that makes it.
 func (m *Model) listSets(variable *variable) {
 	if variable.neededForms == 0 {

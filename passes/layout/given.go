@@ -18,9 +18,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Given returns a strategy that applies a solution found by another solver. The solution has a label for each
-// variable of Model.WCSP. The strategy checks the cost of the solution, unless it is 0, and the proof, if there is
-// one. Without a proof, the lower bound is ignored.
+// Given returns a strategy that applies a solution found by another solver. The solution has a label for each variable
+// of Model.WCSP. The strategy checks the cost of the solution if this cost is not 0, and the proof if there is one.
+// Without a proof, the lower bound is ignored.
 func Given(s *wcsp.Solution) Strategy {
 	return &modelStrategy{name: "given", solver: givenLabels{solution: s}}
 }
@@ -153,7 +153,8 @@ func (g givenLabels) labelNumbers(p *wcsp.Problem) ([]int, error) {
 	return g.solution.Labels, nil
 }
 
-// numbersByVariable returns label numbers for label names by name of the variable. Every variable must have a label.
+// numbersByVariable returns the label number of each variable. nameByVariable has the label names by the names of
+// variables. Every variable must have a label.
 func numbersByVariable(p *wcsp.Problem, nameByVariable map[string]string) ([]int, error) {
 	names, known := make([]string, len(p.Variables)), make(map[string]bool, len(p.Variables))
 	for i, v := range p.Variables {

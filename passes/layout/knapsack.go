@@ -14,12 +14,12 @@ const maxUnits = 1 << 14
 // more than the present bytes. bestCombination returns nil if no combination fits. The variants of a node are adjacent
 // in the list, in any order.
 //
-// For example, let node 0 have the variants (8 bytes, cost 5) and (4 bytes, cost 9), node 1 the same, limits be [4, 4]
+// For example, let nodes 0 and 1 both have the variants (8 bytes, cost 5) and (4 bytes, cost 9). Let limits be [4, 4]
 // and available be 4. One of the nodes can have 8 bytes, so that the cost is 5+9.
 //
-// It is a multiple-choice knapsack problem. bestCombination solves it by dynamic programming over units of memory: the
-// greatest common divisor of all differences of bytes (here 4), or more if there would be more than maxUnits units.
-// Bytes are rounded up to units. A node's smallest variant takes 0 units.
+// It is a multiple-choice knapsack problem. bestCombination solves it by dynamic programming over units of memory. A
+// unit is the greatest common divisor of all differences of bytes (here 4), or more if there would be more than
+// maxUnits units. Bytes are rounded up to units. A node's smallest variant takes 0 units.
 func bestCombination(variants []nodeLimit, limits []int64, available int64) (best []nodeLimit) {
 	unit := int64(0)                   // bytes of a unit
 	leastBytes := slices.Clone(limits) // by node: the fewest bytes of its variants, which take 0 units

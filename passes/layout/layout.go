@@ -194,8 +194,8 @@ func (p *Problem) Permits(n *graph.Node, impl *graph.Impl) bool {
 // its storage or that an output is a view of it.
 func (p *Problem) MustKeepLayout(v *graph.Value) bool { return p.fixed[v] }
 
-// needsLayoutAsWritten reports whether the operand of a view node must have the layout of the graph as written. It must
-// if an op reads the storage of the operand or of a view of the operand, or if an output is a view of the operand.
+// needsLayoutAsWritten reports whether the operand of a view node must have the layout of the graph as written. This is
+// true if an op reads the storage of the operand or of a view of the operand, or if an output is a view of the operand.
 func (p *Problem) needsLayoutAsWritten(n *graph.Node) bool {
 	isFixedView := func(v *graph.Value) bool { return v.Alias != nil && p.fixed[v] }
 	return n.Op.ReadsStorage || slices.ContainsFunc(n.Out, isFixedView)

@@ -205,7 +205,7 @@ func (s *memorySearch) moveToEdge(fitting, tooLarge *pricedPlan) (float64, *pric
 }
 
 // topBytePrice returns a price of a byte, in picoseconds, at which a plan with the fewest bytes is the cheapest plan: a
-// byte costs more than any plan without its bytes. The price is limited so that the bytes of a plan cost at most an
+// byte then costs more than the time of any plan. The price is limited so that the bytes of a plan cost at most an
 // eighth of [wcsp.Forbidden].
 func (s *memorySearch) topBytePrice() float64 {
 	maxBytes := int64(1)
@@ -327,7 +327,7 @@ func (s *memorySearch) bytesOf(labels []int) (sum int64) {
 
 // constantBytesByLabel returns, by node and label, a lower bound on the bytes of the constants that the label reads:
 // see [constantBytes]. The bytes of a constant are divided evenly among its readers, so that the sum does not exceed
-// the memory if they share a form.
+// the memory if the readers share a form.
 func (m *Model) constantBytesByLabel() [][]int64 {
 	// readerCounts: by constant, the number of operands that read it; constantCounts: by storage, its constants
 	readerCounts, constantCounts := map[*graph.Value]int64{}, map[*tensor.Storage]int{}

@@ -16,8 +16,8 @@ import (
 // cost equals the bound is optimal. The proof of a bound can be checked without solving the problem.
 //
 // For example, let a node have the labels row-major, with work 10, and channels-last, with work 8, and let its input be
-// row-major. Channels-last needs a copy of cost 5. The cost of row-major is thus 10, and the cost of channels-last 13.
-// The bound 10 shows that row-major is optimal.
+// row-major. Channels-last needs a copy of cost 5. The cost of row-major is thus 10, and the cost of channels-last is
+// 8+5 = 13. The bound 10 shows that row-major is optimal.
 
 // Optimal finds a plan of least cost and proves that no plan costs less.
 var Optimal Strategy = &modelStrategy{name: "optimal", solver: wcsp.Exact,
@@ -27,8 +27,8 @@ var Optimal Strategy = &modelStrategy{name: "optimal", solver: wcsp.Exact,
 // elimination does not find a proven optimum. Most networks are solved within milliseconds.
 const SolveLimit = 10 * time.Second
 
-// SearchTimeLimit returns the time limit of the search ([wcsp.Options.TimeLimit]) for [Problem.SolveLimit]: SolveLimit
-// if that is 0, and 0 (no search) if it is negative.
+// SearchTimeLimit returns the time limit of the search ([wcsp.Options.TimeLimit]) for [Problem.SolveLimit]. If that
+// field is 0, the time limit is the constant SolveLimit. If it is negative, the time limit is 0 (no search).
 func (p *Problem) SearchTimeLimit() time.Duration {
 	switch {
 	case p == nil || p.SolveLimit == 0:

@@ -86,7 +86,7 @@ func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
 	return runBytes - s.smallest.constantBytes
 }
 
-// levelOf returns the level of a node that reads as many bytes of constants as the limit allows.
+// levelOf returns the level of a node whose constants have exactly the bytes of the limit.
 func (s *memorySearch) levelOf(limit nodeLimit) classLevel {
 	return classLevel{s.classes[limit.node], limit.bytes}
 }

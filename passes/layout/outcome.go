@@ -174,8 +174,9 @@ func (decoder *decoder) describeCopy(variable *variable, from, to int) Copied {
 	return c
 }
 
-// copyOfOperand returns the equivalent copy of the operand if a value is the result of a view, and the operand's forms
-// that are copied from and to. It returns nil if there is no equivalent copy. Its parameters are as in describeCopy.
+// copyOfOperand returns the copy of a view's operand that is equivalent to a copy of the view's result: the operand,
+// and the operand's forms that are the source and the target. It returns a nil operand if the value is not the result
+// of a view, or if there is no equivalent copy. Its parameters are as in describeCopy.
 func (decoder *decoder) copyOfOperand(variable *variable, from, to int) (operand *variable, source, target int) {
 	view := decoder.viewNodes.At(variable.value)
 	if view == nil {

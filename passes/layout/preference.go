@@ -37,7 +37,7 @@ func (p *Preference) Fewest() bool {
 // MaxSlack is the largest allowed [Problem.Slack].
 const MaxSlack = 1
 
-// CheckSlack returns an error unless a slack is in the allowed range.
+// CheckSlack returns an error if a slack is outside the allowed range.
 func CheckSlack(slack float64) error {
 	if !(slack >= 0 && slack <= MaxSlack) {
 		return fmt.Errorf("a slack of %g is out of range: a slack is between 0 and %d, such as 0.005 for 0.5%%", slack,

@@ -96,8 +96,8 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 
 // slots is the state of the search for slots.
 type slots struct {
-	// needsOwnBuffer marks the values whose buffers are used by an output or by an operand of a ReadsStorage op, such
-	// as as_strided, whose result depends on the operand's layout.
+	// needsOwnBuffer marks the values whose buffers are used by an output or by an operand of a ReadsStorage op. The
+	// result of such an op, for example as_strided, depends on the operand's layout.
 	needsOwnBuffer graph.ByValue[bool]
 	// operandLayouts has the layouts of the operands of a concatenation inside its result. The keys are the index of
 	// the concatenation's node, and the order of the result.
@@ -221,8 +221,8 @@ func (variable *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, slot 
 }
 
 // addSlotLabels adds labels that write one result of node n (index i) in the given slot form. Each of these labels is a
-// copy of a label that writes the corresponding form with its own buffer, with the same implementation and walk (order
-// of the loops). The implementation must support the strides of the slot.
+// copy of a label that writes the form of the same order with its own buffer. Both have the same implementation and
+// walk (order of the loops). The implementation must support the strides of the slot.
 func (m *Model) addSlotLabels(i int, n *graph.Node, resultIndex, slotForm int) {
 	computed, call := m.computedNodes[i], n.Call()
 	result := m.variables.At(n.Out[resultIndex])
@@ -401,8 +401,8 @@ func (m *Model) excludedSlots(computed *computedNode, operand *variable) (masks 
 	return masks
 }
 
-// isPossibleFormSet reports whether a set of forms is possible with slots: it has at most one slot form, and not also
-// the corresponding form with its own buffer.
+// isPossibleFormSet reports whether a set of forms is possible with slots. A set with several slot forms is impossible.
+// A set with a slot form and the form of the same order in its own buffer is impossible, too.
 func (variable *variable) isPossibleFormSet(set uint) bool {
 	slotForm := -1
 	for formIndex := range variable.forms {

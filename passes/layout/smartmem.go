@@ -102,8 +102,8 @@ func (w wishList) passWishesToOperand(view *viewNode) {
 
 // dependentLabel returns the label of a node whose speed depends on the layouts of its operands, and adds the wishes
 // for the operands. Normally this is the cheapest label. But if that label does not write the wanted form, there may be
-// other labels that read the same forms and write the wanted form. dependentLabel returns the cheapest of these if its
-// additional cost is at most the cost of a copy.
+// other labels that read the same forms and write the wanted form. dependentLabel returns the cheapest of these other
+// labels if its additional cost is at most the cost of a copy.
 func (w wishList) dependentLabel(m *Model, computed *computedNode) int {
 	best := computed.cheapest(nil)
 	cheapest := &computed.labels[best]
@@ -156,7 +156,7 @@ func (w wishList) addOperands(m *Model, computed *computedNode, chosen int) {
 }
 
 // preferredForms returns, by operand, the form that label l reads at the least cost. The form is -1 for a constant. It
-// is also -1 if there are several forms, and those with their own buffers cost the same.
+// is also -1 if there are several forms, and all forms with their own buffers cost the same.
 func (m *Model) preferredForms(computed *computedNode, l *label) []int {
 	forms := make([]int, len(l.readCosts))
 	for k, costs := range l.readCosts {

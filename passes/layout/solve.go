@@ -196,8 +196,8 @@ func (d *Draft) fixedLayoutCopy(v *graph.Value) *Copy {
 	return d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
 }
 
-// preferredCopy returns the copy of v in its preferred order, or nil if v has no preferred order, has this order, or
-// is an output that no node reads.
+// preferredCopy returns the copy of v in its preferred order. It returns nil if v has no preferred order, already has
+// this order, or is an output that no node reads.
 func (d *Draft) preferredCopy(v *graph.Value, wish Wish) (*Copy, error) {
 	order, why, err := wish.orderOf(v)
 	if err != nil || order == "" || order.Matches(d.Meta(v)) || d.isUnreadOutput(v) {

@@ -17,7 +17,7 @@ import (
 //   - The node only copies its operand, and an inserted step copies the operand in its place (insertedCosts).
 //
 // For example, y = reshape(x) merges dimensions of x (2,3,4) to y (6,4). If x has the strides (12,4,1), y is a view
-// with the strides (4,1), and an inserted step can copy y to column-major order, with the strides (1,6). If x is
+// with the strides (4,1). An inserted step can then copy y to column-major order, with the strides (1,6). If x is
 // column-major, with the strides (1,2,6), no view has the elements of y. The node copies x to either order of y.
 
 // viewNode is a node whose results are views of its operand, or copies if a view is impossible.
@@ -86,9 +86,9 @@ func (m *Model) priceViewCopies(view *viewNode) {
 	}
 }
 
-// findOutputCopies sets outputCopies of an identity node that must write its result into the result's own memory: the
-// result has its own memory in the graph as written, and is an output or pinned. outputCopies has the operand forms
-// that the op rejects or copies.
+// findOutputCopies sets outputCopies of an identity node that must write its result into separate memory. This is
+// necessary if the result has its own memory in the graph as written, and is an output or pinned. outputCopies has the
+// operand forms that the op rejects or copies.
 func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
 	n := view.node
 	needsBuffer := (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil
@@ -103,9 +103,9 @@ func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
 	}
 }
 
-// setAllowed sets the mask of allowed operand forms. If the operand is pinned and the op accepts the pinned form, only
-// this form is allowed and, if the operand must have the layout of the graph as written, form 0. Otherwise all forms
-// are allowed.
+// setAllowed sets the mask of allowed operand forms. If the operand is pinned and the op accepts the pinned form, the
+// pinned form is allowed. Form 0 is then also allowed if the operand must have the layout of the graph as written.
+// Otherwise all forms are allowed.
 func (m *Model) setAllowed(view *viewNode, operand *variable) {
 	view.allowed = ^uint(0)
 	if operand.pin < 0 {

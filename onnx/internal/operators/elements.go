@@ -15,7 +15,7 @@ import (
 // uint64 (IsBareUnsigned), which most ops of the catalogue do not support, as in PyTorch. Such elements are computed as
 // int64 (widened). For example, the sum of two uint32 is cast to int64, added, and cast back.
 
-// unary returns the converter of an operator with one operand and no attributes to an op with the same meaning.
+// unary returns a converter that replaces an operator with one operand and no attributes by an equivalent op.
 func unary(op string) converter {
 	return func(n *node) []*value { return single(widened(n, op, nil, n.Operand(0))) }
 }
@@ -98,7 +98,7 @@ func orderedInt64(n *node, x *value) *value {
 	return n.Op("bitwise_xor", nil, n.Cast(x, tensor.Int64), int64(math.MinInt64))
 }
 
-// undoOrderedInt64 maps int64 values that [orderedInt64] has mapped back to dtype, if dtype is uint64.
+// undoOrderedInt64 is the inverse of [orderedInt64] if dtype is uint64. It returns x unchanged for other dtypes.
 func undoOrderedInt64(n *node, x *value, dtype tensor.DType) *value {
 	if dtype != tensor.Uint64 {
 		return x
@@ -168,7 +168,7 @@ func castLike(n *node) []*value {
 }
 
 // pow converts Pow. The result has the base's dtype; the exponent may have any dtype. An integer base with a float
-// exponent is computed in float64, integers of different dtypes in int64.
+// exponent is computed in float64. Integers of different dtypes are computed in int64.
 func pow(n *node) []*value {
 	x, y := operandPair(n)
 	dtype := x.DType()

@@ -12,16 +12,16 @@ import (
 const (
 	groupCachedKeys   = 3
 	groupCachedValues = 4
-	groupLastValid    = 5 // by row of the batch: the number of valid positions, including the new ones, minus one
+	groupLastValid    = 5 // for each row of the batch: the index of the last valid position, which is a new one
 	groupMinPositions = 6 // the cache is enlarged to this number of positions
 	groupCos          = 7 // tables of a rotary embedding
 	groupSin          = 8
 )
 
-// groupQueryAttention converts GroupQueryAttention: causal attention whose queries share heads of keys and values. New
-// keys and values are written to the cache after its valid positions. For example, a cache of 10 positions with 4 valid
-// ones gets 2 new keys: groupLastValid is 5, the new keys are written to positions 4 and 5, and their queries attend to
-// the keys 0 to 4 and 0 to 5.
+// groupQueryAttention converts GroupQueryAttention: causal attention in which several query heads share one head of
+// keys and values. New keys and values are written to the cache after its valid positions. For example, a cache of 10
+// positions with 4 valid ones gets 2 new keys: groupLastValid is 5, and the new keys are written to positions 4 and 5.
+// The query at position 4 attends to the keys 0 to 4, and the query at position 5 to the keys 0 to 5.
 //
 // An [attentionNode] has the queries q, keys k and values v, [batch, heads, positions, elements]. A value is a tensor
 // of the model, and Op adds an op to the graph. A sym.Int is a size: a number, or an expression over symbols.
@@ -56,8 +56,8 @@ func groupQueryAttention(n *node) []*value {
 	return []*value{joinHeads(n, y), a.k, a.v}
 }
 
-// unpackGroups sets q, k and v from operands 0 to 2, or from operand 0 alone, which then has the heads of queries, keys
-// and values one after another.
+// unpackGroups sets q, k and v from operands 0 to 2. If operands 1 and 2 are absent, operand 0 has the heads of
+// queries, keys and values one after another.
 func (a *attentionNode) unpackGroups() {
 	heads, kvHeads := a.Int("num_heads", 0), a.Int("kv_num_heads", 0)
 	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 || a.Rank(a.Operand(0)) != 3 {
@@ -90,15 +90,15 @@ func (a *attentionNode) rotated(x, positions *value) *value {
 	if a.Rank(cos) != 2 {
 		a.Failf("operand 7 has %d dimensions, want 2", a.Rank(cos))
 	}
-	// The number of elements of a head that are rotated: each angle rotates two.
+	// The number of rotated elements of a head: each angle rotates two elements.
 	rotatedCount := 2 * a.KnownNumbers("the number of angles", a.SymShape(cos)[1:])[0]
 	return rotate(a.node, x, angles(cos), angles(a.Operand(groupSin)), rotatedCount,
 		a.Flag("rotary_interleaved", false))
 }
 
-// writeCache returns a copy of the cache in operand i, or a new cache of zeros, in which x, [batch, heads, positions,
-// elements], is written at the given positions, [batch, positions]. The result has at least as many positions as
-// operand groupMinPositions states.
+// writeCache copies the cache in operand i, or an empty cache if the operand is absent, and writes x to the given
+// positions of the copy. x is [batch, heads, positions, elements], and positions is [batch, positions]. The result has
+// at least as many positions as operand groupMinPositions states.
 func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 	sizes, total := a.SymShape(x), a.Integers(a.Operand(groupMinPositions))
 	if len(total) != 1 {

@@ -18,7 +18,8 @@ import (
 //	y          = Reshape(normalized, [N, 32, height, width])
 //
 // The graph gets one op in place of y: group_norm(x), which fuses with later ops and accepts any order of dimensions.
-// The converter of InstanceNormalization calls [recordGroups], and the converter of the last Reshape [asGroupNorm].
+// The converter of InstanceNormalization calls [recordGroups], and the converter of the last Reshape calls
+// [asGroupNorm].
 //
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
 // expression over symbols such as N.
@@ -31,8 +32,8 @@ type groupedNorm struct {
 	weight, bias *value // one element for each group
 }
 
-// recordGroups stores a groupedNorm in normalized.Note if `grouped` is a Reshape that divides channels into groups. The
-// parameters are those of the example: normalized = InstanceNormalization(grouped, weight, bias).
+// recordGroups stores a groupedNorm in normalized.Note if `grouped` is a Reshape that divides channels into groups. As
+// in the example, normalized is InstanceNormalization(grouped, weight, bias).
 func recordGroups(n *node, grouped, normalized, weight, bias *value, eps float64) {
 	isInGraph := normalized.GraphValue() != nil && grouped.GraphValue() != nil && grouped.GraphValue().Node != nil
 	if !isInGraph || n.Lookup("group_norm") == nil || grouped.GraphValue().Node.Op != n.Lookup("reshape") {
@@ -53,8 +54,8 @@ func recordGroups(n *node, grouped, normalized, weight, bias *value, eps float64
 	normalized.Note = groupedNorm{x: x, groups: groups, eps: eps, weight: weight, bias: bias}
 }
 
-// asGroupNorm returns the group normalization that equals a reshape of `normalized` to a shape. It returns nil unless
-// recordGroups has stored a groupedNorm in normalized.Note, and the shape is the shape of x.
+// asGroupNorm returns the group normalization that equals a reshape of `normalized` to a shape. It returns nil if
+// recordGroups stored no groupedNorm in normalized.Note, or if the shape differs from the shape of x.
 func asGroupNorm(n *node, normalized *value, shape []sym.Int) *value {
 	norm, ok := normalized.Note.(groupedNorm)
 	if !ok {

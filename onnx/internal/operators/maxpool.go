@@ -104,8 +104,8 @@ func tensorPositions(n *node, positions *value, plane []sym.Int) *value {
 }
 
 // maxUnpool converts MaxUnpool, which writes the elements of operand 0 to the positions in operand 1, and 0 elsewhere.
-// The positions refer to a result with the spatial sizes (inputSize-1)*stride - padBefore - padAfter + kernel. Operand
-// 2 (output_shape) then extends or crops this result.
+// The positions are positions in a result with the spatial sizes (inputSize-1)*stride - padBefore - padAfter + kernel.
+// Operand 2 (output_shape) then extends or crops this result.
 func maxUnpool(n *node) []*value {
 	x, positions := n.Operand(0), n.Operand(1)
 	inputSizes := spatialSizes(n, x)
@@ -145,8 +145,8 @@ func unpooledVector(n *node, x, positions *value, sizes []sym.Int) *value {
 }
 
 // extendedToShape extends or crops the result of maxUnpool to an output_shape that the graph computes. The op
-// constant_pad_nd takes a pair of widths for each dimension, the last dimension first: 0 before the dimension, and its
-// growth after it.
+// constant_pad_nd takes a pair of widths for each dimension, the last dimension first. Here a pair is 0 and the growth
+// of the dimension.
 func extendedToShape(n *node, unpooled, wantedShape *value) *value {
 	rank := n.Rank(unpooled)
 	zeros := convert.IntVector(make([]int, rank)...)

@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tfIdf converts TfIdfVectorizer, which counts in each row of the operand the n-grams of a pool, a list of n-grams in
-// the attributes. An n-gram is a sequence of n words, and a word is an integer. In mode TF the result is the counts, in
-// mode TFIDF counts*weights, and in mode IDF the weights of the n-grams that occur. For example, a pool of the
-// 1-gram 7 and the 2-gram 7 8 has the counts [2, 1] in the row [7, 8, 7].
+// tfIdf converts TfIdfVectorizer, which counts n-grams in each row of the operand. It counts the n-grams of a pool, a
+// list in the attributes. An n-gram is a sequence of n words, and a word is an integer. In mode TF the result is the
+// counts, in mode TFIDF counts*weights, and in mode IDF the weights of the n-grams that occur. For example, a pool of
+// the 1-gram 7 and the 2-gram 7 8 has the counts [2, 1] in the row [7, 8, 7].
 func tfIdf(n *node) []*value {
 	x, table := n.Operand(0), readGramTable(n)
 	shape := n.SymShape(x)

@@ -172,7 +172,7 @@ func groupNormalization(n *node) []*value {
 }
 
 // lrn converts LRN, which divides each element by (bias + alpha/size * s)^beta, where s is the sum of the squares of
-// `size` channels: its own, (size-1)/2 before and size/2 after it.
+// `size` channels: the element's channel, the (size-1)/2 channels before it, and the size/2 channels after it.
 func lrn(n *node) []*value {
 	x := n.Operand(0)
 	size := n.Int("size", 1)
@@ -222,8 +222,8 @@ func crossEntropyLoss(n *node) []*value {
 }
 
 // nllOf returns the negative log-likelihood loss: -x[class] * weight[class], reduced by the attribute reduction. x has
-// the log-probabilities, with the classes in dimension 1; target selects the class, and weight, which may be nil, has a
-// factor for each class. The mean is divided by the sum of the weights. Targets equal to ignore_index have weight 0.
+// the log-probabilities, with the classes in dimension 1. target selects the class. weight has a factor for each class,
+// and may be nil. The mean is divided by the sum of the weights. Targets equal to ignore_index have weight 0.
 func nllOf(n *node, x, target, weight *value) *value {
 	target = n.Cast(target, tensor.Int64)
 	var isCounted *value // nil if all targets are counted

@@ -172,8 +172,8 @@ func padsOnlySpatial(before, after []int) bool {
 }
 
 // mirror maps an index i of a padded dimension, counted from the first unpadded element, to an index of the unpadded
-// dimension. If i < 0 or i >= size, it is in the padding. Other indices are mapped to themselves. Any mode except edge
-// and wrap is reflect, which does not repeat the first and the last element, so that its period is 2*(size-1).
+// dimension. If i < 0 or i >= size, it is in the padding. Other indices are mapped to themselves. Any mode other than
+// edge and wrap is reflect. Reflect does not repeat the first and the last element, so its period is 2*(size-1).
 func mirror(i, size int, mode string) int {
 	switch {
 	case mode == "edge":

@@ -56,7 +56,7 @@ func gemm(n *node) []*value {
 	return single(n.Op("addmm", attrs, c, a, b))
 }
 
-// isBias reports whether c is a vector with one element for each row of b: each column of a @ bᵀ.
+// isBias reports whether c is a vector with one element for each row of b, that is, for each column of a @ bᵀ.
 func isBias(n *node, c, b *value) bool {
 	return n.Rank(c) == 1 && n.IsStatic(c) && !b.IsDynamic() && c.Meta().Shape[0] == n.Sizes(b)[0]
 }

@@ -51,8 +51,9 @@ func quantize(n *node, x *value, scaleOperand int, dtype tensor.DType) []*value 
 	return single(n.Op("quantize_linear", nil, x, scaleValue, zero))
 }
 
-// qlinearBinary returns the converter of QLinearAdd or QLinearMul. Operand 0 is the first summand or factor, operand 3
-// the second, and operand 6 the scale of the result. The scale and the zero point of a value follow it.
+// qlinearBinary returns the converter of QLinearAdd or QLinearMul. Operands 0 and 3 are the summands or factors. The
+// scale and the zero point of each of them are the next two operands. Operand 6 is the scale of the result, and operand
+// 7 its zero point.
 func qlinearBinary(op string) converter {
 	return func(n *node) []*value {
 		return quantize(n, n.Op(op, nil, dequantize(n, 0), dequantize(n, 3)), 6, n.Operand(0).DType())

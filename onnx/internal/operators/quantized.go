@@ -11,8 +11,8 @@ import (
 
 // This file converts the quantization operators of the ONNX standard. A quantized element q stands for the number (q -
 // zero) * scale. For example, with scale 0.5 and zero point 10, the number 3 is quantized to round(3/0.5) + 10 = 16.
-// The ops of the catalogue support most dtypes and shapes of scales and zero points; for the others, separate ops
-// compute the same results.
+// The ops of the catalogue support most dtypes and shapes of scales and zero points. For other dtypes and shapes,
+// separate ops compute the same results.
 //
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
 // expression over symbols.
@@ -95,10 +95,10 @@ func isQuantized(dtype tensor.DType) bool {
 	return false
 }
 
-// perAxis reshapes params, scales or zero points, for broadcasting with x. One element becomes a 0-dim value. A longer
+// perAxis reshapes params (scales or zero points) for broadcasting with x. One element becomes a 0-dim value. A longer
 // vector is aligned with the dimension that the attribute axis states ([alongAxis] has a parameter instead). If the
-// attribute block_size is set, params of more dimensions have one element for each block along the axis, which is
-// repeated for each element of the block. params may be nil.
+// attribute block_size is set, params of more than one dimension have one element for each block along the axis.
+// perAxis repeats this element for each element of the block. params may be nil.
 func perAxis(n *node, params, x *value) *value {
 	if params == nil {
 		return nil
@@ -156,7 +156,7 @@ func minusZeroPoint(n *node, x, zero *value, axis int) *value {
 }
 
 // alongAxis reshapes params, a vector, for broadcasting along the given axis of x. A vector of one element becomes a
-// 0-dim value. It returns params itself if they are no vector, or x has no such axis.
+// 0-dim value. It returns params unchanged if it is not a vector, or if x does not have this axis.
 func alongAxis(n *node, params, x *value, axis int) *value {
 	if n.Rank(params) != 1 {
 		return params

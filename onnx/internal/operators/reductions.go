@@ -24,9 +24,9 @@ type reduction struct {
 	rank     int  // rank of the result, if it is known
 }
 
-// reductionOf returns the parameters of a Reduce operator on x. From operator set operandSince on, the axes are operand
-// 1, before it an attribute. If the axes are missing or empty, all dimensions are reduced. With the attribute
-// noop_with_empty_axes, no dimension is reduced in this case, and isPointwiseOnly is true.
+// reductionOf returns the parameters of a Reduce operator on x. The axes are operand 1 from operator set operandSince
+// on, and an attribute in earlier sets. If the axes are missing or empty, all dimensions are reduced. With the
+// attribute noop_with_empty_axes, no dimension is reduced in this case, and isPointwiseOnly is true.
 func reductionOf(n *node, x *value, operandSince int) (params reduction, isPointwiseOnly bool) {
 	params.keepDims = n.Flag("keepdims", true)
 	axes, hasAxes := n.Ints("axes")

@@ -31,8 +31,9 @@ func reshape(n *node) []*value {
 // If allowZero is true, a 0 in the shape is the size 0; otherwise it means the operand's size: the shape [0, 0, -1]
 // reshapes [2, 3, 4, 5] to [2, 3, 20].
 //
-// The import must find the zeros. If a symbolic size of the shape is 0 only in a run, it is the size 0, and the reshape
-// fails if the operand has elements. In the standard, such a 0 means the operand's size.
+// Only a 0 that is known during the import means the operand's size. A symbolic size that is 0 in a run is the size 0,
+// and the reshape fails if the operand has elements. This differs from the standard, in which such a 0 also means the
+// operand's size.
 func reshapeTo(n *node, x, shape *value, allowZero bool) *value {
 	if list := n.Integers(shape); list != nil {
 		if !allowZero {
@@ -74,7 +75,7 @@ func replaceZeros(n *node, x *value, list []sym.Int) {
 	}
 }
 
-// knownSizes returns the elements of a computed shape that are known numbers, and -1 for other elements and for 0,
+// knownSizes returns the elements of a computed shape. An element is -1 if it is not a known number, or if it is 0,
 // which may stand for the operand's size. The result is nil if the rank is unknown.
 func knownSizes(n *node, shape *value) []int {
 	length := n.LengthOf(shape)

@@ -7,10 +7,10 @@ import (
 )
 
 // This file converts MaxRoiPool. Operand 0 has images, [N, C, height, width]. Operand 1 has regions, one in each row:
-// [image, x1, y1, x2, y2] are the index of an image and the columns and rows of two corners, which belong to the
-// region. The attribute pooled_shape, [h, w], divides each region into h x w cells. The result, [regions, C, h, w], has
-// the maximum of each cell in each channel. Cells may overlap: if a region has the rows 0 to 4 and h is 2, its cells
-// have the rows 0 to 2 and 2 to 4.
+// [image, x1, y1, x2, y2] are the index of an image, and the columns x and rows y of two opposite corners. The region
+// includes its corners. The attribute pooled_shape, [h, w], divides each region into h x w cells. The result, [regions,
+// C, h, w], has the maximum of each cell in each channel. Cells may overlap: if a region has the rows 0 to 4 and h is
+// 2, its cells have the rows 0 to 2 and 2 to 4.
 
 // maxRoiPool converts MaxRoiPool with constant regions.
 func maxRoiPool(n *node) []*value {

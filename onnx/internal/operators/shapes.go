@@ -246,7 +246,7 @@ func slice(n *node) []*value {
 	return single(x)
 }
 
-// slicedAxisCount returns the common length of the operands of Slice, of which at least one must be known. Operands may
+// slicedAxisCount returns the common length of the operands of Slice. At least one length must be known. Operands may
 // be nil.
 func slicedAxisCount(n *node, operands ...*value) int {
 	count := -1
@@ -276,9 +276,9 @@ func firstInts(count int) []int {
 }
 
 // sliceAxis slices x along one axis. The op slice has positive steps only. For a negative step, it slices the same
-// elements in ascending order and flips the result: for example, 5:1:-2, the elements 5 and 3, is the flip of 3:6:2. If
-// the step is unknown, or if it is negative and the axis, a bound or the size is unknown, the graph computes the
-// indices ([sliceComputed]).
+// elements in ascending order and flips the result: for example, 5:1:-2, the elements 5 and 3, is the flip of 3:6:2.
+// The graph computes the indices ([sliceComputed]) if the step is unknown. It also computes them if the step is
+// negative, and the axis, a bound or the size is unknown.
 func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	if stepOperand.Data() != nil && n.Number(stepOperand).Int() > 0 {
 		return n.Op("slice", graph.Attrs{"dim": n.IntAttr(axisOperand), "start": n.IntAttr(start),
@@ -370,8 +370,8 @@ func scatterND(n *node) []*value {
 		n.Operand(2)))
 }
 
-// compress converts Compress, which keeps the slices along an axis for which operand 1 is true, or without an axis, the
-// elements of x. Their number depends on data.
+// compress converts Compress, which keeps the slices along an axis for which operand 1 is true. Without an axis, it
+// keeps the elements of x for which operand 1 is true. Their number depends on data.
 func compress(n *node) []*value {
 	x := n.Operand(0)
 	attrs, sizes := graph.Attrs{}, []int{-1}
@@ -396,8 +396,8 @@ func nonZero(n *node) []*value {
 	return single(n.Op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
 }
 
-// unique converts Unique. Output 0 has the distinct values: slices along the axis, or elements. Outputs 1 and 3 have,
-// for each of them, the position of its first occurrence and its count. Output 2, the inverse, has the index of the
+// unique converts Unique. Output 0 has the distinct values: slices along the axis, or elements. For each value, output
+// 1 has the position of its first occurrence, and output 3 has its count. Output 2, the inverse, has the index of the
 // value at each position. The op unique_dim has no first occurrences. With sorted=0, values are in the order of their
 // first occurrence.
 func unique(n *node) []*value {

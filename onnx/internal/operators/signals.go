@@ -63,10 +63,10 @@ func dft(n *node) []*value {
 	return single(n.Op("dft", attrs, x))
 }
 
-// stft converts STFT, which transforms frames of a signal, [batch, length] or [batch, length, 1 or 2], each multiplied
-// by a window (operand 2). Frames start at multiples of operand 1. Operand 3 is the frame length, by default the size
-// of the window. For example, frames of 4 elements that start at multiples of 2 divide a signal of 8 elements into the
-// elements 0 to 3, 2 to 5 and 4 to 7.
+// stft converts STFT, which transforms frames of a signal. The signal is [batch, length] or [batch, length, 1 or 2].
+// Each frame is multiplied by a window (operand 2). Frames start at multiples of operand 1. Operand 3 is the frame
+// length, by default the size of the window. For example, frames of 4 elements that start at multiples of 2 divide a
+// signal of 8 elements into the elements 0 to 3, 2 to 5 and 4 to 7.
 func stft(n *node) []*value {
 	x, window := n.Operand(0), n.OperandOrNil(2)
 	rank := n.Rank(x)
@@ -119,8 +119,8 @@ func melWeightMatrix(n *node) []*value {
 }
 
 // melEdges returns the edges of the bands of [melWeightMatrix] as numbers of bins: floor(hertz * (length+1) / rate).
-// There are bands+2 edges at equal distances on the mel scale, mel = low + i*(high-low)/(bands+2), where hertz is
-// 700 * (10^(mel/2595) - 1). Band i has the edges i, i+1 and i+2.
+// There are bands+2 edges at equal distances on the mel scale, mel = low + i*(high-low)/(bands+2). The frequency is
+// hertz = 700 * (10^(mel/2595) - 1). Band i has the edges i, i+1 and i+2.
 func melEdges(n *node) *value {
 	number := func(i int) *value {
 		x := n.Operand(i)
@@ -141,8 +141,8 @@ func melEdges(n *node) *value {
 	return n.Op("floor", nil, apply("div", apply("mul", hertz, apply("add", number(1), 1.0)), rate))
 }
 
-// floatOp applies an op to float64 values. The rank that it records is that of vectors; melWeightMatrix records the
-// rank of its matrices at the end.
+// floatOp applies an op to float64 values. It records rank 1. melWeightMatrix records the rank of its result, a matrix,
+// at the end.
 func floatOp(n *node, op string, x, y any) *value {
 	return n.Op(op, nil, x, y).WithType(tensor.Float64, 1)
 }

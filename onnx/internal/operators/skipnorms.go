@@ -55,8 +55,8 @@ func quantizedEmbedLayerNormalization(n *node) []*value {
 }
 
 // embeddedNorm converts operators with the same operands 0 to 7 as EmbedLayerNormalization. positions is the operand
-// position_ids or nil: operand 8, or nothing in the quantized operator, where operand 8 is a scale. embed looks up rows
-// of the operand with the given index, and parameter returns the weight or bias.
+// position_ids, or nil if it is absent. In EmbedLayerNormalization it is operand 8. The quantized operator has no
+// position_ids. embed looks up rows of the operand with the given index, and parameter returns the weight or bias.
 func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *value,
 	parameter func(i int) *value) []*value {
 	ids := n.Operand(0)
@@ -90,8 +90,8 @@ func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *
 	return out
 }
 
-// groupNorm converts GroupNorm, whose operand and result have the channels last unless the attribute channels_last is
-// 0. The attribute activation is 0 or 1; 1 applies x*sigmoid(x) to the result.
+// groupNorm converts GroupNorm, whose operand and result have the channels in the last dimension, or in dimension 1 if
+// the attribute channels_last is 0. The attribute activation is 0 or 1; 1 applies x*sigmoid(x) to the result.
 func groupNorm(n *node) []*value {
 	x := n.Operand(0)
 	if n.Rank(x) != 4 {

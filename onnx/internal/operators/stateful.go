@@ -17,8 +17,8 @@ import (
 // expression over symbols.
 
 // tensorScatter converts TensorScatter, which writes an update into a cache along an axis. Operand 2 has, for each row
-// of the batch, the position in the cache at which the update of this row starts; without operand 2 it is 0. In mode
-// circular, positions are taken modulo the size of the cache.
+// of the batch, the position in the cache at which the update of this row starts. Without operand 2, all updates start
+// at position 0. In mode circular, positions are taken modulo the size of the cache.
 func tensorScatter(n *node) []*value {
 	cache, update := n.Operand(0), n.Operand(1)
 	rank := n.Rank(cache)

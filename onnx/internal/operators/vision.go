@@ -113,7 +113,7 @@ func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales
 
 // upsampleSizeAttrs returns the attribute of an upsampling op that sets the size of the result. It returns nil if
 // [tryUpsampleOp] must not apply the op because of this size. inputSizes is the shape of the operand; the other
-// parameters are those of tryUpsampleOp.
+// parameters are as in tryUpsampleOp.
 func upsampleSizeAttrs(n *node, inputSizes, sizes []sym.Int, scales []float64) graph.Attrs {
 	if scales != nil {
 		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 {

@@ -20,8 +20,8 @@ import (
 
 // geometry describes the windows of a convolution or a pool, with one number for each spatial dimension. A window has
 // the extent (kernel-1)*dilation + 1. A dimension of size `in` has (padBefore + in + padAfter - extent)/stride + 1
-// windows, rounded down or up. For example, a kernel of 3 elements with dilation 2 has the extent 5, and a row of 9
-// elements with stride 2 and no padding has 3 windows, which start at elements 0, 2 and 4.
+// windows, rounded down or up. For example, a kernel of 3 elements with dilation 2 has the extent 5. A row of 9
+// elements then has 3 windows with stride 2 and no padding. They start at elements 0, 2 and 4.
 type geometry struct {
 	stride, dilation    []int
 	kernel              []sym.Int // sizes of a window
@@ -58,8 +58,8 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 	return windows
 }
 
-// samePadding returns the padding of dimension i with which there are size/stride windows, rounded up, if the number of
-// windows is rounded down. An odd element of padding is after the dimension.
+// samePadding returns the padding of dimension i that gives ceil(size/stride) windows, if geometry rounds the number of
+// windows down. An odd element of padding is added after the dimension.
 func (g geometry) samePadding(i int, size sym.Int) (before, after sym.Int) {
 	// total padding = max(0, (windows-1)*stride + extent - size)
 	stride := sym.Of(g.stride[i])
@@ -234,7 +234,7 @@ func addConvTranspose(n *node, x, weight, bias *value, windows geometry, outputP
 		if size < 0 || size > 1<<30 {
 			n.Failf("output padding %d is not supported: want 0 to 2^30", size)
 		}
-		// The op rejects an output padding that is neither below the stride nor below the dilation.
+		// The op requires an output padding below the stride or below the dilation.
 		isSupported = isSupported && (size == 0 || size < max(windows.stride[i], windows.dilation[i]))
 	}
 	if isSupported {

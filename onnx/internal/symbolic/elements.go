@@ -103,7 +103,7 @@ func (t *Tensor) Int() (x sym.Int, ok bool) {
 	return t.Elements[0].Numerator, true
 }
 
-// Bool returns the element of a tensor with one element as a condition. An integer is true unless it is 0. ok is false
+// Bool returns the element of a tensor with one element as a condition. An integer other than 0 is true. ok is false
 // for other tensors, for a floating-point dtype and for nil.
 func (t *Tensor) Bool() (condition sym.Bool, ok bool) {
 	if t == nil || len(t.Elements) != 1 || t.DType.IsFloat() {

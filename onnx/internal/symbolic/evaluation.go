@@ -9,10 +9,11 @@ import (
 )
 
 // evaluation evaluates the expression of an op on symbolic elements, for one row: the elements over which the op folds,
-// or all elements if it does not fold. It computes only the values that a result needs, because other values may have
-// no symbolic form. The expression is a list of instructions; A is the first operand of an instruction, and Imm a
-// constant. An [Element] is a condition, an integer, or a fraction. For example, the expression of add, with the
-// instructions v0 = load 0, v1 = load 1 and v2 = v0 + v1, evaluated on [N, 3] and [1, H], gives [N + 1, H + 3].
+// or a single element if the op does not fold. It computes only the values that a result needs, because other values
+// may have no symbolic form. The expression is a list of instructions; A is the first operand of an instruction, and
+// Imm a constant. An [Element] is a condition, an integer, or a fraction. For example, the expression of add has the
+// instructions v0 = load 0, v1 = load 1 and v2 = v0 + v1. Evaluated for each element of [N, 3] and [1, H], it gives [N
+// + 1, H + 3].
 type evaluation struct {
 	symbols   *Symbols
 	code      *expr.Code
@@ -261,8 +262,8 @@ func (e *evaluation) division(v expr.Value, k int) (quotient Element, ok bool) {
 	return quotient, false
 }
 
-// matches reports whether a value of the code is computed like a value of the pattern. Any values of the code may be in
-// place of the operands of the pattern: matches stores them in operands.
+// matches reports whether a value of the code is computed like a value of the pattern. An operand of the pattern
+// matches any value of the code; matches stores this value in operands.
 func matches(pattern, code *expr.Code, patternValue, codeValue expr.Value, operands []expr.Value) bool {
 	patternInst, inst := pattern.Insts[patternValue], code.Insts[codeValue]
 	if patternInst.Op == expr.Load {

@@ -15,8 +15,8 @@ import (
 // such sizes. A caller with larger sizes must fix them with Options.Dims of package onnx. The import then computes the
 // scaled sizes in floating point.
 //
-// For example, int(floor(float32(H) * 0.5)) is evaluated as follows: float32(H) is the fraction H/1 with the condition
-// that float32 represents H exactly, the product is H/2, and the floor is H // 2, for H up to 2^24.
+// For example, int(floor(float32(H) * 0.5)) is evaluated as follows: float32(H) is the fraction H/1, with the condition
+// that float32 represents H exactly. The product is H/2, and the floor is H // 2, for H up to 2^24.
 
 // maxDenominator bounds denominators, so that their products fit in 64 bits.
 const maxDenominator = 1 << 20

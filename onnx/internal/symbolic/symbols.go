@@ -101,8 +101,8 @@ func (s *Symbols) isDataSymbol(name string) bool {
 const dataPrefix = "_u"
 
 // limitsFor returns upper bounds of the symbols. Under these bounds, size has at most the given number of binary
-// digits. All symbols get the same bound: the first of 2^digits, 2^(digits-4), 2^(digits-8), ... that suffices. ok
-// is false if size depends on data, or if the bound would exclude realistic sizes.
+// digits. All symbols get the same bound: the greatest of the numbers 2^digits, 2^(digits-4), 2^(digits-8), ... with
+// which this holds. ok is false if size depends on data, or if the bound would exclude realistic sizes.
 func (s *Symbols) limitsFor(size sym.Int, digits int) (limits map[string]int, ok bool) {
 	maxInt := 1 << digits
 	fits := func(x sym.Int) bool {
@@ -142,7 +142,7 @@ func (s *Symbols) boundedInputs(limit int, found func(name string)) func(name st
 	}
 }
 
-// lowerLimit sets the upper bound of a symbol, unless it has a lower one.
+// lowerLimit reduces the upper bound of a symbol to limit. A smaller bound remains.
 func (s *Symbols) lowerLimit(name string, limit int) {
 	if old, ok := s.limits[name]; !ok || limit < old {
 		s.limits[name] = limit

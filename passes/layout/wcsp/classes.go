@@ -20,9 +20,9 @@ import (
 // If the cheapest assignment has combination (0,1), the parts are (not 0, any) and (0, not 1). In contrast, [KBest] may
 // examine many assignments of one combination.
 //
-// The list is shorter if there are fewer feasible combinations, or if a part has no solution within the limits;
-// limited reports the latter. TimeLimit applies to all solves together (a negative value means no limit). MaxNodes and
-// MaxTable apply to each solve. Proof is ignored. Classes fails if classes do not match the labels, or if the first
+// The list is shorter if there are fewer feasible combinations, or if a part has no solution within the limits. In the
+// second case, limited is true. TimeLimit applies to all solves together (a negative value means no limit). MaxNodes
+// and MaxTable apply to each solve. Proof is ignored. Classes fails if classes do not match the labels, or if the first
 // solve fails.
 func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solution, limited bool, err error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {

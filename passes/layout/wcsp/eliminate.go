@@ -79,9 +79,8 @@ func (e *elimination) remaining() *instance {
 	return &in
 }
 
-// eliminateAll eliminates variables in order. Messages have at most maxEntries entries, unless they come from a
-// single function. If a variable with more than one label has several buckets, the remaining problem only bounds the
-// cost from below.
+// eliminateAll eliminates variables in order. A message of several functions has at most maxEntries entries. If a
+// variable with more than one label has several buckets, the remaining problem only bounds the cost from below.
 func (e *elimination) eliminateAll(order []int, maxEntries int) {
 	for _, v := range order {
 		e.eliminateVariable(v, maxEntries)
@@ -186,8 +185,8 @@ func decode(sizes []int, steps []step, labels []int) {
 	}
 }
 
-// cost returns the sum of the step's functions if its variable has the given label and the other variables have theirs
-// in labels.
+// cost returns the sum of the step's functions if its variable has the given label and the other variables have the
+// labels in the list labels.
 func (s *step) cost(sizes, labels []int, label int) int64 {
 	var sum int64
 	oldLabel := labels[s.variable]

@@ -2,10 +2,11 @@ package wcsp
 
 import "fmt"
 
-// Fix returns the problem that remains when some variables have fixed labels, and a function that extends labels of the
-// remaining variables to labels of all variables. labels has the fixed labels by index of the variable. Fix fails if a
-// label or the problem is invalid. For a problem of variables a, b and c with label 2 fixed for b, the remaining
-// problem has the variables a and c, and the function extends the labels [0, 1] to [0, 2, 1].
+// Fix returns the problem that remains when some variables have fixed labels. It also returns a function that extends
+// labels of the remaining variables to labels of all variables. labels has the fixed labels by index of the variable.
+// Fix fails if a label or the problem is invalid. For example, let label 2 be fixed for variable b in a problem of
+// variables a, b and c. The remaining problem has the variables a and c, and the function extends the labels [0, 1] to
+// [0, 2, 1].
 func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	if err := p.Validate(); err != nil {
 		return nil, nil, err

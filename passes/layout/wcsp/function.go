@@ -20,7 +20,7 @@ type function struct {
 	proofTerms []int   // numbers in the proof: this function is the sum of the functions with these numbers
 }
 
-// instance is a problem that is being solved: all its variables, also the eliminated ones, and the functions of the
+// instance is a problem that is being solved. It has all variables, including eliminated ones, and the functions of the
 // variables that are not eliminated.
 type instance struct {
 	ctx             context.Context // nil: none
@@ -191,7 +191,8 @@ func (in *instance) remainingCount() int {
 	return count
 }
 
-// disjointSets is a disjoint-set forest of variables: element v is v or a lesser variable of the same set.
+// disjointSets is a disjoint-set forest of variables. Element v is the parent of variable v: v itself or a lesser
+// variable of the same set.
 type disjointSets []int
 
 // newDisjointSets returns n sets of one variable.
@@ -203,7 +204,7 @@ func newDisjointSets(n int) disjointSets {
 	return sets
 }
 
-// least returns the least variable of v's set. It shortens the path to it.
+// least returns the least variable of v's set. It shortens the path from v to this variable.
 func (sets disjointSets) least(v int) int {
 	for sets[v] != v {
 		sets[v] = sets[sets[v]]

@@ -97,7 +97,7 @@ func (c *cell) Compare(other *cell) int {
 	return cmp.Or(cmp.Compare(c.bound, other.bound), c.number-other.number)
 }
 
-// push adds a cell unless it has no feasible assignment.
+// push adds a cell if the cell has a feasible assignment.
 func (l *assignmentLister) push(c *cell) {
 	if c.bound == Forbidden {
 		return

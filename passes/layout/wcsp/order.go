@@ -105,8 +105,8 @@ func (o *ordering) findNeighbours() {
 	}
 }
 
-// eliminateGreedily eliminates variables from the graph until the messages of all remaining variables would be too
-// large, or until the next message would exceed the limit on the entries of all messages: see [instance.plan].
+// eliminateGreedily eliminates variables from the graph. It stops if the messages of all remaining variables would be
+// too large, or if the next message would exceed the limit on the entries of all messages: see [instance.plan].
 func (o *ordering) eliminateGreedily(plan *eliminationPlan) {
 	totalEntries, maxTotalEntries := int64(0), 4*o.limit+entriesPerVariable*int64(len(o.problemVariables))
 	for len(o.queue) > 0 {

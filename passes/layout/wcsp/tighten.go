@@ -287,7 +287,8 @@ func (t *tightening) findAssignment() {
 }
 
 // cutLabels returns, by variable, the labels that remain, and the number of cut labels. A label is cut if its cost
-// exceeds the least cost of the variable by at least gap, the distance of the bound from the cutoff or the best cost.
+// exceeds the least cost of the variable by at least gap. This is the distance of the bound from the cutoff or the best
+// cost.
 func (t *tightening) cutLabels(gap int64) (remaining [][]int, cutCount int) {
 	remaining = make([][]int, len(t.problemVariables))
 	for v, unary := range t.unary {

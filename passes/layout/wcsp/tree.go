@@ -57,8 +57,8 @@ func (p *proofNode) branchProofs(target int64) (list []Branch, bound int64) {
 	return list, bound
 }
 
-// partProofs returns the proofs of the parts, and the sum of their bounds and of the constant. The amount by
-// which this sum exceeds the target may be lost in the parts, the earlier ones first.
+// partProofs returns the proofs of the parts, and the sum of their bounds and of the constant. If this sum exceeds the
+// target, parts may prove lower bounds, which need shorter proofs. Earlier parts use up the excess first.
 func (p *proofNode) partProofs(target int64) (list []Node, bound int64) {
 	spare := p.constant - target // the amount by which the sum of the parts' bounds may fall
 	for i := range p.parts {

@@ -46,7 +46,7 @@ func (c *checker) applyPruning(pruning wcsp.Pruning) error {
 
 // leastDifference returns the least value of cost(Label) - cost(By) over the labels of a neighbour with which Label is
 // allowed. It returns [wcsp.Forbidden] if there are none. byIsForbidden reports whether By is forbidden with one of
-// these labels; the difference is then without meaning. factors are those over the variable and the neighbour.
+// these labels; the difference is then without meaning. factors lists the factors over the variable and the neighbour.
 func (c *checker) leastDifference(pruning wcsp.Pruning, neighbour int,
 	factors []int) (least int64, byIsForbidden bool) {
 	least = wcsp.Forbidden
