@@ -59,9 +59,9 @@ func (t *typer) powConst(base Value, exponent int64) Value {
 	return result
 }
 
-// powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0, except
-// for bases 1 and -1. The instructions process all bits of the exponent one after another, because an expression has no
-// loops.
+// powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0 if the
+// base is neither 1 nor -1. The instructions process all bits of the exponent one after another, because an expression
+// has no loops.
 func (t *typer) powInt(base, exponent Value) Value {
 	dtype := t.b.DType(base)
 	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)

@@ -9,7 +9,7 @@ import (
 
 // Define makes an op as [graph.Define] does, and completes it for planning and execution. If the op has a Pointwise,
 // but neither Compile nor Impls, it is compiled as the loop of its expression. The work of implementations without Work
-// is estimated from the op's expression. Every op that runs must be made by Define, users' own ops included.
+// is estimated from the op's expression. Every op that runs, including users' own ops, must be made by Define.
 func Define(op graph.Op) (*graph.Op, error) {
 	if pointwise := op.Pointwise; pointwise != nil && op.Compile == nil && len(op.Impls) == 0 {
 		op.Compile = func(call *graph.Call) (*graph.Kernel, error) { return CompileLoop(pointwise, call) }
