@@ -105,7 +105,7 @@ func (op *Op) completeImpls() {
 		if impl.Work == nil {
 			impl.Work = op.defaultWork
 		}
-		impl.definedRead = impl.Read // without the footprint: OperandWorkFunc computes the footprint once for many calls
+		impl.definedRead = impl.Read // without the footprint: OperandWorkFunc computes it once for many calls
 		impl.Work, impl.Read = withFootprint(impl.Work), readWithFootprint(impl.Read)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Build returns a text that identifies this program: two programs for which it is equal have the same code. The text
-// lists the versions and the settings of the build if these determine the code. Otherwise it is a digest of the
-// executable. If the executable cannot be read, each run of the program has another text.
+// Build returns a text that identifies this program: two programs with equal texts have the same code. The text lists
+// the versions and the settings of the build, if they determine the code. Otherwise it is a digest of the executable.
+// If the executable cannot be read, each run of the program has a different text.
 var Build = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if ok && determinesCode(info) {
