@@ -58,7 +58,7 @@ type Cache struct {
 	mu             sync.Mutex
 	mapped         map[Key]weak.Pointer[tensor.Storage] // the entries in memory
 	keys           map[weak.Pointer[tensor.Storage]]Key // of mapped entries and of hashed contents
-	purgeThreshold int                                  // above this number, keys of garbage-collected storages are removed
+	purgeThreshold int                                  // above this number, keys of collected storages are dropped
 	frozen         bool                                 // a write failed, so nothing more is written
 
 	evicting sync.Mutex // held by evict

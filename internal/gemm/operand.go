@@ -27,7 +27,7 @@ func (p *Plan) chooseOperandAccess() {
 	if p.kernels.hasMachineCode() && (spec.A.Source == Custom || spec.B.Source == Custom) {
 		depth = maxPackedDepth
 	}
-	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth)) // as few blocks as possible, of nearly equal size and at most `depth` terms
+	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth)) // the fewest blocks of at most `depth` terms, nearly equal
 	p.a = operandPlan{source: spec.A.Source, elemBytes: elemBytes, panelWidth: p.kernels.mr, extent: spec.M,
 		laneStride: spec.A.RowStride, termStride: spec.A.ColStride}
 	p.b = operandPlan{source: spec.B.Source, elemBytes: elemBytes, panelWidth: p.kernels.nr, extent: spec.N,

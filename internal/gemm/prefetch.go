@@ -81,8 +81,8 @@ func (p *Plan) prefetchesResult() bool {
 	return spec.CColStride == 1 && leavesCaches
 }
 
-// setLinePrefetch sets the address from which the tiles of a strip prefetch lines. column is the first column of their
-// panel.
+// setLinePrefetch sets the address from which the tiles of a strip prefetch lines. column is the first column of the
+// strip's panel.
 func (t *tileState) setLinePrefetch(args *jit.Args, b *operandView, column int) {
 	panelWidth, lines := t.Plan.b.panelWidth, &t.Plan.prefetchLines
 	if lines[readDirect] == 0 && lines[readCopied] == 0 {
@@ -101,8 +101,8 @@ func (t *tileState) setLinePrefetch(args *jit.Args, b *operandView, column int) 
 	args.Row[tile.Prefetched] = b.laneOffset(prefetchedColumn-t.j0)*t.kernels.elemBytes + aheadBytes
 }
 
-// setRowPrefetch sets the address from which the tiles of a strip prefetch rows of B. column is the first column of
-// their panel.
+// setRowPrefetch sets the address from which the tiles of a strip prefetch rows of B. column is the first column of the
+// strip's panel.
 func (t *tileState) setRowPrefetch(args *jit.Args, column int) {
 	elemBytes := t.kernels.elemBytes
 	args.Ptr[tile.PrefetchOperands] = t.memoryB.operand

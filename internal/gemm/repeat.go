@@ -59,7 +59,7 @@ func (p *Plan) recordCalls() {
 	if isLarge || packs || copiesBias || usesTemporary || hasSeveralBlocks || p.prefetchResultInLoop {
 		return
 	}
-	scratch := make([]byte, p.worker.totalBytes+1) // not empty; its address does not matter, because only offsets are recorded
+	scratch := make([]byte, p.worker.totalBytes+1) // not empty; its address does not matter: only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	memory := operandMemory{operand: base}
 	run := execution{Plan: p, memoryA: memory, memoryB: memory, ptrC: base, worker: base}
